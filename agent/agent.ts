@@ -8,7 +8,7 @@ import { Answering } from './parts/answering.ts'
 import { openApi } from './parts/api.ts'
 import { openBase } from './parts/base.ts'
 import { openLinks } from './parts/links.ts'
-import { openModels } from './parts/models.ts'
+import { openModels, openSmallModels } from './parts/models.ts'
 import { openReporting } from './parts/reporting.ts'
 import { openWork } from './parts/work.ts'
 
@@ -37,12 +37,14 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
   try {
     const base = await openBase(readAgentConfig(settings), clock, closers)
     const models = await openModels(base)
+    const smallModels = await openSmallModels(base, models)
     const links = openLinks(base, models)
     const answering = new Answering(base, models, links)
-    const work = openWork(base, models, links, answering)
-    const reporter = openReporting(base, models, links, work, answering, host)
+    const work = openWork(base, models, smallModels, links, answering)
+    const reporter = openReporting(base, models, smallModels, links, work, answering, host)
     const { config, logger, bundles, birth, remote } = base
     await bundles.removeUnused(models.folders, Date.now())
+    await models.updateSmallModels()
     const api = await openApi(base, models, links, answering, work)
     closers.push(work.jobs.close)
     // Only now that the port is bound: a second agent started by mistake must not replace the first one at the bridge.
@@ -51,9 +53,11 @@ export async function startAgent(settings: AgentSettings, clock: Clock = systemC
       answering.update()
       work.jobs.replaceHandlers(work.handlers())
       links.setModel(models.modelId)
+      smallModels.update()
     })
     links.start((url) => [work.jobs.service(url), remote.service(url)])
     reporter.start()
+    smallModels.start()
     closers.push(() => reporter.close())
     const { drafter } = config.draft
     const { modelId } = models

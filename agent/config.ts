@@ -8,6 +8,7 @@ import { Id } from '../core/protocol/id.ts'
 import { DeviceTelemetry } from '../core/protocol/messages.ts'
 import { withMqttPort } from '../core/protocol/mqtt-url.ts'
 import { processFields } from '../core/protocol/process-fields.ts'
+import { apiBaseUrl } from '../core/upstream/base-url.ts'
 import { drafterNames } from './hat/create-drafter.ts'
 import { prefills, strategies, strategyNames } from './hat/strategy.ts'
 import { AgentLimits } from './limits.ts'
@@ -38,6 +39,30 @@ function hostName(text: string, context: z.core.$RefinementCtx<string>): string 
   })
   return z.NEVER
 }
+
+const SlmServerConfig = z.strictObject({
+  url: z
+    .url({ protocol: /^https?$/, error: 'must be a URL like http://127.0.0.1:8080' })
+    .refine((url) => !url.includes('@'), 'must not contain a name or password: a key belongs in a file')
+    .transform(apiBaseUrl)
+    .meta({
+      flag: 'slm-server',
+      description:
+        "URL of a server with OpenAI's API whose model expands sketches: llama.cpp, Ollama or TensorRT-LLM on this device",
+      fallback: 'none',
+    }),
+  model: z.string().min(1).max(256).meta({ flag: 'slm-server-model', description: 'name of its model', fallback: 'none' }),
+  keyFile: z
+    .string()
+    .min(1)
+    .meta({
+      flag: 'slm-server-key-file',
+      description: 'file with the API key for that server, readable by its owner only',
+      fallback: 'no key',
+    })
+    .optional(),
+})
+export type SlmServerConfig = z.infer<typeof SlmServerConfig>
 
 /** Every setting of an agent. Those with a description are options of `brim agent run`. */
 export const AgentFields = z.strictObject({
@@ -79,14 +104,17 @@ export const AgentFields = z.strictObject({
       fallback: 'servers with public addresses',
     })
     .optional(),
-  slm: z
-    .string()
+  slms: z
+    .array(z.string().min(1))
     .min(1)
     .meta({
-      description: 'folder or model id of a small whole model; it answers when no bridge can, for requests with --fallback slm',
-      fallback: 'none',
+      flag: 'slm',
+      description:
+        'folder or model id of a small whole model, which expands sketches; the first also answers when no bridge can, for requests with --fallback slm; repeatable',
+      fallback: 'none, but installed ones expand sketches',
     })
     .optional(),
+  slmServer: SlmServerConfig.optional(),
   picePrompts: z
     .string()
     .min(1)

@@ -60,5 +60,43 @@ export const AgentLimits = z.strictObject({
     .min(1)
     .default(600)
     .describe('time for the self-test of a bundle that is being installed, in seconds; one that needs longer is not installed'),
+
+  slmBytes: z
+    .int()
+    .min(1)
+    .default(2 ** 32)
+    .describe(
+      'memory for the weights of open small models, in bytes; to open another, the one unused longest is closed, and a larger model is not used at all',
+    ),
+  slmReserveBytes: z
+    .int()
+    .min(0)
+    .default(2 ** 28)
+    .describe('free memory that must remain after a small model is opened beside another, in bytes; else the other is closed'),
+
+  slmServerAnswerBytes: z
+    .int()
+    .min(1)
+    .default(2 ** 20)
+    .describe('text of one answer of the server of a small model (`--slm-server`), in bytes; beyond it the answer fails'),
+  slmServerConnectS: z.number().positive().default(5).describe('seconds for a connection to that server'),
+  slmServerEventChars: z
+    .int()
+    .min(1_024)
+    .default(2 ** 20)
+    .describe('size of one event of that server, in characters; a larger one fails the answer'),
+  slmServerFirstTokenS: z
+    .number()
+    .positive()
+    .default(100)
+    .describe('seconds from the connection to that server until its first token, which may include opening the model'),
+  slmServerIdleS: z.number().positive().default(60).describe('seconds between two tokens of that server'),
+  slmServerRequests: z.int().min(1).default(16).describe('requests that are sent to that server at once; up to 1,024 more wait'),
+  slmServerRetries: z
+    .int()
+    .min(0)
+    .default(1)
+    .describe('attempts that follow a request to that server that failed before its first token'),
+  slmServerTotalS: z.number().positive().default(600).describe('seconds for one answer of that server, with waits and retries'),
 })
 export type AgentLimits = z.infer<typeof AgentLimits>

@@ -1,37 +1,50 @@
 import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
+import { fillerIds } from '../../core/answer/filler.ts'
 import { Prompt } from '../../core/answer/prompt.ts'
-import type { TextModel } from '../../core/answer/text-model.ts'
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { greedy } from '../../core/engine/sampler.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Store } from '../../core/store/open-database.ts'
-import type { InstalledBundle } from '../bundles/bundle-folder.ts'
 import { jobClient } from './generate.ts'
 import type { JobHandler } from './job-handler.ts'
 
-/** Of the measured answer. */
+/** Of the measured answer: PICE's answers have some hundred tokens. */
 const promptTokens = 64
-const answerTokens = 32
+const answerTokens = 128
+const shortTokens = 32
 const warmUpTokens = 4
-const filler = 'Is there a good place to stay near the station, with breakfast and a room for two people? '
 
-/** How fast one model answers on this device: a prompt of 64 tokens, then 32 tokens, ends of text ignored. */
+/** How fast one model answers on this device: a prompt of 64 tokens, then 128 tokens, ends of text ignored. */
 export interface ModelProfile {
   readonly model: string
-  readonly modelId: string
+  /** Null: on a server. */
+  readonly modelId: string | null
   readonly ttftMs: number
   /** Mean gap between the tokens after the first. */
   readonly tpotMs: number
   /** The prompt's tokens over the TTFT. */
   readonly prefillTokensPerS: number
   readonly decodeTokensPerS: number
+  /** f at two lengths: times from the request until the answer had so many tokens. */
+  readonly lengths: readonly { readonly tokens: number; readonly ms: number }[]
 }
 
-/** A model that cannot be opened on this device, and why. */
+export interface SmallModelProfile extends ModelProfile {
+  /** Memory of its weights; null on a server. */
+  readonly bytes: number | null
+  /** Time to open it; 0 on a server. */
+  readonly loadMs: number
+  /** p: throughput of n sequences decoded together over that of one. */
+  readonly parallel: readonly (readonly [sequences: number, speedup: number])[]
+  /** Its tokens for the text of one token of the LLM; 1 where the device cannot compare them. */
+  readonly tokensPerLlmToken: number
+}
+
+/** A model that cannot be opened on this device, or a server that fails, and why. */
 interface UnfitModel {
   readonly model: string
-  readonly modelId: string
+  readonly modelId: string | null
   readonly code: string
 }
 
@@ -60,56 +73,48 @@ export class ProfileStore {
   }
 }
 
-export interface ProfileOptions {
-  /** The split model. */
-  readonly llm: TokenEndpoint
-  readonly llmId: string
-  readonly speed: DeviceSpeed
-  /** The small model that is open. */
-  readonly slm: SmallModel | undefined
-  /** Other installed bundles; each whole model is opened for as long as it is measured. */
-  readonly installed: () => Promise<readonly InstalledBundle[]>
-  readonly open: (folder: string) => Promise<SmallModel & { close(): Promise<void> }>
-  readonly store: ProfileStore
-  readonly clock: Clock
+/** The small models of the device. */
+export interface ProfiledModels {
+  /** Ascending by size. */
+  readonly names: readonly string[]
+  modelIdOf(name: string): string | null
+  /** @throws BrimError where the model does not fit; the signal's reason */
+  profile(name: string, signal: AbortSignal): Promise<SmallModelProfile>
 }
 
-/** A whole model on this device. */
-export interface SmallModel {
-  readonly modelId: string
-  readonly endpoint: TokenEndpoint
+export interface ProfileOptions {
+  /** The split model; undefined: the device has none. */
+  readonly llm: { readonly modelId: string; readonly endpoint: TokenEndpoint } | undefined
+  readonly speed: DeviceSpeed
+  /** Name of the small model that answers in place of the split one. */
+  readonly own: string | undefined
+  readonly small: ProfiledModels
+  readonly store: ProfileStore
+  readonly clock: Clock
 }
 
 /**
  * `profile`: how fast the device's models answer, measured now and stored. `llm` is the split model as this device gets it:
  * PICE's f(l) = ttftMs + (l - 1) · tpotMs. `c` of a small model is its time for an answer over the LLM's (PICE Eq. 2);
- * `slm` is the one that is open. `draftStepMs` is HAT's γ, null where nothing was drafted.
+ * `slm` is the device's own. `draftStepMs` is HAT's γ, null where nothing was drafted.
  */
-export function profileDevice({ llm, llmId, speed, slm: own, installed, open, store, clock }: ProfileOptions): JobHandler {
-  async function* smallModels(signal: AbortSignal, unfit: UnfitModel[]): AsyncGenerator<ModelProfile> {
-    if (own) yield await measure(own, clock, signal)
-    for (const { modelId, folder, manifest } of await installed()) {
-      if (modelId === own?.modelId || manifest.split !== null) continue
-      const model = await open(folder).catch((error: unknown) => {
+export function profileDevice({ llm, speed, own, small, store, clock }: ProfileOptions): JobHandler {
+  return async (_input, _emitText, signal) => {
+    const large = llm ? await measure(llm, clock, signal) : null
+    const models: (SmallModelProfile & { c: number | null })[] = []
+    const unfit: UnfitModel[] = []
+    for (const name of small.names) {
+      try {
+        const profile = await small.profile(name, signal)
+        models.push({ ...profile, c: large && cOf(profile, large) })
+      } catch (error) {
+        signal.throwIfAborted()
         // A model that is broken or too large for this device must not keep the others from being measured.
         if (!(error instanceof BrimError)) throw error
-        unfit.push({ model: manifest.card.name, modelId, code: error.code })
-      })
-      if (!model) continue
-      try {
-        yield await measure(model, clock, signal)
-      } finally {
-        await model.close()
+        unfit.push({ model: name, modelId: small.modelIdOf(name), code: error.code })
       }
     }
-  }
-
-  return async (_input, _emitText, signal) => {
-    const large = await measure({ modelId: llmId, endpoint: llm }, clock, signal)
-    const models: (ModelProfile & { c: number })[] = []
-    const unfit: UnfitModel[] = []
-    for await (const small of smallModels(signal, unfit)) models.push({ ...small, c: answerMs(small) / answerMs(large) })
-    const slm = own ? (models[0] ?? null) : null
+    const slm = models.find(({ model }) => model === own) ?? null
     const { draftStepS, prefillTokensPerS } = speed
     const profile = {
       measuredAt: nowIso(),
@@ -129,35 +134,43 @@ export function profileDevice({ llm, llmId, speed, slm: own, installed, open, st
 }
 
 /** The first answer only warms up. @throws BrimError CANCELED, and as the endpoint does */
-async function measure({ modelId, endpoint }: SmallModel, clock: Clock, signal: AbortSignal): Promise<ModelProfile> {
-  const request = { prompt: fillerPrompt(endpoint.model), sampling: greedy, stop: [], ignoreEos: true, client: jobClient }
+async function measure(
+  { modelId, endpoint }: NonNullable<ProfileOptions['llm']>,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<ModelProfile> {
+  const { model } = endpoint
+  const prompt = new Prompt({ kind: 'ids', tokens: { model, ids: fillerIds(model, promptTokens) } })
+  const request = { prompt, sampling: greedy, stop: [], ignoreEos: true, client: jobClient }
   for await (const _ of endpoint.answer({ ...request, maxTokens: warmUpTokens }, signal));
   const startedMs = clock.nowMs()
   let firstMs: number | undefined
+  let short: { tokens: number; ms: number } | undefined
   let count = 0
   for await (const { tokens } of endpoint.answer({ ...request, maxTokens: answerTokens }, signal)) {
     firstMs ??= clock.nowMs()
     count += tokens.length
+    if (count >= shortTokens) short ??= { tokens: count, ms: clock.nowMs() - startedMs }
   }
   const endMs = clock.nowMs()
   if (firstMs === undefined) throw new Error('the endpoint made no token')
   const ttftMs = firstMs - startedMs
   const tpotMs = (endMs - firstMs) / Math.max(1, count - 1)
   return {
-    model: endpoint.model.name,
+    model: model.name,
     modelId,
     ttftMs,
     tpotMs,
     prefillTokensPerS: (1_000 * promptTokens) / ttftMs,
     decodeTokensPerS: 1_000 / tpotMs,
+    lengths: [...(short ? [short] : []), { tokens: count, ms: endMs - startedMs }],
   }
 }
 
-/** f(l) of an answer of the measured length. */
-const answerMs = ({ ttftMs, tpotMs }: ModelProfile) => ttftMs + (answerTokens - 1) * tpotMs
-
-function fillerPrompt(model: TextModel): Prompt {
-  let text = filler
-  while (model.tokenizer.encode(text).length < promptTokens) text += filler
-  return new Prompt({ kind: 'ids', tokens: { model, ids: model.tokenizer.encode(text).slice(0, promptTokens) } })
+/** Of answers with the same text: a small model may need more tokens for it. */
+function cOf({ tokensPerLlmToken, ...small }: SmallModelProfile, large: ModelProfile): number {
+  return answerMs(small, tokensPerLlmToken * answerTokens) / answerMs(large, answerTokens)
 }
+
+/** f(l). */
+const answerMs = ({ ttftMs, tpotMs }: ModelProfile, tokens: number) => ttftMs + (tokens - 1) * tpotMs

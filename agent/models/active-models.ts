@@ -1,20 +1,31 @@
+import { freemem } from 'node:os'
+import type { TextModel } from '../../core/answer/text-model.ts'
+import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import type { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import type { BundleVersion } from '../bundles/bundle-folder.ts'
+import type { BundleVersion, InstalledBundle } from '../bundles/bundle-folder.ts'
 import type { DeviceModel } from '../hat/open-device-model.ts'
-import type { LocalModel } from '../slm/local-model.ts'
-import type { BundleChoices, ModelRole } from './bundle-choices.ts'
+import { ModelPool } from '../slm/model-pool.ts'
+import { type ModelSource, readModelSource } from '../slm/model-source.ts'
+import { type BundleChoices, modelRoles } from './bundle-choices.ts'
 import { ModelSlot } from './model-slot.ts'
 
+interface ConfiguredBundle {
+  /** As given. */
+  readonly name: string
+  readonly folder: string
+}
+
 export interface ActiveModelsOptions {
-  /** Bundles that the agent was started with: as given, and their folders. */
-  readonly configured: Readonly<Record<ModelRole, { readonly name: string; readonly folder: string } | undefined>>
+  /** Bundles that the agent was started with. The first small model is the device's own. */
+  readonly configured: { readonly llm: ConfiguredBundle | undefined; readonly slms: readonly ConfiguredBundle[] }
   readonly choices: BundleChoices
   /** Folder of an installed model. */
   readonly folderOf: (modelId: string) => string
+  readonly installed: () => Promise<readonly InstalledBundle[]>
   readonly verified: VerifiedBundles
   /** Of the split model's parts on this device. */
   readonly speed: DeviceSpeed
@@ -23,15 +34,26 @@ export interface ActiveModelsOptions {
   readonly smoothing: number
   /** Whether to open the Medusa heads. */
   readonly medusa: boolean
+  readonly limits: { readonly slmBytes: number; readonly slmReserveBytes: number }
+  readonly clock: Clock
   readonly logger: Logger
+}
+
+/** The small model that answers in place of the split one, open or not. */
+export interface OwnSmallModel {
+  readonly source: ModelSource
+  readonly text: TextModel
+  /** As measured from its answers. */
+  readonly speed: DeviceSpeed
 }
 
 /** The models that answer on this device. The inference library is loaded with the first. */
 export class ActiveModels {
   readonly llm: ModelSlot<DeviceModel>
-  readonly slm: ModelSlot<LocalModel & { close(): Promise<void> }>
+  readonly smallModels: ModelPool
   readonly #options: ActiveModelsOptions
   readonly #onChange = new Set<() => void>()
+  #own: ModelSource | undefined
 
   constructor(options: ActiveModelsOptions) {
     this.#options = options
@@ -39,9 +61,14 @@ export class ActiveModels {
       const { openDeviceModel } = await import('../hat/open-device-model.ts')
       return openDeviceModel({ ...options, bundle })
     })
-    this.slm = new ModelSlot(async (bundle) => {
-      const { openLocalModel } = await import('../slm/local-model.ts')
-      return openLocalModel({ ...options, bundle })
+    const { slmBytes, slmReserveBytes } = options.limits
+    this.smallModels = new ModelPool({
+      async open(bundle, kept) {
+        const { openLocalModel } = await import('../slm/local-model.ts')
+        return openLocalModel({ ...options, bundle, kept })
+      },
+      memory: () => ({ limitBytes: slmBytes, reserveBytes: slmReserveBytes, freeBytes: freemem() }),
+      clock: options.clock,
     })
   }
 
@@ -54,10 +81,17 @@ export class ActiveModels {
     return this.llm.current?.model.manifest.modelId
   }
 
+  /** Undefined: there is none. */
+  get slm(): OwnSmallModel | undefined {
+    const kept = this.#own && this.smallModels.keptOf(this.#own)
+    return kept && { source: this.#own!, ...kept }
+  }
+
   /** Folders that must not be deleted. */
   get folders(): readonly string[] {
-    const { llm, slm } = this.#options.configured
-    return [llm, slm, this.llm.current, this.slm.current].flatMap((bundle) => bundle?.folder ?? [])
+    const { llm, slms } = this.#options.configured
+    const bundles = [llm, ...slms, this.llm.current, this.#own].flatMap((bundle) => bundle?.folder ?? [])
+    return [...bundles, ...this.smallModels.folders]
   }
 
   /** Why the device cannot answer now; undefined: it has a model. */
@@ -65,29 +99,36 @@ export class ActiveModels {
     return this.llm.current ? undefined : (this.llm.failure ?? missing())
   }
 
-  /** @param listener called after a model was replaced */
+  /** @param listener called after a model was replaced, or small models were installed */
   onChange(listener: () => void): void {
     this.#onChange.add(listener)
   }
 
   /**
-   * Opens the bundles that were activated or configured. One that a job has activated and that cannot be opened is left out, so
-   * that another job can replace it.
+   * Opens the split model and the device's own small model, as activated or configured. One that a job has activated and that
+   * cannot be opened is left out, so that another job can replace it.
    * @throws BrimError as the opening of a configured bundle
    */
   async openAll(): Promise<void> {
     const { configured, choices, folderOf, logger } = this.#options
-    for (const role of ['llm', 'slm'] as const) {
-      const chosen = choices.atStart(role, configured[role]?.name)
+    const open = {
+      llm: (folder: string) => this.llm.open(folder),
+      slm: (folder: string) => this.#setOwn(folder, new AbortController().signal),
+    }
+    for (const role of modelRoles) {
+      const given = role === 'llm' ? configured.llm : configured.slms[0]
+      const chosen = choices.atStart(role, given?.name)
       if (chosen === undefined) {
-        if (configured[role]) await this[role].open(configured[role].folder)
+        if (given) await open[role](given.folder)
         continue
       }
-      await this[role].open(folderOf(chosen)).catch((err: unknown) => {
+      await open[role](folderOf(chosen)).catch((err: unknown) => {
         if (!(err instanceof BrimError)) throw err
         logger.error({ err, role, modelId: chosen }, 'activated bundle not opened')
       })
     }
+    // Configured bundles must be readable, before one of them is needed.
+    for (const { folder } of configured.slms) await readModelSource(folder)
   }
 
   /**
@@ -99,22 +140,62 @@ export class ActiveModels {
     const folder = folderOf(modelId)
     const { split, card } = await readManifest(folder)
     const role = split === null ? 'slm' : 'llm'
-    const { current } = this[role]
+    const current = role === 'llm' ? this.llm.current : this.#own
     if (current?.folder !== folder || current.manifestSha256 !== manifestSha256) {
       try {
-        await this[role].replace(folder, signal)
-        if (role === 'llm') this.speed.reset()
+        if (role === 'slm') await this.#setOwn(folder, signal)
+        else {
+          await this.llm.replace(folder, signal)
+          this.speed.reset()
+        }
       } finally {
-        for (const listener of this.#onChange) listener()
+        this.#changed()
       }
       logger.info({ role, modelId, model: card.name }, 'bundle activated')
     }
-    choices.choose(role, modelId, configured[role]?.name)
+    choices.choose(role, modelId, (role === 'llm' ? configured.llm : configured.slms[0])?.name)
+  }
+
+  /** Looks for the small models that are installed now. */
+  async updateSmallModels(): Promise<void> {
+    this.smallModels.setSources(await this.#sources(this.#own))
+    this.#changed()
   }
 
   async close(): Promise<void> {
-    await this.slm.close()
+    await this.smallModels.close()
     await this.llm.close()
+  }
+
+  /** Opens the device's own small model. @throws BrimError as its opening; the one before it then stays */
+  async #setOwn(folder: string, signal: AbortSignal): Promise<void> {
+    const source = await readModelSource(folder)
+    this.smallModels.setSources(await this.#sources(source))
+    try {
+      const { release } = await this.smallModels.borrow(source.name, signal)
+      release()
+      this.#own = source
+    } catch (error) {
+      this.smallModels.setSources(await this.#sources(this.#own))
+      throw error
+    }
+  }
+
+  /** All small models of this device. Of several with one name the own or configured one counts, else the newest. */
+  async #sources(own: ModelSource | undefined): Promise<ModelSource[]> {
+    const { configured, installed } = this.#options
+    const folders = [...configured.slms, ...(await installed()).filter(({ manifest }) => manifest.split === null)]
+    const sources = new Map<string, ModelSource>(own ? [[own.name, own]] : [])
+    for (const { folder } of folders) {
+      // A bundle that was deleted or damaged since then.
+      const source = await readModelSource(folder).catch(() => undefined)
+      if (source && !sources.has(source.name)) sources.set(source.name, source)
+    }
+    return [...sources.values()].sort((a, b) => a.bytes - b.bytes)
+  }
+
+  #changed(): void {
+    for (const listener of this.#onChange) listener()
   }
 }
 

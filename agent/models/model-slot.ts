@@ -1,8 +1,5 @@
-import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
-import { manifestFile } from '../../core/model/manifest.ts'
+import { manifestHash } from '../slm/model-source.ts'
 import { AnswerGate, replaced } from './answer-gate.ts'
 
 export interface OpenModel {
@@ -41,7 +38,7 @@ export class ModelSlot<Model extends OpenModel> {
   async open(folder: string): Promise<void> {
     try {
       const model = await this.#open(folder)
-      this.#current = { folder, manifestSha256: await hashOf(join(folder, manifestFile)), model, gate: new AnswerGate() }
+      this.#current = { folder, manifestSha256: await manifestHash(folder), model, gate: new AnswerGate() }
       this.#failure = undefined
     } catch (error) {
       if (error instanceof BrimError) this.#failure = error
@@ -75,8 +72,3 @@ export class ModelSlot<Model extends OpenModel> {
     await before?.model.close()
   }
 }
-
-const hashOf = async (path: string) =>
-  createHash('sha256')
-    .update(await readFile(path))
-    .digest('hex')

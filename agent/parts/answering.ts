@@ -9,7 +9,7 @@ import type { HatOptions } from '../hat/session.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { ActiveModel } from '../models/model-slot.ts'
-import { slmEndpoint } from '../slm/endpoint.ts'
+import { borrowingEndpoint } from '../slm/endpoint.ts'
 import type { Base } from './base.ts'
 
 /** The parts that make answers: HAT, and the small model as its fallback. They change with the models. */
@@ -38,10 +38,10 @@ export class Answering {
 
   /** After a model was replaced. */
   update(): void {
-    const { llm, slm, speed } = this.#models
+    const { llm, slm, smallModels, speed } = this.#models
     const { clock } = this.#base
     this.llm = llm.current && splitAnswering(this.#base, llm.current, speed, this.#links)
-    this.slm = slm.current?.gate.wrap(slmEndpoint(slm.current.model, clock))
+    this.slm = slm && borrowingEndpoint(slm.text, (signal) => smallModels.borrow(slm.source.name, signal), clock)
   }
 }
 

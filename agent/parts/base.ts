@@ -13,12 +13,13 @@ import { instanceOf, instanceTable } from '../identity/instance.ts'
 import { ledgerTable } from '../jobs/ledger.ts'
 import { profileTable } from '../jobs/profile.ts'
 import { bundleChoicesTable } from '../models/bundle-choices.ts'
+import { speedTable } from '../pice/speed-store.ts'
 import { createRemote, remoteTables } from '../remote/commands.ts'
 import { LogOutbox } from '../telemetry/log-outbox.ts'
 import { RecentErrors } from '../telemetry/recent-errors.ts'
 import { openSpoolDatabase, Spool } from '../telemetry/spool.ts'
 
-const migrations = [birthsTable, remoteTables, profileTable, bundleChoicesTable, instanceTable]
+const migrations = [birthsTable, remoteTables, profileTable, bundleChoicesTable, instanceTable, speedTable]
 const dayMs = 24 * 3_600_000
 
 /** What every part needs. Each part registers with `closers` how it is closed. */

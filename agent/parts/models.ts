@@ -1,23 +1,82 @@
+import { randomInt } from 'node:crypto'
+import { seededRandom } from '../../core/base/random.ts'
+import { loadPicePrompts, readPicePrompts } from '../../core/pice/load-prompts.ts'
+import { generalPrompts } from '../../core/pice/prompts.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import type { AgentConfig } from '../config.ts'
 import { ActiveModels } from '../models/active-models.ts'
 import { BundleChoices } from '../models/bundle-choices.ts'
+import { DeviceSmallModels } from '../pice/device-small-models.ts'
+import { SpeedStore } from '../pice/speed-store.ts'
+import { openServerModel } from '../slm/server-model.ts'
 import type { Base } from './base.ts'
 
-/** The device's parts of the split model, and its small model: each if it has one. */
-export async function openModels({ config, bundles, store, verified, closers, logger }: Base) {
-  const configured = async (name: string | undefined) =>
-    name === undefined ? undefined : { name, folder: await bundles.resolve(name) }
+const seedBound = 2 ** 32
+/** Requests that wait for the server of a small model. */
+const maxWaiting = 1_024
+
+/** The device's parts of the split model, and its small models: each if it has one. */
+export async function openModels({ config, bundles, store, verified, closers, clock, logger }: Base) {
+  const configured = async (name: string) => ({ name, folder: await bundles.resolve(name) })
   const models = new ActiveModels({
     ...config,
-    configured: { llm: await configured(config.bundle), slm: await configured(config.slm) },
+    configured: {
+      llm: config.bundle === undefined ? undefined : await configured(config.bundle),
+      slms: await Promise.all((config.slms ?? []).map(configured)),
+    },
     choices: new BundleChoices(store),
     folderOf: (modelId) => bundles.folderOf(modelId),
+    installed: () => bundles.list(),
     verified,
     medusa: config.draft.drafter === 'medusa',
     speed: new DeviceSpeed(config.smoothing),
+    clock,
     logger: logger.child({ component: 'models' }),
   })
   closers.push(() => models.close())
   await models.openAll()
   return models
+}
+
+/** The small models for expansions. @throws BrimError CONFIG_INVALID, PROMPTS_INVALID */
+export async function openSmallModels({ config, store, clock, closers, logger }: Base, models: ActiveModels) {
+  const { slmServer, picePrompts, limits, threads } = config
+  const slmLogger = logger.child({ component: 'slm' })
+  const prompts = picePrompts === undefined ? generalPrompts : await readPicePrompts(picePrompts)
+  const small = new DeviceSmallModels({
+    pool: models.smallModels,
+    server:
+      slmServer &&
+      openServerModel({
+        ...slmServer,
+        limits: serverLimits(limits),
+        clock,
+        random: seededRandom(randomInt(seedBound)),
+        logger: slmLogger,
+      }),
+    limitBytes: limits.slmBytes,
+    threads,
+    speeds: new SpeedStore(store),
+    promptsOf: async (folder) => (folder === undefined ? prompts : loadPicePrompts(folder, prompts)),
+    llm: () => models.llm.current?.model.text,
+    clock,
+    logger: slmLogger,
+  })
+  closers.push(() => small.close())
+  return small
+}
+
+function serverLimits(limits: AgentConfig['limits']) {
+  return {
+    requests: limits.slmServerRequests,
+    queue: maxWaiting,
+    retries: limits.slmServerRetries,
+    maxRetryAfterMs: limits.slmServerTotalS * 1_000,
+    connectMs: limits.slmServerConnectS * 1_000,
+    firstTokenMs: limits.slmServerFirstTokenS * 1_000,
+    idleMs: limits.slmServerIdleS * 1_000,
+    totalMs: limits.slmServerTotalS * 1_000,
+    eventChars: limits.slmServerEventChars,
+    answerBytes: limits.slmServerAnswerBytes,
+  }
 }

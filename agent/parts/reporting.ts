@@ -3,6 +3,7 @@ import type { Host } from '../device/host.ts'
 import { createSampler } from '../device/sampler.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
+import type { DeviceSmallModels } from '../pice/device-small-models.ts'
 import { ConditionMonitor } from '../telemetry/condition-monitor.ts'
 import { measurementsOf, rounded } from '../telemetry/measurements.ts'
 import { Reporter } from '../telemetry/reporter.ts'
@@ -14,6 +15,7 @@ import type { Work } from './work.ts'
 export function openReporting(
   base: Base,
   models: ActiveModels,
+  smallModels: DeviceSmallModels,
   links: BridgeLinks,
   { jobs }: Work,
   { meter }: Answering,
@@ -23,10 +25,11 @@ export function openReporting(
   const { speed } = models
   const bundles = () => {
     const { manifest } = models.llm.current?.model ?? {}
-    const small = models.slm.current?.model
+    const small = models.slm?.source
     return {
       llm: manifest ? { name: manifest.card.name, modelId: manifest.modelId } : null,
-      slm: small ? { name: small.text.name, modelId: small.modelId } : null,
+      slm: small ? { name: small.name, modelId: small.modelId } : null,
+      expanding: smallModels.list().map(({ model }) => model),
     }
   }
   const monitor = new ConditionMonitor({
@@ -37,9 +40,8 @@ export function openReporting(
     modelId: () => models.modelId ?? null,
     work: () => ({ bundles: bundles(), jobs: jobs.counts, spool: spool.figures }),
     prefillTokensPerS() {
-      const local = models.slm.current?.model
-      const rate = rounded(local?.speed.prefillTokensPerS)
-      return local && rate !== null ? { [local.text.name]: rate } : {}
+      const rate = rounded(models.slm?.speed.prefillTokensPerS)
+      return models.slm && rate !== null ? { [models.slm.source.name]: rate } : {}
     },
   })
   return new Reporter({

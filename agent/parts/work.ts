@@ -2,21 +2,26 @@ import { nextSeed } from '../../core/base/next-seed.ts'
 import { createDeviceJobs } from '../jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from '../jobs/generate.ts'
 import { bundleInstall } from '../jobs/install.ts'
-import type { JobHandlers } from '../jobs/job-handler.ts'
+import type { JobHandler, JobHandlers } from '../jobs/job-handler.ts'
 import { JobLedger } from '../jobs/ledger.ts'
 import { ProfileStore, profileDevice } from '../jobs/profile.ts'
 import { hatVerify } from '../jobs/verify.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
+import type { DeviceSmallModels } from '../pice/device-small-models.ts'
 import { piceExpand } from '../pice/expand.ts'
-import { slmEndpoint } from '../slm/endpoint.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
-import { ownSmallModel } from './small-models.ts'
 
 /** The jobs of this device. */
-export function openWork(base: Base, models: ActiveModels, links: BridgeLinks, answering: Answering) {
-  const { config, bundles, store, jobStore, verified, identities, clock, logger } = base
+export function openWork(
+  base: Base,
+  models: ActiveModels,
+  smallModels: DeviceSmallModels,
+  links: BridgeLinks,
+  answering: Answering,
+) {
+  const { config, bundles, store, jobStore, identities, clock, logger } = base
   const { meter } = answering
   const profiles = new ProfileStore(store)
   const install = bundleInstall({
@@ -35,36 +40,42 @@ export function openWork(base: Base, models: ActiveModels, links: BridgeLinks, a
   })
   const jobLogger = logger.child({ component: 'jobs' })
   const jobs = createDeviceJobs({ ledger: new JobLedger(jobStore), clock, logger: jobLogger })
-  const expand = piceExpand({ models: ownSmallModel(models), jobsWaiting: () => jobs.counts.waiting ?? 0, clock, nextSeed })
+  const expand = piceExpand({ models: smallModels, jobsWaiting: () => jobs.counts.waiting ?? 0, clock, nextSeed })
 
   /** What the device can do with the models that it has now. */
   function handlers(): JobHandlers {
     const { llm, slm } = answering
-    const small = slm && { modelId: models.slm.current?.model.modelId ?? '', endpoint: slm }
+    const writer = slm ?? smallModels.server
     const common = { meter, clock, nextSeed }
     const ofSplitModel = (split: NonNullable<typeof llm>): JobHandlers => ({
       'hat.generate': hatGenerate({ ...common, endpoint: split.endpoint }),
       'hat.verify': hatVerify(split.text, split.draftedBy),
-      profile: profileDevice({
-        llm: split.endpoint,
-        llmId: split.manifest.modelId,
-        speed: models.speed,
-        slm: small,
-        installed: () => bundles.list(),
-        async open(folder) {
-          const { openLocalModel } = await import('../slm/local-model.ts')
-          const opened = await openLocalModel({ ...config, verified, bundle: folder })
-          return { modelId: opened.modelId, endpoint: slmEndpoint(opened, clock), close: opened.close }
-        },
-        store: profiles,
-        clock,
-      }),
     })
+    const measure = profileDevice({
+      llm: llm && { modelId: llm.manifest.modelId, endpoint: llm.endpoint },
+      speed: models.speed,
+      own: slm?.model.name,
+      small: smallModels,
+      store: profiles,
+      clock,
+    })
+    const profile: JobHandler = async (...job) => {
+      // Bundles may have been copied to the folder, or deleted.
+      await models.updateSmallModels()
+      return measure(...job)
+    }
     return {
       ...(llm ? ofSplitModel(llm) : {}),
-      ...(slm ? { 'slm.generate': slmGenerate({ ...common, endpoint: slm }) } : {}),
-      ...(slm ? { 'pice.expand': expand } : {}),
-      'bundle.install': install,
+      ...(writer ? { 'slm.generate': slmGenerate({ ...common, endpoint: writer }) } : {}),
+      ...(smallModels.names.length > 0 ? { 'pice.expand': expand } : {}),
+      ...(llm || smallModels.names.length > 0 ? { profile } : {}),
+      async 'bundle.install'(...job) {
+        try {
+          return await install(...job)
+        } finally {
+          await models.updateSmallModels()
+        }
+      },
     }
   }
 

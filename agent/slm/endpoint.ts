@@ -1,8 +1,10 @@
 import { endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
+import type { TextModel } from '../../core/answer/text-model.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { generate } from '../../core/engine/generate.ts'
 import type { LocalModel } from './local-model.ts'
+import type { PooledModel } from './model-pool.ts'
 
 /** The device's small model as an endpoint. Measures how fast it reads prompts. */
 export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Clock): TokenEndpoint {
@@ -24,6 +26,27 @@ export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Cl
         left -= 1
         const tokens = [event.token]
         yield { source, tokens, ...(event.logprobs && { logprobs: [event.logprobs] }), end: endOf(tokens, left, eos) }
+      }
+    },
+  }
+}
+
+/** A small model that is borrowed for each answer, and opened if it is not open. */
+export function borrowingEndpoint(
+  model: TextModel,
+  borrow: (signal: AbortSignal) => Promise<PooledModel>,
+  clock: Clock,
+): TokenEndpoint {
+  return {
+    model,
+    async *answer(request, signal) {
+      const borrowed = await borrow(signal).catch((error: unknown) => {
+        throw signal.aborted ? new BrimError('CANCELED', 'the answer was canceled') : error
+      })
+      try {
+        yield* slmEndpoint(borrowed.model, clock).answer(request, signal)
+      } finally {
+        borrowed.release()
       }
     },
   }

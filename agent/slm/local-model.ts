@@ -22,6 +22,8 @@ export interface LocalModelOptions {
   readonly smoothing?: number | undefined
   /** What this machine has verified before. Default: nothing. */
   readonly verified?: VerifiedBundles | undefined
+  /** Of an earlier opening of the same bundle. */
+  readonly kept?: Pick<LocalModel, 'text' | 'speed'> | undefined
 }
 
 /** @throws BrimError BUNDLE_INVALID (also for a split bundle), BUNDLE_CORRUPT, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, RUNTIME_*, OUT_OF_MEMORY */
@@ -31,14 +33,15 @@ export async function openLocalModel({
   library,
   smoothing,
   verified = new VerifiedBundles(),
+  kept,
 }: LocalModelOptions): Promise<LocalModel & { close(): Promise<void> }> {
   const model = await openVerifiedBundle(bundle, { library, parts: ['whole'], threads, verified })
   try {
     return {
       modelId: model.manifest.modelId,
-      text: await loadTextModel(bundle, model.manifest),
+      text: kept?.text ?? (await loadTextModel(bundle, model.manifest)),
       chain: model.chain({ cuts: 'full' }),
-      speed: new DeviceSpeed(smoothing),
+      speed: kept?.speed ?? new DeviceSpeed(smoothing),
       close: () => model.release(),
     }
   } catch (error) {

@@ -1,10 +1,9 @@
 import { randomInt } from 'node:crypto'
 import type { Endpoint } from '../../core/answer/endpoint.ts'
 import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { readSecret } from '../../core/base/private-file.ts'
 import { seededRandom } from '../../core/base/random.ts'
+import { readApiKey } from '../../core/upstream/api-key.ts'
 import { type UpstreamLimits, upstreamEndpoint } from '../../core/upstream/endpoint.ts'
 import type { UpstreamConfig } from '../config.ts'
 import type { BridgeLimits } from '../limits.ts'
@@ -18,17 +17,10 @@ export function openUpstream(
   clock: Clock,
   logger: Logger,
 ): Endpoint {
-  const key = () => (keyFile === undefined ? undefined : readKey(keyFile))
+  const key = () => (keyFile === undefined ? undefined : readApiKey(keyFile))
   key()
   const random = seededRandom(randomInt(seedBound))
   return upstreamEndpoint({ url, model, key, limits: upstreamLimits(limits), clock, random, logger: logger.child({ url }) })
-}
-
-/** What a header can hold. */
-function readKey(file: string): string {
-  const key = readSecret(file)
-  if (/^[\x21-\x7e]+$/.test(key)) return key
-  throw new BrimError('CONFIG_INVALID', `${file} does not hold an API key`, { hint: 'one line, without spaces' })
 }
 
 function upstreamLimits(limits: BridgeLimits): UpstreamLimits {

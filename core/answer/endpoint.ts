@@ -98,6 +98,8 @@ export interface TextDelta extends CommonDelta {
   readonly text: string
   /** Tokens of this text, as far as the server counts them. */
   readonly tokenCount: number
+  /** ln p of each token of this text, where the endpoint asks its server for them and the server gives them. */
+  readonly logprobs?: readonly number[]
   /** Tokens of the prompt as the server counts them; with the last delta, if at all. */
   readonly promptTokens?: number
   /** The lines of the sketch that the text does not cover yet (PICE): set with each delta that changes them. No part of the text. */

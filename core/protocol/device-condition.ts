@@ -102,7 +102,11 @@ const sections = {
     .array(z.object({ code: z.string(), at: z.iso.datetime(), count: z.int().min(1) }))
     .describe('The last few error codes that were logged, newest first.'),
   bundles: z
-    .object({ llm: figure(bundle), slm: figure(bundle) })
+    .object({
+      llm: figure(bundle),
+      slm: figure(bundle),
+      expanding: z.array(z.string()).max(256).optional().describe('Small models that expand sketches, ascending by size.'),
+    })
     .describe("Models in use, null: none; `slm`: the agent's own small model."),
   jobs: z.object({ waiting: amount, running: amount }).describe('Jobs on the device.'),
   spool: z

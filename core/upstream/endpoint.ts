@@ -24,6 +24,8 @@ export interface UpstreamOptions {
   readonly model: string
   /** Read for each attempt, so that a key can be replaced. @throws BrimError CONFIG_INVALID */
   readonly key: () => string | undefined
+  /** Whether answers carry the log probabilities of their tokens, where the server gives them. Default: false. */
+  readonly scored?: boolean
   readonly limits: UpstreamLimits
   readonly clock: Clock
   readonly random: Random
@@ -34,7 +36,7 @@ export interface UpstreamOptions {
  * A server with OpenAI's API as an endpoint. A request that fails before its first token is repeated, if a retry may succeed;
  * later failures end the answer, because a second attempt would answer differently.
  */
-export function upstreamEndpoint({ url, model: name, key, limits, clock, random, logger }: UpstreamOptions): Endpoint {
+export function upstreamEndpoint({ url, model: name, key, scored, limits, clock, random, logger }: UpstreamOptions): Endpoint {
   const model: RemoteModel = { name }
   const slots = new Slots(limits)
   const failures = new UpstreamFailures(name)
@@ -42,7 +44,7 @@ export function upstreamEndpoint({ url, model: name, key, limits, clock, random,
   return {
     model,
     async *answer(request, signal) {
-      const asked = upstreamRequest(request, name)
+      const asked = upstreamRequest(request, name, scored)
       const total = new Watchdog(clock)
       total.allow(limits.totalMs, () => failures.failed(`did not finish within ${limits.totalMs / 1_000} s`))
       const ended = AbortSignal.any([signal, total.signal])

@@ -18,8 +18,20 @@ export interface AnswerLimits {
 /** After an answer's end, for the event that counts its tokens. */
 const usageMs = 2_000
 
+/** Tokens without text of their own: parts of a character, or withheld because a stop string may begin. */
+const maxPendingLogprobs = 4_096
+
 const Text = z.string().nullish()
 const Usage = z.object({ prompt_tokens: z.int().min(0), completion_tokens: z.int().min(0) })
+
+const Logprob = z.number().transform((value) => Math.min(0, value))
+const Logprobs = z.union([
+  z
+    .object({ content: z.array(z.object({ logprob: Logprob })) })
+    .transform(({ content }) => content.map(({ logprob }) => logprob)),
+  /** Of /v1/completions; the first token of a prompt has none. */
+  z.object({ token_logprobs: z.array(Logprob) }).transform(({ token_logprobs }) => token_logprobs),
+])
 
 /** What is read of an event. Servers differ in all that is optional here. */
 const UpstreamEvent = z.object({
@@ -30,6 +42,7 @@ const UpstreamEvent = z.object({
         /** Of /v1/completions. */
         text: Text,
         finish_reason: Text,
+        logprobs: Logprobs.nullish().catch(undefined),
       }),
     )
     .nullish(),
@@ -58,6 +71,8 @@ export async function* readAnswer(
   let bytes = 0
   let end: AnswerEnd | undefined
   let usage: z.infer<typeof Usage> | undefined
+  /** Of tokens whose text is still to come. */
+  let logprobs: number[] = []
   const stalled = () => failures.failed(`sent nothing for ${idleMs / 1_000} s in the middle of an answer`)
   /** Tokens that are new with the text that is delivered now: counted by the server, or one for each event. */
   const count = (atLeast: number) => {
@@ -75,6 +90,8 @@ export async function* readAnswer(
       usage = event.usage ?? usage
       const [choice] = event.choices ?? []
       const { delta, text = delta?.content, finish_reason: reason } = choice ?? {}
+      const scores = end === undefined && !delta?.reasoning_content && !delta?.reasoning ? (choice?.logprobs ?? []) : []
+      logprobs = [...logprobs, ...scores].slice(-maxPendingLogprobs)
       if (delta?.reasoning_content || delta?.reasoning) watchdog.allow(idleMs, stalled)
       if (text && end === undefined) {
         if (tokens >= maxTokens) {
@@ -85,7 +102,9 @@ export async function* readAnswer(
         if (bytes > answerBytes) throw failures.failed(`sent an answer of more than ${answerBytes} bytes`)
         // A reader that takes its time is not the server's delay.
         watchdog.pause()
-        yield { source, text, tokenCount: count(1), end: undefined }
+        const tokenCount = count(Math.max(1, logprobs.length))
+        yield { source, text, tokenCount, ...(logprobs.length > 0 && { logprobs }), end: undefined }
+        logprobs = []
         watchdog.allow(idleMs, stalled)
       }
       if (!reason || end !== undefined) continue

@@ -13,9 +13,10 @@ export interface UpstreamRequest {
 /**
  * A request in the form of OpenAI's API. Settings that OpenAI's own server does not know are sent only where they have an effect.
  * @param model the name that the upstream uses
+ * @param scored asks for the log probability of each token
  * @throws FieldError REQUEST_INVALID for what text of another server cannot have
  */
-export function upstreamRequest(request: AnswerRequest, model: string): UpstreamRequest {
+export function upstreamRequest(request: AnswerRequest, model: string, scored = false): UpstreamRequest {
   const { prompt, answered, maxTokens, sampling, logprobs, stop, ignoreEos } = request
   const { temperature, topP, topK, minP = 0, presencePenalty = 0, frequencyPenalty = 0, seed } = sampling
   if (logprobs !== undefined)
@@ -38,6 +39,6 @@ export function upstreamRequest(request: AnswerRequest, model: string): Upstream
     ...(ignoreEos ? { ignore_eos: true } : {}),
   }
   return content.kind === 'chat'
-    ? { path: 'chat/completions', body: { messages: content.messages, ...settings } }
-    : { path: 'completions', body: { prompt: content.text, ...settings } }
+    ? { path: 'chat/completions', body: { messages: content.messages, ...settings, ...(scored ? { logprobs: true } : {}) } }
+    : { path: 'completions', body: { prompt: content.text, ...settings, ...(scored ? { logprobs: 1 } : {}) } }
 }

@@ -199,15 +199,15 @@ describe('an invalid configuration', () => {
     [{ id: 'a', draft: { threshold: 2 } }, 'CONFIG_INVALID'],
     [{ id: 'a', apiHost: '0.0.0.0' }, 'LISTEN_REFUSED'],
     [{ id: 'a', bundle: '/nowhere' }, 'BUNDLE_INVALID'],
-    [{ id: 'a', slm: '/nowhere' }, 'BUNDLE_INVALID'],
+    [{ id: 'a', slms: ['/nowhere'] }, 'BUNDLE_INVALID'],
   ])('%j is refused with %s', async (settings, code) => {
     await expect(world.startAgent(settings)).rejects.toMatchObject({ code })
   })
 
   it('rejects a split bundle as the small model', async () => {
-    await expect(world.startAgent({ id: 'a', slm: world.bundle })).rejects.toMatchObject({
+    await expect(world.startAgent({ id: 'a', slms: [world.bundle] })).rejects.toMatchObject({
       code: 'BUNDLE_INVALID',
-      message: expect.stringContaining('part whole of tiny-llama'),
+      message: expect.stringContaining('tiny-llama'),
       hint: 'build the bundle without --split',
     })
   })

@@ -96,7 +96,7 @@ it('documents every message on the control plane, and nothing that does not occu
       .toBeGreaterThan(0)
 
   // Starts, telemetry, and jobs with every outcome.
-  const able = await world.startAgent({ id: 'jetson-02', slm, bridges: [through(relay, world.bridge.mqttUrl)] })
+  const able = await world.startAgent({ id: 'jetson-02', slms: [slm], bridges: [through(relay, world.bridge.mqttUrl)] })
   await has('jetson-02', 'state', /ready/)
   await has('jetson-02', 'telemetry', /birth/)
   await ended(await submit('jetson-02', 12), 'SUCCEEDED')
@@ -140,7 +140,7 @@ it('documents every message on the control plane, and nothing that does not occu
   await expect.poll(() => states().at(-1)?.text, { timeout: 20_000 }).toMatch(/ready/)
   await able.close()
   await has('jetson-02', 'state', /disconnected/)
-  await world.startAgent({ id: 'jetson-02', slm, bridges: [through(relay, world.bridge.mqttUrl)] })
+  await world.startAgent({ id: 'jetson-02', slms: [slm], bridges: [through(relay, world.bridge.mqttUrl)] })
   await has('jetson-02', 'state', /"birth":2/)
 
   const readable = recorded.filter(({ topic }) => topic !== deviceTopic('default', 'garbled', 'telemetry'))

@@ -31,7 +31,7 @@ describe('brim ask', () => {
 
   it('prints on stderr which tokens the small model decoded, and why', async () => {
     const slm = await buildSlmBundle(world.dir)
-    const { apiUrl } = await world.startAgent({ id: 'independent', bridges: ['mqtt://127.0.0.1:1'], slm })
+    const { apiUrl } = await world.startAgent({ id: 'independent', bridges: ['mqtt://127.0.0.1:1'], slms: [slm] })
     const asked = [...question, apiUrl, '--fallback', 'slm']
     const { io, out, err } = captureIo()
     await brim(asked, io)

@@ -228,7 +228,7 @@ describe('the telemetry of an agent', () => {
   it('reports the small model and its jobs', async () => {
     const slm = await buildSlmBundle(world.dir)
     const watcher = await watchTopic(world.bridge.mqttUrl, topicOf('small'))
-    const agent = await world.startAgent({ id: 'small', telemetryS: 1, slm })
+    const agent = await world.startAgent({ id: 'small', telemetryS: 1, slms: [slm] })
     const submit = (body: object) =>
       fetch(`${world.bridge.httpUrl}/v1/jobs`, {
         method: 'POST',

@@ -67,7 +67,7 @@ describe('a bridge that serves bundles and requires authentication', () => {
     const id = await jobs.submit({ kind: 'bundle.install', input: smallVersion, device: 'orin' })
     expect(await jobs.ended(id)).toMatchObject({ state: 'SUCCEEDED', result: { name: 'tiny-slm', wasInstalled: false } })
     // Another model, of which only the manifest is present.
-    const broken = { ...small, tokens: { ...small.tokens, eos: [7] } }
+    const broken = { ...small, card: { ...small.card, name: 'broken' }, tokens: { ...small.tokens, eos: [7] } }
     const brokenId = modelIdOf(broken)
     const brokenAt = join(world.dir, 'orin', 'bundles', brokenId)
     mkdirSync(brokenAt)
@@ -79,7 +79,7 @@ describe('a bridge that serves bundles and requires authentication', () => {
       result: { slm: null, c: null, models: [installed], unfit: [{ modelId: brokenId }] },
     })
     await first.close()
-    const again = await world.startAgent({ id: 'orin', bridges: undefined, slm: small.modelId.slice(0, 12) })
+    const again = await world.startAgent({ id: 'orin', bridges: undefined, slms: [small.modelId.slice(0, 12)] })
     expect(again.slm).toBe('tiny-slm')
     expect(await (await fetch(`${again.apiUrl}/health`)).json()).toMatchObject({ profile: profiled.result })
     const answer = await jobs.submit({ kind: 'slm.generate', input: { prompt: 'Can you', maxTokens: 4 }, device: 'orin' })

@@ -18,7 +18,7 @@ beforeAll(async () => {
   world = await startAgentWorld()
   slm = await buildSlmBundle(world.dir)
   open = await startBroker()
-  await world.startAgent({ id: 'jetson-02', slm, bridges: [world.bridge.mqttUrl, open.url] })
+  await world.startAgent({ id: 'jetson-02', slms: [slm], bridges: [world.bridge.mqttUrl, open.url] })
 })
 afterAll(async () => {
   await world[Symbol.asyncDispose]()

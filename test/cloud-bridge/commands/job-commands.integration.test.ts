@@ -13,7 +13,7 @@ import { captureIo } from '../../support/captured-io.ts'
 let world: AgentWorld
 beforeAll(async () => {
   world = await startAgentWorld()
-  await world.startAgent({ id: 'jetson-02', slm: await buildSlmBundle(world.dir) })
+  await world.startAgent({ id: 'jetson-02', slms: [await buildSlmBundle(world.dir)] })
 })
 afterAll(() => world[Symbol.asyncDispose]())
 

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Agent } from '../../../agent/agent.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'
 import type { JobDetails, StoredJobEvent } from '../../../core/protocol/http/jobs.ts'
+import { DeviceProfile } from '../../../core/protocol/profile.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
 import { registerAbsentDevice } from '../../support/absent-device.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
@@ -15,7 +16,7 @@ let able: Agent
 beforeAll(async () => {
   world = await startAgentWorld()
   slm = await buildSlmBundle(world.dir)
-  able = await world.startAgent({ id: 'jetson-02', slm })
+  able = await world.startAgent({ id: 'jetson-02', slms: [slm] })
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
@@ -87,7 +88,7 @@ describe('jobs between a bridge and its devices', () => {
       result: {
         llm: { model: 'tiny-llama' },
         slm: { model: 'tiny-slm' },
-        models: [{ model: 'tiny-slm' }],
+        models: [{ model: 'tiny-slm', bytes: expect.any(Number), tokensPerLlmToken: 1 }],
         c: expect.any(Number),
       },
     })
@@ -97,7 +98,10 @@ describe('jobs between a bridge and its devices', () => {
       expect(prefillTokensPerS).toBeCloseTo(64_000 / ttftMs!)
       expect(decodeTokensPerS).toBeCloseTo(1_000 / tpotMs!)
     }
-    expect(c).toBeCloseTo((slm.ttftMs! + 31 * slm.tpotMs!) / (llm.ttftMs! + 31 * llm.tpotMs!))
+    const [small] = DeviceProfile.parse(result).models
+    expect(small?.loadMs).toBeGreaterThan(0)
+    expect(small?.parallel.map(([sequences]) => sequences)).toEqual([2, 4, 8, 16])
+    expect(c).toBeCloseTo((slm.ttftMs! + 127 * slm.tpotMs!) / (llm.ttftMs! + 127 * llm.tpotMs!))
   })
 
   it('a job of a kind that its device does not support is REJECTED with the reason', async () => {
@@ -166,7 +170,7 @@ describe('jobs between a bridge and its devices', () => {
     const id = await submit({ kind: 'slm.generate', input: question })
     expect((await show(id)).state).toBe('QUEUED')
     expect((await post(`/${id}/retry`)).status).toBe(400)
-    able = await world.startAgent({ id: 'jetson-02', slm })
+    able = await world.startAgent({ id: 'jetson-02', slms: [slm] })
     await hasEnded(id)
     expect((await show(id)).state).toBe('SUCCEEDED')
     const again = (await post(`/${id}/retry`)).body.id

@@ -1,0 +1,51 @@
+import type { Store } from '../../core/store/open-database.ts'
+import type { MeasuredSpeed } from '../slm/measure.ts'
+
+/** What was measured of one small model on this device. */
+export interface StoredSpeed extends MeasuredSpeed {
+  readonly loadMs: number
+  readonly tokensPerLlmToken: number
+  /** Whether a job `profile` has measured it, rather than the short measurement of a new model. */
+  readonly isProfiled: boolean
+  /** Of real over measured times, as expansions have corrected it. */
+  readonly factor: number
+}
+
+/** A migration: what was measured, as JSON, by model and settings. */
+export const speedTable = 'CREATE TABLE small_model_speed (key TEXT PRIMARY KEY, speed TEXT NOT NULL) STRICT;'
+
+/** The measured speeds of small models, on disk. */
+export class SpeedStore {
+  readonly #read
+  readonly #write
+  readonly #forget
+  readonly #known = new Map<string, StoredSpeed>()
+
+  /** @param store has `speedTable` */
+  constructor(store: Store) {
+    this.#read = store.prepare<[string], { speed: string }>('SELECT speed FROM small_model_speed WHERE key = ?')
+    this.#write = store.prepare('INSERT OR REPLACE INTO small_model_speed (key, speed) VALUES (?, ?)')
+    this.#forget = store.prepare(
+      'DELETE FROM small_model_speed WHERE rowid NOT IN (SELECT rowid FROM small_model_speed ORDER BY rowid DESC LIMIT ?)',
+    )
+  }
+
+  /** @param key names the version of the model, and the settings that decide its speed */
+  of(key: string): StoredSpeed | undefined {
+    const known = this.#known.get(key)
+    if (known) return known
+    const row = this.#read.get(key)
+    const speed = row && (JSON.parse(row.speed) as StoredSpeed)
+    if (speed) this.#known.set(key, speed)
+    return speed
+  }
+
+  save(key: string, speed: StoredSpeed): void {
+    this.#known.set(key, speed)
+    this.#write.run(key, JSON.stringify(speed))
+    this.#forget.run(maxStored)
+  }
+}
+
+/** Models and settings that are remembered. */
+const maxStored = 64

@@ -1,0 +1,226 @@
+import type { Endpoint } from '../../core/answer/endpoint.ts'
+import { fillerIds } from '../../core/answer/filler.ts'
+import { Prompt } from '../../core/answer/prompt.ts'
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Chain, Sequence } from '../../core/engine/contract.ts'
+import { choose } from '../../core/engine/logprobs.ts'
+import { greedy } from '../../core/engine/sampler.ts'
+import type { LocalModel } from './local-model.ts'
+
+/** Lengths in tokens. The context of a model may allow less. */
+export interface MeasureSize {
+  readonly promptTokens: number
+  readonly answerTokens: number
+  /** Numbers of sequences that are decoded together, ascending. */
+  readonly sequences: readonly number[]
+}
+
+export interface MeasuredSpeed {
+  readonly ttftMs: number
+  /** Mean gap between the tokens after the first. */
+  readonly tpotMs: number
+  readonly prefillTokensPerS: number
+  readonly decodeTokensPerS: number
+  /** f at two lengths: times from the request until the answer had so many tokens. */
+  readonly lengths: readonly { readonly tokens: number; readonly ms: number }[]
+  /** p: throughput of n sequences decoded together over that of one. */
+  readonly parallel: readonly (readonly [sequences: number, speedup: number])[]
+}
+
+/** For a job `profile`. PICE's answers have some hundred tokens. */
+export const profileSize: MeasureSize = { promptTokens: 64, answerTokens: 128, sequences: [2, 4, 8, 16] }
+/** For a model that has not been measured yet: a fraction of the time. */
+export const quickSize: MeasureSize = { promptTokens: 32, answerTokens: 16, sequences: [4] }
+
+/** The shorter of the two lengths, as a part of the longer one. */
+const shortPart = 0.25
+/** Tokens of each sequence, when several are decoded together. */
+const parallelTokens = 16
+
+/**
+ * How fast a model writes that this process computes, as an expansion does: greedily, with the log probability of each token.
+ * @throws BrimError OUT_OF_MEMORY, RUNTIME_FAILED; the signal's reason
+ */
+export async function measureModel(
+  { text, chain }: Pick<LocalModel, 'text' | 'chain'>,
+  size: MeasureSize,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<MeasuredSpeed> {
+  const { promptTokens, answerTokens } = fitting(size, text.dims.contextLimit)
+  const ids = fillerIds(text, promptTokens)
+  const sequences: Sequence[] = []
+  const read = async () => (await stepOf(chain, sequences.slice(0, 1), [ids], signal))[0]!
+  try {
+    sequences.push(chain.createSequence())
+    // The first steps only warm up.
+    await decode(chain, sequences, await read(), 2, signal)
+    sequences[0]!.truncate(0)
+    const startedMs = clock.nowMs()
+    const first = await read()
+    const firstMs = clock.nowMs()
+    const shortTokens = Math.max(1, Math.round(shortPart * answerTokens))
+    const last = await decode(chain, sequences, first, shortTokens - 1, signal)
+    const shortMs = clock.nowMs()
+    await decode(chain, sequences, last, answerTokens - shortTokens, signal)
+    const endMs = clock.nowMs()
+    const ttftMs = firstMs - startedMs
+    const tpotMs = (endMs - firstMs) / (answerTokens - 1)
+    return {
+      ttftMs,
+      tpotMs,
+      prefillTokensPerS: (1_000 * promptTokens) / ttftMs,
+      decodeTokensPerS: 1_000 / tpotMs,
+      lengths: [
+        { tokens: shortTokens, ms: shortMs - startedMs },
+        { tokens: answerTokens, ms: endMs - startedMs },
+      ],
+      parallel: await measureParallel(chain, sequences, { first, ids, counts: size.sequences }, clock, signal),
+    }
+  } finally {
+    for (const sequence of sequences) sequence.release()
+  }
+}
+
+/** @param sequences its first holds the prompt; further ones are added */
+async function measureParallel(
+  chain: Chain,
+  sequences: Sequence[],
+  { first, ids, counts }: { first: number; ids: readonly number[]; counts: readonly number[] },
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<MeasuredSpeed['parallel']> {
+  const tokens = Math.min(parallelTokens, chain.manifest.dims.contextLimit - ids.length)
+  const timeOf = async (count: number) => {
+    while (sequences.length < count) {
+      const sequence = chain.createSequence()
+      sequences.push(sequence)
+      sequence.copyPrefix(sequences[0]!, ids.length)
+    }
+    const used = sequences.slice(0, count)
+    const rewind = () => {
+      for (const sequence of used) sequence.truncate(ids.length)
+    }
+    rewind()
+    // The graph of this number of sequences is compiled in its first step.
+    await decode(chain, used, first, 1, signal)
+    rewind()
+    const startedMs = clock.nowMs()
+    await decode(chain, used, first, tokens, signal)
+    return clock.nowMs() - startedMs
+  }
+  sequences[0]!.truncate(ids.length)
+  const aloneMs = await timeOf(1)
+  const parallel: [number, number][] = []
+  try {
+    for (const count of counts) parallel.push([count, (count * aloneMs) / (await timeOf(count))])
+  } catch (error) {
+    // The memory of this device holds no more sequences.
+    if (!(error instanceof BrimError && error.code === 'OUT_OF_MEMORY')) throw error
+  }
+  return parallel
+}
+
+/** Decodes `count` tokens after `token` in each sequence. @returns the last token of the first */
+async function decode(chain: Chain, sequences: readonly Sequence[], token: number, count: number, signal: AbortSignal) {
+  let tokens = sequences.map(() => token)
+  for (let at = 0; at < count; at++) {
+    const ids = tokens.map((id) => [id])
+    tokens = await stepOf(chain, sequences, ids, signal)
+  }
+  return tokens[0]!
+}
+
+/** @returns the next token of each sequence */
+async function stepOf(chain: Chain, sequences: readonly Sequence[], ids: readonly (readonly number[])[], signal: AbortSignal) {
+  signal.throwIfAborted()
+  const { vocab } = chain.manifest.dims
+  const items = sequences.map((sequence, at) => ({ sequence, ids: ids[at]!, select: 'last' as const }))
+  const logits = await chain.step(items)
+  return sequences.map((sequence, at) => {
+    const row = logits.subarray(at * vocab, (at + 1) * vocab)
+    return choose(row, { sampling: greedy, logprobs: 0 }, sequence.length, []).token
+  })
+}
+
+function fitting({ promptTokens, answerTokens }: MeasureSize, contextLimit: number) {
+  const prompt = Math.min(promptTokens, Math.floor(contextLimit / 2))
+  return { promptTokens: prompt, answerTokens: Math.max(2, Math.min(answerTokens, contextLimit - prompt)) }
+}
+
+const question =
+  'describe a day at a railway station, from the first train to the last, in as much detail as you can, with its people and sounds.'
+
+/**
+ * How fast a model on a server writes, with as many requests at once as sequences elsewhere. Servers count and end answers
+ * themselves, so the lengths are near those asked for.
+ * @throws BrimError as the endpoint; UPSTREAM_FAILED for an empty answer
+ */
+export async function measureServer(
+  endpoint: Endpoint,
+  { answerTokens, sequences }: MeasureSize,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<MeasuredSpeed> {
+  let asked = 0
+  const answer = async (maxTokens: number) => {
+    const startedMs = clock.nowMs()
+    // Another beginning each time, because servers cache prefixes.
+    const messages = [{ role: 'user', content: `Number ${asked++}: ${question}` }]
+    const request = {
+      prompt: new Prompt({ kind: 'chat', messages }),
+      sampling: greedy,
+      stop: [],
+      maxTokens,
+      client: 'brim-profile',
+    }
+    const shortTokens = Math.max(1, Math.round(shortPart * maxTokens))
+    let [firstMs, shortMs, tokens, promptTokens]: [number?, number?, number?, number?] = []
+    for await (const delta of endpoint.answer(request, signal)) {
+      if ('tokens' in delta) throw new Error('the endpoint of a server returns text')
+      if (delta.text !== '') firstMs ??= clock.nowMs()
+      tokens = (tokens ?? 0) + delta.tokenCount
+      promptTokens = delta.promptTokens ?? promptTokens
+      if (tokens >= shortTokens) shortMs ??= clock.nowMs()
+    }
+    if (firstMs === undefined || tokens === undefined)
+      throw new BrimError('UPSTREAM_FAILED', `${endpoint.model.name} made no text when its speed was measured`)
+    const endMs = clock.nowMs()
+    return {
+      startedMs,
+      firstMs,
+      shortMs: shortMs ?? endMs,
+      endMs,
+      tokens,
+      promptTokens,
+      shortTokens: Math.min(shortTokens, tokens),
+    }
+  }
+  await answer(1)
+  const alone = await answer(answerTokens)
+  const { startedMs, firstMs, endMs, tokens } = alone
+  const ttftMs = firstMs - startedMs
+  const tpotMs = tokens > 1 ? (endMs - firstMs) / (tokens - 1) : ttftMs
+  const parallel: [number, number][] = []
+  for (const count of sequences) {
+    const fromMs = clock.nowMs()
+    const answers = await Promise.all(Array.from({ length: count }, () => answer(answerTokens)))
+    const together = answers.reduce((sum, one) => sum + one.tokens, 0) / (clock.nowMs() - fromMs)
+    parallel.push([count, (together * (endMs - startedMs)) / tokens])
+  }
+  return {
+    ttftMs,
+    tpotMs,
+    prefillTokensPerS: (1_000 * (alone.promptTokens ?? question.length / charsPerToken)) / ttftMs,
+    decodeTokensPerS: 1_000 / tpotMs,
+    lengths: [
+      { tokens: alone.shortTokens, ms: alone.shortMs - startedMs },
+      { tokens, ms: endMs - startedMs },
+    ],
+    parallel,
+  }
+}
+
+/** Of English text, for a server that does not count the tokens of its prompts. */
+const charsPerToken = 4

@@ -1,0 +1,43 @@
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BrimError } from '../../core/base/errors.ts'
+import { readManifest } from '../../core/model/bundle.ts'
+import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
+
+/** A small model that can be opened: a bundle without a split. */
+export interface ModelSource {
+  readonly name: string
+  readonly modelId: string
+  readonly folder: string
+  /** Identifies the version. */
+  readonly manifestSha256: string
+  /** Memory of its weights, once it is open. */
+  readonly bytes: number
+}
+
+/** @throws BrimError BUNDLE_INVALID, also for a split bundle; BUNDLE_CORRUPT */
+export async function readModelSource(folder: string): Promise<ModelSource> {
+  const manifest = await readManifest(folder)
+  const { card, modelId, split } = manifest
+  if (split !== null)
+    throw new BrimError('BUNDLE_INVALID', `${card.name} in ${folder} is a split model, which is no small model`, {
+      hint: 'build the bundle without --split',
+    })
+  return { name: card.name, modelId, folder, manifestSha256: await manifestHash(folder), bytes: weightBytes(manifest) }
+}
+
+/** sha256 of a bundle's manifest. */
+export const manifestHash = async (folder: string): Promise<string> =>
+  createHash('sha256')
+    .update(await readFile(join(folder, manifestFile)))
+    .digest('hex')
+
+/** fp16 weights are expanded to fp32. */
+function weightBytes({ parts }: Manifest): number {
+  const weights = Object.values(parts).flatMap((part) => part.weights)
+  const places = new Map(
+    weights.map(({ file, offset, type, bytes }) => [`${file}:${offset}`, type === 'float16' ? 2 * bytes : bytes]),
+  )
+  return [...places.values()].reduce((sum, bytes) => sum + bytes, 0)
+}
