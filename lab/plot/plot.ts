@@ -44,6 +44,9 @@ const margin = { top: 44, right: 20, bottom: 44, left: 58 }
 const headHeight = 86
 const plotWidth = panelSize.width - margin.left - margin.right
 const plotHeight = panelSize.height - margin.top - margin.bottom
+/** Of a character of the font, about. */
+const charWidth = 6
+const lineHeight = 12
 
 /** The figure as an SVG document. A name has the same colour in every panel. */
 export function renderFigure({ title, subtitle, columns, panels }: Figure): string {
@@ -85,7 +88,10 @@ function renderLines({ series, xLabel, isDense = false }: LinePanel, colour: (na
   const xMax = (xs.at(-1) ?? 1) * 1.04
   const toX = (x: number) => (x / xMax) * plotWidth
   const toY = scale(yTicks)
-  const marks = xs.map((x) => text(toX(x), plotHeight + 16, format(x), `text-anchor="middle" fill="${ink.muted}"`))
+  const labels = xs.map((x) => ({ at: toX(x), content: format(x) }))
+  const marks = spaced(labels).map(({ at, content }) =>
+    text(at, plotHeight + 16, content, `text-anchor="middle" fill="${ink.muted}"`),
+  )
   const lines = series.map(({ name, points: line }) => {
     const path = line.map(([x, y], i) => `${i === 0 ? 'M' : 'L'}${round(toX(x))} ${round(toY(y))}`).join('')
     const dots = (isDense ? [] : line).map(([x, y]) => `<circle cx="${round(toX(x))}" cy="${round(toY(y))}" r="3"/>`).join('')
@@ -101,22 +107,57 @@ function renderLines({ series, xLabel, isDense = false }: LinePanel, colour: (na
 
 function renderBars({ groups, yMax = 0 }: BarPanel, colour: (name: string) => string): string {
   const values = groups.flatMap(({ bars }) => bars.map(({ value }) => value))
-  const yTicks = ticks(Math.max(yMax, ...values) * 1.08)
-  const toY = scale(yTicks)
   const slot = plotWidth / groups.length
+  const widthOf = (bars: readonly unknown[]) => Math.min(46, (slot * 0.72) / bars.length)
+  const isUpright = groups.some(({ bars }) => bars.some(({ value }) => textWidth(format(value)) > widthOf(bars)))
+  const yTicks = ticks(Math.max(yMax, ...values) * (isUpright ? 1.2 : 1.08))
+  const toY = scale(yTicks)
   const body = groups.flatMap(({ label, bars }, group) => {
-    const width = Math.min(46, (slot * 0.72) / bars.length)
+    const width = widthOf(bars)
     const from = group * slot + (slot - width * bars.length) / 2
     const columns = bars.flatMap(({ name, value }, i) => {
       const [x, y] = [from + i * width, toY(value)]
       return [
         `<rect x="${round(x + 1)}" y="${round(y)}" width="${round(width - 2)}" height="${round(plotHeight - y)}" rx="2" fill="${colour(name)}"/>`,
-        text(x + width / 2, y - 5, format(value), 'text-anchor="middle"'),
+        valueLabel(x + width / 2, y - 5, format(value), isUpright),
       ]
     })
-    return [...columns, text(group * slot + slot / 2, plotHeight + 16, label, `text-anchor="middle" fill="${ink.muted}"`)]
+    const lines = wrapped(label, slot).map((line, i) =>
+      text(group * slot + slot / 2, plotHeight + 16 + i * lineHeight, line, `text-anchor="middle" fill="${ink.muted}"`),
+    )
+    return [...columns, ...lines]
   })
   return [grid(yTicks), ...body].join('')
+}
+
+const textWidth = (content: string): number => charWidth * content.length
+
+/** A value above its bar; upright where bars are narrower than values. */
+function valueLabel(x: number, y: number, content: string, isUpright: boolean): string {
+  if (!isUpright) return text(x, y, content, 'text-anchor="middle"')
+  return text(x + 4, y, content, `transform="rotate(-90 ${round(x + 4)} ${round(y)})"`)
+}
+
+/** Words in lines of at most `width` where words allow it. */
+function wrapped(label: string, width: number): string[] {
+  const lines: string[] = []
+  for (const word of label.split(' ')) {
+    const longer = lines.length > 0 ? `${lines.at(-1)} ${word}` : word
+    if (lines.length > 0 && textWidth(longer) <= width) lines[lines.length - 1] = longer
+    else lines.push(word)
+  }
+  return lines
+}
+
+/** The labels of an axis without those that would touch the one before. */
+function spaced(labels: readonly { readonly at: number; readonly content: string }[]) {
+  let end = Number.NEGATIVE_INFINITY
+  return labels.filter(({ at, content }) => {
+    const half = textWidth(content) / 2
+    if (at - half < end) return false
+    end = at + half + charWidth / 2
+    return true
+  })
 }
 
 function heading({ title, yLabel }: LinePanel | BarPanel): string {

@@ -92,3 +92,34 @@ describe('bar panels with a common yMax', () => {
     expect(heights[0]! / heights[1]!).toBeCloseTo(2, 1)
   })
 })
+
+describe('labels', () => {
+  const bars = (count: number, label = 'group') => ({
+    label,
+    bars: Array.from({ length: count }, (_, i) => ({ name: `n${i}`, value: 1_000 + i })),
+  })
+  const render = (groups: ReturnType<typeof bars>[]) =>
+    renderFigure({ title: 't', subtitle: 's', columns: 1, panels: [{ kind: 'bars', title: 't', yLabel: 'y', groups }] })
+
+  it('of values stand upright above bars that are narrower than they are', () => {
+    expect(render([bars(2)])).not.toContain('rotate')
+    expect(render([bars(6), bars(6)]).match(/rotate\(-90/g)).toHaveLength(12)
+  })
+
+  it('of groups are broken into lines between words', () => {
+    const figure = render(['routing by length', 'PICE'].map((label) => bars(1, label)).flatMap((group) => [group, group]))
+    expect(figure).not.toContain('>routing by length<')
+    expect(figure).toContain('>routing by<')
+    expect(figure).toContain('>PICE<')
+  })
+
+  it('of an axis leave out those that would touch the one before', () => {
+    const points = [1, 1.01, 10].map((x) => [x, 1] as const)
+    const series = [{ name: 'ours', points }]
+    const panel = { kind: 'lines', title: 't', xLabel: 'x', yLabel: 'y', series } as const
+    const figure = renderFigure({ title: 't', subtitle: 's', columns: 1, panels: [panel] })
+    expect(figure).toContain('>1</text>')
+    expect(figure).toContain('>10</text>')
+    expect(figure).not.toContain('>1.01</text>')
+  })
+})
