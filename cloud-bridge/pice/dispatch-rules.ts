@@ -1,19 +1,38 @@
 import { firstCome } from '../../core/policy/pice/baselines.ts'
+import { type ExpansionTerms, keepsBudgets, worthTaking } from '../../core/policy/pice/fleet-queue.ts'
 import { defaultBatchTerms, nextBatch } from '../../core/policy/pice/next-batch.ts'
-import type { WaitingExpansion } from '../../core/policy/pice/state.ts'
+import type { ExpandingDevice, WaitingExpansion } from '../../core/policy/pice/state.ts'
 import type { BridgeConfig } from '../config.ts'
 
-/**
- * The expansions that an idle device takes.
- * @param idleDevices that could take expansions now, this one included
- */
-export type DispatchRule = <W extends WaitingExpansion>(waiting: readonly W[], idleDevices: number) => W[]
+/** What decides about a batch beside the expansions that wait. */
+export interface DispatchState {
+  /** The idle device; undefined: its speed is unknown. */
+  readonly device: ExpandingDevice | undefined
+  /** Number of devices that could take expansions now, this one included. */
+  readonly idleDevices: number
+  /** All devices whose speed is known. */
+  readonly devices: readonly ExpandingDevice[]
+  readonly terms: ExpansionTerms
+}
+
+/** The expansions that an idle device takes as one job; none: other devices finish them sooner. */
+export type DispatchRule = <W extends WaitingExpansion>(waiting: readonly W[], state: DispatchState) => W[]
 
 /** @param maxSketches in a batch */
-export function dispatchRule(policy: BridgeConfig['sketchPolicy'], maxSketches: number): DispatchRule {
-  const share = (waiting: readonly WaitingExpansion[], idleDevices: number) =>
-    Math.min(maxSketches, Math.ceil(waiting.length / idleDevices))
-  return policy === 'static'
-    ? (waiting, idleDevices) => firstCome(waiting, share(waiting, idleDevices))
-    : (waiting, idleDevices) => nextBatch(waiting, { ...defaultBatchTerms, maxSketches }, idleDevices)
-}
+export const dispatchRule = (policy: BridgeConfig['sketchPolicy'], maxSketches: number): DispatchRule =>
+  policy === 'static' ? inOrder(maxSketches) : byLength(maxSketches)
+
+/** PICE, Algorithm 1. */
+const byLength =
+  (maxSketches: number): DispatchRule =>
+  (waiting, { device, idleDevices, devices, terms }) => {
+    const batchTerms = { ...defaultBatchTerms, maxSketches }
+    if (!device) return nextBatch(waiting, batchTerms, idleDevices)
+    const worth = worthTaking(device, devices, waiting, batchTerms.maxWaitS, terms)
+    return nextBatch(worth, batchTerms, idleDevices, keepsBudgets(device, terms))
+  }
+
+const inOrder =
+  (maxSketches: number): DispatchRule =>
+  (waiting, { idleDevices }) =>
+    firstCome(waiting, Math.min(maxSketches, Math.ceil(waiting.length / idleDevices)))

@@ -1,3 +1,4 @@
+import { Ewma } from '../../core/policy/estimate/ewma.ts'
 import { isPresent, takesJobs } from '../../core/policy/fleet/presence.ts'
 import type { LatestTelemetry } from '../../core/protocol/http/devices.ts'
 import type { JobKind } from '../../core/protocol/jobs.ts'
@@ -28,6 +29,8 @@ export class ExpandingDevices {
   readonly #present = new Map<string, Present>()
   readonly #rests = new Map<string, Rest>()
   readonly #currents = new Map<string, string>()
+  /** Time in which each has accepted sketches, in seconds. */
+  readonly #acceptS = new Map<string, Ewma>()
   readonly #telemetryOf: (device: string) => LatestTelemetry | null
 
   constructor(telemetryOf: (device: string) => LatestTelemetry | null) {
@@ -82,8 +85,20 @@ export class ExpandingDevices {
     return this.#currents.get(device) ?? this.#telemetryOf(device)?.bundles?.slm?.name
   }
 
-  /** Δ(r): network time of a sketch to the device and of a sentence back. 0 where its link is not measured. */
+  /** @param seconds from the submission of a job until the bridge had the device's acceptance */
+  onAccepted(device: string, seconds: number): void {
+    const mean = this.#acceptS.get(device) ?? new Ewma()
+    mean.record(seconds)
+    this.#acceptS.set(device, mean)
+  }
+
+  /**
+   * Δ(r): network time of a sketch to the device and of a sentence back, as it was for earlier ones; before the first by the rates
+   * of its link, 0 where these are not measured.
+   */
   networkSOf(device: string): number {
+    const measured = this.#acceptS.get(device)?.value
+    if (measured !== undefined) return measured
     const { rttMs = 0, upBytesPerS = 0, downBytesPerS = 0 } = this.#telemetryOf(device)?.link ?? {}
     const transferS = (bytes: number, bytesPerS: number | null) => (bytesPerS ? bytes / bytesPerS : 0)
     return (rttMs ?? 0) / 1_000 + transferS(sketchBytes, downBytesPerS) + transferS(sentenceBytes, upBytesPerS)

@@ -40,6 +40,7 @@ export class ExpansionJob {
   readonly #received = new Set<string>()
   #seq = 0
   #isDispatched = false
+  #isAccepted = false
 
   constructor(options: ExpansionJobOptions, store: Pick<JobStore, 'events' | 'find'>) {
     const { id, device, input } = options
@@ -80,15 +81,24 @@ export class ExpansionJob {
     return this.#isDispatched
   }
 
+  /** Whether its device has accepted it, at any time. */
+  get isAccepted(): boolean {
+    return this.#isAccepted
+  }
+
   /** Whether no answer needs the sentences that the device has not sent yet. */
   get isUseless(): boolean {
     return this.parts.length === 0 && this.#received.size < this.#expected
   }
 
+  /** Since its submission. @param nowMs the clock's time */
+  elapsedS(nowMs: number): number {
+    return (nowMs - this.#options.startedMs) / 1_000
+  }
+
   /** Predicted time until the device has expanded everything. @param nowMs the clock's time */
   busyS(nowMs: number): number {
-    const { predictedS, startedMs } = this.#options
-    return Math.max(0, predictedS - (nowMs - startedMs) / 1_000)
+    return Math.max(0, this.#options.predictedS - this.elapsedS(nowMs))
   }
 
   /** Hands on what is new in the job's history. */
@@ -98,6 +108,7 @@ export class ExpansionJob {
       this.#seq = seq
       if (type === 'sentence') this.#handLine(data)
       else if (type === 'sent') this.#isDispatched = true
+      else if (type === 'accepted') this.#isAccepted = true
       else if (type === 'queued' || endTypes.has(type)) {
         this.#isDispatched = false
         state = type

@@ -4,9 +4,8 @@ import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
-import { switchS } from '../../core/policy/pice/choose-model.ts'
-import { expansionS } from '../../core/policy/pice/speeds.ts'
-import type { FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
+import { type ExpansionTerms, usualS } from '../../core/policy/pice/fleet-queue.ts'
+import type { ExpandingDevice, FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
 import { sentencesOf } from '../../core/protocol/expansion.ts'
 import { ExpandInput, maxInputBytes } from '../../core/protocol/jobs.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
@@ -82,15 +81,10 @@ export class Scheduler implements Expander {
 
   view(): FleetView {
     const nowMs = this.#options.clock.nowMs()
-    const { devices, profiles } = this.#options
     const able = this.#able(nowMs)
-    for (const device of able) if (!profiles.hasProfile(device)) this.#wantProfile(device)
+    for (const device of able) if (!this.#options.profiles.hasProfile(device)) this.#wantProfile(device)
     return {
-      devices: able.flatMap((device) => {
-        const models = profiles.speedsOf(device)
-        const [current, networkS] = [devices.currentOf(device), devices.networkSOf(device)]
-        return models.length === 0 ? [] : [{ device, models, current, busyS: this.#busyS(device, nowMs), networkS }]
-      }),
+      devices: this.#measured(able, nowMs),
       waiting: this.#waiting().map((expansion) => waitingOf(expansion, nowMs)),
     }
   }
@@ -131,12 +125,13 @@ export class Scheduler implements Expander {
     this.#isClosed = true
     await this.#stopTicking()
     for (const stop of this.#watches.values()) stop()
-    for (const pending of this.#pending) pending.fail(new BrimError('CANCELED', 'the bridge is closing'))
+    for (const pending of this.#pending) pending.fail(closing())
   }
 
-  /** @throws BrimError QUEUE_FULL, EXPANSION_FAILED */
+  /** @throws BrimError QUEUE_FULL, EXPANSION_FAILED, CANCELED */
   #begin(request: ExpansionRequest): PendingExpansion {
     const { log, clock } = this.#options
+    if (this.#isClosed) throw closing()
     const pending = new PendingExpansion(request, clock.nowMs())
     if (bytesOf(pending) > maxInputBytes)
       throw new BrimError('EXPANSION_FAILED', `question and sketch take ${bytesOf(pending)} bytes, more than a job may have`)
@@ -181,7 +176,10 @@ export class Scheduler implements Expander {
   }
 
   #read(job: ExpansionJob): void {
+    const { devices, clock } = this.#options
+    const wasAccepted = job.isAccepted
     const outcome = job.read()
+    if (job.isAccepted && !wasAccepted) devices.onAccepted(job.device, job.elapsedS(clock.nowMs()))
     if (outcome.kind !== 'open') this.#onEnd(job, outcome)
     this.#cancelUseless()
   }
@@ -275,6 +273,16 @@ export class Scheduler implements Expander {
     return devices.list().filter((device) => !devices.isResting(device, nowMs) && !jobs.isExhausted(device, wallMs()))
   }
 
+  /** Those of the devices whose speed is known. */
+  #measured(names: readonly string[], nowMs: number): ExpandingDevice[] {
+    const { devices, profiles } = this.#options
+    return names.flatMap((device) => {
+      const models = profiles.speedsOf(device)
+      const [current, networkS] = [devices.currentOf(device), devices.networkSOf(device)]
+      return models.length === 0 ? [] : [{ device, models, current, busyS: this.#busyS(device, nowMs), networkS }]
+    })
+  }
+
   /** Devices that take a job now, the fastest first. */
   #idle(nowMs: number): string[] {
     const { jobs, limits, profiles } = this.#options
@@ -307,7 +315,7 @@ export class Scheduler implements Expander {
     const idle = waiting.length > 0 || this.#profileRequests.areWanted ? this.#idle(nowMs) : []
     for (const [at, device] of idle.entries()) {
       waiting = waiting.filter(({ hasEnded }) => !hasEnded)
-      const batch = this.#batchFor(device, waiting, idle.length - at, nowMs)
+      const batch = waiting.length > 0 ? this.#batchFor(device, waiting, idle.length - at, nowMs) : []
       if (batch.length > 0) this.#submit(device, batch, nowMs)
       else this.#profileRequests.onIdle(device)
       waiting = waiting.filter((pending) => !batch.includes(pending))
@@ -315,18 +323,20 @@ export class Scheduler implements Expander {
   }
 
   #batchFor(device: string, waiting: readonly PendingExpansion[], idleDevices: number, nowMs: number): PendingExpansion[] {
-    const { devices, rule } = this.#options
-    const all = devices.list()
+    const { rule } = this.#options
+    const able = this.#able(nowMs)
     // One that failed at it, or vanished with it, only if there is no other.
     const eligible = waiting.filter(
-      ({ triedDevices }) => !triedDevices.has(device) || all.every((other) => triedDevices.has(other)),
+      ({ triedDevices }) => !triedDevices.has(device) || able.every((other) => triedDevices.has(other)),
     )
     const suspect = eligible.find(({ isSuspect }) => isSuspect)
     if (suspect) return [suspect]
+    const devices = this.#measured(able, nowMs)
+    const state = { device: devices.find((known) => known.device === device), idleDevices, devices, terms: termsOf(waiting) }
     let bytes = 0
     return rule(
       eligible.map((pending) => ({ ...waitingOf(pending, nowMs), pending })),
-      idleDevices,
+      state,
     ).flatMap(({ pending }) => {
       bytes += bytesOf(pending)
       return bytes <= maxInputBytes ? [pending] : []
@@ -340,7 +350,11 @@ export class Scheduler implements Expander {
       const id = queue.submit([submission])[0]!.id
       const ids = batch.map((pending) => pending.id)
       log.add(id, ids, wallMs())
-      const terms = { predictedS: this.#predictedS(device, batch), startedMs: nowMs, maxChars: limits.expandedSentenceChars }
+      const terms = {
+        predictedS: this.#predictedS(device, batch, nowMs),
+        startedMs: nowMs,
+        maxChars: limits.expandedSentenceChars,
+      }
       const job = new ExpansionJob({ id, device, input, ...terms }, jobs)
       for (const [sketch, pending] of batch.entries()) {
         pending.attempts += 1
@@ -354,15 +368,11 @@ export class Scheduler implements Expander {
     }
   }
 
-  #predictedS(device: string, batch: readonly PendingExpansion[]): number {
-    const { devices, profiles } = this.#options
-    const models = profiles.speedsOf(device)
-    const current = devices.currentOf(device)
-    const speed = models.find(({ model }) => model === current) ?? models[0]
-    if (!speed) return 0
+  /** 0 for a device whose speed is unknown. */
+  #predictedS(name: string, batch: readonly PendingExpansion[], nowMs: number): number {
+    const [device] = this.#measured([name], nowMs)
     const tokens = batch.reduce((sum, { expectedTokens }) => sum + expectedTokens, 0)
-    const sequences = batch.reduce((sum, { input }) => sum + sentencesOf(input).length, 0)
-    return devices.networkSOf(device) + switchS(speed, current) + expansionS(speed, tokens, sequences)
+    return device ? device.networkS + usualS(device, tokens, termsOf(batch)) : 0
   }
 
   #busyS(device: string, nowMs: number): number {
@@ -378,14 +388,25 @@ export class Scheduler implements Expander {
   }
 }
 
-const waitingOf = ({ id, expectedTokens, sinceMs }: PendingExpansion, nowMs: number): WaitingExpansion => ({
-  id,
-  expectedTokens,
-  waitedS: (nowMs - sinceMs) / 1_000,
-})
+function waitingOf({ id, expectedTokens, sinceMs, input }: PendingExpansion, nowMs: number): WaitingExpansion {
+  const waitedS = (nowMs - sinceMs) / 1_000
+  const { budgetMs } = input
+  return { id, expectedTokens, waitedS, ...(budgetMs === undefined ? {} : { budgetS: budgetMs / 1_000 - waitedS }) }
+}
+
+/** @param expansions at least one */
+function termsOf(expansions: readonly PendingExpansion[]): ExpansionTerms {
+  const sum = (numberOf: (expansion: PendingExpansion) => number) =>
+    expansions.reduce((total, expansion) => total + numberOf(expansion), 0)
+  return {
+    tokensPerSentence: sum(({ expectedTokens }) => expectedTokens) / sum(({ input }) => sentencesOf(input).length),
+    candidates: Math.max(...expansions.map(({ input }) => input.candidates)),
+  }
+}
 
 const bytesOf = ({ input }: PendingExpansion) => Buffer.byteLength(JSON.stringify(input)) + jsonBytes
 
+const closing = () => new BrimError('CANCELED', 'the bridge is closing')
 const noDevice = () => new BrimError('EXPANSION_FAILED', 'no device that expands sketches is connected')
 const tooLate = () => new BrimError('EXPANSION_FAILED', 'the deadline passed before the devices had expanded the sketch')
 const spent = (attempts: number) => new BrimError('EXPANSION_FAILED', `${attempts} attempts at expanding the sketch failed`)

@@ -1,3 +1,4 @@
+import type { BridgeConfig } from '../../cloud-bridge/config.ts'
 import { BridgeLimits } from '../../cloud-bridge/limits.ts'
 import type { Expanded } from '../../cloud-bridge/pice/expander.ts'
 import { openExpansions } from '../../cloud-bridge/pice/open-expansions.ts'
@@ -18,7 +19,12 @@ export interface ExpansionRun {
 export type ExpansionWorld = ReturnType<typeof openExpansionWorld>
 
 /** The scheduler of a bridge on its real queue, with scripted devices. */
-export function openExpansionWorld(stateDir: string, clock: Clock, settings: Partial<BridgeLimits> = {}) {
+export function openExpansionWorld(
+  stateDir: string,
+  clock: Clock,
+  settings: Partial<BridgeLimits> = {},
+  { sketchPolicy = 'dynamic' as BridgeConfig['sketchPolicy'], onRun = (_run: ExpansionRun) => {} } = {},
+) {
   const runs: ExpansionRun[] = []
   const profiled: string[] = []
   const canceled: string[] = []
@@ -36,14 +42,18 @@ export function openExpansionWorld(stateDir: string, clock: Clock, settings: Par
         const message = JSON.parse(text) as ToJobDevice
         if (message.type === 'cancel') canceled.push(message.job)
         else if (message.kind === 'profile') profiled.push(device)
-        else runs.push({ device, ...message, input: ExpandInput.parse(message.input) })
+        else {
+          const run = { device, ...message, input: ExpandInput.parse(message.input) }
+          runs.push(run)
+          onRun(run)
+        }
       },
       onUnreadable: () => {},
       logger: silentLogger(),
     },
   )
   const expansions = openExpansions(
-    { stateDir, limits, sketchPolicy: 'dynamic' },
+    { stateDir, limits, sketchPolicy },
     { jobs, fleet: { telemetryOf: () => null }, clock, wallMs, logger: silentLogger() },
   )
   jobs.queue.start()

@@ -280,6 +280,41 @@ describe('after a restart of the bridge', () => {
     expect(again.texts()).toEqual(answer.texts())
   })
 
+  it('every one of 100 sketches that were out is expanded once, or fails with a reason', async () => {
+    const limits = { waitingExpansionsPerDevice: 4 }
+    await world.close()
+    // It is killed: nothing closes it, and time stops for it.
+    const killed = openExpansionWorld(dir.path, fakeClock(1_000_000), limits)
+    const names = Array.from({ length: 25 }, (_, i) => `device-${i}`)
+    killed.connect(...names)
+    for (let i = 0; i < 100; i++) killed.expand(`answer-${i}`)
+    await expect.poll(() => killed.runs).toHaveLength(25)
+    for (const run of killed.runs) killed.begin(run)
+    for (const run of killed.runs.slice(0, 10)) killed.sentence(run, 0, 1)
+    for (const run of killed.runs.slice(0, 3)) killed.succeed(run)
+    await expect.poll(() => killed.store.list({ state: 'SUCCEEDED', limit: 100 })).toHaveLength(3)
+
+    world = openExpansionWorld(dir.path, clock, limits, { onRun: (run) => world.succeed(run) })
+    const answers = Array.from({ length: 100 }, (_, i) => world.expand(`answer-${i}`))
+    // Some devices have gone on, some do not come back.
+    world.connect(...names.slice(0, 20))
+    for (const run of killed.runs.filter(({ device }) => names.indexOf(device) < 15)) world.succeed(run)
+    let ends: string[] = []
+    void Promise.all(answers.map(({ ended }) => ended)).then((all) => {
+      ends = all
+    })
+    for (let second = 0; second < 70 && ends.length === 0; second++) {
+      await clock.advance(1_000)
+      await turns()
+    }
+    expect(ends).toHaveLength(100)
+    expect(ends.filter((end) => end !== 'done' && end !== 'EXPANSION_FAILED')).toEqual([])
+    expect(ends.filter((end) => end === 'done').length).toBeGreaterThan(90)
+    for (const [i, { got }] of answers.entries())
+      if (ends[i] === 'done') expect(got.map(({ sentence }) => sentence).sort()).toEqual([0, 1, 2])
+    await killed.close()
+  })
+
   it('jobs whose answers do not come back are canceled after the grace time', async () => {
     world.connect('a')
     world.expand('x')
