@@ -1,7 +1,7 @@
-import { isFence, isIntroduction, visibleReply, withoutMarks } from './reply.ts'
+import { isFence, isIntroduction, visibleReply, withoutIntroduction, withoutMarks } from './reply.ts'
 
-/** An expansion has one or two sentences; a model that writes more has left its line. */
-const maxSentences = 3
+/** A line stands for one sentence, which may become two; a model that writes more than so many has left its line. */
+const moreSentences = 2
 
 /** Longer text is a loop; its beginning tells as much. */
 const maxChars = 16_384
@@ -19,12 +19,14 @@ export function cleanExpansion(reply: string, line: string): string {
     .filter((paragraph) => !isFence(paragraph) && withoutMarks(paragraph) !== '')
     // A number belongs to the text where the line begins with it.
     .map((paragraph) => (keepsMark ? paragraph.trim() : withoutMarks(paragraph)))
-  const told = paragraphs.filter((paragraph) => !isIntroduction(paragraph)).map((paragraph) => withoutEcho(paragraph, line))
+  const told = paragraphs
+    .filter((paragraph) => !isIntroduction(paragraph))
+    .map((paragraph) => withoutEcho(withoutIntroduction(paragraph), line))
   const written = told.filter((paragraph) => !isSame(paragraph, line))
   const wanted = wordsOf(line)
   const paragraph = bestOf(written, wanted) ?? told[0] ?? paragraphs[0] ?? ''
   const sentences = sentencesIn(paragraph)
-  if (sentences.length <= maxSentences) return paragraph
+  if (sentences.length <= sentencesIn(line).length + moreSentences) return paragraph
   const at = sentences.indexOf(bestOf(sentences, wanted)!)
   return sentences.slice(at, at + 2).join(' ')
 }

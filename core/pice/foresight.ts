@@ -1,5 +1,5 @@
 import { type PicePrompts, tokensPerWord } from './prompts.ts'
-import { visibleReply } from './reply.ts'
+import { visibleReply, withoutMarks } from './reply.ts'
 
 /** More than any answer has: such a number is a year, a sum or a loop. */
 const maxWords = 50_000
@@ -15,7 +15,8 @@ const first = new RegExp(number, 'u')
  * "tokens", else the first number. Undefined: no usable number, as in "a few hundred", "-5", "0" or a loop of digits.
  */
 export function parseForesight(reply: string): number | undefined {
-  const text = visibleReply(reply)
+  // A model that begins to answer writes "1. …".
+  const text = visibleReply(reply).split('\n').map(withoutMarks).join('\n')
   const between = range.exec(text)
   const found = between ?? counted.exec(text) ?? first.exec(text)
   if (!found) return undefined

@@ -20,6 +20,14 @@ export const isFence = (line: string): boolean => /^\s*(?:```|~~~)/.test(line)
 
 /** A line that announces what follows: "Sure! Here is the sketch:", "Outline:". */
 export const isIntroduction = (line: string): boolean =>
-  /^(?:(?:sure|certainly|of course|okay|ok|absolutely)[,.!:]?\s*)?(?:here(?:['’]s| is| are| comes)\b.*:|(?:the |my )?(?:sketch|outline|expanded (?:line|sentence)|full sentence)\b.{0,60}:|(?:sketch|outline):?)?$/i.test(
+  /^(?:(?:sure|certainly|of course|okay|ok|absolutely)[,.!:]?\s*)?(?:(?:here(?:['’]s| is| are| comes)|this is)\b.*:|(?:the |my )?(?:sketch|outline|key words|expanded (?:line|sentence)|full sentence)\b.{0,60}:|(?:sketch|outline):?)?$/i.test(
     line,
   )
+
+/** Without an introduction in the same line: `Here is the full sentence: "…"` becomes what is between the quotation marks. */
+export function withoutIntroduction(line: string): string {
+  const rest = /^(?:sure[,.!:]?\s*)?here(?:['’]s| is| are)\b[^:]{0,60}\b(?:sentences?|line|answer|expansion):\s*(\S.*)$/is.exec(
+    line,
+  )?.[1]
+  return rest === undefined ? line : (/^["“](.*)["”]$/s.exec(rest)?.[1] ?? rest)
+}

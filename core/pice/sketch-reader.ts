@@ -9,24 +9,28 @@ interface SketchBounds {
 
 const defaultBounds: SketchBounds = { maxLines: maxSketchLines, maxLineChars: 400 }
 
+/** A model that has written so many lines again writes in a loop. */
+const maxRepeats = 3
+
 /**
- * Takes the lines out of a sketch while a model writes it, without bullets, numbers, fences, empty lines, introduction and reasoning.
- * Memory is bounded for any input.
+ * Takes the lines out of a sketch while a model writes it, without bullets, numbers, fences, empty lines, introduction, reasoning and
+ * lines that it writes again. Memory is bounded for any input.
  */
 export class SketchReader {
   readonly #bounds: SketchBounds
   /** Of the line that is being written, at most `maxLineChars` and what marks may take. */
   #line = ''
-  #count = 0
+  readonly #seen = new Set<string>()
+  #repeats = 0
   #isReasoning = false
 
   constructor(bounds: Partial<SketchBounds> = {}) {
     this.#bounds = { ...defaultBounds, ...bounds }
   }
 
-  /** Whether the sketch has as many lines as allowed: what follows is dropped, so the model need not write it. */
+  /** Whether the sketch has as many lines as allowed, or loops: what follows is dropped, so the model need not write it. */
   get isFull(): boolean {
-    return this.#count >= this.#bounds.maxLines
+    return this.#seen.size >= this.#bounds.maxLines || this.#repeats > maxRepeats
   }
 
   /** @returns lines that are complete now */
@@ -55,10 +59,12 @@ export class SketchReader {
     const raw = this.#visible()
     this.#line = ''
     if (this.isFull || isFence(raw)) return []
+    const repeats = this.#repeats
     const line = cut(withoutMarks(raw), this.#bounds.maxLineChars)
-    if (line === '' || (this.#count === 0 && isIntroduction(line))) return []
-    this.#count++
-    return [line]
+    if (line === '' || (this.#seen.size === 0 && isIntroduction(line))) return []
+    if (this.#seen.has(line)) this.#repeats++
+    else this.#seen.add(line)
+    return this.#repeats > repeats ? [] : [line]
   }
 
   /** The line without reasoning, which may span lines. */

@@ -13,6 +13,7 @@ describe('an expansion', () => {
     ['after the line and a colon', `${line}: ${wanted}`],
     ['after the line in other case', `Water tomatoes every morning – ${wanted}`],
     ['after an introduction', `Sure! Here is the expanded line:\n\n${wanted}`],
+    ['after an introduction in the same line', `Here is the full sentence: "${wanted}"`],
     ['numbered', `2. ${wanted}`],
     ['labelled', `Line 2: ${wanted}`],
     ['as a bullet', `- ${wanted}`],

@@ -31,6 +31,7 @@ describe('a foreseen length', () => {
     '9'.repeat(100_000),
     'I cannot tell.',
     'NaN',
+    'The main benefits are:\n\n1. Better sleep\n2. Less stress',
     'GPT4all',
     '<think>Perhaps 100? Or 200?',
   ])('is unknown after %.40j', (reply) => {

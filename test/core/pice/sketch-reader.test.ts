@@ -93,6 +93,14 @@ describe('the lines of a sketch', () => {
     expect([...reader.push('\nmore\n'), ...reader.end()]).toEqual([])
   })
 
+  it('end where the model writes lines again and again', () => {
+    const reader = new SketchReader()
+    expect(reader.push('one\ntwo\none\nthree\n')).toEqual(['one', 'two', 'three'])
+    expect(reader.isFull).toBe(false)
+    expect(reader.push('one\ntwo\nthree\nfour\n')).toEqual([])
+    expect(reader.isFull).toBe(true)
+  })
+
   it('are bounded in length, cut after a word', () => {
     const reader = new SketchReader()
     for (let times = 0; times < 10_000; times++) expect(reader.push('word after ')).toEqual([])
