@@ -25,13 +25,15 @@ export async function expandOnServer(
   async function write(chat: readonly ChatMessage[], maxTokens: number, { sampling }: GroupWork) {
     const prompt = new Prompt({ kind: 'chat', messages: chat })
     const written = { reply: '', tokens: 0 }
+    const logprobs: number[] = []
     for await (const delta of endpoint.answer({ prompt, maxTokens, sampling, stop: [], client: jobClient }, stopping)) {
       if (!('text' in delta)) throw new Error('a server answered in tokens')
       written.reply += delta.text
       written.tokens += delta.tokenCount
+      if (delta.logprobs) for (const logprob of delta.logprobs) logprobs.push(logprob)
       promptTokens += delta.promptTokens ?? 0
     }
-    return { ...written, meanLog2Probability: null }
+    return { ...written, meanLog2Probability: meanLog2(logprobs) }
   }
 
   async function expandGroup({ work, group }: { work: SketchWork; group: GroupWork }): Promise<void> {
@@ -51,4 +53,10 @@ export async function expandOnServer(
   const groups = sketches.flatMap((work) => work.groups.map((group) => ({ work, group })))
   await runAll(groups, maxSequences, expandGroup, () => stop.abort())
   return { parallel: Math.min(maxSequences, Math.max(1, groups.length)), promptTokens, prefilledTokens: promptTokens }
+}
+
+/** Null: the server gives no probabilities, so this term of Eq. 3 is left out. */
+function meanLog2(logprobs: readonly number[]): number | null {
+  if (logprobs.length === 0) return null
+  return logprobs.reduce((sum, logprob) => sum + logprob, 0) / logprobs.length / Math.LN2
 }

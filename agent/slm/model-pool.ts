@@ -48,7 +48,8 @@ export class ModelPool {
   readonly #entries = new Map<string, Entry>()
   readonly #closing = new AbortController()
   #sources: readonly ModelSource[] = []
-  #onChange = () => {}
+  #changes = 0
+  #wake = () => {}
 
   constructor(options: ModelPoolOptions) {
     this.#options = options
@@ -83,7 +84,7 @@ export class ModelPool {
     this.#sources = sources
     const hashes = new Set(sources.map(({ manifestSha256 }) => manifestSha256))
     for (const hash of this.#kept.keys()) if (!hashes.has(hash)) this.#kept.delete(hash)
-    this.#onChange()
+    this.#changed()
     void this.#requests.run(() => this.#closeUnknown())
   }
 
@@ -107,7 +108,7 @@ export class ModelPool {
   /** Waits for steps that run, and closes all models, also borrowed ones. */
   async close(): Promise<void> {
     this.#closing.abort(new BrimError('CANCELED', 'the agent is shutting down'))
-    this.#onChange()
+    this.#changed()
     await this.#requests.idle()
     for (const entry of [...this.#entries.values()]) await this.#close(entry)
   }
@@ -116,6 +117,7 @@ export class ModelPool {
     const signal = AbortSignal.any([asked, this.#closing.signal])
     for (;;) {
       signal.throwIfAborted()
+      const seen = this.#changes
       await this.#closeUnknown()
       const source = this.#sources.find((known) => known.name === name)
       if (!source)
@@ -128,7 +130,7 @@ export class ModelPool {
         const startedMs = this.#options.clock.nowMs()
         return this.#lent(await this.#open(source), this.#options.clock.nowMs() - startedMs)
       }
-      await this.#changed(signal)
+      await this.#changedSince(seen, signal)
     }
   }
 
@@ -165,7 +167,7 @@ export class ModelPool {
       isReturned = true
       entry.borrowers -= 1
       entry.usedMs = this.#options.clock.nowMs()
-      this.#onChange()
+      this.#changed()
       if (!this.#isKnown(entry)) void this.#requests.run(() => this.#closeUnknown())
     }
     return { source: entry.source, model: entry.model, loadMs, release }
@@ -184,11 +186,17 @@ export class ModelPool {
     await model.close()
   }
 
-  /** Resolves when a model is returned, or the models change. */
-  #changed(signal: AbortSignal): Promise<void> {
+  /** Resolves when a model has been returned, or the models have changed. */
+  #changedSince(seen: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
-      this.#onChange = resolve
+      if (this.#changes !== seen) return resolve()
+      this.#wake = resolve
       signal.addEventListener('abort', () => resolve(), { once: true })
     })
+  }
+
+  #changed(): void {
+    this.#changes += 1
+    this.#wake()
   }
 }

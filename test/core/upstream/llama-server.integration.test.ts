@@ -73,6 +73,24 @@ describe.skipIf(python === undefined)("llama.cpp's server as an upstream", () =>
     expect(answers.map(({ tokens }) => tokens)).toEqual(answers.map(() => alone.tokens))
   })
 
+  it('gives the log probability of each token, in conversations and texts', async () => {
+    const endpoint = upstreamEndpoint({
+      ...{ url, model: 'tiny', key: () => key, limits, scored: true },
+      ...{ clock: systemClock, random: seededRandom(1), logger: silentLogger() },
+    })
+    for (const asked of [prompt, new Prompt({ kind: 'text', text: 'Once upon a time' })]) {
+      const request = { prompt: asked, maxTokens: 24, ignoreEos: true, sampling, stop: [], client: 'app' }
+      const logprobs: number[] = []
+      for await (const delta of endpoint.answer(request, new AbortController().signal))
+        if ('text' in delta) logprobs.push(...(delta.logprobs ?? []))
+      // Bytes at the end that are no whole character have no text.
+      expect(logprobs.length).toBeGreaterThan(16)
+      expect(logprobs.length).toBeLessThanOrEqual(24)
+      expect(Math.max(...logprobs)).toBeLessThanOrEqual(0)
+      expect(Math.min(...logprobs)).toBeGreaterThan(-20)
+    }
+  })
+
   it('goes on answering after clients have canceled', async () => {
     for (let i = 0; i < 4; i++) {
       const canceling = new AbortController()

@@ -28,7 +28,7 @@ async function read(body: AsyncIterable<Uint8Array>, maxTokens = Number.POSITIVE
   const text = deltas.map((delta) => delta.text).join('')
   const tokens = deltas.reduce((sum, { tokenCount }) => sum + tokenCount, 0)
   const last = deltas.at(-1)
-  return { text, tokens, end: last?.end, promptTokens: last?.promptTokens }
+  return { text, tokens, end: last?.end, promptTokens: last?.promptTokens, deltas }
 }
 
 describe('the answer of an upstream', () => {
@@ -38,7 +38,7 @@ describe('the answer of an upstream', () => {
       fc.asyncProperty(texts, fc.integer({ min: 1, max: 40 }), fc.constantFrom('\n', '\r\n'), async (pieces, size, newline) => {
         const stream = `: hello\n\n${pieces.map(piece).join('')}${finish('stop')}${usage}${done}`.replaceAll('\n', newline)
         const answer = await read(packetsOf(stream, size))
-        expect(answer).toEqual({ text: pieces.join(''), tokens: Math.max(5, pieces.length), end: 'stop', promptTokens: 7 })
+        expect(answer).toMatchObject({ text: pieces.join(''), tokens: Math.max(5, pieces.length), end: 'stop', promptTokens: 7 })
       }),
       { numRuns: 100 },
     )
@@ -46,12 +46,42 @@ describe('the answer of an upstream', () => {
 
   it('counts one token for each piece, where the server does not count', async () => {
     const answer = await read(packetsOf(piece('one') + piece(' two') + finish('length') + done))
-    expect(answer).toEqual({ text: 'one two', tokens: 2, end: 'length', promptTokens: undefined })
+    expect(answer).toMatchObject({ text: 'one two', tokens: 2, end: 'length', promptTokens: undefined })
   })
 
   it('of /v1/completions is read alike', async () => {
     const stream = event({ choices: [{ text: 'one' }] }) + event({ choices: [{ text: ' two', finish_reason: 'stop' }] }) + done
     expect(await read(packetsOf(stream))).toMatchObject({ text: 'one two', tokens: 2, end: 'stop' })
+  })
+
+  it('carries log probabilities with the text of their tokens, in the forms of chats and of completions', async () => {
+    const scored = (content: string, ...values: number[]) =>
+      event({ choices: [{ delta: { content }, logprobs: { content: values.map((logprob) => ({ token: 'x', logprob })) } }] })
+    const { deltas } = await read(
+      packetsOf(scored('one', -0.5) + scored('', -1) + scored('😀', -2, 0.01) + finish('stop') + done),
+    )
+    expect(deltas.map(({ logprobs, tokenCount }) => [logprobs, tokenCount])).toEqual([
+      [[-0.5], 1],
+      // A character of several tokens; rounded above 0 by its server.
+      [[-1, -2, 0], 3],
+      [undefined, 0],
+    ])
+    const completion = event({ choices: [{ text: 'one', logprobs: { token_logprobs: [-3], tokens: ['one'] } }] })
+    expect((await read(packetsOf(completion + finish('stop') + done))).deltas[0]).toMatchObject({ text: 'one', logprobs: [-3] })
+  })
+
+  it('does without log probabilities of another form', async () => {
+    for (const logprobs of [
+      null,
+      [],
+      'x',
+      { content: null },
+      { content: [{ logprob: 'NaN' }] },
+      { token_logprobs: [null, -1] },
+    ]) {
+      const { text, deltas } = await read(packetsOf(event({ choices: [{ text: 'one', logprobs }] }) + finish('stop') + done))
+      expect([text, deltas[0]?.logprobs]).toEqual(['one', undefined])
+    }
   })
 
   it('leaves out reasoning', async () => {
@@ -69,7 +99,7 @@ describe('the answer of an upstream', () => {
     const endless = (async function* () {
       for (;;) yield Buffer.from(piece('x'))
     })()
-    expect(await read(endless, 3)).toEqual({ text: 'xxx', tokens: 3, end: 'length', promptTokens: undefined })
+    expect(await read(endless, 3)).toMatchObject({ text: 'xxx', tokens: 3, end: 'length', promptTokens: undefined })
   })
 
   it.each([
