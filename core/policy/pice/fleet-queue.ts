@@ -62,7 +62,8 @@ export function queueS({ devices, waiting }: FleetView, terms: ExpansionTerms): 
 /**
  * The waiting expansions that an idle device should take: those that it finishes no later than the others would, after what they
  * are busy with and all older ones. Among equal devices these are all of them.
- * @param maxWaitS one that has waited longer goes to any device: the others may not keep what their measured times promise
+ * @param maxWaitS one that has waited longer, and longer than the device takes for it, is always worth it: the others are not as
+ * fast as they were measured
  */
 export function worthTaking<W extends WaitingExpansion>(
   idle: ExpandingDevice,
@@ -74,14 +75,13 @@ export function worthTaking<W extends WaitingExpansion>(
   const others = devices.filter(({ device }) => device !== idle.device)
   const oldestFirst = [...waiting].sort((a, b) => b.waitedS - a.waitedS)
   if (others.length === 0) return oldestFirst
-  const queue = queueS(
-    { devices: others, waiting: oldestFirst.map(({ id, expectedTokens, waitedS }) => ({ id, expectedTokens, waitedS })) },
-    terms,
-  )
+  const here = oldestFirst.map(({ id, expectedTokens, waitedS }) => ({ id, expectedTokens, waitedS }))
+  const queue = queueS({ devices: others, waiting: here }, terms)
   return oldestFirst.filter(({ expectedTokens, waitedS }, at) => {
     const takesS = (device: ExpandingDevice) => device.networkS + usualS(device, expectedTokens, terms)
     const othersS = others.map((other) => Math.max(queue[at - 1] ?? 0, other.busyS) + takesS(other))
-    return waitedS >= maxWaitS || takesS(idle) <= Math.min(...othersS)
+    const ownS = takesS(idle)
+    return ownS <= Math.min(...othersS) || waitedS >= Math.max(maxWaitS, ownS)
   })
 }
 

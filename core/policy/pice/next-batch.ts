@@ -5,16 +5,17 @@ export interface BatchTerms {
   readonly upToTokens: readonly number[]
   /** Sketches in a batch. */
   readonly maxSketches: number
-  /** A list whose oldest expansion has waited this long comes first: the paper's rule alone may starve it. */
+  /** An expansion that has waited this long comes first, with its list: the paper's rule alone may starve it. */
   readonly maxWaitS: number
 }
 
 export const defaultBatchTerms: BatchTerms = { upToTokens: [64, 128, 256, 512, 1_024], maxSketches: 4, maxWaitS: 5 }
 
 /**
- * The expansions that a device takes: like lengths, from the list with the most (PICE, Algorithm 1), the oldest first.
+ * The expansions that a device takes: like lengths, from the list with the most (PICE, Algorithm 1), the oldest first. The oldest of
+ * all comes first where it has waited too long, or the device would not have it in time after that batch.
  * @param availableDevices that could take expansions now, this one included: all get a share of what waits
- * @param fits whether the device may take so much at once; one expansion always does
+ * @param fits whether the device finishes so much in time; it takes one expansion in any case
  * @returns empty only if nothing waits
  */
 export function nextBatch<W extends WaitingExpansion>(
@@ -30,15 +31,20 @@ export function nextBatch<W extends WaitingExpansion>(
     lists.set(name, [...(lists.get(name) ?? []), expansion])
   }
   // In the order of their oldest, which decides between lists of the same length.
-  const [oldest, ...others] = lists.values()
-  if (!oldest) return []
-  const chosen = oldest[0]!.waitedS >= maxWaitS ? oldest : others.reduce((a, b) => (b.length > a.length ? b : a), oldest)
+  const [first, ...others] = lists.values()
+  const oldest = first?.[0]
+  if (!first || !oldest) return []
   const share = Math.ceil(waiting.length / Math.max(1, availableDevices))
-  const most = Math.min(maxSketches, share)
-  const batch = chosen.slice(0, 1)
-  for (const expansion of chosen.slice(1, most)) {
-    if (!fits([...batch, expansion])) break
-    batch.push(expansion)
+  const batchOf = (list: readonly W[]) => {
+    const batch = list.slice(0, 1)
+    for (const expansion of list.slice(1, Math.min(maxSketches, share))) {
+      if (!fits([...batch, expansion])) break
+      batch.push(expansion)
+    }
+    return batch
   }
-  return batch
+  const longest = others.reduce((a, b) => (b.length > a.length ? b : a), first)
+  if (longest === first || oldest.waitedS >= maxWaitS) return batchOf(first)
+  const batch = batchOf(longest)
+  return fits([...batch, oldest]) ? batch : batchOf(first)
 }

@@ -1,7 +1,7 @@
 import { deviceS, type ExpansionTerms, queueS, usualS } from './fleet-queue.ts'
 import type { Metrics } from './objectives.ts'
 import { answerS } from './speeds.ts'
-import type { CloudSpeed, ExpandingDevice, FleetView, SmallModelSpeed } from './state.ts'
+import type { CloudSpeed, FleetView } from './state.ts'
 
 /** What predictions depend on: configuration. `tokensPerSentence` is an expectation. */
 export interface PredictionTerms extends ExpansionTerms {
@@ -51,33 +51,50 @@ export function sketchPlans(
   terms: PredictionTerms,
 ): readonly SketchPlan[] {
   const fullS = answerS(cloud, tokens)
-  const queue = queueS(view, terms)
-  const begunS = queue.at(-1) ?? 0
-  const fleetS = 1 / view.devices.reduce((perS, device) => perS + 1 / usualS(device, tokens, terms), 0)
-  const planOf = (at: number, device: ExpandingDevice, model: SmallModelSpeed): SketchPlan => {
-    const share = sketchShares[at]!
+  return sketchShares.flatMap((share, at) => {
     const sketchTokens = Math.max(1, Math.round(share * tokens))
     const sketchS = answerS(cloud, Math.min(tokens, sketchTokens + terms.sketchSlackTokens))
-    const ahead = terms.overlap ? queue.filter((untilS) => untilS > sketchS).length : queue.length
-    const freeS = Math.max(begunS, device.busyS)
-    const waitS = terms.overlap ? Math.max(0, freeS - sketchS) : freeS
-    const { networkS } = device
-    const expansionS = deviceS(device, model, tokens, terms)
-    const predictedS = sketchS + waitS + networkS + expansionS
-    const metrics = {
-      // A sketch that is the whole answer leaves nothing to the small model.
-      error: (1 - (model.ability ?? terms.unmeasuredAbility)) * (1 - share),
-      throughput: bottleneckS({ cloud, sketchS, networkS, expansionS, edgeWaitS: waitS, fleetS }),
-      latency: predictedS,
-      serverCost: sketchTokens,
-      edgeCost: tokens * terms.candidates,
-    }
-    const times = { fullS, sketchS, budgetS: fullS - sketchS, queueS: waitS, networkS, expansionS, predictedS }
-    return { mode: 'sketch', level: at + 1, sketchTokens, ahead, ...times, device: device.device, model: model.model, metrics }
+    const level = { level: at + 1, sketchTokens, fullS, sketchS, budgetS: fullS - sketchS }
+    const queue = queueAt(tokens, view, level, terms)
+    return view.devices.flatMap((device) =>
+      device.models.map((model): SketchPlan => {
+        const freeS = Math.max(queue.untilS, device.busyS)
+        const waitS = terms.overlap ? Math.max(0, freeS - sketchS) : freeS
+        const { networkS } = device
+        const expansionS = deviceS(device, model, tokens, terms)
+        const predictedS = sketchS + waitS + networkS + expansionS
+        const metrics = {
+          // A sketch that is the whole answer leaves nothing to the small model.
+          error: (1 - (model.ability ?? terms.unmeasuredAbility)) * (1 - share),
+          throughput: bottleneckS({ cloud, sketchS, networkS, expansionS, edgeWaitS: waitS, fleetS: queue.fleetS }),
+          latency: predictedS,
+          serverCost: sketchTokens,
+          edgeCost: tokens * terms.candidates,
+        }
+        const times = { queueS: waitS, networkS, expansionS, predictedS }
+        return { mode: 'sketch', ...level, ahead: queue.ahead, ...times, device: device.device, model: model.model, metrics }
+      }),
+    )
+  })
+}
+
+/** The queue that a sketch meets. Devices that are too slow for it even without any work take no part, unless all are. */
+function queueAt(
+  tokens: number,
+  { devices, waiting }: FleetView,
+  { sketchS, budgetS }: { readonly sketchS: number; readonly budgetS: number },
+  terms: PredictionTerms,
+) {
+  const inTime = devices.filter((device) => device.networkS + usualS(device, tokens, terms) <= budgetS)
+  const able = inTime.length > 0 ? inTime : devices
+  const untilS = queueS({ devices: able, waiting }, terms)
+  return {
+    untilS: untilS.at(-1) ?? 0,
+    /** That are not begun when the sketch is written. */
+    ahead: terms.overlap ? untilS.filter((begunS) => begunS > sketchS).length : untilS.length,
+    /** For an answer while all devices work. */
+    fleetS: 1 / able.reduce((perS, device) => perS + 1 / usualS(device, tokens, terms), 0),
   }
-  return sketchShares.flatMap((_, at) =>
-    view.devices.flatMap((device) => device.models.map((model) => planOf(at, device, model))),
-  )
 }
 
 export function metricsOfFull(tokens: number, cloud: CloudSpeed): Metrics {

@@ -25,6 +25,9 @@ const plan = (expectedTokens: number, view: FleetView, own: Partial<PlanTerms> =
 
 const f = (tokens: number) => 1 + 0.1 * (tokens - 1)
 
+const requested = (expectedTokens: number, view: FleetView, own: Partial<PlanTerms> = {}) => plan(expectedTokens, view, own, true)
+const fleet = (...devices: ExpandingDevice[]): FleetView => ({ devices, waiting: [] })
+
 describe('a plan', () => {
   it('satisfies Eq. 2 as printed for equal devices', () => {
     fc.assert(
@@ -56,6 +59,120 @@ describe('a plan', () => {
           if (chosen.mode === 'sketch') expect(chosen.predictedS).toBeCloseTo(printed(shares[chosen.level - 1]!))
         },
       ),
+    )
+  })
+
+  const slow = device('slow', [model(2)])
+  const fast = device('fast', [model(0.2)])
+  const poor = device('poor', [model(0.2, { ability: 0.1 })])
+  const queue = [waiting('1', 200), waiting('2', 200)]
+
+  it.each<[string, number, FleetView]>([
+    ['short', 63, fleet(fast)],
+    ['no-device', 200, fleet()],
+    ['queue-full', 200, { devices: [slow], waiting: queue }],
+    ['latency', 200, fleet(slow)],
+    ['latency', 200, fleet({ ...fast, busyS: 60 })],
+    ['latency', 200, fleet({ ...fast, networkS: 15 })],
+    ['latency', 200, fleet({ ...fast, current: undefined, models: [model(0.2, { loadS: 60 })] })],
+    ['error', 200, fleet(poor)],
+  ])('is full because of %s', (reason, tokens, view) => {
+    expect(plan(tokens, view)).toMatchObject({ mode: 'full', reason, fullS: f(tokens) })
+  })
+
+  it('is full where the objectives prefer that', () => {
+    expect(plan(200, fleet(fast), { objectives: [{ metric: 'error', tolerance: 0.1 }] })).toMatchObject({
+      ...{ mode: 'full', reason: 'objectives' },
+    })
+    expect(plan(200, fleet(fast), { objectives: [{ metric: 'edgeCost', tolerance: 0 }] })).toMatchObject({ reason: 'objectives' })
+  })
+
+  it('says what it expects', () => {
+    const devices = [{ ...fast, busyS: 10 }, slow]
+    const chosen = plan(200, { devices, waiting: [] }, { objectives: [{ metric: 'serverCost', tolerance: 0 }] })
+    expect(chosen).toMatchObject({ mode: 'sketch', level: 3, sketchTokens: 60, ahead: 0, device: 'fast', model: 'c0.2' })
+    if (chosen.mode !== 'sketch') return
+    expect(chosen.fullS).toBeCloseTo(20.9)
+    expect(chosen.sketchS).toBeCloseTo(6.9)
+    expect(chosen.budgetS).toBeCloseTo(14)
+    expect(chosen.queueS).toBeCloseTo(10 - 6.9)
+    expect(chosen.expansionS).toBeCloseTo(0.2 * 20.9)
+    expect(chosen.predictedS).toBeCloseTo(10 + 0.05 + 4.18)
+    expect(chosen.metrics).toMatchObject({ serverCost: 60, edgeCost: 200 })
+  })
+
+  it('takes the shortest sketch that the ability of the small models allows', () => {
+    const levelOf = (ability: number) => {
+      const able = device('d', [model(0.01, { ability })])
+      const chosen = plan(200, fleet(able), { objectives: [{ metric: 'serverCost', tolerance: 0 }] })
+      return chosen.mode === 'sketch' ? chosen.level : 0
+    }
+    expect([0.9, 0.45, 0.35, 0.25, 0.1].map(levelOf)).toEqual([3, 3, 2, 1, 0])
+  })
+
+  it('keeps the printed bottleneck while nothing waits, and else spares the stage that answers wait for', () => {
+    // The expansion takes longer than any sketch: printed, all levels are equal, and the longest is the best.
+    const devices = [device('d', [model(0.45)])]
+    const at = (waitS: number, slots: number) => {
+      const own = { ...terms, overlap: true }
+      const chosen = planAnswer(
+        { expectedTokens: 100, isSketchRequested: false },
+        { devices, waiting: [] },
+        { ...cloud, waitS, slots },
+        [0.4, 0.2],
+        own,
+      )
+      return chosen.mode === 'sketch' ? chosen.level : chosen.reason
+    }
+    expect(at(0, 1)).toBe(1)
+    expect(at(5, 4)).toBe(2)
+  })
+
+  it('is a sketch on request, in spite of latency and error, but not of a full queue', () => {
+    expect(requested(20, fleet(fast))).toMatchObject({ mode: 'sketch' })
+    expect(requested(200, fleet(slow))).toMatchObject({ mode: 'sketch', device: 'slow' })
+    expect(requested(200, fleet(poor))).toMatchObject({ mode: 'sketch', device: 'poor' })
+    expect(requested(200, fleet(slow, fast))).toMatchObject({ mode: 'sketch', device: 'fast' })
+    expect(requested(200, { devices: [slow], waiting: queue })).toMatchObject({ mode: 'full', reason: 'queue-full' })
+    expect(requested(200, fleet())).toMatchObject({ mode: 'full', reason: 'no-device' })
+  })
+
+  it('counts on devices to work while the sketch is written', () => {
+    const view = { devices: [{ ...fast, busyS: 3 }], waiting: [waiting('1', 100), waiting('2', 100, 5)] }
+    // Both are done by then.
+    expect(plan(1_000, view, { overlap: true })).toMatchObject({ mode: 'sketch', ahead: 0, queueS: 0 })
+    expect(plan(1_000, view, { overlap: false, maxWaitingPerDevice: 2 })).toMatchObject({ mode: 'full' })
+  })
+
+  it('never violates the latency constraint, and never gets quicker by more load', () => {
+    const small = fc.record({ c: fc.double({ min: 0.05, max: 2, noNaN: true }), loadS: fc.integer({ min: 0, max: 5 }) })
+    const one = fc.record({ models: fc.array(small, { minLength: 1, maxLength: 3 }), busyS: fc.integer({ min: 0, max: 20 }) })
+    const load = fc.record({ busyS: fc.integer({ min: 0, max: 9 }), tokens: fc.integer({ min: 1, max: 500 }) })
+    const any = fc.record({
+      devices: fc.array(one, { minLength: 1, maxLength: 4 }),
+      queue: fc.array(load, { maxLength: 4 }),
+      ...{ more: load, tokens: fc.integer({ min: 64, max: 600 }), margin: fc.constantFrom(0, 0.1), overlap: fc.boolean() },
+      order: fc.shuffledSubarray(['error', 'throughput', 'latency', 'serverCost', 'edgeCost'] as const, { minLength: 1 }),
+    })
+    fc.assert(
+      fc.property(any, ({ devices, queue, more, tokens, margin, overlap, order }) => {
+        const objectives = order.map((metric) => ({ metric, tolerance: 0.1 }))
+        const own = { margin, overlap, objectives, maxWaitingPerDevice: 99, maxError: 1 }
+        const view = (extraS: number, waitingNow: readonly (typeof more)[]) => ({
+          devices: devices.map(({ models, busyS }, at) => {
+            const speeds = models.map(({ c, loadS }, n) => model(c, { loadS, model: `m${n}` }))
+            return device(`d${at}`, speeds, { busyS: busyS + extraS })
+          }),
+          waiting: waitingNow.map(({ tokens, busyS }, at) => waiting(`q${at}`, tokens, busyS)),
+        })
+        const calm = plan(tokens, view(0, queue), own)
+        const busy = plan(tokens, view(more.busyS, [...queue, more]), own)
+        for (const { mode, predictedS, fullS } of [calm, busy])
+          if (mode === 'sketch') expect(predictedS).toBeLessThanOrEqual((1 - margin) * fullS)
+        const latency = { ...own, objectives: [{ metric: 'latency', tolerance: 0 }] as const }
+        const leastS = (of: FleetView) => requested(tokens, of, latency).predictedS!
+        expect(leastS(view(more.busyS, [...queue, more]))).toBeGreaterThanOrEqual(leastS(view(0, queue)) - 1e-9)
+      }),
     )
   })
 })
