@@ -47,6 +47,13 @@ export const AgentLimits = z.strictObject({
     .positive()
     .default(60)
     .describe("seconds for a complete request to the agent's API, body included; then status 408"),
+  expansionKvBytes: z
+    .int()
+    .min(2 ** 20)
+    .default(2 ** 29)
+    .describe(
+      'memory for the KV of sentences that a small model expands at a time, in bytes, and never more than half of what is free; the others wait',
+    ),
 
   probeMemoryBytes: z
     .int()

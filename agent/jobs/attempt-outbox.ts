@@ -1,4 +1,4 @@
-import { nowIso } from '../../core/base/clock.ts'
+import { type Clock, nowIso } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { firstResend, nextResend, type ResendState } from '../../core/policy/jobs/resend.ts'
@@ -11,6 +11,8 @@ import { interrupted, type Outcome } from './outcome.ts'
 /** Events of one attempt that has not ended, until they are acknowledged. */
 export interface OpenAttempt {
   readonly entry: LedgerEntry
+  /** By the clock of the outbox: when this start of the agent began to wait for its turn. */
+  readonly openedMs: number
   events: JobEvent[]
   /** Number of the last event. */
   n: number
@@ -36,12 +38,14 @@ const afterAllEvents = 2 ** 31
 /** Sends the events of attempts to the bridge that gave the job, and resends them until the bridge acknowledges them. */
 export class AttemptOutbox {
   readonly #ledger: JobLedger
+  readonly #clock: Clock
   readonly #logger: Logger
   readonly #connections = new Map<string, Connection>()
   readonly #attempts = new Map<string, OpenAttempt>()
 
-  constructor(ledger: JobLedger, logger: Logger) {
+  constructor(ledger: JobLedger, clock: Clock, logger: Logger) {
     this.#ledger = ledger
+    this.#clock = clock
     this.#logger = logger
   }
 
@@ -62,7 +66,7 @@ export class AttemptOutbox {
   open(entry: LedgerEntry): OpenAttempt {
     const known = this.#attempts.get(keyOf(entry))
     if (known?.entry.attempt === entry.attempt) return known
-    const attempt: OpenAttempt = { entry, events: [], n: 0 }
+    const attempt: OpenAttempt = { entry, openedMs: this.#clock.nowMs(), events: [], n: 0 }
     this.#attempts.set(keyOf(entry), attempt)
     this.report(attempt, { type: 'accepted' })
     return attempt

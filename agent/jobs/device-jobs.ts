@@ -31,7 +31,7 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
     },
     logger,
   })
-  const outbox = new AttemptOutbox(ledger, logger)
+  const outbox = new AttemptOutbox(ledger, clock, logger)
   const runner = new JobRunner({ ledger, outbox, storage, clock, logger })
   const inbox = new JobInbox({ ledger, outbox, runner, storage, logger })
   let current: JobHandlers = {}

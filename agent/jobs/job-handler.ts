@@ -20,9 +20,13 @@ export type JobHandlers = Readonly<Record<string, JobHandler>>
 export interface JobContext {
   /** Address of the broker that delivered the job. */
   readonly link: string
+  /** How long it has waited for other jobs of this device. */
+  readonly waitedMs: number
   /** Reports the progress of a job without text. */
   progress(doneBytes: number, totalBytes: number): void
-  /** Reports a sentence of an expansion. */
+  /** Sentences of an expansion that earlier attempts on this device have finished. */
+  readonly finishedSentences: readonly ExpandedSentence[]
+  /** Reports and stores a sentence of an expansion. One that is stored already is only reported again. */
   sentence(finished: ExpandedSentence): void
 }
 

@@ -4,7 +4,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import { maxEventBytes } from '../../core/protocol/jobs.ts'
 import type { AttemptOutbox } from './attempt-outbox.ts'
 import { AttemptReporter } from './attempt-reporter.ts'
-import type { JobHandlers } from './job-handler.ts'
+import type { JobContext, JobHandlers } from './job-handler.ts'
 import type { JobLedger, LedgerEntry } from './ledger.ts'
 import { interrupted, type Outcome, outcomeOf } from './outcome.ts'
 import type { StorageWatch } from './storage-watch.ts'
@@ -75,7 +75,7 @@ export class JobRunner {
     const startedMs = clock.nowMs()
     const attempt = outbox.open(entry)
     const reporter = new AttemptReporter(outbox, attempt, clock)
-    const outcome = await this.#outcomeOf(entry, handlers, reporter, cancel.signal)
+    const outcome = await this.#outcomeOf(entry, handlers, reporter, startedMs - attempt.openedMs, cancel.signal)
     await reporter.stop()
     this.#current = undefined
     await this.#untilStored(() => outbox.finish(attempt, outcome))
@@ -85,11 +85,13 @@ export class JobRunner {
   }
 
   async #outcomeOf(
-    { kind, input, link, job }: LedgerEntry,
+    entry: LedgerEntry,
     handlers: JobHandlers,
-    { emitText, progress, sentence }: AttemptReporter,
+    reporter: AttemptReporter,
+    waitedMs: number,
     canceled: AbortSignal,
   ): Promise<Outcome> {
+    const { kind, input, job } = entry
     const closing = this.#closing.signal
     try {
       const handle = handlers[kind]
@@ -97,7 +99,8 @@ export class JobRunner {
         const supported = Object.keys(handlers).join(', ')
         throw new BrimError('REQUEST_INVALID', `this device does not support ${kind}; it supports ${supported}`)
       }
-      const result = await handle(input, emitText, AbortSignal.any([canceled, closing]), { link, progress, sentence })
+      const context = this.#contextOf(entry, reporter, waitedMs)
+      const result = await handle(input, reporter.emitText, AbortSignal.any([canceled, closing]), context)
       const bytes = Buffer.byteLength(JSON.stringify(result))
       if (bytes <= maxEventBytes) return { type: 'succeeded', result }
       throw new BrimError('REQUEST_INVALID', `the result has ${bytes} bytes; the limit is ${maxEventBytes}`)
@@ -105,6 +108,26 @@ export class JobRunner {
       if (!(err instanceof BrimError)) this.#options.logger.error({ err, job, kind }, 'job failed')
       if (closing.aborted) return interrupted
       return canceled.aborted ? { type: 'canceled' } : outcomeOf(err)
+    }
+  }
+
+  #contextOf(entry: LedgerEntry, { progress, sentence }: AttemptReporter, waitedMs: number): JobContext {
+    const { ledger, storage } = this.#options
+    const finished = ledger.sentencesOf(entry)
+    return {
+      link: entry.link,
+      waitedMs,
+      progress,
+      finishedSentences: finished,
+      sentence(written) {
+        try {
+          if (!finished.includes(written)) ledger.addSentence(entry, written)
+        } catch (err) {
+          // The bridge is sent it all the same.
+          storage.onFailure(err)
+        }
+        sentence(written)
+      },
     }
   }
 

@@ -1,5 +1,6 @@
 import { statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
+import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
 import type { JobEvent, ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
@@ -7,7 +8,7 @@ import type { Store } from '../../core/store/open-database.ts'
  * A migration: the device's jobs and their outcomes. `link` is the address of the broker that delivered the job and
  * takes its events. `finished` counts how often the job succeeded.
  */
-export const ledgerTable = `CREATE TABLE ledger (
+const ledgerTable = `CREATE TABLE ledger (
   n INTEGER PRIMARY KEY,
   link TEXT NOT NULL,
   bridge TEXT NOT NULL,
@@ -22,6 +23,15 @@ export const ledgerTable = `CREATE TABLE ledger (
   UNIQUE (bridge, job)
 ) STRICT;
 CREATE INDEX ledger_open ON ledger (state, n) WHERE state <> 'done' OR acknowledged = 0;`
+
+/** A migration: sentences of expansions that have not ended, as JSON. */
+const finishedSentenceTable = `CREATE TABLE finished_sentence (
+  entry INTEGER NOT NULL REFERENCES ledger (n) ON DELETE CASCADE,
+  sentence TEXT NOT NULL
+) STRICT;
+CREATE INDEX finished_sentence_entry ON finished_sentence (entry);`
+
+export const ledgerMigrations = [ledgerTable, finishedSentenceTable]
 
 type Run = Extract<ToJobDevice, { type: 'run' }>
 /** The event that ends an attempt. */
@@ -49,6 +59,8 @@ interface Row extends Omit<LedgerEntry, 'input' | 'lastEvent'> {
  * attempt, because the job has ended there.
  */
 const maxRetained = 1_000
+/** Jobs whose sentences are retained for another attempt, in case it comes to this device. */
+const maxUnfinished = 100
 
 /** Free space below which the disk counts as full: a job is smaller. */
 const minFreeBytes = 2 ** 20
@@ -58,8 +70,11 @@ export class JobLedger {
   readonly #store: Store
   readonly #statements
 
-  /** @param store must have `ledgerTable` */
-  constructor(store: Store) {
+  /**
+   * @param store has `ledgerMigrations`
+   * @param quickStore the same database, whose commits need not be on disk when they return
+   */
+  constructor(store: Store, quickStore: Store = store) {
     // The condition of the partial index.
     const isOpen = "(state <> 'done' OR acknowledged = 0)"
     const count = (state: string) =>
@@ -83,6 +98,20 @@ export class JobLedger {
       acknowledge: store.prepare("UPDATE ledger SET acknowledged = 1, input = 'null' WHERE n = ? AND state = 'done'"),
       deleteOld: store.prepare(
         `DELETE FROM ledger WHERE state = 'done' AND acknowledged = 1 AND n <= (SELECT max(n) FROM ledger) - ${maxRetained}`,
+      ),
+      addSentence: quickStore.prepare(
+        'INSERT INTO finished_sentence (entry, sentence) SELECT n, ? FROM ledger WHERE bridge = ? AND job = ?',
+      ),
+      sentences: store
+        .prepare<[string, string], string>(
+          'SELECT sentence FROM finished_sentence WHERE entry = (SELECT n FROM ledger WHERE bridge = ? AND job = ?)',
+        )
+        .pluck(),
+      deleteSentences: store.prepare(
+        'DELETE FROM finished_sentence WHERE entry = (SELECT n FROM ledger WHERE bridge = ? AND job = ?)',
+      ),
+      deleteOldSentences: store.prepare(
+        `DELETE FROM finished_sentence WHERE entry <= (SELECT max(n) FROM ledger) - ${maxUnfinished}`,
       ),
       next: store.prepare<[], Row>(`SELECT * FROM ledger WHERE ${isOpen} AND state = 'waiting' ORDER BY n LIMIT 1`),
       waiting: count('waiting'),
@@ -151,7 +180,24 @@ export class JobLedger {
    */
   finish(event: FinalEvent): boolean {
     const { type, bridge, job, attempt } = event
-    return this.#statements.finish.run(JSON.stringify(event), type === 'succeeded' ? 1 : 0, bridge, job, attempt).changes > 0
+    const { finish, deleteSentences } = this.#statements
+    return this.#store
+      .transaction(() => {
+        const hasEnded = finish.run(JSON.stringify(event), type === 'succeeded' ? 1 : 0, bridge, job, attempt).changes > 0
+        if (hasEnded && type === 'succeeded') deleteSentences.run(bridge, job)
+        return hasEnded
+      })
+      .immediate()
+  }
+
+  /** Stores a finished sentence of a job, which further attempts on this device need not repeat. It survives the agent's death. */
+  addSentence({ bridge, job }: Pick<LedgerEntry, 'bridge' | 'job'>, sentence: ExpandedSentence): void {
+    this.#statements.addSentence.run(JSON.stringify(sentence), bridge, job)
+  }
+
+  /** Those that earlier attempts of a job have finished. */
+  sentencesOf({ bridge, job }: Pick<LedgerEntry, 'bridge' | 'job'>): ExpandedSentence[] {
+    return this.#statements.sentences.all(bridge, job).map((stored) => JSON.parse(stored) as ExpandedSentence)
   }
 
   /** The bridge has stored the attempt's events up to `n`. */
@@ -162,6 +208,7 @@ export class JobLedger {
     this.#store
       .transaction(() => {
         this.#statements.acknowledge.run(row.n)
+        this.#statements.deleteOldSentences.run()
         this.#statements.deleteOld.run()
       })
       .immediate()

@@ -10,7 +10,7 @@ import { BundleFolder } from '../bundles/bundle-folder.ts'
 import type { AgentConfig } from '../config.ts'
 import { type Identities, openIdentities } from '../identity/identities.ts'
 import { instanceOf, instanceTable } from '../identity/instance.ts'
-import { ledgerTable } from '../jobs/ledger.ts'
+import { JobLedger, ledgerMigrations } from '../jobs/ledger.ts'
 import { profileTable } from '../jobs/profile.ts'
 import { bundleChoicesTable } from '../models/bundle-choices.ts'
 import { speedTable } from '../pice/speed-store.ts'
@@ -29,7 +29,7 @@ export interface Base {
   readonly closers: Closers
   readonly bundles: BundleFolder
   readonly store: Store
-  readonly jobStore: Store
+  readonly ledger: JobLedger
   readonly verified: VerifiedBundles
   /** Number of this start. */
   readonly birth: number
@@ -50,8 +50,12 @@ export async function openBase(config: AgentConfig, clock: Clock, closers: Close
   await bundles.recover()
   const store = openDatabase(join(stateDir, 'agent.sqlite'), migrations)
   closers.push(() => store.close())
-  const jobStore = openDatabase(join(stateDir, 'jobs.sqlite'), [ledgerTable])
-  closers.push(() => jobStore.close())
+  const openJobs = (synchronous: 'FULL' | 'NORMAL') => {
+    const opened = openDatabase(join(stateDir, 'jobs.sqlite'), ledgerMigrations, synchronous)
+    closers.push(() => opened.close())
+    return opened
+  }
+  const ledger = new JobLedger(openJobs('FULL'), openJobs('NORMAL'))
   const birth = nextBirth(store)
   const instance = instanceOf(store, stateDir)
 
@@ -90,7 +94,7 @@ export async function openBase(config: AgentConfig, clock: Clock, closers: Close
     closers,
     bundles,
     store,
-    jobStore,
+    ledger,
     verified,
     birth,
     instance,

@@ -1,9 +1,9 @@
+import { freemem } from 'node:os'
 import { nextSeed } from '../../core/base/next-seed.ts'
 import { createDeviceJobs } from '../jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from '../jobs/generate.ts'
 import { bundleInstall } from '../jobs/install.ts'
 import type { JobHandler, JobHandlers } from '../jobs/job-handler.ts'
-import { JobLedger } from '../jobs/ledger.ts'
 import { ProfileStore, profileDevice } from '../jobs/profile.ts'
 import { hatVerify } from '../jobs/verify.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
@@ -21,7 +21,7 @@ export function openWork(
   links: BridgeLinks,
   answering: Answering,
 ) {
-  const { config, bundles, store, jobStore, identities, clock, logger } = base
+  const { config, bundles, store, ledger, identities, clock, logger } = base
   const { meter } = answering
   const profiles = new ProfileStore(store)
   const install = bundleInstall({
@@ -39,8 +39,15 @@ export function openWork(
     clock,
   })
   const jobLogger = logger.child({ component: 'jobs' })
-  const jobs = createDeviceJobs({ ledger: new JobLedger(jobStore), clock, logger: jobLogger })
-  const expand = piceExpand({ models: smallModels, jobsWaiting: () => jobs.counts.waiting ?? 0, clock, nextSeed })
+  const jobs = createDeviceJobs({ ledger, clock, logger: jobLogger })
+  const expand = piceExpand({
+    models: smallModels,
+    jobsWaiting: () => jobs.counts.waiting ?? 0,
+    kvBytes: () => Math.min(config.limits.expansionKvBytes, freemem() / 2),
+    clock,
+    nextSeed,
+    logger: jobLogger,
+  })
 
   /** What the device can do with the models that it has now. */
   function handlers(): JobHandlers {

@@ -1,3 +1,4 @@
+import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Sequence } from '../../core/engine/contract.ts'
 import { log2Probability } from '../../core/engine/logprobs.ts'
 import { chooseToken, type Sampling } from '../../core/engine/sampler.ts'
@@ -11,17 +12,20 @@ import { StepPacker } from './step-packer.ts'
 /** Prompt tokens of one sequence in a step. */
 const prefillChunk = 256
 
+const promptErrors: ReadonlySet<ErrorCode> = new Set(['CONTEXT_OVERFLOW', 'CHAT_TEMPLATE_INVALID', 'REQUEST_INVALID'])
+
 /**
  * Expands sketches on a model of this device. All groups are decoded in packed steps; what the prompts of a sketch's groups have
  * in common is computed once.
- * @param maxSequences that are decoded together, ≥ 1
- * @throws BrimError CONTEXT_OVERFLOW, CHAT_TEMPLATE_INVALID, REQUEST_INVALID, CANCELED, OUT_OF_MEMORY, RUNTIME_FAILED
+ * @param kvBytes memory for their KV: it may allow fewer sequences
+ * @throws BrimError CANCELED, OUT_OF_MEMORY, RUNTIME_FAILED; CONTEXT_OVERFLOW, CHAT_TEMPLATE_INVALID or REQUEST_INVALID of one sketch,
+ * after the others have been expanded
  */
 export async function expandOnBundle(
   model: LocalModel,
   prompts: PicePrompts,
   sketches: readonly SketchWork[],
-  { maxSequences, onSentence, signal }: ExpandOptions & { readonly maxSequences: number },
+  { maxSequences, kvBytes, onSentence, signal }: ExpandOptions & { readonly kvBytes: number },
 ): Promise<ExpansionCost> {
   const stop = new AbortController()
   const stopping = AbortSignal.any([signal, stop.signal])
@@ -30,9 +34,16 @@ export async function expandOnBundle(
     const sketch = new SketchPrompts(model.text, prompts, work, stopping)
     return work.groups.map((group) => ({ work, sketch, group }))
   })
+  let refusal: BrimError | undefined
+  /** The prompt of one sketch may be impossible, which must not keep the others waiting. */
+  function refuse(error: unknown): undefined {
+    if (!(error instanceof BrimError && promptErrors.has(error.code))) throw error
+    refusal ??= error
+  }
   async function expandGroup({ work, sketch, group }: (typeof groups)[number]): Promise<void> {
     const { candidate, sampling } = group
-    const prompt = await sketch.first(group)
+    const prompt = await sketch.first(group).catch(refuse)
+    if (!prompt) return
     const sequence = await sequences.begin(prompt.shared)
     try {
       let current: LinePrompt = prompt
@@ -48,7 +59,10 @@ export async function expandOnBundle(
     }
   }
   try {
-    await runAll(groups, maxSequences, expandGroup, () => stop.abort())
+    const positions = (await groups[0]?.sketch.positions().catch(refuse)) ?? model.text.dims.contextLimit
+    const width = Math.max(1, Math.min(maxSequences, sequences.fitting(positions, kvBytes)))
+    await runAll(groups, width, expandGroup, () => stop.abort())
+    if (refusal) throw refusal
     return sequences.cost
   } finally {
     sequences.release()
@@ -77,6 +91,14 @@ class GroupSequences {
 
   get cost(): ExpansionCost {
     return { parallel: this.#packer.parallel, promptTokens: this.#promptTokens, prefilledTokens: this.#prefilledTokens }
+  }
+
+  /** Sequences of so many positions that memory holds: buffers double as they grow. */
+  fitting(positions: number, kvBytes: number): number {
+    const sequence = this.#model.chain.createSequence()
+    const positionBytes = sequence.rowValues * Float32Array.BYTES_PER_ELEMENT
+    sequence.release()
+    return Math.floor(kvBytes / (positionBytes * 2 ** Math.ceil(Math.log2(Math.max(1, positions)))))
   }
 
   /** A sequence that has the prefix already. */

@@ -9,14 +9,13 @@ import { runAll } from './run-all.ts'
 /**
  * Expands sketches on a server of OpenAI's API, one request for each line, groups in parallel. What the server computes only once
  * is not known here.
- * @param maxSequences requests at a time, ≥ 1
  * @throws BrimError as the endpoint
  */
 export async function expandOnServer(
   endpoint: Endpoint,
   prompts: PicePrompts,
   sketches: readonly SketchWork[],
-  { maxSequences, onSentence, signal }: ExpandOptions & { readonly maxSequences: number },
+  { maxSequences, onSentence, signal }: ExpandOptions,
 ): Promise<ExpansionCost> {
   const stop = new AbortController()
   const stopping = AbortSignal.any([signal, stop.signal])

@@ -41,6 +41,8 @@ export interface ExpansionCost {
 }
 
 export interface ExpandOptions {
+  /** That are decoded together, ≥ 1. */
+  readonly maxSequences: number
   /** Called as soon as a sentence is finished. */
   readonly onSentence: (sentence: WrittenSentence) => void
   readonly signal: AbortSignal

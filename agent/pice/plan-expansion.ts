@@ -3,7 +3,7 @@ import { chooseModel } from '../../core/policy/pice/choose-model.ts'
 import { mergeSentences } from '../../core/policy/pice/merge-sentences.ts'
 import { packedS } from '../../core/policy/pice/speeds.ts'
 import type { SmallModelSpeed } from '../../core/policy/pice/state.ts'
-import { sentencesOf } from '../../core/protocol/expansion.ts'
+import { type SentencePlace, sentencesOf } from '../../core/protocol/expansion.ts'
 import type { ExpandInput, SketchInput } from '../../core/protocol/jobs.ts'
 import type { GroupWork, SketchWork } from './expansion-work.ts'
 
@@ -24,13 +24,12 @@ export interface ExpansionTerms {
   readonly isQueueEmpty: boolean
   /** Sequences that are decoded together. */
   readonly maxSequences: number
+  /** Of the sketches' budgets: what the job has waited and run. */
+  readonly spentS: number
 }
 
-/** Candidates of a sketch that are not there yet. */
-export type IsMissing = (sketch: number, sentence: number, candidate: number) => boolean
-
-/** Time for a sketch. */
-const budgetS = ({ budgetMs = Number.POSITIVE_INFINITY }: SketchInput) => budgetMs / 1_000
+/** Time left for a sketch. */
+const budgetS = ({ budgetMs = Number.POSITIVE_INFINITY }: SketchInput, { spentS }: ExpansionTerms) => budgetMs / 1_000 - spentS
 
 /** The source of each candidate, for all sketches of the job: they are of like lengths and share the open model (PICE, Algorithm 2). */
 export function chooseSources({ sketches }: ExpandInput, terms: ExpansionTerms): readonly CandidateSource[] {
@@ -41,7 +40,7 @@ export function chooseSources({ sketches }: ExpandInput, terms: ExpansionTerms):
       return sum + sentencesOf(sketch).reduce((own, at) => own + expected[at]!, 0)
     }, 0),
     sequences: Math.min(lines, terms.maxSequences),
-    budgetS: Math.min(...sketches.map(budgetS)),
+    budgetS: Math.min(...sketches.map((sketch) => budgetS(sketch, terms))),
     mayUpgrade: terms.isQueueEmpty,
   }
   const count = Math.max(...sketches.map(({ candidates }) => candidates))
@@ -54,7 +53,7 @@ export function workOf(
   sources: readonly CandidateSource[],
   speed: SmallModelSpeed,
   terms: ExpansionTerms,
-  isMissing: IsMissing,
+  isMissing: (at: SentencePlace) => boolean,
   nextSeed: () => number,
 ): readonly SketchWork[] {
   return sketches.flatMap((asked, sketch) => {
@@ -62,12 +61,12 @@ export function workOf(
     const seed = (asked.seed ?? nextSeed()) % 2 ** 32
     const groups = sources.slice(0, asked.candidates).flatMap(({ model, sample }, candidate): GroupWork[] => {
       if (model !== speed.model) return []
-      const missing = sentencesOf(asked).filter((sentence) => isMissing(sketch, sentence, candidate))
+      const missing = sentencesOf(asked).filter((sentence) => isMissing({ sketch, sentence, candidate }))
       const merged = mergeSentences(
         missing.map((at) => wordsOf(asked.sketch[at]!)),
         {
           maxGroups: terms.maxSequences,
-          budgetS: budgetS(asked),
+          budgetS: budgetS(asked, terms),
           maxSlowdown,
           secondsOf: (groups) =>
             packedS(

@@ -47,6 +47,12 @@ export class SketchPrompts {
     return (await this.#first).get(group)!
   }
 
+  /** Of the longest prompt of a first line, with its expansion. @throws BrimError as `first` */
+  async positions(): Promise<number> {
+    this.#first ??= this.#firstOfAll()
+    return Math.max(...[...(await this.#first).values()].map(({ ids, maxTokens }) => ids.length + maxTokens))
+  }
+
   /** The prompt of another line in the same conversation; undefined: the context has no room for it. */
   next({ chat }: LinePrompt, reply: string, sentence: number): Promise<LinePrompt | undefined> {
     const content = expandNextInstruction(this.#prompts, this.#work.lines[sentence]!)

@@ -86,7 +86,19 @@ export const Expansion = z.object({
 })
 export type Expansion = z.infer<typeof Expansion>
 
-export const notRequested = (sketch: number, sentence: number, candidate: number): string =>
+/** Where a candidate belongs: indices of its sketch in the job, of its sentence in the sketch, and its own. */
+export type SentencePlace = Pick<ExpandedSentence, 'sketch' | 'sentence' | 'candidate'>
+export const sentenceKey = ({ sketch, sentence, candidate }: SentencePlace): string => `${sketch}/${sentence}/${candidate}`
+
+/** Each candidate of each sentence that a job requests. */
+export const requestedSentences = (sketches: readonly (Sketched & { readonly candidates: number })[]): SentencePlace[] =>
+  sketches.flatMap((asked, sketch) =>
+    sentencesOf(asked).flatMap((sentence) =>
+      Array.from({ length: asked.candidates }, (_, candidate) => ({ sketch, sentence, candidate })),
+    ),
+  )
+
+export const notRequested = ({ sketch, sentence, candidate }: SentencePlace): string =>
   `sentence ${sentence} of sketch ${sketch}, candidate ${candidate}, was not requested or is there twice`
 
 /** Why the expansion does not fit the sketches; undefined: it does. */
@@ -94,16 +106,8 @@ export function expansionProblem(
   sketches: readonly (Sketched & { readonly candidates: number })[],
   { sentences }: Expansion,
 ): string | undefined {
-  const name = (sketch: number, sentence: number, candidate: number) => `${sketch}/${sentence}/${candidate}`
-  const missing = new Set(
-    sketches.flatMap((asked, sketch) =>
-      sentencesOf(asked).flatMap((sentence) =>
-        Array.from({ length: asked.candidates }, (_, candidate) => name(sketch, sentence, candidate)),
-      ),
-    ),
-  )
-  for (const { sketch, sentence, candidate } of sentences)
-    if (!missing.delete(name(sketch, sentence, candidate))) return notRequested(sketch, sentence, candidate)
+  const missing = new Set(requestedSentences(sketches).map(sentenceKey))
+  for (const place of sentences) if (!missing.delete(sentenceKey(place))) return notRequested(place)
   const [first] = missing
   return first === undefined
     ? undefined

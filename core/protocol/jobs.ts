@@ -144,7 +144,7 @@ export function sentenceProblem(kind: string, input: unknown, data: unknown): st
   const of = asked.sketches[sketch]
   return of && sentencesOf(of).includes(sentence) && candidate < of.candidates
     ? undefined
-    : notRequested(sketch, sentence, candidate)
+    : notRequested({ sketch, sentence, candidate })
 }
 
 /** Kinds that concern one device, which the submission must name: no other device can run them. */

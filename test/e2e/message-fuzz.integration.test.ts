@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { z } from 'zod'
 import { createDeviceJobs } from '../../agent/jobs/device-jobs.ts'
-import { JobLedger, ledgerTable } from '../../agent/jobs/ledger.ts'
+import { JobLedger, ledgerMigrations } from '../../agent/jobs/ledger.ts'
 import { BridgeLimits } from '../../cloud-bridge/limits.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { identityOperations } from '../../core/protocol/http/identity.ts'
@@ -207,7 +207,7 @@ describe('a device that receives invalid messages', () => {
 
   it('rejects a job of a newer protocol version with the reason', async () => {
     using dir = tempDir()
-    const store = openDatabase(join(dir.path, 'jobs.sqlite'), [ledgerTable])
+    const store = openDatabase(join(dir.path, 'jobs.sqlite'), ledgerMigrations)
     const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock: systemClock, logger: silentLogger() })
     const { handlers, onConnection } = jobs.service('mqtt://bridge')
     const client = await mqttClient(world.bridge.mqttUrl, 'device-older')

@@ -110,7 +110,12 @@ function install({ modelId }: Manifest, limits: { probeTimeoutS: number; probeMe
     clock: systemClock,
   })
   const manifestSha256 = sha256Of(join(root, 'manifest.json'))
-  return work({ modelId, manifestSha256, url }, () => {}, signal, { link: 'mqtt://a', progress: () => {}, sentence: () => {} })
+  return work({ modelId, manifestSha256, url }, () => {}, signal, {
+    link: 'mqtt://a',
+    progress: () => {},
+    waitedMs: 0, finishedSentences: [],
+    sentence: () => {},
+  })
 }
 
 /** Running processes that a process has started. */

@@ -5,7 +5,7 @@ import type { ExpandingDevice, SmallModelSpeed } from './state.ts'
 /** Where a candidate of the ensemble comes from. */
 export interface CandidateSource {
   readonly model: string
-  /** 0: the model's own expansion; from 1: further samples of it. */
+  /** 0: the model's own expansion; others: further samples of it. */
   readonly sample: number
 }
 
@@ -30,6 +30,6 @@ export function chooseCandidates(
     takenS += addedS
     sources.push({ model: model.model, sample: 0 })
   }
-  for (let sample = 1; sources.length < count; sample++) sources.push({ model: chosen.model, sample })
+  while (sources.length < count) sources.push({ model: chosen.model, sample: sources.length })
   return sources
 }

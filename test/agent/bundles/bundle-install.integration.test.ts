@@ -94,6 +94,7 @@ function install(
   const job = {
     link: 'mqtt://a',
     progress: (done: number, total: number) => void progress.push([done, total]),
+    waitedMs: 0, finishedSentences: [],
     sentence: () => {},
   }
   const { manifestSha256 = servedHash() } = fields
@@ -188,7 +189,7 @@ describe('bundle.install', () => {
       limits,
       clock: systemClock,
     })
-    const job = { link: 'mqtt://a', progress: () => {}, sentence: () => {} }
+    const job = { link: 'mqtt://a', progress: () => {}, waitedMs: 0, finishedSentences: [], sentence: () => {} }
     await failed(work({ modelId: bundle.manifest.modelId, manifestSha256: servedHash(), url: base }, () => {}, never, job))
     expect(requests.find(({ path }) => path === weights())?.range).toMatch(/^bytes=\d{3,}-$/)
     expect(await install().done).toMatchObject({ wasInstalled: false, fetchedBytes: 0 })

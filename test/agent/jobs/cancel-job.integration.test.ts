@@ -4,7 +4,7 @@ import { hatEndpoint } from '../../../agent/hat/endpoint.ts'
 import { createDeviceJobs } from '../../../agent/jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from '../../../agent/jobs/generate.ts'
 import type { JobHandler } from '../../../agent/jobs/job-handler.ts'
-import { JobLedger, ledgerTable } from '../../../agent/jobs/ledger.ts'
+import { JobLedger, ledgerMigrations } from '../../../agent/jobs/ledger.ts'
 import { slmEndpoint } from '../../../agent/slm/endpoint.ts'
 import { openLocalModel } from '../../../agent/slm/local-model.ts'
 import type { TokenEndpoint } from '../../../core/answer/endpoint.ts'
@@ -73,7 +73,7 @@ afterAll(async () => {
 it.each(['slm.generate', 'hat.generate'])(
   '%s that is canceled ends within one step of its model, and frees its KV',
   async (kind) => {
-    const store = openDatabase(join(dir.path, `${kind}.sqlite`), [ledgerTable])
+    const store = openDatabase(join(dir.path, `${kind}.sqlite`), ledgerMigrations)
     const jobs = createDeviceJobs({ ledger: new JobLedger(store), clock: advancingClock(), logger: silentLogger() })
     const { handlers, onConnection } = jobs.service('mqtt://a')
     const at = { v: 1, bridge: 'bridge-1', job: '0123abcd-1', attempt: 1 }

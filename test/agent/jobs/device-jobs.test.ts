@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createDeviceJobs, type DeviceJobs } from '../../../agent/jobs/device-jobs.ts'
 import type { JobHandler } from '../../../agent/jobs/job-handler.ts'
-import { JobLedger, ledgerTable } from '../../../agent/jobs/ledger.ts'
+import { JobLedger, ledgerMigrations } from '../../../agent/jobs/ledger.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { type JobAck, JobEvent } from '../../../core/protocol/jobs.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
@@ -43,7 +43,7 @@ interface Device {
 
 function device(handler?: JobHandler): Device {
   dir ??= tempDir()
-  const store = openDatabase(join(dir.path, 'jobs.sqlite'), [ledgerTable])
+  const store = openDatabase(join(dir.path, 'jobs.sqlite'), ledgerMigrations)
   /** Makes every write fail as on a full disk, or succeed again. */
   const fill = (isFull: boolean) => void store.pragma(`query_only = ${isFull ? 'ON' : 'OFF'}`)
   const clock = fakeClock()
@@ -229,7 +229,7 @@ describe('a job on a device', () => {
 
   it('is ended once, by its current attempt only', () => {
     dir ??= tempDir()
-    const store = openDatabase(join(dir.path, 'ledger.sqlite'), [ledgerTable])
+    const store = openDatabase(join(dir.path, 'ledger.sqlite'), ledgerMigrations)
     closers.push(async () => void store.close())
     const ledger = new JobLedger(store)
     const at = { v: 1 as const, bridge: 'bridge-1', job }

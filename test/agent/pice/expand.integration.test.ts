@@ -1,15 +1,21 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { JobHandler } from '../../../agent/jobs/job-handler.ts'
 import { piceExpand } from '../../../agent/pice/expand.ts'
 import type { SmallModels } from '../../../agent/pice/small-models.ts'
 import { type LocalModel, openLocalModel } from '../../../agent/slm/local-model.ts'
+import type { Endpoint } from '../../../core/answer/endpoint.ts'
 import { systemClock } from '../../../core/base/clock.ts'
+import { BrimError } from '../../../core/base/errors.ts'
 import { generate } from '../../../core/engine/generate.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
 import { cleanExpansion } from '../../../core/pice/clean-expansion.ts'
 import { expandInstruction, type PicePrompts, withInstruction } from '../../../core/pice/prompts.ts'
+import type { SmallModelSpeed } from '../../../core/policy/pice/state.ts'
 import { type ExpandedSentence, Expansion } from '../../../core/protocol/expansion.ts'
 import { resultProblem } from '../../../core/protocol/jobs.ts'
+import type { ChatMessage } from '../../../core/text/chat-message.ts'
 import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
 
 const prompts: PicePrompts = {
   foresight: 'How many tokens?',
@@ -45,35 +51,58 @@ beforeAll(async () => {
 })
 afterAll(() => model.close())
 
-const models: SmallModels = {
-  list: () => [{ model: 'slm', loadS: 0, ttftS: 0.01, tpotS: 0.001, parallel: [[16, 8]], ability: undefined }],
-  current: 'slm',
-  borrow: async () => ({ open: { kind: 'bundle', prompts, model: counted }, loadMs: 0, release() {} }),
-  record() {},
+const speed = { loadS: 0, ttftS: 0.01, tpotS: 0.001, parallel: [[16, 8]] as const, ability: undefined }
+interface Device {
+  readonly names?: readonly string[]
+  readonly parallel?: SmallModelSpeed['parallel']
+  readonly kvBytes?: number
+  readonly borrow?: SmallModels['borrow']
 }
-const expand = piceExpand({ models, jobsWaiting: () => 0, clock: systemClock, nextSeed: () => 1 })
+const recorded: Parameters<SmallModels['record']>[0][] = []
 
-async function run(input: object, signal = AbortSignal.timeout(20_000), onSentence = (_: ExpandedSentence) => {}) {
+/** A device with models of these names, all of them the same one. */
+function deviceWith({ names = ['slm'], parallel = speed.parallel, kvBytes = 2 ** 28, borrow }: Device): JobHandler {
+  const models: SmallModels = {
+    list: () => names.map((model) => ({ ...speed, parallel, model })),
+    current: names[0],
+    borrow: borrow ?? (async () => ({ open: { kind: 'bundle', prompts, model: counted }, loadMs: 0, release() {} })),
+    record: (run) => void recorded.push(run),
+  }
+  const options = { jobsWaiting: () => 0, kvBytes: () => kvBytes, clock: systemClock, nextSeed: () => 1, logger: silentLogger() }
+  return piceExpand({ models, ...options })
+}
+
+interface RunOptions {
+  readonly signal?: AbortSignal
+  readonly finished?: readonly ExpandedSentence[]
+  readonly onSentence?: (sentence: ExpandedSentence) => void
+  readonly device?: Device
+  readonly events?: ExpandedSentence[]
+}
+
+async function run(input: object, options: RunOptions = {}) {
+  const { signal = AbortSignal.timeout(20_000), finished = [], onSentence, device = {}, events = [] } = options
   steps = []
-  const events: ExpandedSentence[] = []
   const job = {
     link: 'mqtt://a',
     progress() {},
-    sentence(finished: ExpandedSentence) {
-      events.push(finished)
-      onSentence(finished)
+    waitedMs: 0,
+    finishedSentences: finished,
+    sentence(written: ExpandedSentence) {
+      events.push(written)
+      onSentence?.(written)
     },
   }
-  const result = await expand(input, () => {}, signal, job)
+  const result = await deviceWith(device)(input, () => {}, signal, job)
   expect(resultProblem('pice.expand', input, result)).toBeUndefined()
   const expansion = Expansion.parse(result)
   expect(events).toEqual(expansion.sentences)
   return expansion
 }
 
-/** What the model alone makes of the line. */
-async function alone(lines: readonly string[], at: number): Promise<string> {
-  const chat = withInstruction(messages, expandInstruction(prompts, lines, lines[at]!))
+/** What the model alone makes of the line. @param shown the part of the sketch in its prompt */
+async function alone(lines: readonly string[], at: number, shown = lines): Promise<string> {
+  const chat = withInstruction(messages, expandInstruction(prompts, shown, lines[at]!))
   const promptIds = await model.text.prompts.encode({ kind: 'chat', messages: chat }, AbortSignal.timeout(5_000))
   let text = ''
   for await (const event of generate(model.chain, model.text.tokenizer, {
@@ -101,5 +130,139 @@ describe('pice.expand', () => {
     expect(tokens).toBe(sentences.reduce((sum, sentence) => sum + sentence.tokens, 0))
     // Not one step for each token.
     expect(steps.length).toBeLessThan(tokens / 3)
+    expect(recorded.at(-1)).toMatchObject({ model: 'slm', tokens })
+  })
+
+  it('packs the lines of several sketches into the same steps', async () => {
+    const sketches = [linesOf(3), linesOf(4), linesOf(5)].map((sketch) => ({ messages, sketch, expectedTokens: 40 }))
+    const { sentences } = await run({ sketches })
+    for (const { sketch, sentence, text } of sentences) {
+      const { sketch: lines } = sketches[sketch]!
+      expect(text.slice(0, 40)).toBe((await alone(lines, sentence)).slice(0, 40))
+    }
+    expect(Math.max(...steps)).toBe(12)
+  })
+
+  it('expands only the lines that are asked for, and repeats those of an earlier attempt', async () => {
+    const sketch = linesOf(6)
+    const input = { sketches: [{ messages, sketch, sentences: [1, 2, 5], expectedTokens: 60 }] }
+    const before = await run(input)
+    const finished = before.sentences.filter(({ sentence }) => sentence !== 2)
+    const foreign = { ...finished[0]!, sentence: 4 }
+    const after = await run(input, { finished: [...finished, foreign, finished[0]!] })
+    expect(after.sentences).toEqual([...finished, before.sentences.find(({ sentence }) => sentence === 2)])
+    expect(after.runs).toMatchObject([{ groups: 1 }])
+    expect((await run(input, { finished: after.sentences })).runs).toEqual([])
+    expect(steps).toEqual([])
+  })
+
+  it('ends within one step of its cancellation, and keeps what it has reported', async () => {
+    const canceled = new AbortController()
+    const events: ExpandedSentence[] = []
+    let stepsAtCancel: number | undefined
+    const running = run(
+      { sketches: [{ messages, sketch: linesOf(8), expectedTokens: 300 }] },
+      {
+        events,
+        signal: canceled.signal,
+        onSentence() {
+          stepsAtCancel ??= steps.length
+          canceled.abort()
+        },
+      },
+    )
+    await expect(running).rejects.toMatchObject({ code: 'CANCELED' })
+    expect(events.length).toBeGreaterThan(0)
+    expect(steps.length - stepsAtCancel!).toBeLessThanOrEqual(1)
+  })
+
+  it('continues the conversation with the next line where groups are merged', async () => {
+    // Decoding in parallel is slower here, so that merging costs no time.
+    const { sentences, runs } = await run(
+      { sketches: [{ messages, sketch: linesOf(6), expectedTokens: 60 }] },
+      { device: { parallel: [[16, 0.9]] } },
+    )
+    expect(sentences.map(({ sentence }) => sentence)).toEqual([0, 1, 2, 3, 4, 5])
+    expect(runs).toMatchObject([{ groups: 1, parallel: 1 }])
+    expect(runs[0]!.promptTokens).toBe(runs[0]!.prefilledTokens)
+  })
+
+  it('expands one line after another where memory holds one sequence', async () => {
+    const sketch = linesOf(5)
+    const { sentences } = await run({ sketches: [{ messages, sketch, expectedTokens: 50 }] }, { device: { kvBytes: 1 } })
+    expect(Math.max(...steps)).toBe(1)
+    expect(sentences[4]!.text).toBe(await alone(sketch, 4))
+  })
+
+  it.each([1, 200])('expands a sketch of %i lines', { timeout: 30_000 }, async (count) => {
+    const sketch = linesOf(count)
+    const { sentences } = await run({ sketches: [{ messages, sketch, expectedTokens: 2 * count }] })
+    expect(sentences).toHaveLength(count)
+    expect(sentences.every(({ text }) => text !== '')).toBe(true)
+  })
+
+  it('refuses a query that leaves no room for a line, after the sketches beside it', async () => {
+    const long = [{ role: 'user', content: 'word '.repeat(3_000) }]
+    const events: ExpandedSentence[] = []
+    const sketches = [long, messages].map((query) => ({ messages: query, sketch: linesOf(2), expectedTokens: 20 }))
+    await expect(run({ sketches }, { events })).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' })
+    expect(events.map(({ sketch }) => sketch)).toEqual([1, 1])
+  })
+
+  describe('with several candidates', () => {
+    const input = { sketches: [{ messages, sketch: linesOf(3), expectedTokens: 30, candidates: 3, seed: 7 }] }
+    const candidatesOf = ({ sentences }: Expansion, sentence: number) =>
+      sentences.filter((written) => written.sentence === sentence).sort((a, b) => a.candidate - b.candidate)
+
+    it('takes samples of one model, which differ, and are the same again with the same seed', async () => {
+      const first = await run(input)
+      const texts = candidatesOf(first, 1).map(({ text }) => text)
+      expect(new Set(texts).size).toBe(3)
+      expect(texts[0]).toBe(await alone(linesOf(3), 1))
+      expect(candidatesOf(await run(input), 1).map(({ text }) => text)).toEqual(texts)
+    })
+
+    it('takes other models first', async () => {
+      const expansion = await run(input, { device: { names: ['small', 'large'] } })
+      expect(candidatesOf(expansion, 0).map(({ model }) => model)).toEqual(['large', 'small', 'large'])
+      expect(expansion.runs.map(({ model, groups }) => [model, groups])).toEqual([
+        ['large', 6],
+        ['small', 3],
+      ])
+    })
+
+    it('takes samples instead of a model that cannot be opened', async () => {
+      const borrow: SmallModels['borrow'] = async (name) => {
+        if (name === 'small') throw new BrimError('OUT_OF_MEMORY', 'too large')
+        return { open: { kind: 'bundle', prompts, model: counted }, loadMs: 0, release() {} }
+      }
+      const expansion = await run(input, { device: { names: ['small', 'large'], borrow } })
+      const written = candidatesOf(expansion, 0)
+      expect(written.map(({ model }) => model)).toEqual(['large', 'large', 'large'])
+      expect(new Set(written.map(({ text }) => text)).size).toBe(3)
+    })
+  })
+
+  it('asks a server for each line, which tells no probabilities', async () => {
+    const asked: ChatMessage[] = []
+    const endpoint: Endpoint = {
+      model: { name: 'server' },
+      async *answer({ prompt }) {
+        const { messages: chat } = prompt.asText() as { messages: readonly ChatMessage[] }
+        asked.push(chat.at(-1)!)
+        const text = `Written out ${asked.length}.`
+        const source = { kind: 'upstream', model: { name: 'server' } } as const
+        yield { source, text, tokenCount: 3, promptTokens: 20, end: 'stop' }
+      },
+    }
+    const borrow: SmallModels['borrow'] = async () => ({ open: { kind: 'server', prompts, endpoint }, loadMs: 0, release() {} })
+    const { sentences, runs } = await run(
+      { sketches: [{ messages, sketch: linesOf(3), expectedTokens: 30 }] },
+      { device: { borrow } },
+    )
+    expect(sentences).toHaveLength(3)
+    expect(sentences[0]).toMatchObject({ text: 'Written out 1.', tokens: 3, meanLog2Probability: null })
+    expect(runs).toMatchObject([{ groups: 3, promptTokens: 60, prefilledTokens: 60 }])
+    expect(asked[2]!.content).toContain(linesOf(3)[2])
   })
 })

@@ -162,7 +162,12 @@ describe('a device and a bridge that speaks TLS', () => {
     })
     const { signal } = new AbortController()
     const version = { modelId: world.bridge.modelId, manifestSha256: sha256Of(join(world.bundle, 'manifest.json')) }
-    const installed = install(version, () => {}, signal, { link: mqttUrl, progress: () => {}, sentence: () => {} })
+    const installed = install(version, () => {}, signal, {
+      link: mqttUrl,
+      progress: () => {},
+      waitedMs: 0, finishedSentences: [],
+      sentence: () => {},
+    })
     expect(await installed).toMatchObject({ wasInstalled: false, probes: [{ passed: true }, { passed: true }, { passed: true }] })
     identities.close()
 
