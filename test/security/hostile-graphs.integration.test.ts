@@ -113,7 +113,8 @@ function install({ modelId }: Manifest, limits: { probeTimeoutS: number; probeMe
   return work({ modelId, manifestSha256, url }, () => {}, signal, {
     link: 'mqtt://a',
     progress: () => {},
-    waitedMs: 0, finishedSentences: [],
+    waitedMs: 0,
+    finishedSentences: [],
     sentence: () => {},
   })
 }

@@ -94,7 +94,8 @@ function install(
   const job = {
     link: 'mqtt://a',
     progress: (done: number, total: number) => void progress.push([done, total]),
-    waitedMs: 0, finishedSentences: [],
+    waitedMs: 0,
+    finishedSentences: [],
     sentence: () => {},
   }
   const { manifestSha256 = servedHash() } = fields

@@ -165,7 +165,8 @@ describe('a device and a bridge that speaks TLS', () => {
     const installed = install(version, () => {}, signal, {
       link: mqttUrl,
       progress: () => {},
-      waitedMs: 0, finishedSentences: [],
+      waitedMs: 0,
+      finishedSentences: [],
       sentence: () => {},
     })
     expect(await installed).toMatchObject({ wasInstalled: false, probes: [{ passed: true }, { passed: true }, { passed: true }] })
