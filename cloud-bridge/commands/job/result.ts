@@ -7,13 +7,15 @@ const model = z.object({
   ttftMs: z.number(),
   prefillTokensPerS: z.number(),
   decodeTokensPerS: z.number(),
-  c: z.number().optional(),
+  c: z.number().nullish(),
+  loadMs: z.number().optional(),
+  parallel: z.array(z.tuple([z.number(), z.number()])).optional(),
 })
 const Profile = z.object({
   measuredAt: z.string(),
   promptTokens: z.number(),
   answerTokens: z.number(),
-  llm: model,
+  llm: model.nullable(),
   models: z.array(model),
   unfit: z.array(z.object({ model: z.string(), code: z.string() })),
 })
@@ -43,17 +45,22 @@ function profileText(kind: string, result: unknown): string | undefined {
   if (!profile) return undefined
   const { measuredAt, promptTokens, answerTokens, llm, models, unfit } = profile
   const perS = (tokens: number) => `${compact(tokens)} tokens/s`
-  const row = (name: string, { ttftMs, prefillTokensPerS, decodeTokensPerS, c }: z.infer<typeof model>) => [
-    name,
-    `${Math.round(ttftMs)} ms`,
-    perS(prefillTokensPerS),
-    perS(decodeTokensPerS),
-    c === undefined ? '-' : c.toFixed(2),
-  ]
+  const row = (name: string, { ttftMs, prefillTokensPerS, decodeTokensPerS, c, loadMs, parallel }: z.infer<typeof model>) => {
+    const [sequences, speedup] = parallel?.at(-1) ?? []
+    return [
+      name,
+      `${Math.round(ttftMs)} ms`,
+      perS(prefillTokensPerS),
+      perS(decodeTokensPerS),
+      c?.toFixed(2) ?? '-',
+      loadMs === undefined ? '-' : `${Math.round(loadMs)} ms`,
+      speedup === undefined ? '-' : `${speedup.toFixed(1)} × for ${sequences}`,
+    ]
+  }
   return [
     columns([
-      ['MODEL', 'TTFT', 'PROMPT', 'ANSWER', 'TIME/LLM'],
-      row(`${llm.model} (with the bridge)`, llm),
+      ['MODEL', 'TTFT', 'PROMPT', 'ANSWER', 'TIME/LLM', 'OPENING', 'TOGETHER'],
+      ...(llm ? [row(`${llm.model} (with the bridge)`, llm)] : []),
       ...models.map((small) => row(small.model, small)),
     ]),
     ...unfit.map((other) => `${other.model} cannot be opened on this device: ${other.code}`),

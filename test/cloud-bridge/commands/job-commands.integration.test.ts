@@ -100,7 +100,7 @@ describe('brim job', () => {
   it('lists jobs with headers, and the device of a job that has ended', async () => {
     const id = (await brim('submit', 'profile', '--device', 'jetson-02')).out.trim()
     const { out } = await brim('watch', id)
-    expect(out).toMatch(/^MODEL +TTFT +PROMPT +ANSWER +TIME\/LLM\n/)
+    expect(out).toMatch(/^MODEL +TTFT +PROMPT +ANSWER +TIME\/LLM +OPENING +TOGETHER\n/)
     const [head, first] = (await brim('list', '--limit', '1')).out.split('\n')
     expect(head).toMatch(/^JOB +KIND +STATE +ATTEMPT +DEVICE +SUBMITTED +ERROR$/)
     expect(first).toMatch(new RegExp(`^${id} +profile +SUCCEEDED +1 +jetson-02 `))
