@@ -13,7 +13,7 @@ import type { AnswerConnection, ResumableAnswers } from '../llm/resumable-answer
 
 export interface AnswerRoutesOptions {
   readonly served: Served
-  /** Absent: the bridge has no model of its own. */
+  /** Absent: no answer of the bridge can be continued. */
   readonly resumable: ResumableAnswers | undefined
   readonly meter: AnswerMeter
   /** Maximum size of a request. */
@@ -59,7 +59,7 @@ export function answerRoutes({ served, resumable, meter, maxBodyBytes, clock, lo
     router.serve(answerOperations.rest, async (request) => {
       const { params, headers, caller } = request
       const after = tokensBefore(params.id, headers['last-event-id'])
-      if (!resumable) throw new BrimError('ANSWER_UNKNOWN', 'this bridge has no model of its own, whose answers can be continued')
+      if (!resumable) throw new BrimError('ANSWER_UNKNOWN', 'this bridge has no answers that can be continued')
       await resumable.resume(params.id, caller.key?.id ?? '', after, connectionOf(request))
       return new OwnResponse()
     })

@@ -3,9 +3,7 @@ import { join } from 'node:path'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { sampledWarnings, type Warn } from '../../core/base/sampled-warnings.ts'
-import type { TokenLogprobs } from '../../core/engine/logprobs.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
-import type { AnswerEnd } from '../../core/text/answer-stream.ts'
 
 const migrations = [
   `CREATE TABLE answers (
@@ -22,19 +20,15 @@ const migrations = [
      PRIMARY KEY (answer, at)
    ) STRICT, WITHOUT ROWID;
    CREATE INDEX answers_detached ON answers (detached_ms) WHERE detached_ms IS NOT NULL`,
+  // Their requests have another form.
+  'DELETE FROM answers',
 ]
-
-/** Tokens of an answer that became certain at once. */
-export interface JournalDelta {
-  readonly tokens: readonly number[]
-  readonly logprobs?: readonly TokenLogprobs[] | undefined
-  readonly end?: AnswerEnd | undefined
-}
 
 /** @typeParam Request JSON from which the answer can be made again */
 export interface JournalEntry<Request> {
   readonly request: Request
-  readonly deltas: readonly JournalDelta[]
+  /** What became certain, one after the other: JSON of the endpoint that makes the answer. */
+  readonly records: readonly object[]
 }
 
 export interface AnswerJournalOptions {
@@ -100,9 +94,9 @@ export class AnswerJournal<Request> {
     this.#write(() => this.#insert.run(id, client, this.#options.modelId, JSON.stringify(request)))
   }
 
-  /** @param at index of its first token in the answer */
-  append(id: string, at: number, delta: JournalDelta): void {
-    this.#write(() => this.#append.run(id, at, JSON.stringify(delta)))
+  /** @param at index of the record in the answer */
+  append(id: string, at: number, record: object): void {
+    this.#write(() => this.#append.run(id, at, JSON.stringify(record)))
   }
 
   /** Its connection has ended. Even a complete answer may not have reached its client: the system sends the last of it. */
@@ -120,7 +114,7 @@ export class AnswerJournal<Request> {
       const row = this.#request.get(id, client)
       if (!row) return undefined
       this.#detach.run(null, id)
-      return { request: JSON.parse(row.request), deltas: this.#deltasOf(id) }
+      return { request: JSON.parse(row.request), records: this.#recordsOf(id) }
     } catch (err) {
       this.#warn({ err }, 'an answer cannot be read from the journal')
       return undefined
@@ -138,16 +132,13 @@ export class AnswerJournal<Request> {
   }
 
   /** Those before the first gap: a write may have failed. */
-  #deltasOf(id: string): readonly JournalDelta[] {
-    const deltas: JournalDelta[] = []
-    let at = 0
-    for (const row of this.#deltas.all(id)) {
-      if (row.at !== at) break
-      const delta = JSON.parse(row.delta) as JournalDelta
-      deltas.push(delta)
-      at += delta.tokens.length
+  #recordsOf(id: string): readonly object[] {
+    const records: object[] = []
+    for (const { at, delta } of this.#deltas.all(id)) {
+      if (at !== records.length) break
+      records.push(JSON.parse(delta) as object)
     }
-    return deltas
+    return records
   }
 
   #write(write: () => void): void {

@@ -1,15 +1,40 @@
-import type { AnswerRequest, TokenDelta, TokenEndpoint } from '../../core/answer/endpoint.ts'
-import type { JournalDelta } from './answer-journal.ts'
+import type { AnswerRequest, Endpoint, TokenDelta, TokenEndpoint } from '../../core/answer/endpoint.ts'
+import type { TokenLogprobs } from '../../core/engine/logprobs.ts'
+import type { AnswerEnd } from '../../core/text/answer-stream.ts'
+import type { ChatMessage } from '../../core/text/chat-message.ts'
 
-/** Where the tokens of one answer are written before they are sent. */
+/** From which a prompt is made again: token ids of the bridge's own model, or a conversation. */
+export type JournalledPrompt = { readonly ids: readonly number[] } | { readonly messages: readonly ChatMessage[] }
+
+/** Where one answer is written before it is sent. */
 export interface AnswerLog {
-  /** Those that were written when the answer was interrupted; empty for a new answer. */
-  readonly written: readonly JournalDelta[]
-  /** The first token of a new answer is certain. */
-  begin(promptIds: readonly number[]): void
-  /** @param at index of its first token in the answer */
-  append(at: number, delta: JournalDelta): void
+  /** The answer's name. */
+  readonly id: string
+  /** What was written when the answer was interrupted; empty for a new answer. */
+  readonly written: readonly object[]
+  /** The first record of a new answer follows. */
+  begin(prompt: JournalledPrompt): void
+  append(record: object): void
 }
+
+/** Makes answers that can go on after an interruption. */
+export interface ResumableEndpoint extends Endpoint {
+  /** The same endpoint for one answer, which begins as the log says and is written to it. */
+  logged(log: AnswerLog): Endpoint
+}
+
+/** Tokens of an answer that became certain at once. */
+interface TokenRecord {
+  readonly tokens: readonly number[]
+  readonly logprobs?: readonly TokenLogprobs[] | undefined
+  readonly end?: AnswerEnd | undefined
+}
+
+/** Answers in tokens of the bridge's own model. */
+export const resumable = (endpoint: TokenEndpoint): TokenEndpoint & ResumableEndpoint => ({
+  ...endpoint,
+  logged: (log) => journalled(endpoint, log),
+})
 
 /** Answers that begin with the tokens of the log, as if they were being made again, and go on with new ones. */
 export function journalled(endpoint: TokenEndpoint, log: AnswerLog): TokenEndpoint {
@@ -18,7 +43,7 @@ export function journalled(endpoint: TokenEndpoint, log: AnswerLog): TokenEndpoi
     model,
     async *answer(request, signal) {
       const ids: number[] = []
-      for (const { tokens, logprobs, end } of log.written)
+      for (const { tokens, logprobs, end } of log.written as readonly TokenRecord[])
         for (const [at, token] of tokens.entries()) {
           ids.push(token)
           const isLast = at === tokens.length - 1
@@ -31,8 +56,8 @@ export function journalled(endpoint: TokenEndpoint, log: AnswerLog): TokenEndpoi
           if (isLast && end) return
         }
       for await (const delta of endpoint.answer(restOf(request, endpoint, ids), signal)) {
-        if (ids.length === 0) log.begin(await request.prompt.idsFor(model, signal))
-        log.append(ids.length, journalDeltaOf(delta))
+        if (ids.length === 0) log.begin({ ids: await request.prompt.idsFor(model, signal) })
+        log.append(recordOf(delta))
         ids.push(...delta.tokens)
         yield delta
       }
@@ -46,4 +71,4 @@ function restOf(request: AnswerRequest, { model }: TokenEndpoint, ids: readonly 
   return { ...request, answered: { model, ids }, ...(maxTokens === undefined ? {} : { maxTokens: maxTokens - ids.length }) }
 }
 
-const journalDeltaOf = ({ tokens, logprobs, end }: TokenDelta): JournalDelta => ({ tokens, logprobs, end })
+const recordOf = ({ tokens, logprobs, end }: TokenDelta): TokenRecord => ({ tokens, logprobs, end })

@@ -1,4 +1,4 @@
-import type { AnswerRequest, TokenEndpoint } from '../../core/answer/endpoint.ts'
+import { type AnswerRequest, isTokenEndpoint } from '../../core/answer/endpoint.ts'
 import { Prompt } from '../../core/answer/prompt.ts'
 import type { ApiRequest } from '../../core/api/request.ts'
 import type { ResumableStream } from '../../core/api/serve-answer.ts'
@@ -6,14 +6,14 @@ import { BrimError } from '../../core/base/errors.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import type { ResponseHead } from '../../core/openai/responses.ts'
 import { AnswerJournal, type AnswerJournalOptions } from './answer-journal.ts'
-import { journalled } from './journalled-endpoint.ts'
+import type { AnswerLog, JournalledPrompt, ResumableEndpoint } from './journalled-endpoint.ts'
 
-/** A request whose prompt has become token ids, as JSON. */
+/** A request as JSON. */
 interface JournalledRequest extends Pick<ApiRequest, 'includeUsage' | 'tokenIds'> {
   /** Of the API's two ways to ask. */
   readonly path: string
   readonly head: ResponseHead
-  readonly promptIds: readonly number[]
+  readonly prompt: JournalledPrompt
   readonly answer: Omit<AnswerRequest, 'prompt'>
 }
 
@@ -34,27 +34,27 @@ export interface AnswerConnection {
 const expireEveryMs = 1_000
 
 /**
- * Streamed answers of the bridge's own model, which their clients can continue after a lost connection or a restart of the
- * bridge. While no client is connected, nothing is computed: a continuation begins with the tokens of the journal, and their
- * KV comes from the prefix cache or is computed again.
+ * Streamed answers that their clients can continue after a lost connection or a restart of the bridge. While no client is
+ * connected, nothing is computed: a continuation begins with the records of the journal. The KV of tokens comes from the prefix
+ * cache or is computed again; of a sketch, devices expand what is missing.
  */
 export class ResumableAnswers {
   readonly #journal: AnswerJournal<JournalledRequest>
-  readonly #endpoint: TokenEndpoint
+  readonly #endpoints: readonly ResumableEndpoint[]
   readonly #stopExpiry: () => Promise<void>
   /** Answers on a connection. */
   readonly #live = new Map<string, { destroy(): void; readonly ended: Promise<void> }>()
 
-  /** @param endpoint makes the answers. @throws BrimError STORE_FAILED */
-  constructor(endpoint: TokenEndpoint, options: AnswerJournalOptions) {
-    this.#endpoint = endpoint
+  /** @param endpoints that make the answers. @throws BrimError STORE_FAILED */
+  constructor(endpoints: readonly ResumableEndpoint[], options: AnswerJournalOptions) {
+    this.#endpoints = endpoints
     this.#journal = new AnswerJournal(options)
     this.#stopExpiry = repeatEvery(options.clock, expireEveryMs, () => this.#journal.expire())
   }
 
-  /** Whether the answer to a request can be resumed: one answer, streamed, in tokens of the bridge's own model. */
+  /** Whether the answer to a request can be resumed: one answer, streamed, of an endpoint that can. */
   accepts({ endpoint, stream, answers }: ApiRequest): boolean {
-    return stream && answers.length === 1 && endpoint === this.#endpoint
+    return stream && answers.length === 1 && this.#endpoints.some((each) => each === endpoint)
   }
 
   /** @param client the answer is resumed for no other one */
@@ -68,11 +68,11 @@ export class ResumableAnswers {
     const { includeUsage, tokenIds } = request
     const { prompt: _, ...answer } = request.answers[0]!
     const { id } = head
-    const endpoint = journalled(this.#endpoint, {
-      written: [],
-      begin: (promptIds) => this.#journal.begin(id, client, { path, head, includeUsage, tokenIds, promptIds, answer }),
-      append: (at, delta) => this.#journal.append(id, at, delta),
-    })
+    const own = this.#endpoints.find((each) => each === request.endpoint)
+    if (!own) throw new Error('the endpoint of the request makes no answers that can be resumed')
+    const endpoint = own.logged(
+      this.#logOf(id, [], (prompt) => this.#journal.begin(id, client, { path, head, includeUsage, tokenIds, prompt, answer })),
+    )
     await this.#send({ path, request: { ...request, endpoint }, stream: { head, after: undefined } }, connection)
   }
 
@@ -89,14 +89,13 @@ export class ResumableAnswers {
     }
     const entry = this.#journal.resume(id, client)
     if (!entry) throw unknownAnswer(id)
-    const { path, head, promptIds, answer, ...options } = entry.request
-    const prompt = new Prompt({ kind: 'ids', tokens: { model: this.#endpoint.model, ids: promptIds } })
-    const endpoint = journalled(this.#endpoint, {
-      written: entry.deltas,
-      begin: () => {},
-      append: (at, delta) => this.#journal.append(id, at, delta),
-    })
-    const request = { model: head.model, endpoint, answers: [{ ...answer, prompt }], stream: true, ignored: [], ...options }
+    const { path, head, prompt: written, answer, ...options } = entry.request
+    const found = this.#restore(head.model, written)
+    // A model that the bridge has no more.
+    if (!found) throw unknownAnswer(id)
+    const endpoint = found.endpoint.logged(this.#logOf(id, entry.records))
+    const answers = [{ ...answer, prompt: found.prompt }]
+    const request = { model: head.model, endpoint, answers, stream: true, ignored: [], ...options }
     await this.#send({ path, request, stream: { head, after } }, connection)
   }
 
@@ -104,6 +103,22 @@ export class ResumableAnswers {
   async close(): Promise<void> {
     await this.#stopExpiry()
     this.#journal.close()
+  }
+
+  #logOf(id: string, written: readonly object[], begin: AnswerLog['begin'] = () => {}): AnswerLog {
+    let at = written.length
+    return { id, written, begin, append: (record) => this.#journal.append(id, at++, record) }
+  }
+
+  #restore(model: string, written: JournalledPrompt) {
+    for (const endpoint of this.#endpoints.filter((each) => each.model.name === model)) {
+      const ownModel = isTokenEndpoint(endpoint) ? endpoint.model : undefined
+      if ('ids' in written && ownModel)
+        return { endpoint, prompt: new Prompt({ kind: 'ids', tokens: { model: ownModel, ids: written.ids } }) }
+      if ('messages' in written && !ownModel)
+        return { endpoint, prompt: new Prompt({ kind: 'chat', messages: written.messages }) }
+    }
+    return undefined
   }
 
   async #send(answer: ResumableAnswer, connection: AnswerConnection): Promise<void> {

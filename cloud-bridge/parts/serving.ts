@@ -7,6 +7,7 @@ import { noModelId } from '../../core/protocol/messages.ts'
 import { serveMiddle } from '../hat/serve-middle.ts'
 import { createDataPlane } from '../link/data-plane.ts'
 import { bridgeEndpoint } from '../llm/endpoint.ts'
+import { resumable } from '../llm/journalled-endpoint.ts'
 import { ResumableAnswers } from '../llm/resumable-answers.ts'
 import type { OpenModel } from '../serving/open-served-model.ts'
 import { noModel } from '../serving/served-model.ts'
@@ -56,12 +57,13 @@ export async function openServing(
     logger: log('link'),
   })
   const models: ApiModel[] = []
-  let resumable: ResumableAnswers | undefined
+  let resumableAnswers: ResumableAnswers | undefined
   if (model?.served.tokens) {
     const { name, createdAt } = model.manifest.card
-    const endpoint = metrics.measured(bridgeEndpoint(served.serving, await loadLlm(model.folder, model.manifest, served.serving)))
+    const llm = await loadLlm(model.folder, model.manifest, served.serving)
+    const endpoint = resumable(metrics.measured(bridgeEndpoint(served.serving, llm)))
     models.push({ name, endpoint, createdAt })
-    resumable = new ResumableAnswers(endpoint, {
+    resumableAnswers = new ResumableAnswers([endpoint], {
       stateDir: config.stateDir,
       modelId: model.manifest.modelId,
       graceMs: config.limits.answerGraceS * 1_000,
@@ -69,11 +71,11 @@ export async function openServing(
       clock,
       logger: log('api'),
     })
-    closers.push(() => resumable?.close())
+    closers.push(() => resumableAnswers?.close())
   }
   if (upstream)
     models.push({ name: upstream.model.name, endpoint: metrics.measured(upstream), createdAt: new Date().toISOString() })
-  return { ...served, modelId, plane, models, resumable, meter: new AnswerMeter(clock) }
+  return { ...served, modelId, plane, models, resumable: resumableAnswers, meter: new AnswerMeter(clock) }
 }
 
 /** An answer has as much context as the KV memory holds, if that is less than the model's. */

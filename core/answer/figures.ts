@@ -74,7 +74,7 @@ export interface PiceFigures {
   readonly foreseenTokens: number | null
   /** Predicted time of the answer in full, and by sketch and expansion (Eq. 2); null where it was not predicted. */
   readonly fullS: number | null
-  readonly sketchS: number | null
+  readonly predictedS: number | null
   readonly sketchTokens: number
   readonly sketchLines: number
   /** Sentences that the LLM has written because no device did in time. */

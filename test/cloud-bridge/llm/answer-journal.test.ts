@@ -19,7 +19,7 @@ it('keeps what was written when its process ends without closing it, for the sam
   const next = open(dir.path)
   expect(next.resume('a', 'client')).toEqual({
     request: 'request',
-    deltas: [{ tokens: [3] }, { tokens: [4, 5], end: 'length' }],
+    records: [{ tokens: [3] }, { tokens: [4, 5], end: 'length' }],
   })
   expect(next.resume('a', 'other')).toBeUndefined()
   expect(open(dir.path, fakeClock(), 'another model').resume('a', 'client')).toBeUndefined()
@@ -34,7 +34,7 @@ it('gives the tokens before a gap, and none that cannot be read', () => {
   const other = new Database(join(dir.path, 'answers.sqlite'))
   other.prepare("INSERT INTO deltas VALUES ('broken', 0, '{\"tok')").run()
   other.close()
-  expect(journal.resume('gap', 'client')?.deltas).toEqual([{ tokens: [1] }])
+  expect(journal.resume('gap', 'client')?.records).toEqual([{ tokens: [1] }])
   expect(journal.resume('broken', 'client')).toBeUndefined()
 })
 
@@ -43,7 +43,7 @@ it('replaces a file that is no database', () => {
   writeFileSync(join(dir.path, 'answers.sqlite'), 'x'.repeat(8_192))
   const journal = open(dir.path)
   journal.begin('a', 'client', 'request')
-  expect(journal.resume('a', 'client')).toEqual({ request: 'request', deltas: [] })
+  expect(journal.resume('a', 'client')).toEqual({ request: 'request', records: [] })
 })
 
 it('deletes answers after the grace time, and the oldest of too many', async () => {

@@ -1,0 +1,374 @@
+import type { AnswerMode, TextDelta } from '../../core/answer/endpoint.ts'
+import type { PiceFigures } from '../../core/answer/figures.ts'
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { cleanExpansion } from '../../core/pice/clean-expansion.ts'
+import { expandInstruction, sketchInstruction } from '../../core/pice/prompts.ts'
+import { SketchReader } from '../../core/pice/sketch-reader.ts'
+import { mostConfident } from '../../core/policy/pice/confidence.ts'
+import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
+import type { AnswerLog } from '../llm/journalled-endpoint.ts'
+import type { FullRecord, PiceRecord, SentenceRecord, SketchRecord, TextRecord } from './answer-log.ts'
+import { sketchMessages } from './conversation.ts'
+import type { Expanded, Expander, ExpansionRequest } from './expander.ts'
+import type { Asked, Llm } from './llm.ts'
+import type { Planned, Planner } from './planner.ts'
+import { Sentences } from './sentences.ts'
+
+export interface AnswerParts {
+  readonly llm: Llm
+  readonly planner: Planner
+  readonly expander: Pick<Expander, 'expand' | 'judge'>
+  /** Expansions of each sentence that the most confident is chosen from. */
+  readonly candidates: number
+  /** From the plan to the end of the sketch; then the LLM answers in full. */
+  readonly maxSketchMs: number
+  /** For the expansion of a sketch; then the LLM writes what is missing. */
+  readonly maxExpansionMs: number
+  readonly clock: Clock
+  readonly logger: Logger
+  /** An answer has ended, or was given up. */
+  readonly onEnded: (ended: EndedAnswer) => void
+}
+
+export interface EndedAnswer {
+  readonly figures: PiceFigures
+  /** From the sketch to the last sentence of a device; undefined: no device has written any. */
+  readonly expansionMs: number | undefined
+}
+
+/** Devices get this many times as long as predicted, before the LLM writes what is missing. */
+const patience = 2
+const minExpansionMs = 2_000
+/** A text may have this many times the tokens that it was asked to have, and these more: then it is cut off. */
+const maxExcess = { factor: 3, tokens: 64 }
+/** Sentences that the LLM writes at once. */
+const maxParallel = 8
+
+type Figures = { -readonly [Key in keyof PiceFigures]: PiceFigures[Key] }
+
+const unplanned: PiceFigures = {
+  mode: 'full',
+  reason: null,
+  level: null,
+  foreseenTokens: null,
+  fullS: null,
+  predictedS: null,
+  sketchTokens: 0,
+  sketchLines: 0,
+  completedSentences: 0,
+  cloudTokens: 0,
+  edgeTokens: 0,
+  confidence: null,
+}
+
+/** One answer with PICE: planned and made, or continued where its log ends. */
+export class PiceAnswer {
+  readonly #parts: AnswerParts
+  readonly #asked: Asked
+  readonly #mode: AnswerMode
+  readonly #log: AnswerLog
+  readonly #signal: AbortSignal
+  readonly #startedMs: number
+  #figures: Figures = { ...unplanned }
+  #hasBegun: boolean
+  /** The client may have lines of a sketch, which a full answer replaces. */
+  #hasSketch: boolean
+  #expansionMs: number | undefined
+  readonly #confidences: number[] = []
+
+  constructor(parts: AnswerParts, asked: Asked, mode: AnswerMode, log: AnswerLog, signal: AbortSignal) {
+    this.#parts = parts
+    this.#asked = asked
+    this.#mode = mode
+    this.#log = log
+    this.#signal = signal
+    this.#startedMs = parts.clock.nowMs()
+    this.#hasBegun = log.written.length > 0
+    this.#hasSketch = this.#hasBegun
+  }
+
+  /** @throws BrimError of the LLM, QUEUE_FULL, CANCELED */
+  async *deltas(): AsyncGenerator<TextDelta, void> {
+    const figures = () => this.#figures
+    try {
+      for await (const delta of this.#make()) yield { ...delta, pice: figures }
+    } finally {
+      this.#parts.onEnded({ figures: this.#figures, expansionMs: this.#expansionMs })
+    }
+  }
+
+  async *#make(): AsyncGenerator<TextDelta, void> {
+    const written = this.#log.written as readonly PiceRecord[]
+    const full = written.findIndex((record) => 'kind' in record && record.kind === 'full')
+    const [first] = written
+    if (full >= 0) return yield* this.#fullFrom(written[full] as FullRecord, written.slice(full + 1))
+    if (first && 'kind' in first && first.kind === 'sketch')
+      return yield* this.#expand(first, written.slice(1) as readonly SentenceRecord[])
+    const planned = await this.#parts.planner.plan(this.#asked, this.#mode, this.#signal)
+    const { plan, expectedTokens = null, foresightTokens, foreseenTokens } = planned
+    const { mode, fullS = null, predictedS = null } = plan
+    this.#figures = { ...unplanned, mode, fullS, predictedS, foreseenTokens: expectedTokens, cloudTokens: foresightTokens }
+    if (plan.mode === 'full') return yield* this.#full(plan.reason, foreseenTokens)
+    yield* this.#sketch(planned, plan)
+  }
+
+  /** The LLM writes a sketch, which devices expand; without a usable one in time, it answers in full. */
+  async *#sketch({ expectedTokens = 0 }: Planned, plan: SketchPlan): AsyncGenerator<TextDelta, void> {
+    const end = this.#parts.planner.begin(this.#log.id, expectedTokens, plan)
+    this.#figures.level = plan.level
+    let lines: readonly string[] | SketchFailure
+    try {
+      lines = yield* this.#lines(plan)
+    } finally {
+      end()
+    }
+    if (typeof lines === 'string') return yield* this.#full(lines)
+    this.#figures.sketchLines = lines.length
+    const record: SketchRecord = { kind: 'sketch', lines, expectedTokens, figures: this.#figures }
+    this.#write(record)
+    yield* this.#expand(record, [])
+  }
+
+  /** The lines of the sketch, each sent when it is complete. */
+  async *#lines({ level, sketchTokens }: SketchPlan): AsyncGenerator<TextDelta, readonly string[] | SketchFailure> {
+    const { llm, clock, logger } = this.#parts
+    const reader = new SketchReader()
+    const lines: string[] = []
+    const progress = (): TextDelta => {
+      this.#begin()
+      this.#hasSketch = true
+      return { source: this.#llmSource, text: '', tokenCount: 0, end: undefined, sketch: [...lines] }
+    }
+    const done = new AbortController()
+    const late = clock.sleep(this.#parts.maxSketchMs, done.signal).then(
+      () => done.abort(),
+      () => {},
+    )
+    const instruction = sketchInstruction(llm.prompts, level, sketchTokens)
+    let end: TextDelta['end']
+    try {
+      const signal = AbortSignal.any([this.#signal, done.signal])
+      for await (const delta of llm.reply(this.#asked, instruction, { maxTokens: boundOf(sketchTokens) }, signal)) {
+        const complete = reader.push(delta.text)
+        if (delta.end === 'stop') complete.push(...reader.end())
+        this.#figures.sketchTokens += delta.tokenCount
+        this.#figures.cloudTokens += delta.tokenCount
+        lines.push(...complete)
+        end = delta.end
+        if (complete.length > 0) yield progress()
+        if (reader.isFull) return 'sketch-long'
+      }
+    } catch (err) {
+      this.#signal.throwIfAborted()
+      logger.info({ err, answer: this.#log.id }, 'no sketch: the LLM answers in full')
+      return 'sketch-failed'
+    } finally {
+      done.abort()
+      await late
+    }
+    if (end !== 'stop') return 'sketch-long'
+    return lines.length < 2 ? 'sketch-short' : lines
+  }
+
+  /** Each sentence from a device, or from the LLM if no device writes it in time. @param written those that were written before */
+  async *#expand(record: SketchRecord, written: readonly SentenceRecord[]): AsyncGenerator<TextDelta, void> {
+    const { lines, figures } = record
+    const { maxTokens = Number.POSITIVE_INFINITY } = this.#asked.request
+    const sentences = new Sentences(lines, maxTokens)
+    this.#figures = { ...figures }
+    for (const sentence of written) this.#count(sentences, sentence)
+    yield* sentences.ready()
+    const needsMore = () => sentences.missing.length > 0 && !sentences.isCut
+    if (needsMore()) yield* this.#fromDevices(record, sentences)
+    if (sentences.isEmpty) return yield* this.#full('expansion')
+    if (needsMore()) yield* this.#fromLlm(record, sentences)
+    const source = sentences.lastSource ?? this.#llmSource
+    const promptTokens = await this.#parts.llm.promptTokens(this.#asked, this.#signal)
+    yield { source, text: '', tokenCount: 0, end: sentences.isCut ? 'length' : 'stop', sketch: [], ...promptTokens }
+  }
+
+  async *#fromDevices(record: SketchRecord, sentences: Sentences): AsyncGenerator<TextDelta, void> {
+    const { expander, candidates, clock, logger } = this.#parts
+    const begunMs = clock.nowMs()
+    const arrived = new Map<number, Expanded[]>()
+    try {
+      for await (const expanded of expander.expand(this.#expansionOf(record, sentences.missing), this.#signal)) {
+        const own = [...(arrived.get(expanded.sentence) ?? []), expanded]
+        arrived.set(expanded.sentence, own)
+        this.#expansionMs = clock.nowMs() - begunMs
+        if (own.length < candidates) continue
+        this.#choose(record, own, sentences)
+        yield* sentences.ready()
+        if (sentences.isCut) return
+      }
+    } catch (err) {
+      this.#signal.throwIfAborted()
+      logger.info({ err, answer: this.#log.id }, 'devices have not expanded the whole sketch: the LLM writes what is missing')
+    }
+    for (const own of arrived.values()) this.#choose(record, own, sentences)
+    yield* sentences.ready()
+  }
+
+  #expansionOf({ lines, expectedTokens, figures }: SketchRecord, missing: readonly number[]): ExpansionRequest {
+    const { candidates, clock, maxExpansionMs } = this.#parts
+    const { temperature, topP, topK, seed } = this.#asked.request.sampling
+    const elapsedMs = clock.nowMs() - this.#startedMs
+    const leftMs = (seconds: number | null) => Math.max(1, (seconds ?? 0) * 1_000 - elapsedMs)
+    const budgetMs = leftMs(figures.fullS)
+    return {
+      id: this.#log.id,
+      input: {
+        messages: sketchMessages(this.#asked.messages, Number.POSITIVE_INFINITY),
+        sketch: [...lines],
+        sentences: [...missing],
+        expectedTokens,
+        budgetMs,
+        candidates,
+        temperature,
+        topP,
+        topK,
+        seed,
+      },
+      deadlineMs: Math.min(maxExpansionMs, patience * Math.max(minExpansionMs, budgetMs, leftMs(figures.predictedS))),
+    }
+  }
+
+  /** The most confident candidate becomes the sentence's text. Without any text, the sentence stays missing. */
+  #choose({ lines, expectedTokens }: SketchRecord, candidates: readonly Expanded[], sentences: Sentences): void {
+    const { expander, llm } = this.#parts
+    const { sentence } = candidates[0]!
+    const withText = candidates.filter(({ text }) => text.trim() !== '')
+    if (sentences.has(sentence) || withText.length === 0) return
+    const { candidate, confidence } = mostConfident(withText, lines[sentence]!, expectedTokens / lines.length)
+    const { model, device } = candidate
+    const text = candidate.text.trim()
+    expander.judge(model, confidence)
+    this.#take(sentences, {
+      kind: 'sentence',
+      sentence,
+      text,
+      tokens: llm.countTokens(text) ?? candidate.tokens,
+      source: { kind: 'device', model: { name: model }, device },
+      cloudTokens: 0,
+      edgeTokens: candidates.reduce((sum, { tokens }) => sum + tokens, 0),
+      confidence,
+    })
+  }
+
+  async *#fromLlm(record: SketchRecord, sentences: Sentences): AsyncGenerator<TextDelta, void> {
+    this.#figures.reason = 'expansion'
+    const stop = new AbortController()
+    const signal = AbortSignal.any([this.#signal, stop.signal])
+    const { missing } = sentences
+    try {
+      for (let at = 0; at < missing.length && !sentences.isCut; at += maxParallel) {
+        const writing = missing.slice(at, at + maxParallel).map((sentence) => this.#writeSentence(record, sentence, signal))
+        for (const written of await Promise.all(writing)) this.#take(sentences, written)
+        yield* sentences.ready()
+      }
+    } finally {
+      stop.abort()
+    }
+  }
+
+  /** @throws BrimError of the LLM */
+  async #writeSentence({ lines, expectedTokens }: SketchRecord, sentence: number, signal: AbortSignal): Promise<SentenceRecord> {
+    const { llm } = this.#parts
+    const line = lines[sentence]!
+    const maxTokens = boundOf(Math.ceil(expectedTokens / lines.length))
+    let reply = ''
+    let cloudTokens = 0
+    for await (const delta of llm.reply(this.#asked, expandInstruction(llm.prompts, lines, line), { maxTokens }, signal)) {
+      reply += delta.text
+      cloudTokens += delta.tokenCount
+    }
+    const text = cleanExpansion(reply, line).trim()
+    const tokens = llm.countTokens(text) ?? cloudTokens
+    return { kind: 'sentence', sentence, text, tokens, source: this.#llmSource, cloudTokens, edgeTokens: 0, confidence: null }
+  }
+
+  /** @param foreseenTokens set if the length of the answer tells how well it was foreseen */
+  async *#full(reason: string, foreseenTokens?: number): AsyncGenerator<TextDelta, void> {
+    this.#figures.reason = reason
+    const record: FullRecord = { kind: 'full', figures: { ...this.#figures } }
+    this.#write(record)
+    yield* this.#fullFrom(record, [], foreseenTokens)
+  }
+
+  /** @param written of the text, before an interruption. @throws BrimError UPSTREAM_FAILED where it cannot go on */
+  async *#fullFrom(
+    { figures }: FullRecord,
+    written: readonly PiceRecord[],
+    foreseenTokens?: number,
+  ): AsyncGenerator<TextDelta, void> {
+    const { llm, planner } = this.#parts
+    this.#figures = { ...figures }
+    const sketch = this.#hasSketch ? { sketch: [] } : {}
+    if (!llm.isResumable && written.length > 0) return yield* this.#replay(written as readonly TextRecord[])
+    const log = { ...this.#log, written, begin: () => {} }
+    let tokens = 0
+    for await (const delta of llm.answer(this.#asked, log, this.#signal)) {
+      const { text, tokenCount, end } = delta
+      tokens += tokenCount
+      this.#figures.cloudTokens += tokenCount
+      if (!llm.isResumable) this.#write({ kind: 'text', text, tokens: tokenCount, end: end ?? null })
+      yield { ...delta, ...sketch }
+      if (end === 'stop' && foreseenTokens !== undefined) planner.learnLength(foreseenTokens, tokens)
+    }
+  }
+
+  /** Of another server, which cannot go on in the middle of an answer. */
+  async *#replay(written: readonly TextRecord[]): AsyncGenerator<TextDelta, void> {
+    for (const { text, tokens, end } of written) {
+      yield { source: this.#llmSource, text, tokenCount: tokens, end: end ?? undefined }
+      if (end) return
+    }
+    throw new BrimError(
+      'UPSTREAM_FAILED',
+      `the answer of ${this.#parts.llm.model.name} was interrupted, and it cannot continue it`,
+      {
+        hint: 'ask again',
+      },
+    )
+  }
+
+  get #llmSource() {
+    const { kind, model } = this.#parts.llm
+    return { kind, model }
+  }
+
+  #take(sentences: Sentences, record: SentenceRecord): void {
+    this.#write(record)
+    this.#count(sentences, record)
+  }
+
+  #count(sentences: Sentences, record: SentenceRecord): void {
+    const { cloudTokens, edgeTokens, confidence, source } = record
+    sentences.choose(record)
+    if (confidence !== null) this.#confidences.push(confidence)
+    const figures = this.#figures
+    figures.cloudTokens += cloudTokens
+    figures.edgeTokens += edgeTokens
+    if (source.kind !== 'device') figures.completedSentences += 1
+    if (this.#confidences.length > 0) figures.confidence = mean(this.#confidences)
+  }
+
+  #begin(): void {
+    if (!this.#hasBegun) this.#log.begin({ messages: this.#asked.messages })
+    this.#hasBegun = true
+  }
+
+  #write(record: PiceRecord): void {
+    this.#begin()
+    this.#log.append(record)
+  }
+}
+
+/** Why the LLM answers in full after it was asked for a sketch: too few lines, no end, an error or too late. */
+type SketchFailure = 'sketch-short' | 'sketch-long' | 'sketch-failed'
+
+const boundOf = (tokens: number): number => maxExcess.factor * tokens + maxExcess.tokens
+
+const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length

@@ -1,0 +1,151 @@
+import type { AnswerMode } from '../../core/answer/endpoint.ts'
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import { greedy } from '../../core/engine/sampler.ts'
+import { foreseenTokens } from '../../core/pice/foresight.ts'
+import { LengthRatio } from '../../core/policy/pice/length-ratio.ts'
+import type { AnswerPlan, FullReason, Question } from '../../core/policy/pice/plan-answer.ts'
+import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
+import type { CloudSpeed, FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
+import type { CloudMeter } from './cloud-meter.ts'
+import { type SketchMessages, sketchMessages } from './conversation.ts'
+import type { Expander } from './expander.ts'
+import type { Asked, Llm } from './llm.ts'
+
+/** Dynamic or static scheduling. */
+export type PlanPolicy = (question: Question, view: FleetView, cloud: CloudSpeed, sketchShares: readonly number[]) => AnswerPlan
+
+export interface PlannerOptions {
+  readonly llm: Llm
+  readonly cloud: Pick<CloudMeter, 'speed'>
+  readonly expander: Pick<Expander, 'view'>
+  readonly policy: PlanPolicy
+  /** Whether answers to such a conversation gain by a sketch: code and mathematics do not. */
+  readonly suits: (messages: SketchMessages) => boolean
+  /** Size of a conversation that small models get, in bytes. */
+  readonly maxPromptBytes: number
+  readonly clock: Clock
+}
+
+/**
+ * Why an answer is full beside the reasons of the plan: the client's limit, the kind of question, the form of the conversation, a
+ * model that names no length, an LLM of unknown speed.
+ */
+export type PlannedFull = {
+  readonly mode: 'full'
+  readonly reason: FullReason | 'max-tokens' | 'unsuitable' | 'conversation' | 'foresight' | 'unmeasured'
+  readonly fullS?: number
+  readonly predictedS?: number
+}
+
+/** A plan, and what it was made from. Tokens of the LLM. */
+export interface Planned {
+  readonly plan: PlannedFull | SketchPlan
+  /** As the model foresaw it; undefined: it was not asked, or named no length. */
+  readonly foreseenTokens?: number | undefined
+  /** l: the same, corrected and within the client's limit. */
+  readonly expectedTokens?: number
+  /** Generated to foresee the length. */
+  readonly foresightTokens: number
+  /** The conversation as a job carries it. */
+  readonly messages?: SketchMessages
+}
+
+/** For a reply that is a number; a model that explains itself is cut off. */
+const foresightTokens = { tokens: 8, words: 24 }
+/** An answer of this length shows whether a sketch can be faster at all. */
+const longTokens = 1_024
+/** Of an answer whose length the model does not name, if the client wants a sketch. */
+const typicalTokens = 200
+/** A model of unknown speed, if the client wants a sketch: it decides only how long devices are given. */
+const typicalSpeed: CloudSpeed = { waitS: 0, ttftS: 1, tpotS: 0.05 }
+/** Whatever the answer's length, these stay. */
+const lengthlessReasons: ReadonlySet<string> = new Set(['no-device', 'queue-full', 'latency', 'error'])
+
+/** Decides how requests are answered: asks the LLM how long its answer will be, then the policy. */
+export class Planner {
+  readonly #options: PlannerOptions
+  readonly #lengths = new LengthRatio()
+  /** Sketches that are being written. */
+  readonly #sketching = new Map<string, { readonly expectedTokens: number; readonly completeMs: number }>()
+
+  constructor(options: PlannerOptions) {
+    this.#options = options
+  }
+
+  /**
+   * @param mode `auto` or `sketch`
+   * @throws BrimError QUEUE_FULL, CANCELED. Where the LLM fails otherwise, the answer is full: it may succeed
+   */
+  async plan(asked: Asked, mode: AnswerMode, signal: AbortSignal): Promise<Planned> {
+    const { maxPromptBytes, suits, cloud } = this.#options
+    const isSketchRequested = mode === 'sketch'
+    const messages = sketchMessages(asked.messages, maxPromptBytes)
+    if (!messages) return without('conversation')
+    if (!isSketchRequested && !suits(messages)) return without('unsuitable')
+    const { maxTokens = Number.POSITIVE_INFINITY } = asked.request
+    const early = this.#plan({ expectedTokens: Math.min(longTokens, maxTokens), isSketchRequested })
+    if (early?.mode === 'full' && lengthlessReasons.has(early.reason)) return { plan: early, foresightTokens: 0 }
+
+    const foresight = await this.#foresee(asked, signal)
+    const { foreseen } = foresight
+    if (foreseen === undefined && !isSketchRequested) return { ...without('foresight'), foresightTokens: foresight.tokens }
+    const expectedTokens = foreseen === undefined ? typicalTokens : this.#lengths.correct(foreseen)
+    const known = { foreseenTokens: foreseen, expectedTokens, foresightTokens: foresight.tokens, messages }
+    // It would be cut off in the middle of what devices write.
+    if (expectedTokens > maxTokens) return { ...known, ...without('max-tokens') }
+    if (!cloud.speed && !isSketchRequested) return { ...known, ...without('unmeasured') }
+    const question = { expectedTokens, isSketchRequested }
+    return { ...known, plan: this.#plan(question) ?? this.#policyFor(question, typicalSpeed) }
+
+    function without(reason: PlannedFull['reason']): Planned {
+      return { plan: { mode: 'full', reason }, foresightTokens: 0 }
+    }
+  }
+
+  /** The LLM begins to write a sketch: plans that follow count with it. @returns a function to call when it is submitted or given up */
+  begin(id: string, expectedTokens: number, { sketchS }: Pick<SketchPlan, 'sketchS'>): () => void {
+    this.#sketching.set(id, { expectedTokens, completeMs: this.#options.clock.nowMs() + sketchS * 1_000 })
+    return () => void this.#sketching.delete(id)
+  }
+
+  /** A full answer has ended by itself. */
+  learnLength(foreseen: number, tokens: number): void {
+    this.#lengths.record(foreseen, tokens)
+  }
+
+  #plan(question: Question): AnswerPlan | undefined {
+    const { speed } = this.#options.cloud
+    return speed && this.#policyFor(question, speed)
+  }
+
+  #policyFor(question: Question, speed: CloudSpeed): AnswerPlan {
+    const { policy, expander, llm, clock } = this.#options
+    const { devices, waiting } = expander.view()
+    const nowMs = clock.nowMs()
+    const sketching: WaitingExpansion[] = [...this.#sketching].map(([id, { expectedTokens, completeMs }]) => ({
+      id,
+      expectedTokens,
+      waitedS: 0,
+      arrivesInS: Math.max(0, completeMs - nowMs) / 1_000,
+    }))
+    return policy(question, { devices, waiting: [...waiting, ...sketching] }, speed, llm.prompts.sketchShares)
+  }
+
+  async #foresee(asked: Asked, signal: AbortSignal): Promise<{ readonly foreseen: number | undefined; readonly tokens: number }> {
+    const { prompts } = this.#options.llm
+    const limits = { sampling: greedy, maxTokens: foresightTokens[prompts.foresightUnit] }
+    let text = ''
+    let tokens = 0
+    try {
+      for await (const delta of this.#options.llm.reply(asked, prompts.foresight, limits, signal)) {
+        text += delta.text
+        tokens += delta.tokenCount
+      }
+    } catch (error) {
+      if (signal.aborted || (error instanceof BrimError && error.code === 'QUEUE_FULL')) throw error
+      return { foreseen: undefined, tokens }
+    }
+    return { foreseen: foreseenTokens(text, prompts), tokens }
+  }
+}

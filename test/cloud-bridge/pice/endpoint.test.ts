@@ -1,0 +1,387 @@
+import { describe, expect, it } from 'vitest'
+import { CloudMeter } from '../../../cloud-bridge/pice/cloud-meter.ts'
+import { piceEndpoint } from '../../../cloud-bridge/pice/endpoint.ts'
+import type { Expanded, Expander, ExpansionRequest } from '../../../cloud-bridge/pice/expander.ts'
+import { Llm } from '../../../cloud-bridge/pice/llm.ts'
+import type { EndedAnswer } from '../../../cloud-bridge/pice/pice-answer.ts'
+import { Planner } from '../../../cloud-bridge/pice/planner.ts'
+import type { AnswerRequest, TextDelta } from '../../../core/answer/endpoint.ts'
+import type { PiceFigures } from '../../../core/answer/figures.ts'
+import { Prompt } from '../../../core/answer/prompt.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import { greedy } from '../../../core/engine/sampler.ts'
+import type { PicePrompts } from '../../../core/pice/prompts.ts'
+import type { AnswerPlan } from '../../../core/policy/pice/plan-answer.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { type Call, type Reply, scriptedLlm } from '../../support/scripted-llm.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+
+const prompts: PicePrompts = {
+  foresight: 'How long?',
+  foresightUnit: 'tokens',
+  sketch: 'Sketch {level}.',
+  sketchShares: [0.4],
+  expand: 'Sketch:\n{sketch}\n\nWrite:\n{line}',
+  expandNext: 'Write:\n{line}',
+}
+
+const lines = ['keys, table', 'dog, garden', 'rain, evening']
+const texts = ['The keys are on the table.', 'The dog is in the garden.', 'It rains in the evening.']
+const whole = 'One full answer.'
+
+const sketchPlan = { mode: 'sketch', level: 1, sketchTokens: 12, fullS: 10, sketchS: 2, predictedS: 5 } as const
+const plans = { sketch: sketchPlan as unknown as AnswerPlan, full: { mode: 'full', reason: 'latency', fullS: 1 } as AnswerPlan }
+
+/** What a good model replies. */
+function wellBehaved({ instruction }: Call): Reply {
+  if (instruction === 'How long?') return { pieces: ['1', '20'] }
+  if (instruction.startsWith('Sketch ')) return { pieces: [lines.join('\n')] }
+  const line = /Write:\n(.*)$/.exec(instruction)?.[1]
+  return line === undefined ? { pieces: whole.split(/(?<= )/) } : { pieces: [texts[lines.indexOf(line)] ?? '?'] }
+}
+
+const expandedBy = (device: string, sentence: number, more: Partial<Expanded> = {}): Expanded => ({
+  device,
+  sentence,
+  candidate: 0,
+  model: 'slm',
+  text: texts[sentence]!,
+  tokens: 6,
+  meanLog2Probability: -1,
+  ...more,
+})
+
+interface WorldOptions {
+  readonly reply?: (call: Call) => Reply | 'waits'
+  readonly plan?: AnswerPlan
+  readonly expand?: (request: ExpansionRequest, signal: AbortSignal) => AsyncGenerator<Expanded, void>
+  readonly candidates?: number
+  readonly suits?: boolean
+}
+
+function world({ reply = wellBehaved, plan = plans.sketch, candidates = 1, suits = true, ...options }: WorldOptions = {}) {
+  const clock = fakeClock()
+  const endpoint = scriptedLlm(reply)
+  const llm = new Llm(endpoint, prompts)
+  const requests: ExpansionRequest[] = []
+  const judged: number[] = []
+  const ended: EndedAnswer[] = []
+  async function* inOrder({ input }: ExpansionRequest): AsyncGenerator<Expanded, void> {
+    for (const sentence of input.sentences ?? []) yield expandedBy(`d${sentence}`, sentence)
+  }
+  const expander: Expander = {
+    view: () => ({ devices: [], waiting: [] }),
+    expand(request, signal) {
+      requests.push(request)
+      return (options.expand ?? inOrder)(request, signal)
+    },
+    judge: (_, confidence) => void judged.push(confidence),
+  }
+  const cloud = { speed: { waitS: 0, ttftS: 1, tpotS: 0.1 } }
+  const planner = new Planner({ llm, cloud, expander, policy: () => plan, suits: () => suits, maxPromptBytes: 1_000, clock })
+  const parts = { llm, planner, expander, candidates, maxSketchMs: 1_000, maxExpansionMs: 60_000, clock, logger: silentLogger() }
+  const pice = piceEndpoint({ ...parts, onEnded: (answer) => ended.push(answer) }, 'auto')
+  return { pice, calls: endpoint.calls, requests, judged, ended, clock }
+}
+
+const requestOf = (more: Partial<AnswerRequest> = {}, question = 'Where is it?'): AnswerRequest => ({
+  prompt: new Prompt({ kind: 'chat', messages: [{ role: 'user', content: question }] }),
+  sampling: greedy,
+  stop: [],
+  client: 'c',
+  ...more,
+})
+
+interface Collected {
+  readonly text: string
+  readonly end: TextDelta['end']
+  readonly figures: PiceFigures
+  readonly deltas: readonly TextDelta[]
+}
+
+async function collect(deltas: AsyncIterable<TextDelta>): Promise<Collected> {
+  const all: TextDelta[] = []
+  for await (const delta of deltas) all.push(delta)
+  const last = all.at(-1)!
+  return { text: all.map(({ text }) => text).join(''), end: last.end, figures: last.pice!(), deltas: all }
+}
+
+const never = new AbortController().signal
+const ask = ({ pice }: ReturnType<typeof world>, more: Partial<AnswerRequest> = {}) =>
+  collect(pice.answer(requestOf(more), never) as AsyncGenerator<TextDelta>)
+
+const failed = () => new BrimError('EXPANSION_FAILED', 'no device is left')
+
+describe('a sketched answer', () => {
+  it('shows the sketch, then each sentence in its order, and says what is left', async () => {
+    const w = world({
+      async *expand() {
+        for (const sentence of [2, 0, 1]) yield expandedBy(`d${sentence}`, sentence)
+      },
+    })
+    const { text, end, deltas, figures } = await ask(w)
+    expect([text, end]).toEqual([texts.join(' '), 'stop'])
+    expect(deltas.filter(({ tokenCount }) => tokenCount > 0).map(({ source }) => source.device)).toEqual(['d0', 'd1', 'd2'])
+    expect(deltas.map(({ sketch }) => sketch?.length)).toEqual([2, 3, 2, 1, 0, 0])
+    expect(figures).toMatchObject({
+      mode: 'sketch',
+      reason: null,
+      level: 1,
+      foreseenTokens: 120,
+      fullS: 10,
+      predictedS: 5,
+      sketchLines: 3,
+      completedSentences: 0,
+      cloudTokens: 3,
+      edgeTokens: 18,
+    })
+    expect(figures.confidence).toBeGreaterThan(0)
+    expect(w.requests[0]?.input).toMatchObject({ sketch: lines, sentences: [0, 1, 2], expectedTokens: 120, candidates: 1 })
+    expect(w.judged).toHaveLength(3)
+  })
+
+  it('has the most confident of several candidates', async () => {
+    const w = world({
+      candidates: 2,
+      async *expand() {
+        for (const sentence of [0, 1, 2]) {
+          yield expandedBy('bad', sentence, { text: 'Nothing.', meanLog2Probability: -9 })
+          yield expandedBy('good', sentence, { candidate: 1 })
+        }
+      },
+    })
+    const { text, figures } = await ask(w)
+    expect(text).toBe(texts.join(' '))
+    expect(figures.edgeTokens).toBe(36)
+  })
+
+  it('gets from the LLM what no device has written, and keeps what has arrived', async () => {
+    const w = world({
+      async *expand() {
+        yield expandedBy('d', 2)
+        yield expandedBy('d', 0)
+        throw failed()
+      },
+    })
+    const { text, deltas, figures } = await ask(w)
+    expect(text).toBe(texts.join(' '))
+    expect(deltas.filter(({ tokenCount }) => tokenCount > 0).map(({ source }) => source.kind)).toEqual([
+      'device',
+      'upstream',
+      'device',
+    ])
+    expect(figures).toMatchObject({ mode: 'sketch', reason: 'expansion', completedSentences: 1 })
+    expect(w.calls.at(-1)?.instruction).toContain('Write:\ndog, garden')
+  })
+
+  it('takes one candidate where the others did not come', async () => {
+    const w = world({
+      candidates: 3,
+      async *expand() {
+        for (const sentence of [0, 1, 2]) yield expandedBy('d', sentence)
+        throw failed()
+      },
+    })
+    expect(await ask(w)).toMatchObject({ text: texts.join(' '), figures: { completedSentences: 0 } })
+  })
+
+  it('takes no empty text of a device', async () => {
+    const w = world({
+      async *expand() {
+        yield expandedBy('d', 0)
+        yield expandedBy('d', 1, { text: ' \n' })
+        yield expandedBy('d', 2)
+      },
+    })
+    expect(await ask(w)).toMatchObject({ text: texts.join(' '), figures: { completedSentences: 1 } })
+  })
+
+  it.each([
+    ['fails', failed()],
+    ['is refused', new BrimError('QUEUE_FULL', 'full')],
+    ['ends by a mistake', new TypeError('x')],
+  ])('is answered in full by the LLM when all expansion %s, and the sketch goes away', async (_, error) => {
+    const w = world({
+      // biome-ignore lint/correctness/useYield: it fails before any sentence.
+      async *expand(): AsyncGenerator<Expanded, void> {
+        throw error
+      },
+    })
+    const { text, deltas, figures } = await ask(w)
+    expect([text, deltas.at(-1)?.sketch]).toEqual([whole, []])
+    expect(figures).toMatchObject({ mode: 'sketch', reason: 'expansion', confidence: null })
+  })
+
+  it('ends before the sentence that max_tokens does not allow', async () => {
+    const w = world()
+    expect(await ask(w, { maxTokens: 130 })).toMatchObject({ text: texts.join(' '), end: 'stop' })
+    const cut = world({ reply: (call) => (call.instruction === 'How long?' ? { pieces: ['10'] } : wellBehaved(call)) })
+    expect(await ask(cut, { maxTokens: 13 })).toMatchObject({ text: texts.slice(0, 2).join(' '), end: 'length' })
+  })
+
+  it('passes the sampling on, and its own length of time', async () => {
+    const w = world()
+    await ask(w, { sampling: { temperature: 0.7, topP: 0.9, topK: 5, seed: 3 } })
+    expect(w.requests[0]).toMatchObject({
+      input: { temperature: 0.7, topP: 0.9, topK: 5, seed: 3, budgetMs: 10_000 },
+      deadlineMs: 20_000,
+    })
+    expect(w.calls[0]?.request.sampling.temperature).toBe(0)
+  })
+
+  it('stops expanding when the client leaves', async () => {
+    let ended = false
+    const w = world({
+      async *expand() {
+        try {
+          for (const sentence of [0, 1, 2]) yield expandedBy('d', sentence)
+        } finally {
+          ended = true
+        }
+      },
+    })
+    for await (const { text } of w.pice.answer(requestOf(), never) as AsyncGenerator<TextDelta>) if (text !== '') break
+    expect(ended).toBe(true)
+    expect(w.ended).toHaveLength(1)
+  })
+})
+
+describe('a full answer', () => {
+  it.each([
+    ['the plan finds no time', {}, { plan: plans.full }, 'latency', 1],
+    ['the question does not suit', {}, { suits: false }, 'unsuitable', 1],
+    [
+      'the conversation is too large for a small model',
+      { prompt: requestOf({}, 'x'.repeat(2_000)).prompt },
+      {},
+      'conversation',
+      1,
+    ],
+    [
+      'a tool took part',
+      { prompt: new Prompt({ kind: 'chat', messages: [{ role: 'tool', content: '5' }] }) },
+      {},
+      'conversation',
+      1,
+    ],
+    ['the client wants less than is foreseen', { maxTokens: 100 }, {}, 'max-tokens', 2],
+  ] as const)('is given where %s', async (_, request, options, reason, calls) => {
+    const w = world(options)
+    const { text, figures } = await ask(w, request)
+    expect([text, figures.mode, figures.reason]).toEqual([whole, 'full', reason])
+    expect(w.calls).toHaveLength(calls)
+  })
+
+  it.each(['a few hundred', '', '-5', '99999999999'])('is given where the model foresees "%s"', async (foreseen) => {
+    const w = world({ reply: (call) => (call.instruction === 'How long?' ? { pieces: [foreseen] } : wellBehaved(call)) })
+    expect(await ask(w)).toMatchObject({ text: whole, figures: { mode: 'full', reason: 'foresight' } })
+    expect(await ask(w, { mode: 'sketch' })).toMatchObject({ text: texts.join(' '), figures: { mode: 'sketch' } })
+  })
+
+  it.each([
+    ['of one word', { pieces: ['keys'] }, 'sketch-short'],
+    ['without a letter', { pieces: ['...\n\n---\n'] }, 'sketch-short'],
+    ['that is cut off', { pieces: ['a b\nc d\n', 'e'], end: 'length' }, 'sketch-long'],
+    ['of 400 lines', { pieces: Array.from({ length: 400 }, (_, at) => `line ${at}\n`) }, 'sketch-long'],
+    ['whose server fails', { pieces: ['a b\nc d\n'], error: new BrimError('UPSTREAM_FAILED', 'gone') }, 'sketch-failed'],
+  ] as const)('follows a sketch %s', async (_, sketch, reason) => {
+    const w = world({ reply: (call) => (call.instruction.startsWith('Sketch ') ? (sketch as Reply) : wellBehaved(call)) })
+    const { text, figures, end } = await ask(w)
+    expect([text, end, figures.reason]).toEqual([whole, 'stop', reason])
+    expect(w.requests).toEqual([])
+  })
+
+  it('follows a sketch that does not come in time', async () => {
+    const w = world({ reply: (call) => (call.instruction.startsWith('Sketch ') ? 'waits' : wellBehaved(call)) })
+    const answer = ask(w)
+    await new Promise((turn) => setImmediate(turn))
+    await w.clock.advance(1_000)
+    expect(await answer).toMatchObject({ text: whole, figures: { reason: 'sketch-failed' } })
+  })
+
+  it('fails as the LLM does, and at once where its queue is full', async () => {
+    const busy = world({ reply: () => ({ pieces: [], error: new BrimError('QUEUE_FULL', 'full') }) })
+    await expect(ask(busy)).rejects.toMatchObject({ code: 'QUEUE_FULL' })
+    expect(busy.calls).toHaveLength(1)
+    const broken = world({ reply: () => ({ pieces: [], error: new BrimError('UPSTREAM_FAILED', 'gone') }) })
+    await expect(ask(broken)).rejects.toMatchObject({ code: 'UPSTREAM_FAILED' })
+  })
+
+  it('corrects what the model foresees by how long its answers were', async () => {
+    const long = { pieces: Array.from({ length: 240 }, () => 'a ') }
+    const reply = (call: Call) => (call.instruction === '' ? long : wellBehaved(call))
+    const w = world({ reply, plan: { mode: 'full', reason: 'objectives', fullS: 1 } })
+    const foreseen = []
+    for (let answers = 0; answers < 9; answers++) foreseen.push((await ask(w)).figures.foreseenTokens)
+    expect([foreseen[0], foreseen.at(-1)]).toEqual([120, 240])
+  })
+})
+
+describe('an answer that was interrupted', () => {
+  async function interrupted(w: ReturnType<typeof world>, deltas: number) {
+    const written: object[] = []
+    const log = { id: 'a', written: [], begin: () => {}, append: (record: object) => void written.push(structuredClone(record)) }
+    const sent: TextDelta[] = []
+    for await (const delta of w.pice.logged(log).answer(requestOf(), never) as AsyncGenerator<TextDelta>) {
+      sent.push(delta)
+      if (sent.length === deltas) break
+    }
+    const resume = (at: ReturnType<typeof world> = w) =>
+      collect(at.pice.logged({ ...log, written }).answer(requestOf(), never) as AsyncGenerator<TextDelta>)
+    return { resume, written }
+  }
+
+  it('asks devices only for the sentences that it does not have, under the same name', async () => {
+    const w = world({
+      async *expand({ input }) {
+        for (const sentence of [...(input.sentences ?? [])].reverse()) yield expandedBy('d', sentence)
+      },
+    })
+    // The first delta with text comes with the last sentence that arrives.
+    const { resume } = await interrupted(w, 3)
+    const next = world()
+    const { text, figures } = await resume(next)
+    expect(text).toBe(texts.join(' '))
+    expect(next.requests).toEqual([])
+    expect(next.calls).toEqual([])
+    expect(figures).toMatchObject({ mode: 'sketch', sketchLines: 3, edgeTokens: 18 })
+  })
+
+  it('goes on after its sketch, after some sentences, and begins anew within a sketch', async () => {
+    for (const deltas of [1, 2, 3, 4]) {
+      const w = world()
+      const { resume } = await interrupted(w, deltas)
+      const { text } = await resume()
+      expect(text).toBe(texts.join(' '))
+      if (deltas > 2) expect(w.requests.at(-1)).toMatchObject({ id: 'a', input: { sentences: deltas === 3 ? [1, 2] : [2] } })
+    }
+  })
+
+  it('cannot go on in the middle of a full answer of another server, but at its end', async () => {
+    const half = await interrupted(world({ plan: plans.full }), 2)
+    await expect(half.resume()).rejects.toMatchObject({ code: 'UPSTREAM_FAILED' })
+    const complete = await interrupted(world({ plan: plans.full }), 9)
+    expect(await complete.resume()).toMatchObject({ text: whole, end: 'stop' })
+  })
+})
+
+it('measures the LLM at its load', async () => {
+  const clock = fakeClock()
+  const cloud = new CloudMeter(clock)
+  const slow = scriptedLlm(() => ({ pieces: ['a', 'b', 'c'] }))
+  const endpoint = cloud.measured({
+    ...slow,
+    async *answer(request, signal) {
+      await clock.advance(500)
+      for await (const delta of slow.answer(request, signal)) {
+        yield delta
+        await clock.advance(100)
+      }
+    },
+  })
+  expect(cloud.speed).toBeUndefined()
+  const deltas = []
+  for await (const delta of endpoint.answer(requestOf(), never)) deltas.push(delta)
+  expect(cloud.speed).toMatchObject({ waitS: 0, ttftS: 0.5, slots: 1 })
+  expect(cloud.speed?.tpotS).toBeCloseTo(0.1)
+})
