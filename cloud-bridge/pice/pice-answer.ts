@@ -19,7 +19,7 @@ import { Sentences } from './sentences.ts'
 export interface AnswerParts {
   readonly llm: Llm
   readonly planner: Planner
-  readonly expander: Pick<Expander, 'expand' | 'judge'>
+  readonly expander: Pick<Expander, 'reserve' | 'expand' | 'judge'>
   /** Expansions of each sentence that the most confident is chosen from. */
   readonly candidates: number
   /** From the plan to the end of the sketch; then the LLM answers in full. */
@@ -57,6 +57,7 @@ const unplanned: PiceFigures = {
   predictedS: null,
   sketchTokens: 0,
   sketchLines: 0,
+  expandedSentences: 0,
   completedSentences: 0,
   cloudTokens: 0,
   edgeTokens: 0,
@@ -116,19 +117,29 @@ export class PiceAnswer {
 
   /** The LLM writes a sketch, which devices expand; without a usable one in time, it answers in full. */
   async *#sketch({ expectedTokens = 0 }: Planned, plan: SketchPlan): AsyncGenerator<TextDelta, void> {
-    const end = this.#parts.planner.begin(this.#log.id, expectedTokens, plan)
+    const place = this.#reserve(expectedTokens, plan)
+    if (!place) return yield* this.#full('queue-full')
     this.#figures.level = plan.level
-    let lines: readonly string[] | SketchFailure
     try {
-      lines = yield* this.#lines(plan)
+      const lines = yield* this.#lines(plan)
+      if (typeof lines === 'string') return yield* this.#full(lines)
+      this.#figures.sketchLines = lines.length
+      const record: SketchRecord = { kind: 'sketch', lines, expectedTokens, figures: { ...this.#figures } }
+      this.#write(record)
+      yield* this.#expand(record, [])
     } finally {
-      end()
+      place.giveBack()
     }
-    if (typeof lines === 'string') return yield* this.#full(lines)
-    this.#figures.sketchLines = lines.length
-    const record: SketchRecord = { kind: 'sketch', lines, expectedTokens, figures: this.#figures }
-    this.#write(record)
-    yield* this.#expand(record, [])
+  }
+
+  /** @returns undefined where another answer has taken the last place since the plan was made */
+  #reserve(expectedTokens: number, { sketchS }: SketchPlan): { giveBack(): void } | undefined {
+    try {
+      return { giveBack: this.#parts.expander.reserve({ id: this.#log.id, expectedTokens, arrivesInS: sketchS }) }
+    } catch (error) {
+      if (error instanceof BrimError && error.code === 'QUEUE_FULL') return undefined
+      throw error
+    }
   }
 
   /** The lines of the sketch, each sent when it is complete. */
@@ -351,7 +362,8 @@ export class PiceAnswer {
     const figures = this.#figures
     figures.cloudTokens += cloudTokens
     figures.edgeTokens += edgeTokens
-    if (source.kind !== 'device') figures.completedSentences += 1
+    if (source.kind === 'device') figures.expandedSentences += 1
+    else figures.completedSentences += 1
     if (this.#confidences.length > 0) figures.confidence = mean(this.#confidences)
   }
 

@@ -56,6 +56,7 @@ interface WorldOptions {
   readonly plan?: AnswerPlan
   readonly expand?: (request: ExpansionRequest, signal: AbortSignal) => AsyncGenerator<Expanded, void>
   readonly candidates?: number
+  readonly reserve?: Expander['reserve']
   readonly suits?: boolean
 }
 
@@ -71,6 +72,7 @@ function world({ reply = wellBehaved, plan = plans.sketch, candidates = 1, suits
   }
   const expander: Expander = {
     view: () => ({ devices: [], waiting: [] }),
+    reserve: options.reserve ?? (() => () => {}),
     expand(request, signal) {
       requests.push(request)
       return (options.expand ?? inOrder)(request, signal)
@@ -78,7 +80,7 @@ function world({ reply = wellBehaved, plan = plans.sketch, candidates = 1, suits
     judge: (_, confidence) => void judged.push(confidence),
   }
   const cloud = { speed: { waitS: 0, ttftS: 1, tpotS: 0.1 } }
-  const planner = new Planner({ llm, cloud, expander, policy: () => plan, suits: () => suits, maxPromptBytes: 1_000, clock })
+  const planner = new Planner({ llm, cloud, expander, policy: () => plan, suits: () => suits, maxPromptBytes: 1_000 })
   const parts = { llm, planner, expander, candidates, maxSketchMs: 1_000, maxExpansionMs: 60_000, clock, logger: silentLogger() }
   const pice = piceEndpoint({ ...parts, onEnded: (answer) => ended.push(answer) }, 'auto')
   return { pice, calls: endpoint.calls, requests, judged, ended, clock }
@@ -210,6 +212,23 @@ describe('a sketched answer', () => {
     const { text, deltas, figures } = await ask(w)
     expect([text, deltas.at(-1)?.sketch]).toEqual([whole, []])
     expect(figures).toMatchObject({ mode: 'sketch', reason: 'expansion', confidence: null })
+  })
+
+  it('has a place in the queue while its sketch is written, and gives it back', async () => {
+    const places: string[] = []
+    const reserve: Expander['reserve'] = ({ id, expectedTokens, arrivesInS }) => {
+      places.push(`${expectedTokens} ${arrivesInS}`)
+      return () => void places.push(`back ${id === w.requests[0]?.id}`)
+    }
+    const w = world({ reserve })
+    await ask(w)
+    expect(places).toEqual(['120 2', 'back true'])
+    const full = world({
+      reserve: () => {
+        throw new BrimError('QUEUE_FULL', 'full')
+      },
+    })
+    expect(await ask(full)).toMatchObject({ text: whole, figures: { reason: 'queue-full' } })
   })
 
   it('ends before the sentence that max_tokens does not allow', async () => {
