@@ -19,7 +19,7 @@ import { Sentences } from './sentences.ts'
 export interface AnswerParts {
   readonly llm: Llm
   readonly planner: Planner
-  readonly expander: Pick<Expander, 'reserve' | 'expand' | 'judge'>
+  readonly expander: Pick<Expander, 'expand' | 'judge'>
   /** Expansions of each sentence that the most confident is chosen from. */
   readonly candidates: number
   /** From the plan to the end of the sketch; then the LLM answers in full. */
@@ -117,29 +117,19 @@ export class PiceAnswer {
 
   /** The LLM writes a sketch, which devices expand; without a usable one in time, it answers in full. */
   async *#sketch({ expectedTokens = 0 }: Planned, plan: SketchPlan): AsyncGenerator<TextDelta, void> {
-    const place = this.#reserve(expectedTokens, plan)
-    if (!place) return yield* this.#full('queue-full')
+    const end = this.#parts.planner.begin(this.#log.id, expectedTokens, plan)
     this.#figures.level = plan.level
+    let lines: readonly string[] | SketchFailure
     try {
-      const lines = yield* this.#lines(plan)
-      if (typeof lines === 'string') return yield* this.#full(lines)
-      this.#figures.sketchLines = lines.length
-      const record: SketchRecord = { kind: 'sketch', lines, expectedTokens, figures: { ...this.#figures } }
-      this.#write(record)
-      yield* this.#expand(record, [])
+      lines = yield* this.#lines(plan)
     } finally {
-      place.giveBack()
+      end()
     }
-  }
-
-  /** @returns undefined where another answer has taken the last place since the plan was made */
-  #reserve(expectedTokens: number, { sketchS }: SketchPlan): { giveBack(): void } | undefined {
-    try {
-      return { giveBack: this.#parts.expander.reserve({ id: this.#log.id, expectedTokens, arrivesInS: sketchS }) }
-    } catch (error) {
-      if (error instanceof BrimError && error.code === 'QUEUE_FULL') return undefined
-      throw error
-    }
+    if (typeof lines === 'string') return yield* this.#full(lines)
+    this.#figures.sketchLines = lines.length
+    const record: SketchRecord = { kind: 'sketch', lines, expectedTokens, figures: { ...this.#figures } }
+    this.#write(record)
+    yield* this.#expand(record, [])
   }
 
   /** The lines of the sketch, each sent when it is complete. */

@@ -1,11 +1,12 @@
 import type { AnswerMode } from '../../core/answer/endpoint.ts'
+import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { greedy } from '../../core/engine/sampler.ts'
 import { foreseenTokens } from '../../core/pice/foresight.ts'
 import { LengthRatio } from '../../core/policy/pice/length-ratio.ts'
 import type { AnswerPlan, FullReason, Question } from '../../core/policy/pice/plan-answer.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
-import type { CloudSpeed, FleetView } from '../../core/policy/pice/state.ts'
+import type { CloudSpeed, FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
 import type { CloudMeter } from './cloud-meter.ts'
 import { type SketchMessages, sketchMessages } from './conversation.ts'
 import type { Expander } from './expander.ts'
@@ -23,6 +24,7 @@ export interface PlannerOptions {
   readonly suits: (messages: SketchMessages) => boolean
   /** Size of a conversation that small models get, in bytes. */
   readonly maxPromptBytes: number
+  readonly clock: Clock
 }
 
 /**
@@ -64,6 +66,8 @@ const lengthlessReasons: ReadonlySet<string> = new Set(['no-device', 'queue-full
 export class Planner {
   readonly #options: PlannerOptions
   readonly #lengths = new LengthRatio()
+  /** Sketches that are being written. */
+  readonly #sketching = new Map<string, { readonly expectedTokens: number; readonly completeMs: number }>()
 
   constructor(options: PlannerOptions) {
     this.#options = options
@@ -99,6 +103,12 @@ export class Planner {
     }
   }
 
+  /** The LLM begins to write a sketch, with which plans that follow count. @returns to be called when it is submitted or given up */
+  begin(id: string, expectedTokens: number, { sketchS }: Pick<SketchPlan, 'sketchS'>): () => void {
+    this.#sketching.set(id, { expectedTokens, completeMs: this.#options.clock.nowMs() + sketchS * 1_000 })
+    return () => void this.#sketching.delete(id)
+  }
+
   /** A full answer has ended by itself. */
   learnLength(foreseen: number, tokens: number): void {
     this.#lengths.record(foreseen, tokens)
@@ -110,8 +120,16 @@ export class Planner {
   }
 
   #policyFor(question: Question, speed: CloudSpeed): AnswerPlan {
-    const { policy, expander, llm } = this.#options
-    return policy(question, expander.view(), speed, llm.prompts.sketchShares)
+    const { policy, expander, llm, clock } = this.#options
+    const { devices, waiting } = expander.view()
+    const nowMs = clock.nowMs()
+    const sketching: WaitingExpansion[] = [...this.#sketching].map(([id, { expectedTokens, completeMs }]) => ({
+      id,
+      expectedTokens,
+      waitedS: 0,
+      arrivesInS: Math.max(0, completeMs - nowMs) / 1_000,
+    }))
+    return policy(question, { devices, waiting: [...waiting, ...sketching] }, speed, llm.prompts.sketchShares)
   }
 
   async #foresee(asked: Asked, signal: AbortSignal): Promise<{ readonly foreseen: number | undefined; readonly tokens: number }> {

@@ -4,7 +4,7 @@ import { piceEndpoint } from '../../../cloud-bridge/pice/endpoint.ts'
 import type { Expanded, Expander, ExpansionRequest } from '../../../cloud-bridge/pice/expander.ts'
 import { Llm } from '../../../cloud-bridge/pice/llm.ts'
 import type { EndedAnswer } from '../../../cloud-bridge/pice/pice-answer.ts'
-import { Planner } from '../../../cloud-bridge/pice/planner.ts'
+import { Planner, type PlanPolicy } from '../../../cloud-bridge/pice/planner.ts'
 import type { AnswerRequest, TextDelta } from '../../../core/answer/endpoint.ts'
 import type { PiceFigures } from '../../../core/answer/figures.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
@@ -12,6 +12,7 @@ import { BrimError } from '../../../core/base/errors.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
 import type { PicePrompts } from '../../../core/pice/prompts.ts'
 import type { AnswerPlan } from '../../../core/policy/pice/plan-answer.ts'
+import type { WaitingExpansion } from '../../../core/policy/pice/state.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { type Call, type Reply, scriptedLlm } from '../../support/scripted-llm.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -56,7 +57,6 @@ interface WorldOptions {
   readonly plan?: AnswerPlan
   readonly expand?: (request: ExpansionRequest, signal: AbortSignal) => AsyncGenerator<Expanded, void>
   readonly candidates?: number
-  readonly reserve?: Expander['reserve']
   readonly suits?: boolean
 }
 
@@ -72,7 +72,6 @@ function world({ reply = wellBehaved, plan = plans.sketch, candidates = 1, suits
   }
   const expander: Expander = {
     view: () => ({ devices: [], waiting: [] }),
-    reserve: options.reserve ?? (() => () => {}),
     expand(request, signal) {
       requests.push(request)
       return (options.expand ?? inOrder)(request, signal)
@@ -80,10 +79,15 @@ function world({ reply = wellBehaved, plan = plans.sketch, candidates = 1, suits
     judge: (_, confidence) => void judged.push(confidence),
   }
   const cloud = { speed: { waitS: 0, ttftS: 1, tpotS: 0.1 } }
-  const planner = new Planner({ llm, cloud, expander, policy: () => plan, suits: () => suits, maxPromptBytes: 1_000 })
+  const seen: (readonly WaitingExpansion[])[] = []
+  const policy: PlanPolicy = (_, { waiting }) => {
+    seen.push(waiting)
+    return plan
+  }
+  const planner = new Planner({ llm, cloud, expander, policy, suits: () => suits, maxPromptBytes: 1_000, clock })
   const parts = { llm, planner, expander, candidates, maxSketchMs: 1_000, maxExpansionMs: 60_000, clock, logger: silentLogger() }
   const pice = piceEndpoint({ ...parts, onEnded: (answer) => ended.push(answer) }, 'auto')
-  return { pice, calls: endpoint.calls, requests, judged, ended, clock }
+  return { pice, planner, calls: endpoint.calls, requests, judged, ended, seen, clock }
 }
 
 const requestOf = (more: Partial<AnswerRequest> = {}, question = 'Where is it?'): AnswerRequest => ({
@@ -111,6 +115,13 @@ async function collect(deltas: AsyncIterable<TextDelta>): Promise<Collected> {
 const never = new AbortController().signal
 const ask = ({ pice }: ReturnType<typeof world>, more: Partial<AnswerRequest> = {}) =>
   collect(pice.answer(requestOf(more), never) as AsyncGenerator<TextDelta>)
+
+/** What a plan sees that is made now. */
+async function planned({ planner, seen }: ReturnType<typeof world>): Promise<readonly WaitingExpansion[]> {
+  const request = requestOf()
+  await planner.plan({ request, messages: [{ role: 'user', content: 'When?' }] }, 'auto', never)
+  return seen.at(-1)!
+}
 
 const failed = () => new BrimError('EXPANSION_FAILED', 'no device is left')
 
@@ -214,21 +225,12 @@ describe('a sketched answer', () => {
     expect(figures).toMatchObject({ mode: 'sketch', reason: 'expansion', confidence: null })
   })
 
-  it('has a place in the queue while its sketch is written, and gives it back', async () => {
-    const places: string[] = []
-    const reserve: Expander['reserve'] = ({ id, expectedTokens, arrivesInS }) => {
-      places.push(`${expectedTokens} ${arrivesInS}`)
-      return () => void places.push(`back ${id === w.requests[0]?.id}`)
-    }
-    const w = world({ reserve })
-    await ask(w)
-    expect(places).toEqual(['120 2', 'back true'])
-    const full = world({
-      reserve: () => {
-        throw new BrimError('QUEUE_FULL', 'full')
-      },
-    })
-    expect(await ask(full)).toMatchObject({ text: whole, figures: { reason: 'queue-full' } })
+  it('is counted by the plans of others while its sketch is written', async () => {
+    const w = world()
+    const waiting = []
+    for await (const { sketch } of w.pice.answer(requestOf(), never) as AsyncGenerator<TextDelta>)
+      if (sketch) waiting.push(await planned(w))
+    expect(waiting).toEqual([[{ id: expect.any(String), expectedTokens: 120, waitedS: 0, arrivesInS: 2 }], ...Array(5).fill([])])
   })
 
   it('ends before the sentence that max_tokens does not allow', async () => {
