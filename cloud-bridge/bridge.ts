@@ -62,7 +62,7 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
   const access = openAccess(base, stores)
   const { grants, certificate } = access
   const broker = await openControlBroker(base, stores, work, access)
-  const cloud = await openServing(base, access, openModel)
+  const cloud = await openServing(base, access, work, openModel)
   const parts = { ...stores, ...work, ...access, ...cloud, broker }
   const identities = openIdentities(base, parts)
   const http = await openHttp(base, { ...parts, identities, ...openAuthorizer(base, stores, parts) })

@@ -1,7 +1,12 @@
 import { z } from 'zod'
+import { answerModes } from '../core/answer/endpoint.ts'
 import { parseConfig } from '../core/base/config.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
+import { metricNames } from '../core/policy/pice/objectives.ts'
+import { objectivesText, parseObjectives } from '../core/policy/pice/objectives-text.ts'
+import { defaultPlanTerms } from '../core/policy/pice/plan-answer.ts'
 import { policyNames } from '../core/policy/tokenflow/named-policies.ts'
+import { maxCandidates } from '../core/protocol/expansion.ts'
 import { Id } from '../core/protocol/id.ts'
 import { withMqttPort } from '../core/protocol/mqtt-url.ts'
 import { processFields } from '../core/protocol/process-fields.ts'
@@ -176,6 +181,25 @@ export const BridgeFields = z.strictObject({
     .default('decode-first')
     .describe(
       'which answers the model computes next: decode-first, for devices; tokenflow, by what readers have left to read; fcfs, chunked and andes, to compare with',
+    ),
+  answerMode: z
+    .enum(answerModes)
+    .default('full')
+    .describe(
+      'how answers to conversations are made that ask for no mode: full, by the model alone; sketch, devices expand its sketch; auto, whichever is better at the present load (PICE)',
+    ),
+  sketchCandidates: z
+    .int()
+    .min(1)
+    .max(maxCandidates)
+    .default(1)
+    .describe('expansions of each line of a sketch, of which the most confident is taken'),
+  sketchObjectives: z
+    .string()
+    .refine((text) => parseObjectives(text), { error: `must be like ${objectivesText(defaultPlanTerms.objectives)}` })
+    .default(objectivesText(defaultPlanTerms.objectives))
+    .describe(
+      `what decides between sketch and full answer, the most important first, each with the share by which it may miss the best: ${metricNames.join(', ')}`,
     ),
   sketchPolicy: z
     .enum(['dynamic', 'static'])

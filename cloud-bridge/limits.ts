@@ -62,6 +62,11 @@ export const BridgeLimits = z.strictObject({
     .positive()
     .default(45)
     .describe('seconds without a sign of life of a device that expands; then another device gets what is missing'),
+  expansionS: z
+    .number()
+    .positive()
+    .default(60)
+    .describe("seconds for which devices expand a sketch, at most; then the bridge's model writes what is missing"),
   firstRequestS: z
     .number()
     .positive()
@@ -263,6 +268,16 @@ export const BridgeLimits = z.strictObject({
     .min(0)
     .default(1_024)
     .describe('streamed answers that are kept after their connections have ended; beyond it the oldest are deleted'),
+  sketchPromptBytes: z
+    .int()
+    .min(1_024)
+    .default(32 * 1_024)
+    .describe('conversation that devices get with a sketch, as JSON in bytes; the answer to a larger one is written in full'),
+  sketchS: z
+    .number()
+    .positive()
+    .default(60)
+    .describe("seconds for the bridge's model to write a sketch; then it writes the answer in full"),
   waitingExpansionsPerDevice: z
     .int()
     .min(0)

@@ -4,6 +4,7 @@ import type { EndedStep } from '../serving/serving-metrics.ts'
 import { type AnswerMetrics, answerMetrics } from './answer-metrics.ts'
 import { collectCounter, collectGauge } from './collected-metrics.ts'
 import { processMetrics } from './process-metrics.ts'
+import { type SketchMetrics, sketchMetrics } from './sketch-metrics.ts'
 
 const stepBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 const rowBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
@@ -28,7 +29,7 @@ export interface MetricSources {
   readonly broker: (() => { readonly clients: number; readonly received: number; readonly receivedBytes: number }) | undefined
 }
 
-export interface BridgeMetrics extends AnswerMetrics {
+export interface BridgeMetrics extends AnswerMetrics, SketchMetrics {
   onStep(step: EndedStep): void
   /** Begins to read these at each scrape. Once. */
   collect(sources: MetricSources): void
@@ -63,6 +64,7 @@ export function createBridgeMetrics(clock: Clock, defaultTokensPerS: number): Br
   })
   return {
     ...answers,
+    ...sketchMetrics(registry),
     onStep({ computeMs, tokens, items }) {
       duration.observe(computeMs / 1_000)
       rows.observe(tokens)

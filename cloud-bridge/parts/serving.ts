@@ -2,12 +2,14 @@ import { AnswerMeter } from '../../core/answer/meter.ts'
 import { loadTextModel, type TextModel } from '../../core/answer/text-model.ts'
 import type { ApiModel } from '../../core/api/served.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
+import { loadPicePrompts, readPicePrompts } from '../../core/pice/load-prompts.ts'
+import { generalPrompts } from '../../core/pice/prompts.ts'
 import { maxFrameBytesOf } from '../../core/protocol/frame.ts'
 import { noModelId } from '../../core/protocol/messages.ts'
 import { serveMiddle } from '../hat/serve-middle.ts'
 import { createDataPlane } from '../link/data-plane.ts'
 import { bridgeEndpoint } from '../llm/endpoint.ts'
-import { resumable } from '../llm/journalled-endpoint.ts'
+import { type ResumableEndpoint, resumable } from '../llm/journalled-endpoint.ts'
 import { ResumableAnswers } from '../llm/resumable-answers.ts'
 import type { OpenModel } from '../serving/open-served-model.ts'
 import { noModel } from '../serving/served-model.ts'
@@ -15,6 +17,8 @@ import type { Serving } from '../serving/serving.ts'
 import { openUpstream } from '../upstream/open-upstream.ts'
 import type { Access } from './access.ts'
 import type { Base } from './base.ts'
+import { openSketching } from './sketching.ts'
+import type { Work } from './work.ts'
 
 const heartbeatMs = 15_000
 const helloTimeoutMs = 10_000
@@ -26,11 +30,8 @@ const nothing = { served: noModel, manifest: { dims: { hidden: 1, contextLimit: 
  * What answers: the served model, with its own answers, the HAT sessions on its middle and the data plane that they are
  * reached by; and an upstream.
  */
-export async function openServing(
-  { config, clock, closers, logger, log, announce, metrics }: Base,
-  { grants }: Access,
-  openModel: OpenModel,
-) {
+export async function openServing(base: Base, { grants }: Access, work: Work, openModel: OpenModel) {
+  const { config, clock, closers, logger, log, announce, metrics } = base
   const { bundle } = config
   const upstream = config.upstream && openUpstream(config.upstream, config.limits, clock, log('upstream'))
   const model = bundle === undefined ? undefined : await openModel({ ...config, bundle })
@@ -56,26 +57,37 @@ export async function openServing(
     clock,
     logger: log('link'),
   })
+  const sketching = openSketching(base, work)
+  const prompts = config.picePrompts === undefined ? generalPrompts : await readPicePrompts(config.picePrompts)
   const models: ApiModel[] = []
-  let resumableAnswers: ResumableAnswers | undefined
+  const resumables: ResumableEndpoint[] = []
   if (model?.served.tokens) {
     const { name, createdAt } = model.manifest.card
-    const llm = await loadLlm(model.folder, model.manifest, served.serving)
-    const endpoint = resumable(metrics.measured(bridgeEndpoint(served.serving, llm)))
-    models.push({ name, endpoint, createdAt })
-    resumableAnswers = new ResumableAnswers([endpoint], {
-      stateDir: config.stateDir,
-      modelId: model.manifest.modelId,
-      graceMs: config.limits.answerGraceS * 1_000,
-      maxDetached: config.limits.detachedAnswers,
-      clock,
-      logger: log('api'),
-    })
-    closers.push(() => resumableAnswers?.close())
+    const llm = bridgeEndpoint(served.serving, await loadLlm(model.folder, model.manifest, served.serving))
+    const { full, ...sketched } = sketching(llm, await loadPicePrompts(model.folder, prompts), resumable)
+    models.push({ name, endpoint: full, createdAt, ...sketched })
+    resumables.push(full, sketched.sketching.endpoint)
   }
-  if (upstream)
-    models.push({ name: upstream.model.name, endpoint: metrics.measured(upstream), createdAt: new Date().toISOString() })
-  return { ...served, modelId, plane, models, resumable: resumableAnswers, meter: new AnswerMeter(clock) }
+  if (upstream) {
+    const { full, ...sketched } = sketching(upstream, prompts, (endpoint) => endpoint)
+    models.push({ name: upstream.model.name, endpoint: full, createdAt: new Date().toISOString(), ...sketched })
+    resumables.push(sketched.sketching.endpoint)
+  }
+  return { ...served, modelId, plane, models, resumable: openResumable(base, resumables, modelId), meter: new AnswerMeter(clock) }
+}
+
+function openResumable({ config, clock, closers, log }: Base, endpoints: readonly ResumableEndpoint[], modelId = noModelId) {
+  if (endpoints.length === 0) return undefined
+  const answers = new ResumableAnswers(endpoints, {
+    stateDir: config.stateDir,
+    modelId,
+    graceMs: config.limits.answerGraceS * 1_000,
+    maxDetached: config.limits.detachedAnswers,
+    clock,
+    logger: log('api'),
+  })
+  closers.push(() => answers.close())
+  return answers
 }
 
 /** An answer has as much context as the KV memory holds, if that is less than the model's. */

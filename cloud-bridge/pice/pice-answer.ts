@@ -8,6 +8,7 @@ import { expandInstruction, sketchInstruction } from '../../core/pice/prompts.ts
 import { SketchReader } from '../../core/pice/sketch-reader.ts'
 import { mostConfident } from '../../core/policy/pice/confidence.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
+import type { ChatMessage } from '../../core/text/chat-message.ts'
 import type { AnswerLog } from '../llm/journalled-endpoint.ts'
 import type { FullRecord, PiceRecord, SentenceRecord, SketchRecord, TextRecord } from './answer-log.ts'
 import { sketchMessages } from './conversation.ts'
@@ -33,6 +34,7 @@ export interface AnswerParts {
 }
 
 export interface EndedAnswer {
+  readonly messages: readonly ChatMessage[]
   readonly figures: PiceFigures
   /** From the sketch to the last sentence of a device; undefined: no device has written any. */
   readonly expansionMs: number | undefined
@@ -96,7 +98,8 @@ export class PiceAnswer {
     try {
       for await (const delta of this.#make()) yield { ...delta, pice: figures }
     } finally {
-      this.#parts.onEnded({ figures: this.#figures, expansionMs: this.#expansionMs })
+      const { messages } = this.#asked
+      this.#parts.onEnded({ messages, figures: this.#figures, expansionMs: this.#expansionMs })
     }
   }
 

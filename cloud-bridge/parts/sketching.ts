@@ -1,0 +1,74 @@
+import { randomInt } from 'node:crypto'
+import { join } from 'node:path'
+import type { Endpoint } from '../../core/answer/endpoint.ts'
+import { seededRandom } from '../../core/base/random.ts'
+import type { PicePrompts } from '../../core/pice/prompts.ts'
+import type { ResumableEndpoint } from '../llm/journalled-endpoint.ts'
+import { CloudMeter } from '../pice/cloud-meter.ts'
+import { piceEndpoint } from '../pice/endpoint.ts'
+import { Llm } from '../pice/llm.ts'
+import { planPolicy } from '../pice/plan-rules.ts'
+import { Planner } from '../pice/planner.ts'
+import { SuitabilityMemory } from '../pice/suitability-memory.ts'
+import type { Base } from './base.ts'
+import type { Work } from './work.ts'
+
+const seedBound = 2 ** 32
+
+/** Sketches and their expansion, for the models of a bridge. */
+export function openSketching({ config, clock, closers, log, metrics }: Base, { expansions: { expander } }: Work) {
+  const logger = log('pice')
+  const { stateDir, answerMode, sketchCandidates: candidates, limits } = config
+  const suitability = new SuitabilityMemory({
+    file: join(stateDir, 'suitability.json'),
+    random: seededRandom(randomInt(seedBound)),
+    clock,
+    logger,
+  })
+  closers.push(() => suitability.save())
+
+  /**
+   * @param bare the model's answers, whose speed is measured for plans
+   * @param resumable makes them resumable, if they can be
+   */
+  return <Kind extends Endpoint, Full extends Endpoint & Partial<Pick<ResumableEndpoint, 'logged'>>>(
+    bare: Kind,
+    prompts: PicePrompts,
+    resumable: (endpoint: Kind) => Full,
+  ) => {
+    const cloud = new CloudMeter(clock)
+    const measured = cloud.measured(bare)
+    const llm = new Llm(resumable(measured), prompts)
+    const planner = new Planner({
+      llm,
+      cloud,
+      expander,
+      policy: planPolicy(config),
+      suits: (messages) => suitability.suits(messages),
+      maxPromptBytes: limits.sketchPromptBytes,
+      clock,
+    })
+    const sketched = piceEndpoint(
+      {
+        llm,
+        planner,
+        expander,
+        candidates,
+        maxSketchMs: limits.sketchS * 1_000,
+        maxExpansionMs: limits.expansionS * 1_000,
+        clock,
+        logger,
+        onEnded: ({ figures, messages, expansionMs }) => {
+          metrics.onSketched(bare.model.name, figures, expansionMs)
+          if (figures.confidence !== null) suitability.learn(messages, figures.confidence)
+        },
+      },
+      answerMode,
+    )
+    const endpoint: ResumableEndpoint = {
+      ...metrics.measured(sketched),
+      logged: (answer) => metrics.measured(sketched.logged(answer)),
+    }
+    return { full: resumable(metrics.measured(measured)), sketching: { endpoint, mode: answerMode } }
+  }
+}
