@@ -2,6 +2,8 @@
 Wortsman et al. 2022, arXiv:2109.01903): it recovers what the second run forgot and retains most of what it learned.
 
     python scripts/train/average.py --names llm-more llm-long --share 0.6   # → <work>/llm.pt: 0.4 of the first, 0.6 of the second
+
+Two runs from one start with different seeds can run side by side, one per core: their average is better than either.
 """
 
 import argparse
@@ -30,12 +32,14 @@ def main() -> None:
     parser.add_argument("--names", nargs=2, required=True, metavar=("FIRST", "SECOND"), help="checkpoints in the work folder")
     parser.add_argument("--share", type=float, default=0.5, help="weight of the second, 0..1 (default: 0.5)")
     parser.add_argument("--name", default="llm", help="checkpoint to write (default: llm)")
+    parser.add_argument("--context", type=int, help="positions of the model that is written (default: those of the second)")
     args = parser.parse_args()
     if not 0 <= args.share <= 1:
         raise InputError(f"--share {args.share} is not between 0 and 1")
     first, second = (load_checkpoint(args.work / f"{name}.pt") for name in args.names)
     averaged = {part: average(first[part], second[part], args.share) for part in WEIGHTS if part in first and part in second}
-    save_checkpoint(args.work / f"{args.name}.pt", {"config": second["config"], **averaged})
+    config = second["config"] | ({"max_position_embeddings": args.context} if args.context else {})  # positions have no weights
+    save_checkpoint(args.work / f"{args.name}.pt", {"config": config, **averaged})
     print(json.dumps({"written": f"{args.name}.pt", "first": args.names[0], "second": args.names[1], "share": args.share}))
 
 

@@ -1,4 +1,5 @@
-"""Writes models/demo/MODEL_CARD.md from the JSON files of docs/results; every figure comes from these files.
+"""Writes models/demo/MODEL_CARD.md and docs/results/training/training.md, which has the tables of runs and samples, from the JSON
+files of docs/results; every figure comes from these files.
 
     python scripts/train/card.py [--results docs/results] [--models models/demo] [--out FILE]
 
@@ -15,7 +16,22 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from card_text import DATA, DRAFTERS, EARLY_EXIT, INTRO, LIMITS, PERPLEXITY, POSITIONS, REPRODUCE, TASKS_NOTE, TRAINING
+from card_text import (
+    CARD_DRAFTERS,
+    DATA,
+    DRAFTERS,
+    EARLY_EXIT,
+    INTRO,
+    LIMITS,
+    LONG_FORMS_NOTE,
+    LOOPS,
+    PAGE_INTRO,
+    PERPLEXITY,
+    POSITIONS,
+    REPRODUCE,
+    TASKS_NOTE,
+    TRAINING,
+)
 from curves import Curve, read_curves
 from errors import run
 from evaluate import CONTINUATIONS, MAX_NEW
@@ -25,7 +41,7 @@ from plot import LEVELLED, LEVELS, TARGETS, is_asked, read_all
 
 DEFAULT_MODELS = REPOSITORY / "models" / "demo"
 DRAFTER_ORDER = ("adapter+lookup", "adapter", "adapter-paper", "lookup", "medusa", "none")
-ADAPTER_TARGET, ADAPTER_AIM = 2.2, 3.0
+ADAPTER_TARGET, MOST_LOOPING = 2.6, 0.1  # without looping answers; share of the answers
 GOAL_MB = 40
 
 
@@ -135,7 +151,8 @@ def accept_length(runs: Sequence[dict]) -> float | None:
     return tokens / sum(rounds) if sum(rounds) else None
 
 
-def drafters_section(facts: Facts) -> str:
+def drafters_table(facts: Facts, per_task: bool) -> str:
+    """Accept lengths by task and in all, with the setting."""
     runs, conditions, check = facts.acceptance["runs"], facts.acceptance["conditions"], facts.drafters.get("acceptLength", {})
     kinds = [kind for kind in DRAFTER_ORDER if any(run["drafter"] == kind for run in runs)]
 
@@ -143,7 +160,8 @@ def drafters_section(facts: Facts) -> str:
         own = {kind: [run for run in runs if run["drafter"] == kind and wanted(run)] for kind in kinds}
         return (title, str(len(own[kinds[0]])), *(number(accept_length(own[kind])) for kind in kinds))
 
-    rows = [row(task, lambda run, task=task: run["task"] == task) for task in dict.fromkeys(run["task"] for run in runs)]
+    tasks = dict.fromkeys(run["task"] for run in runs) if per_task else ()
+    rows = [row(task, lambda run, task=task: run["task"] == task) for task in tasks]
     rows.append(row("**all**", lambda run: True))
     rows.append(row("without answers that repeat themselves", lambda run: not run["looping"]))
     if check:
@@ -153,7 +171,27 @@ def drafters_section(facts: Facts) -> str:
         f"Greedy answers of at most {conditions['maxTokens']} tokens, η = {conditions['threshold']}, at most "
         f"{conditions['draftLimit']} drafted tokens, weights as `{conditions['format']}`. Accept length counts the bonus token; without drafting it is 1.00."
     )
-    return f"{DRAFTERS}\n\n{setting}\n\n{table(('prompts', 'answers', *kinds), rows)}"
+    return f"{setting}\n\n{table(('prompts', 'answers', *kinds), rows)}"
+
+
+def drafters_section(facts: Facts) -> str:
+    return f"{DRAFTERS}\n\n{drafters_table(facts, True)}"
+
+
+def card_drafters_section(facts: Facts) -> str:
+    return f"{CARD_DRAFTERS}\n\n{drafters_table(facts, False)}"
+
+
+def loops_section(facts: Facts) -> str:
+    """Greedy answers that repeat themselves, by model and task."""
+    tasks = list(dict.fromkeys(task for evaluation in facts.evaluations.values() for task in evaluation.get("greedy", {})))
+    rows = []
+    for name, evaluation in facts.evaluations.items():
+        found = evaluation.get("greedy", {})
+        counts = [found.get(task, {"answers": 0, "looping": 0}) for task in tasks]
+        total = {key: sum(row[key] for row in counts) for key in ("looping", "answers")}
+        rows.append((f"`{name}`", *(f"{row['looping']}/{row['answers']}" for row in (*counts, total))))
+    return f"{LOOPS}\n\n{table(('model', *tasks, 'all'), rows)}"
 
 
 def interval(figures: dict, key: str) -> str:
@@ -164,13 +202,13 @@ def interval(figures: dict, key: str) -> str:
     return f"{figures[key]:.2f} ({low:.2f}–{high:.2f})"
 
 
-def foresight_table(facts: Facts) -> str:
+def foresight_table(tasks_of: dict[str, dict]) -> str:
     """All definitions of the error, with the best constant guess."""
     rows = []
     guesses = {"foresight": "median", "foresight-written": "written"}
-    for (name, tasks), (group, guess) in product(facts.tasks.items(), guesses.items()):
+    for (name, tasks), (group, guess) in product(tasks_of.items(), guesses.items()):
         f = tasks[group]
-        for suffix, of in (("", "the corpus's answer"), ("OfOwn", "its own answer")):
+        for suffix, of in (("", "the reference answer"), ("OfOwn", "its own answer")):
             answers = f["ownAnswers"] if suffix else f["answers"]
             cells = [interval(f, f"error{suffix}"), number(f.get(f"error{suffix}OfBestConstant"))]
             cells += [interval(f, f"relativeError{suffix}"), number(f.get(f"relativeError{suffix}OfBestConstant"))]
@@ -179,26 +217,26 @@ def foresight_table(facts: Facts) -> str:
     return table(head, rows)
 
 
-def sketch_table(facts: Facts) -> str:
+def sketch_table(tasks_of: dict[str, dict]) -> str:
     """Length and content of sketches."""
     rows = []
-    for name, tasks in facts.tasks.items():
+    for name, tasks in tasks_of.items():
         for level in LEVELS:
             s = tasks[f"sketch-{level}"]
-            for suffix, of, answers in (("", "corpus", s["answers"]), ("OfOwn", "its own", s["ownAnswers"])):
+            for suffix, of, answers in (("", "reference", s["answers"]), ("OfOwn", "its own", s["ownAnswers"])):
                 rows.append((f"`{name}`", level, of, answers, interval(s, f"shareOfTokens{suffix}"), interval(s, f"contentRecall{suffix}")))
-    s = next(iter(facts.tasks.values()))
+    s = next(iter(tasks_of.values()))
     for level in LEVELS:
         row = s[f"sketch-{level}"]
         made = interval(row, "shareOfTokensByProgram"), interval(row, "contentRecallByProgram")
-        rows.append(("`sketch.py`", level, "corpus", row["answers"], *made))
+        rows.append(("`sketch.py`", level, "reference", row["answers"], *made))
     return table(("by", "level", "answer", "answers", "share of the tokens", "recall of content words"), rows)
 
 
-def expansion_table(facts: Facts) -> str:
+def expansion_table(tasks_of: dict[str, dict]) -> str:
     """ROUGE-1 F of expansions and of the bare line."""
     rows = []
-    for name, tasks in facts.tasks.items():
+    for name, tasks in tasks_of.items():
         for level in LEVELS:
             e = tasks[f"expansion-{level}"]
             rows.append((f"`{name}`", level, e["sentences"], interval(e, "rougeF"), interval(e, "rougeFOfLine")))
@@ -206,8 +244,13 @@ def expansion_table(facts: Facts) -> str:
 
 
 def tasks_section(facts: Facts) -> str:
-    parts = [TASKS_NOTE, "**Foresight**", foresight_table(facts), "**Sketch**", sketch_table(facts)]
-    return "\n\n".join([*parts, "**Expansion**", expansion_table(facts)])
+    corpora = {name: tasks["corpora"] for name, tasks in facts.tasks.items() if "corpora" in tasks}
+    parts = [TASKS_NOTE]
+    for title, tasks in (("guides and tales", facts.tasks), ("the three corpora", corpora)):
+        if tasks:
+            parts += [f"**Foresight, {title}**", foresight_table(tasks), f"**Sketch, {title}**", sketch_table(tasks)]
+            parts += [f"**Expansion, {title}**", expansion_table(tasks)]
+    return "\n\n".join(parts)
 
 
 def verdict(value: float | None, target: float, at_least: bool) -> str:
@@ -220,28 +263,30 @@ def verdict(value: float | None, target: float, at_least: bool) -> str:
 def targets_section(facts: Facts) -> str:
     rows: list[tuple[str, str, str, str]] = []
 
-    def add(title: str, value: float | None, target: float, at_least: bool = True) -> None:
-        wanted = f"{'≥' if at_least else '≤'} {target:g}"
-        rows.append((title, wanted, number(value), verdict(value, target, at_least)))
+    def add(title: str, values: Sequence[float | None], target: float, at_least: bool = True) -> None:
+        """The values of all levels; the worst decides."""
+        known = [value for value in values if value is not None]
+        worst = (min if at_least else max)(known) if len(known) == len(values) else None
+        measured = " / ".join(number(value) for value in values)
+        rows.append((title, f"{'≥' if at_least else '≤'} {target:g}", measured, verdict(worst, target, at_least)))
 
     if facts.acceptance:
-        summary = facts.acceptance["summary"]
+        summary, answers = facts.acceptance["summary"], facts.acceptance["conditions"].get("answers")
+        without = summary.get("acceptLengthAdapterWithoutLoops")
+        add("accept length, `adapter`, without looping answers", [without], ADAPTER_TARGET)
         adapter = summary["acceptLengthAdapter"]
-        add("accept length, `adapter`", adapter, ADAPTER_TARGET)
-        add("accept length, `adapter` (stretch goal)", adapter, ADAPTER_AIM)
         for rival, key in (("prompt lookup", "acceptLengthLookup"), ("Medusa", "acceptLengthMedusa")):
             if (other := summary.get(key)) is not None:
-                add(f"`adapter` above {rival}", adapter, round(other, 2))
+                add(f"`adapter` above {rival}, all answers", [adapter], round(other, 2))
+        if answers:
+            add("greedy answers that loop, share of all, `llm`", [summary["loopingAnswers"] / answers], MOST_LOOPING, False)
     for name, tasks in facts.tasks.items():
         for (group, key), (title, target, at_least) in TARGETS.items():
-            if not is_asked(name, group):
-                continue
-            levels = LEVELS if group in LEVELLED else ("",)
-            for level in levels:
-                of = tasks[f"{group}-{level}" if level else group]
-                plain = title.replace("\n", " ") + (f", level {level}" if level else "")
-                add(f"{plain}, `{name}`", of.get(key), target, at_least)
-    return table(("target", "goal", "measured", ""), rows)
+            if is_asked(name, group) and (key.endswith("OfOwn") or group == "expansion"):
+                levels = [f"{group}-{level}" for level in LEVELS] if group in LEVELLED else [group]
+                plain = title.replace("\n", " ") + (", levels 1 / 2 / 3" if group in LEVELLED else "")
+                add(f"{plain}, `{name}`", [tasks[level].get(key) for level in levels], target, at_least)
+    return f"{LONG_FORMS_NOTE}\n\n{table(('target', 'goal', 'measured', ''), rows)}"
 
 
 def tuning_section(facts: Facts) -> str:
@@ -281,42 +326,70 @@ def continuations_section(facts: Facts) -> str:
     return "\n\n".join(parts)
 
 
+def sample_text(sample: dict) -> str:
+    """A sample with its request, both shortened."""
+    prompt = sample["prompt"] if len(sample["prompt"]) < 700 else f"{sample['prompt'][:300]} […] {sample['prompt'][-200:]}"
+    real = f"\n\nreference answer:\n\n{quote(sample['answer'])}" if "answer" in sample else ""
+    return f"**{sample['task']}**, last message:\n\n{quote(prompt)}\n\ngreedy:\n\n{quote(sample['greedy'])}{real}"
+
+
+def first_samples(evaluation: dict) -> dict[str, dict]:
+    """The first sample of every task."""
+    return {sample["task"]: sample for sample in reversed(evaluation["samples"])}
+
+
 def samples_section(facts: Facts) -> str:
-    samples = next(iter(facts.evaluations.values()))["samples"]
-    parts, seen = [], set()
-    for sample in samples:
-        if sample["task"] in seen or sample["task"] == "story":
-            continue
-        seen.add(sample["task"])
-        prompt = sample["prompt"] if len(sample["prompt"]) < 700 else f"{sample['prompt'][:300]} […] {sample['prompt'][-200:]}"
-        real = f"\n\nreal answer:\n\n{quote(sample['answer'])}" if "answer" in sample else ""
-        parts.append(f"**{sample['task']}**, last message:\n\n{quote(prompt)}\n\ngreedy:\n\n{quote(sample['greedy'])}{real}")
+    samples = first_samples(next(iter(facts.evaluations.values())))
+    return "\n\n".join(sample_text(sample) for task, sample in samples.items() if task != "story")
+
+
+def card_samples_section(facts: Facts) -> str:
+    """What PICE uses: a guide and a sketch by the LLM, an expansion by the first small model."""
+    llm, *small = (first_samples(evaluation) for evaluation in facts.evaluations.values())
+    parts = [sample_text(llm[task]) for task in ("guide", "long-form-sketch-2") if task in llm]
+    parts += [sample_text(samples["long-form-expansion"]) for samples in small[:1] if "long-form-expansion" in samples]
     return "\n\n".join(parts)
 
 
 # (title, the facts that it needs, its text)
-SECTIONS: tuple[tuple[str, Callable[[Facts], object], Callable[[Facts], str]], ...] = (
+Sections = tuple[tuple[str, Callable[[Facts], object], Callable[[Facts], str]], ...]
+CARD: Sections = (
     ("Models", lambda facts: facts.evaluations, models_section),
     ("Targets", lambda facts: facts.acceptance or facts.tasks, targets_section),
-    ("Training", lambda facts: facts.curves, training_section),
+    ("Drafters: accept length", lambda facts: facts.acceptance, card_drafters_section),
+    ("Samples", lambda facts: facts.evaluations, card_samples_section),
+    ("Data and licences", lambda _: True, lambda _: DATA),
+    ("Limits", lambda _: True, lambda _: LIMITS),
+    ("Reproduce", lambda _: True, lambda _: REPRODUCE),
+)
+PAGE: Sections = (
+    ("Runs", lambda facts: facts.curves, training_section),
     ("Held-out perplexity", lambda facts: facts.evaluations, perplexity_section),
     ("Perplexity by position", lambda facts: facts.evaluations, positions_section),
+    ("Greedy answers that repeat themselves", lambda facts: facts.evaluations, loops_section),
     ("Drafters: accept length", lambda facts: facts.acceptance, drafters_section),
     ("Foresight, sketch, expansion", lambda facts: facts.tasks, tasks_section),
     ("Sketch tuning", lambda facts: facts.tuning, tuning_section),
     ("Ten story continuations", lambda facts: facts.evaluations, continuations_section),
     ("Samples of the other tasks", lambda facts: facts.evaluations, samples_section),
-    ("Data and licences", lambda _: True, lambda _: DATA),
-    ("Limits", lambda _: True, lambda _: LIMITS),
-    ("Reproduce", lambda _: True, lambda _: REPRODUCE),
 )
+
+
+def written(intro: str, sections: Sections, facts: Facts) -> tuple[str, list[str]]:
+    """(Markdown, titles of the omitted sections)."""
+    present = [(title, text(facts)) for title, needs, text in sections if needs(facts)]
+    missing = [title for title, needs, _ in sections if not needs(facts)]
+    return intro + "".join(f"\n\n## {title}\n\n{text.strip()}" for title, text in present) + "\n", missing
 
 
 def card(facts: Facts) -> tuple[str, list[str]]:
     """(the card's Markdown, titles of the omitted sections)."""
-    present = [(title, text(facts)) for title, needs, text in SECTIONS if needs(facts)]
-    missing = [title for title, needs, _ in SECTIONS if not needs(facts)]
-    return INTRO + "".join(f"\n\n## {title}\n\n{text.strip()}" for title, text in present) + "\n", missing
+    return written(INTRO, CARD, facts)
+
+
+def page(facts: Facts) -> tuple[str, list[str]]:
+    """(the Markdown of the results' page, titles of the omitted sections)."""
+    return written(PAGE_INTRO, PAGE, facts)
 
 
 def optional(path: Path) -> dict:
@@ -347,9 +420,11 @@ def main() -> None:
         judgement=optional(training / "judgement.json"),
         files=megabytes(args.models),
     )
-    text, missing = card(facts)
-    write_atomically(args.out, text.encode())
-    print(json.dumps({"written": args.out.name, "leftOut": missing, "judged": bool(facts.judgement)}))
+    missing: list[str] = []
+    for path, (text, left_out) in ((args.out, card(facts)), (training / "training.md", page(facts))):
+        write_atomically(path, text.encode())
+        missing += left_out
+    print(json.dumps({"written": [args.out.name, "training.md"], "leftOut": missing, "judged": bool(facts.judgement)}))
 
 
 if __name__ == "__main__":

@@ -1,28 +1,50 @@
-"""The model card's prose; card.py adds the figures."""
+"""The prose of the model card and of the results' page; card.py adds the figures."""
 
 INTRO = """# Brim demonstration models
 
 A small Llama, drafters for it, and three small models for devices. This project trained all of them from scratch on a CPU, so that
-everything in the repository works offline. They write short assistant dialogues, small talk and fairy tales. They are not a source
-of facts: names, times, addresses and prices in their answers are invented.
+everything in the repository works offline. They write short assistant dialogues and small talk, and long answers in a small made-up
+world: guides (how to grow, cook, make, mend, clean, look after, learn or plan one of 96 things, somewhere, with someone, under some
+circumstance) and tales. They are not a source of facts: names, times, addresses and prices in their answers are invented, and the
+guides' advice is a matter of style.
 
 `llm/` is split after its first layer. It contains `adapter/` (HAT's Λ with features), `adapter-paper/` (the paper's plain Λ) and
 `medusa/` (four Medusa heads with a tree of eight nodes). `slm-wide/` and `slm-deep/` use the tokenizer of `llm/`, `slm-other/` has
 its own. Every folder has the Hugging Face layout: fp16 safetensors, byte-level BPE with single digits, a ChatML template and tied
 embeddings."""
 
-TRAINING = """![Training loss and held-out perplexity; distillation loss and agreement](../../docs/results/training/training.png)
+LONG_FORMS_NOTE = """Foresight, sketch and expansion are measured on held-out guides and tales, with the LLM's own full greedy answer as the yardstick;
+expansions against the real sentence. Held out are combinations of slots (subject, place, company, circumstance; hero, trait, place,
+thing, helper, enemy, ending): every slot and nearly every sentence of such an answer was in the training text, the combination was not.
+That is what makes them foreseeable for models of this size. On text whose course the prompt does not decide, such as the fairy tales and
+small talk of the corpora, sketches are far worse. [The results](../../docs/results/training/training.md) have these figures too,
+with 95 % intervals, perplexities, the runs and more samples.
+
+![Tasks and their targets](../../docs/results/training/tasks.png)"""
+
+CARD_DRAFTERS = """Guides and tales are easier to draft than open text, so read the table by task in
+[the results](../../docs/results/training/training.md). The LLM was trained with an early exit, which makes it easier to draft for than a normal one."""
+
+PAGE_INTRO = """# Training of the demonstration models
+
+Written by `scripts/train/card.py`, like [the model card](../../../models/demo/MODEL_CARD.md), from the files of this folder and of
+[acceptance](../acceptance/acceptance.md). [scripts/train](../../../scripts/train/README.md) has the commands."""
+
+LOOPS = """Answers of at most 128 tokens to `test/fixtures/heldout-prompts.jsonl` of which more than half of the 4-grams have occurred before, by PyTorch.
+Each cell: looping / all. Prompts that leave no room in a model's context are left out."""
+
+TRAINING = """![Training loss and held-out perplexity; distillation loss and agreement](training.png)
 
 Language models are trained with Muon for the matrices of the layers and AdamW for the rest. A run that starts from another takes its
-weights. `llm` is not a run: its weights are 0.4 of `llm-more`'s plus 0.6 of `llm-long`'s (`average.py`).
+weights; `models/demo/…` is the model of the release before, which the runs with `first` in their names led to (`llm-chats`,
+`llm-512`, `llm-copy`, `llm-more` and `llm-long` for the LLM, whose weights were 0.4 of `llm-more`'s plus 0.6 of `llm-long`'s).
 
 - Examples: `tokens.npz` has chats only, `tasks.npz` all tasks, `tasks-own.npz` all tasks with foresight and sketches of the model's
-  own answers, `rollouts.npz` answers of the finished `llm`. The drafters are distilled from `llm` and see `rollouts.npz` eight times
-  as often as the other examples.
+  own answers, `rollouts.npz` answers of the finished `llm`. Guides, tales, recovery and fractions of weights are in the new runs only.
 - Copying: every step includes a window of shuffled tokens to copy. "task × N": the examples of a task count N times. "?": not recorded.
 
-All runs used two cores of a shared CPU. Losses and mean perplexities of runs with different examples or settings are not comparable,
-because the loss covers all examples of a run. All points of the curves are in `docs/results/training/<run>-curve.json`."""
+All runs used one or two shared cores. Losses and mean perplexities of runs with different examples or settings are not comparable,
+because the loss covers all examples of a run. All points of the curves are in `<run>-curve.json`."""
 
 EARLY_EXIT = """**The LLM was trained for drafting.** Besides its own loss it has an early-exit loss with the weight in the table (as in LayerSkip,
 arXiv:2404.16710): an adapter Λ on the first layer learns the output of the whole model, and the first layer and the head are trained
@@ -35,7 +57,7 @@ cuts. Texts are packed into windows of 512 tokens; long tasks are evaluated one 
 in generated examples (expansion, foresight, sketch) only the answer. Sketches have a high perplexity because the prompt does not contain the
 answer. Figures of `slm-other` are per token of another tokenizer and are not comparable with the others."""
 
-POSITIONS = """![Perplexity by position](../../docs/results/training/positions.png)
+POSITIONS = """![Perplexity by position](positions.png)
 
 `packed`: chats in random order in windows of the model's context, so that every position has the same kind of text. Long tasks: whole
 stories from position 0, whose later parts differ from their beginnings."""
@@ -51,7 +73,7 @@ this LLM.
 Measured by `brim bench acceptance` on `test/fixtures/heldout-prompts.jsonl`. `docs/results/acceptance` also has rates by draft position and
 accept lengths by position in the context."""
 
-TASKS_NOTE = """![Tasks and their targets](../../docs/results/training/tasks.png)
+TASKS_NOTE = """![Tasks and their targets](tasks.png)
 
 Greedy decoding, one request at a time, on held-out text with equal shares of the sources; brackets give the 95 % bootstrap interval over
 answers. The error of foresight is |predicted − actual length| in tokens. The prediction is either the median of the model's distribution over
@@ -66,16 +88,17 @@ DATA = """The weights are trained on, and may reproduce pieces of:
   github.com/google-research-datasets/dstc8-schema-guided-dialogue. Changes: a subset; annotations dropped; formatted as chats.
 - **Topical-Chat**, CDLA-Sharing-1.0. Karthik Gopalakrishnan et al.: *Topical-Chat: Towards Knowledge-Grounded Open-Domain
   Conversations*, Interspeech 2019. github.com/alexa/Topical-Chat. Changes: a subset; other fields dropped; formatted as chats.
+- **Long forms**: guides and tales of `scripts/train/long_form.py`, written for this project, with the licence of the repository.
 - **FairytaleQA**, Apache-2.0. Ying Xu et al.: *Fantastic Questions and Where to Find Them: FairytaleQA – An Authentic
   Dataset for Narrative Comprehension*, ACL 2022. github.com/uci-soe/FairytaleQAData. The stories are Project Gutenberg texts.
 
-`scripts/train/tasks.py` makes the foresight, sketch and expansion examples from these corpora. Held out are SGD's dev part, which has
+`scripts/train/tasks.py` makes the foresight, sketch and expansion examples from these texts. Held out are 5 % of the combinations of slots by hash, SGD's dev part, which has
 services that its train part lacks, FairytaleQA's val part with other stories, and 5 % of Topical-Chat's conversations by hash of the id.
 If you redistribute the weights, keep this list."""
 
-LIMITS = """The models know only English. They invent facts; stories drift and may contradict themselves from one sentence to the next. The small models
-stay coherent for a sentence or two. A sketch is written before the answer, so it lists what an answer might contain, not what the model would
-write without the sketch. Missed targets are marked above. The old tales and the conversations contain the views of their authors. The models
+LIMITS = """The models know only English, and long answers only of the kinds above: a request outside of them gets an answer of the nearest kind. They invent
+facts. A story from elsewhere is continued in the made-up world, whatever its plot. A sketch is written before the answer; outside of
+guides and tales it lists what an answer might contain, not what the model would write without it. Missed targets are marked above. The old tales and the conversations contain the views of their authors. The models
 are meant for tests, demonstrations and measurements, not for advice."""
 
 REPRODUCE = """Follow `scripts/train/README.md`. Runs with a time limit are repeated exactly only with `--tokens` or `--steps`. Two machines give the same curves

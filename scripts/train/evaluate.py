@@ -31,6 +31,7 @@ from export import load_llm_checkpoint, write_json
 from files import load_arrays
 from generate import generate, same_length_batches, wire
 from heldout_prompts import DEFAULT_OUT as DEFAULT_PROMPTS
+from long_form import LONG_FORMS
 from model import SPLIT, Llama
 from paths import RESULTS, add_threads, add_work
 from tokenizer import stop_tokens
@@ -39,7 +40,7 @@ SHORT_CONTEXT = 512
 BUCKETS = (0, 128, 256, 512, 1024, 2048)  # positions: from one up to the next
 BATCH_TOKENS = 8192
 CONTINUATIONS = 10  # of the first held-out stories, for a reader to judge
-MAX_NEW = 128
+MAX_NEW, MAX_NEW_OF_LONG = 128, 420  # tokens of an answer, of a guide or tale that is shown
 
 
 @dataclass
@@ -158,11 +159,12 @@ def samples(model: Llama, encoder: Encoder, prompts: list[dict]) -> list[dict]:
     shown, stop = [], stop_tokens(encoder.tokenizer)
     for number, prompt in enumerate(prompts):
         ids = encoder.prompt(prompt["messages"])
-        if len(ids) + MAX_NEW > model.config.max_position_embeddings:
+        max_new = MAX_NEW_OF_LONG if prompt["task"] in LONG_FORMS else MAX_NEW
+        if len(ids) + max_new > model.config.max_position_embeddings:
             continue
         sampler = torch.Generator().manual_seed(number)
-        (greedy,) = generate(model, [ids], MAX_NEW, stop, SPLIT)
-        (sampled,) = generate(model, [ids], MAX_NEW, stop, SPLIT, temperature=0.7, generator=sampler)
+        (greedy,) = generate(model, [ids], max_new, stop, SPLIT)
+        (sampled,) = generate(model, [ids], max_new, stop, SPLIT, temperature=0.7, generator=sampler)
         shown.append(
             {
                 "id": prompt["id"],
@@ -178,16 +180,15 @@ def samples(model: Llama, encoder: Encoder, prompts: list[dict]) -> list[dict]:
 
 
 def greedy_ends(model: Llama, encoder: Encoder, prompts: list[dict]) -> dict[str, dict[str, int]]:
-    """{task: {"answers", "looping", "finished"}} of greedy answers of at most MAX_NEW tokens to the prompts that leave room for them."""
+    """{task: {"answers", "looping"}} of greedy answers of at most MAX_NEW tokens to the prompts that leave room for them."""
     stop, room = stop_tokens(encoder.tokenizer), model.config.max_position_embeddings - MAX_NEW
     asked = [(prompt["task"], ids) for prompt in prompts if len(ids := encoder.prompt(prompt["messages"])) <= room]
     answers = answer_all(model, [ids for _, ids in asked], MAX_NEW, stop)
     found: dict[str, dict[str, int]] = {}
     for (task, _), answer in zip(asked, answers, strict=True):
-        row = found.setdefault(task, {"answers": 0, "looping": 0, "finished": 0})
+        row = found.setdefault(task, {"answers": 0, "looping": 0})
         row["answers"] += 1
         row["looping"] += is_looping(answer)
-        row["finished"] += answer[-1] in stop
     return found
 
 

@@ -20,21 +20,22 @@ import numpy as np
 import torch
 
 from base import BaseEncoder, add_base, load_base, split_of
-from corpus import Chat, Message, load_chats
-from dataset import TASKS, add_tasks
-from encode import own_encoder
+from corpus import Chat, Message
+from dataset import STEPS, add_tasks
+from encode import Encoder, own_encoder
 from errors import InputError, run
 from export import load_llm_checkpoint
 from files import load_arrays, save_arrays
 from generate import generate, same_length_batches
-from paths import add_seed, add_texts, add_threads, add_work
-from tasks import Example, corpus_examples, user_chats
-from tokenizer import stop_tokens
+from paths import add_seed, add_threads, add_work
+from tasks import user_chats
+from tokenizer import IM_START, stop_tokens
 
 LONGEST_PROMPT, LONGEST_ANSWER, TEMPERATURE = 320, 160, 0.7
+UNANSWERED = ("recovery",)  # tasks whose answers are partly given
 
 
-def answer_prompts(chats: list[Chat | Example], encode: Callable[[Sequence[Message]], list[int]], seed: int) -> list[list[int]]:
+def answer_prompts(chats: list[Chat], encode: Callable[[Sequence[Message]], list[int]], seed: int) -> list[list[int]]:
     """One prompt per chat: the messages before one of its assistant turns, chosen by `seed`; long prompts are omitted."""
     rng = np.random.default_rng(seed)
     prompts = []
@@ -44,6 +45,23 @@ def answer_prompts(chats: list[Chat | Example], encode: Callable[[Sequence[Messa
             asked = chat.messages[: turns[rng.integers(len(turns))]]
             if asked:
                 prompts.append(encode(asked))
+    return [prompt for prompt in prompts if len(prompt) <= LONGEST_PROMPT]
+
+
+def stored_prompts(work: Path, file: str, encoder: Encoder, per_task: int, seed: int) -> list[list[int]]:
+    """Prompts of training examples of a token file: of every task as many, each up to one of its answers; long prompts are omitted."""
+    arrays, rng = load_arrays(work / file, STEPS[file]), np.random.default_rng(seed)
+    opening = encoder.tokenizer.encode(f"{IM_START}assistant\n", add_special_tokens=False).ids
+    prompts = []
+    for name in sorted(name for name in arrays if name.startswith("train/") and name.endswith("/ids")):
+        if name.split("/")[1] in UNANSWERED:
+            continue
+        ids, ends = arrays[name], np.cumsum(arrays[name.replace("/ids", "/lengths")])
+        for index in rng.permutation(len(ends))[:per_task]:
+            example = ids[ends[index - 1] if index else 0 : ends[index]]
+            found = np.all([np.roll(example, -at) == token for at, token in enumerate(opening)], axis=0).nonzero()[0]
+            if len(found):
+                prompts.append(example[: rng.choice(found) + len(opening)].tolist())
     return [prompt for prompt in prompts if len(prompt) <= LONGEST_PROMPT]
 
 
@@ -88,12 +106,13 @@ def save_rollouts(path: Path, rollouts: list[Rollout], done: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_texts(parser)
+    parser.add_argument("--data", type=Path, help="JSON lines of chats (see tasks.py) in place of the token file")
     add_work(parser)
     add_tasks(parser)
     add_base(parser)
     parser.add_argument("--minutes", type=float, default=4, help="run time of this call in minutes; inf with --batches (default: 4)")
     parser.add_argument("--batches", type=int, default=1_000_000, help="total number of batches (default: no limit)")
+    parser.add_argument("--per-task", type=int, default=1500, help="maximum number of prompts per task of the token file (default: 1500)")
     parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch (default: 48)")
     add_seed(parser)
     add_threads(parser)
@@ -108,11 +127,10 @@ def main() -> None:
         encoder, model = own_encoder(args.work), load_llm_checkpoint(args.work)
         stop = stop_tokens(encoder.tokenizer)
     if args.data:
-        chats = user_chats(args.data)
+        chats = [chat for chat in user_chats(args.data) if chat.split == "train"]
+        prompts = answer_prompts(chats, encoder.prompt, args.seed)
     else:
-        chats = corpus_examples(args.corpora, encoder) if args.file == TASKS else load_chats(args.corpora)
-    chats = [chat for chat in chats if chat.split == "train"]
-    prompts = answer_prompts(chats, encoder.prompt, args.seed)
+        prompts = stored_prompts(args.work, args.file, encoder, args.per_task, args.seed)
     if not prompts:
         raise InputError(f"no chat has a prompt of at most {LONGEST_PROMPT} tokens followed by an answer")
     batches = same_length_batches(prompts, args.batch)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from card import Facts, accept_length, card
+from card import Facts, accept_length, card, page
 from corpus import Chat
 from curves import Curve, read_curves, write_curve
 from distil import Distillation, distil
@@ -183,21 +183,32 @@ class Card(unittest.TestCase):
         self.assertIsNone(accept_length([]))
 
     def test_without_any_file_every_measured_section_is_named_and_left_out(self):
-        text, missing = card(Facts({}, {}, {}, {}, {}, {}, {}, {}))
-        self.assertIn("Drafters: accept length", missing)
-        self.assertNotIn("## Drafters", text)
-        self.assertIn("## Data and licences", text)
+        for document in (card, page):
+            text, missing = document(Facts({}, {}, {}, {}, {}, {}, {}, {}))
+            self.assertIn("Drafters: accept length", missing)
+            self.assertNotIn("## Drafters", text)
+        self.assertIn("## Data and licences", card(Facts({}, {}, {}, {}, {}, {}, {}, {}))[0])
 
     def test_a_missed_target_is_called_missed(self):
-        summary = {"acceptLengthAdapter": 2.3, "acceptLengthLookup": 2.4, "acceptLengthMedusa": None}
-        conditions = {"maxTokens": 128, "threshold": 0.6, "draftLimit": 8, "format": "fp16"}
+        summary = {"acceptLengthAdapter": 2.7, "acceptLengthLookup": 2.8, "acceptLengthMedusa": None}
+        summary |= {"acceptLengthAdapterWithoutLoops": 2.65, "loopingAnswers": 3}
+        conditions = {"maxTokens": 128, "threshold": 0.6, "draftLimit": 8, "format": "fp16", "answers": 20}
         acceptance = {"summary": summary, "conditions": conditions, "runs": [{**RUN, "id": "a"}]}
-        text, _ = card(Facts({}, {}, {}, acceptance, {}, {}, {}, {}))
-        self.assertIn("| accept length, `adapter` | ≥ 2.2 | 2.30 | met |", text)
-        self.assertIn("| accept length, `adapter` (stretch goal) | ≥ 3 | 2.30 | **missed** |", text)
-        self.assertIn("| `adapter` above prompt lookup | ≥ 2.4 | 2.30 | **missed** |", text)
+        facts = Facts({}, {}, {}, acceptance, {}, {}, {}, {})
+        text, _ = card(facts)
+        self.assertIn("| accept length, `adapter`, without looping answers | ≥ 2.6 | 2.65 | met |", text)
+        self.assertIn("| `adapter` above prompt lookup, all answers | ≥ 2.8 | 2.70 | **missed** |", text)
+        self.assertIn("| greedy answers that loop, share of all, `llm` | ≤ 0.1 | 0.15 | **missed** |", text)
         self.assertNotIn("above Medusa", text)
-        self.assertIn("| story | 1 | 2.00 |", text)
+        self.assertIn("| story | 1 | 2.00 |", page(facts)[0])
+
+    def test_the_worst_level_decides(self):
+        sketches = {f"sketch-{level}": {"shareOfTokensOfOwn": 0.3 + level / 20, "contentRecallOfOwn": 0.7} for level in (1, 2, 3)}
+        text, _ = card(Facts({}, {}, {"llm": {"foresight": {"errorOfOwn": 0.2}, **sketches}}, {}, {}, {}, {}, {}))
+        self.assertIn("levels 1 / 2 / 3, `llm` | ≤ 0.4 | 0.35 / 0.40 / 0.45 | **missed** |", text)
+        self.assertIn("levels 1 / 2 / 3, `llm` | ≥ 0.6 | 0.70 / 0.70 / 0.70 | met |", text)
+        self.assertIn("of the own answers, `llm` | ≤ 0.3 | 0.20 | met |", text)
+        self.assertIn("of the own answers, `llm` | ≤ 0.3 | – | not measured |", text)
 
 
 class Curves(unittest.TestCase):
@@ -219,7 +230,7 @@ class Curves(unittest.TestCase):
             self.assertEqual((out / "training.png").read_bytes()[:4], b"\x89PNG")
             curves = read_curves(out)
         self.assertEqual(list(curves), ["llm", "llm-old", "adapter"])
-        text, _ = card(Facts(curves, {}, {}, {}, {}, {}, {}, {}))
+        text, _ = page(Facts(curves, {}, {}, {}, {}, {}, {}, {}))
         settings = "batch 8, early exit 0.5, copying, expansion × 3, rates × 0.7"
         self.assertIn(f"| `llm` | `llm-old` | tasks.npz | 512 | {settings} | 1.0 | 5.0 | 9 | – |", text)
         self.assertIn("| `llm-old` | ? | ? | ? | ? | 1.0 | 5.0 | 9 | 2.50 |", text)

@@ -14,6 +14,7 @@ from errors import InputError
 from generate import generate
 from model import LlmConfig, Llama
 from own_answers import answer_turns, own_examples, replace_examples, sample
+from rollouts import stored_prompts
 from sketch import LEVELS, sketch
 from tasks import chat_examples, encode_examples, turns_of
 from test_tasks import ANSWER, MESSAGES, TELLING, tiny_encoder
@@ -59,6 +60,19 @@ class Examples(unittest.TestCase):
         self.assertNotIn("train/sketch-1/ids", after)
         for name in ("train/tale/ids", "train/expansion/learn", "val/sketch-1/ids", "val/foresight/ids"):
             self.assertTrue(np.array_equal(before[name], after[name]), name)
+
+
+class StoredPrompts(unittest.TestCase):
+    def test_prompts_of_every_task_end_where_an_answer_begins(self):
+        encoder = tiny_encoder()
+        chats = [Chat(f"new#{number}", "tale", "train", MESSAGES) for number in range(5)]
+        with tempfile.TemporaryDirectory() as folder:
+            np.savez(Path(folder) / "tasks.npz", **encode_examples(chat_examples(chats, encoder), encoder))
+            found = [encoder.tokenizer.decode(prompt, skip_special_tokens=False) for prompt in stored_prompts(Path(folder), "tasks.npz", encoder, 3, 0)]
+        self.assertTrue(all(prompt.endswith("<|im_start|>assistant\n") for prompt in found))
+        for wanted in ("How many tokens", "Sketch your answer", "Write out this line"):
+            self.assertTrue(any(wanted in prompt for prompt in found), wanted)
+        self.assertLess(len(found), 3 * 6 + 1)
 
 
 class Answering(unittest.TestCase):
