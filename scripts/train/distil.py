@@ -30,6 +30,7 @@ from errors import InputError
 from export import load_llm_checkpoint
 from files import load_checkpoint, save_checkpoint
 from generate import wire
+from model import Adapter
 from optimizer import make_optimizers, rate, set_rate
 from paths import add_seed, add_threads, add_work
 from rollouts import load_rollouts
@@ -105,6 +106,16 @@ def training_pieces(work: Path, longest: int, file: str, rollouts_only: bool = F
     if not own:
         raise InputError(f"{path} is missing; run rollouts.py first, or train without --rollouts-only")
     return own
+
+
+def early_exit(model: Teacher, work: Path) -> Adapter | None:
+    """The plain Λ that the LLM of <work> was trained with, where it has one (train_llm.py --early-exit)."""
+    weights = None if isinstance(model, BaseModel) else load_checkpoint(work / "llm.pt").get("adapter")
+    if not weights:
+        return None
+    plain = Adapter(model.config)
+    plain.load_state_dict(weights)
+    return plain
 
 
 class Distillation:

@@ -17,12 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from base import BaseModel, Teacher
-from distil import Distillation, LossOf, add_budget, distillation_loss, run_distillation, teacher_states
+from base import Teacher
+from distil import Distillation, LossOf, add_budget, distillation_loss, early_exit, run_distillation, teacher_states
 from errors import run
 from feature_adapter import FeatureAdapter, shift, visible_features
-from files import load_checkpoint
-from model import Adapter
 
 STEPS = 4  # drafted tokens in training; longer drafts read features like the last of these
 STEP_DECAY = 0.8  # weight of draft token j's loss is this to the j-th power: later ones are reached less often
@@ -35,10 +33,7 @@ def make_adapter(model: Teacher, work: Path, seed: int) -> FeatureAdapter:
     """An adapter for the LLM of <work>, initialised from its early exit's if there is one."""
     adapter = FeatureAdapter(model.config)
     adapter.initialise(seed)
-    early = None if isinstance(model, BaseModel) else load_checkpoint(work / "llm.pt").get("adapter")
-    if early:
-        plain = Adapter(model.config)
-        plain.load_state_dict(early)
+    if plain := early_exit(model, work):
         adapter.start_from(plain)
     return adapter
 

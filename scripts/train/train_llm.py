@@ -8,6 +8,10 @@ Writes <work>/<name>.pt (weights, optimisers, position in the data, curve) and <
 follows the budget of tokens or minutes, whichever ends first; minutes are summed over restarts. Checkpoint and curve record the
 settings of the run, which can be resumed only with the same ones. A last phase at a longer context is a separate run: --start NAME --context 2048 --batch 2.
 
+--start takes a run of the work folder or an exported model such as models/demo/llm, so that a release can be trained further without
+its checkpoints; the paper's adapter is then the early exit's Λ. --repeat gives tasks a weight: 3 counts an example three times,
+0.2 takes a fifth of the examples.
+
 --early-exit W prepares the LLM for drafting: with weight W, an adapter Λ on its first layer learns the output of the whole
 model, and the first layer and the head are trained with it (an early-exit loss as in LayerSkip, arXiv:2404.16710).
 train_adapter.py continues from this Λ. --copying adds a window for learning to copy (copying.py) to every step.

@@ -3,17 +3,19 @@
     nice -n 10 python scripts/train/train_paper_adapter.py --minutes 10
     python scripts/train/train_paper_adapter.py --base Qwen2.5-0.5B-Instruct --work own --split 2    # OWN_MODELS.md
 
+It starts from the Λ of the LLM's early exit if there is one.
 Text: the training windows, and the LLM's own answers (rollouts.py) where <work>/rollouts.npz exists.
 Writes <work>/adapter-paper.pt and <work>/adapter-paper-curve.json.
 """
 
 import argparse
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from base import Teacher
-from distil import Distillation, LossOf, add_budget, distillation_loss, run_distillation, teacher_states
+from distil import Distillation, LossOf, add_budget, distillation_loss, early_exit, run_distillation, teacher_states
 from errors import run
 from model import Adapter
 
@@ -25,6 +27,11 @@ def make_paper_adapter(model: Teacher, seed: int) -> Adapter:
     adapter = Adapter(model.config)
     adapter.initialise(seed)
     return adapter
+
+
+def make_student(model: Teacher, work: Path, seed: int) -> Adapter:
+    """A plain adapter that starts as the Λ of the LLM's early exit if there is one."""
+    return early_exit(model, work) or make_paper_adapter(model, seed)
 
 
 def adapter_loss(model: Teacher, adapter: Adapter, shallow: Tensor, deep: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
@@ -44,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_budget(parser)
     args = parser.parse_args()
-    run_distillation(args, "adapter-paper", lambda model: make_paper_adapter(model, args.seed), adapter_loss_of)
+    run_distillation(args, "adapter-paper", lambda model: make_student(model, args.work, args.seed), adapter_loss_of)
 
 
 if __name__ == "__main__":
