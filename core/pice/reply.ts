@@ -18,9 +18,9 @@ export function withoutMarks(line: string): string {
 
 export const isFence = (line: string): boolean => /^\s*(?:```|~~~)/.test(line)
 
-/** A line that announces what follows: "Sure! Here is the sketch:", "Outline:". */
+/** A line that announces what follows: "Sure! Here is the sketch:", "Outline:". A line of key words has no mark after "sure". */
 export const isIntroduction = (line: string): boolean =>
-  /^(?:(?:sure|certainly|of course|okay|ok|absolutely)[,.!:]?\s*)?(?:(?:here(?:['’]s| is| are| comes)|this is)\b.*:|(?:the |my )?(?:sketch|outline|key words|expanded (?:line|sentence)|full sentence)\b.{0,60}:|(?:sketch|outline):?)?$/i.test(
+  /^(?:(?:sure|certainly|of course|okay|ok|absolutely)[,.!:]\s*)?(?:(?:here(?:['’]s| is| are| comes)|this is)\b.*:|(?:the |my )?(?:sketch|outline|key words|expanded (?:line|sentence)|full sentence)\b.{0,60}:|(?:sketch|outline):?)?$/i.test(
     line,
   )
 

@@ -63,6 +63,7 @@ describe('the lines of a sketch', () => {
 
   it('may be a single word, or none', () => {
     expect(sketchLines('Yes')).toEqual(['Yes'])
+    expect(sketchLines('Sure\ntwo tickets')).toEqual(['Sure', 'two tickets'])
     expect(sketchLines('')).toEqual([])
     expect(sketchLines('\n- \n')).toEqual([])
   })
