@@ -1,7 +1,8 @@
 import { firstCome } from '../../core/policy/pice/baselines.ts'
-import { type ExpansionTerms, keepsBudgets, worthTaking } from '../../core/policy/pice/fleet-queue.ts'
+import type { ExpansionTerms } from '../../core/policy/pice/fleet-queue.ts'
 import { defaultBatchTerms, nextBatch } from '../../core/policy/pice/next-batch.ts'
 import type { ExpandingDevice, WaitingExpansion } from '../../core/policy/pice/state.ts'
+import { takeBatch } from '../../core/policy/pice/take-batch.ts'
 import type { BridgeConfig } from '../config.ts'
 
 /** What decides about a batch beside the expansions that wait. */
@@ -27,9 +28,9 @@ const byLength =
   (maxSketches: number): DispatchRule =>
   (waiting, { device, idleDevices, devices, terms }) => {
     const batchTerms = { ...defaultBatchTerms, maxSketches }
-    if (!device) return nextBatch(waiting, batchTerms, idleDevices)
-    const worth = worthTaking(device, devices, waiting, batchTerms.maxWaitS, terms)
-    return nextBatch(worth, batchTerms, idleDevices, keepsBudgets(device, terms))
+    return device
+      ? takeBatch(device, devices, waiting, idleDevices, { ...batchTerms, ...terms })
+      : nextBatch(waiting, batchTerms, idleDevices)
   }
 
 const inOrder =

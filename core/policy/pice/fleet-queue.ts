@@ -9,6 +9,8 @@ export interface ExpansionTerms {
   readonly candidates: number
 }
 
+/** Measured times are noisy: a device leaves an expansion that it has in time to others only if it takes this many times as long. */
+const minAdvantage = 1.5
 /** Shorter times are below what is measured; 0 would make a device infinitely fast. */
 const minS = 1e-6
 
@@ -43,25 +45,41 @@ export const keepsBudgets =
  * sketch is written. The last is the queue term of PICE Eq. 2: Σ c·f(l_j) / (p·N) for equal devices without other work.
  */
 export function queueS({ devices, waiting }: FleetView, terms: ExpansionTerms): readonly number[] {
-  const speeds = new Map<number, readonly Speed[]>()
-  const speedsFor = (tokens: number) => {
-    const of = speeds.get(tokens) ?? devices.map((device) => ({ freeS: device.busyS, perS: 1 / usualS(device, tokens, terms) }))
-    speeds.set(tokens, of)
-    return of
+  const byEnd = [...devices].sort((a, b) => a.busyS - b.busyS)
+  // Expansions per second of the first device, the first two, …
+  const rates = new Map<number, readonly number[]>()
+  const ratesFor = (tokens: number) => {
+    let perS = 0
+    const known = rates.get(tokens) ?? byEnd.map((device) => (perS += 1 / usualS(device, tokens, terms)))
+    rates.set(tokens, known)
+    return known
   }
   let nowS = 0
+  let free = 0
+  const workOff = (perS: readonly number[]) => {
+    for (let left = 1; ; ) {
+      while (free < byEnd.length && byEnd[free]!.busyS <= nowS) free += 1
+      const rate = perS[free - 1] ?? 0
+      const nextS = byEnd[free]?.busyS ?? Number.POSITIVE_INFINITY
+      const doneS = nowS + left / rate
+      if (doneS <= nextS) return doneS
+      left -= rate * (nextS - nowS)
+      nowS = nextS
+    }
+  }
   return waiting
     .map(({ expectedTokens, arrivesInS = 0 }) => ({ expectedTokens, arrivesInS }))
     .sort((a, b) => a.arrivesInS - b.arrivesInS)
     .map(({ expectedTokens, arrivesInS }) => {
-      nowS = finishedS(speedsFor(expectedTokens), Math.max(nowS, arrivesInS))
+      nowS = Math.max(nowS, arrivesInS)
+      nowS = workOff(ratesFor(expectedTokens))
       return nowS
     })
 }
 
 /**
- * The waiting expansions that an idle device should take: those that it finishes no later than the others would, after what they
- * are busy with and all older ones. Among equal devices these are all of them.
+ * The waiting expansions that an idle device should take: those that the others would not finish much sooner, after what they are
+ * busy with and all older ones. Among equal devices these are all of them.
  * @param maxWaitS one that has waited longer, and longer than the device takes for it, is always worth it: the others are not as
  * fast as they were measured
  */
@@ -77,33 +95,11 @@ export function worthTaking<W extends WaitingExpansion>(
   if (others.length === 0) return oldestFirst
   const here = oldestFirst.map(({ id, expectedTokens, waitedS }) => ({ id, expectedTokens, waitedS }))
   const queue = queueS({ devices: others, waiting: here }, terms)
-  return oldestFirst.filter(({ expectedTokens, waitedS }, at) => {
+  return oldestFirst.filter(({ expectedTokens, waitedS, budgetS = Number.POSITIVE_INFINITY }, at) => {
     const takesS = (device: ExpandingDevice) => device.networkS + usualS(device, expectedTokens, terms)
-    const othersS = others.map((other) => Math.max(queue[at - 1] ?? 0, other.busyS) + takesS(other))
     const ownS = takesS(idle)
-    return ownS <= Math.min(...othersS) || waitedS >= Math.max(maxWaitS, ownS)
+    const othersS = Math.min(...others.map((other) => Math.max(queue[at - 1] ?? 0, other.busyS) + takesS(other)))
+    const isLateHere = ownS > budgetS && othersS <= budgetS
+    return ownS <= (isLateHere ? othersS : minAdvantage * othersS) || waitedS >= Math.max(maxWaitS, ownS)
   })
-}
-
-interface Speed {
-  /** When the device has finished what it was given. */
-  readonly freeS: number
-  /** Expansions per second. */
-  readonly perS: number
-}
-
-/** When all devices together have worked off one expansion that they begin at `fromS`. */
-function finishedS(speeds: readonly Speed[], fromS: number): number {
-  const ascending = [...speeds].sort((a, b) => a.freeS - b.freeS)
-  let nowS = fromS
-  let left = 1
-  let perS = 0
-  for (const { freeS, ...device } of ascending) {
-    const doneS = nowS + left / perS
-    if (doneS <= freeS) return doneS
-    left -= perS * Math.max(0, freeS - nowS)
-    nowS = Math.max(nowS, freeS)
-    perS += device.perS
-  }
-  return nowS + left / perS
 }

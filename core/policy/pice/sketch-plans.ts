@@ -51,14 +51,16 @@ export function sketchPlans(
   terms: PredictionTerms,
 ): readonly SketchPlan[] {
   const fullS = answerS(cloud, tokens)
+  const queueFor = queueOf(tokens, view, terms)
   return sketchShares.flatMap((share, at) => {
     const sketchTokens = Math.max(1, Math.round(share * tokens))
     const sketchS = answerS(cloud, Math.min(tokens, sketchTokens + terms.sketchSlackTokens))
     const level = { level: at + 1, sketchTokens, fullS, sketchS, budgetS: fullS - sketchS }
-    const queue = queueAt(tokens, view, level, terms)
+    const { begunS, fleetS } = queueFor(level.budgetS)
+    const ahead = terms.overlap ? begunS.filter((untilS) => untilS > sketchS).length : begunS.length
     return view.devices.flatMap((device) =>
       device.models.map((model): SketchPlan => {
-        const freeS = Math.max(queue.untilS, device.busyS)
+        const freeS = Math.max(begunS.at(-1) ?? 0, device.busyS)
         const waitS = terms.overlap ? Math.max(0, freeS - sketchS) : freeS
         const { networkS } = device
         const expansionS = deviceS(device, model, tokens, terms)
@@ -66,34 +68,37 @@ export function sketchPlans(
         const metrics = {
           // A sketch that is the whole answer leaves nothing to the small model.
           error: (1 - (model.ability ?? terms.unmeasuredAbility)) * (1 - share),
-          throughput: bottleneckS({ cloud, sketchS, networkS, expansionS, edgeWaitS: waitS, fleetS: queue.fleetS }),
+          throughput: bottleneckS({ cloud, sketchS, networkS, expansionS, edgeWaitS: waitS, fleetS }),
           latency: predictedS,
           serverCost: sketchTokens,
           edgeCost: tokens * terms.candidates,
         }
         const times = { queueS: waitS, networkS, expansionS, predictedS }
-        return { mode: 'sketch', ...level, ahead: queue.ahead, ...times, device: device.device, model: model.model, metrics }
+        return { mode: 'sketch', ...level, ahead, ...times, device: device.device, model: model.model, metrics }
       }),
     )
   })
 }
 
-/** The queue that a sketch meets. Devices that are too slow for it even without any work take no part, unless all are. */
-function queueAt(
-  tokens: number,
-  { devices, waiting }: FleetView,
-  { sketchS, budgetS }: { readonly sketchS: number; readonly budgetS: number },
-  terms: PredictionTerms,
-) {
-  const inTime = devices.filter((device) => device.networkS + usualS(device, tokens, terms) <= budgetS)
-  const able = inTime.length > 0 ? inTime : devices
-  const untilS = queueS({ devices: able, waiting }, terms)
-  return {
-    untilS: untilS.at(-1) ?? 0,
-    /** That are not begun when the sketch is written. */
-    ahead: terms.overlap ? untilS.filter((begunS) => begunS > sketchS).length : untilS.length,
-    /** For an answer while all devices work. */
-    fleetS: 1 / able.reduce((perS, device) => perS + 1 / usualS(device, tokens, terms), 0),
+/**
+ * The queue that a sketch meets, by the time that is left after it. Devices that are too slow for it even without any work take no
+ * part, unless all are.
+ */
+function queueOf(tokens: number, { devices, waiting }: FleetView, terms: PredictionTerms) {
+  const known = new Map<number, { readonly begunS: readonly number[]; readonly fleetS: number }>()
+  const ownS = devices.map((device) => usualS(device, tokens, terms))
+  return (budgetS: number) => {
+    const inTime = devices.map((device, at) => device.networkS + ownS[at]! <= budgetS)
+    const count = inTime.filter(Boolean).length
+    const takesPart = (_: unknown, at: number) => count === 0 || inTime[at]!
+    // As many devices are the same ones.
+    const queue = known.get(count) ?? {
+      begunS: queueS({ devices: devices.filter(takesPart), waiting }, terms),
+      /** For an answer while all devices work. */
+      fleetS: 1 / ownS.filter(takesPart).reduce((perS, seconds) => perS + 1 / seconds, 0),
+    }
+    known.set(count, queue)
+    return queue
   }
 }
 

@@ -3,8 +3,8 @@ import { type BatchTerms, nextBatch } from './next-batch.ts'
 import type { ExpandingDevice, WaitingExpansion } from './state.ts'
 
 /**
- * What an idle device takes of the waiting expansions: a batch of like lengths (PICE, Algorithm 1) of those that it finishes no later
- * than the other devices would, and no more than it finishes in time.
+ * What an idle device takes of the waiting expansions: a batch of like lengths (PICE, Algorithm 1) of those that other devices
+ * would not finish much sooner, and no more than it finishes in time.
  * @param devices all that expand, this one included, with what they are busy with
  * @param idleDevices that could take expansions now, this one included
  * @returns empty if nothing waits, or faster devices finish it sooner

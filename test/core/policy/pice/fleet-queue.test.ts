@@ -49,11 +49,20 @@ describe('an idle device', () => {
   const three = [waiting('young'), waiting('older', { waitedS: 1 }), waiting('oldest', { waitedS: 2 })]
 
   it('leaves to faster devices what they finish sooner', () => {
-    const slow = device('slow', 25)
+    const slow = device('slow', 35)
     expect(names(worthTaking(slow, [slow, device('fast', 10)], three, 99, terms))).toEqual(['young'])
     expect(names(worthTaking(slow, [slow, device('fast', 10, 10)], three, 99, terms))).toEqual(['older', 'young'])
     expect(names(worthTaking(slow, [slow, device('fast', 10, 20)], three, 99, terms))).toHaveLength(3)
     expect(names(worthTaking(slow, [slow], three, 99, terms))).toHaveLength(3)
+  })
+
+  it('takes what is not much sooner elsewhere, unless it would be late for it', () => {
+    const similar = device('similar', 14)
+    const taken = (budgetS?: number) => {
+      const one = waiting('1', budgetS === undefined ? {} : { budgetS })
+      return worthTaking(similar, [similar, device('fast', 10)], [one], 99, terms).length
+    }
+    expect([taken(), taken(14), taken(13), taken(9)]).toEqual([1, 1, 0, 1])
   })
 
   it('takes what has waited too long, and longer than it takes', () => {
