@@ -11,6 +11,9 @@ import { openLinks } from './parts/links.ts'
 import { openModels, openSmallModels } from './parts/models.ts'
 import { openReporting } from './parts/reporting.ts'
 import { openWork } from './parts/work.ts'
+import type { OpenSmall } from './slm/local-model.ts'
+
+export type { OpenSmall }
 
 export interface Agent {
   /** http://127.0.0.1:port */
@@ -30,13 +33,19 @@ export interface Agent {
 /**
  * The composition root of the device's side: builds the parts, owns start and stop. The agent starts even if no bridge can be
  * reached, and without a bundle.
+ * @param openSmall opens a small model; absent: as it is
  * @throws BrimError CONFIG_INVALID, BUNDLE_*, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, LISTEN_*, STORE_FAILED, RUNTIME_*, OUT_OF_MEMORY
  */
-export async function startAgent(settings: AgentSettings, clock: Clock = systemClock, host: Host = openHost()): Promise<Agent> {
+export async function startAgent(
+  settings: AgentSettings,
+  clock: Clock = systemClock,
+  host: Host = openHost(),
+  openSmall?: OpenSmall,
+): Promise<Agent> {
   const closers = createClosers()
   try {
     const base = await openBase(readAgentConfig(settings), clock, closers)
-    const models = await openModels(base)
+    const models = await openModels(base, openSmall)
     const smallModels = await openSmallModels(base, models)
     const links = openLinks(base, models)
     const answering = new Answering(base, models, links)

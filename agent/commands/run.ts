@@ -1,9 +1,11 @@
 import { z } from 'zod'
 import { systemClock, untilAborted } from '../../core/base/clock.ts'
+import type { Io } from '../../core/base/io.ts'
 import { isJournal } from '../../core/base/journal.ts'
 import { orAborted } from '../../core/base/or-aborted.ts'
-import { defineCommand } from '../../core/cli/command.ts'
+import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { limitFlag } from '../../core/cli/limit-flag.ts'
+import type { OpenSmall } from '../agent.ts'
 import { AgentFields } from '../config.ts'
 import { releaseMemoryAtRest } from '../idle-memory.ts'
 import { AgentLimits } from '../limits.ts'
@@ -20,53 +22,63 @@ export const DeadBand = z
 
 const { deadBands: _, limits: __, ...fields } = AgentFields.shape
 
+export const options = {
+  ...fields,
+  stateDir: stateDirOption,
+  deadBand: z
+    .array(DeadBand)
+    .meta({
+      description: 'change of a figure, by name or unit, that causes no telemetry message: hottestC=2, W=20%; repeatable',
+      fallback: 'set per unit, such as C=5 and Percent=25',
+    })
+    .optional(),
+  limit: limitFlag(AgentLimits),
+}
+
 export const command = defineCommand({
   examples: [
     ['brim agent run --bundle qwen --id jetson-01', 'with a bridge on this machine; API on port 7071'],
     ['brim agent run --bundle qwen --id jetson-01 --bridge mqtts://a --bridge mqtts://b', 'with two bridges'],
     ['brim agent run --bundle qwen --id jetson-02 --api-port 0 --json', 'a free port, printed as one line of JSON'],
   ],
-  options: {
-    ...fields,
-    stateDir: stateDirOption,
-    deadBand: z
-      .array(DeadBand)
-      .meta({
-        description: 'change of a figure, by name or unit, that causes no telemetry message: hottestC=2, W=20%; repeatable',
-        fallback: 'set per unit, such as C=5 and Percent=25',
-      })
-      .optional(),
-    limit: limitFlag(AgentLimits),
-  },
-  async run({ json, stateDir, deadBand = [], limit = [], ...settings }, io) {
-    const { releaseUnusedMemory } = await import('../../core/engine/resident-memory.ts')
-    const { startAgent } = await import('../agent.ts')
-    const starting = startAgent({
-      ...settings,
-      deadBands: Object.fromEntries(deadBand),
-      limits: Object.fromEntries(limit),
-      log: { ...settings.log, priorities: isJournal(io.env) },
-      library: io.env.ORT_LIB || undefined,
-      stateDir: agentStateDir(stateDir, settings.id, io),
-    })
-    const agent = await orAborted(starting, io.signal, (late) => late.close())
-    const stopReleasing = releaseMemoryAtRest(agent.answers, releaseUnusedMemory, systemClock)
-    try {
-      const { apiUrl, modelId, slm } = agent
-      if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: settings.id, modelId: modelId ?? null, slm }))
-      else {
-        const lines = [
-          `agent ${settings.id} ready`,
-          `  API    ${apiUrl}`,
-          `  model  ${modelId ?? 'none yet: waits for a job bundle.install --activate'}`,
-        ]
-        io.out([...lines, ...(slm === undefined ? [] : [`  SLM    ${slm}`])].join('\n'))
-      }
-      const failure = await Promise.race([untilAborted(io.signal), agent.idTaken])
-      if (failure) throw failure
-    } finally {
-      await stopReleasing()
-      await agent.close()
-    }
-  },
+  options,
+  run: (given, io) => runAgent(given, io),
 })
+
+/**
+ * Runs an agent until the command is interrupted.
+ * @param openSmall opens a small model; absent: as it is
+ */
+export async function runAgent(given: OptionsOf<typeof options>, io: Io, openSmall?: OpenSmall): Promise<void> {
+  const { json, stateDir, deadBand = [], limit = [], ...settings } = given
+  const { releaseUnusedMemory } = await import('../../core/engine/resident-memory.ts')
+  const { startAgent } = await import('../agent.ts')
+  const all = {
+    ...settings,
+    deadBands: Object.fromEntries(deadBand),
+    limits: Object.fromEntries(limit),
+    log: { ...settings.log, priorities: isJournal(io.env) },
+    library: io.env.ORT_LIB || undefined,
+    stateDir: agentStateDir(stateDir, settings.id, io),
+  }
+  const starting = startAgent(all, systemClock, undefined, openSmall)
+  const agent = await orAborted(starting, io.signal, (late) => late.close())
+  const stopReleasing = releaseMemoryAtRest(agent.answers, releaseUnusedMemory, systemClock)
+  try {
+    const { apiUrl, modelId, slm } = agent
+    if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: settings.id, modelId: modelId ?? null, slm }))
+    else {
+      const lines = [
+        `agent ${settings.id} ready`,
+        `  API    ${apiUrl}`,
+        `  model  ${modelId ?? 'none yet: waits for a job bundle.install --activate'}`,
+      ]
+      io.out([...lines, ...(slm === undefined ? [] : [`  SLM    ${slm}`])].join('\n'))
+    }
+    const failure = await Promise.race([untilAborted(io.signal), agent.idTaken])
+    if (failure) throw failure
+  } finally {
+    await stopReleasing()
+    await agent.close()
+  }
+}

@@ -8,6 +8,7 @@ import type { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { BundleVersion, InstalledBundle } from '../bundles/bundle-folder.ts'
 import type { DeviceModel } from '../hat/open-device-model.ts'
+import type { OpenSmall } from '../slm/local-model.ts'
 import { ModelPool } from '../slm/model-pool.ts'
 import { type ModelSource, readModelSource } from '../slm/model-source.ts'
 import { type BundleChoices, modelRoles } from './bundle-choices.ts'
@@ -35,6 +36,8 @@ export interface ActiveModelsOptions {
   /** Whether to open the Medusa heads. */
   readonly medusa: boolean
   readonly limits: { readonly slmBytes: number; readonly slmReserveBytes: number }
+  /** Opens a small model; absent: as it is. */
+  readonly openSmall?: OpenSmall | undefined
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -64,8 +67,8 @@ export class ActiveModels {
     const { slmBytes, slmReserveBytes } = options.limits
     this.smallModels = new ModelPool({
       async open(bundle, kept) {
-        const { openLocalModel } = await import('../slm/local-model.ts')
-        return openLocalModel({ ...options, bundle, kept })
+        const open = options.openSmall ?? (await import('../slm/local-model.ts')).openLocalModel
+        return open({ ...options, bundle, kept })
       },
       memory: () => ({ limitBytes: slmBytes, reserveBytes: slmReserveBytes, freeBytes: freemem() }),
       clock: options.clock,

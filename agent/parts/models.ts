@@ -8,6 +8,7 @@ import { ActiveModels } from '../models/active-models.ts'
 import { BundleChoices } from '../models/bundle-choices.ts'
 import { DeviceSmallModels } from '../pice/device-small-models.ts'
 import { SpeedStore } from '../pice/speed-store.ts'
+import type { OpenSmall } from '../slm/local-model.ts'
 import { openServerModel } from '../slm/server-model.ts'
 import type { Base } from './base.ts'
 
@@ -15,8 +16,11 @@ const seedBound = 2 ** 32
 /** Requests that wait for the server of a small model. */
 const maxWaiting = 1_024
 
-/** The device's parts of the split model, and its small models: each if it has one. */
-export async function openModels({ config, bundles, store, verified, closers, clock, logger }: Base) {
+/**
+ * The device's parts of the split model, and its small models: each if it has one.
+ * @param openSmall opens a small model; absent: as it is
+ */
+export async function openModels({ config, bundles, store, verified, closers, clock, logger }: Base, openSmall?: OpenSmall) {
   const configured = async (name: string) => ({ name, folder: await bundles.resolve(name) })
   const models = new ActiveModels({
     ...config,
@@ -30,6 +34,7 @@ export async function openModels({ config, bundles, store, verified, closers, cl
     verified,
     medusa: config.draft.drafter === 'medusa',
     speed: new DeviceSpeed(config.smoothing),
+    openSmall,
     clock,
     logger: logger.child({ component: 'models' }),
   })

@@ -26,6 +26,8 @@ export interface LocalModelOptions {
   readonly kept?: Pick<LocalModel, 'text' | 'speed'> | undefined
 }
 
+export type OpenSmall = (options: LocalModelOptions) => Promise<LocalModel & { close(): Promise<void> }>
+
 /** @throws BrimError BUNDLE_INVALID (also for a split bundle), BUNDLE_CORRUPT, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, RUNTIME_*, OUT_OF_MEMORY */
 export async function openLocalModel({
   bundle,

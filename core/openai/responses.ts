@@ -10,6 +10,10 @@ export type Usage = z.infer<typeof Usage>
 const PiceReport = z.looseObject({
   mode: z.string(),
   reason: z.string().nullable(),
+  level: z.int().nullable(),
+  foreseenTokens: z.number().nullable(),
+  fullS: z.number().nullable(),
+  sketchS: z.number().nullable(),
   sketchLines: z.int(),
   sketchTokens: z.int(),
   completedSentences: z.int(),

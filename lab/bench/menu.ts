@@ -29,6 +29,11 @@ export const menu: Menu = {
     ],
     attack: ['an honest device beside floods of requests, messages and connections', () => import('./attack/bench.ts')],
     chaos: ['jobs while agents, bridge and broker are killed and links are cut at random', () => import('./chaos/bench.ts')],
+    pice: [
+      'PICE and its baselines: a bridge as the cloud, devices that expand its sketches, under growing load',
+      () => import('./pice/bench.ts'),
+    ],
+    'slow-agent': ['an agent whose small models take longer, to stand for a device', () => import('./pice/slow-agent.ts')],
     'slow-bridge': ['a bridge whose steps take longer, to stand for a cloud', () => import('./pice/slow-bridge.ts')],
     telemetry: [
       'CPU time of a telemetry sample, for each device in jetson/fixtures and for this machine',

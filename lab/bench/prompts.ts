@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { projectRoot } from '../../core/base/version.ts'
+import type { ChatMessage } from '../../core/text/chat-message.ts'
 import type { ChatTemplate } from '../../core/text/chat-template.ts'
 import type { TextTokenizer } from '../../core/text/tokenizer.ts'
 
@@ -16,6 +17,8 @@ export interface BenchPrompt {
   /** 'prompts' where the file names no tasks. */
   readonly task: string
   readonly ids: readonly number[]
+  /** The conversation; absent for a model without a chat template. */
+  readonly messages?: readonly ChatMessage[]
   /** The answer that the file gives for it. */
   readonly answerIds?: readonly number[]
 }
@@ -82,13 +85,14 @@ function readLine(bytes: Buffer, number: number, { tokenizer, chatTemplate, chec
   if (prompt === undefined && !messages) throw invalid('"prompt" or "messages" is missing')
   if (prompt !== undefined && messages) throw invalid('"prompt" and "messages" exclude each other')
   if (messages && !chatTemplate) throw invalid('"messages" needs a chat template, which the bundle does not have')
+  const asked = messages ?? [{ role: 'user', content: prompt ?? '' }]
   // A template adds the special tokens.
   const ids = chatTemplate
-    ? tokenizer.encode(chatTemplate.render(messages ?? [{ role: 'user', content: prompt ?? '' }]), { addSpecialTokens: false })
+    ? tokenizer.encode(chatTemplate.render(asked), { addSpecialTokens: false })
     : tokenizer.encode(prompt ?? '')
   check(ids)
   const answerIds = answer === undefined ? {} : { answerIds: tokenizer.encode(answer, { addSpecialTokens: false }) }
-  return [{ id: String(id), task, ids, ...answerIds }]
+  return [{ id: String(id), task, ids, ...(chatTemplate && { messages: asked }), ...answerIds }]
 }
 
 function attempt<T>(problem: string, read: () => T): T {

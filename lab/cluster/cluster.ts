@@ -41,6 +41,8 @@ interface AgentOptions extends NodeOptions {
   readonly bridges: readonly string[]
   /** 0 or absent: a free port. */
   readonly apiPort?: number
+  /** `agent run` where absent; another command with the same options and ready line. */
+  readonly command?: readonly string[]
 }
 
 const BridgeReady = z.object({ mqttUrl: z.string(), httpUrl: z.string(), dataUrl: z.string(), pin: z.string().optional() })
@@ -102,9 +104,16 @@ export class Cluster implements AsyncDisposable {
   }
 
   /** Starts an agent; a restart may use another port. */
-  async startAgent({ id, bridges, apiPort = 0, args = [], core }: AgentOptions): Promise<AgentNode> {
+  async startAgent({
+    id,
+    bridges,
+    apiPort = 0,
+    command: words = ['agent', 'run'],
+    args = [],
+    core,
+  }: AgentOptions): Promise<AgentNode> {
     const urls = bridges.flatMap((url) => ['--bridge', url])
-    const command = ['agent', 'run', '--id', id, ...urls, '--api-port', String(apiPort), ...args]
+    const command = [...words, '--id', id, ...urls, '--api-port', String(apiPort), ...args]
     const launch = () => this.#launch(id, command, core)
     return new ClusterNode(AgentReady, launch, await launch())
   }

@@ -1,0 +1,80 @@
+import { z } from 'zod'
+import { loadTextModel } from '../../../core/answer/text-model.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import { readManifest } from '../../../core/model/bundle.ts'
+import { loadPicePrompts } from '../../../core/pice/load-prompts.ts'
+import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
+import type { Bench, BenchContext, BenchResult } from '../frame/bench.ts'
+import { benchCommand } from '../frame/command.ts'
+import { heldOutPrompts, readPrompts } from '../prompts.ts'
+import { summarise } from './figures.ts'
+import { measureRuns } from './measure.ts'
+import { methodNames } from './methods.ts'
+import { fullPlan, type Plan, paces, quickPlan, restrictedPlan } from './plan.ts'
+import { openJudge } from './quality.ts'
+import { piceReport } from './report.ts'
+import { deviceCount, type Setup } from './setup.ts'
+import { longPrompts } from './workload.ts'
+
+const options = {
+  methods: z
+    .string()
+    .transform((list) => list.split(','))
+    .pipe(z.array(z.enum(methodNames, `must be a list of ${methodNames.join(', ')}`)))
+    .meta({ description: `methods to compare, separated by commas: ${methodNames.join(',')}`, fallback: 'all' })
+    .optional(),
+  seeds: z.int().min(1).meta({ description: 'number of seeds', fallback: '1' }).optional(),
+}
+
+export const piceBench: Bench<typeof options> = {
+  name: 'pice',
+  quickLimit: '4 minutes',
+  options,
+  examples: [['brim bench pice --methods cloud-only,PICE --seeds 3', 'two methods, three times']],
+  goals: {
+    throughputOverCloudOnly: { min: 1.6 },
+    latencyOverCloudOnly: { max: 0.6 },
+    latencyAtHalfLoad: { max: 1.05 },
+    dynamicOverStatic: { min: 1.3 },
+    prefixTokensSaved: { min: 0.4 },
+    parallelOverSequential: { min: 2 },
+    answered: { min: 1 },
+  },
+  run: (context, given) => benchPice(restrictedPlan(context.quick ? quickPlan : fullPlan, given), context),
+  report: piceReport,
+}
+
+/** `brim bench pice` */
+export const command = benchCommand(piceBench)
+
+export async function benchPice(plan: Plan, { io, progress }: BenchContext): Promise<BenchResult> {
+  const [bundle, ...smallModels] = await Promise.all([ensureDemoBundle(), ensureDemoBundle('slm-deep')])
+  const manifest = await readManifest(bundle)
+  const { card, modelId, format } = manifest
+  const text = { ...(await loadTextModel(bundle, manifest)), check: () => {} }
+  const prompts = longPrompts(await readPrompts(heldOutPrompts.file, text), plan.prompts)
+  try {
+    await using judge = await openJudge(bundle, io.env.ORT_LIB)
+    const picePrompts = await loadPicePrompts(bundle)
+    const setup: Setup = { bundle, smallModels, picePrompts, plan, prompts, judge, io, progress }
+    const { runs, machine, capacity, devices } = await measureRuns(setup)
+    const conditions = {
+      model: card.name,
+      modelId,
+      format: format.name,
+      smallModels: await Promise.all(smallModels.map(async (folder) => (await readManifest(folder)).card.name)),
+      prompts: heldOutPrompts.name,
+      tasks: [...new Set(prompts.map(({ task }) => task))],
+      plan,
+      deviceCount,
+      machine,
+      paces,
+      capacity,
+      devices,
+    }
+    return { conditions, summary: summarise(runs, devices), runs }
+  } catch (error) {
+    // After Ctrl-C, every other failure is a consequence of it.
+    throw io.signal.aborted ? new BrimError('CANCELED', 'the benchmark was interrupted') : error
+  }
+}

@@ -1,0 +1,96 @@
+import { BridgeClient } from '../../../cloud-bridge/commands/bridge-client.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import type { Io } from '../../../core/base/io.ts'
+import { seededRandom } from '../../../core/base/random.ts'
+import { bridgeOperations, type LoggedStep } from '../../../core/protocol/http/bridge.ts'
+import { deviceOperations } from '../../../core/protocol/http/devices.ts'
+import { type BridgeNode, Cluster } from '../../cluster/cluster.ts'
+import { cpuSeconds } from '../../cluster/cores.ts'
+import { portOf } from '../../cluster/relay.ts'
+import { startShapedLink } from '../../cluster/shaped-link.ts'
+import type { StepPace } from './paced-model.ts'
+
+export interface PiceClusterOptions {
+  /** The LLM, and the small models of every device. */
+  readonly bundle: string
+  readonly smallModels: readonly string[]
+  readonly devices: number
+  /** Of the bridge's steps and of the devices'; absent: as fast as they compute. */
+  readonly paces?: { readonly cloud: StepPace; readonly device: StepPace } | undefined
+  /** Options of `brim bridge run`. */
+  readonly args?: readonly string[]
+  /** Rate of each device's link in each direction; absent: the loopback interface's. */
+  readonly bytesPerS?: number | undefined
+  readonly io: Io
+}
+
+export type PiceCluster = Awaited<ReturnType<typeof startPiceCluster>>
+
+/** Delay of a shaped link, in ms, each way. */
+export const linkDelayMs = 10
+
+/** A bridge that stands for the cloud, and devices with small models, each a process. */
+export function startPiceCluster({ bundle, smallModels, devices, paces, args = [], bytesPerS, io }: PiceClusterOptions) {
+  return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
+    const bridge = await cluster.startBridge(slowed('bridge', paces?.cloud, args))
+    const urls = await Promise.all(
+      Array.from({ length: devices }, (_, i) => mqttUrlOf(cluster, bridge, bytesPerS, seededRandom(i))),
+    )
+    const agents = await Promise.all(
+      urls.map((url, i) =>
+        cluster.startAgent({
+          id: `device-${i + 1}`,
+          bridges: [url],
+          ...slowed(
+            'agent',
+            paces?.device,
+            smallModels.flatMap((model) => ['--slm', model]),
+          ),
+        }),
+      ),
+    )
+    const { httpUrl } = bridge.ready
+    const client = new BridgeClient({ url: httpUrl }, io.signal)
+    const deviceIds = agents.map((_, i) => `device-${i + 1}`)
+    await untilReady(client, deviceIds.length, io.signal)
+    return {
+      httpUrl,
+      client,
+      deviceIds,
+      /** CPU time so far, in seconds; undefined where the system does not report it. */
+      cpuS: () => ({ bridge: cpuSeconds([bridge.pid]), devices: cpuSeconds(agents.map(({ pid }) => pid)) }),
+      /** The last steps of the bridge, oldest first. */
+      steps: async (): Promise<LoggedStep[]> => (await client.call(bridgeOperations.steps, {})).value.steps,
+    }
+  })
+}
+
+/** The command and options of a bridge or an agent with steps of this pace. */
+function slowed(what: 'bridge' | 'agent', pace: StepPace | undefined, args: readonly string[]) {
+  if (pace === undefined) return { args }
+  const { stepMs, rowMs } = pace
+  return { command: ['bench', `slow-${what}`], args: ['--step-ms', String(stepMs), '--row-ms', String(rowMs), ...args] }
+}
+
+/** An agent is ready before its bridge has heard of it. */
+async function untilReady(client: BridgeClient, count: number, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const { devices } = (await client.call(deviceOperations.list, {})).value
+    if (devices.filter(({ state }) => state === 'ready').length === count) return
+    await systemClock.sleep(100, signal)
+  }
+}
+
+/** The bridge's URL as a device reaches it: through its link. */
+async function mqttUrlOf(
+  cluster: Cluster,
+  { ready: { mqttUrl } }: BridgeNode,
+  bytesPerS: number | undefined,
+  random: ReturnType<typeof seededRandom>,
+): Promise<string> {
+  if (bytesPerS === undefined) return mqttUrl
+  const direction = { rates: { intervalMs: 1_000, bytesPerS: [bytesPerS] }, delayMs: linkDelayMs, jitterMs: 0 }
+  const shape = { up: direction, down: direction }
+  const link = await cluster.attach(startShapedLink({ target: portOf(mqttUrl), shape, random }))
+  return `mqtt://127.0.0.1:${link.port}`
+}

@@ -1,0 +1,170 @@
+import { systemClock } from '../../../core/base/clock.ts'
+import { seededRandom } from '../../../core/base/random.ts'
+import { routeByScore } from '../../../core/policy/pice/baselines.ts'
+import { arrivalsOf } from '../hat/workload.ts'
+import { askBridge, askDevice } from './asking.ts'
+import { type Known, measureCapacity, measurePace } from './capacity.ts'
+import type { PiceCluster } from './cluster.ts'
+import { keywordSketch, measureDevice } from './device.ts'
+import { figuresOf, reasonsOf } from './figures.ts'
+import { type MethodName, methods } from './methods.ts'
+import type { StepPace } from './paced-model.ts'
+import { type Plan, paperLoad } from './plan.ts'
+import type { Capacity, DeviceFigures, PiceRun, PiceSample } from './runs.ts'
+import { questionOf, type Setup, startWarmCluster } from './setup.ts'
+
+export interface Results {
+  /** Steps of the LLM on this machine. */
+  readonly machine: StepPace
+  readonly runs: readonly PiceRun[]
+  readonly capacity: Capacity
+  readonly devices: readonly DeviceFigures[]
+}
+
+/** Every method at every load, one after another. */
+export async function measureRuns(setup: Setup): Promise<Results> {
+  const { plan, progress } = setup
+  const machine = await measurePace(setup)
+  progress(`a step of the LLM takes ${machine.stepMs.toFixed(2)} ms + ${machine.rowMs.toFixed(3)} ms a row on this machine`)
+  const unjudged: Unjudged[] = []
+  await using clusters = new Clusters((args) => startWarmCluster(setup, { args }))
+  const first = await clusters.of(methods['cloud-only'].bridge)
+  const { capacity, known } = await measureCapacity(setup, first)
+  progress(
+    `the cloud answers ${(60 * capacity.cloudPerS).toFixed(1)} a minute, the devices ${(60 * capacity.edgePerS).toFixed(1)}`,
+  )
+  progress('ten sentences on one device')
+  const devices: DeviceFigures[] = []
+  for (let i = 0; i < plan.deviceRepeats; i++) {
+    const { id, messages = [] } = setup.prompts[i % setup.prompts.length]!
+    devices.push(await measureDevice(first.client, first.deviceIds[0]!, { messages, sketch: keywordSketch(known.get(id)!.own) }))
+  }
+  const loads = [...new Set(Object.values(plan.loads).flat())].sort((a, b) => a - b)
+  for (const seed of plan.seeds) {
+    for (const load of loads) {
+      const names = (Object.keys(plan.loads) as MethodName[]).filter((name) => plan.loads[name]!.includes(load))
+      for (const method of names) {
+        const cluster = await clusters.of(methods[method].bridge)
+        const run = { measured: 'compared', method, seed, load, setting: null } as const
+        unjudged.push(await runOnce(setup, cluster, { ...run, requests: plan.requests }, capacity, known))
+      }
+    }
+  }
+  for (const { measured, setting, options } of variations(plan)) {
+    await using cluster = await startWarmCluster(setup, options)
+    const run = { measured, method: 'PICE', seed: 1, load: paperLoad, setting, requests: plan.sensitivityRequests } as const
+    unjudged.push(await runOnce(setup, cluster, run, capacity, known))
+  }
+  const runs: PiceRun[] = []
+  progress('the LLM reads all answers')
+  for (const each of unjudged) runs.push(await judged(setup, each, known))
+  return { machine, runs, capacity, devices }
+}
+
+/** The settings that PICE's sensitivity is measured to. */
+function variations({ waitingPerDevice, bytesPerS }: Plan) {
+  const queueLengths = waitingPerDevice.map((setting) => {
+    const options = { args: ['--limit', `waitingExpansionsPerDevice=${setting}`] }
+    return { measured: 'queue length' as const, setting, options }
+  })
+  return [
+    ...queueLengths,
+    ...bytesPerS.map((setting) => ({ measured: 'bandwidth' as const, setting, options: { bytesPerS: setting } })),
+  ]
+}
+
+/** Clusters by the options of their bridges, started when they are needed. */
+class Clusters implements AsyncDisposable {
+  readonly #start: (args: readonly string[]) => Promise<PiceCluster>
+  readonly #clusters = new Map<string, Promise<PiceCluster>>()
+
+  constructor(start: (args: readonly string[]) => Promise<PiceCluster>) {
+    this.#start = start
+  }
+
+  of(args: readonly string[]): Promise<PiceCluster> {
+    const key = args.join(' ')
+    const cluster = this.#clusters.get(key) ?? this.#start(args)
+    this.#clusters.set(key, cluster)
+    return cluster
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const started = await Promise.allSettled(this.#clusters.values())
+    await Promise.all(started.map((each) => (each.status === 'fulfilled' ? each.value[Symbol.asyncDispose]() : undefined)))
+  }
+}
+
+type RunOf = Pick<PiceRun, 'measured' | 'method' | 'seed' | 'load' | 'setting'> & { readonly requests: number }
+
+/** A run whose answers the LLM has not read yet. */
+interface Unjudged {
+  readonly run: PiceRun
+  readonly texts: readonly string[]
+}
+
+async function runOnce(
+  setup: Setup,
+  cluster: PiceCluster,
+  { requests, ...run }: RunOf,
+  { cloudPerS, edgePerS }: Capacity,
+  known: ReadonlyMap<string, Known>,
+): Promise<Unjudged> {
+  const { prompts, io, progress } = setup
+  const { route, mode } = methods[run.method]
+  const perS = run.load * cloudPerS
+  const arrivals = arrivalsOf(requests, perS, { devices: 1, prompts: prompts.length }, seededRandom(run.seed))
+  // The share that keeps both sides equally busy.
+  const edgeShare = edgePerS / (edgePerS + cloudPerS)
+  const scoreOf = route === 'length' || route === 'difficulty' ? (id: string) => known.get(id)![route] : () => 0
+  const router = routeByScore(
+    prompts.map(({ id }) => scoreOf(id)),
+    edgeShare,
+  )
+  const goesToDevice = (id: string) => route === 'device' || (route !== 'bridge' && router(scoreOf(id)) === 'device')
+  const before = { atMs: systemClock.nowMs(), ...cluster.cpuS() }
+  const samples: PiceSample[] = []
+  const texts: string[] = []
+  await Promise.all(
+    arrivals.map(async ({ atMs: dueMs, prompt: which }, i) => {
+      await systemClock.sleep(Math.max(0, before.atMs + dueMs - systemClock.nowMs()), io.signal)
+      const prompt = prompts[which]!
+      const atMs = Math.round(systemClock.nowMs() - before.atMs)
+      const question = questionOf(prompt)
+      const { text, sample } = goesToDevice(prompt.id)
+        ? await askDevice(cluster.httpUrl, question, io.signal)
+        : await askBridge(cluster.httpUrl, question, { mode, user: `${run.method} ${run.seed} ${run.load} ${i}` }, io.signal)
+      samples[i] = { prompt: prompt.id, atMs, ...sample }
+      texts[i] = text
+    }),
+  )
+  const after = cluster.cpuS()
+  const share = (what: 'bridge' | 'devices') => {
+    const [from, to] = [before[what], after[what]]
+    return from === undefined || to === undefined ? null : (1_000 * (to - from)) / (systemClock.nowMs() - before.atMs)
+  }
+  const complete = { ...run, perS, bridgeCore: share('bridge'), devicesCore: share('devices'), samples }
+  progress(lineOf(complete))
+  return { run: complete, texts }
+}
+
+async function judged({ judge, prompts }: Setup, { run, texts }: Unjudged, known: ReadonlyMap<string, Known>): Promise<PiceRun> {
+  const samples: PiceSample[] = []
+  for (const [i, sample] of run.samples.entries()) {
+    const prompt = prompts.find(({ id }) => id === sample.prompt)!
+    samples.push({ ...sample, ...(await judge.judge(prompt, texts[i]!, known.get(prompt.id)!.own)) })
+  }
+  return { ...run, samples }
+}
+
+function lineOf(run: PiceRun): string {
+  const { answersPerMin, latencyMeanS, latencyP95S, sketched, answered } = figuresOf(run)
+  const written = (value: number | null, digits = 1) => value?.toFixed(digits) ?? '–'
+  const varied = run.setting === null ? '' : `, ${run.measured} ${run.setting}`
+  const reasons = [...reasonsOf([run])].map(([reason, count]) => `${reason} ${count}`)
+  return (
+    `${run.method} at ${run.load.toFixed(2)}${varied}, seed ${run.seed}: ${written(answersPerMin)} a minute, ` +
+    `${written(latencyMeanS)} s, P95 ${written(latencyP95S)} s; sketched ${written(sketched, 2)}, answered ${written(answered, 2)}; ` +
+    `cores ${written(run.bridgeCore, 2)} + ${written(run.devicesCore, 2)}; ${reasons.join(', ')}`
+  )
+}

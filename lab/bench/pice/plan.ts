@@ -1,0 +1,87 @@
+import { type MethodName, methodNames } from './methods.ts'
+import type { StepPace } from './paced-model.ts'
+
+/** What is measured, and how often. */
+export interface Plan {
+  readonly seeds: readonly number[]
+  /** Different prompts; the requests of a run take turns with them. */
+  readonly prompts: number
+  readonly requests: number
+  /** Loads of each method that is compared. */
+  readonly loads: Readonly<Partial<Record<MethodName, readonly number[]>>>
+  /** Sensitivity at the paper's load: expansions that may wait for each device, and rates of the devices' links. */
+  readonly waitingPerDevice: readonly number[]
+  readonly bytesPerS: readonly number[]
+  readonly sensitivityRequests: number
+  /** Repeats of the measurements on one device. */
+  readonly deviceRepeats: number
+}
+
+/**
+ * Requests per second over the answers per second that the cloud gives when it is saturated. The paper counts in maximum batches
+ * per minute: its cloud-only serves 16.33 of a maximum batch of 20 (Llama3-70B, Table III), so that its 1.5 is this load.
+ * Beyond a load of x, no method can have more than x times the throughput of the cloud alone.
+ */
+export const paperLoad = (1.5 * 20) / 16.33
+/** At which cloud and devices have time for every answer. */
+export const halfLoad = 0.5
+/** 1.5 times what the cloud serves. */
+export const overload = 1.5
+
+/**
+ * Steps of the emulated machines. In the paper a step of 20 answers in the cloud takes little longer than one of a single answer:
+ * here one of 16 takes 1.34 times as long. A device is slowed so far that four of them, each answering one question at a time,
+ * serve about 0.37 of what the cloud serves: the paper's Jetsons with Llama3-8B beside its cloud with Llama3-70B (Table III).
+ */
+export const paces: { readonly cloud: StepPace; readonly device: StepPace } = {
+  cloud: { stepMs: 15, rowMs: 0.35 },
+  device: { stepMs: 14, rowMs: 0.7 },
+}
+
+const allLoads = [halfLoad, 1, overload, paperLoad, 3]
+
+export const fullPlan: Plan = {
+  seeds: [1],
+  prompts: 48,
+  requests: 64,
+  loads: {
+    'cloud-only': allLoads,
+    'edge-only': [halfLoad, overload, paperLoad],
+    'routing by length': [halfLoad, overload, paperLoad],
+    'routing by difficulty': allLoads,
+    'PICE static': [halfLoad, overload, paperLoad],
+    PICE: allLoads,
+  },
+  waitingPerDevice: [1, 2, 4, 8],
+  bytesPerS: [4_000, 20_000, 100_000],
+  sensitivityRequests: 48,
+  deviceRepeats: 3,
+}
+
+/** Every goal, from fewer and smaller runs. */
+export const quickPlan: Plan = {
+  ...fullPlan,
+  prompts: 16,
+  requests: 24,
+  loads: Object.fromEntries(
+    methodNames.map((name) => [name, name === 'cloud-only' || name === 'PICE' ? [halfLoad, paperLoad] : [paperLoad]]),
+  ),
+  waitingPerDevice: [],
+  bytesPerS: [],
+  deviceRepeats: 1,
+}
+
+/** What the command line restricts; undefined: as planned. */
+interface Restrictions {
+  readonly methods?: readonly MethodName[] | undefined
+  readonly seeds?: number | undefined
+}
+
+export function restrictedPlan(plan: Plan, { methods, seeds }: Restrictions): Plan {
+  const loads = Object.entries(plan.loads).filter(([name]) => methods?.includes(name as MethodName) ?? true)
+  return {
+    ...plan,
+    loads: Object.fromEntries(loads),
+    seeds: seeds === undefined ? plan.seeds : Array.from({ length: seeds }, (_, i) => i + 1),
+  }
+}

@@ -1,0 +1,28 @@
+import { seededRandom } from '../../../core/base/random.ts'
+import type { BenchPrompt } from '../prompts.ts'
+import { shuffled } from '../shuffled.ts'
+
+/** Prompts that a small model's context holds together with sketch and answer, and answers that are worth a sketch, in tokens. */
+const maxPromptTokens = 160
+const minAnswerTokens = 100
+/** Of any answer: one that loops ends here. */
+export const maxAnswerTokens = 320
+
+/** Up to `count` prompts for long answers, the same ones at each call. */
+export function longPrompts(prompts: readonly BenchPrompt[], count: number): BenchPrompt[] {
+  const long = prompts.filter(
+    ({ ids, messages, answerIds = [] }) => messages && ids.length <= maxPromptTokens && answerIds.length >= minAnswerTokens,
+  )
+  return shuffled(long, seededRandom(1)).slice(0, count)
+}
+
+/**
+ * Answers that were given, whole and in part, while at least `width` of all that were asked for at once were under way, per second.
+ * @param answers when each piece of each answer arrived, in ms since all were asked for
+ */
+export function saturatedPerS(answers: readonly (readonly number[])[], width: number): number {
+  const ends = answers.map((pieces) => pieces.at(-1) ?? 0).sort((a, b) => a - b)
+  const untilMs = ends[Math.max(0, ends.length - width)] ?? 0
+  const parts = answers.map((pieces) => pieces.filter((atMs) => atMs <= untilMs).length / Math.max(1, pieces.length))
+  return (1_000 * parts.reduce((sum, part) => sum + part, 0)) / untilMs
+}
