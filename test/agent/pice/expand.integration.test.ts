@@ -10,7 +10,6 @@ import { generate } from '../../../core/engine/generate.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
 import { cleanExpansion } from '../../../core/pice/clean-expansion.ts'
 import { expandInstruction, type PicePrompts, withInstruction } from '../../../core/pice/prompts.ts'
-import type { SmallModelSpeed } from '../../../core/policy/pice/state.ts'
 import { type ExpandedSentence, Expansion } from '../../../core/protocol/expansion.ts'
 import { resultProblem } from '../../../core/protocol/jobs.ts'
 import type { ChatMessage } from '../../../core/text/chat-message.ts'
@@ -51,19 +50,18 @@ beforeAll(async () => {
 })
 afterAll(() => model.close())
 
-const speed = { loadS: 0, ttftS: 0.01, tpotS: 0.001, parallel: [[16, 8]] as const, ability: undefined }
+const speed = { loadS: 0, ttftS: 0.01, tpotS: 0.001, parallel: [[16, 8] as const], ability: undefined }
 interface Device {
   readonly names?: readonly string[]
-  readonly parallel?: SmallModelSpeed['parallel']
   readonly kvBytes?: number
   readonly borrow?: SmallModels['borrow']
 }
 const recorded: Parameters<SmallModels['record']>[0][] = []
 
 /** A device with models of these names, all of them the same one. */
-function deviceWith({ names = ['slm'], parallel = speed.parallel, kvBytes = 2 ** 28, borrow }: Device): JobHandler {
+function deviceWith({ names = ['slm'], kvBytes = 2 ** 28, borrow }: Device): JobHandler {
   const models: SmallModels = {
-    list: () => names.map((model) => ({ ...speed, parallel, model })),
+    list: () => names.map((model) => ({ ...speed, model })),
     current: names[0],
     borrow: borrow ?? (async () => ({ open: { kind: 'bundle', prompts, model: counted }, loadMs: 0, release() {} })),
     record: (run) => void recorded.push(run),
@@ -177,13 +175,9 @@ describe('pice.expand', () => {
   })
 
   it('continues the conversation with the next line where groups are merged', async () => {
-    // Nothing is gained by decoding in parallel, so that merging costs no time.
-    const { sentences, runs } = await run(
-      { sketches: [{ messages, sketch: linesOf(6), expectedTokens: 60 }] },
-      { device: { parallel: [[16, 0.9]] } },
-    )
-    expect(runs).toMatchObject([{ groups: 3 }])
-    expect(sentences.map(({ sentence }) => sentence).sort()).toEqual([0, 1, 2, 3, 4, 5])
+    const { sentences, runs } = await run({ sketches: [{ messages, sketch: linesOf(18), expectedTokens: 90 }] })
+    expect(runs).toMatchObject([{ groups: 9 }])
+    expect(new Set(sentences.map(({ sentence }) => sentence)).size).toBe(18)
     expect(sentences.every(({ text }) => text !== '')).toBe(true)
   })
 
@@ -194,7 +188,7 @@ describe('pice.expand', () => {
     expect(sentences[4]!.text).toBe(await alone(sketch, 4))
   })
 
-  it.each([1, 200])('expands a sketch of %i lines', { timeout: 60_000 }, async (count) => {
+  it.each([1, 100])('expands a sketch of %i lines', { timeout: 60_000 }, async (count) => {
     const sketch = linesOf(count)
     const { sentences } = await run({ sketches: [{ messages, sketch, expectedTokens: 2 * count }] })
     expect(sentences).toHaveLength(count)
@@ -243,16 +237,19 @@ describe('pice.expand', () => {
     })
   })
 
-  it('asks a server for each line, which tells no probabilities', async () => {
+  it.each([
+    ['that gives log-probabilities', [-Math.LN2, -3 * Math.LN2], -2],
+    ['that gives none', undefined, null],
+  ])('asks a server %s for each line', async (_, logprobs, meanLog2Probability) => {
     const asked: ChatMessage[] = []
     const endpoint: Endpoint = {
       model: { name: 'server' },
       async *answer({ prompt }) {
         const { messages: chat } = prompt.asText() as { messages: readonly ChatMessage[] }
         asked.push(chat.at(-1)!)
-        const text = `Written out ${asked.length}.`
         const source = { kind: 'upstream', model: { name: 'server' } } as const
-        yield { source, text, tokenCount: 3, promptTokens: 20, end: 'stop' }
+        yield { source, text: `Written out ${asked.length}.`, tokenCount: 2, ...(logprobs && { logprobs }), end: undefined }
+        yield { source, text: '', tokenCount: 0, promptTokens: 20, end: 'stop' }
       },
     }
     const borrow: SmallModels['borrow'] = async () => ({ open: { kind: 'server', prompts, endpoint }, loadMs: 0, release() {} })
@@ -261,7 +258,7 @@ describe('pice.expand', () => {
       { device: { borrow } },
     )
     expect(sentences).toHaveLength(3)
-    expect(sentences[0]).toMatchObject({ text: 'Written out 1.', tokens: 3, meanLog2Probability: null })
+    expect(sentences[0]).toMatchObject({ text: 'Written out 1.', tokens: 2, meanLog2Probability })
     expect(runs).toMatchObject([{ groups: 3, promptTokens: 60, prefilledTokens: 60 }])
     expect(asked[2]!.content).toContain(linesOf(3)[2])
   })
