@@ -61,7 +61,7 @@ export async function openSmallModels({ config, store, clock, closers, logger }:
       }),
     limitBytes: limits.slmBytes,
     threads,
-    speeds: new SpeedStore(store),
+    speeds: new SpeedStore(store, slmLogger),
     promptsOf: async (folder) => (folder === undefined ? prompts : loadPicePrompts(folder, prompts)),
     llm: () => models.llm.current?.model.text,
     clock,

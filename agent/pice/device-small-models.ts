@@ -115,7 +115,7 @@ export class DeviceSmallModels implements SmallModels {
   async profile(name: string, signal: AbortSignal): Promise<SmallModelProfile> {
     const known = this.#known.find((one) => one.name === name)
     if (!known) throw new BrimError('MODEL_MISSING', `the small model ${name} is not installed on this device`)
-    const { isProfiled: _, factor: __, ...speed } = await this.#measure(known, true, signal)
+    const { factor: _, ...speed } = await this.#measure(known, true, signal)
     this.#unfit.delete(known.key)
     return { model: name, modelId: known.bundle?.modelId ?? null, bytes: known.bundle?.bytes ?? null, ...speed }
   }
@@ -174,15 +174,15 @@ export class DeviceSmallModels implements SmallModels {
   }
 
   /** Afterwards the model is open that was used before. */
-  async #measure(known: Known, isProfiled: boolean, signal: AbortSignal): Promise<StoredSpeed> {
+  async #measure(known: Known, isThorough: boolean, signal: AbortSignal): Promise<StoredSpeed> {
     const { pool, speeds } = this.#options
     const { name, bundle, key } = known
     const before = pool.current
     const wasOpen = pool.isOpen(name)
-    if (isProfiled) await pool.closeIdle(name)
+    if (isThorough) await pool.closeIdle(name)
     try {
-      const measured = await (bundle ? this.#measureBundle(name, isProfiled, signal) : this.#measureServer(isProfiled, signal))
-      const speed = { ...measured, loadMs: measured.loadMs || (speeds.of(key)?.loadMs ?? 0), isProfiled, factor: 1 }
+      const measured = await (bundle ? this.#measureBundle(name, isThorough, signal) : this.#measureServer(isThorough, signal))
+      const speed = { ...measured, loadMs: measured.loadMs || (speeds.of(key)?.loadMs ?? 0), factor: 1 }
       speeds.save(key, speed)
       return speed
     } finally {
@@ -196,11 +196,11 @@ export class DeviceSmallModels implements SmallModels {
     }
   }
 
-  async #measureBundle(name: string, isProfiled: boolean, signal: AbortSignal) {
+  async #measureBundle(name: string, isThorough: boolean, signal: AbortSignal) {
     const { pool, llm, clock } = this.#options
     const { model, loadMs, release } = await pool.borrow(name, signal)
     try {
-      const measured = await measureModel(model, isProfiled ? profileSize : quickSize, clock, signal)
+      const measured = await measureModel(model, isThorough ? profileSize : quickSize, clock, signal)
       const large = llm()
       return { ...measured, loadMs, tokensPerLlmToken: large ? tokenRatio(model.text, large) : 1 }
     } finally {
@@ -208,10 +208,10 @@ export class DeviceSmallModels implements SmallModels {
     }
   }
 
-  async #measureServer(isProfiled: boolean, signal: AbortSignal) {
+  async #measureServer(isThorough: boolean, signal: AbortSignal) {
     const { server, clock } = this.#options
     if (!server) throw new Error('there is no server')
-    const measured = await measureServer(server.endpoint, isProfiled ? profileSize : quickSize, clock, signal)
+    const measured = await measureServer(server.endpoint, isThorough ? profileSize : quickSize, clock, signal)
     return { ...measured, loadMs: 0, tokensPerLlmToken: 1 }
   }
 
@@ -237,7 +237,6 @@ function assumedSpeed(bytes: number): StoredSpeed {
     parallel: [],
     loadMs: bytes / assumedBytesPerMs.disk,
     tokensPerLlmToken: 1,
-    isProfiled: false,
     factor: 1,
   }
 }

@@ -1,3 +1,5 @@
+import type { Logger } from '../../core/base/logger.ts'
+import { tryOrLog } from '../../core/base/try-or-log.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { MeasuredSpeed } from '../slm/measure.ts'
 
@@ -5,8 +7,6 @@ import type { MeasuredSpeed } from '../slm/measure.ts'
 export interface StoredSpeed extends MeasuredSpeed {
   readonly loadMs: number
   readonly tokensPerLlmToken: number
-  /** Whether a job `profile` has measured it, rather than the short measurement of a new model. */
-  readonly isProfiled: boolean
   /** Of real over measured times, as expansions have corrected it. */
   readonly factor: number
 }
@@ -20,9 +20,11 @@ export class SpeedStore {
   readonly #write
   readonly #forget
   readonly #known = new Map<string, StoredSpeed>()
+  readonly #logger: Logger
 
   /** @param store has `speedTable` */
-  constructor(store: Store) {
+  constructor(store: Store, logger: Logger) {
+    this.#logger = logger
     this.#read = store.prepare<[string], { speed: string }>('SELECT speed FROM small_model_speed WHERE key = ?')
     this.#write = store.prepare('INSERT OR REPLACE INTO small_model_speed (key, speed) VALUES (?, ?)')
     this.#forget = store.prepare(
@@ -40,10 +42,13 @@ export class SpeedStore {
     return speed
   }
 
+  /** If the disk fails, the speed is known until the agent ends: an expansion must not fail for it. */
   save(key: string, speed: StoredSpeed): void {
     this.#known.set(key, speed)
-    this.#write.run(key, JSON.stringify(speed))
-    this.#forget.run(maxStored)
+    tryOrLog(this.#logger, 'speed of a small model not stored', () => {
+      this.#write.run(key, JSON.stringify(speed))
+      this.#forget.run(maxStored)
+    })
   }
 }
 

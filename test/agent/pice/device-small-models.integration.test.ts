@@ -52,7 +52,7 @@ function open({ sources = [small, large], limitBytes = 2 ** 30, server, file = `
     server,
     limitBytes,
     threads: 1,
-    speeds: new SpeedStore(store),
+    speeds: new SpeedStore(store, silentLogger()),
     promptsOf: async () => generalPrompts,
     llm: () => undefined,
     clock: systemClock,
@@ -69,7 +69,7 @@ function open({ sources = [small, large], limitBytes = 2 ** 30, server, file = `
     release()
     return loadMs
   }
-  return { models, pool, use, close }
+  return { models, pool, store, use, close }
 }
 
 const server = (url: string) =>
@@ -126,12 +126,17 @@ describe('the small models of a device', () => {
   })
 
   it('are corrected by what expansions take', async () => {
-    const { models } = open({ sources: [small] })
+    const { models, store } = open({ sources: [small] })
     await models.profile('tiny-slm', never)
     const [before] = models.list()
     for (let at = 0; at < 10; at++) models.record({ model: 'tiny-slm', sequences: 1, tokens: 100, tookMs: 60_000 })
     expect(models.list()[0]!.tpotS).toBeGreaterThan(4 * before!.tpotS)
     models.record({ model: 'nosuch', sequences: 1, tokens: 100, tookMs: 60_000 })
+    // The disk fails.
+    store.close()
+    const corrected = models.list()[0]!.tpotS
+    models.record({ model: 'tiny-slm', sequences: 1, tokens: 100, tookMs: 60_000 })
+    expect(models.list()[0]!.tpotS).toBeGreaterThan(corrected)
   })
 
   it('leave out those that are too large or broken', async () => {
