@@ -23,7 +23,6 @@ export type DispatchRule = <W extends WaitingExpansion>(waiting: readonly W[], s
 export const dispatchRule = (policy: BridgeConfig['sketchPolicy'], maxSketches: number): DispatchRule =>
   policy === 'static' ? inOrder(maxSketches) : byLength(maxSketches)
 
-/** PICE, Algorithm 1. */
 const byLength =
   (maxSketches: number): DispatchRule =>
   (waiting, { device, idleDevices, devices, terms }) => {
