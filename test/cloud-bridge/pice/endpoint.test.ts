@@ -230,7 +230,9 @@ describe('a sketched answer', () => {
     const waiting = []
     for await (const { sketch } of w.pice.answer(requestOf(), never) as AsyncGenerator<TextDelta>)
       if (sketch) waiting.push(await planned(w))
-    expect(waiting).toEqual([[{ id: expect.any(String), expectedTokens: 120, waitedS: 0, arrivesInS: 2 }], ...Array(5).fill([])])
+    const written = [{ id: expect.any(String), expectedTokens: 120, waitedS: 0, arrivesInS: 2 }]
+    // Two events of the sketch, three sentences, the end.
+    expect(waiting).toEqual([written, written, ...Array(4).fill([])])
   })
 
   it('ends before the sentence that max_tokens does not allow', async () => {
