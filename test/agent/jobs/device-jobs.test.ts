@@ -200,6 +200,31 @@ describe('a job on a device', () => {
     expect(second.calls()).toBe(1)
   })
 
+  it('keeps the sentences that it has finished for its next attempt, also after its agent was killed', async () => {
+    const common = { sketch: 0, candidate: 0, model: 'slm', tokens: 3, meanLog2Probability: -1 }
+    const sentence = (at: number) => ({ ...common, sentence: at, text: `Sentence ${at}.` })
+    const first = device((_, __, signal, { sentence: report }) => {
+      report(sentence(0))
+      report(sentence(1))
+      return untilAborted(signal)
+    })
+    first.port.onJob(run())
+    await expect.poll(() => types(first.events)).toEqual(['accepted', 'running', 'sentence', 'sentence'])
+    first.kill()
+
+    const seen: (readonly object[])[] = []
+    const second = device(async (_, __, ___, { finishedSentences, sentence: report }) => {
+      seen.push(finishedSentences)
+      for (const finished of finishedSentences) report(finished)
+      return {}
+    })
+    second.port.onJob(run({ attempt: 2 }))
+    second.port.onJob(run({ job: '0123abcd-2' }))
+    await expect.poll(() => types(second.events).filter((type) => type === 'succeeded')).toHaveLength(2)
+    expect(seen).toEqual([[sentence(0), sentence(1)], []])
+    expect(second.events.filter(({ type }) => type === 'sentence')).toMatchObject([sentence(0), sentence(1)])
+  })
+
   it('stops when it is canceled, waiting or running', async () => {
     const { port, events } = device((_, __, signal) => untilAborted(signal))
     port.onJob(run())
