@@ -13,7 +13,7 @@ const PiceReport = z.looseObject({
   level: z.int().nullable(),
   foreseenTokens: z.number().nullable(),
   fullS: z.number().nullable(),
-  sketchS: z.number().nullable(),
+  predictedS: z.number().nullable(),
   sketchLines: z.int(),
   sketchTokens: z.int(),
   completedSentences: z.int(),

@@ -42,7 +42,7 @@ export function askBridge(
       reason: pice.reason,
       level: pice.level,
       foreseenTokens: pice.foreseenTokens,
-      plannedS: pice.mode === 'sketch' ? pice.sketchS : pice.fullS,
+      plannedS: pice.mode === 'sketch' ? pice.predictedS : pice.fullS,
       sketchLines: pice.sketchLines,
       completedSentences: pice.completedSentences,
       cloudTokens: pice.cloudTokens,

@@ -10,10 +10,10 @@ import { heldOutPrompts, readPrompts } from '../prompts.ts'
 import { summarise } from './figures.ts'
 import { measureRuns } from './measure.ts'
 import { methodNames } from './methods.ts'
-import { fullPlan, type Plan, paces, quickPlan, restrictedPlan } from './plan.ts'
+import { fullPlan, type Plan, quickPlan, restrictedPlan } from './plan.ts'
 import { openJudge } from './quality.ts'
 import { piceReport } from './report.ts'
-import { deviceCount, type Setup } from './setup.ts'
+import type { Setup } from './setup.ts'
 import { longPrompts } from './workload.ts'
 
 const options = {
@@ -66,9 +66,7 @@ export async function benchPice(plan: Plan, { io, progress }: BenchContext): Pro
       prompts: heldOutPrompts.name,
       tasks: [...new Set(prompts.map(({ task }) => task))],
       plan,
-      deviceCount,
       machine,
-      paces,
       capacity,
       devices,
     }

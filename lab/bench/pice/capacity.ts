@@ -7,8 +7,8 @@ import { type Answered, askBridge, askDevice } from './asking.ts'
 import { type PiceCluster, startPiceCluster } from './cluster.ts'
 import type { StepPace } from './paced-model.ts'
 import type { Capacity } from './runs.ts'
-import { batch, burst, deviceCount, questionOf, type Setup } from './setup.ts'
-import { maxAnswerTokens, saturatedPerS } from './workload.ts'
+import { batch, burst, questionOf, type Setup } from './setup.ts'
+import { saturatedPerS } from './workload.ts'
 
 /** What is known of each prompt before the runs. */
 export interface Known {
@@ -24,7 +24,12 @@ export async function measurePace(setup: Setup): Promise<StepPace> {
   await using cluster = await startPiceCluster({ ...setup, devices: 0 })
   const ask = (i: number) => {
     const prompt = setup.prompts[i % setup.prompts.length]!
-    return askBridge(cluster.httpUrl, { ...questionOf(prompt), maxTokens: 64 }, { mode: 'full', user: `${i}` }, setup.io.signal)
+    return askBridge(
+      cluster.httpUrl,
+      { ...questionOf(prompt, setup), maxTokens: 64 },
+      { mode: 'full', user: `${i}` },
+      setup.io.signal,
+    )
   }
   for (const size of [1, batch, 1, batch]) await Promise.all(Array.from({ length: size }, (_, i) => ask(i)))
   const steps = await cluster.steps()
@@ -43,10 +48,10 @@ export async function measureCapacity(
   setup: Setup,
   cluster: PiceCluster,
 ): Promise<{ capacity: Capacity; known: ReadonlyMap<string, Known> }> {
-  const { prompts, picePrompts, judge, io, progress } = setup
+  const { plan, prompts, picePrompts, judge, io, progress } = setup
   const full = (prompt: BenchPrompt, i: number | string) =>
-    askBridge(cluster.httpUrl, questionOf(prompt), { mode: 'full', user: `capacity ${i}` }, io.signal)
-  const small = (prompt: BenchPrompt) => askDevice(cluster.httpUrl, questionOf(prompt), io.signal)
+    askBridge(cluster.httpUrl, questionOf(prompt, setup), { mode: 'full', user: `capacity ${i}` }, io.signal)
+  const small = (prompt: BenchPrompt) => askDevice(cluster.httpUrl, questionOf(prompt, setup), io.signal)
   const foresee = (prompt: BenchPrompt, i: number) => {
     const messages = withInstruction(prompt.messages ?? [], picePrompts.foresight)
     return askBridge(cluster.httpUrl, { messages, maxTokens: 8 }, { mode: 'full', user: `length ${i}` }, io.signal)
@@ -57,7 +62,7 @@ export async function measureCapacity(
   const answers = await burst(prompts, (prompt, i) => full(prompt, `all ${i}`))
   const lengths = await burst(prompts, foresee)
   progress('capacity of the devices')
-  await burst(prompts.slice(0, deviceCount), small)
+  await burst(prompts.slice(0, plan.devices), small)
   const smallAlone = await small(prompts[0]!)
   const smallAnswers = await burst(prompts, small)
   for (const { sample } of [...answers, ...smallAnswers])
@@ -65,7 +70,7 @@ export async function measureCapacity(
   const known = new Map(
     prompts.map(({ id }, i) => {
       const own = answers[i]!.text
-      const length = foreseenTokens(lengths[i]!.text, picePrompts) ?? maxAnswerTokens
+      const length = foreseenTokens(lengths[i]!.text, picePrompts) ?? plan.answerTokens
       return [id, { own, length, difficulty: 1 - rouge1(own, smallAnswers[i]!.text).f1 }]
     }),
   )
@@ -77,7 +82,7 @@ export async function measureCapacity(
     ),
     edgePerS: saturatedPerS(
       smallAnswers.map(({ piecesMs }) => piecesMs),
-      deviceCount,
+      plan.devices,
     ),
     cloudTokens: mean(answers.map(({ sample }) => sample.cloudTokens))!,
     edgeTokens: mean(smallAnswers.map(({ sample }) => sample.edgeTokens))!,

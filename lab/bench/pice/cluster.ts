@@ -9,6 +9,7 @@ import { cpuSeconds } from '../../cluster/cores.ts'
 import { portOf } from '../../cluster/relay.ts'
 import { startShapedLink } from '../../cluster/shaped-link.ts'
 import type { StepPace } from './paced-model.ts'
+import type { Paces } from './plan.ts'
 
 export interface PiceClusterOptions {
   /** The LLM, and the small models of every device. */
@@ -16,7 +17,7 @@ export interface PiceClusterOptions {
   readonly smallModels: readonly string[]
   readonly devices: number
   /** Of the bridge's steps and of the devices'; absent: as fast as they compute. */
-  readonly paces?: { readonly cloud: StepPace; readonly device: StepPace } | undefined
+  readonly paces?: Paces
   /** Options of `brim bridge run`. */
   readonly args?: readonly string[]
   /** Rate of each device's link in each direction; absent: the loopback interface's. */

@@ -130,7 +130,7 @@ async function runOnce(
       await systemClock.sleep(Math.max(0, before.atMs + dueMs - systemClock.nowMs()), io.signal)
       const prompt = prompts[which]!
       const atMs = Math.round(systemClock.nowMs() - before.atMs)
-      const question = questionOf(prompt)
+      const question = questionOf(prompt, setup)
       const { text, sample } = goesToDevice(prompt.id)
         ? await askDevice(cluster.httpUrl, question, io.signal)
         : await askBridge(cluster.httpUrl, question, { mode, user: `${run.method} ${run.seed} ${run.load} ${i}` }, io.signal)

@@ -1,9 +1,21 @@
 import { type MethodName, methodNames } from './methods.ts'
 import type { StepPace } from './paced-model.ts'
 
+/** Of the emulated cloud and of each emulated device. */
+export interface Paces {
+  readonly cloud: StepPace
+  readonly device: StepPace
+}
+
 /** What is measured, and how often. */
 export interface Plan {
   readonly seeds: readonly number[]
+  readonly devices: number
+  readonly paces: Paces
+  /** Of any answer: one that loops ends here. */
+  readonly answerTokens: number
+  /** Answers in full, and as many by sketch, before the runs of a bridge. */
+  readonly warmAnswers: number
   /** Different prompts; the requests of a run take turns with them. */
   readonly prompts: number
   readonly requests: number
@@ -33,7 +45,7 @@ export const overload = 1.5
  * here one of 16 takes 1.34 times as long. A device is slowed so far that four of them, each answering one question at a time,
  * serve about 0.37 of what the cloud serves: the paper's Jetsons with Llama3-8B beside its cloud with Llama3-70B (Table III).
  */
-export const paces: { readonly cloud: StepPace; readonly device: StepPace } = {
+const paces: Paces = {
   cloud: { stepMs: 15, rowMs: 0.35 },
   device: { stepMs: 14, rowMs: 0.7 },
 }
@@ -42,6 +54,11 @@ const allLoads = [halfLoad, 1, overload, paperLoad, 3]
 
 export const fullPlan: Plan = {
   seeds: [1],
+  // As many as the paper has Jetsons.
+  devices: 4,
+  paces,
+  answerTokens: 320,
+  warmAnswers: 16,
   prompts: 48,
   requests: 64,
   loads: {

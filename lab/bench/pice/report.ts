@@ -4,8 +4,7 @@ import { linkDelayMs } from './cluster.ts'
 import { piceFigure } from './figure.ts'
 import { methodNames, methods } from './methods.ts'
 import { paperLoad } from './plan.ts'
-import { capacityOf, pacesOf, tablesOf } from './tables.ts'
-import { maxAnswerTokens } from './workload.ts'
+import { capacityOf, machineOf, planOf, tablesOf } from './tables.ts'
 
 export const piceReport: BenchReport = {
   title: 'PICE and its baselines',
@@ -46,10 +45,12 @@ ${model} (${format}, model id ${String(modelId).slice(0, 12)}); small models ${(
 
 function methodText(document: BenchDocument): string {
   const { conditions } = document
-  const { machine, cloud, device } = pacesOf(document)
+  const machine = machineOf(document)
+  const { devices, paces, answerTokens, warmAnswers } = planOf(document)
+  const { cloud, device } = paces
   const pace = ({ stepMs, rowMs }: typeof cloud) => `${stepMs.toFixed(2)} ms + ${rowMs.toFixed(2)} ms for each row`
   const batchMs = ({ stepMs, rowMs }: typeof cloud) => stepMs + 16 * rowMs
-  return `- One bridge and ${conditions.deviceCount} agents, each a process with one thread per operator, on the same cores. Models, queue, plans and
+  return `- One bridge and ${devices} agents, each a process with one thread per operator, on the same cores. Models, queue, plans and
   messages are real; the durations of steps stand for other machines (\`brim bench slow-bridge\`, \`slow-agent\`): a step of the cloud takes
   ${pace(cloud)}, which with 16 rows is ${(batchMs(cloud) / batchMs(machine)).toFixed(1)} times this machine's (${pace(machine)}, measured on a bridge without
   devices), a step of a device ${pace(device)}. After its computation a step waits, which leaves the cores to the others.
@@ -57,7 +58,9 @@ function methodText(document: BenchDocument): string {
   decodes a batch in nearly the time of one answer. Devices are so slow that four of them, one question at a time each, serve about
   0.37 of what the cloud serves, as the paper's Jetsons with Llama3-8B beside its cloud with Llama3-70B (6.03 and 16.33 a minute).
 - Prompts: held-out ones of the tasks ${(conditions.tasks as string[]).join(', ')}, whose answers have at least 100 tokens; answers end after
-  ${maxAnswerTokens} tokens at the latest. Requests arrive by a Poisson process, the same times and prompts for each method of a seed.
+  ${answerTokens} tokens at the latest. Requests arrive by a Poisson process, the same times and prompts for each method of a seed.
+- Before the runs, the bridge profiles its devices, and gives ${warmAnswers} answers in full and ${warmAnswers} by sketch: it measures its LLM and learns which
+  questions suit sketches.
 - The capacity of the cloud is what it answers while all of its 16 places are taken, partial answers included, as measured before the runs.
 - edge-only and what routers give to devices are jobs (\`slm.generate\`), which the queue gives to idle devices. The routers know each
   question's length, as the LLM foresees it, or its difficulty, which is how little the small model's answer has in common with the LLM's

@@ -5,12 +5,9 @@ import { jobOperations } from '../../../core/protocol/http/jobs.ts'
 import type { BenchPrompt } from '../prompts.ts'
 import { type Answered, askBridge, endOf, type Question } from './asking.ts'
 import { type PiceCluster, type PiceClusterOptions, startPiceCluster } from './cluster.ts'
-import { type Plan, paces } from './plan.ts'
+import type { Plan } from './plan.ts'
 import type { Judge } from './quality.ts'
-import { maxAnswerTokens } from './workload.ts'
 
-/** Device processes, as many as the paper has Jetsons. */
-export const deviceCount = 4
 /** Streams of one step of a bridge. */
 export const batch = 16
 
@@ -27,25 +24,34 @@ export interface Setup {
 }
 
 const startCluster = (setup: Setup, options: Pick<PiceClusterOptions, 'args' | 'bytesPerS'>) =>
-  startPiceCluster({ ...setup, devices: deviceCount, paces, ...options })
+  startPiceCluster({ ...setup, devices: setup.plan.devices, paces: setup.plan.paces, ...options })
 
-export const questionOf = ({ messages = [] }: BenchPrompt): Question => ({ messages, maxTokens: maxAnswerTokens })
+export const questionOf = ({ messages = [] }: BenchPrompt, { plan }: Setup): Question => ({
+  messages,
+  maxTokens: plan.answerTokens,
+})
 
 /** Asks for everything at once. */
 export const burst = <T>(items: readonly T[], ask: (item: T, i: number) => Promise<Answered>) => Promise.all(items.map(ask))
 
-/** With profiles of all devices, and after some answers that are not recorded. */
+/**
+ * With profiles of all devices, and after answers that are not recorded: the bridge measures its LLM, and learns from sketches which
+ * questions suit them.
+ */
 export async function startWarmCluster(
   setup: Setup,
   options: Pick<PiceClusterOptions, 'args' | 'bytesPerS'>,
 ): Promise<PiceCluster> {
-  const { prompts, io } = setup
+  const { plan, prompts, io } = setup
   const cluster = await startCluster(setup, options)
   try {
     await Promise.all(cluster.deviceIds.map((device) => profileOf(cluster.client, device)))
-    const ask = (prompt: BenchPrompt, i: number) =>
-      askBridge(cluster.httpUrl, questionOf(prompt), { mode: 'auto', user: `warm ${i}` }, io.signal)
-    for (const size of [1, deviceCount, 2 * deviceCount]) await burst(prompts.slice(0, size), ask)
+    const warm = prompts.slice(0, plan.warmAnswers)
+    for (const mode of ['full', 'sketch'] as const) {
+      const ask = (prompt: BenchPrompt, i: number) =>
+        askBridge(cluster.httpUrl, questionOf(prompt, setup), { mode, user: `${mode} ${i}` }, io.signal)
+      await burst(warm, ask)
+    }
     return cluster
   } catch (error) {
     await cluster[Symbol.asyncDispose]()

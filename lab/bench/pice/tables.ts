@@ -2,13 +2,13 @@ import type { BenchDocument, Table } from '../frame/bench.ts'
 import { type FigureName, medianOf, parallelOverSequential, prefixTokensSaved, ratioOf, reasonsOf, select } from './figures.ts'
 import { type MethodName, methodNames } from './methods.ts'
 import type { StepPace } from './paced-model.ts'
-import { paperLoad } from './plan.ts'
+import { type Plan, paperLoad } from './plan.ts'
 import type { Capacity, DeviceFigures, Measured, PiceRun } from './runs.ts'
 
 export const runsOf = ({ runs }: BenchDocument) => runs as readonly PiceRun[]
 export const capacityOf = ({ conditions }: BenchDocument) => conditions.capacity as Capacity
-export const pacesOf = ({ conditions: { machine, paces } }: BenchDocument) =>
-  ({ machine, ...(paces as object) }) as Readonly<Record<'machine' | 'cloud' | 'device', StepPace>>
+export const planOf = ({ conditions }: BenchDocument) => conditions.plan as Plan
+export const machineOf = ({ conditions }: BenchDocument) => conditions.machine as StepPace
 export const devicesOf = ({ conditions }: BenchDocument) => conditions.devices as readonly DeviceFigures[]
 
 /** The loads at which methods are compared, ascending. */

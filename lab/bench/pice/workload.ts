@@ -5,8 +5,6 @@ import { shuffled } from '../shuffled.ts'
 /** Prompts that a small model's context holds together with sketch and answer, and answers that are worth a sketch, in tokens. */
 const maxPromptTokens = 160
 const minAnswerTokens = 100
-/** Of any answer: one that loops ends here. */
-export const maxAnswerTokens = 320
 
 /** Up to `count` prompts for long answers, the same ones at each call. */
 export function longPrompts(prompts: readonly BenchPrompt[], count: number): BenchPrompt[] {

@@ -4,7 +4,7 @@ import { piceBench } from '../../../../lab/bench/pice/bench.ts'
 import { keywordSketch, sketchSentences } from '../../../../lab/bench/pice/device.ts'
 import { figuresOf, parallelOverSequential, prefixTokensSaved, ratioOf, summarise } from '../../../../lab/bench/pice/figures.ts'
 import { type MethodName, methodNames } from '../../../../lab/bench/pice/methods.ts'
-import { fullPlan, halfLoad, overload, paces, paperLoad, quickPlan, restrictedPlan } from '../../../../lab/bench/pice/plan.ts'
+import { fullPlan, halfLoad, overload, paperLoad, quickPlan, restrictedPlan } from '../../../../lab/bench/pice/plan.ts'
 import type { Measured, PiceRun, PiceSample } from '../../../../lab/bench/pice/runs.ts'
 import { longPrompts, saturatedPerS } from '../../../../lab/bench/pice/workload.ts'
 import type { BenchPrompt } from '../../../../lab/bench/prompts.ts'
@@ -110,7 +110,7 @@ describe('the plan', () => {
   })
 
   it('emulates a cloud that decodes 16 answers in 1.34 times the time of one', () => {
-    const { stepMs, rowMs } = paces.cloud
+    const { stepMs, rowMs } = fullPlan.paces.cloud
     expect((stepMs + 16 * rowMs) / (stepMs + rowMs)).toBeCloseTo(1.34, 1)
   })
 })
@@ -176,9 +176,8 @@ describe('the page', () => {
       format: 'f',
       smallModels: ['s'],
       tasks: ['guide'],
-      deviceCount: 4,
       machine: { stepMs: 1, rowMs: 0.2 },
-      paces,
+      plan: fullPlan,
       capacity,
       devices: [],
     },
