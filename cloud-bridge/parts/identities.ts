@@ -12,7 +12,7 @@ const dayMs = 86_400_000
 /** Enrolment and the renewal of grants; a device that loses its grant is disconnected everywhere. */
 export function openIdentities(base: Base, parts: Stores & Work & Access & OpenServing & { broker: ControlBroker }) {
   const { config, clock, closers, log } = base
-  const { identityStore, devices, grants, certificate, broker, serving, plane } = parts
+  const { identityStore, devices, expansions, grants, certificate, broker, serving, plane } = parts
   const identities = createIdentities({
     store: identityStore,
     grants,
@@ -26,6 +26,7 @@ export function openIdentities(base: Base, parts: Stores & Work & Access & OpenS
       for (const device of plane.dropUnproven()) serving.purge(device)
       // No device has proven who it is, the one that enrols included.
       devices.forgetExcept(() => false)
+      expansions.profiles.forgetAll()
     },
     refusal: enrolmentRefusal(config),
     controlPlane: {

@@ -124,8 +124,7 @@ export class DeviceProfiles {
     this.#devices.delete(device)
   }
 
-  /** Deletes the profiles of devices that are not `known`. */
-  forgetExcept(known: (device: string) => boolean): void {
-    for (const device of [...this.#devices.keys()]) if (!known(device)) this.forget(device)
+  forgetAll(): void {
+    for (const device of [...this.#devices.keys()]) this.forget(device)
   }
 }

@@ -14,7 +14,7 @@ export type JobOutcome =
   | { readonly kind: 'open' }
   | { readonly kind: 'succeeded'; readonly runs: Expansion['runs'] }
   /** The job has ended, or its device has failed at it and would try again. */
-  | { readonly kind: 'failed'; readonly state: JobState | undefined; readonly reason: string }
+  | { readonly kind: 'failed'; readonly state: JobState | undefined; readonly code: string }
 
 export interface ExpansionJobOptions {
   readonly id: string
@@ -116,16 +116,16 @@ export class ExpansionJob {
     }
     if (state === undefined) return { kind: 'open' }
     const job = this.#store.find(this.id)
-    const reason = job?.error ? `${job.error.code}: ${job.error.message}` : 'deleted'
+    const code = job?.error?.code ?? 'JOB_UNKNOWN'
     if (!job || isTerminal(job.state)) {
       const result = Expansion.safeParse(job?.result).data
-      if (job?.state !== 'SUCCEEDED' || !result) return { kind: 'failed', state: job?.state, reason }
+      if (job?.state !== 'SUCCEEDED' || !result) return { kind: 'failed', state: job?.state, code }
       for (const sentence of result.sentences) this.#hand(sentence)
       return { kind: 'succeeded', runs: result.runs }
     }
     // An agent that was restarted goes on where it was; after other failures another device is the better choice.
     const { interrupted: _, ...others } = job.failures
-    return Object.keys(others).length > 0 ? { kind: 'failed', state: job.state, reason } : { kind: 'open' }
+    return Object.keys(others).length > 0 ? { kind: 'failed', state: job.state, code } : { kind: 'open' }
   }
 
   *#lines(after: number) {

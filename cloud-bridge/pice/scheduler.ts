@@ -194,8 +194,8 @@ export class Scheduler implements Expander {
       if (!profiles.onRuns(device, outcome.runs)) this.#wantProfile(device)
     } else {
       devices.onFailure(device, clock.nowMs())
-      const { state, reason } = outcome.kind === 'failed' ? outcome : { state: undefined, reason: 'its result is incomplete' }
-      logger.info({ device, job: id, answers: parts.length, reason }, 'expansion failed')
+      const { state, code } = outcome.kind === 'failed' ? outcome : { state: undefined, code: 'JOB_FAILED' }
+      logger.info({ device, job: id, answers: parts.length, code }, 'expansion failed')
       if (state !== undefined && !isTerminal(state)) queue.cancel(id)
       if (job.size > 1 && (state === 'FAILED' || state === 'REJECTED')) for (const part of parts) part.isSuspect = true
     }

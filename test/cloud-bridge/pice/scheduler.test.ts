@@ -86,6 +86,42 @@ describe('the expansion of a sketch', () => {
     expect(new Set(world.runs.map(({ device }) => device))).toEqual(new Set(['a', 'b', 'c']))
   })
 
+  it('takes sketches in order of arrival under static scheduling', async () => {
+    await world.close()
+    const limits = { waitingExpansionsPerDevice: 4, expansionsPerJob: 2 }
+    world = openExpansionWorld(dir.path, clock, limits, { sketchPolicy: 'static' })
+    world.connect('a')
+    world.expand('first')
+    await runsAre(1)
+    for (const [id, expectedTokens] of [
+      ['short-1', 50],
+      ['long-1', 400],
+      ['short-2', 60],
+    ] as const) {
+      world.expand(id, { expectedTokens })
+      await clock.advance(1)
+    }
+    world.succeed(world.runs[0]!)
+    await runsAre(2)
+    expect(prompts(1)).toEqual(['Question short-1?', 'Question long-1?'])
+  })
+
+  it('leaves a sketch to the device that finishes it sooner, although that is busy', async () => {
+    world.connect('slow', 'fast')
+    const models = (tpotMs: number) => [{ model: 'slm', ttftMs: 10, tpotMs }]
+    world.profiles.onProfile('slow', { measuredAt: '2026-05-04T09:30:00.125Z', models: models(100) })
+    world.profiles.onProfile('fast', { measuredAt: '2026-05-04T09:30:00.125Z', models: models(1) })
+    world.expand('x')
+    await runsAre(1)
+    world.begin(world.runs[0]!)
+    world.expand('y')
+    await turns()
+    await clock.advance(200)
+    world.succeed(world.runs[0]!)
+    await runsAre(2)
+    expect(world.runs.map(({ device }) => device)).toEqual(['fast', 'fast'])
+  })
+
   it('refuses a sketch while as many wait as the limit allows', async () => {
     await reopen({ waitingExpansionsPerDevice: 1 })
     world.connect('a')
