@@ -27,7 +27,8 @@ from base import (
 from curves import Curve, curve_path, write_curve
 from dataset import CHATS, IGNORE, TASKS, Batches, add_tasks, load_pieces
 from errors import InputError
-from export import load_llm_checkpoint
+from export import load_exported_adapter, load_llm_checkpoint
+from export_medusa import load_medusa
 from files import load_checkpoint, save_checkpoint
 from generate import wire
 from model import Adapter
@@ -222,6 +223,12 @@ def distil(training: Distillation, loss_of: LossOf, max_seconds: float, max_step
     training.save()
 
 
+def exported_student(folder: Path, name: str, model: Teacher) -> dict[str, Tensor]:
+    """The weights of a drafter of an exported folder, which may belong to another LLM of the same shape."""
+    found = load_medusa(folder)[0] if name == "medusa" else load_exported_adapter(folder, model.config, name)
+    return found.state_dict()
+
+
 def add_budget(parser: argparse.ArgumentParser) -> None:
     """Adds the options of every distillation command."""
     add_work(parser)
@@ -230,6 +237,7 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=float, help=f"total steps; the run ends at the first limit reached (default: {STEPS}, with --minutes no limit)")
     parser.add_argument("--rollouts-only", action="store_true", help="continue training on only the LLM's own answers")
     parser.add_argument("--context", type=int, help=f"tokens per window (default: the LLM's context, with --base {BASE_CONTEXT})")
+    parser.add_argument("--start", type=Path, metavar="DIR", help="begin with the drafter of an exported folder such as models/demo/llm")
     add_base(parser)
     parser.add_argument("--batch", type=int, default=8, help="windows per step (default: 8)")
     add_seed(parser)
@@ -254,5 +262,7 @@ def run_distillation(
     if training.path.exists():
         training.resume()
         print(json.dumps({"resumedAtStep": training.step}), flush=True)
+    elif args.start:
+        training.student.load_state_dict(exported_student(args.start, name, training.model))
     distil(training, make_loss(training, not (args.no_compile or base)), args.minutes * 60, steps)
     print(json.dumps({"steps": training.step, "seconds": round(training.seconds, 1)}))

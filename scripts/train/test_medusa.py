@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from distil import Distillation, distil
+from distil import Distillation, distil, exported_student
 from errors import InputError
 from export_medusa import export_medusa, guess_answer, load_medusa
 from generate import generate
@@ -120,6 +120,9 @@ class Training(unittest.TestCase):
         self.assertEqual((len(tree), read), (8, tree))
         for name, weight in training.student.state_dict().items():
             self.assertTrue(torch.equal(medusa.state_dict()[name], weight.half().float()), name)
+        again = exported_student(self.work / "out", "medusa", training.model)  # another run may begin with them
+        make_heads(training.model).load_state_dict(again)
+        self.assertTrue(all(torch.equal(weight, medusa.state_dict()[name]) for name, weight in again.items()))
 
     def test_rollouts_come_back_as_they_were_saved_their_prompts_marked_as_not_learnt(self):
         made = [Rollout(np.asarray([1, 2, 3, 4], np.uint16), 3), Rollout(np.asarray([7, 8], np.uint16), 1)]

@@ -17,11 +17,13 @@ from curves import read_curves
 from dataset import IGNORE, TASKS, load_groups, load_pieces, to_batch
 from distil import Distillation, distil
 from errors import InputError, run
+from export import export_llm
 from files import load_checkpoint, replacing, save_checkpoint, write_atomically
 from model import Llama
 from shapes import SHAPES
+from tokenizer import train_tokenizer
 from train_adapter import adapter_loss_of, make_adapter
-from train_llm import LlmTraining, Settings, train
+from train_llm import LlmTraining, Settings, train, weighted_pieces
 
 HERE = Path(__file__).parent
 
@@ -94,6 +96,23 @@ class Resuming(unittest.TestCase):
     def adapter(self) -> Distillation:
         """An adapter's run that has not begun."""
         return Distillation(self.folder, "adapter", lambda model: make_adapter(model, self.folder, 5), 1, 5)
+
+    def test_a_run_can_start_from_an_exported_model_and_take_a_share_of_the_examples(self):
+        make_tokens(self.folder)
+        config = replace(SHAPES["slm-wide"], max_position_embeddings=512)
+        (self.folder / "tokenizer.json").write_text(train_tokenizer(["a"], 300).to_str())
+        first = LlmTraining(self.folder, 1, 5, config, "small")
+        first.save()
+        export_llm(self.folder, self.folder / "out", "small")
+        again = LlmTraining(self.folder, 1, 6, config, "again")
+        again.start_from(self.folder / "out")
+        for name, weight in first.model.state_dict().items():
+            self.assertTrue(torch.equal(again.model.state_dict()[name], weight.half().float()), name)
+        pieces = [len(weighted_pieces(self.folder, 512, Settings(repeat={"story": times}), 1)) for times in (0, 0.5, 1, 2.5)]
+        whole = pieces[2] - pieces[0]
+        self.assertEqual([count - pieces[0] for count in pieces], [0, round(whole / 2), whole, 2 * whole + round(whole / 2)])
+        with self.assertRaisesRegex(InputError, "no train examples of tale"):
+            weighted_pieces(self.folder, 512, Settings(repeat={"tale": 1}), 1)
 
     def test_a_run_says_what_it_was_started_with_and_goes_on_in_the_same_way_only(self):
         make_tokens(self.folder)
