@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { answerModes } from '../../core/answer/endpoint.ts'
 import type { Io } from '../../core/base/io.ts'
 import { readerRates } from '../../core/base/reader-rates.ts'
 import { visibleLine } from '../../core/base/visible-text.ts'
@@ -7,6 +8,7 @@ import { accessOf } from '../../core/login/bridge-access.ts'
 import { readApiKeys } from '../../core/openai/api-keys.ts'
 import { type Api, streamAnswerFrom } from '../../core/openai/client.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
+import { SketchDisplay } from './sketch-display.ts'
 
 const options = {
   question: z.string().describe('the question'),
@@ -45,6 +47,14 @@ const options = {
     .meta({ description: 'seed of sampling: the same seed repeats an answer', fallback: 'a new one for each answer' })
     .optional(),
   system: z.string().meta({ description: 'system message before the question', fallback: 'none' }).optional(),
+  mode: z
+    .enum(answerModes)
+    .meta({
+      description:
+        'at a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',
+      fallback: '--answer-mode of the bridge',
+    })
+    .optional(),
   fallback: z
     .enum(['none', 'slm'])
     .meta({ description: "slm: the device's small model continues when no bridge is reachable", fallback: 'none' })
@@ -59,6 +69,7 @@ export const command = defineCommand({
     ['brim ask "Tell me a story" --temperature 0.8 --seed 7', 'sampled, and repeatable'],
     ['brim ask "Where is it?" --json | jq .ttftMs', 'one JSON document'],
     ['brim ask "Where is it?" --bridge http://127.0.0.1:7070 --api-key-file app.key', 'answered by a bridge alone'],
+    ['brim ask "How do I bake bread?" --bridge prod --mode sketch', 'the sketch, then the answer that devices write from it'],
     ['brim ask "Where is it?" --bridge prod', 'the same at the bridge of "brim login --name prod"'],
   ],
   options,
@@ -66,21 +77,27 @@ export const command = defineCommand({
 })
 
 async function ask(given: AskOptions, io: Io): Promise<void> {
-  const { question, system, model, maxTokens, temperature, seed, fallback, tokensPerS, json } = given
-  const extensions = { fallback, tokens_per_s: tokensPerS }
+  const { question, system, model, maxTokens, temperature, seed, fallback, mode, tokensPerS, json } = given
+  const extensions = { fallback, mode, tokens_per_s: tokensPerS }
   const body = {
     messages: [...(system === undefined ? [] : [{ role: 'system', content: system }]), { role: 'user', content: question }],
     model,
     temperature,
     seed,
     max_tokens: maxTokens,
-    ...(fallback === undefined && tokensPerS === undefined ? {} : { brim: extensions }),
+    ...(Object.values(extensions).every((value) => value === undefined) ? {} : { brim: extensions }),
   }
-  const onText = (piece: string) => {
-    if (!json) io.write(piece)
-  }
+  const display = json ? undefined : io.outIsTty ? new SketchDisplay(io) : plainDisplay(io)
   const api = await apiOf(given, io)
-  const answer = await streamAnswerFrom(api, body, io.signal, onText, (notice) => io.err(`\n${visibleLine(notice)}`))
+  const listeners = {
+    onText: (piece: string) => display?.text(piece),
+    onSketch: (lines: readonly string[]) => display?.sketch(lines),
+    onNotice(notice: string) {
+      display?.sketch([])
+      io.err(`\n${visibleLine(notice)}`)
+    },
+  }
+  const answer = await streamAnswerFrom(api, body, io.signal, listeners).finally(() => display?.sketch([]))
   const { text, finishReason, usage, report } = answer
   if (json) {
     const tokens = usage && { promptTokens: usage.prompt_tokens, tokens: usage.completion_tokens }
@@ -89,6 +106,9 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
   io.write('\n')
   io.err(visibleLine(figuresOf(report)))
 }
+
+/** A pipe gets the text alone. */
+const plainDisplay = (io: Io): Pick<SketchDisplay, 'text' | 'sketch'> => ({ text: (piece) => io.write(piece), sketch: () => {} })
 
 /** A key that is given takes precedence over the login's. @throws BrimError USAGE, CONFIG_INVALID, IDENTITY_INVALID */
 async function apiOf({ api, bridgeUrl, apiKeyFile }: AskOptions, io: Io): Promise<Api> {
@@ -115,8 +135,15 @@ function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }:
     ...(more.reusedTokens > 0 ? [`${more.reusedTokens} prompt tokens reused`] : []),
     ...(more.failovers > 0 ? [`${more.failovers} ${more.failovers === 1 ? 'failover' : 'failovers'}`] : []),
     ...(more.wire === 'fp16' ? [] : [`${more.wire} states: tokens may differ from the reference`]),
+    ...(more.pice ? [sketchOf(more.pice)] : []),
     ...(more.fallback ? [fallbackOf(more.sources, more.fallback)] : []),
   ].join(' · ')
+}
+
+/** What devices have written, and why the LLM has written the rest. */
+function sketchOf({ mode, reason, sketchLines, expandedSentences }: NonNullable<BrimReport['pice']>): string {
+  if (mode === 'full') return `in full: ${reason}`
+  return `${expandedSentences} of ${sketchLines} sentences by devices${reason === null ? '' : `: ${reason}`}`
 }
 
 /** Which tokens the small model decoded, and why. */

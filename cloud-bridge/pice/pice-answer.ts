@@ -309,7 +309,6 @@ export class PiceAnswer {
   ): AsyncGenerator<TextDelta, void> {
     const { llm, planner } = this.#parts
     this.#figures = { ...figures }
-    const sketch = this.#hasSketch ? { sketch: [] } : {}
     if (!llm.isResumable && written.length > 0) return yield* this.#replay(written as readonly TextRecord[])
     const log = { ...this.#log, written, begin: () => {} }
     let tokens = 0
@@ -318,7 +317,10 @@ export class PiceAnswer {
       tokens += tokenCount
       this.#figures.cloudTokens += tokenCount
       if (!llm.isResumable) this.#write({ kind: 'text', text, tokens: tokenCount, end: end ?? null })
-      yield { ...delta, ...sketch }
+      const hidesSketch = this.#hasSketch
+      this.#hasSketch = false
+      const promptTokens = end && llm.isResumable ? await llm.promptTokens(this.#asked, this.#signal) : {}
+      yield { ...delta, ...(hidesSketch && { sketch: [] }), ...promptTokens }
       if (end === 'stop' && foreseenTokens !== undefined) planner.learnLength(foreseenTokens, tokens)
     }
   }

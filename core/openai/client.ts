@@ -26,6 +26,15 @@ interface StreamedAnswer {
   readonly report: BrimReport
 }
 
+export interface AnswerListeners {
+  /** Receives each piece of text as it arrives. */
+  onText?(piece: string): void
+  /** Receives the lines of the answer's sketch that the text does not cover yet, before the text that changes them. */
+  onSketch?(lines: readonly string[]): void
+  /** Receives what is reported beside the answer: that it waits for a bridge, that the connection was lost. */
+  onNotice?(text: string): void
+}
+
 /** A bridge is given as long to come back as it keeps an interrupted answer by default. */
 const patienceMs = 60_000
 const reconnectEveryMs = 500
@@ -33,9 +42,6 @@ const reconnectEveryMs = 500
 /**
  * Asks an agent or a bridge for an answer and reads it as a stream. Where a bridge's connection is lost, the rest is read from
  * another one.
- * @param onText receives each piece of text as it arrives
- * @param onNotice receives what is reported beside the answer: that it waits for a bridge, that the connection was lost
- * @param onSketch receives the lines of the answer's sketch that the text does not cover yet, before the text that changes them
  * @throws BrimError AGENT_UNREACHABLE, BRIDGE_UNREACHABLE, IDENTITY_INVALID (another key than the pinned one), LINK_LOST (the
  * stream broke), the server's own errors; the signal's reason
  */
@@ -43,9 +49,7 @@ export async function streamAnswerFrom(
   api: Api,
   body: AnswerBody,
   signal: AbortSignal,
-  onText: (piece: string) => void = () => {},
-  onNotice: (text: string) => void = () => {},
-  onSketch: (lines: readonly string[]) => void = () => {},
+  { onText = () => {}, onSketch = () => {}, onNotice = () => {} }: AnswerListeners = {},
   clock: Clock = systemClock,
 ): Promise<StreamedAnswer> {
   let text = ''

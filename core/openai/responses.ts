@@ -16,6 +16,7 @@ const PiceReport = z.looseObject({
   predictedS: z.number().nullable(),
   sketchLines: z.int(),
   sketchTokens: z.int(),
+  expandedSentences: z.int(),
   completedSentences: z.int(),
   cloudTokens: z.int(),
   edgeTokens: z.int(),

@@ -33,7 +33,7 @@ export async function askAgent(
       { server: 'agent', url: apiUrl },
       { ...body, brim: { token_ids: true } },
       signal,
-      received,
+      { onText: received },
     )
     const { tokenIds } = report
     if (!tokenIds) throw new BrimError('LINK_LOST', 'the answer came without its token ids')

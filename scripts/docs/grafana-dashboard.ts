@@ -74,6 +74,29 @@ const rows: readonly Row[] = [
     ],
   },
   {
+    title: 'Sketches',
+    panels: [
+      {
+        title: 'Plans',
+        description: 'Answers that might be sketched, by plan and by why the model has written all or some of it.',
+        unit: 'reqps',
+        queries: [{ expr: `sum by (mode, reason) (${rate('brim_sketch_plans_total')})`, legend: '{{mode}} {{reason}}' }],
+      },
+      {
+        title: 'Sentences of sketches',
+        unit: 'short',
+        queries: [{ expr: `sum by (writer) (${rate('brim_sketch_sentences_total')})`, legend: '{{writer}}' }],
+      },
+      {
+        title: 'Tokens for sketched answers',
+        unit: tokensPerS,
+        queries: [{ expr: `sum by (side) (${rate('brim_sketch_tokens_total')})`, legend: '{{side}}' }],
+      },
+      { title: 'Expansion', unit: 's', queries: quantiles('brim_sketch_expansion_seconds') },
+      { title: 'Confidence', unit: 'percentunit', queries: quantiles('brim_sketch_confidence') },
+    ],
+  },
+  {
     title: 'Engine',
     panels: [
       { title: 'Step', unit: 's', queries: quantiles('brim_step_duration_seconds') },

@@ -32,7 +32,7 @@ export function askBridge(
 ): Promise<Answered> {
   const body = { messages: [...messages], max_tokens: maxTokens, temperature: 0, user, brim: { mode } }
   return timed(signal, async (onText, within) => {
-    const { text, usage, report } = await streamAnswerFrom({ server: 'bridge', url }, body, within, onText)
+    const { text, usage, report } = await streamAnswerFrom({ server: 'bridge', url }, body, within, { onText })
     const { pice } = report
     const tokens = usage?.completion_tokens ?? 0
     if (!pice) return { text, by: 'cloud', cloudTokens: tokens }

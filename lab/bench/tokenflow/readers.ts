@@ -37,9 +37,9 @@ async function ask(url: string, prompt: FlowPrompt, user: string, startedMs: num
   }
   const sample = { atMs: Math.round(sentMs - startedMs), promptTokens, tokensPerS }
   try {
-    const { usage } = await streamAnswerFrom({ server: 'bridge', url }, body, signal, () =>
-      piecesMs.push(systemClock.nowMs() - sentMs),
-    )
+    const { usage } = await streamAnswerFrom({ server: 'bridge', url }, body, signal, {
+      onText: () => piecesMs.push(systemClock.nowMs() - sentMs),
+    })
     return { ...sample, gaps: encodeArrivals(spreadOver(piecesMs, usage?.completion_tokens ?? piecesMs.length)), error: null }
   } catch (error) {
     signal.throwIfAborted()

@@ -177,13 +177,10 @@ it('survives a killed bridge, greedy and sampled; our own client reconnects by i
   const underWay = bodies.map(async (body) => read(await post(url, body), new AbortController()))
   const heard: string[] = []
   const notices: string[] = []
-  const answer = streamAnswerFrom(
-    { server: 'bridge', url },
-    bodies[1]!,
-    new AbortController().signal,
-    (piece) => heard.push(piece),
-    (notice) => notices.push(notice),
-  )
+  const answer = streamAnswerFrom({ server: 'bridge', url }, bodies[1]!, new AbortController().signal, {
+    onText: (piece) => heard.push(piece),
+    onNotice: (notice) => notices.push(notice),
+  })
   await expect.poll(() => heard.length).toBeGreaterThan(3)
   await first.kill()
   const cut = await Promise.all(underWay)
