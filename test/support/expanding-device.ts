@@ -1,0 +1,81 @@
+import { sentencesOf } from '../../core/protocol/expansion.ts'
+import { ExpandInput, type ToJobDevice } from '../../core/protocol/jobs.ts'
+import { deviceTopic } from '../../core/protocol/topics.ts'
+import { mqttClient } from './broker.ts'
+
+/** An attempt at an expansion that the device was given. */
+export interface DeviceRun {
+  readonly job: string
+  readonly attempt: number
+  readonly input: ExpandInput
+  /** Events of the attempt, numbered by the device. */
+  report(...events: object[]): Promise<void>
+  /** All sentences, then the result. @param textOf a line of a sketch */
+  succeed(textOf?: (line: string) => string): Promise<void>
+}
+
+const speed = { model: 'slm', ttftMs: 10, loadMs: 0, parallel: [[16, 8]], tokensPerLlmToken: 1 }
+const figures = { groups: 1, parallel: 1, promptTokens: 60, prefilledTokens: 30, tokens: 60, loadMs: 0, tookMs: 50 }
+
+/**
+ * A device without a model, on a real MQTT connection that it opens again when it is lost: it reports its profile, and expands as the
+ * test says. @param tpotMs of its small model, as it reports it
+ */
+export async function connectExpandingDevice(mqttUrl: string, id: string, onRun: (run: DeviceRun) => unknown, tpotMs = 1) {
+  const client = await mqttClient(mqttUrl, `device-${id}`, { reconnectPeriod: 100 })
+  const canceled: string[] = []
+  const seen = new Set<string>()
+  const at = new Date(0).toISOString()
+  const topic = (leaf: Parameters<typeof deviceTopic>[2]) => deviceTopic('default', id, leaf)
+  client.on('message', (_, payload) => {
+    const message = JSON.parse(payload.toString()) as ToJobDevice
+    const { bridge, job, attempt } = message
+    if (message.type === 'cancel') return void canceled.push(job)
+    // The bridge repeats what is not accepted at once.
+    if (seen.has(`${job} ${attempt}`)) return
+    seen.add(`${job} ${attempt}`)
+    let n = 0
+    const report = async (...events: object[]) => {
+      for (const event of events) {
+        n += 1
+        await client.publishAsync(topic('events'), JSON.stringify({ v: 1, bridge, job, attempt, n, at, ...event }), { qos: 1 })
+      }
+    }
+    if (message.kind === 'profile')
+      return void report({ type: 'accepted' }, { type: 'succeeded', result: { measuredAt: at, models: [{ ...speed, tpotMs }] } })
+    const input = ExpandInput.parse(message.input)
+    void onRun({
+      job,
+      attempt,
+      input,
+      report,
+      async succeed(textOf = (line) => `${line} by ${id}.`) {
+        const sentences = input.sketches.flatMap((asked, sketch) =>
+          sentencesOf(asked).map((sentence) => ({
+            sketch,
+            sentence,
+            candidate: 0,
+            model: 'slm',
+            text: textOf(asked.sketch[sentence]!),
+            tokens: 6,
+            meanLog2Probability: -1,
+          })),
+        )
+        await report({ type: 'running' }, ...sentences.map((sentence) => ({ type: 'sentence', ...sentence })))
+        await report({ type: 'succeeded', result: { sentences, runs: [{ model: 'slm', ...figures }] } })
+      },
+    })
+  })
+  await client.subscribeAsync(topic('jobs'), { qos: 1 })
+  const state = { v: 1, state: 'ready', birth: 1, at: new Date().toISOString(), jobs: ['pice.expand', 'profile'] }
+  const publishState = () => client.publishAsync(topic('state'), JSON.stringify(state), { qos: 1, retain: true })
+  await publishState()
+  // A broker that was restarted has lost it.
+  client.on('connect', () => void publishState())
+  return {
+    canceled,
+    /** As if its power was cut. */
+    vanish: () => void client.endAsync(true),
+    [Symbol.asyncDispose]: async () => void (await client.endAsync(true)),
+  }
+}
