@@ -16,7 +16,7 @@ import type { Work } from './work.ts'
 const seedBound = 2 ** 32
 
 /** Sketches and their expansion, for the models of a bridge. */
-export function openSketching({ config, clock, closers, log, metrics }: Base, { expansions: { expander } }: Work) {
+export function openSketching({ config, clock, closers, log, metrics }: Base, { expansions: { expander, lengths } }: Work) {
   const logger = log('pice')
   const { stateDir, answerMode, sketchCandidates: candidates, limits } = config
   const suitability = new SuitabilityMemory({
@@ -43,6 +43,7 @@ export function openSketching({ config, clock, closers, log, metrics }: Base, { 
       llm,
       cloud,
       expander,
+      foresight: lengths.of(bare.model.name),
       policy: planPolicy(config),
       suits: (messages) => suitability.suits(messages),
       maxPromptBytes: limits.sketchPromptBytes,

@@ -8,6 +8,7 @@ import { DeviceProfiles } from './device-profiles.ts'
 import { dispatchRule } from './dispatch-rules.ts'
 import { ExpandingDevices } from './expanding-devices.ts'
 import { ExpansionLog } from './expansion-log.ts'
+import { LengthMemory } from './length-memory.ts'
 import { openPiceStore } from './pice-store.ts'
 import { Scheduler } from './scheduler.ts'
 
@@ -44,6 +45,7 @@ export function openExpansions(
   return {
     expander: scheduler,
     profiles,
+    lengths: new LengthMemory(store, logger),
     onDeviceState: scheduler.onDeviceState,
     onBrokerLost: scheduler.onBrokerLost,
     async close() {

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { AnswerMode, TextDelta } from '../../core/answer/endpoint.ts'
 import type { PiceFigures } from '../../core/answer/figures.ts'
 import type { Clock } from '../../core/base/clock.ts'
@@ -265,6 +266,8 @@ export class PiceAnswer {
     this.#figures.reason = 'expansion'
     const stop = new AbortController()
     const signal = AbortSignal.any([this.#signal, stop.signal])
+    // Each sentence listens; beyond ten Node warns of a leak.
+    setMaxListeners(0, signal)
     const { missing } = sentences
     try {
       for (let at = 0; at < missing.length && !sentences.isCut; at += maxParallel) {

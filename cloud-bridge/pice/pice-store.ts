@@ -4,7 +4,7 @@ import { openDatabase, type Store } from '../../core/store/open-database.ts'
 /**
  * Migrations. `small_models`: the profiles of the devices' models, in the order of the profile; `factor`: ratio of real to
  * measured time. `abilities`: mean confidence of a model's expansions. `expansion_jobs`: which sketch of which job belongs to
- * which answer.
+ * which answer. `foresight`: logarithms of true to foreseen length of a model's latest answers, a JSON list.
  */
 const piceTables = [
   `
@@ -27,6 +27,7 @@ CREATE TABLE expansion_jobs (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX expansion_jobs_age ON expansion_jobs (at_ms);
 `,
+  'CREATE TABLE foresight (model TEXT PRIMARY KEY, ratios TEXT NOT NULL) STRICT, WITHOUT ROWID',
 ]
 
 /**

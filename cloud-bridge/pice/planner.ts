@@ -3,13 +3,13 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { greedy } from '../../core/engine/sampler.ts'
 import { foreseenTokens } from '../../core/pice/foresight.ts'
-import { LengthRatio } from '../../core/policy/pice/length-ratio.ts'
 import type { AnswerPlan, FullReason, Question } from '../../core/policy/pice/plan-answer.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
 import type { CloudSpeed, FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
 import type { CloudMeter } from './cloud-meter.ts'
 import { type SketchMessages, sketchMessages } from './conversation.ts'
 import type { Expander } from './expander.ts'
+import type { Foresight } from './length-memory.ts'
 import type { Asked, Llm } from './llm.ts'
 
 /** Dynamic or static scheduling. */
@@ -19,6 +19,7 @@ export interface PlannerOptions {
   readonly llm: Llm
   readonly cloud: Pick<CloudMeter, 'speed'>
   readonly expander: Pick<Expander, 'view'>
+  readonly foresight: Foresight
   readonly policy: PlanPolicy
   /** Whether answers to such a conversation gain by a sketch: code and mathematics do not. */
   readonly suits: (messages: SketchMessages) => boolean
@@ -65,7 +66,6 @@ const lengthlessReasons: ReadonlySet<string> = new Set(['no-device', 'queue-full
 /** Decides how requests are answered: asks the LLM how long its answer will be, then the policy. */
 export class Planner {
   readonly #options: PlannerOptions
-  readonly #lengths = new LengthRatio()
   /** Sketches that are being written. */
   readonly #sketching = new Map<string, { readonly expectedTokens: number; readonly completeMs: number }>()
 
@@ -90,7 +90,7 @@ export class Planner {
     const foresight = await this.#foresee(asked, signal)
     const { foreseen } = foresight
     if (foreseen === undefined && !isSketchRequested) return { ...without('foresight'), foresightTokens: foresight.tokens }
-    const expectedTokens = foreseen === undefined ? typicalTokens : this.#lengths.correct(foreseen)
+    const expectedTokens = foreseen === undefined ? typicalTokens : this.#options.foresight.correct(foreseen)
     const known = { foreseenTokens: foreseen, expectedTokens, foresightTokens: foresight.tokens, messages }
     // It would be cut off in the middle of what devices write.
     if (expectedTokens > maxTokens) return { ...known, ...without('max-tokens') }
@@ -111,7 +111,7 @@ export class Planner {
 
   /** A full answer has ended by itself. */
   learnLength(foreseen: number, tokens: number): void {
-    this.#lengths.record(foreseen, tokens)
+    this.#options.foresight.record(foreseen, tokens)
   }
 
   #plan(question: Question): AnswerPlan | undefined {

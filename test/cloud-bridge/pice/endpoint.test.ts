@@ -11,6 +11,7 @@ import { Prompt } from '../../../core/answer/prompt.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
 import type { PicePrompts } from '../../../core/pice/prompts.ts'
+import { LengthRatio } from '../../../core/policy/pice/length-ratio.ts'
 import type { AnswerPlan } from '../../../core/policy/pice/plan-answer.ts'
 import type { WaitingExpansion } from '../../../core/policy/pice/state.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
@@ -84,7 +85,16 @@ function world({ reply = wellBehaved, plan = plans.sketch, candidates = 1, suits
     seen.push(waiting)
     return plan
   }
-  const planner = new Planner({ llm, cloud, expander, policy, suits: () => suits, maxPromptBytes: 1_000, clock })
+  const planner = new Planner({
+    llm,
+    cloud,
+    expander,
+    foresight: new LengthRatio(),
+    policy,
+    suits: () => suits,
+    maxPromptBytes: 1_000,
+    clock,
+  })
   const parts = { llm, planner, expander, candidates, maxSketchMs: 1_000, maxExpansionMs: 60_000, clock, logger: silentLogger() }
   const pice = piceEndpoint({ ...parts, onEnded: (answer) => ended.push(answer) }, 'auto')
   return { pice, planner, calls: endpoint.calls, requests, judged, ended, seen, clock }
@@ -221,7 +231,7 @@ describe('a sketched answer', () => {
       },
     })
     const { text, deltas, figures } = await ask(w)
-    expect([text, deltas.at(-1)?.sketch]).toEqual([whole, []])
+    expect([text, deltas.findLast(({ sketch }) => sketch)?.sketch]).toEqual([whole, []])
     expect(figures).toMatchObject({ mode: 'sketch', reason: 'expansion', confidence: null })
   })
 

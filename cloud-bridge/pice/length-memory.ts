@@ -1,0 +1,38 @@
+import type { Logger } from '../../core/base/logger.ts'
+import { tryOrLog } from '../../core/base/try-or-log.ts'
+import { LengthRatio } from '../../core/policy/pice/length-ratio.ts'
+import type { Store } from '../../core/store/open-database.ts'
+
+/** How well one model foresees the lengths of its answers. */
+export interface Foresight {
+  /** A foreseen length without the model's systematic error. */
+  correct(tokens: number): number
+  /** An answer has ended by itself. */
+  record(foreseenTokens: number, trueTokens: number): void
+}
+
+/** What was learnt of the foresight of models, remembered over restarts. */
+export class LengthMemory {
+  readonly #write
+  readonly #read
+  readonly #logger: Logger
+
+  /** @param store of `openPiceStore` */
+  constructor(store: Store, logger: Logger) {
+    this.#logger = logger
+    this.#read = store.prepare<[string], string>('SELECT ratios FROM foresight WHERE model = ?').pluck()
+    this.#write = store.prepare<[string, string]>('INSERT OR REPLACE INTO foresight VALUES (?, ?)')
+  }
+
+  of(model: string): Foresight {
+    const stored = this.#read.get(model)
+    const lengths = new LengthRatio(stored === undefined ? [] : (JSON.parse(stored) as number[]))
+    return {
+      correct: (tokens) => lengths.correct(tokens),
+      record: (foreseenTokens, trueTokens) => {
+        lengths.record(foreseenTokens, trueTokens)
+        tryOrLog(this.#logger, 'length of an answer not stored', () => this.#write.run(model, JSON.stringify(lengths.samples)))
+      },
+    }
+  }
+}
