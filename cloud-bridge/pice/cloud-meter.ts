@@ -62,6 +62,8 @@ export class CloudMeter {
     } finally {
       if (hasBegun) this.#running -= 1
       else this.#waiting -= 1
+      // Idle time after the last one that waited is no interval.
+      if (this.#waiting === 0) this.#begunS = undefined
     }
   }
 
