@@ -1,3 +1,4 @@
+import { type Ability, abilityOf, judged } from '../../core/policy/pice/ability.ts'
 import { correctedFactor, speedOf } from '../../core/policy/pice/small-model-speed.ts'
 import type { SmallModelSpeed } from '../../core/policy/pice/state.ts'
 import type { Expansion } from '../../core/protocol/expansion.ts'
@@ -23,28 +24,27 @@ interface Row {
   readonly runs: number
 }
 
-/** Weight of a judged sentence in the mean, once there are more than its inverse. */
-const minWeight = 0.02
-
 /** How fast the small models of the devices are, and how able: measured by `profile`, corrected by what they expand; on disk. */
 export class DeviceProfiles {
   readonly #store: Store
   readonly #devices = new Map<string, ProfiledModel[]>()
-  readonly #abilities: Map<string, { confidence: number; sentences: number }>
+  readonly #wallMs: () => number
+  readonly #abilities: Map<string, Ability>
   readonly #insert
   readonly #correct
   readonly #remove
   readonly #judge
 
-  /** @param store of `openPiceStore` */
-  constructor(store: Store) {
+  /** @param store of `openPiceStore`. @param wallMs UTC ms */
+  constructor(store: Store, wallMs: () => number) {
     this.#store = store
+    this.#wallMs = wallMs
     this.#insert = store.prepare<[string, number, string, string]>('INSERT INTO small_models VALUES (?, ?, ?, ?, 1, 0)')
     this.#correct = store.prepare<[number, number, string, number]>(
       'UPDATE small_models SET factor = ?, runs = ? WHERE device = ? AND place = ?',
     )
     this.#remove = store.prepare<[string]>('DELETE FROM small_models WHERE device = ?')
-    this.#judge = store.prepare<[string, number, number]>('INSERT OR REPLACE INTO abilities VALUES (?, ?, ?)')
+    this.#judge = store.prepare<[string, number, number, number]>('INSERT OR REPLACE INTO abilities VALUES (?, ?, ?, ?)')
     const rows = store
       .prepare<[], Row>('SELECT device, place, measured_at AS measuredAt, profile, factor, runs FROM small_models ORDER BY place')
       .all()
@@ -54,7 +54,7 @@ export class DeviceProfiles {
         { ...row, profile: SmallModelProfile.parse(JSON.parse(profile)) },
       ])
     const abilities = store
-      .prepare<[], { model: string; confidence: number; sentences: number }>('SELECT model, confidence, sentences FROM abilities')
+      .prepare<[], { model: string } & Ability>('SELECT model, confidence, sentences, judged_ms AS judgedMs FROM abilities')
       .all()
     this.#abilities = new Map(abilities.map(({ model, ...ability }) => [model, ability]))
   }
@@ -91,18 +91,17 @@ export class DeviceProfiles {
 
   /** @param confidence of an expanded sentence (PICE Eq. 3), 0..1 */
   judge(model: string, confidence: number): void {
-    const { confidence: mean, sentences } = this.#abilities.get(model) ?? { confidence: 0, sentences: 0 }
-    const weight = Math.max(minWeight, 1 / (sentences + 1))
-    const ability = { confidence: mean + weight * (confidence - mean), sentences: sentences + 1 }
+    const ability = judged(this.#abilities.get(model), confidence, Math.round(this.#wallMs()))
     this.#abilities.set(model, ability)
-    this.#judge.run(model, ability.confidence, ability.sentences)
+    this.#judge.run(model, ability.confidence, ability.sentences, ability.judgedMs)
   }
 
   /** Ascending by ability, or as in the profile, by size, where not all are known. Empty: the device has no profile. */
   speedsOf(device: string): readonly SmallModelSpeed[] {
+    const nowMs = this.#wallMs()
     const speeds = (this.#devices.get(device) ?? []).map(({ profile, factor }) => ({
       ...speedOf(profile, factor),
-      ability: this.#abilities.get(profile.model)?.confidence,
+      ability: abilityOf(this.#abilities.get(profile.model), nowMs),
     }))
     return speeds.every(({ ability }) => ability !== undefined) ? speeds.sort((a, b) => a.ability! - b.ability!) : speeds
   }

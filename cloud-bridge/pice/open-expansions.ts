@@ -28,7 +28,7 @@ export function openExpansions(
 ) {
   const { jobs, fleet, clock, wallMs, logger } = options
   const store = openPiceStore(stateDir)
-  const profiles = new DeviceProfiles(store)
+  const profiles = new DeviceProfiles(store, wallMs)
   const scheduler = new Scheduler({
     queue: jobs.queue,
     jobs: jobs.store,

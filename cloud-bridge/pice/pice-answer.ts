@@ -212,7 +212,7 @@ export class PiceAnswer {
       this.#signal.throwIfAborted()
       logger.info({ err, answer: this.#log.id }, 'devices have not expanded the whole sketch: the LLM writes what is missing')
     }
-    for (const own of arrived.values()) this.#choose(record, own, sentences)
+    for (const own of arrived.values()) if (own.length < candidates) this.#choose(record, own, sentences)
     yield* sentences.ready()
   }
 
@@ -245,11 +245,14 @@ export class PiceAnswer {
     const { expander, llm } = this.#parts
     const { sentence } = candidates[0]!
     const withText = candidates.filter(({ text }) => text.trim() !== '')
-    if (sentences.has(sentence) || withText.length === 0) return
-    const { candidate, confidence } = mostConfident(withText, lines[sentence]!, expectedTokens / lines.length)
+    if (sentences.has(sentence)) return
+    // An empty text tells of its model, too.
+    for (const { model, text } of candidates) if (text.trim() === '') expander.judge(model, 0)
+    if (withText.length === 0) return
+    const { candidate, confidence, confidences } = mostConfident(withText, lines[sentence]!, expectedTokens / lines.length)
     const { model, device } = candidate
     const text = candidate.text.trim()
-    expander.judge(model, confidence)
+    for (const [at, each] of withText.entries()) expander.judge(each.model, confidences[at]!)
     this.#take(sentences, {
       kind: 'sentence',
       sentence,

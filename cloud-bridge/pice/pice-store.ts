@@ -3,7 +3,7 @@ import { openDatabase, type Store } from '../../core/store/open-database.ts'
 
 /**
  * Migrations. `small_models`: the profiles of the devices' models, in the order of the profile; `factor`: ratio of real to
- * measured time. `abilities`: mean confidence of a model's expansions. `expansion_jobs`: which sketch of which job belongs to
+ * measured time. `abilities`: of the models, see core/policy/pice/ability.ts. `expansion_jobs`: which sketch of which job belongs to
  * which answer. `foresight`: logarithms of true to foreseen length of a model's latest answers, a JSON list.
  */
 const piceTables = [
@@ -17,7 +17,12 @@ CREATE TABLE small_models (
   runs INTEGER NOT NULL,
   PRIMARY KEY (device, place)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE abilities (model TEXT PRIMARY KEY, confidence REAL NOT NULL, sentences INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE abilities (
+  model TEXT PRIMARY KEY,
+  confidence REAL NOT NULL,
+  sentences REAL NOT NULL,
+  judged_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 CREATE TABLE expansion_jobs (
   expansion TEXT NOT NULL,
   job TEXT NOT NULL,

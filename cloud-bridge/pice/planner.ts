@@ -60,8 +60,8 @@ const longTokens = 1_024
 const typicalTokens = 200
 /** A model of unknown speed, if the client wants a sketch: it decides only how long devices are given. */
 const typicalSpeed: CloudSpeed = { waitS: 0, ttftS: 1, tpotS: 0.05 }
-/** Whatever the answer's length, these stay. */
-const lengthlessReasons: ReadonlySet<string> = new Set(['no-device', 'queue-full', 'latency', 'error'])
+/** Whatever the answer's length, these stay: it may be short by the client's limit. */
+const lengthlessReasons: ReadonlySet<string> = new Set(['short', 'no-device', 'queue-full', 'latency', 'error'])
 
 /** Decides how requests are answered: asks the LLM how long its answer will be, then the policy. */
 export class Planner {

@@ -39,7 +39,8 @@ export function confidence(
 }
 
 /**
- * The candidate with the highest confidence, the first of equal ones. Probabilities count only if all candidates have them.
+ * The candidate with the highest confidence, the first of equal ones, and the confidence of each. Probabilities count only if all
+ * candidates have them.
  * @throws RangeError without any candidate
  */
 export function mostConfident<C extends Candidate>(
@@ -47,13 +48,13 @@ export function mostConfident<C extends Candidate>(
   sketch: string,
   expectedTokens: number,
   weights?: ConfidenceWeights,
-): { readonly candidate: C; readonly confidence: number } {
-  const [first, ...others] = candidates
-  if (!first) throw new RangeError('no candidate to choose from')
+): { readonly candidate: C; readonly confidence: number; readonly confidences: readonly number[] } {
   const haveAll = candidates.every(({ meanLog2Probability }) => meanLog2Probability !== null)
-  const scored = (candidate: C) => {
-    const counted = haveAll ? candidate : { ...candidate, meanLog2Probability: null }
-    return { candidate, confidence: confidence(counted, sketch, expectedTokens, weights) }
-  }
-  return others.map(scored).reduce((best, next) => (next.confidence > best.confidence ? next : best), scored(first))
+  const confidences = candidates.map((candidate) =>
+    confidence(haveAll ? candidate : { ...candidate, meanLog2Probability: null }, sketch, expectedTokens, weights),
+  )
+  const highest = Math.max(...confidences)
+  const candidate = candidates[confidences.indexOf(highest)]
+  if (!candidate) throw new RangeError('no candidate to choose from')
+  return { candidate, confidence: highest, confidences }
 }

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { CloudMeter } from '../../../cloud-bridge/pice/cloud-meter.ts'
 import { piceEndpoint } from '../../../cloud-bridge/pice/endpoint.ts'
 import type { Expanded, Expander, ExpansionRequest } from '../../../cloud-bridge/pice/expander.ts'
 import { Llm } from '../../../cloud-bridge/pice/llm.ts'
@@ -176,6 +175,10 @@ describe('a sketched answer', () => {
     const { text, figures } = await ask(w)
     expect(text).toBe(texts.join(' '))
     expect(figures.edgeTokens).toBe(36)
+    // Those that lost tell of their model, too.
+    expect(w.judged).toHaveLength(6)
+    expect(w.judged[0]).toBeLessThan(w.judged[1]!)
+    expect(figures.confidence).toBeCloseTo((w.judged[1]! + w.judged[3]! + w.judged[5]!) / 3)
   })
 
   it('gets from the LLM what no device has written, and keeps what has arrived', async () => {
@@ -217,6 +220,7 @@ describe('a sketched answer', () => {
       },
     })
     expect(await ask(w)).toMatchObject({ text: texts.join(' '), figures: { completedSentences: 1 } })
+    expect(w.judged.filter((confidence) => confidence === 0)).toHaveLength(1)
   })
 
   it.each([
@@ -396,25 +400,4 @@ describe('an answer that was interrupted', () => {
     const complete = await interrupted(world({ plan: plans.full }), 9)
     expect(await complete.resume()).toMatchObject({ text: whole, end: 'stop' })
   })
-})
-
-it('measures the LLM at its load', async () => {
-  const clock = fakeClock()
-  const cloud = new CloudMeter(clock)
-  const slow = scriptedLlm(() => ({ pieces: ['a', 'b', 'c'] }))
-  const endpoint = cloud.measured({
-    ...slow,
-    async *answer(request, signal) {
-      await clock.advance(500)
-      for await (const delta of slow.answer(request, signal)) {
-        yield delta
-        await clock.advance(100)
-      }
-    },
-  })
-  expect(cloud.speed).toBeUndefined()
-  const deltas = []
-  for await (const delta of endpoint.answer(requestOf(), never)) deltas.push(delta)
-  expect(cloud.speed).toMatchObject({ waitS: 0, ttftS: 0.5, slots: 1 })
-  expect(cloud.speed?.tpotS).toBeCloseTo(0.1)
 })
