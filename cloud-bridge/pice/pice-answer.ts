@@ -9,6 +9,7 @@ import { expandInstruction, sketchInstruction } from '../../core/pice/prompts.ts
 import { SketchReader } from '../../core/pice/sketch-reader.ts'
 import { mostConfident } from '../../core/policy/pice/confidence.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
+import { maxSketchLines } from '../../core/protocol/expansion.ts'
 import type { ChatMessage } from '../../core/text/chat-message.ts'
 import type { AnswerLog } from '../llm/journalled-endpoint.ts'
 import type { FullRecord, PiceRecord, SentenceRecord, SketchRecord, TextRecord } from './answer-log.ts'
@@ -163,7 +164,7 @@ export class PiceAnswer {
         lines.push(...complete)
         end = delta.end
         if (complete.length > 0) yield progress()
-        if (reader.isFull) return 'sketch-long'
+        if (reader.isFull) break
       }
     } catch (err) {
       this.#signal.throwIfAborted()
@@ -173,7 +174,9 @@ export class PiceAnswer {
       done.abort()
       await late
     }
-    if (end !== 'stop') return 'sketch-long'
+    if (lines.length >= maxSketchLines) return 'sketch-long'
+    // What a model has written before it began to loop is a sketch.
+    if (end !== 'stop' && !reader.isFull) return 'sketch-long'
     return lines.length < 2 ? 'sketch-short' : lines
   }
 

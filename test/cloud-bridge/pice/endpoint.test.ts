@@ -328,6 +328,14 @@ describe('a full answer', () => {
     expect(w.requests).toEqual([])
   })
 
+  it('is not needed where a sketch loops: its lines count once, and the model is stopped', async () => {
+    const loop = Array.from({ length: 50 }, () => `${lines.join('\n')}\n`)
+    const w = world({ reply: (call) => (call.instruction.startsWith('Sketch ') ? { pieces: loop } : wellBehaved(call)) })
+    const { text, figures } = await ask(w)
+    expect([text, figures.sketchLines]).toEqual([texts.join(' '), 3])
+    expect(figures.sketchTokens).toBeLessThan(5)
+  })
+
   it('follows a sketch that does not come in time', async () => {
     const w = world({ reply: (call) => (call.instruction.startsWith('Sketch ') ? 'waits' : wellBehaved(call)) })
     const answer = ask(w)
