@@ -277,7 +277,9 @@ export const BridgeLimits = z.strictObject({
     .number()
     .positive()
     .default(60)
-    .describe("seconds for the bridge's model to write a sketch; then it writes the answer in full"),
+    .describe(
+      "seconds for the bridge's model to foresee the length of an answer, and again to write a sketch; then it writes the answer in full",
+    ),
   waitingExpansionsPerDevice: z
     .int()
     .min(0)

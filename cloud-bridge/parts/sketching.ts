@@ -47,6 +47,7 @@ export function openSketching({ config, clock, closers, log, metrics }: Base, { 
       policy: planPolicy(config),
       suits: (messages) => suitability.suits(messages),
       maxPromptBytes: limits.sketchPromptBytes,
+      maxForesightMs: limits.sketchS * 1_000,
       clock,
     })
     const sketched = piceEndpoint(

@@ -48,11 +48,11 @@ export class DeviceProfiles {
     const rows = store
       .prepare<[], Row>('SELECT device, place, measured_at AS measuredAt, profile, factor, runs FROM small_models ORDER BY place')
       .all()
-    for (const { device, profile, ...row } of rows)
-      this.#devices.set(device, [
-        ...(this.#devices.get(device) ?? []),
-        { ...row, profile: SmallModelProfile.parse(JSON.parse(profile)) },
-      ])
+    for (const { device, profile, ...row } of rows) {
+      const read = SmallModelProfile.safeParse(JSON.parse(profile))
+      // One that an earlier release has stored is measured again.
+      if (read.success) this.#devices.set(device, [...(this.#devices.get(device) ?? []), { ...row, profile: read.data }])
+    }
     const abilities = store
       .prepare<[], { model: string } & Ability>('SELECT model, confidence, sentences, judged_ms AS judgedMs FROM abilities')
       .all()
@@ -89,8 +89,9 @@ export class DeviceProfiles {
       .every((isKnown) => isKnown)
   }
 
-  /** @param confidence of an expanded sentence (PICE Eq. 3), 0..1 */
+  /** Models that no profile names do not count: a device names as many as it likes. @param confidence of a sentence (PICE Eq. 3), 0..1 */
   judge(model: string, confidence: number): void {
+    if (![...this.#devices.values()].flat().some(({ profile }) => profile.model === model)) return
     const ability = judged(this.#abilities.get(model), confidence, Math.round(this.#wallMs()))
     this.#abilities.set(model, ability)
     this.#judge.run(model, ability.confidence, ability.sentences, ability.judgedMs)

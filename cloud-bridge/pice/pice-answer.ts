@@ -260,7 +260,8 @@ export class PiceAnswer {
       kind: 'sentence',
       sentence,
       text,
-      tokens: llm.countTokens(text) ?? candidate.tokens,
+      // No text has more tokens than bytes, whatever a device says.
+      tokens: llm.countTokens(text) ?? Math.min(candidate.tokens, Buffer.byteLength(text)),
       source: { kind: 'device', model: { name: model }, device },
       cloudTokens: 0,
       edgeTokens: candidates.reduce((sum, { tokens }) => sum + tokens, 0),

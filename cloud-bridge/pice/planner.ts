@@ -6,6 +6,7 @@ import { foreseenTokens } from '../../core/pice/foresight.ts'
 import type { AnswerPlan, FullReason, Question } from '../../core/policy/pice/plan-answer.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
 import type { CloudSpeed, FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
+import { Watchdog } from '../../core/upstream/watchdog.ts'
 import type { CloudMeter } from './cloud-meter.ts'
 import { type SketchMessages, sketchMessages } from './conversation.ts'
 import type { Expander } from './expander.ts'
@@ -25,6 +26,8 @@ export interface PlannerOptions {
   readonly suits: (messages: SketchMessages) => boolean
   /** Size of a conversation that small models get, in bytes. */
   readonly maxPromptBytes: number
+  /** For the model to name a length. */
+  readonly maxForesightMs: number
   readonly clock: Clock
 }
 
@@ -133,18 +136,23 @@ export class Planner {
   }
 
   async #foresee(asked: Asked, signal: AbortSignal): Promise<{ readonly foreseen: number | undefined; readonly tokens: number }> {
-    const { prompts } = this.#options.llm
+    const { llm, maxForesightMs, clock } = this.#options
+    const { prompts } = llm
+    const late = new Watchdog(clock)
+    late.allow(maxForesightMs, () => new Error('the model named no length in time'))
     const limits = { sampling: greedy, maxTokens: foresightTokens[prompts.foresightUnit] }
     let text = ''
     let tokens = 0
     try {
-      for await (const delta of this.#options.llm.reply(asked, prompts.foresight, limits, signal)) {
+      for await (const delta of llm.reply(asked, prompts.foresight, limits, AbortSignal.any([signal, late.signal]))) {
         text += delta.text
         tokens += delta.tokenCount
       }
     } catch (error) {
       if (signal.aborted || (error instanceof BrimError && error.code === 'QUEUE_FULL')) throw error
       return { foreseen: undefined, tokens }
+    } finally {
+      late.close()
     }
     return { foreseen: foreseenTokens(text, prompts), tokens }
   }

@@ -193,7 +193,8 @@ export class Scheduler implements Expander {
       devices.onSuccess(device, outcome.runs.at(-1)?.model)
       if (!profiles.onRuns(device, outcome.runs)) this.#wantProfile(device)
     } else {
-      devices.onFailure(device, clock.nowMs())
+      // Where all its sentences are here, only its result was too large for a message.
+      if (parts.length > 0) devices.onFailure(device, clock.nowMs())
       const { state, code } = outcome.kind === 'failed' ? outcome : { state: undefined, code: 'JOB_FAILED' }
       logger.info({ device, job: id, answers: parts.length, code }, 'expansion failed')
       if (state !== undefined && !isTerminal(state)) queue.cancel(id)
@@ -221,7 +222,7 @@ export class Scheduler implements Expander {
   #tick(): void {
     const { limits, queue, clock } = this.#options
     const nowMs = clock.nowMs()
-    for (const pending of this.#pending) if (nowMs >= pending.deadlineMs) pending.fail(tooLate())
+    for (const pending of this.#pending) if (nowMs >= pending.deadlineMs) this.#onLate(pending, nowMs)
     if (this.#isAlone()) for (const pending of this.#waiting()) pending.fail(noDevice())
     if (this.#orphans.size > 0 && nowMs - this.#startedMs >= 1_000 * limits.answerGraceS) {
       for (const id of this.#orphans) queue.cancel(id)
@@ -229,6 +230,14 @@ export class Scheduler implements Expander {
     }
     this.#cancelUseless()
     if (this.#pending.size > 0) this.#dispatch()
+  }
+
+  /** Its deadline has passed. A device that should have expanded it by now gets no other sketch at once. */
+  #onLate(pending: PendingExpansion, nowMs: number): void {
+    if (pending.hasEnded) return
+    for (const job of this.#jobs.values())
+      if (job.has(pending) && job.busyS(nowMs) === 0) this.#options.devices.onFailure(job.device, nowMs)
+    pending.fail(tooLate())
   }
 
   #onDevices(): void {

@@ -8,6 +8,8 @@ export const maxSketchLines = 256
 export const maxSketchesPerJob = 64
 export const maxCandidates = 8
 
+const maxSentenceChars = 65_536
+
 /** Fields of one sketch of `pice.expand` beside its prompt. PICE, Algorithms 1 and 2, execution optimiser. */
 export const sketchFields = {
   /** The sketch by the LLM: one line for each sentence of the answer, in order. */
@@ -49,9 +51,9 @@ export const expandedSentence = {
     .max(maxCandidates - 1),
   /** Name of the small model that wrote it. */
   model: z.string().min(1).max(256),
-  text: z.string().max(65_536),
-  /** Tokens of the text, in the small model's own vocabulary. */
-  tokens: count,
+  text: z.string().max(maxSentenceChars),
+  /** That the small model generated for it, of its own vocabulary. */
+  tokens: count.max(maxSentenceChars),
   /** (1/N) Σ log2 p(w_i) over its tokens; 2 to this power is the first term of Eq. 3. Null: its server gives no probabilities. */
   meanLog2Probability: z.number().max(0).nullable(),
 }

@@ -1,22 +1,24 @@
 import { z } from 'zod'
 
-const ms = z.number().min(0)
+/** Beyond these bounds lies no model, and arithmetic that does not end in a number. */
+const ms = z.number().min(0).max(3_600_000)
+const ratio = z.number().min(1e-3).max(1e3)
 
 /** How fast one small model writes on a device, in the result of a job of the kind `profile`. PICE, offline profiling. */
 export const SmallModelProfile = z.object({
   model: z.string().min(1).max(256),
   ttftMs: ms,
   /** Mean gap between the tokens after the first, of one sequence alone. */
-  tpotMs: z.number().positive(),
+  tpotMs: ms.min(1e-3),
   /** Time to open the model; 0 for one on a server. Absent in profiles of earlier releases. */
   loadMs: ms.default(0),
   /** p: throughput of n sequences decoded together over that of one, ascending in n. Empty: not measured. */
   parallel: z
-    .array(z.tuple([z.int().min(1).max(1_024), z.number().positive()]))
+    .array(z.tuple([z.int().min(1).max(1_024), ratio]))
     .max(16)
     .default([]),
   /** Its tokens for the text of one token of the device's LLM; 1 where there is none to compare with. */
-  tokensPerLlmToken: z.number().positive().default(1),
+  tokensPerLlmToken: ratio.default(1),
 })
 export type SmallModelProfile = z.infer<typeof SmallModelProfile>
 

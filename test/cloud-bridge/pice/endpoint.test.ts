@@ -92,6 +92,7 @@ function world({ reply = wellBehaved, plan = plans.sketch, candidates = 1, suits
     policy,
     suits: () => suits,
     maxPromptBytes: 1_000,
+    maxForesightMs: 1_000,
     clock,
   })
   const parts = { llm, planner, expander, candidates, maxSketchMs: 1_000, maxExpansionMs: 60_000, clock, logger: silentLogger() }
@@ -342,6 +343,14 @@ describe('a full answer', () => {
     await new Promise((turn) => setImmediate(turn))
     await w.clock.advance(1_000)
     expect(await answer).toMatchObject({ text: whole, figures: { reason: 'sketch-failed' } })
+  })
+
+  it('follows a foresight that does not come in time', async () => {
+    const w = world({ reply: (call) => (call.instruction === 'How long?' ? 'waits' : wellBehaved(call)) })
+    const answer = ask(w)
+    await new Promise((turn) => setImmediate(turn))
+    await w.clock.advance(1_000)
+    expect(await answer).toMatchObject({ text: whole, figures: { reason: 'foresight' } })
   })
 
   it('fails as the LLM does, and at once where its queue is full', async () => {

@@ -272,6 +272,27 @@ describe('an expansion that fails', () => {
     await expect.poll(() => world.canceled).toEqual([world.runs[0]!.job])
   })
 
+  it('rests a device that lets the deadline pass, and none that has sent all but its result', async () => {
+    world.connect('a')
+    const late = world.expand('x', {}, 4_000)
+    await runsAre(1)
+    await clock.advance(4_100)
+    expect(await late.ended).toBe('EXPANSION_FAILED')
+    const next = world.expand('y')
+    await turns()
+    expect(world.runs).toHaveLength(1)
+    await clock.advance(1_000)
+    await runsAre(2)
+    const [, run] = world.runs
+    world.begin(run!)
+    for (const sentence of [0, 1, 2]) world.sentence(run!, 0, sentence)
+    expect(await next.ended).toBe('done')
+    world.fail(run!, 'refused')
+    await turns()
+    world.expand('z')
+    await runsAre(3)
+  })
+
   it('is asked of another device if a device sends a sentence of another job, or an oversized one', async () => {
     world.connect('a', 'b', 'c')
     const answer = world.expand('x')
@@ -395,6 +416,21 @@ describe('the view of the fleet', () => {
     world.connect('a')
     expect(world.expander.view().devices).toHaveLength(1)
     expect(world.profiled).toEqual([])
+  })
+
+  it('is none of a device whose profile has impossible numbers, or of models that no profile names', async () => {
+    world.connect('a', 'b')
+    world.expander.view()
+    await expect.poll(() => world.profiled).toHaveLength(2)
+    world.expander.judge('slm', 0.1)
+    const impossible = [{ tpotMs: 5e-324 }, { ttftMs: 1e308 }, { parallel: [[16, 1e308]] }, { tokensPerLlmToken: 1e-300 }]
+    for (const { id, device } of world.store.list({ kind: 'profile', limit: 10 })) {
+      const claims = device === 'a' ? impossible : [{}]
+      const result = { ...profile, models: claims.map((claim) => ({ ...profile.models[0], ...claim })) }
+      world.report({ device: device!, job: id, attempt: 1, input: { sketches: [] } }, { type: 'succeeded', result })
+    }
+    await expect.poll(() => world.expander.view().devices).toHaveLength(1)
+    expect(world.expander.view().devices).toMatchObject([{ device: 'b', models: [{ model: 'slm', ability: undefined }] }])
   })
 
   it('corrects a profile by what the device expands, and orders its models by ability', async () => {
