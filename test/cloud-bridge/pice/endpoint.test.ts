@@ -10,6 +10,7 @@ import { Prompt } from '../../../core/answer/prompt.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
 import type { PicePrompts } from '../../../core/pice/prompts.ts'
+import { confidence } from '../../../core/policy/pice/confidence.ts'
 import { LengthRatio } from '../../../core/policy/pice/length-ratio.ts'
 import type { AnswerPlan } from '../../../core/policy/pice/plan-answer.ts'
 import type { WaitingExpansion } from '../../../core/policy/pice/state.ts'
@@ -160,7 +161,9 @@ describe('a sketched answer', () => {
     })
     expect(figures.confidence).toBeGreaterThan(0)
     expect(w.requests[0]?.input).toMatchObject({ sketch: lines, sentences: [0, 1, 2], expectedTokens: 120, candidates: 1 })
-    expect(w.judged).toHaveLength(3)
+    // Eq. 3 of each sentence with its own line and its part of the expected length.
+    const eq3 = (text: string, at: number) => confidence({ text, tokens: 6, meanLog2Probability: -1 }, lines[at]!, 40)
+    expect(w.judged.toSorted()).toEqual(texts.map(eq3).toSorted())
   })
 
   it('has the most confident of several candidates', async () => {
@@ -264,6 +267,11 @@ describe('a sketched answer', () => {
       input: { temperature: 0.7, topP: 0.9, topK: 5, seed: 3, budgetMs: 10_000 },
       deadlineMs: 20_000,
     })
+    const begun = w.pice.answer(requestOf(), never)
+    await begun.next()
+    await w.clock.advance(4_000)
+    for await (const _ of begun);
+    expect(w.requests[1]).toMatchObject({ input: { budgetMs: 6_000 }, deadlineMs: 12_000 })
     expect(w.calls[0]?.request.sampling.temperature).toBe(0)
   })
 
@@ -368,6 +376,12 @@ describe('a full answer', () => {
     const foreseen = []
     for (let answers = 0; answers < 9; answers++) foreseen.push((await ask(w)).figures.foreseenTokens)
     expect([foreseen[0], foreseen.at(-1)]).toEqual([120, 240])
+    // Answers that were cut off tell nothing.
+    const cut = world({
+      reply: (call) => ({ ...reply(call), end: 'length' }),
+      plan: { mode: 'full', reason: 'objectives', fullS: 1 },
+    })
+    for (let answers = 0; answers < 9; answers++) expect((await ask(cut)).figures.foreseenTokens).toBe(120)
   })
 })
 

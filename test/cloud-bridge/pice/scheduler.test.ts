@@ -433,6 +433,25 @@ describe('the view of the fleet', () => {
     expect(world.expander.view().devices).toMatchObject([{ device: 'b', models: [{ model: 'slm', ability: undefined }] }])
   })
 
+  it('has the budgets of what waits, how long devices accept sketches, and none that has just failed', async () => {
+    world.profiles.onProfile('a', profile)
+    world.connect('a')
+    const answer = world.expand('x', { budgetMs: 5_000, candidates: 2 })
+    expect(world.expander.view().waiting).toEqual([{ id: 'x', expectedTokens: 100, waitedS: 0, budgetS: 5 }])
+    await runsAre(1)
+    // 200 tokens of both candidates in 6 sequences, twice as fast together, after the model is open.
+    expect(world.expander.view().devices[0]!.busyS).toBeCloseTo(0.9 + 0.1 + (199 * 0.02) / 2)
+    await clock.advance(300)
+    world.begin(world.runs[0]!)
+    await expect.poll(() => world.expander.view().devices[0]!.networkS).toBeCloseTo(0.3)
+    world.fail(world.runs[0]!)
+    await expect.poll(() => world.expander.view().devices).toEqual([])
+    answer.abort()
+    await answer.ended
+    await clock.advance(2_000)
+    expect(world.expander.view().devices).toHaveLength(1)
+  })
+
   it('corrects a profile by what the device expands, and orders its models by ability', async () => {
     world.connect('a')
     world.expander.view()

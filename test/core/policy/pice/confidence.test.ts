@@ -60,6 +60,8 @@ describe('the most confident candidate', () => {
     expect(mostConfident([sure, complete], sketch, 16, weights).candidate).toBe(complete)
     const unsure = candidate({ meanLog2Probability: -3 })
     expect(mostConfident([sure, unsure], sketch, 16, weights).candidate).toBe(sure)
+    const poorer = candidate({ text: 'Mix flour.', meanLog2Probability: null })
+    expect(mostConfident([poorer, unsure], sketch, 16, weights).candidate).toBe(unsure)
   })
 
   it('does not exist without candidates', () => {

@@ -1,0 +1,30 @@
+import { describe, expect, it } from 'vitest'
+import { defaultPlanTerms } from '../../../../core/policy/pice/plan-answer.ts'
+import { sketchPlans } from '../../../../core/policy/pice/sketch-plans.ts'
+import type { CloudSpeed, ExpandingDevice } from '../../../../core/policy/pice/state.ts'
+
+const cloud: CloudSpeed = { waitS: 0, ttftS: 1, tpotS: 0.1 }
+const slm = { model: 'slm', loadS: 0, ttftS: 0, tpotS: 0.02, parallel: [], ability: 0.7 }
+const device: ExpandingDevice = { device: 'd', models: [slm], current: 'slm', busyS: 0, networkS: 0.05 }
+const terms = { ...defaultPlanTerms, sketchSlackTokens: 0 }
+const planOf = (own: Partial<ExpandingDevice> = {}, load: Partial<CloudSpeed> = {}, more: Partial<typeof terms> = {}) =>
+  sketchPlans(201, { devices: [{ ...device, ...own }], waiting: [] }, { ...cloud, ...load }, [0.5], { ...terms, ...more })[0]!
+
+describe('the prediction for a sketch', () => {
+  it('allows the sketch some more tokens than it was asked for', () => {
+    expect(planOf().sketchS).toBeCloseTo(1 + 0.1 * 100)
+    expect(planOf({}, {}, { sketchSlackTokens: 10 }).sketchS).toBeCloseTo(1 + 0.1 * 110)
+  })
+
+  it('counts the tokens of all candidates', () => {
+    expect(planOf({}, {}, { candidates: 3 }).metrics).toMatchObject({ serverCost: 101, edgeCost: 603 })
+  })
+
+  it('has the stage as bottleneck that answers wait for', () => {
+    expect(planOf().metrics.throughput).toBeCloseTo(11)
+    // The LLM writes four sketches at once.
+    expect(planOf({}, { waitS: 20, slots: 4 }).metrics.throughput).toBeCloseTo(11 / 4)
+    // The device works for longer than the sketch takes: it limits the answers per second.
+    expect(planOf({ busyS: 30 }).metrics.throughput).toBeCloseTo(200 * 0.02)
+  })
+})
