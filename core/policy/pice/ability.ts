@@ -21,9 +21,9 @@ export function judged(before: Ability | undefined, confidence: number, nowMs: n
 }
 
 /**
- * The ability of a model, as plans count it. Undefined once what was shown weighs less than one sentence, for a single answer after
- * some 40 minutes, for many after one hour: a model that no plan takes for its low ability is tried again, as the model, the prompts or
- * the questions may have changed.
+ * The ability of a model, as plans count it. Undefined once what was shown weighs less than one sentence: half an hour after a single
+ * answer of eight, an hour after many. So a model that no plan takes for its low ability is tried again: the model, the prompts or the
+ * questions may have changed.
  */
 export function abilityOf(ability: Ability | undefined, nowMs: number): number | undefined {
   return ability && weightOf(ability, nowMs) >= 1 ? ability.confidence : undefined
