@@ -39,7 +39,7 @@ export async function measurePace(setup: Setup): Promise<StepPace> {
     return Math.min(...times)
   }
   const [one, full] = [timeOf(1), timeOf(batch)]
-  const rowMs = Math.max(0, full - one) / (batch - 1)
+  const rowMs = Math.min(one, Math.max(0, full - one) / (batch - 1))
   return { stepMs: one - rowMs, rowMs }
 }
 

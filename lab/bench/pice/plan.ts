@@ -57,9 +57,9 @@ export const fullPlan: Plan = {
   // As many as the paper has Jetsons.
   devices: 4,
   paces,
-  answerTokens: 320,
+  answerTokens: 400,
   warmAnswers: 16,
-  prompts: 48,
+  prompts: 30,
   requests: 64,
   loads: {
     'cloud-only': allLoads,

@@ -57,7 +57,7 @@ function methodText(document: BenchDocument): string {
 - Why these: a step serves at most 16 answers (the paper's batch: 20), and takes 1.34 times as long as one of a single answer, because a GPU
   decodes a batch in nearly the time of one answer. Devices are so slow that four of them, one question at a time each, serve about
   0.37 of what the cloud serves, as the paper's Jetsons with Llama3-8B beside its cloud with Llama3-70B (6.03 and 16.33 a minute).
-- Prompts: held-out ones of the tasks ${(conditions.tasks as string[]).join(', ')}, whose answers have at least 100 tokens; answers end after
+- Prompts: held-out ones of the tasks ${(conditions.tasks as string[]).join(', ')}; answers end after
   ${answerTokens} tokens at the latest. Requests arrive by a Poisson process, the same times and prompts for each method of a seed.
 - Before the runs, the bridge profiles its devices, and gives ${warmAnswers} answers in full and ${warmAnswers} by sketch: it measures its LLM and learns which
   questions suit sketches.

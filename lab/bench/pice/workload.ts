@@ -2,15 +2,12 @@ import { seededRandom } from '../../../core/base/random.ts'
 import type { BenchPrompt } from '../prompts.ts'
 import { shuffled } from '../shuffled.ts'
 
-/** Prompts that a small model's context holds together with sketch and answer, and answers that are worth a sketch, in tokens. */
-const maxPromptTokens = 160
-const minAnswerTokens = 100
+/** Of the prompts whose answers are long. */
+const longTasks: ReadonlySet<string> = new Set(['guide', 'tale'])
 
 /** Up to `count` prompts for long answers, the same ones at each call. */
 export function longPrompts(prompts: readonly BenchPrompt[], count: number): BenchPrompt[] {
-  const long = prompts.filter(
-    ({ ids, messages, answerIds = [] }) => messages && ids.length <= maxPromptTokens && answerIds.length >= minAnswerTokens,
-  )
+  const long = prompts.filter(({ task, messages }) => messages && longTasks.has(task))
   return shuffled(long, seededRandom(1)).slice(0, count)
 }
 
