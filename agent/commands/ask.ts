@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { answerModes } from '../../core/answer/endpoint.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { readerRates } from '../../core/base/reader-rates.ts'
 import { visibleLine } from '../../core/base/visible-text.ts'
@@ -79,6 +80,10 @@ export const command = defineCommand({
 async function ask(given: AskOptions, io: Io): Promise<void> {
   const { question, system, model, maxTokens, temperature, seed, fallback, mode, tokensPerS, json } = given
   const extensions = { fallback, mode, tokens_per_s: tokensPerS }
+  if (mode !== undefined && given.bridgeUrl === undefined)
+    throw new BrimError('USAGE', '--mode is for answers of a bridge; those of an agent stay private', {
+      hint: 'add --bridge with the URL of a bridge, or leave --mode out',
+    })
   const body = {
     messages: [...(system === undefined ? [] : [{ role: 'system', content: system }]), { role: 'user', content: question }],
     model,

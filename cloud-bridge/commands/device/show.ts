@@ -76,7 +76,7 @@ function smallModelText({ model, ttftMs, tpotMs, loadMs, parallel, slowdown, run
     `first token ${ms(slowdown * ttftMs)}`,
     `opens in ${ms(loadMs)}`,
     ...parallel.slice(-1).map(([sequences, speedup]) => `${Number(speedup.toPrecision(2))} × with ${sequences} sequences`),
-    `${runs} expansions`,
+    `${runs} ${runs === 1 ? 'expansion' : 'expansions'}`,
     ...(confidence === null ? [] : [`confidence ${confidence.toFixed(2)}`]),
   ]
   return `${model}  ${parts.join(', ')}`
