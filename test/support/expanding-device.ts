@@ -1,15 +1,19 @@
 import { sentencesOf } from '../../core/protocol/expansion.ts'
 import { ExpandInput, type ToJobDevice } from '../../core/protocol/jobs.ts'
+import type { DeviceState } from '../../core/protocol/messages.ts'
 import { deviceTopic } from '../../core/protocol/topics.ts'
 import { mqttClient } from './broker.ts'
 
 /** An attempt at an expansion that the device was given. */
 export interface DeviceRun {
+  readonly bridge: string
   readonly job: string
   readonly attempt: number
   readonly input: ExpandInput
   /** Events of the attempt, numbered by the device. */
   report(...events: object[]): Promise<void>
+  /** Payloads of its topic of events, whatever they are. */
+  publish(...payloads: string[]): Promise<void>
   /** All sentences, then the result. @param textOf a line of a sketch */
   succeed(textOf?: (line: string) => string): Promise<void>
 }
@@ -22,11 +26,14 @@ const figures = { groups: 1, parallel: 1, promptTokens: 60, prefilledTokens: 30,
  * test says. @param tpotMs of its small model, as it reports it
  */
 export async function connectExpandingDevice(mqttUrl: string, id: string, onRun: (run: DeviceRun) => unknown, tpotMs = 1) {
-  const client = await mqttClient(mqttUrl, `device-${id}`, { reconnectPeriod: 100 })
+  const topic = (leaf: Parameters<typeof deviceTopic>[2]) => deviceTopic('default', id, leaf)
+  const stateOf = (state: DeviceState['state']) =>
+    JSON.stringify({ v: 1, state, birth: 1, at: new Date().toISOString(), jobs: ['pice.expand', 'profile'] })
+  const will = { topic: topic('state'), payload: Buffer.from(stateOf('disconnected')), qos: 1, retain: true } as const
+  const client = await mqttClient(mqttUrl, `device-${id}`, { reconnectPeriod: 100, will })
   const canceled: string[] = []
   const seen = new Set<string>()
   const at = new Date(0).toISOString()
-  const topic = (leaf: Parameters<typeof deviceTopic>[2]) => deviceTopic('default', id, leaf)
   client.on('message', (_, payload) => {
     const message = JSON.parse(payload.toString()) as ToJobDevice
     const { bridge, job, attempt } = message
@@ -35,20 +42,25 @@ export async function connectExpandingDevice(mqttUrl: string, id: string, onRun:
     if (seen.has(`${job} ${attempt}`)) return
     seen.add(`${job} ${attempt}`)
     let n = 0
-    const report = async (...events: object[]) => {
-      for (const event of events) {
-        n += 1
-        await client.publishAsync(topic('events'), JSON.stringify({ v: 1, bridge, job, attempt, n, at, ...event }), { qos: 1 })
-      }
+    const publish = async (...payloads: string[]) => {
+      // The device may be gone in the middle.
+      await Promise.allSettled(payloads.map((payload) => client.publishAsync(topic('events'), payload, { qos: 1 })))
     }
+    const numbered = (event: object) => {
+      n += 1
+      return JSON.stringify({ v: 1, bridge, job, attempt, n, at, ...event })
+    }
+    const report = (...events: object[]) => publish(...events.map(numbered))
     if (message.kind === 'profile')
       return void report({ type: 'accepted' }, { type: 'succeeded', result: { measuredAt: at, models: [{ ...speed, tpotMs }] } })
     const input = ExpandInput.parse(message.input)
     void onRun({
+      bridge,
       job,
       attempt,
       input,
       report,
+      publish,
       async succeed(textOf = (line) => `${line} by ${id}.`) {
         const sentences = input.sketches.flatMap((asked, sketch) =>
           sentencesOf(asked).map((sentence) => ({
@@ -67,8 +79,7 @@ export async function connectExpandingDevice(mqttUrl: string, id: string, onRun:
     })
   })
   await client.subscribeAsync(topic('jobs'), { qos: 1 })
-  const state = { v: 1, state: 'ready', birth: 1, at: new Date().toISOString(), jobs: ['pice.expand', 'profile'] }
-  const publishState = () => client.publishAsync(topic('state'), JSON.stringify(state), { qos: 1, retain: true })
+  const publishState = () => client.publishAsync(topic('state'), stateOf('ready'), { qos: 1, retain: true })
   await publishState()
   // A broker that was restarted has lost it.
   client.on('connect', () => void publishState())
