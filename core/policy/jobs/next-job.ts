@@ -38,7 +38,7 @@ export function nextJob(job: Job, input: JobInput, nowMs: number, random: Random
     case 'cancel':
       return isTerminal(job.state)
         ? unchanged(job)
-        : ended(job, 'CANCELED', { code: 'CANCELED', message: 'canceled by an operator' })
+        : ended(job, 'CANCELED', { code: 'CANCELED', message: 'canceled at the bridge' })
     case 'tick':
       return job.dueMs === null || nowMs < job.dueMs ? unchanged(job) : expired(job, nowMs, random)
     default:
