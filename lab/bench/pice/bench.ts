@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { z } from 'zod'
 import { loadTextModel } from '../../../core/answer/text-model.ts'
 import { BrimError } from '../../../core/base/errors.ts'
@@ -48,6 +49,8 @@ export const piceBench: Bench<typeof options> = {
 export const command = benchCommand(piceBench)
 
 export async function benchPice(plan: Plan, { io, progress }: BenchContext): Promise<BenchResult> {
+  // Each request that is under way listens to it.
+  setMaxListeners(0, io.signal)
   const [bundle, ...smallModels] = await Promise.all([ensureDemoBundle(), ensureDemoBundle('slm-deep')])
   const manifest = await readManifest(bundle)
   const { card, modelId, format } = manifest
