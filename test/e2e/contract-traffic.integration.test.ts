@@ -103,6 +103,8 @@ it('documents every message on the control plane, and nothing that does not occu
   await ended(await submit('jetson-01', 12), 'REJECTED')
   const answer = await post('', { kind: 'profile', input: {}, device: 'jetson-02' })
   await ended(answer.id, 'SUCCEEDED')
+  const sketches = [{ prompt: 'What is a lamp?', sketch: ['gives light'], expectedTokens: 20 }]
+  await ended((await post('', { kind: 'pice.expand', input: { sketches }, device: 'jetson-02' })).id, 'SUCCEEDED')
   // On a slow link an answer arrives in pieces, and the job after it waits.
   await world.startAgent({ id: 'jetson-04', dataUrl: world.bridge.dataUrl.replace(/:\d+/, `:${slow.port}`) })
   await has('jetson-04', 'state', /ready/)

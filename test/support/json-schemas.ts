@@ -6,7 +6,14 @@ export type Check = (value: unknown) => string[]
 
 /** Compiles JSON Schemas (draft 7) with fastify's validator, which is independent of the library that wrote them. */
 export async function schemaCompiler(): Promise<(schema: Schema) => Check> {
-  const customOptions = { removeAdditional: false, coerceTypes: false, useDefaults: false, allErrors: true } as const
+  const customOptions = {
+    removeAdditional: false,
+    coerceTypes: false,
+    useDefaults: false,
+    allErrors: true,
+    // Of JSON Schema 2020-12, in which OpenAPI 3.1 is written: draft 7 does not check the items of a tuple.
+    keywords: ['prefixItems'],
+  }
   const app = fastify({ ajv: { customOptions } })
   // Fastify creates its validator for the first route with a schema.
   app.post('/', { schema: { body: {} } }, () => {})
