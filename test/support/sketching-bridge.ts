@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import type { AnswerMode } from '../../core/answer/endpoint.ts'
 import type { PiceFigures } from '../../core/answer/figures.ts'
+import type { Clock } from '../../core/base/clock.ts'
 import { startTestBridge } from './bridge.ts'
 import { connectExpandingDevice, type DeviceRun } from './expanding-device.ts'
 import { type Asked, instructedUpstream } from './instructed-upstream.ts'
@@ -22,11 +23,12 @@ export interface Response {
 export async function startSketchingBridge(
   reply?: Parameters<typeof instructedUpstream>[0],
   settings: Partial<BridgeSettings> = {},
+  clock?: Clock,
 ) {
   const dir = tempDir()
   const upstream = await instructedUpstream(reply)
   const stateDir = join(dir.path, 'bridge')
-  const bridge = await startTestBridge({ stateDir, upstream: { url: upstream.url, model: 'llm' }, ...settings })
+  const bridge = await startTestBridge({ stateDir, upstream: { url: upstream.url, model: 'llm' }, ...settings }, clock)
   const devices = new Map<string, AsyncDisposable>()
   return {
     bridge,
