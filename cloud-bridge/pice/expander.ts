@@ -15,7 +15,7 @@ export interface ExpansionRequest {
 
 /** Expands sketches on the fleet: the bounded lists of PICE's Algorithm 1 before the durable queue. */
 export interface Expander {
-  /** What a plan needs to know now. */
+  /** What a plan needs to know now. From the first call on, devices without a profile are asked for one. */
   view(): FleetView
   /**
    * Each candidate of each requested sentence once, as they arrive, in any order; ends when all have arrived. Expansions that fail,

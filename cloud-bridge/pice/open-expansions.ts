@@ -23,7 +23,7 @@ export interface OpenExpansionsOptions {
 
 /** The expansion of sketches on the fleet, with the profiles of its devices. @throws BrimError STORE_FAILED */
 export function openExpansions(
-  { stateDir, limits, sketchPolicy }: Pick<BridgeConfig, 'stateDir' | 'limits' | 'sketchPolicy'>,
+  { stateDir, limits, sketchPolicy, answerMode }: Pick<BridgeConfig, 'stateDir' | 'limits' | 'sketchPolicy' | 'answerMode'>,
   options: OpenExpansionsOptions,
 ) {
   const { jobs, fleet, clock, wallMs, logger } = options
@@ -36,6 +36,7 @@ export function openExpansions(
     profiles,
     log: new ExpansionLog(store),
     rule: dispatchRule(sketchPolicy, limits.expansionsPerJob),
+    expectsPlans: answerMode !== 'full',
     limits,
     clock,
     wallMs,

@@ -118,8 +118,12 @@ export class Planner {
   }
 
   #plan(question: Question): AnswerPlan | undefined {
-    const { speed } = this.#options.cloud
-    return speed && this.#policyFor(question, speed)
+    const { cloud, expander } = this.#options
+    const { speed } = cloud
+    if (speed) return this.#policyFor(question, speed)
+    // The fleet learns that plans are made, and has its devices measured meanwhile.
+    expander.view()
+    return undefined
   }
 
   #policyFor(question: Question, speed: CloudSpeed): AnswerPlan {

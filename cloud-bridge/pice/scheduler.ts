@@ -36,6 +36,8 @@ export interface SchedulerOptions {
   readonly profiles: DeviceProfiles
   readonly log: ExpansionLog
   readonly rule: DispatchRule
+  /** Whether plans are expected, so that devices without a profile are asked for one before the first plan. */
+  readonly expectsPlans: boolean
   readonly limits: SubmissionLimits &
     Pick<
       BridgeLimits,
@@ -60,12 +62,15 @@ export class Scheduler implements Expander {
   readonly #stopTicking: () => Promise<void>
   /** Since when no device takes expansions. */
   #aloneSinceMs: number | undefined
+  /** Whether a device without a profile is asked for one: a fleet that never sketches should not be measured. */
+  #wantsProfiles: boolean
   #isScheduled = false
   #isClosed = false
 
   constructor(options: SchedulerOptions) {
-    const { queue, jobs, log, clock, wallMs, logger } = options
+    const { queue, jobs, log, expectsPlans, clock, wallMs, logger } = options
     this.#options = options
+    this.#wantsProfiles = expectsPlans
     this.#profileRequests = new ProfileRequests(queue, clock)
     this.#startedMs = clock.nowMs()
     this.#aloneSinceMs = this.#startedMs
@@ -82,7 +87,8 @@ export class Scheduler implements Expander {
   view(): FleetView {
     const nowMs = this.#options.clock.nowMs()
     const able = this.#able(nowMs)
-    for (const device of able) if (!this.#options.profiles.hasProfile(device)) this.#wantProfile(device)
+    this.#wantsProfiles = true
+    for (const device of able) this.#wantMissingProfile(device)
     return {
       devices: this.#measured(able, nowMs),
       waiting: this.#waiting().map((expansion) => waitingOf(expansion, nowMs)),
@@ -106,6 +112,7 @@ export class Scheduler implements Expander {
 
   readonly onDeviceState = (device: string, state: DeviceState): void => {
     this.#options.devices.onState(device, state)
+    if (this.#wantsProfiles) this.#wantMissingProfile(device)
     this.#onDevices()
   }
 
@@ -388,6 +395,10 @@ export class Scheduler implements Expander {
     return [...this.#jobs.values()]
       .filter((job) => job.device === device && this.#isActive(job))
       .reduce((sum, job) => sum + job.busyS(nowMs), 0)
+  }
+
+  #wantMissingProfile(device: string): void {
+    if (!this.#options.profiles.hasProfile(device)) this.#wantProfile(device)
   }
 
   #wantProfile(device: string): void {

@@ -23,7 +23,11 @@ export function openExpansionWorld(
   stateDir: string,
   clock: Clock,
   settings: Partial<BridgeLimits> = {},
-  { sketchPolicy = 'dynamic' as BridgeConfig['sketchPolicy'], onRun = (_run: ExpansionRun) => {} } = {},
+  {
+    sketchPolicy = 'dynamic' as BridgeConfig['sketchPolicy'],
+    answerMode = 'full' as BridgeConfig['answerMode'],
+    onRun = (_run: ExpansionRun) => {},
+  } = {},
 ) {
   const runs: ExpansionRun[] = []
   const profiled: string[] = []
@@ -53,7 +57,7 @@ export function openExpansionWorld(
     },
   )
   const expansions = openExpansions(
-    { stateDir, limits, sketchPolicy },
+    { stateDir, limits, sketchPolicy, answerMode },
     { jobs, fleet: { telemetryOf: () => null }, clock, wallMs, logger: silentLogger() },
   )
   jobs.queue.start()

@@ -6,6 +6,7 @@ import { expect, it } from 'vitest'
 import { systemClock } from '../../../core/base/clock.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { startBroker } from '../../support/broker.ts'
+import { connectExpandingDevice } from '../../support/expanding-device.ts'
 import { answerOf, fullAnswer, lines } from '../../support/instructed-upstream.ts'
 import { finish, piece, startStream } from '../../support/scripted-upstream.ts'
 import { type Asked, startSketchingBridge } from '../../support/sketching-bridge.ts'
@@ -31,7 +32,11 @@ const checkMs = 1_000
 /** Waits of the bridge are a fifth as long, so that it soon checks its connection to the broker. */
 const impatient = { ...systemClock, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 5, signal) }
 
-it('a bridge in the mode auto measures its model, then sketches by its objectives while devices are there, and learns', async () => {
+/** What operators see of the device. */
+const shown = async (httpUrl: string) => (await fetch(`${httpUrl}/v1/devices/jetson-01`)).text()
+const isProfiled = (httpUrl: string) => expect.poll(() => shown(httpUrl), { timeout: 10_000 }).toContain('"slm"')
+
+it('a bridge in the mode auto measures its devices and its model, then sketches by its objectives while devices are there, and learns', async () => {
   using dir = tempDir()
   const stateDir = join(dir.path, 'bridge')
   await using broker = await startBroker()
@@ -40,7 +45,8 @@ it('a bridge in the mode auto measures its model, then sketches by its objective
   // The usual objectives choose the shortest sketch, these the longest of those that are in time.
   const settings = { stateDir, broker: { url }, answerMode: 'auto', sketchObjectives: 'throughput=1.5,error' } as const
   await using world = await startSketchingBridge(slowModel, settings, impatient)
-  await world.device('jetson-01', (run) => run.succeed())
+  await using _device = await connectExpandingDevice(world.bridge.mqttUrl, 'jetson-01', (run) => run.succeed())
+  await isProfiled(world.bridge.httpUrl)
   const ask = () => world.ask({ brim: {} })
   const sketched = { text: answerOf(lines.map(() => 'jetson-01')), pice: { mode: 'sketch', reason: null, level: 1 } }
 
@@ -59,7 +65,8 @@ it('a bridge in the mode auto measures its model, then sketches by its objective
 
 it('a device that has stored its bytes for today counts as absent', async () => {
   await using world = await startSketchingBridge(undefined, { limits: { deviceJobBytesPerDay: 1_024 } })
-  await world.device('jetson-01', ({ input, report }) => {
+  const { httpUrl, mqttUrl } = world.bridge
+  await using _device = await connectExpandingDevice(mqttUrl, 'jetson-01', ({ input, report }) => {
     const by = { sketch: 0, candidate: 0, model: 'slm', tokens: 40, meanLog2Probability: -1 }
     const sentences = input.sketches[0]!.sketch.map((line, sentence) => ({
       ...by,
@@ -68,6 +75,11 @@ it('a device that has stored its bytes for today counts as absent', async () => 
     }))
     return report({ type: 'running' }, { type: 'succeeded', result: { sentences, runs: [] } })
   })
+  // Where answers are usually full, the first question that may be sketched has the fleet measured.
+  await expect.poll(() => shown(httpUrl)).toContain('"ready"')
+  expect(await shown(httpUrl)).not.toContain('"slm"')
+  expect(await world.ask({}, 'auto')).toMatchObject({ text: fullAnswer, pice: { reason: 'unmeasured' } })
+  await isProfiled(httpUrl)
   expect(await world.ask()).toMatchObject({ pice: { mode: 'sketch', reason: null, expandedSentences: 3 } })
   expect(await world.ask()).toMatchObject({ text: fullAnswer, pice: { mode: 'full', reason: 'no-device' } })
 })

@@ -418,6 +418,24 @@ describe('the view of the fleet', () => {
     expect(world.profiled).toEqual([])
   })
 
+  it.each(['auto', 'sketch'] as const)('has profiles before the first plan where the usual mode is %s', async (answerMode) => {
+    await world.close()
+    world = openExpansionWorld(dir.path, clock, {}, { answerMode })
+    world.profiles.onProfile('known', profile)
+    world.setState('draining', 'draining')
+    world.connect('known', 'a')
+    await expect.poll(() => world.profiled).toEqual(['a'])
+  })
+
+  it('asks for no profile before the first plan where answers are usually full, then for those of new devices, too', async () => {
+    world.connect('a')
+    await turns()
+    expect(world.profiled).toEqual([])
+    world.expander.view()
+    world.connect('b')
+    await expect.poll(() => world.profiled).toEqual(['a', 'b'])
+  })
+
   it('is none of a device whose profile has impossible numbers, or of models that no profile names', async () => {
     world.connect('a', 'b')
     world.expander.view()
