@@ -22,8 +22,11 @@ it('an agent that is killed in the middle of an expansion repeats only the group
     device: 'jetson-01',
     input: { sketches: [{ prompt: 'Tell me a story.', sketch, expectedTokens: 1_200 }] },
   })
-  const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
-  const { id } = (await response.json()) as { id: string }
+  const submit = () => fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+  let submitted = await submit()
+  // Until the bridge has read the agent's state, it does not know the device.
+  await expect.poll(async () => submitted.ok || (submitted = await submit()).ok, { timeout: 20_000 }).toBe(true)
+  const { id } = (await submitted.json()) as { id: string }
   const show = async () => (await (await fetch(`${url}/${id}`)).json()) as JobDetails
   const sentences = async () => {
     const { events } = (await (await fetch(`${url}/${id}/events`)).json()) as { events: { type: string }[] }

@@ -6,22 +6,21 @@ import { agreement } from '../../scripts/suitability/agreement.ts'
 import { handLabels } from '../../scripts/suitability/data.ts'
 import { trainWeights } from '../../scripts/suitability/logistic-regression.ts'
 import { ownExamples } from '../../scripts/suitability/own-examples.ts'
-import { isMissing } from '../support/prerequisites.ts'
 
 const labels = handLabels(fileURLToPath(new URL('../shared/data', projectRoot)))
 
+// Also under CI=true: the labels may not be distributed with the repository.
+if (!labels) console.log('skipped, missing: the labels by hand in ../shared/data/sot-router')
+
 describe('the trained weights', () => {
-  it.skipIf(isMissing('the labels by hand in ../shared/data/sot-router', labels !== undefined))(
-    'agree with labels by hand that they were not trained on, better than any constant',
-    () => {
-      const { vicuna, wizardlm } = labels!
-      const both = agreement(trainedSuitability, [...vicuna, ...wizardlm])
-      expect(both.f1).toBeGreaterThanOrEqual(0.75)
-      expect(both.f1).toBeGreaterThan(both.f1Constant)
-      expect(agreement(trainedSuitability, vicuna).f1).toBeGreaterThanOrEqual(0.9)
-      expect(agreement(trainedSuitability, wizardlm).f1).toBeGreaterThanOrEqual(0.55)
-    },
-  )
+  it.skipIf(!labels)('agree with labels by hand that they were not trained on, better than any constant', () => {
+    const { vicuna, wizardlm } = labels!
+    const both = agreement(trainedSuitability, [...vicuna, ...wizardlm])
+    expect(both.f1).toBeGreaterThanOrEqual(0.75)
+    expect(both.f1).toBeGreaterThan(both.f1Constant)
+    expect(agreement(trainedSuitability, vicuna).f1).toBeGreaterThanOrEqual(0.9)
+    expect(agreement(trainedSuitability, wizardlm).f1).toBeGreaterThanOrEqual(0.55)
+  })
 })
 
 describe('training', () => {
