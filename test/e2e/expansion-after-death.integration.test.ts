@@ -23,10 +23,17 @@ it('an agent that is killed in the middle of an expansion repeats only the group
     input: { sketches: [{ prompt: 'Tell me a story.', sketch, expectedTokens: 1_200 }] },
   })
   const submit = () => fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
-  let submitted = await submit()
+  let id: string | undefined
   // Until the bridge has read the agent's state, it does not know the device.
-  await expect.poll(async () => submitted.ok || (submitted = await submit()).ok, { timeout: 20_000 }).toBe(true)
-  const { id } = (await submitted.json()) as { id: string }
+  await expect
+    .poll(
+      async () => {
+        id = ((await (await submit()).json()) as { id?: string }).id
+        return id
+      },
+      { timeout: 20_000 },
+    )
+    .toBeDefined()
   const show = async () => (await (await fetch(`${url}/${id}`)).json()) as JobDetails
   const sentences = async () => {
     const { events } = (await (await fetch(`${url}/${id}/events`)).json()) as { events: { type: string }[] }
