@@ -151,7 +151,7 @@ def accept_length(runs: Sequence[dict]) -> float | None:
     return tokens / sum(rounds) if sum(rounds) else None
 
 
-def drafters_table(facts: Facts, per_task: bool) -> str:
+def drafters_table(facts: Facts) -> str:
     """Accept lengths by task and in all, with the setting."""
     runs, conditions, check = facts.acceptance["runs"], facts.acceptance["conditions"], facts.drafters.get("acceptLength", {})
     kinds = [kind for kind in DRAFTER_ORDER if any(run["drafter"] == kind for run in runs)]
@@ -160,8 +160,7 @@ def drafters_table(facts: Facts, per_task: bool) -> str:
         own = {kind: [run for run in runs if run["drafter"] == kind and wanted(run)] for kind in kinds}
         return (title, str(len(own[kinds[0]])), *(number(accept_length(own[kind])) for kind in kinds))
 
-    tasks = dict.fromkeys(run["task"] for run in runs) if per_task else ()
-    rows = [row(task, lambda run, task=task: run["task"] == task) for task in tasks]
+    rows = [row(task, lambda run, task=task: run["task"] == task) for task in dict.fromkeys(run["task"] for run in runs)]
     rows.append(row("**all**", lambda run: True))
     rows.append(row("without answers that repeat themselves", lambda run: not run["looping"]))
     if check:
@@ -175,11 +174,11 @@ def drafters_table(facts: Facts, per_task: bool) -> str:
 
 
 def drafters_section(facts: Facts) -> str:
-    return f"{DRAFTERS}\n\n{drafters_table(facts, True)}"
+    return f"{DRAFTERS}\n\n{drafters_table(facts)}"
 
 
 def card_drafters_section(facts: Facts) -> str:
-    return f"{CARD_DRAFTERS}\n\n{drafters_table(facts, False)}"
+    return f"{CARD_DRAFTERS}\n\n{drafters_table(facts)}"
 
 
 def loops_section(facts: Facts) -> str:
@@ -346,9 +345,15 @@ def samples_section(facts: Facts) -> str:
 def card_samples_section(facts: Facts) -> str:
     """What PICE uses: a guide and a sketch by the LLM, an expansion by the first small model."""
     llm, *small = (first_samples(evaluation) for evaluation in facts.evaluations.values())
-    parts = [sample_text(llm[task]) for task in ("guide", "long-form-sketch-2") if task in llm]
-    parts += [sample_text(samples["long-form-expansion"]) for samples in small[:1] if "long-form-expansion" in samples]
-    return "\n\n".join(parts)
+    shown = [(f"`{task}` by the LLM", llm[task]) for task in ("guide", "long-form-sketch-2") if task in llm]
+    shown += [("`expansion` by a small model", each["long-form-expansion"]) for each in small[:1] if "long-form-expansion" in each]
+    texts = ("Line ends as /.", *(f"{title}: *{in_a_line(sample['prompt'])}*\n\n{quote(in_a_line(sample['greedy']))}" for title, sample in shown))
+    return "\n\n".join(texts)
+
+
+def in_a_line(text: str) -> str:
+    """A text without line ends."""
+    return " / ".join(line for line in text.splitlines() if line.strip())
 
 
 # (title, the facts that it needs, its text)

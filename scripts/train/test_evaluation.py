@@ -23,6 +23,7 @@ from evaluate_tasks import Asker, evaluate, expansion_request, figure, foresight
 from files import save_checkpoint
 from generate import generate
 from model import Llama
+from paths import REPOSITORY
 from sketch import sketch
 from tasks import FORESIGHT, LENGTHS, Turn, turns_of
 from test_model import CONFIG
@@ -201,6 +202,12 @@ class Card(unittest.TestCase):
         self.assertIn("| greedy answers that loop, share of all, `llm` | ≤ 0.1 | 0.15 | **missed** |", text)
         self.assertNotIn("above Medusa", text)
         self.assertIn("| story | 1 | 2.00 |", page(facts)[0])
+
+    def test_the_committed_card_is_short_and_names_every_model(self):
+        text = (REPOSITORY / "models" / "demo" / "MODEL_CARD.md").read_text()
+        self.assertLessEqual(len(text.splitlines()), 150)
+        for folder in (REPOSITORY / "models" / "demo").iterdir():
+            self.assertTrue(folder.is_file() or f"| `{folder.name}` |" in text, folder)
 
     def test_the_worst_level_decides(self):
         sketches = {f"sketch-{level}": {"shareOfTokensOfOwn": 0.3 + level / 20, "contentRecallOfOwn": 0.7} for level in (1, 2, 3)}
