@@ -296,7 +296,7 @@ def tuning_section(facts: Facts) -> str:
             cells = (interval(row, key) for key in ("shareOfTokensOfOwn", "contentRecallOfOwn", "rougeFOfOwn"))
             rows.append((level, when, interval(row, "tokens"), *cells))
     head = ("level", "tuning", "tokens of a sketch", "share of the own answer", "recall of its content words", "ROUGE-1 F of the expansion")
-    text = f"PICE's tuning on {t['answers']} held-out queries; `{t['expander']}` writes the expansions. The exported `llm` is the model before tuning."
+    text = f"PICE's tuning on {t['answers']} held-out queries; `{t['expander']}` writes the expansions. Measured on the LLM before the long forms; the exported `llm` is not tuned."
     return f"{text}\n\n{table(head, rows)}"
 
 

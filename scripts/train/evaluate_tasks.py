@@ -63,9 +63,9 @@ class Asker:
         """A request as the model reads it."""
         return self.encoder.prompt(request)
 
-    def fits(self, request: Request, max_new: int) -> bool:
+    def fits(self, request: Request, max_new: int | None = None) -> bool:
         """Whether request and reply fit the model's context."""
-        return len(self.ids(request)) + max_new <= self.model.config.max_position_embeddings
+        return len(self.ids(request)) + (max_new or self.max_new) <= self.model.config.max_position_embeddings
 
     def replies(self, requests: Sequence[Request], max_new: int) -> list[list[int]]:
         """The replies' tokens, the stop token included where one came."""

@@ -169,7 +169,7 @@ class BadInput(unittest.TestCase):
                 ("tasks.py", "base", "latin.jsonl", "UTF-8"),
                 ("tasks.py", "other", "empty.jsonl", "GPT2LMHeadModel is not supported"),
                 ("train_adapter.py", "cut", None, "is damaged"),
-                ("train_adapter.py", "nowhere", None, "no Hugging Face checkpoint"),
+                ("train_adapter.py", "nowhere", None, "is not a Hugging Face checkpoint"),
             ):
                 data_option = ("--data", folder / data) if data else ()
                 done = command(script, "--base", folder / base, "--work", folder / "work", *data_option)

@@ -15,7 +15,7 @@ import torch
 
 import sketch_tuning_report
 from base import fingerprint
-from card import Facts, card
+from card import Facts, page
 from corpus import Chat
 from encode import own_encoder
 from errors import InputError
@@ -260,7 +260,7 @@ class Report(unittest.TestCase):
             self.assertEqual(set(found["levels"]), {"1", "2", "3"})
             self.assertEqual({name.name for name in out.iterdir()}, {"sketch-tuning.json", "sketch-tuning.png"})
             facts = Facts({}, {}, {}, {}, {}, found, {}, {})
-            self.assertIn("| 3 | after |", card(facts)[0])
+            self.assertIn("| 3 | after |", page(facts)[0])
 
 
 if __name__ == "__main__":
