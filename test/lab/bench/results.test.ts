@@ -9,6 +9,7 @@ import { failoverBench } from '../../../lab/bench/failover/bench.ts'
 import { benchPage, goalTable } from '../../../lab/bench/frame/page.ts'
 import { readDocument } from '../../../lab/bench/frame/results.ts'
 import { hatBench } from '../../../lab/bench/hat/bench.ts'
+import { piceBench } from '../../../lab/bench/pice/bench.ts'
 import { queueBench } from '../../../lab/bench/queue/bench.ts'
 import { telemetryBench } from '../../../lab/bench/telemetry/bench.ts'
 import { tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
@@ -21,6 +22,7 @@ const benches = [
   engineBench,
   failoverBench,
   hatBench,
+  piceBench,
   queueBench,
   telemetryBench,
   tokenFlowBench,
