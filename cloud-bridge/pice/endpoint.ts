@@ -22,5 +22,5 @@ export function piceEndpoint(parts: AnswerParts, mode: AnswerMode): ResumableEnd
   return logged()
 }
 
-/** Of an answer that nobody resumes. */
+/** Of an answer that no client can resume. */
 const unlogged = (): AnswerLog => ({ id: randomUUID(), written: [], begin: () => {}, append: () => {} })

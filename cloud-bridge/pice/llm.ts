@@ -41,7 +41,7 @@ export class Llm {
     return this.#textOf(this.#endpoint.logged?.(log) ?? this.#endpoint, request, signal)
   }
 
-  /** What it replies to an instruction about the answer, as fast as it can: nobody reads along. */
+  /** What it replies to an instruction about the answer, as fast as it can: it is not paced to a reader. */
   reply(
     { request, messages }: Asked,
     instruction: string,

@@ -121,7 +121,7 @@ export class Scheduler implements Expander {
     this.#onDevices()
   }
 
-  /** The result of a `profile` job, whoever submitted it. */
+  /** The result of a `profile` job, of the bridge or of an operator. */
   onProfile(device: string, result: unknown): void {
     tryOrLog(this.#options.logger, 'profile not stored', () => this.#options.profiles.onProfile(device, result))
     this.#schedule()

@@ -115,7 +115,7 @@ export interface ServingPlan {
  * so that each Serving needs a policy of its own.
  */
 export interface ServingPolicy {
-  /** Whether a device's stream with a reader makes way for others, whichever came first. */
+  /** Whether a device's stream with a reader may be preempted for any other stream, an earlier or a later one. */
   readonly heedsReaders?: boolean
   plan(state: ServingState, nowMs: number): ServingPlan
 }

@@ -2,10 +2,10 @@ import type { StreamState } from '../serving/policy.ts'
 import type { Room } from '../serving/room.ts'
 import { byBuffer, byBufferDescending } from './tracker.ts'
 
-/** Who gets memory, and who makes way for them. */
+/** The streams that get memory, and those that are preempted for them. */
 export interface Choice {
   readonly resume: readonly StreamState[]
-  /** Residents that were not chosen: they make way as far as the memory is needed, those with the largest buffers first. */
+  /** Residents that were not chosen: they are preempted as far as their memory is needed, those with the largest buffers first. */
   readonly replaceable: readonly StreamState[]
 }
 

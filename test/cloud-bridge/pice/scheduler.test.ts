@@ -22,6 +22,16 @@ async function reopen(limits: Partial<BridgeLimits> = {}): Promise<void> {
   world = openExpansionWorld(dir.path, clock, limits)
 }
 const runsAre = (count: number) => expect.poll(() => world.runs).toHaveLength(count)
+/** An answer whose first sentence has come from device a. */
+async function beginAtA() {
+  world.connect('a')
+  const answer = world.expand('x')
+  await runsAre(1)
+  world.begin(world.runs[0]!)
+  world.sentence(world.runs[0]!, 0, 0)
+  await expect.poll(answer.texts).toHaveLength(1)
+  return answer
+}
 const turns = async () => {
   for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
@@ -205,12 +215,7 @@ describe('an expansion that fails', () => {
   })
 
   it('goes on at another device while its own is away, and takes what either sends first', async () => {
-    world.connect('a')
-    const answer = world.expand('x')
-    await runsAre(1)
-    world.begin(world.runs[0]!)
-    world.sentence(world.runs[0]!, 0, 0)
-    await expect.poll(answer.texts).toHaveLength(1)
+    const answer = await beginAtA()
     world.setState('a', 'lost')
     world.connect('b')
     await runsAre(2)
@@ -226,12 +231,7 @@ describe('an expansion that fails', () => {
   })
 
   it('goes on at a device whose agent was restarted', async () => {
-    world.connect('a')
-    const answer = world.expand('x')
-    await runsAre(1)
-    world.begin(world.runs[0]!)
-    world.sentence(world.runs[0]!, 0, 0)
-    await expect.poll(answer.texts).toHaveLength(1)
+    const answer = await beginAtA()
     world.setState('a', 'lost')
     world.connect('a')
     world.fail(world.runs[0]!, 'interrupted')
