@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { answerModes } from '../core/answer/endpoint.ts'
+import { bridgeModes } from '../core/answer/endpoint.ts'
 import { parseConfig } from '../core/base/config.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { metricNames } from '../core/policy/pice/objectives.ts'
@@ -183,7 +183,7 @@ export const BridgeFields = z.strictObject({
       'which answers the model computes next: decode-first, for devices; tokenflow, by what readers have left to read; fcfs, chunked and andes, to compare with',
     ),
   answerMode: z
-    .enum(answerModes)
+    .enum(bridgeModes)
     .default('full')
     .describe(
       'how answers to conversations are made that ask for no mode: full, by the model alone; sketch, devices expand its sketch; auto, whichever is better at the present load (PICE)',

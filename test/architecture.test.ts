@@ -36,7 +36,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // Endpoints implement core/answer's interface; the API and the jobs consume it and know no endpoint.
   'core/answer': {
     values: ['core/base', 'core/engine', 'core/model', 'core/policy/estimate', 'core/text'],
-    types: ['core/draft', 'core/protocol'],
+    types: ['core/draft', 'core/policy/disco', 'core/protocol'],
   },
   'core/api': { values: ['core/answer', 'core/base', 'core/openai'] },
   'core/upstream': {
@@ -53,6 +53,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/serving': { values: ['core/policy/admission', 'core/policy/estimate'] },
   'core/policy/tokenflow': { values: ['core/policy/admission', 'core/policy/serving'] },
   'core/policy/pice': { values: ['core/policy/estimate'] },
+  'core/policy/disco': { values: ['core/policy/estimate'] },
   'core/policy/identity': { values: [] },
   'core/policy/jobs': { values: [], types: ['core/base'] },
   'core/policy/fleet': { values: [], types: ['core/protocol'] },
@@ -73,6 +74,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // The open bundles, and their replacement while the agent runs.
   'agent/models': { values: ['core', 'agent/hat', 'agent/slm'], types: ['agent/bundles'] },
   'agent/api': { values: ['core'] },
+  // An endpoint made of endpoints, whichever they are: agent/parts chooses them.
+  'agent/disco': { values: ['core'] },
   'agent/pice': { values: ['core', 'agent/jobs', 'agent/slm'] },
   'agent/jobs': { values: ['core', 'agent/bundles'], types: ['agent/link'] },
   'agent/limits.ts': { values: [] },

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { answerModes } from '../../core/answer/endpoint.ts'
+import { bridgeModes } from '../../core/answer/endpoint.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { readerRates } from '../../core/base/reader-rates.ts'
@@ -49,7 +49,7 @@ const options = {
     .optional(),
   system: z.string().meta({ description: 'system message before the question', fallback: 'none' }).optional(),
   mode: z
-    .enum(answerModes)
+    .enum(bridgeModes)
     .meta({
       description:
         'at a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { AnswerMode } from '../../core/answer/endpoint.ts'
+import { type BridgeMode, isBridgeMode } from '../../core/answer/endpoint.ts'
 import type { AnswerLog, ResumableEndpoint } from '../llm/journalled-endpoint.ts'
 import { messagesOf } from './conversation.ts'
 import { type AnswerParts, PiceAnswer } from './pice-answer.ts'
@@ -9,13 +9,14 @@ import { type AnswerParts, PiceAnswer } from './pice-answer.ts'
  * and the plan finds. Every failure of devices ends in text of the LLM.
  * @param mode of requests that name none
  */
-export function piceEndpoint(parts: AnswerParts, mode: AnswerMode): ResumableEndpoint {
+export function piceEndpoint(parts: AnswerParts, mode: BridgeMode): ResumableEndpoint {
   const { model } = parts.llm
   const logged = (log?: AnswerLog): ResumableEndpoint => ({
     model,
     async *answer(request, signal) {
       const asked = { request, messages: messagesOf(request.prompt) }
-      yield* new PiceAnswer(parts, asked, request.mode ?? mode, log ?? unlogged(), signal).deltas()
+      const own = isBridgeMode(request.mode) ? request.mode : mode
+      yield* new PiceAnswer(parts, asked, own, log ?? unlogged(), signal).deltas()
     },
     logged,
   })

@@ -67,7 +67,7 @@ export class Llm {
   async *#textOf(endpoint: Endpoint, request: AnswerRequest, signal: AbortSignal): AsyncGenerator<TextDelta, void> {
     const source = { kind: this.kind, model: this.model }
     const { model } = endpoint
-    const answer = new AnswerText(model.tokenizer && { model, ids: [] }, [])
+    const answer = new AnswerText(model.tokenizer ? { model, ids: [] } : { text: '' }, [])
     for await (const delta of endpoint.answer(request, signal)) {
       const { text, tokens, end } = answer.push(delta)
       const promptTokens = 'text' in delta ? delta.promptTokens : undefined

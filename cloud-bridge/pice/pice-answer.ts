@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import type { AnswerMode, TextDelta } from '../../core/answer/endpoint.ts'
+import type { BridgeMode, TextDelta } from '../../core/answer/endpoint.ts'
 import type { PiceFigures } from '../../core/answer/figures.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
@@ -72,7 +72,7 @@ const unplanned: PiceFigures = {
 export class PiceAnswer {
   readonly #parts: AnswerParts
   readonly #asked: Asked
-  readonly #mode: AnswerMode
+  readonly #mode: BridgeMode
   readonly #log: AnswerLog
   readonly #signal: AbortSignal
   readonly #startedMs: number
@@ -83,7 +83,7 @@ export class PiceAnswer {
   #expansionMs: number | undefined
   readonly #confidences: number[] = []
 
-  constructor(parts: AnswerParts, asked: Asked, mode: AnswerMode, log: AnswerLog, signal: AbortSignal) {
+  constructor(parts: AnswerParts, asked: Asked, mode: BridgeMode, log: AnswerLog, signal: AbortSignal) {
     this.#parts = parts
     this.#asked = asked
     this.#mode = mode

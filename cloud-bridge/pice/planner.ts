@@ -1,4 +1,4 @@
-import type { AnswerMode } from '../../core/answer/endpoint.ts'
+import type { BridgeMode } from '../../core/answer/endpoint.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { greedy } from '../../core/engine/sampler.ts'
@@ -80,7 +80,7 @@ export class Planner {
    * @param mode `auto` or `sketch`
    * @throws BrimError QUEUE_FULL, CANCELED. Where the LLM fails otherwise, the answer is full: it may succeed
    */
-  async plan(asked: Asked, mode: AnswerMode, signal: AbortSignal): Promise<Planned> {
+  async plan(asked: Asked, mode: BridgeMode, signal: AbortSignal): Promise<Planned> {
     const { maxPromptBytes, suits, cloud } = this.#options
     const isSketchRequested = mode === 'sketch'
     const messages = sketchMessages(asked.messages, maxPromptBytes)

@@ -2,7 +2,7 @@ import type { AnswerEnd } from '../text/answer-stream.ts'
 import type { Detokenizer } from '../text/detokenizer.ts'
 import { StopStrings } from '../text/stop-strings.ts'
 import type { AnswerDelta, TextDelta, TokenDelta } from './endpoint.ts'
-import { inTokensOf, sharesTokens, type TextModel, type Tokens } from './text-model.ts'
+import { type Answered, inTokensOf, sharesTokens, type TextModel, type Tokens, textOf } from './text-model.ts'
 
 export interface AnswerPiece {
   /** Whole characters, ready for the client; often empty. */
@@ -16,18 +16,18 @@ export interface AnswerPiece {
 /** The text of one answer, whichever endpoints its tokens come from. Stop strings hold across a change of model. */
 export class AnswerText {
   readonly #stops: StopStrings
-  /** The answer so far, in the tokens of the model that writes it now; undefined where another server writes it. */
-  #answered: Tokens | undefined
+  /** The answer so far, in the tokens of the model that writes it now, or as the text of another server. */
+  #answered: Answered
   #detokenizer: Detokenizer | undefined
 
   /**
-   * @param start the model that begins, and the tokens before those that come; undefined for an answer of another server
+   * @param start what comes before the first delta, which has been delivered
    * @throws BrimError REQUEST_INVALID for an empty stop string
    */
-  constructor(start: Tokens | undefined, stop: readonly string[]) {
+  constructor(start: Answered, stop: readonly string[]) {
     this.#stops = new StopStrings(stop)
     this.#answered = start
-    this.#detokenizer = start && detokenizerAfter(start)
+    this.#detokenizer = 'ids' in start ? detokenizerAfter(start) : undefined
   }
 
   push(delta: AnswerDelta): AnswerPiece {
@@ -35,6 +35,8 @@ export class AnswerText {
   }
 
   #pushText({ text, tokenCount, end }: TextDelta): AnswerPiece {
+    this.#answered = { text: textOf(this.#answered) + text }
+    this.#detokenizer = undefined
     const piece = this.#stops.push(text)
     if (piece.stopped) return { text: piece.text, tokens: tokenCount, end: 'stop' }
     return { text: end ? piece.text + this.#stops.end() : piece.text, tokens: tokenCount, end }
@@ -58,14 +60,11 @@ export class AnswerText {
    */
   #detokenizerOf(model: TextModel, tokens: readonly number[]): Detokenizer {
     const before = this.#answered
-    let detokenizer = this.#detokenizer
-    if (!before || !detokenizer) throw new Error('no endpoint continues the text of another server in tokens')
-    let { ids } = before
-    if (model !== before.model) {
-      ids = inTokensOf(model, before)
-      if (!sharesTokens(model, before.model)) detokenizer = detokenizerAfter({ model, ids })
-      detokenizer.seam()
-    }
+    const isSame = 'ids' in before && model === before.model
+    const ids = isSame ? before.ids : inTokensOf(model, before)
+    let detokenizer = 'ids' in before && sharesTokens(model, before.model) ? this.#detokenizer : undefined
+    detokenizer ??= detokenizerAfter({ model, ids })
+    if (!isSame && ids.length > 0) detokenizer.seam()
     this.#answered = { model, ids: [...ids, ...tokens] }
     this.#detokenizer = detokenizer
     return detokenizer

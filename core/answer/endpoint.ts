@@ -3,34 +3,43 @@ import { answerBudget } from '../engine/generate.ts'
 import type { TokenLogprobs } from '../engine/logprobs.ts'
 import { checkSampling, type Sampling } from '../engine/sampler.ts'
 import type { AnswerEnd } from '../text/answer-stream.ts'
-import type { EndpointFigures, PiceFigures } from './figures.ts'
+import type { DiscoFigures, EndpointFigures, PiceFigures } from './figures.ts'
 import type { Prompt } from './prompt.ts'
-import { inTokensOf, type RemoteModel, type TextModel, type Tokens } from './text-model.ts'
+import { type Answered, inTokensOf, type RemoteModel, type TextModel } from './text-model.ts'
 
 /**
- * 'full': by the LLM alone; 'sketch': the LLM sketches and devices expand, if the bridge can; 'auto': whichever the plan
- * chooses (PICE Eq. 2).
+ * At a bridge. 'full': by the LLM alone; 'sketch': the LLM sketches and devices expand, if the bridge can; 'auto': whichever
+ * the plan chooses (PICE Eq. 2).
  */
-export const answerModes = ['auto', 'sketch', 'full'] as const
-export type AnswerMode = (typeof answerModes)[number]
+export const bridgeModes = ['auto', 'sketch', 'full'] as const
+export type BridgeMode = (typeof bridgeModes)[number]
+export const isBridgeMode = (mode: AnswerMode | undefined): mode is BridgeMode => bridgeModes.some((each) => each === mode)
+
+/**
+ * At a device (DiSCo). 'private': HAT or the small model, nothing else is contacted; 'local': the small model alone; 'cloud':
+ * a server alone; 'cheap': whichever costs less; 'fast': both at once; 'auto': both within the budget (DiSCo Algorithms 2, 3).
+ */
+export const deviceModes = ['private', 'local', 'cloud', 'cheap', 'fast', 'auto'] as const
+export type DeviceMode = (typeof deviceModes)[number]
+export type AnswerMode = BridgeMode | DeviceMode
 
 /** A request for an answer, in terms that every endpoint understands. */
 export interface AnswerRequest {
   readonly prompt: Prompt
   /** The answer so far: the endpoint continues after it. Absent: a new answer. */
-  readonly answered?: Tokens
+  readonly answered?: Answered
   /** Tokens that may still follow; absent: as many as the context holds. */
   readonly maxTokens?: number
   readonly sampling: Sampling
   /** Likeliest tokens whose log probabilities are reported beside that of each token; absent: none are reported. */
   readonly logprobs?: number
-  /** Tokens per second that the client reads, > 0; absent: unknown. */
+  /** Tokens per second that the client reads, > 0; 0: it takes them as fast as they come; absent: unknown. */
   readonly tokensPerS?: number
   /** Strings that end the text. Readers of the tokens look for them: one may begin in one endpoint's tokens and end in another's. */
   readonly stop: readonly string[]
   /** Whether end-of-text tokens are tokens like any other: for measurements of a fixed length. */
   readonly ignoreEos?: boolean
-  /** How the client wants the bridge to answer (PICE); absent: as the bridge is configured. */
+  /** How the client wants bridge (PICE) or device (DiSCo) to answer; absent: as it is configured. */
   readonly mode?: AnswerMode
   /** Identifies the requesting application: a prefix cached for one client is never reused for another. */
   readonly client: string
@@ -70,6 +79,8 @@ interface CommonDelta {
   figures?(): EndpointFigures
   /** Why this source continues an answer that another endpoint could not. */
   readonly cause?: BrimError
+  /** How the answer was dispatched, and what it has cost up to this delta (DiSCo). */
+  disco?(): DiscoFigures
 }
 
 /** Tokens that became certain at once. */

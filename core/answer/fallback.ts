@@ -1,7 +1,7 @@
 import { BrimError, type ErrorCode } from '../base/errors.ts'
 import { startOf, type TokenDelta, type TokenEndpoint } from './endpoint.ts'
 import { Prompt } from './prompt.ts'
-import { inTokensOf, sharesTokens, type Tokens } from './text-model.ts'
+import { type Answered, inTokensOf, sharesTokens } from './text-model.ts'
 
 /** No bridge could be reached: at the start of an answer, or after its session broke off and no bridge took it over in time. */
 const bridgeLost: ReadonlySet<ErrorCode> = new Set(['LINK_LOST', 'BRIDGE_UNREACHABLE', 'SESSION_REFUSED', 'NOT_AUTHORIZED'])
@@ -21,7 +21,7 @@ export function withFallback(first: TokenEndpoint, second: TokenEndpoint): Token
         : request.prompt
       await prompt.check(second.model, signal)
       let { maxTokens } = await startOf(request, first.model, signal)
-      let answered: Tokens = request.answered ?? { model: first.model, ids: [] }
+      let answered: Answered = request.answered ?? { model: first.model, ids: [] }
       let cause: BrimError
       try {
         for await (const delta of first.answer(request, signal)) {
@@ -45,7 +45,7 @@ export function withFallback(first: TokenEndpoint, second: TokenEndpoint): Token
 }
 
 /** The answer so far with one more delta, in the tokens of its model. */
-function continued(answered: Tokens, { source: { model }, tokens }: TokenDelta): Tokens {
+function continued(answered: Answered, { source: { model }, tokens }: TokenDelta): Answered {
   return { model, ids: [...inTokensOf(model, answered), ...tokens] }
 }
 

@@ -1,4 +1,5 @@
 import type { DraftReport } from '../draft/drafter.ts'
+import type { Side } from '../policy/disco/state.ts'
 import type { Wire } from '../protocol/frame.ts'
 
 /** What an endpoint spent on its part of an answer, and what it measured: the counts of split decoding with drafts. */
@@ -87,4 +88,49 @@ export interface PiceFigures {
   readonly edgeTokens: number
   /** Mean of the chosen candidates' confidence (Eq. 3), 0 to 1; null without one. */
   readonly confidence: number | null
+}
+
+/** How DiSCo has made an answer, and what it has cost. */
+export interface DiscoFigures {
+  readonly mode: 'private' | 'local' | 'cloud' | 'cheap' | 'fast' | 'auto'
+  /** The side whose use the budget limits; null where only one side could answer. */
+  readonly constrained: Side | null
+  /** When each side was to start, in ms after the request; null: only if the other side failed. */
+  readonly startMs: Readonly<Record<Side, number | null>>
+  /** The side of the first token. */
+  readonly winner: Side | null
+  readonly migrations: readonly MigrationFigures[]
+  readonly cost: Readonly<Record<Side, SideCost>>
+  /** Tokens per second of delivery; 0: as fast as they came. */
+  readonly tokensPerS: number
+  /** Gaps in the delivery that the reader waited for, beyond its rate. */
+  readonly stalls: number
+  readonly stalledMs: number
+}
+
+export interface MigrationFigures {
+  readonly from: Side
+  readonly to: Side
+  /** 'cost': to decode for less; 'failure': the source broke off; 'return': the preferred side is reachable again. */
+  readonly reason: 'cost' | 'failure' | 'return'
+  /** Tokens of the answer before it. */
+  readonly afterTokens: number
+  /** Tokens that the reader had not read when the source stopped. */
+  readonly bufferTokens: number
+  /** Tokens that were delivered later than at the reader's rate because of it. */
+  readonly delayedTokens: number
+  /** Whether the target took over; false: the source went on. */
+  readonly succeeded: boolean
+}
+
+/** What one side has spent on an answer, tokens that were thrown away included. */
+export interface SideCost {
+  readonly promptTokens: number
+  readonly tokens: number
+  /** In dollars, device energy by the exchange rate λ (DiSCo Eq. 8); null where no price is known. */
+  readonly dollars: number | null
+  /** Of the device. */
+  readonly joules?: number | null
+  /** 'measured': from the power of the device; 'flops': estimated from the model's size (DiSCo appendix E). */
+  readonly energy?: 'measured' | 'flops' | null
 }

@@ -59,7 +59,7 @@ export async function* streamAnswer(
   try {
     const report = new ReportBuilder(clock.nowMs())
     const { model } = endpoint
-    const answer = new AnswerText(request.answered ?? (model.tokenizer && { model, ids: [] }), request.stop)
+    const answer = new AnswerText(request.answered ?? (model.tokenizer ? { model, ids: [] } : { text: '' }), request.stop)
     const tokenIds: number[] = []
     let tokens = 0
     let promptTokens: number | undefined

@@ -55,10 +55,18 @@ export interface Tokens {
   readonly ids: readonly number[]
 }
 
+/** An answer so far: tokens, or the text of a server that does not tell its token ids. */
+export type Answered = Tokens | { readonly text: string }
+
 /** The ids as they are where the models share tokens; otherwise the text, in whole characters, tokenised again. */
-export function inTokensOf(own: TextModel, { model, ids }: Tokens): readonly number[] {
-  if (sharesTokens(own, model)) return ids
-  const detokenizer = model.tokenizer.detokenizer()
-  const text = ids.map((id) => detokenizer.push(id)).join('')
-  return own.tokenizer.encode(text, { addSpecialTokens: false })
+export function inTokensOf(own: TextModel, answered: Answered): readonly number[] {
+  if ('ids' in answered && sharesTokens(own, answered.model)) return answered.ids
+  return own.tokenizer.encode(textOf(answered), { addSpecialTokens: false })
+}
+
+/** In whole characters. */
+export function textOf(answered: Answered): string {
+  if ('text' in answered) return answered.text
+  const detokenizer = answered.model.tokenizer.detokenizer()
+  return answered.ids.map((id) => detokenizer.push(id)).join('')
 }

@@ -1,4 +1,4 @@
-import type { AnswerMode, Endpoint, TokenEndpoint } from '../answer/endpoint.ts'
+import type { BridgeMode, Endpoint, TokenEndpoint } from '../answer/endpoint.ts'
 import { BrimError } from '../base/errors.ts'
 import { FieldError } from '../openai/api-error.ts'
 import type { Model } from '../openai/responses.ts'
@@ -32,7 +32,7 @@ export interface Sketching {
   /** In text: which part of an answer comes from which model is planned for each request. */
   readonly endpoint: Endpoint
   /** Of requests that name no mode. */
-  readonly mode: AnswerMode
+  readonly mode: BridgeMode
 }
 
 /** What the API serves. */

@@ -78,7 +78,9 @@ describe('the audit log', () => {
     for (let n = 0; n < 50; n++) store.record([refusal(n)])
     const lines = store.audit(100)
     expect(lines).toHaveLength(12)
-    expect(lines.slice(-2)).toMatchObject([{ action: 'job.submit' }, { action: 'key.create', subject: id }])
+    // Lines of one millisecond are in no order: they come from tables of their own.
+    const oldest = Object.fromEntries(lines.slice(-2).map(({ action, subject }) => [action, subject]))
+    expect(oldest).toEqual({ 'job.submit': expect.any(String), 'key.create': id })
   })
 
   it('is bounded although nothing but enrolments is refused', () => {

@@ -125,7 +125,8 @@ describe('an agent', () => {
     relay.fault = fault
     const words = ['--bundle', world.bundle, '--id', device, '--state-dir', stateDir, '--api-port', '0', '--threads', '1']
     const killed = await startBrim(['agent', 'run', ...words], { env: process.env })
-    await expect.poll(() => relay.renewals, { timeout: 10_000 }).toBe(1)
+    // A slow machine may see the second attempt before it looks.
+    await expect.poll(() => relay.renewals, { timeout: 10_000 }).toBeGreaterThanOrEqual(1)
     if (fault === 'reply lost') await expect.poll(() => keyAt(device), { timeout: 10_000 }).not.toBe(first.publicKey)
     await killed.kill()
     const nextFile = ownKeyFileOf(stateDir, relay.url).replace(/pem$/, 'next.pem')

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
-import type { AnswerMode } from '../../core/answer/endpoint.ts'
+import type { BridgeMode } from '../../core/answer/endpoint.ts'
 import type { PiceFigures } from '../../core/answer/figures.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { startTestBridge } from './bridge.ts'
@@ -45,7 +45,7 @@ export async function startSketchingBridge(
       await devices.get(id)?.[Symbol.asyncDispose]()
       devices.delete(id)
     },
-    ask: (more: object = {}, mode: AnswerMode = 'sketch') => ask(bridge.httpUrl, more, mode),
+    ask: (more: object = {}, mode: BridgeMode = 'sketch') => ask(bridge.httpUrl, more, mode),
     async [Symbol.asyncDispose]() {
       await Promise.all([...devices.values()].map((device) => device[Symbol.asyncDispose]()))
       await bridge.close()
@@ -69,7 +69,7 @@ async function profile(httpUrl: string, device: string): Promise<void> {
   await untilItHas('"ttftMs"')
 }
 
-async function ask(url: string, more: object, mode: AnswerMode): Promise<Response> {
+async function ask(url: string, more: object, mode: BridgeMode): Promise<Response> {
   const body = { messages: [{ role: 'user', content: 'How do I bake bread?' }], brim: { mode }, ...more }
   const response = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
   const { choices, usage, brim, error } = (await response.json()) as {

@@ -1,5 +1,5 @@
 import { BridgeClient } from '../../../cloud-bridge/commands/bridge-client.ts'
-import type { AnswerMode } from '../../../core/answer/endpoint.ts'
+import type { BridgeMode } from '../../../core/answer/endpoint.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { streamAnswerFrom } from '../../../core/openai/client.ts'
@@ -27,7 +27,7 @@ export interface Answered {
 export function askBridge(
   url: string,
   { messages, maxTokens }: Question,
-  { mode, user }: { readonly mode: AnswerMode; readonly user: string },
+  { mode, user }: { readonly mode: BridgeMode; readonly user: string },
   signal: AbortSignal,
 ): Promise<Answered> {
   const body = { messages: [...messages], max_tokens: maxTokens, temperature: 0, user, brim: { mode } }

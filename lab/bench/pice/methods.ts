@@ -1,10 +1,10 @@
-import type { AnswerMode } from '../../../core/answer/endpoint.ts'
+import type { BridgeMode } from '../../../core/answer/endpoint.ts'
 
 interface Method {
   /** What decides whether the bridge answers a question or a small model on a device. */
   readonly route: 'bridge' | 'device' | 'length' | 'difficulty'
   /** How the bridge answers. */
-  readonly mode: AnswerMode
+  readonly mode: BridgeMode
   /** Options of `brim bridge run`; methods with the same ones use one bridge. */
   readonly bridge: readonly string[]
 }
