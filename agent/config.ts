@@ -9,6 +9,7 @@ import { DeviceTelemetry } from '../core/protocol/messages.ts'
 import { withMqttPort } from '../core/protocol/mqtt-url.ts'
 import { processFields } from '../core/protocol/process-fields.ts'
 import { apiBaseUrl } from '../core/upstream/base-url.ts'
+import { DispatchConfig, ServerConfig } from './disco/config.ts'
 import { drafterNames } from './hat/create-drafter.ts'
 import { prefills, strategies, strategyNames } from './hat/strategy.ts'
 import { AgentLimits } from './limits.ts'
@@ -115,6 +116,8 @@ export const AgentFields = z.strictObject({
     })
     .optional(),
   slmServer: SlmServerConfig.optional(),
+  dispatch: DispatchConfig.prefault({}),
+  server: ServerConfig.optional(),
   picePrompts: z
     .string()
     .min(1)

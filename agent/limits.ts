@@ -68,6 +68,40 @@ export const AgentLimits = z.strictObject({
     .default(600)
     .describe('time for the self-test of a bundle that is being installed, in seconds; one that needs longer is not installed'),
 
+  serverAnswerBytes: z
+    .int()
+    .min(1)
+    .default(2 ** 20)
+    .describe(
+      'text of one answer of the server for the modes cloud, cheap, fast and auto (`--server`), in bytes; beyond it that side fails',
+    ),
+  serverConnectS: z.number().positive().default(5).describe('seconds for a connection to that server; then that side fails'),
+  serverEventChars: z
+    .int()
+    .min(1_024)
+    .default(2 ** 20)
+    .describe('size of one event of that server, in characters; beyond it that side fails'),
+  serverFirstTokenS: z
+    .number()
+    .positive()
+    .default(60)
+    .describe('seconds from the connection to that server until its first token; then that side fails'),
+  serverIdleS: z.number().positive().default(20).describe('seconds between two tokens of that server; then that side fails'),
+  serverRequests: z.int().min(1).default(16).describe('requests that are sent to that server at once; up to 1,024 more wait'),
+  serverRetries: z
+    .int()
+    .min(0)
+    .default(1)
+    .describe('attempts that follow a request to that server that failed before its first token'),
+  serverTotalS: z.number().positive().default(600).describe('seconds for one answer of that server, with waits and retries'),
+
+  slmAnswers: z
+    .int()
+    .min(1)
+    .default(1)
+    .describe(
+      'answers that the small model writes at once; while it is busy, requests that may use a server go there, and the others wait',
+    ),
   slmBytes: z
     .int()
     .min(1)
@@ -105,5 +139,10 @@ export const AgentLimits = z.strictObject({
     .default(1)
     .describe('attempts that follow a request to that server that failed before its first token'),
   slmServerTotalS: z.number().positive().default(600).describe('seconds for one answer of that server, with waits and retries'),
+  slmWaiting: z
+    .int()
+    .min(0)
+    .default(64)
+    .describe('answers that wait for the small model, in order of arrival; a further request gets status 429'),
 })
 export type AgentLimits = z.infer<typeof AgentLimits>

@@ -39,6 +39,10 @@ export const command = defineCommand({
   examples: [
     ['brim agent run --bundle qwen --id jetson-01', 'with a bridge on this machine; API on port 7071'],
     ['brim agent run --bundle qwen --id jetson-01 --bridge mqtts://a --bridge mqtts://b', 'with two bridges'],
+    [
+      'brim agent run --bundle qwen --slm qwen-small --id phone-01 --server bridge --mode auto --budget-share 0.3',
+      'small model and bridge by turns or at once: most of the prompts stay with one side',
+    ],
     ['brim agent run --bundle qwen --id jetson-02 --api-port 0 --json', 'a free port, printed as one line of JSON'],
   ],
   options,

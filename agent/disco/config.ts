@@ -1,0 +1,92 @@
+import { z } from 'zod'
+import { deviceModes } from '../../core/answer/endpoint.ts'
+import { readerRates } from '../../core/base/reader-rates.ts'
+import type { TokenCosts } from '../../core/policy/disco/state.ts'
+import { apiBaseUrl } from '../../core/upstream/base-url.ts'
+
+/** Dollars per 10⁶ tokens of prompt and answer, such as `0.15/0.60`. */
+const Price = z
+  .string()
+  .regex(/^\d+(\.\d+)?\/\d+(\.\d+)?$/, 'must be like 0.15/0.60: dollars per million tokens of prompt and answer')
+
+/** Dollars per token. @param price valid; absent: unknown */
+export function costsOf(price: string | undefined): TokenCosts | undefined {
+  const [prompt, output] = price?.split('/').map((dollars) => Number(dollars) / 1e6) ?? []
+  return prompt === undefined || output === undefined ? undefined : { prompt, output }
+}
+
+/** The server side of answers that may leave the device, in the modes that the client or the owner chooses for it. */
+export const ServerConfig = z
+  .strictObject({
+    at: z
+      .union(
+        [
+          z.literal('bridge'),
+          z
+            .url({ protocol: /^https?$/ })
+            .refine((url) => !url.includes('@'))
+            .transform(apiBaseUrl),
+        ],
+        {
+          error: 'must be "bridge", or a URL like https://api.example.com/v1 without name and password: a key belongs in a file',
+        },
+      )
+      .meta({
+        flag: 'server',
+        description:
+          "server for the modes cloud, cheap, fast and auto: bridge, the bridge's own model; or the URL of a server with OpenAI's API. It sees the questions of these modes",
+        fallback: 'none: HAT takes its place in cheap, fast and auto',
+      }),
+    model: z
+      .string()
+      .min(1)
+      .max(256)
+      .meta({ description: 'name of its model, where the server is a URL', fallback: 'none' })
+      .optional(),
+    keyFile: z
+      .string()
+      .min(1)
+      .meta({ description: 'file with the API key for that server, readable by its owner only', fallback: 'no key' })
+      .optional(),
+    continues: z
+      .boolean()
+      .default(false)
+      .describe(
+        'that server goes on after a last message of the assistant (vLLM, SGLang, llama.cpp): answers may move to it, and back',
+      ),
+    price: Price.meta({
+      description: 'price of that server in dollars per million tokens of prompt and answer, such as 0.15/0.60',
+      fallback: 'unknown: the budget then limits the server, and reports have no cost',
+    }).optional(),
+  })
+  .refine(({ at, model }) => at === 'bridge' || model !== undefined, { message: 'is missing', path: ['model'] })
+export type ServerConfig = z.infer<typeof ServerConfig>
+
+/** How answers are dispatched to the device, the server or both (DiSCo). */
+export const DispatchConfig = z.strictObject({
+  mode: z.enum(deviceModes).default('private').meta({
+    flag: 'mode',
+    description:
+      'how requests are answered that name no mode. private: by HAT, or by the small model; local: by the small model; cloud: by --server; cheap: by what costs less; fast: by both at once; auto: by both, within --budget-share',
+  }),
+  constrained: z.enum(['auto', 'device', 'server']).default('auto').meta({
+    flag: 'constrained',
+    description: 'side that --budget-share limits; auto: the dearer one at the present battery level',
+  }),
+  share: z.number().min(0).max(1).default(0.5).meta({
+    flag: 'budget-share',
+    description: 'part of all prompt tokens, 0 to 1, that the limited side may process in mode auto',
+  }),
+  tokensPerS: z
+    .number()
+    .refine((rate) => rate === 0 || (rate >= readerRates.min && rate <= readerRates.max), {
+      error: `must be 0, or a number from ${readerRates.min} to ${readerRates.max}`,
+    })
+    .default(5)
+    .meta({
+      flag: 'reading-speed',
+      description:
+        'tokens per second at which answers of the modes auto and cheap are delivered to clients that do not state a rate; 0: as fast as they come',
+    }),
+})
+export type DispatchConfig = z.infer<typeof DispatchConfig>
