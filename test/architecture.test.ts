@@ -80,7 +80,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/jobs': { values: ['core', 'agent/bundles'], types: ['agent/link'] },
   'agent/limits.ts': { values: [] },
   'agent/idle-memory.ts': { values: ['core'] },
-  'agent/config.ts': { values: ['core', 'agent/hat', 'agent/limits.ts'] },
+  'agent/config.ts': { values: ['core', 'agent/disco/config.ts', 'agent/hat', 'agent/limits.ts'] },
   // The parts of the composition root: nothing but agent.ts imports them.
   'agent/parts': { values: ['core', 'agent'] },
   'agent/agent.ts': { values: ['core', 'agent'] },
