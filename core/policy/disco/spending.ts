@@ -1,0 +1,102 @@
+/** What answers have cost one account in some time. */
+export interface Spending {
+  readonly promptTokens: number
+  /** Prompt tokens of answers in mode `auto`: the budget's share b is one of these. */
+  readonly autoPromptTokens: number
+  /** Of answers, with those that were thrown away. */
+  readonly tokens: number
+  readonly dollars: number
+  readonly joules: number
+}
+
+export const nothingSpent: Spending = { promptTokens: 0, autoPromptTokens: 0, tokens: 0, dollars: 0, joules: 0 }
+
+export const sumOf = (a: Spending, b: Spending): Spending => ({
+  promptTokens: a.promptTokens + b.promptTokens,
+  autoPromptTokens: a.autoPromptTokens + b.autoPromptTokens,
+  tokens: a.tokens + b.tokens,
+  dollars: a.dollars + b.dollars,
+  joules: a.joules + b.joules,
+})
+
+/** Buckets of a window: it slides in steps of so many parts. */
+const bucketsPerWindow = 64
+
+/**
+ * Spending by account in a sliding window, in buckets, so that its size does not depend on how much is spent. A bucket counts
+ * until all of it is older than the window: spending is never forgotten early. Mutable; times are in ms, of a clock that never
+ * goes back.
+ */
+export class SpendingWindow<Account extends string> {
+  readonly #windowMs: number
+  readonly #bucketMs: number
+  /** By start, ascending. */
+  readonly #buckets: { readonly atMs: number; readonly spent: Map<Account, Spending> }[] = []
+
+  constructor(windowMs: number) {
+    this.#windowMs = windowMs
+    this.#bucketMs = Math.ceil(windowMs / bucketsPerWindow)
+  }
+
+  /** Start of the bucket that holds a time. */
+  bucketAt(timeMs: number): number {
+    return Math.floor(timeMs / this.#bucketMs) * this.#bucketMs
+  }
+
+  /** @param timeMs not before that of an earlier call */
+  add(account: Account, spending: Spending, timeMs: number): void {
+    const atMs = this.bucketAt(timeMs)
+    let bucket = this.#buckets.at(-1)
+    if (bucket?.atMs !== atMs) {
+      bucket = { atMs, spent: new Map() }
+      this.#buckets.push(bucket)
+    }
+    bucket.spent.set(account, sumOf(bucket.spent.get(account) ?? nothingSpent, spending))
+  }
+
+  total(account: Account, nowMs: number): Spending {
+    this.#forget(nowMs)
+    return this.#buckets.reduce((sum, { spent }) => sumOf(sum, spent.get(account) ?? nothingSpent), nothingSpent)
+  }
+
+  /** Time until the window's total of a figure is at most `max`; 0: it is now. @param max ≥ 0 */
+  msUntil(account: Account, figure: keyof Spending, max: number, nowMs: number): number {
+    let left = this.total(account, nowMs)[figure]
+    let atMs = nowMs
+    for (const bucket of this.#buckets) {
+      if (left <= max) break
+      left -= bucket.spent.get(account)?.[figure] ?? 0
+      atMs = bucket.atMs + this.#lifeMs
+    }
+    return atMs - nowMs
+  }
+
+  get #lifeMs(): number {
+    return this.#bucketMs + this.#windowMs
+  }
+
+  #forget(nowMs: number): void {
+    const firstKept = this.#buckets.findIndex(({ atMs }) => atMs + this.#lifeMs > nowMs)
+    this.#buckets.splice(0, firstKept === -1 ? this.#buckets.length : firstKept)
+  }
+}
+
+/** The time by which spending is forgotten, and the latest time of day that was seen by then. */
+export interface SpendingTime {
+  readonly ms: number
+  /** Undefined: the device's clock has never been set. */
+  readonly wallMs: number | undefined
+}
+
+/**
+ * Time goes on with the monotonic clock, and with the time of day where that is ahead: a device sleeps, or is off. A time of day
+ * that was set back, or is lost (a clock without battery starts in 1970), delays nothing; one that is set ahead by mistake counts
+ * once, however often it is corrected and set again.
+ * @param elapsedMs monotonic, since `then`; 0 after a restart @param wallMs time of day; undefined: not set
+ */
+export function laterTime(then: SpendingTime, elapsedMs: number, wallMs: number | undefined): SpendingTime {
+  if (then.wallMs === undefined) return { ms: then.ms + elapsedMs, wallMs }
+  const expectedMs = then.wallMs + elapsedMs
+  const reachedMs = Math.max(expectedMs, wallMs ?? expectedMs)
+  return { ms: then.ms + (reachedMs - then.wallMs), wallMs: reachedMs }
+}
