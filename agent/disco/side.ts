@@ -1,15 +1,12 @@
 import type { Endpoint } from '../../core/answer/endpoint.ts'
-import type { TokenCosts } from '../../core/policy/disco/state.ts'
+import type { CourseSide } from '../../core/policy/disco/course-plan.ts'
 
-/** One of the two endpoints of an answer, and what is known of it now. */
-export interface AnswerSide {
+/**
+ * One of the two endpoints of an answer, and what is known of it now. It continues by `AnswerRequest.answered`. It pauses where
+ * it computes only what is read.
+ */
+export interface AnswerSide extends CourseSide {
   readonly endpoint: Endpoint
-  /** Whether it can go on with an answer that another endpoint began (`AnswerRequest.answered`). */
-  readonly continues: boolean
-  /** Whether it computes only what is read: it may stop in the middle of an answer, and go on at once without new costs. */
-  readonly pauses: boolean
-  /** Undefined where a price is unknown. */
-  readonly costs: TokenCosts | undefined
-  /** Estimated time to its first token, in ms. @param tokens of the prompt, and of the answer so far */
-  startMs(tokens: number): number
+  /** Resolves when an endpoint that has failed can be reached again; rejects with the signal's reason. Absent: unknown. */
+  untilReachable?(signal: AbortSignal): Promise<void>
 }

@@ -1,0 +1,28 @@
+import type { DeviceMode } from '../../core/answer/endpoint.ts'
+import type { SideCost } from '../../core/answer/figures.ts'
+import type { CoursePlan, SideWork } from '../../core/policy/disco/course-plan.ts'
+import type { Side } from '../../core/policy/disco/state.ts'
+import type { AnswerSide } from './side.ts'
+
+/** How one answer is to be made, by which endpoints. */
+export interface AnswerPlan extends CoursePlan {
+  readonly mode: DeviceMode
+  readonly sides: Readonly<Partial<Record<Side, AnswerSide>>>
+  /** The side whose use the budget limits; absent: only one side can answer. */
+  readonly constrained?: Side | undefined
+  readonly observe: AnswerObserver
+  /** What a side has spent so far, for the report. */
+  costOf(side: Side): SideCost
+}
+
+/** Learns from an answer, while it is being made. */
+export interface AnswerObserver {
+  /** Time from the start of a side to its first token. @param tokens of the prompt, and of the answer so far */
+  firstToken(side: Side, ms: number, tokens: number): void
+  /** The side was stopped before its first token, which would have come later than after so many ms: a censored observation. */
+  canceled(side: Side, ms: number, tokens: number): void
+  /** What a side has processed since the last call: the prompt when it starts, then its tokens. */
+  spent(side: Side, work: SideWork): void
+  /** The answer has ended, failed, or was left. Called once. @param tokens of the answer; undefined: it has no end of its own */
+  ended(tokens: number | undefined): void
+}

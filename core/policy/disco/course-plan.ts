@@ -1,0 +1,61 @@
+import type { Dispatch, Side, TokenCosts } from './state.ts'
+
+/** What the course of an answer depends on, of one side. */
+export interface CourseSide {
+  /** Whether it can go on with an answer that another endpoint began. */
+  readonly continues: boolean
+  /** Whether it may stop in the middle of an answer, and go on at once without new costs. */
+  readonly pauses: boolean
+  /** Undefined where a price is unknown. */
+  readonly costs: TokenCosts | undefined
+  /** Estimated time to its first token, in ms. @param tokens of the prompt, and of the answer so far */
+  startMs(tokens: number): number
+}
+
+/** How one answer is to be made. At least one of its sides starts at a finite time. */
+export interface CoursePlan {
+  readonly sides: Readonly<Partial<Record<Side, CourseSide>>>
+  readonly dispatch: Dispatch
+  /** r_c, at which tokens are delivered; 0: as fast as they come. */
+  readonly tokensPerS: number
+  /** l. */
+  readonly promptTokens: number
+  /** The side that is to write the answer, once another one has begun it. Absent: whichever begins. */
+  readonly preferred?: PreferredSide | undefined
+  /** Expected tokens that are still to come. */
+  expectedRemaining(tokensSoFar: number): number
+}
+
+export interface PreferredSide {
+  readonly side: Side
+  /** 'cost': it decodes for less, and takes over where that pays (DiSCo Eq. 4, 5); 'return': it takes over once it is reachable again. */
+  readonly reason: 'cost' | 'return'
+}
+
+/** What is delivered at once. */
+export interface Piece {
+  readonly tokens: number
+  /** Whether the answer ends with it. */
+  readonly isLast: boolean
+  /** What the text before it ends with: where the sides share no tokens, one goes on from there (best at the end of a word). */
+  readonly border: 'word' | 'character' | 'none'
+}
+
+/** What is to be done at once, in the order of the actions. */
+export type CourseAction<P extends Piece> =
+  /** Begins the answer, or goes on `after` these pieces: of those, the reader may not have read all yet. */
+  | { readonly kind: 'start'; readonly side: Side; readonly after: readonly P[] }
+  /** A side that pauses is no longer read. */
+  | { readonly kind: 'pause' | 'resume'; readonly side: Side }
+  /** Ends the side's work. Nothing more is received from it, unless it starts again. */
+  | { readonly kind: 'stop'; readonly side: Side }
+  | { readonly kind: 'deliver'; readonly piece: P }
+  /** No side can go on. Everything before has been delivered. @property side the one that failed last */
+  | { readonly kind: 'fail'; readonly side: Side }
+
+/** What a side has processed, tokens that were thrown away included. */
+export interface SideWork {
+  /** Of the prompt, and of the answer so far where the side continued one. */
+  readonly promptTokens: number
+  readonly tokens: number
+}
