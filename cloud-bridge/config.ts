@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { bridgeModes } from '../core/answer/endpoint.ts'
+import { bridgeModes } from '../core/base/answer-modes.ts'
 import { parseConfig } from '../core/base/config.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { metricNames } from '../core/policy/pice/objectives.ts'

@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { bridgeModes } from '../../core/answer/endpoint.ts'
+import { answerModes, isBridgeMode, isDeviceMode } from '../../core/base/answer-modes.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
-import { readerRates } from '../../core/base/reader-rates.ts'
+import { ReaderRate } from '../../core/base/reader-rates.ts'
 import { visibleLine } from '../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { accessOf } from '../../core/login/bridge-access.ts'
@@ -35,12 +35,10 @@ const options = {
     })
     .optional(),
   model: z.string().meta({ description: 'name of the model that answers', fallback: 'the first of /v1/models' }).optional(),
-  tokensPerS: z
-    .number()
-    .min(readerRates.min)
-    .max(readerRates.max)
-    .meta({ description: 'how fast you read, in tokens/s: a bridge schedules by it', fallback: 'what the bridge assumes' })
-    .optional(),
+  tokensPerS: ReaderRate.meta({
+    description: 'how fast you read, in tokens/s: a device delivers at it, a bridge schedules by it; 0: as fast as they come',
+    fallback: '--reading-speed of the agent, or what the bridge assumes',
+  }).optional(),
   maxTokens: z.int().min(1).meta({ description: 'max tokens of the answer', fallback: 'what the context holds' }).optional(),
   temperature: z.number().min(0).default(0).describe('randomness of sampling; 0: always the likeliest token'),
   seed: z
@@ -49,11 +47,11 @@ const options = {
     .optional(),
   system: z.string().meta({ description: 'system message before the question', fallback: 'none' }).optional(),
   mode: z
-    .enum(bridgeModes)
+    .enum(answerModes)
     .meta({
       description:
-        'at a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',
-      fallback: '--answer-mode of the bridge',
+        'at an agent: private, HAT or the small model; local, the small model; cloud, the server; cheap, what costs less; fast, both at once; auto, both within the budget. At a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',
+      fallback: '--mode of the agent, --answer-mode of the bridge',
     })
     .optional(),
   fallback: z
@@ -71,6 +69,7 @@ export const command = defineCommand({
     ['brim ask "Where is it?" --json | jq .ttftMs', 'one JSON document'],
     ['brim ask "Where is it?" --bridge http://127.0.0.1:7070 --api-key-file app.key', 'answered by a bridge alone'],
     ['brim ask "How do I bake bread?" --bridge prod --mode sketch', 'the sketch, then the answer that devices write from it'],
+    ['brim ask "Where is it?" --mode auto', 'device or server, by the budget of the agent; both where it pays'],
     ['brim ask "Where is it?" --bridge prod', 'the same at the bridge of "brim login --name prod"'],
   ],
   options,
@@ -80,10 +79,7 @@ export const command = defineCommand({
 async function ask(given: AskOptions, io: Io): Promise<void> {
   const { question, system, model, maxTokens, temperature, seed, fallback, mode, tokensPerS, json } = given
   const extensions = { fallback, mode, tokens_per_s: tokensPerS }
-  if (mode !== undefined && given.bridgeUrl === undefined)
-    throw new BrimError('USAGE', '--mode is for answers of a bridge; those of an agent stay private', {
-      hint: 'add --bridge with the URL of a bridge, or leave --mode out',
-    })
+  requireMode(given)
   const body = {
     messages: [...(system === undefined ? [] : [{ role: 'system', content: system }]), { role: 'user', content: question }],
     model,
@@ -110,6 +106,14 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
   }
   io.write('\n')
   io.err(visibleLine(figuresOf(report)))
+}
+
+/** Agents and bridges have modes of their own. @throws BrimError USAGE */
+function requireMode({ mode, bridgeUrl }: AskOptions): void {
+  if (mode === undefined || (bridgeUrl === undefined ? isDeviceMode(mode) : isBridgeMode(mode))) return
+  const [what, hint] =
+    bridgeUrl === undefined ? ['a bridge', 'add --bridge with the URL of a bridge'] : ['an agent', 'leave --bridge out']
+  throw new BrimError('USAGE', `--mode ${mode} is for answers of ${what}`, { hint: `${hint}, or leave --mode out` })
 }
 
 /** A pipe gets the text alone. */
@@ -141,6 +145,10 @@ function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }:
     ...(more.failovers > 0 ? [`${more.failovers} ${more.failovers === 1 ? 'failover' : 'failovers'}`] : []),
     ...(more.wire === 'fp16' ? [] : [`${more.wire} states: tokens may differ from the reference`]),
     ...(more.pice ? [sketchOf(more.pice)] : []),
+    // A private answer that has not moved is like one of an agent without modes.
+    ...(more.disco && (more.disco.mode !== 'private' || more.disco.migrations.length > 0)
+      ? dispatchOf(more.sources, more.disco)
+      : []),
     ...(more.fallback ? [fallbackOf(more.sources, more.fallback)] : []),
   ].join(' · ')
 }
@@ -149,6 +157,22 @@ function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }:
 function sketchOf({ mode, reason, sketchLines, expandedSentences }: NonNullable<BrimReport['pice']>): string {
   if (mode === 'full') return `in full: ${reason}`
   return `${expandedSentences} of ${sketchLines} sentences by devices${reason === null ? '' : `: ${reason}`}`
+}
+
+/** Who wrote how much of an answer, how often it moved, and what it has cost. */
+function dispatchOf(sources: BrimReport['sources'], disco: NonNullable<BrimReport['disco']>): string[] {
+  const { mode, migrations, cost, stalls } = disco
+  const written = sources.map(({ tokens, source, model }) => `${tokens} by ${model} (${source})`)
+  const moved = migrations.filter(({ succeeded }) => succeeded)
+  const used = Object.values(cost).filter(({ promptTokens, tokens }) => promptTokens + tokens > 0)
+  const dollars = used.map((side) => side.dollars)
+  const known = dollars.every((each) => each !== null)
+  return [
+    `mode ${mode}: ${written.join(', ') || 'no tokens'}`,
+    ...(moved.length > 0 ? [`moved ${moved.map(({ from, to, reason }) => `${from} → ${to} (${reason})`).join(', ')}`] : []),
+    ...(stalls > 0 ? [`${stalls} ${stalls === 1 ? 'stall' : 'stalls'}`] : []),
+    known ? `cost $${dollars.reduce((sum, each) => sum + (each ?? 0), 0).toPrecision(2)}` : 'cost unknown',
+  ]
 }
 
 /** Which tokens the small model decoded, and why. */

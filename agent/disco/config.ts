@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { deviceModes } from '../../core/answer/endpoint.ts'
-import { readerRates } from '../../core/base/reader-rates.ts'
+import { deviceModes } from '../../core/base/answer-modes.ts'
+import { ReaderRate } from '../../core/base/reader-rates.ts'
 import type { TokenCosts } from '../../core/policy/disco/state.ts'
 import { apiBaseUrl } from '../../core/upstream/base-url.ts'
 
@@ -77,16 +77,10 @@ export const DispatchConfig = z.strictObject({
     flag: 'budget-share',
     description: 'part of all prompt tokens, 0 to 1, that the limited side may process in mode auto',
   }),
-  tokensPerS: z
-    .number()
-    .refine((rate) => rate === 0 || (rate >= readerRates.min && rate <= readerRates.max), {
-      error: `must be 0, or a number from ${readerRates.min} to ${readerRates.max}`,
-    })
-    .default(5)
-    .meta({
-      flag: 'reading-speed',
-      description:
-        'tokens per second at which answers of the modes auto and cheap are delivered to clients that do not state a rate; 0: as fast as they come',
-    }),
+  tokensPerS: ReaderRate.default(5).meta({
+    flag: 'reading-speed',
+    description:
+      'tokens per second at which answers of the modes auto and cheap are delivered to clients that do not state a rate; 0: as fast as they come',
+  }),
 })
 export type DispatchConfig = z.infer<typeof DispatchConfig>

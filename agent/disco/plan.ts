@@ -1,5 +1,5 @@
-import type { DeviceMode } from '../../core/answer/endpoint.ts'
 import type { SideCost } from '../../core/answer/figures.ts'
+import type { DeviceMode } from '../../core/base/answer-modes.ts'
 import type { CoursePlan, SideWork } from '../../core/policy/disco/course-plan.ts'
 import type { Side } from '../../core/policy/disco/state.ts'
 import type { AnswerSide } from './side.ts'

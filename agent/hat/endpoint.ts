@@ -1,5 +1,6 @@
 import { endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
 import type { TextModel } from '../../core/answer/text-model.ts'
+import { drainRate } from '../../core/base/reader-rates.ts'
 import { answerByHat, type HatOptions } from './session.ts'
 
 /** The split model as an endpoint: each answer is a HAT session. */
@@ -9,7 +10,8 @@ export function hatEndpoint(options: HatOptions, model: TextModel): TokenEndpoin
     model,
     async *answer(request, signal) {
       const { ids: prompt, answered, maxTokens, eos } = await startOf(request, model, signal)
-      const { client, sampling, logprobs, tokensPerS, onWaiting } = request
+      const { client, sampling, logprobs, onWaiting } = request
+      const tokensPerS = drainRate(request.tokensPerS)
       let left = maxTokens
       const session = { client, prompt, answered, maxTokens, sampling, logprobs, eos, tokensPerS, onWaiting }
       for await (const { tokens, logprobs, figures } of answerByHat(options, session, signal)) {

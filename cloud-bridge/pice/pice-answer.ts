@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events'
-import type { BridgeMode, TextDelta } from '../../core/answer/endpoint.ts'
+import type { TextDelta } from '../../core/answer/endpoint.ts'
 import type { PiceFigures } from '../../core/answer/figures.ts'
+import type { BridgeMode } from '../../core/base/answer-modes.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'

@@ -1,4 +1,4 @@
-import type { BridgeMode } from '../../core/answer/endpoint.ts'
+import type { BridgeMode } from '../../core/base/answer-modes.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { greedy } from '../../core/engine/sampler.ts'

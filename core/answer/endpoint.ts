@@ -1,3 +1,4 @@
+import type { AnswerMode } from '../base/answer-modes.ts'
 import type { BrimError } from '../base/errors.ts'
 import { answerBudget } from '../engine/generate.ts'
 import type { TokenLogprobs } from '../engine/logprobs.ts'
@@ -6,22 +7,6 @@ import type { AnswerEnd } from '../text/answer-stream.ts'
 import type { DiscoFigures, EndpointFigures, PiceFigures } from './figures.ts'
 import type { Prompt } from './prompt.ts'
 import { type Answered, inTokensOf, type RemoteModel, type TextModel } from './text-model.ts'
-
-/**
- * At a bridge. 'full': by the LLM alone; 'sketch': the LLM sketches and devices expand, if the bridge can; 'auto': whichever
- * the plan chooses (PICE Eq. 2).
- */
-export const bridgeModes = ['auto', 'sketch', 'full'] as const
-export type BridgeMode = (typeof bridgeModes)[number]
-export const isBridgeMode = (mode: AnswerMode | undefined): mode is BridgeMode => bridgeModes.some((each) => each === mode)
-
-/**
- * At a device (DiSCo). 'private': HAT or the small model, nothing else is contacted; 'local': the small model alone; 'cloud':
- * a server alone; 'cheap': whichever costs less; 'fast': both at once; 'auto': both within the budget (DiSCo Algorithms 2, 3).
- */
-export const deviceModes = ['private', 'local', 'cloud', 'cheap', 'fast', 'auto'] as const
-export type DeviceMode = (typeof deviceModes)[number]
-export type AnswerMode = BridgeMode | DeviceMode
 
 /** A request for an answer, in terms that every endpoint understands. */
 export interface AnswerRequest {
@@ -39,6 +24,10 @@ export interface AnswerRequest {
   readonly stop: readonly string[]
   /** Whether end-of-text tokens are tokens like any other: for measurements of a fixed length. */
   readonly ignoreEos?: boolean
+  /** Whether the client wants the token ids, which the text of another server lacks. */
+  readonly tokenIds?: boolean
+  /** Whether the client gets the answer in one piece: nobody reads it while it is made. */
+  readonly isWhole?: boolean
   /** How the client wants bridge (PICE) or device (DiSCo) to answer; absent: as it is configured. */
   readonly mode?: AnswerMode
   /** Identifies the requesting application: a prefix cached for one client is never reused for another. */
@@ -46,6 +35,10 @@ export interface AnswerRequest {
   /** Called when the answer waits for a bridge, because the connection to the one before was lost. */
   readonly onWaiting?: () => void
 }
+
+/** Whether only models whose tokens are known can answer the request: no server that takes text and returns text. */
+export const needsTokens = ({ prompt, logprobs, ignoreEos, tokenIds }: AnswerRequest): boolean =>
+  prompt.isTokens || logprobs !== undefined || ignoreEos === true || tokenIds === true
 
 /** Makes answers. An endpoint may be one model or made of other endpoints. */
 export interface Endpoint {

@@ -17,6 +17,11 @@ export class Prompt {
     return this.#content.kind === 'chat'
   }
 
+  /** Whether it was given as token ids. */
+  get isTokens(): boolean {
+    return this.#content.kind === 'ids'
+  }
+
   /** @throws BrimError CONTEXT_OVERFLOW, CHAT_TEMPLATE_INVALID, REQUEST_INVALID (the template rejects the conversation), CANCELED */
   idsFor(model: TextModel, signal: AbortSignal): Promise<readonly number[]> {
     const known = this.#ids.get(model) ?? this.#encode(model, signal)

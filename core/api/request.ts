@@ -3,7 +3,8 @@ import { type AnswerRequest, type Endpoint, isTokenEndpoint } from '../answer/en
 import { withFallback } from '../answer/fallback.ts'
 import { Prompt } from '../answer/prompt.ts'
 import { sharesTokens } from '../answer/text-model.ts'
-import { readerRates } from '../base/reader-rates.ts'
+import { type AnswerMode, isBridgeMode, isDeviceMode } from '../base/answer-modes.ts'
+import { drainRate, ReaderRate, readerRates } from '../base/reader-rates.ts'
 import { FieldError } from '../openai/api-error.ts'
 import { ChatRequest, CompletionRequest, ignoredFields, parseRequest } from '../openai/request.ts'
 import { type ApiModel, modelFor, type RequestLimits, type Served } from './served.ts'
@@ -98,7 +99,7 @@ function apiRequest(
   schema: typeof ChatRequest | typeof CompletionRequest,
   body: unknown,
   request: CommonFields,
-  { slm, nextSeed, requestLimits: { apiAnswers } }: Served,
+  { slm, dispatch, nextSeed, requestLimits: { apiAnswers } }: Served,
   origin: RequestOrigin,
   { model, prompts, maxTokens, logprobs }: Asked,
 ): ApiRequest {
@@ -114,8 +115,10 @@ function apiRequest(
       'ask an agent that was started with --slm <bundle folder>',
     )
   const endpoint = endpointFor(request, model, prompts, total, logprobs)
-  const mode = request.brim?.mode
-  const tokensPerS = request.brim?.tokens_per_s ?? rateOf(origin.tokensPerS)
+  const mode = modeOf(request, dispatch)
+  const rate = request.brim?.tokens_per_s ?? rateOf(origin.tokensPerS)
+  // Only devices deliver at the reader's rate; a bridge schedules by it.
+  const tokensPerS = dispatch ? rate : drainRate(rate)
   const client = `${clientName(origin.client)}/${user == null ? '' : digest(user)}`
   /** @param nth of the answers to this prompt: each has noise of its own. */
   const answerTo = (prompt: Prompt, nth: number): AnswerRequest => ({
@@ -126,22 +129,43 @@ function apiRequest(
     ...(tokensPerS === undefined ? {} : { tokensPerS }),
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
     ...(ignore_eos ? { ignoreEos: true } : {}),
-    ...(mode == null ? {} : { mode }),
+    ...(request.brim?.token_ids ? { tokenIds: true } : {}),
+    ...(request.stream ? {} : { isWhole: true }),
+    ...(mode === undefined ? {} : { mode }),
     client,
   })
+  const answers = prompts.flatMap((prompt) => Array.from({ length: each }, (_, nth) => answerTo(prompt, nth)))
+  if (answers[0]) dispatch?.check(isDeviceMode(mode) ? mode : undefined, answers[0])
   return {
     model: model.name,
     endpoint: wantsFallback(request) && slm && isTokenEndpoint(endpoint) ? withFallback(endpoint, slm) : endpoint,
-    answers: prompts.flatMap((prompt) => Array.from({ length: each }, (_, nth) => answerTo(prompt, nth))),
+    answers,
     stream: request.stream ?? false,
     includeUsage: request.stream_options?.include_usage ?? false,
     tokenIds: request.brim?.token_ids ?? false,
     ignored: [
-      ...(mode === 'sketch' && endpoint !== model.sketching?.endpoint ? ['brim.mode'] : []),
+      ...(hasNoEffect(request, mode, endpoint === model.sketching?.endpoint) ? [modeField] : []),
       ...ignoredFields(schema, body, maxIgnored),
     ],
   }
 }
+
+const modeField = 'brim.mode'
+
+/**
+ * The mode in which the request is answered; undefined: it names none of this server's.
+ * @throws FieldError REQUEST_INVALID for a mode that promises more privacy than a bridge has
+ */
+function modeOf({ brim }: CommonFields, dispatch: Served['dispatch']): AnswerMode | undefined {
+  const mode = brim?.mode ?? undefined
+  if (dispatch) return isDeviceMode(mode) ? mode : undefined
+  if (mode !== 'private' && mode !== 'local') return isBridgeMode(mode) ? mode : undefined
+  throw new FieldError('REQUEST_INVALID', modeField, `a bridge reads what it answers: it has no mode "${mode}"`, 'ask an agent')
+}
+
+/** @param isSketched whether devices may expand a sketch of the answer */
+const hasNoEffect = ({ brim }: CommonFields, mode: AnswerMode | undefined, isSketched: boolean): boolean =>
+  brim?.mode != null && (mode === undefined || (mode === 'sketch' && !isSketched))
 
 /** Sketches are for one answer to a conversation, as text. What only the LLM's own tokens have is answered in full. */
 function endpointFor(
@@ -173,11 +197,11 @@ const samplingOf = (request: CommonFields) => ({
 /** @throws FieldError REQUEST_INVALID */
 function rateOf(header: RequestOrigin['tokensPerS']): number | undefined {
   if (header === undefined) return undefined
-  const rate = typeof header === 'string' && header.trim() !== '' ? Number(header) : Number.NaN
-  const { min, max } = readerRates
-  if (rate >= min && rate <= max) return rate
+  const rate = ReaderRate.safeParse(typeof header === 'string' && header.trim() !== '' ? Number(header) : Number.NaN)
+  if (rate.success) return rate.data
   const name = 'x-brim-tokens-per-s'
-  throw new FieldError('REQUEST_INVALID', name, `the header ${name} must be a number from ${min} to ${max}`)
+  const { min, max } = readerRates
+  throw new FieldError('REQUEST_INVALID', name, `the header ${name} must be 0, or a number from ${min} to ${max}`)
 }
 
 /** Before each message is checked. */

@@ -1,4 +1,5 @@
-import type { BridgeMode, Endpoint, TokenEndpoint } from '../answer/endpoint.ts'
+import type { AnswerRequest, Endpoint, TokenEndpoint } from '../answer/endpoint.ts'
+import type { BridgeMode, DeviceMode } from '../base/answer-modes.ts'
 import { BrimError } from '../base/errors.ts'
 import { FieldError } from '../openai/api-error.ts'
 import type { Model } from '../openai/responses.ts'
@@ -35,6 +36,12 @@ export interface Sketching {
   readonly mode: BridgeMode
 }
 
+/** The modes of a device's answers (DiSCo). */
+export interface Dispatching {
+  /** @throws FieldError REQUEST_INVALID for a mode whose sides this device lacks, or that cannot answer the request; BrimError MODEL_MISSING */
+  check(mode: DeviceMode | undefined, request: AnswerRequest): void
+}
+
 /** What the API serves. */
 export interface Served {
   readonly requestLimits: RequestLimits
@@ -42,6 +49,8 @@ export interface Served {
   readonly models: readonly ApiModel[]
   /** The device's small model, which may continue answers that lose their bridge; absent: there is none. */
   readonly slm?: TokenEndpoint | undefined
+  /** At an agent: what the modes of its answers need. Absent at a bridge. */
+  readonly dispatch?: Dispatching | undefined
   /** For requests without a seed. */
   readonly nextSeed: () => number
 }

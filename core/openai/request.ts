@@ -1,6 +1,7 @@
 import { z } from 'zod'
+import { answerModes } from '../base/answer-modes.ts'
 import { listOf } from '../base/list-of.ts'
-import { readerRates } from '../base/reader-rates.ts'
+import { ReaderRate } from '../base/reader-rates.ts'
 import type { ChatMessage } from '../text/chat-message.ts'
 import { FieldError } from './api-error.ts'
 import { refuseUnsupported, unsupportedFields } from './unsupported.ts'
@@ -40,10 +41,10 @@ const common = {
       token_ids: z.boolean().nullish(),
       /** Whether the device's small model may continue the answer without a bridge. */
       fallback: z.enum(['none', 'slm']).nullish(),
-      /** How fast the client reads. */
-      tokens_per_s: z.number().min(readerRates.min).max(readerRates.max).nullish(),
-      /** How a bridge may answer: by the LLM alone, by a sketch that devices expand, or whichever its plan chooses. */
-      mode: z.enum(['auto', 'sketch', 'full']).nullish(),
+      /** How fast the client reads; 0: it takes tokens as fast as they come. */
+      tokens_per_s: ReaderRate.nullish(),
+      /** How a bridge (PICE) or a device (DiSCo) may answer. */
+      mode: z.enum(answerModes).nullish(),
     })
     .nullish(),
 }

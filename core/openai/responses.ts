@@ -36,6 +36,14 @@ export const BrimReport = z.looseObject({
   wire: z.string().default('fp16'),
   sources: z.array(z.looseObject({ from: z.int(), tokens: z.int(), source: z.string(), model: z.string() })).default([]),
   fallback: z.object({ code: z.string(), message: z.string() }).nullish(),
+  disco: z
+    .looseObject({
+      mode: z.string(),
+      migrations: z.array(z.looseObject({ from: z.string(), to: z.string(), reason: z.string(), succeeded: z.boolean() })),
+      cost: z.record(z.string(), z.looseObject({ promptTokens: z.int(), tokens: z.int(), dollars: z.number().nullable() })),
+      stalls: z.int(),
+    })
+    .nullish(),
   pice: PiceReport.nullish(),
   rates: z.looseObject({ prefillTokensPerS: z.number().nullable(), upBytesPerS: z.number().nullable() }).nullish(),
   /** Present where the request asked for them. */

@@ -55,7 +55,7 @@ describe('hostile clients of a bridge that answers', () => {
     expect(await textOf(bridge.httpUrl)).toBe(expected)
   }
 
-  it.each([0, -1, 5e-324, 1e9, Number.POSITIVE_INFINITY, '5', 'NaN'])(
+  it.each([-1, 5e-324, 1e9, Number.POSITIVE_INFINITY, '5', 'NaN'])(
     'a rate of %s is refused by name, in the body and as a header',
     async (rate) => {
       const json = rate === Number.POSITIVE_INFINITY ? '1e400' : JSON.stringify(rate)
@@ -73,8 +73,8 @@ describe('hostile clients of a bridge that answers', () => {
     },
   )
 
-  it('the slowest and the fastest rate get the same answer, without delay', async () => {
-    for (const tokens_per_s of [0.001, 10_000])
+  it('the slowest and the fastest rate, and none at all, get the same answer, without delay', async () => {
+    for (const tokens_per_s of [0, 0.001, 10_000])
       expect(await textOf(bridge.httpUrl, { ...question, brim: { tokens_per_s } })).toBe(expected)
   })
 

@@ -1,5 +1,5 @@
 import { BridgeClient } from '../../../cloud-bridge/commands/bridge-client.ts'
-import type { BridgeMode } from '../../../core/answer/endpoint.ts'
+import type { BridgeMode } from '../../../core/base/answer-modes.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { streamAnswerFrom } from '../../../core/openai/client.ts'

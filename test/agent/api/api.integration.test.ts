@@ -298,7 +298,7 @@ describe('a request that cannot be served', () => {
     ['too many likeliest tokens', ...chat({ logprobs: true, top_logprobs: 21 }), 400, 'REQUEST_INVALID', 'top_logprobs'],
     ['too high a penalty', ...chat({ frequency_penalty: 2.5 }), 400, 'REQUEST_INVALID', 'frequency_penalty'],
     ['a min_p above 1', ...chat({ min_p: 1.5 }), 400, 'REQUEST_INVALID', 'min_p'],
-    ['a rate of 0', ...chat({ brim: { tokens_per_s: 0 } }), 400, 'REQUEST_INVALID', 'brim.tokens_per_s'],
+    ['a rate below 0', ...chat({ brim: { tokens_per_s: -1 } }), 400, 'REQUEST_INVALID', 'brim.tokens_per_s'],
     ['a rate of 10⁹', ...chat({ brim: { tokens_per_s: 1e9 } }), 400, 'REQUEST_INVALID', 'brim.tokens_per_s'],
     ['a forced tool', ...chat({ tool_choice: 'required' }), 400, 'REQUEST_INVALID', 'tool_choice'],
     ['echo', '/v1/completions', { prompt: 'x', echo: true }, 400, 'REQUEST_INVALID', 'echo'],

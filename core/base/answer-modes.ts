@@ -1,0 +1,27 @@
+/**
+ * At a bridge. 'full': by the LLM alone; 'sketch': the LLM sketches and devices expand, if the bridge can; 'auto': whichever
+ * the plan chooses (PICE Eq. 2).
+ */
+export const bridgeModes = ['auto', 'sketch', 'full'] as const
+export type BridgeMode = (typeof bridgeModes)[number]
+export const isBridgeMode = (mode: string | undefined): mode is BridgeMode => bridgeModes.some((each) => each === mode)
+
+/**
+ * At a device (DiSCo). 'private': HAT or the small model, nothing else is contacted; 'local': the small model alone; 'cloud':
+ * a server alone; 'cheap': whichever costs less; 'fast': both at once; 'auto': both within the budget (DiSCo Algorithms 2, 3).
+ */
+export const deviceModes = ['private', 'local', 'cloud', 'cheap', 'fast', 'auto'] as const
+export type DeviceMode = (typeof deviceModes)[number]
+export const isDeviceMode = (mode: string | undefined): mode is DeviceMode => deviceModes.some((each) => each === mode)
+
+export type AnswerMode = BridgeMode | DeviceMode
+export const answerModes = [
+  'private',
+  'local',
+  'cloud',
+  'cheap',
+  'fast',
+  'auto',
+  'sketch',
+  'full',
+] as const satisfies readonly AnswerMode[]
