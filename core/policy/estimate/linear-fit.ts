@@ -1,0 +1,41 @@
+/** y = slope · x + intercept, both ≥ 0. */
+export interface Line {
+  readonly slope: number
+  readonly intercept: number
+}
+
+/** Least squares that forget: each sample counts `decay` times as much as the one after it. Mutable. */
+export class LinearFit {
+  readonly #decay: number
+  #weight = 0
+  #x = 0
+  #y = 0
+  #xx = 0
+  #xy = 0
+
+  /** @param halfLife samples after which one counts half */
+  constructor(halfLife: number) {
+    this.#decay = 2 ** (-1 / halfLife)
+  }
+
+  record(x: number, y: number): void {
+    if (!(x >= 0 && y >= 0 && x < Number.POSITIVE_INFINITY && y < Number.POSITIVE_INFINITY)) return
+    this.#weight = this.#weight * this.#decay + 1
+    this.#x = this.#x * this.#decay + x
+    this.#y = this.#y * this.#decay + y
+    this.#xx = this.#xx * this.#decay + x * x
+    this.#xy = this.#xy * this.#decay + x * y
+  }
+
+  /** Undefined before the first sample. Samples of one x alone lie on a line through 0. */
+  get line(): Line | undefined {
+    if (this.#weight === 0) return undefined
+    const [meanX, meanY] = [this.#x / this.#weight, this.#y / this.#weight]
+    const variance = this.#xx / this.#weight - meanX ** 2
+    const slope = variance > 1e-9 * meanX ** 2 ? (this.#xy / this.#weight - meanX * meanY) / variance : Number.POSITIVE_INFINITY
+    if (slope < 0) return { slope: 0, intercept: meanY }
+    const intercept = meanY - slope * meanX
+    if (intercept >= 0) return { slope, intercept }
+    return this.#xx === 0 ? { slope: 0, intercept: meanY } : { slope: this.#xy / this.#xx, intercept: 0 }
+  }
+}
