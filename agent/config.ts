@@ -9,7 +9,7 @@ import { DeviceTelemetry } from '../core/protocol/messages.ts'
 import { withMqttPort } from '../core/protocol/mqtt-url.ts'
 import { processFields } from '../core/protocol/process-fields.ts'
 import { apiBaseUrl } from '../core/upstream/base-url.ts'
-import { DispatchConfig, ServerConfig } from './disco/config.ts'
+import { BudgetConfig, DispatchConfig, ServerConfig } from './disco/config.ts'
 import { drafterNames } from './hat/create-drafter.ts'
 import { prefills, strategies, strategyNames } from './hat/strategy.ts'
 import { AgentLimits } from './limits.ts'
@@ -118,6 +118,7 @@ export const AgentFields = z.strictObject({
   slmServer: SlmServerConfig.optional(),
   dispatch: DispatchConfig.prefault({}),
   server: ServerConfig.optional(),
+  budget: BudgetConfig.prefault({}),
   picePrompts: z
     .string()
     .min(1)
@@ -237,16 +238,21 @@ export const AgentFields = z.strictObject({
 export const AgentConfig = AgentFields.refine(
   ({ dataUrl, bridges }) => dataUrl === undefined || bridges === undefined || bridges.length === 1,
   { message: 'is allowed with one bridge only', path: ['dataUrl'] },
-).transform(({ strategy, prefill, reuse, draft, ...config }) => {
-  const preset = strategies[strategy]
-  const { drafter = preset.drafter, ahead = preset.draftAhead, ...limits } = draft
-  return {
-    ...config,
-    prefill: prefill ?? preset.prefill,
-    reuse: reuse ?? preset.reuse,
-    draft: { drafter, ahead, ...limits },
-  }
-})
+)
+  .refine(({ budget, server }) => budget.dollars === undefined || server?.price !== undefined, {
+    message: 'needs the price of the server: --server-price',
+    path: ['budget', 'dollars'],
+  })
+  .transform(({ strategy, prefill, reuse, draft, ...config }) => {
+    const preset = strategies[strategy]
+    const { drafter = preset.drafter, ahead = preset.draftAhead, ...limits } = draft
+    return {
+      ...config,
+      prefill: prefill ?? preset.prefill,
+      reuse: reuse ?? preset.reuse,
+      draft: { drafter, ahead, ...limits },
+    }
+  })
 export type AgentConfig = z.infer<typeof AgentConfig>
 /** Fields with defaults are optional. */
 export type AgentSettings = z.input<typeof AgentConfig>

@@ -47,6 +47,11 @@ export const AgentLimits = z.strictObject({
     .positive()
     .default(60)
     .describe("seconds for a complete request to the agent's API, body included; then status 408"),
+  budgetWaitS: z
+    .number()
+    .positive()
+    .default(60)
+    .describe('seconds that a request waits for the budget with `--when-exhausted wait`; then it gets status 429'),
   expansionKvBytes: z
     .int()
     .min(2 ** 20)

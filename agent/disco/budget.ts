@@ -1,22 +1,18 @@
 import type { SideCost } from '../../core/answer/figures.ts'
+import type { SideWork } from '../../core/policy/disco/course-plan.ts'
 import type { Side, TokenCosts } from '../../core/policy/disco/state.ts'
 
 /** What makes tokens of answers: the small model, HAT, or the server of `--server`. */
 export const spenders = ['slm', 'hat', 'server'] as const
 export type Spender = (typeof spenders)[number]
 
-/** Tokens that a model has processed. */
-export interface TokenWork {
-  readonly promptTokens: number
-  /** Of the answer, with those that were thrown away. */
-  readonly tokens: number
-}
-
 /** A side that an answer is to use. */
 export interface WantedSide {
   readonly spender: Spender
-  /** What it is expected to do; reserved until the answer ends. Absent: it works only if the other side fails. */
-  readonly estimate?: TokenWork
+  /** What it is expected to do. */
+  readonly estimate: SideWork
+  /** Whether it works only if the other side cannot: nothing is reserved for it, nor waited for. */
+  readonly isBackup: boolean
 }
 
 export interface BudgetRequest {
@@ -31,8 +27,8 @@ export interface Admission {
   /** Sides of the request that may work: at least one. */
   readonly sides: readonly Side[]
   /** Adds what a side has done since the last call. */
-  spent(side: Side, work: TokenWork): void
-  /** What a side has spent so far, for the report. */
+  spent(side: Side, work: SideWork): void
+  /** What a side has spent so far, for the report; nothing where it was not admitted. */
   costOf(side: Side): SideCost
   /** The answer has ended: what was reserved and not spent is free again. */
   end(): void

@@ -84,3 +84,36 @@ export const DispatchConfig = z.strictObject({
   }),
 })
 export type DispatchConfig = z.infer<typeof DispatchConfig>
+
+export const BudgetConfig = z.strictObject({
+  dollars: z
+    .number()
+    .positive()
+    .meta({
+      flag: 'budget-dollars',
+      description: 'dollars that --server may cost in --budget-window; needs --server-price',
+      fallback: 'no limit',
+    })
+    .optional(),
+  joules: z
+    .number()
+    .positive()
+    .meta({
+      flag: 'budget-joules',
+      description: 'energy that the small model may use for answers in --budget-window, in joules; 3,600 are a watt-hour',
+      fallback: 'no limit',
+    })
+    .optional(),
+  windowH: z
+    .number()
+    .positive()
+    .max(31 * 24)
+    .default(24)
+    .meta({ flag: 'budget-window', description: 'hours for which --budget-dollars and --budget-joules hold; the window slides' }),
+  whenExhausted: z.enum(['other', 'wait', 'refuse']).default('other').meta({
+    flag: 'when-exhausted',
+    description:
+      'what a request gets whose answer is beyond the budget. other: an answer by the other side, if it has one; wait: it waits, up to the limit budgetWaitS; refuse: an error',
+  }),
+})
+export type BudgetConfig = z.infer<typeof BudgetConfig>

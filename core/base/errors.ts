@@ -61,6 +61,7 @@ export const errorCodes = {
   NOT_AUTHORIZED: 1,
   FORBIDDEN: 1,
   QUOTA_EXCEEDED: 1,
+  BUDGET_EXHAUSTED: 1,
   DEVICE_CLONED: 1,
   DEVICE_ID_TAKEN: 1,
   // wire and processes

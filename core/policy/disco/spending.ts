@@ -43,6 +43,11 @@ export class SpendingWindow<Account extends string> {
     return Math.floor(timeMs / this.#bucketMs) * this.#bucketMs
   }
 
+  /** Buckets that start then or before are forgotten. */
+  forgottenAt(nowMs: number): number {
+    return nowMs - this.#lifeMs
+  }
+
   /** @param timeMs not before that of an earlier call */
   add(account: Account, spending: Spending, timeMs: number): void {
     const atMs = this.bucketAt(timeMs)
@@ -76,7 +81,7 @@ export class SpendingWindow<Account extends string> {
   }
 
   #forget(nowMs: number): void {
-    const firstKept = this.#buckets.findIndex(({ atMs }) => atMs + this.#lifeMs > nowMs)
+    const firstKept = this.#buckets.findIndex(({ atMs }) => atMs > this.forgottenAt(nowMs))
     this.#buckets.splice(0, firstKept === -1 ? this.#buckets.length : firstKept)
   }
 }

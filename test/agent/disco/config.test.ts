@@ -34,4 +34,10 @@ describe('the settings of dispatch', () => {
     expect(costsOf(undefined)).toBeUndefined()
     expect(() => read({ server: { at: 'bridge', price: 'cheap' } })).toThrow(/must be like/)
   })
+
+  it('limit dollars only where the price is known', () => {
+    const budget = { dollars: 1 }
+    expect(read({ budget, server: { at: 'bridge', price: '1/2' } }).budget).toMatchObject({ dollars: 1, windowH: 24 })
+    expect(() => read({ budget, server: { at: 'bridge' } })).toThrow(/budget\.dollars: needs the price of the server/)
+  })
 })

@@ -1,0 +1,195 @@
+import type { SideCost } from '../../core/answer/figures.ts'
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { SideWork } from '../../core/policy/disco/course-plan.ts'
+import { nothingSpent, type Spending, sumOf } from '../../core/policy/disco/spending.ts'
+import type { Side, TokenCosts } from '../../core/policy/disco/state.ts'
+import type { Admission, Budget, BudgetRequest, Spender, WantedSide } from './budget.ts'
+import type { BudgetConfig } from './config.ts'
+import type { Reservation, SpendingLedger } from './spending-ledger.ts'
+
+/** Energy per token, in J. */
+export interface EnergyPerToken {
+  readonly prompt: number
+  readonly output: number
+  /** 'measured': from the power of the device; 'flops': estimated from the model's size. */
+  readonly source: 'measured' | 'flops'
+}
+
+export interface SpendingBudgetOptions {
+  readonly config: BudgetConfig
+  /** Longest wait of a request for the budget. */
+  readonly maxWaitMs: number
+  /** Of the server; undefined: unknown. */
+  readonly price: TokenCosts | undefined
+  /** Of the device, while the small model or HAT answers; undefined: unknown. */
+  readonly energy: (spender: Exclude<Spender, 'server'>) => EnergyPerToken | undefined
+  /** λ (DiSCo Eq. 8), in dollars per J. */
+  readonly exchangeRate: () => number
+  readonly ledger: SpendingLedger
+  readonly clock: Clock
+}
+
+/** What a budget limits. */
+interface Cap {
+  readonly figure: 'dollars' | 'joules'
+  readonly max: number
+}
+
+/** The budget of this device's owner: caps on what the server and the small model may spend in a window of time. */
+export class SpendingBudget implements Budget {
+  readonly #options: SpendingBudgetOptions
+  /** Aborted and replaced when an answer frees what it had reserved. */
+  #freed = new AbortController()
+
+  constructor(options: SpendingBudgetOptions) {
+    this.#options = options
+  }
+
+  costs(spender: Spender): TokenCosts | undefined {
+    const { price, energy, exchangeRate } = this.#options
+    if (spender === 'server') return price
+    // What the bridge's part costs is unknown.
+    const joules = spender === 'slm' ? energy(spender) : undefined
+    return joules && { prompt: joules.prompt * exchangeRate(), output: joules.output * exchangeRate() }
+  }
+
+  async admit(request: BudgetRequest, signal: AbortSignal): Promise<Admission> {
+    const { config, maxWaitMs, clock } = this.#options
+    const wanted = Object.entries(request.sides) as [Side, WantedSide][]
+    const untilMs = clock.nowMs() + maxWaitMs
+    for (;;) {
+      signal.throwIfAborted()
+      const exhausted = wanted.filter(([, side]) => !this.#hasRoom(side))
+      const within = wanted.filter((side) => !exhausted.includes(side))
+      const isEnough = config.whenExhausted === 'other' ? within.length > 0 : exhausted.every(([, { isBackup }]) => isBackup)
+      if (isEnough) return this.#begin(request, within)
+      const error = this.#exhausted(exhausted.map(([, side]) => side))
+      const leftMs = untilMs - clock.nowMs()
+      if (config.whenExhausted !== 'wait' || leftMs <= 0) throw error
+      const woken = AbortSignal.any([signal, this.#freed.signal])
+      await clock.sleep(Math.min(leftMs, error.retryAfterMs ?? 0), woken).catch(() => {})
+    }
+  }
+
+  #capOf(spender: Spender): Cap | undefined {
+    const { dollars, joules } = this.#options.config
+    if (spender === 'server') return dollars === undefined ? undefined : { figure: 'dollars', max: dollars }
+    // HAT is the bridge's work, for which the device only drafts.
+    return spender === 'slm' && joules !== undefined ? { figure: 'joules', max: joules } : undefined
+  }
+
+  /** One answer that costs more than the whole budget still is admitted, alone. */
+  #maxBefore({ spender, estimate }: WantedSide, { figure, max }: Cap): number {
+    return Math.max(0, max - this.#spendingOf(spender, estimate, false)[figure])
+  }
+
+  #hasRoom(side: WantedSide): boolean {
+    const cap = this.#capOf(side.spender)
+    if (!cap) return true
+    const { ledger } = this.#options
+    const used = sumOf(ledger.spent(side.spender), ledger.reserved(side.spender))[cap.figure]
+    return used <= this.#maxBefore(side, cap) && used < cap.max
+  }
+
+  #exhausted(sides: readonly WantedSide[]): BrimError {
+    const { ledger, config } = this.#options
+    const waits = sides.map((side) => {
+      const cap = this.#capOf(side.spender)!
+      const reserved = ledger.reserved(side.spender)[cap.figure]
+      return ledger.msUntil(side.spender, cap.figure, Math.max(0, this.#maxBefore(side, cap) - reserved))
+    })
+    const texts = sides.map(({ spender }) => {
+      const { figure, max } = this.#capOf(spender)!
+      const [spent, reserved] = [ledger.spent(spender)[figure], ledger.reserved(spender)[figure]]
+      const held = reserved > 0 ? `, ${amount(reserved, figure)} reserved by answers in progress` : ''
+      return `${names[spender]} has spent ${amount(spent, figure)} of ${amount(max, figure)}${held}`
+    })
+    const flags = sides.map(({ spender }) => `--budget-${this.#capOf(spender)!.figure}`)
+    return new BrimError('BUDGET_EXHAUSTED', `the budget of the last ${config.windowH} h is exhausted: ${texts.join('; ')}`, {
+      hint: `ask again later, or in a mode that spends nothing there; its owner may raise ${flags.join(' or ')}: see "brim agent budget"`,
+      // Answers in progress may free what they have reserved at any time.
+      retryAfterMs: Math.max(minRetryMs, config.whenExhausted === 'other' ? Math.min(...waits) : Math.max(...waits)),
+    })
+  }
+
+  #begin({ promptTokens, isAuto }: BudgetRequest, sides: readonly (readonly [Side, WantedSide])[]): Admission {
+    const { ledger } = this.#options
+    ledger.add('requests', { ...nothingSpent, promptTokens, autoPromptTokens: isAuto ? promptTokens : 0 })
+    const reserve = ({ spender, estimate, isBackup }: WantedSide) =>
+      // A backup that is alone is none.
+      ledger.reserve(spender, isBackup && sides.length > 1 ? nothingSpent : this.#spendingOf(spender, estimate, isAuto))
+    const accounts = new Map(sides.map(([side, wanted]) => [side, new AnswerAccount(wanted.spender, reserve(wanted))]))
+    return {
+      sides: [...accounts.keys()],
+      spent: (side, work) => {
+        const account = accounts.get(side)
+        if (!account) throw new Error(`the budget has not admitted the ${side} side`)
+        account.add(this.#spendingOf(account.spender, work, isAuto), this.#energyOf(account.spender)?.source)
+      },
+      costOf: (side) => this.#costOf(accounts.get(side)),
+      end: () => {
+        for (const account of accounts.values()) account.settle()
+        this.#freed.abort()
+        this.#freed = new AbortController()
+      },
+    }
+  }
+
+  #energyOf(spender: Spender): EnergyPerToken | undefined {
+    return spender === 'server' ? undefined : this.#options.energy(spender)
+  }
+
+  /** Unknown prices and energies count as 0. */
+  #spendingOf(spender: Spender, { promptTokens, tokens }: SideWork, isAuto: boolean): Spending {
+    const energy = this.#energyOf(spender)
+    const costs = this.costs(spender)
+    return {
+      promptTokens: Math.round(promptTokens),
+      autoPromptTokens: isAuto ? Math.round(promptTokens) : 0,
+      tokens: Math.round(tokens),
+      dollars: costs ? costs.prompt * promptTokens + costs.output * tokens : 0,
+      joules: energy ? energy.prompt * promptTokens + energy.output * tokens : 0,
+    }
+  }
+
+  #costOf(account: AnswerAccount | undefined): SideCost {
+    if (!account) return { promptTokens: 0, tokens: 0, dollars: 0 }
+    const { spender, spent, energy } = account
+    const { promptTokens, tokens, dollars, joules } = spent
+    const isKnown = tokens + promptTokens === 0 || this.costs(spender) !== undefined
+    const cost = { promptTokens, tokens, dollars: isKnown ? dollars : null }
+    return spender === 'server' ? cost : { ...cost, joules: energy === null ? null : joules, energy }
+  }
+}
+
+/** What one side has spent on one answer. */
+class AnswerAccount {
+  readonly spender: Spender
+  readonly #reservation: Reservation
+  spent = nothingSpent
+  /** How the energy is known; null: it is not, or none was spent. */
+  energy: EnergyPerToken['source'] | null = null
+
+  constructor(spender: Spender, reservation: Reservation) {
+    this.spender = spender
+    this.#reservation = reservation
+  }
+
+  add(spending: Spending, energy: EnergyPerToken['source'] | undefined): void {
+    this.spent = sumOf(this.spent, spending)
+    this.energy = energy ?? this.energy
+  }
+
+  settle(): void {
+    this.#reservation.settle(this.spent)
+  }
+}
+
+/** Before a request that was refused is worth another attempt. */
+const minRetryMs = 1_000
+
+const names: Readonly<Record<Spender, string>> = { slm: 'the small model', hat: 'HAT', server: 'the server' }
+
+const amount = (value: number, figure: Cap['figure']) => (figure === 'dollars' ? `$${digits(value)}` : `${digits(value)} J`)
+const digits = (value: number) => `${Number(value.toPrecision(3))}`

@@ -1,0 +1,188 @@
+import type { Clock } from '../../core/base/clock.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { tryOrLog } from '../../core/base/try-or-log.ts'
+import {
+  laterTime,
+  nothingSpent,
+  type Spending,
+  type SpendingTime,
+  SpendingWindow,
+  sumOf,
+} from '../../core/policy/disco/spending.ts'
+import type { Store } from '../../core/store/open-database.ts'
+import { type Spender, spenders } from './budget.ts'
+
+/** What tokens are counted for: what made them, and the requests (prompt tokens only). */
+export type Account = Spender | 'requests'
+
+const columns = 'at_ms, account, prompt_tokens, auto_prompt_tokens, tokens, dollars, joules'
+const types = `at_ms INTEGER NOT NULL,
+  account TEXT NOT NULL,
+  prompt_tokens INTEGER NOT NULL,
+  auto_prompt_tokens INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  dollars REAL NOT NULL,
+  joules REAL NOT NULL`
+
+/** A migration: what was spent, by the start of its bucket; what answers in progress have reserved; and the time. */
+export const spendingTables = `CREATE TABLE spending (
+  ${types},
+  PRIMARY KEY (at_ms, account)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE reserved (
+  id INTEGER PRIMARY KEY,
+  ${types}
+) STRICT;
+CREATE TABLE spending_time (only INTEGER PRIMARY KEY CHECK (only = 1), ms INTEGER NOT NULL, wall_ms INTEGER) STRICT;`
+
+export interface SpendingLedgerOptions {
+  /** Has `spendingTables`. */
+  readonly store: Store
+  readonly windowMs: number
+  readonly clock: Clock
+  /** Time of day; undefined: the device's clock is not set. */
+  readonly wallMs: () => number | undefined
+  readonly logger: Logger
+}
+
+/** Expected spending of an answer in progress. */
+export interface Reservation {
+  /** Replaces it by what was spent. Further calls do nothing. */
+  settle(spent: Spending): void
+}
+
+interface Row {
+  readonly at_ms: number
+  readonly account: Account
+  readonly prompt_tokens: number
+  readonly auto_prompt_tokens: number
+  readonly tokens: number
+  readonly dollars: number
+  readonly joules: number
+}
+
+/**
+ * What was spent and is reserved, in a sliding window, on disk. Reservations that a killed agent leaves behind count as spent.
+ * If the disk fails, spending is known until the agent ends: an answer must not fail for it.
+ */
+export class SpendingLedger {
+  readonly #options: SpendingLedgerOptions
+  readonly #window: SpendingWindow<Account>
+  readonly #reserved = new Map<Account, Set<Spending>>()
+  readonly #statements
+  #time: SpendingTime
+  #atMs: number
+
+  constructor(options: SpendingLedgerOptions) {
+    const { store, windowMs, clock, wallMs } = options
+    this.#options = options
+    this.#window = new SpendingWindow(windowMs)
+    this.#statements = {
+      add: store.prepare(
+        `INSERT INTO spending (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+          prompt_tokens = prompt_tokens + excluded.prompt_tokens, auto_prompt_tokens = auto_prompt_tokens + excluded.auto_prompt_tokens,
+          tokens = tokens + excluded.tokens, dollars = dollars + excluded.dollars, joules = joules + excluded.joules`,
+      ),
+      reserve: store.prepare(`INSERT INTO reserved (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`),
+      free: store.prepare<[number | bigint]>('DELETE FROM reserved WHERE id = ?'),
+      forget: store.prepare<[number]>('DELETE FROM spending WHERE at_ms <= ?'),
+      setTime: store.prepare('INSERT OR REPLACE INTO spending_time (only, ms, wall_ms) VALUES (1, ?, ?)'),
+    }
+    const time = store.prepare<[], { ms: number; wallMs: number | null }>('SELECT ms, wall_ms AS wallMs FROM spending_time').get()
+    this.#time = laterTime({ ms: time?.ms ?? 0, wallMs: time?.wallMs ?? undefined }, 0, wallMs())
+    this.#atMs = clock.nowMs()
+    this.#load()
+  }
+
+  /** In the window, reservations not counted. */
+  spent(account: Account): Spending {
+    return this.#window.total(account, this.#now())
+  }
+
+  /** By answers in progress. */
+  reserved(account: Account): Spending {
+    return [...(this.#reserved.get(account) ?? [])].reduce(sumOf, nothingSpent)
+  }
+
+  /** Time until at most `max` of a figure has been spent in the window, if nothing else is. @param max ≥ 0 */
+  msUntil(account: Account, figure: keyof Spending, max: number): number {
+    return this.#window.msUntil(account, figure, max, this.#now())
+  }
+
+  add(account: Account, spending: Spending): void {
+    this.#commit((atMs) => this.#statements.add.run(...valuesOf(atMs, account, spending)))
+    this.#window.add(account, spending, this.#now())
+  }
+
+  reserve(account: Account, spending: Spending): Reservation {
+    const reserved = this.#reserved.get(account) ?? new Set()
+    this.#reserved.set(account, reserved)
+    // An object of its own: two reservations may be equal.
+    const own = { ...spending }
+    reserved.add(own)
+    let id: number | bigint | undefined
+    this.#commit((atMs) => {
+      id = this.#statements.reserve.run(...valuesOf(atMs, account, own)).lastInsertRowid
+    })
+    return {
+      settle: (spent) => {
+        if (!reserved.delete(own)) return
+        this.#commit((atMs) => {
+          if (id !== undefined) this.#statements.free.run(id)
+          this.#statements.add.run(...valuesOf(atMs, account, spent))
+        })
+        this.#window.add(account, spent, this.#now())
+      },
+    }
+  }
+
+  #load(): void {
+    const { store, logger } = this.#options
+    const left = store.prepare<[], Row>(`SELECT ${columns} FROM reserved ORDER BY id`).all()
+    if (left.length > 0) {
+      logger.warn({ answers: left.length }, 'the agent ended during answers: what they had reserved counts as spent')
+      this.#commit(() => {
+        for (const row of left) this.#statements.add.run(...valuesOf(row.at_ms, row.account, spendingOf(row)))
+        store.exec('DELETE FROM reserved')
+      })
+    }
+    const accounts: readonly string[] = [...spenders, 'requests'] satisfies Account[]
+    // A later release may know more accounts.
+    for (const row of store.prepare<[], Row>(`SELECT ${columns} FROM spending ORDER BY at_ms`).all())
+      if (accounts.includes(row.account)) this.#window.add(row.account, spendingOf(row), row.at_ms)
+  }
+
+  #now(): number {
+    const { clock, wallMs } = this.#options
+    const nowMs = clock.nowMs()
+    this.#time = laterTime(this.#time, Math.max(0, nowMs - this.#atMs), wallMs())
+    this.#atMs = nowMs
+    return this.#time.ms
+  }
+
+  /** @param write gets the start of the present bucket */
+  #commit(write: (atMs: number) => unknown): void {
+    const { store, logger } = this.#options
+    const nowMs = this.#now()
+    tryOrLog(logger, 'spending not stored', () => {
+      store
+        .transaction(() => {
+          write(this.#window.bucketAt(nowMs))
+          this.#statements.forget.run(this.#window.forgottenAt(nowMs))
+          this.#statements.setTime.run(Math.round(nowMs), this.#time.wallMs === undefined ? null : Math.round(this.#time.wallMs))
+        })
+        .immediate()
+    })
+  }
+}
+
+const valuesOf = (atMs: number, account: Account, { promptTokens, autoPromptTokens, tokens, dollars, joules }: Spending) =>
+  [atMs, account, promptTokens, autoPromptTokens, tokens, dollars, joules] as const
+
+const spendingOf = ({ prompt_tokens, auto_prompt_tokens, tokens, dollars, joules }: Row): Spending => ({
+  promptTokens: prompt_tokens,
+  autoPromptTokens: auto_prompt_tokens,
+  tokens,
+  dollars,
+  joules,
+})

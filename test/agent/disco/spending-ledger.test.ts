@@ -1,0 +1,117 @@
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { SpendingLedger, spendingTables } from '../../../agent/disco/spending-ledger.ts'
+import { nothingSpent } from '../../../core/policy/disco/spending.ts'
+import { openDatabase } from '../../../core/store/open-database.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+const hourMs = 3_600_000
+const dollars = (amount: number) => ({ ...nothingSpent, dollars: amount, tokens: 1 })
+
+/** A device with a ledger on disk, and a time of day of its own. */
+function device(path: string, windowMs = 24 * hourMs) {
+  const wall = { ms: Date.UTC(2026, 10, 1) as number | undefined }
+  return {
+    wall,
+    start() {
+      const store = openDatabase(join(path, 'spending.sqlite'), [spendingTables])
+      const clock = fakeClock()
+      const logger = silentLogger()
+      const ledger = new SpendingLedger({ store, windowMs, clock, wallMs: () => wall.ms, logger })
+      return { store, clock, ledger, end: () => store.close() }
+    },
+  }
+}
+
+describe('the ledger of spending', () => {
+  it('survives a restart, and forgets what is older than the window', async () => {
+    using dir = tempDir()
+    const { wall, start } = device(dir.path)
+    const first = start()
+    first.ledger.add('server', dollars(1))
+    await first.clock.advance(10 * hourMs)
+    first.ledger.add('server', dollars(2))
+    first.end()
+    wall.ms! += 20 * hourMs
+    const second = start()
+    expect(second.ledger.spent('server')).toEqual({ ...nothingSpent, dollars: 3, tokens: 2 })
+    expect(second.ledger.spent('slm')).toEqual(nothingSpent)
+    await second.clock.advance(6 * hourMs)
+    expect(second.ledger.spent('server').dollars).toBe(2)
+    expect(second.ledger.msUntil('server', 'dollars', 0)).toBeGreaterThan(8 * hourMs - 1)
+    second.end()
+  })
+
+  it('counts what a killed agent had reserved', () => {
+    using dir = tempDir()
+    const { start } = device(dir.path)
+    const killed = start()
+    killed.ledger.reserve('server', dollars(5)).settle(dollars(1))
+    killed.ledger.reserve('server', dollars(3))
+    expect(killed.ledger.reserved('server').dollars).toBe(3)
+    killed.end()
+    for (let n = 0; n < 2; n++) {
+      const { ledger, end } = start()
+      expect(ledger.spent('server').dollars).toBe(4)
+      expect(ledger.reserved('server')).toEqual(nothingSpent)
+      end()
+    }
+  })
+
+  it('settles a reservation once', () => {
+    using dir = tempDir()
+    const { ledger, end } = device(dir.path).start()
+    const [one] = [ledger.reserve('slm', dollars(2)), ledger.reserve('slm', dollars(2))]
+    one.settle(dollars(1))
+    one.settle(dollars(1))
+    expect(ledger.spent('slm').dollars).toBe(1)
+    expect(ledger.reserved('slm').dollars).toBe(2)
+    end()
+  })
+
+  it('keeps what was spent while the clock starts in 1970, is set, and jumps', async () => {
+    using dir = tempDir()
+    const { wall, start } = device(dir.path)
+    wall.ms = undefined
+    const { clock, ledger, end } = start()
+    ledger.add('server', dollars(1))
+    wall.ms = Date.UTC(2026, 10, 1)
+    expect(ledger.spent('server').dollars).toBe(1)
+    wall.ms -= 300 * 24 * hourMs
+    ledger.add('server', dollars(1))
+    expect(ledger.spent('server').dollars).toBe(2)
+    end()
+    wall.ms = undefined
+    const rebooted = start()
+    expect(rebooted.ledger.spent('server').dollars).toBe(2)
+    await rebooted.clock.advance(25 * hourMs)
+    expect(rebooted.ledger.spent('server').dollars).toBe(0)
+    rebooted.end()
+    await clock.advance(0)
+  })
+
+  it('stays small however much is spent', async () => {
+    using dir = tempDir()
+    const { store, clock, ledger, end } = device(dir.path, hourMs).start()
+    for (let n = 0; n < 300; n++) {
+      await clock.advance(60_000)
+      ledger.reserve('slm', dollars(1)).settle(dollars(1))
+    }
+    const { rows } = store.prepare<[], { rows: number }>('SELECT count(*) AS rows FROM spending').get()!
+    expect(rows).toBeLessThan(67)
+    expect(ledger.spent('slm').dollars).toBeLessThan(63)
+    end()
+  })
+
+  it('counts on when the disk fails', () => {
+    using dir = tempDir()
+    const { store, ledger, end } = device(dir.path).start()
+    store.exec('DROP TABLE spending')
+    ledger.reserve('slm', dollars(2)).settle(dollars(1))
+    ledger.add('slm', dollars(1))
+    expect(ledger.spent('slm').dollars).toBe(2)
+    end()
+  })
+})
