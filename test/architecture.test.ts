@@ -38,7 +38,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core/base', 'core/engine', 'core/model', 'core/policy/estimate', 'core/text'],
     types: ['core/draft', 'core/policy/disco', 'core/protocol'],
   },
-  'core/api': { values: ['core/answer', 'core/base', 'core/openai'] },
+  'core/api': { values: ['core/answer', 'core/base', 'core/openai', 'core/protocol'] },
   'core/upstream': {
     values: ['core/base', 'core/openai', 'core/policy/upstream'],
     types: ['core/answer', 'core/text'],

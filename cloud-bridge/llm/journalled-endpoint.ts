@@ -1,10 +1,17 @@
 import type { AnswerRequest, Endpoint, TokenDelta, TokenEndpoint } from '../../core/answer/endpoint.ts'
+import { inTokensOf, type TextModel } from '../../core/answer/text-model.ts'
 import type { TokenLogprobs } from '../../core/engine/logprobs.ts'
 import type { AnswerEnd } from '../../core/text/answer-stream.ts'
 import type { ChatMessage } from '../../core/text/chat-message.ts'
 
 /** From which a prompt is made again: token ids of the bridge's own model, or a conversation. */
-export type JournalledPrompt = { readonly ids: readonly number[] } | { readonly messages: readonly ChatMessage[] }
+export type JournalledPrompt =
+  | {
+      readonly ids: readonly number[]
+      /** The beginning of the answer that the request has; absent: none. */
+      readonly answered?: readonly number[]
+    }
+  | { readonly messages: readonly ChatMessage[] }
 
 /** Where one answer is written before it is sent. */
 export interface AnswerLog {
@@ -56,7 +63,7 @@ export function journalled(endpoint: TokenEndpoint, log: AnswerLog): TokenEndpoi
           if (isLast && end) return
         }
       for await (const delta of endpoint.answer(restOf(request, endpoint, ids), signal)) {
-        if (ids.length === 0) log.begin({ ids: await request.prompt.idsFor(model, signal) })
+        if (ids.length === 0) log.begin({ ids: await request.prompt.idsFor(model, signal), answered: begunBy(request, model) })
         log.append(recordOf(delta))
         ids.push(...delta.tokens)
         yield delta
@@ -68,7 +75,12 @@ export function journalled(endpoint: TokenEndpoint, log: AnswerLog): TokenEndpoi
 function restOf(request: AnswerRequest, { model }: TokenEndpoint, ids: readonly number[]): AnswerRequest {
   if (ids.length === 0) return request
   const { maxTokens } = request
-  return { ...request, answered: { model, ids }, ...(maxTokens === undefined ? {} : { maxTokens: maxTokens - ids.length }) }
+  const answered = { model, ids: [...begunBy(request, model), ...ids] }
+  return { ...request, answered, ...(maxTokens === undefined ? {} : { maxTokens: maxTokens - ids.length }) }
 }
+
+/** The beginning of the answer that the request has. */
+const begunBy = ({ answered }: AnswerRequest, model: TextModel): readonly number[] =>
+  answered ? inTokensOf(model, answered) : []
 
 const recordOf = ({ tokens, logprobs, end }: TokenDelta): TokenRecord => ({ tokens, logprobs, end })

@@ -1,5 +1,7 @@
 import { type AnswerRequest, isTokenEndpoint } from '../../core/answer/endpoint.ts'
 import { Prompt } from '../../core/answer/prompt.ts'
+import type { TextModel } from '../../core/answer/text-model.ts'
+import type { AskedPrompt } from '../../core/api/prompts.ts'
 import type { ApiRequest } from '../../core/api/request.ts'
 import type { ResumableStream } from '../../core/api/serve-answer.ts'
 import { BrimError } from '../../core/base/errors.ts'
@@ -9,12 +11,12 @@ import { AnswerJournal, type AnswerJournalOptions } from './answer-journal.ts'
 import type { AnswerLog, JournalledPrompt, ResumableEndpoint } from './journalled-endpoint.ts'
 
 /** A request as JSON. */
-interface JournalledRequest extends Pick<ApiRequest, 'includeUsage' | 'tokenIds'> {
+interface JournalledRequest extends Pick<ApiRequest, 'includeUsage' | 'tokenIds' | 'returnTokenIds'> {
   /** Of the API's two ways to ask. */
   readonly path: string
   readonly head: ResponseHead
   readonly prompt: JournalledPrompt
-  readonly answer: Omit<AnswerRequest, 'prompt'>
+  readonly answer: Omit<AnswerRequest, 'prompt' | 'answered'>
 }
 
 /** A streamed answer on its way to a client. */
@@ -65,13 +67,15 @@ export class ResumableAnswers {
     client: string,
     connection: AnswerConnection,
   ): Promise<void> {
-    const { includeUsage, tokenIds } = request
-    const { prompt: _, ...answer } = request.answers[0]!
+    const { includeUsage, tokenIds, returnTokenIds } = request
+    const { prompt: _, answered: __, ...answer } = request.answers[0]!
     const { id } = head
     const own = this.#endpoints.find((each) => each === request.endpoint)
     if (!own) throw new Error('the endpoint of the request makes no answers that can be resumed')
     const endpoint = own.logged(
-      this.#logOf(id, [], (prompt) => this.#journal.begin(id, client, { path, head, includeUsage, tokenIds, prompt, answer })),
+      this.#logOf(id, [], (prompt) =>
+        this.#journal.begin(id, client, { path, head, includeUsage, tokenIds, returnTokenIds, prompt, answer }),
+      ),
     )
     await this.#send({ path, request: { ...request, endpoint }, stream: { head, after: undefined } }, connection)
   }
@@ -94,7 +98,7 @@ export class ResumableAnswers {
     // A model that the bridge has no more.
     if (!found) throw unknownAnswer(id)
     const endpoint = found.endpoint.logged(this.#logOf(id, entry.records))
-    const answers = [{ ...answer, prompt: found.prompt }]
+    const answers = [{ ...answer, ...found.asked }]
     const request = { model: head.model, endpoint, answers, stream: true, ignored: [], ...options }
     await this.#send({ path, request, stream: { head, after } }, connection)
   }
@@ -113,10 +117,9 @@ export class ResumableAnswers {
   #restore(model: string, written: JournalledPrompt) {
     for (const endpoint of this.#endpoints.filter((each) => each.model.name === model)) {
       const ownModel = isTokenEndpoint(endpoint) ? endpoint.model : undefined
-      if ('ids' in written && ownModel)
-        return { endpoint, prompt: new Prompt({ kind: 'ids', tokens: { model: ownModel, ids: written.ids } }) }
+      if ('ids' in written && ownModel) return { endpoint, asked: askedIn(written, ownModel) }
       if ('messages' in written && !ownModel)
-        return { endpoint, prompt: new Prompt({ kind: 'chat', messages: written.messages }) }
+        return { endpoint, asked: { prompt: new Prompt({ kind: 'chat', messages: written.messages }) } }
     }
     return undefined
   }
@@ -136,6 +139,11 @@ export class ResumableAnswers {
       onEnded()
     }
   }
+}
+
+function askedIn({ ids, answered = [] }: Extract<JournalledPrompt, { ids: unknown }>, model: TextModel): AskedPrompt {
+  const prompt = new Prompt({ kind: 'ids', tokens: { model, ids } })
+  return answered.length === 0 ? { prompt } : { prompt, answered: { model, ids: answered } }
 }
 
 const unknownAnswer = (id: string) =>

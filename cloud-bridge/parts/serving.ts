@@ -65,7 +65,7 @@ export async function openServing(base: Base, { grants }: Access, work: Work, op
     const { name, createdAt } = model.manifest.card
     const llm = bridgeEndpoint(served.serving, await loadLlm(model.folder, model.manifest, served.serving))
     const { full, ...sketched } = sketching(llm, await loadPicePrompts(model.folder, prompts), resumable)
-    models.push({ name, endpoint: full, createdAt, ...sketched })
+    models.push({ name, modelId, endpoint: full, createdAt, ...sketched })
     resumables.push(full, sketched.sketching.endpoint)
   }
   if (upstream) {

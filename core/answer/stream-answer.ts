@@ -6,6 +6,7 @@ import { type AnswerPiece, AnswerText } from './answer-text.ts'
 import type { AnswerDelta, AnswerRequest, Endpoint } from './endpoint.ts'
 import type { AnswerMeter, AnswerSpeed } from './meter.ts'
 import { type AnswerReport, ReportBuilder, speedOf } from './report.ts'
+import { inTokensOf } from './text-model.ts'
 
 /** `text` holds whole characters; it is empty where a delta completed none. `end` comes last, once. */
 export type AnswerEvent = ({ readonly kind: 'text' } & TextPiece) | ({ readonly kind: 'end' } & AnswerSummary)
@@ -14,6 +15,8 @@ export interface TextPiece {
   readonly text: string
   /** Tokens of the answer so far. All text that they determine has been delivered with this piece. */
   readonly tokens: number
+  /** The tokens that are new with this piece, in the vocabulary of their source; empty where another server made the text. */
+  readonly tokenIds: readonly number[]
   /** Of the tokens with text, where the request asks for them. Text may come later than its tokens, never earlier. */
   readonly logprobs?: readonly ChosenText[]
   /** The lines of the answer's sketch that the text does not cover yet; absent: as before. */
@@ -22,7 +25,7 @@ export interface TextPiece {
 
 export interface AnswerSummary {
   readonly finishReason: AnswerEnd
-  /** 0 where another server made the answer and does not count them. */
+  /** With the beginning of the answer that the request has; 0 where another server made the answer and does not count them. */
   readonly promptTokens: number
   readonly tokens: number
   /** Each in the vocabulary of its source; empty where another server made the answer. */
@@ -64,20 +67,24 @@ export async function* streamAnswer(
     let tokens = 0
     let promptTokens: number | undefined
     let finishReason: AnswerEnd | undefined
-    let last: TextPiece = { text: '', tokens }
+    let last: TextPiece = { text: '', tokens, tokenIds: [] }
     for await (const delta of endpoint.answer(request, signal)) {
       const piece = answer.push(delta)
       report.add(delta, piece, clock.nowMs())
       tokens += piece.tokens
       if ('text' in delta) promptTokens = delta.promptTokens ?? promptTokens
-      else tokenIds.push(...delta.tokens.slice(0, piece.tokens))
-      last = { text: piece.text, tokens, ...logprobsOf(delta, piece), ...sketchOf(delta) }
+      const newIds = 'text' in delta ? [] : delta.tokens.slice(0, piece.tokens)
+      tokenIds.push(...newIds)
+      last = { text: piece.text, tokens, tokenIds: newIds, ...logprobsOf(delta, piece), ...sketchOf(delta) }
       finishReason = piece.end
       if (finishReason) break
       yield { kind: 'text', ...last }
     }
     if (!finishReason) throw new Error('the endpoint stopped before the end of its answer')
-    if (model.tokenizer) promptTokens = (await request.prompt.idsFor(model, signal)).length
+    if (model.tokenizer) {
+      const begun = request.answered ? inTokensOf(model, request.answered) : []
+      promptTokens = (await request.prompt.idsFor(model, signal)).length + begun.length
+    }
     const summary = { finishReason, promptTokens: promptTokens ?? 0, tokens, tokenIds, report: report.build() }
     speed = speedOf(summary)
     yield { kind: 'text', ...last }

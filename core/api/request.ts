@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import { type AnswerRequest, type Endpoint, isTokenEndpoint } from '../answer/endpoint.ts'
 import { withFallback } from '../answer/fallback.ts'
-import { Prompt } from '../answer/prompt.ts'
 import { sharesTokens } from '../answer/text-model.ts'
 import { type AnswerMode, isBridgeMode, isDeviceMode } from '../base/answer-modes.ts'
 import { drainRate, ReaderRate, readerRates } from '../base/reader-rates.ts'
 import { FieldError } from '../openai/api-error.ts'
 import { ChatRequest, CompletionRequest, ignoredFields, parseRequest } from '../openai/request.ts'
+import { type AskedPrompt, conversationOf, textsOf } from './prompts.ts'
 import { type ApiModel, modelFor, type RequestLimits, type Served } from './served.ts'
 
 /** A request to the API. */
@@ -20,6 +20,8 @@ export interface ApiRequest {
   readonly includeUsage: boolean
   /** Whether the report has the token ids. */
   readonly tokenIds: boolean
+  /** Whether events, and the choices of a whole response, have the ids of their tokens. */
+  readonly returnTokenIds: boolean
   /** Fields of the body that have no effect, the first of them where there are many. */
   readonly ignored: readonly string[]
 }
@@ -48,7 +50,7 @@ export function readChatRequest(body: unknown, served: Served, origin: RequestOr
     throw new FieldError('REQUEST_INVALID', 'top_logprobs', '"top_logprobs" needs "logprobs": true')
   return apiRequest(ChatRequest, body, request, served, origin, {
     model,
-    prompts: [new Prompt({ kind: 'chat', messages: request.messages })],
+    prompts: [conversationOf(request)],
     maxTokens: request.max_completion_tokens ?? request.max_tokens,
     logprobs: logprobs ? (top_logprobs ?? 0) : undefined,
   })
@@ -59,27 +61,17 @@ export function readCompletionRequest(body: unknown, served: Served, origin: Req
   requirePromptCount(body, served.requestLimits)
   const request = parseRequest(CompletionRequest, body)
   const model = modelFor(request.model, served)
-  const contents = promptsOf(request.prompt, model.endpoint)
-  requireSize('prompt', contents.map((content) => (content.kind === 'text' ? content.text : '')).join(''), served.requestLimits)
+  const { prompts, text } = textsOf(request, model.endpoint)
+  requireSize('prompt', text, served.requestLimits)
   return apiRequest(CompletionRequest, body, request, served, origin, {
     model,
-    prompts: contents.map((content) => new Prompt(content)),
+    prompts,
     maxTokens: request.max_tokens,
     logprobs: request.logprobs ?? undefined,
   })
 }
 
-type CommonFields = Omit<CompletionRequest, 'prompt' | 'logprobs'>
-
-function promptsOf(given: CompletionRequest['prompt'], { model }: Endpoint) {
-  const isOne = typeof given === 'string' || typeof given[0] === 'number'
-  const prompts = (isOne ? [given] : given) as readonly (string | number[])[]
-  return prompts.map((prompt) => {
-    if (typeof prompt === 'string') return { kind: 'text', text: prompt } as const
-    if (model.tokenizer) return { kind: 'ids', tokens: { model, ids: prompt } } as const
-    throw new FieldError('REQUEST_INVALID', 'prompt', `${model.name} runs on another server, and takes text`, 'send a text')
-  })
-}
+type CommonFields = Omit<ChatRequest, 'messages' | 'logprobs'>
 
 /** Names in a header. */
 const maxIgnored = 16
@@ -90,7 +82,7 @@ const wantsFallback = ({ brim }: CommonFields) => brim?.fallback === 'slm'
 /** What the two endpoints of OpenAI name differently. */
 interface Asked {
   readonly model: ApiModel
-  readonly prompts: readonly Prompt[]
+  readonly prompts: readonly AskedPrompt[]
   readonly maxTokens: number | null | undefined
   readonly logprobs: number | undefined
 }
@@ -115,21 +107,23 @@ function apiRequest(
       'ask an agent that was started with --slm <bundle folder>',
     )
   const endpoint = endpointFor(request, model, prompts, total, logprobs)
+  if (request.return_token_ids && !isTokenEndpoint(endpoint)) throw withoutIds(model)
   const mode = modeOf(request, dispatch)
   const rate = request.brim?.tokens_per_s ?? rateOf(origin.tokensPerS)
   // Only devices deliver at the reader's rate; a bridge schedules by it.
   const tokensPerS = dispatch ? rate : drainRate(rate)
   const client = `${clientName(origin.client)}/${user == null ? '' : digest(user)}`
   /** @param nth of the answers to this prompt: each has noise of its own. */
-  const answerTo = (prompt: Prompt, nth: number): AnswerRequest => ({
+  const answerTo = ({ prompt, answered }: AskedPrompt, nth: number): AnswerRequest => ({
     prompt,
+    ...(answered === undefined ? {} : { answered }),
     ...(maxTokens == null ? {} : { maxTokens }),
     sampling: { ...samplingOf(request), seed: seed == null ? nextSeed() : seed + nth },
     ...(logprobs === undefined ? {} : { logprobs }),
     ...(tokensPerS === undefined ? {} : { tokensPerS }),
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
     ...(ignore_eos ? { ignoreEos: true } : {}),
-    ...(request.brim?.token_ids ? { tokenIds: true } : {}),
+    ...(request.brim?.token_ids || request.return_token_ids ? { tokenIds: true } : {}),
     ...(request.stream ? {} : { isWhole: true }),
     ...(mode === undefined ? {} : { mode }),
     client,
@@ -143,6 +137,7 @@ function apiRequest(
     stream: request.stream ?? false,
     includeUsage: request.stream_options?.include_usage ?? false,
     tokenIds: request.brim?.token_ids ?? false,
+    returnTokenIds: request.return_token_ids ?? false,
     ignored: [
       ...(hasNoEffect(request, mode, endpoint === model.sketching?.endpoint) ? [modeField] : []),
       ...ignoredFields(schema, body, maxIgnored),
@@ -169,16 +164,20 @@ const hasNoEffect = ({ brim }: CommonFields, mode: AnswerMode | undefined, isSke
 
 /** Sketches are for one answer to a conversation, as text. What only the LLM's own tokens have is answered in full. */
 function endpointFor(
-  { brim, ignore_eos }: CommonFields,
+  { brim, ignore_eos, return_token_ids }: CommonFields,
   { endpoint, sketching }: ApiModel,
-  [prompt]: readonly Prompt[],
+  [asked]: readonly AskedPrompt[],
   total: number,
   logprobs: number | undefined,
 ): Endpoint {
   if (!sketching || (brim?.mode ?? sketching.mode) === 'full') return endpoint
-  const isText = total === 1 && prompt?.isConversation && logprobs === undefined
-  return isText && !brim?.token_ids && !ignore_eos ? sketching.endpoint : endpoint
+  const isNew = total === 1 && asked?.prompt.isConversation && !asked.answered
+  const isText = logprobs === undefined && !brim?.token_ids && !return_token_ids && !ignore_eos
+  return isNew && isText ? sketching.endpoint : endpoint
 }
+
+const withoutIds = ({ name }: ApiModel) =>
+  new FieldError('REQUEST_INVALID', 'return_token_ids', `${name} runs on another server, and its token ids are unknown`)
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 

@@ -134,10 +134,11 @@ interface Work {
 async function sendWhole({ answer, answerAll, format, head, request, reply }: Work): Promise<void> {
   const made = await answerAll((asked) => answer(asked))
   const usage = usageOf(request.answers, made)
+  const choiceOf = ({ tokenIds, ...answer }: CollectedAnswer) => ({ ...answer, ...(request.returnTokenIds && { tokenIds }) })
   const [only, ...others] = made
   if (only && others.length === 0)
-    return void (await reply.send({ ...format.whole(head, [only]), usage, brim: reportOf(request, only) }))
-  const choices = made.map((each) => ({ ...each, brim: reportOf(request, each) }))
+    return void (await reply.send({ ...format.whole(head, [choiceOf(only)]), usage, brim: reportOf(request, only) }))
+  const choices = made.map((each) => ({ ...choiceOf(each), brim: reportOf(request, each) }))
   await reply.send({ ...format.whole(head, choices), usage })
 }
 
@@ -156,7 +157,7 @@ async function sendStream({ answer, answerAll, format, head, request, reply, res
     let hasBegun = resumable?.after !== undefined
     let offset = 0
     const onWaiting = () => sse?.comment(waitingForBridge)
-    const made = await answer({ ...asked, onWaiting }, async ({ text, logprobs, tokens, sketch }) => {
+    const made = await answer({ ...asked, onWaiting }, async ({ text, logprobs, tokens, tokenIds, sketch }) => {
       sse ??= begin()
       const first = hasBegun ? undefined : format.first(head, index)
       hasBegun = true
@@ -164,8 +165,11 @@ async function sendStream({ answer, answerAll, format, head, request, reply, res
       // Clients that name no mode get the events that they know.
       const progress = sketch && asked.mode ? { brim: { sketch } } : {}
       const isNew = tokens > after || (tokens === after && text === '' && sketch !== undefined)
-      if (isNew && (text !== '' || logprobs?.length || progress.brim))
-        await sse.send({ ...format.text(head, index, { text, logprobs, offset }), ...noUsage, ...progress }, eventId(tokens))
+      const ids = request.returnTokenIds ? tokenIds : undefined
+      if (isNew && (text !== '' || logprobs?.length || ids?.length || progress.brim)) {
+        const event = format.text(head, index, { text, logprobs, tokenIds: ids, offset })
+        await sse.send({ ...event, ...noUsage, ...progress }, eventId(tokens))
+      }
       offset += charactersOf(logprobs)
     })
     await sse?.send({ ...format.end(head, index, made.finishReason), ...noUsage, brim: reportOf(request, made) })

@@ -21,6 +21,8 @@ export interface RequestLimits {
 export interface ApiModel {
   /** In requests and responses. */
   readonly name: string
+  /** By which requests may ask for it too, to get an answer of just this model; absent: it runs elsewhere. */
+  readonly modelId?: string | undefined
   readonly endpoint: Endpoint
   /** Where devices may expand sketches of the model's answers to conversations; absent: they may not. */
   readonly sketching?: Sketching | undefined
@@ -62,7 +64,7 @@ export interface Served {
 export function modelFor(name: string | null | undefined, { models }: Served): ApiModel {
   const [first] = models
   if (!first) throw new BrimError('MODEL_MISSING', 'no model is served here')
-  const found = name == null || name === anyModel ? first : models.find((model) => model.name === name)
+  const found = name == null || name === anyModel ? first : models.find((model) => model.name === name || model.modelId === name)
   if (found) return found
   const served = models.map((model) => `"${model.name}"`).join(', ')
   throw new FieldError('MODEL_UNKNOWN', 'model', `unknown model "${name}"`, `served here: ${served}`)

@@ -27,6 +27,8 @@ const common = {
   seed: z.int().nullish(),
   /** Extension, as in vLLM: the answer goes on after end-of-text tokens, for measurements of a fixed length. */
   ignore_eos: z.boolean().nullish(),
+  /** Extension, as in vLLM: each event, and each choice of a whole response, has the ids of its tokens. */
+  return_token_ids: z.boolean().nullish(),
   stop: z.union([StopString, listOf(StopString, { max: maxStopStrings })]).nullish(),
   stream: z.boolean().nullish(),
   /** Identifies the application's user. */
@@ -79,6 +81,9 @@ export const ChatRequest = z.object({
   logprobs: z.boolean().nullish(),
   /** Likeliest tokens at each position. */
   top_logprobs: z.int().min(0).max(maxTopLogprobs).nullish(),
+  /** Extensions, as in vLLM: the last message is the beginning of the answer, which goes on after it. */
+  continue_final_message: z.boolean().nullish(),
+  add_generation_prompt: z.boolean().nullish(),
 })
 export type ChatRequest = z.infer<typeof ChatRequest>
 
@@ -88,11 +93,23 @@ const TokenIds = listOf(z.int().min(0), { min: 1 })
 export const CompletionRequest = z.object({
   ...common,
   /** One prompt or several, as text or as token ids. */
-  prompt: z.union([z.string(), TokenIds, listOf(z.string(), { min: 1 }), listOf(TokenIds, { min: 1 })], {
-    error: 'must be a text or a list of token ids, or a list of either',
-  }),
+  prompt: z
+    .union([z.string(), TokenIds, listOf(z.string(), { min: 1 }), listOf(TokenIds, { min: 1 })], {
+      error: 'must be a text or a list of token ids, or a list of either',
+    })
+    .nullish(),
   /** Likeliest tokens at each position, beside the log probability of the chosen one. */
   logprobs: z.int().min(0).max(maxTopLogprobs).nullish(),
+  brim: common.brim
+    .unwrap()
+    .unwrap()
+    .extend({
+      /** In the place of `prompt`: its token ids, each in as many bits as the vocabulary needs, as base64. */
+      prompt_ids: z.string().min(1).nullish(),
+      /** How many ids at the end of the prompt are the beginning of the answer. */
+      answered: z.int().min(1).nullish(),
+    })
+    .nullish(),
 })
 export type CompletionRequest = z.infer<typeof CompletionRequest>
 

@@ -65,6 +65,8 @@ export const StreamEvent = z.looseObject({
         /** Of /v1/completions. */
         text: z.string().nullish(),
         finish_reason: z.string().nullish(),
+        /** Where the request asks for them: the tokens that are new with this event. */
+        token_ids: z.array(z.int().min(0)).nullish(),
       }),
     )
     .default([]),
@@ -73,7 +75,12 @@ export const StreamEvent = z.looseObject({
   error: ErrorDetail.nullish(),
 })
 
-const choice = { index: z.int().min(0), finish_reason: z.enum(['stop', 'length']), logprobs: z.looseObject({}).nullable() }
+const choice = {
+  index: z.int().min(0),
+  finish_reason: z.enum(['stop', 'length']),
+  logprobs: z.looseObject({}).nullable(),
+  token_ids: z.array(z.int().min(0)).optional(),
+}
 const answer = { id: z.string(), created: z.int(), model: z.string(), usage: Usage }
 /** How each answer was made; of a response with one answer, beside its choices. */
 const report = { brim: z.looseObject({}).optional() }
@@ -122,6 +129,8 @@ export interface ResponseHead {
 export interface Piece {
   readonly text: string
   readonly logprobs?: readonly ChosenText[] | undefined
+  /** Where they are asked for. */
+  readonly tokenIds?: readonly number[] | undefined
   /** Characters of the answer's tokens before: in completions, tokens have an offset. */
   readonly offset: number
 }
@@ -150,16 +159,17 @@ export const chatFormat: ResponseFormat = {
   whole: (head, choices) => ({
     ...head,
     object: 'chat.completion',
-    choices: choices.map(({ text, logprobs, finishReason, brim }, index) => ({
+    choices: choices.map(({ text, logprobs, tokenIds, finishReason, brim }, index) => ({
       index,
       message: { role: 'assistant', content: text, refusal: null },
       logprobs: chatLogprobs(logprobs),
       finish_reason: finishReason,
+      ...idsField(tokenIds),
       ...(brim && { brim }),
     })),
   }),
   first: (head, index) => chatEvent(head, index, { role: 'assistant', content: '' }, null),
-  text: (head, index, { text, logprobs }) => chatEvent(head, index, { content: text }, null, logprobs),
+  text: (head, index, { text, logprobs, tokenIds }) => chatEvent(head, index, { content: text }, null, logprobs, tokenIds),
   end: (head, index, finishReason) => chatEvent(head, index, {}, finishReason),
   usage: (head) => ({ ...head, object: 'chat.completion.chunk', choices: [] }),
 }
@@ -169,8 +179,8 @@ export const completionFormat: ResponseFormat = {
   whole: (head, choices) => ({
     ...head,
     object: 'text_completion',
-    choices: choices.map(({ text, logprobs, finishReason, brim }, index) => ({
-      ...completion(index, { text, logprobs, offset: 0 }, finishReason),
+    choices: choices.map(({ text, logprobs, tokenIds, finishReason, brim }, index) => ({
+      ...completion(index, { text, logprobs, tokenIds, offset: 0 }, finishReason),
       ...(brim && { brim }),
     })),
   }),
@@ -186,8 +196,9 @@ function chatEvent(
   delta: object,
   finishReason: AnswerEnd | null,
   logprobs?: Piece['logprobs'],
+  tokenIds?: Piece['tokenIds'],
 ): object {
-  const choice = { index, delta, logprobs: chatLogprobs(logprobs), finish_reason: finishReason }
+  const choice = { index, delta, logprobs: chatLogprobs(logprobs), finish_reason: finishReason, ...idsField(tokenIds) }
   return { ...head, object: 'chat.completion.chunk', choices: [choice] }
 }
 
@@ -202,7 +213,11 @@ const completion = (index: number, piece: Piece, finishReason: AnswerEnd | null)
   text: piece.text,
   logprobs: completionLogprobs(piece),
   finish_reason: finishReason,
+  ...idsField(piece.tokenIds),
 })
+
+/** As vLLM names it. */
+const idsField = (ids: Piece['tokenIds']): object => (ids ? { token_ids: ids } : {})
 
 /** OpenAI's value for what JSON cannot hold: tokens that are impossible. */
 const minLogprob = -9_999

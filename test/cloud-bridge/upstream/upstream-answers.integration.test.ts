@@ -59,6 +59,8 @@ describe('an upstream beside a bundle', () => {
     expect(events.trimEnd().endsWith('data: [DONE]')).toBe(true)
     const refused = await post(both, { model: 'large', logprobs: true })
     expect([refused.status, await refused.json()]).toMatchObject([400, { error: { code: 'REQUEST_INVALID', param: 'logprobs' } }])
+    const ids = await post(both, { model: 'large', return_token_ids: true })
+    expect([ids.status, await ids.json()]).toMatchObject([400, { error: { param: 'return_token_ids' } }])
   })
 })
 
