@@ -21,7 +21,10 @@ export interface SketchWire {
 }
 
 /** Levels of a sketch's quantiles on the wire: even steps, and more of the tail, from which waiting times are taken. */
-export const wireLevels: readonly number[] = [...Array.from({ length: 32 }, (_, step) => step / 32), 0.98, 0.99, 0.995, 0.999, 1]
+export const wireLevels: readonly number[] = [
+  ...Array.from({ length: 19 }, (_, step) => step / 20),
+  ...[0.95, 0.96, 0.97, 0.98, 0.99, 0.995, 0.999, 1],
+]
 
 /** The unit weight at which all weights are scaled back, and the part of it below which a bin is forgotten. */
 const maxUnit = 2 ** 64
@@ -92,8 +95,29 @@ export class Sketch implements Distribution {
   record(value: number): void {
     if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) return
     this.#add(this.#binOf(value), this.#unit, value * this.#unit, value, value)
-    this.#unit *= this.#growth
-    if (this.#unit > maxUnit) this.#scaleBack()
+    this.#age()
+  }
+
+  /**
+   * Records a sample of which only a lower bound is known: what was waited for was given up. It is spread over all greater values
+   * as the samples so far are (redistribution to the right, Efron 1967); without them it counts as the bound itself.
+   */
+  recordAtLeast(bound: number): void {
+    const above = bound >= 0 ? this.#weightAbove(bound) : 0
+    if (above === 0) {
+      this.record(bound)
+      return
+    }
+    const growth = this.#unit / above
+    for (let bin = this.#binOf(bound); bin < this.#weights.length; bin += 1) {
+      const weight = this.#weights[bin] ?? 0
+      const [low, high] = [this.#lows[bin] ?? 0, this.#highs[bin] ?? 0]
+      if (weight === 0 || high <= bound) continue
+      const part = growth * (1 - shareBelow(bound, low, high))
+      const sum = low > bound ? part * (this.#sums[bin] ?? 0) : (part * weight * (bound + high)) / 2
+      this.#add(bin, part * weight, sum, low, high)
+    }
+    this.#age()
   }
 
   /** Adds the samples of another sketch, as old as its own are. @param other of the same layout */
@@ -123,7 +147,8 @@ export class Sketch implements Distribution {
     const target = q * this.#weight
     let below = 0
     let highest = 0
-    for (const [bin, weight] of this.#weights.entries()) {
+    for (let bin = 0; bin < this.#weights.length; bin += 1) {
+      const weight = this.#weights[bin] ?? 0
       if (weight === 0) continue
       const low = this.#lows[bin] ?? 0
       highest = this.#highs[bin] ?? 0
@@ -170,6 +195,15 @@ export class Sketch implements Distribution {
     return Math.min(1 + Math.floor(Math.log2(value / min) * perOctave), this.#weights.length - 1)
   }
 
+  #weightAbove(x: number): number {
+    let above = 0
+    for (let bin = this.#binOf(x); bin < this.#weights.length; bin += 1) {
+      const weight = this.#weights[bin] ?? 0
+      if (weight > 0) above += weight * (1 - shareBelow(x, this.#lows[bin] ?? 0, this.#highs[bin] ?? 0))
+    }
+    return above
+  }
+
   #add(bin: number, weight: number, sum: number, low: number, high: number): void {
     this.#weights[bin] = (this.#weights[bin] ?? 0) + weight
     this.#sums[bin] = (this.#sums[bin] ?? 0) + sum
@@ -185,7 +219,7 @@ export class Sketch implements Distribution {
     let from = low
     for (let bin = this.#binOf(low); bin <= last; bin += 1) {
       const to = bin === last ? high : Math.max(this.#startOf(bin + 1), from)
-      const part = high === low ? weight : (weight * (to - from)) / (high - low)
+      const part = high === low ? weight : weight * ((to - from) / (high - low))
       if (part > 0) this.#add(bin, part, (part * (from + to)) / 2, from, to)
       from = to
     }
@@ -194,6 +228,12 @@ export class Sketch implements Distribution {
   /** The smallest value of a bin above the first. */
   #startOf(bin: number): number {
     return this.#layout.min * 2 ** ((bin - 1) / this.#layout.perOctave)
+  }
+
+  /** The next sample weighs more. */
+  #age(): void {
+    this.#unit *= this.#growth
+    if (this.#unit > maxUnit) this.#scaleBack()
   }
 
   #scaleBack(): void {
