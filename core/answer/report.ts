@@ -2,7 +2,7 @@ import type { BrimError } from '../base/errors.ts'
 import { median, quantile } from '../policy/estimate/quantile.ts'
 import type { AnswerPiece } from './answer-text.ts'
 import type { AnswerDelta, TextDelta } from './endpoint.ts'
-import { type EndpointFigures, noFigures, type PiceFigures } from './figures.ts'
+import { type DiscoFigures, type EndpointFigures, noFigures, type PiceFigures } from './figures.ts'
 import type { AnswerSpeed } from './meter.ts'
 
 /** Consecutive tokens of the answer that one source chose. */
@@ -30,6 +30,8 @@ export interface AnswerReport extends EndpointFigures {
   readonly fallback: { readonly code: string; readonly message: string } | null
   /** Absent where the request was not planned by PICE. */
   readonly pice?: PiceFigures
+  /** Absent where one endpoint alone answers. */
+  readonly disco?: DiscoFigures
 }
 
 /** The speed of the model that made an answer. Where two took part, the time per token is neither's. */
@@ -46,6 +48,7 @@ export class ReportBuilder {
   #figures: AnswerDelta['figures']
   #cause: BrimError | undefined
   #pice: TextDelta['pice']
+  #disco: AnswerDelta['disco']
   #tokens = 0
   #firstTokenMs: number | undefined
   #firstTextMs: number | undefined
@@ -67,6 +70,7 @@ export class ReportBuilder {
     this.#count(delta, tokens)
     this.#figures = delta.figures ?? this.#figures
     this.#cause = delta.cause ?? this.#cause
+    this.#disco = delta.disco ?? this.#disco
     this.#lastMs = nowMs
     this.#firstTokenMs ??= nowMs
     if (text !== '') this.#firstTextMs ??= nowMs
@@ -84,6 +88,7 @@ export class ReportBuilder {
       sources: this.#sources,
       fallback: this.#cause ? { code: this.#cause.code, message: this.#cause.message } : null,
       ...(this.#pice && { pice: this.#pice() }),
+      ...(this.#disco && { disco: this.#disco() }),
     }
   }
 

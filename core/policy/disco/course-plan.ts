@@ -37,7 +37,7 @@ export interface Piece {
   readonly tokens: number
   /** Whether the answer ends with it. */
   readonly isLast: boolean
-  /** What the text before it ends with: where the sides share no tokens, one goes on from there (best at the end of a word). */
+  /** What ends before it. Sides that share no tokens hand over at the end of a word if they can, else at that of a character. */
   readonly border: 'word' | 'character' | 'none'
 }
 
@@ -47,15 +47,31 @@ export type CourseAction<P extends Piece> =
   | { readonly kind: 'start'; readonly side: Side; readonly after: readonly P[] }
   /** A side that pauses is no longer read. */
   | { readonly kind: 'pause' | 'resume'; readonly side: Side }
-  /** Ends the side's work. Nothing more is received from it, unless it starts again. */
+  /** Ends the side's work. Nothing more is expected from it, unless it starts again. */
   | { readonly kind: 'stop'; readonly side: Side }
   | { readonly kind: 'deliver'; readonly piece: P }
-  /** No side can go on. Everything before has been delivered. @property side the one that failed last */
-  | { readonly kind: 'fail'; readonly side: Side }
+  /** No side can go on. Everything before has been delivered. */
+  | { readonly kind: 'fail' }
 
 /** What a side has processed, tokens that were thrown away included. */
 export interface SideWork {
   /** Of the prompt, and of the answer so far where the side continued one. */
   readonly promptTokens: number
   readonly tokens: number
+}
+
+/** One attempt to have an answer continued by the other side. */
+export interface Migration {
+  readonly from: Side
+  readonly to: Side
+  /** 'failure': the source broke off. */
+  readonly reason: PreferredSide['reason'] | 'failure'
+  /** Tokens of the answer before it. */
+  readonly afterTokens: number
+  /** Tokens that the reader had not read when the source stopped. */
+  readonly bufferTokens: number
+  /** Tokens that came later than the reader was to read them because of it. */
+  readonly delayedTokens: number
+  /** Whether the target took over; false: the source went on. */
+  readonly succeeded: boolean
 }

@@ -1,0 +1,262 @@
+import type { AnswerDelta, AnswerRequest } from '../../core/answer/endpoint.ts'
+import type { DiscoFigures } from '../../core/answer/figures.ts'
+import { Prompt } from '../../core/answer/prompt.ts'
+import { type Answered, type RemoteModel, sharesTokens, type TextModel } from '../../core/answer/text-model.ts'
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import { Course } from '../../core/policy/disco/course.ts'
+import type { CourseAction } from '../../core/policy/disco/course-plan.ts'
+import { otherSide, type Side } from '../../core/policy/disco/state.ts'
+import { Barrier } from './barrier.ts'
+import { canceled, contextFull, isReplaceable, withoutRoom } from './failures.ts'
+import { answeredAfter, type DeltaPiece, piecesOf } from './pieces.ts'
+import type { AnswerPlan } from './plan.ts'
+import type { AnswerSide } from './side.ts'
+import { type RunListener, SideRun } from './side-run.ts'
+
+export interface DispatchOptions {
+  /** In whose tokens prompts of token ids are. */
+  readonly model: TextModel | RemoteModel
+  readonly clock: Clock
+}
+
+/** One answer that is being made: does what its course demands, and tells it what happens. */
+export class DispatchedAnswer implements RunListener {
+  readonly #plan: AnswerPlan
+  readonly #request: AnswerRequest
+  readonly #options: DispatchOptions
+  readonly #signal: AbortSignal
+  readonly #course: Course<DeltaPiece>
+  readonly #runs = new Map<Side, SideRun>()
+  readonly #closed: Promise<void>[] = []
+  /** Delivered by the course, and not taken by the reader. */
+  readonly #delivered: AnswerDelta[] = []
+  readonly #taken = new Barrier()
+  readonly #changed = new Barrier()
+  readonly #ending = new AbortController()
+  #timer: { readonly atMs: number; readonly stop: AbortController } | undefined
+  #failure: { readonly error: unknown } | undefined
+  /** The end of a side whose context was full: that of the answer, if the other side cannot go on. */
+  #contextEnd: AnswerDelta | undefined
+  #takenTokens = 0
+  /** Why a side answers for the other one. */
+  readonly #causes = new Map<Side, BrimError>()
+  #lastError: BrimError | undefined
+
+  constructor(plan: AnswerPlan, request: AnswerRequest, options: DispatchOptions, signal: AbortSignal) {
+    this.#plan = plan
+    this.#request = request
+    this.#options = options
+    this.#signal = AbortSignal.any([signal, this.#ending.signal])
+    const { device, server } = plan.sides
+    this.#course = new Course(plan, device !== undefined && server !== undefined && continueTokens(device, server))
+  }
+
+  /** Call `close` after it. @throws BrimError of the side that failed last; CANCELED */
+  async *deltas(): AsyncGenerator<AnswerDelta, void> {
+    this.#signal.addEventListener('abort', () => this.#fail(canceled(this.#signal)), { once: true })
+    if (this.#signal.aborted) throw canceled(this.#signal)
+    this.#apply(this.#course.begin(this.#nowMs))
+    while (true) {
+      if (this.#signal.aborted) throw canceled(this.#signal)
+      const delta = this.#delivered.shift()
+      if (delta) {
+        this.#takenTokens += tokensOf(delta)
+        yield delta
+        if (delta.end) return
+      } else {
+        if (this.#failure) throw this.#failure.error
+        this.#changed.close()
+        this.#taken.open()
+        await this.#changed.passed
+      }
+    }
+  }
+
+  /** Stops all work. Resolves when it has freed what it held. */
+  async close(): Promise<void> {
+    const isLost = this.#failure !== undefined
+    this.#ending.abort(new BrimError('CANCELED', 'the answer has ended'))
+    for (const side of sides) this.#stop(side)
+    this.#timer?.stop.abort()
+    await Promise.all(this.#closed)
+    const tokens = this.#course.isOver ? this.#course.tokens : this.#takenTokens
+    this.#plan.observe.ended(isLost ? undefined : tokens)
+  }
+
+  onDelta(run: SideRun, delta: AnswerDelta): void {
+    const side = this.#sideOf(run)
+    if (!side) return
+    const nowMs = this.#nowMs
+    if (run.tokens === 0) this.#plan.observe.firstToken(side, nowMs - run.startedMs, run.contextTokens)
+    const isFull = this.#hasFilledContext(side, run, delta)
+    const cause = this.#causes.get(side)
+    const content = { ...delta, ...(cause && { cause }), ...(isFull && { end: undefined }) }
+    for (const piece of piecesOf(content, this.#plan.tokensPerS > 0)) {
+      run.tokens += piece.tokens
+      this.#plan.observe.spent(side, { promptTokens: 0, tokens: piece.tokens })
+      this.#apply(this.#course.received(side, piece, nowMs))
+    }
+    if (!isFull || this.#sideOf(run) !== side) return
+    this.#contextEnd = 'text' in delta ? { ...delta, text: '', tokenCount: 0 } : { ...delta, tokens: [] }
+    this.#runs.delete(side)
+    this.#failed(side, contextFull(delta.source.model.name))
+  }
+
+  onFailure(run: SideRun, error: unknown): void {
+    const side = this.#sideOf(run)
+    if (!side) return
+    this.#runs.delete(side)
+    if (this.#signal.aborted || !isReplaceable(error, this.#plan.mode)) this.#fail(error)
+    else this.#failed(side, withoutRoom(error, this.#causes.get(side), this.#plan.sides[side]!.endpoint.model.name))
+  }
+
+  get #nowMs(): number {
+    return this.#options.clock.nowMs()
+  }
+
+  /** Undefined: the side was stopped, or started again. */
+  #sideOf(run: SideRun): Side | undefined {
+    return sides.find((side) => this.#runs.get(side) === run)
+  }
+
+  #failed(side: Side, error: BrimError): void {
+    this.#lastError = error
+    if (this.#course.needs(side)) this.#causes.set(otherSide(side), error)
+    this.#apply(this.#course.failed(side, this.#nowMs))
+    const { preferred } = this.#plan
+    if (preferred?.reason !== 'return' || preferred.side !== side) return
+    const returned = this.#plan.sides[side]?.untilReachable?.(this.#signal)
+    returned?.then(() => this.#apply(this.#course.reachable(side, this.#nowMs))).catch((error) => this.#fail(error))
+  }
+
+  #apply(actions: readonly CourseAction<DeltaPiece>[]): void {
+    if (this.#signal.aborted) return
+    for (const action of actions) {
+      if (action.kind === 'start') this.#start(action.side, action.after)
+      else if (action.kind === 'stop') this.#stop(action.side)
+      else if (action.kind === 'pause') this.#runs.get(action.side)?.pause()
+      else if (action.kind === 'resume') this.#runs.get(action.side)?.resume()
+      else if (action.kind === 'deliver') this.#deliver(action.piece.delta)
+      else if (this.#contextEnd) this.#deliver(this.#contextEnd)
+      else this.#fail(this.#lastError)
+    }
+    this.#schedule()
+  }
+
+  #start(side: Side, after: readonly DeltaPiece[]): void {
+    const { sides, promptTokens, observe } = this.#plan
+    const target = sides[side]!
+    const request = this.#request
+    const tokens = after.reduce((sum, piece) => sum + piece.tokens, 0)
+    // What goes on for another side ends with its context, as any continuation does.
+    const isContinued = after.length > 0 || request.answered || (this.#causes.has(side) && target.endpoint.model.tokenizer)
+    const asked = {
+      ...request,
+      ...(isContinued && { answered: answeredAfter(request.answered ?? nothingAnswered(this.#options.model), after) }),
+      ...(request.maxTokens !== undefined && { maxTokens: Math.max(1, request.maxTokens - tokens) }),
+    }
+    const contextTokens = promptTokens + tokens
+    observe.spent(side, { promptTokens: contextTokens, tokens: 0 })
+    const run = new SideRun(
+      {
+        answer: (...args) => this.#answerOf(target, ...args),
+        request: asked,
+        signal: this.#signal,
+        taken: this.#taken,
+        nowMs: this.#nowMs,
+        contextTokens,
+      },
+      this,
+    )
+    this.#runs.set(side, run)
+    this.#closed.push(run.closed)
+  }
+
+  /** Sides that share the tokens of the endpoint's model read the prompt in them. */
+  async *#answerOf({ endpoint }: AnswerSide, request: AnswerRequest, signal: AbortSignal): AsyncGenerator<AnswerDelta, void> {
+    const { model } = this.#options
+    const { model: own } = endpoint
+    const isShared = model !== own && model.tokenizer && own.tokenizer && sharesTokens(own, model)
+    const prompt = isShared
+      ? new Prompt({ kind: 'ids', tokens: { model, ids: await request.prompt.idsFor(model, signal) } })
+      : request.prompt
+    yield* endpoint.answer({ ...request, prompt }, signal)
+  }
+
+  #stop(side: Side): void {
+    const run = this.#runs.get(side)
+    if (!run) return
+    this.#runs.delete(side)
+    if (run.tokens === 0) this.#plan.observe.canceled(side, this.#nowMs - run.startedMs, run.contextTokens)
+    run.stop()
+  }
+
+  #deliver(delta: AnswerDelta): void {
+    this.#delivered.push({ ...delta, disco: () => this.#figures() })
+    this.#taken.close()
+    this.#changed.open()
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= { error }
+    this.#changed.open()
+  }
+
+  #schedule(): void {
+    const atMs = this.#course.wakeMs
+    if (this.#timer?.atMs === atMs) return
+    this.#timer?.stop.abort()
+    this.#timer = undefined
+    if (atMs === undefined) return
+    const stop = new AbortController()
+    this.#timer = { atMs, stop }
+    const { clock } = this.#options
+    const wake = () => {
+      this.#timer = undefined
+      this.#apply(this.#course.advance(this.#nowMs))
+    }
+    const sleeping = clock.sleep(Math.ceil(Math.max(0, atMs - this.#nowMs)), stop.signal)
+    sleeping.then(wake).catch((error) => {
+      if (!stop.signal.aborted) this.#fail(error)
+    })
+  }
+
+  /** Whether a side ends because its context is full, and the other one may have room for more. */
+  #hasFilledContext(side: Side, run: SideRun, delta: AnswerDelta): boolean {
+    if (delta.end !== 'length' || 'text' in delta) return false
+    const { maxTokens } = run.request
+    if (maxTokens !== undefined && run.tokens + delta.tokens.length >= maxTokens) return false
+    const other = this.#plan.sides[otherSide(side)]?.endpoint.model
+    if (!other || !this.#course.canReplace(side)) return false
+    return !other.tokenizer || other.dims.contextLimit > delta.source.model.dims.contextLimit
+  }
+
+  #figures(): DiscoFigures {
+    const { mode, constrained, dispatch, tokensPerS, costOf, sides } = this.#plan
+    const startMs = (side: Side) => (sides[side] && Number.isFinite(dispatch[side]) ? dispatch[side] : null)
+    const { winner, migrations, stalls, stalledMs } = this.#course
+    return {
+      mode,
+      constrained: constrained ?? null,
+      startMs: { device: startMs('device'), server: startMs('server') },
+      winner: winner ?? null,
+      migrations: migrations.map((migration) => ({ ...migration })),
+      cost: { device: costOf('device'), server: costOf('server') },
+      tokensPerS,
+      stalls,
+      stalledMs,
+    }
+  }
+}
+
+const sides: readonly Side[] = ['device', 'server']
+
+/** Whether each of two sides can go on after the other one's very tokens. */
+function continueTokens({ endpoint: { model: a } }: AnswerSide, { endpoint: { model: b } }: AnswerSide): boolean {
+  return a.tokenizer !== undefined && b.tokenizer !== undefined && sharesTokens(a, b) && sharesTokens(b, a)
+}
+
+const nothingAnswered = (model: DispatchOptions['model']): Answered => (model.tokenizer ? { model, ids: [] } : { text: '' })
+
+const tokensOf = (delta: AnswerDelta): number => ('text' in delta ? delta.tokenCount : delta.tokens.length)

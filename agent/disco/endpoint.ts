@@ -1,0 +1,24 @@
+import type { AnswerRequest, Endpoint } from '../../core/answer/endpoint.ts'
+import { DispatchedAnswer, type DispatchOptions } from './dispatched-answer.ts'
+import type { AnswerPlan } from './plan.ts'
+
+export interface DiscoOptions extends DispatchOptions {
+  /** @throws BrimError where no side can answer */
+  plan(request: AnswerRequest, signal: AbortSignal): Promise<AnswerPlan>
+}
+
+/** An endpoint made of a device's and a server's (DiSCo): its model is that of the tokens in requests. */
+export function discoEndpoint(options: DiscoOptions): Endpoint {
+  return {
+    model: options.model,
+    async *answer(request, signal) {
+      const plan = await options.plan(request, signal)
+      const answer = new DispatchedAnswer(plan, request, options, signal)
+      try {
+        yield* answer.deltas()
+      } finally {
+        await answer.close()
+      }
+    },
+  }
+}

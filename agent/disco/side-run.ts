@@ -1,0 +1,77 @@
+import type { AnswerDelta, AnswerRequest } from '../../core/answer/endpoint.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import { Barrier } from './barrier.ts'
+
+/** What is told of a side's work, until it is stopped. */
+export interface RunListener {
+  onDelta(run: SideRun, delta: AnswerDelta): void
+  onFailure(run: SideRun, error: unknown): void
+}
+
+export interface RunOptions {
+  readonly answer: (request: AnswerRequest, signal: AbortSignal) => AsyncGenerator<AnswerDelta, void>
+  readonly request: AnswerRequest
+  readonly signal: AbortSignal
+  /** Open while the reader has taken all that was delivered. */
+  readonly taken: Barrier
+  readonly nowMs: number
+  /** Of the prompt and the answer so far. */
+  readonly contextTokens: number
+}
+
+/**
+ * One side at work on an answer, from its start to its end, failure or stop. It is not read on before the reader has taken what was
+ * delivered: what computes only what is read waits with it.
+ */
+export class SideRun {
+  readonly request: AnswerRequest
+  readonly startedMs: number
+  readonly contextTokens: number
+  /** Of the answer, from this run. */
+  tokens = 0
+  /** Resolves when it has freed what it held. */
+  readonly closed: Promise<void>
+  readonly #stopping = new AbortController()
+  readonly #going = new Barrier()
+
+  constructor({ answer, request, signal, taken, nowMs, contextTokens }: RunOptions, listener: RunListener) {
+    this.request = request
+    this.startedMs = nowMs
+    this.contextTokens = contextTokens
+    this.closed = this.#read(answer(request, AbortSignal.any([signal, this.#stopping.signal])), taken, listener)
+  }
+
+  pause(): void {
+    this.#going.close()
+  }
+
+  resume(): void {
+    this.#going.open()
+  }
+
+  stop(): void {
+    this.#stopping.abort(new BrimError('CANCELED', 'the other side writes the answer'))
+    this.#going.open()
+  }
+
+  get #isStopped(): boolean {
+    return this.#stopping.signal.aborted
+  }
+
+  async #read(answer: AsyncGenerator<AnswerDelta, void>, taken: Barrier, listener: RunListener): Promise<void> {
+    try {
+      while (!this.#isStopped) {
+        const { value: delta } = await answer.next()
+        if (this.#isStopped) return
+        if (!delta) throw new Error('the endpoint stopped before the end of its answer')
+        listener.onDelta(this, delta)
+        if (delta.end) return
+        while (!this.#isStopped && (this.#going.passed ?? taken.passed)) await (this.#going.passed ?? taken.passed)
+      }
+    } catch (error) {
+      if (!this.#isStopped) listener.onFailure(this, error)
+    } finally {
+      await answer.return().catch(() => {})
+    }
+  }
+}

@@ -1,0 +1,340 @@
+import { AnswerBuffer } from './answer-buffer.ts'
+import type { CourseAction, CoursePlan, Migration, Piece, SideWork } from './course-plan.ts'
+import { bufferTokens, migrationPays } from './migration.ts'
+import { SideProgress } from './side-progress.ts'
+import { otherSide, type Side } from './state.ts'
+
+/** Attempts to migrate that may fail before the source finishes the answer alone. */
+const maxFailedMigrations = 2
+/** Tokens between a failed migration and the next attempt, which demands twice the buffer. */
+const retryAfterTokens = 16
+/** Without a buffer, a target is given up after so many times its estimate, but not before so many ms. */
+const unbufferedPatience = { times: 2, minMs: 1_000 }
+
+/** A migration in progress, and what the source goes on with if it fails. */
+interface Attempt<P> {
+  readonly from: Side
+  readonly to: Side
+  /** When the source must go on, so that the reader notices nothing; Infinity: it cannot. */
+  giveUpMs: number
+  /** Pieces of the source: those that were cut off, and those that it has sent since. */
+  readonly aside: P[]
+}
+
+/**
+ * The course of one answer: which side works, which tokens the reader gets, and when (DiSCo §4). The sides race for the first
+ * token; the answer moves to the side that is to write it once the reader's buffer lasts until that side's first token; where a
+ * side fails, the other one goes on. Pure: what happens goes in with its time, what is to be done comes out. Mutable; times are
+ * in ms of a clock that never goes back.
+ */
+export class Course<P extends Piece> {
+  readonly #plan: CoursePlan
+  readonly #sharesTokens: boolean
+  readonly #buffer: AnswerBuffer<P>
+  readonly #sides: Readonly<Record<Side, SideProgress>> = { device: new SideProgress(), server: new SideProgress() }
+  readonly #migrations: { -readonly [key in keyof Migration]: Migration[key] }[] = []
+  #actions: CourseAction<P>[] = []
+  #begunMs = 0
+  #winner: Side | undefined
+  /** The side that writes the answer. Undefined before the first token, and from a failure until the other side's first token. */
+  #source: Side | undefined
+  #attempt: Attempt<P> | undefined
+  #failedMigrations = 0
+  /** Tokens of the answer before which no migration is attempted again. */
+  #retryAt = 0
+  /** When the next token is to be read, as long as tokens after a migration come too late. */
+  #lateAfterMs: number | undefined
+  /** No side can go on. */
+  #isLost = false
+  #isOver = false
+
+  /** @param sharesTokens whether each side can go on after the other one's very tokens */
+  constructor(plan: CoursePlan, sharesTokens: boolean) {
+    this.#plan = plan
+    this.#sharesTokens = sharesTokens
+    this.#buffer = new AnswerBuffer(plan.tokensPerS)
+  }
+
+  /** Whether all is delivered, or the answer has failed. */
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  /** Whether the last token is there. */
+  get isComplete(): boolean {
+    return this.#buffer.isComplete
+  }
+
+  /** Whether one side is to take over from the other, and has not begun. */
+  get isMigrating(): boolean {
+    return this.#attempt !== undefined
+  }
+
+  /** The side of the first token. */
+  get winner(): Side | undefined {
+    return this.#winner
+  }
+
+  /** Tokens of the answer so far, delivered or not. */
+  get tokens(): number {
+    return this.#buffer.tokens
+  }
+
+  get migrations(): readonly Migration[] {
+    return this.#migrations
+  }
+
+  get stalls(): number {
+    return this.#buffer.stalls
+  }
+
+  get stalledMs(): number {
+    return this.#buffer.stalledMs
+  }
+
+  workOf(side: Side): SideWork {
+    const { promptTokens, tokens } = this.#sides[side]
+    return { promptTokens, tokens }
+  }
+
+  /** Whether the answer fails with this side, unless the other one goes on. */
+  needs(side: Side): boolean {
+    return !this.#buffer.isComplete && (this.#source ?? this.#attempt?.to ?? side) === side
+  }
+
+  /** Whether the other side could go on now if this one failed. */
+  canReplace(side: Side): boolean {
+    const other = this.#plan.sides[otherSide(side)]
+    return (
+      other !== undefined && this.#sides[otherSide(side)].phase !== 'failed' && (other.continues || !this.#buffer.hasDelivered)
+    )
+  }
+
+  /** When `advance` is to be called, if nothing happens before. */
+  get wakeMs(): number | undefined {
+    if (this.#isOver) return undefined
+    const { dueMs = Number.POSITIVE_INFINITY } = this.#buffer
+    const giveUpMs = this.#attempt?.giveUpMs ?? Number.POSITIVE_INFINITY
+    const wakeMs = Math.min(dueMs, giveUpMs, this.#startsMs('server'), this.#startsMs('device'))
+    return wakeMs === Number.POSITIVE_INFINITY ? undefined : wakeMs
+  }
+
+  begin(nowMs: number): readonly CourseAction<P>[] {
+    this.#begunMs = nowMs
+    return this.advance(nowMs)
+  }
+
+  /** Time has passed. */
+  advance(nowMs: number): readonly CourseAction<P>[] {
+    if (!this.#isOver) this.#advance(nowMs)
+    if (this.#actions.length === 0) return noActions
+    const actions = this.#actions
+    this.#actions = []
+    return actions
+  }
+
+  /** A side that was started has sent a piece. */
+  received(side: Side, piece: P, nowMs: number): readonly CourseAction<P>[] {
+    const attempt = this.#attempt
+    const progress = this.#sides[side]
+    const { isWorking } = progress
+    progress.receive(piece, nowMs)
+    if (attempt?.from === side) {
+      attempt.aside.push(piece)
+      // It has written the whole answer: nothing is left for the target.
+      if (piece.isLast) this.#giveUp(attempt, nowMs)
+    } else {
+      if (attempt?.to === side) this.#takeOver(attempt)
+      else if (this.#source === undefined && isWorking) this.#win(side)
+      if (this.#source === side) this.#append(piece, nowMs)
+    }
+    return this.advance(nowMs)
+  }
+
+  /** A side that was started refuses, cannot be reached, or has broken off. */
+  failed(side: Side, nowMs: number): readonly CourseAction<P>[] {
+    const attempt = this.#attempt
+    const isNeeded = this.needs(side)
+    this.#sides[side].phase = 'failed'
+    if (attempt?.from === side) {
+      attempt.giveUpMs = Number.POSITIVE_INFINITY
+      this.#source = undefined
+    } else if (attempt?.to === side && this.#source) {
+      this.#giveUp(attempt, nowMs)
+      this.#sides[side].phase = 'stopped'
+    } else if (isNeeded) this.#replace(side, nowMs)
+    return this.advance(nowMs)
+  }
+
+  /** A side that has failed may be tried again. */
+  reachable(side: Side, nowMs: number): readonly CourseAction<P>[] {
+    if (this.#sides[side].phase === 'failed') this.#sides[side].phase = 'stopped'
+    this.#considerMigration(nowMs)
+    return this.advance(nowMs)
+  }
+
+  #advance(nowMs: number): void {
+    for (const side of sides) if (this.#startsMs(side) <= nowMs) this.#start(side)
+    if (this.#attempt && this.#attempt.giveUpMs <= nowMs) this.#giveUp(this.#attempt, nowMs)
+    for (let piece = this.#buffer.take(nowMs); piece; piece = this.#buffer.take(nowMs)) {
+      this.#actions.push({ kind: 'deliver', piece })
+      this.#isOver = piece.isLast
+    }
+    if (!this.#isLost || this.#buffer.hasUnread || this.#isOver) return
+    this.#isOver = true
+    this.#actions.push({ kind: 'fail' })
+  }
+
+  /** When a side starts by itself. */
+  #startsMs(side: Side): number {
+    const isOpen = this.#winner === undefined && this.#sides[side].phase === 'idle' && this.#plan.sides[side] !== undefined
+    return isOpen ? this.#begunMs + this.#plan.dispatch[side] : Number.POSITIVE_INFINITY
+  }
+
+  #start(side: Side): void {
+    this.#sides[side].start(this.#plan.promptTokens + this.#buffer.tokens)
+    this.#actions.push({ kind: 'start', side, after: this.#buffer.pieces.slice() })
+  }
+
+  #stop(side: Side): void {
+    const progress = this.#sides[side]
+    if (progress.isWorking || progress.phase === 'paused') this.#actions.push({ kind: 'stop', side })
+    if (progress.phase !== 'failed') progress.phase = 'stopped'
+  }
+
+  #win(side: Side): void {
+    this.#winner = side
+    this.#source = side
+    this.#stop(otherSide(side))
+  }
+
+  #append(piece: P, nowMs: number): void {
+    this.#countDelay(piece, nowMs)
+    this.#buffer.push(piece, nowMs)
+    this.#considerMigration(nowMs)
+  }
+
+  #considerMigration(nowMs: number): void {
+    const { sides, preferred, tokensPerS, promptTokens, expectedRemaining } = this.#plan
+    const from = this.#source
+    if (!preferred || !from || preferred.side === from || this.#attempt || this.#buffer.isComplete) return
+    const { side: to, reason } = preferred
+    const source = sides[from]
+    const target = sides[to]
+    const { tokens, unread } = this.#buffer
+    if (!source || !target?.continues || this.#sides[to].phase === 'failed') return
+    if (this.#failedMigrations >= maxFailedMigrations || tokens < this.#retryAt) return
+
+    const contextTokens = promptTokens + tokens
+    const startMs = target.startMs(contextTokens)
+    const returnMs = this.#returnMs(from, contextTokens)
+    // A source that comes back in time, after the target has failed to start in time, takes its part of the buffer.
+    const neededTokens = bufferTokens(tokensPerS, (startMs + returnMs) * 2 ** this.#failedMigrations)
+    if (tokensPerS > 0 && unread < Math.max(1, neededTokens)) return
+    const remainingTokens = expectedRemaining(tokens)
+    const { costs } = target
+    if (reason === 'cost') {
+      if (!source.costs || !costs || !migrationPays({ source: source.costs, target: costs, contextTokens, remainingTokens }))
+        return
+    }
+    const tail = this.#tail()
+    if (!tail || (tokensPerS > 0 && unread - tail.tokens < Math.max(1, neededTokens))) return
+
+    const aside = this.#buffer.cut(tail.at)
+    const lastsUntilMs = this.#buffer.lastsUntilMs(nowMs)
+    const patienceMs = Math.max(unbufferedPatience.times * startMs, unbufferedPatience.minMs)
+    const giveUpMs = tokensPerS > 0 ? lastsUntilMs - returnMs : nowMs + patienceMs
+    this.#hold(from)
+    this.#begin({ from, to, giveUpMs, aside }, reason, lastsUntilMs)
+  }
+
+  /** Where the target goes on: after the last token, or where it reads text, before unread pieces that are made again. */
+  #tail(): { readonly at: number; readonly tokens: number } | undefined {
+    if (this.#sharesTokens) return { at: this.#buffer.pieces.length, tokens: 0 }
+    const tail = this.#buffer.tail()
+    // Without a buffer there is a better place soon.
+    return this.#plan.tokensPerS > 0 || tail.border === 'word' ? tail : undefined
+  }
+
+  /** Time that the source needs to go on after it was held. */
+  #returnMs(from: Side, contextTokens: number): number {
+    const side = this.#plan.sides[from]
+    if (side?.pauses) return this.#sides[from].gapMs
+    return side?.continues ? side.startMs(contextTokens) : 0
+  }
+
+  /** Stops the source in such a way that it can go on if the target fails. */
+  #hold(from: Side): void {
+    const side = this.#plan.sides[from]
+    if (side?.pauses) {
+      this.#sides[from].phase = 'paused'
+      this.#actions.push({ kind: 'pause', side: from })
+    } else if (side?.continues) this.#stop(from)
+    else this.#sides[from].phase = 'aside'
+  }
+
+  #begin(attempt: Attempt<P>, reason: Migration['reason'], lastsUntilMs: number): void {
+    const { from, to } = attempt
+    const { tokens: afterTokens, unread: bufferTokens } = this.#buffer
+    this.#attempt = attempt
+    this.#migrations.push({ from, to, reason, afterTokens, bufferTokens, delayedTokens: 0, succeeded: false })
+    this.#lateAfterMs = this.#plan.tokensPerS > 0 ? lastsUntilMs : undefined
+    this.#start(to)
+  }
+
+  #takeOver({ from, to }: Attempt<P>): void {
+    this.#attempt = undefined
+    this.#migrations.at(-1)!.succeeded = true
+    this.#stop(from)
+    this.#source = to
+  }
+
+  /** The source goes on with what it has. */
+  #giveUp({ from, to, aside }: Attempt<P>, nowMs: number): void {
+    this.#attempt = undefined
+    this.#stop(to)
+    this.#failedMigrations += 1
+    for (const piece of aside) this.#buffer.push(piece, nowMs)
+    this.#retryAt = this.#buffer.tokens + retryAfterTokens
+    if (this.#lateAfterMs !== undefined) this.#lateAfterMs = this.#buffer.lastsUntilMs(nowMs)
+    const source = this.#sides[from]
+    if (this.#buffer.isComplete) this.#stop(from)
+    else if (source.phase === 'stopped') this.#start(from)
+    else {
+      if (source.phase === 'paused') this.#actions.push({ kind: 'resume', side: from })
+      source.resume(nowMs)
+    }
+  }
+
+  /** The other side goes on for one that has failed. */
+  #replace(failed: Side, nowMs: number): void {
+    const to = otherSide(failed)
+    const hasBegun = this.#source !== undefined
+    if (!this.canReplace(failed) || this.#attempt) {
+      this.#isLost = true
+    } else if (hasBegun) {
+      this.#source = undefined
+      const { continues } = this.#plan.sides[to]!
+      this.#buffer.cut(continues ? this.#tailAfterFailure() : 0)
+      const attempt = { from: failed, to, giveUpMs: Number.POSITIVE_INFINITY, aside: [] }
+      this.#begin(attempt, 'failure', this.#buffer.lastsUntilMs(nowMs))
+    } else if (!this.#sides[to].isWorking) this.#start(to)
+  }
+
+  #tailAfterFailure(): number {
+    return this.#sharesTokens ? this.#buffer.pieces.length : this.#buffer.tail().at
+  }
+
+  #countDelay({ tokens }: P, nowMs: number): void {
+    if (this.#lateAfterMs === undefined) return
+    if (nowMs <= this.#lateAfterMs) {
+      this.#lateAfterMs = undefined
+      return
+    }
+    this.#migrations.at(-1)!.delayedTokens += tokens
+    this.#lateAfterMs += (tokens * 1_000) / this.#plan.tokensPerS
+  }
+}
+
+const noActions: readonly never[] = []
+const sides: readonly Side[] = ['server', 'device']
