@@ -1,4 +1,4 @@
-import type { DeviceMode } from '../../core/answer/endpoint.ts'
+import type { DeviceMode } from '../../core/base/answer-modes.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 
 /** No bridge could be reached: at the start of an answer, or after its session broke off and no bridge took it over in time. */

@@ -1,0 +1,106 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { discoEndpoint } from '../../../agent/disco/endpoint.ts'
+import type { AnswerPlan } from '../../../agent/disco/plan.ts'
+import type { AnswerDelta, AnswerRequest } from '../../../core/answer/endpoint.ts'
+import { Prompt } from '../../../core/answer/prompt.ts'
+import { loadTextModel, type TextModel } from '../../../core/answer/text-model.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import { greedy } from '../../../core/engine/sampler.ts'
+import { readManifest } from '../../../core/model/bundle.ts'
+import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
+import { answerPlan, answerSide } from '../../support/answer-plan.ts'
+import { type ScriptedSideOptions, scriptedSide } from '../../support/scripted-side.ts'
+
+let model: TextModel
+let ids: readonly number[]
+beforeAll(async () => {
+  const bundle = await ensureDemoBundle('llm')
+  model = await loadTextModel(bundle, await readManifest(bundle))
+  ids = model.tokenizer.encode('Once upon a time there was a king who had three daughters, and the youngest of them was so fair.')
+})
+
+const never = new AbortController().signal
+const requestOf = (more: Partial<AnswerRequest> = {}): AnswerRequest => ({
+  prompt: new Prompt({ kind: 'ids', tokens: { model, ids: [11, 42, 7] } }),
+  sampling: greedy,
+  stop: [],
+  client: 'app',
+  ...more,
+})
+const slm = (more: Partial<ScriptedSideOptions> = {}) => scriptedSide({ model, kind: 'slm', ids, ...more })
+const server = (more: Partial<ScriptedSideOptions> = {}) => scriptedSide({ model, kind: 'bridge', ids, ...more })
+
+async function answerBy(plan: AnswerPlan, request = requestOf(), signal = never) {
+  const deltas: { delta: AnswerDelta; atMs: number }[] = []
+  const endpoint = discoEndpoint({ model, clock: systemClock, plan: async () => plan })
+  for await (const delta of endpoint.answer(request, signal)) deltas.push({ delta, atMs: performance.now() })
+  return {
+    deltas,
+    tokens: deltas.flatMap(({ delta }) => ('tokens' in delta ? delta.tokens : [])),
+    disco: deltas.at(-1)!.delta.disco!(),
+  }
+}
+const kinds = (deltas: readonly { delta: AnswerDelta }[]) => [...new Set(deltas.map(({ delta }) => delta.source.kind))]
+
+describe('a race', () => {
+  it('is won by the first token, and the other side’s work stops', async () => {
+    const device = slm({ firstMs: 10 })
+    const slow = server({ firstMs: 5_000 })
+    const { plan, observed } = answerPlan({ device: answerSide(device), server: answerSide(slow) })
+    const { deltas, tokens, disco } = await answerBy(plan)
+    expect(tokens).toEqual(ids)
+    expect(kinds(deltas)).toEqual(['slm'])
+    expect([slow.working, slow.steps]).toEqual([0, 0])
+    expect(disco).toMatchObject({ winner: 'device', migrations: [], startMs: { device: 0, server: 0 } })
+    expect(observed.first).toEqual([{ side: 'device', ms: expect.any(Number), tokens: 7 }])
+    expect(observed.canceled).toEqual([{ side: 'server', ms: expect.any(Number), tokens: 7 }])
+    expect(observed.spent).toEqual({ device: { promptTokens: 7, tokens: ids.length }, server: { promptTokens: 7, tokens: 0 } })
+    expect(observed.ended).toEqual([ids.length])
+  })
+})
+
+describe('migration', () => {
+  it('goes on with the very tokens at the side that costs less, once the buffer lasts until its first token', async () => {
+    const device = slm()
+    const cheap = server({ firstMs: 60 })
+    const costs = { device: { prompt: 0, output: 2 }, server: { prompt: 0, output: 1 } }
+    const { plan, observed } = answerPlan(
+      {
+        device: answerSide(device, { costs: costs.device }),
+        server: answerSide(cheap, { costs: costs.server, startMs: () => 100 }),
+      },
+      {
+        tokensPerS: 50,
+        dispatch: { device: 0, server: Number.POSITIVE_INFINITY },
+        preferred: { side: 'server', reason: 'cost' },
+      },
+    )
+    const { deltas, tokens, disco } = await answerBy(plan)
+    expect(tokens).toEqual(ids)
+    expect(kinds(deltas)).toEqual(['slm', 'bridge'])
+    // B = 50 tokens/s × (100 ms, and the time of one token in which the source could come back).
+    const [migration] = disco.migrations
+    expect(migration).toMatchObject({ from: 'device', to: 'server', reason: 'cost', delayedTokens: 0, succeeded: true })
+    expect(migration!.bufferTokens).toBeOneOf([5, 6])
+    expect(device.steps).toBe(migration!.afterTokens)
+    expect(observed.spent.server).toEqual({ promptTokens: 7 + device.steps, tokens: ids.length - device.steps })
+    expect(disco).toMatchObject({ winner: 'device', tokensPerS: 50, stalls: 0 })
+  })
+})
+
+describe('a side that fails', () => {
+  it('is replaced by the other one, which goes on with the same tokens', async () => {
+    const error = new BrimError('LINK_LOST', 'lost on purpose')
+    const broken = server({ failsAfter: () => ({ tokens: 4, error }) })
+    const { plan } = answerPlan(
+      { device: answerSide(slm()), server: answerSide(broken) },
+      { dispatch: { device: Number.POSITIVE_INFINITY, server: 0 } },
+    )
+    const { deltas, tokens, disco } = await answerBy(plan)
+    expect(tokens).toEqual(ids)
+    expect(kinds(deltas)).toEqual(['bridge', 'slm'])
+    expect(deltas.map(({ delta }) => delta.cause?.code)).toEqual(ids.map((_, at) => (at < 4 ? undefined : 'LINK_LOST')))
+    expect(disco.migrations).toMatchObject([{ from: 'server', to: 'device', reason: 'failure', afterTokens: 4, succeeded: true }])
+  })
+})

@@ -1,0 +1,51 @@
+import type { AnswerPlan } from '../../agent/disco/plan.ts'
+import type { AnswerSide } from '../../agent/disco/side.ts'
+import type { Endpoint } from '../../core/answer/endpoint.ts'
+import type { SideWork } from '../../core/policy/disco/course-plan.ts'
+import type { Side } from '../../core/policy/disco/state.ts'
+
+export const answerSide = (endpoint: Endpoint, more: Partial<AnswerSide> = {}): AnswerSide => ({
+  endpoint,
+  continues: true,
+  pauses: true,
+  costs: undefined,
+  startMs: () => 0,
+  ...more,
+})
+
+/** What an observer was told. */
+export interface Observed {
+  readonly first: { readonly side: Side; readonly ms: number; readonly tokens: number }[]
+  readonly canceled: { readonly side: Side; readonly ms: number; readonly tokens: number }[]
+  readonly spent: Record<Side, SideWork>
+  readonly ended: (number | undefined)[]
+}
+
+/** A plan of two sides that start at once. */
+export function answerPlan(
+  sides: AnswerPlan['sides'],
+  more: Partial<AnswerPlan> = {},
+): { readonly plan: AnswerPlan; readonly observed: Observed } {
+  const nothing = { promptTokens: 0, tokens: 0 }
+  const observed: Observed = { first: [], canceled: [], spent: { device: nothing, server: nothing }, ended: [] }
+  const plan: AnswerPlan = {
+    mode: 'fast',
+    sides,
+    dispatch: { device: 0, server: 0 },
+    tokensPerS: 0,
+    promptTokens: 7,
+    expectedRemaining: () => 100,
+    observe: {
+      firstToken: (side, ms, tokens) => observed.first.push({ side, ms, tokens }),
+      canceled: (side, ms, tokens) => observed.canceled.push({ side, ms, tokens }),
+      spent(side, { promptTokens, tokens }) {
+        const before = observed.spent[side]
+        observed.spent[side] = { promptTokens: before.promptTokens + promptTokens, tokens: before.tokens + tokens }
+      },
+      ended: (tokens) => observed.ended.push(tokens),
+    },
+    costOf: (side) => ({ ...observed.spent[side], dollars: null }),
+    ...more,
+  }
+  return { plan, observed }
+}
