@@ -14,7 +14,8 @@ export const createTtft = (): Sketch => new Sketch(ttftLayout)
 export const createTokenCounts = (): Sketch => new Sketch(tokensLayout)
 
 /** k·l + c: the device's time to its first token in ms, by prompt length; mutable. */
-export const createDeviceTtft = (): LinearFit => new LinearFit(50)
+export const createDeviceTtft = (): LinearFit => new LinearFit(deviceTtftHalfLife)
+export const deviceTtftHalfLife = 50
 
 /** Expected length of an answer before the first has been seen: the paper's limit, of which many answers need less. */
 const defaultAnswerTokens = 128

@@ -18,6 +18,24 @@ export class LinearFit {
     this.#decay = 2 ** (-1 / halfLife)
   }
 
+  /** @param sums as of `toWire`. @returns undefined if they are none */
+  static fromWire(halfLife: number, sums: readonly number[]): LinearFit | undefined {
+    const [weight, x, y, xx, xy] = sums
+    if (weight === undefined || x === undefined || y === undefined || xx === undefined || xy === undefined) return undefined
+    const fit = new LinearFit(halfLife)
+    fit.#weight = weight
+    fit.#x = x
+    fit.#y = y
+    fit.#xx = xx
+    fit.#xy = xy
+    return fit
+  }
+
+  /** Sums of weights, x, y, x² and x·y: all that it knows. */
+  toWire(): readonly number[] {
+    return [this.#weight, this.#x, this.#y, this.#xx, this.#xy]
+  }
+
   record(x: number, y: number): void {
     if (!(x >= 0 && y >= 0 && x < Number.POSITIVE_INFINITY && y < Number.POSITIVE_INFINITY)) return
     this.#weight = this.#weight * this.#decay + 1

@@ -1,0 +1,94 @@
+import { z } from 'zod'
+import type { Logger } from '../../core/base/logger.ts'
+import { tryOrLog } from '../../core/base/try-or-log.ts'
+import { createDeviceTtft, deviceTtftHalfLife, tokensLayout, ttftLayout } from '../../core/policy/disco/estimates.ts'
+import { LinearFit } from '../../core/policy/estimate/linear-fit.ts'
+import { Sketch, type SketchLayout } from '../../core/policy/estimate/sketch.ts'
+import type { Store } from '../../core/store/open-database.ts'
+
+/** A migration: what was learned from answers, as JSON. */
+export const estimatesTable = 'CREATE TABLE dispatch_estimates (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;'
+
+const SketchJson = z.object({ weight: z.number(), quantiles: z.array(z.number()) })
+const FitJson = z.array(z.number())
+
+/** After so many answers what they have taught is stored. */
+const answersPerSave = 8
+/** Servers and models that are remembered. */
+const maxStored = 64
+
+/**
+ * What the dispatch of answers depends on, learned from earlier ones and kept on disk, so that a restart does not start anew.
+ * Sketches are stored in tens of numbers each.
+ */
+export class DispatchEstimates {
+  readonly #read
+  readonly #write
+  readonly #forget
+  readonly #logger: Logger
+  readonly #known = new Map<string, Sketch | LinearFit>()
+  #answers = 0
+
+  /** @param store has `estimatesTable` */
+  constructor(store: Store, logger: Logger) {
+    this.#logger = logger
+    this.#read = store.prepare<[string], { value: string }>('SELECT value FROM dispatch_estimates WHERE name = ?')
+    this.#write = store.prepare('INSERT OR REPLACE INTO dispatch_estimates (name, value) VALUES (?, ?)')
+    this.#forget = store.prepare(
+      'DELETE FROM dispatch_estimates WHERE rowid NOT IN (SELECT rowid FROM dispatch_estimates ORDER BY rowid DESC LIMIT ?)',
+    )
+  }
+
+  /** p(l): tokens of prompts. */
+  get promptTokens(): Sketch {
+    return this.#sketch('prompt tokens', tokensLayout)
+  }
+
+  /** Tokens of answers that ended by themselves or at their limit. */
+  get answerTokens(): Sketch {
+    return this.#sketch('answer tokens', tokensLayout)
+  }
+
+  /** F: time to the first token, in ms. @param server identifies it with its model */
+  serverTtft(server: string): Sketch {
+    return this.#sketch(`ttft of server ${server}`, ttftLayout)
+  }
+
+  /** k·l + c: time to the first token of a small model, in ms by tokens of the prompt. */
+  deviceTtft(modelId: string): LinearFit {
+    const name = `ttft of model ${modelId}`
+    const known = this.#known.get(name)
+    if (known instanceof LinearFit) return known
+    const stored = FitJson.safeParse(this.#stored(name))
+    const fit = (stored.success && LinearFit.fromWire(deviceTtftHalfLife, stored.data)) || createDeviceTtft()
+    this.#known.set(name, fit)
+    return fit
+  }
+
+  /** To be called after each answer. If the disk fails, the estimates are known until the agent ends. */
+  answered(): void {
+    this.#answers += 1
+    if (this.#answers % answersPerSave === 0) this.save()
+  }
+
+  save(): void {
+    tryOrLog(this.#logger, 'estimates of dispatch not stored', () => {
+      for (const [name, estimate] of this.#known) this.#write.run(name, JSON.stringify(estimate.toWire() ?? null))
+      this.#forget.run(maxStored)
+    })
+  }
+
+  #sketch(name: string, layout: SketchLayout): Sketch {
+    const known = this.#known.get(name)
+    if (known instanceof Sketch) return known
+    const stored = SketchJson.safeParse(this.#stored(name))
+    const sketch = (stored.success && Sketch.fromWire(layout, stored.data)) || new Sketch(layout)
+    this.#known.set(name, sketch)
+    return sketch
+  }
+
+  #stored(name: string): unknown {
+    const row = this.#read.get(name)
+    return row && JSON.parse(row.value)
+  }
+}

@@ -1,0 +1,61 @@
+import { afterAll, describe, expect, it } from 'vitest'
+import { DispatchEstimates, estimatesTable } from '../../../agent/disco/estimates.ts'
+import { openDatabase } from '../../../core/store/open-database.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+const dir = tempDir()
+afterAll(() => dir[Symbol.dispose]())
+let files = 0
+const newFile = () => `${dir.path}/${(files += 1)}.sqlite`
+
+function opened(file: string, use: (estimates: DispatchEstimates) => void): void {
+  const store = openDatabase(file, [estimatesTable])
+  use(new DispatchEstimates(store, silentLogger()))
+  store.close()
+}
+
+describe('what answers have taught', () => {
+  it('survives a restart, by server and model', () => {
+    const file = newFile()
+    opened(file, (estimates) => {
+      for (let at = 1; at <= 100; at++) {
+        estimates.serverTtft('a').record(at * 10)
+        estimates.promptTokens.record(at)
+        estimates.answerTokens.record(2 * at)
+        estimates.deviceTtft('m').record(at, 5 * at + 30)
+      }
+      estimates.save()
+    })
+    opened(file, (estimates) => {
+      expect(estimates.serverTtft('a').quantile(0.5)).toBeCloseTo(500, -2)
+      expect(estimates.serverTtft('b').weight).toBe(0)
+      expect(estimates.promptTokens.mean).toBeCloseTo(51.5, -1)
+      expect(estimates.answerTokens.mean).toBeCloseTo(103, -1)
+      const { slope, intercept } = estimates.deviceTtft('m').line!
+      expect([slope, intercept]).toEqual([expect.closeTo(5), expect.closeTo(30)])
+    })
+  })
+
+  it('is stored every few answers', () => {
+    const file = newFile()
+    opened(file, (estimates) => {
+      estimates.promptTokens.record(7)
+      for (let at = 0; at < 8; at++) estimates.answered()
+    })
+    opened(file, ({ promptTokens }) => expect(promptTokens.mean).toBeCloseTo(7))
+  })
+
+  it('is learned anew where a row cannot be read, and bounded', () => {
+    const file = newFile()
+    opened(file, (estimates) => {
+      for (let at = 0; at < 200; at++) estimates.serverTtft(`${at}`).record(1)
+      estimates.save()
+    })
+    const store = openDatabase(file, [estimatesTable])
+    expect(store.prepare('SELECT count(*) AS rows FROM dispatch_estimates').get()).toEqual({ rows: 64 })
+    store.prepare("UPDATE dispatch_estimates SET value = '{\"weight\":-1,\"quantiles\":[2,1]}'").run()
+    expect(new DispatchEstimates(store, silentLogger()).serverTtft('199').weight).toBe(0)
+    store.close()
+  })
+})
