@@ -30,6 +30,8 @@ export interface AnswerRequest {
   readonly isWhole?: boolean
   /** How the client wants bridge (PICE) or device (DiSCo) to answer; absent: as it is configured. */
   readonly mode?: AnswerMode
+  /** The device's small model may go on with the answer where HAT or the server fails. */
+  readonly fallback?: 'slm'
   /** Identifies the requesting application: a prefix cached for one client is never reused for another. */
   readonly client: string
   /** Called when the answer waits for a bridge, because the connection to the one before was lost. */

@@ -7,7 +7,7 @@ import { tempDir } from '../../support/temp-dir.ts'
 const dir = tempDir()
 afterAll(() => dir[Symbol.dispose]())
 let files = 0
-const newFile = () => `${dir.path}/${(files += 1)}.sqlite`
+const newFile = () => `${dir.path}/${files++}.sqlite`
 
 function opened(file: string, use: (estimates: DispatchEstimates) => void): void {
   const store = openDatabase(file, [estimatesTable])
@@ -54,7 +54,7 @@ describe('what answers have taught', () => {
     })
     const store = openDatabase(file, [estimatesTable])
     expect(store.prepare('SELECT count(*) AS rows FROM dispatch_estimates').get()).toEqual({ rows: 64 })
-    store.prepare("UPDATE dispatch_estimates SET value = '{\"weight\":-1,\"quantiles\":[2,1]}'").run()
+    store.prepare('UPDATE dispatch_estimates SET value = \'{"weight":-1,"quantiles":[2,1]}\'').run()
     expect(new DispatchEstimates(store, silentLogger()).serverTtft('199').weight).toBe(0)
     store.close()
   })

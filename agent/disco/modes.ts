@@ -1,0 +1,64 @@
+import { type AnswerRequest, needsTokens } from '../../core/answer/endpoint.ts'
+import type { DeviceMode } from '../../core/base/answer-modes.ts'
+import type { BrimError } from '../../core/base/errors.ts'
+import { FieldError } from '../../core/openai/api-error.ts'
+import type { DeviceCandidate, ServerCandidate } from './candidate.ts'
+
+/** What can write answers now; each absent where the device has none. */
+export interface Candidates {
+  readonly slm?: DeviceCandidate | undefined
+  readonly hat?: ServerCandidate | undefined
+  /** Of `--server`. */
+  readonly server?: ServerCandidate | undefined
+}
+
+/** Those that one answer may use. */
+export interface ChosenSides {
+  readonly device?: DeviceCandidate | undefined
+  readonly server?: ServerCandidate | undefined
+}
+
+/**
+ * The sides that a mode allows. In `private` nothing but HAT and the small model is ever among them, in `local` nothing but the
+ * small model.
+ * @param problem why there is no HAT
+ * @throws FieldError REQUEST_INVALID naming `brim.mode` where a side is missing, or cannot answer the request; `problem`
+ */
+export function sidesOf(mode: DeviceMode, request: AnswerRequest, candidates: Candidates, problem: () => BrimError): ChosenSides {
+  const { slm, hat, server } = candidates
+  const needed = (what: string, hint: string) =>
+    new FieldError('REQUEST_INVALID', 'brim.mode', `the mode "${mode}" needs ${what}, and this device has none`, hint)
+  const fallback = request.fallback === 'slm' ? slm : undefined
+  switch (mode) {
+    case 'private':
+      if (!hat) throw problem()
+      return { server: hat, device: fallback }
+    case 'local':
+      if (!slm) throw needed(...smallModel)
+      return { device: slm }
+    case 'cloud':
+      if (!server) throw needed('a server', 'start the agent with --server bridge, or --server and the URL of a server')
+      if (isExcluded(server, request)) throw textOnly(server)
+      return { server, device: fallback }
+    default: {
+      if (!slm) throw needed(...smallModel)
+      const remote = server ?? hat
+      if (!remote) throw needed('a server', 'start the agent with --server, or with --bundle for HAT')
+      return { device: slm, server: isExcluded(remote, request) ? undefined : remote }
+    }
+  }
+}
+
+const smallModel = ['a small model', 'start the agent with --slm <bundle folder>'] as const
+
+/** A server that takes text and returns text has no token ids. */
+const isExcluded = ({ endpoint }: ServerCandidate, request: AnswerRequest): boolean =>
+  endpoint.model.tokenizer === undefined && needsTokens(request)
+
+const textOnly = ({ endpoint }: ServerCandidate) =>
+  new FieldError(
+    'REQUEST_INVALID',
+    'brim.mode',
+    `${endpoint.model.name} runs on another server, which takes text and returns text`,
+    'leave out logprobs, ignore_eos and token ids, or choose another mode',
+  )

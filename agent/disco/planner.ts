@@ -1,0 +1,220 @@
+import { type AnswerRequest, type Endpoint, startOf } from '../../core/answer/endpoint.ts'
+import { type DeviceMode, isDeviceMode } from '../../core/base/answer-modes.ts'
+import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
+import { cheaperSide, constrainedSide, type SideCosts, type Work } from '../../core/policy/disco/costs.ts'
+import type { PreferredSide } from '../../core/policy/disco/course-plan.ts'
+import { dispatchOf } from '../../core/policy/disco/dispatch.ts'
+import { expectedRemaining } from '../../core/policy/disco/estimates.ts'
+import type { Dispatch, Side, TokenCosts } from '../../core/policy/disco/state.ts'
+import type { Budget, WantedSide } from './budget.ts'
+import type { DeviceCandidate, ServerCandidate } from './candidate.ts'
+import type { DispatchConfig } from './config.ts'
+import type { DispatchEstimates } from './estimates.ts'
+import { type Candidates, type ChosenSides, sidesOf } from './modes.ts'
+import type { AnswerPlan } from './plan.ts'
+import type { AnswerSide } from './side.ts'
+
+export interface PlannerOptions {
+  readonly config: DispatchConfig
+  /** As they are now. */
+  readonly candidates: () => Candidates
+  /** Why there is no HAT. */
+  readonly problem: () => BrimError
+  readonly estimates: DispatchEstimates
+  readonly budget: Budget
+}
+
+const both: readonly Side[] = ['device', 'server']
+const never = Number.POSITIVE_INFINITY
+/** Of a prompt that no tokenizer here has read. */
+const bytesPerToken = 4
+/** Failures after which the other side may still read the prompt. */
+const unreadable: ReadonlySet<ErrorCode> = new Set(['CONTEXT_OVERFLOW', 'CHAT_TEMPLATE_INVALID', 'REQUEST_INVALID'])
+
+/** Decides for each answer which sides make it, when each of them starts, and how fast it is delivered (DiSCo). */
+export class Planner {
+  readonly #options: PlannerOptions
+
+  constructor(options: PlannerOptions) {
+    this.#options = options
+  }
+
+  /** Checks before any work that the mode can answer the request. @throws FieldError, BrimError as `sidesOf` */
+  check(request: AnswerRequest): void {
+    const { candidates, problem } = this.#options
+    sidesOf(this.#modeOf(request), request, candidates(), problem)
+  }
+
+  /**
+   * @throws BrimError CONTEXT_OVERFLOW, CHAT_TEMPLATE_INVALID, REQUEST_INVALID where no side can read the prompt; BUDGET_EXHAUSTED;
+   * CANCELED; as `check`
+   */
+  async plan(request: AnswerRequest, signal: AbortSignal): Promise<AnswerPlan> {
+    const { candidates, problem, estimates, budget } = this.#options
+    const mode = this.#modeOf(request)
+    const allowed = sidesOf(mode, request, candidates(), problem)
+    const { sides, promptTokens } = await readable(allowed, mode, request, signal)
+    if (mode === 'auto') estimates.promptTokens.record(promptTokens)
+
+    const remaining = (tokens: number) => {
+      const left = request.maxTokens === undefined ? undefined : request.maxTokens - tokens
+      return expectedRemaining(estimates.answerTokens, tokens, left)
+    }
+    const work = { promptTokens, tokens: remaining(0) }
+    const costs = { device: sides.device && budget.costs('slm'), server: sides.server && budget.costs(sides.server.spender) }
+    const constrained = sides.device && sides.server && this.#constrained(costs)
+    const wanted = this.#dispatch(mode, sides, work, costs)
+    // Until it is known whether the device starts, no other answer counts on it.
+    const release = sides.device && wanted.device < never ? sides.device.slots.reserve() : () => {}
+    const asked = both.flatMap((side): [Side, WantedSide][] => {
+      const spender = sides[side]?.spender
+      return spender ? [[side, { spender, estimate: work, isBackup: wanted[side] === never }]] : []
+    })
+    const admission = await budget
+      .admit({ sides: Object.fromEntries(asked), promptTokens, isAuto: mode === 'auto' }, signal)
+      .catch((error: unknown) => {
+        release()
+        throw error
+      })
+    const admitted = (side: Side) => admission.sides.includes(side)
+    const device = admitted('device') ? sides.device : undefined
+    const server = admitted('server') ? sides.server : undefined
+    // A side that is left alone does not wait for the other.
+    const dispatch = { device: server ? wanted.device : 0, server: device ? wanted.server : 0 }
+    if (!device) release()
+
+    const candidateOf = (side: Side) => (side === 'device' ? device : server)
+    return {
+      mode,
+      sides: {
+        ...(device && { device: sideOf(device, costs.device, release) }),
+        ...(server && { server: sideOf(server, costs.server) }),
+      },
+      dispatch,
+      constrained,
+      tokensPerS: this.#rateOf(mode, request),
+      promptTokens,
+      preferred: device && server && preferredSide(mode, costs),
+      expectedRemaining: remaining,
+      costOf: (side) => admission.costOf(side),
+      observe: {
+        firstToken(side, ms, tokens) {
+          if (side === 'server') release()
+          candidateOf(side)?.firstToken(ms, tokens)
+        },
+        canceled: (side, ms, tokens) => candidateOf(side)?.canceled(ms, tokens),
+        spent: (side, spent) => admission.spent(side, spent),
+        ended(tokens) {
+          release()
+          admission.end()
+          if (tokens !== undefined) estimates.answerTokens.record(tokens)
+          estimates.answered()
+        },
+      },
+    }
+  }
+
+  #modeOf({ mode }: AnswerRequest): DeviceMode {
+    return isDeviceMode(mode) ? mode : this.#options.config.mode
+  }
+
+  #constrained(costs: SideCosts): Side {
+    const { constrained } = this.#options.config
+    return constrained === 'auto' ? constrainedSide(costs) : constrained
+  }
+
+  #dispatch(mode: DeviceMode, { device, server }: ChosenSides, work: Work, costs: SideCosts): Dispatch {
+    if (!device) return { device: never, server: 0 }
+    if (!server) return { device: 0, server: never }
+    // The small model goes on only where HAT or the server fails.
+    if (mode === 'private' || mode === 'cloud' || !device.slots.isFree) return { device: never, server: 0 }
+    if (mode === 'fast') return { device: 0, server: 0 }
+    if (mode === 'cheap') {
+      const cheaper = cheaperSide(costs, work)
+      return { device: cheaper === 'device' ? 0 : never, server: cheaper === 'server' ? 0 : never }
+    }
+    const { config, estimates } = this.#options
+    return dispatchOf(work.promptTokens, {
+      constrained: this.#constrained(costs),
+      share: config.share,
+      serverTtftMs: server.ttftMs,
+      promptLengths: estimates.promptTokens,
+    })
+  }
+
+  /** r_c. Only where an answer may migrate to save money is it worth delivering it no faster than it is read. */
+  #rateOf(mode: DeviceMode, { isWhole, tokensPerS }: AnswerRequest): number {
+    if (isWhole) return 0
+    return tokensPerS ?? (mode === 'auto' || mode === 'cheap' ? this.#options.config.tokensPerS : 0)
+  }
+}
+
+/** The side that is to write the rest of the answer. */
+function preferredSide(mode: DeviceMode, { device, server }: SideCosts): PreferredSide | undefined {
+  if (mode === 'private' || mode === 'cloud') return { side: 'server', reason: 'return' }
+  if (mode === 'fast' || !device || !server || device.output === server.output) return undefined
+  return { side: device.output < server.output ? 'device' : 'server', reason: 'cost' }
+}
+
+/** @param release ends the reservation of the small model, once it begins */
+function sideOf(candidate: DeviceCandidate | ServerCandidate, costs: TokenCosts | undefined, release?: () => void): AnswerSide {
+  const { endpoint, continues, pauses } = candidate
+  const startMs = (tokens: number) => candidate.startMs(tokens)
+  if (!('slots' in candidate)) return { endpoint, continues, pauses, costs, startMs }
+  const { slots } = candidate
+  const limited: Endpoint = {
+    model: endpoint.model,
+    async *answer(request, signal) {
+      release?.()
+      const free = await slots.take(signal)
+      try {
+        yield* endpoint.answer(request, signal)
+      } finally {
+        free()
+      }
+    },
+  }
+  return { endpoint: limited, continues, pauses, costs, startMs }
+}
+
+/**
+ * The sides that can read the prompt, and its length. The length is that of the side that is sure to read it.
+ * @throws BrimError where there is none
+ */
+async function readable(allowed: ChosenSides, mode: DeviceMode, request: AnswerRequest, signal: AbortSignal) {
+  const { device, server } = allowed
+  // The split model must hold the prompt; the small one is only looked at in time, as it may never be needed.
+  if (mode === 'private' && server) {
+    const promptTokens = await tokensFor(server, request, signal)
+    if (device?.endpoint.model.tokenizer) await request.prompt.check(device.endpoint.model, signal)
+    return { sides: allowed, promptTokens: promptTokens ?? 0 }
+  }
+  const failures: unknown[] = []
+  const count = async (candidate: DeviceCandidate | ServerCandidate | undefined) => {
+    try {
+      return candidate && { candidate, tokens: await tokensFor(candidate, request, signal) }
+    } catch (error) {
+      if (signal.aborted || !(error instanceof BrimError) || !unreadable.has(error.code)) throw error
+      failures.push(error)
+      return undefined
+    }
+  }
+  const [onDevice, atServer] = [await count(device), await count(server)]
+  if (!onDevice && !atServer) throw failures[0]
+  const sides: ChosenSides = {
+    ...(onDevice && device && { device }),
+    ...(atServer && server && { server }),
+  }
+  return { sides, promptTokens: onDevice?.tokens ?? atServer?.tokens ?? estimatedTokens(request) }
+}
+
+/** Undefined: another server reads the prompt, and tells only then. @throws BrimError as `startOf` */
+async function tokensFor({ endpoint }: DeviceCandidate | ServerCandidate, request: AnswerRequest, signal: AbortSignal) {
+  const { model } = endpoint
+  return model.tokenizer && (await startOf(request, model, signal)).ids.length
+}
+
+function estimatedTokens({ prompt }: AnswerRequest): number {
+  const content = prompt.asText()
+  return Math.ceil(Buffer.byteLength(content.kind === 'text' ? content.text : JSON.stringify(content.messages)) / bytesPerToken)
+}

@@ -1,0 +1,357 @@
+import { afterAll, describe, expect, it } from 'vitest'
+import type { Admission, Budget, BudgetRequest } from '../../../agent/disco/budget.ts'
+import { deviceCandidate, serverCandidate } from '../../../agent/disco/candidate.ts'
+import type { DispatchConfig } from '../../../agent/disco/config.ts'
+import { DispatchEstimates, estimatesTable } from '../../../agent/disco/estimates.ts'
+import type { Candidates } from '../../../agent/disco/modes.ts'
+import { Planner } from '../../../agent/disco/planner.ts'
+import { SmallModelSlots } from '../../../agent/disco/small-model-slots.ts'
+import type { AnswerRequest, Endpoint } from '../../../core/answer/endpoint.ts'
+import { Prompt } from '../../../core/answer/prompt.ts'
+import type { TextModel } from '../../../core/answer/text-model.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import type { TokenCosts } from '../../../core/policy/disco/state.ts'
+import { openDatabase } from '../../../core/store/open-database.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+const dir = tempDir()
+afterAll(() => dir[Symbol.dispose]())
+const store = openDatabase(`${dir.path}/agent.sqlite`, [estimatesTable])
+
+const never = Number.POSITIVE_INFINITY
+const { signal } = new AbortController()
+
+/** Every word is a token. */
+function model(name: string, contextLimit = 1_000): TextModel {
+  async function encode({ text }: { text: string }) {
+    const ids = text.split(' ').map(() => 1)
+    if (ids.length <= contextLimit) return ids
+    throw new BrimError('CONTEXT_OVERFLOW', `${name} cannot hold the prompt`)
+  }
+  const prompts = { encode, check: async () => {} }
+  return {
+    name,
+    dims: { contextLimit, vocab: 10 },
+    eos: [],
+    tokenizer: {},
+    prompts,
+    tokenizerHash: 'same',
+  } as unknown as TextModel
+}
+
+const endpoint = (of: TextModel | { name: string }, answer?: Endpoint['answer']): Endpoint => ({
+  model: of as TextModel,
+  answer: answer ?? (() => Promise.reject(new Error('not asked')) as never),
+})
+
+const words = (count: number) => Array.from({ length: count }, () => 'word').join(' ')
+const request = (more: Partial<AnswerRequest> & { promptTokens?: number } = {}): AnswerRequest => ({
+  prompt: new Prompt({ kind: 'text', text: words(more.promptTokens ?? 10) }),
+  sampling: { temperature: 0, topP: 1, topK: 0, seed: 1 },
+  stop: [],
+  client: 'app',
+  ...more,
+})
+
+interface World {
+  readonly config?: Partial<DispatchConfig>
+  readonly only?: readonly ('hat' | 'slm' | 'server')[]
+  readonly costs?: Partial<Record<'slm' | 'hat' | 'server', TokenCosts>>
+  readonly urlServer?: boolean
+  readonly admit?: (asked: BudgetRequest) => Admission['sides']
+  readonly slmContext?: number
+  readonly serverContext?: number
+}
+
+function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer, admit, slmContext, serverContext }: World = {}) {
+  store.exec('DELETE FROM dispatch_estimates')
+  const estimates = new DispatchEstimates(store, silentLogger())
+  const slots = new SmallModelSlots({ slmAnswers: 1, slmWaiting: 1 })
+  let finish = () => {}
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve
+  })
+  const slm = endpoint(model('small', slmContext), async function* () {
+    await finished
+    yield undefined as never
+  })
+  const server = endpoint(urlServer ? { name: 'remote' } : model('large', serverContext))
+  const asServer = { continues: true, pauses: true }
+  const all = {
+    hat: () => serverCandidate({ ...asServer, spender: 'hat', endpoint: endpoint(model('large')) }, estimates.serverTtft('hat')),
+    slm: () => deviceCandidate({ endpoint: slm }, slots, estimates.deviceTtft('small'), 100),
+    server: () => serverCandidate({ ...asServer, spender: 'server', endpoint: server }, estimates.serverTtft('server')),
+  }
+  const asked: BudgetRequest[] = []
+  let ended = 0
+  const budget: Budget = {
+    costs: (spender) => costs[spender],
+    async admit(wanted) {
+      asked.push(wanted)
+      const sides = admit?.(wanted) ?? (Object.keys(wanted.sides) as Admission['sides'])
+      const costOf = () => ({ promptTokens: 0, tokens: 0, dollars: null })
+      return { sides, spent() {}, costOf, end: () => void ended++ }
+    },
+  }
+  const planner = new Planner({
+    config: { mode: 'private', constrained: 'auto', share: 0.5, tokensPerS: 5, ...config },
+    candidates: () => Object.fromEntries(only.map((name) => [name, all[name]()])) as Candidates,
+    problem: () => new BrimError('MODEL_MISSING', 'no model is installed'),
+    estimates,
+    budget,
+  })
+  return { planner, estimates, slots, asked, finish: () => finish(), ended: () => ended }
+}
+
+const plan = (of: World, more: Parameters<typeof request>[0]) => world(of).planner.plan(request(more), signal)
+const names = (planned: Awaited<ReturnType<typeof plan>>) =>
+  Object.fromEntries(Object.entries(planned.sides).map(([side, { endpoint }]) => [side, endpoint.model.name]))
+
+describe('the sides of a mode', () => {
+  it('private: HAT, and the small model only as the request allows', async () => {
+    expect(names(await plan({}, {}))).toEqual({ server: 'large' })
+    const allowed = await plan({}, { fallback: 'slm' })
+    expect(names(allowed)).toEqual({ device: 'small', server: 'large' })
+    expect(allowed).toMatchObject({
+      mode: 'private',
+      dispatch: { server: 0, device: never },
+      preferred: { side: 'server', reason: 'return' },
+      tokensPerS: 0,
+    })
+  })
+
+  it('private and local never have the server, whatever else there is', async () => {
+    for (const mode of ['private', 'local'] as const) {
+      const { planner, asked } = world({ urlServer: true })
+      const planned = await planner.plan(request({ mode, fallback: 'slm' }), signal)
+      expect(Object.values(planned.sides).map(({ endpoint }) => endpoint.model.name)).not.toContain('remote')
+      expect(Object.values(asked[0]!.sides).map(({ spender }) => spender)).not.toContain('server')
+    }
+  })
+
+  it('local: the small model; cloud: the server, and the small model where it fails', async () => {
+    const local = await plan({}, { mode: 'local' })
+    expect([names(local), local.dispatch.device]).toEqual([{ device: 'small' }, 0])
+    expect(names(await plan({ urlServer: true }, { mode: 'cloud' }))).toEqual({ server: 'remote' })
+    const cloud = await plan({ urlServer: true }, { mode: 'cloud', fallback: 'slm' })
+    expect(cloud.dispatch).toEqual({ server: 0, device: never })
+  })
+
+  it('fast: both at once; without --server HAT takes its place', async () => {
+    const planned = await plan({ only: ['hat', 'slm'] }, { mode: 'fast' })
+    expect(names(planned)).toEqual({ device: 'small', server: 'large' })
+    expect(planned.dispatch).toEqual({ device: 0, server: 0 })
+    expect(planned.preferred).toBeUndefined()
+  })
+
+  it('cheap: the side that costs less for this request; the other only where it fails', async () => {
+    const costs = { slm: { prompt: 1, output: 10 }, server: { prompt: 5, output: 1 } }
+    const short = { mode: 'cheap', maxTokens: 1, promptTokens: 100 } as const
+    expect((await plan({ costs }, short)).dispatch).toEqual({ device: 0, server: never })
+    expect((await plan({ costs }, { ...short, promptTokens: 2, maxTokens: 100 })).dispatch).toEqual({ device: never, server: 0 })
+    expect((await plan({}, short)).dispatch).toEqual({ device: 0, server: never })
+  })
+
+  it.each([
+    ['cloud', ['hat', 'slm'], /needs a server/],
+    ['local', ['hat', 'server'], /needs a small model/],
+    ['auto', ['hat', 'server'], /needs a small model/],
+    ['fast', ['slm'], /needs a server/],
+    ['cheap', ['slm'], /needs a server/],
+  ] as const)('%s with %j alone is refused by name', (mode, only, message) => {
+    const { planner } = world({ only })
+    expect(() => planner.check(request({ mode }))).toThrow(message)
+    expect(() => planner.check(request({ mode }))).toThrow(
+      expect.objectContaining({ param: 'brim.mode', hint: expect.any(String) }),
+    )
+  })
+
+  it('private without a split model waits for one', () => {
+    expect(() => world({ only: ['slm', 'server'] }).planner.check(request())).toThrow(
+      expect.objectContaining({ code: 'MODEL_MISSING' }),
+    )
+  })
+})
+
+describe('auto', () => {
+  const cheapDevice = { slm: { prompt: 1, output: 1 }, server: { prompt: 5, output: 5 } }
+  const cheapServer = { slm: { prompt: 5, output: 5 }, server: { prompt: 1, output: 1 } }
+
+  it('limits the dearer side, or the one that the owner names', async () => {
+    expect((await plan({ costs: cheapDevice }, { mode: 'auto' })).constrained).toBe('server')
+    expect((await plan({ costs: cheapServer }, { mode: 'auto' })).constrained).toBe('device')
+    expect((await plan({ costs: cheapServer, config: { constrained: 'server' } }, { mode: 'auto' })).constrained).toBe('server')
+    expect((await plan({}, { mode: 'auto' })).constrained).toBe('server')
+  })
+
+  it('answers short prompts on the device alone, long ones on both, where the server is limited', async () => {
+    const { planner } = world({ costs: cheapDevice, config: { share: 0.5, mode: 'auto' } })
+    const dispatches: number[][] = []
+    for (let at = 0; at < 200; at++) {
+      const promptTokens = at % 2 === 0 ? 10 : 90
+      const planned = await planner.plan(request({ promptTokens }), signal)
+      planned.observe.ended(10)
+      dispatches.push([promptTokens, planned.dispatch.device, planned.dispatch.server])
+    }
+    expect(dispatches.slice(-2)).toEqual([
+      [10, 0, never],
+      [90, 0, never],
+    ])
+    const { planner: richer } = world({ costs: cheapDevice, config: { share: 0.95, mode: 'auto' } })
+    for (let at = 0; at < 100; at++) (await richer.plan(request({ promptTokens: at % 2 ? 90 : 10 }), signal)).observe.ended(10)
+    expect((await richer.plan(request({ promptTokens: 90 }), signal)).dispatch).toEqual({ device: 0, server: 0 })
+  })
+
+  it('starts the device late on a slow server, where the device is limited, as the server is known', async () => {
+    const { planner, estimates } = world({ costs: cheapServer, config: { share: 0.05, mode: 'auto' } })
+    const unknown = await planner.plan(request(), signal)
+    expect(unknown.dispatch.device).toBeCloseTo(2_000)
+    for (let ms = 1; ms <= 200; ms++) unknown.observe.firstToken('server', ms * 10, 10)
+    unknown.observe.ended(5)
+    const known = await planner.plan(request(), signal)
+    expect(known.dispatch.server).toBe(0)
+    expect(known.dispatch.device).toBeGreaterThan(1_700)
+    expect(known.dispatch.device).toBeLessThanOrEqual(2_000)
+    expect(estimates.answerTokens.mean).toBe(5)
+    expect(estimates.promptTokens.mean).toBeCloseTo(10)
+  })
+
+  it('prefers the side that decodes for less, once the answer has begun', async () => {
+    expect((await plan({ costs: cheapServer }, { mode: 'auto' })).preferred).toEqual({ side: 'server', reason: 'cost' })
+    expect((await plan({ costs: cheapDevice }, { mode: 'auto' })).preferred).toEqual({ side: 'device', reason: 'cost' })
+    expect((await plan({}, { mode: 'auto' })).preferred).toBeUndefined()
+  })
+})
+
+describe('what one side cannot do', () => {
+  it('a text server gets no request that needs tokens', async () => {
+    const needs = { mode: 'auto', tokenIds: true } as const
+    expect(names(await plan({ urlServer: true }, needs))).toEqual({ device: 'small' })
+    expect(() => world({ urlServer: true }).planner.check(request({ ...needs, mode: 'cloud' }))).toThrow(/takes text/)
+    expect(names(await plan({ urlServer: true }, { mode: 'auto' }))).toEqual({ device: 'small', server: 'remote' })
+  })
+
+  it('a prompt beyond one context is answered by the other side alone', async () => {
+    const long = await plan({ slmContext: 50 }, { mode: 'auto', promptTokens: 100 })
+    expect([names(long), long.dispatch.server, long.promptTokens]).toEqual([{ server: 'large' }, 0, 100])
+    const other = await plan({ serverContext: 50 }, { mode: 'fast', promptTokens: 100 })
+    expect([names(other), other.dispatch.device]).toEqual([{ device: 'small' }, 0])
+    await expect(plan({ serverContext: 50, slmContext: 60 }, { mode: 'fast', promptTokens: 100 })).rejects.toMatchObject({
+      code: 'CONTEXT_OVERFLOW',
+    })
+  })
+
+  it('a prompt that no tokenizer here reads has an estimated length', async () => {
+    expect((await plan({ only: ['server'], urlServer: true }, { mode: 'cloud' })).promptTokens).toBe(13)
+  })
+})
+
+describe('the small model holds one answer', () => {
+  it('and the next ones go to the server, until it is free', async () => {
+    const { planner, finish } = world({ config: { mode: 'fast' } })
+    const first = await planner.plan(request(), signal)
+    expect(first.dispatch).toEqual({ device: 0, server: 0 })
+    const second = await planner.plan(request(), signal)
+    expect(second.dispatch).toEqual({ device: never, server: 0 })
+    expect(second.sides.device!.startMs(10)).toBe(never)
+    // The device writes the first one.
+    const writing = first.sides.device!.endpoint.answer(request(), signal).next()
+    expect((await planner.plan(request(), signal)).dispatch.device).toBe(never)
+    first.observe.ended(3)
+    expect((await planner.plan(request(), signal)).dispatch.device).toBe(never)
+    finish()
+    await writing
+  })
+
+  it('is free again when the server has won, or the answer has ended', async () => {
+    const { planner } = world({ config: { mode: 'fast' } })
+    const first = await planner.plan(request(), signal)
+    first.observe.firstToken('server', 10, 10)
+    const second = await planner.plan(request(), signal)
+    expect(second.dispatch.device).toBe(0)
+    second.observe.ended(undefined)
+    second.observe.ended(undefined)
+    expect((await planner.plan(request(), signal)).dispatch.device).toBe(0)
+  })
+
+  it('others wait in a queue with an end', async () => {
+    const { slots } = world()
+    const free = await slots.take(signal)
+    const waiting = slots.take(signal)
+    await expect(slots.take(signal)).rejects.toMatchObject({ code: 'QUEUE_FULL' })
+    expect(slots.isFree).toBe(false)
+    free()
+    ;(await waiting)()
+    expect(slots.isFree).toBe(true)
+  })
+})
+
+describe('the budget', () => {
+  it('leaves out a side, and the other starts at once', async () => {
+    const { planner, asked, ended } = world({ config: { mode: 'auto' }, admit: () => ['server'] })
+    const planned = await planner.plan(request({ maxTokens: 20 }), signal)
+    expect([names(planned), planned.dispatch.server, planned.preferred]).toEqual([{ server: 'large' }, 0, undefined])
+    expect(asked[0]).toMatchObject({
+      isAuto: true,
+      promptTokens: 10,
+      sides: {
+        device: { spender: 'slm', isBackup: false, estimate: { promptTokens: 10, tokens: 20 } },
+        server: { spender: 'server' },
+      },
+    })
+    planned.observe.ended(3)
+    expect(ended()).toBe(1)
+    expect((await planner.plan(request(), signal)).dispatch.server).toBe(0)
+  })
+
+  it('does not keep the small model reserved where it refuses', async () => {
+    const refuse = () => {
+      throw new BrimError('BUDGET_EXHAUSTED', 'spent')
+    }
+    const { planner, slots } = world({ config: { mode: 'fast' }, admit: refuse })
+    await expect(planner.plan(request(), signal)).rejects.toMatchObject({ code: 'BUDGET_EXHAUSTED' })
+    expect(slots.isFree).toBe(true)
+  })
+})
+
+describe('the rate of delivery', () => {
+  it.each([
+    ['auto', {}, 5],
+    ['cheap', {}, 5],
+    ['auto', { tokensPerS: 3 }, 3],
+    ['auto', { tokensPerS: 0 }, 0],
+    ['auto', { isWhole: true, tokensPerS: 3 }, 0],
+    ['fast', {}, 0],
+    ['fast', { tokensPerS: 7 }, 7],
+    ['private', {}, 0],
+    ['private', { tokensPerS: 7 }, 7],
+  ] as const)('%s with %j: %d', async (mode, more, rate) => {
+    expect((await plan({}, { mode, ...more })).tokensPerS).toBe(rate)
+  })
+})
+
+describe('F of a server', () => {
+  it('counts a start that was cut short as one that would have taken longer', async () => {
+    const { planner, estimates } = world({ config: { mode: 'fast' } })
+    const { observe } = await planner.plan(request(), signal)
+    for (let ms = 1; ms <= 100; ms++) observe.firstToken('server', ms * 10, 10)
+    const next = await planner.plan(request(), signal)
+    next.observe.canceled('server', 500, 10)
+    const ttft = estimates.serverTtft('server')
+    expect(1 - ttft.cdf(600)).toBeGreaterThan(0.39)
+    next.observe.canceled('server', 60_000, 10)
+    expect(ttft.quantile(1)).toBeGreaterThanOrEqual(59_000)
+  })
+
+  it('begins with what the bridge announces, until there are own times', () => {
+    const estimates = new DispatchEstimates(store, silentLogger())
+    const own = estimates.serverTtft('new')
+    const announced = estimates.serverTtft('announced')
+    for (let at = 0; at < 50; at++) announced.record(300)
+    const made = { spender: 'server', endpoint: endpoint({ name: 'x' }), continues: true, pauses: true } as const
+    expect(serverCandidate(made, own, announced).ttftMs.quantile(0.9)).toBeCloseTo(300)
+    for (let at = 0; at < 30; at++) own.record(900)
+    expect(serverCandidate(made, own, announced).ttftMs.quantile(0.1)).toBeCloseTo(900)
+  })
+})
