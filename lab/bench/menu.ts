@@ -23,6 +23,7 @@ export const menu: Menu = {
       () => import('./tokenflow/bench.ts'),
     ],
     'tokenflow-plan': ["time of TokenFlow's plans for up to 10,000 requests", () => import('./tokenflow-plan/bench.ts')],
+    'disco-plan': ["time of DiSCo's plans after up to 100,000 samples", () => import('./disco-plan/bench.ts')],
     queue: [
       'the job queue: enqueue against bare SQLite, dispatch to 200 devices, cost of 100,000 finished jobs',
       () => import('./queue/bench.ts'),
