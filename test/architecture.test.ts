@@ -75,7 +75,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/models': { values: ['core', 'agent/hat', 'agent/slm'], types: ['agent/bundles'] },
   'agent/api': { values: ['core'] },
   // An endpoint made of endpoints, whichever they are: agent/parts chooses them.
-  'agent/disco': { values: ['core'] },
+  'agent/disco': { values: ['core'], types: ['agent/identity'] },
   'agent/pice': { values: ['core', 'agent/jobs', 'agent/slm'] },
   'agent/jobs': { values: ['core', 'agent/bundles'], types: ['agent/link'] },
   'agent/limits.ts': { values: [] },

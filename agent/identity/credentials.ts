@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { orAborted } from '../../core/base/or-aborted.ts'
 import { connectPinned } from '../../core/base/pinned-socket.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { mayReceiveToken } from '../../core/policy/link/enrolled-bridge.ts'
@@ -25,6 +26,12 @@ const retryMs = 10_000
 export interface Credentials extends LinkCredentials {
   /** Origin of the bridge's HTTP. */
   readonly origin: string
+  /**
+   * A bearer token for a request to `url`, of the last grant while that is valid.
+   * @param refused a token that the bridge no longer accepts: it may have been restarted
+   * @throws as `token` does
+   */
+  requestToken(url: string, signal: AbortSignal, refused?: string): Promise<string>
   close(): void
 }
 
@@ -41,6 +48,9 @@ export function createCredentials({ enrolment, key, dataUrl, clock, logger }: Cr
   const closing = new AbortController()
   /** Ends the renewal of the last grant. */
   let renewing = new AbortController()
+  let held: { readonly token: string; readonly untilMs: number } | undefined
+  /** A grant that is being asked for: many requests may need it at once. */
+  let granting: Promise<GrantReply> | undefined
 
   /** A key that is due is renewed with the next grant. */
   const untilRenewalMs = ({ validForS, renewKeyInS = Number.POSITIVE_INFINITY }: Renewals) =>
@@ -53,7 +63,7 @@ export function createCredentials({ enrolment, key, dataUrl, clock, logger }: Cr
   async function grantByEitherKey(signal: AbortSignal): Promise<GrantReply> {
     const tried = key.current
     try {
-      return await requestGrant(enrolment, tried, signal)
+      return hold(await requestGrant(enrolment, tried, signal))
     } catch (error) {
       // The bridge may have accepted the next key in a reply that was lost. Too many failures hide that from this network.
       const isRefused = error instanceof BrimError && (error.code === 'NOT_AUTHORIZED' || error.code === 'QUOTA_EXCEEDED')
@@ -63,8 +73,13 @@ export function createCredentials({ enrolment, key, dataUrl, clock, logger }: Cr
         throw error
       })
       promote(other)
-      return grant
+      return hold(grant)
     }
+  }
+
+  function hold(grant: GrantReply): GrantReply {
+    held = { token: grant.token, untilMs: clock.nowMs() + grant.validForS * renewAt * 1_000 }
+    return grant
   }
 
   async function renewKey(signal: AbortSignal): Promise<number | undefined> {
@@ -113,15 +128,28 @@ export function createCredentials({ enrolment, key, dataUrl, clock, logger }: Cr
     return grant
   }
 
+  function requireOwn(url: string): void {
+    if (mayReceiveToken(url, enrolment.url, dataUrl)) return
+    throw new BrimError('IDENTITY_INVALID', `the token of this device is not for ${new URL(url).origin}`, {
+      hint: `it is for the bridge at ${enrolment.url}, where the device enrolled; --data-url names another address of it`,
+    })
+  }
+
   return {
     bridge: enrolment.bridge,
     origin: new URL(enrolment.url).origin,
     dataUrl: dataUrl ?? new URL(dataPath, enrolment.url.replace(/^http/, 'ws')).href,
     async token(url, signal) {
-      if (mayReceiveToken(url, enrolment.url, dataUrl)) return (await newGrant(signal)).token
-      throw new BrimError('IDENTITY_INVALID', `the token of this device is not for ${new URL(url).origin}`, {
-        hint: `it is for the bridge at ${enrolment.url}, where the device enrolled; --data-url names another address of it`,
+      requireOwn(url)
+      return (await newGrant(signal)).token
+    },
+    async requestToken(url, signal, refused) {
+      requireOwn(url)
+      if (held && held.token !== refused && clock.nowMs() < held.untilMs) return held.token
+      granting ??= newGrant(closing.signal).finally(() => {
+        granting = undefined
       })
+      return (await orAborted(granting, signal, async () => {})).token
     },
     async mqttPassword(signal) {
       const { token, mqttPassword = token } = await newGrant(signal)

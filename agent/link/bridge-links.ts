@@ -37,9 +37,14 @@ export class BridgeLinks {
     for (const link of this.#links) link.setModel(modelId)
   }
 
-  /** Status of the link that the next session would be opened on. */
+  /** The link that the next session would be opened on. */
+  get best(): BridgeLink {
+    return this.#ranked()[0]!
+  }
+
+  /** Its status. */
   get status(): LinkStatus {
-    return this.#ranked()[0]!.status
+    return this.best.status
   }
 
   /** Why no session could be opened now: of each link, or none if a bridge responds. */

@@ -12,6 +12,7 @@ import type { DeviceSmallModels } from '../pice/device-small-models.ts'
 import { piceExpand } from '../pice/expand.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
+import { bridgeHttp } from './bridge-http.ts'
 
 /** The jobs of this device. */
 export function openWork(
@@ -28,11 +29,8 @@ export function openWork(
     ...config,
     folder: bundles,
     bridgeOf(url) {
-      const credentials = identities.at(url)
-      if (credentials) return { origin: credentials.origin, credentials }
-      const dataUrl = links.all.find((link) => link.url === url)?.status.dataUrl
-      // The data plane is a WebSocket on the bridge's HTTP port.
-      return dataUrl === undefined ? undefined : { origin: new URL(dataUrl.replace(/^ws/, 'http')).origin, credentials }
+      const link = links.all.find((each) => each.url === url)
+      return link && bridgeHttp(link, identities)
     },
     inUse: () => models.folders,
     activate: (version, signal) => models.activate(version, signal),

@@ -11,7 +11,7 @@ import { AnswerJournal, type AnswerJournalOptions } from './answer-journal.ts'
 import type { AnswerLog, JournalledPrompt, ResumableEndpoint } from './journalled-endpoint.ts'
 
 /** A request as JSON. */
-interface JournalledRequest extends Pick<ApiRequest, 'includeUsage' | 'tokenIds' | 'returnTokenIds'> {
+interface JournalledRequest extends Pick<ApiRequest, 'includeUsage' | 'tokenIds' | 'returnTokenIds' | 'tokensAsIds'> {
   /** Of the API's two ways to ask. */
   readonly path: string
   readonly head: ResponseHead
@@ -67,14 +67,14 @@ export class ResumableAnswers {
     client: string,
     connection: AnswerConnection,
   ): Promise<void> {
-    const { includeUsage, tokenIds, returnTokenIds } = request
+    const { includeUsage, tokenIds, returnTokenIds, tokensAsIds } = request
     const { prompt: _, answered: __, ...answer } = request.answers[0]!
     const { id } = head
     const own = this.#endpoints.find((each) => each === request.endpoint)
     if (!own) throw new Error('the endpoint of the request makes no answers that can be resumed')
     const endpoint = own.logged(
       this.#logOf(id, [], (prompt) =>
-        this.#journal.begin(id, client, { path, head, includeUsage, tokenIds, returnTokenIds, prompt, answer }),
+        this.#journal.begin(id, client, { path, head, includeUsage, tokenIds, returnTokenIds, tokensAsIds, prompt, answer }),
       ),
     )
     await this.#send({ path, request: { ...request, endpoint }, stream: { head, after: undefined } }, connection)

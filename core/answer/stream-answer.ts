@@ -99,7 +99,7 @@ function logprobsOf(delta: AnswerDelta, { tokens }: AnswerPiece): Pick<TextPiece
   if ('text' in delta || !delta.logprobs) return {}
   const withText = delta.end === 'stop' ? Math.min(tokens, delta.tokens.length - 1) : tokens
   const { tokenizer } = delta.source.model
-  const textOf = ({ token, logprob }: ScoredToken): ScoredText => ({ bytes: tokenizer.bytesOf(token), logprob })
+  const textOf = ({ token, logprob }: ScoredToken): ScoredText => ({ token, bytes: tokenizer.bytesOf(token), logprob })
   return { logprobs: delta.logprobs.slice(0, withText).map((each) => ({ ...textOf(each), top: each.top.map(textOf) })) }
 }
 

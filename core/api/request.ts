@@ -22,6 +22,8 @@ export interface ApiRequest {
   readonly tokenIds: boolean
   /** Whether events, and the choices of a whole response, have the ids of their tokens. */
   readonly returnTokenIds: boolean
+  /** Whether log probabilities name tokens by their ids. */
+  readonly tokensAsIds: boolean
   /** Fields of the body that have no effect, the first of them where there are many. */
   readonly ignored: readonly string[]
 }
@@ -138,6 +140,7 @@ function apiRequest(
     includeUsage: request.stream_options?.include_usage ?? false,
     tokenIds: request.brim?.token_ids ?? false,
     returnTokenIds: request.return_token_ids ?? false,
+    tokensAsIds: request.return_tokens_as_token_ids ?? false,
     ignored: [
       ...(hasNoEffect(request, mode, endpoint === model.sketching?.endpoint) ? [modeField] : []),
       ...ignoredFields(schema, body, maxIgnored),

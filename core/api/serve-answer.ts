@@ -13,7 +13,7 @@ import {
 import { BrimError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import { toErrorBody } from '../openai/api-error.ts'
-import { type ResponseFormat, type ResponseHead, tokenText, type Usage } from '../openai/responses.ts'
+import { namedById, type ResponseFormat, type ResponseHead, tokenText, type Usage } from '../openai/responses.ts'
 import { type SseWriter, startSse } from '../openai/sse-writer.ts'
 import type { ApiRequest } from './request.ts'
 
@@ -134,7 +134,11 @@ interface Work {
 async function sendWhole({ answer, answerAll, format, head, request, reply }: Work): Promise<void> {
   const made = await answerAll((asked) => answer(asked))
   const usage = usageOf(request.answers, made)
-  const choiceOf = ({ tokenIds, ...answer }: CollectedAnswer) => ({ ...answer, ...(request.returnTokenIds && { tokenIds }) })
+  const choiceOf = ({ tokenIds, logprobs, ...answer }: CollectedAnswer) => ({
+    ...answer,
+    logprobs: request.tokensAsIds ? namedById(logprobs) : logprobs,
+    ...(request.returnTokenIds && { tokenIds }),
+  })
   const [only, ...others] = made
   if (only && others.length === 0)
     return void (await reply.send({ ...format.whole(head, [choiceOf(only)]), usage, brim: reportOf(request, only) }))
@@ -157,7 +161,8 @@ async function sendStream({ answer, answerAll, format, head, request, reply, res
     let hasBegun = resumable?.after !== undefined
     let offset = 0
     const onWaiting = () => sse?.comment(waitingForBridge)
-    const made = await answer({ ...asked, onWaiting }, async ({ text, logprobs, tokens, tokenIds, sketch }) => {
+    const made = await answer({ ...asked, onWaiting }, async ({ text, tokens, tokenIds, sketch, ...piece }) => {
+      const logprobs = request.tokensAsIds ? namedById(piece.logprobs) : piece.logprobs
       sse ??= begin()
       const first = hasBegun ? undefined : format.first(head, index)
       hasBegun = true

@@ -29,6 +29,8 @@ const common = {
   ignore_eos: z.boolean().nullish(),
   /** Extension, as in vLLM: each event, and each choice of a whole response, has the ids of its tokens. */
   return_token_ids: z.boolean().nullish(),
+  /** Extension, as in vLLM: log probabilities name tokens as `token_id:<id>`, because different ones may have the same text. */
+  return_tokens_as_token_ids: z.boolean().nullish(),
   stop: z.union([StopString, listOf(StopString, { max: maxStopStrings })]).nullish(),
   stream: z.boolean().nullish(),
   /** Identifies the application's user. */

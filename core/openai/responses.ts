@@ -135,6 +135,20 @@ export interface Piece {
   readonly offset: number
 }
 
+/** As vLLM names tokens by their ids. */
+const idPrefix = 'token_id:'
+
+/** The tokens with their ids in the place of their texts. */
+export const namedById = (tokens: Piece['logprobs']): Piece['logprobs'] =>
+  tokens?.map((token) => ({ ...byId(token), top: token.top.map(byId) }))
+const byId = <Token extends ScoredText>(token: Token): Token => ({ ...token, bytes: Buffer.from(idPrefix + token.token) })
+
+/** The id in such a name; undefined: it is a text. */
+export function idIn(name: string): number | undefined {
+  const digits = name.startsWith(idPrefix) ? name.slice(idPrefix.length) : ''
+  return /^\d{1,9}$/.test(digits) ? Number(digits) : undefined
+}
+
 /** One complete answer of a response. */
 export interface Choice extends Omit<Piece, 'offset'> {
   readonly finishReason: AnswerEnd

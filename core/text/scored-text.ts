@@ -1,5 +1,7 @@
 /** A token as its bytes, which may be part of a character, and its natural log probability. */
 export interface ScoredText {
+  /** Its id in the vocabulary of its model. */
+  readonly token: number
   readonly bytes: Uint8Array
   readonly logprob: number
 }

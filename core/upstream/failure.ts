@@ -9,15 +9,26 @@ export const brief = (text: string): string => visibleLine(text.length > maxQuot
 
 /** The errors of one upstream. Applications see the messages, so they name the model; the log has the server's address. */
 export class UpstreamFailures {
-  readonly #model: string
+  /** Begins messages. */
+  protected readonly who: string
 
-  constructor(model: string) {
-    this.#model = model
+  constructor(model: string, who = `the upstream of ${model}`) {
+    this.who = who
+  }
+
+  /** For a code that the server gives its error, where that says more than the status; undefined: it does not. */
+  coded(_code: string, _reason: string, _retryAfterMs: number): BrimError | undefined {
+    return undefined
+  }
+
+  /** No connection. */
+  unreachable(retryAfterMs: number, cause: unknown): BrimError {
+    return this.failed('cannot be reached', { cause, retryAfterMs })
   }
 
   /** @param what follows the upstream's name @param retryAfterMs set where a retry may succeed */
   failed(what: string, { cause, retryAfterMs }: { cause?: unknown; retryAfterMs?: number | undefined } = {}): BrimError {
-    return new BrimError('UPSTREAM_FAILED', `the upstream of ${this.#model} ${what}`, {
+    return new BrimError('UPSTREAM_FAILED', `${this.who} ${what}`, {
       ...(cause === undefined ? {} : { cause }),
       hint: retryAfterMs === undefined ? 'check the URL, the model and the key of the upstream' : 'try again later',
       retryAfterMs,
@@ -31,13 +42,13 @@ export class UpstreamFailures {
 
   /** Status 429. */
   busy(retryAfterMs: number): BrimError {
-    return new BrimError('QUEUE_FULL', `the upstream of ${this.#model} has too many requests`, {
+    return new BrimError('QUEUE_FULL', `${this.who} has too many requests`, {
       hint: 'try again later',
       retryAfterMs,
     })
   }
 
   rejected(reason: string): BrimError {
-    return new BrimError('REQUEST_INVALID', `the upstream of ${this.#model} rejects the request: ${reason}`)
+    return new BrimError('REQUEST_INVALID', `${this.who} rejects the request: ${reason}`)
   }
 }

@@ -18,6 +18,8 @@ export interface UpstreamAddress {
   readonly url: string
   /** Bearer token; undefined: none. */
   readonly key: string | undefined
+  /** Opens the connection where its server's key is pinned; it may leave that to the transport. @throws BrimError */
+  readonly dial?: ((url: string, signal: AbortSignal) => Promise<Socket | undefined>) | undefined
 }
 
 /** What is read of the body of a failed response, in bytes. */
@@ -36,7 +38,7 @@ const rejectedStatuses: ReadonlySet<number> = new Set([400, 413, 422])
  * @throws BrimError UPSTREAM_FAILED, QUEUE_FULL (429), REQUEST_INVALID; those with `retryAfterMs` may be retried
  */
 export async function openStream(
-  { url, key }: UpstreamAddress,
+  { url, key, dial }: UpstreamAddress,
   { path, body }: UpstreamRequest,
   { connectMs, firstTokenMs }: OpenLimits,
   watchdog: Watchdog,
@@ -46,8 +48,9 @@ export async function openStream(
   const to = new URL(url)
   to.pathname = `${to.pathname.replace(/\/$/, '')}/${path}`
   const text = JSON.stringify(body)
-  const unreachable = (cause: unknown) => failures.failed('cannot be reached', { cause, retryAfterMs: defaultRetryAfterMs })
+  const unreachable = (cause: unknown) => failures.unreachable(defaultRetryAfterMs, cause)
   watchdog.allow(connectMs, () => unreachable(new Error(`no connection within ${connectMs / 1_000} s`)))
+  const dialed = await dial?.(to.href, signal)
   const request = (to.protocol === 'https:' ? requestTls : requestPlain)(to, {
     method: 'POST',
     headers: {
@@ -56,12 +59,12 @@ export async function openStream(
       accept: 'text/event-stream',
       ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
     },
-    agent: false,
     signal,
+    ...(dialed ? { createConnection: () => dialed } : { agent: false }),
   })
-  onConnected(request, () =>
-    watchdog.allow(firstTokenMs, () => failures.failed(`sent no token within ${firstTokenMs / 1_000} s`)),
-  )
+  const connected = () => watchdog.allow(firstTokenMs, () => failures.failed(`sent no token within ${firstTokenMs / 1_000} s`))
+  if (dialed) connected()
+  else onConnected(request, connected)
   // Errors after the response are those of its body.
   request.on('error', () => {})
   request.end(text)
@@ -96,8 +99,10 @@ async function requireStream(response: IncomingMessage, failures: UpstreamFailur
 }
 
 async function statusError(response: IncomingMessage, status: number, failures: UpstreamFailures): Promise<Error> {
-  const reason = await reasonIn(response)
+  const { reason, code } = await reasonIn(response)
   const retryAfterMs = retryAfterMsOf(response.headers['retry-after'])
+  const own = failures.coded(code, reason, retryAfterMs)
+  if (own) return own
   if (status === 429) return failures.busy(retryAfterMs)
   if (rejectedStatuses.has(status)) return failures.rejected(reason || `status ${status}`)
   const what = `responds with status ${status}${reason && `: ${reason}`}`
@@ -111,8 +116,8 @@ function retryAfterMsOf(header: string | undefined): number {
   return Number.isNaN(ms) ? defaultRetryAfterMs : Math.max(0, ms)
 }
 
-/** The message in the body of a failed response, in the forms that servers give it; empty where there is none. */
-async function reasonIn(response: IncomingMessage): Promise<string> {
+/** Message and code in the body of a failed response, in the forms that servers give them; empty where there are none. */
+async function reasonIn(response: IncomingMessage): Promise<{ reason: string; code: string }> {
   const chunks: Buffer[] = []
   let bytes = 0
   try {
@@ -124,8 +129,9 @@ async function reasonIn(response: IncomingMessage): Promise<string> {
     const body = JSON.parse(Buffer.concat(chunks).toString()) as { error?: unknown; detail?: unknown } | null
     const error = body?.error ?? body
     const message = (error as { message?: unknown } | null)?.message ?? body?.detail ?? error
-    return typeof message === 'string' ? brief(message) : ''
+    const code = (error as { code?: unknown } | null)?.code
+    return { reason: typeof message === 'string' ? brief(message) : '', code: typeof code === 'string' ? code : '' }
   } catch {
-    return ''
+    return { reason: '', code: '' }
   }
 }

@@ -1,0 +1,109 @@
+import { createHmac, randomBytes } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { type AnswerRequest, type Start, startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
+import type { TextModel } from '../../core/answer/text-model.ts'
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import type { Random } from '../../core/base/random.ts'
+import { packIds } from '../../core/protocol/token-ids.ts'
+import { createAttempts } from '../../core/upstream/attempts.ts'
+import type { UpstreamLimits } from '../../core/upstream/endpoint.ts'
+import { openStream } from '../../core/upstream/open-stream.ts'
+import type { Watchdog } from '../../core/upstream/watchdog.ts'
+import type { Credentials } from '../identity/credentials.ts'
+import { BridgeFailures } from './bridge-failures.ts'
+import { readTokens } from './read-tokens.ts'
+
+/** HTTP of a bridge, and the device's proof for it. */
+export interface BridgeHttp {
+  readonly origin: string
+  /** Absent: the device is not enrolled. */
+  readonly credentials: Pick<Credentials, 'requestToken' | 'dial'> | undefined
+}
+
+export interface BridgeLlmOptions {
+  /** Of this device: the bridge must serve the same. */
+  readonly model: TextModel
+  readonly modelId: string
+  /** The bridge to ask now; undefined: its address is not known yet. */
+  readonly bridge: () => BridgeHttp | undefined
+  readonly limits: Omit<UpstreamLimits, 'answerBytes'>
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+}
+
+/**
+ * The bridge's own LLM as a server side of this device's answers (DiSCo): prompt and answer travel as token ids, so that the
+ * answer may begin and end elsewhere. The bridge sees both.
+ */
+export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logger }: BridgeLlmOptions): TokenEndpoint {
+  const failures = new BridgeFailures(model.name)
+  const attempts = createAttempts({ limits, failures, clock, random, logger })
+  // The bridge keeps the cached prompts of this device's clients apart, without learning who they are.
+  const salt = randomBytes(16)
+  const userOf = (client: string) => createHmac('sha256', salt).update(client).digest('base64url')
+
+  async function open(body: object, watchdog: Watchdog, signal: AbortSignal): Promise<IncomingMessage> {
+    const at = bridge()
+    if (!at)
+      throw new BrimError('BRIDGE_UNREACHABLE', 'this device does not know the HTTP address of its bridge yet', {
+        hint: 'is the bridge running, and this device connected to its broker?',
+      })
+    const { origin, credentials } = at
+    const url = `${origin}/v1`
+    const post = (key: string | undefined) =>
+      openStream({ url, key, dial: credentials?.dial }, { path: 'completions', body }, limits, watchdog, failures, signal)
+    const key = await credentials?.requestToken(url, signal)
+    try {
+      return await post(key)
+    } catch (error) {
+      const isRefused = key !== undefined && error instanceof BrimError && error.code === 'NOT_AUTHORIZED'
+      if (!isRefused) throw error
+      return post(await credentials?.requestToken(url, signal, key))
+    }
+  }
+
+  return {
+    model,
+    async *answer(request, signal) {
+      const start = await startOf(request, model, signal)
+      const body = { model: modelId, user: userOf(request.client), ...bodyOf(request, start, model) }
+      const { maxTokens = Number.POSITIVE_INFINITY } = request
+      yield* attempts(
+        {
+          open: (watchdog, stopping) => open(body, watchdog, stopping),
+          read: (stream, watchdog) => readTokens(stream, { model, maxTokens, eos: start.eos }, limits, watchdog, failures),
+        },
+        signal,
+      )
+    },
+  }
+}
+
+/** Stop strings are left out: readers of the tokens look for them, as one may begin before the bridge's part of the answer. */
+function bodyOf(request: AnswerRequest, { ids, answered }: Start, { dims }: TextModel): object {
+  const { maxTokens, sampling, logprobs, tokensPerS, ignoreEos } = request
+  const { temperature, topP, topK, minP = 0, presencePenalty = 0, frequencyPenalty = 0, seed } = sampling
+  return {
+    stream: true,
+    return_token_ids: true,
+    temperature,
+    top_p: topP,
+    top_k: topK,
+    min_p: minP,
+    presence_penalty: presencePenalty,
+    frequency_penalty: frequencyPenalty,
+    seed,
+    ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
+    ...(logprobs === undefined ? {} : { logprobs, return_tokens_as_token_ids: true }),
+    ...(ignoreEos ? { ignore_eos: true } : {}),
+    brim: {
+      prompt_ids: packIds(ids, dims.vocab),
+      mode: 'full',
+      ...(answered.length === 0 ? {} : { answered: answered.length }),
+      ...(tokensPerS === undefined ? {} : { tokens_per_s: tokensPerS }),
+    },
+  }
+}
