@@ -1,0 +1,178 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { discoEndpoint } from '../../../agent/disco/endpoint.ts'
+import type { AnswerPlan } from '../../../agent/disco/plan.ts'
+import { hatEndpoint } from '../../../agent/hat/endpoint.ts'
+import { slmEndpoint } from '../../../agent/slm/endpoint.ts'
+import type { LocalModel } from '../../../agent/slm/local-model.ts'
+import type { AnswerRequest, TokenEndpoint } from '../../../core/answer/endpoint.ts'
+import { AnswerMeter } from '../../../core/answer/meter.ts'
+import { Prompt } from '../../../core/answer/prompt.ts'
+import { collectAnswer, streamAnswer } from '../../../core/answer/stream-answer.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { BrimError } from '../../../core/base/errors.ts'
+import { referenceAnswer } from '../../../core/engine/reference.ts'
+import type { Sampling } from '../../../core/engine/sampler.ts'
+import type { PreferredSide } from '../../../core/policy/disco/course-plan.ts'
+import { answerPlan, answerSide } from '../../support/answer-plan.ts'
+import { type FallbackWorld, startFallbackWorld } from '../../support/fallback-world.ts'
+
+const sampling: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
+const messages = [{ role: 'user', content: 'Tell me a story about a king.' }]
+const maxTokens = 40
+const never = Number.POSITIVE_INFINITY
+
+let world: FallbackWorld
+let hat: TokenEndpoint
+beforeAll(async () => {
+  world = await startFallbackWorld()
+  hat = hatEndpoint(world.hat.options(), world.text)
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const requestOf = (more: Partial<AnswerRequest> = {}): AnswerRequest => ({
+  prompt: new Prompt({ kind: 'chat', messages }),
+  maxTokens,
+  sampling,
+  stop: [],
+  client: 'app',
+  ...more,
+})
+
+async function answerBy(plan: AnswerPlan, request = requestOf()) {
+  const endpoint = discoEndpoint({ model: world.text, clock: systemClock, plan: async () => plan })
+  const options = { endpoint, clock: systemClock, meter: new AnswerMeter(systemClock) }
+  return collectAnswer(streamAnswer(options, request, new AbortController().signal))
+}
+
+/** Begins at one side, and is to move to the other at once. */
+function movingPlan(slm: TokenEndpoint, to: PreferredSide['side'], more: Partial<AnswerPlan> = {}) {
+  const costs = (side: 'device' | 'server') => ({ prompt: 0, output: side === to ? 1 : 2 })
+  return answerPlan(
+    {
+      device: answerSide(slm, { costs: costs('device') }),
+      server: answerSide(hat, { costs: costs('server'), startMs: () => 60 }),
+    },
+    {
+      dispatch: { device: to === 'device' ? never : 0, server: to === 'server' ? never : 0 },
+      preferred: { side: to, reason: 'cost' },
+      tokensPerS: 100,
+      ...more,
+    },
+  ).plan
+}
+
+const promptOf = ({ tokenizer, chatTemplate }: LocalModel['text']) =>
+  tokenizer.encode(chatTemplate!.render(messages), { addSpecialTokens: false })
+
+describe.each([
+  ['device', 'server'],
+  ['server', 'device'],
+] as const)('an answer that moves from %s to %s', (from, to) => {
+  it.each([0, 100])('has the target’s own tokens after the source’s, at a rate of %s', async (tokensPerS) => {
+    const plan = movingPlan(slmEndpoint(world.deep, systemClock), to, { tokensPerS })
+    const { tokenIds, text, report } = await answerBy(plan)
+    expect(report.disco!.migrations).toMatchObject([{ from, to, reason: 'cost', succeeded: true }])
+    const [first, second] = report.sources
+    expect([first!.source, second!.source]).toEqual(from === 'device' ? ['slm', 'hat'] : ['hat', 'slm'])
+    const chains = { device: world.deep.chain, server: world.hat.chain }
+    const before = tokenIds.slice(0, second!.from)
+    const prompt = promptOf(world.text)
+    expect(before).toEqual(await referenceAnswer(chains[from], prompt, sampling, before.length, []))
+    const rest = await referenceAnswer(chains[to], [...prompt, ...before], sampling, maxTokens - before.length, world.text.eos)
+    expect(tokenIds.slice(second!.from)).toEqual(rest)
+    const detokenizer = world.text.tokenizer.detokenizer()
+    expect(text).toBe(tokenIds.map((id) => detokenizer.push(id)).join(''))
+    expect(report.fallback).toBeNull()
+  })
+
+  it.each([0, 100])('to a model of another vocabulary goes on after a whole word, at a rate of %s', async (tokensPerS) => {
+    const plan = movingPlan(slmEndpoint(world.other, systemClock), to, { tokensPerS })
+    const { tokenIds, text, report } = await answerBy(plan)
+    expect(report.disco!.migrations).toMatchObject([{ from, to, succeeded: true }])
+    const seam = report.sources[1]!.from
+    const target = to === 'device' ? world.other : { ...world.hat, text: world.text }
+    const source = from === 'device' ? world.other.text : world.text
+    const before = source.tokenizer.decode(tokenIds.slice(0, seam), { skipSpecialTokens: false })
+    expect(text.startsWith(before)).toBe(true)
+    // The word that the source has ended with is whole: what it wrote after it is made again.
+    const chain = from === 'device' ? world.other.chain : world.hat.chain
+    const [next] = (await referenceAnswer(chain, promptOf(source), sampling, seam + 1, [])).slice(seam)
+    expect(source.tokenizer.decode([next!], { skipSpecialTokens: false })).toMatch(/^\s/)
+    const encoded = target.text.tokenizer.encode(before, { addSpecialTokens: false })
+    const prompt = [...promptOf(target.text), ...encoded]
+    const rest = await referenceAnswer(target.chain, prompt, sampling, maxTokens - seam, target.text.eos)
+    expect(tokenIds.slice(seam)).toEqual(rest)
+    expect(text).not.toContain('\ufffd')
+  })
+})
+
+describe('an answer that has lost its bridge', () => {
+  it('goes on with the small model, and moves back when the bridge has returned', async () => {
+    let attempts = 0
+    const broken: TokenEndpoint = {
+      model: hat.model,
+      async *answer(request, signal) {
+        attempts += 1
+        let left = attempts === 1 ? 5 : never
+        for await (const delta of hat.answer(request, signal)) {
+          if (left <= 0) throw new BrimError('LINK_LOST', 'lost on purpose')
+          left -= delta.tokens.length
+          yield delta
+        }
+      },
+    }
+    let isBack = () => {}
+    const untilReachable = () => new Promise<void>((resolve) => (isBack = resolve))
+    let steps = 0
+    const chain: typeof world.deep.chain = {
+      manifest: world.deep.chain.manifest,
+      createSequence: () => world.deep.chain.createSequence(),
+      step(items) {
+        if (++steps === 8) isBack()
+        return world.deep.chain.step(items)
+      },
+    }
+    const { plan } = answerPlan(
+      {
+        device: answerSide(slmEndpoint({ ...world.deep, chain }, systemClock)),
+        server: answerSide(broken, { untilReachable }),
+      },
+      { mode: 'private', dispatch: { device: never, server: 0 }, preferred: { side: 'server', reason: 'return' } },
+    )
+    const { tokenIds, report } = await answerBy(plan)
+    expect(report.sources.map(({ source }) => source)).toEqual(['hat', 'slm', 'hat'])
+    expect(report.disco!.migrations).toMatchObject([
+      { from: 'server', to: 'device', reason: 'failure', succeeded: true },
+      { from: 'device', to: 'server', reason: 'return', succeeded: true },
+    ])
+    expect(report.fallback).toMatchObject({ code: 'LINK_LOST' })
+    const seam = report.sources[2]!.from
+    const prompt = [...promptOf(world.text), ...tokenIds.slice(0, seam)]
+    expect(tokenIds.slice(seam)).toEqual(
+      await referenceAnswer(world.hat.chain, prompt, sampling, maxTokens - seam, world.text.eos),
+    )
+  })
+})
+
+describe('an answer that fills the context of one side', () => {
+  it('goes on at the other one, which has more', async () => {
+    const { contextLimit } = world.deep.text.dims
+    const ids = Array.from({ length: contextLimit - 6 }, (_, at) => 300 + (at % 100))
+    const prompt = new Prompt({ kind: 'ids', tokens: { model: world.text, ids } })
+    const dims = { ...world.text.dims, contextLimit: contextLimit + 9 }
+    const { plan } = answerPlan(
+      {
+        device: answerSide(slmEndpoint(world.deep, systemClock)),
+        server: answerSide(hatEndpoint(world.hat.options(), { ...world.text, dims })),
+      },
+      { dispatch: { device: 0, server: never } },
+    )
+    const { maxTokens: _, ...unlimited } = requestOf({ prompt, ignoreEos: true })
+    const { report, tokenIds, finishReason } = await answerBy(plan, unlimited)
+    expect(report.sources).toMatchObject([
+      { source: 'slm', tokens: 6 },
+      { source: 'hat', from: 6 },
+    ])
+    expect([tokenIds.length, finishReason]).toEqual([dims.contextLimit - ids.length, 'length'])
+  })
+})
