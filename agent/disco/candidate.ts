@@ -1,8 +1,8 @@
 import type { Endpoint } from '../../core/answer/endpoint.ts'
 import { createTtft } from '../../core/policy/disco/estimates.ts'
 import type { Distribution } from '../../core/policy/estimate/distribution.ts'
+import type { ForgettingHistogram } from '../../core/policy/estimate/forgetting-histogram.ts'
 import type { LinearFit } from '../../core/policy/estimate/linear-fit.ts'
-import type { Sketch } from '../../core/policy/estimate/sketch.ts'
 import type { Spender } from './budget.ts'
 import type { SmallModelSlots } from './small-model-slots.ts'
 
@@ -43,7 +43,11 @@ const patience = 0.9
  * @param own samples of F, to which every start adds
  * @param announced F as the bridge itself measures it
  */
-export function serverCandidate(made: Made<ServerCandidate>, own: Sketch, announced?: Sketch): ServerCandidate {
+export function serverCandidate(
+  made: Made<ServerCandidate>,
+  own: ForgettingHistogram,
+  announced?: ForgettingHistogram,
+): ServerCandidate {
   const ttftMs = createTtft()
   ttftMs.merge(own)
   if (announced && own.weight < ownAnswers) ttftMs.merge(announced)
@@ -53,11 +57,7 @@ export function serverCandidate(made: Made<ServerCandidate>, own: Sketch, announ
     ttftMs,
     startMs: () => ttftMs.quantile(patience),
     firstToken: (ms) => own.record(ms),
-    canceled(ms) {
-      // The median of the times that are still possible stands for the one that was not seen.
-      const passed = ttftMs.cdf(ms)
-      own.record(Math.max(ms, ttftMs.quantile(passed + (1 - passed) / 2)))
-    },
+    canceled: (ms) => own.recordAtLeast(ms, ttftMs),
   }
 }
 

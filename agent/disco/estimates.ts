@@ -2,14 +2,14 @@ import { z } from 'zod'
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { createDeviceTtft, deviceTtftHalfLife, tokensLayout, ttftLayout } from '../../core/policy/disco/estimates.ts'
+import { ForgettingHistogram, type HistogramLayout } from '../../core/policy/estimate/forgetting-histogram.ts'
 import { LinearFit } from '../../core/policy/estimate/linear-fit.ts'
-import { Sketch, type SketchLayout } from '../../core/policy/estimate/sketch.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
 /** A migration: what was learned from answers, as JSON. */
 export const estimatesTable = 'CREATE TABLE dispatch_estimates (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;'
 
-const SketchJson = z.object({ weight: z.number(), quantiles: z.array(z.number()) })
+const HistogramJson = z.object({ weight: z.number(), quantiles: z.array(z.number()) })
 const FitJson = z.array(z.number())
 
 /** After so many answers what they have taught is stored. */
@@ -19,14 +19,14 @@ const maxStored = 64
 
 /**
  * What the dispatch of answers depends on, learned from earlier ones and kept on disk, so that a restart does not start anew.
- * Sketches are stored in tens of numbers each.
+ * Histograms are stored in tens of numbers each.
  */
 export class DispatchEstimates {
   readonly #read
   readonly #write
   readonly #forget
   readonly #logger: Logger
-  readonly #known = new Map<string, Sketch | LinearFit>()
+  readonly #known = new Map<string, ForgettingHistogram | LinearFit>()
   #answers = 0
 
   /** @param store has `estimatesTable` */
@@ -40,18 +40,18 @@ export class DispatchEstimates {
   }
 
   /** p(l): tokens of prompts. */
-  get promptTokens(): Sketch {
-    return this.#sketch('prompt tokens', tokensLayout)
+  get promptTokens(): ForgettingHistogram {
+    return this.#histogram('prompt tokens', tokensLayout)
   }
 
   /** Tokens of answers that ended by themselves or at their limit. */
-  get answerTokens(): Sketch {
-    return this.#sketch('answer tokens', tokensLayout)
+  get answerTokens(): ForgettingHistogram {
+    return this.#histogram('answer tokens', tokensLayout)
   }
 
   /** F: time to the first token, in ms. @param server identifies it with its model */
-  serverTtft(server: string): Sketch {
-    return this.#sketch(`ttft of server ${server}`, ttftLayout)
+  serverTtft(server: string): ForgettingHistogram {
+    return this.#histogram(`ttft of server ${server}`, ttftLayout)
   }
 
   /** k·l + c: time to the first token of a small model, in ms by tokens of the prompt. */
@@ -78,13 +78,13 @@ export class DispatchEstimates {
     })
   }
 
-  #sketch(name: string, layout: SketchLayout): Sketch {
+  #histogram(name: string, layout: HistogramLayout): ForgettingHistogram {
     const known = this.#known.get(name)
-    if (known instanceof Sketch) return known
-    const stored = SketchJson.safeParse(this.#stored(name))
-    const sketch = (stored.success && Sketch.fromWire(layout, stored.data)) || new Sketch(layout)
-    this.#known.set(name, sketch)
-    return sketch
+    if (known instanceof ForgettingHistogram) return known
+    const stored = HistogramJson.safeParse(this.#stored(name))
+    const histogram = (stored.success && ForgettingHistogram.fromWire(layout, stored.data)) || new ForgettingHistogram(layout)
+    this.#known.set(name, histogram)
+    return histogram
   }
 
   #stored(name: string): unknown {

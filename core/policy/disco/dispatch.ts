@@ -1,7 +1,7 @@
 import type { Distribution } from '../estimate/distribution.ts'
 import type { Dispatch, Side } from './state.ts'
 
-/** p(l), as far as the policies need it; `Sketch` is one. */
+/** p(l), as far as the policies need it; `ForgettingHistogram` is one. */
 export interface PromptLengths {
   /** Shares of all prompt tokens, l·p(l) / E[l]: of shorter prompts, and of prompts that count as equally long. */
   sharesAt(length: number): { readonly smaller: number; readonly alike: number }

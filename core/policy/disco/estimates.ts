@@ -1,17 +1,17 @@
+import { ForgettingHistogram, type HistogramLayout } from '../estimate/forgetting-histogram.ts'
 import { LinearFit } from '../estimate/linear-fit.ts'
-import { Sketch, type SketchLayout } from '../estimate/sketch.ts'
 
 /** F: time to a server's first token in ms. From 1 ms to 17 minutes; bins of 4.4 %. */
-export const ttftLayout: SketchLayout = { min: 1, max: 2 ** 20, perOctave: 16, halfLife: 200 }
+export const ttftLayout: HistogramLayout = { min: 1, max: 2 ** 20, perOctave: 16, halfLife: 200 }
 
 /** p(l) and lengths of answers, in tokens. Bins of 2.2 %: lengths up to 46 have their own. */
-export const tokensLayout: SketchLayout = { min: 1, max: 2 ** 20, perOctave: 32, halfLife: 500 }
+export const tokensLayout: HistogramLayout = { min: 1, max: 2 ** 20, perOctave: 32, halfLife: 500 }
 
 /** F of one server, mutable. */
-export const createTtft = (): Sketch => new Sketch(ttftLayout)
+export const createTtft = (): ForgettingHistogram => new ForgettingHistogram(ttftLayout)
 
 /** p(l), or the distribution of answer lengths; mutable. */
-export const createTokenCounts = (): Sketch => new Sketch(tokensLayout)
+export const createTokenCounts = (): ForgettingHistogram => new ForgettingHistogram(tokensLayout)
 
 /** k·l + c: the device's time to its first token in ms, by prompt length; mutable. */
 export const createDeviceTtft = (): LinearFit => new LinearFit(deviceTtftHalfLife)
@@ -24,7 +24,11 @@ const defaultAnswerTokens = 128
  * Tokens that are expected to follow, by the answers that were longer than this one is.
  * @param lengths of past answers @param maxTokens that may follow; absent: any number
  */
-export function expectedRemaining(lengths: Sketch, tokensSoFar: number, maxTokens = Number.POSITIVE_INFINITY): number {
+export function expectedRemaining(
+  lengths: ForgettingHistogram,
+  tokensSoFar: number,
+  maxTokens = Number.POSITIVE_INFINITY,
+): number {
   const expected = lengths.weight === 0 ? Math.max(defaultAnswerTokens - tokensSoFar, 0) : lengths.meanResidual(tokensSoFar)
   return Math.min(expected, maxTokens)
 }

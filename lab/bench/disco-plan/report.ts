@@ -43,7 +43,7 @@ export const planReport: BenchReport = {
     panels: [
       {
         kind: 'bars',
-        title: 'Plan of a request, from sketches',
+        title: 'Plan of a request, from histograms',
         yLabel: 'µs',
         groups: groupsOf(document, ({ constrained, planUs }) => [{ name: `limited ${constrained}`, value: planUs }]),
       },
@@ -85,9 +85,9 @@ export const planReport: BenchReport = {
 
 - Times to the first token and prompt lengths are log-normal, as the paper's synthetic ones.
 - *update*: an answer's prompt length and time to the first token are learned. *plan of a request*: when device and server start on it.
-  Both happen once for each request, and their time does not depend on the number of samples: sketches have a fixed size.
+  Both happen once for each request, and their time does not depend on the number of samples: histograms have a fixed size.
 - *of all lengths* plans every prompt length at once, as the paper does. *From sorted samples* is the same policy on the samples
-  themselves, which are sorted for each plan: what sketches save.
+  themselves, which are sorted for each plan: what histograms save.
 - Budgets of 0.1 to 0.9 take turns; α is 0.05.`
   },
 }

@@ -213,7 +213,7 @@ describe('a limited server', () => {
   })
 })
 
-describe('the dispatch by sketches of what was seen', () => {
+describe('the dispatch by histograms of what was seen', () => {
   it('keeps to the share of the samples themselves, within the width of a bin', () => {
     const random = seededRandom(3)
     const drawn = (median: number, spread: number) =>

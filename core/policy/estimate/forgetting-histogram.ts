@@ -1,7 +1,7 @@
 import type { Distribution } from './distribution.ts'
 
-/** The bins of a sketch: two that are merged have the same. */
-export interface SketchLayout {
+/** The bins of a histogram: two that are merged have the same. */
+export interface HistogramLayout {
   /** Smaller values share one bin. */
   readonly min: number
   /** Values from here on share one bin. */
@@ -12,15 +12,15 @@ export interface SketchLayout {
   readonly halfLife: number
 }
 
-/** A sketch in tens of numbers, each with three significant digits. */
-export interface SketchWire {
+/** A histogram in tens of numbers, each with three significant digits. */
+export interface HistogramWire {
   /** Samples that it stands for, older ones counting less. */
   readonly weight: number
   /** At `wireLevels`, ascending. */
   readonly quantiles: readonly number[]
 }
 
-/** Levels of a sketch's quantiles on the wire: even steps, and more of the tail, from which waiting times are taken. */
+/** Levels of a histogram's quantiles on the wire: even steps, and more of the tail, from which waiting times are taken. */
 export const wireLevels: readonly number[] = [
   ...Array.from({ length: 19 }, (_, step) => step / 20),
   ...[0.95, 0.96, 0.97, 0.98, 0.99, 0.995, 0.999, 1],
@@ -36,11 +36,11 @@ const minShare = 2 ** -32
  * does not depend on the number of samples, nor does the time of a sample (O(1)) or a question (O(bins)).
  *
  * Forgetting is by samples, not by time, so that no clock can spoil it: each sample weighs a little more than the one before
- * (forward decay, Cormode et al. 2009). DDSketch (@datadog/sketches-js) has the same bins, merges, and gives quantiles, but
+ * (forward decay, Cormode et al. 2009). DDSketch (@datadog/histograms-js) has the same bins, merges, and gives quantiles, but
  * neither forgets nor tells F or the sums of values, on which waiting times and thresholds depend.
  */
-export class Sketch implements Distribution {
-  readonly #layout: SketchLayout
+export class ForgettingHistogram implements Distribution {
+  readonly #layout: HistogramLayout
   readonly #growth: number
   /** Per bin: weight, sum of weight · value, smallest and largest value. */
   readonly #weights: Float64Array
@@ -52,7 +52,7 @@ export class Sketch implements Distribution {
   #weight = 0
   #sum = 0
 
-  constructor(layout: SketchLayout) {
+  constructor(layout: HistogramLayout) {
     const bins = Math.ceil(Math.log2(layout.max / layout.min) * layout.perOctave) + 2
     this.#layout = layout
     this.#growth = 2 ** (1 / layout.halfLife)
@@ -62,20 +62,20 @@ export class Sketch implements Distribution {
     this.#highs = new Float64Array(bins)
   }
 
-  /** @returns undefined if it is no sketch */
-  static fromWire(layout: SketchLayout, { weight, quantiles }: SketchWire): Sketch | undefined {
+  /** @returns undefined if it is no histogram */
+  static fromWire(layout: HistogramLayout, { weight, quantiles }: HistogramWire): ForgettingHistogram | undefined {
     const ascends = quantiles.every((value, i) => value >= (quantiles[i - 1] ?? 0) && value < Number.POSITIVE_INFINITY)
     if (!(weight >= 0 && weight < Number.POSITIVE_INFINITY) || quantiles.length !== wireLevels.length || !ascends) return
-    const sketch = new Sketch(layout)
+    const histogram = new ForgettingHistogram(layout)
     for (let i = 1; i < quantiles.length; i += 1) {
       const share = (wireLevels[i] ?? 1) - (wireLevels[i - 1] ?? 0)
-      sketch.#spread(quantiles[i - 1] ?? 0, quantiles[i] ?? 0, share * weight)
+      histogram.#spread(quantiles[i - 1] ?? 0, quantiles[i] ?? 0, share * weight)
     }
-    return sketch
+    return histogram
   }
 
   /** Undefined before the first sample. */
-  toWire(): SketchWire | undefined {
+  toWire(): HistogramWire | undefined {
     if (this.#weight === 0) return undefined
     const quantiles = wireLevels.map((level) => rounded(this.quantile(Math.max(level, Number.EPSILON))))
     return { weight: rounded(this.weight), quantiles }
@@ -100,28 +100,29 @@ export class Sketch implements Distribution {
 
   /**
    * Records a sample of which only a lower bound is known: what was waited for was given up. It is spread over all greater values
-   * as the samples so far are (redistribution to the right, Efron 1967); without them it counts as the bound itself.
+   * as other samples are (redistribution to the right, Efron 1967); without them it counts as the bound itself.
+   * @param others of the same layout; absent: the samples so far
    */
-  recordAtLeast(bound: number): void {
-    const above = bound >= 0 ? this.#weightAbove(bound) : 0
+  recordAtLeast(bound: number, others: ForgettingHistogram = this): void {
+    const above = bound >= 0 ? others.#weightAbove(bound) : 0
     if (above === 0) {
       this.record(bound)
       return
     }
     const growth = this.#unit / above
     for (let bin = this.#binOf(bound); bin < this.#weights.length; bin += 1) {
-      const weight = this.#weights[bin] ?? 0
-      const [low, high] = [this.#lows[bin] ?? 0, this.#highs[bin] ?? 0]
+      const weight = others.#weights[bin] ?? 0
+      const [low, high] = [others.#lows[bin] ?? 0, others.#highs[bin] ?? 0]
       if (weight === 0 || high <= bound) continue
       const part = growth * (1 - shareBelow(bound, low, high))
-      const sum = low > bound ? part * (this.#sums[bin] ?? 0) : (part * weight * (bound + high)) / 2
-      this.#add(bin, part * weight, sum, low, high)
+      const sum = low > bound ? part * (others.#sums[bin] ?? 0) : (part * weight * (bound + high)) / 2
+      this.#add(bin, part * weight, sum, Math.max(low, bound), high)
     }
     this.#age()
   }
 
-  /** Adds the samples of another sketch, as old as its own are. @param other of the same layout */
-  merge(other: Sketch): void {
+  /** Adds the samples of another histogram, as old as its own are. @param other of the same layout */
+  merge(other: ForgettingHistogram): void {
     const scale = this.#unit / other.#unit
     for (const [bin, weight] of other.#weights.entries())
       if (weight > 0) {
