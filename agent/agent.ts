@@ -7,6 +7,7 @@ import type { AnswerCounts } from './idle-memory.ts'
 import { Answering } from './parts/answering.ts'
 import { openApi } from './parts/api.ts'
 import { openBase } from './parts/base.ts'
+import { openBudget } from './parts/budget.ts'
 import { openLinks } from './parts/links.ts'
 import { openModels, openSmallModels } from './parts/models.ts'
 import { openReporting } from './parts/reporting.ts'
@@ -47,14 +48,15 @@ export async function startAgent(
     const base = await openBase(readAgentConfig(settings), clock, closers)
     const models = await openModels(base, openSmall)
     const smallModels = await openSmallModels(base, models)
+    const budget = openBudget(base, models, host)
     const links = openLinks(base, models)
     const answering = new Answering(base, models, links)
     const work = openWork(base, models, smallModels, links, answering)
-    const reporter = openReporting(base, models, smallModels, links, work, answering, host)
+    const reporter = openReporting(base, models, smallModels, links, work, answering, budget)
     const { config, logger, bundles, birth, remote } = base
     await bundles.removeUnused(models.folders, Date.now())
     await models.updateSmallModels()
-    const api = await openApi(base, models, links, answering, work)
+    const api = await openApi(base, models, links, answering, work, budget)
     closers.push(work.jobs.close)
     // Only now that the port is bound: a second agent started by mistake must not replace the first one at the bridge.
     work.jobs.start(work.handlers())

@@ -1,22 +1,26 @@
 import type { FastifyInstance } from 'fastify'
 import type { BrimError } from '../../core/base/errors.ts'
+import type { Spending } from '../../core/protocol/spending.ts'
 
 export interface HealthOptions {
   /** Fields of /health beside `status` and `reasons`. */
   readonly health: () => object
   /** Why a request would fail now. */
   readonly problems: () => readonly BrimError[]
+  /** What answers have cost. */
+  readonly spending: () => Spending
 }
 
 /**
  * /health describes the agent, with status 200 as long as it runs. /ready is for orchestrators: 503 while requests would fail. It
- * needs no key and no allowed Host, and tells only codes.
+ * needs no key and no allowed Host, and tells only codes. /budget is what answers have cost.
  */
-export function addHealthRoutes(app: FastifyInstance, { health, problems }: HealthOptions): void {
+export function addHealthRoutes(app: FastifyInstance, { health, problems, spending }: HealthOptions): void {
   app.get('/health', async () => {
     const reasons = problems().map(({ code, message, hint = null }) => ({ code, message, hint }))
     return { status: reasons.length === 0 ? 'ok' : 'degraded', reasons, ...health() }
   })
+  app.get(budgetPath, async () => spending())
   app.get(readyPath, async (_, reply) => {
     const reasons = problems().map(({ code }) => code)
     const isReady = reasons.length === 0
@@ -25,3 +29,4 @@ export function addHealthRoutes(app: FastifyInstance, { health, problems }: Heal
 }
 
 export const readyPath = '/ready'
+export const budgetPath = '/budget'

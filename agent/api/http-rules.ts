@@ -4,7 +4,7 @@ import { jsonShapeProblem } from '../../core/base/json-shape.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { statusOf, toErrorBody } from '../../core/openai/api-error.ts'
 import { type ApiAccess, rejectionOf } from './access.ts'
-import { readyPath } from './health.ts'
+import { budgetPath, readyPath } from './health.ts'
 
 const jsonType = 'application/json'
 
@@ -24,7 +24,7 @@ export function guardRequests(app: FastifyInstance, access: ApiAccess): void {
 export function reportErrors(app: FastifyInstance, logger: Logger): void {
   app.setNotFoundHandler((request, reply) => {
     const error = new BrimError('REQUEST_INVALID', `unknown route ${request.method} ${request.url.split('?')[0]}`, {
-      hint: `this API has POST /v1/chat/completions and /v1/completions, GET /v1/models, /health and ${readyPath}`,
+      hint: `this API has POST /v1/chat/completions and /v1/completions, GET /v1/models, /health, ${budgetPath} and ${readyPath}`,
     })
     return reply.code(404).send(toErrorBody(error))
   })

@@ -31,7 +31,7 @@ export interface Api {
 }
 
 /**
- * OpenAI's API: /v1/chat/completions, /v1/completions, /v1/models; beside it /health and /ready.
+ * OpenAI's API: /v1/chat/completions, /v1/completions, /v1/models; beside it /health, /budget and /ready.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startApi(options: ApiOptions): Promise<Api> {

@@ -6,17 +6,14 @@ import { ReaderRate } from '../../core/base/reader-rates.ts'
 import { visibleLine } from '../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { accessOf } from '../../core/login/bridge-access.ts'
-import { readApiKeys } from '../../core/openai/api-keys.ts'
 import { type Api, streamAnswerFrom } from '../../core/openai/client.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
+import { apiOption, readApiKey } from './agent-api.ts'
 import { SketchDisplay } from './sketch-display.ts'
 
 const options = {
   question: z.string().describe('the question'),
-  api: z
-    .url({ protocol: /^https?$/, error: 'must be an HTTP URL, such as http://127.0.0.1:7071' })
-    .default('http://127.0.0.1:7071')
-    .describe("URL of the agent's API"),
+  api: apiOption,
   bridgeUrl: z
     .string()
     .meta({
@@ -127,10 +124,6 @@ async function apiOf({ api, bridgeUrl, apiKeyFile }: AskOptions, io: Io): Promis
       : { server: 'bridge' as const, ...(await accessOf({ bridgeUrl }, io)) }
   return apiKeyFile === undefined ? at : { ...at, key: await readApiKey(apiKeyFile, io) }
 }
-
-/** The first key of the file. @throws BrimError CONFIG_INVALID */
-const readApiKey = async (file: string, io: Io): Promise<string> =>
-  file === '-' ? (await io.stdin()).trim() : readApiKeys(file)[0]!
 
 /** Those of the wire only where states crossed it: not in an answer of a bridge alone. */
 function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }: BrimReport): string {

@@ -1,7 +1,7 @@
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
 
 /** The sections that sources fill in; the agent adds the others. */
-export type Sample = Omit<DeviceCondition, 'errors' | 'answers' | 'jobs' | 'spool' | 'bundles'>
+export type Sample = Omit<DeviceCondition, 'errors' | 'answers' | 'jobs' | 'spool' | 'bundles' | 'spending'>
 export type SamplePart = { readonly [Section in keyof Sample]?: Partial<Sample[Section]> | undefined }
 
 /** A source of measurements of the device. */

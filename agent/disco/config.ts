@@ -85,6 +85,7 @@ export const DispatchConfig = z.strictObject({
 })
 export type DispatchConfig = z.infer<typeof DispatchConfig>
 
+/** What answers may cost, and what energy is worth. */
 export const BudgetConfig = z.strictObject({
   dollars: z
     .number()
@@ -115,5 +116,15 @@ export const BudgetConfig = z.strictObject({
     description:
       'what a request gets whose answer is beyond the budget. other: an answer by the other side, if it has one; wait: it waits, up to the limit budgetWaitS; refuse: an error',
   }),
+  energyPrice: z
+    .number()
+    .min(0)
+    .meta({
+      flag: 'energy-price',
+      description:
+        "dollars that a kilowatt-hour of this device is worth, for comparison with --server-price: a battery's is worth more than its mains power costs",
+      fallback: 'by the battery: 5.4 on mains power or when full, 90 at 20 %, more below',
+    })
+    .optional(),
 })
 export type BudgetConfig = z.infer<typeof BudgetConfig>

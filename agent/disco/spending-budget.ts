@@ -1,31 +1,34 @@
 import type { SideCost } from '../../core/answer/figures.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
+import { constrainedSide, costOf, deviceCosts } from '../../core/policy/disco/costs.ts'
 import type { SideWork } from '../../core/policy/disco/course-plan.ts'
-import { nothingSpent, type Spending, sumOf } from '../../core/policy/disco/spending.ts'
+import type { ExchangeRate } from '../../core/policy/disco/exchange-rate.ts'
+import { nothingSpent, type Spending as Spent, sumOf } from '../../core/policy/disco/spending.ts'
 import type { Side, TokenCosts } from '../../core/policy/disco/state.ts'
+import type { Spending } from '../../core/protocol/spending.ts'
 import type { Admission, Budget, BudgetRequest, Spender, WantedSide } from './budget.ts'
-import type { BudgetConfig } from './config.ts'
+import type { BudgetConfig, DispatchConfig } from './config.ts'
 import type { Reservation, SpendingLedger } from './spending-ledger.ts'
 
-/** Energy per token, in J. */
-export interface EnergyPerToken {
-  readonly prompt: number
-  readonly output: number
+/** J per token. */
+export interface EnergyPerToken extends TokenCosts {
   /** 'measured': from the power of the device; 'flops': estimated from the model's size. */
   readonly source: 'measured' | 'flops'
 }
 
 export interface SpendingBudgetOptions {
   readonly config: BudgetConfig
+  /** What mode `auto` is limited to. */
+  readonly dispatch: Pick<DispatchConfig, 'constrained' | 'share'>
   /** Longest wait of a request for the budget. */
   readonly maxWaitMs: number
   /** Of the server; undefined: unknown. */
   readonly price: TokenCosts | undefined
-  /** Of the device, while the small model or HAT answers; undefined: unknown. */
-  readonly energy: (spender: Exclude<Spender, 'server'>) => EnergyPerToken | undefined
-  /** λ (DiSCo Eq. 8), in dollars per J. */
-  readonly exchangeRate: () => number
+  /** Of the small model; undefined: unknown. */
+  readonly energy: () => EnergyPerToken | undefined
+  /** λ (DiSCo Eq. 8). */
+  readonly exchangeRate: () => ExchangeRate
   readonly ledger: SpendingLedger
   readonly clock: Clock
 }
@@ -47,11 +50,10 @@ export class SpendingBudget implements Budget {
   }
 
   costs(spender: Spender): TokenCosts | undefined {
-    const { price, energy, exchangeRate } = this.#options
+    const { price, exchangeRate } = this.#options
     if (spender === 'server') return price
-    // What the bridge's part costs is unknown.
-    const joules = spender === 'slm' ? energy(spender) : undefined
-    return joules && { prompt: joules.prompt * exchangeRate(), output: joules.output * exchangeRate() }
+    const joules = this.#energyOf(spender)
+    return joules && deviceCosts(joules, exchangeRate().dollarsPerJoule)
   }
 
   async admit(request: BudgetRequest, signal: AbortSignal): Promise<Admission> {
@@ -70,6 +72,61 @@ export class SpendingBudget implements Budget {
       const woken = AbortSignal.any([signal, this.#freed.signal])
       await clock.sleep(Math.min(leftMs, error.retryAfterMs ?? 0), woken).catch(() => {})
     }
+  }
+
+  /** Window, spending and what is left, for the owner. */
+  get report(): Spending {
+    const { config, dispatch, price, energy, exchangeRate, ledger } = this.#options
+    const [server, slm, hat, requests] = (['server', 'slm', 'hat', 'requests'] as const).map((account) => ledger.spent(account))
+    const shareOf = (prompt: number) => (requests!.autoPromptTokens > 0 ? digits(prompt / requests!.autoPromptTokens) : null)
+    const workOf = ({ promptTokens, tokens }: Spent) => ({ promptTokens, tokens })
+    const joules = energy()
+    const rate = exchangeRate()
+    return {
+      windowS: config.windowH * 3_600,
+      whenExhausted: config.whenExhausted,
+      server: {
+        ...workOf(server!),
+        dollars: price ? digits(server!.dollars) : null,
+        reservedDollars: digits(ledger.reserved('server').dollars),
+        maxDollars: config.dollars ?? null,
+        promptDollarsPerToken: price?.prompt ?? null,
+        outputDollarsPerToken: price?.output ?? null,
+        waitS: this.#waitS('server'),
+      },
+      slm: {
+        ...workOf(slm!),
+        joules: joules ? digits(slm!.joules) : null,
+        reservedJoules: digits(ledger.reserved('slm').joules),
+        maxJoules: config.joules ?? null,
+        energy: joules?.source ?? null,
+        prefillJPerToken: joules ? digits(joules.prompt) : null,
+        decodeJPerToken: joules ? digits(joules.output) : null,
+        dollarsPerJoule: digits(rate.dollarsPerJoule),
+        energyReason: rate.reason,
+        waitS: this.#waitS('slm'),
+      },
+      hat: workOf(hat!),
+      auto: {
+        promptTokens: requests!.autoPromptTokens,
+        constrained:
+          dispatch.constrained === 'auto' ? constrainedSide({ device: this.costs('slm'), server: price }) : dispatch.constrained,
+        maxShare: dispatch.share,
+        deviceShare: shareOf(slm!.autoPromptTokens),
+        serverShare: shareOf(server!.autoPromptTokens + hat!.autoPromptTokens),
+      },
+    }
+  }
+
+  /** Time until a token fits into the budget. */
+  #waitS(spender: Spender): number {
+    const cap = this.#capOf(spender)
+    if (!cap) return 0
+    const { ledger } = this.#options
+    const { [cap.figure]: spent } = ledger.spent(spender)
+    // A total that reaches the cap is one too many.
+    const justBelow = Math.max(0, cap.max * (1 - Number.EPSILON) - ledger.reserved(spender)[cap.figure])
+    return spent <= justBelow ? 0 : digits(ledger.msUntil(spender, cap.figure, justBelow) / 1_000)
   }
 
   #capOf(spender: Spender): Cap | undefined {
@@ -106,7 +163,7 @@ export class SpendingBudget implements Budget {
       return `${names[spender]} has spent ${amount(spent, figure)} of ${amount(max, figure)}${held}`
     })
     const flags = sides.map(({ spender }) => `--budget-${this.#capOf(spender)!.figure}`)
-    return new BrimError('BUDGET_EXHAUSTED', `the budget of the last ${config.windowH} h is exhausted: ${texts.join('; ')}`, {
+    return new BrimError('BUDGET_EXHAUSTED', `the budget for ${config.windowH} h is exhausted: ${texts.join('; ')}`, {
       hint: `ask again later, or in a mode that spends nothing there; its owner may raise ${flags.join(' or ')}: see "brim agent budget"`,
       // Answers in progress may free what they have reserved at any time.
       retryAfterMs: Math.max(minRetryMs, config.whenExhausted === 'other' ? Math.min(...waits) : Math.max(...waits)),
@@ -136,20 +193,21 @@ export class SpendingBudget implements Budget {
     }
   }
 
+  /** What HAT costs the device and the bridge is unknown. */
   #energyOf(spender: Spender): EnergyPerToken | undefined {
-    return spender === 'server' ? undefined : this.#options.energy(spender)
+    return spender === 'slm' ? this.#options.energy() : undefined
   }
 
   /** Unknown prices and energies count as 0. */
-  #spendingOf(spender: Spender, { promptTokens, tokens }: SideWork, isAuto: boolean): Spending {
+  #spendingOf(spender: Spender, work: SideWork, isAuto: boolean): Spent {
     const energy = this.#energyOf(spender)
     const costs = this.costs(spender)
     return {
-      promptTokens: Math.round(promptTokens),
-      autoPromptTokens: isAuto ? Math.round(promptTokens) : 0,
-      tokens: Math.round(tokens),
-      dollars: costs ? costs.prompt * promptTokens + costs.output * tokens : 0,
-      joules: energy ? energy.prompt * promptTokens + energy.output * tokens : 0,
+      promptTokens: Math.round(work.promptTokens),
+      autoPromptTokens: isAuto ? Math.round(work.promptTokens) : 0,
+      tokens: Math.round(work.tokens),
+      dollars: costs ? costOf(costs, work) : 0,
+      joules: energy ? costOf(energy, work) : 0,
     }
   }
 
@@ -176,7 +234,7 @@ class AnswerAccount {
     this.#reservation = reservation
   }
 
-  add(spending: Spending, energy: EnergyPerToken['source'] | undefined): void {
+  add(spending: Spent, energy: EnergyPerToken['source'] | undefined): void {
     this.spent = sumOf(this.spent, spending)
     this.energy = energy ?? this.energy
   }
@@ -192,4 +250,4 @@ const minRetryMs = 1_000
 const names: Readonly<Record<Spender, string>> = { slm: 'the small model', hat: 'HAT', server: 'the server' }
 
 const amount = (value: number, figure: Cap['figure']) => (figure === 'dollars' ? `$${digits(value)}` : `${digits(value)} J`)
-const digits = (value: number) => `${Number(value.toPrecision(3))}`
+const digits = (value: number) => Number(value.toPrecision(4))

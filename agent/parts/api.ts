@@ -9,6 +9,7 @@ import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
+import type { OwnerBudget } from './budget.ts'
 import type { Work } from './work.ts'
 
 /** The OpenAI API on this device. @throws BrimError CONFIG_INVALID, LISTEN_* */
@@ -18,6 +19,7 @@ export async function openApi(
   links: BridgeLinks,
   answering: Answering,
   work: Work,
+  { budget }: OwnerBudget,
 ) {
   const api = await startApi({
     clock,
@@ -52,6 +54,7 @@ export async function openApi(
       draining: remote.isDraining,
       ...links.status,
     }),
+    spending: () => budget.report,
     problems: () => [...(models.problem ? [models.problem] : []), ...links.problems],
     logger: logger.child({ component: 'api' }),
   })

@@ -1,6 +1,4 @@
 import { version } from '../../core/base/version.ts'
-import type { Host } from '../device/host.ts'
-import { createSampler } from '../device/sampler.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { DeviceSmallModels } from '../pice/device-small-models.ts'
@@ -9,6 +7,7 @@ import { measurementsOf, rounded } from '../telemetry/measurements.ts'
 import { Reporter } from '../telemetry/reporter.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
+import type { OwnerBudget } from './budget.ts'
 import type { Work } from './work.ts'
 
 /** Samples of the device's condition, reports, and the replay of the spool. */
@@ -19,9 +18,9 @@ export function openReporting(
   links: BridgeLinks,
   { jobs }: Work,
   { meter }: Answering,
-  host: Host,
+  { budget, sampler }: OwnerBudget,
 ): Reporter {
-  const { config, errors, spool, birth, clock, logger } = base
+  const { config, errors, spool, birth, clock } = base
   const { speed } = models
   const bundles = () => {
     const { manifest } = models.llm.current?.model ?? {}
@@ -33,12 +32,12 @@ export function openReporting(
     }
   }
   const monitor = new ConditionMonitor({
-    sampler: createSampler({ host, stateDir: config.stateDir, clock, logger: logger.child({ component: 'device' }) }),
+    sampler,
     answers: meter,
     errors,
     agent: version,
     modelId: () => models.modelId ?? null,
-    work: () => ({ bundles: bundles(), jobs: jobs.counts, spool: spool.figures }),
+    work: () => ({ bundles: bundles(), jobs: jobs.counts, spool: spool.figures, spending: budget.report }),
     prefillTokensPerS() {
       const rate = rounded(models.slm?.speed.prefillTokensPerS)
       return models.slm && rate !== null ? { [models.slm.source.name]: rate } : {}

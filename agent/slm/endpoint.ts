@@ -6,7 +6,7 @@ import { generate } from '../../core/engine/generate.ts'
 import type { LocalModel } from './local-model.ts'
 import type { PooledModel } from './model-pool.ts'
 
-/** The device's small model as an endpoint. Measures how fast it reads prompts. */
+/** The device's small model as an endpoint. Measures how fast it reads prompts and writes. */
 export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Clock): TokenEndpoint {
   const source = { kind: 'slm', model } as const
   return {
@@ -14,18 +14,29 @@ export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Cl
     async *answer(request, signal) {
       const { ids: promptIds, answered, maxTokens, eos } = await startOf(request, model, signal)
       const { sampling, logprobs } = request
-      const startedMs = clock.nowMs()
       let left = maxTokens
+      let startedMs = clock.nowMs()
+      let endStep = speed.beginStep()
       const asked = { promptIds, answered, maxTokens, eos, sampling, logprobs, signal, clock }
-      for await (const event of generate(chain, undefined, asked)) {
-        if (event.kind === 'end') {
-          if (event.summary.finishReason === 'canceled') throw new BrimError('CANCELED', 'the answer was canceled')
-          return
+      try {
+        for await (const event of generate(chain, undefined, asked)) {
+          endStep()
+          if (event.kind === 'end') {
+            if (event.summary.finishReason === 'canceled') throw new BrimError('CANCELED', 'the answer was canceled')
+            return
+          }
+          const seconds = (clock.nowMs() - startedMs) / 1_000
+          if (left === maxTokens) speed.recordPrefill(promptIds.length, seconds)
+          else speed.recordDecode(seconds)
+          left -= 1
+          const tokens = [event.token]
+          yield { source, tokens, ...(event.logprobs && { logprobs: [event.logprobs] }), end: endOf(tokens, left, eos) }
+          // The reader may have taken its time.
+          startedMs = clock.nowMs()
+          endStep = speed.beginStep()
         }
-        if (left === maxTokens) speed.recordPrefill(promptIds.length, (clock.nowMs() - startedMs) / 1_000)
-        left -= 1
-        const tokens = [event.token]
-        yield { source, tokens, ...(event.logprobs && { logprobs: [event.logprobs] }), end: endOf(tokens, left, eos) }
+      } finally {
+        endStep()
       }
     },
   }

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
 import { readManifest } from '../../core/model/bundle.ts'
-import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
+import { type Dims, type Manifest, manifestFile } from '../../core/model/manifest.ts'
 
 /** A small model that can be opened: a bundle without a split. */
 export interface ModelSource {
@@ -14,17 +14,19 @@ export interface ModelSource {
   readonly manifestSha256: string
   /** Memory of its weights, once it is open. */
   readonly bytes: number
+  readonly dims: Dims
 }
 
 /** @throws BrimError BUNDLE_INVALID, also for a split bundle; BUNDLE_CORRUPT */
 export async function readModelSource(folder: string): Promise<ModelSource> {
   const manifest = await readManifest(folder)
-  const { card, modelId, split } = manifest
+  const { card, modelId, split, dims } = manifest
   if (split !== null)
     throw new BrimError('BUNDLE_INVALID', `${card.name} in ${folder} is a split model, which is no small model`, {
       hint: 'build the bundle without --split',
     })
-  return { name: card.name, modelId, folder, manifestSha256: await manifestHash(folder), bytes: weightBytes(manifest) }
+  const manifestSha256 = await manifestHash(folder)
+  return { name: card.name, modelId, folder, manifestSha256, bytes: weightBytes(manifest), dims }
 }
 
 /** sha256 of a bundle's manifest. */

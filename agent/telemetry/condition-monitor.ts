@@ -13,7 +13,7 @@ export interface ConditionMonitorOptions {
   readonly agent: string
   readonly modelId: () => string | null
   /** The sections that the agent knows without a sample. */
-  readonly work: () => Pick<DeviceCondition, 'bundles' | 'jobs' | 'spool'>
+  readonly work: () => Pick<DeviceCondition, 'bundles' | 'jobs' | 'spool' | 'spending'>
   /** By model, of the models that run whole on this device. */
   readonly prefillTokensPerS: () => Record<string, number>
 }

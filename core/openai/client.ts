@@ -117,7 +117,7 @@ const isPassing = (error: unknown): boolean =>
   error instanceof BrimError && ['LINK_LOST', 'BRIDGE_UNREACHABLE', 'CANCELED'].includes(error.code)
 
 const post = (api: Api, body: AnswerBody, signal: AbortSignal): Promise<IncomingMessage> =>
-  openStream(api, 'messages' in body ? 'chat/completions' : 'completions', {
+  request(api, `/v1/${'messages' in body ? 'chat/completions' : 'completions'}`, 'text/event-stream', {
     method: 'POST',
     body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
     signal,
@@ -125,32 +125,44 @@ const post = (api: Api, body: AnswerBody, signal: AbortSignal): Promise<Incoming
 
 /** @param after id of an event: that of the answer, a slash and a number */
 const getRest = (api: Api, after: string, signal: AbortSignal): Promise<IncomingMessage> =>
-  openStream(api, `answers/${encodeURIComponent(after.slice(0, after.lastIndexOf('/')))}/events`, {
+  request(api, `/v1/answers/${encodeURIComponent(after.slice(0, after.lastIndexOf('/')))}/events`, 'text/event-stream', {
     method: 'GET',
     headers: { 'last-event-id': after },
     signal,
   })
 
-async function openStream(api: Api, operation: string, request: Parameters<typeof requestOnce>[2]): Promise<IncomingMessage> {
+/**
+ * Asks for something that an API has beside answers.
+ * @throws BrimError AGENT_UNREACHABLE, BRIDGE_UNREACHABLE, IDENTITY_INVALID, the server's own errors; the signal's reason
+ */
+export const getJson = async (api: Api, path: string, signal: AbortSignal): Promise<unknown> =>
+  json(await request(api, path, 'application/json', { method: 'GET', signal }))
+
+async function request(
+  api: Api,
+  route: string,
+  type: 'application/json' | 'text/event-stream',
+  options: Parameters<typeof requestOnce>[2],
+): Promise<IncomingMessage> {
   const { server, url, key } = api
-  const path = `${new URL(url).pathname.replace(/\/$/, '')}/v1/${operation}`
+  const path = `${new URL(url).pathname.replace(/\/$/, '')}${route}`
   const authorization = key === undefined ? {} : { authorization: `Bearer ${key}` }
-  const response = await requestOnce(api, path, { ...request, headers: { ...request.headers, ...authorization } }).catch(
+  const response = await requestOnce(api, path, { ...options, headers: { ...options.headers, ...authorization } }).catch(
     (cause: unknown) => {
-      request.signal?.throwIfAborted()
+      options.signal?.throwIfAborted()
       if (cause instanceof BrimError) throw cause
       throw unreachable(api, `no ${server} responds at ${url}`, trustHint(cause) ?? startHints[server], cause)
     },
   )
   const { statusCode = 0, headers } = response
-  if (statusCode === 200 && headers['content-type']?.startsWith('text/event-stream')) return response
+  if (statusCode === 200 && headers['content-type']?.startsWith(type)) return response
   const parsed = ErrorBody.safeParse(await json(response).catch(() => undefined))
   if (parsed.success) throw fromErrorDetail(parsed.data.error)
-  const hint = `check ${options[server]}: is another server on that port?`
+  const hint = `check ${urlOptions[server]}: is another server on that port?`
   throw unreachable(api, `${url} responds with status ${statusCode}, but is no ${server} with the API`, hint)
 }
 
-const options = { agent: '--api', bridge: '--bridge' }
+const urlOptions = { agent: '--api', bridge: '--bridge' }
 const startHints = {
   agent: 'start one with "brim agent run", or give its URL with --api; --bridge asks a bridge',
   bridge: 'start one with "brim bridge run", or give its HTTP URL or the name of a login with --bridge',

@@ -1,12 +1,6 @@
 import { z } from 'zod'
-
-/** Marks a figure in the JSON schema: messages may leave it out, responses have it as null. */
-export const nullIfAbsent = 'nullIfAbsent'
-export const figure = <T extends z.ZodType>(type: T) =>
-  type
-    .nullable()
-    .default(null)
-    .meta({ [nullIfAbsent]: true })
+import { figure } from './figure.ts'
+import { Spending } from './spending.ts'
 
 const amount = figure(z.number().min(0))
 const percent = figure(z.number().min(0).max(100))
@@ -118,6 +112,7 @@ const sections = {
         .describe('Messages dropped since the agent was installed: spool full, message too old, disk failure.'),
     })
     .describe('Messages that could not be sent because no bridge was reachable.'),
+  spending: Spending.optional().describe('What answers have cost within the window of the budget, and what they may cost.'),
   answers: z.object({
     underWay: amount,
     decodeTokensPerS: z.record(z.string(), z.number()).describe('Decode rate of one answer by model, smoothed.'),

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { readerRates } from '../base/reader-rates.ts'
-import { conditionSections, figure } from './device-condition.ts'
+import { conditionSections } from './device-condition.ts'
+import { figure } from './figure.ts'
 import { wires } from './frame.ts'
 import { Id } from './id.ts'
 import { v } from './version.ts'

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { type Channel, channels, dataMessages, type Message } from '../../core/protocol/contract.ts'
-import { nullIfAbsent } from '../../core/protocol/device-condition.ts'
+import { nullIfAbsent } from '../../core/protocol/figure.ts'
 import { dataPath } from '../../core/protocol/messages.ts'
 import { idPattern } from '../../core/protocol/topics.ts'
 import { protocolVersion } from '../../core/protocol/version.ts'

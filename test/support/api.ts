@@ -5,6 +5,7 @@ import { AnswerMeter } from '../../core/answer/meter.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { silentLogger } from './silent-logger.ts'
+import { someSpending } from './spending.ts'
 
 /** A device's API on a free loopback port, answered by `endpoint`. */
 export const startTestApi = (
@@ -22,6 +23,7 @@ export const startTestApi = (
     nextSeed: () => 1,
     health: () => ({}),
     problems: () => [],
+    spending: () => someSpending,
     access: { allowedHosts: [] },
     meter: new AnswerMeter(systemClock),
     clock: systemClock,

@@ -111,6 +111,7 @@ const order = [
   'network',
   'speed',
   'answers',
+  'spending',
 ]
 /** Shown elsewhere. */
 const shownElsewhere = ['ageS', 'at', 'birth', 'errors']
@@ -165,7 +166,11 @@ const unitOf: readonly (readonly [RegExp, (value: number) => string])[] = [
   [/MbitPerS\b/, (value) => `${value} Mbit/s`],
   [/(?<=[a-z])MHz\b/, (value) => `${value} MHz`],
   [/(?<=[a-z])Ms\b/, (value) => `${Number(value.toPrecision(3))} ms`],
-  [/jPerToken\b/, (value) => `${Number(value.toPrecision(3))} J/token`],
+  [/[dD]ollars\b/, (value) => `$${Number(value.toPrecision(3))}`],
+  [/[dD]ollarsPerToken\b/, (value) => `$${Number((1e6 * value).toPrecision(3))} per million tokens`],
+  [/[dD]ollarsPerJoule\b/, (value) => `$${Number((3.6e6 * value).toPrecision(3))} per kWh`],
+  [/[jJ]oules\b/, (value) => `${Number(value.toPrecision(3))} J`],
+  [/[jJ]PerToken\b/, (value) => `${Number(value.toPrecision(3))} J/token`],
   [/(?<=[a-z])S\b/, age],
   [/(?<=[a-z])C\b/, (value) => `${value.toFixed(1)} °C`],
   [/(?<=[a-z])W\b/, (value) => `${value.toFixed(1)} W`],
@@ -175,7 +180,14 @@ const unitOf: readonly (readonly [RegExp, (value: number) => string])[] = [
 const wordOfUnit = (unit: string) => (unit === 'MHz' ? 'Clock' : '')
 const acronyms = ['cpu', 'gpu', 'emc', 'rtt', 'os', 'ip', 'id', 'pwm', 'rpm', 'llm', 'slm']
 /** Names that are a unit only. */
-const unitNames: Readonly<Record<string, string>> = { jPerToken: 'energy', bytes: 'size', tokensPerS: 'speed' }
+const unitNames: Readonly<Record<string, string>> = {
+  jPerToken: 'energy',
+  bytes: 'size',
+  tokensPerS: 'speed',
+  dollars: 'cost',
+  joules: 'energy',
+  dollarsPerJoule: 'worth of energy',
+}
 
 /** A figure's name as words, without its unit: 'hottestC' is 'hottest'. Names that devices chose stay as they are. */
 function titleOf(name: string): string {

@@ -9,13 +9,16 @@ const outlierCap = 4
 export class DeviceSpeed {
   readonly #alpha: number
   #prefillTokensPerS: Ewma
+  #decodeStepS: Ewma
   #draftStepS: Ewma
   #aheadStepS: Ewma
+  #steps = 0
 
   /** @param alpha weight of the past, 0..1; the paper gives none for γ */
   constructor(alpha = defaultAlpha) {
     this.#alpha = alpha
     this.#prefillTokensPerS = new Ewma(alpha)
+    this.#decodeStepS = new Ewma(alpha)
     this.#draftStepS = new Ewma(alpha)
     this.#aheadStepS = new Ewma(alpha)
   }
@@ -23,6 +26,12 @@ export class DeviceSpeed {
   /** Tokens of a prompt per second; undefined before the first chunk. */
   get prefillTokensPerS(): number | undefined {
     return this.#prefillTokensPerS.value
+  }
+
+  /** Tokens of an answer per second of computing, however slowly they are read; undefined before the second token. */
+  get decodeTokensPerS(): number | undefined {
+    const { value } = this.#decodeStepS
+    return value && 1 / value
   }
 
   /** γ: seconds per drafting step; undefined before the first. */
@@ -35,15 +44,35 @@ export class DeviceSpeed {
     return this.#aheadStepS.value
   }
 
+  /** Whether a step of an answer runs now. */
+  get isComputing(): boolean {
+    return this.#steps > 0
+  }
+
+  /** @returns to be called when the step has ended; more calls change nothing */
+  beginStep(): () => void {
+    this.#steps += 1
+    let isRunning = true
+    return () => {
+      if (isRunning) this.#steps -= 1
+      isRunning = false
+    }
+  }
+
   /** Another model computes from now on. */
   reset(): void {
     this.#prefillTokensPerS = new Ewma(this.#alpha)
+    this.#decodeStepS = new Ewma(this.#alpha)
     this.#draftStepS = new Ewma(this.#alpha)
     this.#aheadStepS = new Ewma(this.#alpha)
   }
 
   recordPrefill(tokens: number, seconds: number): void {
     if (tokens >= minPrefillTokens && seconds > 0) this.#prefillTokensPerS.record(tokens / seconds)
+  }
+
+  recordDecode(seconds: number): void {
+    if (seconds > 0) this.#decodeStepS.record(seconds, outlierCap)
   }
 
   recordDraft(steps: number, seconds: number): void {

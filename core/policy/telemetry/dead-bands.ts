@@ -41,6 +41,7 @@ const defaults: DeadBands = {
   bytes: never,
   waiting: { part: 0.2, amount: 0 },
   dropped: never,
+  spending: never,
 }
 /** Fields whose change alone is no reason to report. */
 const ignored = new Set(['at'])

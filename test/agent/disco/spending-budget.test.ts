@@ -29,10 +29,11 @@ function owner(settings: object, options: { price?: boolean; energy?: EnergyPerT
   const { price = true, energy = 'measured' } = options
   const budget = new SpendingBudget({
     config,
+    dispatch: { constrained: 'auto', share: 0.4 },
     maxWaitMs: 60_000,
     price: price ? { prompt: 1, output: 1 } : undefined,
-    energy: (spender) => (spender === 'slm' ? { prompt: 1, output: 2, source: energy } : undefined),
-    exchangeRate: () => 0.1,
+    energy: () => ({ prompt: 1, output: 2, source: energy }),
+    exchangeRate: () => ({ dollarsPerJoule: 0.1, reason: 'battery' }),
     ledger,
     clock,
   })
@@ -106,7 +107,7 @@ describe("the owner's budget", () => {
     const error: BrimError = await limited.budget.admit(atServer(1), signal).then(Promise.reject, (reason) => reason)
     expect(error).toMatchObject({
       code: 'BUDGET_EXHAUSTED',
-      message: 'the budget of the last 24 h is exhausted: the server has spent $10 of $10',
+      message: 'the budget for 24 h is exhausted: the server has spent $10 of $10',
       hint: expect.stringContaining('--budget-dollars'),
     })
     expect(error.retryAfterMs).toBeGreaterThan(23 * hourMs)

@@ -5,7 +5,8 @@ import type { ModelSource } from '../../../agent/slm/model-source.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 
 const source = (name: string, bytes: number, version = '1'): ModelSource => {
-  return { name, bytes, modelId: name, folder: `/bundles/${name}`, manifestSha256: `${name} ${version}` }
+  const dims = { layers: 1, hidden: 8, heads: 1, kvHeads: 1, headDim: 8, ffn: 8, vocab: 16, contextLimit: 32 }
+  return { name, bytes, dims, modelId: name, folder: `/bundles/${name}`, manifestSha256: `${name} ${version}` }
 }
 const never = new AbortController().signal
 /** Lets everything that is ready run. */
