@@ -36,7 +36,7 @@ const minShare = 2 ** -32
  * does not depend on the number of samples, nor does the time of a sample (O(1)) or a question (O(bins)).
  *
  * Forgetting is by samples, not by time, so that no clock can spoil it: each sample weighs a little more than the one before
- * (forward decay, Cormode et al. 2009). DDSketch (@datadog/histograms-js) has the same bins, merges, and gives quantiles, but
+ * (forward decay, Cormode et al. 2009). DDSketch (@datadog/sketches-js) has the same bins, merges, and gives quantiles, but
  * neither forgets nor tells F or the sums of values, on which waiting times and thresholds depend.
  */
 export class ForgettingHistogram implements Distribution {
@@ -100,13 +100,14 @@ export class ForgettingHistogram implements Distribution {
 
   /**
    * Records a sample of which only a lower bound is known: what was waited for was given up. It is spread over all greater values
-   * as other samples are (redistribution to the right, Efron 1967); without them it counts as the bound itself.
+   * as other samples are (redistribution to the right, Efron 1967); without them it counts as twice the bound, the median of what
+   * follows in a heavy tail: less would never reach a tail that is always given up.
    * @param others of the same layout; absent: the samples so far
    */
   recordAtLeast(bound: number, others: ForgettingHistogram = this): void {
     const above = bound >= 0 ? others.#weightAbove(bound) : 0
     if (above === 0) {
-      this.record(bound)
+      this.record(2 * bound)
       return
     }
     const growth = this.#unit / above

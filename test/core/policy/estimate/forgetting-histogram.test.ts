@@ -125,10 +125,10 @@ describe('samples of which a lower bound is known', () => {
     expect(ignoring.cdf(600) - exactCdf(values, 600)).toBeGreaterThan(0.1)
   })
 
-  it('count as the bound where nothing greater is known, and never below it', () => {
+  it('count as twice the bound where nothing greater is known, and never below it', () => {
     const histogram = histogramOf([100])
     histogram.recordAtLeast(700)
-    expect(histogram.quantile(1)).toBe(700)
+    expect(histogram.quantile(1)).toBe(1_400)
     histogram.recordAtLeast(300)
     expect(histogram.cdf(300)).toBeCloseTo(1 / 3)
     expect(histogram.weight).toBeCloseTo(3)
