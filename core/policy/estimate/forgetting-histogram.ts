@@ -4,7 +4,7 @@ import type { Distribution } from './distribution.ts'
 export interface HistogramLayout {
   /** Smaller values share one bin. */
   readonly min: number
-  /** Values from here on share one bin. */
+  /** Greater values count as this one. */
   readonly max: number
   /** Bins between a value and its double. */
   readonly perOctave: number
@@ -64,12 +64,15 @@ export class ForgettingHistogram implements Distribution {
 
   /** @returns undefined if it is no histogram */
   static fromWire(layout: HistogramLayout, { weight, quantiles }: HistogramWire): ForgettingHistogram | undefined {
-    const ascends = quantiles.every((value, i) => value >= (quantiles[i - 1] ?? 0) && value < Number.POSITIVE_INFINITY)
-    if (!(weight >= 0 && weight < Number.POSITIVE_INFINITY) || quantiles.length !== wireLevels.length || !ascends) return
+    const ascends = quantiles.every((value, i) => value >= (quantiles[i - 1] ?? 0))
+    if (!(weight >= 0) || quantiles.length !== wireLevels.length || !ascends) return
     const histogram = new ForgettingHistogram(layout)
-    for (let i = 1; i < quantiles.length; i += 1) {
+    // Not more than a histogram ever stands for: the sender may be wrong.
+    const ownWeight = Math.min(weight, 1 / (histogram.#growth - 1))
+    const values = quantiles.map((value) => Math.min(value, layout.max))
+    for (let i = 1; i < values.length; i += 1) {
       const share = (wireLevels[i] ?? 1) - (wireLevels[i - 1] ?? 0)
-      histogram.#spread(quantiles[i - 1] ?? 0, quantiles[i] ?? 0, share * weight)
+      histogram.#spread(values[i - 1] ?? 0, values[i] ?? 0, share * ownWeight)
     }
     return histogram
   }
@@ -94,7 +97,8 @@ export class ForgettingHistogram implements Distribution {
   /** @param value anything but a finite number ≥ 0 is left out: a clock may have jumped */
   record(value: number): void {
     if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) return
-    this.#add(this.#binOf(value), this.#unit, value * this.#unit, value, value)
+    const counted = Math.min(value, this.#layout.max)
+    this.#add(this.#binOf(counted), this.#unit, counted * this.#unit, counted, counted)
     this.#age()
   }
 

@@ -172,12 +172,22 @@ describe('a histogram on the wire', () => {
     const quantiles = wireLevels.map((_, i) => i)
     const broken = [
       { weight: -1, quantiles },
-      { weight: Number.POSITIVE_INFINITY, quantiles },
+      { weight: Number.NaN, quantiles },
       { weight: 5, quantiles: quantiles.slice(1) },
       { weight: 5, quantiles: quantiles.toReversed() },
       { weight: 5, quantiles: quantiles.with(3, Number.NaN) },
     ]
     expect(broken.map((wire) => ForgettingHistogram.fromWire(layout, wire))).toEqual(broken.map(() => undefined))
     expect(ForgettingHistogram.fromWire(layout, { weight: 5, quantiles })?.weight).toBeCloseTo(5)
+  })
+
+  it('weighs no more than a histogram of its own, and has no greater values, whatever it claims', () => {
+    const recent = { ...layout, halfLife: 100 }
+    const own = histogramOf(Array(10_000).fill(7), 100)
+    const claimed = { weight: Number.MAX_VALUE, quantiles: wireLevels.map((_, i) => (i < 5 ? i : Number.MAX_VALUE)) }
+    const copy = ForgettingHistogram.fromWire(recent, claimed)
+    expect(copy?.weight).toBeCloseTo(own.weight, 3)
+    expect(copy?.quantile(1)).toBe(layout.max)
+    expect(copy?.mean).toBeLessThanOrEqual(layout.max)
   })
 })
