@@ -26,6 +26,8 @@ export interface BudgetRequest {
 export interface Admission {
   /** Sides of the request that may work: at least one. */
   readonly sides: readonly Side[]
+  /** Why the budget has left out a side; undefined: it has not. */
+  readonly exhausted?: string | undefined
   /** Adds what a side has done since the last call. */
   spent(side: Side, work: SideWork): void
   /** What a side has spent so far, for the report; nothing where it was not admitted. */

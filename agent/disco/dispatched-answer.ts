@@ -233,7 +233,7 @@ export class DispatchedAnswer implements RunListener {
   }
 
   #figures(): DiscoFigures {
-    const { mode, constrained, dispatch, tokensPerS, costOf, sides } = this.#plan
+    const { mode, constrained, dispatch, tokensPerS, costOf, exhausted, sides } = this.#plan
     const startMs = (side: Side) => (sides[side] && Number.isFinite(dispatch[side]) ? dispatch[side] : null)
     const { winner, migrations, stalls, stalledMs } = this.#course
     return {
@@ -242,6 +242,7 @@ export class DispatchedAnswer implements RunListener {
       startMs: { device: startMs('device'), server: startMs('server') },
       winner: winner ?? null,
       migrations: migrations.map((migration) => ({ ...migration })),
+      exhausted: exhausted ?? null,
       cost: { device: costOf('device'), server: costOf('server') },
       tokensPerS,
       stalls,

@@ -10,6 +10,8 @@ export interface AnswerPlan extends CoursePlan {
   readonly sides: Readonly<Partial<Record<Side, AnswerSide>>>
   /** The side whose use the budget limits; absent: only one side can answer. */
   readonly constrained?: Side | undefined
+  /** Why the budget has left out a side; undefined: it has not. */
+  readonly exhausted?: string | undefined
   readonly observe: AnswerObserver
   /** What a side has spent so far, for the report. */
   costOf(side: Side): SideCost

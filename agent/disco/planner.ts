@@ -96,6 +96,7 @@ export class Planner {
       promptTokens,
       preferred: device && server && preferredSide(mode, costs),
       expectedRemaining: remaining,
+      exhausted: admission.exhausted,
       costOf: (side) => admission.costOf(side),
       observe: {
         firstToken(side, ms, tokens) {

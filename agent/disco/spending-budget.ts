@@ -1,6 +1,7 @@
 import type { SideCost } from '../../core/answer/figures.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
+import type { Warn } from '../../core/base/sampled-warnings.ts'
 import { constrainedSide, costOf, deviceCosts } from '../../core/policy/disco/costs.ts'
 import type { SideWork } from '../../core/policy/disco/course-plan.ts'
 import type { ExchangeRate } from '../../core/policy/disco/exchange-rate.ts'
@@ -31,6 +32,7 @@ export interface SpendingBudgetOptions {
   readonly exchangeRate: () => ExchangeRate
   readonly ledger: SpendingLedger
   readonly clock: Clock
+  readonly warn: Warn
 }
 
 /** What a budget limits. */
@@ -57,7 +59,7 @@ export class SpendingBudget implements Budget {
   }
 
   async admit(request: BudgetRequest, signal: AbortSignal): Promise<Admission> {
-    const { config, maxWaitMs, clock } = this.#options
+    const { config, maxWaitMs, clock, warn } = this.#options
     const wanted = Object.entries(request.sides) as [Side, WantedSide][]
     const untilMs = clock.nowMs() + maxWaitMs
     for (;;) {
@@ -65,8 +67,11 @@ export class SpendingBudget implements Budget {
       const exhausted = wanted.filter(([, side]) => !this.#hasRoom(side))
       const within = wanted.filter((side) => !exhausted.includes(side))
       const isEnough = config.whenExhausted === 'other' ? within.length > 0 : exhausted.every(([, { isBackup }]) => isBackup)
-      if (isEnough) return this.#begin(request, within)
-      const error = this.#exhausted(exhausted.map(([, side]) => side))
+      const error = exhausted.length > 0 ? this.#exhausted(exhausted.map(([, side]) => side)) : undefined
+      if (!error || isEnough) {
+        if (error) warn({ reason: error.message }, 'budget exhausted: a side of the answer is left out')
+        return this.#begin(request, within, error?.message)
+      }
       const leftMs = untilMs - clock.nowMs()
       if (config.whenExhausted !== 'wait' || leftMs <= 0) throw error
       const woken = AbortSignal.any([signal, this.#freed.signal])
@@ -170,7 +175,11 @@ export class SpendingBudget implements Budget {
     })
   }
 
-  #begin({ promptTokens, isAuto }: BudgetRequest, sides: readonly (readonly [Side, WantedSide])[]): Admission {
+  #begin(
+    { promptTokens, isAuto }: BudgetRequest,
+    sides: readonly (readonly [Side, WantedSide])[],
+    exhausted: string | undefined,
+  ): Admission {
     const { ledger } = this.#options
     ledger.add('requests', { ...nothingSpent, promptTokens, autoPromptTokens: isAuto ? promptTokens : 0 })
     const reserve = ({ spender, estimate, isBackup }: WantedSide) =>
@@ -179,6 +188,7 @@ export class SpendingBudget implements Budget {
     const accounts = new Map(sides.map(([side, wanted]) => [side, new AnswerAccount(wanted.spender, reserve(wanted))]))
     return {
       sides: [...accounts.keys()],
+      exhausted,
       spent: (side, work) => {
         const account = accounts.get(side)
         if (!account) throw new Error(`the budget has not admitted the ${side} side`)

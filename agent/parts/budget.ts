@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { clockIsSet } from '../../core/base/clock.ts'
+import { sampledWarnings } from '../../core/base/sampled-warnings.ts'
 import { type BatteryCondition, exchangeRate, flopsPerJoule } from '../../core/policy/disco/exchange-rate.ts'
 import { flopsOf } from '../../core/policy/disco/flops.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
@@ -55,6 +56,7 @@ export function openBudget(base: Base, models: ActiveModels, host: Host) {
       logger: budgetLogger,
     }),
     clock,
+    warn: sampledWarnings(budgetLogger, clock),
   })
   return { budget, sampler: observed }
 }

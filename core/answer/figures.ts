@@ -100,6 +100,8 @@ export interface DiscoFigures {
   /** The side of the first token. */
   readonly winner: Side | null
   readonly migrations: readonly MigrationFigures[]
+  /** Why the budget has left out a side; null: it has not. */
+  readonly exhausted: string | null
   readonly cost: Readonly<Record<Side, SideCost>>
   /** Tokens per second of delivery; 0: as fast as they came. */
   readonly tokensPerS: number

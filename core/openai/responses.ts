@@ -41,6 +41,7 @@ export const BrimReport = z.looseObject({
       mode: z.string(),
       migrations: z.array(z.looseObject({ from: z.string(), to: z.string(), reason: z.string(), succeeded: z.boolean() })),
       cost: z.record(z.string(), z.looseObject({ promptTokens: z.int(), tokens: z.int(), dollars: z.number().nullable() })),
+      exhausted: z.string().nullish(),
       stalls: z.int(),
     })
     .nullish(),

@@ -27,6 +27,7 @@ function owner(settings: object, options: { price?: boolean; energy?: EnergyPerT
     logger: silentLogger(),
   })
   const { price = true, energy = 'measured' } = options
+  const warnings: object[] = []
   const budget = new SpendingBudget({
     config,
     dispatch: { constrained: 'auto', share: 0.4 },
@@ -36,12 +37,13 @@ function owner(settings: object, options: { price?: boolean; energy?: EnergyPerT
     exchangeRate: () => ({ dollarsPerJoule: 0.1, reason: 'battery' }),
     ledger,
     clock,
+    warn: (fields) => warnings.push(fields),
   })
   const dispose = () => {
     store.close()
     dir[Symbol.dispose]()
   }
-  return { budget, clock, ledger, [Symbol.dispose]: dispose }
+  return { budget, clock, ledger, warnings, [Symbol.dispose]: dispose }
 }
 
 const wanted = (spender: Spender, tokens: number, isBackup = false) => ({
@@ -91,7 +93,12 @@ describe("the owner's budget", () => {
     using limited = owner({ dollars: 10, joules: 100 })
     const first = await limited.budget.admit(both(8), signal)
     expect(first.sides).toEqual(['device', 'server'])
-    expect((await limited.budget.admit(both(8), signal)).sides).toEqual(['device'])
+    const deviceOnly = await limited.budget.admit(both(8), signal)
+    expect(deviceOnly).toMatchObject({
+      sides: ['device'],
+      exhausted: expect.stringContaining('the server has spent $0 of $10, $8 reserved'),
+    })
+    expect(limited.warnings).toEqual([{ reason: deviceOnly.exhausted }])
     first.spent('server', { promptTokens: 0, tokens: 2 })
     first.end()
     first.end()
