@@ -118,6 +118,12 @@ export const BridgeFields = z.strictObject({
     })
     .optional(),
   host: z.string().default('127.0.0.1').describe('address to listen on'),
+  deviceAnswers: z
+    .boolean()
+    .default(true)
+    .describe(
+      'answer enrolled devices that ask the models of this bridge (brim agent run --server bridge), as it does clients; they see nothing else',
+    ),
   auth: z
     .boolean()
     .meta({

@@ -111,6 +111,11 @@ export const BridgeLimits = z.strictObject({
     .describe(
       'connections to each listener that wait for their first or next request; beyond it the one that has waited longest is closed',
     ),
+  deviceAnswersPerMinute: z
+    .int()
+    .min(1)
+    .default(120)
+    .describe("answers per minute that an enrolled device may ask the bridge's models for; more requests get status 429"),
   deviceJobBytesPerDay: z
     .int()
     .min(1_024)

@@ -49,7 +49,7 @@ export function answerRoutes({ served, resumable, meter, maxBodyBytes, clock, lo
       const operation = { ...operationAt[path], body: z.unknown(), maxBodyBytes }
       router.serve(operation, async (request) => {
         const { body, headers, caller, reply, id } = request
-        const client = caller.key?.id ?? ''
+        const { client } = caller
         const asked = read(body, served, { client, tokensPerS: headers['x-brim-tokens-per-s'] })
         if (resumable?.accepts(asked)) await resumable.serve(path, asked, newHead(format, asked), client, connectionOf(request))
         else await serveAnswers(optionsFor(request), format, asked, reply, id)
@@ -60,7 +60,7 @@ export function answerRoutes({ served, resumable, meter, maxBodyBytes, clock, lo
       const { params, headers, caller } = request
       const after = tokensBefore(params.id, headers['last-event-id'])
       if (!resumable) throw new BrimError('ANSWER_UNKNOWN', 'this bridge has no answers that can be continued')
-      await resumable.resume(params.id, caller.key?.id ?? '', after, connectionOf(request))
+      await resumable.resume(params.id, caller.client, after, connectionOf(request))
       return new OwnResponse()
     })
     router.serve(answerOperations.models, () => ({ object: 'list' as const, data: modelCards(served) }))

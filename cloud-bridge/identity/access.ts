@@ -11,7 +11,7 @@ export type Access =
   | { readonly to: 'connect'; readonly device: string }
   /** The control plane, where a proof is required. */
   | { readonly to: 'join' }
-  /** State of devices and bridge; bundles; jobs and commands; tokens, keys, approvals and the audit log. `ask`: answers of the bridge's models. */
+  /** State of devices and bridge; bundles; jobs and commands; tokens, keys, approvals and the audit log. `ask`: answers of the bridge's models, for devices where the bridge allows it. */
   | { readonly to: Extract<HttpAccess, 'ask' | 'read' | 'fetch' | 'operate' | 'administer'> }
 
 /** @param clientId as proven (`device-…`, `bridge-…`, `<role>-…`), or as claimed where no proof is required */
@@ -27,7 +27,7 @@ export function allows(clientId: string, access: Access): boolean {
     case 'join':
       return role.kind !== 'watcher'
     case 'ask':
-      return clientId.startsWith('client-') || hasRole(clientId, 'operator')
+      return role.kind === 'device' || clientId.startsWith('client-') || hasRole(clientId, 'operator')
     case 'read':
       return role.kind === 'bridge' || hasRole(clientId, 'viewer')
     case 'fetch':

@@ -11,8 +11,8 @@ import { allows } from './access.ts'
 import { roleOf } from './acl.ts'
 import type { Actor, AuditRecord } from './audit-log.ts'
 import { createAuditWriter } from './audit-writer.ts'
-import { addressOf, bearerOf, type Gate } from './gate.ts'
-import type { Quotas } from './quotas.ts'
+import { addressOf, bearerOf, type PresenceGate } from './gate.ts'
+import { deviceCaller, type Quotas } from './quotas.ts'
 import type { IdentityStore } from './store.ts'
 
 /** The sender of one authorized request. */
@@ -21,6 +21,8 @@ export interface Caller {
   readonly key: KeyRecord | undefined
   /** Device that has proven its identity by the access token that the request carries. */
   readonly device: string | undefined
+  /** For which cached prompts and interrupted answers are kept: the key or device; empty: no proof was required. */
+  readonly client: string
   /** As the audit log names it. */
   readonly actor: Exclude<Actor, string>
   /** @throws BrimError QUOTA_EXCEEDED when the key may not submit this many new jobs today */
@@ -42,7 +44,7 @@ export interface Authorizer {
   /** Whether callers must prove their identity now. */
   readonly authRequired: boolean
   /**
-   * Every request of a key counts against its quota. Administration requires a key even where nothing else does, because
+   * Every request of a key counts against its quota, and every answer that a device asks for. Administration requires a key even where nothing else does, because
    * its changes outlive that.
    * @throws BrimError NOT_AUTHORIZED, FORBIDDEN, QUOTA_EXCEEDED
    */
@@ -53,6 +55,7 @@ export interface Authorizer {
 const anonymous: Caller = {
   key: undefined,
   device: undefined,
+  client: '',
   actor: { who: 'anyone', from: '' },
   requireJobs() {},
   countJobs() {},
@@ -68,9 +71,11 @@ export const openToAll: Authorizer = { authRequired: false, authorize: () => ano
 const revocationCheckMs = 1_000
 
 export interface AuthorizerOptions {
-  readonly gate: Gate
+  readonly gate: PresenceGate
   readonly store: IdentityStore
   readonly quotas: Quotas
+  /** Whether devices may ask the bridge's models. Default: they may. */
+  readonly deviceAnswers?: boolean
   /** Secret that an external broker sends with each hook: as bearer token, or as `secret` in the URL's query. */
   readonly hookSecret?: string | undefined
   /** A key that has sent requests is revoked or has expired. */
@@ -79,20 +84,31 @@ export interface AuthorizerOptions {
   readonly logger: Logger
 }
 
-export function createAuthorizer({ gate, store, quotas, hookSecret, onKeyEnd, clock, logger }: AuthorizerOptions): Authorizer {
+export function createAuthorizer({
+  gate,
+  store,
+  quotas,
+  deviceAnswers = true,
+  hookSecret,
+  onKeyEnd,
+  clock,
+  logger,
+}: AuthorizerOptions): Authorizer {
   /** Responses under way → what ends them. */
   const underWay = new Map<Caller, () => void>()
   /** Keys that have sent requests, and were valid then. */
   const usedKeys = new Set<string>()
   const auditLog = createAuditWriter(store, clock, logger)
 
-  /** A caller without a key gave no proof; it may be required since. */
+  /** A caller without key or device gave no proof; it may be required since. */
   function endRevoked(): void {
     const now = nowIso()
     const valid = new Set(
       store.keys().flatMap(({ id, revokedAt, expiresAt }) => (revokedAt === null && (expiresAt ?? '9') > now ? [id] : [])),
     )
-    for (const [{ key }, end] of underWay) if (key ? !valid.has(key.id) : gate.authRequired) end()
+    const isAllowed = ({ key, device }: Caller) =>
+      key ? valid.has(key.id) : device !== undefined ? gate.isPresent(`device-${device}`) : !gate.authRequired
+    for (const [caller, end] of underWay) if (!isAllowed(caller)) end()
     for (const key of usedKeys) {
       if (valid.has(key)) continue
       usedKeys.delete(key)
@@ -111,14 +127,17 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, onKeyEnd, cl
     subject: string | undefined,
   ): Caller {
     const path = (request.url ?? '/').split('?', 1)[0]!
-    const actor = { who: key ? `key:${key.name}/${key.id}` : 'anyone', from: addressOf(request) }
+    const role = roleOf(subject ?? '')
+    const device = role.kind === 'device' ? role.id : undefined
+    const who = key ? `key:${key.name}/${key.id}` : device === undefined ? 'anyone' : `device:${device}`
+    const actor = { who, from: addressOf(request) }
     let line = { action: `${method} ${route}`, subject: path, detail: {} as Readonly<Record<string, unknown>> }
     // Questions change nothing, and are many.
     let audited = request.method === 'GET' || access === 'ask'
-    const role = roleOf(subject ?? '')
     const caller: Caller = {
       key,
-      device: role.kind === 'device' ? role.id : undefined,
+      device,
+      client: key?.id ?? (device === undefined ? '' : deviceCaller(device)),
       actor,
       requireJobs: (count) => (key ? quotas.requireJobs(key, count) : undefined),
       countJobs: (count) => (key ? quotas.countJobs(key, count) : undefined),
@@ -129,7 +148,7 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, onKeyEnd, cl
         audited = true
       },
       onRevoked(end) {
-        if (key || subject === undefined) underWay.set(caller, end)
+        if (key || device !== undefined || subject === undefined) underWay.set(caller, end)
       },
       end(status) {
         underWay.delete(caller)
@@ -162,6 +181,11 @@ export function createAuthorizer({ gate, store, quotas, hookSecret, onKeyEnd, cl
       const caller = callerOf(request, operation, key, subject)
       const isOpen = !gate.authRequired && access !== 'administer' && access !== 'own-key'
       const allowed = access === 'own-key' ? key !== undefined : isOpen || allows(subject ?? '', { to: access })
+      const { device } = caller
+      if (allowed && device !== undefined && access === 'ask') {
+        if (!deviceAnswers) throw noDeviceAnswers
+        if (operation.method === 'POST') quotas.takeAnswer(device)
+      }
       if (allowed) return caller
       if (!key) throw unknownKey
       caller.end(403)
@@ -186,7 +210,7 @@ function outcomeOf(status: number): AuditRecord['outcome'] {
 }
 
 const requiredRole = {
-  ask: 'client, operator or admin',
+  ask: 'client, operator or admin, or a device',
   read: 'viewer or above',
   fetch: 'viewer or above',
   operate: 'operator or above',
@@ -196,6 +220,10 @@ const requiredRole = {
 
 const unknownKey = new BrimError('NOT_AUTHORIZED', 'the request carries no API key, or one that is unknown, revoked or expired', {
   hint: 'brim login; at the bridge, "brim bridge key create" creates a key',
+})
+
+const noDeviceAnswers = new BrimError('FORBIDDEN', "devices may not ask this bridge's models", {
+  hint: 'its operator has switched that off (--no-device-answers); HAT sessions are not affected',
 })
 
 const wrongHookSecret = new BrimError('NOT_AUTHORIZED', 'the request does not carry the hook secret', {

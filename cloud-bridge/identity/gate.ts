@@ -8,6 +8,12 @@ export interface Gate {
   subjectOf(token: string): string | undefined
 }
 
+/** A gate that knows which clients are still allowed to be connected. */
+export interface PresenceGate extends Gate {
+  /** Whether this MQTT client id is the bridge's own, or that of a device with a grant. */
+  isPresent(clientId: string): boolean
+}
+
 /** The token of an `Authorization: Bearer …` header. */
 export const bearerOf = (authorization: string | undefined): string | undefined =>
   /^Bearer ([\w.-]+)$/.exec(authorization ?? '')?.[1]

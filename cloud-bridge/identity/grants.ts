@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/base/clock.ts'
 import { AccessTokens } from './access-tokens.ts'
-import type { Gate } from './gate.ts'
+import type { PresenceGate } from './gate.ts'
 import type { IdentityStore } from './store.ts'
 
 /** Lifetime of a grant that its device does not renew. */
@@ -26,7 +26,7 @@ export interface GrantsOptions {
 }
 
 /** The grants of devices, and the tokens that prove them. A token of an earlier grant of the device is void. */
-export class Grants implements Gate {
+export class Grants implements PresenceGate {
   /** The bridge's own password for its control plane. */
   readonly ownToken: string
   readonly #bridge: string
@@ -97,7 +97,6 @@ export class Grants implements Gate {
     return this.#isGranted(read.subject, read.grant) ? read.subject : undefined
   }
 
-  /** Whether this MQTT client id is the bridge's own, or that of a device with a grant. */
   isPresent(clientId: string): boolean {
     return clientId === `bridge-${this.#bridge}` || this.#isGranted(clientId)
   }

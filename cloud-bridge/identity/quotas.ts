@@ -6,36 +6,53 @@ import type { IdentityStore } from './store.ts'
 
 type UsageStore = Pick<IdentityStore, 'jobsOf' | 'countJobs'>
 
-/** Usage of API keys: requests in memory, jobs of the day on disk, so that a restart does not reset them. */
+export interface RequestRates {
+  /** Of keys without a quota of their own. */
+  readonly keyRequestsPerMinute: number
+  /** Of a device, for answers. */
+  readonly deviceAnswersPerMinute: number
+}
+
+/** Set apart from keys, whose ids hold no space. */
+export const deviceCaller = (device: string): string => `device ${device}`
+
+/** Usage of API keys and devices: requests in memory, jobs of the day on disk, so that a restart does not reset them. */
 export class Quotas {
   readonly #store: UsageStore
-  readonly #requestsPerMinute: number
+  readonly #rates: RequestRates
   readonly #clock: Clock
   readonly #wallMs: () => number
-  /** Key → when its requests so far are due at an even rate. */
+  /** Key or device → when its requests so far are due at an even rate. */
   readonly #dueMs = new Map<string, number>()
 
-  /**
-   * @param requestsPerMinute of keys without a quota of their own
-   * @param wallMs UTC ms
-   */
-  constructor(store: UsageStore, requestsPerMinute: number, clock: Clock, wallMs: () => number) {
+  /** @param wallMs UTC ms */
+  constructor(store: UsageStore, rates: RequestRates, clock: Clock, wallMs: () => number) {
     this.#store = store
-    this.#requestsPerMinute = requestsPerMinute
+    this.#rates = rates
     this.#clock = clock
     this.#wallMs = wallMs
   }
 
   /** @throws BrimError QUOTA_EXCEEDED */
   takeRequest({ id, name, requestsPerMinute: own }: KeyRecord): void {
-    const requestsPerMinute = own ?? this.#requestsPerMinute
-    const judged = judgeRequest(this.#due(id), requestsPerMinute, this.#clock.nowMs())
+    const perMinute = own ?? this.#rates.keyRequestsPerMinute
+    this.#take(id, perMinute, `key ${name} may make ${perMinute} requests a minute`)
+  }
+
+  /** A device asks for an answer. @throws BrimError QUOTA_EXCEEDED */
+  takeAnswer(device: string): void {
+    const perMinute = this.#rates.deviceAnswersPerMinute
+    this.#take(deviceCaller(device), perMinute, `device ${device} may ask for ${perMinute} answers a minute`)
+  }
+
+  #take(caller: string, perMinute: number, rule: string): void {
+    const judged = judgeRequest(this.#due(caller), perMinute, this.#clock.nowMs())
     if (judged.kind === 'refused')
-      throw new BrimError('QUOTA_EXCEEDED', `key ${name} may make ${requestsPerMinute} requests a minute`, {
+      throw new BrimError('QUOTA_EXCEEDED', rule, {
         hint: `try again in ${Math.ceil(judged.retryAfterMs / 1_000)} s`,
         retryAfterMs: judged.retryAfterMs,
       })
-    this.#dueMs.set(id, judged.next)
+    this.#dueMs.set(caller, judged.next)
   }
 
   /** Counts nothing. @throws BrimError QUOTA_EXCEEDED when the key may not submit this many more jobs today */
@@ -60,7 +77,7 @@ export class Quotas {
   }
 
   left({ id, requestsPerMinute: own, jobsPerDay }: KeyRecord): Whoami['quota'] {
-    const requestsPerMinute = own ?? this.#requestsPerMinute
+    const requestsPerMinute = own ?? this.#rates.keyRequestsPerMinute
     return {
       requestsPerMinute,
       requestsLeft: requestsLeft(this.#due(id), requestsPerMinute, this.#clock.nowMs()),

@@ -12,11 +12,12 @@ import type { Stores } from './stores.ts'
 export function openAuthorizer({ config, clock, closers, log }: Base, { identityStore }: Stores, parts: Access & OpenServing) {
   const hookSecretFile = config.broker?.hookSecretFile
   const hookSecret = hookSecretFile === undefined ? undefined : readHookSecret(hookSecretFile)
-  const quotas = new Quotas(identityStore, config.limits.keyRequestsPerMinute, clock, () => Date.now())
+  const quotas = new Quotas(identityStore, config.limits, clock, () => Date.now())
   const authorizer = createAuthorizer({
     gate: parts.grants,
     store: identityStore,
     quotas,
+    deviceAnswers: config.deviceAnswers,
     hookSecret,
     onKeyEnd: (key) => parts.serving.purge(answerOwner(clientName(key))),
     clock,

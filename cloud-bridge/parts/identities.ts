@@ -1,6 +1,9 @@
+import { clientName } from '../../core/api/request.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import { enrolmentRefusal } from '../identity/exposure.ts'
 import { createIdentities } from '../identity/identities.ts'
+import { deviceCaller } from '../identity/quotas.ts'
+import { answerOwner } from '../llm/endpoint.ts'
 import type { Access } from './access.ts'
 import type { Base } from './base.ts'
 import type { OpenServing } from './serving.ts'
@@ -39,6 +42,7 @@ export function openIdentities(base: Base, parts: Stores & Work & Access & OpenS
       broker.disconnect(device)
       plane.disconnect(device)
       serving.purge(device)
+      serving.purge(answerOwner(clientName(deviceCaller(device))))
     },
     clock,
     logger: log('identity'),

@@ -26,12 +26,17 @@ let http: TestHttp
 beforeEach(async () => {
   dir = tempDir()
   store = openIdentityStore(dir.path, BridgeLimits.parse({ auditRefusals: 10 }))
-  const gate = { authRequired: true, subjectOf: (key: string) => roleOf(key) }
+  const gate = { authRequired: true, subjectOf: (key: string) => roleOf(key), isPresent: () => true }
   const roleOf = (text: string) => {
     const key = store.keyOf(text)
     return key && `${key.role}-${key.name}`
   }
-  const quotas = new Quotas(store, requestsPerMinute, systemClock, Date.now)
+  const quotas = new Quotas(
+    store,
+    { keyRequestsPerMinute: requestsPerMinute, deviceAnswersPerMinute: 120 },
+    systemClock,
+    Date.now,
+  )
   authorizer = createAuthorizer({ gate, store, quotas, clock: systemClock, logger: silentLogger() })
   http = await startTestHttp([adminRoutes({ store, quotas, bridge: 'bridge-1', fleet: 'default' })], { authorizer })
 })

@@ -17,7 +17,7 @@ describe('an API key', () => {
     const { key, expiresAt } = store.createKey('operator:test', 'ci', 'viewer', undefined, 86_400)
     expect(expiresAt).toBe('2026-01-02T00:00:00.000Z')
     expect(store.createKey('operator:test', 'old', 'viewer').expiresAt).toBeNull()
-    const quotas = new Quotas(store, 6_000, clock, Date.now)
+    const quotas = new Quotas(store, { keyRequestsPerMinute: 6_000, deviceAnswersPerMinute: 120 }, clock, Date.now)
     const authorizer = createAuthorizer({ gate: grants, store, quotas, clock, logger: silentLogger() })
     const request = { headers: { authorization: `Bearer ${key}` }, socket: {} } as unknown as IncomingMessage
     const authorize = () => authorizer.authorize(request, adminOperations.whoami)

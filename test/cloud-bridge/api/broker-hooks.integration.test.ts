@@ -28,7 +28,7 @@ async function startHook() {
   const authorizer = createAuthorizer({
     gate,
     store,
-    quotas: new Quotas(store, 6_000, clock, Date.now),
+    quotas: new Quotas(store, { keyRequestsPerMinute: 6_000, deviceAnswersPerMinute: 120 }, clock, Date.now),
     hookSecret: secret,
     clock,
     logger,
