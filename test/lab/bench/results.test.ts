@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { projectRoot } from '../../../core/base/version.ts'
 import { acceptanceBench } from '../../../lab/bench/acceptance/bench.ts'
 import { chaosBench } from '../../../lab/bench/chaos/bench.ts'
+import { planBench as discoPlanBench } from '../../../lab/bench/disco-plan/bench.ts'
 import { engineBench } from '../../../lab/bench/engine/bench.ts'
 import { failoverBench } from '../../../lab/bench/failover/bench.ts'
 import { benchPage, goalTable } from '../../../lab/bench/frame/page.ts'
@@ -19,6 +20,7 @@ import { renderFigure } from '../../../lab/plot/plot.ts'
 const benches = [
   acceptanceBench,
   chaosBench,
+  discoPlanBench,
   engineBench,
   failoverBench,
   hatBench,
