@@ -23,8 +23,11 @@ const typicalAnswer = { promptTokens: 128, tokens: 128 }
  * What answers may cost and have cost, by the samples of the device: power, and its battery.
  * @returns with `sampler`, from which the budget learns @throws BrimError STORE_FAILED
  */
-export function openBudget(base: Base, models: ActiveModels, host: Host) {
-  const { config, clock, closers, logger } = base
+export function openBudget(
+  { config, clock, closers, logger }: Pick<Base, 'config' | 'clock' | 'closers' | 'logger'>,
+  models: Pick<ActiveModels, 'slm'>,
+  host: Host,
+) {
   const budgetLogger = logger.child({ component: 'budget' })
   const store = openDatabase(join(config.stateDir, 'spending.sqlite'), [spendingTables], 'NORMAL')
   closers.push(() => store.close())
@@ -64,7 +67,7 @@ export function openBudget(base: Base, models: ActiveModels, host: Host) {
 export type OwnerBudget = ReturnType<typeof openBudget>
 
 /** Of the small model: from the device's power while it computes and its speed, else from its size. */
-function energyOf({ slm }: ActiveModels, power: TokenEnergy): EnergyPerToken | undefined {
+function energyOf({ slm }: Pick<ActiveModels, 'slm'>, power: TokenEnergy): EnergyPerToken | undefined {
   if (!slm) return undefined
   const { prefillTokensPerS, decodeTokensPerS } = slm.speed
   if (power.busyW !== null && prefillTokensPerS !== undefined && decodeTokensPerS !== undefined)
