@@ -151,7 +151,7 @@ export class Planner {
 }
 
 /** The side that is to write the rest of the answer. */
-function preferredSide(mode: DeviceMode, { device, server }: SideCosts): PreferredSide | undefined {
+export function preferredSide(mode: DeviceMode, { device, server }: SideCosts): PreferredSide | undefined {
   if (mode === 'private' || mode === 'cloud') return { side: 'server', reason: 'return' }
   if (mode === 'fast' || !device || !server || device.output === server.output) return undefined
   return { side: device.output < server.output ? 'device' : 'server', reason: 'cost' }

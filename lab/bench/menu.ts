@@ -34,6 +34,10 @@ export const menu: Menu = {
       'PICE and its baselines: a bridge as the cloud, devices that expand its sketches, under growing load',
       () => import('./pice/bench.ts'),
     ],
+    disco: [
+      'DiSCo and its baselines: replay of recorded API latencies with three devices, by budget, with and without migration',
+      () => import('./disco/bench.ts'),
+    ],
     'slow-agent': ['an agent whose small models take longer, to stand for a device', () => import('./pice/slow-agent.ts')],
     'slow-bridge': ['a bridge whose steps take longer, to stand for a cloud', () => import('./pice/slow-bridge.ts')],
     telemetry: [

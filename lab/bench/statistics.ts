@@ -7,3 +7,15 @@ export const mean = (values: readonly number[]): number | null => (values.length
 
 /** Null of nothing. */
 export const medianOrNull = (values: readonly number[]): number | null => (values.length === 0 ? null : median(values))
+
+/** In the order of each key's first item. */
+export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): T[][] {
+  const groups = new Map<string, T[]>()
+  for (const item of items) {
+    const key = keyOf(item)
+    const group = groups.get(key)
+    if (group) group.push(item)
+    else groups.set(key, [item])
+  }
+  return [...groups.values()]
+}

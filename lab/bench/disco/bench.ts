@@ -1,0 +1,70 @@
+import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
+import { loadTextModel } from '../../../core/answer/text-model.ts'
+import { projectRoot } from '../../../core/base/version.ts'
+import { readManifest } from '../../../core/model/bundle.ts'
+import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
+import type { Bench, BenchContext, BenchResult } from '../frame/bench.ts'
+import { benchCommand } from '../frame/command.ts'
+import { readReplayData } from './data.ts'
+import { summarise, traceFigures } from './figures.ts'
+import { fullPlan, type Plan, quickPlan } from './plan.ts'
+import { replayAll } from './replay-all.ts'
+import { discoReport } from './report.ts'
+import type { CostRun, TtftRun } from './runs.ts'
+import { wireFigures } from './wire.ts'
+
+const options = {
+  data: z
+    .string()
+    .min(1)
+    .meta({
+      description: 'folder with llmperf-api-latency, alpaca-demo and azure-llm-2023',
+      fallback: '../shared/data, beside the checkout',
+    })
+    .optional(),
+  seeds: z
+    .int()
+    .min(1)
+    .max(1_000)
+    .meta({ description: 'number of seeds', fallback: `${fullPlan.seeds}, with --quick ${quickPlan.seeds}` })
+    .optional(),
+}
+
+export const discoBench: Bench<typeof options> = {
+  name: 'disco',
+  quickLimit: '3 minutes',
+  options,
+  examples: [['brim bench disco --data traces --seeds 20', 'other copies of the data, more seeds']],
+  goals: {
+    p99TtftCutServer: { min: 0.35 },
+    p99TtftCutDevice: { min: 0.35 },
+    meanTtftOverStochastic: { max: 1 },
+    p99TbtS: { max: 0.217 },
+    migrationCostCut: { min: 0.7 },
+    liveOverReplay: { max: 0.15 },
+  },
+  async run(context, { data = fileURLToPath(new URL('../shared/data', projectRoot)), seeds }) {
+    const plan = context.quick ? quickPlan : fullPlan
+    return benchDisco(seeds === undefined ? plan : { ...plan, seeds }, data, context)
+  },
+  report: discoReport,
+}
+
+/** `brim bench disco` */
+export const command = benchCommand(discoBench)
+
+/** @param folder of the data */
+export async function benchDisco(plan: Plan, folder: string, context: BenchContext): Promise<BenchResult> {
+  const { traces, shapes, instructions } = await readReplayData(folder)
+  const bundle = await ensureDemoBundle()
+  const { tokenizer } = await loadTextModel(bundle, await readManifest(bundle))
+  const runs = await replayAll({ plan, data: { traces, shapes } }, context)
+  const inputs = {
+    traces: traces.map(traceFigures),
+    ttft: runs.filter((run): run is TtftRun => run.measured === 'ttft'),
+    cost: runs.filter((run): run is CostRun => run.measured === 'cost'),
+  }
+  const conditions = { plan, traces: inputs.traces, wire: wireFigures(instructions, tokenizer) }
+  return { conditions, summary: summarise(inputs), runs }
+}

@@ -1,0 +1,143 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { BrimError } from '../../../core/base/errors.ts'
+
+/** One request to a commercial API, as recorded. */
+export interface Latency {
+  readonly ttftMs: number
+  /** Mean gap between its tokens. */
+  readonly tokenMs: number
+}
+
+/** The requests to one provider's model that succeeded, in the order of the file. */
+export interface LatencyTrace {
+  readonly name: string
+  readonly latencies: readonly Latency[]
+  /** Requests that failed, which are left out. */
+  readonly failed: number
+}
+
+/** The length of a question and of its answer. */
+export interface Shape {
+  readonly promptTokens: number
+  readonly outputTokens: number
+}
+
+/** Question and answer of the Alpaca data. */
+export interface Instruction {
+  readonly question: string
+  readonly answer: string
+}
+
+export interface ReplayData {
+  readonly traces: readonly LatencyTrace[]
+  readonly instructions: readonly Instruction[]
+  readonly shapes: Readonly<Record<PromptSet, readonly Shape[]>>
+}
+
+export const promptSets = ['alpaca', 'azure'] as const
+export type PromptSet = (typeof promptSets)[number]
+
+const traceNames = [
+  'anyscale_7b',
+  'anyscale_13b',
+  'anyscale_70b',
+  'bedrock_13b',
+  'bedrock_70b',
+  'fireworks_7b',
+  'fireworks_13b',
+  'fireworks_70b',
+  'groq_70b',
+  'lepton_7b',
+  'lepton_13b',
+  'lepton_70b',
+  'perplexity_70b',
+  'replicate_7b',
+  'replicate_13b',
+  'replicate_70b',
+  'together_7b',
+  'together_13b',
+  'together_70b',
+] as const
+
+/**
+ * UTF-8 bytes of a token of the Alpaca data: 17 bits a token are 54.40 % less than the text (DiSCo §4.3, cl100k_base). The
+ * paper's models are not here, and the demonstration model's small vocabulary has shorter tokens.
+ */
+export const bytesPerToken = 17 / 8 / (1 - 0.544)
+/** The paper's limit of generation. */
+export const maxOutputTokens = 128
+
+/** @param folder with `llmperf-api-latency`, `alpaca-demo`, `azure-llm-2023` @throws BrimError REQUEST_INVALID */
+export async function readReplayData(folder: string): Promise<ReplayData> {
+  const traces = await Promise.all(traceNames.map((name) => readTrace(folder, name)))
+  const instructions = (await readLines(join(folder, 'alpaca-demo/alpaca_en_demo.jsonl'), AlpacaLine)).map(
+    ({ instruction, input, output }) => ({ question: input === '' ? instruction : `${instruction}\n${input}`, answer: output }),
+  )
+  const azure = ['conv', 'code'].map((kind) => join(folder, `azure-llm-2023/AzureLLMInferenceTrace_${kind}.csv`))
+  return {
+    traces,
+    instructions,
+    shapes: {
+      alpaca: instructions.map(({ question, answer }) => shape(tokensOf(question), tokensOf(answer))),
+      azure: (await Promise.all(azure.map(readShapes))).flat(),
+    },
+  }
+}
+
+const tokensOf = (text: string): number => Buffer.byteLength(text) / bytesPerToken
+
+const shape = (promptTokens: number, outputTokens: number): Shape => ({
+  promptTokens: Math.max(1, Math.round(promptTokens)),
+  outputTokens: Math.min(maxOutputTokens, Math.max(1, Math.round(outputTokens))),
+})
+
+const AlpacaLine = z.object({ instruction: z.string(), input: z.string(), output: z.string() })
+
+const LatencyLine = z.object({
+  error_code: z.unknown(),
+  ttft_s: z.number().nonnegative(),
+  inter_token_latency_s: z.number().nonnegative(),
+})
+
+async function readTrace(folder: string, name: string): Promise<LatencyTrace> {
+  const lines = await readLines(join(folder, `llmperf-api-latency/${name}.jsonl`), LatencyLine)
+  const succeeded = lines.filter(({ error_code: code }) => code === null)
+  return {
+    name,
+    latencies: succeeded.map((line) => ({ ttftMs: 1_000 * line.ttft_s, tokenMs: 1_000 * line.inter_token_latency_s })),
+    failed: lines.length - succeeded.length,
+  }
+}
+
+async function readShapes(file: string): Promise<Shape[]> {
+  const [, ...lines] = (await read(file)).trim().split('\n')
+  return lines.map((line, i) => {
+    const [, prompt, output] = line.split(',').map(Number)
+    if (!(prompt! > 0 && output! > 0)) throw unusable(file, `line ${i + 2} has no lengths`)
+    return shape(prompt!, output!)
+  })
+}
+
+async function readLines<T>(file: string, schema: z.ZodType<T>): Promise<T[]> {
+  const lines = (await read(file)).trim().split('\n')
+  return lines.map((line, i) => {
+    try {
+      return schema.parse(JSON.parse(line))
+    } catch (cause) {
+      throw unusable(file, `line ${i + 1} is not as expected`, cause)
+    }
+  })
+}
+
+const read = (file: string): Promise<string> =>
+  readFile(file, 'utf8').catch((cause: unknown) => {
+    throw unusable(file, 'cannot be read', cause)
+  })
+
+const unusable = (file: string, problem: string, cause?: unknown) =>
+  new BrimError('REQUEST_INVALID', `the data file ${file}: ${problem}`, {
+    cause,
+    hint: 'name the folder that holds llmperf-api-latency, alpaca-demo and azure-llm-2023 with --data',
+  })

@@ -1,0 +1,82 @@
+import type { Side } from '../../../core/policy/disco/state.ts'
+import type { Figure, LinePanel, Series } from '../../plot/plot.ts'
+import type { BenchDocument } from '../frame/bench.ts'
+import { groupBy, mean } from '../statistics.ts'
+import { isHeavy, meanOf } from './figures.ts'
+import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
+import type { CostRun, TtftRun } from './runs.ts'
+import { costRuns, inOrder, tracesOf, ttftRuns } from './tables.ts'
+
+/** The counterpart of the paper's Figs. 6 and 7. */
+export function discoFigure(document: BenchDocument): Figure {
+  const ttft = ttftRuns(document).filter(({ prompts }) => prompts === 'alpaca')
+  const cost = costRuns(document).filter(({ lengths }) => lengths === 'limit')
+  const traces = inOrder(tracesOf(document))
+  const heavy = traces.filter(isHeavy).map(({ name }) => name)
+  const steady = traces.filter((trace) => !isHeavy(trace)).map(({ name }) => name)
+  const panels = [
+    ...heavy.flatMap((trace) => ttftPanels(trace, ttft, [trace])),
+    ...ttftPanels('steady traces', ttft, steady),
+    ...constrainedSides.flatMap((side) => costPanels(cost, side)),
+  ]
+  return {
+    title: 'DiSCo and its baselines by budget',
+    subtitle: "Replay of recorded API latencies with the paper's devices; means over devices and seeds",
+    columns: 4,
+    panels: panels.filter(({ series }) => series.length > 0),
+  }
+}
+
+/** Fig. 6, with the P99 beside the mean. */
+function ttftPanels(title: string, runs: readonly TtftRun[], traces: readonly string[]): LinePanel[] {
+  const own = runs.filter(({ trace }) => traces.includes(trace))
+  return constrainedSides.flatMap((side) =>
+    (['meanMs', 'p99Ms'] as const).map((what): LinePanel => {
+      const { stochastic, disco } = comparedMethods[side]
+      const value = (run: TtftRun) => meanOf(run[what]) / 1_000
+      const line = (name: string, method: MethodName) => ({ name, points: byBudget(of(own, method), value) })
+      const flat = (method: MethodName): Series => ({ name: method, points: flatLine(of(own, method), own, value) })
+      const series = [line('stochastic', stochastic), line('DiSCo', disco), flat('server only'), flat('device only')]
+      return {
+        kind: 'lines',
+        title: `${what === 'meanMs' ? 'Mean' : 'P99'} TTFT, ${title}, ${side} limited`,
+        xLabel: 'budget b',
+        yLabel: 's',
+        series: series.filter(({ points }) => points.length > 0),
+      }
+    }),
+  )
+}
+
+const of = (runs: readonly TtftRun[], method: MethodName) => runs.filter((run) => run.method === method)
+
+/** Fig. 7. */
+function costPanels(runs: readonly CostRun[], side: Side): LinePanel[] {
+  const own = runs.filter(({ method }) => method === comparedMethods[side].disco)
+  return groupBy(own, ({ prices }) => prices).map((these) => ({
+    kind: 'lines',
+    title: `Cost with prices of ${these[0]?.prices}, ${side} limited`,
+    xLabel: 'budget b',
+    yLabel: '$ per 10⁶ answers',
+    series: [true, false].map((migration) => ({
+      name: migration ? 'with migration' : 'without migration',
+      points: byBudget(
+        these.filter((run) => run.migration === migration),
+        ({ dollars }) => 1e6 * meanOf(dollars),
+      ),
+    })),
+  }))
+}
+
+function byBudget<Run extends TtftRun | CostRun>(runs: readonly Run[], value: (run: Run) => number): Series['points'] {
+  return groupBy(runs, ({ budget }) => String(budget))
+    .map((group) => [group[0]?.budget ?? 0, mean(group.map(value)) ?? Number.NaN] as const)
+    .sort(([a], [b]) => a - b)
+}
+
+/** A method without a budget, at every budget of the others. */
+function flatLine(runs: readonly TtftRun[], others: readonly TtftRun[], value: (run: TtftRun) => number): Series['points'] {
+  const level = mean(runs.map(value))
+  const budgets = [...new Set(others.flatMap(({ budget }) => budget ?? []))].sort((a, b) => a - b)
+  return level === null ? [] : budgets.map((budget) => [budget, level] as const)
+}

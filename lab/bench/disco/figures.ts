@@ -1,0 +1,164 @@
+import type { Side } from '../../../core/policy/disco/state.ts'
+import { quantile } from '../../../core/policy/estimate/quantile.ts'
+import type { Summary } from '../frame/bench.ts'
+import { groupBy, mean } from '../statistics.ts'
+import type { LatencyTrace, PromptSet } from './data.ts'
+import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
+import { type AnswerLengths, type CostRun, type PerSeed, type TtftRun, valuesOf } from './runs.ts'
+
+/** From this ratio of P99 to median TTFT on, a trace counts as heavy-tailed. */
+export const heavyTail = 3
+/** Below it DiSCo may trade mean TTFT for the tail (§5.2). */
+const lowestBudget = 0.2
+
+export const tailOf = ({ latencies }: LatencyTrace): number => {
+  const ttfts = latencies.map(({ ttftMs }) => ttftMs)
+  return quantile(ttfts, 0.99) / quantile(ttfts, 0.5)
+}
+
+/** What a document says of a trace. */
+export interface TraceFigures {
+  readonly name: string
+  readonly requests: number
+  readonly failed: number
+  readonly medianMs: number
+  readonly p99Ms: number
+  readonly tail: number
+  /** P99 of the mean gap between a request's tokens. */
+  readonly tokenP99Ms: number
+}
+
+export function traceFigures(trace: LatencyTrace): TraceFigures {
+  const of = (what: 'ttftMs' | 'tokenMs') => trace.latencies.map((latency) => latency[what])
+  return {
+    name: trace.name,
+    requests: trace.latencies.length,
+    failed: trace.failed,
+    medianMs: quantile(of('ttftMs'), 0.5),
+    p99Ms: quantile(of('ttftMs'), 0.99),
+    tail: tailOf(trace),
+    tokenP99Ms: quantile(of('tokenMs'), 0.99),
+  }
+}
+
+/** A method beside stochastic dispatch with the same trace, device, prompts and budget. */
+export interface Comparison extends Pick<TtftRun, 'trace' | 'device' | 'prompts'> {
+  readonly constrained: Side
+  readonly budget: number
+  /** 1 − P99 TTFT over that of stochastic dispatch, from means over seeds. */
+  readonly p99Cut: number
+  /** Mean TTFT over that of stochastic dispatch. */
+  readonly meanRatio: number
+}
+
+export function comparisonsOf(runs: readonly TtftRun[]): Comparison[] {
+  const key = ({ trace, device, prompts, budget }: TtftRun, method: MethodName) =>
+    [prompts, trace, device, budget, method].join('\n')
+  const byKey = new Map(runs.map((run) => [key(run, run.method), run]))
+  return constrainedSides.flatMap((constrained) => {
+    const { disco, stochastic } = comparedMethods[constrained]
+    return runs.flatMap((run) => {
+      const beside = byKey.get(key(run, stochastic))
+      const { trace, device, prompts, budget } = run
+      if (run.method !== disco || budget === null || !beside) return []
+      const ratio = (what: 'meanMs' | 'p99Ms') => meanOf(run[what]) / meanOf(beside[what])
+      return [{ trace, device, prompts, constrained, budget, p99Cut: 1 - ratio('p99Ms'), meanRatio: ratio('meanMs') }]
+    })
+  })
+}
+
+export const meanOf = (series: PerSeed): number => mean(valuesOf(series)) ?? Number.NaN
+
+/** Whole answers with migration beside the same without it. */
+export interface Saving extends Pick<CostRun, 'trace' | 'device' | 'prices' | 'lengths'> {
+  readonly constrained: Side
+  readonly budget: number
+  /** 1 − cost over that without migration. */
+  readonly cut: number
+}
+
+export function savingsOf(runs: readonly CostRun[]): Saving[] {
+  const key = ({ trace, device, prices, lengths, budget, method }: CostRun) =>
+    [trace, device, prices, lengths, budget, method].join('\n')
+  const without = new Map(runs.filter(({ migration }) => !migration).map((run) => [key(run), run]))
+  return constrainedSides.flatMap((constrained) =>
+    runs.flatMap((run) => {
+      const beside = without.get(key(run))
+      const { trace, device, prices, lengths, budget } = run
+      if (run.method !== comparedMethods[constrained].disco || !run.migration || budget === null || !beside) return []
+      return [{ trace, device, prices, lengths, constrained, budget, cut: 1 - meanOf(run.dollars) / meanOf(beside.dollars) }]
+    }),
+  )
+}
+
+/** Of answers that migrated under DiSCo. */
+export function migratedRuns(runs: readonly CostRun[], constrained: Side): CostRun[] {
+  return runs.filter(
+    ({ method, migration, migrated }) => method === comparedMethods[constrained].disco && migration && meanOf(migrated) > 0,
+  )
+}
+
+export interface Inputs {
+  readonly traces: readonly TraceFigures[]
+  readonly ttft: readonly TtftRun[]
+  readonly cost: readonly CostRun[]
+}
+
+export const isHeavy = ({ tail }: TraceFigures): boolean => tail >= heavyTail
+
+export function summarise({ traces, ttft, cost }: Inputs): Summary {
+  const comparisons = comparisonsOf(ttft)
+  const heavy = new Set(traces.filter(isHeavy).map(({ name }) => name))
+  const cut = (constrained: Side, prompts: PromptSet, isWanted: boolean) =>
+    mean(
+      comparisons
+        .filter((each) => each.constrained === constrained && each.prompts === prompts && heavy.has(each.trace) === isWanted)
+        .map(({ p99Cut }) => p99Cut),
+    )
+  const ratios = (prompts: PromptSet) => comparisons.filter((each) => each.prompts === prompts && each.budget >= lowestBudget)
+  const savings = savingsOf(cost)
+  const cuts = (constrained: Side, lengths: AnswerLengths) =>
+    savings.filter((each) => each.constrained === constrained && each.lengths === lengths).map((each) => each.cut)
+  const [largestServer, largestDevice] = constrainedSides.map((side) => maxOf(cuts(side, 'limit')))
+  const migrated = constrainedSides.flatMap((side) => migratedRuns(cost, side))
+  return {
+    p99TtftCutServer: cut('server', 'alpaca', true),
+    p99TtftCutDevice: cut('device', 'alpaca', true),
+    meanTtftOverStochastic: maxOf(ratiosByBudget(ratios('alpaca'))),
+    p99TbtS: migrated.length === 0 ? null : maxOf(tbtByTrace(migrated)),
+    migrationCostCut: largestServer == null || largestDevice == null ? null : Math.min(largestServer, largestDevice),
+    p99TtftCutServerSteady: cut('server', 'alpaca', false),
+    p99TtftCutDeviceSteady: cut('device', 'alpaca', false),
+    p99TtftCutServerAzure: cut('server', 'azure', true),
+    p99TtftCutDeviceAzure: cut('device', 'azure', true),
+    meanTtftOverStochasticAzure: maxOf(ratiosByBudget(ratios('azure'))),
+    meanTtftOverStochasticWorst: maxOf(ratios('alpaca').map(({ meanRatio }) => meanRatio)),
+    migrationCostCutServer: largestServer ?? null,
+    migrationCostCutDevice: largestDevice ?? null,
+    migrationCostCutServerMean: mean(cuts('server', 'limit')),
+    migrationCostCutDeviceMean: mean(cuts('device', 'limit')),
+    migrationCostCutServerOwnLengths: maxOf(cuts('server', 'alpaca')),
+    migrationCostCutDeviceOwnLengths: maxOf(cuts('device', 'alpaca')),
+    delayedTokens: mean(migrated.map(({ delayedMean }) => meanOf(delayedMean))),
+    shareOverBudget: maxOf(
+      ttft.flatMap(({ method, budget, share }) =>
+        budget === null || !method.startsWith('DiSCo') ? [] : [meanOf(share) - budget],
+      ),
+    ),
+  }
+}
+
+/** Of each side and budget: the mean over traces and devices. */
+function ratiosByBudget(comparisons: readonly Comparison[]): number[] {
+  return groupBy(comparisons, ({ constrained, budget }) => `${constrained} ${budget}`).flatMap(
+    (group) => mean(group.map(({ meanRatio }) => meanRatio)) ?? [],
+  )
+}
+
+/** Of each trace and side: the mean over devices, prices and budgets, as in the paper's Table 3. */
+const tbtByTrace = (runs: readonly CostRun[]): number[] =>
+  groupBy(runs, ({ trace, method }) => `${trace} ${method}`).flatMap(
+    (group) => mean(group.map(({ tbtP99Ms }) => meanOf(tbtP99Ms) / 1_000)) ?? [],
+  )
+
+const maxOf = (values: readonly number[]): number | null => (values.length === 0 ? null : Math.max(...values))
