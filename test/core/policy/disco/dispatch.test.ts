@@ -102,7 +102,7 @@ describe('the dispatch of requests under a budget', () => {
     fc.assert(
       fc.property(sides, tailShare, ttfts, lengths, (side, alpha, server, prompts) => {
         const [none, whole] = [0, 1].map((b) => stateOf(side, b, alpha, stepDistribution(server), prompts))
-        for (const { value } of prompts) {
+        for (const value of [...prompts.map(({ value }) => value), 1e6]) {
           if (none) expect(dispatchOf(value, none)[side]).toBe(Number.POSITIVE_INFINITY)
           if (whole) expect(dispatchOf(value, whole)).toEqual({ device: 0, server: 0 })
         }

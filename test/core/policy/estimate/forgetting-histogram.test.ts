@@ -78,7 +78,19 @@ describe('a histogram of samples', () => {
     expect(histogram.cdf(500)).toBeCloseTo(0.125, 2)
     expect(histogram.weight).toBeCloseTo(100 / Math.LN2, -1)
     for (let i = 0; i < 10_000; i += 1) histogram.record(900)
-    expect(histogram.quantile(1e-9)).toBe(900)
+    expect([histogram.quantile(Number.MIN_VALUE), histogram.quantile(1)]).toEqual([900, 900])
+    expect(histogram.mean).toBeCloseTo(900)
+  })
+
+  it('stands for as many samples at any time, once it has seen enough', () => {
+    const histogram = histogramOf([], 20)
+    for (let i = 0; i < 5_000; i += 1) {
+      histogram.record(i % 2 ? 100 : 300)
+      if (i < 1_000) continue
+      expect(histogram.weight).toBeCloseTo(20 / Math.LN2 - 0.5, 1)
+      expect(Math.abs(histogram.mean - 200)).toBeLessThan(4)
+      expect(Math.abs(histogram.sharesAt(300).smaller - 0.25)).toBeLessThan(0.02)
+    }
   })
 
   it('that is merged with another one is as if it had seen the samples of both', () => {
@@ -90,6 +102,24 @@ describe('a histogram of samples', () => {
         expect(merged.cdf(x)).toBeCloseTo(histogramOf([...a, ...b]).cdf(x), 3)
       }),
     )
+  })
+
+  it('counts the samples of another one as its own, however many each has seen', () => {
+    const [old, young] = [histogramOf(Array(5_000).fill(100), 50), histogramOf([900, 900, 900], 50)]
+    const weight = old.weight + young.weight
+    const copy = histogramOf(Array(5_000).fill(100), 50)
+    copy.merge(young)
+    young.merge(old)
+    for (const merged of [copy, young]) {
+      expect(merged.weight).toBeCloseTo(weight, 6)
+      expect(merged.cdf(500)).toBeCloseTo(old.weight / weight, 6)
+      expect(merged.mean).toBeCloseTo((100 * old.weight + 900 * (weight - old.weight)) / weight, 6)
+    }
+  })
+
+  it('counts greater values than its greatest as that', () => {
+    const histogram = histogramOf([1e300])
+    expect([histogram.quantile(1), histogram.mean]).toEqual([layout.max, layout.max])
   })
 
   it('gives shares of the sum: of smaller values, and of those alike', () => {
@@ -105,6 +135,11 @@ describe('a histogram of samples', () => {
     expect(histogram.meanResidual(0)).toBeCloseTo(30)
     expect(histogram.meanResidual(15)).toBeCloseTo(25)
     expect(histogram.meanResidual(60)).toBe(0)
+  })
+
+  it('expects the same within a bin, where values are spread evenly', () => {
+    const histogram = histogramOf(Array.from({ length: 41 }, (_, i) => 1_000 + i))
+    expect(histogram.meanResidual(1_010)).toBeCloseTo(15, 0)
   })
 })
 
@@ -132,6 +167,18 @@ describe('samples of which a lower bound is known', () => {
     histogram.recordAtLeast(300)
     expect(histogram.cdf(300)).toBeCloseTo(1 / 3)
     expect(histogram.weight).toBeCloseTo(3)
+  })
+
+  it('count as one sample, in that part of a bin too that is above the bound', () => {
+    const histogram = histogramOf(
+      Array.from({ length: 4_000 }, (_, i) => 1_000 + ((37 * i) % 41)),
+      50,
+    )
+    const { weight } = histogram
+    const mean = histogram.mean * weight
+    histogram.recordAtLeast(1_030)
+    expect(histogram.weight).toBeCloseTo(weight, 2)
+    expect(histogram.mean * histogram.weight).toBeCloseTo((mean + 1_035) / 2 ** (1 / 50), -1)
   })
 
   it('are spread as the samples of others, where those know more', () => {
@@ -166,6 +213,7 @@ describe('a histogram on the wire', () => {
     const copy = ForgettingHistogram.fromWire(layout, histogram.toWire() ?? { weight: 0, quantiles: [] })
     for (const q of [0.5, 0.9, 0.95, 0.99])
       expect(Math.abs((copy?.quantile(q) ?? 0) / histogram.quantile(q) - 1)).toBeLessThan(0.03)
+    expect(Math.abs((copy?.mean ?? 0) / histogram.mean - 1)).toBeLessThan(0.02)
   })
 
   it('is refused where it is none', () => {
