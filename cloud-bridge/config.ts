@@ -65,6 +65,12 @@ const UpstreamConfig = z.strictObject({
     .min(1)
     .meta({ description: 'file with the API key for that server, readable by its owner only', fallback: 'no key' })
     .optional(),
+  continues: z
+    .boolean()
+    .default(false)
+    .describe(
+      'that server goes on after a last message of the assistant (vLLM, SGLang, llama.cpp): requests may have the beginning of an answer',
+    ),
 })
 export type UpstreamConfig = z.infer<typeof UpstreamConfig>
 

@@ -40,8 +40,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   },
   'core/api': { values: ['core/answer', 'core/base', 'core/openai', 'core/protocol'] },
   'core/upstream': {
-    values: ['core/base', 'core/openai', 'core/policy/upstream'],
-    types: ['core/answer', 'core/text'],
+    values: ['core/answer', 'core/base', 'core/openai', 'core/policy/upstream'],
+    types: ['core/text'],
   },
   'core/pice': { values: ['core/base', 'core/model', 'core/protocol', 'core/text'] },
   'core/commands': { values: ['core/base', 'core/cli', 'core/engine', 'core/model', 'core/text'] },

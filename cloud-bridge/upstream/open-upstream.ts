@@ -12,7 +12,7 @@ const seedBound = 2 ** 32
 
 /** Another server as the bridge's LLM. It may start later than the bridge. @throws BrimError CONFIG_INVALID for its key */
 export function openUpstream(
-  { url, model, keyFile }: UpstreamConfig,
+  { url, model, keyFile, continues }: UpstreamConfig,
   limits: BridgeLimits,
   clock: Clock,
   logger: Logger,
@@ -20,7 +20,16 @@ export function openUpstream(
   const key = () => (keyFile === undefined ? undefined : readApiKey(keyFile))
   key()
   const random = seededRandom(randomInt(seedBound))
-  return upstreamEndpoint({ url, model, key, limits: upstreamLimits(limits), clock, random, logger: logger.child({ url }) })
+  return upstreamEndpoint({
+    url,
+    model,
+    key,
+    continues,
+    limits: upstreamLimits(limits),
+    clock,
+    random,
+    logger: logger.child({ url }),
+  })
 }
 
 function upstreamLimits(limits: BridgeLimits): UpstreamLimits {

@@ -22,23 +22,41 @@ export interface UpstreamOptions {
   readonly key: () => string | undefined
   /** Whether answers carry the log probabilities of their tokens, where the server gives them. Default: false. */
   readonly scored?: boolean
+  /** Whether the server goes on after a last message of the assistant, and so with another endpoint's answer. Default: false. */
+  readonly continues?: boolean
   readonly limits: UpstreamLimits
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
 }
 
+/** Names of other models that one server may answer with. */
+const maxOthers = 8
+
 /** A server with OpenAI's API as an endpoint. */
-export function upstreamEndpoint({ url, model: name, key, scored, limits, clock, random, logger }: UpstreamOptions): Endpoint {
+export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
+  const { url, model: name, key, limits, clock, random, logger } = options
   const model: RemoteModel = { name }
+  const others = new Map<string, RemoteModel>()
+
+  /** The model that a server says it answers with: where it is another one, reports name it. */
+  function modelNamed(given: string): RemoteModel {
+    const known = given === name ? model : others.get(given)
+    // A server must not fill the memory with names.
+    if (known || others.size >= maxOthers) return known ?? model
+    logger.warn({ asked: name, answers: given }, 'the upstream answers with another model than it was asked for')
+    const other = { name: given }
+    others.set(given, other)
+    return other
+  }
   const failures = new UpstreamFailures(name)
   const attempts = createAttempts({ limits, failures, clock, random, logger })
 
   return {
     model,
     async *answer(request, signal) {
-      const asked = upstreamRequest(request, name, scored)
-      const reading = { model, maxTokens: request.maxTokens ?? Number.POSITIVE_INFINITY }
+      const asked = upstreamRequest(request, name, options)
+      const reading = { model, modelNamed, maxTokens: request.maxTokens ?? Number.POSITIVE_INFINITY }
       const open = (watchdog: Watchdog, stopping: AbortSignal) =>
         openStream({ url, key: key() }, asked, limits, watchdog, failures, stopping)
       const read = (body: IncomingMessage, watchdog: Watchdog) => readAnswer(body, reading, limits, watchdog, failures)

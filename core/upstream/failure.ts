@@ -7,6 +7,9 @@ const brokenRetryAfterMs = 1_000
 /** Text of the server, as messages quote it. */
 export const brief = (text: string): string => visibleLine(text.length > maxQuoted ? `${text.slice(0, maxQuoted)}…` : text)
 
+/** Of OpenAI and vLLM; of llama.cpp. */
+const contextCodes: ReadonlySet<string> = new Set(['context_length_exceeded', 'exceed_context_size_error'])
+
 /** The errors of one upstream. Applications see the messages, so they name the model; the log has the server's address. */
 export class UpstreamFailures {
   /** Begins messages. */
@@ -17,8 +20,9 @@ export class UpstreamFailures {
   }
 
   /** For a code that the server gives its error, where that says more than the status; undefined: it does not. */
-  coded(_code: string, _reason: string, _retryAfterMs: number): BrimError | undefined {
-    return undefined
+  coded(code: string, reason: string, _retryAfterMs: number): BrimError | undefined {
+    if (!contextCodes.has(code)) return undefined
+    return new BrimError('CONTEXT_OVERFLOW', `${this.who} rejects the request: ${reason}`, { hint: 'shorten the prompt' })
   }
 
   /** No connection. */

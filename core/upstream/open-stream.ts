@@ -116,7 +116,7 @@ function retryAfterMsOf(header: string | undefined): number {
   return Number.isNaN(ms) ? defaultRetryAfterMs : Math.max(0, ms)
 }
 
-/** Message and code in the body of a failed response, in the forms that servers give them; empty where there are none. */
+/** Message and code, or type, in the body of a failed response, in the forms that servers give them; empty where there are none. */
 async function reasonIn(response: IncomingMessage): Promise<{ reason: string; code: string }> {
   const chunks: Buffer[] = []
   let bytes = 0
@@ -129,8 +129,11 @@ async function reasonIn(response: IncomingMessage): Promise<{ reason: string; co
     const body = JSON.parse(Buffer.concat(chunks).toString()) as { error?: unknown; detail?: unknown } | null
     const error = body?.error ?? body
     const message = (error as { message?: unknown } | null)?.message ?? body?.detail ?? error
-    const code = (error as { code?: unknown } | null)?.code
-    return { reason: typeof message === 'string' ? brief(message) : '', code: typeof code === 'string' ? code : '' }
+    const { code, type } = (error ?? {}) as { code?: unknown; type?: unknown }
+    return {
+      reason: typeof message === 'string' ? brief(message) : '',
+      code: [code, type].find((each) => typeof each === 'string') ?? '',
+    }
   } catch {
     return { reason: '', code: '' }
   }

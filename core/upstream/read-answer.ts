@@ -15,6 +15,14 @@ export interface AnswerLimits {
   readonly answerBytes: number
 }
 
+export interface AnswerReading {
+  readonly model: RemoteModel
+  /** The model by the name that an event gives; absent: all events are taken for those of `model`. */
+  readonly modelNamed?: (name: string) => RemoteModel
+  /** Infinity: the server ends the answer. */
+  readonly maxTokens: number
+}
+
 /** After an answer's end, for the event that counts its tokens. */
 const usageMs = 2_000
 
@@ -35,6 +43,7 @@ const Logprobs = z.union([
 
 /** What is read of an event. Servers differ in all that is optional here. */
 const UpstreamEvent = z.object({
+  model: Text.catch(undefined),
   choices: z
     .array(
       z.object({
@@ -56,17 +65,22 @@ const givenUp: ReadonlySet<string> = new Set(['abort', 'error'])
 /**
  * The answer in a stream of events. Reasoning that precedes it is no part of it, but shows that the server works. What is
  * missing or broken after the answer's end is no failure.
- * @param maxTokens at which a server that ignores the limit is cut off
+ * @param model that was asked, and `maxTokens`, at which a server that ignores the limit is cut off
  * @throws BrimError UPSTREAM_FAILED; what reading the body throws
  */
 export async function* readAnswer(
   body: AsyncIterable<Uint8Array>,
-  { model, maxTokens }: { readonly model: RemoteModel; readonly maxTokens: number },
+  { model, modelNamed = () => model, maxTokens }: AnswerReading,
   { idleMs, eventChars, answerBytes }: AnswerLimits,
   watchdog: Watchdog,
   failures: UpstreamFailures,
 ): AsyncGenerator<TextDelta> {
-  const source = { kind: 'upstream', model } as const
+  let source = { kind: 'upstream', model } as const
+  const isRepeated = repetitions()
+  let id: string | undefined
+  const onId = (own: string) => {
+    id = own
+  }
   let tokens = 0
   let bytes = 0
   let end: AnswerEnd | undefined
@@ -81,13 +95,17 @@ export async function* readAnswer(
     return tokens - before
   }
   try {
-    for await (const data of readSse(body, { maxChars: eventChars })) {
+    for await (const data of readSse(body, { maxChars: eventChars, onId })) {
+      const own = id
+      id = undefined
+      if (isRepeated(own, data)) continue
       if (data === '[DONE]') {
         if (tokens > 0) end ??= 'stop'
         break
       }
       const event = parseEvent(data, failures)
       usage = event.usage ?? usage
+      if (event.model) source = { kind: 'upstream', model: modelNamed(brief(event.model)) }
       const [choice] = event.choices ?? []
       const { delta, text = delta?.content, finish_reason: reason } = choice ?? {}
       const scores = end === undefined && !delta?.reasoning_content && !delta?.reasoning ? (choice?.logprobs ?? []) : []
@@ -117,6 +135,17 @@ export async function* readAnswer(
   }
   if (end === undefined) throw failures.brokenOff()
   yield { source, text: '', tokenCount: count(0), end, ...(usage && { promptTokens: usage.prompt_tokens }) }
+}
+
+/** Whether an event repeats the one before it, as a proxy may send it: its id tells, as the same text may well follow itself. */
+function repetitions(): (id: string | undefined, data: string) => boolean {
+  let last = ''
+  return (id, data) => {
+    const event = `${id}\n${data}`
+    const isRepeated = id !== undefined && event === last
+    last = event
+    return isRepeated
+  }
 }
 
 /** @throws BrimError UPSTREAM_FAILED, also for an event that reports a failure */

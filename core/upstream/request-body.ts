@@ -1,4 +1,5 @@
 import type { AnswerRequest } from '../answer/endpoint.ts'
+import { textOf } from '../answer/text-model.ts'
 import { FieldError } from '../openai/api-error.ts'
 
 /** OpenAI's own API accepts no more; the reader of the answer looks for all of them again. */
@@ -10,18 +11,35 @@ export interface UpstreamRequest {
   readonly body: object
 }
 
+export interface RequestOptions {
+  /** Whether the log probability of each token is asked for. Default: false. */
+  readonly scored?: boolean | undefined
+  /** Whether the server goes on after the beginning of an answer that it is given. Default: false. */
+  readonly continues?: boolean | undefined
+}
+
 /**
  * A request in the form of OpenAI's API. Settings that OpenAI's own server does not know are sent only where they have an effect.
  * @param model the name that the upstream uses
- * @param scored asks for the log probability of each token
  * @throws FieldError REQUEST_INVALID for what text of another server cannot have
  */
-export function upstreamRequest(request: AnswerRequest, model: string, scored = false): UpstreamRequest {
+export function upstreamRequest(
+  request: AnswerRequest,
+  model: string,
+  { scored = false, continues = false }: RequestOptions = {},
+): UpstreamRequest {
   const { prompt, answered, maxTokens, sampling, logprobs, stop, ignoreEos } = request
   const { temperature, topP, topK, minP = 0, presencePenalty = 0, frequencyPenalty = 0, seed } = sampling
   if (logprobs !== undefined)
     throw new FieldError('REQUEST_INVALID', 'logprobs', `${model} runs on another server, and reports no log probabilities`)
-  if (answered) throw new Error('an upstream cannot continue the answer of another model')
+  const begun = answered ? textOf(answered) : ''
+  if (begun !== '' && !continues)
+    throw new FieldError(
+      'REQUEST_INVALID',
+      'continue_final_message',
+      `${model} runs on another server, which may not go on with an answer that it has not begun`,
+      'leave out the beginning of the answer; or, where that server continues a last message of the assistant, configure that it does',
+    )
   const content = prompt.asText()
   const settings = {
     model,
@@ -39,6 +57,19 @@ export function upstreamRequest(request: AnswerRequest, model: string, scored = 
     ...(ignoreEos ? { ignore_eos: true } : {}),
   }
   return content.kind === 'chat'
-    ? { path: 'chat/completions', body: { messages: content.messages, ...settings, ...(scored ? { logprobs: true } : {}) } }
-    : { path: 'completions', body: { prompt: content.text, ...settings, ...(scored ? { logprobs: 1 } : {}) } }
+    ? {
+        path: 'chat/completions',
+        body: { ...conversation(content.messages, begun), ...settings, ...(scored && { logprobs: true }) },
+      }
+    : { path: 'completions', body: { prompt: content.text + begun, ...settings, ...(scored && { logprobs: 1 }) } }
 }
+
+/** As vLLM and SGLang continue a last message of the assistant; llama.cpp does it without being told. */
+const conversation = (messages: readonly object[], begun: string): object =>
+  begun === ''
+    ? { messages }
+    : {
+        messages: [...messages, { role: 'assistant', content: begun }],
+        continue_final_message: true,
+        add_generation_prompt: false,
+      }

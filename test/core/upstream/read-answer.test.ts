@@ -49,6 +49,11 @@ describe('the answer of an upstream', () => {
     expect(answer).toMatchObject({ text: 'one two', tokens: 2, end: 'length', promptTokens: undefined })
   })
 
+  it('has an event once that is sent again with the same id, and repeated text without ids', async () => {
+    const again = `id: 1\n${piece('no ')}id: 1\n${piece('no ')}${piece('no ')}${piece('no ')}`
+    expect(await read(packetsOf(again + finish('stop') + done))).toMatchObject({ text: 'no no no ', tokens: 3 })
+  })
+
   it('of /v1/completions is read alike', async () => {
     const stream = event({ choices: [{ text: 'one' }] }) + event({ choices: [{ text: ' two', finish_reason: 'stop' }] }) + done
     expect(await read(packetsOf(stream))).toMatchObject({ text: 'one two', tokens: 2, end: 'stop' })

@@ -8,6 +8,7 @@ import { type Clock, systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { type UpstreamLimits, type UpstreamOptions, upstreamEndpoint } from '../../../core/upstream/endpoint.ts'
 import { freePort } from '../../../lab/cluster/free-port.ts'
+import { recordingLogger } from '../../support/recording-logger.ts'
 import { failing, finish, piece, scriptedUpstream, sse, startStream, streamed } from '../../support/scripted-upstream.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 
@@ -101,6 +102,58 @@ describe('a request to an upstream', () => {
       presence_penalty: 0.5,
       frequency_penalty: -0.5,
     })
+  })
+
+  it('has the beginning of an answer, where the server continues it', async () => {
+    const server = await upstream(streamed(' mountains'), (response) => {
+      startStream(response, sse({ choices: [{ text: ' time', finish_reason: 'stop' }] }), sse('[DONE]'))
+      response.end()
+    })
+    const endpoint = endpointAt(server.url, {}, { continues: true })
+    expect((await answerOf(endpoint, { answered: { text: 'In the' }, maxTokens: 3 })).text).toBe(' mountains')
+    expect(server.requests[0]?.body).toMatchObject({
+      messages: [
+        { role: 'user', content: 'Where does the river rise?' },
+        { role: 'assistant', content: 'In the' },
+      ],
+      continue_final_message: true,
+      add_generation_prompt: false,
+      max_tokens: 3,
+    })
+    const prompt = new Prompt({ kind: 'text', text: 'Once' })
+    expect((await answerOf(endpoint, { prompt, answered: { text: ' upon a' } })).text).toBe(' time')
+    expect(server.requests[1]?.body).toMatchObject({ prompt: 'Once upon a' })
+    expect(server.requests[1]?.body).not.toHaveProperty('continue_final_message')
+  })
+
+  it('with the beginning of an answer is refused where the server may not continue it', async () => {
+    const server = await upstream(streamed('yes'))
+    await expect(answerOf(endpointAt(server.url), { answered: { text: 'In the' } })).rejects.toMatchObject({
+      code: 'REQUEST_INVALID',
+      param: 'continue_final_message',
+    })
+    expect(server.requests).toEqual([])
+  })
+
+  it.each([
+    ['OpenAI', { code: 'context_length_exceeded', message: 'at most 8192 tokens' }],
+    ['llama.cpp', { code: 400, type: 'exceed_context_size_error', message: 'at most 8192 tokens' }],
+  ])('that is longer than the context is told from others, as %s says it', async (_, error) => {
+    const server = await upstream(failing(400, {}, JSON.stringify({ error })))
+    await expect(answerOf(endpointAt(server.url))).rejects.toEqual(failure('CONTEXT_OVERFLOW', 'at most 8192 tokens'))
+  })
+
+  it('that another model answers is reported with its name, and logged once', async () => {
+    const named = (content: string, model: string) => sse({ model, choices: [{ index: 0, delta: { content } }] })
+    const server = await upstream((response) => {
+      startStream(response, named('In', 'small'), named(' the', 'small'), finish)
+      response.end()
+    })
+    const { logger, lines } = recordingLogger('warn')
+    const endpoint = endpointAt(server.url, {}, { logger })
+    for (let request = 0; request < 2; request++)
+      expect((await answerOf(endpoint)).report.sources).toEqual([{ from: 0, tokens: 2, source: 'upstream', model: 'small' }])
+    expect(lines.filter(({ answers }) => answers === 'small')).toHaveLength(1)
   })
 
   it('ends at a stop string that the server ignores, and closes the connection', async () => {
