@@ -126,8 +126,13 @@ export class DispatchedAnswer implements RunListener {
     this.#apply(this.#course.failed(side, this.#nowMs))
     const { preferred } = this.#plan
     if (preferred?.reason !== 'return' || preferred.side !== side) return
-    const returned = this.#plan.sides[side]?.untilReachable?.(this.#signal)
-    returned?.then(() => this.#apply(this.#course.reachable(side, this.#nowMs))).catch((error) => this.#fail(error))
+    const { clock } = this.#options
+    const reachable = this.#plan.sides[side]?.untilReachable?.(this.#signal) ?? clock.sleep(retryMs, this.#signal)
+    reachable
+      .then(() => this.#apply(this.#course.reachable(side, this.#nowMs)))
+      .catch((error) => {
+        if (!this.#signal.aborted) this.#fail(error)
+      })
   }
 
   #apply(actions: readonly CourseAction<DeltaPiece>[]): void {
@@ -252,6 +257,8 @@ export class DispatchedAnswer implements RunListener {
 }
 
 const sides: readonly Side[] = ['device', 'server']
+/** After which an answer is to return to a side that does not tell when it can be reached. */
+const retryMs = 5_000
 
 /** Whether each of two sides can go on after the other one's very tokens. */
 function continueTokens({ endpoint: { model: a } }: AnswerSide, { endpoint: { model: b } }: AnswerSide): boolean {

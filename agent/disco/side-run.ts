@@ -1,4 +1,5 @@
 import type { AnswerDelta, AnswerRequest } from '../../core/answer/endpoint.ts'
+import { untilAborted } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { Barrier } from './barrier.ts'
 
@@ -32,6 +33,7 @@ export class SideRun {
   /** Resolves when it has freed what it held. */
   readonly closed: Promise<void>
   readonly #stopping = new AbortController()
+  readonly #stopped = untilAborted(this.#stopping.signal)
   readonly #going = new Barrier()
 
   constructor({ answer, request, signal, taken, nowMs, contextTokens }: RunOptions, listener: RunListener) {
@@ -51,7 +53,6 @@ export class SideRun {
 
   stop(): void {
     this.#stopping.abort(new BrimError('CANCELED', 'the other side writes the answer'))
-    this.#going.open()
   }
 
   get #isStopped(): boolean {
@@ -66,7 +67,8 @@ export class SideRun {
         if (!delta) throw new Error('the endpoint stopped before the end of its answer')
         listener.onDelta(this, delta)
         if (delta.end) return
-        while (!this.#isStopped && (this.#going.passed ?? taken.passed)) await (this.#going.passed ?? taken.passed)
+        for (let wait = this.#going.passed ?? taken.passed; wait && !this.#isStopped; wait = this.#going.passed ?? taken.passed)
+          await Promise.race([wait, this.#stopped])
       }
     } catch (error) {
       if (!this.#isStopped) listener.onFailure(this, error)

@@ -7,6 +7,6 @@ import type { CourseSide } from '../../core/policy/disco/course-plan.ts'
  */
 export interface AnswerSide extends CourseSide {
   readonly endpoint: Endpoint
-  /** Resolves when an endpoint that has failed can be reached again; rejects with the signal's reason. Absent: unknown. */
+  /** Resolves when an endpoint that has failed can be reached again; rejects with the signal's reason. Absent: an attempt shows it. */
   untilReachable?(signal: AbortSignal): Promise<void>
 }

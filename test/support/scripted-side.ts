@@ -1,7 +1,6 @@
 import type { AnswerDelta, AnswerRequest, Endpoint } from '../../core/answer/endpoint.ts'
 import type { TextModel } from '../../core/answer/text-model.ts'
 import { systemClock } from '../../core/base/clock.ts'
-import type { BrimError } from '../../core/base/errors.ts'
 
 export interface ScriptedSideOptions {
   readonly model: TextModel
@@ -13,7 +12,7 @@ export interface ScriptedSideOptions {
   /** Tokens of a delta. */
   readonly atOnce?: number
   /** After so many tokens of each attempt. */
-  readonly failsAfter?: (attempt: number) => { readonly tokens: number; readonly error: BrimError } | undefined
+  readonly failsAfter?: (attempt: number) => { readonly tokens: number; readonly error: Error } | undefined
 }
 
 /** An endpoint that answers as the test writes it, in real time. `steps`: tokens that it has computed, of all attempts. */

@@ -8,7 +8,7 @@ export interface CourseSide {
   readonly pauses: boolean
   /** Undefined where a price is unknown. */
   readonly costs: TokenCosts | undefined
-  /** Estimated time to its first token, in ms. @param tokens of the prompt, and of the answer so far */
+  /** Estimated time to its first token, in ms; Infinity: it is busy. @param tokens of the prompt, and of the answer so far */
   startMs(tokens: number): number
 }
 

@@ -227,6 +227,7 @@ export class Course<P extends Piece> {
 
     const contextTokens = promptTokens + tokens
     const startMs = target.startMs(contextTokens)
+    if (startMs === Number.POSITIVE_INFINITY) return
     const returnMs = this.#returnMs(from, contextTokens)
     // A source that comes back in time, after the target has failed to start in time, takes its part of the buffer.
     const neededTokens = bufferTokens(tokensPerS, (startMs + returnMs) * 2 ** this.#failedMigrations)

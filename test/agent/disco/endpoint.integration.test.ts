@@ -5,7 +5,7 @@ import type { AnswerDelta, AnswerRequest } from '../../../core/answer/endpoint.t
 import { Prompt } from '../../../core/answer/prompt.ts'
 import { loadTextModel, type TextModel } from '../../../core/answer/text-model.ts'
 import { systemClock } from '../../../core/base/clock.ts'
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError, type ErrorCode } from '../../../core/base/errors.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
@@ -90,6 +90,62 @@ describe('migration', () => {
 })
 
 describe('a side that fails', () => {
+  const broken = (code: ErrorCode, after = 4) =>
+    server({ failsAfter: () => ({ tokens: after, error: new BrimError(code, 'failed on purpose') }) })
+  const onlyIfServerFails = { dispatch: { device: Number.POSITIVE_INFINITY, server: 0 } }
+
+  it.each<[ErrorCode, boolean]>([
+    ['LINK_LOST', true],
+    ['BRIDGE_UNREACHABLE', true],
+    ['SESSION_REFUSED', true],
+    ['NOT_AUTHORIZED', true],
+    ['CONTEXT_OVERFLOW', true],
+    ['BUNDLE_MISMATCH', false],
+    ['PROTOCOL_VERSION', false],
+    ['OUT_OF_MEMORY', false],
+    ['RUNTIME_FAILED', false],
+  ])('with %s is replaced in a private answer: %s; in others always', async (code, isReplaced) => {
+    const answer = (mode: AnswerPlan['mode']) =>
+      answerBy(answerPlan({ device: answerSide(slm()), server: answerSide(broken(code)) }, { mode, ...onlyIfServerFails }).plan)
+    expect((await answer('cloud')).tokens).toEqual(ids)
+    if (isReplaced) expect((await answer('private')).tokens).toEqual(ids)
+    else await expect(answer('private')).rejects.toMatchObject({ code })
+  })
+
+  it('leaves the other one what is left of the token limit', async () => {
+    const device = slm()
+    const { plan } = answerPlan({ device: answerSide(device), server: answerSide(broken('LINK_LOST')) }, onlyIfServerFails)
+    const { tokens } = await answerBy(plan, requestOf({ maxTokens: 6 }))
+    expect(tokens).toEqual(ids.slice(0, 6))
+    expect(device.requests).toMatchObject([{ maxTokens: 2, answered: { ids: ids.slice(0, 4) } }])
+  })
+
+  it('in the race leaves the answer to the other one, also before that was to start', async () => {
+    const { plan } = answerPlan(
+      { device: answerSide(slm()), server: answerSide(broken('UPSTREAM_FAILED', 0)) },
+      { dispatch: { device: 60_000, server: 0 } },
+    )
+    const { tokens, disco } = await answerBy(plan)
+    expect(tokens).toEqual(ids)
+    expect(disco).toMatchObject({ winner: 'device', migrations: [], startMs: { device: 60_000, server: 0 } })
+  })
+
+  it('fails the answer where the other one fails too, or cannot go on', async () => {
+    const both = { device: answerSide(broken('OUT_OF_MEMORY', 2)), server: answerSide(broken('LINK_LOST')) }
+    const { plan, observed } = answerPlan(both, onlyIfServerFails)
+    await expect(answerBy(plan)).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
+    expect(observed.ended).toEqual([undefined])
+    const device = answerSide(slm(), { continues: false })
+    const stuck = answerPlan({ device, server: answerSide(broken('LINK_LOST')) }, onlyIfServerFails)
+    await expect(answerBy(stuck.plan)).rejects.toMatchObject({ code: 'LINK_LOST' })
+  })
+
+  it('with an error that is none of Brim’s fails the answer', async () => {
+    const bug = scriptedSide({ model, kind: 'bridge', ids, failsAfter: () => ({ tokens: 1, error: new TypeError('a bug') }) })
+    const { plan } = answerPlan({ device: answerSide(slm()), server: answerSide(bug) }, onlyIfServerFails)
+    await expect(answerBy(plan)).rejects.toThrow('a bug')
+  })
+
   it('is replaced by the other one, which goes on with the same tokens', async () => {
     const error = new BrimError('LINK_LOST', 'lost on purpose')
     const broken = server({ failsAfter: () => ({ tokens: 4, error }) })
@@ -102,5 +158,39 @@ describe('a side that fails', () => {
     expect(kinds(deltas)).toEqual(['bridge', 'slm'])
     expect(deltas.map(({ delta }) => delta.cause?.code)).toEqual(ids.map((_, at) => (at < 4 ? undefined : 'LINK_LOST')))
     expect(disco.migrations).toMatchObject([{ from: 'server', to: 'device', reason: 'failure', afterTokens: 4, succeeded: true }])
+  })
+})
+
+describe('a client that leaves', () => {
+  it('stops both sides, in the race and while tokens wait for it', async () => {
+    const leaving = new AbortController()
+    const device = slm({ firstMs: 5_000 })
+    const slow = server({ firstMs: 5_000 })
+    const race = answerPlan({ device: answerSide(device), server: answerSide(slow) })
+    const racing = answerBy(race.plan, requestOf(), leaving.signal)
+    await expect.poll(() => slow.working).toBe(1)
+    leaving.abort(new BrimError('CANCELED', 'the client disconnected'))
+    await expect(racing).rejects.toMatchObject({ code: 'CANCELED' })
+    expect([device.working, slow.working]).toEqual([0, 0])
+    expect(race.observed.ended).toEqual([undefined])
+
+    const paced = slm()
+    const { plan, observed } = answerPlan({ device: answerSide(paced) }, { tokensPerS: 1 })
+    for await (const delta of discoEndpoint({ model, clock: systemClock, plan: async () => plan }).answer(requestOf(), never)) {
+      expect(delta).toMatchObject({ tokens: [ids[0]] })
+      break
+    }
+    expect(paced.working).toBe(0)
+    expect(observed.ended).toEqual([1])
+  })
+
+  it('that reads slowly is not run ahead of where nothing is paced', async () => {
+    const device = slm({ atOnce: 2 })
+    const { plan } = answerPlan({ device: answerSide(device) })
+    const answer = discoEndpoint({ model, clock: systemClock, plan: async () => plan }).answer(requestOf(), never)
+    await answer.next()
+    await systemClock.sleep(20)
+    expect(device.steps).toBe(2)
+    await answer.return()
   })
 })

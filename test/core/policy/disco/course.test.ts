@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { Course } from '../../../../core/policy/disco/course.ts'
 import type { CoursePlan, CourseSide } from '../../../../core/policy/disco/course-plan.ts'
 import type { Side } from '../../../../core/policy/disco/state.ts'
 import { type SideScript, type Simulation, simulate } from '../../../support/course-simulation.ts'
@@ -108,5 +109,158 @@ describe('whatever the sides do', () => {
         expect(course.workOf(name).promptTokens).toBe(prompts.reduce((sum, tokens) => sum + tokens, 0))
       }
     })
+  })
+})
+
+const always: SideScript = { startMs: [0], gapsMs: [10], tokens: [1], failsAfter: [never] }
+const sideOf = (more: Partial<CourseSide> = {}): CourseSide => ({
+  continues: true,
+  pauses: true,
+  costs: undefined,
+  startMs: () => 0,
+  ...more,
+})
+const costs = (output: number, prompt = 0) => ({ costs: { prompt, output } })
+/** The device begins; the server writes for less, and starts as fast as it is thought to: in 1 s, with 5 tokens/s being read. */
+function toServer(
+  more: { device?: Partial<CourseSide>; server?: Partial<CourseSide>; plan?: Partial<CoursePlan> } = {},
+): Simulation {
+  return {
+    plan: {
+      sides: {
+        device: sideOf({ ...costs(2), ...more.device }),
+        server: sideOf({ ...costs(1), startMs: () => 1_000, ...more.server }),
+      },
+      dispatch: { device: 0, server: never },
+      tokensPerS: 5,
+      promptTokens: 10,
+      preferred: { side: 'server', reason: 'cost' },
+      expectedRemaining: () => 100,
+      ...more.plan,
+    },
+    sharesTokens: true,
+    scripts: { device: always, server: { ...always, startMs: [900] } },
+    length: 40,
+  }
+}
+const kindsOf = ({ actions }: ReturnType<typeof simulate>) =>
+  actions.flatMap(({ action }) => ('side' in action ? [`${action.kind} ${action.side}`] : []))
+const pieceOf = (at: number, more: object = {}) => ({ tokens: 1, isLast: false, border: 'word' as const, at, ...more })
+
+describe('a migration', () => {
+  it('begins when the buffer holds B tokens and what the source needs to come back, no sooner and no later', () => {
+    const answer = simulate(toServer())
+    // B = 5 tokens/s × (1 s + 10 ms), rounded up; the reader has the first token.
+    expect(answer.course.migrations).toEqual([
+      { from: 'device', to: 'server', reason: 'cost', afterTokens: 7, bufferTokens: 6, delayedTokens: 0, succeeded: true },
+    ])
+    expect(answer.course.workOf('device').tokens).toBe(7)
+    expect(answer.course.workOf('server')).toEqual({ promptTokens: 17, tokens: 33 })
+    expect(kindsOf(answer)).toEqual(['start device', 'pause device', 'start server', 'stop device'])
+    expect(answer.course.stalls).toBe(0)
+  })
+
+  it('happens only where it pays (Eq. 4, 5)', () => {
+    const migrationsWith = (prompt: number, remaining: number) => {
+      const plan = { expectedRemaining: () => remaining }
+      return simulate(toServer({ server: costs(1, prompt), plan })).course.migrations.length
+    }
+    // 1 saved per token; overhead at 7 tokens of the answer: 17 tokens of the prompt.
+    expect([migrationsWith(1, 17), migrationsWith(1, 18), migrationsWith(0, 0)]).toEqual([0, 1, 0])
+    const unknown = simulate(toServer({ device: { costs: undefined } }))
+    expect(unknown.course.migrations).toEqual([])
+  })
+
+  it('does not wait for a buffer where nothing is paced', () => {
+    const { course } = simulate(toServer({ plan: { tokensPerS: 0 } }))
+    expect(course.migrations).toMatchObject([{ afterTokens: 1, bufferTokens: 1, succeeded: true }])
+  })
+
+  it('is never begun to a side that is busy, or that cannot continue', () => {
+    for (const tokensPerS of [0, 5])
+      for (const server of [{ startMs: () => never }, { continues: false }])
+        expect(simulate(toServer({ server, plan: { tokensPerS } })).course.migrations).toEqual([])
+  })
+
+  it.each([
+    ['pauses', { pauses: true }, ['pause device', 'start server', 'stop server', 'resume device']],
+    ['goes on anew', { pauses: false }, ['stop device', 'start server', 'stop server', 'start device']],
+    ['can do neither', { pauses: false, continues: false }, ['start server', 'stop server']],
+  ])('to a target that is too slow falls back to a source that %s, unseen, and is tried once more', (_, device, expected) => {
+    const slow = { ...toServer({ device }), scripts: { device: always, server: { ...always, startMs: [never] } }, length: 200 }
+    const answer = simulate(slow)
+    expect(answer.course.migrations.map(({ succeeded }) => succeeded)).toEqual(
+      [false, false].slice(0, answer.course.migrations.length),
+    )
+    expect(kindsOf(answer).slice(1, 1 + expected.length)).toEqual(expected)
+    expect(answer.delivered).toHaveLength(200)
+    expect(answer.course.stalls).toBe(0)
+    if (device.pauses) expect(answer.course.migrations).toHaveLength(2)
+  })
+
+  it('whose target fails at once falls back to the source', () => {
+    const failing = toServer()
+    const answer = simulate({ ...failing, scripts: { ...failing.scripts, server: { ...always, failsAfter: [0, never] } } })
+    expect(answer.course.migrations.map(({ succeeded }) => succeeded)).toEqual([false, true])
+    // The second attempt waits for twice the buffer.
+    expect(answer.course.migrations[1]!.bufferTokens).toBeGreaterThanOrEqual(11)
+    expect(answer.course.stalls).toBe(0)
+  })
+
+  it('counts the tokens that came too late because of it', () => {
+    // Nobody else goes on: the server starts 1 s after the buffer of 1 token is read, then catches up.
+    const lost = toServer({ plan: { preferred: undefined } })
+    const scripts = {
+      device: { ...always, failsAfter: [2] },
+      server: { ...always, startMs: [1_400], gapsMs: [100] },
+    }
+    const { course } = simulate({ ...lost, scripts })
+    // Due at 400, 600, … ms; received at 1,410, 1,510, …: the eleventh at 2,410 is due at 2,400, the twelfth at 2,510 at 2,600.
+    expect(course.migrations).toMatchObject([{ reason: 'failure', afterTokens: 2, bufferTokens: 1, delayedTokens: 11 }])
+    expect([course.stalls, Math.round(course.stalledMs)]).toEqual([1, 1_020])
+  })
+
+  it('ends at the end of a word where sides share no tokens, and what the reader has not seen is made again', () => {
+    const { course, delivered } = simulate({ ...toServer(), sharesTokens: false })
+    const [migration] = course.migrations
+    expect(migration).toMatchObject({ afterTokens: 9, bufferTokens: 8, succeeded: true })
+    expect(delivered.map(({ piece }) => piece.at)).toEqual(Array.from({ length: 40 }, (_, at) => at))
+    expect(course.workOf('device').tokens).toBe(10)
+  })
+
+  it('back to a side that has failed begins once that is reachable', () => {
+    const failing = toServer({
+      plan: { dispatch: { device: never, server: 0 }, preferred: { side: 'server', reason: 'return' } },
+    })
+    const answer = simulate({
+      ...failing,
+      scripts: { ...failing.scripts, server: { ...always, failsAfter: [3, never] } },
+      reachable: [{ side: 'server', atMs: 200 }],
+    })
+    expect(answer.course.migrations).toMatchObject([
+      { from: 'server', to: 'device', reason: 'failure', afterTokens: 3, succeeded: true },
+      { from: 'device', to: 'server', reason: 'return', succeeded: true },
+    ])
+    expect(answer.course.winner).toBe('server')
+  })
+})
+
+describe('the race', () => {
+  it('starts each side at its time, and none once there is a token', () => {
+    const race = (firstMs: number) => {
+      const each = toServer({ plan: { dispatch: { device: 300, server: 0 }, preferred: undefined } })
+      return kindsOf(simulate({ ...each, scripts: { device: always, server: { ...always, startMs: [firstMs] } } }))
+    }
+    expect(race(299)).toEqual(['start server'])
+    expect(race(5_000)).toEqual(['start server', 'start device', 'stop server'])
+  })
+
+  it('is decided by the first token: what the loser sends later is no part of the answer', () => {
+    const { plan } = toServer({ plan: { dispatch: { device: 0, server: 0 }, preferred: undefined } })
+    const course = new Course<ReturnType<typeof pieceOf>>(plan, true)
+    course.begin(0)
+    expect(course.received('server', pieceOf(0), 10)).toMatchObject([{ kind: 'stop', side: 'device' }, { kind: 'deliver' }])
+    expect(course.received('device', pieceOf(0), 11)).toEqual([])
+    expect([course.winner, course.tokens, course.workOf('device').tokens]).toEqual(['server', 1, 1])
   })
 })
