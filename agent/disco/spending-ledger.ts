@@ -10,6 +10,7 @@ import {
   sumOf,
 } from '../../core/policy/disco/spending.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { openReplaceable } from '../../core/store/open-replaceable.ts'
 import { type Spender, spenders } from './budget.ts'
 
 /** What tokens are counted for: what made them, and the requests (prompt tokens only). */
@@ -34,6 +35,10 @@ CREATE TABLE reserved (
   ${types}
 ) STRICT;
 CREATE TABLE spending_time (only INTEGER PRIMARY KEY CHECK (only = 1), ms INTEGER NOT NULL, wall_ms INTEGER) STRICT;`
+
+/** @throws BrimError STORE_FAILED */
+export const openSpendingDatabase = (path: string, logger: Logger): Store =>
+  openReplaceable(path, [spendingTables], (store) => store.prepare('SELECT * FROM spending').all(), logger)
 
 export interface SpendingLedgerOptions {
   /** Has `spendingTables`. */

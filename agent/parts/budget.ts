@@ -3,13 +3,12 @@ import { clockIsSet } from '../../core/base/clock.ts'
 import { sampledWarnings } from '../../core/base/sampled-warnings.ts'
 import { type BatteryCondition, exchangeRate, flopsPerJoule } from '../../core/policy/disco/exchange-rate.ts'
 import { flopsOf } from '../../core/policy/disco/flops.ts'
-import { openDatabase } from '../../core/store/open-database.ts'
 import type { Host } from '../device/host.ts'
 import type { Sample } from '../device/sample.ts'
 import { createSampler, type Sampler } from '../device/sampler.ts'
 import { costsOf } from '../disco/config.ts'
 import { type EnergyPerToken, SpendingBudget } from '../disco/spending-budget.ts'
-import { SpendingLedger, spendingTables } from '../disco/spending-ledger.ts'
+import { openSpendingDatabase, SpendingLedger } from '../disco/spending-ledger.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import { TokenEnergy } from '../telemetry/token-energy.ts'
 import type { Base } from './base.ts'
@@ -29,7 +28,7 @@ export function openBudget(
   host: Host,
 ) {
   const budgetLogger = logger.child({ component: 'budget' })
-  const store = openDatabase(join(config.stateDir, 'spending.sqlite'), [spendingTables], 'NORMAL')
+  const store = openSpendingDatabase(join(config.stateDir, 'spending.sqlite'), budgetLogger)
   closers.push(() => store.close())
   const sampler = createSampler({ host, stateDir: config.stateDir, clock, logger: logger.child({ component: 'device' }) })
   const power = new TokenEnergy()

@@ -1,7 +1,4 @@
-import { rmSync } from 'node:fs'
-import Database from 'better-sqlite3'
 import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import {
   ageMs,
@@ -15,7 +12,8 @@ import {
   spoolPriorities,
 } from '../../core/policy/telemetry/spool.ts'
 import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
-import { openDatabase, type Store } from '../../core/store/open-database.ts'
+import type { Store } from '../../core/store/open-database.ts'
+import { openReplaceable } from '../../core/store/open-replaceable.ts'
 
 /** A migration: the spooled messages, and how many were dropped. */
 export const spoolTables = `CREATE TABLE spool (
@@ -31,29 +29,9 @@ CREATE INDEX spool_leaf ON spool (leaf, n);
 CREATE INDEX spool_unset ON spool (birth, n) WHERE is_set = 0;
 CREATE TABLE dropped (reason TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT;`
 
-/**
- * Opens the spool's database. A corrupt one is replaced by an empty one: an agent without old telemetry is better than none.
- * @throws BrimError STORE_FAILED
- */
-export function openSpoolDatabase(path: string, logger: Logger): Store {
-  const open = () => openDatabase(path, [spoolTables], 'NORMAL')
-  let store: Store | undefined
-  try {
-    store = open()
-    // Reads what the spool reads when it starts, so that damage is found now.
-    store.prepare('SELECT leaf, count(*) FROM spool GROUP BY leaf').all()
-    return store
-  } catch (err) {
-    store?.close()
-    const cause = err instanceof BrimError ? err.cause : err
-    if (!(cause instanceof Database.SqliteError && corruptCodes.some((code) => cause.code.startsWith(code)))) throw err
-    logger.warn({ err }, 'spool corrupt, replaced by an empty one')
-    for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
-    return open()
-  }
-}
-
-const corruptCodes = ['SQLITE_CORRUPT', 'SQLITE_NOTADB']
+/** @throws BrimError STORE_FAILED */
+export const openSpoolDatabase = (path: string, logger: Logger): Store =>
+  openReplaceable(path, [spoolTables], (store) => store.prepare('SELECT leaf, count(*) FROM spool GROUP BY leaf').all(), logger)
 
 export interface SpoolOptions {
   /** Must have had `spoolTables`. */

@@ -1,10 +1,10 @@
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { SpendingLedger, spendingTables } from '../../../agent/disco/spending-ledger.ts'
+import { openSpendingDatabase, SpendingLedger } from '../../../agent/disco/spending-ledger.ts'
 import { nothingSpent } from '../../../core/policy/disco/spending.ts'
-import { openDatabase } from '../../../core/store/open-database.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
-import { silentLogger } from '../../support/silent-logger.ts'
+import { recordingLogger } from '../../support/recording-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const hourMs = 3_600_000
@@ -16,11 +16,11 @@ function device(path: string, windowMs = 24 * hourMs) {
   return {
     wall,
     start() {
-      const store = openDatabase(join(path, 'spending.sqlite'), [spendingTables])
+      const { logger, lines } = recordingLogger('warn')
+      const store = openSpendingDatabase(join(path, 'spending.sqlite'), logger)
       const clock = fakeClock()
-      const logger = silentLogger()
       const ledger = new SpendingLedger({ store, windowMs, clock, wallMs: () => wall.ms, logger })
-      return { store, clock, ledger, end: () => store.close() }
+      return { store, clock, ledger, lines, end: () => store.close() }
     },
   }
 }
@@ -102,6 +102,16 @@ describe('the ledger of spending', () => {
     const { rows } = store.prepare<[], { rows: number }>('SELECT count(*) AS rows FROM spending').get()!
     expect(rows).toBeLessThan(67)
     expect(ledger.spent('slm').dollars).toBeLessThan(63)
+    end()
+  })
+
+  it('begins anew where its file is corrupt, and says so', () => {
+    using dir = tempDir()
+    writeFileSync(join(dir.path, 'spending.sqlite'), 'x'.repeat(9_000))
+    const { ledger, lines, end } = device(dir.path).start()
+    ledger.add('slm', dollars(1))
+    expect(ledger.spent('slm').dollars).toBe(1)
+    expect(lines).toMatchObject([{ msg: 'spending.sqlite corrupt, replaced by an empty one' }])
     end()
   })
 
