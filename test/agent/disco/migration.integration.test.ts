@@ -175,4 +175,23 @@ describe('an answer that fills the context of one side', () => {
     ])
     expect([tokenIds.length, finishReason]).toEqual([dims.contextLimit - ids.length, 'length'])
   })
+
+  it('ends there where the other one cannot go on', async () => {
+    const ids = Array.from({ length: world.deep.text.dims.contextLimit - 3 }, (_, at) => 300 + (at % 100))
+    const prompt = new Prompt({ kind: 'ids', tokens: { model: world.text, ids } })
+    const lost: TokenEndpoint = {
+      model: world.text,
+      // biome-ignore lint/correctness/useYield: it fails before its first delta
+      async *answer() {
+        throw new BrimError('LINK_LOST', 'lost on purpose')
+      },
+    }
+    const { plan } = answerPlan(
+      { device: answerSide(slmEndpoint(world.deep, systemClock)), server: answerSide(lost) },
+      { dispatch: { device: 0, server: never } },
+    )
+    const { maxTokens: _, ...unlimited } = requestOf({ prompt, ignoreEos: true })
+    const { tokenIds, finishReason, report } = await answerBy(plan, unlimited)
+    expect([tokenIds.length, finishReason, report.fallback]).toEqual([3, 'length', null])
+  })
 })
