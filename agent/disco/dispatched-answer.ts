@@ -1,3 +1,4 @@
+import { AnswerText } from '../../core/answer/answer-text.ts'
 import type { AnswerDelta, AnswerRequest } from '../../core/answer/endpoint.ts'
 import type { DiscoFigures } from '../../core/answer/figures.ts'
 import { Prompt } from '../../core/answer/prompt.ts'
@@ -95,6 +96,11 @@ export class DispatchedAnswer implements RunListener {
     for (const piece of piecesOf(content, this.#plan.tokensPerS > 0)) {
       run.tokens += piece.tokens
       this.#plan.observe.spent(side, { promptTokens: 0, tokens: piece.tokens })
+      if (!piece.isLast && run.stops?.push(piece.delta).end) {
+        this.#apply(this.#course.received(side, { ...piece, isLast: true, delta: { ...piece.delta, end: 'length' } }, nowMs))
+        this.#stop(side)
+        return
+      }
       this.#apply(this.#course.received(side, piece, nowMs))
     }
     if (!isFull || this.#sideOf(run) !== side) return
@@ -171,6 +177,11 @@ export class DispatchedAnswer implements RunListener {
         taken: this.#taken,
         nowMs: this.#nowMs,
         contextTokens,
+        // The reader looks for stop strings itself; where it is far behind, much would be computed in vain.
+        stops:
+          this.#plan.tokensPerS > 0 && request.stop.length > 0
+            ? new AnswerText(asked.answered ?? nothingAnswered(target.endpoint.model), request.stop)
+            : undefined,
       },
       this,
     )

@@ -1,3 +1,4 @@
+import type { AnswerText } from '../../core/answer/answer-text.ts'
 import type { AnswerDelta, AnswerRequest } from '../../core/answer/endpoint.ts'
 import { untilAborted } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
@@ -18,6 +19,8 @@ export interface RunOptions {
   readonly nowMs: number
   /** Of the prompt and the answer so far. */
   readonly contextTokens: number
+  /** Finds stop strings in what the run writes. */
+  readonly stops: AnswerText | undefined
 }
 
 /**
@@ -28,6 +31,7 @@ export class SideRun {
   readonly request: AnswerRequest
   readonly startedMs: number
   readonly contextTokens: number
+  readonly stops: AnswerText | undefined
   /** Of the answer, from this run. */
   tokens = 0
   /** Resolves when it has freed what it held. */
@@ -36,10 +40,11 @@ export class SideRun {
   readonly #stopped = untilAborted(this.#stopping.signal)
   readonly #going = new Barrier()
 
-  constructor({ answer, request, signal, taken, nowMs, contextTokens }: RunOptions, listener: RunListener) {
+  constructor({ answer, request, signal, taken, nowMs, contextTokens, stops }: RunOptions, listener: RunListener) {
     this.request = request
     this.startedMs = nowMs
     this.contextTokens = contextTokens
+    this.stops = stops
     this.closed = this.#read(answer(request, AbortSignal.any([signal, this.#stopping.signal])), taken, listener)
   }
 

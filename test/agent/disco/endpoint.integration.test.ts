@@ -2,7 +2,9 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { discoEndpoint } from '../../../agent/disco/endpoint.ts'
 import type { AnswerPlan } from '../../../agent/disco/plan.ts'
 import type { AnswerDelta, AnswerRequest } from '../../../core/answer/endpoint.ts'
+import { AnswerMeter } from '../../../core/answer/meter.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
+import { collectAnswer, streamAnswer } from '../../../core/answer/stream-answer.ts'
 import { loadTextModel, type TextModel } from '../../../core/answer/text-model.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../../core/base/errors.ts'
@@ -86,6 +88,22 @@ describe('migration', () => {
     expect(device.steps).toBe(migration!.afterTokens)
     expect(observed.spent.server).toEqual({ promptTokens: 7 + device.steps, tokens: ids.length - device.steps })
     expect(disco).toMatchObject({ winner: 'device', tokensPerS: 50, stalls: 0 })
+  })
+})
+
+describe('a stop string', () => {
+  it('ends the work when it is written, not when it is read', async () => {
+    const device = slm()
+    const { plan, observed } = answerPlan({ device: answerSide(device) }, { tokensPerS: 100 })
+    const endpoint = discoEndpoint({ model, clock: systemClock, plan: async () => plan })
+    const options = { endpoint, clock: systemClock, meter: new AnswerMeter(systemClock) }
+    const text = model.tokenizer.decode([...ids], { skipSpecialTokens: false })
+    const stop = [text.slice(20, 26)]
+    const answer = await collectAnswer(streamAnswer(options, requestOf({ stop }), never))
+    expect(answer).toMatchObject({ text: text.slice(0, 20), finishReason: 'stop' })
+    expect(device.steps).toBe(answer.tokens)
+    expect(answer.tokens).toBeLessThan(ids.length)
+    expect(observed.ended).toEqual([answer.tokens])
   })
 })
 
