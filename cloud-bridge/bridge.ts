@@ -92,6 +92,7 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
       sessions: cloud.sessions.count,
       devices: work.devices.size,
       telemetryDeltas: true,
+      answerTtftMs: cloud.starts.wire,
     }),
     accepts,
     ...work.devices.handlers,

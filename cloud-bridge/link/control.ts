@@ -25,7 +25,7 @@ export interface ControlOptions {
   /** Persisted start counter: it tells our state from the late will of an earlier start. */
   readonly birth: number
   /** Fields of the retained state beside `state`, `birth` and `at`. */
-  readonly describe: () => Pick<BridgeState, 'bridge' | 'modelId' | 'data' | 'sessions' | 'devices' | 'telemetryDeltas'>
+  readonly describe: () => Omit<BridgeState, 'v' | 'state' | 'birth' | 'at'>
   /** Whether messages of this device are handled; default: of every device. */
   readonly accepts?: ((device: string) => boolean) | undefined
   readonly onDeviceState: (device: string, payload: Uint8Array) => void

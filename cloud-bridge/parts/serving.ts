@@ -8,6 +8,7 @@ import { maxFrameBytesOf } from '../../core/protocol/frame.ts'
 import { noModelId } from '../../core/protocol/messages.ts'
 import { serveMiddle } from '../hat/serve-middle.ts'
 import { createDataPlane } from '../link/data-plane.ts'
+import { AnswerStarts } from '../llm/answer-starts.ts'
 import { bridgeEndpoint } from '../llm/endpoint.ts'
 import { type ResumableEndpoint, resumable } from '../llm/journalled-endpoint.ts'
 import { ResumableAnswers } from '../llm/resumable-answers.ts'
@@ -59,11 +60,12 @@ export async function openServing(base: Base, { grants }: Access, work: Work, op
   })
   const sketching = openSketching(base, work)
   const prompts = config.picePrompts === undefined ? generalPrompts : await readPicePrompts(config.picePrompts)
+  const starts = new AnswerStarts(clock, announce.trigger)
   const models: ApiModel[] = []
   const resumables: ResumableEndpoint[] = []
   if (model?.served.tokens) {
     const { name, createdAt } = model.manifest.card
-    const llm = bridgeEndpoint(served.serving, await loadLlm(model.folder, model.manifest, served.serving))
+    const llm = starts.timed(bridgeEndpoint(served.serving, await loadLlm(model.folder, model.manifest, served.serving)))
     const { full, ...sketched } = sketching(llm, await loadPicePrompts(model.folder, prompts), resumable)
     models.push({ name, modelId, endpoint: full, createdAt, ...sketched })
     resumables.push(full, sketched.sketching.endpoint)
@@ -73,7 +75,15 @@ export async function openServing(base: Base, { grants }: Access, work: Work, op
     models.push({ name: upstream.model.name, endpoint: full, createdAt: new Date().toISOString(), ...sketched })
     resumables.push(sketched.sketching.endpoint)
   }
-  return { ...served, modelId, plane, models, resumable: openResumable(base, resumables, modelId), meter: new AnswerMeter(clock) }
+  return {
+    ...served,
+    modelId,
+    plane,
+    models,
+    starts,
+    resumable: openResumable(base, resumables, modelId),
+    meter: new AnswerMeter(clock),
+  }
 }
 
 function openResumable({ config, clock, closers, log }: Base, endpoints: readonly ResumableEndpoint[], modelId = noModelId) {

@@ -197,6 +197,13 @@ const bridgeState: Message = {
       data: 'ws://10.0.0.5:7070/v1/data',
       sessions: 2,
       telemetryDeltas: true,
+      answerTtftMs: {
+        weight: 4,
+        quantiles: [
+          ...[180, 182, 184, 186, 188, 190, 195, 200, 205, 210, 215, 220, 230, 240, 250, 260, 280, 300, 320],
+          ...[350, 355, 360, 365, 370, 375, 378, 380],
+        ],
+      },
     },
     { v: 1, state: 'lost', birth: 3, at },
   ],

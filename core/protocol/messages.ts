@@ -125,6 +125,19 @@ export const BridgeState = z.object({
     .describe(
       'True: the bridge rebuilds samples from deltas, and counts telemetry as a heartbeat. Absent: it needs complete samples, without absent figures.',
     ),
+  answerTtftMs: z
+    .object({
+      weight: z.number().min(0).describe('Answers that it stands for, older ones counting less.'),
+      quantiles: z
+        .array(z.number().min(0))
+        .max(64)
+        .readonly()
+        .describe('Ascending: 0 to 0.9 by 0.05, 0.95 to 0.99 by 0.01, 0.995, 0.999 and 1.'),
+    })
+    .optional()
+    .describe(
+      "Times from a request to the first token of an answer of the bridge's own model, in ms, without the way to the device: by it, devices plan when to ask (DiSCo). Absent: it has made none.",
+    ),
 })
 export type BridgeState = z.infer<typeof BridgeState>
 

@@ -1,0 +1,50 @@
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { BridgeLink } from '../../../agent/link/bridge-link.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { seededRandom } from '../../../core/base/random.ts'
+import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
+import { buildTextBundle } from '../../support/agent-world.ts'
+import { startTestBridge } from '../../support/bridge.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+it('a device learns from a bridge how long its own model takes to begin', async () => {
+  using dir = tempDir()
+  const bundle = await buildTextBundle(dir.path, { adapter: false })
+  await using bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge') })
+  const link = new BridgeLink({
+    url: bridge.mqttUrl,
+    credentials: undefined,
+    fleet: 'default',
+    device: 'jetson-01',
+    birth: 1,
+    instance: 'a',
+    agent: '0',
+    modelId: bridge.modelId,
+    speed: new DeviceSpeed(0.8),
+    smoothing: 0.8,
+    heartbeatS: 30,
+    reconnectMaxS: 1,
+    clock: systemClock,
+    random: seededRandom(1),
+    logger: silentLogger(),
+  })
+  link.start([])
+  try {
+    await expect.poll(() => link.connected).toBe(true)
+    expect(link.answerTtftMs).toBeUndefined()
+    const startedMs = performance.now()
+    const response = await fetch(`${bridge.httpUrl}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: 'Where?', max_tokens: 2 }),
+    })
+    expect(response.status).toBe(200)
+    const tookMs = performance.now() - startedMs
+    await expect.poll(() => link.answerTtftMs?.weight, { timeout: 5_000 }).toBeCloseTo(1)
+    expect(link.answerTtftMs?.quantile(1)).toBeLessThan(tookMs * 1.1)
+  } finally {
+    await link.close()
+  }
+})
