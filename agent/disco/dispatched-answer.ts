@@ -89,11 +89,11 @@ export class DispatchedAnswer implements RunListener {
     const side = this.#sideOf(run)
     if (!side) return
     const nowMs = this.#nowMs
-    if (run.tokens === 0) this.#plan.observe.firstToken(side, nowMs - run.startedMs, run.contextTokens)
     const isFull = this.#hasFilledContext(side, run, delta)
     const cause = this.#causes.get(side)
     const content = { ...delta, ...(cause && { cause }), ...(isFull && { end: undefined }) }
     for (const piece of piecesOf(content, this.#plan.tokensPerS > 0)) {
+      if (!run.hasBegun) this.#begun(side, run, nowMs)
       run.tokens += piece.tokens
       this.#plan.observe.spent(side, { promptTokens: 0, tokens: piece.tokens })
       if (!piece.isLast && run.stops?.push(piece.delta).end) {
@@ -113,8 +113,16 @@ export class DispatchedAnswer implements RunListener {
     const side = this.#sideOf(run)
     if (!side) return
     this.#runs.delete(side)
-    if (this.#signal.aborted || !isReplaceable(error, this.#plan.mode)) this.#fail(error)
+    // What fails beside the side that writes harms nobody.
+    const mode = this.#course.needs(side) ? this.#plan.mode : undefined
+    if (this.#signal.aborted || !isReplaceable(error, mode)) this.#fail(error)
     else this.#failed(side, withoutRoom(error, this.#causes.get(side), this.#plan.sides[side]!.endpoint.model.name))
+  }
+
+  #begun(side: Side, run: SideRun, nowMs: number): void {
+    run.hasBegun = true
+    this.#contextEnd = undefined
+    this.#plan.observe.firstToken(side, nowMs - run.startedMs, run.contextTokens)
   }
 
   get #nowMs(): number {
@@ -204,7 +212,7 @@ export class DispatchedAnswer implements RunListener {
     const run = this.#runs.get(side)
     if (!run) return
     this.#runs.delete(side)
-    if (run.tokens === 0) this.#plan.observe.canceled(side, this.#nowMs - run.startedMs, run.contextTokens)
+    if (!run.hasBegun) this.#plan.observe.canceled(side, this.#nowMs - run.startedMs, run.contextTokens)
     run.stop()
   }
 
@@ -232,7 +240,7 @@ export class DispatchedAnswer implements RunListener {
       this.#timer = undefined
       this.#apply(this.#course.advance(this.#nowMs))
     }
-    const sleeping = clock.sleep(Math.ceil(Math.max(0, atMs - this.#nowMs)), stop.signal)
+    const sleeping = clock.sleep(Math.min(maxTimerMs, Math.ceil(Math.max(0, atMs - this.#nowMs))), stop.signal)
     sleeping.then(wake).catch((error) => {
       if (!stop.signal.aborted) this.#fail(error)
     })
@@ -270,6 +278,8 @@ export class DispatchedAnswer implements RunListener {
 const sides: readonly Side[] = ['device', 'server']
 /** After which an answer is to return to a side that does not tell when it can be reached. */
 const retryMs = 5_000
+/** Of Node. */
+const maxTimerMs = 2 ** 31 - 1
 
 /** Whether each of two sides can go on after the other one's very tokens. */
 function continueTokens({ endpoint: { model: a } }: AnswerSide, { endpoint: { model: b } }: AnswerSide): boolean {

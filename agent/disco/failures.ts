@@ -7,8 +7,9 @@ const bridgeLost: ReadonlySet<ErrorCode> = new Set(['LINK_LOST', 'BRIDGE_UNREACH
 /**
  * Whether the other side may answer for one that has failed. In a private answer only where the bridge or the context is what is
  * missing: other failures of HAT are the device's own, and must not pass unnoticed.
+ * @param mode undefined: the answer does not depend on the side
  */
-export function isReplaceable(error: unknown, mode: DeviceMode): error is BrimError {
+export function isReplaceable(error: unknown, mode: DeviceMode | undefined): error is BrimError {
   if (!(error instanceof BrimError) || error.code === 'CANCELED') return false
   return mode !== 'private' || error.code === 'CONTEXT_OVERFLOW' || bridgeLost.has(error.code)
 }

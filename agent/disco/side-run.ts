@@ -34,6 +34,7 @@ export class SideRun {
   readonly stops: AnswerText | undefined
   /** Of the answer, from this run. */
   tokens = 0
+  hasBegun = false
   /** Resolves when it has freed what it held. */
   readonly closed: Promise<void>
   readonly #stopping = new AbortController()

@@ -158,6 +158,25 @@ describe('a side that fails', () => {
     await expect(answerBy(stuck.plan)).rejects.toMatchObject({ code: 'LINK_LOST' })
   })
 
+  it('as the target of a migration fails nothing: the source goes on, also in a private answer', async () => {
+    const failures = ['LINK_LOST', 'RUNTIME_FAILED'] as const
+    const hat = server({
+      failsAfter: (attempt) =>
+        attempt < 2 ? { tokens: attempt === 0 ? 2 : 0, error: new BrimError(failures[attempt]!, 'failed') } : undefined,
+    })
+    const { plan } = answerPlan(
+      { device: answerSide(slm()), server: answerSide(hat, { untilReachable: async () => {} }) },
+      { mode: 'private', ...onlyIfServerFails, preferred: { side: 'server', reason: 'return' } },
+    )
+    const { tokens, disco } = await answerBy(plan)
+    expect(tokens).toEqual(ids)
+    expect(disco.migrations.map(({ reason, succeeded }) => [reason, succeeded])).toEqual([
+      ['failure', true],
+      ['return', false],
+      ...(hat.requests.length > 2 ? [['return', true]] : []),
+    ])
+  })
+
   it('with an error that is none of Brim’s fails the answer', async () => {
     const bug = scriptedSide({ model, kind: 'bridge', ids, failsAfter: () => ({ tokens: 1, error: new TypeError('a bug') }) })
     const { plan } = answerPlan({ device: answerSide(slm()), server: answerSide(bug) }, onlyIfServerFails)
