@@ -48,16 +48,17 @@ export function serverCandidate(
   own: ForgettingHistogram,
   announced?: ForgettingHistogram,
 ): ServerCandidate {
-  const ttftMs = createTtft()
-  ttftMs.merge(own)
-  if (announced && own.weight < ownAnswers) ttftMs.merge(announced)
-  if (ttftMs.weight === 0) ttftMs.record(unknownTtftMs)
+  const starts = createTtft()
+  starts.merge(own)
+  if (announced && own.weight < ownAnswers) starts.merge(announced)
+  const isKnown = starts.weight > 0
+  if (!isKnown) starts.record(unknownTtftMs)
   return {
     ...made,
-    ttftMs,
-    startMs: () => ttftMs.quantile(patience),
+    ttftMs: isKnown ? starts.predictive : starts,
+    startMs: () => starts.quantile(patience),
     firstToken: (ms) => own.record(ms),
-    canceled: (ms) => own.recordAtLeast(ms, ttftMs),
+    canceled: (ms) => own.recordAtLeast(ms, starts),
   }
 }
 

@@ -136,32 +136,21 @@ export class ForgettingHistogram implements Distribution {
       }
   }
 
+  /**
+   * The next sample by n earlier ones: it is greater than the k-th of them with probability 1 − k / (n + 1), as each of the n + 1 is
+   * as likely to come last. So a few samples do not make the tail look shorter than it is. Quantiles beyond all samples are twice the
+   * greatest one: finite, as a time to wait must be.
+   */
+  get predictive(): Distribution {
+    return { cdf: (x) => this.#cdf(x, this.#unit), quantile: (q) => this.#quantile(q, this.#unit) }
+  }
+
   cdf(x: number): number {
-    if (x === Number.POSITIVE_INFINITY) return 1
-    if (this.#weight === 0 || x < 0) return 0
-    const bin = this.#binOf(x)
-    let below = 0
-    for (let i = 0; i < bin; i += 1) below += this.#weights[i] ?? 0
-    const own = this.#weights[bin] ?? 0
-    if (own > 0) below += own * shareBelow(x, this.#lows[bin] ?? 0, this.#highs[bin] ?? 0)
-    return Math.min(below / this.#weight, 1)
+    return this.#cdf(x, 0)
   }
 
   quantile(q: number): number {
-    if (q <= 0) return 0
-    if (this.#weight === 0) return Number.POSITIVE_INFINITY
-    const target = q * this.#weight
-    let below = 0
-    let highest = 0
-    for (let bin = 0; bin < this.#weights.length; bin += 1) {
-      const weight = this.#weights[bin] ?? 0
-      if (weight === 0) continue
-      const low = this.#lows[bin] ?? 0
-      highest = this.#highs[bin] ?? 0
-      if (below + weight >= target) return low + (highest - low) * Math.max((target - below) / weight, 0)
-      below += weight
-    }
-    return highest
+    return this.#quantile(q, 0)
   }
 
   /** E[X − x | X > x]; 0 where no sample exceeds x. */
@@ -193,6 +182,35 @@ export class ForgettingHistogram implements Distribution {
     let smaller = 0
     for (let i = 0; i < bin; i += 1) smaller += this.#sums[i] ?? 0
     return { smaller: smaller / this.#sum, alike: (this.#sums[bin] ?? 0) / this.#sum }
+  }
+
+  /** @param unseen weight of what is greater than all samples */
+  #cdf(x: number, unseen: number): number {
+    if (x === Number.POSITIVE_INFINITY) return 1
+    if (this.#weight === 0 || x < 0) return 0
+    const bin = this.#binOf(x)
+    let below = 0
+    for (let i = 0; i < bin; i += 1) below += this.#weights[i] ?? 0
+    const own = this.#weights[bin] ?? 0
+    if (own > 0) below += own * shareBelow(x, this.#lows[bin] ?? 0, this.#highs[bin] ?? 0)
+    return Math.min(below / (this.#weight + unseen), 1)
+  }
+
+  #quantile(q: number, unseen: number): number {
+    if (q <= 0) return 0
+    if (this.#weight === 0) return Number.POSITIVE_INFINITY
+    const target = q * (this.#weight + unseen)
+    let below = 0
+    let highest = 0
+    for (let bin = 0; bin < this.#weights.length; bin += 1) {
+      const weight = this.#weights[bin] ?? 0
+      if (weight === 0) continue
+      const low = this.#lows[bin] ?? 0
+      highest = this.#highs[bin] ?? 0
+      if (below + weight >= target) return low + (highest - low) * Math.max((target - below) / weight, 0)
+      below += weight
+    }
+    return unseen > 0 ? 2 * highest : highest
   }
 
   #binOf(value: number): number {

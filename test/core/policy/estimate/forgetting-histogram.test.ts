@@ -145,6 +145,33 @@ describe('a histogram of samples', () => {
   })
 })
 
+describe('the next sample', () => {
+  it('exceeds a quantile of those before it no more often than the quantile says, however few they are', () => {
+    // Each in a bin of its own.
+    const values = Array.from({ length: 40 }, (_, i) => 10 * 1.1 ** i)
+    fc.assert(
+      fc.property(fc.integer({ min: 2, max: 40 }), fc.double({ min: 0, max: 0.999, noNaN: true }), (count, part) => {
+        const samples = values.slice(0, count)
+        // Up to the greatest one's.
+        const q = (part * (count - 1)) / count
+        const exceeding = samples.filter(
+          (next) => next > histogramOf(samples.filter((value) => value !== next)).predictive.quantile(q),
+        )
+        expect(exceeding.length / count).toBeLessThanOrEqual(1 - q + 1e-9)
+      }),
+    )
+  })
+
+  it('is greater than all with a probability that falls with their number', () => {
+    const above = (count: number) => 1 - histogramOf(Array(count).fill(500)).predictive.cdf(1_000)
+    expect([1, 9, 99].map(above)).toEqual([expect.closeTo(0.5, 4), expect.closeTo(0.1, 4), expect.closeTo(0.01, 4)])
+    const { predictive } = histogramOf(Array(9).fill(500))
+    expect([predictive.quantile(0.89), predictive.quantile(0.95), predictive.cdf(Number.POSITIVE_INFINITY)]).toEqual([
+      500, 1_000, 1,
+    ])
+  })
+})
+
 describe('samples of which a lower bound is known', () => {
   it('do not make the distribution look faster than it is', () => {
     const values = logNormal(20_000, 400, 0.8)
