@@ -60,7 +60,12 @@ export function measurePlans(constrained: Side, samples: number, batches: number
     promptLengths.record(lengths[i % samples] ?? 0)
   }
   for (let i = 0; i < samples; i += 1) learn(i)
-  const stateOf = (i: number): DispatchState => ({ constrained, share: 0.1 * (1 + (i % 9)), serverTtftMs, promptLengths })
+  const stateOf = (i: number): DispatchState => ({
+    constrained,
+    share: 0.1 * (1 + (i % 9)),
+    serverTtftMs: serverTtftMs.predictive,
+    promptLengths,
+  })
   const planAll = (state: DispatchState, all: readonly number[]) => {
     for (const length of all) dispatchOf(length, state)
   }
