@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { type AnswerRequest, type Endpoint, isTokenEndpoint } from '../answer/endpoint.ts'
-import { withFallback } from '../answer/fallback.ts'
 import { sharesTokens } from '../answer/text-model.ts'
 import { type AnswerMode, isBridgeMode, isDeviceMode } from '../base/answer-modes.ts'
 import { drainRate, ReaderRate, readerRates } from '../base/reader-rates.ts'
@@ -128,13 +127,14 @@ function apiRequest(
     ...(request.brim?.token_ids || request.return_token_ids ? { tokenIds: true } : {}),
     ...(request.stream ? {} : { isWhole: true }),
     ...(mode === undefined ? {} : { mode }),
+    ...(wantsFallback(request) ? { fallback: 'slm' } : {}),
     client,
   })
   const answers = prompts.flatMap((prompt) => Array.from({ length: each }, (_, nth) => answerTo(prompt, nth)))
   if (answers[0]) dispatch?.check(isDeviceMode(mode) ? mode : undefined, answers[0])
   return {
     model: model.name,
-    endpoint: wantsFallback(request) && slm && isTokenEndpoint(endpoint) ? withFallback(endpoint, slm) : endpoint,
+    endpoint,
     answers,
     stream: request.stream ?? false,
     includeUsage: request.stream_options?.include_usage ?? false,

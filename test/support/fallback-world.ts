@@ -1,12 +1,15 @@
 import { join } from 'node:path'
 import type { Api } from '../../agent/api/server.ts'
+import { discoEndpoint } from '../../agent/disco/endpoint.ts'
 import { hatEndpoint } from '../../agent/hat/endpoint.ts'
 import { slmEndpoint } from '../../agent/slm/endpoint.ts'
 import { type LocalModel, openLocalModel } from '../../agent/slm/local-model.ts'
+import type { Endpoint, TokenEndpoint } from '../../core/answer/endpoint.ts'
 import { loadTextModel, type TextModel } from '../../core/answer/text-model.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import type { Chain, Sequence } from '../../core/engine/contract.ts'
 import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
+import { answerPlan, answerSide } from './answer-plan.ts'
 import { startTestApi } from './api.ts'
 import { startTestBridge } from './bridge.ts'
 import { dataLinkTo } from './data-link.ts'
@@ -78,7 +81,8 @@ export async function startFallbackWorld(): Promise<FallbackWorld> {
       const counted = local && countedChain(local.chain, beforeStep)
       const { logger, lines } = recordingLogger('info')
       const slm = local && counted && slmEndpoint({ ...local, chain: counted.chain }, systemClock)
-      const api = await startTestApi(manifest, hatEndpoint(options, text), { slm, logger })
+      const endpoint = privateEndpoint(hatEndpoint(options, text), slm)
+      const api = await startTestApi(manifest, endpoint, { slm, logger })
       return {
         api,
         heldBytes: () => counted?.heldBytes() ?? 0,
@@ -98,6 +102,19 @@ export async function startFallbackWorld(): Promise<FallbackWorld> {
     },
   }
 }
+
+/** HAT, and the small model where the request allows it. */
+export const privateEndpoint = (hat: TokenEndpoint, slm: TokenEndpoint | undefined): Endpoint =>
+  discoEndpoint({
+    model: hat.model,
+    clock: systemClock,
+    async plan({ fallback }) {
+      const device = fallback && slm
+      const dispatch = { device: Number.POSITIVE_INFINITY, server: 0 }
+      const sides = { server: answerSide(hat), ...(device && { device: answerSide(device) }) }
+      return answerPlan(sides, { mode: 'private', dispatch }).plan
+    },
+  })
 
 /** The same model; `heldBytes`: KV bytes of its unreleased sequences. */
 function countedChain(chain: Chain, beforeStep = () => {}): { chain: Chain; heldBytes(): number } {

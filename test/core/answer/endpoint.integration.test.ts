@@ -6,13 +6,12 @@ import { bridgeEndpoint } from '../../../cloud-bridge/llm/endpoint.ts'
 import { splitModel } from '../../../cloud-bridge/serving/served-model.ts'
 import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
 import type { AnswerRequest, TokenDelta, TokenEndpoint } from '../../../core/answer/endpoint.ts'
-import { withFallback } from '../../../core/answer/fallback.ts'
 import { AnswerMeter } from '../../../core/answer/meter.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
 import { collectAnswer, streamAnswer } from '../../../core/answer/stream-answer.ts'
 import { loadTextModel, type TextModel } from '../../../core/answer/text-model.ts'
 import { systemClock } from '../../../core/base/clock.ts'
-import { BrimError, type ErrorCode } from '../../../core/base/errors.ts'
+import { BrimError } from '../../../core/base/errors.ts'
 import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { buildSlmBundle, buildTextBundle } from '../../support/agent-world.ts'
@@ -158,76 +157,4 @@ it('measures the prefill of the small model in tokens per second, before its fir
   const prompt = new Prompt({ kind: 'ids', tokens: { model: endpoint.model, ids } })
   await deltasOf(endpoint, requestTo(endpoint, { prompt }))
   expect(speed.prefillTokensPerS).toBeCloseTo((1_000 * ids.length) / stepMs)
-})
-
-describe('an endpoint with a fallback', () => {
-  /** The HAT endpoint, which fails after `after` tokens. */
-  const failing = (code: ErrorCode, after: number): TokenEndpoint => ({
-    model: endpoints.hat!.model,
-    async *answer(request, signal) {
-      let left = after
-      for await (const delta of endpoints.hat!.answer(request, signal)) {
-        if (left <= 0) throw new BrimError(code, 'failed on purpose')
-        left -= delta.tokens.length
-        yield delta
-      }
-    },
-  })
-
-  it.each<[ErrorCode, boolean]>([
-    ['LINK_LOST', true],
-    ['BRIDGE_UNREACHABLE', true],
-    ['SESSION_REFUSED', true],
-    ['NOT_AUTHORIZED', true],
-    ['BUNDLE_MISMATCH', false],
-    ['PROTOCOL_VERSION', false],
-    ['OUT_OF_MEMORY', false],
-    ['RUNTIME_FAILED', false],
-  ])('after %s continues with the second: %s', async (code, continues) => {
-    const endpoint = withFallback(failing(code, 4), endpoints.slm!)
-    const answer = deltasOf(endpoint, requestTo(endpoint))
-    if (!continues) return expect(answer).rejects.toMatchObject({ code })
-    const deltas = await answer
-    expect(tokensOf(deltas)).toHaveLength(maxTokens)
-    const seam = deltas.findIndex(({ source }) => source.kind === 'slm')
-    expect(tokensOf(deltas.slice(0, seam)).length).toBeGreaterThanOrEqual(4)
-    expect(deltas.map(({ cause }) => cause?.code)).toEqual(deltas.map((_, at) => (at < seam ? undefined : code)))
-  })
-
-  it('requests from the second only the tokens that the first did not make', async () => {
-    const ids = [1, 2, 3, 4, 5]
-    const { model } = endpoints.hat!
-    const first: TokenEndpoint = {
-      model,
-      async *answer() {
-        yield { source: { kind: 'hat', model }, tokens: ids, end: undefined }
-        throw new BrimError('LINK_LOST', 'failed on purpose')
-      },
-    }
-    const deltas = await deltasOf(withFallback(first, endpoints.slm!), requestTo(first))
-    expect(tokensOf(deltas)).toHaveLength(maxTokens)
-    expect(tokensOf(deltas).slice(0, ids.length)).toEqual(ids)
-  })
-
-  it('can itself be continued by another fallback', async () => {
-    const inner = withFallback(failing('LINK_LOST', 2), failing('LINK_LOST', 3))
-    const endpoint = withFallback(inner, endpoints.slm!)
-    const deltas = await deltasOf(endpoint, requestTo(endpoint))
-    expect(tokensOf(deltas)).toHaveLength(maxTokens)
-    const hatTokens = tokensOf(deltas.filter(({ source }) => source.kind === 'hat'))
-    expect(hatTokens).toEqual(tokensOf(await deltasOf(endpoints.hat!, requestTo(endpoints.hat!))).slice(0, hatTokens.length))
-    expect(deltas.at(-1)).toMatchObject({ source: { kind: 'slm' }, end: 'length' })
-  })
-
-  it('throws errors without a code of Brim', async () => {
-    const broken: TokenEndpoint = {
-      model: endpoints.hat!.model,
-      // biome-ignore lint/correctness/useYield: it fails before its first delta
-      async *answer() {
-        throw new Error('LINK_LOST')
-      },
-    }
-    const endpoint = withFallback(broken, endpoints.slm!)
-    await expect(deltasOf(endpoint, requestTo(endpoint))).rejects.toThrow('LINK_LOST')
-  })
 })
