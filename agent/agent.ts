@@ -8,6 +8,7 @@ import { Answering } from './parts/answering.ts'
 import { openApi } from './parts/api.ts'
 import { openBase } from './parts/base.ts'
 import { openBudget } from './parts/budget.ts'
+import { openDispatch } from './parts/dispatch.ts'
 import { openLinks } from './parts/links.ts'
 import { openModels, openSmallModels } from './parts/models.ts'
 import { openReporting } from './parts/reporting.ts'
@@ -51,12 +52,13 @@ export async function startAgent(
     const budget = openBudget(base, models, host)
     const links = openLinks(base, models)
     const answering = new Answering(base, models, links)
+    const dispatch = openDispatch(base, models, links, answering, budget.budget)
     const work = openWork(base, models, smallModels, links, answering)
     const reporter = openReporting(base, models, smallModels, links, work, answering, budget)
     const { config, logger, bundles, birth, remote } = base
     await bundles.removeUnused(models.folders, Date.now())
     await models.updateSmallModels()
-    const api = await openApi(base, models, links, answering, work, budget)
+    const api = await openApi(base, models, links, answering, dispatch, work, budget)
     closers.push(work.jobs.close)
     // Only now that the port is bound: a second agent started by mistake must not replace the first one at the bridge.
     work.jobs.start(work.handlers())

@@ -10,6 +10,8 @@ export interface Candidates {
   readonly hat?: ServerCandidate | undefined
   /** Of `--server`. */
   readonly server?: ServerCandidate | undefined
+  /** Whether `--server` names one: the bridge's own model is asked in the tokens of the split model, which may be missing. */
+  readonly hasServer: boolean
 }
 
 /** Those that one answer may use. */
@@ -25,7 +27,7 @@ export interface ChosenSides {
  * @throws FieldError REQUEST_INVALID naming `brim.mode` where a side is missing, or cannot answer the request; `problem`
  */
 export function sidesOf(mode: DeviceMode, request: AnswerRequest, candidates: Candidates, problem: () => BrimError): ChosenSides {
-  const { slm, hat, server } = candidates
+  const { slm, hat, server, hasServer } = candidates
   const needed = (what: string, hint: string) =>
     new FieldError('REQUEST_INVALID', 'brim.mode', `the mode "${mode}" needs ${what}, and this device has none`, hint)
   const fallback = request.fallback === 'slm' ? slm : undefined
@@ -37,13 +39,16 @@ export function sidesOf(mode: DeviceMode, request: AnswerRequest, candidates: Ca
       if (!slm) throw needed(...smallModel)
       return { device: slm }
     case 'cloud':
-      if (!server) throw needed('a server', 'start the agent with --server bridge, or --server and the URL of a server')
+      if (!server)
+        throw hasServer
+          ? problem()
+          : needed('a server', 'start the agent with --server bridge, or --server and the URL of a server')
       if (isExcluded(server, request)) throw textOnly(server)
       return { server, device: fallback }
     default: {
       if (!slm) throw needed(...smallModel)
       const remote = server ?? hat
-      if (!remote) throw needed('a server', 'start the agent with --server, or with --bundle for HAT')
+      if (!remote) throw hasServer ? problem() : needed('a server', 'start the agent with --server, or with --bundle for HAT')
       return { device: slm, server: isExcluded(remote, request) ? undefined : remote }
     }
   }

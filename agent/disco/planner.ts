@@ -62,7 +62,7 @@ export class Planner {
     }
     const work = { promptTokens, tokens: remaining(0) }
     const costs = { device: sides.device && budget.costs('slm'), server: sides.server && budget.costs(sides.server.spender) }
-    const constrained = sides.device && sides.server && this.#constrained(costs)
+    const constrained = mode === 'auto' && sides.device && sides.server ? this.#constrained(costs) : undefined
     const wanted = this.#dispatch(mode, sides, work, costs)
     // Until it is known whether the device starts, no other answer counts on it.
     const release = sides.device && wanted.device < never ? sides.device.slots.reserve() : () => {}

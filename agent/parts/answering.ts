@@ -12,7 +12,7 @@ import type { ActiveModel } from '../models/model-slot.ts'
 import { borrowingEndpoint } from '../slm/endpoint.ts'
 import type { Base } from './base.ts'
 
-/** The parts that make answers: HAT, and the small model as its fallback. They change with the models. */
+/** The parts that make answers: HAT, and the small model. They change with the models. */
 export class Answering {
   readonly meter: AnswerMeter
   /** The split model; undefined: there is none. */
@@ -28,12 +28,6 @@ export class Answering {
     this.#links = links
     this.meter = new AnswerMeter(base.clock)
     this.update()
-  }
-
-  /** @throws BrimError MODEL_MISSING, or why the model was not opened */
-  get required() {
-    if (this.llm) return this.llm
-    throw this.#models.problem ?? new Error('the parts that answer were not updated')
   }
 
   /** After a model was replaced. */

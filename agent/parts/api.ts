@@ -10,6 +10,7 @@ import type { ActiveModels } from '../models/active-models.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
 import type { OwnerBudget } from './budget.ts'
+import type { AnswerDispatch } from './dispatch.ts'
 import type { Work } from './work.ts'
 
 /** The OpenAI API on this device. @throws BrimError CONFIG_INVALID, LISTEN_* */
@@ -18,6 +19,7 @@ export async function openApi(
   models: ActiveModels,
   links: BridgeLinks,
   answering: Answering,
+  dispatch: AnswerDispatch,
   work: Work,
   { budget }: OwnerBudget,
 ) {
@@ -27,10 +29,9 @@ export async function openApi(
     nextSeed,
     // Read for each request, because the model may change.
     get models() {
-      const { endpoint, manifest } = answering.required
-      const { name, createdAt } = manifest.card
-      return [{ name, endpoint, createdAt }]
+      return [dispatch.model]
     },
+    dispatch: dispatch.planner,
     get slm() {
       return answering.slm
     },
@@ -52,10 +53,11 @@ export async function openApi(
       profile: work.profiles.last,
       clockIsSet: clockIsSet(),
       draining: remote.isDraining,
+      ...dispatch.health,
       ...links.status,
     }),
     spending: () => budget.report,
-    problems: () => [...(models.problem ? [models.problem] : []), ...links.problems],
+    problems: () => [...(dispatch.problem ? [dispatch.problem] : []), ...(dispatch.needsLink ? links.problems : [])],
     logger: logger.child({ component: 'api' }),
   })
   closers.push(api.close)

@@ -8,6 +8,7 @@ import { lockFolder } from '../../core/store/lock-folder.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
 import { BundleFolder } from '../bundles/bundle-folder.ts'
 import type { AgentConfig } from '../config.ts'
+import { estimatesTable } from '../disco/estimates.ts'
 import { type Identities, openIdentities } from '../identity/identities.ts'
 import { instanceOf, instanceTable } from '../identity/instance.ts'
 import { JobLedger, ledgerMigrations } from '../jobs/ledger.ts'
@@ -19,7 +20,7 @@ import { LogOutbox } from '../telemetry/log-outbox.ts'
 import { RecentErrors } from '../telemetry/recent-errors.ts'
 import { openSpoolDatabase, Spool } from '../telemetry/spool.ts'
 
-const migrations = [birthsTable, remoteTables, profileTable, bundleChoicesTable, instanceTable, speedTable]
+const migrations = [birthsTable, remoteTables, profileTable, bundleChoicesTable, instanceTable, speedTable, estimatesTable]
 const dayMs = 24 * 3_600_000
 
 /** What every part needs. Each part registers with `closers` how it is closed. */

@@ -6,7 +6,7 @@ import { type AnswerPiece, AnswerText } from './answer-text.ts'
 import type { AnswerDelta, AnswerRequest, Endpoint } from './endpoint.ts'
 import type { AnswerMeter, AnswerSpeed } from './meter.ts'
 import { type AnswerReport, ReportBuilder, speedOf } from './report.ts'
-import { inTokensOf } from './text-model.ts'
+import { inTokensOf, type TextModel } from './text-model.ts'
 
 /** `text` holds whole characters; it is empty where a delta completed none. `end` comes last, once. */
 export type AnswerEvent = ({ readonly kind: 'text' } & TextPiece) | ({ readonly kind: 'end' } & AnswerSummary)
@@ -66,6 +66,8 @@ export async function* streamAnswer(
     const tokenIds: number[] = []
     let tokens = 0
     let promptTokens: number | undefined
+    /** That has read the prompt. */
+    let reader: TextModel | undefined
     let finishReason: AnswerEnd | undefined
     let last: TextPiece = { text: '', tokens, tokenIds: [] }
     for await (const delta of endpoint.answer(request, signal)) {
@@ -73,6 +75,7 @@ export async function* streamAnswer(
       report.add(delta, piece, clock.nowMs())
       tokens += piece.tokens
       if ('text' in delta) promptTokens = delta.promptTokens ?? promptTokens
+      else reader ??= delta.source.model
       const newIds = 'text' in delta ? [] : delta.tokens.slice(0, piece.tokens)
       tokenIds.push(...newIds)
       last = { text: piece.text, tokens, tokenIds: newIds, ...logprobsOf(delta, piece), ...sketchOf(delta) }
@@ -81,9 +84,9 @@ export async function* streamAnswer(
       yield { kind: 'text', ...last }
     }
     if (!finishReason) throw new Error('the endpoint stopped before the end of its answer')
-    if (model.tokenizer) {
-      const begun = request.answered ? inTokensOf(model, request.answered) : []
-      promptTokens = (await request.prompt.idsFor(model, signal)).length + begun.length
+    if (reader) {
+      const begun = request.answered ? inTokensOf(reader, request.answered) : []
+      promptTokens = (await request.prompt.idsFor(reader, signal)).length + begun.length
     }
     const summary = { finishReason, promptTokens: promptTokens ?? 0, tokens, tokenIds, report: report.build() }
     speed = speedOf(summary)

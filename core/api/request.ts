@@ -131,7 +131,7 @@ function apiRequest(
     client,
   })
   const answers = prompts.flatMap((prompt) => Array.from({ length: each }, (_, nth) => answerTo(prompt, nth)))
-  if (answers[0]) dispatch?.check(isDeviceMode(mode) ? mode : undefined, answers[0])
+  if (answers[0]) dispatch?.check(answers[0])
   return {
     model: model.name,
     endpoint,

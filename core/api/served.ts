@@ -1,5 +1,5 @@
 import type { AnswerRequest, Endpoint, TokenEndpoint } from '../answer/endpoint.ts'
-import type { BridgeMode, DeviceMode } from '../base/answer-modes.ts'
+import type { BridgeMode } from '../base/answer-modes.ts'
 import { BrimError } from '../base/errors.ts'
 import { FieldError } from '../openai/api-error.ts'
 import type { Model } from '../openai/responses.ts'
@@ -40,8 +40,12 @@ export interface Sketching {
 
 /** The modes of a device's answers (DiSCo). */
 export interface Dispatching {
-  /** @throws FieldError REQUEST_INVALID for a mode whose sides this device lacks, or that cannot answer the request; BrimError MODEL_MISSING */
-  check(mode: DeviceMode | undefined, request: AnswerRequest): void
+  /**
+   * Checks before any work that the request can be answered in its mode, or in the configured one.
+   * @throws FieldError REQUEST_INVALID for a mode whose sides this device lacks, or that cannot answer the request; BrimError
+   * MODEL_MISSING
+   */
+  check(request: AnswerRequest): void
 }
 
 /** What the API serves. */

@@ -3,7 +3,6 @@ import type { Admission, Budget, BudgetRequest } from '../../../agent/disco/budg
 import { deviceCandidate, serverCandidate } from '../../../agent/disco/candidate.ts'
 import type { DispatchConfig } from '../../../agent/disco/config.ts'
 import { DispatchEstimates, estimatesTable } from '../../../agent/disco/estimates.ts'
-import type { Candidates } from '../../../agent/disco/modes.ts'
 import { Planner } from '../../../agent/disco/planner.ts'
 import { SmallModelSlots } from '../../../agent/disco/small-model-slots.ts'
 import type { AnswerRequest, Endpoint } from '../../../core/answer/endpoint.ts'
@@ -96,7 +95,7 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
   }
   const planner = new Planner({
     config: { mode: 'private', constrained: 'auto', share: 0.5, tokensPerS: 5, ...config },
-    candidates: () => Object.fromEntries(only.map((name) => [name, all[name]()])) as Candidates,
+    candidates: () => ({ hasServer: false, ...(Object.fromEntries(only.map((name) => [name, all[name]()])) as object) }),
     problem: () => new BrimError('MODEL_MISSING', 'no model is installed'),
     estimates,
     budget,

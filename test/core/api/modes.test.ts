@@ -47,7 +47,7 @@ describe('brim.mode at an agent', () => {
 
   it('is checked with the request before any work', () => {
     const dispatch: Dispatching = {
-      check(mode, { tokenIds }) {
+      check({ mode, tokenIds }) {
         if (mode === 'cloud' && tokenIds) throw new FieldError('REQUEST_INVALID', 'brim.mode', 'no token ids')
       },
     }

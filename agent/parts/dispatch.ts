@@ -1,0 +1,162 @@
+import { randomInt } from 'node:crypto'
+import type { AnswerRequest, Endpoint } from '../../core/answer/endpoint.ts'
+import { Prompt } from '../../core/answer/prompt.ts'
+import type { ApiModel } from '../../core/api/served.ts'
+import { nowIso } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import { seededRandom } from '../../core/base/random.ts'
+import { greedy } from '../../core/engine/sampler.ts'
+import { readApiKey } from '../../core/upstream/api-key.ts'
+import { type UpstreamLimits, upstreamEndpoint } from '../../core/upstream/endpoint.ts'
+import type { AgentConfig } from '../config.ts'
+import { bridgeLlm } from '../disco/bridge-llm.ts'
+import type { Budget } from '../disco/budget.ts'
+import { deviceCandidate, serverCandidate } from '../disco/candidate.ts'
+import { discoEndpoint } from '../disco/endpoint.ts'
+import { DispatchEstimates } from '../disco/estimates.ts'
+import type { Candidates } from '../disco/modes.ts'
+import { Planner } from '../disco/planner.ts'
+import { SmallModelSlots } from '../disco/small-model-slots.ts'
+import type { BridgeLinks } from '../link/bridge-links.ts'
+import type { ActiveModels } from '../models/active-models.ts'
+import type { Answering } from './answering.ts'
+import type { Base } from './base.ts'
+import { bridgeHttp } from './bridge-http.ts'
+
+const seedBound = 2 ** 32
+/** Requests that wait for the server. */
+const maxWaiting = 1_024
+
+/** The server of `--server`. */
+interface Server {
+  /** Names it and its model, for what is learned of it. */
+  readonly name: string
+  readonly endpoint: Endpoint
+  readonly continues: boolean
+}
+
+/**
+ * Answers in every mode (DiSCo): an endpoint made of HAT, the small model and the configured server, whichever there are when a
+ * request comes.
+ * @throws BrimError CONFIG_INVALID for the server's key
+ */
+export function openDispatch(base: Base, models: ActiveModels, links: BridgeLinks, answering: Answering, budget: Budget) {
+  const { config, store, clock, closers, logger } = base
+  const log = logger.child({ component: 'dispatch' })
+  const estimates = new DispatchEstimates(store, log)
+  closers.push(() => estimates.save())
+  const slots = new SmallModelSlots(config.limits)
+  const openServer = serverOpener(base, models, links, log)
+
+  function candidates(): Candidates {
+    const { llm, slm } = answering
+    const server = openServer()
+    const own = models.slm
+    return {
+      hasServer: config.server !== undefined,
+      hat:
+        llm &&
+        serverCandidate({ spender: 'hat', endpoint: llm.endpoint, continues: true, pauses: true }, estimates.serverTtft('hat')),
+      slm:
+        slm &&
+        own &&
+        deviceCandidate({ endpoint: slm }, slots, estimates.deviceTtft(own.source.modelId), own.speed.prefillTokensPerS),
+      server: server && serverCandidate({ ...server, spender: 'server', pauses: false }, estimates.serverTtft(server.name)),
+    }
+  }
+
+  const problem = () => models.problem ?? new BrimError('MODEL_MISSING', 'the model of this device is being replaced')
+  const planner = new Planner({ config: config.dispatch, candidates, problem, estimates, budget })
+  const openedAt = nowIso()
+  return {
+    planner,
+    /** @throws BrimError MODEL_MISSING where nothing can answer */
+    get model(): ApiModel {
+      const { llm, slm } = answering
+      const model = llm?.text ?? slm?.model ?? openServer()?.endpoint.model
+      if (!model) throw problem()
+      const endpoint = discoEndpoint({ model, clock, plan: (request, signal) => planner.plan(request, signal) })
+      return { name: model.name, endpoint, createdAt: llm?.manifest.card.createdAt ?? openedAt }
+    },
+    /** Why requests that name no mode would fail; undefined: they would not. */
+    get problem(): BrimError | undefined {
+      try {
+        planner.check(anyRequest)
+        return undefined
+      } catch (error) {
+        if (error instanceof BrimError) return error
+        throw error
+      }
+    },
+    /** Whether requests that name no mode need a bridge's data plane. */
+    get needsLink(): boolean {
+      return config.dispatch.mode === 'private'
+    },
+    /** For /health. */
+    get health(): object {
+      const { mode } = config.dispatch
+      const server = openServer()
+      const own = server && estimates.serverTtft(server.name)
+      const ttftMs = (level: number) => (own && own.weight > 0 ? Math.round(own.quantile(level)) : null)
+      return {
+        mode,
+        server: config.server
+          ? { at: config.server.at, model: server?.endpoint.model.name ?? null, ttftMs: { p50: ttftMs(0.5), p95: ttftMs(0.95) } }
+          : null,
+      }
+    },
+  }
+}
+export type AnswerDispatch = ReturnType<typeof openDispatch>
+
+const anyRequest: AnswerRequest = {
+  prompt: new Prompt({ kind: 'text', text: '' }),
+  sampling: greedy,
+  stop: [],
+  client: '',
+}
+
+/** @returns the server as it is now; undefined: none is configured, or the bridge's model is not on this device */
+function serverOpener({ config, identities, clock }: Base, models: ActiveModels, links: BridgeLinks, logger: Base['logger']) {
+  const { server, limits } = config
+  if (!server) return () => undefined
+  const common = {
+    limits: serverLimits(limits),
+    clock,
+    random: seededRandom(randomInt(seedBound)),
+    logger: logger.child({ server: server.at }),
+  }
+  if (server.at !== 'bridge') {
+    const { at: url, model = '', keyFile, continues } = server
+    const key = () => (keyFile === undefined ? undefined : readApiKey(keyFile))
+    key()
+    const opened: Server = { name: `${url} ${model}`, endpoint: upstreamEndpoint({ ...common, url, model, key }), continues }
+    return () => opened
+  }
+  let opened: (Server & { readonly of: unknown }) | undefined
+  return (): Server | undefined => {
+    const { current } = models.llm
+    if (opened?.of === current) return opened
+    if (!current) return undefined
+    const { text, manifest } = current.model
+    const { modelId } = manifest
+    const endpoint = bridgeLlm({ ...common, model: text, modelId, bridge: () => bridgeHttp(links.best, identities) })
+    opened = { of: current, name: `bridge ${modelId}`, endpoint, continues: true }
+    return opened
+  }
+}
+
+function serverLimits(limits: AgentConfig['limits']): UpstreamLimits {
+  return {
+    requests: limits.serverRequests,
+    queue: maxWaiting,
+    retries: limits.serverRetries,
+    maxRetryAfterMs: limits.serverTotalS * 1_000,
+    connectMs: limits.serverConnectS * 1_000,
+    firstTokenMs: limits.serverFirstTokenS * 1_000,
+    idleMs: limits.serverIdleS * 1_000,
+    totalMs: limits.serverTotalS * 1_000,
+    eventChars: limits.serverEventChars,
+    answerBytes: limits.serverAnswerBytes,
+  }
+}
