@@ -28,6 +28,8 @@ export interface DeviceCandidate extends Candidate {
 export interface ServerCandidate extends Candidate {
   /** F, in ms. */
   readonly ttftMs: Distribution
+  /** Resolves when it can be reached again, after it has failed; absent: unknown. */
+  untilReachable?(signal: AbortSignal): Promise<void>
 }
 
 type Made<C extends Candidate> = Pick<C, 'endpoint' | 'spender' | 'continues' | 'pauses'>
@@ -44,7 +46,7 @@ const patience = 0.9
  * @param announced F as the bridge itself measures it
  */
 export function serverCandidate(
-  made: Made<ServerCandidate>,
+  made: Made<ServerCandidate> & Pick<ServerCandidate, 'untilReachable'>,
   own: ForgettingHistogram,
   announced?: ForgettingHistogram,
 ): ServerCandidate {

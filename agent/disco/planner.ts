@@ -161,7 +161,10 @@ export function preferredSide(mode: DeviceMode, { device, server }: SideCosts): 
 function sideOf(candidate: DeviceCandidate | ServerCandidate, costs: TokenCosts | undefined, release?: () => void): AnswerSide {
   const { endpoint, continues, pauses } = candidate
   const startMs = (tokens: number) => candidate.startMs(tokens)
-  if (!('slots' in candidate)) return { endpoint, continues, pauses, costs, startMs }
+  if (!('slots' in candidate)) {
+    const { untilReachable } = candidate
+    return { endpoint, continues, pauses, costs, startMs, ...(untilReachable && { untilReachable }) }
+  }
   const { slots } = candidate
   const limited: Endpoint = {
     model: endpoint.model,

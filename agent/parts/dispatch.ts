@@ -26,6 +26,8 @@ import { bridgeHttp } from './bridge-http.ts'
 const seedBound = 2 ** 32
 /** Requests that wait for the server. */
 const maxWaiting = 1_024
+/** Between two looks whether a bridge is back, under an answer that waits for it. */
+const linkCheckMs = 500
 
 /** The server of `--server`. */
 interface Server {
@@ -33,6 +35,7 @@ interface Server {
   readonly name: string
   readonly endpoint: Endpoint
   readonly continues: boolean
+  untilReachable?(signal: AbortSignal): Promise<void>
 }
 
 /**
@@ -46,7 +49,7 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
   const estimates = new DispatchEstimates(store, log)
   closers.push(() => estimates.save())
   const slots = new SmallModelSlots(config.limits)
-  const openServer = serverOpener(base, models, links, log)
+  const openServer = serverOpener(base, models, links, untilLinked, log)
 
   function candidates(): Candidates {
     const { llm, slm } = answering
@@ -56,13 +59,22 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
       hasServer: config.server !== undefined,
       hat:
         llm &&
-        serverCandidate({ spender: 'hat', endpoint: llm.endpoint, continues: true, pauses: true }, estimates.serverTtft('hat')),
+        serverCandidate(
+          { spender: 'hat', endpoint: llm.endpoint, continues: true, pauses: true, untilReachable: untilLinked },
+          estimates.serverTtft('hat'),
+        ),
       slm:
         slm &&
         own &&
         deviceCandidate({ endpoint: slm }, slots, estimates.deviceTtft(own.source.modelId), own.speed.prefillTokensPerS),
       server: server && serverCandidate({ ...server, spender: 'server', pauses: false }, estimates.serverTtft(server.name)),
     }
+  }
+
+  /** Resolves once a bridge responds. */
+  async function untilLinked(signal: AbortSignal): Promise<void> {
+    do await clock.sleep(linkCheckMs, signal)
+    while (links.problems.length > 0)
   }
 
   const problem = () => models.problem ?? new BrimError('MODEL_MISSING', 'the model of this device is being replaced')
@@ -117,7 +129,13 @@ const anyRequest: AnswerRequest = {
 }
 
 /** @returns the server as it is now; undefined: none is configured, or the bridge's model is not on this device */
-function serverOpener({ config, identities, clock }: Base, models: ActiveModels, links: BridgeLinks, logger: Base['logger']) {
+function serverOpener(
+  { config, identities, clock }: Base,
+  models: ActiveModels,
+  links: BridgeLinks,
+  untilLinked: (signal: AbortSignal) => Promise<void>,
+  logger: Base['logger'],
+) {
   const { server, limits } = config
   if (!server) return () => undefined
   const common = {
@@ -141,7 +159,7 @@ function serverOpener({ config, identities, clock }: Base, models: ActiveModels,
     const { text, manifest } = current.model
     const { modelId } = manifest
     const endpoint = bridgeLlm({ ...common, model: text, modelId, bridge: () => bridgeHttp(links.best, identities) })
-    opened = { of: current, name: `bridge ${modelId}`, endpoint, continues: true }
+    opened = { of: current, name: `bridge ${modelId}`, endpoint, continues: true, untilReachable: untilLinked }
     return opened
   }
 }
