@@ -1,6 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { once } from 'node:events'
+import { createServer, type Socket } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Agent } from '../../../agent/agent.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { brim } from '../../support/brim.ts'
+import { captureIo } from '../../support/captured-io.ts'
+import { failing, scriptedUpstream, streamed } from '../../support/scripted-upstream.ts'
 
 let world: AgentWorld
 let slm: string
@@ -12,23 +17,42 @@ afterAll(() => world[Symbol.asyncDispose]())
 
 interface Report {
   readonly mode: string
-  readonly sources: readonly { readonly source: string; readonly model: string; readonly tokens: number }[]
-  readonly disco: { readonly mode: string; readonly winner: string; readonly constrained: string | null }
+  readonly sources: readonly { readonly source: string; readonly model: string; readonly from: number; readonly tokens: number }[]
+  readonly fallback: { readonly code: string } | null
+  readonly tokenIds?: readonly number[]
+  readonly disco: {
+    readonly mode: string
+    readonly winner: string
+    readonly startMs: Readonly<Record<'device' | 'server', number | null>>
+    readonly cost: Readonly<
+      Record<'device' | 'server', { readonly promptTokens: number; readonly tokens: number; dollars: number }>
+    >
+    readonly migrations: readonly { readonly reason: string; readonly to: string; readonly succeeded: boolean }[]
+  }
 }
 interface Answer {
   readonly status: number
   readonly text: string
   readonly report: Report
-  readonly error?: { readonly message: string; readonly param: string; readonly hint: string }
+  readonly error?: { readonly message: string; readonly param: string; readonly hint: string; readonly code: string }
 }
 
-async function ask({ apiUrl }: Agent, brim: object, more: object = {}): Promise<Answer> {
-  const body = { messages: [{ role: 'user', content: 'Where is the river?' }], temperature: 0, max_tokens: 12, brim, ...more }
-  const response = await fetch(`${apiUrl}/v1/chat/completions`, {
+const post = ({ apiUrl }: Agent, brim: object, more: object = {}) =>
+  fetch(`${apiUrl}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
+    body: JSON.stringify({
+      messages: [{ role: 'user', content: 'Where is the river?' }],
+      temperature: 0,
+      max_tokens: 12,
+      ignore_eos: false,
+      brim,
+      ...more,
+    }),
   })
+
+async function ask(agent: Agent, brim: object, more: object = {}): Promise<Answer> {
+  const response = await post(agent, brim, more)
   const {
     choices,
     brim: report,
@@ -40,27 +64,191 @@ async function ask({ apiUrl }: Agent, brim: object, more: object = {}): Promise<
   }
   return { status: response.status, text: choices?.[0].message.content ?? '', report, ...(error && { error }) }
 }
-const sourcesOf = ({ report }: Answer) => report.sources.map(({ source }) => source)
 
-describe('an agent with a small model, whose server is its bridge', () => {
+/** The events of a stream, each with the time at which it came. */
+async function stream(agent: Agent, brim: object, more: object = {}) {
+  const response = await post(agent, brim, { stream: true, ...more })
+  const events: { readonly atMs: number; readonly data: { choices?: [{ delta: { content?: string } }]; brim?: Report } }[] = []
+  let rest = ''
+  for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+    const lines = (rest + Buffer.from(chunk).toString()).split('\n\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines)
+      if (line.startsWith('data: {')) events.push({ atMs: performance.now(), data: JSON.parse(line.slice(6)) as never })
+  }
+  const text = events.map(({ data }) => data.choices?.[0].delta?.content ?? '').join('')
+  return { events, text, report: events.findLast(({ data }) => data.brim)!.data.brim! }
+}
+
+const sourcesOf = ({ report }: { readonly report: Report }) => report.sources.map(({ source }) => source)
+const health = async ({ apiUrl }: Agent) => (await (await fetch(`${apiUrl}/health`)).json()) as Record<string, unknown>
+
+const linked = (agent: Agent) => vi.waitFor(async () => expect((await health(agent)).status).toBe('ok'), { timeout: 5_000 })
+
+/** Counts connections and never answers. */
+async function startListener() {
+  const sockets: Socket[] = []
+  const server = createServer((socket) => void sockets.push(socket.on('error', () => {})))
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const address = server.address() as { port: number }
+  return {
+    url: `http://127.0.0.1:${address.port}/v1`,
+    connections: () => sockets.length,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+describe('an agent whose server is its bridge', () => {
   let agent: Agent
   beforeAll(async () => {
     agent = await world.startAgent({ id: 'phone', slms: [slm], server: { at: 'bridge', price: '1/2' } })
+    await linked(agent)
   })
 
   it('answers in each mode by the models of that mode', async () => {
-    const privately = await ask(agent, {})
+    const privately = await ask(agent, { token_ids: true })
     expect(privately).toMatchObject({ status: 200, report: { disco: { mode: 'private', winner: 'server' } } })
     expect(sourcesOf(privately)).toEqual(['hat'])
-    const local = await ask(agent, { mode: 'local' })
-    expect(sourcesOf(local)).toEqual(['slm'])
-    const cloud = await ask(agent, { mode: 'cloud' })
+    expect(sourcesOf(await ask(agent, { mode: 'local' }))).toEqual(['slm'])
+    const cloud = await ask(agent, { mode: 'cloud', token_ids: true })
     expect(sourcesOf(cloud)).toEqual(['bridge'])
     // HAT and the bridge compute the same model.
-    expect(cloud.text).toBe(privately.text)
-    for (const mode of ['cheap', 'fast', 'auto']) {
-      const answer = await ask(agent, { mode })
-      expect(answer).toMatchObject({ status: 200, report: { disco: { mode } } })
+    expect(cloud.report.tokenIds).toEqual(privately.report.tokenIds)
+    expect(cloud.report.disco.cost.server.dollars).toBeCloseTo((cloud.report.disco.cost.server.promptTokens + 2 * 12) / 1e6)
+    for (const mode of ['cheap', 'fast', 'auto']) expect((await ask(agent, { mode })).report.disco.mode).toBe(mode)
+  })
+
+  it('starts both sides at once in mode fast, and one of them writes', async () => {
+    const { report } = await ask(agent, { mode: 'fast' })
+    expect(report.disco.startMs).toEqual({ device: 0, server: 0 })
+    expect(report.sources).toHaveLength(1)
+    expect(report.sources[0]?.tokens).toBe(12)
+  })
+
+  it('delivers a stream at the rate of its reader, and a whole answer at once', async () => {
+    const { events, report } = await stream(agent, { mode: 'local', tokens_per_s: 20 }, { max_tokens: 8, ignore_eos: true })
+    expect(events.at(-1)!.atMs - events[0]!.atMs).toBeGreaterThan((1_000 * 6) / 20)
+    expect(report.disco).toMatchObject({ tokensPerS: 20 })
+    expect((await ask(agent, { mode: 'local', tokens_per_s: 20 })).report.disco).toMatchObject({ tokensPerS: 0 })
+  })
+
+  it('serves many requests at once, of which its small model takes as many as it holds', async () => {
+    const answers = await Promise.all(Array.from({ length: 50 }, () => ask(agent, { mode: 'fast' }, { max_tokens: 3 })))
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
+    const racing = answers.filter(({ report }) => report.disco.startMs.device === 0)
+    expect(racing.length).toBeLessThan(50)
+    expect(answers.filter((answer) => sourcesOf(answer)[0] === 'bridge').length).toBeGreaterThan(0)
+  })
+
+  it('tells where tokens came from, and what they cost, on stderr', async () => {
+    const { io, out, err } = captureIo()
+    const question = ['ask', 'Where is the mill?', '--max-tokens', '9', '--api', agent.apiUrl]
+    await brim([...question, '--mode', 'cloud', '--tokens-per-s', '0'], io)
+    expect(out().length).toBeGreaterThan(1)
+    expect(err()).toMatch(/mode cloud: 9 by tiny-llama \(bridge\) · cost \$0\.0000\d+/)
+    const { io: json, out: document } = captureIo()
+    await brim([...question, '--mode', 'local', '--json'], json)
+    expect(JSON.parse(document())).toMatchObject({ disco: { mode: 'local' }, sources: [{ source: 'slm', tokens: 9 }] })
+  })
+
+  it('remembers its server and its prompts over a restart', async () => {
+    const settings = { id: 'restarted', slms: [slm], server: { at: 'bridge' as const } }
+    const first = await world.startAgent(settings)
+    expect(await health(first)).toMatchObject({
+      mode: 'private',
+      server: { at: 'bridge', model: 'tiny-llama', ttftMs: { p50: null } },
+    })
+    await linked(first)
+    await ask(first, { mode: 'cloud' })
+    await first.close()
+    expect(await health(await world.startAgent(settings))).toMatchObject({ server: { ttftMs: { p50: expect.any(Number) } } })
+  })
+})
+
+describe('an agent whose server is a URL', () => {
+  it.each(['private', 'local'])('contacts nothing but its bridge in mode %s', async (mode) => {
+    await using listener = await startListener()
+    const server = { at: listener.url, model: 'spy' }
+    const agent = await world.startAgent({
+      id: `alone-${mode}`,
+      slms: [slm],
+      server,
+      limits: { serverFirstTokenS: 0.2, serverRetries: 0 },
+    })
+    await ask(agent, { mode })
+    await stream(agent, { mode, fallback: 'slm', tokens_per_s: 0 })
+    await ask(agent, {})
+    await health(agent)
+    expect(listener.connections()).toBe(0)
+    // The listener does count.
+    const cloud = await ask(agent, { mode: 'cloud', fallback: 'slm' })
+    expect([listener.connections(), sourcesOf(cloud), cloud.report.fallback]).toEqual([
+      1,
+      ['slm'],
+      expect.objectContaining({ code: 'UPSTREAM_FAILED' }),
+    ])
+  })
+
+  it('a private answer that loses its bridge stays on the device', async () => {
+    await using listener = await startListener()
+    const agent = await world.startAgent({
+      id: 'cut-off',
+      bridges: ['mqtt://127.0.0.1:1'],
+      slms: [slm],
+      server: { at: listener.url, model: 'spy' },
+    })
+    expect(sourcesOf(await ask(agent, { fallback: 'slm' }))).toEqual(['slm'])
+    expect(await ask(agent, {})).toMatchObject({ status: 503, error: { code: 'BRIDGE_UNREACHABLE' } })
+    expect(listener.connections()).toBe(0)
+  })
+
+  it('answers without a split model, by the server, the small model, or both', async () => {
+    await using upstream = await scriptedUpstream(streamed('The ', 'river ', 'rises.'))
+    const agent = await world.startAgent({
+      id: 'without-llm',
+      bundle: undefined,
+      slms: [slm],
+      server: { at: upstream.url, model: 'large', price: '0.1/0.2' },
+      dispatch: { mode: 'auto' },
+    })
+    expect(await health(agent)).toMatchObject({ status: 'ok', mode: 'auto' })
+    expect((await ask(agent, { mode: 'cloud' })).text).toBe('The river rises.')
+    expect(sourcesOf(await ask(agent, {}))).toEqual(['slm'])
+    expect((await ask(agent, { mode: 'fast' })).status).toBe(200)
+    expect(await ask(agent, { mode: 'private' })).toMatchObject({ status: 503, error: { code: 'MODEL_MISSING' } })
+  })
+
+  it('goes on with the small model where the server fails, and says what failed', async () => {
+    await using upstream = await scriptedUpstream(failing(500))
+    const agent = await world.startAgent({
+      id: 'failing-server',
+      slms: [slm],
+      server: { at: upstream.url, model: 'large' },
+      limits: { serverRetries: 0 },
+    })
+    const alone = await ask(agent, { mode: 'cloud' })
+    expect(alone).toMatchObject({ status: 502, error: { code: 'UPSTREAM_FAILED' } })
+    const { report } = await ask(agent, { mode: 'cloud', fallback: 'slm' })
+    expect(report.sources).toMatchObject([{ source: 'slm' }])
+    expect(report.fallback).toMatchObject({ code: 'UPSTREAM_FAILED' })
+  })
+
+  it('names what a mode lacks', async () => {
+    const agent = await world.startAgent({ id: 'bare' })
+    for (const [mode, hint] of [
+      ['local', /--slm/],
+      ['cloud', /--server/],
+      ['fast', /--slm/],
+    ] as const) {
+      const { status, error } = await ask(agent, { mode })
+      expect([status, error]).toEqual([400, expect.objectContaining({ param: 'brim.mode', hint: expect.stringMatching(hint) })])
     }
+    await using upstream = await scriptedUpstream(streamed('text'))
+    const withServer = await world.startAgent({ id: 'text-only', server: { at: upstream.url, model: 'large' } })
+    const { status, error } = await ask(withServer, { mode: 'cloud', token_ids: true })
+    expect([status, error?.param]).toEqual([400, 'brim.mode'])
   })
 })

@@ -106,7 +106,7 @@ describe('a streamed answer', () => {
     let nowMs = 0
     const clock = { ...systemClock, nowMs: () => (nowMs += 10) }
     const { events, end } = await answerOf([ids.slice(0, 1), ids.slice(1)], { stop: [`${withheld}!`, 'three'], clock })
-    expect(events[0]!.event).toEqual({ kind: 'text', text: '', tokens: 1 })
+    expect(events[0]!.event).toEqual({ kind: 'text', text: '', tokens: 1, tokenIds: [expect.any(Number)] })
     // The clock is read at the meter's start, at the request, and after each delta.
     expect(end.report.ttftMs).toBe(20)
   })
