@@ -43,7 +43,7 @@ describe.skipIf(python === undefined)("llama.cpp's server as an upstream", () =>
   const meter = new AnswerMeter(systemClock)
   const stream = (request: Partial<AnswerRequest> = {}, signal = new AbortController().signal, apiKey = key) => {
     const endpoint = upstreamEndpoint({
-      ...{ url, model: 'tiny', key: () => apiKey, limits },
+      ...{ url, model: 'tiny', key: () => apiKey, limits, continues: true },
       ...{ clock: systemClock, random: seededRandom(1), logger: silentLogger() },
     })
     const asked = { prompt, maxTokens: 24, ignoreEos: true, sampling, stop: [], client: 'app', ...request }
@@ -91,6 +91,15 @@ describe.skipIf(python === undefined)("llama.cpp's server as an upstream", () =>
     }
   })
 
+  it('goes on right after the beginning of an answer, in conversations and texts', async () => {
+    for (const asked of [prompt, new Prompt({ kind: 'text', text: 'Once upon a time' })]) {
+      const whole = await ask({ prompt: asked })
+      const rest = await ask({ prompt: asked, answered: { text: '12:34' }, maxTokens: 8 })
+      // The tokens of this model are bytes: nothing else, such as the end of a message, comes between.
+      expect(rest).toMatchObject({ finishReason: 'length', tokens: 8, promptTokens: whole.promptTokens + 5 })
+    }
+  })
+
   it('goes on answering after clients have canceled', async () => {
     for (let i = 0; i < 4; i++) {
       const canceling = new AbortController()
@@ -105,7 +114,7 @@ describe.skipIf(python === undefined)("llama.cpp's server as an upstream", () =>
   it('says why it rejects a prompt that its context cannot hold, and a wrong key', async () => {
     const long = new Prompt({ kind: 'text', text: 'far '.repeat(400) })
     await expect(ask({ prompt: long })).rejects.toMatchObject({
-      code: 'REQUEST_INVALID',
+      code: 'CONTEXT_OVERFLOW',
       message: expect.stringMatching(/rejects the request: .*context/),
     })
     await expect(ask({}, undefined, 'wrong')).rejects.toMatchObject({
