@@ -1,6 +1,7 @@
 import type { AnswerDelta, AnswerRequest, Endpoint } from '../../core/answer/endpoint.ts'
-import type { TextModel } from '../../core/answer/text-model.ts'
+import { inTokensOf, type TextModel, textOf } from '../../core/answer/text-model.ts'
 import { systemClock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
 
 export interface ScriptedSideOptions {
   readonly model: TextModel
@@ -40,7 +41,7 @@ export function scriptedSide(options: ScriptedSideOptions): Endpoint & {
       working += 1
       try {
         const { answered } = request
-        let at = answered && 'ids' in answered ? answered.ids.length : 0
+        let at = answered ? inTokensOf(model, answered).length : 0
         const from = at
         const end = Math.min(ids.length, at + (request.maxTokens ?? Number.POSITIVE_INFINITY))
         await systemClock.sleep(firstMs, signal)
@@ -56,6 +57,29 @@ export function scriptedSide(options: ScriptedSideOptions): Endpoint & {
       } finally {
         working -= 1
       }
+    },
+  }
+}
+
+/** A server that answers with a text, word by word, and goes on in it. It breaks off after so many words of its first attempt. */
+export function scriptedTextSide(
+  text: string,
+  failsAfter = Number.POSITIVE_INFINITY,
+): Endpoint & { readonly answered: string[] } {
+  const model = { name: 'remote' }
+  const answered: string[] = []
+  return {
+    model,
+    answered,
+    async *answer(request): AsyncGenerator<AnswerDelta> {
+      const before = request.answered ? textOf(request.answered) : ''
+      const source = { kind: 'upstream', model } as const
+      const limit = answered.push(before) === 1 ? failsAfter : Number.POSITIVE_INFINITY
+      for (const [at, word] of (text.slice(before.length).match(/\s*\S+/g) ?? []).entries()) {
+        if (at >= limit) throw new BrimError('UPSTREAM_FAILED', 'failed on purpose')
+        yield { source, text: word, tokenCount: 1, end: undefined }
+      }
+      yield { source, text: '', tokenCount: 0, end: 'stop' }
     },
   }
 }

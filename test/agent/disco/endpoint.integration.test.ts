@@ -12,7 +12,7 @@ import { greedy } from '../../../core/engine/sampler.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
 import { answerPlan, answerSide } from '../../support/answer-plan.ts'
-import { type ScriptedSideOptions, scriptedSide } from '../../support/scripted-side.ts'
+import { type ScriptedSideOptions, scriptedSide, scriptedTextSide } from '../../support/scripted-side.ts'
 
 let model: TextModel
 let ids: readonly number[]
@@ -195,6 +195,69 @@ describe('a side that fails', () => {
     expect(kinds(deltas)).toEqual(['bridge', 'slm'])
     expect(deltas.map(({ delta }) => delta.cause?.code)).toEqual(ids.map((_, at) => (at < 4 ? undefined : 'LINK_LOST')))
     expect(disco.migrations).toMatchObject([{ from: 'server', to: 'device', reason: 'failure', afterTokens: 4, succeeded: true }])
+  })
+})
+
+describe('a server that does not tell its tokens', () => {
+  const text = 'The king 👑 of the Köln fair — ça va? — had a 三 crown 👑👑 and 一二三 more of them.'
+  const textIds = () => model.tokenizer.encode(text)
+  const options = (plan: AnswerPlan) => ({
+    endpoint: discoEndpoint({ model, clock: systemClock, plan: async () => plan }),
+    clock: systemClock,
+    meter: new AnswerMeter(systemClock),
+  })
+  const textBy = async (plan: AnswerPlan) => (await collectAnswer(streamAnswer(options(plan), requestOf(), never))).text
+
+  it.each([0, 1_000])('goes on after whole characters, wherever the small model breaks off (rate %s)', async (tokensPerS) => {
+    const all = textIds()
+    const failedAfter = async (tokens: number) => {
+      const remote = scriptedTextSide(text)
+      const error = new BrimError('OUT_OF_MEMORY', 'failed on purpose')
+      const device = slm({ ids: all, atOnce: tokens, failsAfter: () => ({ tokens, error }) })
+      const { plan } = answerPlan(
+        { device: answerSide(device), server: answerSide(remote, { pauses: false }) },
+        { tokensPerS, dispatch: { device: 0, server: Number.POSITIVE_INFINITY } },
+      )
+      expect(await textBy(plan)).toBe(text)
+      expect(text.startsWith(remote.answered[0]!)).toBe(true)
+    }
+    await Promise.all(all.slice(1).map((_, at) => failedAfter(at + 1)))
+  })
+
+  it.each([0, 1_000])('is continued by the small model after a whole word (rate %s)', async (tokensPerS) => {
+    const failedAfter = async (failsAfter: number) => {
+      const device = slm({ ids: [...textIds(), model.eos[0]!] })
+      const { plan } = answerPlan(
+        {
+          device: answerSide(device),
+          server: answerSide(scriptedTextSide(text, failsAfter), { pauses: false, continues: false }),
+        },
+        { tokensPerS, dispatch: { device: Number.POSITIVE_INFINITY, server: 0 } },
+      )
+      expect(await textBy(plan)).toBe(text)
+    }
+    const words = text.split(' ')
+    await Promise.all(words.slice(1).map((_, at) => failedAfter(at + 1)))
+  })
+
+  it('that goes on by itself is kept aside while the small model starts, and takes the answer back if that does not', async () => {
+    const device = slm({ ids: textIds(), firstMs: 60_000 })
+    const costs = { device: { prompt: 0, output: 1 }, server: { prompt: 0, output: 2 } }
+    const { plan } = answerPlan(
+      {
+        device: answerSide(device, { costs: costs.device, startMs: () => 20 }),
+        server: answerSide(scriptedTextSide(text), { pauses: false, continues: false, costs: costs.server }),
+      },
+      {
+        tokensPerS: 100,
+        dispatch: { device: Number.POSITIVE_INFINITY, server: 0 },
+        preferred: { side: 'device', reason: 'cost' },
+      },
+    )
+    const { text: given, report } = await collectAnswer(streamAnswer(options(plan), requestOf(), never))
+    expect(given).toBe(text)
+    expect(report.disco!.migrations).toMatchObject([{ from: 'server', to: 'device', succeeded: false }])
+    expect(device.working).toBe(0)
   })
 })
 
