@@ -154,7 +154,7 @@ function sketchOf({ mode, reason, sketchLines, expandedSentences }: NonNullable<
 
 /** Who wrote how much of an answer, how often it moved, and what it has cost. */
 function dispatchOf(sources: BrimReport['sources'], disco: NonNullable<BrimReport['disco']>): string[] {
-  const { mode, migrations, cost, stalls } = disco
+  const { mode, migrations, cost, stalls, exhausted } = disco
   const written = sources.map(({ tokens, source, model }) => `${tokens} by ${model} (${source})`)
   const moved = migrations.filter(({ succeeded }) => succeeded)
   const used = Object.values(cost).filter(({ promptTokens, tokens }) => promptTokens + tokens > 0)
@@ -164,6 +164,7 @@ function dispatchOf(sources: BrimReport['sources'], disco: NonNullable<BrimRepor
     `mode ${mode}: ${written.join(', ') || 'no tokens'}`,
     ...(moved.length > 0 ? [`moved ${moved.map(({ from, to, reason }) => `${from} → ${to} (${reason})`).join(', ')}`] : []),
     ...(stalls > 0 ? [`${stalls} ${stalls === 1 ? 'stall' : 'stalls'}`] : []),
+    ...(exhausted ? [exhausted] : []),
     known ? `cost $${dollars.reduce((sum, each) => sum + (each ?? 0), 0).toPrecision(2)}` : 'cost unknown',
   ]
 }

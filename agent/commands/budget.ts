@@ -84,10 +84,10 @@ function priceText({ promptDollarsPerToken: prompt, outputDollarsPerToken: outpu
 }
 
 /** What a token takes, how that is known, and what energy is worth. */
-function energyText({ energy, prefillJPerToken, decodeJPerToken, dollarsPerJoule, energyReason }: Spending['slm']): string {
+function energyText({ energySource, prefillJPerToken, decodeJPerToken, dollarsPerJoule, energyReason }: Spending['slm']): string {
   const worth = `a kWh is worth ${dollars(joulesPerKilowattHour * (dollarsPerJoule ?? 0))} (${reasons[energyReason ?? ''] ?? energyReason})`
   if (prefillJPerToken === null || decodeJPerToken === null) return worth
-  return `${joules(prefillJPerToken)} per prompt token, ${joules(decodeJPerToken)} per token of answers (${sources[energy ?? ''] ?? energy}); ${worth}`
+  return `${joules(prefillJPerToken)} per prompt token, ${joules(decodeJPerToken)} per token of answers (${sources[energySource ?? ''] ?? energySource}); ${worth}`
 }
 
 const joulesPerKilowattHour = 3.6e6

@@ -104,7 +104,7 @@ export class SpendingBudget implements Budget {
         joules: joules ? digits(slm!.joules) : null,
         reservedJoules: digits(ledger.reserved('slm').joules),
         maxJoules: config.joules ?? null,
-        energy: joules?.source ?? null,
+        energySource: joules?.source ?? null,
         prefillJPerToken: joules ? digits(joules.prompt) : null,
         decodeJPerToken: joules ? digits(joules.output) : null,
         dollarsPerJoule: digits(rate.dollarsPerJoule),
@@ -246,6 +246,10 @@ class AnswerAccount {
 
   add(spending: Spent, energy: EnergyPerToken['source'] | undefined): void {
     this.spent = sumOf(this.spent, spending)
+    // By twice as much each time, because it is stored.
+    const { tokens, promptTokens } = this.#reservation.spending
+    if (this.spent.tokens > tokens || this.spent.promptTokens > promptTokens)
+      this.#reservation.raise(sumOf(this.spent, this.spent))
     this.energy = energy ?? this.energy
   }
 

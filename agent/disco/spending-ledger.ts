@@ -52,6 +52,9 @@ export interface SpendingLedgerOptions {
 
 /** Expected spending of an answer in progress. */
 export interface Reservation {
+  readonly spending: Spending
+  /** The answer costs more than was expected. */
+  raise(spending: Spending): void
   /** Replaces it by what was spent. Further calls do nothing. */
   settle(spent: Spending): void
 }
@@ -73,7 +76,7 @@ interface Row {
 export class SpendingLedger {
   readonly #options: SpendingLedgerOptions
   readonly #window: SpendingWindow<Account>
-  readonly #reserved = new Map<Account, Set<Spending>>()
+  readonly #reserved = new Map<Account, Set<{ spending: Spending }>>()
   readonly #statements
   #time: SpendingTime
   #atMs: number
@@ -89,6 +92,7 @@ export class SpendingLedger {
           tokens = tokens + excluded.tokens, dollars = dollars + excluded.dollars, joules = joules + excluded.joules`,
       ),
       reserve: store.prepare(`INSERT INTO reserved (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`),
+      raise: store.prepare(`UPDATE reserved SET (${columns}) = (?, ?, ?, ?, ?, ?, ?) WHERE id = ?`),
       free: store.prepare<[number | bigint]>('DELETE FROM reserved WHERE id = ?'),
       forget: store.prepare<[number]>('DELETE FROM spending WHERE at_ms <= ?'),
       setTime: store.prepare('INSERT OR REPLACE INTO spending_time (only, ms, wall_ms) VALUES (1, ?, ?)'),
@@ -106,7 +110,7 @@ export class SpendingLedger {
 
   /** By answers in progress. */
   reserved(account: Account): Spending {
-    return [...(this.#reserved.get(account) ?? [])].reduce(sumOf, nothingSpent)
+    return [...(this.#reserved.get(account) ?? [])].reduce((sum, { spending }) => sumOf(sum, spending), nothingSpent)
   }
 
   /** Time until at most `max` of a figure has been spent in the window, if nothing else is. @param max ≥ 0 */
@@ -122,14 +126,22 @@ export class SpendingLedger {
   reserve(account: Account, spending: Spending): Reservation {
     const reserved = this.#reserved.get(account) ?? new Set()
     this.#reserved.set(account, reserved)
-    // An object of its own: two reservations may be equal.
-    const own = { ...spending }
+    const own = { spending }
     reserved.add(own)
     let id: number | bigint | undefined
     this.#commit((atMs) => {
-      id = this.#statements.reserve.run(...valuesOf(atMs, account, own)).lastInsertRowid
+      id = this.#statements.reserve.run(...valuesOf(atMs, account, spending)).lastInsertRowid
     })
     return {
+      get spending() {
+        return own.spending
+      },
+      raise: (raised) => {
+        own.spending = raised
+        this.#commit((atMs) => {
+          if (id !== undefined) this.#statements.raise.run(...valuesOf(atMs, account, raised), id)
+        })
+      },
       settle: (spent) => {
         if (!reserved.delete(own)) return
         this.#commit((atMs) => {

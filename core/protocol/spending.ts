@@ -26,7 +26,9 @@ export const Spending = z.object({
       joules: amount.describe('Null: neither measured nor estimated.'),
       reservedJoules: amount,
       maxJoules: amount.describe('Null: no limit.'),
-      energy: word.describe("How the energy is known. `measured`: from the device's power; `flops`: from the size of the model."),
+      energySource: word.describe(
+        "How the energy is known. `measured`: from the device's power; `flops`: from the size of the model.",
+      ),
       prefillJPerToken: amount,
       decodeJPerToken: amount,
       dollarsPerJoule: amount.describe('λ: what energy is worth now.'),

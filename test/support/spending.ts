@@ -20,7 +20,7 @@ export const someSpending: Spending = {
     joules: 1_234,
     reservedJoules: 0,
     maxJoules: null,
-    energy: 'measured',
+    energySource: 'measured',
     prefillJPerToken: 0.1,
     decodeJPerToken: 0.4,
     dollarsPerJoule: 2.5e-5,

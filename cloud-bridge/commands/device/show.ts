@@ -187,6 +187,8 @@ const unitNames: Readonly<Record<string, string>> = {
   dollars: 'cost',
   joules: 'energy',
   dollarsPerJoule: 'worth of energy',
+  promptDollarsPerToken: 'price of prompts',
+  outputDollarsPerToken: 'price of answers',
 }
 
 /** A figure's name as words, without its unit: 'hottestC' is 'hottest'. Names that devices chose stay as they are. */

@@ -38,7 +38,7 @@ describe('brim agent budget', () => {
     const unknown = {
       ...someSpending,
       server: { ...server, dollars: null, promptDollarsPerToken: null, outputDollarsPerToken: null, waitS: 0 },
-      slm: { ...slm, joules: null, energy: null, prefillJPerToken: null, decodeJPerToken: null, energyReason: 'unknown' },
+      slm: { ...slm, joules: null, energySource: null, prefillJPerToken: null, decodeJPerToken: null, energyReason: 'unknown' },
       auto: { ...auto, promptTokens: 0, deviceShare: null, serverShare: null },
     }
     const { out } = await budgetOf(unknown)

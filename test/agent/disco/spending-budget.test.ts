@@ -105,6 +105,16 @@ describe("the owner's budget", () => {
     expect((await limited.budget.admit(both(8), signal)).sides).toEqual(['device', 'server'])
   })
 
+  it('reserves more for an answer that costs more than was expected', async () => {
+    using limited = owner({ dollars: 100 })
+    const answer = await limited.budget.admit(atServer(10), signal)
+    for (let tokens = 0; tokens < 60; tokens++) answer.spent('server', { promptTokens: 0, tokens: 1 })
+    expect(limited.ledger.reserved('server').dollars).toBeGreaterThanOrEqual(60)
+    await expect(limited.budget.admit(atServer(41), signal)).rejects.toThrow('exhausted')
+    answer.end()
+    expect(limited.ledger.spent('server').dollars).toBe(60)
+  })
+
   it('refuses where the other side cannot answer either, and says when to retry', async () => {
     using limited = owner({ dollars: 10 })
     const answer = await limited.budget.admit(atServer(10), signal)

@@ -49,7 +49,7 @@ describe('the ledger of spending', () => {
     const { start } = device(dir.path)
     const killed = start()
     killed.ledger.reserve('server', dollars(5)).settle(dollars(1))
-    killed.ledger.reserve('server', dollars(3))
+    killed.ledger.reserve('server', dollars(2)).raise(dollars(3))
     expect(killed.ledger.reserved('server').dollars).toBe(3)
     killed.end()
     for (let n = 0; n < 2; n++) {

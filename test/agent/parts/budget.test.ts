@@ -28,8 +28,8 @@ function deviceLike(fixture: string, settings: Partial<AgentSettings> = {}) {
     budget,
     sample: () => sampler.sample(signal),
     get energy() {
-      const { energy, decodeJPerToken, energyReason, dollarsPerJoule } = budget.report.slm
-      return { energy, decodeJPerToken, energyReason, dollarsPerKwh: Math.round(3.6e7 * dollarsPerJoule!) / 10 }
+      const { energySource, decodeJPerToken, energyReason, dollarsPerJoule } = budget.report.slm
+      return { energySource, decodeJPerToken, energyReason, dollarsPerKwh: Math.round(3.6e7 * dollarsPerJoule!) / 10 }
     },
     async [Symbol.asyncDispose]() {
       await closers.closeAll()
@@ -43,16 +43,16 @@ describe('the energy of a token', () => {
   it('is estimated from the size of the model until it is measured', async () => {
     await using jetson = deviceLike('orin-nano-jp6')
     // About one multiplication per parameter, at 5 GFLOP per joule.
-    expect(jetson.energy).toMatchObject({ energy: 'flops', decodeJPerToken: expect.closeTo(0.13, 1) })
+    expect(jetson.energy).toMatchObject({ energySource: 'flops', decodeJPerToken: expect.closeTo(0.13, 1) })
     jetson.speed.recordPrefill(100, 1)
     jetson.speed.recordDecode(0.5)
     await jetson.sample()
-    expect(jetson.energy.energy).toBe('flops')
+    expect(jetson.energy.energySource).toBe('flops')
     const endStep = jetson.speed.beginStep()
     await jetson.sample()
     endStep()
     // 4.854 W at 2 tokens/s
-    expect(jetson.energy).toMatchObject({ energy: 'measured', decodeJPerToken: 2.425 })
+    expect(jetson.energy).toMatchObject({ energySource: 'measured', decodeJPerToken: 2.425 })
     expect(jetson.budget.costs('slm')!.output).toBeCloseTo(2.425 * jetson.budget.report.slm.dollarsPerJoule!)
   })
 
