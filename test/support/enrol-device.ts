@@ -21,7 +21,8 @@ export async function enrolDevice(
   folder = device,
 ): Promise<EnrolledDevice> {
   const { token, secret } = store.createToken('operator:test', { group: 'default', uses: 1, expiresS: 60, approve: true })
-  const invitation = invitationText({ url: world.bridge.httpUrl, id: token.id, secret })
+  const { httpUrl: url, pin } = world.bridge
+  const invitation = invitationText({ url, id: token.id, secret, ...(pin === undefined ? {} : { pin }) })
   const stateDir = join(world.dir, folder)
   const { status: _, group: __, ...enrolment } = await enrol({ stateDir, device, token: invitation, replace: false })
   const session = () => requestGrant(enrolment, readKey(keyFileOf(stateDir)), new AbortController().signal)

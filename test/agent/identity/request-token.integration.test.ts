@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { bridgeLlm } from '../../../agent/disco/bridge-llm.ts'
@@ -15,11 +16,20 @@ import { enrolDevice } from '../../support/enrol-device.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
-it('requests share one grant, and get another one from a bridge that was restarted', async () => {
+const pem = (name: string) => readFileSync(new URL(`../../fixtures/tls/first.${name}.pem`, import.meta.url))
+
+it.each([
+  ['in plain text', false],
+  ['over TLS, with a pinned key', true],
+])('requests share one grant, and get another one from a bridge that was restarted: %s', async (_, isEncrypted) => {
   using dir = tempDir()
+  const tls = { cert: join(dir.path, 'cert.pem'), key: join(dir.path, 'key.pem') }
+  writeFileSync(tls.cert, pem('cert'))
+  writeFileSync(tls.key, pem('key'), { mode: 0o600 })
+  const settings = isEncrypted ? { tls } : {}
   const bundle = await buildTextBundle(dir.path, { adapter: false })
   const stateDir = join(dir.path, 'bridge')
-  const first = await startTestBridge({ bundle, stateDir, auth: true })
+  const first = await startTestBridge({ bundle, stateDir, auth: true, ...settings })
   const store = openIdentityStore(stateDir)
   const { enrolment } = await enrolDevice({ dir: dir.path, bridge: first }, store, 'jetson-01')
   store.close()
@@ -60,7 +70,13 @@ it('requests share one grant, and get another one from a bridge that was restart
   }
   const before = await answer()
   await first.close()
-  const second = await startTestBridge({ bundle, stateDir, auth: true, httpPort: Number(new URL(first.httpUrl).port) })
+  const second = await startTestBridge({
+    bundle,
+    stateDir,
+    auth: true,
+    httpPort: Number(new URL(first.httpUrl).port),
+    ...settings,
+  })
   try {
     expect(await answer()).toEqual(before)
     expect(await credentials.requestToken(url, never)).not.toBe(token)
