@@ -36,8 +36,12 @@ export interface AnswerReport extends EndpointFigures {
 
 /** The speed of the model that made an answer. Where two took part, the time per token is neither's. */
 export function speedOf({ report, tokens }: { report: AnswerReport; tokens: number }): AnswerSpeed {
-  const { sources, tpotMs } = report
-  return { model: sources[0]?.model ?? '', tpotMs: sources.length === 1 ? tpotMs : null, tokens }
+  const { sources, tpotMs, disco } = report
+  const [source] = sources
+  const isOnDevice = source?.source === 'hat' || source?.source === 'slm'
+  // One that was delivered at its reader's rate, or that a device's server has made, tells nothing of the device's.
+  const isMeasured = sources.length === 1 && (!disco || (disco.tokensPerS === 0 && isOnDevice))
+  return { model: source?.model ?? '', tpotMs: isMeasured ? tpotMs : null, tokens }
 }
 
 /** Builds a report, delta by delta. */
