@@ -77,7 +77,10 @@ export async function runAgent(given: OptionsOf<typeof options>, io: Io, openSma
         `  API    ${apiUrl}`,
         `  model  ${modelId ?? 'none yet: waits for a job bundle.install --activate'}`,
       ]
-      io.out([...lines, ...(slm === undefined ? [] : [`  SLM    ${slm}`])].join('\n'))
+      if (slm !== undefined) lines.push(`  SLM    ${slm}`)
+      const { server, dispatch } = settings
+      if (dispatch.mode !== 'private' || server) lines.push(`  mode   ${dispatch.mode}${server ? `, server ${server.at}` : ''}`)
+      io.out(lines.join('\n'))
     }
     const failure = await Promise.race([untilAborted(io.signal), agent.idTaken])
     if (failure) throw failure

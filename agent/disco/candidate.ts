@@ -58,7 +58,8 @@ export function serverCandidate(
   return {
     ...made,
     ttftMs: isKnown ? starts.predictive : starts,
-    startMs: () => starts.quantile(patience),
+    // What has been learned since the plan counts, too: the answer may return to a server that it has met.
+    startMs: () => (own.weight > 0 ? own : starts).quantile(patience),
     firstToken: (ms) => own.record(ms),
     canceled: (ms) => own.recordAtLeast(ms, starts),
   }

@@ -56,14 +56,14 @@ export function sidesOf(mode: DeviceMode, request: AnswerRequest, candidates: Ca
 
 const smallModel = ['a small model', 'start the agent with --slm <bundle folder>'] as const
 
-/** A server that takes text and returns text has no token ids. */
-const isExcluded = ({ endpoint }: ServerCandidate, request: AnswerRequest): boolean =>
-  endpoint.model.tokenizer === undefined && needsTokens(request)
+/** A server that takes text and returns text has no token ids, and may not go on with what it has not begun. */
+const isExcluded = ({ endpoint, continues }: ServerCandidate, request: AnswerRequest): boolean =>
+  endpoint.model.tokenizer === undefined && (needsTokens(request) || (request.answered !== undefined && !continues))
 
 const textOnly = ({ endpoint }: ServerCandidate) =>
   new FieldError(
     'REQUEST_INVALID',
     'brim.mode',
     `${endpoint.model.name} runs on another server, which takes text and returns text`,
-    'leave out logprobs, ignore_eos and token ids, or choose another mode',
+    'leave out logprobs, ignore_eos, token ids and continue_final_message, or choose another mode',
   )

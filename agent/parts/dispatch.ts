@@ -67,7 +67,13 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
         slm &&
         own &&
         deviceCandidate({ endpoint: slm }, slots, estimates.deviceTtft(own.source.modelId), own.speed.prefillTokensPerS),
-      server: server && serverCandidate({ ...server, spender: 'server', pauses: false }, estimates.serverTtft(server.name)),
+      server:
+        server &&
+        serverCandidate(
+          { ...server, spender: 'server', pauses: false },
+          estimates.serverTtft(server.name),
+          config.server?.at === 'bridge' ? links.best.answerTtftMs : undefined,
+        ),
     }
   }
 
@@ -148,7 +154,11 @@ function serverOpener(
     const { at: url, model = '', keyFile, continues } = server
     const key = () => (keyFile === undefined ? undefined : readApiKey(keyFile))
     key()
-    const opened: Server = { name: `${url} ${model}`, endpoint: upstreamEndpoint({ ...common, url, model, key }), continues }
+    const opened: Server = {
+      name: `${url} ${model}`,
+      endpoint: upstreamEndpoint({ ...common, url, model, key, continues }),
+      continues,
+    }
     return () => opened
   }
   let opened: (Server & { readonly of: unknown }) | undefined
