@@ -62,6 +62,7 @@ export function readCompletionRequest(body: unknown, served: Served, origin: Req
   requirePromptCount(body, served.requestLimits)
   const request = parseRequest(CompletionRequest, body)
   const model = modelFor(request.model, served)
+  requireSize('brim.prompt_ids', request.brim?.prompt_ids ?? '', served.requestLimits)
   const { prompts, text } = textsOf(request, model.endpoint)
   requireSize('prompt', text, served.requestLimits)
   return apiRequest(CompletionRequest, body, request, served, origin, {
@@ -220,7 +221,7 @@ function requirePromptCount(body: unknown, { apiAnswers }: RequestLimits): void 
   throw tooLarge('prompt', `asks for ${prompt.length} answers`, apiAnswers, 'apiAnswers')
 }
 
-function requireSize(field: 'messages' | 'prompt', text: string, { apiPromptBytes }: RequestLimits): void {
+function requireSize(field: 'messages' | 'prompt' | 'brim.prompt_ids', text: string, { apiPromptBytes }: RequestLimits): void {
   const bytes = Buffer.byteLength(text)
   if (bytes > apiPromptBytes) throw tooLarge(field, `has ${bytes} bytes`, apiPromptBytes, 'apiPromptBytes')
 }

@@ -148,6 +148,7 @@ describe('a prompt that cannot be read', () => {
     ['given twice', () => ({ prompt: 'a', brim: { prompt_ids: packed() } }), 'brim.prompt_ids'],
     ['no base64', () => ({ brim: { prompt_ids: '!!!' } }), 'brim.prompt_ids'],
     ['bits that are no id', () => ({ brim: { prompt_ids: Buffer.from([0, 0, 1]).toString('base64') } }), 'brim.prompt_ids'],
+    ['more than a prompt may have', () => ({ brim: { prompt_ids: 'A'.repeat(2 ** 20 + 4) } }), 'brim.prompt_ids'],
     ['an answer as long as the prompt', () => ({ brim: { prompt_ids: packed(), answered: 3 } }), 'brim.answered'],
     ['an answer in a text', () => ({ prompt: 'abc', brim: { answered: 1 } }), 'brim.answered'],
     ['an answer in several prompts', () => ({ prompt: [[1, 2], [3]], brim: { answered: 1 } }), 'brim.answered'],
