@@ -1,13 +1,15 @@
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { loadTextModel } from '../../../core/answer/text-model.ts'
+import { loadTextModel, type TextModel } from '../../../core/answer/text-model.ts'
 import { projectRoot } from '../../../core/base/version.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { Bench, BenchContext, BenchResult } from '../frame/bench.ts'
 import { benchCommand } from '../frame/command.ts'
-import { readReplayData } from './data.ts'
+import { heldOutPrompts, readPrompts } from '../prompts.ts'
+import { type ReplayData, readReplayData } from './data.ts'
 import { summarise, traceFigures } from './figures.ts'
+import { liveTrace, measureLive } from './live.ts'
 import { fullPlan, type Plan, quickPlan } from './plan.ts'
 import { replayAll } from './replay-all.ts'
 import { discoReport } from './report.ts'
@@ -58,13 +60,29 @@ export const command = benchCommand(discoBench)
 export async function benchDisco(plan: Plan, folder: string, context: BenchContext): Promise<BenchResult> {
   const { traces, shapes, instructions } = await readReplayData(folder)
   const bundle = await ensureDemoBundle()
-  const { tokenizer } = await loadTextModel(bundle, await readManifest(bundle))
-  const runs = await replayAll({ plan, data: { traces, shapes } }, context)
+  const text = await loadTextModel(bundle, await readManifest(bundle))
+  const live =
+    plan.liveRequests === 0 ? [] : await measureLive(await liveOptions(plan, { traces, shapes }, bundle, text, context))
+  const replayed = await replayAll({ plan, data: { traces, shapes } }, context)
   const inputs = {
     traces: traces.map(traceFigures),
-    ttft: runs.filter((run): run is TtftRun => run.measured === 'ttft'),
-    cost: runs.filter((run): run is CostRun => run.measured === 'cost'),
+    ttft: replayed.filter((run): run is TtftRun => run.measured === 'ttft'),
+    cost: replayed.filter((run): run is CostRun => run.measured === 'cost'),
+    live,
   }
-  const conditions = { plan, traces: inputs.traces, wire: wireFigures(instructions, tokenizer) }
-  return { conditions, summary: summarise(inputs), runs }
+  const conditions = { plan, traces: inputs.traces, wire: wireFigures(instructions, text.tokenizer) }
+  return { conditions, summary: summarise(inputs), runs: [...live, ...replayed] }
+}
+
+async function liveOptions(
+  { liveRequests: requests }: Plan,
+  { traces, shapes }: Pick<ReplayData, 'traces' | 'shapes'>,
+  bundle: string,
+  text: TextModel,
+  { io, progress }: BenchContext,
+) {
+  const trace = traces.find(({ name }) => name === liveTrace)!
+  const smallModel = await ensureDemoBundle('slm-wide')
+  const dialogues = await readPrompts(heldOutPrompts.file, { ...text, check: () => {} })
+  return { bundle, smallModel, dialogues, trace, shapes: shapes.alpaca, requests, io, progress }
 }

@@ -1,8 +1,9 @@
 import type { Side } from '../../../core/policy/disco/state.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { Summary } from '../frame/bench.ts'
-import { groupBy, mean } from '../statistics.ts'
+import { groupBy, mean, sum } from '../statistics.ts'
 import type { LatencyTrace, PromptSet } from './data.ts'
+import type { LiveRun } from './live.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
 import { type AnswerLengths, type CostRun, type PerSeed, type TtftRun, valuesOf } from './runs.ts'
 
@@ -102,11 +103,12 @@ export interface Inputs {
   readonly traces: readonly TraceFigures[]
   readonly ttft: readonly TtftRun[]
   readonly cost: readonly CostRun[]
+  readonly live: readonly LiveRun[]
 }
 
 export const isHeavy = ({ tail }: TraceFigures): boolean => tail >= heavyTail
 
-export function summarise({ traces, ttft, cost }: Inputs): Summary {
+export function summarise({ traces, ttft, cost, live }: Inputs): Summary {
   const comparisons = comparisonsOf(ttft)
   const heavy = new Set(traces.filter(isHeavy).map(({ name }) => name))
   const cut = (constrained: Side, prompts: PromptSet, isWanted: boolean) =>
@@ -126,6 +128,7 @@ export function summarise({ traces, ttft, cost }: Inputs): Summary {
     p99TtftCutDevice: cut('device', 'alpaca', true),
     meanTtftOverStochastic: maxOf(ratiosByBudget(ratios('alpaca'))),
     p99TbtS: migrated.length === 0 ? null : maxOf(tbtByTrace(migrated)),
+    liveOverReplay: maxOf(liveRatios(live).flatMap(({ ratios }) => Object.values(ratios).map((ratio) => Math.abs(ratio - 1)))),
     migrationCostCut: largestServer == null || largestDevice == null ? null : Math.min(largestServer, largestDevice),
     p99TtftCutServerSteady: cut('server', 'alpaca', false),
     p99TtftCutDeviceSteady: cut('device', 'alpaca', false),
@@ -146,6 +149,27 @@ export function summarise({ traces, ttft, cost }: Inputs): Summary {
       ),
     ),
   }
+}
+
+/** Real answers of one method over their replay: means of TTFT, of the time to the last token, and of what they cost. */
+export interface LiveRatios {
+  readonly method: MethodName
+  readonly runs: readonly LiveRun[]
+  readonly ratios: Readonly<Record<'ttftMs' | 'tookMs' | 'dollars', number>>
+}
+
+export function liveRatios(runs: readonly LiveRun[]): LiveRatios[] {
+  return groupBy(runs, ({ method }) => method).map((group) => {
+    const ratio = (what: 'ttftMs' | 'tookMs' | 'dollars') => {
+      const total = (by: 'live' | 'replay') => sum(group.map((run) => run[by][what]))
+      return total('live') / total('replay')
+    }
+    return {
+      method: group[0]!.method,
+      runs: group,
+      ratios: { ttftMs: ratio('ttftMs'), tookMs: ratio('tookMs'), dollars: ratio('dollars') },
+    }
+  })
 }
 
 /** Of each side and budget: the mean over traces and devices. */

@@ -5,6 +5,8 @@ export interface DeviceProfile {
   readonly name: string
   readonly prefillTokensPerS: number
   readonly decodeTokensPerS: number
+  /** c; the paper names none. */
+  readonly startMs?: number
   /** FLOP per token: of prefill at a length of 32 tokens, the nearest to the Alpaca data, and of decoding. */
   readonly flop: TokenCosts
 }
@@ -52,5 +54,6 @@ export function deviceCosts({ flop }: DeviceProfile, constrained: Side): TokenCo
 /** Tokens per second of a reader: P99 TBT 0.209 s of the paper's Table 3. */
 export const readingTokensPerS = 4.78
 
-/** T_d(l) = k·l + c with c = 0: the profiles name no constant. */
-export const deviceTtftMs = ({ prefillTokensPerS }: DeviceProfile, tokens: number): number => (1_000 * tokens) / prefillTokensPerS
+/** T_d(l) = k·l + c. */
+export const deviceTtftMs = ({ prefillTokensPerS, startMs = 0 }: DeviceProfile, tokens: number): number =>
+  startMs + (1_000 * tokens) / prefillTokensPerS

@@ -1,20 +1,15 @@
-import { serverCandidate } from '../../../agent/disco/candidate.ts'
-import { preferredSide } from '../../../agent/disco/planner.ts'
-import type { Endpoint } from '../../../core/answer/endpoint.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { costOf } from '../../../core/policy/disco/costs.ts'
-import { dispatchOf } from '../../../core/policy/disco/dispatch.ts'
-import { createTokenCounts, createTtft, expectedRemaining } from '../../../core/policy/disco/estimates.ts'
-import { type Dispatch, otherSide, type Side, type TokenCosts } from '../../../core/policy/disco/state.ts'
-import type { Distribution } from '../../../core/policy/estimate/distribution.ts'
+import { createTokenCounts, createTtft } from '../../../core/policy/disco/estimates.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import { mean, sum } from '../statistics.ts'
 import { type LatencyTrace, maxOutputTokens, type PromptSet, promptSets, type Shape } from './data.ts'
 import { heavyTail, tailOf } from './figures.ts'
-import { type MethodName, methodNames, methods } from './methods.ts'
+import { methodNames, methods } from './methods.ts'
 import type { Plan } from './plan.ts'
-import { type DeviceProfile, deviceCosts, deviceProfiles, deviceTtftMs, readingTokensPerS, servicePrices } from './profiles.ts'
-import { type ReplayedAnswer, replayAnswer } from './replay.ts'
+import { deviceCosts, deviceProfiles, readingTokensPerS, servicePrices } from './profiles.ts'
+import type { ReplayedAnswer } from './replay.ts'
+import { answerBy, type KnownLengths, type ReplayedDevice, type SidePrices } from './replayed-device.ts'
 import {
   type AnswerLengths,
   answerLengths,
@@ -24,30 +19,12 @@ import {
   type TtftFigures,
   type TtftSetting,
 } from './runs.ts'
-import { simulatedDevice, simulatedServer } from './simulated-side.ts'
-import { type ReplayRequest, requestsOf } from './workload.ts'
+import { requestsOf } from './workload.ts'
 
 /** Requests before those that count: from them a device learns the server's TTFT and the lengths. */
 export const lessons = 50
 
-type Prices = Readonly<Record<Side, TokenCosts>>
-
-/** A device that answers all requests by one method. */
-interface Replayed {
-  readonly method: MethodName
-  readonly budget: number | null
-  readonly profile: DeviceProfile
-  /** Of whole answers that may migrate. */
-  readonly prices: Prices | undefined
-  /** F as this device has learned it: of a server that it has stopped, it knows only how long it has waited. */
-  readonly ttftMs: ReturnType<typeof createTtft>
-}
-
-/** Known to each device alike. */
-interface Lengths {
-  readonly prompts: ReturnType<typeof createTokenCounts>
-  readonly answers: ReturnType<typeof createTokenCounts>
-}
+const common = { tokensPerS: readingTokensPerS, maxTokens: maxOutputTokens }
 
 /** Replays one trace with one seed in all settings of a plan. */
 export function replaySeed(
@@ -68,7 +45,7 @@ function replayTtft(plan: Plan, trace: LatencyTrace, prompts: PromptSet, shapes:
     const own = methods[method].routing === 'one side' ? [null] : budgets
     return own.flatMap((budget) =>
       deviceProfiles.map((profile) => {
-        const device: Replayed = { method, budget, profile, prices: undefined, ttftMs: createTtft() }
+        const device = { ...common, method, budget, profile, prices: undefined, ttftMs: createTtft() }
         return { device, ttftsMs: [] as number[], prompt: 0, constrained: 0 }
       }),
     )
@@ -107,7 +84,14 @@ function replayCosts(
   const cells = replayed.flatMap((method) =>
     budgets.flatMap((budget) =>
       deviceProfiles.flatMap((profile) => {
-        const device = (prices: Prices | undefined): Replayed => ({ method, budget, profile, prices, ttftMs: createTtft() })
+        const device = (prices: SidePrices | undefined): ReplayedDevice => ({
+          ...common,
+          method,
+          budget,
+          profile,
+          prices,
+          ttftMs: createTtft(),
+        })
         // Without migration, prices change nothing.
         const alone = { device: device(undefined), answers: [] as ReplayedAnswer[] }
         const migrating = Object.entries(servicePrices).map(([name, server]) => {
@@ -145,7 +129,7 @@ function replayCosts(
   )
 }
 
-function costFigures(answers: readonly ReplayedAnswer[], prices: Prices): CostFigures {
+function costFigures(answers: readonly ReplayedAnswer[], prices: SidePrices): CostFigures {
   const migrated = answers.filter(({ hasMigrated }) => hasMigrated)
   const delayed = migrated.map(({ delayedTokens }) => delayedTokens)
   return {
@@ -166,59 +150,10 @@ function costFigures(answers: readonly ReplayedAnswer[], prices: Prices): CostFi
 /** The requests in order, with the lengths that are known when they arrive. */
 function* arrivals(shapes: readonly Shape[], trace: LatencyTrace, count: number, seed: number) {
   const random = { shapes: seededRandom(seed), latencies: seededRandom(1_000 + seed) }
-  const lengths: Lengths = { prompts: createTokenCounts(), answers: createTokenCounts() }
+  const lengths: KnownLengths = { prompts: createTokenCounts(), answers: createTokenCounts() }
   for (const [i, request] of requestsOf(shapes, trace.latencies, lessons + count, random).entries()) {
     lengths.prompts.record(request.promptTokens)
     yield { request, lengths, counts: i >= lessons }
     lengths.answers.record(request.outputTokens)
   }
 }
-
-/** Plans as the agent does, from the same parts, and replays the answer. */
-function answerBy(device: Replayed, request: ReplayRequest, lengths: Lengths, until: 'first token' | 'end'): ReplayedAnswer {
-  const { method, profile, prices } = device
-  const { routing, constrained } = methods[method]
-  const { promptTokens, outputTokens } = request
-  // Where nothing depends on F, it is not worth its time.
-  const usesTtft = prices !== undefined || (routing === 'plan' && constrained === 'device')
-  const server = usesTtft ? serverCandidate(madeServer, device.ttftMs) : undefined
-  return replayAnswer(
-    {
-      sides: {
-        server: { ...serverTraits, costs: prices?.server, startMs: (tokens) => server?.startMs(tokens) ?? 0 },
-        device: { ...deviceTraits, costs: prices?.device, startMs: (tokens) => deviceTtftMs(profile, tokens) },
-      },
-      dispatch: dispatchBy(device, request, lengths, server?.ttftMs ?? device.ttftMs),
-      tokensPerS: readingTokensPerS,
-      promptTokens,
-      preferred: prices && preferredSide('auto', prices),
-      expectedRemaining: (tokens) => expectedRemaining(lengths.answers, tokens, maxOutputTokens - tokens),
-    },
-    { server: simulatedServer(request), device: simulatedDevice(profile) },
-    outputTokens,
-    until,
-    {
-      firstToken: (side, ms, tokens) => side === 'server' && server?.firstToken(ms, tokens),
-      canceled: (side, ms, tokens) => side === 'server' && server?.canceled(ms, tokens),
-    },
-  )
-}
-
-const serverTraits = { continues: true, pauses: false }
-const deviceTraits = { continues: true, pauses: true }
-/** Of a candidate's endpoint nothing is used here. */
-const madeServer = { ...serverTraits, endpoint: {} as Endpoint, spender: 'server' } as const
-
-function dispatchBy(
-  { method, budget }: Replayed,
-  { promptTokens, chance }: ReplayRequest,
-  { prompts: promptLengths }: Lengths,
-  serverTtftMs: Distribution,
-): Dispatch {
-  const { routing, constrained } = methods[method]
-  const share = budget ?? 0
-  if (routing === 'plan') return dispatchOf(promptTokens, { constrained, share, serverTtftMs, promptLengths })
-  return alone(routing === 'chance' && chance < share ? constrained : otherSide(constrained))
-}
-
-const alone = (side: Side): Dispatch => ({ device: Number.POSITIVE_INFINITY, server: Number.POSITIVE_INFINITY, [side]: 0 })

@@ -1,14 +1,25 @@
 import type { BenchDocument, Table } from '../frame/bench.ts'
 import { groupBy, mean } from '../statistics.ts'
 import { maxOutputTokens, type PromptSet } from './data.ts'
-import { type Comparison, comparisonsOf, isHeavy, meanOf, migratedRuns, savingsOf, type TraceFigures } from './figures.ts'
+import {
+  type Comparison,
+  comparisonsOf,
+  isHeavy,
+  liveRatios,
+  meanOf,
+  migratedRuns,
+  savingsOf,
+  type TraceFigures,
+} from './figures.ts'
+import type { LiveFigures, LiveRun } from './live.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
 import { type CostRun, type PerSeed, type TtftRun, valuesOf } from './runs.ts'
 import { intervalOf } from './statistics.ts'
 
-type Run = TtftRun | CostRun
+type Run = TtftRun | CostRun | LiveRun
 export const ttftRuns = ({ runs }: BenchDocument) => (runs as readonly Run[]).filter((run) => run.measured === 'ttft')
 export const costRuns = ({ runs }: BenchDocument) => (runs as readonly Run[]).filter((run) => run.measured === 'cost')
+export const liveRuns = ({ runs }: BenchDocument) => (runs as readonly Run[]).filter((run) => run.measured === 'live')
 export const tracesOf = ({ conditions }: BenchDocument) => conditions.traces as readonly TraceFigures[]
 
 export function tablesOf(document: BenchDocument): Table[] {
@@ -19,6 +30,7 @@ export function tablesOf(document: BenchDocument): Table[] {
     migrationTable(document),
     savingTable(document),
     ablationTable(document),
+    liveTable(document),
   ]
   return tables.filter(({ rows }) => rows.length > 0)
 }
@@ -195,6 +207,44 @@ function ablationTable(document: BenchDocument): Table {
         ...row('dispatch alone', side, disco, false),
         ...row('migration alone', side, stochastic, true),
         ...row('neither', side, stochastic, false),
+      ]
+    }),
+  }
+}
+
+function liveTable(document: BenchDocument): Table {
+  const cells = (values: readonly number[], ratio: number, digits: number) => [
+    values.map((value) => value.toFixed(digits)).join(' / '),
+    ratio.toFixed(3),
+  ]
+  return {
+    title: 'Real streams and their replay: means of TTFT, of the time to the last token, and of the cost',
+    head: ['method', 'answers', 'migrated', 'TTFT s', 'ratio', 'whole s', 'ratio', '$ per 10⁶ answers', 'ratio'],
+    rows: liveRatios(liveRuns(document)).map(({ method, runs, ratios }) => {
+      const both = (value: (figures: LiveFigures) => number) => [
+        mean(runs.map(({ live }) => value(live)))!,
+        mean(runs.map(({ replay }) => value(replay)))!,
+      ]
+      const migrated = both(({ hasMigrated }) => Number(hasMigrated)).map((share) => (share * runs.length).toFixed(0))
+      return [
+        method,
+        String(runs.length),
+        migrated.join(' / '),
+        ...cells(
+          both(({ ttftMs }) => ttftMs / 1_000),
+          ratios.ttftMs,
+          3,
+        ),
+        ...cells(
+          both(({ tookMs }) => tookMs / 1_000),
+          ratios.tookMs,
+          2,
+        ),
+        ...cells(
+          both(({ dollars }) => 1e6 * dollars),
+          ratios.dollars,
+          1,
+        ),
       ]
     }),
   }

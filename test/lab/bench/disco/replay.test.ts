@@ -86,6 +86,7 @@ describe('the replay of a trace', () => {
     seeds: 1,
     ttft: { alpaca: { requests: 200, budgets: [0.3, 1] }, azure: { requests: 10, budgets: [0.5] } },
     cost: { requests: 3, budgets: [0.5] },
+    liveRequests: 0,
   }
   const runs = replaySeed(tiny, trace, { alpaca: shapes, azure: shapes }, 1)
 

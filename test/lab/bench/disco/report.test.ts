@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { discoBench } from '../../../../lab/bench/disco/bench.ts'
 import { readReplayData } from '../../../../lab/bench/disco/data.ts'
 import { heavyTail, summarise, traceFigures } from '../../../../lab/bench/disco/figures.ts'
+import type { LiveRun } from '../../../../lab/bench/disco/live.ts'
+import type { MethodName } from '../../../../lab/bench/disco/methods.ts'
 import { replaySeed } from '../../../../lab/bench/disco/replay-seed.ts'
 import { type CostRun, mergeSeeds, type TtftRun, valuesOf } from '../../../../lab/bench/disco/runs.ts'
 import { intervalOf } from '../../../../lab/bench/disco/statistics.ts'
@@ -12,6 +14,7 @@ const plan = {
   seeds: 2,
   ttft: { alpaca: { requests: 60, budgets: [0.2, 1] }, azure: { requests: 20, budgets: [0.5] } },
   cost: { requests: 6, budgets: [1] },
+  liveRequests: 0,
 }
 const trace = (name: string, slowMs: number) => ({
   name,
@@ -23,10 +26,21 @@ const shapes = Array.from({ length: 20 }, (_, i) => ({ promptTokens: 10 + i, out
 const runs = mergeSeeds(
   [1, 2].flatMap((seed) => traces.map((each) => replaySeed(plan, each, { alpaca: shapes, azure: shapes }, seed))),
 )
+const figures = { ttftMs: 100, tookMs: 900, dollars: 1e-6, hasMigrated: false }
+const liveRun = (method: MethodName): LiveRun => ({
+  measured: 'live',
+  method,
+  device: 'd',
+  promptTokens: 9,
+  outputTokens: 9,
+  live: { ...figures, ttftMs: 110 },
+  replay: figures,
+})
 const inputs = {
   traces: traces.map(traceFigures),
   ttft: runs.filter((run): run is TtftRun => run.measured === 'ttft'),
   cost: runs.filter((run): run is CostRun => run.measured === 'cost'),
+  live: [liveRun('server only'), liveRun('DiSCo-S')],
 }
 
 describe('the report of bench disco', () => {
@@ -42,6 +56,7 @@ describe('the report of bench disco', () => {
     const summary = summarise(inputs)
     for (const [name, value] of Object.entries(summary)) expect(value, name).toEqual(expect.any(Number))
     expect(summary.p99TtftCutServer).toBeGreaterThan(0.5)
+    expect(summary.liveOverReplay).toBeCloseTo(0.1)
     expect(summary.p99TbtS).toBeCloseTo(0.209, 3)
   })
 
@@ -49,7 +64,7 @@ describe('the report of bench disco', () => {
     const machine = { cpu: 'c', memoryGiB: 1, platform: 'p', node: 'n', loadAverageBefore: 0, loadAverageAfter: 0 }
     const wire = { vocabulary: 4_096, bitsPerId: 12, bytesPerToken: 3, bitsCut: 0.5, bytesCut: 0.3 }
     const conditions = { ...machine, command: 'c', startedAt: 's', commit: 'x', plan, traces: inputs.traces, wire }
-    const document = { bench: 'disco', conditions, summary: summarise(inputs), runs }
+    const document = { bench: 'disco', conditions, summary: summarise(inputs), runs: [...inputs.live, ...runs] }
     const page = benchPage(document, discoBench.report, discoBench.goals)
     expect(page).toContain('**heavy**')
     expect(`${page}${renderFigure(discoBench.report.figure(document))}`).not.toMatch(/undefined|NaN|Infinity/)
