@@ -21,12 +21,13 @@ import { startSlowProxy } from './slow-proxy.ts'
 import { type ReplayRequest, requestsOf } from './workload.ts'
 
 /** Real answers are faster than the paper's by this factor, and so are devices, latencies and readers. */
-export const timeScale = 4
+export const timeScale = 2
 export const liveTrace = 'replicate_70b'
 export const liveBudget = 0.4
-const maxLiveTokens = 64
+const maxLiveTokens = 40
 /** Requests to the server alone, after which the agent no longer asks its bridge for F. They teach it the server's TTFT. */
 const liveLessons = 24
+const lessonsAtOnce = 12
 /** Methods of the requests that count, in turn. */
 const turns = ['plan', 'server only', 'plan', 'device only'] as const
 
@@ -134,19 +135,36 @@ function startLiveCluster({ bundle, smallModel, io }: LiveOptions, constrained: 
       const serve = (latencies: readonly Latency[]) => {
         waiting = [...latencies]
       }
-      return { index, profile, apiUrl: agent.ready.apiUrl, serve }
+      const { apiUrl } = agent.ready
+      await untilConnected(apiUrl, io.signal)
+      return { index, profile, apiUrl, serve }
     }
     return { devices: await Promise.all(scaledProfiles.map(startDevice)) }
   })
 }
 
+/** An agent is ready before it has heard of its bridge. */
+async function untilConnected(apiUrl: string, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const response = await fetch(`${apiUrl}/health`, { signal })
+    const { status } = (await response.json()) as { readonly status: string }
+    if (status === 'ok') return
+    await systemClock.sleep(100, signal)
+  }
+}
+
 /** One request after the other, then the replay of all of them. */
 async function measureDevice(device: LiveDevice, constrained: Side, options: LiveOptions): Promise<LiveRun[]> {
   const requests = liveRequests(device, constrained, options)
-  const answers: (LiveAnswer | undefined)[] = []
-  for (const [i, request] of requests.entries()) {
+  const answers: LiveAnswer[] = []
+  for (let i = 0; i < liveLessons; i += lessonsAtOnce) {
+    const batch = requests.slice(i, Math.min(i + lessonsAtOnce, liveLessons))
+    device.serve(batch.map(({ server }) => server))
+    answers.push(...(await Promise.all(batch.map((request, nth) => ask(device, request, i + nth, options)))))
+  }
+  for (const [i, request] of requests.slice(liveLessons).entries()) {
     device.serve([request.server, request.serverAgain])
-    answers.push(await ask(device, request, i, options))
+    answers.push(await ask(device, request, liveLessons + i, options))
   }
   const known = { prompts: createTokenCounts(), answers: createTokenCounts() }
   const { prices } = settings[constrained]
@@ -158,9 +176,8 @@ async function measureDevice(device: LiveDevice, constrained: Side, options: Liv
     const of = { ...common, method, budget: isPlanned ? liveBudget : null, maxTokens: outputTokens }
     const replayed = answerBy({ ...of, prices: isPlanned ? prices : undefined }, request, known, 'end')
     known.answers.record(outputTokens)
-    const answer = answers[i]
-    if (!counts || !answer) return []
-    const { work, ...live } = answer
+    if (!counts) return []
+    const { work, ...live } = answers[i]!
     const dollars = (spent: Readonly<Record<Side, SideWork>>) => dollarsOf(spent, device.profile, constrained)
     return [
       {

@@ -24,7 +24,7 @@ export const fullPlan: Plan = {
   seeds: 10,
   ttft: { alpaca: { requests: 1_000, budgets }, azure: { requests: 400, budgets: [0.2, 0.4, 0.6, 0.8, 1] } },
   cost: { requests: 30, budgets: [0.2, 0.5, 1] },
-  liveRequests: 24,
+  liveRequests: 16,
 }
 
 /** Every goal, from fewer seeds and requests. */
@@ -32,5 +32,5 @@ export const quickPlan: Plan = {
   seeds: 2,
   ttft: { alpaca: { requests: 500, budgets: [0.2, 0.5, 1] }, azure: { requests: 100, budgets: [0.5] } },
   cost: { requests: 30, budgets: [0.5, 1] },
-  liveRequests: 8,
+  liveRequests: 4,
 }

@@ -33,7 +33,8 @@ export async function startSlowProxy(target: URL, next: () => Latency): Promise<
     const isAnswer = method === 'POST' && /completions$/.test(url ?? '')
     const slowed = isAnswer ? { latency: next(), atMs: systemClock.nowMs(), tokens: 0 } : undefined
     if (slowed) answers.push(slowed)
-    const far = request({ host: target.hostname, port: target.port, method, path: url, headers }, (response) => {
+    const to = { host: target.hostname, port: target.port, method, path: url, headers, agent: false }
+    const far = request(to, (response) => {
       outgoing.writeHead(response.statusCode ?? 502, response.headers)
       const isStream = response.headers['content-type']?.startsWith('text/event-stream')
       if (slowed && isStream) passSlowly(response, outgoing, slowed).catch(() => outgoing.destroy())
