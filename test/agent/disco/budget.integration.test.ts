@@ -130,6 +130,29 @@ describe('the budget of an agent', () => {
     expect((await ask(strict, 'fast')).status).toBe(429)
   })
 
+  it('frees what an answer had reserved whose client leaves, and counts what was written', async () => {
+    const agent = await startAgent('left', { budget: { dollars: 10_000 } })
+    const leaving = new AbortController()
+    const response = await fetch(`${agent.apiUrl}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        prompt: 'The river',
+        max_tokens: 200,
+        stream: true,
+        brim: { mode: 'cloud', ignore_eos: true, tokens_per_s: 2 },
+      }),
+      signal: leaving.signal,
+    })
+    await response.body!.getReader().read()
+    expect((await spendingOf(agent)).server.reservedDollars).toBeGreaterThan(100)
+    leaving.abort()
+    await expect.poll(async () => (await spendingOf(agent)).server.reservedDollars).toBe(0)
+    const { tokens, dollars, promptTokens } = (await spendingOf(agent)).server
+    expect(tokens).toBeGreaterThan(0)
+    expect(dollars).toBeCloseTo(tokens! + promptTokens!)
+  })
+
   it('holds when fifty requests come at once', async () => {
     const agent = await startAgent('crowded', { budget: { dollars: 800 } })
     // What answers are expected to cost is learned from one.
