@@ -310,20 +310,16 @@ export class Course<P extends Piece> {
   /** The other side goes on for one that has failed. */
   #replace(failed: Side, nowMs: number): void {
     const to = otherSide(failed)
-    const hasBegun = this.#source !== undefined
-    if (!this.canReplace(failed) || this.#attempt) {
+    const hasBegun = this.#source !== undefined || this.#attempt !== undefined
+    this.#source = undefined
+    this.#attempt = undefined
+    if (!this.canReplace(failed)) {
       this.#isLost = true
     } else if (hasBegun) {
-      this.#source = undefined
-      const { continues } = this.#plan.sides[to]!
-      this.#buffer.cut(continues ? this.#tailAfterFailure() : 0)
+      if (!this.#sharesTokens) this.#buffer.cut(this.#buffer.tail().at)
       const attempt = { from: failed, to, giveUpMs: Number.POSITIVE_INFINITY, aside: [] }
       this.#begin(attempt, 'failure', this.#buffer.lastsUntilMs(nowMs))
     } else if (!this.#sides[to].isWorking) this.#start(to)
-  }
-
-  #tailAfterFailure(): number {
-    return this.#sharesTokens ? this.#buffer.pieces.length : this.#buffer.tail().at
   }
 
   #countDelay({ tokens }: P, nowMs: number): void {

@@ -202,9 +202,38 @@ describe('a migration', () => {
     const failing = toServer()
     const answer = simulate({ ...failing, scripts: { ...failing.scripts, server: { ...always, failsAfter: [0, never] } } })
     expect(answer.course.migrations.map(({ succeeded }) => succeeded)).toEqual([false, true])
-    // The second attempt waits for twice the buffer.
-    expect(answer.course.migrations[1]!.bufferTokens).toBeGreaterThanOrEqual(11)
+    const [first, second] = answer.course.migrations
+    expect(second!.afterTokens).toBe(first!.afterTokens + 16)
     expect(answer.course.stalls).toBe(0)
+    // A device that is hardly faster than the reader: the second attempt waits for twice the buffer.
+    const slow = simulate({
+      ...failing,
+      scripts: { device: { ...always, gapsMs: [150] }, server: { ...always, failsAfter: [0, never] } },
+      length: 100,
+    })
+    // 5 tokens/s × (1 s + 150 ms), rounded up.
+    expect(slow.course.migrations.map(({ bufferTokens }) => bufferTokens)).toEqual([6, 12])
+  })
+
+  it('ends with the source that finishes the answer meanwhile', () => {
+    const each = toServer({ device: { pauses: false, continues: false } })
+    const answer = simulate({ ...each, scripts: { device: always, server: { ...always, startMs: [never] } }, length: 12 })
+    expect(answer.course.migrations).toMatchObject([{ succeeded: false }])
+    expect(answer.actions).toContainEqual({ action: { kind: 'stop', side: 'server' }, atMs: 110 })
+    expect(answer.delivered).toHaveLength(12)
+  })
+
+  it('is given up after twice the estimate where no buffer sets the time', () => {
+    const each = toServer({ plan: { tokensPerS: 0 } })
+    const answer = simulate({ ...each, scripts: { device: always, server: { ...always, startMs: [never] } } })
+    expect(answer.actions).toContainEqual({ action: { kind: 'stop', side: 'server' }, atMs: 2_000 })
+    expect(answer.delivered).toHaveLength(40)
+  })
+
+  it('is never begun to a side that has failed in the race', () => {
+    const each = toServer({ plan: { dispatch: { device: 0, server: 0 } } })
+    const scripts = { device: { ...always, startMs: [20] }, server: { ...always, failsAfter: [0] } }
+    expect(simulate({ ...each, scripts }).course.migrations).toEqual([])
   })
 
   it('counts the tokens that came too late because of it', () => {
@@ -242,6 +271,31 @@ describe('a migration', () => {
       { from: 'device', to: 'server', reason: 'return', succeeded: true },
     ])
     expect(answer.course.winner).toBe('server')
+  })
+})
+
+describe('a side that breaks off', () => {
+  const breaking = (server: Partial<CourseSide>, failsAfter: readonly number[], reachable: Simulation['reachable'] = []) => {
+    const each = toServer({ server, plan: { preferred: undefined } })
+    const scripts = { device: { ...always, failsAfter: [5] }, server: { ...always, startMs: [500], failsAfter } }
+    return simulate({ ...each, scripts, reachable })
+  }
+
+  it('fails the answer where the other one cannot go on, after all that was written', () => {
+    for (const answer of [breaking({ continues: false }, [never]), breaking({}, [0])]) {
+      expect(answer.failed).toBe(true)
+      expect(answer.delivered).toHaveLength(5)
+      expect(answer.actions.at(-1)).toEqual({ action: { kind: 'fail' }, atMs: 800 })
+    }
+  })
+
+  it('goes on itself where the other one fails, too, and it is reachable again', () => {
+    const answer = breaking({}, [0], [{ side: 'device', atMs: 300 }])
+    expect(kindsOf(answer)).toEqual(['start device', 'start server', 'start device'])
+    expect(answer.course.migrations).toMatchObject([
+      { to: 'server', reason: 'failure', succeeded: false },
+      { to: 'device', reason: 'failure', succeeded: true },
+    ])
   })
 })
 
