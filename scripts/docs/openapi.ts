@@ -38,7 +38,7 @@ const shared: Readonly<Record<string, z.ZodType>> = {
 
 const accessNotes: Readonly<Record<Access, string>> = {
   open: 'No authentication.',
-  ask: 'Role: client, operator or admin.',
+  ask: 'Role: client, operator or admin; enrolled devices too, unless the bridge refuses them.',
   read: 'Role: viewer or above.',
   fetch: 'Role: viewer or above; enrolled devices too.',
   operate: 'Role: operator or above.',
