@@ -289,6 +289,14 @@ describe('a side that breaks off', () => {
     }
   })
 
+  it('while the other one is to take over leaves it the answer, however late that starts', () => {
+    const each = toServer({ device: { pauses: false, continues: false } })
+    const scripts = { device: { ...always, failsAfter: [9] }, server: { ...always, startMs: [5_000] } }
+    const answer = simulate({ ...each, scripts })
+    expect(answer.course.migrations).toMatchObject([{ from: 'device', to: 'server', afterTokens: 7, succeeded: true }])
+    expect([answer.delivered.length, answer.course.stalls]).toEqual([40, 1])
+  })
+
   it('goes on itself where the other one fails, too, and it is reachable again', () => {
     const answer = breaking({}, [0], [{ side: 'device', atMs: 300 }])
     expect(kindsOf(answer)).toEqual(['start device', 'start server', 'start device'])
