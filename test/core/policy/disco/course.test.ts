@@ -293,7 +293,7 @@ describe('a side that breaks off', () => {
     const each = toServer({ device: { pauses: false, continues: false } })
     const scripts = { device: { ...always, failsAfter: [9] }, server: { ...always, startMs: [5_000] } }
     const answer = simulate({ ...each, scripts })
-    expect(answer.course.migrations).toMatchObject([{ from: 'device', to: 'server', afterTokens: 7, succeeded: true }])
+    expect(answer.course.migrations).toMatchObject([{ from: 'device', to: 'server', afterTokens: 6, succeeded: true }])
     expect([answer.delivered.length, answer.course.stalls]).toEqual([40, 1])
   })
 
