@@ -8,7 +8,7 @@ import type { Bench, BenchContext, BenchResult } from '../frame/bench.ts'
 import { benchCommand } from '../frame/command.ts'
 import { heldOutPrompts, readPrompts } from '../prompts.ts'
 import { type ReplayData, readReplayData } from './data.ts'
-import { summarise, traceFigures } from './figures.ts'
+import { liveRatios, summarise, traceFigures } from './figures.ts'
 import { liveTrace, measureLive } from './live.ts'
 import { fullPlan, type Plan, quickPlan } from './plan.ts'
 import { replayAll } from './replay-all.ts'
@@ -63,6 +63,12 @@ export async function benchDisco(plan: Plan, folder: string, context: BenchConte
   const text = await loadTextModel(bundle, await readManifest(bundle))
   const live =
     plan.liveRequests === 0 ? [] : await measureLive(await liveOptions(plan, { traces, shapes }, bundle, text, context))
+  for (const { method, ratios } of liveRatios(live)) {
+    const { ttftMs, tookMs, dollars } = ratios
+    context.progress(
+      `live over replay, ${method}: TTFT ${ttftMs.toFixed(3)}, whole ${tookMs.toFixed(3)}, cost ${dollars.toFixed(3)}`,
+    )
+  }
   const replayed = await replayAll({ plan, data: { traces, shapes } }, context)
   const inputs = {
     traces: traces.map(traceFigures),

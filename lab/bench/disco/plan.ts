@@ -22,8 +22,8 @@ interface TtftPlan {
 /** The paper: 1,000 requests, means of ten runs. */
 export const fullPlan: Plan = {
   seeds: 10,
-  ttft: { alpaca: { requests: 1_000, budgets }, azure: { requests: 400, budgets: [0.2, 0.4, 0.6, 0.8, 1] } },
-  cost: { requests: 30, budgets: [0.2, 0.5, 1] },
+  ttft: { alpaca: { requests: 1_000, budgets }, azure: { requests: 200, budgets: [0.2, 0.4, 0.6, 0.8, 1] } },
+  cost: { requests: 25, budgets: [0.2, 0.5, 1] },
   liveRequests: 16,
 }
 

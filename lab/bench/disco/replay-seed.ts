@@ -22,7 +22,7 @@ import {
 import { requestsOf } from './workload.ts'
 
 /** Requests before those that count: from them a device learns the server's TTFT and the lengths. */
-export const lessons = 50
+export const lessons = 25
 
 const common = { tokensPerS: readingTokensPerS, maxTokens: maxOutputTokens }
 
