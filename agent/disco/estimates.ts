@@ -25,6 +25,7 @@ export class DispatchEstimates {
   readonly #read
   readonly #write
   readonly #forget
+  readonly #store: Store
   readonly #logger: Logger
   readonly #known = new Map<string, ForgettingHistogram | LinearFit>()
   #answers = 0
@@ -32,6 +33,7 @@ export class DispatchEstimates {
   /** @param store has `estimatesTable` */
   constructor(store: Store, logger: Logger) {
     this.#logger = logger
+    this.#store = store
     this.#read = store.prepare<[string], { value: string }>('SELECT value FROM dispatch_estimates WHERE name = ?')
     this.#write = store.prepare('INSERT OR REPLACE INTO dispatch_estimates (name, value) VALUES (?, ?)')
     this.#forget = store.prepare(
@@ -73,8 +75,12 @@ export class DispatchEstimates {
 
   save(): void {
     tryOrLog(this.#logger, 'estimates of dispatch not stored', () => {
-      for (const [name, estimate] of this.#known) this.#write.run(name, JSON.stringify(estimate.toWire() ?? null))
-      this.#forget.run(maxStored)
+      const write = () => {
+        for (const [name, estimate] of this.#known) this.#write.run(name, JSON.stringify(estimate.toWire() ?? null))
+        this.#forget.run(maxStored)
+      }
+      // One write to the disk, not one for each.
+      this.#store.transaction(write).immediate()
     })
   }
 
