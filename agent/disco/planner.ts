@@ -82,12 +82,18 @@ export class Planner {
     // A side that is left alone does not wait for the other.
     const dispatch = { device: server ? wanted.device : 0, server: device ? wanted.server : 0 }
     if (!device) release()
+    // The time that a start has waited for the small model tells nothing of its speed.
+    let hasWaited = false
+    const begin = () => {
+      release()
+      hasWaited = device?.slots.isFull ?? false
+    }
 
     const candidateOf = (side: Side) => (side === 'device' ? device : server)
     return {
       mode,
       sides: {
-        ...(device && { device: sideOf(device, costs.device, release) }),
+        ...(device && { device: sideOf(device, costs.device, begin) }),
         ...(server && { server: sideOf(server, costs.server) }),
       },
       dispatch,
@@ -101,7 +107,7 @@ export class Planner {
       observe: {
         firstToken(side, ms, tokens) {
           if (side === 'server') release()
-          candidateOf(side)?.firstToken(ms, tokens)
+          if (side === 'server' || !hasWaited) candidateOf(side)?.firstToken(ms, tokens)
         },
         canceled: (side, ms, tokens) => candidateOf(side)?.canceled(ms, tokens),
         spent: (side, spent) => admission.spent(side, spent),
@@ -157,8 +163,8 @@ export function preferredSide(mode: DeviceMode, { device, server }: SideCosts): 
   return { side: device.output < server.output ? 'device' : 'server', reason: 'cost' }
 }
 
-/** @param release ends the reservation of the small model, once it begins */
-function sideOf(candidate: DeviceCandidate | ServerCandidate, costs: TokenCosts | undefined, release?: () => void): AnswerSide {
+/** @param onBegin called before a start of the small model waits for it */
+function sideOf(candidate: DeviceCandidate | ServerCandidate, costs: TokenCosts | undefined, onBegin?: () => void): AnswerSide {
   const { endpoint, continues, pauses } = candidate
   const startMs = (tokens: number) => candidate.startMs(tokens)
   if (!('slots' in candidate)) {
@@ -169,7 +175,7 @@ function sideOf(candidate: DeviceCandidate | ServerCandidate, costs: TokenCosts 
   const limited: Endpoint = {
     model: endpoint.model,
     async *answer(request, signal) {
-      release?.()
+      onBegin?.()
       const free = await slots.take(signal)
       try {
         yield* endpoint.answer(request, signal)

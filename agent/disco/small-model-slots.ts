@@ -25,6 +25,11 @@ export class SmallModelSlots {
     return this.#used + this.#reserved < this.#limits.slmAnswers
   }
 
+  /** Whether an answer that begins now would wait. */
+  get isFull(): boolean {
+    return this.#used >= this.#limits.slmAnswers
+  }
+
   /** @returns ends the reservation; more calls change nothing */
   reserve(): () => void {
     this.#reserved += 1

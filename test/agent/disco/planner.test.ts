@@ -274,6 +274,19 @@ describe('the small model holds one answer', () => {
     expect((await planner.plan(request(), signal)).dispatch.device).toBe(0)
   })
 
+  it('learns the time to its first token from starts that have not waited', async () => {
+    const { planner, estimates, finish } = world({ config: { mode: 'local' } })
+    const [first, second] = [await planner.plan(request(), signal), await planner.plan(request(), signal)]
+    const start = ({ sides }: typeof first) => sides.device!.endpoint.answer(request(), signal).next()
+    const writing = [start(first), start(second)]
+    second.observe.firstToken('device', 9_000, 10)
+    expect(estimates.deviceTtft('small').line).toBeUndefined()
+    first.observe.firstToken('device', 50, 10)
+    expect(estimates.deviceTtft('small').line).toEqual({ slope: 5, intercept: 0 })
+    finish()
+    await writing[0]
+  })
+
   it('others wait in a queue with an end', async () => {
     const { slots } = world()
     const free = await slots.take(signal)
