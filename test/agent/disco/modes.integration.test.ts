@@ -1,15 +1,9 @@
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { type Agent, startAgent } from '../../../agent/agent.ts'
-import { openLocalModel } from '../../../agent/slm/local-model.ts'
-import { systemClock } from '../../../core/base/clock.ts'
-import { seededRandom } from '../../../core/base/random.ts'
-import { pacedChain } from '../../../lab/bench/pice/paced-model.ts'
-import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
-import { startShapedLink } from '../../../lab/cluster/shaped-link.ts'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Agent } from '../../../agent/agent.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { ask, health, linked, sourcesOf, stream } from '../../support/asking-agent.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { failing, scriptedUpstream, streamed } from '../../support/scripted-upstream.ts'
@@ -21,76 +15,6 @@ beforeAll(async () => {
   slm = await buildSlmBundle(world.dir)
 })
 afterAll(() => world[Symbol.asyncDispose]())
-
-interface Report {
-  readonly mode: string
-  readonly sources: readonly { readonly source: string; readonly model: string; readonly from: number; readonly tokens: number }[]
-  readonly fallback: { readonly code: string } | null
-  readonly tokenIds?: readonly number[]
-  readonly disco: {
-    readonly mode: string
-    readonly winner: string
-    readonly startMs: Readonly<Record<'device' | 'server', number | null>>
-    readonly cost: Readonly<
-      Record<'device' | 'server', { readonly promptTokens: number; readonly tokens: number; dollars: number }>
-    >
-    readonly migrations: readonly { readonly reason: string; readonly to: string; readonly succeeded: boolean }[]
-  }
-}
-interface Answer {
-  readonly status: number
-  readonly text: string
-  readonly report: Report
-  readonly error?: { readonly message: string; readonly param: string; readonly hint: string; readonly code: string }
-}
-
-const post = ({ apiUrl }: Agent, brim: object, more: object = {}) =>
-  fetch(`${apiUrl}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      messages: [{ role: 'user', content: 'Where is the river?' }],
-      temperature: 0,
-      max_tokens: 12,
-      ignore_eos: false,
-      brim,
-      ...more,
-    }),
-  })
-
-async function ask(agent: Agent, brim: object, more: object = {}): Promise<Answer> {
-  const response = await post(agent, brim, more)
-  const {
-    choices,
-    brim: report,
-    error,
-  } = (await response.json()) as {
-    choices?: [{ message: { content: string } }]
-    brim: Report
-    error?: Answer['error']
-  }
-  return { status: response.status, text: choices?.[0].message.content ?? '', report, ...(error && { error }) }
-}
-
-/** The events of a stream, each with the time at which it came. */
-async function stream(agent: Agent, brim: object, more: object = {}) {
-  const response = await post(agent, brim, { stream: true, ...more })
-  const events: { readonly atMs: number; readonly data: { choices?: [{ delta: { content?: string } }]; brim?: Report } }[] = []
-  let rest = ''
-  for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
-    const lines = (rest + Buffer.from(chunk).toString()).split('\n\n')
-    rest = lines.pop() ?? ''
-    for (const line of lines)
-      if (line.startsWith('data: {')) events.push({ atMs: performance.now(), data: JSON.parse(line.slice(6)) as never })
-  }
-  const text = events.map(({ data }) => data.choices?.[0].delta?.content ?? '').join('')
-  return { events, text, report: events.findLast(({ data }) => data.brim)!.data.brim! }
-}
-
-const sourcesOf = ({ report }: { readonly report: Report }) => report.sources.map(({ source }) => source)
-const health = async ({ apiUrl }: Agent) => (await (await fetch(`${apiUrl}/health`)).json()) as Record<string, unknown>
-
-const linked = (agent: Agent) => vi.waitFor(async () => expect((await health(agent)).status).toBe('ok'), { timeout: 5_000 })
 
 /** Counts connections and never answers. */
 async function startListener() {
@@ -257,56 +181,5 @@ describe('an agent whose server is a URL', () => {
     const withServer = await world.startAgent({ id: 'text-only', server: { at: upstream.url, model: 'large' } })
     const { status, error } = await ask(withServer, { mode: 'cloud', token_ids: true })
     expect([status, error?.param]).toEqual([400, 'brim.mode'])
-  })
-})
-
-describe('an answer whose link fails and returns', () => {
-  it('goes on with the small model, and then with HAT again', async () => {
-    const slow = { rates: { intervalMs: 1_000, bytesPerS: [1e6] }, delayMs: 25, jitterMs: 0 }
-    await using link = await startShapedLink({
-      target: portOf(world.bridge.dataUrl),
-      shape: { up: slow, down: slow },
-      random: seededRandom(1),
-    })
-    await using relay = await startRelay(link.port)
-    const dataUrl = through(relay, world.bridge.dataUrl)
-    const settings = { apiPort: 0, threads: 1, logLevel: 'silent', patienceS: 0.2 } as const
-    const draft = { drafter: 'none' } as const
-    const agent = await startAgent(
-      {
-        ...settings,
-        bridges: [world.bridge.mqttUrl],
-        id: 'moving',
-        stateDir: `${world.dir}/moving`,
-        bundle: world.bundle,
-        slms: [slm],
-        dataUrl,
-        reconnectMaxS: 1,
-        draft,
-      },
-      systemClock,
-      undefined,
-      async (options) => {
-        const opened = await openLocalModel(options)
-        return { ...opened, chain: pacedChain(opened.chain, { stepMs: 40, rowMs: 0 }, systemClock) }
-      },
-    )
-    onTestFinished(() => agent.close())
-    await linked(agent)
-    await ask(agent, {}, { max_tokens: 1 })
-    const answer = stream(agent, { fallback: 'slm', tokens_per_s: 20 }, { max_tokens: 60, ignore_eos: true })
-    await sleep(700)
-    relay.target = 1
-    relay.cut()
-    await sleep(700)
-    relay.target = link.port
-    const { report } = await answer
-    expect(sourcesOf({ report })).toEqual(['hat', 'slm', 'hat'])
-    expect(report.disco.migrations).toMatchObject([
-      { reason: 'failure', to: 'device', succeeded: true },
-      { reason: 'return', to: 'server', succeeded: true },
-    ])
-    expect(report.fallback).toMatchObject({ code: 'LINK_LOST' })
-    expect(report.sources.reduce((sum, { tokens }) => sum + tokens, 0)).toBe(60)
   })
 })

@@ -1,0 +1,70 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { startAgent } from '../../../agent/agent.ts'
+import { openLocalModel } from '../../../agent/slm/local-model.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { seededRandom } from '../../../core/base/random.ts'
+import { pacedChain } from '../../../lab/bench/pice/paced-model.ts'
+import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
+import { startShapedLink } from '../../../lab/cluster/shaped-link.ts'
+import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { ask, linked, sourcesOf, stream } from '../../support/asking-agent.ts'
+
+let world: AgentWorld
+let slm: string
+beforeAll(async () => {
+  world = await startAgentWorld()
+  slm = await buildSlmBundle(world.dir)
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+describe('an answer whose link fails and returns', () => {
+  it('goes on with the small model, and then with HAT again', async () => {
+    const slow = { rates: { intervalMs: 1_000, bytesPerS: [1e6] }, delayMs: 25, jitterMs: 0 }
+    await using link = await startShapedLink({
+      target: portOf(world.bridge.dataUrl),
+      shape: { up: slow, down: slow },
+      random: seededRandom(1),
+    })
+    await using relay = await startRelay(link.port)
+    const dataUrl = through(relay, world.bridge.dataUrl)
+    const settings = { apiPort: 0, threads: 1, logLevel: 'silent', patienceS: 0.2 } as const
+    const draft = { drafter: 'none' } as const
+    const agent = await startAgent(
+      {
+        ...settings,
+        bridges: [world.bridge.mqttUrl],
+        id: 'moving',
+        stateDir: `${world.dir}/moving`,
+        bundle: world.bundle,
+        slms: [slm],
+        dataUrl,
+        reconnectMaxS: 1,
+        draft,
+      },
+      systemClock,
+      undefined,
+      async (options) => {
+        const opened = await openLocalModel(options)
+        return { ...opened, chain: pacedChain(opened.chain, { stepMs: 40, rowMs: 0 }, systemClock) }
+      },
+    )
+    onTestFinished(() => agent.close())
+    await linked(agent)
+    await ask(agent, {}, { max_tokens: 1 })
+    const answer = stream(agent, { fallback: 'slm', tokens_per_s: 20 }, { max_tokens: 60, ignore_eos: true })
+    await sleep(700)
+    relay.target = 1
+    relay.cut()
+    await sleep(700)
+    relay.target = link.port
+    const { report } = await answer
+    expect(sourcesOf({ report })).toEqual(['hat', 'slm', 'hat'])
+    expect(report.disco.migrations).toMatchObject([
+      { reason: 'failure', to: 'device', succeeded: true },
+      { reason: 'return', to: 'server', succeeded: true },
+    ])
+    expect(report.fallback).toMatchObject({ code: 'LINK_LOST' })
+    expect(report.sources.reduce((sum, { tokens }) => sum + tokens, 0)).toBe(60)
+  })
+})
