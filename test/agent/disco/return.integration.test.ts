@@ -46,17 +46,17 @@ describe('an answer whose link fails and returns', () => {
       undefined,
       async (options) => {
         const opened = await openLocalModel(options)
-        return { ...opened, chain: pacedChain(opened.chain, { stepMs: 40, rowMs: 0 }, systemClock) }
+        return { ...opened, chain: pacedChain(opened.chain, { stepMs: 70, rowMs: 0 }, systemClock) }
       },
     )
     onTestFinished(() => agent.close())
     await linked(agent)
     await ask(agent, {}, { max_tokens: 1 })
-    const answer = stream(agent, { fallback: 'slm', tokens_per_s: 20 }, { max_tokens: 60, ignore_eos: true })
-    await sleep(700)
+    const answer = stream(agent, { fallback: 'slm' }, { max_tokens: 70, ignore_eos: true })
+    await sleep(500)
     relay.target = 1
     relay.cut()
-    await sleep(700)
+    await sleep(500)
     relay.target = link.port
     const { report } = await answer
     expect(sourcesOf({ report })).toEqual(['hat', 'slm', 'hat'])
@@ -65,6 +65,6 @@ describe('an answer whose link fails and returns', () => {
       { reason: 'return', to: 'server', succeeded: true },
     ])
     expect(report.fallback).toMatchObject({ code: 'LINK_LOST' })
-    expect(report.sources.reduce((sum, { tokens }) => sum + tokens, 0)).toBe(60)
+    expect(report.sources.reduce((sum, { tokens }) => sum + tokens, 0)).toBe(70)
   })
 })
