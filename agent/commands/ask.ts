@@ -9,6 +9,7 @@ import { accessOf } from '../../core/login/bridge-access.ts'
 import { type Api, streamAnswerFrom } from '../../core/openai/client.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
 import { apiOption, readApiKey } from './agent-api.ts'
+import { dollarText } from './dollar-text.ts'
 import { SketchDisplay } from './sketch-display.ts'
 
 const options = {
@@ -87,15 +88,25 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
   }
   const display = json ? undefined : io.outIsTty ? new SketchDisplay(io) : plainDisplay(io)
   const api = await apiOf(given, io)
+  let hasText = false
   const listeners = {
-    onText: (piece: string) => display?.text(piece),
+    onText(piece: string) {
+      hasText = true
+      display?.text(piece)
+    },
     onSketch: (lines: readonly string[]) => display?.sketch(lines),
     onNotice(notice: string) {
       display?.sketch([])
       io.err(`\n${visibleLine(notice)}`)
     },
   }
-  const answer = await streamAnswerFrom(api, body, io.signal, listeners).finally(() => display?.sketch([]))
+  const answer = await streamAnswerFrom(api, body, io.signal, listeners).catch((error: unknown) => {
+    display?.sketch([])
+    // The error is not part of the answer's last line.
+    if (hasText && !json) io.write('\n')
+    throw error
+  })
+  display?.sketch([])
   const { text, finishReason, usage, report } = answer
   if (json) {
     const tokens = usage && { promptTokens: usage.prompt_tokens, tokens: usage.completion_tokens }
@@ -154,7 +165,7 @@ function sketchOf({ mode, reason, sketchLines, expandedSentences }: NonNullable<
 
 /** Who wrote how much of an answer, how often it moved, and what it has cost. */
 function dispatchOf(sources: BrimReport['sources'], disco: NonNullable<BrimReport['disco']>): string[] {
-  const { mode, migrations, cost, stalls, exhausted } = disco
+  const { mode, migrations, cost, tokensPerS, stalls, stalledMs, exhausted } = disco
   const written = sources.map(({ tokens, source, model }) => `${tokens} by ${model} (${source})`)
   const moved = migrations.filter(({ succeeded }) => succeeded)
   const used = Object.values(cost).filter(({ promptTokens, tokens }) => promptTokens + tokens > 0)
@@ -163,11 +174,16 @@ function dispatchOf(sources: BrimReport['sources'], disco: NonNullable<BrimRepor
   return [
     `mode ${mode}: ${written.join(', ') || 'no tokens'}`,
     ...(moved.length > 0 ? [`moved ${moved.map(({ from, to, reason }) => `${from} → ${to} (${reason})`).join(', ')}`] : []),
-    ...(stalls > 0 ? [`${stalls} ${stalls === 1 ? 'stall' : 'stalls'}`] : []),
+    ...(tokensPerS > 0 ? [`delivered at ${tokensPerS} tokens/s`] : []),
+    ...(stalls > 0 ? [`${stalls} ${stalls === 1 ? 'stall' : 'stalls'} (${Math.ceil(stalledMs)} ms)`] : []),
     ...(exhausted ? [exhausted] : []),
-    known ? `cost $${dollars.reduce((sum, each) => sum + (each ?? 0), 0).toPrecision(2)}` : 'cost unknown',
+    known ? `cost ${costText(dollars.reduce((sum, each) => sum + (each ?? 0), 0))}` : 'cost unknown',
   ]
 }
+
+const leastDollars = 1e-6
+const costText = (dollars: number) =>
+  dollars > 0 && dollars < leastDollars ? `under ${dollarText(leastDollars)}` : dollarText(dollars, 2)
 
 /** Which tokens the small model decoded, and why. */
 function fallbackOf(sources: BrimReport['sources'], { code, message }: NonNullable<BrimReport['fallback']>): string {

@@ -5,6 +5,7 @@ import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { getJson } from '../../core/openai/client.ts'
 import { Spending } from '../../core/protocol/spending.ts'
 import { apiOption, readApiKey } from './agent-api.ts'
+import { dollarText, plainNumber } from './dollar-text.ts'
 
 const options = {
   api: apiOption,
@@ -32,18 +33,15 @@ async function showBudget({ api, apiKeyFile, json }: OptionsOf<typeof options>, 
 }
 
 function linesOf({ windowS, whenExhausted, server, slm, hat, auto }: Spending): string[] {
-  const rows: readonly (readonly [string, string])[] = [
-    ['window', `${figure((windowS ?? 0) / 3_600)} h; beyond the budget: ${whenTexts[whenExhausted ?? ''] ?? whenExhausted}`],
-    [
-      'server',
-      [spentText(server, dollars, server.dollars, server.maxDollars, server.reservedDollars), priceText(server)].join('; '),
-    ],
-    ['small model', [spentText(slm, joules, slm.joules, slm.maxJoules, slm.reservedJoules), energyText(slm)].join('; ')],
+  const rows: readonly (readonly [string, ...string[]])[] = [
+    ['window', `${plainNumber((windowS ?? 0) / 3_600)} h; beyond the budget: ${whenTexts[whenExhausted ?? ''] ?? whenExhausted}`],
+    ['server', spentText(server, dollarText, server.dollars, server.maxDollars, server.reservedDollars), priceText(server)],
+    ['small model', spentText(slm, joules, slm.joules, slm.maxJoules, slm.reservedJoules), ...energyTexts(slm)],
     ['HAT', workText(hat)],
     ['mode auto', autoText(auto)],
   ]
   const width = Math.max(...rows.map(([title]) => title.length))
-  return rows.map(([title, text]) => `${title.padEnd(width)}  ${text}`)
+  return rows.flatMap(([title, ...texts]) => texts.map((text, at) => `${(at === 0 ? title : '').padEnd(width)}  ${text}`))
 }
 
 const whenTexts: Readonly<Record<string, string>> = {
@@ -52,9 +50,7 @@ const whenTexts: Readonly<Record<string, string>> = {
   refuse: 'requests are refused',
 }
 
-const figure = (value: number) => Number(value.toPrecision(3)).toLocaleString('en-US', { maximumFractionDigits: 12 })
-const dollars = (value: number) => `$${figure(value)}`
-const joules = (value: number) => `${figure(value)} J`
+const joules = (value: number) => `${plainNumber(value)} J`
 const percent = (part: number | null) => (part === null ? 'none' : `${Math.round(100 * part)} %`)
 
 interface Work {
@@ -72,22 +68,24 @@ function spentText(
   max: number | null,
   reserved: number | null,
 ): string {
-  const limit = max === null ? ', no limit' : ` of ${text(max)}`
+  const left = text(Math.max(0, (max ?? 0) - (spent ?? 0) - (reserved ?? 0)))
+  const limit = max === null ? ', no limit' : ` of ${text(max)}, ${left} left`
   const held = reserved ? `, ${text(reserved)} reserved by answers in progress` : ''
-  const wait = work.waitS ? `, exhausted for ${figure(work.waitS / 60)} min` : ''
+  const wait = work.waitS ? `, exhausted for ${plainNumber(work.waitS / 60)} min` : ''
   return `${spent === null ? 'cost unknown' : `${text(spent)}${limit}`}${held}${wait}; ${workText(work)}`
 }
 
 function priceText({ promptDollarsPerToken: prompt, outputDollarsPerToken: output }: Spending['server']): string {
   if (prompt === null || output === null) return 'price unknown (--server-price)'
-  return `${dollars(1e6 * prompt)} per million prompt tokens, ${dollars(1e6 * output)} per million of answers`
+  return `${dollarText(1e6 * prompt)} per million prompt tokens, ${dollarText(1e6 * output)} per million of answers`
 }
 
 /** What a token takes, how that is known, and what energy is worth. */
-function energyText({ energySource, prefillJPerToken, decodeJPerToken, dollarsPerJoule, energyReason }: Spending['slm']): string {
-  const worth = `a kWh is worth ${dollars(joulesPerKilowattHour * (dollarsPerJoule ?? 0))} (${reasons[energyReason ?? ''] ?? energyReason})`
-  if (prefillJPerToken === null || decodeJPerToken === null) return worth
-  return `${joules(prefillJPerToken)} per prompt token, ${joules(decodeJPerToken)} per token of answers (${sources[energySource ?? ''] ?? energySource}); ${worth}`
+function energyTexts({ energySource, prefillJPerToken, decodeJPerToken, dollarsPerJoule, energyReason }: Spending['slm']) {
+  const worth = `a kWh is worth ${dollarText(joulesPerKilowattHour * (dollarsPerJoule ?? 0))} (${reasons[energyReason ?? ''] ?? energyReason})`
+  if (prefillJPerToken === null || decodeJPerToken === null) return [worth]
+  const source = sources[energySource ?? ''] ?? energySource
+  return [`${joules(prefillJPerToken)} per prompt token, ${joules(decodeJPerToken)} per token of answers (${source})`, worth]
 }
 
 const joulesPerKilowattHour = 3.6e6

@@ -26,8 +26,11 @@ describe('brim agent budget', () => {
     expect(code).toBe(0)
     expect(out.trim().split('\n')).toEqual([
       'window       24 h; beyond the budget: the other side answers',
-      'server       $0.5 of $0.5, $0.001 reserved by answers in progress, exhausted for 90 min; 1,200 prompt tokens, 600 tokens of answers; $0.15 per million prompt tokens, $0.6 per million of answers',
-      'small model  1,230 J, no limit; 3,000 prompt tokens, 900 tokens of answers; 0.1 J per prompt token, 0.4 J per token of answers (measured); a kWh is worth $90 (by the battery)',
+      'server       $0.5 of $0.5, $0 left, $0.001 reserved by answers in progress, exhausted for 90 min; 1,200 prompt tokens, 600 tokens of answers',
+      '             $0.15 per million prompt tokens, $0.6 per million of answers',
+      'small model  1,230 J, no limit; 3,000 prompt tokens, 900 tokens of answers',
+      '             0.1 J per prompt token, 0.4 J per token of answers (measured)',
+      '             a kWh is worth $90 (by the battery)',
       'HAT          10 prompt tokens, 20 tokens of answers',
       'mode auto    the server may process 30 % of prompt tokens; of 4,000, the small model has processed 75 %, the server 28 %',
     ])
