@@ -161,11 +161,15 @@ export class SpendingBudget implements Budget {
       const reserved = ledger.reserved(side.spender)[cap.figure]
       return ledger.msUntil(side.spender, cap.figure, Math.max(0, this.#maxBefore(side, cap) - reserved))
     })
-    const texts = sides.map(({ spender }) => {
+    const texts = sides.map(({ spender, estimate }) => {
       const { figure, max } = this.#capOf(spender)!
       const [spent, reserved] = [ledger.spent(spender)[figure], ledger.reserved(spender)[figure]]
       const held = reserved > 0 ? `, ${amount(reserved, figure)} reserved by answers in progress` : ''
-      return `${names[spender]} has spent ${amount(spent, figure)} of ${amount(max, figure)}${held}`
+      const isFull = spent + reserved >= max
+      const expected = isFull
+        ? ''
+        : `; this answer may take ${amount(this.#spendingOf(spender, estimate, false)[figure], figure)}`
+      return `${names[spender]} has spent ${amount(spent, figure)} of ${amount(max, figure)}${held}${expected}`
     })
     const flags = sides.map(({ spender }) => `--budget-${this.#capOf(spender)!.figure}`)
     return new BrimError('BUDGET_EXHAUSTED', `the budget for ${config.windowH} h is exhausted: ${texts.join('; ')}`, {
@@ -192,7 +196,9 @@ export class SpendingBudget implements Budget {
       spent: (side, work) => {
         const account = accounts.get(side)
         if (!account) throw new Error(`the budget has not admitted the ${side} side`)
-        account.add(this.#spendingOf(account.spender, work, isAuto), this.#energyOf(account.spender)?.source)
+        // The share limits the sides with which an answer starts: what migrates later does so because it costs less.
+        const isStart = [...accounts.values()].every(({ spent }) => spent.tokens === 0)
+        account.add(this.#spendingOf(account.spender, work, isAuto && isStart), this.#energyOf(account.spender)?.source)
       },
       costOf: (side) => this.#costOf(accounts.get(side)),
       end: () => {

@@ -44,7 +44,9 @@ export const Spending = z.object({
       promptTokens: amount.describe('Of all requests in mode `auto`.'),
       constrained: word.describe('`device` or `server`: the side that the share limits.'),
       maxShare: amount.describe('b.'),
-      deviceShare: amount.describe('Prompt tokens that the small model has processed / those of all requests. Null: no request.'),
+      deviceShare: amount.describe(
+        'Prompt tokens that the small model has processed / those of all requests, migrations not counted. Null: no request.',
+      ),
       serverShare: amount.describe('The same of the server, or of HAT in its place.'),
     })
     .describe('Answers in mode `auto`.'),

@@ -84,6 +84,12 @@ describe("the owner's budget", () => {
     answer.end()
     expect(flops.ledger.spent('slm')).toEqual({ promptTokens: 10, autoPromptTokens: 10, tokens: 5, dollars: 2, joules: 20 })
     expect(flops.ledger.spent('requests')).toMatchObject({ promptTokens: 3, autoPromptTokens: 3 })
+    const migrated = await flops.budget.admit(both(5), signal)
+    migrated.spent('server', { promptTokens: 3, tokens: 1 })
+    migrated.spent('device', { promptTokens: 4, tokens: 4 })
+    migrated.end()
+    // What migrates is not among the prompts that the share limits.
+    expect(flops.ledger.spent('slm')).toMatchObject({ promptTokens: 14, autoPromptTokens: 10 })
     const alone = await flops.budget.admit(atServer(1), signal)
     expect(alone.costOf('device')).toEqual({ promptTokens: 0, tokens: 0, dollars: 0 })
     alone.end()
