@@ -243,6 +243,10 @@ export const AgentConfig = AgentFields.refine(
     message: 'needs the price of the server: --server-price',
     path: ['budget', 'dollars'],
   })
+  .refine(({ dispatch, server }) => dispatch.mode !== 'cloud' || server !== undefined, {
+    message: 'cloud needs a server: --server',
+    path: ['dispatch', 'mode'],
+  })
   .transform(({ strategy, prefill, reuse, draft, ...config }) => {
     const preset = strategies[strategy]
     const { drafter = preset.drafter, ahead = preset.draftAhead, ...limits } = draft

@@ -15,6 +15,12 @@ export function costsOf(price: string | undefined): TokenCosts | undefined {
   return prompt === undefined || output === undefined ? undefined : { prompt, output }
 }
 
+/** A bridge is asked with this device's own credentials, for the model that both have. */
+const onlyForUrls = (field: 'model' | 'keyFile' | 'continues') => ({
+  message: 'is for the URL of a server, not for --server bridge',
+  path: [field],
+})
+
 /** The server side of answers that may leave the device, in the modes that the client or the owner chooses for it. */
 export const ServerConfig = z
   .strictObject({
@@ -59,7 +65,13 @@ export const ServerConfig = z
       fallback: 'unknown: the budget then limits the server, and reports have no cost',
     }).optional(),
   })
-  .refine(({ at, model }) => at === 'bridge' || model !== undefined, { message: 'is missing', path: ['model'] })
+  .refine(({ at, model }) => at === 'bridge' || model !== undefined, {
+    message: 'is missing: the name of the model of --server',
+    path: ['model'],
+  })
+  .refine(({ at, model }) => at !== 'bridge' || model === undefined, onlyForUrls('model'))
+  .refine(({ at, keyFile }) => at !== 'bridge' || keyFile === undefined, onlyForUrls('keyFile'))
+  .refine(({ at, continues }) => at !== 'bridge' || !continues, onlyForUrls('continues'))
 export type ServerConfig = z.infer<typeof ServerConfig>
 
 /** How answers are dispatched to the device, the server or both (DiSCo). */

@@ -54,7 +54,7 @@ export function sidesOf(mode: DeviceMode, request: AnswerRequest, candidates: Ca
   }
 }
 
-const smallModel = ['a small model', 'start the agent with --slm <bundle folder>'] as const
+const smallModel = ['a small model', 'start the agent with --slm <bundle folder>, or ask in the mode private'] as const
 
 /** A server that takes text and returns text has no token ids, and may not go on with what it has not begun. */
 const isExcluded = ({ endpoint, continues }: ServerCandidate, request: AnswerRequest): boolean =>

@@ -156,7 +156,7 @@ function serverOpener(
     key()
     const opened: Server = {
       name: `${url} ${model}`,
-      endpoint: upstreamEndpoint({ ...common, url, model, key, continues }),
+      endpoint: upstreamEndpoint({ ...common, url, model, who: `the server of ${model}`, key, continues }),
       continues,
     }
     return () => opened

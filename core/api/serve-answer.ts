@@ -218,6 +218,6 @@ function logAnswer(log: Logger, answer: AnswerSummary, usage: Usage): void {
   const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, sources, fallback, pice } = answer.report
   const { finishReason } = answer
   const figures = { finishReason, ...usage, ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, ...(pice && { pice }) }
-  if (fallback) log.warn({ ...figures, sources, fallback }, 'no bridge could be reached: the small model continued the answer')
+  if (fallback) log.warn({ ...figures, sources, fallback }, 'the small model continued the answer')
   else log.info(figures, 'answered')
 }

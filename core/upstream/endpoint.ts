@@ -18,6 +18,8 @@ export interface UpstreamOptions {
   readonly url: string
   /** As the upstream calls it. */
   readonly model: string
+  /** What messages call it. Default: the upstream of the model. */
+  readonly who?: string
   /** Read for each attempt, so that a key can be replaced. @throws BrimError CONFIG_INVALID */
   readonly key: () => string | undefined
   /** Whether answers carry the log probabilities of their tokens, where the server gives them. Default: false. */
@@ -35,7 +37,7 @@ const maxOthers = 8
 
 /** A server with OpenAI's API as an endpoint. */
 export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
-  const { url, model: name, key, limits, clock, random, logger } = options
+  const { url, model: name, who, key, limits, clock, random, logger } = options
   const model: RemoteModel = { name }
   const others = new Map<string, RemoteModel>()
 
@@ -49,7 +51,7 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
     others.set(given, other)
     return other
   }
-  const failures = new UpstreamFailures(name)
+  const failures = new UpstreamFailures(name, who)
   const attempts = createAttempts({ limits, failures, clock, random, logger })
 
   return {

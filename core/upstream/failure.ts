@@ -34,7 +34,7 @@ export class UpstreamFailures {
   failed(what: string, { cause, retryAfterMs }: { cause?: unknown; retryAfterMs?: number | undefined } = {}): BrimError {
     return new BrimError('UPSTREAM_FAILED', `${this.who} ${what}`, {
       ...(cause === undefined ? {} : { cause }),
-      hint: retryAfterMs === undefined ? 'check the URL, the model and the key of the upstream' : 'try again later',
+      hint: retryAfterMs === undefined ? 'check its URL, model and key' : 'try again later',
       retryAfterMs,
     })
   }

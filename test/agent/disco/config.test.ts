@@ -18,6 +18,14 @@ describe('the settings of dispatch', () => {
     expect(() => read({ server: { at: url.at } })).toThrow(/server\.model: is missing/)
   })
 
+  it('keep what is for the URL of a server from a bridge, and need a server for the mode cloud', () => {
+    expect(() => read({ server: { at: 'bridge', model: 'llama' } })).toThrow(/server\.model: is for the URL of a server/)
+    expect(() => read({ server: { at: 'bridge', keyFile: 'key' } })).toThrow(/server\.keyFile: is for the URL/)
+    expect(() => read({ server: { at: 'bridge', continues: true } })).toThrow(/server\.continues: is for the URL/)
+    expect(() => read({ dispatch: { mode: 'cloud' } })).toThrow(/dispatch\.mode: cloud needs a server/)
+    expect(read({ dispatch: { mode: 'cloud' }, server: { at: 'bridge' } }).dispatch.mode).toBe('cloud')
+  })
+
   it.each(['ftp://a', 'http://me:secret@a', 'somewhere'])('reject %s as a server', (at) => {
     expect(() => read({ server: { at, model: 'llama' } })).toThrow(/server\.at: must be "bridge", or a URL/)
   })
