@@ -68,7 +68,7 @@ def answers_of(base_url, key):
         "wrongKey": error_of(client.with_options(api_key="wrong")),
         "unknownModel": error_of(client, model="gpt-none"),
         "tools": error_of(client, tools=[{"type": "function", "function": {"name": "f"}}]),
-        "rate": error_of(client, extra_headers={"x-brim-tokens-per-s": "0"}),
+        "rate": error_of(client, extra_headers={"x-brim-tokens-per-s": "-1"}),
     }
 
 

@@ -63,7 +63,7 @@ describe('a question', () => {
     expect(await world.ask(user('bread '.repeat(400_000)))).toMatchObject({ status: 400, error: { code: 'REQUEST_INVALID' } })
   })
 
-  it.each(['fast', '', 1, ['sketch']])('with the mode %j is refused by name', async (mode) => {
+  it.each(['quick', '', 1, ['sketch']])('with the mode %j is refused by name', async (mode) => {
     expect(await world.ask({ brim: { mode } })).toMatchObject({ status: 400, error: { param: 'brim.mode' } })
   })
 })

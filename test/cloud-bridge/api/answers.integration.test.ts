@@ -157,7 +157,7 @@ describe('the unmodified openai package at a bridge', () => {
 })
 
 describe('a request to the bridge', () => {
-  it.each(['0', '-1', '1e9', 'NaN', 'fast', ''])('is refused with the rate "%s" in its header', async (rate) => {
+  it.each(['-0.1', '-1', '1e9', 'NaN', 'fast', ''])('is refused with the rate "%s" in its header', async (rate) => {
     const response = await post({ messages, max_tokens: 2 }, newKey('client').key, { 'x-brim-tokens-per-s': rate })
     expect(response.status).toBe(400)
     expect(await response.json()).toMatchObject({ error: { code: 'REQUEST_INVALID', param: 'x-brim-tokens-per-s' } })
@@ -263,7 +263,7 @@ describe('without the openai package', () => {
     expect(await ask('--api-key-file', keyFile, '--model', 'none')).toMatchObject({
       err: expect.stringContaining('MODEL_UNKNOWN'),
     })
-    expect(await ask('--tokens-per-s', '0')).toMatchObject({ code: 2 })
+    expect(await ask('--tokens-per-s', '-1')).toMatchObject({ code: 2 })
   })
 })
 
