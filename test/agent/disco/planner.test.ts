@@ -309,6 +309,11 @@ describe('the small model holds one answer', () => {
     expect(estimates.deviceTtft('small').line).toBeUndefined()
     first.observe.firstToken('device', 50, 10)
     expect(estimates.deviceTtft('small').line).toEqual({ slope: 5, intercept: 0 })
+    const startMs = (name: string, prefillTokensPerS?: number) =>
+      deviceCandidate({ endpoint: endpoint(model(name)) }, world().slots, estimates.deviceTtft(name), prefillTokensPerS).startMs(
+        20,
+      )
+    expect([startMs('small'), startMs('other', 100), startMs('other')]).toEqual([100, 200, 400])
     finish()
     await writing[0]
   })
@@ -378,9 +383,10 @@ describe('F of a server', () => {
     const next = await planner.plan(request(), signal)
     next.observe.canceled('server', 500, 10)
     const ttft = estimates.serverTtft('server')
-    expect(1 - ttft.cdf(600)).toBeGreaterThan(0.39)
+    // Later samples count more: 40 of the 100, and 0.8 of the new one, as four in five of those above 500 ms.
+    expect(1 - ttft.cdf(600)).toBeCloseTo(0.446, 3)
     next.observe.canceled('server', 60_000, 10)
-    expect(ttft.quantile(1)).toBeGreaterThanOrEqual(59_000)
+    expect(ttft.quantile(1)).toBeGreaterThanOrEqual(119_000)
   })
 
   it('begins with what the bridge announces, until there are own times', () => {
@@ -392,5 +398,16 @@ describe('F of a server', () => {
     expect(serverCandidate(made, own, announced).ttftMs.quantile(0.9)).toBeCloseTo(300)
     for (let at = 0; at < 30; at++) own.record(900)
     expect(serverCandidate(made, own, announced).ttftMs.quantile(0.1)).toBeCloseTo(900)
+  })
+
+  it('has a longer tail than few starts show; a migration waits as long as nine of ten have taken', () => {
+    const own = new DispatchEstimates(store, silentLogger()).serverTtft('few')
+    const made = { spender: 'server', endpoint: endpoint({ name: 'x' }), continues: true, pauses: true } as const
+    const unknown = serverCandidate(made, own)
+    expect([unknown.ttftMs.quantile(0.9), unknown.startMs(10)]).toEqual([2_000, 2_000])
+    for (let at = 0; at < 4; at++) unknown.firstToken(300, 10)
+    expect(unknown.startMs(10)).toBeCloseTo(300)
+    const { ttftMs, startMs } = serverCandidate(made, own)
+    expect([ttftMs.quantile(0.7), ttftMs.quantile(0.9), startMs(10)].map(Math.round)).toEqual([300, 600, 300])
   })
 })
