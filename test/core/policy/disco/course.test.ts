@@ -169,11 +169,18 @@ describe('a migration', () => {
     expect([migrationsWith(1, 17), migrationsWith(1, 18), migrationsWith(0, 0)]).toEqual([0, 1, 0])
     const unknown = simulate(toServer({ device: { costs: undefined } }))
     expect(unknown.course.migrations).toEqual([])
+    // By what is still to come: 10 of 17 tokens, once the buffer is full.
+    const short = { expectedRemaining: (tokens: number) => 17 - tokens }
+    expect(simulate(toServer({ server: costs(1, 0.7), plan: short })).course.migrations).toEqual([])
   })
 
   it('does not wait for a buffer where nothing is paced', () => {
     const { course } = simulate(toServer({ plan: { tokensPerS: 0 } }))
     expect(course.migrations).toMatchObject([{ afterTokens: 1, bufferTokens: 1, succeeded: true }])
+    // Where sides share no tokens, it waits for the next word.
+    const late = { tokensPerS: 0, expectedRemaining: (tokens: number) => (tokens < 2 ? 0 : 100) }
+    const { course: words } = simulate({ ...toServer({ plan: late }), sharesTokens: false })
+    expect(words.migrations).toMatchObject([{ afterTokens: 3, succeeded: true }])
   })
 
   it('is never begun to a side that is busy, or that cannot continue', () => {
