@@ -98,6 +98,7 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
     onNotice(notice: string) {
       display?.sketch([])
       io.err(`\n${visibleLine(notice)}`)
+      hasText = false
     },
   }
   const answer = await streamAnswerFrom(api, body, io.signal, listeners).catch((error: unknown) => {
@@ -140,6 +141,8 @@ async function apiOf({ api, bridgeUrl, apiKeyFile }: AskOptions, io: Io): Promis
 function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }: BrimReport): string {
   const ms = (value: number | null) => (value === null ? '–' : `${value.toFixed(1)} ms`)
   const accepted = `${acceptLength?.toFixed(2) ?? '–'}${more.drafting ? ` (${more.drafting.chosen})` : ''}`
+  // A private answer that has not moved is like one of an agent without modes.
+  const disco = more.disco?.mode === 'private' && more.disco.migrations.length === 0 ? undefined : more.disco
   const kB = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`
   return [
     `TTFT ${ms(ttftMs)}`,
@@ -149,11 +152,8 @@ function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }:
     ...(more.failovers > 0 ? [`${more.failovers} ${more.failovers === 1 ? 'failover' : 'failovers'}`] : []),
     ...(more.wire === 'fp16' ? [] : [`${more.wire} states: tokens may differ from the reference`]),
     ...(more.pice ? [sketchOf(more.pice)] : []),
-    // A private answer that has not moved is like one of an agent without modes.
-    ...(more.disco && (more.disco.mode !== 'private' || more.disco.migrations.length > 0)
-      ? dispatchOf(more.sources, more.disco)
-      : []),
-    ...(more.fallback ? [fallbackOf(more.sources, more.fallback)] : []),
+    ...(disco ? dispatchOf(more.sources, disco) : []),
+    ...(more.fallback ? [`${disco ? '' : fallbackOf(more.sources)}${more.fallback.message} [${more.fallback.code}]`] : []),
   ].join(' · ')
 }
 
@@ -177,7 +177,10 @@ function dispatchOf(sources: BrimReport['sources'], disco: NonNullable<BrimRepor
     ...(tokensPerS > 0 ? [`delivered at ${tokensPerS} tokens/s`] : []),
     ...(stalls > 0 ? [`${stalls} ${stalls === 1 ? 'stall' : 'stalls'} (${Math.ceil(stalledMs)} ms)`] : []),
     ...(exhausted ? [exhausted] : []),
-    known ? `cost ${costText(dollars.reduce((sum, each) => sum + (each ?? 0), 0))}` : 'cost unknown',
+    // Private answers cost no dollars.
+    ...(mode === 'private'
+      ? []
+      : [known ? `cost ${costText(dollars.reduce((sum, each) => sum + (each ?? 0), 0))}` : 'cost unknown']),
   ]
 }
 
@@ -185,8 +188,8 @@ const leastDollars = 1e-6
 const costText = (dollars: number) =>
   dollars > 0 && dollars < leastDollars ? `under ${dollarText(leastDollars)}` : dollarText(dollars, 2)
 
-/** Which tokens the small model decoded, and why. */
-function fallbackOf(sources: BrimReport['sources'], { code, message }: NonNullable<BrimReport['fallback']>): string {
+/** Which tokens the small model decoded, before the reason. */
+function fallbackOf(sources: BrimReport['sources']): string {
   const { from = 0, model } = sources.find(({ source }) => source === 'slm') ?? {}
-  return `${from === 0 ? 'all tokens' : `tokens after the first ${from}`} by the local ${model}: ${message} [${code}]`
+  return `${from === 0 ? 'all tokens' : `tokens after the first ${from}`} by the local ${model}: `
 }

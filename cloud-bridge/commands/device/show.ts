@@ -178,7 +178,7 @@ const unitOf: readonly (readonly [RegExp, (value: number) => string])[] = [
 
 /** Of names that without their unit would be those of another figure. */
 const wordOfUnit = (unit: string) => (unit === 'MHz' ? 'Clock' : '')
-const acronyms = ['cpu', 'gpu', 'emc', 'rtt', 'os', 'ip', 'id', 'pwm', 'rpm', 'llm', 'slm']
+const acronyms = ['cpu', 'gpu', 'emc', 'rtt', 'os', 'ip', 'id', 'pwm', 'rpm', 'llm', 'slm', 'hat']
 /** Names that are a unit only. */
 const unitNames: Readonly<Record<string, string>> = {
   jPerToken: 'energy',
