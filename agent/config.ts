@@ -111,7 +111,7 @@ export const AgentFields = z.strictObject({
     .meta({
       flag: 'slm',
       description:
-        'folder or model id of a small whole model, which expands sketches; the first also answers when no bridge can, for requests with --fallback slm; repeatable',
+        'folder or model id of a small whole model, which expands sketches; the first also answers, in the modes local, cheap, fast and auto, and for requests with --fallback slm where no bridge can; repeatable',
       fallback: 'none, but installed ones expand sketches',
     })
     .optional(),

@@ -48,13 +48,16 @@ const options = {
     .enum(answerModes)
     .meta({
       description:
-        'at an agent: private, HAT or the small model; local, the small model; cloud, the server; cheap, what costs less; fast, both at once; auto, both within the budget. At a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',
+        'at an agent: private, HAT, which shows the question to nobody; local, the small model; cloud, the server; cheap, what costs less; fast, both at once; auto, both within the budget. At a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',
       fallback: '--mode of the agent, --answer-mode of the bridge',
     })
     .optional(),
   fallback: z
     .enum(['none', 'slm'])
-    .meta({ description: "slm: the device's small model continues when no bridge is reachable", fallback: 'none' })
+    .meta({
+      description: "slm: the device's small model continues where the bridge, or the server of mode cloud, cannot be reached",
+      fallback: 'none',
+    })
     .optional(),
 }
 type AskOptions = OptionsOf<typeof options>
@@ -65,10 +68,11 @@ export const command = defineCommand({
     ['brim ask "Can you book a table for two?"', 'the answer on stdout, its figures on stderr'],
     ['brim ask "Tell me a story" --temperature 0.8 --seed 7', 'sampled, and repeatable'],
     ['brim ask "Where is it?" --json | jq .ttftMs', 'one JSON document'],
-    ['brim ask "Where is it?" --bridge http://127.0.0.1:7070 --api-key-file app.key', 'answered by a bridge alone'],
-    ['brim ask "How do I bake bread?" --bridge prod --mode sketch', 'the sketch, then the answer that devices write from it'],
     ['brim ask "Where is it?" --mode auto', 'device or server, by the budget of the agent; both where it pays'],
+    ['brim ask "Where is it?" --mode cheap --tokens-per-s 0', 'by what costs less, as fast as it comes'],
+    ['brim ask "Where is it?" --bridge http://127.0.0.1:7070 --api-key-file app.key', 'answered by a bridge alone'],
     ['brim ask "Where is it?" --bridge prod', 'the same at the bridge of "brim login --name prod"'],
+    ['brim ask "How do I bake bread?" --bridge prod --mode sketch', 'the sketch, then the answer that devices write from it'],
   ],
   options,
   run: ask,

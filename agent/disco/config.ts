@@ -79,7 +79,7 @@ export const DispatchConfig = z.strictObject({
   mode: z.enum(deviceModes).default('private').meta({
     flag: 'mode',
     description:
-      'how requests are answered that name no mode. private: by HAT, or by the small model; local: by the small model; cloud: by --server; cheap: by what costs less; fast: by both at once; auto: by both, within --budget-share',
+      'how requests are answered that name no mode. private: by HAT; local: by the small model; cloud: by --server; cheap: by what costs less; fast: by both at once; auto: by both, within --budget-share',
   }),
   constrained: z.enum(['auto', 'device', 'server']).default('auto').meta({
     flag: 'constrained',
