@@ -106,9 +106,10 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
         throw error
       }
     },
-    /** Whether requests that name no mode need a bridge's data plane. */
+    /** Whether requests that name no mode need a bridge. */
     get needsLink(): boolean {
-      return config.dispatch.mode === 'private'
+      const { dispatch, server } = config
+      return dispatch.mode === 'private' || (dispatch.mode === 'cloud' && server?.at === 'bridge')
     },
     /** For /health. */
     get health(): object {

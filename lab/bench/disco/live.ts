@@ -147,8 +147,8 @@ function startLiveCluster({ bundle, smallModel, io }: LiveOptions, constrained: 
 async function untilConnected(apiUrl: string, signal: AbortSignal): Promise<void> {
   for (;;) {
     const response = await fetch(`${apiUrl}/health`, { signal })
-    const { status } = (await response.json()) as { readonly status: string }
-    if (status === 'ok') return
+    const { bridge } = (await response.json()) as { readonly bridge: string }
+    if (bridge === 'connected') return
     await systemClock.sleep(100, signal)
   }
 }

@@ -99,6 +99,19 @@ describe('an agent whose server is its bridge', () => {
   })
 })
 
+describe('an agent without its bridge', () => {
+  it.each([
+    ['cloud', 'degraded'],
+    ['auto', 'ok'],
+  ] as const)('in mode %s is %s', async (mode, status) => {
+    const bridges = ['mqtt://127.0.0.1:1']
+    const server = { at: 'bridge' as const }
+    const agent = await world.startAgent({ id: `away-${mode}`, bridges, slms: [slm], server, dispatch: { mode } })
+    expect(await health(agent)).toMatchObject({ status })
+    expect((await ask(agent, {})).status).toBe(mode === 'cloud' ? 503 : 200)
+  })
+})
+
 describe('an agent whose server is a URL', () => {
   it.each(['private', 'local'])('contacts nothing but its bridge in mode %s', async (mode) => {
     await using listener = await startListener()

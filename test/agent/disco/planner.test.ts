@@ -80,7 +80,11 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
   const all = {
     hat: () => serverCandidate({ ...asServer, spender: 'hat', endpoint: endpoint(model('large')) }, estimates.serverTtft('hat')),
     slm: () => deviceCandidate({ endpoint: slm }, slots, estimates.deviceTtft('small'), 100),
-    server: () => serverCandidate({ ...asServer, spender: 'server', endpoint: server }, estimates.serverTtft('server')),
+    server: () =>
+      serverCandidate(
+        { ...asServer, continues: !urlServer, spender: 'server', endpoint: server },
+        estimates.serverTtft('server'),
+      ),
   }
   const asked: BudgetRequest[] = []
   let ended = 0
@@ -252,6 +256,12 @@ describe('what one side cannot do', () => {
     expect(names(await plan({ urlServer: true }, needs))).toEqual({ device: 'small' })
     expect(() => world({ urlServer: true }).planner.check(request({ ...needs, mode: 'cloud' }))).toThrow(/takes text/)
     expect(names(await plan({ urlServer: true }, { mode: 'auto' }))).toEqual({ device: 'small', server: 'remote' })
+  })
+
+  it('a server that does not continue gets no answer that was begun', async () => {
+    const begun = { answered: { text: 'The river' } }
+    expect(() => world({ urlServer: true }).planner.check(request({ ...begun, mode: 'cloud' }))).toThrow(/takes text/)
+    expect(() => world().planner.check(request({ ...begun, mode: 'cloud' }))).not.toThrow()
   })
 
   it('a prompt beyond one context is answered by the other side alone', async () => {

@@ -156,6 +156,15 @@ describe("the owner's budget", () => {
     answer.end()
   })
 
+  it('reserves for a backup that is left alone', async () => {
+    using limited = owner({ dollars: 10, joules: 10 })
+    const backup = { ...both(8), sides: { device: wanted('slm', 8, true), server: wanted('server', 8) } }
+    expect((await limited.budget.admit(backup, signal)).sides).toEqual(['device', 'server'])
+    expect(limited.ledger.reserved('slm').joules).toBe(0)
+    expect((await limited.budget.admit(backup, signal)).sides).toEqual(['device'])
+    expect(limited.ledger.reserved('slm').joules).toBeGreaterThan(0)
+  })
+
   it('lets requests wait until an answer ends, and no longer than the limit', async () => {
     using limited = owner({ dollars: 10, whenExhausted: 'wait' })
     const answer = await limited.budget.admit(atServer(10), signal)
