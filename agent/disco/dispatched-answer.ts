@@ -35,6 +35,7 @@ export class DispatchedAnswer implements RunListener {
   readonly #taken = new Barrier()
   readonly #changed = new Barrier()
   readonly #ending = new AbortController()
+  #time: { readonly clockMs: number; readonly ms: number }
   #timer: { readonly atMs: number; readonly stop: AbortController } | undefined
   #failure: { readonly error: unknown } | undefined
   /** The end of a side whose context was full: that of the answer, if the other side cannot go on. */
@@ -48,6 +49,8 @@ export class DispatchedAnswer implements RunListener {
     this.#plan = plan
     this.#request = request
     this.#options = options
+    const clockMs = options.clock.nowMs()
+    this.#time = { clockMs, ms: clockMs }
     this.#signal = AbortSignal.any([signal, this.#ending.signal])
     const { device, server } = plan.sides
     this.#course = new Course(plan, device !== undefined && server !== undefined && continueTokens(device, server))
@@ -125,8 +128,11 @@ export class DispatchedAnswer implements RunListener {
     this.#plan.observe.firstToken(side, nowMs - run.startedMs, run.contextTokens)
   }
 
+  /** Goes on from where it was when the clock jumps back, so that the answer does not wait for what is past. */
   get #nowMs(): number {
-    return this.#options.clock.nowMs()
+    const clockMs = this.#options.clock.nowMs()
+    this.#time = { clockMs, ms: this.#time.ms + Math.max(0, clockMs - this.#time.clockMs) }
+    return this.#time.ms
   }
 
   /** Undefined: the side was stopped, or started again. */

@@ -28,12 +28,12 @@ export async function buildTextBundle(dir: string, options: { adapter?: boolean 
   return out
 }
 
-/** Another tiny Llama, not split, with the same tokenizer. */
-export async function buildSlmBundle(dir: string): Promise<string> {
+/** Another tiny Llama, not split, with the same tokenizer. @param layers many make it slow */
+export async function buildSlmBundle(dir: string, layers = 1): Promise<string> {
   const checkpoint = join(dir, 'slm-checkpoint')
   await cp(fixtureDir('llama'), checkpoint, { recursive: true })
   const config = JSON.parse(await readFile(join(checkpoint, 'config.json'), 'utf8')) as Record<string, unknown>
-  await writeRandomCheckpoint(checkpoint, { config: { ...config, num_hidden_layers: 1 }, dtype: 'F16', seed: 5 })
+  await writeRandomCheckpoint(checkpoint, { config: { ...config, num_hidden_layers: layers }, dtype: 'F16', seed: 5 })
   await rm(join(checkpoint, 'model.safetensors.index.json'))
   const out = join(dir, 'slm-bundle')
   await buildBundle({ checkpoint, out, format: 'fp32', name: 'tiny-slm' })
