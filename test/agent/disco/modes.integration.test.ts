@@ -1,5 +1,7 @@
 import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Agent } from '../../../agent/agent.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
@@ -83,6 +85,18 @@ describe('an agent whose server is its bridge', () => {
     const { io: json, out: document } = captureIo()
     await brim([...question, '--mode', 'local', '--json'], json)
     expect(JSON.parse(document())).toMatchObject({ disco: { mode: 'local' }, sources: [{ source: 'slm', tokens: 9 }] })
+  })
+
+  it('plans by what its bridge announces of itself, until it has asked it', async () => {
+    await ask(agent, { mode: 'cloud' })
+    const server = { at: 'bridge' as const, price: '0/0' }
+    const dispatch = { constrained: 'device', share: 0.01 } as const
+    const first = await world.startAgent({ id: 'newcomer', slms: [slm], server, dispatch })
+    await linked(first)
+    const { report } = await ask(first, { mode: 'auto' })
+    expect(report.disco.startMs).toEqual({ server: 0, device: expect.any(Number) })
+    // What a device waits for a server of which it knows nothing.
+    expect(report.disco.startMs.device).not.toBeCloseTo(2_000)
   })
 
   it('remembers its server and its prompts over a restart', async () => {
@@ -178,6 +192,24 @@ describe('an agent whose server is a URL', () => {
     const { report } = await ask(agent, { mode: 'cloud', fallback: 'slm' })
     expect(report.sources).toMatchObject([{ source: 'slm' }])
     expect(report.fallback).toMatchObject({ code: 'UPSTREAM_FAILED' })
+  })
+
+  it('asks it with its key, and to go on with an answer only where the owner says that it can', async () => {
+    await using upstream = await scriptedUpstream(streamed(' rises.'))
+    const keyFile = join(world.dir, 'server.key')
+    await writeFile(keyFile, 'sk-owner', { mode: 0o600 })
+    const server = { at: upstream.url, model: 'large', keyFile }
+    const begun = [
+      { role: 'user', content: 'Where is the river?' },
+      { role: 'assistant', content: 'The river' },
+    ]
+    const more = { messages: begun, continue_final_message: true, add_generation_prompt: false }
+    const goesOn = await world.startAgent({ id: 'goes-on', server: { ...server, continues: true } })
+    expect(await ask(goesOn, { mode: 'cloud' }, more)).toMatchObject({ status: 200, text: ' rises.' })
+    expect(upstream.requests[0]).toMatchObject({ headers: { authorization: 'Bearer sk-owner' }, body: { messages: begun } })
+    const begins = await world.startAgent({ id: 'begins', server })
+    expect(await ask(begins, { mode: 'cloud' }, more)).toMatchObject({ status: 400, error: { param: 'brim.mode' } })
+    expect(upstream.requests).toHaveLength(1)
   })
 
   it('names what a mode lacks', async () => {
