@@ -4,8 +4,9 @@ import { loadTextModel, type TextModel } from '../../../core/answer/text-model.t
 import { projectRoot } from '../../../core/base/version.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
-import type { Bench, BenchContext, BenchResult } from '../frame/bench.ts'
+import type { Bench, BenchContext, BenchDocument, BenchResult } from '../frame/bench.ts'
 import { benchCommand } from '../frame/command.ts'
+import { readDocument } from '../frame/results.ts'
 import { heldOutPrompts, readPrompts } from '../prompts.ts'
 import { type ReplayData, readReplayData } from './data.ts'
 import { liveRatios, summarise, traceFigures } from './figures.ts'
@@ -14,6 +15,7 @@ import { fullPlan, type Plan, quickPlan } from './plan.ts'
 import { replayAll } from './replay-all.ts'
 import { discoReport } from './report.ts'
 import type { CostRun, TtftRun } from './runs.ts'
+import { costRuns, ttftRuns } from './tables.ts'
 import { wireFigures } from './wire.ts'
 
 const options = {
@@ -31,6 +33,14 @@ const options = {
     .max(1_000)
     .meta({ description: 'number of seeds', fallback: `${fullPlan.seeds}, with --quick ${quickPlan.seeds}` })
     .optional(),
+  replayFrom: z
+    .string()
+    .min(1)
+    .meta({
+      description: 'saved document whose replay is taken over, as no machine changes it: only the live run is measured again',
+      fallback: 'none',
+    })
+    .optional(),
 }
 
 export const discoBench: Bench<typeof options> = {
@@ -46,9 +56,10 @@ export const discoBench: Bench<typeof options> = {
     migrationCostCut: { min: 0.7 },
     liveOverReplay: { max: 0.15 },
   },
-  async run(context, { data = fileURLToPath(new URL('../shared/data', projectRoot)), seeds }) {
+  async run(context, { data = fileURLToPath(new URL('../shared/data', projectRoot)), seeds, replayFrom }) {
     const plan = context.quick ? quickPlan : fullPlan
-    return benchDisco(seeds === undefined ? plan : { ...plan, seeds }, data, context)
+    const earlier = replayFrom === undefined ? undefined : await readDocument(replayFrom, discoBench.name)
+    return benchDisco(seeds === undefined ? plan : { ...plan, seeds }, data, context, earlier)
   },
   report: discoReport,
 }
@@ -56,8 +67,14 @@ export const discoBench: Bench<typeof options> = {
 /** `brim bench disco` */
 export const command = benchCommand(discoBench)
 
-/** @param folder of the data */
-export async function benchDisco(plan: Plan, folder: string, context: BenchContext): Promise<BenchResult> {
+/** @param folder of the data @param earlier whose replay is taken over */
+export async function benchDisco(
+  given: Plan,
+  folder: string,
+  context: BenchContext,
+  earlier?: BenchDocument,
+): Promise<BenchResult> {
+  const plan = earlier ? { ...(earlier.conditions.plan as Plan), liveRequests: given.liveRequests } : given
   const { traces, shapes, instructions } = await readReplayData(folder)
   const bundle = await ensureDemoBundle()
   const text = await loadTextModel(bundle, await readManifest(bundle))
@@ -69,14 +86,22 @@ export async function benchDisco(plan: Plan, folder: string, context: BenchConte
       `live over replay, ${method}: TTFT ${ttftMs.toFixed(3)}, whole ${tookMs.toFixed(3)}, cost ${dollars.toFixed(3)}`,
     )
   }
-  const replayed = await replayAll({ plan, data: { traces, shapes } }, context)
+  const replayed = earlier
+    ? [...ttftRuns(earlier), ...costRuns(earlier)]
+    : await replayAll({ plan, data: { traces, shapes } }, context)
   const inputs = {
     traces: traces.map(traceFigures),
     ttft: replayed.filter((run): run is TtftRun => run.measured === 'ttft'),
     cost: replayed.filter((run): run is CostRun => run.measured === 'cost'),
     live,
   }
-  const conditions = { plan, traces: inputs.traces, wire: wireFigures(instructions, text.tokenizer) }
+  const replayCommit = earlier?.conditions.commit
+  const conditions = {
+    plan,
+    ...(earlier && { replayCommit }),
+    traces: inputs.traces,
+    wire: wireFigures(instructions, text.tokenizer),
+  }
   return { conditions, summary: summarise(inputs), runs: [...live, ...replayed] }
 }
 

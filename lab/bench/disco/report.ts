@@ -48,8 +48,9 @@ function findings(document: BenchDocument): string {
 }
 
 function machineText(document: BenchDocument): string {
-  const { cpu, memoryGiB, platform, node } = document.conditions
-  return `${cpu}, ${memoryGiB} GiB, ${platform}; Node ${node}; ${loadText(document)}. The replay has a virtual clock: the machine does not change it.`
+  const { cpu, memoryGiB, platform, node, replayCommit } = document.conditions
+  return `${cpu}, ${memoryGiB} GiB, ${platform}; Node ${node}; ${loadText(document)}. The replay has a virtual clock: the machine does not
+change it.${replayCommit === undefined ? '' : ` It is of commit ${replayCommit}.`}`
 }
 
 function replayText({ conditions }: BenchDocument): string {

@@ -27,6 +27,15 @@ describe('brim bench disco', () => {
     await expect(command).rejects.toMatchObject({ code: 'REQUEST_INVALID', hint: expect.stringContaining('--data') })
   })
 
+  it('names the document whose replay it cannot take over', async () => {
+    const { io } = captureIo()
+    const command = brim(['bench', 'disco', '--replay-from=/nonexistent.json'], io)
+    await expect(command).rejects.toMatchObject({
+      code: 'REQUEST_INVALID',
+      message: expect.stringContaining('/nonexistent.json'),
+    })
+  })
+
   it('rejects a number of seeds that is none', async () => {
     const { io } = captureIo()
     await expect(brim(['bench', 'disco', '--seeds=0'], io)).rejects.toMatchObject({ code: 'USAGE' })
