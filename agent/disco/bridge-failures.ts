@@ -23,7 +23,7 @@ export class BridgeFailures extends UpstreamFailures {
       case 'CONTEXT_OVERFLOW':
         return because('CONTEXT_OVERFLOW', 'shorten the prompt')
       case 'QUOTA_EXCEEDED':
-        return new BrimError('QUOTA_EXCEEDED', `${this.who}: ${reason}`, { hint: 'try again later', retryAfterMs })
+        return new BrimError('QUOTA_EXCEEDED', `${this.who}: ${reason}`, { hint: 'ask again later', retryAfterMs })
       default:
         return undefined
     }

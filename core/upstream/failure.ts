@@ -34,7 +34,7 @@ export class UpstreamFailures {
   failed(what: string, { cause, retryAfterMs }: { cause?: unknown; retryAfterMs?: number | undefined } = {}): BrimError {
     return new BrimError('UPSTREAM_FAILED', `${this.who} ${what}`, {
       ...(cause === undefined ? {} : { cause }),
-      hint: retryAfterMs === undefined ? 'check its URL, model and key' : 'try again later',
+      hint: retryAfterMs === undefined ? 'check its URL, model and key' : 'ask again later',
       retryAfterMs,
     })
   }
@@ -47,7 +47,7 @@ export class UpstreamFailures {
   /** Status 429. */
   busy(retryAfterMs: number): BrimError {
     return new BrimError('QUEUE_FULL', `${this.who} has too many requests`, {
-      hint: 'try again later',
+      hint: 'ask again later',
       retryAfterMs,
     })
   }

@@ -31,7 +31,7 @@ export class Slots {
     else if (this.#waiting.size < queue) await this.#wait(signal)
     else
       throw new BrimError('QUEUE_FULL', `${requests} requests are being answered and ${queue} wait`, {
-        hint: 'try again later',
+        hint: 'ask again later',
         retryAfterMs,
       })
     return () => this.#free()
