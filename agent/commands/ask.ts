@@ -48,7 +48,7 @@ const options = {
     .enum(answerModes)
     .meta({
       description:
-        'at an agent: private, HAT, which shows the question to nobody; local, the small model; cloud, the server; cheap, what costs less; fast, both at once; auto, both within the budget. At a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',
+        'at an agent: private, HAT: hidden states leave the device, no text; local, the small model; cloud, the server; cheap, what costs less; fast, both at once; auto, both within the budget. At a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',
       fallback: '--mode of the agent, --answer-mode of the bridge',
     })
     .optional(),

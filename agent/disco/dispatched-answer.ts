@@ -116,7 +116,7 @@ export class DispatchedAnswer implements RunListener {
     const side = this.#sideOf(run)
     if (!side) return
     this.#runs.delete(side)
-    // What fails beside the side that writes harms nobody.
+    // The answer does not depend on a side that fails beside the one that writes.
     const mode = this.#course.needs(side) ? this.#plan.mode : undefined
     if (this.#signal.aborted || !isReplaceable(error, mode)) this.#fail(error)
     else this.#failed(side, withoutRoom(error, this.#causes.get(side), this.#plan.sides[side]!.endpoint.model.name))

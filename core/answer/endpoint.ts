@@ -26,7 +26,7 @@ export interface AnswerRequest {
   readonly ignoreEos?: boolean
   /** Whether the client wants the token ids, which the text of another server lacks. */
   readonly tokenIds?: boolean
-  /** Whether the client gets the answer in one piece: nobody reads it while it is made. */
+  /** Whether the client gets the answer in one piece, and so does not read it while it is made. */
   readonly isWhole?: boolean
   /** How the client wants bridge (PICE) or device (DiSCo) to answer; absent: as it is configured. */
   readonly mode?: AnswerMode
