@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { type AgentSettings, readAgentConfig } from '../../../agent/config.ts'
 import type { ActiveModels } from '../../../agent/models/active-models.ts'
 import { openBudget } from '../../../agent/parts/budget.ts'
@@ -99,4 +99,18 @@ it('limits the dearer side, or the one that the owner names', async () => {
   expect(cheap.budget.report.server).toMatchObject({ dollars: 0, promptDollarsPerToken: 1e-9 })
   await using forced = deviceLike('server', { server, dispatch: { constrained: 'server', share: 0.2 } })
   expect(forced.budget.report.auto).toMatchObject({ constrained: 'server', maxShare: 0.2 })
+})
+
+it('forgets what was spent by the time of day where that is ahead: a device that sleeps has no other clock', async () => {
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 10, 22) })
+  onTestFinished(() => void vi.useRealTimers())
+  await using device = deviceLike('server', { server: { at: 'bridge', price: '1/1' } })
+  const estimate = { promptTokens: 5, tokens: 5 }
+  const sides = { server: { spender: 'server', estimate, isBackup: false } } as const
+  const answer = await device.budget.admit({ sides, promptTokens: 5, isAuto: false }, signal)
+  answer.spent('server', { promptTokens: 5, tokens: 0 })
+  answer.end()
+  expect(device.budget.report.server.promptTokens).toBe(5)
+  vi.setSystemTime(Date.UTC(2026, 10, 24))
+  expect(device.budget.report.server.promptTokens).toBe(0)
 })
