@@ -1,11 +1,12 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { discoEndpoint } from '../../../agent/disco/endpoint.ts'
+import { answeredAfter, piecesOf } from '../../../agent/disco/pieces.ts'
 import type { AnswerPlan } from '../../../agent/disco/plan.ts'
 import type { AnswerDelta, AnswerRequest } from '../../../core/answer/endpoint.ts'
 import { AnswerMeter } from '../../../core/answer/meter.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
 import { collectAnswer, streamAnswer } from '../../../core/answer/stream-answer.ts'
-import { loadTextModel, type TextModel } from '../../../core/answer/text-model.ts'
+import { loadTextModel, type TextModel, textOf } from '../../../core/answer/text-model.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../../core/base/errors.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
@@ -63,6 +64,29 @@ describe('a race', () => {
     expect(observed.spent).toEqual({ device: { promptTokens: 7, tokens: ids.length }, server: { promptTokens: 7, tokens: 0 } })
     expect(observed.ended).toEqual([ids.length])
   })
+
+  it('stops the loser while the winner still writes', async () => {
+    const slow = server({ firstMs: 5_000 })
+    const { plan } = answerPlan({ device: answerSide(slm({ gapMs: 5 })), server: answerSide(slow) })
+    const endpoint = discoEndpoint({ model, clock: systemClock, plan: async () => plan })
+    const working: number[] = []
+    for await (const _ of endpoint.answer(requestOf(), never)) working.push(slow.working)
+    expect(working.slice(1).every((runs) => runs === 0)).toBe(true)
+    expect(working.length).toBeGreaterThan(2)
+  })
+})
+
+it('what was answered is all tokens and texts so far, in their order', () => {
+  const source = { kind: 'slm', model } as const
+  const piecesFrom = (from: number, to: number) => piecesOf({ source, tokens: ids.slice(from, to), end: undefined }, true)
+  const text = piecesOf(
+    { source: { kind: 'upstream', model: { name: 'remote' } }, text: ' and then', tokenCount: 2, end: undefined },
+    true,
+  )
+  const answered = answeredAfter({ model, ids: [] }, [...piecesFrom(0, 3), ...text, ...piecesFrom(3, 5)])
+  const detokenizer = model.tokenizer.detokenizer()
+  const before = ids.slice(0, 3).map((id) => detokenizer.push(id))
+  expect(textOf(answered).startsWith(`${before.join('')} and then`)).toBe(true)
 })
 
 describe('migration', () => {
