@@ -58,13 +58,10 @@ function costPanels(runs: readonly CostRun[], side: Side): LinePanel[] {
     title: `Cost with prices of ${these[0]?.prices}, ${side} limited`,
     xLabel: 'budget b',
     yLabel: '$ per 10⁶ answers',
-    series: [true, false].map((migration) => ({
-      name: migration ? 'with migration' : 'without migration',
-      points: byBudget(
-        these.filter((run) => run.migration === migration),
-        ({ dollars }) => 1e6 * meanOf(dollars),
-      ),
-    })),
+    series: [
+      { name: 'with migration', points: byBudget(these, ({ dollars }) => meanOf(dollars)) },
+      { name: 'without migration', points: byBudget(these, ({ dollarsAlone }) => meanOf(dollarsAlone)) },
+    ],
   }))
 }
 

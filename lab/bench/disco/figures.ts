@@ -79,24 +79,17 @@ export interface Saving extends Pick<CostRun, 'trace' | 'device' | 'prices' | 'l
 }
 
 export function savingsOf(runs: readonly CostRun[]): Saving[] {
-  const key = ({ trace, device, prices, lengths, budget, method }: CostRun) =>
-    [trace, device, prices, lengths, budget, method].join('\n')
-  const without = new Map(runs.filter(({ migration }) => !migration).map((run) => [key(run), run]))
   return constrainedSides.flatMap((constrained) =>
-    runs.flatMap((run) => {
-      const beside = without.get(key(run))
-      const { trace, device, prices, lengths, budget } = run
-      if (run.method !== comparedMethods[constrained].disco || !run.migration || budget === null || !beside) return []
-      return [{ trace, device, prices, lengths, constrained, budget, cut: 1 - meanOf(run.dollars) / meanOf(beside.dollars) }]
+    runs.flatMap(({ trace, device, prices, lengths, method, budget, dollars, dollarsAlone }) => {
+      if (method !== comparedMethods[constrained].disco || budget === null) return []
+      return [{ trace, device, prices, lengths, constrained, budget, cut: 1 - meanOf(dollars) / meanOf(dollarsAlone) }]
     }),
   )
 }
 
 /** Of answers that migrated under DiSCo. */
 export function migratedRuns(runs: readonly CostRun[], constrained: Side): CostRun[] {
-  return runs.filter(
-    ({ method, migration, migrated }) => method === comparedMethods[constrained].disco && migration && meanOf(migrated) > 0,
-  )
+  return runs.filter(({ method, migrated }) => method === comparedMethods[constrained].disco && meanOf(migrated) > 0)
 }
 
 export interface Inputs {

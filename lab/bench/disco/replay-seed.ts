@@ -111,31 +111,32 @@ function replayCosts(
     }
   }
   return cells.flatMap(({ method, budget, profile, alone, migrating }) =>
-    migrating.flatMap(({ name, prices, answers }) =>
-      [false, true].map((migration) => ({
-        setting: {
-          measured: 'cost',
-          trace: trace.name,
-          device: profile.name,
-          method,
-          budget,
-          prices: name,
-          migration,
-          lengths,
-        } satisfies CostSetting,
-        figures: costFigures(migration ? answers : alone.answers, prices),
-      })),
-    ),
+    migrating.map(({ name, prices, answers }) => ({
+      setting: {
+        measured: 'cost',
+        trace: trace.name,
+        device: profile.name,
+        method,
+        budget,
+        prices: name,
+        lengths,
+      } satisfies CostSetting,
+      figures: costFigures(answers, alone.answers, prices),
+    })),
   )
 }
 
-function costFigures(answers: readonly ReplayedAnswer[], prices: SidePrices): CostFigures {
+/** @param alone without migration */
+function costFigures(answers: readonly ReplayedAnswer[], alone: readonly ReplayedAnswer[], prices: SidePrices): CostFigures {
   const migrated = answers.filter(({ hasMigrated }) => hasMigrated)
   const delayed = migrated.map(({ delayedTokens }) => delayedTokens)
+  const { meanMs: meanMsAlone, p99Ms: p99MsAlone } = ttftFigures(alone.map(({ ttftMs }) => ttftMs))
   return {
-    dollars:
-      sum(answers.map(({ work }) => costOf(prices.server, work.server) + costOf(prices.device, work.device))) / answers.length,
+    dollars: dollarsOf(answers, prices),
     ...ttftFigures(answers.map(({ ttftMs }) => ttftMs)),
+    dollarsAlone: dollarsOf(alone, prices),
+    meanMsAlone,
+    p99MsAlone,
     failedMigrations: mean(answers.map(({ failedMigrations }) => failedMigrations)) ?? Number.NaN,
     migrated: migrated.length / answers.length,
     delayedMean: mean(delayed) ?? Number.NaN,
@@ -145,6 +146,12 @@ function costFigures(answers: readonly ReplayedAnswer[], prices: SidePrices): Co
       0.99,
     ),
   }
+}
+
+/** Per 10⁶ answers. */
+function dollarsOf(answers: readonly ReplayedAnswer[], prices: SidePrices): number {
+  const dollars = answers.map(({ work }) => costOf(prices.server, work.server) + costOf(prices.device, work.device))
+  return (1e6 * sum(dollars)) / answers.length
 }
 
 /** The requests in order, with the lengths that are known when they arrive. */

@@ -42,6 +42,8 @@ function findings(document: BenchDocument): string {
     `- \`p99TbtS\` is the largest mean of a trace and a limited side in the table of migrated answers. ${summary.delayedTokens?.toFixed(2) ?? '–'} tokens per migration are
   delivered late, where the paper delays 3 to 17: a target that has no token when the buffer runs low is given up, and the source goes
   on (column "given up").`,
+    `- \`shareOverBudget\` is the largest excess over b of the limited side's share of the prompt tokens, in any setting of DiSCo: plans keep
+  to b in expectation, by what was known.`,
     `- Token ids of the demonstration tokenizer (${wire.vocabulary} tokens, ${wire.bitsPerId} bits, ${wire.bytesPerToken.toFixed(2)} bytes of text each) take ${percent(wire.bitsCut)} less than the text of the
   Alpaca answers, in whole bytes ${percent(wire.bytesCut)}. The paper has 54.4 % and 35.6 % with 100,000 tokens in 17 and 24 bits.`,
   ].join('\n')

@@ -1,4 +1,4 @@
-import { groupBy } from '../statistics.ts'
+import { groupBy, mean } from '../statistics.ts'
 import type { PromptSet } from './data.ts'
 import type { MethodName } from './methods.ts'
 
@@ -23,7 +23,6 @@ export interface CostSetting extends Setting {
   readonly measured: 'cost'
   /** Key of `servicePrices`. */
   readonly prices: string
-  readonly migration: boolean
   readonly lengths: AnswerLengths
 }
 
@@ -40,10 +39,15 @@ export interface TtftFigures {
 }
 
 export interface CostFigures {
-  /** Per answer, tokens that were thrown away included. */
+  /** Per 10⁶ answers, tokens that were thrown away included. */
   readonly dollars: number
+  /** TTFT. */
   readonly meanMs: number
   readonly p99Ms: number
+  /** The same without migration. */
+  readonly dollarsAlone: number
+  readonly meanMsAlone: number
+  readonly p99MsAlone: number
   /** Attempts to migrate that were given up, per answer. */
   readonly failedMigrations: number
   /** Share of the answers that migrated; the figures that follow are of these. */
@@ -61,7 +65,10 @@ export interface SeedRun {
   readonly figures: TtftFigures | CostFigures
 }
 
-/** One value per seed, as text: it keeps a document of thousands of runs small. Empty: no seed has one. */
+/**
+ * One value per seed, as text, which keeps a document of thousands of runs small; of whole answers only costs have one per seed,
+ * and the others their mean. Empty: there is none.
+ */
 export type PerSeed = string
 
 type BySeed<Figures> = { readonly [Name in keyof Figures]: PerSeed }
@@ -75,14 +82,10 @@ export function mergeSeeds(seeds: readonly (readonly SeedRun[])[]): (TtftRun | C
   return groupBy(seeds.flat(), ({ setting }) => JSON.stringify(setting)).map((runs) => {
     const [{ setting, figures }] = runs as [SeedRun]
     const merged = Object.keys(figures).map((name) => {
-      const values = runs.map((run) => run.figures[name as keyof SeedRun['figures']])
-      return [
-        name,
-        values
-          .filter((value) => !Number.isNaN(value))
-          .map((value) => Number(value.toPrecision(5)))
-          .join(' '),
-      ]
+      const all = runs.map((run) => run.figures[name as keyof SeedRun['figures']]).filter((value) => !Number.isNaN(value))
+      const isKept = setting.measured === 'ttft' || name.startsWith('dollars')
+      const values = isKept ? all : [mean(all) ?? Number.NaN].filter((value) => !Number.isNaN(value))
+      return [name, values.map((value) => Number(value.toPrecision(4))).join(' ')]
     })
     return { ...setting, ...Object.fromEntries(merged) } as TtftRun | CostRun
   })

@@ -13,7 +13,7 @@ import {
 } from './figures.ts'
 import type { LiveFigures, LiveRun } from './live.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
-import { type CostRun, type PerSeed, type TtftRun, valuesOf } from './runs.ts'
+import { type CostFigures, type CostRun, type PerSeed, type TtftRun, valuesOf } from './runs.ts'
 import { intervalOf } from './statistics.ts'
 
 type Run = TtftRun | CostRun | LiveRun
@@ -114,11 +114,14 @@ function budgetTable(document: BenchDocument): Table {
   }
 }
 
+function bySeed(series: readonly PerSeed[]): number[] {
+  const values = series.map(valuesOf)
+  return (values[0] ?? []).map((_, seed) => mean(values.map((each) => each[seed]!)) ?? Number.NaN)
+}
+
 /** The mean over settings of each seed, then over seeds. */
 function withInterval(series: readonly PerSeed[]): string {
-  const values = series.map(valuesOf)
-  const bySeed = (values[0] ?? []).map((_, seed) => mean(values.map((each) => each[seed]!)) ?? Number.NaN)
-  const interval = intervalOf(bySeed)
+  const interval = intervalOf(bySeed(series))
   if (!interval) return '–'
   return interval.half === null ? seconds(interval.mean) : `${seconds(interval.mean)} ± ${seconds(interval.half)}`
 }
@@ -176,6 +179,10 @@ function savingTable(document: BenchDocument): Table {
   }
 }
 
+type Columns = readonly [keyof CostFigures, keyof CostFigures, keyof CostFigures]
+const migrating: Columns = ['dollars', 'meanMs', 'p99Ms']
+const alone: Columns = ['dollarsAlone', 'meanMsAlone', 'p99MsAlone']
+
 /** Dispatch alone, migration alone, both and neither. */
 function ablationTable(document: BenchDocument): Table {
   const heavy = new Set(
@@ -184,18 +191,13 @@ function ablationTable(document: BenchDocument): Table {
       .map(({ name }) => name),
   )
   const runs = costRuns(document).filter(({ trace, lengths }) => lengths === 'alpaca' && heavy.has(trace))
-  const row = (label: string, side: (typeof constrainedSides)[number], method: MethodName, migration: boolean) => {
-    const own = runs.filter((run) => run.method === method && run.migration === migration)
+  const row = (label: string, side: (typeof constrainedSides)[number], method: MethodName, [dollars, meanMs, p99Ms]: Columns) => {
+    const own = runs.filter((run) => run.method === method)
+    const of = (column: keyof CostFigures) => meanBy(own, (run) => meanOf(run[column]))
     if (own.length === 0) return []
-    return [
-      [
-        side,
-        label,
-        seconds(meanBy(own, ({ meanMs }) => meanOf(meanMs))),
-        seconds(meanBy(own, ({ p99Ms }) => meanOf(p99Ms))),
-        meanBy(own, ({ dollars }) => 1e6 * meanOf(dollars))!.toFixed(1),
-      ],
-    ]
+    const cost = intervalOf(bySeed(own.map((run) => run[dollars])))
+    const half = cost?.half == null ? '' : ` ± ${cost.half.toFixed(1)}`
+    return [[side, label, seconds(of(meanMs)), seconds(of(p99Ms)), `${of(dollars)!.toFixed(1)}${half}`]]
   }
   return {
     title: 'Ablation: heavy-tailed traces, mean over devices, prices and budgets',
@@ -203,10 +205,10 @@ function ablationTable(document: BenchDocument): Table {
     rows: constrainedSides.flatMap((side) => {
       const { disco, stochastic } = comparedMethods[side]
       return [
-        ...row('both', side, disco, true),
-        ...row('dispatch alone', side, disco, false),
-        ...row('migration alone', side, stochastic, true),
-        ...row('neither', side, stochastic, false),
+        ...row('both', side, disco, migrating),
+        ...row('dispatch alone', side, disco, alone),
+        ...row('migration alone', side, stochastic, migrating),
+        ...row('neither', side, stochastic, alone),
       ]
     }),
   }

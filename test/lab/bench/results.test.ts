@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { projectRoot } from '../../../core/base/version.ts'
 import { acceptanceBench } from '../../../lab/bench/acceptance/bench.ts'
 import { chaosBench } from '../../../lab/bench/chaos/bench.ts'
+import { discoBench } from '../../../lab/bench/disco/bench.ts'
 import { planBench as discoPlanBench } from '../../../lab/bench/disco-plan/bench.ts'
 import { engineBench } from '../../../lab/bench/engine/bench.ts'
 import { failoverBench } from '../../../lab/bench/failover/bench.ts'
@@ -20,6 +21,7 @@ import { renderFigure } from '../../../lab/plot/plot.ts'
 const benches = [
   acceptanceBench,
   chaosBench,
+  discoBench,
   discoPlanBench,
   engineBench,
   failoverBench,
