@@ -1,5 +1,6 @@
 import type { Endpoint } from '../../core/answer/endpoint.ts'
 import { createTtft } from '../../core/policy/disco/estimates.ts'
+import { SilentStarts } from '../../core/policy/disco/silent-starts.ts'
 import type { Distribution } from '../../core/policy/estimate/distribution.ts'
 import type { ForgettingHistogram } from '../../core/policy/estimate/forgetting-histogram.ts'
 import type { LinearFit } from '../../core/policy/estimate/linear-fit.ts'
@@ -28,6 +29,8 @@ export interface DeviceCandidate extends Candidate {
 export interface ServerCandidate extends Candidate {
   /** F, in ms. */
   readonly ttftMs: Distribution
+  /** Whether it has stopped answering. */
+  readonly isSilent: boolean
   /** Resolves when it can be reached again, after it has failed; absent: unknown. */
   untilReachable?(signal: AbortSignal): Promise<void>
 }
@@ -44,11 +47,13 @@ const patience = 0.9
 /**
  * @param own samples of F, to which every start adds
  * @param announced F as the bridge itself measures it
+ * @param silence of earlier starts, to which every start adds
  */
 export function serverCandidate(
   made: Made<ServerCandidate> & Pick<ServerCandidate, 'untilReachable'>,
   own: ForgettingHistogram,
   announced?: ForgettingHistogram,
+  silence = new SilentStarts(),
 ): ServerCandidate {
   const starts = createTtft()
   starts.merge(own)
@@ -60,8 +65,15 @@ export function serverCandidate(
     ttftMs: isKnown ? starts.predictive : starts,
     // What has been learned since the plan counts, too: the answer may return to a server that it has met.
     startMs: () => (own.weight > 0 ? own : starts).quantile(patience),
-    firstToken: (ms) => own.record(ms),
-    canceled: (ms) => own.recordAtLeast(ms, starts),
+    isSilent: silence.isFailed,
+    firstToken(ms) {
+      silence.firstToken()
+      own.record(ms)
+    },
+    canceled(ms) {
+      if (!silence.isFailed) own.recordAtLeast(ms, starts)
+      silence.givenUp(ms, starts)
+    },
   }
 }
 

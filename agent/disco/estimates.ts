@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { createDeviceTtft, deviceTtftHalfLife, tokensLayout, ttftLayout } from '../../core/policy/disco/estimates.ts'
+import { SilentStarts } from '../../core/policy/disco/silent-starts.ts'
 import { ForgettingHistogram, type HistogramLayout } from '../../core/policy/estimate/forgetting-histogram.ts'
 import { LinearFit } from '../../core/policy/estimate/linear-fit.ts'
 import type { Store } from '../../core/store/open-database.ts'
@@ -28,6 +29,7 @@ export class DispatchEstimates {
   readonly #store: Store
   readonly #logger: Logger
   readonly #known = new Map<string, ForgettingHistogram | LinearFit>()
+  readonly #silence = new Map<string, SilentStarts>()
   #answers = 0
 
   /** @param store has `estimatesTable` */
@@ -54,6 +56,13 @@ export class DispatchEstimates {
   /** F: time to the first token, in ms. @param server identifies it with its model */
   serverTtft(server: string): ForgettingHistogram {
     return this.#histogram(`ttft of server ${server}`, ttftLayout)
+  }
+
+  /** Forgotten at a restart: three requests find it out again. @param server as above */
+  serverSilence(server: string): SilentStarts {
+    const known = this.#silence.get(server) ?? new SilentStarts()
+    this.#silence.set(server, known)
+    return known
   }
 
   /** k·l + c: time to the first token of a small model, in ms by tokens of the prompt. */

@@ -141,12 +141,13 @@ export class Planner {
       return { device: cheaper === 'device' ? 0 : never, server: cheaper === 'server' ? 0 : never }
     }
     const { config, estimates } = this.#options
-    return dispatchOf(work.promptTokens, {
+    const planned = dispatchOf(work.promptTokens, {
       constrained: this.#constrained(costs),
       share: config.share,
       serverTtftMs: server.ttftMs,
       promptLengths: estimates.promptTokens,
     })
+    return server.isSilent ? { ...planned, device: 0 } : planned
   }
 
   /** r_c. Only where an answer may migrate to save money is it worth delivering it no faster than it is read. */

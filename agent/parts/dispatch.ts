@@ -62,6 +62,8 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
         serverCandidate(
           { spender: 'hat', endpoint: llm.endpoint, continues: true, pauses: true, untilReachable: untilLinked },
           estimates.serverTtft('hat'),
+          undefined,
+          estimates.serverSilence('hat'),
         ),
       slm:
         slm &&
@@ -73,6 +75,7 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
           { ...server, spender: 'server', pauses: false },
           estimates.serverTtft(server.name),
           config.server?.at === 'bridge' ? links.best.answerTtftMs : undefined,
+          estimates.serverSilence(server.name),
         ),
     }
   }

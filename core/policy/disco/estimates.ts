@@ -21,7 +21,8 @@ export const deviceTtftHalfLife = 50
 const defaultAnswerTokens = 128
 
 /**
- * Tokens that are expected to follow, by the answers that were longer than this one is.
+ * Tokens that are expected to follow, by the answers that were longer than this one is. One that is longer than all that are
+ * known is expected to be half written.
  * @param lengths of past answers @param maxTokens that may follow; absent: any number
  */
 export function expectedRemaining(
@@ -29,6 +30,6 @@ export function expectedRemaining(
   tokensSoFar: number,
   maxTokens = Number.POSITIVE_INFINITY,
 ): number {
-  const expected = lengths.weight === 0 ? Math.max(defaultAnswerTokens - tokensSoFar, 0) : lengths.meanResidual(tokensSoFar)
-  return Math.min(expected, maxTokens)
+  const expected = lengths.weight === 0 ? defaultAnswerTokens - tokensSoFar : lengths.meanResidual(tokensSoFar)
+  return Math.min(expected > 0 ? expected : tokensSoFar, maxTokens)
 }

@@ -84,6 +84,8 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
       serverCandidate(
         { ...asServer, continues: !urlServer, spender: 'server', endpoint: server },
         estimates.serverTtft('server'),
+        undefined,
+        estimates.serverSilence('server'),
       ),
   }
   const asked: BudgetRequest[] = []
@@ -408,6 +410,27 @@ describe('F of a server', () => {
     expect(serverCandidate(made, own, announced).ttftMs.quantile(0.9)).toBeCloseTo(300)
     for (let at = 0; at < 30; at++) own.record(900)
     expect(serverCandidate(made, own, announced).ttftMs.quantile(0.1)).toBeCloseTo(900)
+  })
+
+  it('does not wait ever longer for a server that has stopped answering, and waits again once it answers', async () => {
+    const { planner, estimates } = world({
+      config: { mode: 'auto', constrained: 'device', share: 0.05 },
+      only: ['slm', 'server'],
+    })
+    for (let at = 0; at < 50; at++) estimates.serverTtft('server').record(300 + at)
+    const waits: number[] = []
+    for (let at = 0; at < 30; at++) {
+      const { dispatch, observe } = await planner.plan(request(), new AbortController().signal)
+      waits.push(dispatch.device)
+      observe.canceled('server', dispatch.device + 1_000, 10)
+      observe.ended(undefined)
+    }
+    expect(waits.slice(0, 3).every((ms) => ms > 300)).toBe(true)
+    expect(new Set(waits.slice(3))).toEqual(new Set([0]))
+    const { observe } = await planner.plan(request(), new AbortController().signal)
+    observe.firstToken('server', 300, 10)
+    observe.ended(20)
+    expect((await planner.plan(request(), new AbortController().signal)).dispatch.device).toBeGreaterThan(300)
   })
 
   it('has a longer tail than few starts show; a migration waits as long as nine of ten have taken', () => {

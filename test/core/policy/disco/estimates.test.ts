@@ -10,9 +10,10 @@ describe('the tokens that an answer still needs', () => {
     expect(expectedRemaining(lengths, 50, 30)).toBe(30)
   })
 
-  it("are the paper's limit before an answer has been seen, and none once it is reached", () => {
+  it("are the paper's limit before an answer has been seen, and as many again beyond what is known, at most those allowed", () => {
     expect(expectedRemaining(createTokenCounts(), 28)).toBe(100)
-    expect(expectedRemaining(createTokenCounts(), 500)).toBe(0)
+    expect(expectedRemaining(createTokenCounts(), 500)).toBe(500)
+    expect(expectedRemaining(createTokenCounts(), 500, 12)).toBe(12)
   })
 })
 
