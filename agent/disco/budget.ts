@@ -1,5 +1,5 @@
 import type { SideCost } from '../../core/answer/figures.ts'
-import type { SideWork } from '../../core/policy/disco/course-plan.ts'
+import type { SideWork } from '../../core/policy/disco/controller-plan.ts'
 import type { Side, TokenCosts } from '../../core/policy/disco/state.ts'
 
 /** What makes tokens of answers: the small model, HAT, or the server of `--server`. */

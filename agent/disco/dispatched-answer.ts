@@ -5,8 +5,8 @@ import { Prompt } from '../../core/answer/prompt.ts'
 import { type Answered, type RemoteModel, sharesTokens, type TextModel } from '../../core/answer/text-model.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { Course } from '../../core/policy/disco/course.ts'
-import type { CourseAction } from '../../core/policy/disco/course-plan.ts'
+import { AnswerController } from '../../core/policy/disco/answer-controller.ts'
+import type { ControllerAction } from '../../core/policy/disco/controller-plan.ts'
 import { otherSide, type Side } from '../../core/policy/disco/state.ts'
 import { Barrier } from './barrier.ts'
 import { canceled, contextFull, isReplaceable, withoutRoom } from './failures.ts'
@@ -21,16 +21,16 @@ export interface DispatchOptions {
   readonly clock: Clock
 }
 
-/** One answer that is being made: does what its course demands, and tells it what happens. */
+/** One answer that is being made: does what its controller demands, and tells it what happens. */
 export class DispatchedAnswer implements RunListener {
   readonly #plan: AnswerPlan
   readonly #request: AnswerRequest
   readonly #options: DispatchOptions
   readonly #signal: AbortSignal
-  readonly #course: Course<DeltaPiece>
+  readonly #controller: AnswerController<DeltaPiece>
   readonly #runs = new Map<Side, SideRun>()
   readonly #closed: Promise<void>[] = []
-  /** Delivered by the course, and not taken by the reader. */
+  /** Delivered by the controller, and not taken by the reader. */
   readonly #delivered: AnswerDelta[] = []
   readonly #taken = new Barrier()
   readonly #changed = new Barrier()
@@ -53,14 +53,14 @@ export class DispatchedAnswer implements RunListener {
     this.#time = { clockMs, ms: clockMs }
     this.#signal = AbortSignal.any([signal, this.#ending.signal])
     const { device, server } = plan.sides
-    this.#course = new Course(plan, device !== undefined && server !== undefined && continueTokens(device, server))
+    this.#controller = new AnswerController(plan, device !== undefined && server !== undefined && continueTokens(device, server))
   }
 
   /** Call `close` after it. @throws BrimError of the side that failed last; CANCELED */
   async *deltas(): AsyncGenerator<AnswerDelta, void> {
     this.#signal.addEventListener('abort', () => this.#fail(canceled(this.#signal)), { once: true })
     if (this.#signal.aborted) throw canceled(this.#signal)
-    this.#apply(this.#course.begin(this.#nowMs))
+    this.#apply(this.#controller.begin(this.#nowMs))
     while (true) {
       if (this.#signal.aborted) throw canceled(this.#signal)
       const delta = this.#delivered.shift()
@@ -84,7 +84,7 @@ export class DispatchedAnswer implements RunListener {
     for (const side of sides) this.#stop(side)
     this.#timer?.stop.abort()
     await Promise.all(this.#closed)
-    const tokens = this.#course.isOver ? this.#course.tokens : this.#takenTokens
+    const tokens = this.#controller.isOver ? this.#controller.tokens : this.#takenTokens
     this.#plan.observe.ended(isLost ? undefined : tokens)
   }
 
@@ -100,11 +100,11 @@ export class DispatchedAnswer implements RunListener {
       run.tokens += piece.tokens
       this.#plan.observe.spent(side, { promptTokens: 0, tokens: piece.tokens })
       if (!piece.isLast && run.stops?.push(piece.delta).end) {
-        this.#apply(this.#course.received(side, { ...piece, isLast: true, delta: { ...piece.delta, end: 'length' } }, nowMs))
+        this.#apply(this.#controller.received(side, { ...piece, isLast: true, delta: { ...piece.delta, end: 'length' } }, nowMs))
         this.#stop(side)
         return
       }
-      this.#apply(this.#course.received(side, piece, nowMs))
+      this.#apply(this.#controller.received(side, piece, nowMs))
     }
     if (!isFull || this.#sideOf(run) !== side) return
     this.#contextEnd = 'text' in delta ? { ...delta, text: '', tokenCount: 0 } : { ...delta, tokens: [] }
@@ -117,7 +117,7 @@ export class DispatchedAnswer implements RunListener {
     if (!side) return
     this.#runs.delete(side)
     // The answer does not depend on a side that fails beside the one that writes.
-    const mode = this.#course.needs(side) ? this.#plan.mode : undefined
+    const mode = this.#controller.needs(side) ? this.#plan.mode : undefined
     if (this.#signal.aborted || !isReplaceable(error, mode)) this.#fail(error)
     else this.#failed(side, withoutRoom(error, this.#causes.get(side), this.#plan.sides[side]!.endpoint.model.name))
   }
@@ -142,20 +142,20 @@ export class DispatchedAnswer implements RunListener {
 
   #failed(side: Side, error: BrimError): void {
     this.#lastError = error
-    if (this.#course.needs(side)) this.#causes.set(otherSide(side), error)
-    this.#apply(this.#course.failed(side, this.#nowMs))
+    if (this.#controller.needs(side)) this.#causes.set(otherSide(side), error)
+    this.#apply(this.#controller.failed(side, this.#nowMs))
     const { preferred } = this.#plan
     if (preferred?.reason !== 'return' || preferred.side !== side) return
     const { clock } = this.#options
     const reachable = this.#plan.sides[side]?.untilReachable?.(this.#signal) ?? clock.sleep(retryMs, this.#signal)
     reachable
-      .then(() => this.#apply(this.#course.reachable(side, this.#nowMs)))
+      .then(() => this.#apply(this.#controller.reachable(side, this.#nowMs)))
       .catch((error) => {
         if (!this.#signal.aborted) this.#fail(error)
       })
   }
 
-  #apply(actions: readonly CourseAction<DeltaPiece>[]): void {
+  #apply(actions: readonly ControllerAction<DeltaPiece>[]): void {
     if (this.#signal.aborted) return
     for (const action of actions) {
       if (action.kind === 'start') this.#start(action.side, action.after)
@@ -234,7 +234,7 @@ export class DispatchedAnswer implements RunListener {
   }
 
   #schedule(): void {
-    const atMs = this.#course.wakeMs
+    const atMs = this.#controller.wakeMs
     if (this.#timer?.atMs === atMs) return
     this.#timer?.stop.abort()
     this.#timer = undefined
@@ -244,7 +244,7 @@ export class DispatchedAnswer implements RunListener {
     const { clock } = this.#options
     const wake = () => {
       this.#timer = undefined
-      this.#apply(this.#course.advance(this.#nowMs))
+      this.#apply(this.#controller.advance(this.#nowMs))
     }
     const sleeping = clock.sleep(Math.min(maxTimerMs, Math.ceil(Math.max(0, atMs - this.#nowMs))), stop.signal)
     sleeping.then(wake).catch((error) => {
@@ -258,14 +258,14 @@ export class DispatchedAnswer implements RunListener {
     const { maxTokens } = run.request
     if (maxTokens !== undefined && run.tokens + delta.tokens.length >= maxTokens) return false
     const other = this.#plan.sides[otherSide(side)]?.endpoint.model
-    if (!other || !this.#course.canReplace(side)) return false
+    if (!other || !this.#controller.canReplace(side)) return false
     return !other.tokenizer || other.dims.contextLimit > delta.source.model.dims.contextLimit
   }
 
   #figures(): DiscoFigures {
     const { mode, constrained, dispatch, tokensPerS, costOf, exhausted, sides } = this.#plan
     const startMs = (side: Side) => (sides[side] && Number.isFinite(dispatch[side]) ? dispatch[side] : null)
-    const { winner, migrations, stalls, stalledMs } = this.#course
+    const { winner, migrations, stalls, stalledMs } = this.#controller
     return {
       mode,
       constrained: constrained ?? null,

@@ -1,6 +1,6 @@
 import type { AnswerDelta, TokenDelta } from '../../core/answer/endpoint.ts'
 import { type Answered, inTokensOf, type TextModel, textOf } from '../../core/answer/text-model.ts'
-import type { Piece } from '../../core/policy/disco/course-plan.ts'
+import type { Piece } from '../../core/policy/disco/controller-plan.ts'
 
 /** A piece of an answer with its content. */
 export interface DeltaPiece extends Piece {

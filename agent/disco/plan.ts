@@ -1,11 +1,11 @@
 import type { SideCost } from '../../core/answer/figures.ts'
 import type { DeviceMode } from '../../core/base/answer-modes.ts'
-import type { CoursePlan, SideWork } from '../../core/policy/disco/course-plan.ts'
+import type { ControllerPlan, SideWork } from '../../core/policy/disco/controller-plan.ts'
 import type { Side } from '../../core/policy/disco/state.ts'
 import type { AnswerSide } from './side.ts'
 
 /** How one answer is to be made, by which endpoints. */
-export interface AnswerPlan extends CoursePlan {
+export interface AnswerPlan extends ControllerPlan {
   readonly mode: DeviceMode
   readonly sides: Readonly<Partial<Record<Side, AnswerSide>>>
   /** The side whose use the budget limits; absent: only one side can answer. */

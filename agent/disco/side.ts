@@ -1,11 +1,11 @@
 import type { Endpoint } from '../../core/answer/endpoint.ts'
-import type { CourseSide } from '../../core/policy/disco/course-plan.ts'
+import type { ControlledSide } from '../../core/policy/disco/controller-plan.ts'
 
 /**
  * One of the two endpoints of an answer, and what is known of it now. It continues by `AnswerRequest.answered`. It pauses where
  * it computes only what is read.
  */
-export interface AnswerSide extends CourseSide {
+export interface AnswerSide extends ControlledSide {
   readonly endpoint: Endpoint
   /** Resolves when an endpoint that has failed can be reached again; rejects with the signal's reason. Absent: an attempt shows it. */
   untilReachable?(signal: AbortSignal): Promise<void>

@@ -1,7 +1,7 @@
 import type { AnswerPlan } from '../../agent/disco/plan.ts'
 import type { AnswerSide } from '../../agent/disco/side.ts'
 import type { Endpoint } from '../../core/answer/endpoint.ts'
-import type { SideWork } from '../../core/policy/disco/course-plan.ts'
+import type { SideWork } from '../../core/policy/disco/controller-plan.ts'
 import type { Side } from '../../core/policy/disco/state.ts'
 
 export const answerSide = (endpoint: Endpoint, more: Partial<AnswerSide> = {}): AnswerSide => ({

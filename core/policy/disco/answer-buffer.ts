@@ -1,4 +1,4 @@
-import type { Piece } from './course-plan.ts'
+import type { Piece } from './controller-plan.ts'
 
 /**
  * The pieces of one answer, and which of them the reader has: it gets a piece as soon as it has had the time to read the one

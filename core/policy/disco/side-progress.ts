@@ -1,4 +1,4 @@
-import type { Piece } from './course-plan.ts'
+import type { Piece } from './controller-plan.ts'
 
 /** What one side has done for an answer. Mutable; times are in ms. */
 export class SideProgress {

@@ -1,6 +1,6 @@
 import type { AnswerObserver } from '../../../agent/disco/plan.ts'
-import { Course } from '../../../core/policy/disco/course.ts'
-import type { CourseAction, CoursePlan, Piece, SideWork } from '../../../core/policy/disco/course-plan.ts'
+import { AnswerController } from '../../../core/policy/disco/answer-controller.ts'
+import type { ControllerAction, ControllerPlan, Piece, SideWork } from '../../../core/policy/disco/controller-plan.ts'
 import type { Side } from '../../../core/policy/disco/state.ts'
 import type { SimulatedSide } from './simulated-side.ts'
 
@@ -23,17 +23,17 @@ const lastToken: Piece = { ...token, isLast: true }
 const sideNames = ['server', 'device'] as const
 
 /**
- * Replays one answer: the agent's own `Course` decides, the sides are simulated.
+ * Replays one answer: the agent's own `AnswerController` decides, the sides are simulated.
  * @param until 'first token': the race alone, which what follows does not change
  */
 export function replayAnswer(
-  plan: CoursePlan,
+  plan: ControllerPlan,
   sides: Readonly<Record<Side, SimulatedSide>>,
   outputTokens: number,
   until: 'first token' | 'end',
   observe: Pick<AnswerObserver, 'firstToken' | 'canceled'>,
 ): ReplayedAnswer {
-  const course = new Course<Piece>(plan, true)
+  const controller = new AnswerController<Piece>(plan, true)
   const written = { server: 0, device: 0 }
   /** Sides without their first token. */
   const starting: Partial<Record<Side, { readonly atMs: number; readonly tokens: number } | undefined>> = {}
@@ -42,7 +42,7 @@ export function replayAnswer(
   let deliveredMs = 0
   let nowMs = 0
 
-  function act(actions: readonly CourseAction<Piece>[]): void {
+  function act(actions: readonly ControllerAction<Piece>[]): void {
     for (const action of actions) {
       switch (action.kind) {
         case 'start': {
@@ -74,15 +74,15 @@ export function replayAnswer(
     }
   }
 
-  act(course.begin(nowMs))
-  while (!course.isOver && !(until === 'first token' && ttftMs !== undefined)) {
+  act(controller.begin(nowMs))
+  while (!controller.isOver && !(until === 'first token' && ttftMs !== undefined)) {
     const side = sides.server.nextMs <= sides.device.nextMs ? 'server' : 'device'
     const { nextMs } = sides[side]
-    const wakeMs = course.wakeMs ?? Number.POSITIVE_INFINITY
+    const wakeMs = controller.wakeMs ?? Number.POSITIVE_INFINITY
     nowMs = Math.min(nextMs, wakeMs)
     if (nowMs === Number.POSITIVE_INFINITY) throw new Error('nothing happens any more, but the answer has no end')
     if (wakeMs < nextMs) {
-      act(course.advance(nowMs))
+      act(controller.advance(nowMs))
       continue
     }
     const start = starting[side]
@@ -92,15 +92,15 @@ export function replayAnswer(
     const isLast = written[side] === outputTokens
     if (isLast) sides[side].stop()
     else sides[side].advance()
-    act(course.received(side, isLast ? lastToken : token, nowMs))
+    act(controller.received(side, isLast ? lastToken : token, nowMs))
   }
-  const migrations = course.migrations.filter(({ succeeded }) => succeeded)
+  const migrations = controller.migrations.filter(({ succeeded }) => succeeded)
   return {
     ttftMs: ttftMs ?? Number.NaN,
     gapsMs,
-    work: Object.fromEntries(sideNames.map((side) => [side, course.workOf(side)])) as Record<Side, SideWork>,
+    work: Object.fromEntries(sideNames.map((side) => [side, controller.workOf(side)])) as Record<Side, SideWork>,
     hasMigrated: migrations.length > 0,
-    failedMigrations: course.migrations.length - migrations.length,
+    failedMigrations: controller.migrations.length - migrations.length,
     delayedTokens: migrations.reduce((sum, { delayedTokens }) => sum + delayedTokens, 0),
   }
 }

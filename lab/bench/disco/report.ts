@@ -57,7 +57,7 @@ change it.${replayCommit === undefined ? '' : ` It is of commit ${replayCommit}.
 
 function replayText({ conditions }: BenchDocument): string {
   const { seeds, ttft, cost } = conditions.plan as Plan
-  return `- The replay runs the agent's own code: \`dispatchOf\`, its estimates of servers and lengths, and \`Course\`, which races, paces and
+  return `- The replay runs the agent's own code: \`dispatchOf\`, its estimates of servers and lengths, and \`AnswerController\`, which races, paces and
   migrates. Only sides and clock are simulated. Device: k·l, then a token per 1 / decode rate (the paper's three profiles). Server: TTFT and
   gap of a request of the trace, drawn with replacement; a second request of the same answer has a latency of its own.
 - ${seeds} seeds, ${ttft.alpaca.requests} requests with Alpaca's lengths (${ttft.azure.requests} with Azure's) for TTFT, ${cost.requests} for cost, after ${lessons} that are not counted. They arrive by a

@@ -12,7 +12,7 @@ import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import type { Sampling } from '../../../core/engine/sampler.ts'
-import type { PreferredSide } from '../../../core/policy/disco/course-plan.ts'
+import type { PreferredSide } from '../../../core/policy/disco/controller-plan.ts'
 import { answerPlan, answerSide } from '../../support/answer-plan.ts'
 import { type FallbackWorld, startFallbackWorld } from '../../support/fallback-world.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { AnswerBuffer } from '../../../../core/policy/disco/answer-buffer.ts'
-import type { Piece } from '../../../../core/policy/disco/course-plan.ts'
+import type { Piece } from '../../../../core/policy/disco/controller-plan.ts'
 import { SideProgress } from '../../../../core/policy/disco/side-progress.ts'
 
 const piece = (border: Piece['border'] = 'word', tokens = 1, isLast = false): Piece => ({ tokens, isLast, border })

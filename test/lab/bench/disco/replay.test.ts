@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { CoursePlan } from '../../../../core/policy/disco/course-plan.ts'
+import type { ControllerPlan } from '../../../../core/policy/disco/controller-plan.ts'
 import { deviceProfiles, readingTokensPerS } from '../../../../lab/bench/disco/profiles.ts'
 import { type ReplayedAnswer, replayAnswer } from '../../../../lab/bench/disco/replay.ts'
 import { replaySeed } from '../../../../lab/bench/disco/replay-seed.ts'
@@ -11,7 +11,7 @@ const gapMs = 1_000 / readingTokensPerS
 const cheap = { prompt: 1e-7, output: 1e-7 }
 const dear = { prompt: 1e-6, output: 1e-5 }
 
-const plan: CoursePlan = {
+const plan: ControllerPlan = {
   sides: {
     server: { continues: true, pauses: false, costs: cheap, startMs: () => 600 },
     device: { continues: true, pauses: true, costs: dear, startMs: (tokens) => (1_000 * tokens) / profile.prefillTokensPerS },
@@ -23,7 +23,7 @@ const plan: CoursePlan = {
 }
 const deviceMs = (1_000 * 10) / profile.prefillTokensPerS
 
-function replayed(changes: Partial<CoursePlan>, ttftMs: number, until: 'first token' | 'end' = 'end') {
+function replayed(changes: Partial<ControllerPlan>, ttftMs: number, until: 'first token' | 'end' = 'end') {
   const seen: string[] = []
   const latency = { ttftMs, tokenMs: 20 }
   const answer: ReplayedAnswer = replayAnswer(

@@ -1,7 +1,7 @@
 import type { Dispatch, Side, TokenCosts } from './state.ts'
 
-/** What the course of an answer depends on, of one side. */
-export interface CourseSide {
+/** What the controller of an answer depends on, of one side. */
+export interface ControlledSide {
   /** Whether it can go on with an answer that another endpoint began. */
   readonly continues: boolean
   /** Whether it may stop in the middle of an answer, and go on at once without new costs. */
@@ -13,8 +13,8 @@ export interface CourseSide {
 }
 
 /** How one answer is to be made. At least one of its sides starts at a finite time. */
-export interface CoursePlan {
-  readonly sides: Readonly<Partial<Record<Side, CourseSide>>>
+export interface ControllerPlan {
+  readonly sides: Readonly<Partial<Record<Side, ControlledSide>>>
   readonly dispatch: Dispatch
   /** r_c, at which tokens are delivered; 0: as fast as they come. */
   readonly tokensPerS: number
@@ -42,7 +42,7 @@ export interface Piece {
 }
 
 /** What is to be done at once, in the order of the actions. */
-export type CourseAction<P extends Piece> =
+export type ControllerAction<P extends Piece> =
   /** Begins the answer, or goes on `after` these pieces: of those, the reader may not have read all yet. */
   | { readonly kind: 'start'; readonly side: Side; readonly after: readonly P[] }
   /** A side that pauses is no longer read. */

@@ -1,5 +1,5 @@
-import { Course } from '../../core/policy/disco/course.ts'
-import type { CourseAction, CoursePlan, Piece } from '../../core/policy/disco/course-plan.ts'
+import { AnswerController } from '../../core/policy/disco/answer-controller.ts'
+import type { ControllerAction, ControllerPlan, Piece } from '../../core/policy/disco/controller-plan.ts'
 import type { Side } from '../../core/policy/disco/state.ts'
 
 /** A piece that knows where it belongs. */
@@ -25,22 +25,22 @@ export interface SideScript {
 
 export interface SimulatedAnswer {
   readonly delivered: readonly { readonly piece: SimulatedPiece; readonly atMs: number }[]
-  readonly actions: readonly { readonly action: CourseAction<SimulatedPiece>; readonly atMs: number }[]
-  readonly course: Course<SimulatedPiece>
+  readonly actions: readonly { readonly action: ControllerAction<SimulatedPiece>; readonly atMs: number }[]
+  readonly controller: AnswerController<SimulatedPiece>
   readonly failed: boolean
   /** The most sides that computed at once, where no answer moved and none raced. */
   readonly maxWorking: number
 }
 
 export interface Simulation {
-  readonly plan: CoursePlan
+  readonly plan: ControllerPlan
   readonly sharesTokens: boolean
   readonly scripts: Readonly<Record<Side, SideScript>>
   /** Tokens of the answer. */
   readonly length: number
   /** When sides are reported to be reachable again. */
   readonly reachable?: readonly { readonly side: Side; readonly atMs: number }[]
-  readonly onStep?: (course: Course<SimulatedPiece>, nowMs: number) => void
+  readonly onStep?: (controller: AnswerController<SimulatedPiece>, nowMs: number) => void
 }
 
 interface Run {
@@ -54,11 +54,11 @@ interface Run {
 
 const inTurn = <T>(values: readonly T[], index: number): T => values[index % values.length]!
 
-/** Runs a course against scripted sides, event by event. */
+/** Runs a controller against scripted sides, event by event. */
 export function simulate({ plan, sharesTokens, scripts, length, reachable = [], onStep }: Simulation): SimulatedAnswer {
-  const course = new Course<SimulatedPiece>(plan, sharesTokens)
+  const controller = new AnswerController<SimulatedPiece>(plan, sharesTokens)
   const delivered: { piece: SimulatedPiece; atMs: number }[] = []
-  const actions: { action: CourseAction<SimulatedPiece>; atMs: number }[] = []
+  const actions: { action: ControllerAction<SimulatedPiece>; atMs: number }[] = []
   const runs: Partial<Record<Side, Run>> = {}
   const starts = { device: 0, server: 0 }
   const returns = [...reachable].sort((a, b) => a.atMs - b.atMs)
@@ -66,7 +66,7 @@ export function simulate({ plan, sharesTokens, scripts, length, reachable = [], 
   let maxWorking = 0
   let nowMs = 0
 
-  const carryOut = (todo: readonly CourseAction<SimulatedPiece>[]) => {
+  const carryOut = (todo: readonly ControllerAction<SimulatedPiece>[]) => {
     for (const action of todo) {
       actions.push({ action, atMs: nowMs })
       if (action.kind === 'deliver') delivered.push({ piece: action.piece, atMs: nowMs })
@@ -99,7 +99,7 @@ export function simulate({ plan, sharesTokens, scripts, length, reachable = [], 
     const script = scripts[side]
     if (run.sent >= inTurn(script.failsAfter, run.startIndex)) {
       delete runs[side]
-      return course.failed(side, nowMs)
+      return controller.failed(side, nowMs)
     }
     const tokens = Math.min(inTurn(script.tokens, run.at), length - run.at)
     const isLast = run.at + tokens >= length
@@ -110,25 +110,25 @@ export function simulate({ plan, sharesTokens, scripts, length, reachable = [], 
     run.previous = piece
     run.nextMs = nowMs + inTurn(script.gapsMs, run.at)
     if (isLast) delete runs[side]
-    return course.received(side, piece, nowMs)
+    return controller.received(side, piece, nowMs)
   }
 
-  carryOut(course.begin(nowMs))
-  for (let events = 0; !course.isOver; events++) {
+  carryOut(controller.begin(nowMs))
+  for (let events = 0; !controller.isOver; events++) {
     if (events > 50 * length + 1_000) throw new Error('the answer does not end')
-    const due = { wake: course.wakeMs ?? Number.POSITIVE_INFINITY, device: nextOf('device'), server: nextOf('server') }
+    const due = { wake: controller.wakeMs ?? Number.POSITIVE_INFINITY, device: nextOf('device'), server: nextOf('server') }
     const returnMs = returns[0]?.atMs ?? Number.POSITIVE_INFINITY
     const next = Math.min(due.wake, due.device, due.server, returnMs)
     if (next === Number.POSITIVE_INFINITY) break
     nowMs = Math.max(nowMs, next)
-    if (next === due.wake) carryOut(course.advance(nowMs))
+    if (next === due.wake) carryOut(controller.advance(nowMs))
     else if (next === due.device) carryOut(step('device'))
     else if (next === due.server) carryOut(step('server'))
-    else carryOut(course.reachable(returns.shift()!.side, nowMs))
-    onStep?.(course, nowMs)
+    else carryOut(controller.reachable(returns.shift()!.side, nowMs))
+    onStep?.(controller, nowMs)
     const working = (['device', 'server'] as const).filter((side) => runs[side] && runs[side].pausedMs === undefined)
-    const isHandingOver = course.winner === undefined || course.isMigrating
+    const isHandingOver = controller.winner === undefined || controller.isMigrating
     if (!isHandingOver) maxWorking = Math.max(maxWorking, working.length)
   }
-  return { delivered, actions, course, failed, maxWorking }
+  return { delivered, actions, controller, failed, maxWorking }
 }

@@ -1,5 +1,5 @@
 import { AnswerBuffer } from './answer-buffer.ts'
-import type { CourseAction, CoursePlan, Migration, Piece, SideWork } from './course-plan.ts'
+import type { ControllerAction, ControllerPlan, Migration, Piece, SideWork } from './controller-plan.ts'
 import { bufferTokens, migrationPays } from './migration.ts'
 import { SideProgress } from './side-progress.ts'
 import { otherSide, type Side } from './state.ts'
@@ -22,18 +22,18 @@ interface Attempt<P> {
 }
 
 /**
- * The course of one answer: which side works, which tokens the reader gets, and when (DiSCo §4). The sides race for the first
+ * The controller of one answer: which side works, which tokens the reader gets, and when (DiSCo §4). The sides race for the first
  * token; the answer moves to the side that is to write it once the reader's buffer lasts until that side's first token; where a
  * side fails, the other one goes on. Pure: what happens goes in with its time, what is to be done comes out. Mutable; times are
  * in ms of a clock that never goes back.
  */
-export class Course<P extends Piece> {
-  readonly #plan: CoursePlan
+export class AnswerController<P extends Piece> {
+  readonly #plan: ControllerPlan
   readonly #sharesTokens: boolean
   readonly #buffer: AnswerBuffer<P>
   readonly #sides: Readonly<Record<Side, SideProgress>> = { device: new SideProgress(), server: new SideProgress() }
   readonly #migrations: { -readonly [key in keyof Migration]: Migration[key] }[] = []
-  #actions: CourseAction<P>[] = []
+  #actions: ControllerAction<P>[] = []
   #begunMs = 0
   #winner: Side | undefined
   /** The side that writes the answer. Undefined before the first token, and from a failure until the other side's first token. */
@@ -49,7 +49,7 @@ export class Course<P extends Piece> {
   #isOver = false
 
   /** @param sharesTokens whether each side can go on after the other one's very tokens */
-  constructor(plan: CoursePlan, sharesTokens: boolean) {
+  constructor(plan: ControllerPlan, sharesTokens: boolean) {
     this.#plan = plan
     this.#sharesTokens = sharesTokens
     this.#buffer = new AnswerBuffer(plan.tokensPerS)
@@ -119,13 +119,13 @@ export class Course<P extends Piece> {
     return wakeMs === Number.POSITIVE_INFINITY ? undefined : wakeMs
   }
 
-  begin(nowMs: number): readonly CourseAction<P>[] {
+  begin(nowMs: number): readonly ControllerAction<P>[] {
     this.#begunMs = nowMs
     return this.advance(nowMs)
   }
 
   /** Time has passed. */
-  advance(nowMs: number): readonly CourseAction<P>[] {
+  advance(nowMs: number): readonly ControllerAction<P>[] {
     if (!this.#isOver) this.#advance(nowMs)
     if (this.#actions.length === 0) return noActions
     const actions = this.#actions
@@ -134,7 +134,7 @@ export class Course<P extends Piece> {
   }
 
   /** A side that was started has sent a piece. */
-  received(side: Side, piece: P, nowMs: number): readonly CourseAction<P>[] {
+  received(side: Side, piece: P, nowMs: number): readonly ControllerAction<P>[] {
     const attempt = this.#attempt
     const progress = this.#sides[side]
     const { isWorking } = progress
@@ -152,7 +152,7 @@ export class Course<P extends Piece> {
   }
 
   /** A side that was started refuses, cannot be reached, or has broken off. */
-  failed(side: Side, nowMs: number): readonly CourseAction<P>[] {
+  failed(side: Side, nowMs: number): readonly ControllerAction<P>[] {
     const attempt = this.#attempt
     const isNeeded = this.needs(side)
     this.#sides[side].phase = 'failed'
@@ -167,7 +167,7 @@ export class Course<P extends Piece> {
   }
 
   /** A side that has failed may be tried again. */
-  reachable(side: Side, nowMs: number): readonly CourseAction<P>[] {
+  reachable(side: Side, nowMs: number): readonly ControllerAction<P>[] {
     if (this.#sides[side].phase === 'failed') this.#sides[side].phase = 'stopped'
     this.#considerMigration(nowMs)
     return this.advance(nowMs)

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Course } from '../../../../core/policy/disco/course.ts'
-import type { CoursePlan, CourseSide } from '../../../../core/policy/disco/course-plan.ts'
+import { AnswerController } from '../../../../core/policy/disco/answer-controller.ts'
+import type { ControlledSide, ControllerPlan } from '../../../../core/policy/disco/controller-plan.ts'
 import type { Side } from '../../../../core/policy/disco/state.ts'
-import { type SideScript, type Simulation, simulate } from '../../../support/course-simulation.ts'
+import { type SideScript, type Simulation, simulate } from '../../../support/controller-simulation.ts'
 
 const never = Number.POSITIVE_INFINITY
 const ms = (max: number) => fc.integer({ min: 0, max })
-const side = fc.record<CourseSide>({
+const side = fc.record<ControlledSide>({
   continues: fc.boolean(),
   pauses: fc.boolean(),
   costs: fc.option(
@@ -26,7 +26,7 @@ const script = fc.record<SideScript>({
 })
 const theSide = fc.constantFrom<Side>('device', 'server')
 const delay = fc.oneof(fc.constant(0), ms(2_000), fc.constant(never))
-const plan: fc.Arbitrary<CoursePlan> = fc
+const plan: fc.Arbitrary<ControllerPlan> = fc
   .record({
     both: fc.record({ device: side, server: side }),
     only: fc.option(theSide, { nil: undefined, freq: 5 }),
@@ -61,14 +61,14 @@ const check = (property: (simulation: Simulation) => void) => fc.assert(fc.prope
 describe('whatever the sides do', () => {
   it('the reader gets every token once, in order, each after the very tokens that its side went on from', () => {
     check((each) => {
-      const { delivered, course, failed } = simulate(each)
+      const { delivered, controller, failed } = simulate(each)
       let at = 0
       for (const [index, { piece }] of delivered.entries()) {
         expect(piece.at).toBe(at)
         expect(piece.previous).toBe(delivered[index - 1]?.piece)
         at += piece.tokens
       }
-      if (course.isOver && !failed) expect(at).toBe(each.length)
+      if (controller.isOver && !failed) expect(at).toBe(each.length)
     })
   })
 
@@ -91,29 +91,29 @@ describe('whatever the sides do', () => {
 
   it('every answer ends where some side answers', () => {
     check((each) => {
-      const { course } = simulate(each)
+      const { controller } = simulate(each)
       const answers = Object.keys(each.plan.sides).every((name) => !each.scripts[name as Side].startMs.includes(never))
-      if (answers) expect(course.isOver).toBe(true)
+      if (answers) expect(controller.isOver).toBe(true)
     })
   })
 
   it('what sides have processed is what they were asked for and what they sent', () => {
     check((each) => {
-      const { actions, course } = simulate(each)
+      const { actions, controller } = simulate(each)
       for (const name of ['device', 'server'] as const) {
         const prompts = actions.map(({ action }) =>
           action.kind === 'start' && action.side === name
             ? action.after.reduce((sum, { tokens }) => sum + tokens, each.plan.promptTokens)
             : 0,
         )
-        expect(course.workOf(name).promptTokens).toBe(prompts.reduce((sum, tokens) => sum + tokens, 0))
+        expect(controller.workOf(name).promptTokens).toBe(prompts.reduce((sum, tokens) => sum + tokens, 0))
       }
     })
   })
 })
 
 const always: SideScript = { startMs: [0], gapsMs: [10], tokens: [1], failsAfter: [never] }
-const sideOf = (more: Partial<CourseSide> = {}): CourseSide => ({
+const sideOf = (more: Partial<ControlledSide> = {}): ControlledSide => ({
   continues: true,
   pauses: true,
   costs: undefined,
@@ -123,7 +123,7 @@ const sideOf = (more: Partial<CourseSide> = {}): CourseSide => ({
 const costs = (output: number, prompt = 0) => ({ costs: { prompt, output } })
 /** The device begins; the server writes for less, and starts as fast as it is thought to: in 1 s, with 5 tokens/s being read. */
 function toServer(
-  more: { device?: Partial<CourseSide>; server?: Partial<CourseSide>; plan?: Partial<CoursePlan> } = {},
+  more: { device?: Partial<ControlledSide>; server?: Partial<ControlledSide>; plan?: Partial<ControllerPlan> } = {},
 ): Simulation {
   return {
     plan: {
@@ -151,42 +151,42 @@ describe('a migration', () => {
   it('begins when the buffer holds B tokens and what the source needs to come back, no sooner and no later', () => {
     const answer = simulate(toServer())
     // B = 5 tokens/s × (1 s + 10 ms), rounded up; the reader has the first token.
-    expect(answer.course.migrations).toEqual([
+    expect(answer.controller.migrations).toEqual([
       { from: 'device', to: 'server', reason: 'cost', afterTokens: 7, bufferTokens: 6, delayedTokens: 0, succeeded: true },
     ])
-    expect(answer.course.workOf('device').tokens).toBe(7)
-    expect(answer.course.workOf('server')).toEqual({ promptTokens: 17, tokens: 33 })
+    expect(answer.controller.workOf('device').tokens).toBe(7)
+    expect(answer.controller.workOf('server')).toEqual({ promptTokens: 17, tokens: 33 })
     expect(kindsOf(answer)).toEqual(['start device', 'pause device', 'start server', 'stop device'])
-    expect(answer.course.stalls).toBe(0)
+    expect(answer.controller.stalls).toBe(0)
   })
 
   it('happens only where it pays (Eq. 4, 5)', () => {
     const migrationsWith = (prompt: number, remaining: number) => {
       const plan = { expectedRemaining: () => remaining }
-      return simulate(toServer({ server: costs(1, prompt), plan })).course.migrations.length
+      return simulate(toServer({ server: costs(1, prompt), plan })).controller.migrations.length
     }
     // 1 saved per token; overhead at 7 tokens of the answer: 17 tokens of the prompt.
     expect([migrationsWith(1, 17), migrationsWith(1, 18), migrationsWith(0, 0)]).toEqual([0, 1, 0])
     const unknown = simulate(toServer({ device: { costs: undefined } }))
-    expect(unknown.course.migrations).toEqual([])
+    expect(unknown.controller.migrations).toEqual([])
     // By what is still to come: 10 of 17 tokens, once the buffer is full.
     const short = { expectedRemaining: (tokens: number) => 17 - tokens }
-    expect(simulate(toServer({ server: costs(1, 0.7), plan: short })).course.migrations).toEqual([])
+    expect(simulate(toServer({ server: costs(1, 0.7), plan: short })).controller.migrations).toEqual([])
   })
 
   it('does not wait for a buffer where nothing is paced', () => {
-    const { course } = simulate(toServer({ plan: { tokensPerS: 0 } }))
-    expect(course.migrations).toMatchObject([{ afterTokens: 1, bufferTokens: 1, succeeded: true }])
+    const { controller } = simulate(toServer({ plan: { tokensPerS: 0 } }))
+    expect(controller.migrations).toMatchObject([{ afterTokens: 1, bufferTokens: 1, succeeded: true }])
     // Where sides share no tokens, it waits for the next word.
     const late = { tokensPerS: 0, expectedRemaining: (tokens: number) => (tokens < 2 ? 0 : 100) }
-    const { course: words } = simulate({ ...toServer({ plan: late }), sharesTokens: false })
+    const { controller: words } = simulate({ ...toServer({ plan: late }), sharesTokens: false })
     expect(words.migrations).toMatchObject([{ afterTokens: 3, succeeded: true }])
   })
 
   it('is never begun to a side that is busy, or that cannot continue', () => {
     for (const tokensPerS of [0, 5])
       for (const server of [{ startMs: () => never }, { continues: false }])
-        expect(simulate(toServer({ server, plan: { tokensPerS } })).course.migrations).toEqual([])
+        expect(simulate(toServer({ server, plan: { tokensPerS } })).controller.migrations).toEqual([])
   })
 
   it.each([
@@ -196,22 +196,22 @@ describe('a migration', () => {
   ])('to a target that is too slow falls back to a source that %s, unseen, and is tried once more', (_, device, expected) => {
     const slow = { ...toServer({ device }), scripts: { device: always, server: { ...always, startMs: [never] } }, length: 200 }
     const answer = simulate(slow)
-    expect(answer.course.migrations.map(({ succeeded }) => succeeded)).toEqual(
-      [false, false].slice(0, answer.course.migrations.length),
+    expect(answer.controller.migrations.map(({ succeeded }) => succeeded)).toEqual(
+      [false, false].slice(0, answer.controller.migrations.length),
     )
     expect(kindsOf(answer).slice(1, 1 + expected.length)).toEqual(expected)
     expect(answer.delivered).toHaveLength(200)
-    expect(answer.course.stalls).toBe(0)
-    if (device.pauses) expect(answer.course.migrations).toHaveLength(2)
+    expect(answer.controller.stalls).toBe(0)
+    if (device.pauses) expect(answer.controller.migrations).toHaveLength(2)
   })
 
   it('whose target fails at once falls back to the source', () => {
     const failing = toServer()
     const answer = simulate({ ...failing, scripts: { ...failing.scripts, server: { ...always, failsAfter: [0, never] } } })
-    expect(answer.course.migrations.map(({ succeeded }) => succeeded)).toEqual([false, true])
-    const [first, second] = answer.course.migrations
+    expect(answer.controller.migrations.map(({ succeeded }) => succeeded)).toEqual([false, true])
+    const [first, second] = answer.controller.migrations
     expect(second!.afterTokens).toBe(first!.afterTokens + 16)
-    expect(answer.course.stalls).toBe(0)
+    expect(answer.controller.stalls).toBe(0)
     // A device that is hardly faster than the reader: the second attempt waits for twice the buffer.
     const slow = simulate({
       ...failing,
@@ -219,13 +219,13 @@ describe('a migration', () => {
       length: 100,
     })
     // 5 tokens/s × (1 s + 150 ms), rounded up.
-    expect(slow.course.migrations.map(({ bufferTokens }) => bufferTokens)).toEqual([6, 12])
+    expect(slow.controller.migrations.map(({ bufferTokens }) => bufferTokens)).toEqual([6, 12])
   })
 
   it('ends with the source that finishes the answer meanwhile', () => {
     const each = toServer({ device: { pauses: false, continues: false } })
     const answer = simulate({ ...each, scripts: { device: always, server: { ...always, startMs: [never] } }, length: 12 })
-    expect(answer.course.migrations).toMatchObject([{ succeeded: false }])
+    expect(answer.controller.migrations).toMatchObject([{ succeeded: false }])
     expect(answer.actions).toContainEqual({ action: { kind: 'stop', side: 'server' }, atMs: 110 })
     expect(answer.delivered).toHaveLength(12)
   })
@@ -240,7 +240,7 @@ describe('a migration', () => {
   it('is never begun to a side that has failed in the race', () => {
     const each = toServer({ plan: { dispatch: { device: 0, server: 0 } } })
     const scripts = { device: { ...always, startMs: [20] }, server: { ...always, failsAfter: [0] } }
-    expect(simulate({ ...each, scripts }).course.migrations).toEqual([])
+    expect(simulate({ ...each, scripts }).controller.migrations).toEqual([])
   })
 
   it('counts the tokens that came too late because of it', () => {
@@ -250,18 +250,18 @@ describe('a migration', () => {
       device: { ...always, failsAfter: [2] },
       server: { ...always, startMs: [1_400], gapsMs: [100] },
     }
-    const { course } = simulate({ ...lost, scripts })
+    const { controller } = simulate({ ...lost, scripts })
     // Due at 400, 600, … ms; received at 1,410, 1,510, …: the eleventh at 2,410 is due at 2,400, the twelfth at 2,510 at 2,600.
-    expect(course.migrations).toMatchObject([{ reason: 'failure', afterTokens: 2, bufferTokens: 1, delayedTokens: 11 }])
-    expect([course.stalls, Math.round(course.stalledMs)]).toEqual([1, 1_020])
+    expect(controller.migrations).toMatchObject([{ reason: 'failure', afterTokens: 2, bufferTokens: 1, delayedTokens: 11 }])
+    expect([controller.stalls, Math.round(controller.stalledMs)]).toEqual([1, 1_020])
   })
 
   it('ends at the end of a word where sides share no tokens, and what the reader has not seen is made again', () => {
-    const { course, delivered } = simulate({ ...toServer(), sharesTokens: false })
-    const [migration] = course.migrations
+    const { controller, delivered } = simulate({ ...toServer(), sharesTokens: false })
+    const [migration] = controller.migrations
     expect(migration).toMatchObject({ afterTokens: 9, bufferTokens: 8, succeeded: true })
     expect(delivered.map(({ piece }) => piece.at)).toEqual(Array.from({ length: 40 }, (_, at) => at))
-    expect(course.workOf('device').tokens).toBe(10)
+    expect(controller.workOf('device').tokens).toBe(10)
   })
 
   it('back to a side that has failed begins once that is reachable', () => {
@@ -273,16 +273,16 @@ describe('a migration', () => {
       scripts: { ...failing.scripts, server: { ...always, failsAfter: [3, never] } },
       reachable: [{ side: 'server', atMs: 200 }],
     })
-    expect(answer.course.migrations).toMatchObject([
+    expect(answer.controller.migrations).toMatchObject([
       { from: 'server', to: 'device', reason: 'failure', afterTokens: 3, succeeded: true },
       { from: 'device', to: 'server', reason: 'return', succeeded: true },
     ])
-    expect(answer.course.winner).toBe('server')
+    expect(answer.controller.winner).toBe('server')
   })
 })
 
 describe('a side that breaks off', () => {
-  const breaking = (server: Partial<CourseSide>, failsAfter: readonly number[], reachable: Simulation['reachable'] = []) => {
+  const breaking = (server: Partial<ControlledSide>, failsAfter: readonly number[], reachable: Simulation['reachable'] = []) => {
     const each = toServer({ server, plan: { preferred: undefined } })
     const scripts = { device: { ...always, failsAfter: [5] }, server: { ...always, startMs: [500], failsAfter } }
     return simulate({ ...each, scripts, reachable })
@@ -300,14 +300,14 @@ describe('a side that breaks off', () => {
     const each = toServer({ device: { pauses: false, continues: false } })
     const scripts = { device: { ...always, failsAfter: [9] }, server: { ...always, startMs: [5_000] } }
     const answer = simulate({ ...each, scripts })
-    expect(answer.course.migrations).toMatchObject([{ from: 'device', to: 'server', afterTokens: 6, succeeded: true }])
-    expect([answer.delivered.length, answer.course.stalls]).toEqual([40, 1])
+    expect(answer.controller.migrations).toMatchObject([{ from: 'device', to: 'server', afterTokens: 6, succeeded: true }])
+    expect([answer.delivered.length, answer.controller.stalls]).toEqual([40, 1])
   })
 
   it('goes on itself where the other one fails, too, and it is reachable again', () => {
     const answer = breaking({}, [0], [{ side: 'device', atMs: 300 }])
     expect(kindsOf(answer)).toEqual(['start device', 'start server', 'start device'])
-    expect(answer.course.migrations).toMatchObject([
+    expect(answer.controller.migrations).toMatchObject([
       { to: 'server', reason: 'failure', succeeded: false },
       { to: 'device', reason: 'failure', succeeded: true },
     ])
@@ -326,10 +326,10 @@ describe('the race', () => {
 
   it('is decided by the first token: what the loser sends later is no part of the answer', () => {
     const { plan } = toServer({ plan: { dispatch: { device: 0, server: 0 }, preferred: undefined } })
-    const course = new Course<ReturnType<typeof pieceOf>>(plan, true)
-    course.begin(0)
-    expect(course.received('server', pieceOf(0), 10)).toMatchObject([{ kind: 'stop', side: 'device' }, { kind: 'deliver' }])
-    expect(course.received('device', pieceOf(0), 11)).toEqual([])
-    expect([course.winner, course.tokens, course.workOf('device').tokens]).toEqual(['server', 1, 1])
+    const controller = new AnswerController<ReturnType<typeof pieceOf>>(plan, true)
+    controller.begin(0)
+    expect(controller.received('server', pieceOf(0), 10)).toMatchObject([{ kind: 'stop', side: 'device' }, { kind: 'deliver' }])
+    expect(controller.received('device', pieceOf(0), 11)).toEqual([])
+    expect([controller.winner, controller.tokens, controller.workOf('device').tokens]).toEqual(['server', 1, 1])
   })
 })
