@@ -95,7 +95,7 @@ export async function benchDisco(
     cost: replayed.filter((run): run is CostRun => run.measured === 'cost'),
     live,
   }
-  const replayCommit = earlier?.conditions.commit
+  const replayCommit = earlier?.conditions.replayCommit ?? earlier?.conditions.commit
   const conditions = {
     plan,
     ...(earlier && { replayCommit }),
