@@ -55,7 +55,7 @@ function costPanels(runs: readonly CostRun[], side: Side): LinePanel[] {
   const own = runs.filter(({ method }) => method === comparedMethods[side].disco)
   return groupBy(own, ({ prices }) => prices).map((these) => ({
     kind: 'lines',
-    title: `Cost with prices of ${these[0]?.prices}, ${side} limited`,
+    title: `Cost, ${these[0]?.prices}, ${side} limited`,
     xLabel: 'budget b',
     yLabel: '$ per 10⁶ answers',
     series: [
