@@ -4,7 +4,7 @@ import { untilAborted } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { Barrier } from './barrier.ts'
 
-/** What is told of a side's work, until it is stopped. */
+/** Receives what a side sends, until the side is stopped. */
 export interface RunListener {
   onDelta(run: SideRun, delta: AnswerDelta): void
   onFailure(run: SideRun, error: unknown): void

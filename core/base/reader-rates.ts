@@ -8,5 +8,5 @@ export const ReaderRate = z.number().refine((rate) => rate === 0 || (rate >= rea
   error: `must be 0, or a number from ${readerRates.min} to ${readerRates.max}`,
 })
 
-/** As a number above 0: what a scheduler of tokens is told. */
+/** As a number above 0, which schedulers of tokens need. */
 export const drainRate = (tokensPerS: number | undefined): number | undefined => (tokensPerS === 0 ? readerRates.max : tokensPerS)

@@ -12,7 +12,7 @@ const failedAfter = 3
 export class SilentStarts {
   #inARow = 0
 
-  /** Until its next first token the server counts as failed, which is no matter of the budget: nobody waits for it. */
+  /** Until its next first token the server counts as failed, outside the budget: the device does not wait for it. */
   get isFailed(): boolean {
     return this.#inARow >= failedAfter
   }
