@@ -15,8 +15,20 @@ import { Id } from './id.ts'
 import { v } from './version.ts'
 
 /** The kinds of jobs. The bridge can read every job submitted to it; only the agent's own API is private. */
-export const jobKinds = ['slm.generate', 'hat.generate', 'hat.verify', 'profile', 'bundle.install', 'pice.expand'] as const
+export const jobKinds = [
+  'slm.generate',
+  'hat.generate',
+  'hat.verify',
+  'profile',
+  'bundle.install',
+  'pice.expand',
+  'config.apply',
+  'software.install',
+] as const
 export type JobKind = (typeof jobKinds)[number]
+
+/** Kinds that change the device. They run one at a time beside the others, because they mostly wait for network and disk. */
+export const maintenanceKinds: ReadonlySet<string> = new Set<JobKind>(['bundle.install', 'config.apply', 'software.install'])
 
 /** Maximum size of a job's input and of a device's event, as JSON: both fit into an MQTT packet of the bridge's broker. */
 export const maxInputBytes = 128 * 1024
@@ -79,6 +91,9 @@ export type SketchInput = z.infer<typeof SketchInput>
 export const ExpandInput = z.strictObject({ sketches: listOf(SketchInput, { min: 1, max: maxSketchesPerJob }) })
 export type ExpandInput = z.infer<typeof ExpandInput>
 
+/** A question that what was just activated must answer; where it does not, the device returns to what it had before. */
+const Probe = z.strictObject({ prompt: z.string().min(1).max(4_096), maxTokens: z.int().min(1).max(64).default(8) })
+
 /**
  * Input of `bundle.install`, which installs the parts of a model that a device runs. `manifestSha256` identifies a version
  * of the model with its drafters and tokenizer, and covers every byte, so that no server of the files can change them. `url`
@@ -89,8 +104,34 @@ export const InstallInput = z.strictObject({
   manifestSha256: z.string('the sha256 of manifest.json is required; GET /v1/bundles lists it').regex(/^[0-9a-f]{64}$/),
   url: z.url({ protocol: /^https?$/ }).optional(),
   activate: z.boolean().optional(),
+  probe: Probe.optional(),
 })
 export type InstallInput = z.infer<typeof InstallInput>
+
+/**
+ * Input of `config.apply`: the options that the fleet sets on this device, by name as in its configuration file. They replace
+ * those of the job before. What the device's owner has set in the file or on the command line stays.
+ */
+export const ConfigInput = z.strictObject({
+  settings: z.record(
+    z.string().regex(/^[a-z][a-z0-9-]{0,63}$/),
+    z.union([z.string(), z.number(), z.boolean(), z.array(z.union([z.string(), z.number()]))]),
+  ),
+  probe: Probe.optional(),
+})
+export type ConfigInput = z.infer<typeof ConfigInput>
+
+/**
+ * Input of `software.install`: a release of the agent for this device's platform. `archiveSha256` covers every byte; the
+ * signature of the archive must be of a key that the device trusts. `url`: of the archive; absent: at the bridge that sent the job.
+ */
+export const SoftwareInput = z.strictObject({
+  version: z.string().regex(/^\d+\.\d+\.\d+(-[0-9A-Za-z.-]{1,64})?$/),
+  archiveSha256: sha256,
+  url: z.url({ protocol: /^https?$/ }).optional(),
+  probe: Probe.optional(),
+})
+export type SoftwareInput = z.infer<typeof SoftwareInput>
 
 const inputs = {
   'slm.generate': GenerateInput,
@@ -99,6 +140,8 @@ const inputs = {
   profile: z.strictObject({}),
   'bundle.install': InstallInput,
   'pice.expand': ExpandInput,
+  'config.apply': ConfigInput,
+  'software.install': SoftwareInput,
 } as const satisfies Record<JobKind, z.ZodType>
 
 /** The fields that other programs read in results; a newer device may add more. */
@@ -109,6 +152,8 @@ const results = {
   profile: z.looseObject({}),
   'bundle.install': z.looseObject({ modelId: sha256 }),
   'pice.expand': Expansion,
+  'config.apply': z.looseObject({ applied: z.array(z.string()), kept: z.array(z.string()) }),
+  'software.install': z.looseObject({ version: z.string() }),
 } as const satisfies Record<JobKind, z.ZodType>
 
 /**
@@ -148,7 +193,7 @@ export function sentenceProblem(kind: string, input: unknown, data: unknown): st
 }
 
 /** Kinds that concern one device, which the submission must name: no other device can run them. */
-export const deviceBoundKinds: ReadonlySet<JobKind> = new Set(['profile', 'bundle.install'])
+export const deviceBoundKinds: ReadonlySet<JobKind> = new Set<JobKind>(['profile', ...maintenanceKinds] as JobKind[])
 
 const duration = z
   .number()
@@ -171,10 +216,10 @@ export const JobSubmission = z
     priority: z.int().min(0).max(9).default(5),
     /** Idempotency key: a submission with a known key returns the job of that key. */
     key: z.string().min(1).max(128).optional(),
-    /** Deadline after submission; then the job is TIMED_OUT. Default: an hour, for `bundle.install` a week. */
+    /** Deadline after submission; then the job is TIMED_OUT. Default: an hour, for kinds of maintenance a week. */
     deadlineS: duration.optional(),
     attempts: z.int().min(1).max(100).default(10),
-    /** Time limits of the states SENT, ACCEPTED and RUNNING. Default of `runS`: 15 minutes, for `bundle.install` a day. */
+    /** Time limits of the states SENT, ACCEPTED and RUNNING. Default of `runS`: 15 minutes, for kinds of maintenance a day. */
     timeouts: z
       .strictObject({ acceptS: seconds(10), startS: seconds(600), stepS: seconds(60), runS: duration.optional() })
       .prefault({}),
@@ -196,7 +241,7 @@ export const JobSubmission = z
   })
   .transform((submission) => {
     const { kind, timeouts } = submission
-    const { deadlineS, runS } = kind === 'bundle.install' ? installLimits : defaultLimits
+    const { deadlineS, runS } = maintenanceKinds.has(kind) ? installLimits : defaultLimits
     return {
       ...submission,
       input: inputs[kind].parse(submission.input),
