@@ -28,7 +28,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/listen': { values: ['core/base', 'core/policy/admission'] },
   'core/cli': { values: ['core/base'] },
   'core/login': { values: ['core/base'] },
-  'core/protocol': { values: ['core/base', 'core/openai'] },
+  'core/protocol': { values: ['core/base', 'core/openai', 'core/signing'] },
   'core/text': { values: ['core/base'] },
   'core/openai': { values: ['core/base'], types: ['core/text'] },
   'core/model': { values: ['core/base', 'core/protocol', 'core/text'] },
