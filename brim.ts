@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { BrimError, type ExitCode, exitCodeOf, exitCodes, toErrorJson, toErrorText } from './core/base/errors.ts'
 import type { Io } from './core/base/io.ts'
 import { keepYoungGenerationSmall } from './core/base/small-heap.ts'
+import { terminated } from './core/base/termination.ts'
 import type { Menu } from './core/cli/command.ts'
 import { execute } from './core/cli/execute.ts'
 import { commandWords, withUsefulHint } from './core/cli/useful-hint.ts'
@@ -102,17 +103,18 @@ async function main(): Promise<void> {
   if (noun === 'agent' && verb === 'run') keepYoungGenerationSmall()
   const stop = new AbortController()
   let ended: StopSignal | undefined
-  const end = (signal: StopSignal) => () => {
+  const end = (signal: StopSignal, reason: BrimError) => () => {
     // A second signal ends the process at once.
     if (ended !== undefined) return endAtOnce(signal)
     ended = signal
-    stop.abort(new BrimError('CANCELED', 'interrupted'))
+    stop.abort(reason)
   }
-  process.on('SIGINT', end('SIGINT'))
-  process.on('SIGTERM', end('SIGTERM'))
+  const interrupted = new BrimError('CANCELED', 'interrupted')
+  process.on('SIGINT', end('SIGINT', interrupted))
+  process.on('SIGTERM', end('SIGTERM', terminated))
   // A parent process (demonstration, benchmark) may be killed: its end closes our stdin.
   if (process.env.BRIM_STOP_WITH_STDIN !== undefined) {
-    process.stdin.on('end', end('SIGTERM')).resume()
+    process.stdin.on('end', end('SIGTERM', interrupted)).resume()
     // An open stdin must not keep the process alive.
     if (process.stdin instanceof Socket) process.stdin.unref()
   }

@@ -28,6 +28,11 @@ export interface Agent {
   readonly slm: string | undefined
   /** Resolves when a bridge has refused this device, because another one uses its id. */
   readonly idTaken: Promise<BrimError>
+  /**
+   * Publishes the state `draining`, refuses new requests and begins no job.
+   * @returns resolves when no answer and no job is in progress
+   */
+  drain(): Promise<void>
   /** Stops answers in progress, publishes `disconnected`, frees and closes everything. */
   close(): Promise<void>
 }
@@ -84,6 +89,12 @@ export async function startAgent(
       slm,
       answers: answering.meter,
       idTaken: links.idTaken,
+      async drain() {
+        logger.info({ answers: answering.meter.active, jobs: work.jobs.counts.running }, 'agent draining')
+        remote.stop()
+        await Promise.all([api.drain(), work.jobs.drain()])
+        logger.info('agent drained')
+      },
       close: closers.closeAll,
     }
   } catch (error) {

@@ -230,6 +230,7 @@ export const AgentFields = z.strictObject({
   spoolMb: z.number().min(1).default(64).describe('max size of telemetry stored while no bridge is connected, in MB'),
   spoolDays: z.number().positive().default(7).describe('max age of stored telemetry, in days'),
   limits: AgentLimits.prefault({}),
+  drainS: processFields.drainS,
   logLevel: processFields.logLevel,
   log: processFields.log,
 })

@@ -30,6 +30,11 @@ export interface Bridge {
   readonly pin: string | undefined
   /** Whether clients that connect now must prove their identity. */
   readonly auth: boolean
+  /**
+   * Publishes the state `draining`, and refuses new sessions and answers: devices and clients go elsewhere.
+   * @returns resolves when none is in progress
+   */
+  drain(): Promise<void>
   /** Publishes the state `disconnected`, ends all HAT sessions, and closes everything. */
   close(): Promise<void>
 }
@@ -113,6 +118,12 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
     pin: certificate && pinOf(new X509Certificate(certificate.current.cert).publicKey),
     get auth() {
       return grants.authRequired
+    },
+    async drain() {
+      base.logger.info({ sessions: cloud.sessions.count, answers: cloud.inProgress.count }, 'bridge draining')
+      control.drain()
+      await Promise.all([cloud.sessions.drain(), cloud.inProgress.drain()])
+      base.logger.info('bridge drained')
     },
     close: closers.closeAll,
   }

@@ -293,6 +293,7 @@ export const BridgeFields = z.strictObject({
     })
     .prefault({}),
   limits: BridgeLimits.prefault({}),
+  drainS: processFields.drainS,
   logLevel: processFields.logLevel,
   log: processFields.log,
 })

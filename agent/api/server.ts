@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { fastify } from 'fastify'
 import { answerPaths } from '../../core/api/answer-paths.ts'
+import { AnswersInProgress } from '../../core/api/answers-in-progress.ts'
 import { requestIdOf } from '../../core/api/request-id.ts'
 import { type ServeOptions, serveAnswers } from '../../core/api/serve-answer.ts'
 import { modelCard, modelCards, type Served } from '../../core/api/served.ts'
@@ -26,6 +27,8 @@ export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'parallel'>,
 export interface Api {
   /** http://host:port */
   readonly url: string
+  /** Refuses new requests. @returns resolves when no answer is in progress */
+  drain(): Promise<void>
   /** Cancels answers in progress, then stops the server. */
   close(): Promise<void>
 }
@@ -47,20 +50,19 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   })
   guardHttpListener(app.server, { limits, what: 'API', clock, logger })
   /** Answers whose endpoints may still hold memory. */
-  const inProgress = new Set<Promise<void>>()
+  const inProgress = new AnswersInProgress('this agent')
   guardRequests(app, access)
   reportErrors(app, logger)
   readJson(app, options.maxJsonValues)
-  addHealthRoutes(app, options)
+  const { health, spending, problems } = options
+  addHealthRoutes(app, { health, spending, problems: () => [...(inProgress.problem ? [inProgress.problem] : []), ...problems()] })
   // One after the other: on a device, each of them would slow the others down.
   const serving = { clock, meter: options.meter, logger, parallel: false, stopping: stopping.signal }
   for (const { path, read, format } of answerPaths)
     app.post(path, async ({ body, headers, id }, reply) => {
       const { authorization = '', 'x-brim-tokens-per-s': tokensPerS } = headers
       const request = read(body, options, { client: authorization, tokensPerS })
-      const answers = serveAnswers(serving, format, request, reply, id)
-      inProgress.add(answers)
-      await answers.finally(() => inProgress.delete(answers))
+      await inProgress.run(() => serveAnswers(serving, format, request, reply, id))
       return reply
     })
   app.get('/v1/models', async () => ({ object: 'list', data: modelCards(options) }))
@@ -79,9 +81,10 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   logger.info({ url }, 'API listening')
   return {
     url,
+    drain: () => inProgress.drain(),
     async close() {
       stopping.abort(new BrimError('CANCELED', 'the agent is shutting down'))
-      await Promise.allSettled(inProgress)
+      await inProgress.drain()
       await app.close()
     },
   }

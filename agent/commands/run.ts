@@ -3,6 +3,8 @@ import { systemClock, untilAborted } from '../../core/base/clock.ts'
 import type { Io } from '../../core/base/io.ts'
 import { isJournal } from '../../core/base/journal.ts'
 import { orAborted } from '../../core/base/or-aborted.ts'
+import { isTermination } from '../../core/base/termination.ts'
+import { withTimeout } from '../../core/base/with-timeout.ts'
 import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { limitFlag } from '../../core/cli/limit-flag.ts'
 import type { OpenSmall } from '../agent.ts'
@@ -84,6 +86,7 @@ export async function runAgent(given: OptionsOf<typeof options>, io: Io, openSma
     }
     const failure = await Promise.race([untilAborted(io.signal), agent.idTaken])
     if (failure) throw failure
+    if (isTermination(io.signal)) await withTimeout(settings.drainS * 1_000, agent.drain(), systemClock)
   } finally {
     await stopReleasing()
     await agent.close()

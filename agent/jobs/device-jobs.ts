@@ -77,6 +77,9 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
       current = handlers
     },
 
+    /** Begins no further job: waiting jobs run after the next start. @returns resolves when none runs */
+    drain: () => runner.drain(),
+
     /** Interrupts the job that runs. Waiting jobs run after the next start. */
     async close(): Promise<void> {
       await Promise.all([stopResending?.(), runner.close()])

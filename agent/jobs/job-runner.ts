@@ -24,6 +24,7 @@ const storeRetryMs = 2_000
 export class JobRunner {
   readonly #options: JobRunnerOptions
   readonly #closing = new AbortController()
+  #isDraining = false
   #current: { readonly entry: LedgerEntry; readonly cancel: AbortController } | undefined
   #wake = () => {}
   #running: Promise<void> | undefined
@@ -50,6 +51,13 @@ export class JobRunner {
     return true
   }
 
+  /** Begins no further job: waiting jobs run after the next start. @returns resolves when none runs */
+  async drain(): Promise<void> {
+    this.#isDraining = true
+    this.#wake()
+    await this.#running
+  }
+
   /** Interrupts the attempt that runs. Waiting jobs run after the next start. */
   async close(): Promise<void> {
     this.#closing.abort(new BrimError('CANCELED', 'the agent is shutting down'))
@@ -58,7 +66,7 @@ export class JobRunner {
   }
 
   async #runAll(handlers: () => JobHandlers): Promise<void> {
-    while (!this.#closing.signal.aborted) {
+    while (!this.#closing.signal.aborted && !this.#isDraining) {
       const woken = new Promise<void>((resolve) => {
         this.#wake = resolve
       })

@@ -36,6 +36,7 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions) {
   const stopDraining = store.prepare('DELETE FROM draining')
   const readDraining = store.prepare('SELECT id FROM draining')
   let isDraining = readDraining.get() !== undefined
+  let isStopping = false
   const links = new Map<string, Publisher>()
   const send = (link: string, reply: string) => void links.get(link)?.publish('replies', reply)
 
@@ -120,13 +121,18 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions) {
 
   return {
     get isDraining() {
-      return isDraining
+      return isDraining || isStopping
+    },
+    /** The agent is about to stop: publishes `draining` to all bridges, until the end of this process. */
+    stop(): void {
+      isStopping = true
+      for (const connection of links.values()) void connection.publishState()
     },
     /** The commands of one broker. @param link its address */
     service: (link: string) =>
       ({
         handlers: { commands: (payload) => onCommand(link, payload) },
-        stateFields: () => ({ state: isDraining ? ('draining' as const) : ('ready' as const) }),
+        stateFields: () => ({ state: isDraining || isStopping ? ('draining' as const) : ('ready' as const) }),
         onConnection(publisher) {
           if (publisher) links.set(link, publisher)
           else links.delete(link)

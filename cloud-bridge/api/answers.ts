@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { AnswerMeter } from '../../core/answer/meter.ts'
 import { answerPaths } from '../../core/api/answer-paths.ts'
+import type { AnswersInProgress } from '../../core/api/answers-in-progress.ts'
 import { newHead, serveAnswers } from '../../core/api/serve-answer.ts'
 import { modelCard, modelCards, type Served } from '../../core/api/served.ts'
 import type { Clock } from '../../core/base/clock.ts'
@@ -16,6 +17,7 @@ export interface AnswerRoutesOptions {
   /** Absent: no answer of the bridge can be continued. */
   readonly resumable: ResumableAnswers | undefined
   readonly meter: AnswerMeter
+  readonly inProgress: AnswersInProgress
   /** Maximum size of a request. */
   readonly maxBodyBytes: number
   readonly clock: Clock
@@ -23,7 +25,7 @@ export interface AnswerRoutesOptions {
 }
 
 /** `/v1/chat/completions`, `/v1/completions`, `/v1/models`: OpenAI's API, answered by the bridge's own models. */
-export function answerRoutes({ served, resumable, meter, maxBodyBytes, clock, logger }: AnswerRoutesOptions): Routes {
+export function answerRoutes({ served, resumable, meter, inProgress, maxBodyBytes, clock, logger }: AnswerRoutesOptions): Routes {
   const optionsFor = ({ caller, stopping }: Pick<RouteRequest<Operation>, 'caller' | 'stopping'>) => ({
     clock,
     meter,
@@ -51,8 +53,10 @@ export function answerRoutes({ served, resumable, meter, maxBodyBytes, clock, lo
         const { body, headers, caller, reply, id } = request
         const { client } = caller
         const asked = read(body, served, { client, tokensPerS: headers['x-brim-tokens-per-s'] })
-        if (resumable?.accepts(asked)) await resumable.serve(path, asked, newHead(format, asked), client, connectionOf(request))
-        else await serveAnswers(optionsFor(request), format, asked, reply, id)
+        await inProgress.run(async () => {
+          if (resumable?.accepts(asked)) await resumable.serve(path, asked, newHead(format, asked), client, connectionOf(request))
+          else await serveAnswers(optionsFor(request), format, asked, reply, id)
+        })
         return new OwnResponse()
       })
     }

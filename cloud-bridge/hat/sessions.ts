@@ -57,6 +57,8 @@ export interface Sessions {
   close(peer: Peer, session: bigint, keep?: number): Promise<string | undefined>
   /** The connection has closed: ends its sessions. */
   closePeer(peer: Peer): Promise<void>
+  /** Opens no further session. @returns resolves when none is open */
+  drain(): Promise<void>
   /** Sends every device a fault and ends every session. */
   shutdown(fault: Fault): Promise<void>
 }
@@ -78,6 +80,8 @@ export function createSessions(options: SessionsOptions): Sessions {
   const ending = new Set<Promise<unknown>>()
   const closedPeers = new WeakSet<Peer>()
   const stop = new AbortController()
+  let isDraining = false
+  let onEmpty = () => {}
   let epochs = 0
   let expiring: Promise<void> | undefined
 
@@ -92,6 +96,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     if (entries.delete(session.id)) {
       changeCount(peer, -1)
       options.onCount?.()
+      if (entries.size === 0) onEmpty()
     }
     const ended = end()
     ending.add(ended)
@@ -181,7 +186,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     },
     async open(peer, openOptions = {}) {
       const { sessionsPerDevice: maxSessions } = limits
-      const load = { openSessions: counts.get(peer.device) ?? 0, maxSessions, isClosing: stop.signal.aborted }
+      const load = { openSessions: counts.get(peer.device) ?? 0, maxSessions, isClosing: isDraining || stop.signal.aborted }
       const refusal = sessionRefusal(load)
       if (refusal !== undefined) return refuse(refusal)
       // Counts while it is being opened, so that many requests at once cannot exceed the limit.
@@ -232,6 +237,13 @@ export function createSessions(options: SessionsOptions): Sessions {
     async closePeer(peer) {
       closedPeers.add(peer)
       await Promise.all([...entries.values()].filter((entry) => entry.peer === peer).map(end))
+    },
+    drain() {
+      isDraining = true
+      return new Promise((resolve) => {
+        onEmpty = resolve
+        if (entries.size === 0) resolve()
+      })
     },
     async shutdown(fault) {
       stop.abort()

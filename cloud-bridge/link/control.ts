@@ -41,6 +41,8 @@ export interface ControlOptions {
 
 export interface ControlLink {
   readonly connected: boolean
+  /** Publishes the state `draining`: devices open sessions elsewhere. */
+  drain(): void
   /** Publishes the retained state again, after a change of what `describe` returns. */
   publishState(): void
   /** Publishes to a device. Drops the message if the broker is not connected. */
@@ -124,6 +126,11 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
       return client.connected
     },
     publishState,
+    drain() {
+      if (current !== 'ready') return
+      current = 'draining'
+      publishState()
+    },
     publish(device, leaf, message) {
       if (!client.connected || current === 'disconnected') return
       client.publish(deviceTopic(fleet, device, leaf), message, publishOptions(deviceDelivery[leaf]), (err) => {

@@ -29,7 +29,7 @@ export type RouteParts = Stores &
 export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts: RouteParts): readonly Routes[] {
   const { id: bridge, fleet } = config
   const { identityStore, jobs, devices, expansions, grants, broker, identities, quotas, hookSecret } = parts
-  const { serving, sessions, steps, modelId, models, resumable, meter } = parts
+  const { serving, sessions, steps, modelId, models, resumable, meter, inProgress } = parts
   const bundles = openServedBundles({ bundle: config.bundle, folder: config.bundles })
   const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
   const load = () => ({
@@ -67,6 +67,7 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
       served: { models, nextSeed, requestLimits: config.limits },
       resumable,
       meter,
+      inProgress,
       maxBodyBytes: config.limits.apiBodyBytes,
       clock,
       logger: log('api'),

@@ -1,5 +1,6 @@
 import { AnswerMeter } from '../../core/answer/meter.ts'
 import { loadTextModel, type TextModel } from '../../core/answer/text-model.ts'
+import { AnswersInProgress } from '../../core/api/answers-in-progress.ts'
 import type { ApiModel } from '../../core/api/served.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { loadPicePrompts, readPicePrompts } from '../../core/pice/load-prompts.ts'
@@ -83,6 +84,7 @@ export async function openServing(base: Base, { grants }: Access, work: Work, op
     starts,
     resumable: openResumable(base, resumables, modelId),
     meter: new AnswerMeter(clock),
+    inProgress: new AnswersInProgress('this bridge'),
   }
 }
 

@@ -15,6 +15,6 @@ export interface Io {
   /** Height of the terminal in lines; absent without one. */
   readonly outRows?: number | undefined
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Aborted on the first SIGINT or SIGTERM. */
+  /** Aborted on the first SIGINT or SIGTERM; `isTermination` tells which. A second one ends the process. */
   readonly signal: AbortSignal
 }

@@ -10,6 +10,11 @@ export const processFields = {
   library: z.string().optional(),
   /** Weight of earlier measurements (α of HAT). */
   smoothing: z.number().min(0).lt(1),
+  drainS: z.number().min(0).max(3_600).default(30).meta({
+    flag: 'drain-seconds',
+    description:
+      'on SIGTERM, max seconds for answers and jobs in progress to end; nothing new begins, and a second signal ends at once',
+  }),
   logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
   log: z
     .strictObject({

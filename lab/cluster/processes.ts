@@ -12,7 +12,7 @@ export interface BrimProcess {
   /** The line {event: 'ready', …} that it printed. */
   readonly ready: Record<string, unknown>
   readonly pid: number
-  /** SIGTERM, and SIGKILL 10 s later; resolves when the process has ended. */
+  /** Ctrl-C, which waits for no answer or job, and SIGKILL 10 s later; resolves when the process has ended. */
   stop(): Promise<void>
   /** SIGKILL; resolves when the process has ended. */
   kill(): Promise<void>
@@ -43,7 +43,7 @@ export async function startBrim(args: readonly string[], options: StartOptions):
   const command = [...(options.core === undefined ? [] : pinnedTo(options.core)), process.execPath, cli, ...args, '--json']
   const child = spawn(command[0]!, command.slice(1), { stdio: ['pipe', 'pipe', 'pipe'], env })
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
-  const end = async (signal: 'SIGTERM' | 'SIGKILL') => {
+  const end = async (signal: 'SIGINT' | 'SIGKILL') => {
     if (child.exitCode === null && child.signalCode === null) child.kill(signal)
     const timer = setTimeout(() => child.kill('SIGKILL'), killAfterMs)
     await ended
@@ -51,9 +51,9 @@ export async function startBrim(args: readonly string[], options: StartOptions):
   }
   try {
     const ready = await readyLine(child, `brim ${args.slice(0, 2).join(' ')}`, options.signal)
-    return { ready, pid: child.pid ?? 0, stop: () => end('SIGTERM'), kill: () => end('SIGKILL') }
+    return { ready, pid: child.pid ?? 0, stop: () => end('SIGINT'), kill: () => end('SIGKILL') }
   } catch (error) {
-    await end('SIGTERM')
+    await end('SIGINT')
     throw error
   }
 }

@@ -4,6 +4,8 @@ import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { isJournal } from '../../../core/base/journal.ts'
 import { orAborted } from '../../../core/base/or-aborted.ts'
+import { isTermination } from '../../../core/base/termination.ts'
+import { withTimeout } from '../../../core/base/with-timeout.ts'
 import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { limitFlag } from '../../../core/cli/limit-flag.ts'
 import type { Bridge, OpenModel } from '../../bridge.ts'
@@ -63,6 +65,7 @@ export async function runBridge(given: OptionsOf<typeof options>, io: Io, openMo
   try {
     printReady(bridge, json, io)
     await untilAborted(io.signal)
+    if (isTermination(io.signal)) await withTimeout(settings.drainS * 1_000, bridge.drain(), systemClock)
   } finally {
     await bridge.close()
   }
