@@ -1,12 +1,14 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
-import type { AttemptOutbox, OpenAttempt } from './attempt-outbox.ts'
+import type { AttemptOutbox, AttemptProgress, OpenAttempt } from './attempt-outbox.ts'
 
 /** Interval of the events that show that a silent job still runs. */
 const heartbeatMs = 15_000
 /** Minimum time between two pieces of text: each costs the bridge a commit. */
 const textMs = 100
+/** Unacknowledged events of an attempt, beyond which events that show only that it goes on are left out. */
+const maxUnacknowledged = 4
 /** Minimum time between two reports of progress. */
 const progressMs = 2_000
 
@@ -27,7 +29,7 @@ export class AttemptReporter {
     this.#clock = clock
     this.#textSentMs = clock.nowMs()
     outbox.report(attempt, { type: 'running' })
-    this.#stopHeartbeat = repeatEvery(clock, heartbeatMs, () => outbox.report(attempt, { type: 'running' }))
+    this.#stopHeartbeat = repeatEvery(clock, heartbeatMs, () => this.#reportAlive({ type: 'running' }))
   }
 
   readonly emitText = (text: string): void => {
@@ -42,12 +44,17 @@ export class AttemptReporter {
   readonly progress = (doneBytes: number, totalBytes: number): void => {
     const nowMs = this.#clock.nowMs()
     if (nowMs - this.#progressSentMs < progressMs) return
-    this.#outbox.report(this.#attempt, { type: 'progress', doneBytes, totalBytes })
+    this.#reportAlive({ type: 'progress', doneBytes, totalBytes })
     this.#progressSentMs = nowMs
   }
 
   readonly sentence = (finished: ExpandedSentence): void => {
     this.#outbox.report(this.#attempt, { type: 'sentence', ...finished })
+  }
+
+  /** A download may go on for hours without a bridge: events that only show progress must not pile up. */
+  #reportAlive(event: AttemptProgress): void {
+    if (this.#attempt.events.length < maxUnacknowledged) this.#outbox.report(this.#attempt, event)
   }
 
   stop(): Promise<void> {

@@ -2,6 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
+import { lanes } from '../../core/policy/jobs/dispatch.ts'
 import type { ControlService, Publisher } from '../link/ports.ts'
 import { AttemptOutbox } from './attempt-outbox.ts'
 import type { JobHandlers } from './job-handler.ts'
@@ -21,7 +22,7 @@ export interface DeviceJobsOptions {
 /** Interval of the outbox, and of the attempts to write to a disk that fails. */
 const resendMs = 2_000
 
-/** The jobs of a device: durable in the ledger, run one at a time, reported until acknowledged. */
+/** The jobs of a device: durable in the ledger, run one at a time in each lane, reported until acknowledged. */
 export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
   const publishers = new Map<string, Publisher>()
   const storage = new StorageWatch({
@@ -32,8 +33,8 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
     logger,
   })
   const outbox = new AttemptOutbox(ledger, clock, logger)
-  const runner = new JobRunner({ ledger, outbox, storage, clock, logger })
-  const inbox = new JobInbox({ ledger, outbox, runner, storage, logger })
+  const runners = lanes.map((lane) => new JobRunner(lane, { ledger, outbox, storage, clock, logger }))
+  const inbox = new JobInbox({ ledger, outbox, runners, storage, logger })
   let current: JobHandlers = {}
   let stopResending: (() => Promise<void>) | undefined
   return {
@@ -65,24 +66,26 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
         if (entry.state === 'running') tryOrLog(logger, 'interrupted job not stored', () => outbox.interrupt(entry))
         else if (entry.state === 'waiting') outbox.open(entry)
       }
-      runner.start(() => current)
+      for (const runner of runners) runner.start(() => current)
       stopResending ??= repeatEvery(clock, resendMs, () => {
         storage.check()
         outbox.resendDue()
       })
     },
 
-    /** The kinds of jobs have changed, because the device has another model. A job that runs is not affected. */
+    /** The kinds of jobs have changed, because the device has another model. Jobs that run are not affected. */
     replaceHandlers(handlers: JobHandlers): void {
       current = handlers
     },
 
     /** Begins no further job: waiting jobs run after the next start. @returns resolves when none runs */
-    drain: () => runner.drain(),
+    async drain(): Promise<void> {
+      await Promise.all(runners.map((runner) => runner.drain()))
+    },
 
-    /** Interrupts the job that runs. Waiting jobs run after the next start. */
+    /** Interrupts the jobs that run. Waiting jobs run after the next start. */
     async close(): Promise<void> {
-      await Promise.all([stopResending?.(), runner.close()])
+      await Promise.all([stopResending?.(), ...runners.map((runner) => runner.close())])
     },
   }
 }

@@ -14,7 +14,8 @@ type Run = Extract<ToJobDevice, { type: 'run' }>
 export interface JobInboxOptions {
   readonly ledger: JobLedger
   readonly outbox: AttemptOutbox
-  readonly runner: JobRunner
+  /** One for each lane. */
+  readonly runners: readonly JobRunner[]
   readonly storage: StorageWatch
   readonly logger: Logger
 }
@@ -48,7 +49,7 @@ export class JobInbox {
   }
 
   #add(link: string, message: Run): void {
-    const { ledger, outbox, runner, storage } = this.#options
+    const { ledger, outbox, runners, storage } = this.#options
     let before: LedgerEntry | undefined
     let added: ReturnType<JobLedger['add']>
     try {
@@ -65,10 +66,10 @@ export class JobInbox {
       return
     }
     // The bridge has given up the running attempt.
-    if (added === 'new' && before?.state === 'running') runner.cancel(entry)
+    if (added === 'new' && before?.state === 'running') for (const runner of runners) runner.cancel(entry)
     if (added === 'known') outbox.resend(entry)
     else outbox.open(entry)
-    runner.wake()
+    for (const runner of runners) runner.wake()
   }
 
   /** The job cannot be stored. One that the device has already keeps its outcome. */
@@ -83,10 +84,10 @@ export class JobInbox {
   }
 
   #cancel({ bridge, job, attempt }: ToJobDevice): void {
-    const { ledger, outbox, runner, storage } = this.#options
+    const { ledger, outbox, runners, storage } = this.#options
     const entry = ledger.find(bridge, job)
     if (entry?.attempt !== attempt || entry.state === 'done') return
-    if (runner.cancel(entry)) return
+    if (runners.some((runner) => runner.cancel(entry))) return
     try {
       outbox.finish(outbox.open(entry), { type: 'canceled' })
     } catch (err) {

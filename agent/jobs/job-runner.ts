@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import type { Lane } from '../../core/policy/jobs/dispatch.ts'
 import { maxEventBytes } from '../../core/protocol/jobs.ts'
 import type { AttemptOutbox } from './attempt-outbox.ts'
 import { AttemptReporter } from './attempt-reporter.ts'
@@ -20,8 +21,9 @@ export interface JobRunnerOptions {
 /** Time between two tries to write to a disk that fails. */
 const storeRetryMs = 2_000
 
-/** Runs the jobs of the ledger one at a time, the oldest first. */
+/** Runs the jobs of one lane of the ledger one at a time, the oldest first. */
 export class JobRunner {
+  readonly #lane: Lane
   readonly #options: JobRunnerOptions
   readonly #closing = new AbortController()
   #isDraining = false
@@ -29,7 +31,8 @@ export class JobRunner {
   #wake = () => {}
   #running: Promise<void> | undefined
 
-  constructor(options: JobRunnerOptions) {
+  constructor(lane: Lane, options: JobRunnerOptions) {
+    this.#lane = lane
     this.#options = options
   }
 
@@ -70,7 +73,7 @@ export class JobRunner {
       const woken = new Promise<void>((resolve) => {
         this.#wake = resolve
       })
-      const entry = await this.#untilStored(() => this.#options.ledger.begin())
+      const entry = await this.#untilStored(() => this.#options.ledger.begin(this.#lane))
       if (entry) await this.#run(entry, handlers())
       else await woken
     }

@@ -1,7 +1,8 @@
 import { statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
+import type { Lane } from '../../core/policy/jobs/dispatch.ts'
 import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
-import type { JobEvent, ToJobDevice } from '../../core/protocol/jobs.ts'
+import { type JobEvent, maintenanceKinds, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
 /**
@@ -62,6 +63,10 @@ const maxRetained = 1_000
 /** Jobs whose sentences are retained for another attempt, in case it comes to this device. */
 const maxUnfinished = 100
 
+const maintenance = [...maintenanceKinds].map((kind) => `'${kind}'`).join(', ')
+/** SQL conditions. */
+const isOf: Readonly<Record<Lane, string>> = { work: `kind NOT IN (${maintenance})`, maintenance: `kind IN (${maintenance})` }
+
 /** Free space below which the disk counts as full: a job is smaller. */
 const minFreeBytes = 2 ** 20
 
@@ -79,6 +84,8 @@ export class JobLedger {
     const isOpen = "(state <> 'done' OR acknowledged = 0)"
     const count = (state: string) =>
       store.prepare<[], number>(`SELECT count(*) FROM ledger WHERE ${isOpen} AND state = '${state}'`).pluck()
+    const next = (lane: Lane) =>
+      store.prepare<[], Row>(`SELECT * FROM ledger WHERE ${isOpen} AND state = 'waiting' AND ${isOf[lane]} ORDER BY n LIMIT 1`)
     this.#store = store
     this.#statements = {
       find: store.prepare<[string, string], Row>('SELECT * FROM ledger WHERE bridge = ? AND job = ?'),
@@ -113,7 +120,7 @@ export class JobLedger {
       deleteOldSentences: store.prepare(
         `DELETE FROM finished_sentence WHERE entry <= (SELECT max(n) FROM ledger) - ${maxUnfinished}`,
       ),
-      next: store.prepare<[], Row>(`SELECT * FROM ledger WHERE ${isOpen} AND state = 'waiting' ORDER BY n LIMIT 1`),
+      next: { work: next('work'), maintenance: next('maintenance') },
       waiting: count('waiting'),
       running: count('running'),
       open: store.prepare<[], Row>(`SELECT * FROM ledger WHERE ${isOpen} ORDER BY n`),
@@ -161,12 +168,12 @@ export class JobLedger {
     return row && entryOf(row)
   }
 
-  /** Marks the oldest waiting job as running. */
-  begin(): LedgerEntry | undefined {
+  /** Marks the oldest waiting job of a lane as running. */
+  begin(lane: Lane): LedgerEntry | undefined {
     const { next, begin } = this.#statements
     return this.#store
       .transaction(() => {
-        const row = next.get()
+        const row = next[lane].get()
         if (!row) return undefined
         begin.run(row.n)
         return { ...entryOf(row), state: 'running' as const }

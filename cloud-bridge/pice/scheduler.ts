@@ -302,7 +302,7 @@ export class Scheduler implements Expander {
   /** Devices that take a job now, the fastest first. */
   #idle(nowMs: number): string[] {
     const { jobs, limits, profiles } = this.#options
-    const held = jobs.loads()
+    const held = jobs.loads('work')
     const own = new Map<string, number>()
     for (const { device } of this.#jobs.values()) own.set(device, (own.get(device) ?? 0) + 1)
     const loadOf = (device: string) => Math.max(held.get(device) ?? 0, own.get(device) ?? 0)

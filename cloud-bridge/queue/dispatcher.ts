@@ -1,6 +1,6 @@
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
-import { availableDevices, jobsPerDevice } from '../../core/policy/jobs/dispatch.ts'
+import { availableDevices, jobsPerDevice, type Lane, lanes } from '../../core/policy/jobs/dispatch.ts'
 import type { Dispatch } from './dispatching.ts'
 import type { AttemptEffect } from './job-database.ts'
 import type { JobStore } from './job-store.ts'
@@ -53,10 +53,12 @@ export class Dispatcher {
   #dispatch(): void {
     const { jobs, wallMs, onDispatched } = this.#options
     const nowMs = wallMs()
-    const devices = availableDevices(this.#kindsOf, jobs.loads()).filter(({ device }) => !jobs.isExhausted(device, nowMs))
-    const claimed = jobs.claim(devices, nowMs)
-    const busy = new Set(claimed.map(({ device }) => device))
-    const idle = devices.filter(({ device, freeSlots }) => freeSlots === jobsPerDevice && !busy.has(device))
+    const devicesOf = (lane: Lane) =>
+      availableDevices(this.#kindsOf, jobs.loads(lane), jobsPerDevice[lane]).filter(
+        ({ device }) => !jobs.isExhausted(device, nowMs),
+      )
+    const claimed = lanes.flatMap((lane) => jobs.claim(devicesOf(lane), nowMs, lane))
+    const idle = devicesOf('work').filter(({ freeSlots }) => freeSlots === jobsPerDevice.work)
     const { dispatched, effects } = jobs.rebalance(idle, nowMs)
     onDispatched([...claimed, ...dispatched], effects)
   }

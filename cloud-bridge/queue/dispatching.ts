@@ -1,4 +1,5 @@
-import { type AvailableDevice, assignJobs, rebalanceJobs } from '../../core/policy/jobs/dispatch.ts'
+import { type AvailableDevice, assignJobs, type Lane, rebalanceJobs } from '../../core/policy/jobs/dispatch.ts'
+import { maintenanceKinds } from '../../core/protocol/jobs.ts'
 import type { AttemptEffect, JobDatabase } from './job-database.ts'
 import type { JobRow } from './job-tables.ts'
 
@@ -14,16 +15,22 @@ export interface Dispatch {
 /** Candidates of one rebalancing. */
 const maxWaiting = 256
 
+const maintenance = [...maintenanceKinds].map((kind) => `'${kind}'`).join(', ')
+/** SQL conditions. */
+const isOf: Readonly<Record<Lane, string>> = { work: `kind NOT IN (${maintenance})`, maintenance: `kind IN (${maintenance})` }
+
 /** Gives jobs to devices: SQL selects a bounded number of candidates, core/policy/jobs/dispatch.ts chooses. */
 export function createDispatching(db: JobDatabase) {
   const isReady = "state = 'QUEUED' AND not_before_ms IS NULL"
   const unbound = db.store.prepare<[string, number, number], JobRow>(
     `SELECT * FROM jobs WHERE ${isReady} AND target IS NULL AND kind = ? AND ends_by_ms > ? ORDER BY priority DESC, n LIMIT ?`,
   )
-  const bound = db.store.prepare<[string, number, number], JobRow>(
-    `SELECT * FROM jobs WHERE ${isReady} AND target IS NOT NULL AND target = ? AND ends_by_ms > ?
-     ORDER BY priority DESC, n LIMIT ?`,
-  )
+  const boundOf = (lane: Lane) =>
+    db.store.prepare<[string, number, number], JobRow>(
+      `SELECT * FROM jobs WHERE ${isReady} AND target IS NOT NULL AND target = ? AND ${isOf[lane]} AND ends_by_ms > ?
+       ORDER BY priority DESC, n LIMIT ?`,
+    )
+  const bound = { work: boundOf('work'), maintenance: boundOf('maintenance') }
   const nextTarget = db.store
     .prepare<[string], string | null>(
       `SELECT min(target) FROM jobs WHERE target IS NOT NULL AND state = 'QUEUED' AND not_before_ms IS NULL AND target > ?`,
@@ -31,22 +38,26 @@ export function createDispatching(db: JobDatabase) {
     .pluck()
   const behindRunning = db.store.prepare<[number], JobRow>(
     `SELECT * FROM jobs AS waiting WHERE holder IS NOT NULL AND state = 'ACCEPTED' AND target IS NULL
-     AND EXISTS (SELECT 1 FROM jobs WHERE holder = waiting.holder AND state = 'RUNNING')
+     AND EXISTS (SELECT 1 FROM jobs WHERE holder = waiting.holder AND state = 'RUNNING' AND ${isOf.work})
      ORDER BY priority DESC, n LIMIT ?`,
   )
-  const countByHolder = db.store.prepare<[], { holder: string; count: number }>(
-    'SELECT holder, count(*) AS count FROM jobs WHERE holder IS NOT NULL GROUP BY holder',
-  )
+  const countsOf = (condition: string) =>
+    db.store.prepare<[], { holder: string; count: number }>(
+      `SELECT holder, count(*) AS count FROM jobs WHERE holder IS NOT NULL AND ${condition} GROUP BY holder`,
+    )
+  const countByHolder = { work: countsOf(isOf.work), maintenance: countsOf(isOf.maintenance), both: countsOf('TRUE') }
 
   /** At most as many as there are free slots: of each kind, and of each device. */
-  function candidates(devices: readonly AvailableDevice[], nowMs: number): JobRow[] {
+  function candidates(lane: Lane, devices: readonly AvailableDevice[], nowMs: number): JobRow[] {
     const free = new Map(devices.filter(({ freeSlots }) => freeSlots > 0).map((device) => [device.device, device]))
     const rows: JobRow[] = []
     // Steps from target to target in the index, because few devices have jobs of their own.
     for (let target = nextTarget.get(''); target != null; target = nextTarget.get(target)) {
       const device = free.get(target)
-      if (device) rows.push(...bound.all(target, nowMs, device.freeSlots))
+      if (device) rows.push(...bound[lane].all(target, nowMs, device.freeSlots))
     }
+    // Jobs of maintenance are always bound to a device.
+    if (lane === 'maintenance') return rows
     const slots = [...free.values()].reduce((sum, { freeSlots }) => sum + freeSlots, 0)
     const kinds = new Set([...free.values()].flatMap((device) => device.kinds))
     for (const kind of kinds) rows.push(...unbound.all(kind, nowMs, slots))
@@ -67,10 +78,10 @@ export function createDispatching(db: JobDatabase) {
   })
 
   return {
-    /** Dispatches queued jobs to devices with free slots. @param nowMs wall clock */
-    claim: (devices: readonly AvailableDevice[], nowMs: number) =>
+    /** Dispatches queued jobs of a lane to devices with free slots. @param nowMs wall clock */
+    claim: (devices: readonly AvailableDevice[], nowMs: number, lane: Lane = 'work') =>
       db.transaction(() =>
-        assignJobs(candidates(devices, nowMs), devices).flatMap(({ job, device }) => dispatch(job, device, nowMs)),
+        assignJobs(candidates(lane, devices, nowMs), devices).flatMap(({ job, device }) => dispatch(job, device, nowMs)),
       ),
     /**
      * Moves jobs that wait behind a running job to idle devices.
@@ -95,7 +106,8 @@ export function createDispatching(db: JobDatabase) {
       const row = db.rowOf(id)
       return row?.holder == null ? undefined : dispatchTo(row.holder, row.attempt, row)
     },
-    /** Number of jobs that each device holds. */
-    loads: (): ReadonlyMap<string, number> => new Map(countByHolder.all().map(({ holder, count }) => [holder, count])),
+    /** Number of jobs that each device holds. @param lane absent: of both */
+    loads: (lane: Lane | 'both' = 'both'): ReadonlyMap<string, number> =>
+      new Map(countByHolder[lane].all().map(({ holder, count }) => [holder, count])),
   }
 }

@@ -202,8 +202,8 @@ const duration = z
 const seconds = (fallback: number) => duration.default(fallback)
 
 /** A bundle may have gigabytes, its link may be slow, its device offline for a night. */
-const installLimits = { deadlineS: 7 * 86_400, runS: 86_400 }
-const defaultLimits = { deadlineS: 3_600, runS: 900 }
+const installLimits = { deadlineS: 7 * 86_400, runS: 86_400, lostAfterS: 86_400 }
+const defaultLimits = { deadlineS: 3_600, runS: 900, lostAfterS: 30 }
 
 /** Body of `POST /v1/jobs`. */
 export const JobSubmission = z
@@ -223,10 +223,13 @@ export const JobSubmission = z
     timeouts: z
       .strictObject({ acceptS: seconds(10), startS: seconds(600), stepS: seconds(60), runS: duration.optional() })
       .prefault({}),
-    /** What happens when the device of an attempt disconnects. */
+    /**
+     * What happens when the device of an attempt disconnects. Default of `lostAfterS`: 30 s, for kinds of maintenance a day:
+     * the device goes on by itself, and no other one can take its place.
+     */
     disconnect: z
       .strictObject({
-        lostAfterS: seconds(30),
+        lostAfterS: duration.optional(),
         replace: z.boolean().default(true),
         keep: z.enum(['any', 'replacement']).default('any'),
       })
@@ -240,13 +243,14 @@ export const JobSubmission = z
       context.addIssue({ code: 'custom', path: ['device'], message: `${kind} needs a device` })
   })
   .transform((submission) => {
-    const { kind, timeouts } = submission
-    const { deadlineS, runS } = maintenanceKinds.has(kind) ? installLimits : defaultLimits
+    const { kind, timeouts, disconnect } = submission
+    const { deadlineS, runS, lostAfterS } = maintenanceKinds.has(kind) ? installLimits : defaultLimits
     return {
       ...submission,
       input: inputs[kind].parse(submission.input),
       deadlineS: submission.deadlineS ?? deadlineS,
       timeouts: { ...timeouts, runS: timeouts.runS ?? runS },
+      disconnect: { ...disconnect, lostAfterS: disconnect.lostAfterS ?? lostAfterS },
     }
   })
 export type JobSubmission = z.infer<typeof JobSubmission>

@@ -21,21 +21,26 @@ export interface Assignment<J> {
   readonly device: string
 }
 
-/**
- * Jobs that one device may hold: one that runs and the next one, so that the device need not wait for a round trip.
- * More would only wait behind the first.
- */
-export const jobsPerDevice = 2
+/** A device runs the jobs of each lane one at a time, beside those of the other. `maintenance`: what changes the device. */
+export const lanes = ['work', 'maintenance'] as const
+export type Lane = (typeof lanes)[number]
 
 /**
- * The devices that take jobs, with their free slots.
+ * Jobs of a lane that one device may hold. Of work, one that runs and the next one, so that the device need not wait for a
+ * round trip. More would only wait behind the first.
+ */
+export const jobsPerDevice: Readonly<Record<Lane, number>> = { work: 2, maintenance: 1 }
+
+/**
+ * The devices that take jobs of a lane, with their free slots.
  * @param kindsOf the job kinds of each device that takes jobs
- * @param loads number of jobs that each device holds
+ * @param loads number of jobs of the lane that each device holds
+ * @param maxJobs of the lane that one device may hold
  */
 export function availableDevices(
   kindsOf: ReadonlyMap<string, readonly string[]>,
   loads: ReadonlyMap<string, number>,
-  maxJobs: number = jobsPerDevice,
+  maxJobs: number,
 ): AvailableDevice[] {
   return [...kindsOf].map(([device, kinds]) => ({ device, kinds, freeSlots: maxJobs - (loads.get(device) ?? 0) }))
 }

@@ -61,7 +61,7 @@ function device(handler?: JobHandler): Device {
     publish: async (_leaf, event) => events.push(JobEvent.parse(JSON.parse(event))) > 0,
     publishState: async () => kindsPublished.push(stateFields().jobs) > 0,
   })
-  jobs.start({ echo })
+  jobs.start({ echo, 'bundle.install': echo })
   let isOpen = true
   const close = async () => {
     if (!isOpen) return
@@ -262,11 +262,11 @@ describe('a job on a device', () => {
     const finish = (attempt: number, text: string) =>
       ledger.finish({ ...at, attempt, n: 3, at: '2026-01-01T00:00:00.000Z', type: 'succeeded', result: { text } })
     add(1)
-    ledger.begin()
+    ledger.begin('work')
     add(2)
     expect(finish(1, 'late')).toBe(false)
     expect(ledger.find('bridge-1', job)).toMatchObject({ state: 'waiting', attempt: 2, lastEvent: null })
-    ledger.begin()
+    ledger.begin('work')
     expect([finish(2, 'first'), finish(2, 'again')]).toEqual([true, false])
     expect(store.prepare('SELECT finished FROM ledger').pluck().all()).toEqual([1])
     expect(ledger.find('bridge-1', job)).toMatchObject({ state: 'done', lastEvent: { result: { text: 'first' } } })
@@ -294,7 +294,7 @@ describe('a job on a device', () => {
       .toMatchObject({
         type: 'failed',
         failure: 'refused',
-        error: { message: 'this device does not support make.coffee; it supports echo' },
+        error: { message: 'this device does not support make.coffee; it supports echo, bundle.install' },
       })
   })
 
@@ -320,6 +320,30 @@ describe('a job on a device', () => {
       [4, 4, 'two '],
       [5, 8, 'three'],
     ])
+  })
+
+  it('that changes the device runs beside other work, one at a time, and is canceled by itself', async () => {
+    const { port, events } = device((_, __, signal) => untilAborted(signal))
+    const install = (n: number, fields: object = {}) => run({ job: `0123abcd-${n}`, kind: 'bundle.install', ...fields })
+    port.onJob(run())
+    port.onJob(install(2))
+    port.onJob(install(3))
+    const running = () => events.flatMap((event) => (event.type === 'running' ? [event.job] : []))
+    await expect.poll(running).toEqual([job, '0123abcd-2'])
+    port.onJob(install(2, { type: 'cancel' }))
+    await expect.poll(running).toEqual([job, '0123abcd-2', '0123abcd-3'])
+    expect(types(events).filter((type) => type === 'canceled')).toHaveLength(1)
+  })
+
+  it('does not pile up events that show only that it goes on while no bridge acknowledges them', async () => {
+    const { port, events, clock } = device((_, __, signal) => untilAborted(signal))
+    port.onJob(run())
+    await expect.poll(() => types(events)).toEqual(['accepted', 'running'])
+    for (let s = 0; s < 600; s += 15) await clock.advance(15_000)
+    expect(Math.max(...events.map(({ n }) => n))).toBe(4)
+    port.onAck(ack(4))
+    await clock.advance(15_000)
+    expect(events.at(-1)).toMatchObject({ type: 'running', n: 5 })
   })
 
   it('reports that it still runs every 15 s, and its progress at most every 2 s', async () => {
@@ -364,7 +388,7 @@ describe('a job on a device', () => {
     expect(kindsPublished).toEqual([[]])
     fill(false)
     await clock.advance(2_000)
-    expect(kindsPublished).toEqual([[], ['echo']])
+    expect(kindsPublished).toEqual([[], ['echo', 'bundle.install']])
     port.onJob(run({ attempt: 2 }))
     await expect.poll(() => types(events)).toEqual(['failed', 'failed', 'accepted', 'running', 'succeeded'])
   })

@@ -68,6 +68,26 @@ describe('the job store', () => {
     expect(jobs.claim([available('b', 5)], 1)).toMatchObject([{ job: bound?.id, device: 'b', attempt: 1 }])
   })
 
+  it('counts the jobs that change a device apart from its work', () => {
+    const { jobs } = open()
+    const input = { modelId: '0'.repeat(64), manifestSha256: '0'.repeat(64) }
+    const [install] = jobs.submit(
+      Array.from({ length: 2 }, () => submission({ kind: 'bundle.install', input, device: 'a', priority: 9 })),
+      0,
+    )
+    const [work] = jobs.submit([submission({ device: 'a' })], 0)
+    expect(ids(jobs.claim([available('a')], 1))).toEqual([work?.id])
+    expect(ids(jobs.claim([available('a')], 1, 'maintenance'))).toEqual([install?.id])
+    expect([jobs.loads('work'), jobs.loads('maintenance'), jobs.loads()]).toEqual([1, 1, 2].map((n) => new Map([['a', n]])))
+    // A download that goes on does not count as an attempt, however long its device is away.
+    for (const kind of ['accepted', 'running'] as const)
+      jobs.storeReports([reported(install!.id, kind === 'accepted' ? 1 : 2, { report: { type: kind } })], 2)
+    jobs.setPresence('a', false, 3)
+    jobs.applyDeadlines(80_000_000)
+    expect(jobs.find(install!.id)).toMatchObject({ state: 'RUNNING', attempt: 1 })
+    expect(ids(jobs.claim([available('a', 0)], 4, 'maintenance'))).toEqual([])
+  })
+
   it('spreads jobs evenly over devices', () => {
     const { jobs } = open()
     jobs.submit(

@@ -88,7 +88,6 @@ describe('assigning jobs', () => {
       ['b', []],
     ])
     expect(availableDevices(kindsOf, new Map([['a', 2]]), 3)).toEqual([device('a', 1), device('b', 3, [])])
-    expect(availableDevices(kindsOf, new Map())).toMatchObject([{ freeSlots: 2 }, { freeSlots: 2 }])
   })
 })
 
