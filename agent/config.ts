@@ -109,6 +109,7 @@ export const AgentFields = z.strictObject({
     .array(z.string().min(1))
     .min(1)
     .meta({
+      fleet: true,
       flag: 'slm',
       description:
         'folder or model id of a small whole model, which expands sketches; the first also answers, in the modes local, cheap, fast and auto, and for requests with --fallback slm where no bridge can; repeatable',
@@ -177,11 +178,20 @@ export const AgentFields = z.strictObject({
     .strictObject({
       drafter: z
         .enum(drafterNames)
-        .meta({ flag: 'drafter', description: 'what drafts tokens; auto: the fastest in each session', fallback: 'auto' })
+        .meta({
+          fleet: true,
+          flag: 'drafter',
+          description: 'what drafts tokens; auto: the fastest in each session',
+          fallback: 'auto',
+        })
         .optional(),
       ahead: z
         .boolean()
-        .meta({ description: 'draft on while a verification is under way; --no-draft-ahead saves power', fallback: 'yes' })
+        .meta({
+          fleet: true,
+          description: 'draft on while a verification is under way; --no-draft-ahead saves power',
+          fallback: 'yes',
+        })
         .optional(),
       /** η of HAT Eq. 5: a draft ends below this top probability. */
       threshold: z.number().min(0).max(1).default(defaultDraftThreshold),
@@ -189,11 +199,11 @@ export const AgentFields = z.strictObject({
       limit: z.int().min(0).optional(),
     })
     .prefault({}),
-  smoothing: processFields.smoothing
-    .default(defaultAlpha)
-    .describe(
+  smoothing: processFields.smoothing.default(defaultAlpha).meta({
+    fleet: true,
+    description:
       'weight of earlier measurements in the rates of the link and speeds of this device (α of HAT): 0, only the latest, to below 1',
-    ),
+  }),
   wire: z
     .enum(wires)
     .default('fp16')
@@ -205,12 +215,14 @@ export const AgentFields = z.strictObject({
       fallback: 'yes where the link is encrypted',
     })
     .optional(),
-  patienceS: z
-    .number()
-    .min(0)
-    .default(20)
-    .meta({ flag: 'patience', description: 'seconds that an interrupted answer waits for a bridge before it fails' }),
-  telemetryS: seconds.default(10).meta({ flag: 'telemetry', description: 'seconds between telemetry messages; 0: no telemetry' }),
+  patienceS: z.number().min(0).default(20).meta({
+    fleet: true,
+    flag: 'patience',
+    description: 'seconds that an interrupted answer waits for a bridge before it fails',
+  }),
+  telemetryS: seconds
+    .default(10)
+    .meta({ fleet: true, flag: 'telemetry', description: 'seconds between telemetry messages; 0: no telemetry' }),
   /** By name of a figure, or the end of it (its unit): a change within the dead band does not cause a message. */
   deadBands: z
     .record(z.string(), z.strictObject({ part: z.number().min(0).default(0), amount: z.number().min(0).default(0) }))
@@ -220,15 +232,21 @@ export const AgentFields = z.strictObject({
     })
     .default({}),
   heartbeatS: seconds.default(30).meta({
+    fleet: true,
     flag: 'heartbeat',
     description: "seconds after which this device's state is published again; 0: only when it changes",
   }),
   reconnectMaxS: z.number().min(1).default(30).meta({
+    fleet: true,
     flag: 'reconnect-max',
     description: 'max seconds between two attempts to reach a bridge; a fleet of thousands takes longer to return',
   }),
-  spoolMb: z.number().min(1).default(64).describe('max size of telemetry stored while no bridge is connected, in MB'),
-  spoolDays: z.number().positive().default(7).describe('max age of stored telemetry, in days'),
+  spoolMb: z
+    .number()
+    .min(1)
+    .default(64)
+    .meta({ fleet: true, description: 'max size of telemetry stored while no bridge is connected, in MB' }),
+  spoolDays: z.number().positive().default(7).meta({ fleet: true, description: 'max age of stored telemetry, in days' }),
   limits: AgentLimits.prefault({}),
   drainS: processFields.drainS,
   logLevel: processFields.logLevel,

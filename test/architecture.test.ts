@@ -27,6 +27,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/signing': { values: ['core/base'] },
   'core/listen': { values: ['core/base', 'core/policy/admission'] },
   'core/cli': { values: ['core/base'] },
+  'core/config-file': { values: ['core/base', 'core/cli'] },
   'core/login': { values: ['core/base'] },
   'core/protocol': { values: ['core/base', 'core/openai', 'core/signing'] },
   'core/text': { values: ['core/base'] },

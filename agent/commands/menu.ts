@@ -9,6 +9,7 @@ export const menu: Menu = {
   ],
   commands: {
     run: ['run an agent until it is stopped', () => import('./run.ts')],
+    config: ['check a configuration file, and show where each option was set', () => import('./config.ts')],
     enroll: ['enrol this device at a bridge; its private key never leaves it', () => import('./enroll.ts')],
     'reset-identity': ["replace this device's key and enrolment, for a copied system image", () => import('./reset-identity.ts')],
     budget: ['show what answers have cost, and what they may cost', () => import('./budget.ts')],

@@ -5,10 +5,11 @@ import { isJournal } from '../../core/base/journal.ts'
 import { orAborted } from '../../core/base/or-aborted.ts'
 import { isTermination } from '../../core/base/termination.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
-import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
+import type { OptionsOf } from '../../core/cli/command.ts'
 import { limitFlag } from '../../core/cli/limit-flag.ts'
+import { defineConfiguredCommand } from '../../core/config-file/configured-command.ts'
 import type { OpenSmall } from '../agent.ts'
-import { AgentFields } from '../config.ts'
+import { AgentFields, type AgentSettings } from '../config.ts'
 import { releaseMemoryAtRest } from '../idle-memory.ts'
 import { AgentLimits } from '../limits.ts'
 import { agentStateDir, stateDirOption } from './state-dir.ts'
@@ -30,6 +31,7 @@ export const options = {
   deadBand: z
     .array(DeadBand)
     .meta({
+      fleet: true,
       description: 'change of a figure, by name or unit, that causes no telemetry message: hottestC=2, W=20%; repeatable',
       fallback: 'set per unit, such as C=5 and Percent=25',
     })
@@ -37,7 +39,7 @@ export const options = {
   limit: limitFlag(AgentLimits),
 }
 
-export const command = defineCommand({
+export const command = defineConfiguredCommand({
   examples: [
     ['brim agent run --bundle qwen --id jetson-01', 'with a bridge on this machine; API on port 7071'],
     ['brim agent run --bundle qwen --id jetson-01 --bridge mqtts://a --bridge mqtts://b', 'with two bridges'],
@@ -45,21 +47,17 @@ export const command = defineCommand({
       'brim agent run --bundle qwen --slm qwen-small --id phone-01 --server bridge --mode auto --budget-share 0.3',
       'small model and bridge by turns or at once: most of the prompts stay with one side',
     ],
+    ['brim agent run --config agent.yaml', 'options from a file, each by its name: "api-port: 7071"'],
     ['brim agent run --bundle qwen --id jetson-02 --api-port 0 --json', 'a free port, printed as one line of JSON'],
   ],
   options,
-  run: (given, io) => runAgent(given, io),
+  run: ({ parse }, io) => runAgent(parse(), io),
 })
 
-/**
- * Runs an agent until the command is interrupted.
- * @param openSmall opens a small model; absent: as it is
- */
-export async function runAgent(given: OptionsOf<typeof options>, io: Io, openSmall?: OpenSmall): Promise<void> {
-  const { json, stateDir, deadBand = [], limit = [], ...settings } = given
-  const { releaseUnusedMemory } = await import('../../core/engine/resident-memory.ts')
-  const { startAgent } = await import('../agent.ts')
-  const all = {
+/** The settings of an agent with these options. */
+export function agentSettings(given: OptionsOf<typeof options>, io: Io): AgentSettings {
+  const { json: _, stateDir, deadBand = [], limit = [], ...settings } = given
+  return {
     ...settings,
     deadBands: Object.fromEntries(deadBand),
     limits: Object.fromEntries(limit),
@@ -67,7 +65,17 @@ export async function runAgent(given: OptionsOf<typeof options>, io: Io, openSma
     library: io.env.ORT_LIB || undefined,
     stateDir: agentStateDir(stateDir, settings.id, io),
   }
-  const starting = startAgent(all, systemClock, undefined, openSmall)
+}
+
+/**
+ * Runs an agent until the command is interrupted.
+ * @param openSmall opens a small model; absent: as it is
+ */
+export async function runAgent(given: OptionsOf<typeof options>, io: Io, openSmall?: OpenSmall): Promise<void> {
+  const { json, ...settings } = given
+  const { releaseUnusedMemory } = await import('../../core/engine/resident-memory.ts')
+  const { startAgent } = await import('../agent.ts')
+  const starting = startAgent(agentSettings(given, io), systemClock, undefined, openSmall)
   const agent = await orAborted(starting, io.signal, (late) => late.close())
   const stopReleasing = releaseMemoryAtRest(agent.answers, releaseUnusedMemory, systemClock)
   try {

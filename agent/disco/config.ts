@@ -90,6 +90,7 @@ export const DispatchConfig = z.strictObject({
     description: 'part of all prompt tokens, 0 to 1, that the limited side may process in mode auto',
   }),
   tokensPerS: ReaderRate.default(5).meta({
+    fleet: true,
     flag: 'reading-speed',
     description:
       'tokens per second at which answers of the modes auto and cheap are delivered to clients that do not state a rate; 0: as fast as they come',

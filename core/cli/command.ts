@@ -14,6 +14,10 @@ export interface Command {
   readonly notes?: string
   /** Its options and positionals. */
   readonly flags: readonly Flag[]
+  /** Options of another command that it takes too, and that its help does not list. */
+  readonly alsoTakes?: { readonly command: string; readonly flags: readonly Flag[] }
+  /** Options may also be set in a configuration file: only `run` knows which required ones are missing. */
+  readonly readsFile?: boolean
   /** @param values by flag name. @throws BrimError USAGE, and what the command throws */
   run(values: Readonly<Record<string, unknown>>, positionals: readonly string[], io: Io): Promise<void>
 }

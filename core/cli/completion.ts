@@ -36,7 +36,9 @@ export async function completionsOf(menu: Menu, words = ''): Promise<Completion[
     if ('menu' in loaded) return completionsOf(loaded.menu, path)
     const positionals = positionalsOf(name)
     const [given, options] = [true, false].map((is) =>
-      loaded.command.flags.filter((flag) => positionals.includes(flag.name) === is),
+      [...loaded.command.flags, ...(loaded.command.alsoTakes?.flags ?? [])].filter(
+        (flag) => positionals.includes(flag.name) === is,
+      ),
     )
     const choices = (given ?? []).flatMap(choicesOf)
     return [{ words: path, commands: [], options: [...(options ?? []).flatMap(optionsOf), ...commonOptions], choices }]

@@ -55,16 +55,16 @@ async function parse(command: Command, { name, words, rest }: Found): Promise<Re
   }
 }
 
-function addOptions(yargs: Argv, { flags }: Command, positionals: readonly string[]): Argv {
-  for (const flag of flags) {
+function addOptions(yargs: Argv, { flags, alsoTakes, readsFile }: Command, positionals: readonly string[]): Argv {
+  for (const flag of [...flags, ...(alsoTakes?.flags ?? [])]) {
     if (positionals.includes(flag.name)) yargs.positional(flag.name, positionalOf(flag))
-    else yargs.option(flag.name, optionOf(flag))
+    else yargs.option(flag.name, optionOf({ ...flag, isRequired: flag.isRequired && !readsFile }))
   }
   return yargs
 }
 
 /** Defaults are set and values checked by the schema, so that options that are not given stay absent. */
-const positionalOf = ({ type, isList, isRequired }: Omit<Flag, 'alias' | 'conflicts'>) => ({
+const positionalOf = ({ type, isList, isRequired }: Pick<Flag, 'type' | 'isList' | 'isRequired'>) => ({
   type,
   array: isList,
   demandOption: isRequired,

@@ -5,8 +5,8 @@ import { BrimError } from '../base/errors.ts'
 /**
  * An option of the command line, as its zod schema describes it. A field becomes one when it has a description:
  * `z.int().default(2).meta({ description: 'threads per operator' })`. Further metadata:
- * `flag` (its name where kebab case of the path is not), `alias`, `conflicts` (another flag) and `fallback` (the text
- * shown as default where the schema has none).
+ * `flag` (its name where kebab case of the path is not), `alias`, `conflicts` (another flag), `fallback` (the text
+ * shown as default where the schema has none) and `fleet` (`true`: a job of the fleet may set it).
  */
 export interface Flag {
   readonly name: string
@@ -22,6 +22,8 @@ export interface Flag {
   readonly choices: readonly (string | number)[] | undefined
   readonly alias: string | undefined
   readonly conflicts: string | undefined
+  /** A job `config.apply` may set it; all others are set by the device's owner alone. */
+  readonly isFleets: boolean
 }
 
 interface Property {
@@ -36,6 +38,7 @@ interface Property {
   readonly alias?: string
   readonly conflicts?: string
   readonly fallback?: string
+  readonly fleet?: boolean
 }
 
 /** The options of an object's fields, including nested objects. */
@@ -55,7 +58,7 @@ function flagsIn({ properties = {}, required = [] }: Property, parents: readonly
 function flagOf(property: Property, help: string, path: readonly string[], isRequired: boolean): Flag {
   const isList = property.type === 'array'
   const value = isList ? (property.items ?? {}) : property
-  const { default: standard, fallback = textOf(standard), alias, conflicts } = property
+  const { default: standard, fallback = textOf(standard), alias, conflicts, fleet = false } = property
   return {
     name: property.flag ?? kebab(path.join('-')),
     path,
@@ -67,6 +70,7 @@ function flagOf(property: Property, help: string, path: readonly string[], isReq
     choices: value.enum,
     alias,
     conflicts,
+    isFleets: fleet,
   }
 }
 
@@ -95,19 +99,33 @@ export function parseFlags<Schema extends z.ZodType>(
   if (repeated) throw new BrimError('USAGE', `--${repeated.name} is given more than once`, { hint: 'give it once' })
   const parsed = schema.safeParse(settingsOf(flags, values), { error: plainMessage })
   if (parsed.success) return parsed.data
-  const wrong = parsed.error.issues.map((issue) => {
+  const label = (name: string) => (positionals.includes(name) ? name : `--${name}`)
+  throw new BrimError('USAGE', problemsOf(parsed.error, flags, values, label).join('; '), {
+    hint: 'add --help to see the options and examples',
+  })
+}
+
+/**
+ * Every option that is wrong, with its value and the reason.
+ * @param label of an option by its name, such as `--id`
+ */
+export function problemsOf(
+  { issues }: z.ZodError,
+  flags: readonly Flag[],
+  values: Readonly<Record<string, unknown>>,
+  label: (name: string) => string,
+): string[] {
+  return issues.map((issue) => {
     const flag = flags.find(({ path }) => path.every((part, at) => part === issue.path[at]))
     if (!flag) return [issue.path.join('.'), issue.message].filter(Boolean).join(': ')
     const { name } = flag
     const given = [values[name] ?? []].flat().at(flag.isList ? Number(issue.path[flag.path.length] ?? 0) : 0)
-    const label = positionals.includes(name) ? name : `--${name}`
-    return given === undefined ? `${label} is missing` : `${label} ${given} ${issue.message}`
+    return given === undefined ? `${label(name)} is missing` : `${label(name)} ${given} ${issue.message}`
   })
-  throw new BrimError('USAGE', wrong.join('; '), { hint: 'add --help to see the options and examples' })
 }
 
 /** The fields that are given, each at its place. */
-function settingsOf(flags: readonly Flag[], values: Readonly<Record<string, unknown>>): object {
+export function settingsOf(flags: readonly Flag[], values: Readonly<Record<string, unknown>>): object {
   const settings: Record<string, unknown> = {}
   for (const { name, path } of flags) {
     if (values[name] === undefined) continue

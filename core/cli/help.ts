@@ -37,7 +37,7 @@ function menuSections({ commands, examples }: Menu, words: string, isTop: boolea
   ]
 }
 
-function commandSections({ flags, examples, notes }: Command, name: string, columns: number): string[] {
+function commandSections({ flags, alsoTakes, examples, notes }: Command, name: string, columns: number): string[] {
   const positionals = positionalsOf(name)
   const isPositional = (flag: Flag) => positionals.includes(flag.name)
   const given = flags.filter(isPositional).map((flag): Row => [flag.name, meaningOf(flag)])
@@ -46,9 +46,13 @@ function commandSections({ flags, examples, notes }: Command, name: string, colu
     ...(given.length === 0 ? [] : [`Arguments:\n${layOut(given, columns)}`]),
     ...examplesSection(examples),
     `Options:\n${layOut([...options, ...generalOptions], columns)}`,
+    ...(alsoTakes === undefined ? [] : [alsoTakesText(alsoTakes.command)]),
     ...(notes === undefined ? [] : [notes]),
   ]
 }
+
+/** @param command as in `brim agent run` */
+export const alsoTakesText = (command: string) => `It also takes the options of "${command}".`
 
 const examplesSection = (examples: readonly Example[]): string[] =>
   examples.length === 0 ? [] : [`Examples:\n${examples.map(([line, note]) => `${indent}# ${note}\n${indent}${line}`).join('\n')}`]

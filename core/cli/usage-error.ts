@@ -19,8 +19,8 @@ export function menuError({ commands }: Menu, words: string, unknown: string | u
 }
 
 /** Rejects options that the command does not have, before anything else is checked: `--bundel` explains why `--bundle` is missing. */
-export function rejectUnknownOptions({ flags }: Command, words: string, rest: readonly string[]): void {
-  const known = new Set(['json', ...flags.flatMap(spellingsOf)])
+export function rejectUnknownOptions({ flags, alsoTakes }: Command, words: string, rest: readonly string[]): void {
+  const known = new Set(['json', ...[...flags, ...(alsoTakes?.flags ?? [])].flatMap(spellingsOf)])
   const end = rest.indexOf('--')
   const given = (end < 0 ? rest : rest.slice(0, end)).flatMap((word) => /^--([^=]+)/.exec(word)?.[1] ?? [])
   const unknown = given.find((name) => !known.has(name))

@@ -5,7 +5,7 @@ import { Id } from './id.ts'
 /** Settings that agent and bridge both have, with one meaning and one default. */
 export const processFields = {
   fleet: Id.default('default').describe('name of the fleet'),
-  threads: z.int().min(1).max(256).default(2).describe('threads per operator'),
+  threads: z.int().min(1).max(256).default(2).meta({ fleet: true, description: 'threads per operator' }),
   /** Path of a libonnxruntime to use instead of the packaged one. */
   library: z.string().optional(),
   /** Weight of earlier measurements (α of HAT). */
@@ -15,7 +15,10 @@ export const processFields = {
     description:
       'on SIGTERM, max seconds for answers and jobs in progress to end; nothing new begins, and a second signal ends at once',
   }),
-  logLevel: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('warn').describe('log level on stderr'),
+  logLevel: z
+    .enum(['silent', 'error', 'warn', 'info', 'debug'])
+    .default('warn')
+    .meta({ fleet: true, description: 'log level on stderr' }),
   log: z
     .strictObject({
       format: z.enum(logFormats).default('json').describe('format of log lines on stderr: text for people, JSON for programs'),

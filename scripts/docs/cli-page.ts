@@ -3,6 +3,7 @@ import { exitCodes } from '../../core/base/errors.ts'
 import type { Command, Menu } from '../../core/cli/command.ts'
 import { positionalsOf, usageOf, wordOf } from '../../core/cli/find-command.ts'
 import type { Flag } from '../../core/cli/flags.ts'
+import { alsoTakesText } from '../../core/cli/help.ts'
 
 /** docs/cli.md: every command with its options and examples. */
 export async function cliPage(): Promise<string> {
@@ -40,6 +41,7 @@ function sectionOf(command: Command, name: string, parent: string, summary: stri
     `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`,
     `    ${usageOf(command, name, `${parent} ${wordOf(name)}`)}`,
     ...(rows.length === 0 ? [] : ['| option | meaning | default |\n| --- | --- | --- |\n'.concat(rows.join('\n'))]),
+    ...(command.alsoTakes === undefined ? [] : [alsoTakesText(command.alsoTakes.command)]),
     ...(command.notes === undefined ? [] : [command.notes]),
     `\`\`\`sh\n${examples.join('\n')}\n\`\`\``,
   ].join('\n\n')

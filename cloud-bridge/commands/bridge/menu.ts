@@ -9,6 +9,7 @@ export const menu: Menu = {
   ],
   commands: {
     run: ['run a bridge until it is stopped', () => import('./run.ts')],
+    config: ['check a configuration file, and show where each option was set', () => import('./config.ts')],
     token: ['enrolment tokens of devices: create, list, revoke', () => import('./token/menu.ts')],
     key: ['API keys of operators and programs: create, list, revoke', () => import('./key/menu.ts')],
     audit: ['show the audit log: changes and refused attempts, the newest first', () => import('./audit.ts')],

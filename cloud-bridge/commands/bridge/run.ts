@@ -6,10 +6,11 @@ import { isJournal } from '../../../core/base/journal.ts'
 import { orAborted } from '../../../core/base/or-aborted.ts'
 import { isTermination } from '../../../core/base/termination.ts'
 import { withTimeout } from '../../../core/base/with-timeout.ts'
-import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
+import type { OptionsOf } from '../../../core/cli/command.ts'
 import { limitFlag } from '../../../core/cli/limit-flag.ts'
+import { defineConfiguredCommand } from '../../../core/config-file/configured-command.ts'
 import type { Bridge, OpenModel } from '../../bridge.ts'
-import { BridgeFields } from '../../config.ts'
+import { BridgeFields, type BridgeSettings } from '../../config.ts'
 import { BridgeLimits } from '../../limits.ts'
 import { bridgeStateDir } from '../state-dir.ts'
 
@@ -21,7 +22,7 @@ export const options = {
   limit: limitFlag(BridgeLimits),
 }
 
-export const command = defineCommand({
+export const command = defineConfiguredCommand({
   examples: [
     ['brim bridge run --bundle qwen', 'on this machine: MQTT on port 1883, HTTP and WebSocket on 7070'],
     ['brim bridge run --bundle qwen --mqtt-port 0 --http-port 0 --json', 'free ports, printed as one line of JSON'],
@@ -33,39 +34,44 @@ export const command = defineCommand({
       'brim bridge run --upstream http://127.0.0.1:8000 --upstream-model qwen2.5-7b',
       "answers of another server with OpenAI's API",
     ],
+    ['brim bridge run --config bridge.yaml', 'options from a file, each by its name: "http-port: 7070"'],
     ['brim bridge run --bundle qwen --broker mqtt://127.0.0.1:1883 --broker-admin-file admin', 'with a mosquitto of your own'],
   ],
   options,
-  run: (given, io) => runBridge(given, io),
+  run: ({ parse }, io) => runBridge(parse(), io),
 })
+
+/** The settings of a bridge with these options. @throws BrimError USAGE */
+export function bridgeSettings(given: OptionsOf<typeof options>, io: Io): BridgeSettings {
+  const { json: _, stateDir, bundles, limit = [], ...settings } = given
+  // The bridge would start, and devices would look for these bundles in vain.
+  if (bundles !== undefined && !statSync(bundles, { throwIfNoEntry: false })?.isDirectory())
+    throw new BrimError('USAGE', `--bundles ${bundles} is not a folder`, {
+      hint: 'give the folder that holds the bundle folders',
+    })
+  return {
+    ...settings,
+    bundles,
+    library: io.env.ORT_LIB || undefined,
+    limits: Object.fromEntries(limit),
+    log: { ...settings.log, priorities: isJournal(io.env) },
+    stateDir: bridgeStateDir(stateDir, io),
+  }
+}
 
 /**
  * Runs a bridge until the command is interrupted.
  * @param openModel opens the bundle that is served; absent: as it is
  */
 export async function runBridge(given: OptionsOf<typeof options>, io: Io, openModel?: OpenModel): Promise<void> {
-  const { json, stateDir, bundles, limit = [], ...settings } = given
-  // The bridge would start, and devices would look for these bundles in vain.
-  if (bundles !== undefined && !statSync(bundles, { throwIfNoEntry: false })?.isDirectory())
-    throw new BrimError('USAGE', `--bundles ${bundles} is not a folder`, {
-      hint: 'give the folder that holds the bundle folders',
-    })
+  const settings = bridgeSettings(given, io)
   const { startBridge } = await import('../../bridge.ts')
-  const library = io.env.ORT_LIB || undefined
-  const all = {
-    ...settings,
-    bundles,
-    library,
-    limits: Object.fromEntries(limit),
-    log: { ...settings.log, priorities: isJournal(io.env) },
-    stateDir: bridgeStateDir(stateDir, io),
-  }
-  const starting = startBridge(all, systemClock, openModel)
+  const starting = startBridge(settings, systemClock, openModel)
   const bridge = await orAborted(starting, io.signal, (late) => late.close())
   try {
-    printReady(bridge, json, io)
+    printReady(bridge, given.json, io)
     await untilAborted(io.signal)
-    if (isTermination(io.signal)) await withTimeout(settings.drainS * 1_000, bridge.drain(), systemClock)
+    if (isTermination(io.signal)) await withTimeout(given.drainS * 1_000, bridge.drain(), systemClock)
   } finally {
     await bridge.close()
   }

@@ -1,0 +1,12 @@
+import { configMenu } from '../../../core/config-file/config-commands.ts'
+import { installedConfig } from '../../../core/config-file/installed-file.ts'
+import { readBridgeConfig } from '../../config.ts'
+import { bridgeSettings, options } from './run.ts'
+
+/** `brim bridge config …` */
+export const menu = configMenu({
+  words: 'brim bridge',
+  options,
+  defaultFile: () => installedConfig('bridge'),
+  check: (given, io) => void readBridgeConfig(bridgeSettings(given, io)),
+})
