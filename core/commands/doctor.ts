@@ -6,6 +6,7 @@ import { stateHome } from '../base/state-home.ts'
 import { version } from '../base/version.ts'
 import { visibleLine } from '../base/visible-text.ts'
 import { type Command, defineCommand } from '../cli/command.ts'
+import { checkCLibrary } from './doctor-c-library.ts'
 import { type Check, checkClock, checkDisk, checkMemory, checkNode, checkRuntime } from './doctor-checks.ts'
 import { checkNatives } from './doctor-natives.ts'
 import { checkPorts } from './doctor-ports.ts'
@@ -30,6 +31,7 @@ type MoreChecks = (io: Io) => Promise<readonly Check[]>
 async function examine(io: Io, json: boolean, moreChecks: readonly MoreChecks[]): Promise<void> {
   const checks = [
     checkNode(process.versions.node),
+    ...checkCLibrary(io.env.ORT_LIB),
     ...(await checkNatives()),
     ...(await checkRuntime(io.env.ORT_LIB)),
     checkMemory(),

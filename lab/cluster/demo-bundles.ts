@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
+import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { BrimError } from '../../core/base/errors.ts'
@@ -15,16 +16,19 @@ export type DemoModel = (typeof demoModels)[number]
 const recipe = (model: DemoModel) => ({ format: 'fp32', ...(model === 'llm' ? { split: 1 } : {}) }) as const
 
 /**
- * The bundle of a demonstration model, the LLM's with all its drafters. Built into .cache at the first call.
+ * The bundle of a demonstration model, the LLM's with all its drafters: the one that the archive holds, or one built at the
+ * first call.
  * @returns its folder
  */
 export async function ensureDemoBundle(model: DemoModel = 'llm'): Promise<string> {
+  const shipped = fileURLToPath(new URL(`bundles/demo-${model}`, projectRoot))
+  if (existsSync(join(shipped, manifestFile))) return shipped
   const checkpoint = fileURLToPath(new URL(`models/demo/${model}`, projectRoot))
   if (!existsSync(checkpoint))
     throw new BrimError('CHECKPOINT_NOT_FOUND', `the demonstration model ${checkpoint} is missing`, {
       hint: 'restore models/demo, for example with "git checkout models/demo"',
     })
-  const folder = fileURLToPath(new URL('.cache/bundles', projectRoot))
+  const folder = builtBundles()
   const out = join(folder, `demo-${model}-${keyOf(model, checkpoint)}`)
   if (existsSync(join(out, manifestFile))) return out
   // Bundles of earlier models or builders are not used again.
@@ -42,10 +46,20 @@ export async function ensureDemoBundle(model: DemoModel = 'llm'): Promise<string
   return out
 }
 
+/** The builder's source; installed packages have only what is compiled from it. */
+const builderSource = fileURLToPath(new URL('core/model', projectRoot))
+const isCheckout = existsSync(builderSource)
+
+/** An installed package may belong to root, so bundles go to the user's cache. */
+function builtBundles(): string {
+  if (isCheckout) return fileURLToPath(new URL('.cache/bundles', projectRoot))
+  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'brim/bundles')
+}
+
 /** A hash of the model's files, the builder's code and the recipe. */
 function keyOf(model: DemoModel, checkpoint: string): string {
   const hash = createHash('sha256').update(JSON.stringify({ release, recipe: recipe(model) }))
-  const builder = fileURLToPath(new URL('core/model', projectRoot))
+  const builder = isCheckout ? builderSource : fileURLToPath(new URL('dist/core/model', projectRoot))
   for (const root of [checkpoint, builder]) {
     const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
     for (const path of files.map((entry) => join(entry.parentPath, entry.name)).sort())
