@@ -141,6 +141,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'lab/bench': { values: ['core', 'agent', 'cloud-bridge', 'lab/attack', 'lab/cluster', 'lab/plot', 'lab/random-checkpoint.ts'] },
   'lab/bench/menu.ts': { values: ['core', 'lab/bench'] },
   'scripts/demonstration': { values: ['core', 'lab/cluster', 'lab/plot'] },
+  'scripts/packaging': { values: ['core', 'lab/cluster'] },
   'scripts/docs': { values: ['brim.ts', 'core', 'agent/limits.ts', 'cloud-bridge/limits.ts', 'cloud-bridge/metrics'] },
   'scripts/suitability': { values: ['core'] },
   'brim.ts': { values: ['core', 'agent/commands', 'cloud-bridge/commands', 'lab/bench/menu.ts', 'scripts/demonstration'] },

@@ -53,7 +53,7 @@ const isCheckout = existsSync(builderSource)
 /** An installed package may belong to root, so bundles go to the user's cache. */
 function builtBundles(): string {
   if (isCheckout) return fileURLToPath(new URL('.cache/bundles', projectRoot))
-  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'brim/bundles')
+  return join(homedir(), '.cache/brim/bundles')
 }
 
 /** A hash of the model's files, the builder's code and the recipe. */
