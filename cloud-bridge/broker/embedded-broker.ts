@@ -14,6 +14,8 @@ import type { Gate } from '../identity/gate.ts'
 import type { BridgeLimits } from '../limits.ts'
 import { ClientRules } from './client-rules.ts'
 import { ClientStream, clientAddress } from './client-stream.ts'
+import { MessageBus } from './message-bus.ts'
+import { SessionMemory } from './session-memory.ts'
 
 /** Only writes to the bridge's own connection wait for it: see ClientStream. */
 const ownDrainTimeoutMs = 60_000
@@ -77,6 +79,8 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     broker.publish(cleared, () => rules.onCleared(topic))
   }
   const broker = await Aedes.createBroker({
+    mq: new MessageBus(),
+    persistence: new SessionMemory(),
     drainTimeout: ownDrainTimeoutMs,
     maxInflightInbound: limits.mqttQos2Inflight,
     ...rules.handlers,
