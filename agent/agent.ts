@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../core/base/clock.ts'
 import { createClosers } from '../core/base/closers.ts'
 import type { BrimError } from '../core/base/errors.ts'
+import type { Logger } from '../core/base/logger.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
 import { type Host, openHost } from './device/host.ts'
 import type { AnswerCounts } from './idle-memory.ts'
@@ -26,6 +27,11 @@ export interface Agent {
   readonly answers: AnswerCounts
   /** Name of the small model that answers can fall back to. */
   readonly slm: string | undefined
+  readonly logger: Logger
+  /** Names of loops that make no progress, although some is due. */
+  readonly stalled: readonly string[]
+  /** One line: what the agent does. */
+  readonly status: string
   /** Resolves when a bridge has refused this device, because another one uses its id. */
   readonly idTaken: Promise<BrimError>
   /**
@@ -88,6 +94,15 @@ export async function startAgent(
       },
       slm,
       answers: answering.meter,
+      logger,
+      get stalled() {
+        return base.progress.stalled
+      },
+      get status() {
+        const { bridge, bridgeId } = links.status
+        const link = bridge === 'connected' ? `connected to ${bridgeId}` : 'no bridge responds'
+        return `${remote.isDraining ? 'draining' : 'ready'}, ${link}, ${answering.meter.active} answers in progress`
+      },
       idTaken: links.idTaken,
       async drain() {
         logger.info({ answers: answering.meter.active, jobs: work.jobs.counts.running }, 'agent draining')

@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { type Clock, systemClock } from '../core/base/clock.ts'
 import { createClosers } from '../core/base/closers.ts'
+import type { Logger } from '../core/base/logger.ts'
 import { pinOf } from '../core/base/tls-pin.ts'
 import { version } from '../core/base/version.ts'
 import { dataPath, noModelId } from '../core/protocol/messages.ts'
@@ -30,6 +31,11 @@ export interface Bridge {
   readonly pin: string | undefined
   /** Whether clients that connect now must prove their identity. */
   readonly auth: boolean
+  readonly logger: Logger
+  /** Names of loops that make no progress, although some is due. */
+  readonly stalled: readonly string[]
+  /** One line: what the bridge does. */
+  readonly status: string
   /**
    * Publishes the state `draining`, and refuses new sessions and answers: devices and clients go elsewhere.
    * @returns resolves when none is in progress
@@ -102,6 +108,7 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
     accepts,
     ...work.devices.handlers,
     onJobEvent: work.jobs.queue.onJobEvent,
+    progress: base.progress,
     clock: base.clock,
     logger: log('control'),
   })
@@ -109,6 +116,7 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
   downlink.attach(control)
   work.devices.watchHeartbeats(() => control.connected)
   const { modelId } = cloud
+  let isDraining = false
   base.logger.info({ birth: stores.birth, modelId, mqttUrl: broker.url, dataUrl, auth: grants.authRequired }, 'bridge ready')
   return {
     mqttUrl: broker.url,
@@ -119,8 +127,17 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
     get auth() {
       return grants.authRequired
     },
+    logger: base.logger,
+    get stalled() {
+      return base.progress.stalled
+    },
+    get status() {
+      const { ready, draining } = work.devices.counts()
+      return `${isDraining ? 'draining' : 'ready'}, ${ready + draining} devices connected, ${cloud.sessions.count} sessions, ${cloud.inProgress.count} answers in progress`
+    },
     async drain() {
       base.logger.info({ sessions: cloud.sessions.count, answers: cloud.inProgress.count }, 'bridge draining')
+      isDraining = true
       control.drain()
       await Promise.all([cloud.sessions.drain(), cloud.inProgress.drain()])
       base.logger.info('bridge drained')

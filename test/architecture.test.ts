@@ -24,6 +24,7 @@ const imports = files.flatMap(importsOf)
 const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/base': { values: [] },
   'core/store': { values: ['core/base'] },
+  'core/service': { values: ['core/base'] },
   'core/signing': { values: ['core/base'] },
   'core/listen': { values: ['core/base', 'core/policy/admission'] },
   'core/cli': { values: ['core/base'] },

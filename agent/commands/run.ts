@@ -8,6 +8,7 @@ import { withTimeout } from '../../core/base/with-timeout.ts'
 import type { OptionsOf } from '../../core/cli/command.ts'
 import { limitFlag } from '../../core/cli/limit-flag.ts'
 import { defineConfiguredCommand } from '../../core/config-file/configured-command.ts'
+import { startService } from '../../core/service/service.ts'
 import type { OpenSmall } from '../agent.ts'
 import { AgentFields, type AgentSettings } from '../config.ts'
 import { releaseMemoryAtRest } from '../idle-memory.ts'
@@ -77,6 +78,13 @@ export async function runAgent(given: OptionsOf<typeof options>, io: Io, openSma
   const { startAgent } = await import('../agent.ts')
   const starting = startAgent(agentSettings(given, io), systemClock, undefined, openSmall)
   const agent = await orAborted(starting, io.signal, (late) => late.close())
+  const service = await startService({
+    env: io.env,
+    stalled: () => agent.stalled,
+    status: () => agent.status,
+    clock: systemClock,
+    logger: agent.logger,
+  })
   const stopReleasing = releaseMemoryAtRest(agent.answers, releaseUnusedMemory, systemClock)
   try {
     const { apiUrl, modelId, slm } = agent
@@ -94,9 +102,11 @@ export async function runAgent(given: OptionsOf<typeof options>, io: Io, openSma
     }
     const failure = await Promise.race([untilAborted(io.signal), agent.idTaken])
     if (failure) throw failure
+    service.stopping()
     if (isTermination(io.signal)) await withTimeout(settings.drainS * 1_000, agent.drain(), systemClock)
   } finally {
     await stopReleasing()
     await agent.close()
+    await service.close()
   }
 }

@@ -1,4 +1,5 @@
 import { loadTextModel } from '../../core/answer/text-model.ts'
+import type { Progress } from '../../core/base/progress.ts'
 import { openVerifiedBundle } from '../../core/engine/open-bundle.ts'
 import { shareHead } from '../../core/engine/shared-head.ts'
 import { readManifest } from '../../core/model/bundle.ts'
@@ -15,10 +16,12 @@ export interface DeviceModelOptions {
   readonly medusa: boolean
   /** What this machine has verified before. Default: nothing. */
   readonly verified?: VerifiedBundles | undefined
+  /** Notices a run that does not return. */
+  readonly progress?: Progress | undefined
 }
 
 /** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, RUNTIME_*, OUT_OF_MEMORY */
-export async function openDeviceModel({ bundle, threads, library, medusa, verified }: DeviceModelOptions) {
+export async function openDeviceModel({ bundle, threads, library, medusa, verified, progress }: DeviceModelOptions) {
   const manifest = await readManifest(bundle)
   const wanted = medusa ? (['adapter', 'medusa'] as const) : (['adapter'] as const)
   const drafters = wanted.filter((name) => manifest.parts[name])
@@ -28,6 +31,7 @@ export async function openDeviceModel({ bundle, threads, library, medusa, verifi
     threads,
     branching: true,
     verified: verified ?? new VerifiedBundles(),
+    progress,
   })
   try {
     return {

@@ -1,6 +1,7 @@
 import { type Clock, clockIsSet, nowIso } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import type { Progress } from '../../core/base/progress.ts'
 import type { Random } from '../../core/base/random.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
@@ -37,6 +38,8 @@ export interface ControlLinkOptions {
   readonly agent: string
   /** Undefined: the device has no model yet. */
   readonly modelId: string | undefined
+  /** Notices a connection loop that stands still. */
+  readonly progress?: Progress | undefined
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger

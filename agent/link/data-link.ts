@@ -11,7 +11,7 @@ const connectWaitMs = 3_000
 
 export interface DataLinkOptions
   extends Omit<DataConnectionOptions, 'url' | 'token' | 'socket'>,
-    Pick<ReconnectorOptions, 'reconnectMaxS' | 'fleetSize'> {
+    Pick<ReconnectorOptions, 'reconnectMaxS' | 'fleetSize' | 'progress'> {
   /** Absent: the device has not enrolled there and connects without a token. */
   readonly credentials?: LinkCredentials | undefined
   /** Called when the connection was lost; the link reconnects by itself. */

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import type { Expectation, Progress } from '../../core/base/progress.ts'
 import type { Random } from '../../core/base/random.ts'
 import { backoffLimits, failuresAfter, fullJitterMs, msUntilAttempt } from '../../core/policy/link/back-off.ts'
 
@@ -11,6 +12,8 @@ export interface ReconnectorOptions {
   readonly reconnectMaxS: number
   /** Number of devices that reconnect together, as far as it is known. */
   readonly fleetSize?: (() => number | undefined) | undefined
+  /** Notices that this loop stands still. */
+  readonly progress?: Progress | undefined
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
@@ -32,11 +35,13 @@ export class Reconnector {
   #isRequested = false
   #onAttempted: (() => void)[] = []
   #running: Promise<void> | undefined
+  readonly #expectation: Expectation | undefined
   /** Reason of the last warning. */
   #warnedReason: string | undefined
 
   constructor(options: ReconnectorOptions) {
     this.#options = options
+    this.#expectation = options.progress?.expect(options.name)
   }
 
   /** Begins the first attempt. Further calls do nothing. */
@@ -55,6 +60,7 @@ export class Reconnector {
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#running
+    this.#expectation?.rest()
     this.#attempted()
   }
 
@@ -92,9 +98,11 @@ export class Reconnector {
     const { name, logger, connect } = this.#options
     const { signal } = this.#stopping
     try {
+      this.#expectation?.within(maxAttemptMs)
       // Settled before the connection closes: a caller may learn of its end, and call `retryNow`, before this loop does.
       const { closed } = await connect(signal).finally(() => this.#attempted())
       this.#warnedReason = undefined
+      this.#expectation?.rest()
       const cause = await closed
       if (!signal.aborted) logger.warn({ err: cause }, `${name} connection lost`)
       return true
@@ -117,6 +125,7 @@ export class Reconnector {
       const waitMs = msUntilAttempt(dueMs, startedMs, this.#isRequested, clock.nowMs())
       if (waitMs <= 0) return
       this.#wake = new AbortController()
+      this.#expectation?.within(maxMs + maxAttemptMs)
       hasSlept = await clock.sleep(Math.min(waitMs, maxMs), AbortSignal.any([this.#wake.signal, signal])).then(
         () => true,
         () => false,
@@ -124,6 +133,9 @@ export class Reconnector {
     }
   }
 }
+
+/** Attempts have time limits of their own, which are far shorter. */
+const maxAttemptMs = 5 * 60_000
 
 /** Distinguishes kinds of failure. */
 const reasonOf = (error: unknown): string => (error instanceof BrimError ? error.code : String(error))

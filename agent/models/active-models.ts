@@ -3,6 +3,7 @@ import type { TextModel } from '../../core/answer/text-model.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import type { Progress } from '../../core/base/progress.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import type { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
@@ -28,6 +29,8 @@ export interface ActiveModelsOptions {
   readonly folderOf: (modelId: string) => string
   readonly installed: () => Promise<readonly InstalledBundle[]>
   readonly verified: VerifiedBundles
+  /** Notices a run of a model that does not return. */
+  readonly progress: Progress
   /** Of the split model's parts on this device. */
   readonly speed: DeviceSpeed
   readonly threads: number

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { type Clock, clockIsSet, nowIso } from '../../core/base/clock.ts'
 import type { Closers } from '../../core/base/closers.ts'
 import { createLogger, type Logger } from '../../core/base/logger.ts'
+import { Progress } from '../../core/base/progress.ts'
 import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import { birthsTable, nextBirth } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
@@ -38,6 +39,7 @@ export interface Base {
   readonly errors: RecentErrors
   readonly outbox: LogOutbox
   readonly logger: Logger
+  readonly progress: Progress
   readonly spool: Spool
   readonly identities: Identities
   readonly remote: ReturnType<typeof createRemote>
@@ -102,6 +104,7 @@ export async function openBase(config: AgentConfig, clock: Clock, closers: Close
     errors,
     outbox,
     logger,
+    progress: new Progress(clock),
     spool,
     identities,
     remote,

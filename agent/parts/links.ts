@@ -9,7 +9,7 @@ import type { Base } from './base.ts'
 
 /** A link by each broker. */
 export function openLinks(base: Base, { modelId, speed }: ActiveModels): BridgeLinks {
-  const { config, closers, birth, instance, identities, clock, logger, outbox, spool } = base
+  const { config, closers, birth, instance, identities, clock, logger, progress, outbox, spool } = base
   const linkBy = (url: string) =>
     new BridgeLink({
       url,
@@ -25,6 +25,7 @@ export function openLinks(base: Base, { modelId, speed }: ActiveModels): BridgeL
       smoothing: config.smoothing,
       heartbeatS: config.heartbeatS,
       reconnectMaxS: config.reconnectMaxS,
+      progress,
       clock,
       random: seededRandom(nextSeed()),
       logger: logger.child({ component: 'link', broker: shownUrl(url) }),

@@ -20,7 +20,10 @@ const maxWaiting = 1_024
  * The device's parts of the split model, and its small models: each if it has one.
  * @param openSmall opens a small model; absent: as it is
  */
-export async function openModels({ config, bundles, store, verified, closers, clock, logger }: Base, openSmall?: OpenSmall) {
+export async function openModels(
+  { config, bundles, store, verified, progress, closers, clock, logger }: Base,
+  openSmall?: OpenSmall,
+) {
   const configured = async (name: string) => ({ name, folder: await bundles.resolve(name) })
   const models = new ActiveModels({
     ...config,
@@ -32,6 +35,7 @@ export async function openModels({ config, bundles, store, verified, closers, cl
     folderOf: (modelId) => bundles.folderOf(modelId),
     installed: () => bundles.list(),
     verified,
+    progress,
     medusa: config.draft.drafter === 'medusa',
     speed: new DeviceSpeed(config.smoothing),
     openSmall,

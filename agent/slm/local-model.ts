@@ -1,4 +1,5 @@
 import { loadTextModel, type TextModel } from '../../core/answer/text-model.ts'
+import type { Progress } from '../../core/base/progress.ts'
 import type { Chain } from '../../core/engine/contract.ts'
 import { openVerifiedBundle } from '../../core/engine/open-bundle.ts'
 import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
@@ -22,6 +23,8 @@ export interface LocalModelOptions {
   readonly smoothing?: number | undefined
   /** What this machine has verified before. Default: nothing. */
   readonly verified?: VerifiedBundles | undefined
+  /** Notices a run that does not return. */
+  readonly progress?: Progress | undefined
   /** Of an earlier opening of the same bundle. */
   readonly kept?: Pick<LocalModel, 'text' | 'speed'> | undefined
 }
@@ -35,9 +38,10 @@ export async function openLocalModel({
   library,
   smoothing,
   verified = new VerifiedBundles(),
+  progress,
   kept,
 }: LocalModelOptions): Promise<LocalModel & { close(): Promise<void> }> {
-  const model = await openVerifiedBundle(bundle, { library, parts: ['whole'], threads, verified })
+  const model = await openVerifiedBundle(bundle, { library, parts: ['whole'], threads, verified, progress })
   try {
     return {
       modelId: model.manifest.modelId,

@@ -3,6 +3,7 @@ import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { disableNagle } from '../../core/base/no-delay.ts'
+import type { Progress } from '../../core/base/progress.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
 import { isLoginRefused } from '../../core/protocol/connack.ts'
 import { bridgeStateDelivery, deviceDelivery, leavesTo, publishOptions } from '../../core/protocol/delivery.ts'
@@ -10,6 +11,8 @@ import { BridgeState } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import { allDevices, bridgeStateTopic, type DeviceTopic, deviceTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
 
+/** Time in which a broker in this process accepts the bridge again. */
+const ownBrokerBackMs = 2 * 60_000
 /** Time for the broker to deliver our state `disconnected`. */
 const goodbyeTimeoutMs = 2_000
 const retained = publishOptions(bridgeStateDelivery)
@@ -35,6 +38,8 @@ export interface ControlOptions {
   readonly onDeviceLog: (device: string, payload: Uint8Array) => void
   /** Time limit of the first connection; default 10 s. */
   readonly connectTimeoutMs?: number
+  /** Notices that this link stands still, where the broker runs in this process. */
+  readonly progress?: Progress
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -75,6 +80,8 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     reconnectOnConnackError: true,
     will: { topic, payload: Buffer.from(JSON.stringify({ v: 1, state: 'lost', birth, at: nowIso() })), ...retained },
   })
+  // The absence of an external broker is no fault of this process.
+  const expectation = options.isOwnBroker ? options.progress?.expect('control plane') : undefined
   const publishState = () => {
     if (!client.connected) return
     client.publish(topic, stateMessage(current), retained, (err) => {
@@ -103,6 +110,7 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     if (from && accepts(from.device)) handlers[from.leaf]?.(from.device, payload)
   })
   client.on('connect', () => {
+    expectation?.rest()
     disableNagle(client.stream)
     const filters = Object.fromEntries([
       ...leavesTo('bridge').map((leaf) => [allDevices(fleet, leaf), { qos: deviceDelivery[leaf].qos }]),
@@ -119,6 +127,7 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   // During an outage every attempt fails alike: only the first is a warning.
   client.on('error', (err) => logger[client.reconnecting ? 'debug' : 'warn']({ err }, 'broker connection failed'))
   client.on('offline', () => logger.warn({ url }, 'broker unreachable, retrying'))
+  client.on('close', () => expectation?.within(ownBrokerBackMs))
 
   await connected(client, url, options.connectTimeoutMs ?? 10_000, clock)
   return {
@@ -142,6 +151,7 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
       const isDelivered = client.connected && (await publishGoodbye(client, topic, stateMessage(current), clock))
       // A broker that does not answer must not delay the end.
       await client.endAsync(!isDelivered)
+      expectation?.rest()
     },
   }
 }

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Closers } from '../../core/base/closers.ts'
 import { createLogger, type Logger } from '../../core/base/logger.ts'
+import { Progress } from '../../core/base/progress.ts'
 import { maxOpenFiles } from '../../core/listen/max-open-files.ts'
 import { readingTokensPerS } from '../../core/policy/serving/reader.ts'
 import type { BridgeConfig } from '../config.ts'
@@ -21,6 +22,7 @@ export interface Base {
   readonly downlink: Downlink
   /** The retained state has changed. */
   readonly announce: { trigger(): void }
+  readonly progress: Progress
   readonly listeners: ListenerSettings
   readonly metrics: BridgeMetrics
   readonly startedMs: number
@@ -34,7 +36,8 @@ export function openBase(config: BridgeConfig, clock: Clock, closers: Closers): 
   const announce = debounce(() => downlink.publishState(), announceEveryMs, clock)
   closers.push(announce.stop)
   const metrics = createBridgeMetrics(clock, readingTokensPerS)
-  return { config, clock, closers, logger, log, downlink, announce, listeners, metrics, startedMs: clock.nowMs() }
+  const progress = new Progress(clock)
+  return { config, clock, closers, logger, log, downlink, announce, progress, listeners, metrics, startedMs: clock.nowMs() }
 }
 
 /** Runs `action` once, `everyMs` after the first of several triggers. */

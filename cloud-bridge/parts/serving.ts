@@ -33,10 +33,10 @@ const nothing = { served: noModel, manifest: { dims: { hidden: 1, contextLimit: 
  * reached by; and an upstream.
  */
 export async function openServing(base: Base, { grants }: Access, work: Work, openModel: OpenModel) {
-  const { config, clock, closers, logger, log, announce, metrics } = base
+  const { config, clock, closers, logger, log, announce, progress, metrics } = base
   const { bundle } = config
   const upstream = config.upstream && openUpstream(config.upstream, config.limits, clock, log('upstream'))
-  const model = bundle === undefined ? undefined : await openModel({ ...config, bundle })
+  const model = bundle === undefined ? undefined : await openModel({ ...config, bundle, progress })
   if (model) closers.push(model.close)
   const { manifest } = model ?? nothing
   const served = serveMiddle(config, model ?? nothing, {

@@ -1,3 +1,4 @@
+import type { Progress } from '../../core/base/progress.ts'
 import { openVerifiedBundle } from '../../core/engine/open-bundle.ts'
 import { shareHead } from '../../core/engine/shared-head.ts'
 import { readManifest } from '../../core/model/bundle.ts'
@@ -20,6 +21,8 @@ export interface ServedModelOptions {
   readonly library?: string | undefined
   /** Folder that remembers what this machine has verified. */
   readonly stateDir: string
+  /** Notices a step that does not return. */
+  readonly progress?: Progress | undefined
 }
 
 export interface OpenedModel {
@@ -39,7 +42,7 @@ export type OpenModel = (options: ServedModelOptions) => Promise<OpenedModel>
  * @throws BrimError as openVerifiedBundle
  */
 export async function openServedModel(options: ServedModelOptions): Promise<OpenedModel> {
-  const { bundle, threads, pipeline, library, stateDir } = options
+  const { bundle, threads, pipeline, library, stateDir, progress } = options
   const { split, files } = await readManifest(bundle)
   const answers = options.answers && files.some(({ path }) => path === `${tokenizerFolder}/${tokenizerFile}`)
   const model = await openVerifiedBundle(bundle, {
@@ -49,6 +52,7 @@ export async function openServedModel(options: ServedModelOptions): Promise<Open
     stages: pipeline,
     slots: slotCounts,
     verified: new VerifiedBundles(stateDir),
+    progress,
   })
   const { manifest } = model
   const opened = { folder: bundle, manifest, slots: Math.max(...slotCounts), close: () => model.release() }

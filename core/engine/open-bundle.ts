@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { arch, cpus } from 'node:os'
+import type { Progress } from '../base/progress.ts'
 import { readManifest } from '../model/bundle.ts'
 import { filesOf } from '../model/bundle-files.ts'
 import type { Manifest, PartName } from '../model/manifest.ts'
@@ -8,6 +9,7 @@ import { openRuntime } from './capi.ts'
 import { type LoadedModel, type OpenModelOptions, openModel } from './open-model.ts'
 import type { Runtime, RuntimeInfo } from './runtime.ts'
 import { testLoadedParts } from './self-test.ts'
+import { watchRuns } from './watch-runs.ts'
 
 interface OpenBundleOptions extends OpenModelOptions {
   /** Path of a libonnxruntime. Default: the one of onnxruntime-node. */
@@ -26,6 +28,8 @@ interface OpenVerifiedOptions extends OpenBundleOptions {
   readonly parts: readonly PartName[]
   /** What this machine has verified before. */
   readonly verified: VerifiedBundles
+  /** Notices a run of the library that does not return. */
+  readonly progress?: Progress | undefined
 }
 
 /**
@@ -35,12 +39,13 @@ interface OpenVerifiedOptions extends OpenBundleOptions {
  */
 export async function openVerifiedBundle(
   folder: string,
-  { verified, library, ...options }: OpenVerifiedOptions,
+  { verified, library, progress, ...options }: OpenVerifiedOptions,
 ): Promise<LoadedModel> {
   const { parts } = options
   const manifest = await readManifest(folder)
   await verified.verifyFiles(folder, filesOf(manifest, parts))
-  const runtime = await openRuntime({ library })
+  const own = await openRuntime({ library })
+  const runtime = progress ? watchRuns(own, progress) : own
   const model = await openOn(runtime, folder, options)
   try {
     const test = testOf(manifest, parts, runtime.info)

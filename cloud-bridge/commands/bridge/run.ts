@@ -9,6 +9,7 @@ import { withTimeout } from '../../../core/base/with-timeout.ts'
 import type { OptionsOf } from '../../../core/cli/command.ts'
 import { limitFlag } from '../../../core/cli/limit-flag.ts'
 import { defineConfiguredCommand } from '../../../core/config-file/configured-command.ts'
+import { startService } from '../../../core/service/service.ts'
 import type { Bridge, OpenModel } from '../../bridge.ts'
 import { BridgeFields, type BridgeSettings } from '../../config.ts'
 import { BridgeLimits } from '../../limits.ts'
@@ -68,12 +69,21 @@ export async function runBridge(given: OptionsOf<typeof options>, io: Io, openMo
   const { startBridge } = await import('../../bridge.ts')
   const starting = startBridge(settings, systemClock, openModel)
   const bridge = await orAborted(starting, io.signal, (late) => late.close())
+  const service = await startService({
+    env: io.env,
+    stalled: () => bridge.stalled,
+    status: () => bridge.status,
+    clock: systemClock,
+    logger: bridge.logger,
+  })
   try {
     printReady(bridge, given.json, io)
     await untilAborted(io.signal)
+    service.stopping()
     if (isTermination(io.signal)) await withTimeout(given.drainS * 1_000, bridge.drain(), systemClock)
   } finally {
     await bridge.close()
+    await service.close()
   }
 }
 
