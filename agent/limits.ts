@@ -100,6 +100,17 @@ export const AgentLimits = z.strictObject({
     .describe('attempts that follow a request to that server that failed before its first token'),
   serverTotalS: z.number().positive().default(600).describe('seconds for one answer of that server, with waits and retries'),
 
+  healthBridgeS: z
+    .number()
+    .positive()
+    .default(120)
+    .describe('seconds until a bridge must be connected after a job has changed the device; then the change is undone'),
+  healthProbeS: z
+    .number()
+    .positive()
+    .default(60)
+    .describe('seconds in which a changed device must answer the probe of the job; then the change is undone'),
+
   slmAnswers: z
     .int()
     .min(1)

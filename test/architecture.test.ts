@@ -58,6 +58,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/pice': { values: ['core/policy/estimate'] },
   'core/policy/disco': { values: ['core/policy/estimate'] },
   'core/policy/identity': { values: [] },
+  'core/policy/trial': { values: [], types: ['core/protocol'] },
   'core/policy/jobs': { values: [], types: ['core/base'] },
   'core/policy/fleet': { values: [], types: ['core/protocol'] },
   'core/policy/link': { values: [], types: ['core/policy/estimate', 'core/protocol'] },
@@ -81,6 +82,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/disco': { values: ['core'], types: ['agent/identity'] },
   'agent/pice': { values: ['core', 'agent/jobs', 'agent/slm'] },
   'agent/jobs': { values: ['core', 'agent/bundles'], types: ['agent/link'] },
+  // Changes that are kept only if the device is healthy with them.
+  'agent/trial': { values: ['core'] },
   'agent/limits.ts': { values: [] },
   'agent/idle-memory.ts': { values: ['core'] },
   'agent/config.ts': { values: ['core', 'agent/disco/config.ts', 'agent/hat', 'agent/limits.ts'] },

@@ -18,6 +18,8 @@ export type JobHandler = (
 export type JobHandlers = Readonly<Record<string, JobHandler>>
 
 export interface JobContext {
+  /** The bridge and its job: the same in all attempts. */
+  readonly id: string
   /** Address of the broker that delivered the job. */
   readonly link: string
   /** How long it has waited for other jobs of this device. */
@@ -28,6 +30,11 @@ export interface JobContext {
   readonly finishedSentences: readonly ExpandedSentence[]
   /** Reports and stores a sentence of an expansion. One that is stored already is only reported again. */
   sentence(finished: ExpandedSentence): void
+}
+
+/** Ends an attempt that another start of the agent goes on with. */
+export class RestartRequired extends Error {
+  override readonly name = 'RestartRequired'
 }
 
 /** @throws BrimError REQUEST_INVALID */

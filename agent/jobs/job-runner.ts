@@ -5,7 +5,7 @@ import type { Lane } from '../../core/policy/jobs/dispatch.ts'
 import { maxEventBytes } from '../../core/protocol/jobs.ts'
 import type { AttemptOutbox } from './attempt-outbox.ts'
 import { AttemptReporter } from './attempt-reporter.ts'
-import type { JobContext, JobHandlers } from './job-handler.ts'
+import { type JobContext, type JobHandlers, RestartRequired } from './job-handler.ts'
 import type { JobLedger, LedgerEntry } from './ledger.ts'
 import { interrupted, type Outcome, outcomeOf } from './outcome.ts'
 import type { StorageWatch } from './storage-watch.ts'
@@ -116,6 +116,7 @@ export class JobRunner {
       if (bytes <= maxEventBytes) return { type: 'succeeded', result }
       throw new BrimError('REQUEST_INVALID', `the result has ${bytes} bytes; the limit is ${maxEventBytes}`)
     } catch (err) {
+      if (err instanceof RestartRequired) return interrupted
       if (!(err instanceof BrimError)) this.#options.logger.error({ err, job, kind }, 'job failed')
       if (closing.aborted) return interrupted
       return canceled.aborted ? { type: 'canceled' } : outcomeOf(err)
@@ -126,6 +127,7 @@ export class JobRunner {
     const { ledger, storage } = this.#options
     const finished = ledger.sentencesOf(entry)
     return {
+      id: `${entry.bridge} ${entry.job}`,
       link: entry.link,
       waitedMs,
       progress,

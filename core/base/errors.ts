@@ -89,6 +89,7 @@ export const errorCodes = {
   // jobs
   JOB_UNKNOWN: 1,
   JOB_FAILED: 1,
+  HEALTH_CHECK_FAILED: 1,
   EXPANSION_FAILED: 1,
   // fleet
   DEVICE_UNKNOWN: 1,

@@ -35,9 +35,7 @@ export function parseConfigText(text: string, path: string, flags: readonly Flag
   const lines = new LineCounter()
   const { contents, errors } = parseDocument(text, { lineCounter: lines, prettyErrors: false })
   const at = (offset: number) => `${path}:${lines.linePos(offset).line}`
-  const problems = errors.map(({ message, code, pos: [offset] }) =>
-    code === 'DUPLICATE_KEY' ? `${at(offset)}: the option is set a second time` : `${at(offset)}: ${message}`,
-  )
+  const problems = errors.map(({ message, pos: [offset] }) => `${at(offset)}: ${message}`)
   if (problems.length > 0) throw invalid(problems)
   // An empty file, or one of comments only.
   if (contents === null || (isScalar(contents) && contents.value === null)) return new Map()

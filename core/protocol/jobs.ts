@@ -92,7 +92,11 @@ export const ExpandInput = z.strictObject({ sketches: listOf(SketchInput, { min:
 export type ExpandInput = z.infer<typeof ExpandInput>
 
 /** A question that what was just activated must answer; where it does not, the device returns to what it had before. */
-const Probe = z.strictObject({ prompt: z.string().min(1).max(4_096), maxTokens: z.int().min(1).max(64).default(8) })
+export const Probe = z.strictObject({
+  prompt: z.string().min(1).max(4_096),
+  maxTokens: z.int().min(1).max(64).default(8),
+})
+export type Probe = z.infer<typeof Probe>
 
 /**
  * Input of `bundle.install`, which installs the parts of a model that a device runs. `manifestSha256` identifies a version

@@ -62,7 +62,7 @@ describe('a configuration file', () => {
   it.each([
     ['id: a\napi-prot: 1', 'FILE:2: there is no option "api-prot"; did you mean "api-port"?'],
     ['id: a\nno-draft-ahead: true', 'FILE:2: "no-draft-ahead" is written "draft-ahead: false" here'],
-    ['id: a\nid: b', 'FILE:2: the option is set a second time'],
+    ['id: a\nid: b', 'FILE:2: Map keys must be unique'],
     ['id: a\nthreads: many', 'FILE:2: "threads" must be a number, not many'],
     ['id: a\ndraft-ahead: yes', 'FILE:2: "draft-ahead" must be true or false, not yes'],
     ['id: a\nmode:', 'FILE:2: "mode" has no value: it must be one of private, local'],
