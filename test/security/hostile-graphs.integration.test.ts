@@ -111,6 +111,7 @@ function install({ modelId }: Manifest, limits: { probeTimeoutS: number; probeMe
   })
   const manifestSha256 = sha256Of(join(root, 'manifest.json'))
   return work({ modelId, manifestSha256, url }, () => {}, signal, {
+    id: 'bridge-1 0-1',
     link: 'mqtt://a',
     progress: () => {},
     waitedMs: 0,

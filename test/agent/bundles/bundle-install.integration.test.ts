@@ -92,6 +92,7 @@ function install(
   })
   const progress: [number, number][] = []
   const job = {
+    id: 'bridge-1 0-1',
     link: 'mqtt://a',
     progress: (done: number, total: number) => void progress.push([done, total]),
     waitedMs: 0,
@@ -190,7 +191,14 @@ describe('bundle.install', () => {
       limits,
       clock: systemClock,
     })
-    const job = { link: 'mqtt://a', progress: () => {}, waitedMs: 0, finishedSentences: [], sentence: () => {} }
+    const job = {
+      id: 'bridge-1 0-1',
+      link: 'mqtt://a',
+      progress: () => {},
+      waitedMs: 0,
+      finishedSentences: [],
+      sentence: () => {},
+    }
     await failed(work({ modelId: bundle.manifest.modelId, manifestSha256: servedHash(), url: base }, () => {}, never, job))
     expect(requests.find(({ path }) => path === weights())?.range).toMatch(/^bytes=\d{3,}-$/)
     expect(await install().done).toMatchObject({ wasInstalled: false, fetchedBytes: 0 })

@@ -82,6 +82,7 @@ async function run(input: object, options: RunOptions = {}) {
   const { signal = AbortSignal.timeout(60_000), finished = [], onSentence, device = {}, events = [] } = options
   steps = []
   const job = {
+    id: 'bridge-1 0-1',
     link: 'mqtt://a',
     progress() {},
     waitedMs: 0,

@@ -163,6 +163,7 @@ describe('a device and a bridge that speaks TLS', () => {
     const { signal } = new AbortController()
     const version = { modelId: world.bridge.modelId, manifestSha256: sha256Of(join(world.bundle, 'manifest.json')) }
     const installed = install(version, () => {}, signal, {
+      id: 'bridge-1 0-1',
       link: mqttUrl,
       progress: () => {},
       waitedMs: 0,
