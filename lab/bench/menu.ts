@@ -38,6 +38,10 @@ export const menu: Menu = {
       'DiSCo and its baselines: replay of recorded API latencies with three devices, by budget, with and without migration',
       () => import('./disco/bench.ts'),
     ],
+    fleet: [
+      'up to 10,000 devices on one bridge: connecting, at rest, at work, after a restart, beside mosquitto',
+      () => import('./fleet/bench.ts'),
+    ],
     'slow-agent': ['an agent whose small models take longer, to stand for a device', () => import('./pice/slow-agent.ts')],
     'slow-bridge': ['a bridge whose steps take longer, to stand for a cloud', () => import('./pice/slow-bridge.ts')],
     telemetry: [

@@ -21,6 +21,7 @@ const betweenAttemptsMs = 25
 /** A real mosquitto as a process, on a free loopback port. */
 export interface Mosquitto extends AsyncDisposable {
   readonly url: string
+  readonly pid: number
   /** For --broker-admin-file; undefined: the broker accepts every client. */
   readonly adminFile: string | undefined
   /** SIGKILL, then a new process on the same port with the same files. Resolves when it listens. */
@@ -56,6 +57,9 @@ export async function startMosquitto({ guarded }: { guarded: boolean }): Promise
   let child = await launch(config, port)
   return {
     url: `mqtt://127.0.0.1:${port}`,
+    get pid() {
+      return child.pid ?? 0
+    },
     adminFile: guarded ? adminFile : undefined,
     async restart() {
       await end(child, 'SIGKILL')

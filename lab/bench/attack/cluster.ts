@@ -1,10 +1,10 @@
-import { readFileSync } from 'node:fs'
 import { enrol, requestGrant } from '../../../agent/identity/enrolment.ts'
 import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { invitationText } from '../../../core/protocol/identity.ts'
 import { Cluster } from '../../cluster/cluster.ts'
+import { rssMb } from '../../cluster/memory.ts'
 import type { FloodAttack } from './flood-worker.ts'
 
 interface AttackClusterOptions {
@@ -62,15 +62,4 @@ export function startAttackCluster({ bundle, floods, io }: AttackClusterOptions)
       store.close()
     }
   })
-}
-
-/** Resident memory of a process, and its peak so far. @returns null where /proc does not exist */
-function rssMb(pid: number): { readonly now: number; readonly peak: number } | null {
-  try {
-    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-    const mb = (field: string) => Math.round(Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1_024)
-    return { now: mb('VmRSS'), peak: mb('VmHWM') }
-  } catch {
-    return null
-  }
 }

@@ -1,0 +1,41 @@
+import { randomInt } from 'node:crypto'
+import { seededRandom } from '../../../core/base/random.ts'
+import { type FleetCounts, SimulatedDevice, type SimulatedFleet } from './device.ts'
+
+/** What the benchmark asks of a process that holds devices; each is answered with a `LoadReply`. */
+export type LoadRequest =
+  | { readonly type: 'open'; readonly fleet: Omit<SimulatedFleet, 'random' | 'counts'> }
+  /** Starts devices at random times within `withinMs`. */
+  | { readonly type: 'start'; readonly ids: readonly string[]; readonly withinMs: number }
+  /** Replies with what the devices have done since the last `take`. */
+  | { readonly type: 'take' | 'count' }
+
+export interface LoadReply extends FleetCounts {
+  /** Devices that are connected and subscribed, and whose state the broker has. */
+  readonly established: number
+}
+
+const nothing = (): FleetCounts => ({ attempts: 0, refused: 0, unreached: 0, lost: 0, samples: 0, jobs: 0, pubackMs: [] })
+
+const devices: SimulatedDevice[] = []
+const random = seededRandom(randomInt(2 ** 32))
+const counts = nothing()
+let fleet: SimulatedFleet | undefined
+
+process.on('message', (request: LoadRequest) => {
+  if (request.type === 'open') fleet = { ...request.fleet, random, counts }
+  if (request.type === 'start')
+    for (const id of request.ids) {
+      const device = new SimulatedDevice(fleet!, id)
+      device.startIn(random.next() * request.withinMs)
+      devices.push(device)
+    }
+  const established = devices.reduce((sum, device) => sum + Number(device.isEstablished), 0)
+  const isTaken = request.type === 'take'
+  process.send?.({ ...(isTaken ? counts : nothing()), established } satisfies LoadReply)
+  if (isTaken) Object.assign(counts, nothing())
+})
+process.on('disconnect', () => {
+  for (const device of devices) device.end()
+  process.exit(0)
+})
