@@ -37,6 +37,10 @@ export const menu: Menu = {
       () => import('./cloud-bridge/commands/device/menu.ts'),
     ],
     fleet: ['state of the whole fleet', () => import('./cloud-bridge/commands/fleet/menu.ts')],
+    bundle: [
+      'bundles and releases for devices: sign, push to the bridge, list',
+      () => import('./cloud-bridge/commands/bundle/menu.ts'),
+    ],
     job: ['durable jobs for devices, queued at the bridge', () => import('./cloud-bridge/commands/job/menu.ts')],
     login: ["store a bridge's URL and API key for later commands", () => import('./cloud-bridge/commands/login/login.ts')],
     logout: [

@@ -102,8 +102,8 @@ export const BridgeFields = z.strictObject({
     .string()
     .min(1)
     .meta({
-      description: 'folder that holds more bundles; devices install them by "brim job submit bundle.install"',
-      fallback: 'only --bundle is offered',
+      description: 'folder of the bundles and releases that devices install, besides --bundle; "brim bundle push" adds to it',
+      fallback: 'bundles, in the state folder',
     })
     .optional(),
   stateDir: z.string().min(1).describe("folder of the bridge's databases; created when missing"),

@@ -300,6 +300,13 @@ export const BridgeLimits = z.strictObject({
     .min(0)
     .default(64)
     .describe('replies that one HAT session sends again for repeated frames; another repetition ends the session'),
+  uploadBytes: z
+    .int()
+    .min(2 ** 20)
+    .default(64 * 2 ** 30)
+    .describe(
+      'size of all uploads of bundles and releases that are not published yet, in bytes; a further piece gets status 507',
+    ),
   upstreamAnswerBytes: z
     .int()
     .min(1)

@@ -122,9 +122,10 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'cloud-bridge/queue': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/link'] },
   'cloud-bridge/fleet': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/link', 'cloud-bridge/queue'] },
   'cloud-bridge/upstream': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/limits.ts'] },
+  'cloud-bridge/bundles': { values: ['core'] },
   'cloud-bridge/api': {
     values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
-    types: ['cloud-bridge/fleet', 'cloud-bridge/llm', 'cloud-bridge/queue'],
+    types: ['cloud-bridge/bundles', 'cloud-bridge/fleet', 'cloud-bridge/llm', 'cloud-bridge/queue'],
   },
   'cloud-bridge/metrics': { values: ['core'], types: ['cloud-bridge/serving'] },
   'cloud-bridge/limits.ts': { values: [] },

@@ -52,6 +52,12 @@ export class BridgeClient {
     return { raw, value: this.#read(operation.response, raw) as ResponseOf<O> }
   }
 
+  /** Sends bytes in place of JSON. */
+  async upload<O extends Operation>(operation: O, args: Arguments<O>, bytes: Uint8Array): Promise<ResponseOf<O>> {
+    const response = await this.#request(operation, args, {}, bytes)
+    return this.#read(operation.response, await jsonOf(response)) as ResponseOf<O>
+  }
+
   /** The events of an operation's stream, until it ends or breaks. */
   async *events<O extends Operation>(operation: O, args: Arguments<O>): AsyncGenerator<Received<EventOf<O>>> {
     const response = await this.#request(operation, args, { accept: 'text/event-stream' })
@@ -74,13 +80,14 @@ export class BridgeClient {
     operation: O,
     { params, query, body }: Arguments<O>,
     accept: Record<string, string> = {},
+    bytes?: Uint8Array,
   ): Promise<IncomingMessage> {
     const { key, url } = this.#access
     const path = this.#prefix + urlOf(operation, params ?? ({} as ParamsOf<O>), query)
     const request = {
       method: operation.method,
       headers: { ...accept, ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
-      ...(operation.method === 'POST' ? { body: JSON.stringify(body ?? {}) } : {}),
+      ...(operation.method === 'POST' ? { body: bytes ?? JSON.stringify(body ?? {}) } : {}),
       signal: this.#signal,
     }
     const response = await requestOnce(this.#access, path, request).catch((cause: unknown) => {

@@ -21,6 +21,10 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   DEVICE_UNKNOWN: 404,
   MODEL_UNKNOWN: 404,
   QUOTA_EXCEEDED: 429,
+  BUNDLE_INVALID: 400,
+  BUNDLE_CORRUPT: 400,
+  SIGNATURE_INVALID: 400,
+  DISK_FULL: 507,
 }
 
 /** The method, path or origin of a request is not allowed. */

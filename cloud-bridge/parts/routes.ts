@@ -1,15 +1,17 @@
+import { join } from 'node:path'
 import { nextSeed } from '../../core/base/next-seed.ts'
 import { version } from '../../core/base/version.ts'
 import { adminRoutes } from '../api/admin.ts'
 import { answerRoutes } from '../api/answers.ts'
 import { bridgeRoutes } from '../api/bridge.ts'
 import { brokerHookRoutes } from '../api/broker-hooks.ts'
-import { bundleRoutes, openServedBundles } from '../api/bundles.ts'
+import { bundleRoutes, releaseRoutes } from '../api/bundles.ts'
 import { deviceRoutes } from '../api/devices.ts'
 import { identityRoutes } from '../api/identity.ts'
 import { jobRoutes } from '../api/jobs.ts'
 import { metricsRoutes } from '../api/metrics.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
+import { openBundleStore } from '../bundles/bundle-store.ts'
 import type { Routes } from '../http/router.ts'
 import type { Access } from './access.ts'
 import type { OpenAuthorizer } from './authorizer.ts'
@@ -30,7 +32,12 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
   const { id: bridge, fleet } = config
   const { identityStore, jobs, devices, expansions, grants, broker, identities, quotas, hookSecret } = parts
   const { serving, sessions, steps, modelId, models, resumable, meter, inProgress } = parts
-  const bundles = openServedBundles({ bundle: config.bundle, folder: config.bundles })
+  const bundles = openBundleStore({
+    bundle: config.bundle,
+    folder: config.bundles ?? join(config.stateDir, 'bundles'),
+    uploadBytes: config.limits.uploadBytes,
+    wallMs: Date.now,
+  })
   const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
   const load = () => ({
     version,
@@ -72,7 +79,7 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
       clock,
       logger: log('api'),
     }),
-    jobRoutes(jobs.queue, jobs.store, { isKnown: devices.fleet.has, findBundle: bundles.find }),
+    jobRoutes(jobs.queue, jobs.store, { isKnown: devices.fleet.has, findBundle: bundles.served.find }),
     deviceRoutes({
       ...devices,
       smallModelsOf: expansions.profiles.describe,
@@ -89,6 +96,7 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
       clock,
     }),
     bundleRoutes(bundles),
+    releaseRoutes(bundles),
     adminRoutes({ store: identityStore, quotas, bridge, fleet }),
     identityRoutes(identities),
     ...(hookSecret === undefined ? [] : [brokerHookRoutes({ fleet, gate: grants })]),

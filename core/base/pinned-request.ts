@@ -14,7 +14,8 @@ export interface BridgeAddress {
 interface PinnedRequest {
   readonly method: 'GET' | 'POST'
   readonly headers?: Readonly<Record<string, string>>
-  readonly body?: string
+  /** JSON, or other bytes. */
+  readonly body?: string | Uint8Array
   readonly signal: AbortSignal
 }
 
@@ -32,7 +33,13 @@ export async function requestOnce(
   const url = new URL(path, at.url)
   const encrypted = url.protocol === 'https:'
   const pinned = encrypted && at.pin !== undefined ? await connectPinned(at.url, at.pin, signal) : undefined
-  const length = method === 'POST' ? { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) } : {}
+  const length =
+    method === 'POST'
+      ? {
+          'content-type': typeof body === 'string' ? 'application/json' : 'application/octet-stream',
+          'content-length': Buffer.byteLength(body),
+        }
+      : {}
   const request = (encrypted ? requestTls : requestPlain)(url, {
     method,
     headers: { ...length, connection: 'close', ...headers },

@@ -19,7 +19,7 @@ const rebuild = 'copy the bundle again, or build it again with "brim model build
 export async function readManifest(folder: string): Promise<Manifest> {
   const path = join(folder, manifestFile)
   const document = parseJson(path, await readText(folder, path))
-  const { schema } = z.looseObject({ schema: z.unknown() }).parse(document)
+  const { schema } = z.looseObject({ schema: z.unknown().optional() }).parse(document)
   if (typeof schema === 'number' && schema > manifestSchema)
     throw new BrimError('BUNDLE_INVALID', `${path} has schema ${schema}; this Brim reads ${manifestSchema}`, {
       hint: 'update Brim on this machine, or build the bundle with the installed version',

@@ -1,7 +1,7 @@
 import { cpSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { openServedBundles } from '../../cloud-bridge/api/bundles.ts'
+import { openServedBundles } from '../../cloud-bridge/bundles/served-bundles.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { tinyBundle } from '../support/tiny-bundle.ts'
 
@@ -13,7 +13,7 @@ it('requests for unknown models read no manifest again that has not changed', as
   const path = join(dir.path, 'tiny', 'manifest.json')
   const changedAt = new Date('2026-01-01T00:00:00Z')
   utimesSync(path, changedAt, changedAt)
-  const bundles = openServedBundles({ bundle: join(dir.path, 'tiny'), folder: undefined })
+  const bundles = openServedBundles({ bundle: join(dir.path, 'tiny'), folder: join(dir.path, 'none') })
   const { modelId } = bundle.manifest
   await bundles.find(modelId)
   // Reading it again would fail.

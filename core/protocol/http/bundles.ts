@@ -1,5 +1,7 @@
 import { z } from 'zod'
-import { get, type Operations } from './operation.ts'
+import { SignatureFile } from '../../signing/signature.ts'
+import { get, type Operations, post } from './operation.ts'
+import { Published } from './uploads.ts'
 
 export const ServedBundle = z.object({
   modelId: z.string(),
@@ -7,6 +9,7 @@ export const ServedBundle = z.object({
   name: z.string(),
   parts: z.array(z.string()),
   bytes: z.int().min(0),
+  signedBy: z.array(z.string()).default([]).describe('Public keys whose signatures fit the manifest.'),
 })
 export type ServedBundle = z.infer<typeof ServedBundle>
 
@@ -17,7 +20,20 @@ export const bundleOperations = {
   file: get(
     '/v1/bundles/:modelId/*',
     'fetch',
-    'One file of a bundle, for devices not of its middle part; a Range header `bytes=<n>-` resumes a download',
+    'One file of a bundle, or its `manifest.sig.json`; for devices not of its middle part; a Range header `bytes=<n>-` resumes a download',
     {},
+  ),
+  publish: post(
+    '/v1/bundles',
+    'administer',
+    'Publishes a bundle whose files have been uploaded, in place of the published version of the same model',
+    {
+      body: z.strictObject({
+        manifest: z.string().describe('Text of manifest.json, every byte of it.'),
+        signatures: SignatureFile.optional(),
+      }),
+      maxBodyBytes: 16 * 2 ** 20,
+      response: Published,
+    },
   ),
 } satisfies Operations

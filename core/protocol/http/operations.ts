@@ -7,6 +7,8 @@ import { deviceOperations, fleetOperations } from './devices.ts'
 import { identityOperations } from './identity.ts'
 import { jobOperations } from './jobs.ts'
 import type { Operations } from './operation.ts'
+import { releaseOperations } from './releases.ts'
+import { uploadOperations } from './uploads.ts'
 
 /** Every operation of a bridge's HTTP API, by the tag that docs/openapi.json groups it under. */
 export const allOperations: Readonly<Record<string, Operations>> = {
@@ -16,6 +18,8 @@ export const allOperations: Readonly<Record<string, Operations>> = {
   devices: deviceOperations,
   jobs: jobOperations,
   bundles: bundleOperations,
+  releases: releaseOperations,
+  uploads: uploadOperations,
   admin: adminOperations,
   identity: identityOperations,
   brokerHooks: brokerHookOperations,

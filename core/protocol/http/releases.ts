@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { SignatureFile } from '../../signing/signature.ts'
-import { get, type Operations } from './operation.ts'
+import { get, type Operations, post } from './operation.ts'
+import { Published } from './uploads.ts'
 
 export const releasePlatforms = ['linux-arm64', 'linux-x64'] as const
 
@@ -20,4 +21,14 @@ export const releaseOperations = {
   }),
   archive: get('/v1/releases/:sha256', 'fetch', 'Archive of a release; a Range header `bytes=<n>-` resumes a download', {}),
   signature: get('/v1/releases/:sha256/signature', 'fetch', 'Signatures of an archive', { response: SignatureFile }),
+  publish: post('/v1/releases', 'administer', 'Publishes a release whose archive has been uploaded', {
+    body: z.strictObject({
+      sha256: z.string().regex(/^[0-9a-f]{64}$/),
+      bytes: z.int().min(1),
+      version: z.string().regex(/^\d+\.\d+\.\d+(-[0-9A-Za-z.-]{1,64})?$/),
+      platform: z.enum(releasePlatforms),
+      signatures: SignatureFile,
+    }),
+    response: Published,
+  }),
 } satisfies Operations

@@ -1,0 +1,42 @@
+import { join } from 'node:path'
+import { SerialQueue } from '../../core/engine/serial-queue.ts'
+import type { SignatureFile } from '../../core/signing/signature.ts'
+import { PublishedBundles } from './published-bundles.ts'
+import { Releases } from './releases.ts'
+import { openServedBundles } from './served-bundles.ts'
+import { Uploads } from './uploads.ts'
+
+export interface BundleStoreOptions {
+  /** Folder of the bundle that the bridge serves itself; undefined: none. */
+  readonly bundle: string | undefined
+  /** Folder of the other bundles, and of what operators push; created when it is needed. */
+  readonly folder: string
+  /** Of uploads that are not published yet. */
+  readonly uploadBytes: number
+  readonly wallMs: () => number
+}
+
+export type BundleStore = ReturnType<typeof openBundleStore>
+
+/** What devices install from this bridge: bundles and releases of the agent. Both are published one at a time. */
+export function openBundleStore({ bundle, folder, uploadBytes, wallMs }: BundleStoreOptions) {
+  const served = openServedBundles({ bundle, folder })
+  // In the same folder, so that publishing needs no copies.
+  const uploads = new Uploads(join(folder, '.uploads'), uploadBytes)
+  const bundles = new PublishedBundles(folder, uploads, served)
+  const releases = new Releases(join(folder, '.releases'), uploads, wallMs)
+  const turns = new SerialQueue()
+  const inTurn = <T>(publish: () => Promise<T>): Promise<T> =>
+    turns.run(async () => {
+      await uploads.removeAbandoned(wallMs())
+      return publish()
+    })
+  return {
+    served,
+    uploads,
+    releases,
+    publishBundle: (manifest: string, signatures: SignatureFile | undefined) =>
+      inTurn(() => bundles.publish(manifest, signatures)),
+    publishRelease: (release: Parameters<Releases['publish']>[0]) => inTurn(() => releases.publish(release)),
+  }
+}

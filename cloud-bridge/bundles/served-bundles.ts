@@ -1,0 +1,114 @@
+import { createHash } from 'node:crypto'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BrimError } from '../../core/base/errors.ts'
+import { readManifest } from '../../core/model/bundle.ts'
+import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
+import type { ServedBundle } from '../../core/protocol/http/bundles.ts'
+import { readSignatures, signersOf } from '../../core/signing/signature-file.ts'
+
+export interface BundleOnDisk {
+  readonly folder: string
+  readonly manifest: Manifest
+  readonly manifestSha256: string
+  /** Public keys whose signatures fit the manifest. */
+  readonly signedBy: readonly string[]
+  /** Modification time of its manifest when it was read. */
+  readonly mtimeMs: number
+}
+
+export interface ServedBundlesOptions {
+  /** Folder of the bundle that the bridge serves itself; undefined: none. */
+  readonly bundle: string | undefined
+  /** Folder whose subfolders are bundles too. */
+  readonly folder: string
+}
+
+/** The bundles that devices and operators can download. */
+export interface ServedBundles {
+  list(): Promise<ServedBundle[]>
+  /** @throws BrimError MODEL_UNKNOWN */
+  find(modelId: string): Promise<BundleOnDisk>
+  /** A file on this bridge that a manifest lists with this hash. */
+  fileOf(sha256: string): string | undefined
+  /** Looks for bundles again: a folder was published or signed. */
+  refresh(): Promise<void>
+}
+
+export function openServedBundles({ bundle, folder }: ServedBundlesOptions): ServedBundles {
+  let known = new Map<string, BundleOnDisk>()
+  /** Folder → what was read there, and when its manifest was modified. */
+  let read = new Map<string, { readonly mtimeMs: number; readonly found: BundleOnDisk | undefined }>()
+
+  /** Reads a manifest only when it has changed: devices may ask for unknown models as often as they like. */
+  async function readChanged(at: string): Promise<BundleOnDisk | undefined> {
+    const file = await stat(join(at, manifestFile)).catch(() => undefined)
+    const before = read.get(at)
+    if (!file || file.mtimeMs === before?.mtimeMs) return file && before?.found
+    const found = await readBundle(at, file.mtimeMs)
+    read.set(at, { mtimeMs: file.mtimeMs, found })
+    return found
+  }
+
+  async function scan(): Promise<void> {
+    const names = await readdir(folder).catch(() => [])
+    const folders = [...(bundle === undefined ? [] : [bundle]), ...names.map((name) => join(folder, name))]
+    const found = await Promise.all(folders.map(readChanged))
+    read = new Map([...read].filter(([at]) => folders.includes(at)))
+    const own = bundle === undefined ? undefined : found[0]
+    const others = found.filter((one) => one !== own).sort((a, b) => (a?.mtimeMs ?? 0) - (b?.mtimeMs ?? 0))
+    // Of the bundles of one model the last wins: the bridge's own, else the newest.
+    known = new Map([...others, own].flatMap((one) => (one ? [[one.manifest.modelId, one] as const] : [])))
+  }
+
+  return {
+    fileOf(sha256) {
+      for (const { folder: at, manifest } of known.values()) {
+        const file = manifest.files.find((each) => each.sha256 === sha256)
+        if (file) return join(at, file.path)
+      }
+      return undefined
+    },
+    async refresh() {
+      read = new Map()
+      await scan()
+    },
+    async list() {
+      await scan()
+      return [...known.values()].map(summaryOf)
+    },
+    async find(modelId) {
+      const before = known.get(modelId)
+      const now = before && (await stat(join(before.folder, manifestFile)).catch(() => undefined))
+      if (now === undefined || now.mtimeMs !== before?.mtimeMs) await scan()
+      const found = known.get(modelId)
+      if (found) return found
+      throw new BrimError('MODEL_UNKNOWN', `this bridge has no bundle of model ${modelId.slice(0, 64)}`, {
+        hint: '"brim bundle list" lists its bundles; "brim bundle push" adds one',
+      })
+    },
+  }
+}
+
+async function readBundle(folder: string, mtimeMs: number): Promise<BundleOnDisk | undefined> {
+  try {
+    const path = join(folder, manifestFile)
+    const manifestSha256 = createHash('sha256')
+      .update(await readFile(path))
+      .digest('hex')
+    const signatures = await readSignatures(folder).catch(() => undefined)
+    const signedBy = signatures ? signersOf('bundle', manifestSha256, signatures) : []
+    return { folder, manifest: await readManifest(folder), manifestSha256, signedBy, mtimeMs }
+  } catch {
+    return undefined
+  }
+}
+
+const summaryOf = ({ manifest, manifestSha256, signedBy }: BundleOnDisk): ServedBundle => ({
+  modelId: manifest.modelId,
+  manifestSha256,
+  name: manifest.card.name,
+  parts: Object.keys(manifest.parts),
+  bytes: manifest.files.reduce((sum, { bytes }) => sum + bytes, 0),
+  signedBy: [...signedBy],
+})
