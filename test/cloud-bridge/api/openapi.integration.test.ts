@@ -1,5 +1,5 @@
-import { generateKeyPairSync, sign } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { createHash, generateKeyPairSync, sign } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { brokerHookRoutes } from '../../../cloud-bridge/api/broker-hooks.ts'
@@ -15,12 +15,16 @@ import { identityOperations } from '../../../core/protocol/http/identity.ts'
 import { jobOperations } from '../../../core/protocol/http/jobs.ts'
 import { type Operation, type ParamsOf, type QueryValues, urlOf } from '../../../core/protocol/http/operation.ts'
 import { allOperations } from '../../../core/protocol/http/operations.ts'
+import { releaseOperations } from '../../../core/protocol/http/releases.ts'
+import { uploadOperations } from '../../../core/protocol/http/uploads.ts'
 import { NonceReply, signedBytes } from '../../../core/protocol/identity.ts'
+import { newSigningKey, readSigner, type SignatureFile } from '../../../core/signing/signature.ts'
 import type { Schema } from '../../../scripts/docs/asyncapi.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
 import { startTestHttp } from '../../support/http.ts'
 import { type Check, schemaCompiler, strictly } from '../../support/json-schemas.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 type Content = Readonly<Record<string, { readonly schema?: Schema }>>
 interface Described {
@@ -196,6 +200,33 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     expect(response.headers.get('content-type')).toBe('application/octet-stream')
     expect(await response.json()).toMatchObject({ modelId: bundles[0]!.modelId })
     compared.add(bundleOperations.file)
+    const manifest = await (await request(bundleOperations.file, { modelId: bundles[0]!.modelId, '*': 'manifest.json' })).text()
+    expect(await call(bundleOperations.publish, {}, { body: { manifest } })).toEqual({ missing: [] })
+  })
+
+  it('about releases and uploads', async () => {
+    const archive = Buffer.from('an archive')
+    const sha256 = createHash('sha256').update(archive).digest('hex')
+    using dir = tempDir()
+    const keyFile = join(dir.path, 'release.key')
+    writeFileSync(keyFile, newSigningKey(), { mode: 0o600 })
+    const signatures: SignatureFile = { v: 1, signatures: [readSigner(keyFile).sign('software', sha256)] }
+    const body = { sha256, bytes: archive.length, version: '0.4.0', platform: 'linux-arm64', signatures }
+    expect(await call(releaseOperations.publish, {}, { body })).toMatchObject({ missing: [{ uploadedBytes: 0 }] })
+    // Not what the bridge has: nothing is appended.
+    await call(uploadOperations.append, { sha256 }, { query: { from: 1 } })
+    const uploaded = await fetch(world.bridge.httpUrl + urlOf(uploadOperations.append, { sha256 }, { from: 0 }), {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/octet-stream' },
+      body: archive,
+    })
+    expect(await uploaded.json()).toEqual({ bytes: archive.length })
+    expect(await call(releaseOperations.publish, {}, { body })).toEqual({ missing: [] })
+    await call(releaseOperations.list, {})
+    await call(releaseOperations.signature, { sha256 })
+    const response = await request(releaseOperations.archive, { sha256 })
+    expect([response.headers.get('content-type'), await response.text()]).toEqual(['application/octet-stream', 'an archive'])
+    compared.add(releaseOperations.archive)
   })
 
   it('about administration', async () => {
