@@ -66,10 +66,10 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
       },
       subscribe: (wake) =>
         feed.subscribe((device, type) => {
-          if (type === 'log' || (only !== undefined && device !== only)) return
+          if (type === 'log') return
           due.set(`${type} ${device}`, { type, device })
           wake()
-        }),
+        }, only),
     }
   }
 
@@ -92,9 +92,9 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
         return batchOf(due)
       },
       subscribe: (wake) =>
-        feed.subscribe((device, change) => {
-          if (device === id && change === 'log') wake()
-        }),
+        feed.subscribe((_device, change) => {
+          if (change === 'log') wake()
+        }, id),
     })
   }
 
@@ -136,9 +136,9 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
     }
     if (find().state !== 'SENT' || waitS === 0) return find()
     const ended = new AbortController()
-    const unsubscribe = feed.subscribe((device) => {
-      if (device === params.id && find().state !== 'SENT') ended.abort()
-    })
+    const unsubscribe = feed.subscribe(() => {
+      if (find().state !== 'SENT') ended.abort()
+    }, params.id)
     await clock.sleep(waitS * 1_000, AbortSignal.any([ended.signal, closed])).catch(() => {})
     unsubscribe()
     return find()

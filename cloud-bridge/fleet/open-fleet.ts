@@ -10,19 +10,20 @@ import type { OnUnreadable } from '../link/faults.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import { commandsTable, createCommands } from './commands.ts'
 import { DeviceLogs } from './device-logs.ts'
+import { devicesTable } from './device-table.ts'
 import { FleetFeed } from './feed.ts'
 import { createFleet, type FleetOptions } from './fleet.ts'
 import { createHistory, historyTables } from './history.ts'
 import { IdConflicts } from './id-conflicts.ts'
 import { createLabels, labelsTable } from './labels.ts'
-import { createRegistry, devicesTable, type RegistryOptions } from './registry.ts'
+import { createRegistry, type RegistryOptions } from './registry.ts'
 
 /** Migrations of the bridge's database. */
 export const fleetTables = [devicesTable, labelsTable, commandsTable]
 
 /** Interval of the checks for missed heartbeats. */
 const checkMs = 5_000
-/** Interval of the checks for states that came too often to count at once. */
+/** Interval of the checks for states that came too often to count at once, and of the writes of states. */
 const dueStatesMs = 1_000
 
 export interface OpenFleetOptions {
@@ -108,6 +109,7 @@ export function openFleet(options: OpenFleetOptions) {
   let stopChecking: (() => Promise<void>) | undefined
   const stopTakingStates = repeatEvery(clock, dueStatesMs, () => {
     for (const { device, state } of registry.takeDueStates()) onNewState(device, state)
+    registry.write()
   })
 
   let announcedSize = registry.size
@@ -193,6 +195,7 @@ export function openFleet(options: OpenFleetOptions) {
     async close() {
       await stopChecking?.()
       await stopTakingStates()
+      registry.write()
       await commands.close()
       await history.close()
       historyDatabase.close()

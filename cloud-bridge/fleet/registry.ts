@@ -1,26 +1,17 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Clock, nowIso } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { hasMissedHeartbeats, isConnected } from '../../core/policy/fleet/presence.ts'
 import { CountWindow } from '../../core/policy/quota/count-window.ts'
 import type { Device, LatestTelemetry } from '../../core/protocol/http/devices.ts'
-import { DeviceState, type DeviceTelemetry, deviceStates } from '../../core/protocol/messages.ts'
+import { DeviceState, type DeviceTelemetry } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { OnUnreadable } from '../link/faults.ts'
+import { DeviceTable, type StoredDevice } from './device-table.ts'
 import { StateLimit } from './state-limit.ts'
 import { type ReadSample, TelemetryReader } from './telemetry-reader.ts'
-
-/** A migration. */
-export const devicesTable = `CREATE TABLE devices (
-  id TEXT PRIMARY KEY,
-  state TEXT NOT NULL,
-  birth INTEGER NOT NULL,
-  last_seen TEXT NOT NULL,
-  agent TEXT,
-  model_id TEXT
-) STRICT`
 
 /** Minimum time between two writes of `last_seen` for heartbeats. */
 const storeEveryMs = 5 * 60_000
@@ -45,12 +36,7 @@ export interface RegistryOptions {
 }
 
 /** A device that has published a state. */
-export interface DeviceRecord extends Pick<Device, 'id' | 'agent' | 'modelId' | 'telemetry'> {
-  readonly state: DeviceState['state']
-  readonly birth: number
-  /** When this bridge last received the device's state, by its own clock: UTC, ISO 8601. */
-  readonly lastSeen: string
-}
+export interface DeviceRecord extends StoredDevice, Pick<Device, 'telemetry'> {}
 
 export interface Registry {
   /** Counts every device as lost until it publishes its state again: for the start of the bridge. */
@@ -94,31 +80,16 @@ export interface Registry {
   isRegistered(device: string): boolean
   /** Number of devices that have published a state. */
   readonly size: number
-  /** The last stored state of a device; undefined: it never published one. */
+  /** The last state of a device; undefined: it never published one. */
   lastState(device: string): Pick<DeviceState, 'state' | 'birth'> | undefined
+  /** Stores what devices have reported since, in one commit. Call it every second, and at the end. Never throws. */
+  write(): void
 }
 
 /** The devices of the fleet, their states and their latest samples. */
 export function createRegistry(options: RegistryOptions): Registry {
   const { store, isEnrolled, limits, onUnreadable, onBaseless, onChange = () => {}, clock, logger } = options
-  const upsert = store.prepare(`
-    INSERT INTO devices (id, state, birth, last_seen, agent, model_id) VALUES (@id, @state, @birth, @lastSeen, @agent, @modelId)
-    ON CONFLICT (id) DO UPDATE SET state = excluded.state, birth = excluded.birth, last_seen = excluded.last_seen,
-      agent = coalesce(excluded.agent, agent), model_id = coalesce(excluded.model_id, model_id)
-    WHERE excluded.birth >= devices.birth OR excluded.state <> 'lost'`)
-  const updateLastSeen = store.prepare('UPDATE devices SET last_seen = ? WHERE id = ?')
-  const columns = 'id, state, birth, last_seen AS lastSeen, agent, model_id AS modelId'
-  const list = store.prepare<[], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices ORDER BY id`)
-  const byId = store.prepare<[string], Omit<DeviceRecord, 'telemetry'>>(`SELECT ${columns} FROM devices WHERE id = ?`)
-  const last = store.prepare<[string], Pick<DeviceState, 'state' | 'birth'>>('SELECT state, birth FROM devices WHERE id = ?')
-  const counts = store.prepare<[], { state: DeviceState['state']; devices: number }>(
-    'SELECT state, count(*) AS devices FROM devices GROUP BY state',
-  )
-  const remove = store.prepare('DELETE FROM devices WHERE id = ?')
-  const removeExcept = store.transaction((known: (device: string) => boolean) => {
-    for (const { id } of list.all()) if (!known(id)) remove.run(id)
-  })
-  const registered = new Set(store.prepare<[], string>('SELECT id FROM devices').pluck().all())
+  const table = new DeviceTable(store)
   const stateLimit = new StateLimit(limits.deviceStatesPerMinute, clock)
   const refusals = new CountWindow(refusalLimits)
   const connected = new Map<string, ConnectedDevice>()
@@ -136,26 +107,29 @@ export function createRegistry(options: RegistryOptions): Registry {
     return { ageS: Math.round((clock.nowMs() - sample.receivedMs) / 100) / 10, ...measured }
   }
 
-  const recordOf = (row: Omit<DeviceRecord, 'telemetry'>): DeviceRecord => ({
-    ...row,
-    lastSeen: connected.get(row.id)?.receivedAt ?? row.lastSeen,
-    telemetry: lastTelemetry(row.id),
-  })
-
-  const tryToStore = (device: string, write: () => void) => tryOrLog(logger, 'device state not stored', write, { device })
-
-  /** @returns whether the state replaces the stored one */
-  function storeState(device: string, state: DeviceState, lastSeen: string): boolean {
-    const { birth, agent = null, modelId = null } = state
-    return upsert.run({ id: device, state: state.state, birth, lastSeen, agent, modelId }).changes > 0
+  const recordOf = (stored: StoredDevice): DeviceRecord => {
+    const seen = connected.get(stored.id)?.receivedAtMs
+    const lastSeen = seen === undefined ? stored.lastSeen : isoOf(seen)
+    return { ...stored, lastSeen, telemetry: lastTelemetry(stored.id) }
   }
 
-  /** Stores only some heartbeats, because each costs a commit. */
+  /** @returns whether the state replaces the one before */
+  function putState(id: string, { state, birth, agent, modelId }: DeviceState, lastSeenMs: number): boolean {
+    const before = table.get(id)
+    if (before && birth < before.birth && state === 'lost') return false
+    const known = { agent: agent ?? before?.agent ?? null, modelId: modelId ?? before?.modelId ?? null }
+    table.put({ id, state, birth, lastSeen: isoOf(lastSeenMs), ...known })
+    return true
+  }
+
+  /** Stores only some heartbeats: each costs a write. */
   function onHeartbeat(device: string, known: ConnectedDevice): void {
-    const [receivedMs, receivedAt] = [clock.nowMs(), nowIso()]
-    const isDue = receivedMs - known.storedMs >= storeEveryMs
-    connected.set(device, { ...known, receivedMs, receivedAt, storedMs: isDue ? receivedMs : known.storedMs })
-    if (isDue) tryToStore(device, () => void updateLastSeen.run(receivedAt, device))
+    known.receivedMs = clock.nowMs()
+    known.receivedAtMs = Date.now()
+    if (known.receivedMs - known.storedMs < storeEveryMs) return
+    known.storedMs = known.receivedMs
+    const stored = table.get(device)
+    if (stored) table.put({ ...stored, lastSeen: isoOf(known.receivedAtMs) })
   }
 
   /** Telemetry counts as a heartbeat of the start that sent it, unless its state has ended. */
@@ -177,7 +151,7 @@ export function createRegistry(options: RegistryOptions): Registry {
 
   /** Devices that have proven no identity may choose any number of ids: only so many are registered. */
   function mayRegister(device: string): boolean {
-    if (registered.has(device) || registered.size < limits.unenrolledDevices || isEnrolled(device)) return true
+    if (table.get(device) || table.size < limits.unenrolledDevices || isEnrolled(device)) return true
     const nowMs = clock.nowMs()
     if (!refusals.isFull('', nowMs)) {
       refusals.add('', nowMs)
@@ -189,34 +163,29 @@ export function createRegistry(options: RegistryOptions): Registry {
   /** @returns the state; undefined: a newer one is stored */
   function onNewState(device: string, state: DeviceState): DeviceState | undefined {
     const fields = { device, birth: state.birth, state: state.state }
-    const [receivedAt, nowMs] = [nowIso(), clock.nowMs()]
-    try {
-      if (!storeState(device, state, receivedAt)) {
-        logger.info(fields, 'will of an earlier birth ignored')
-        return undefined
-      }
-      logger.info(fields, 'device state')
-      registered.add(device)
-      silent.delete(device)
-      if (isConnected(state.state)) connected.set(device, { state, receivedMs: nowMs, receivedAt, storedMs: nowMs })
-      else connected.delete(device)
-    } catch (err) {
-      logger.error({ ...fields, err }, 'device state not stored')
-      // The next message then counts as new, and is stored.
-      connected.delete(device)
+    const [receivedAtMs, nowMs] = [Date.now(), clock.nowMs()]
+    if (!putState(device, state, receivedAtMs)) {
+      logger.info(fields, 'will of an earlier birth ignored')
+      return undefined
     }
+    logger.info(fields, 'device state')
+    silent.delete(device)
+    if (isConnected(state.state)) connected.set(device, { state, receivedMs: nowMs, receivedAtMs, storedMs: nowMs })
+    else connected.delete(device)
     onChange(device, 'state')
     return state
   }
 
+  const write = () => tryOrLog(logger, 'device states not stored', () => table.write())
+
   return {
-    lastState: (device) => last.get(device),
-    isRegistered: (device) => registered.has(device),
+    lastState: (device) => table.get(device),
+    isRegistered: (device) => table.get(device) !== undefined,
     get size() {
-      return registered.size
+      return table.size
     },
     markAllLost() {
-      store.exec("UPDATE devices SET state = 'lost' WHERE state IN ('init', 'ready', 'draining')")
+      for (const device of table.list()) if (isConnected(device.state)) table.put({ ...device, state: 'lost' })
     },
     onState(device, payload) {
       // An empty payload deletes the retained state at the broker.
@@ -236,7 +205,7 @@ export function createRegistry(options: RegistryOptions): Registry {
       if (!mayRegister(device)) return undefined
       if (stateLimit.admit(device, state)) return onNewState(device, state)
       // The device is there, whatever its state.
-      if (known) connected.set(device, { ...known, receivedMs: clock.nowMs(), receivedAt: nowIso() })
+      if (known) Object.assign(known, { receivedMs: clock.nowMs(), receivedAtMs: Date.now() })
       return undefined
     },
     takeDueStates: () => [
@@ -255,18 +224,18 @@ export function createRegistry(options: RegistryOptions): Registry {
         const state: DeviceState = { ...known.state, state: 'lost' }
         connected.delete(device)
         silent.set(device, known.state)
-        logger.warn({ device, birth: state.birth, lastSeen: known.receivedAt }, 'device lost: its heartbeats stopped')
-        tryToStore(device, () => void storeState(device, state, known.receivedAt))
+        logger.warn({ device, birth: state.birth, lastSeen: isoOf(known.receivedAtMs) }, 'device lost: its heartbeats stopped')
+        putState(device, state, known.receivedAtMs)
         onChange(device, 'state')
         return { device, state }
       })
     },
     onBrokerLost() {
       const receivedMs = clock.nowMs()
-      for (const [device, known] of connected) connected.set(device, { ...known, receivedMs, isUnconfirmed: true })
+      for (const known of connected.values()) Object.assign(known, { receivedMs, isUnconfirmed: true })
     },
     onTelemetry(device, payload) {
-      const isRegistered = registered.has(device)
+      const isRegistered = table.get(device) !== undefined
       const read = reader.read(device, payload, isRegistered)
       if (read.kind === 'unreadable') onUnreadable(device, 'telemetry', read.reason)
       if (!isRegistered) return undefined
@@ -282,14 +251,14 @@ export function createRegistry(options: RegistryOptions): Registry {
     },
     forgetExcept(known) {
       const forgotten = [...connected].filter(([device]) => !known(device))
-      tryOrLog(logger, 'unknown devices not deleted', () => removeExcept.immediate(known))
-      for (const device of registered) {
+      for (const device of [...table.ids()]) {
         if (known(device)) continue
-        registered.delete(device)
+        table.remove(device)
         reader.forget(device)
         silent.delete(device)
         stateLimit.drop(device)
       }
+      write()
       for (const device of samples.keys()) if (!known(device)) samples.delete(device)
       for (const [device] of forgotten) {
         connected.delete(device)
@@ -298,25 +267,26 @@ export function createRegistry(options: RegistryOptions): Registry {
       return forgotten.map(([device, { state }]) => ({ device, state: { ...state, state: 'lost' } }))
     },
     device(id) {
-      const row = byId.get(id)
-      return row && recordOf(row)
+      const stored = table.get(id)
+      return stored && recordOf(stored)
     },
-    devices: () => list.all().map(recordOf),
+    devices: () => table.list().map(recordOf),
     telemetryOf: lastTelemetry,
-    counts() {
-      const none = Object.fromEntries(deviceStates.map((state) => [state, 0])) as Record<DeviceState['state'], number>
-      return Object.assign(none, Object.fromEntries(counts.all().map(({ state, devices }) => [state, devices])))
-    },
+    counts: () => table.counts(),
+    write,
   }
 }
 
+const isoOf = (wallMs: number) => new Date(wallMs).toISOString()
+
 interface ConnectedDevice {
   readonly state: DeviceState
-  readonly receivedMs: number
-  readonly receivedAt: string
-  readonly storedMs: number
+  /** Of the last message: monotonic, and by the wall clock. */
+  receivedMs: number
+  receivedAtMs: number
+  storedMs: number
   /** The bridge received no messages since, so the device may have reconnected. */
-  readonly isUnconfirmed?: true
+  isUnconfirmed?: true
 }
 
 /**

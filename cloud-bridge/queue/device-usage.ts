@@ -1,12 +1,16 @@
 import { dayOf } from '../../core/policy/quota/quota.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
+const dayMs = 86_400_000
+
 /** Bytes of job events and results that each device has stored today (UTC): in memory, and in the table `device_days`. */
 export class DeviceUsage {
   readonly #maxBytes: number
   readonly #read
   readonly #write
   #day = ''
+  /** Of `#day`, UTC ms. */
+  #dayMs = { from: 0, until: 0 }
   #bytes = new Map<string, number>()
   readonly #unstored = new Set<string>()
 
@@ -46,16 +50,18 @@ export class DeviceUsage {
   /** The transaction failed: only what is on disk counts. */
   rollBack(): void {
     this.#unstored.clear()
-    this.#day = ''
+    this.#dayMs = { from: 0, until: 0 }
   }
 
   /** Begins a new day when it is time. @returns whether a device was exhausted on the day that has ended */
   renew(nowMs: number): boolean {
+    if (nowMs >= this.#dayMs.from && nowMs < this.#dayMs.until) return false
     const day = dayOf(nowMs)
-    if (day === this.#day) return false
     const wasExhausted = [...this.#bytes.values()].some((bytes) => bytes >= this.#maxBytes)
     this.#bytes = new Map(this.#read.all(day).map(({ device, bytes }) => [device, bytes]))
     this.#day = day
+    const from = Date.parse(day)
+    this.#dayMs = { from, until: from + dayMs }
     return wasExhausted
   }
 }
