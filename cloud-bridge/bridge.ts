@@ -6,7 +6,7 @@ import { pinOf } from '../core/base/tls-pin.ts'
 import { version } from '../core/base/version.ts'
 import { dataPath, noModelId } from '../core/protocol/messages.ts'
 import { type BridgeSettings, readBridgeConfig } from './config.ts'
-import { ownHost, urlHost } from './http/listen.ts'
+import { urlHost } from './http/listen.ts'
 import { connectControl } from './link/control.ts'
 import { openAccess } from './parts/access.ts'
 import { openAuthorizer } from './parts/authorizer.ts'
@@ -88,10 +88,8 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
   const authority = `${urlHost(host)}:${http.port}`
   const dataUrl = config.dataUrl ?? `${certificate ? 'wss' : 'ws'}://${authority}${dataPath}`
   const control = await connectControl({
-    url: broker.external
-      ? broker.url
-      : `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(ownHost(host))}:${new URL(broker.url).port}`,
-    isOwnBroker: !broker.external,
+    url: broker.url,
+    openStream: broker.openStream,
     password: broker.password ?? grants.ownToken,
     fleet,
     bridge: id,

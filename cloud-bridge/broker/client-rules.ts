@@ -6,10 +6,10 @@ import { idTaken } from '../../core/protocol/connack.ts'
 import { DeviceState } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import { allows } from '../identity/access.ts'
-import { roleOf } from '../identity/acl.ts'
+import { publisherOf, roleOf } from '../identity/acl.ts'
 import type { Gate } from '../identity/gate.ts'
 import type { BridgeLimits } from '../limits.ts'
-import { ClientStream, clientAddress } from './client-stream.ts'
+import { clientAddress } from './client-stream.ts'
 import { RetainedMessages } from './retained-messages.ts'
 
 export interface ClientRulesOptions {
@@ -45,8 +45,8 @@ export class ClientRules {
   readonly #connects: CountWindow
   readonly #proven = new WeakSet<Client>()
   readonly #refusals = new WeakMap<Client, Refusal>()
-  /** The agents that clients are, by their wills. */
-  readonly #instances = new WeakMap<Client, string>()
+  /** Payloads of the wills of clients. */
+  readonly #wills = new WeakMap<Client, Uint8Array | string>()
   /** Filters that the client is subscribed to. */
   readonly #filters = new WeakMap<Client, Set<string>>()
 
@@ -65,8 +65,7 @@ export class ClientRules {
         // Nothing is queued for absent clients: senders repeat what matters, and memory stays bounded.
         packet.clean = true
         const refusal = this.#judgeConnect(packet.clientId, packet.will?.topic)
-        const instance = instanceIn(packet.will?.payload)
-        if (instance !== undefined) this.#instances.set(client, instance)
+        if (packet.will) this.#wills.set(client, packet.will.payload)
         if (refusal) this.#refusals.set(client, refusal)
         done(null, true)
       },
@@ -103,10 +102,13 @@ export class ClientRules {
     for (const filter of filters) own?.delete(filter)
   }
 
-  /** Topics with a retained message that none of these clients may publish. */
-  topicsNotOf(clients: readonly Client[]): string[] {
-    const isOwned = (topic: string) => clients.some(({ id }) => this.#allowsPublish(id, topic))
-    return this.#retained.topics().filter((topic) => !isOwned(topic))
+  /** Topics with a retained message whose only publisher is not connected rightly. */
+  unprovenTopics(): string[] {
+    const { fleet, connected } = this.#options
+    return this.#retained.topics().filter((topic) => {
+      const client = connected(publisherOf(topic, fleet) ?? '')
+      return !client || !this.mayAct(client)
+    })
   }
 
   onCleared(topic: string): void {
@@ -134,11 +136,7 @@ export class ClientRules {
     if (!isProven && this.#needsProof(id))
       return { returnCode: connack.notAuthorized, reason: 'no valid token for this client id' }
     if (isProven) this.#proven.add(client)
-    if (roleOf(id).kind === 'bridge') {
-      // Where a gate is, only this bridge itself gets here.
-      if (client.conn instanceof ClientStream) client.conn.exempt()
-      return undefined
-    }
+    if (roleOf(id).kind === 'bridge') return undefined
     if (this.#connects.isFull(id, clock.nowMs()))
       return { returnCode: connack.serverUnavailable, reason: 'it connects too often: --limit mqttConnectsPerMinute=…' }
     this.#connects.add(id, clock.nowMs())
@@ -149,11 +147,11 @@ export class ClientRules {
   #judgeInstance(client: Client): Refusal | undefined {
     const { connected, onIdConflict } = this.#options
     const before = connected(client.id)
-    const [own, other] = [this.#instances.get(client), before && this.#instances.get(before)]
     const role = roleOf(client.id)
-    if (own === undefined || other === undefined || own === other || role.kind !== 'device') return undefined
-    const address = client.conn instanceof ClientStream ? (client.conn.socket.remoteAddress ?? '') : ''
-    onIdConflict(role.id, address)
+    if (!before || role.kind !== 'device') return undefined
+    const [own, other] = [client, before].map((each) => instanceIn(this.#wills.get(each)))
+    if (own === undefined || other === undefined || own === other) return undefined
+    onIdConflict(role.id, clientAddress(client) ?? '')
     return { returnCode: idTaken, reason: 'another device uses its id' }
   }
 

@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import type { Client } from 'aedes'
 import type { Clock } from '../../core/base/clock.ts'
@@ -16,43 +15,45 @@ export interface ClientStreamOptions {
 
 /** Shorter waits would cost more timers than they save packets. */
 const minWaitMs = 50
-/** Packets that are written within one turn of the event loop fit into it. */
+/** Packets that are written within a few turns of the event loop fit into it. */
 const writeBufferBytes = 2 ** 20
+/** aedes answers what arrived together in this many turns of the event loop: what it writes is then sent at once. */
+const turnsUntilSent = 2
 
 /**
- * A client's socket, as the MQTT broker sees it. It limits what the broker itself does not: the size of packets, their rate,
+ * A client's connection, as the MQTT broker sees it. It limits what the broker itself does not: the size of packets, their rate,
  * and the bytes that a client has not read. A client that sends too fast is read later; nothing that it sent is lost.
  * A write never waits for the client, because aedes would hold the messages of all other clients meanwhile.
  */
 export class ClientStream extends Duplex {
-  readonly socket: Socket
+  /** The socket, or what MQTT over WebSocket reads and writes. */
+  readonly transport: Duplex
+  /** Of the client. */
+  readonly address: string | undefined
   readonly #options: ClientStreamOptions
   readonly #gauge = new PacketGauge()
   readonly #rates: ClientRates
-  readonly #stopping = new AbortController()
+  #stopping: AbortController | undefined
   /** Of a chunk that was read: what may not be passed on yet. */
   #rest: Uint8Array | undefined
   #isWanted = false
   #isWaiting = false
-  #isBridge = false
+  /** What aedes has written, and the transport has not been given. */
+  #unsent: Uint8Array[] = []
 
-  constructor(socket: Socket, options: ClientStreamOptions) {
+  constructor(transport: Duplex, address: string | undefined, options: ClientStreamOptions) {
     super({ allowHalfOpen: false, writableHighWaterMark: writeBufferBytes })
-    this.socket = socket
+    this.transport = transport
+    this.address = address
     this.#options = options
     this.#rates = new ClientRates(options.limits, options.clock.nowMs())
-    socket.on('readable', () => this.#forward())
-    socket.on('end', () => this.#forward())
-    socket.on('error', (error) => this.destroy(error))
-    socket.on('close', () => {
+    transport.on('readable', () => this.#forward())
+    transport.on('end', () => this.#forward())
+    transport.on('error', (error) => this.destroy(error))
+    transport.on('close', () => {
       // Of a client that ended its connection in order, what was read is still passed on; not if it sent too fast.
-      if (!socket.readableEnded || this.#isWaiting) this.destroy()
+      if (!transport.readableEnded || this.#isWaiting) this.destroy()
     })
-  }
-
-  /** The client is this bridge itself: it has no limits, and writes wait for it instead. */
-  exempt(): void {
-    this.#isBridge = true
   }
 
   override _read(): void {
@@ -61,41 +62,47 @@ export class ClientStream extends Duplex {
   }
 
   override _write(chunk: Uint8Array, _encoding: string, done: () => void): void {
-    this.#send([chunk], done)
+    this.#enqueue([{ chunk }])
+    done()
   }
 
-  /** Sends the pieces of a packet together. */
   override _writev(chunks: { chunk: Uint8Array }[], done: () => void): void {
-    this.#send(
-      chunks.map(({ chunk }) => chunk),
-      done,
-    )
+    this.#enqueue(chunks)
+    done()
   }
 
   override _final(done: () => void): void {
-    this.socket.end(done)
+    this.#send()
+    this.transport.end(done)
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    this.#stopping.abort()
-    this.socket.destroy()
+    this.#stopping?.abort(connectionEnded)
+    // A refusal is followed by the end of the connection.
+    this.#send()
+    this.transport.destroy()
     done(error)
   }
 
-  #send(chunks: readonly Uint8Array[], done: () => void): void {
-    const socket = this.socket
-    socket.cork()
-    for (const chunk of chunks) socket.write(chunk)
-    socket.uncork()
-    if (this.#isBridge && socket.writableNeedDrain) return void socket.once('drain', done)
+  #enqueue(chunks: readonly { readonly chunk: Uint8Array }[]): void {
+    if (this.#unsent.length === 0) afterTurns(turnsUntilSent, () => this.#send())
+    for (const { chunk } of chunks) this.#unsent.push(chunk)
+  }
+
+  #send(): void {
+    const chunks = this.#unsent.splice(0)
+    const { transport } = this
+    if (chunks.length === 0 || transport.destroyed) return
+    transport.cork()
+    for (const chunk of chunks) transport.write(chunk)
+    transport.uncork()
     const { mqttUnreadBytes } = this.#options.limits
-    if (!this.#isBridge && socket.writableLength > mqttUnreadBytes)
+    if (transport.writableLength > mqttUnreadBytes)
       this.destroy(
-        new BrimError('QUOTA_EXCEEDED', `${socket.writableLength} bytes are unread; the limit is ${mqttUnreadBytes}`, {
+        new BrimError('QUOTA_EXCEEDED', `${transport.writableLength} bytes are unread; the limit is ${mqttUnreadBytes}`, {
           hint: 'the client must read what it subscribes to; or raise --limit mqttUnreadBytes=…',
         }),
       )
-    done()
   }
 
   /** Passes on what has been received, as far as the broker wants it and the client's rate allows. */
@@ -103,7 +110,7 @@ export class ClientStream extends Duplex {
     while (this.#isWanted && !this.#isWaiting && !this.destroyed) {
       const chunk = this.#rest ?? this.#read()
       if (chunk === undefined) {
-        if (this.socket.readableEnded || this.socket.destroyed) this.push(null)
+        if (this.transport.readableEnded || this.transport.destroyed) this.push(null)
         return
       }
       const { end, waitMs } = this.#admit(chunk)
@@ -115,7 +122,7 @@ export class ClientStream extends Duplex {
   }
 
   #read(): Uint8Array | undefined {
-    const chunk: unknown = this.socket.read()
+    const chunk: unknown = this.transport.read()
     return chunk instanceof Uint8Array ? chunk : undefined
   }
 
@@ -125,7 +132,7 @@ export class ClientStream extends Duplex {
     while (at < chunk.length) {
       const { end, packet } = this.#gauge.advance(chunk, at)
       at = end
-      if (packet === undefined || this.#isBridge) continue
+      if (packet === undefined) continue
       if (this.#refuses(packet)) return { end: 0, waitMs: 0 }
       const waitMs = this.#rates.spend(packet, this.#options.clock.nowMs())
       if (waitMs > 0) return { end, waitMs }
@@ -145,6 +152,7 @@ export class ClientStream extends Duplex {
 
   async #wait(waitMs: number): Promise<void> {
     this.#isWaiting = true
+    this.#stopping ??= new AbortController()
     this.#options.onSlowed(waitMs)
     try {
       await this.#options.clock.sleep(waitMs, this.#stopping.signal)
@@ -157,6 +165,13 @@ export class ClientStream extends Duplex {
   }
 }
 
-/** Address of a client; undefined where it is not connected by a socket. */
+/** Without a reason each abort builds an error with its stack. */
+const connectionEnded = new Error('the connection has ended')
+
+function afterTurns(turns: number, run: () => void): void {
+  setImmediate(turns === 1 ? run : () => afterTurns(turns - 1, run))
+}
+
+/** Address of a client; undefined: it is this bridge, or not connected. */
 export const clientAddress = ({ conn }: Pick<Client, 'conn'>): string | undefined =>
-  conn instanceof ClientStream ? conn.socket.remoteAddress : undefined
+  conn instanceof ClientStream ? conn.address : undefined

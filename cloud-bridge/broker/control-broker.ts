@@ -1,3 +1,5 @@
+import type { Duplex } from 'node:stream'
+
 /** The broker of the control plane, embedded or external, as the bridge drives it. */
 export interface ControlBroker {
   /** As devices reach it: mqtt://host:port, or mqtts: */
@@ -6,6 +8,8 @@ export interface ControlBroker {
   readonly external: boolean
   /** The bridge's own password; undefined: its access token, if authentication is required. */
   readonly password?: string | undefined
+  /** A connection of the bridge to its own broker, within this process. Absent: the bridge connects to `url`. */
+  openStream?(): Duplex
   /** Lets a device connect. @returns its password throughout its grant; undefined: its access token is the password */
   admit(device: string): Promise<string | undefined>
   /** The grant of a device has ended: ends its connection and leaves its retained state as `lost`. */

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
-import { createServer, type Server, type Socket } from 'node:net'
+import { createServer, type Server, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer, Server as TlsServer } from 'node:tls'
 import { Aedes, type Client } from 'aedes'
 import type { Clock } from '../../core/base/clock.ts'
@@ -14,10 +15,11 @@ import type { Gate } from '../identity/gate.ts'
 import type { BridgeLimits } from '../limits.ts'
 import { ClientRules } from './client-rules.ts'
 import { ClientStream, clientAddress } from './client-stream.ts'
+import { openMemoryConnection } from './memory-connection.ts'
 import { MessageBus } from './message-bus.ts'
 import { SessionMemory } from './session-memory.ts'
 
-/** Only writes to the bridge's own connection wait for it: see ClientStream. */
+/** Only writes to the bridge's own connection wait until it has read: see ClientStream. */
 const ownDrainTimeoutMs = 60_000
 const tcpKeepAliveMs = 60_000
 
@@ -51,6 +53,8 @@ export interface BrokerCounts {
 export interface EmbeddedBroker {
   /** mqtt://host:port, or mqtts: */
   readonly url: string
+  /** A connection for the bridge itself, within this process: it has no limits. */
+  openStream(): Duplex
   /** Ends the connection of this client; its will is published. */
   disconnect(clientId: string): void
   /**
@@ -112,24 +116,25 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     if (clients.get(client.id) === client) clients.delete(client.id)
   })
   broker.on('unsubscribe', (filters, client) => rules.onUnsubscribe(client, filters))
-  const serve = (socket: Socket) => {
-    const stream = new ClientStream(socket, {
+  const serve = (transport: Duplex, address: string | undefined) => {
+    const stream = new ClientStream(transport, address, {
       limits,
       onSlowed: (waitMs) =>
         warn(
-          { client: cutText(client.id ?? ''), address: socket.remoteAddress, waitMs: Math.round(waitMs) },
+          { client: cutText(client.id ?? ''), address, waitMs: Math.round(waitMs) },
           'MQTT client slowed: it exceeds its rate',
         ),
       clock,
     })
     const client = broker.handle(stream)
   }
-  const server = certificate ? createTlsServer(certificate.current, serve) : createServer(serve)
+  const onSocket = (socket: Socket) => serve(socket, socket.remoteAddress)
+  const server = certificate ? createTlsServer(certificate.current, onSocket) : createServer(onSocket)
   if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
   const sockets = openSockets(server)
   const guard = guardListener(server, { limits: options.connectionLimits, what: 'MQTT', clock, logger })
   broker.on('client', ({ conn }) => {
-    if (conn instanceof ClientStream) guard.beginRequest(conn.socket)
+    if (conn instanceof ClientStream && conn.transport instanceof Socket) guard.beginRequest(conn.transport)
   })
   server.on('connection', (socket: Socket) => {
     // Messages are small, and their senders wait for the acknowledgement.
@@ -150,12 +155,16 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   })
   return {
     url: `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(options.host)}:${port}`,
+    openStream() {
+      const [own, other] = openMemoryConnection()
+      broker.handle(other)
+      return own
+    },
     disconnect: (clientId) => clients.get(clientId)?.close(),
     clearState: (device) => clearRetained(deviceTopic(options.fleet, device, 'state')),
     dropUnproven() {
-      const all = [...clients.values()]
-      for (const client of all) if (!rules.mayAct(client)) client.close()
-      for (const topic of rules.topicsNotOf(all.filter((client) => rules.mayAct(client)))) clearRetained(topic)
+      for (const client of clients.values()) if (!rules.mayAct(client)) client.close()
+      for (const topic of rules.unprovenTopics()) clearRetained(topic)
     },
     counts: () => ({ clients: clients.size, ...received }),
     close: () => close(broker, server, sockets),

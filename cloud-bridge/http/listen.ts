@@ -44,8 +44,5 @@ export async function listen(server: Server, { host, port, what, flag, authRequi
   return (server.address() as AddressInfo).port
 }
 
-/** Address under which this process reaches a server that listens on all addresses. */
-export const ownHost = (host: string) => (host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host)
-
 /** An IPv6 address in a URL has brackets. */
 export const urlHost = (host: string) => (host.includes(':') ? `[${host}]` : host)

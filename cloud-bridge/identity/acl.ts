@@ -1,5 +1,5 @@
 import { leavesFrom, leavesTo } from '../../core/protocol/delivery.ts'
-import { idPattern } from '../../core/protocol/topics.ts'
+import { idPattern, parseBridgeStateTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
 
 const deviceLeaves = { publish: leavesFrom('device'), subscribe: leavesTo('device') }
 const bridgeLeaves = { publish: leavesFrom('bridge') }
@@ -44,7 +44,15 @@ export function rulesOf({ kind, id }: Member, fleet: string): TopicRules {
 export function mayPublish(clientId: string, topic: string, fleet: string): boolean {
   const role = roleOf(clientId)
   if (role.kind === 'watcher' || /[+#]/.test(topic)) return false
-  return rulesOf(role, fleet).publish.some((rule) => covers(rule, topic))
+  return coversAny(rulesOf(role, fleet).publish, topic)
+}
+
+/** The only client that may publish a retained message there; undefined: none. */
+export function publisherOf(topic: string, fleet: string): string | undefined {
+  const device = parseDeviceTopic(fleet, topic)?.device
+  if (device !== undefined) return `device-${device}`
+  const bridge = parseBridgeStateTopic(fleet, topic)
+  return bridge === undefined ? undefined : `bridge-${bridge}`
 }
 
 /**
@@ -53,8 +61,12 @@ export function mayPublish(clientId: string, topic: string, fleet: string): bool
  */
 export function maySubscribe(clientId: string, filter: string, fleet: string): boolean {
   const role = roleOf(clientId)
-  return role.kind === 'watcher' || rulesOf(role, fleet).subscribe.some((rule) => covers(rule, filter))
+  return role.kind === 'watcher' || coversAny(rulesOf(role, fleet).subscribe, filter)
 }
+
+/** Most clients use the topics that their rules name. */
+const coversAny = (rules: readonly string[], filter: string): boolean =>
+  rules.includes(filter) || rules.some((rule) => covers(rule, filter))
 
 /** Whether the rule covers every topic that `filter` matches. */
 function covers(rule: string, filter: string): boolean {

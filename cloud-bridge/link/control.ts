@@ -1,4 +1,5 @@
-import { connect, type MqttClient } from 'mqtt'
+import type { Duplex } from 'node:stream'
+import { connect, type IClientOptions, MqttClient } from 'mqtt'
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -19,8 +20,8 @@ const retained = publishOptions(bridgeStateDelivery)
 
 export interface ControlOptions {
   readonly url: string
-  /** The broker runs in this process. */
-  readonly isOwnBroker?: boolean
+  /** Opens a connection to it within this process. Absent: by network. */
+  readonly openStream?: (() => Duplex) | undefined
   /** Bearer token for the broker. */
   readonly password?: string | undefined
   readonly fleet: string
@@ -68,20 +69,20 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   const stateMessage = (state: BridgeState['state']): string =>
     JSON.stringify({ v: 1, state, birth, at: nowIso(), ...options.describe() } satisfies BridgeState)
 
-  const client = connect(url, {
+  const settings: IClientOptions = {
     clientId: `bridge-${bridge}`,
     protocolVersion: 4,
-    // This process has bound the address, so the certificate proves nothing more.
-    ...(options.isOwnBroker === true ? { rejectUnauthorized: false } : {}),
     ...(options.password === undefined ? {} : { username: `bridge-${bridge}`, password: options.password }),
     clean: true,
     resubscribe: false,
     // A restarted broker may refuse our credentials at first.
     reconnectOnConnackError: true,
     will: { topic, payload: Buffer.from(JSON.stringify({ v: 1, state: 'lost', birth, at: nowIso() })), ...retained },
-  })
+  }
+  const { openStream } = options
+  const client = openStream ? new MqttClient(openStream, settings) : connect(url, settings)
   // The absence of an external broker is no fault of this process.
-  const expectation = options.isOwnBroker ? options.progress?.expect('control plane') : undefined
+  const expectation = openStream ? options.progress?.expect('control plane') : undefined
   const publishState = () => {
     if (!client.connected) return
     client.publish(topic, stateMessage(current), retained, (err) => {

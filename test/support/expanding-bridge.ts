@@ -28,7 +28,7 @@ export async function startExpandingBridge(dir: string) {
   work.jobs.queue.start()
   const control = await connectControl({
     url: broker.url,
-    isOwnBroker: true,
+    openStream: broker.openStream,
     password: access.grants.ownToken,
     fleet: config.fleet,
     bridge: config.id,
