@@ -9,14 +9,16 @@ import { Answering } from './parts/answering.ts'
 import { openApi } from './parts/api.ts'
 import { openBase } from './parts/base.ts'
 import { openBudget } from './parts/budget.ts'
+import { type Changes, openChanges } from './parts/changes.ts'
 import { openDispatch } from './parts/dispatch.ts'
 import { openLinks } from './parts/links.ts'
 import { openModels, openSmallModels } from './parts/models.ts'
 import { openReporting } from './parts/reporting.ts'
 import { openWork } from './parts/work.ts'
 import type { OpenSmall } from './slm/local-model.ts'
+import type { RestartKind } from './trial/change.ts'
 
-export type { OpenSmall }
+export type { Changes, OpenSmall }
 
 export interface Agent {
   /** http://127.0.0.1:port */
@@ -34,6 +36,8 @@ export interface Agent {
   readonly status: string
   /** Resolves when a bridge has refused this device, because another one uses its id. */
   readonly idTaken: Promise<BrimError>
+  /** Resolves when a job has changed what only another start of the agent can change, or has not been healthy with it. */
+  readonly restart: Promise<RestartKind>
   /**
    * Publishes the state `draining`, refuses new requests and begins no job.
    * @returns resolves when no answer and no job is in progress
@@ -47,6 +51,7 @@ export interface Agent {
  * The composition root of the device's side: builds the parts, owns start and stop. The agent starts even if no bridge can be
  * reached, and without a bundle.
  * @param openSmall opens a small model; absent: as it is
+ * @param changes what jobs may change that needs another start; absent: nothing
  * @throws BrimError CONFIG_INVALID, BUNDLE_*, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, LISTEN_*, STORE_FAILED, RUNTIME_*, OUT_OF_MEMORY
  */
 export async function startAgent(
@@ -54,6 +59,7 @@ export async function startAgent(
   clock: Clock = systemClock,
   host: Host = openHost(),
   openSmall?: OpenSmall,
+  changes: Changes = {},
 ): Promise<Agent> {
   const closers = createClosers()
   try {
@@ -65,6 +71,8 @@ export async function startAgent(
     const answering = new Answering(base, models, links)
     const dispatch = openDispatch(base, models, links, answering, budget.budget)
     const work = openWork(base, models, smallModels, links, answering)
+    const changing = openChanges(base, links, answering, changes)
+    const handlers = () => ({ ...work.handlers(), ...changing.handlers })
     const reporter = openReporting(base, models, smallModels, links, work, answering, budget)
     const { config, logger, bundles, birth, remote } = base
     await bundles.removeUnused(models.folders, Date.now())
@@ -72,15 +80,16 @@ export async function startAgent(
     const api = await openApi(base, models, links, answering, dispatch, work, budget)
     closers.push(work.jobs.close)
     // Only now that the port is bound: a second agent started by mistake must not replace the first one at the bridge.
-    work.jobs.start(work.handlers())
+    work.jobs.start(handlers())
     models.onChange(() => {
       answering.update()
-      work.jobs.replaceHandlers(work.handlers())
+      work.jobs.replaceHandlers(handlers())
       links.setModel(models.modelId)
       smallModels.update()
     })
     links.start((url) => [work.jobs.service(url), remote.service(url)])
     reporter.start()
+    changing.start()
     smallModels.start()
     closers.push(() => reporter.close())
     const { drafter } = config.draft
@@ -104,6 +113,7 @@ export async function startAgent(
         return `${remote.isDraining ? 'draining' : 'ready'}, ${link}, ${answering.meter.active} answers in progress`
       },
       idTaken: links.idTaken,
+      restart: changing.restart,
       async drain() {
         logger.info({ answers: answering.meter.active, jobs: work.jobs.counts.running }, 'agent draining')
         remote.stop()

@@ -84,6 +84,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/jobs': { values: ['core', 'agent/bundles'], types: ['agent/link'] },
   // Changes that are kept only if the device is healthy with them.
   'agent/trial': { values: ['core'] },
+  'agent/config-layer': { values: ['core', 'agent/jobs', 'agent/trial'] },
   'agent/limits.ts': { values: [] },
   'agent/idle-memory.ts': { values: ['core'] },
   'agent/config.ts': { values: ['core', 'agent/disco/config.ts', 'agent/hat', 'agent/limits.ts'] },
@@ -97,6 +98,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'agent/config.ts',
       'agent/idle-memory.ts',
       'agent/limits.ts',
+      'agent/config-layer',
+      'agent/trial',
       'agent/device',
       'agent/identity',
     ],

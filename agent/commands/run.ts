@@ -1,5 +1,7 @@
+import { join } from 'node:path'
 import { z } from 'zod'
 import { systemClock, untilAborted } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { isJournal } from '../../core/base/journal.ts'
 import { orAborted } from '../../core/base/or-aborted.ts'
@@ -7,12 +9,15 @@ import { isTermination } from '../../core/base/termination.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
 import type { OptionsOf } from '../../core/cli/command.ts'
 import { limitFlag } from '../../core/cli/limit-flag.ts'
-import { defineConfiguredCommand } from '../../core/config-file/configured-command.ts'
-import { startService } from '../../core/service/service.ts'
-import type { OpenSmall } from '../agent.ts'
-import { AgentFields, type AgentSettings } from '../config.ts'
+import { type Configuration, defineConfiguredCommand } from '../../core/config-file/configured-command.ts'
+import type { Settings } from '../../core/config-file/setting.ts'
+import { type Service, startService } from '../../core/service/service.ts'
+import type { Agent, Changes, OpenSmall } from '../agent.ts'
+import { AgentFields, type AgentSettings, readAgentConfig } from '../config.ts'
+import { FleetConfig, FleetSettings } from '../config-layer/fleet-config.ts'
 import { releaseMemoryAtRest } from '../idle-memory.ts'
 import { AgentLimits } from '../limits.ts'
+import { TrialFile } from '../trial/trial-file.ts'
 import { agentStateDir, stateDirOption } from './state-dir.ts'
 
 /** `hottestC=2` or `W=20%`: the name or unit of a figure, and its dead band. */
@@ -52,8 +57,19 @@ export const command = defineConfiguredCommand({
     ['brim agent run --bundle qwen --id jetson-02 --api-port 0 --json', 'a free port, printed as one line of JSON'],
   ],
   options,
-  run: ({ parse }, io) => runAgent(parse(), io),
+  run: runConfigured,
 })
+
+/** What the fleet has set on the device of these options. @throws BrimError as its parsing */
+export function openFleetConfig(
+  { parse, flags, owner }: Pick<Configuration<typeof options>, 'parse' | 'flags' | 'owner'>,
+  io: Io,
+) {
+  const { stateDir, id } = parse()
+  const file = new TrialFile(join(agentStateDir(stateDir, id, io), 'fleet-config.json'), FleetSettings)
+  const check = (fleet: Settings) => void readAgentConfig(agentSettings(parse(fleet), io))
+  return new FleetConfig({ file, flags, owner, check })
+}
 
 /** The settings of an agent with these options. */
 export function agentSettings(given: OptionsOf<typeof options>, io: Io): AgentSettings {
@@ -68,45 +84,89 @@ export function agentSettings(given: OptionsOf<typeof options>, io: Io): AgentSe
   }
 }
 
+/** Where an agent gets its options from. They may change while it runs. */
+interface Starts {
+  readonly changes: Changes
+  /** Of the next start. */
+  options(): OptionsOf<typeof options>
+  /** @returns whether another start has other options */
+  onFailedStart(error: unknown): boolean
+}
+
+/** Runs an agent whose fleet may set some of its options. */
+function runConfigured({ parse, flags, owner }: Configuration<typeof options>, io: Io): Promise<void> {
+  const fleetConfig = openFleetConfig({ parse, flags, owner }, io)
+  const starts: Starts = {
+    changes: { fleetConfig },
+    options: () => parse(fleetConfig.start()),
+    onFailedStart: (error) => fleetConfig.onFailedStart(error),
+  }
+  return runStarts(starts, io)
+}
+
 /**
  * Runs an agent until the command is interrupted.
  * @param openSmall opens a small model; absent: as it is
  */
-export async function runAgent(given: OptionsOf<typeof options>, io: Io, openSmall?: OpenSmall): Promise<void> {
-  const { json, ...settings } = given
+export const runAgent = (given: OptionsOf<typeof options>, io: Io, openSmall?: OpenSmall): Promise<void> =>
+  runStarts({ changes: {}, options: () => given, onFailedStart: () => false }, io, openSmall)
+
+async function runStarts(starts: Starts, io: Io, openSmall?: OpenSmall): Promise<void> {
   const { releaseUnusedMemory } = await import('../../core/engine/resident-memory.ts')
   const { startAgent } = await import('../agent.ts')
-  const starting = startAgent(agentSettings(given, io), systemClock, undefined, openSmall)
-  const agent = await orAborted(starting, io.signal, (late) => late.close())
-  const service = await startService({
-    env: io.env,
-    stalled: () => agent.stalled,
-    status: () => agent.status,
-    clock: systemClock,
-    logger: agent.logger,
-  })
-  const stopReleasing = releaseMemoryAtRest(agent.answers, releaseUnusedMemory, systemClock)
+  let running: Agent | undefined
+  let service: Service | undefined
+  // Clients of a free port find it again after another start.
+  let apiPort: number | undefined
   try {
-    const { apiUrl, modelId, slm } = agent
-    if (json) io.out(JSON.stringify({ event: 'ready', apiUrl, device: settings.id, modelId: modelId ?? null, slm }))
-    else {
-      const lines = [
-        `agent ${settings.id} ready`,
-        `  API    ${apiUrl}`,
-        `  model  ${modelId ?? 'none yet: waits for a job bundle.install --activate'}`,
-      ]
-      if (slm !== undefined) lines.push(`  SLM    ${slm}`)
-      const { server, dispatch } = settings
-      if (dispatch.mode !== 'private' || server) lines.push(`  mode   ${dispatch.mode}${server ? `, server ${server.at}` : ''}`)
-      io.out(lines.join('\n'))
+    for (;;) {
+      const given = { ...starts.options(), ...(apiPort === undefined ? {} : { apiPort }) }
+      const starting = startAgent(agentSettings(given, io), systemClock, undefined, openSmall, starts.changes)
+      const agent = await orAborted(starting, io.signal, (late) => late.close()).catch((error: unknown) => {
+        if (io.signal.aborted || !starts.onFailedStart(error)) throw error
+      })
+      if (!agent) continue
+      running = agent
+      service ??= await startService({
+        env: io.env,
+        stalled: () => running?.stalled ?? [],
+        status: () => running?.status ?? 'starting again',
+        clock: systemClock,
+        logger: agent.logger,
+      })
+      const stopReleasing = releaseMemoryAtRest(agent.answers, releaseUnusedMemory, systemClock)
+      try {
+        printReady(agent, given, io)
+        const end = await Promise.race([untilAborted(io.signal), agent.idTaken, agent.restart])
+        if (end instanceof BrimError) throw end
+        if (end === undefined) service.stopping()
+        if (end !== undefined || isTermination(io.signal)) await withTimeout(given.drainS * 1_000, agent.drain(), systemClock)
+        if (end === undefined) return
+      } finally {
+        await stopReleasing()
+        await agent.close()
+        running = undefined
+      }
+      if (io.signal.aborted) return
+      apiPort = Number(new URL(agent.apiUrl).port)
     }
-    const failure = await Promise.race([untilAborted(io.signal), agent.idTaken])
-    if (failure) throw failure
-    service.stopping()
-    if (isTermination(io.signal)) await withTimeout(settings.drainS * 1_000, agent.drain(), systemClock)
   } finally {
-    await stopReleasing()
-    await agent.close()
-    await service.close()
+    await service?.close()
   }
+}
+
+function printReady({ apiUrl, modelId, slm }: Agent, given: OptionsOf<typeof options>, io: Io): void {
+  const { id, dispatch, server } = given
+  if (given.json) {
+    io.out(JSON.stringify({ event: 'ready', apiUrl, device: id, modelId: modelId ?? null, slm }))
+    return
+  }
+  const lines = [
+    `agent ${id} ready`,
+    `  API    ${apiUrl}`,
+    `  model  ${modelId ?? 'none yet: waits for a job bundle.install --activate'}`,
+  ]
+  if (slm !== undefined) lines.push(`  SLM    ${slm}`)
+  if (dispatch.mode !== 'private' || server) lines.push(`  mode   ${dispatch.mode}${server ? `, server ${server.at}` : ''}`)
+  io.out(lines.join('\n'))
 }

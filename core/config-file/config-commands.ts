@@ -10,8 +10,8 @@ interface ConfiguredProgram<Shape extends z.ZodRawShape> {
   /** Of its command `run`. */
   readonly options: Shape
   readonly defaultFile: () => string | undefined
-  /** What the fleet has set. @param options as the owner has set them */
-  readonly fleetOf?: (options: OptionsOf<Shape>, io: Io) => Settings
+  /** What the fleet has set. */
+  readonly fleetOf?: (configuration: Configuration<Shape>, io: Io) => Settings
   /** @throws BrimError CONFIG_INVALID if the program would not start with these options */
   readonly check: (options: OptionsOf<Shape>, io: Io) => void
 }
@@ -71,11 +71,12 @@ function show<Shape extends z.ZodRawShape>(program: ConfiguredProgram<Shape>): C
 
 /** @throws BrimError USAGE, CONFIG_INVALID */
 function effectiveOf<Shape extends z.ZodRawShape>(
-  { flags, owner, parse }: Configuration<Shape>,
+  configuration: Configuration<Shape>,
   { fleetOf, check }: ConfiguredProgram<Shape>,
   io: Io,
 ): EffectiveSetting[] {
-  const fleet = fleetOf?.(parse(), io) ?? new Map()
+  const { flags, owner, parse } = configuration
+  const fleet = fleetOf?.(configuration, io) ?? new Map()
   check(parse(fleet), io)
   return effectiveSettings(flags, mergeLayers(fleet, owner))
 }

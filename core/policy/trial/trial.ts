@@ -27,6 +27,8 @@ export const maxTrialStarts = 3
 export type TrialStep =
   | { readonly kind: 'begin' }
   | { readonly kind: 'wait' }
+  /** The agent is about to start without the change. */
+  | { readonly kind: 'restart' }
   | { readonly kind: 'kept' }
   | { readonly kind: 'failed'; readonly problem: string }
 
@@ -35,7 +37,7 @@ export type TrialStep =
  * @param job its id, the same in all attempts
  */
 export function nextTrialStep<T>({ kept, trial, last }: TrialState<T>, job: string, change: T): TrialStep {
-  if (trial) return { kind: 'wait' }
+  if (trial) return { kind: trial.problem === undefined ? 'wait' : 'restart' }
   if (last?.job === job && last.problem !== undefined && isSame(last.change, change))
     return { kind: 'failed', problem: last.problem }
   return kept !== undefined && isSame(kept, change) ? { kind: 'kept' } : { kind: 'begin' }
@@ -46,10 +48,16 @@ export const beginTrial = <T>(state: TrialState<T>, job: string, change: T, prob
   trial: { change, job, probe, starts: 0 },
 })
 
-/** The agent starts with the change. @returns the state, whose trial has failed if there were too many starts */
+/** The change has failed: the next start is without it. */
+export function undoTrial<T>({ trial, ...state }: TrialState<T>, problem: string): TrialState<T> {
+  return trial ? { ...state, trial: { ...trial, problem } } : state
+}
+
+/** The agent starts. @returns the state, whose trial has ended if the change was undone or there were too many starts */
 export function startTrial<T>(state: TrialState<T>): TrialState<T> {
   const { trial } = state
   if (!trial) return state
+  if (trial.problem !== undefined) return failTrial(state, trial.problem)
   if (trial.starts >= maxTrialStarts) return failTrial(state, `the agent ended ${trial.starts} times before it was healthy`)
   return { ...state, trial: { ...trial, starts: trial.starts + 1 } }
 }
@@ -58,6 +66,7 @@ export function keepTrial<T>({ trial, ...state }: TrialState<T>): TrialState<T> 
   return trial ? { kept: trial.change, last: { change: trial.change, job: trial.job } } : state
 }
 
+/** The agent has started without the change. @param problem unless another one was found before */
 export function failTrial<T>({ kept, last, trial }: TrialState<T>, problem: string): TrialState<T> {
   return trial ? { kept, last: { change: trial.change, job: trial.job, problem: trial.problem ?? problem } } : { kept, last }
 }

@@ -1,0 +1,63 @@
+import { configApply } from '../config-layer/config-apply.ts'
+import type { FleetConfig } from '../config-layer/fleet-config.ts'
+import type { JobHandlers } from '../jobs/job-handler.ts'
+import type { BridgeLinks } from '../link/bridge-links.ts'
+import type { ChangeOnTrial, RestartKind } from '../trial/change.ts'
+import { healthProblem } from '../trial/health-gate.ts'
+import type { Answering } from './answering.ts'
+import type { Base } from './base.ts'
+
+/** What jobs may change that needs another start of the agent. */
+export interface Changes {
+  readonly fleetConfig?: FleetConfig
+}
+
+/** The jobs that change configuration and software, and the health gate of what this start has on trial. */
+export function openChanges(
+  { config, clock, closers, logger }: Base,
+  links: BridgeLinks,
+  answering: Answering,
+  changes: Changes,
+) {
+  const { fleetConfig } = changes
+  const closing = new AbortController()
+  let restart: (kind: RestartKind) => void = () => {}
+  const restarting = new Promise<RestartKind>((resolve) => {
+    restart = resolve
+  })
+  const handlers: JobHandlers = fleetConfig
+    ? { 'config.apply': configApply({ config: fleetConfig, restart: () => restart('configuration'), clock }) }
+    : {}
+
+  async function decide({ kind, probe, keep, undo }: ChangeOnTrial): Promise<void> {
+    const endpoint = () => answering.llm?.endpoint ?? answering.slm
+    const gate = { hasBridge: () => links.hasBridge, endpoint, limits: config.limits, clock }
+    const problem = await healthProblem(gate, probe, closing.signal)
+    if (problem === undefined) {
+      keep()
+      logger.info({ change: kind }, 'change kept')
+      return
+    }
+    logger.error({ change: kind, problem }, 'change undone')
+    undo(problem)
+    restart(kind)
+  }
+
+  return {
+    handlers,
+    /** Resolves when the agent must be started again. */
+    restart: restarting,
+    /** Decides whether this start's change is kept. */
+    start(): void {
+      const onTrial = fleetConfig?.onTrial
+      if (!onTrial) return
+      const deciding = decide(onTrial).catch((err: unknown) => {
+        if (!closing.signal.aborted) logger.error({ err }, 'change not decided')
+      })
+      closers.push(async () => {
+        closing.abort()
+        await deciding
+      })
+    },
+  }
+}
