@@ -63,6 +63,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/fleet': { values: [], types: ['core/protocol'] },
   'core/policy/link': { values: [], types: ['core/policy/estimate', 'core/protocol'] },
   'core/policy/quota': { values: [] },
+  'core/policy/rollout': { values: ['core/policy/fleet'], types: ['core/protocol'] },
   'core/policy/upstream': { values: ['core/policy/link'] },
   'core/policy/telemetry': { values: [], types: ['core/protocol'] },
 

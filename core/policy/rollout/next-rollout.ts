@@ -1,0 +1,80 @@
+import {
+  devicesUnderWay,
+  endedDevices,
+  isOpen,
+  type Rollout,
+  type RolloutAction,
+  type RolloutEvent,
+  type RolloutStep,
+  type RolloutTerms,
+} from './rollout.ts'
+import { recentAt, startsDue } from './start-rate.ts'
+
+/**
+ * The only way in which a rollout changes. Devices start at ticks, within the rate. A rollout that has ended changes only by
+ * the outcomes of the devices that were under way.
+ * @param nowMs wall clock
+ */
+export function nextRollout(rollout: Rollout, event: RolloutEvent, nowMs: number): RolloutStep {
+  switch (event.kind) {
+    case 'tick':
+      return rollout.state === 'running' ? started(rollout, nowMs) : unchanged(rollout)
+    case 'ended': {
+      if (devicesUnderWay(rollout) === 0) return unchanged(rollout)
+      const outcomes = { ...rollout.outcomes, [event.outcome]: rollout.outcomes[event.outcome] + 1 }
+      const counted = { ...rollout, outcomes }
+      return isOpen(rollout) ? judged(counted) : unchanged(counted)
+    }
+    case 'pause':
+      return rollout.state === 'running' ? step({ ...rollout, state: 'paused', reason: event.reason }) : unchanged(rollout)
+    case 'resume':
+      return rollout.state === 'paused'
+        ? step({ ...rollout, state: 'running', reason: null, isFirstPassed: rollout.isFirstPassed || hasFirstEnded(rollout) })
+        : unchanged(rollout)
+    case 'abort':
+      return isOpen(rollout) ? aborted(rollout, event.reason) : unchanged(rollout)
+    default:
+      return event satisfies never
+  }
+}
+
+const step = (rollout: Rollout, ...actions: RolloutAction[]): RolloutStep => ({ rollout, actions })
+const unchanged = (rollout: Rollout): RolloutStep => step(rollout)
+
+function started(rollout: Rollout, nowMs: number): RolloutStep {
+  const { next: from, devices, terms, isFirstPassed } = rollout
+  const last = isFirstPassed ? devices : Math.min(devices, terms.first)
+  const count = Math.min(last - from, startsDue(rollout, nowMs))
+  if (count <= 0) return unchanged(rollout)
+  const recentStarts = [...recentAt(rollout.recentStarts, nowMs), { atMs: nowMs, devices: count }]
+  return step({ ...rollout, next: from + count, recentStarts }, { kind: 'start', from, count })
+}
+
+/** A device has ended. */
+function judged(rollout: Rollout): RolloutStep {
+  const { terms, outcomes, devices, isFirstPassed } = rollout
+  if (isAboveLimit(outcomes, terms)) {
+    const share = `${outcomes.failed} of ${outcomes.failed + outcomes.succeeded} devices failed`
+    return aborted(rollout, `${share}, more than ${terms.abortAbovePercent} %`)
+  }
+  if (endedDevices(rollout) === devices) return step({ ...rollout, state: 'completed', reason: null })
+  if (isFirstPassed || !hasFirstEnded(rollout)) return step(rollout)
+  const others = outcomes.failed + outcomes.canceled
+  if (others > 0)
+    return step({ ...rollout, state: 'paused', reason: `${others} of the first ${terms.first} devices did not succeed` })
+  if (terms.pauseAfterFirst) return step({ ...rollout, state: 'paused', reason: `the first ${terms.first} devices have ended` })
+  return step({ ...rollout, isFirstPassed: true })
+}
+
+const isAboveLimit = ({ succeeded, failed }: Rollout['outcomes'], { abortAfter, abortAbovePercent }: RolloutTerms): boolean =>
+  succeeded + failed >= abortAfter && failed * 100 > abortAbovePercent * (succeeded + failed)
+
+/** Before the gate is passed, only devices of the first group have started. */
+const hasFirstEnded = (rollout: Rollout): boolean => endedDevices(rollout) >= Math.min(rollout.terms.first, rollout.devices)
+
+function aborted(rollout: Rollout, reason: string): RolloutStep {
+  const { next: from, devices, outcomes } = rollout
+  const skipped = outcomes.skipped + devices - from
+  const ended = { ...rollout, state: 'aborted' as const, reason, next: devices, outcomes: { ...outcomes, skipped } }
+  return step(ended, { kind: 'skip', from }, { kind: 'cancel' })
+}
