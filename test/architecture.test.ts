@@ -63,7 +63,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/fleet': { values: [], types: ['core/protocol'] },
   'core/policy/link': { values: [], types: ['core/policy/estimate', 'core/protocol'] },
   'core/policy/quota': { values: [] },
-  'core/policy/rollout': { values: ['core/policy/fleet'], types: ['core/protocol'] },
+  'core/policy/rollout': { values: ['core/base', 'core/policy/fleet'], types: ['core/protocol'] },
   'core/policy/upstream': { values: ['core/policy/link'] },
   'core/policy/telemetry': { values: [], types: ['core/protocol'] },
 
@@ -125,6 +125,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'cloud-bridge/link': { values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'], types: ['cloud-bridge/hat'] },
   'cloud-bridge/queue': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/link'] },
   'cloud-bridge/fleet': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/link', 'cloud-bridge/queue'] },
+  // Above the queue, which knows nothing of rollouts.
+  'cloud-bridge/rollout': { values: ['core'], types: ['cloud-bridge/queue'] },
   'cloud-bridge/upstream': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/limits.ts'] },
   'cloud-bridge/bundles': { values: ['core'] },
   'cloud-bridge/api': {

@@ -31,7 +31,7 @@ export function jobRoutes(queue: JobQueue, jobs: JobStore, targets: JobTargets):
     throw new BrimError('JOB_UNKNOWN', `there is no job "${id}"`, { hint: '"brim job list" shows the latest jobs' })
   }
 
-  const isNew = ({ key }: JobSubmission) => key === undefined || !jobs.hasKey(key)
+  const isNew = ({ key }: JobSubmission) => key === undefined || jobs.idOfKey(key) === undefined
 
   /** @throws BrimError DEVICE_UNKNOWN, MODEL_UNKNOWN: the job would wait for its deadline, or fail at the device */
   async function requireTargets(submissions: readonly JobSubmission[]): Promise<void> {

@@ -82,8 +82,11 @@ export function createSubmissions(db: JobDatabase) {
         const { effects, isChanged } = db.apply(row, { kind: 'cancel' }, nowMs)
         return { canceled: isChanged, effects }
       }),
-    /** Whether a job was submitted with this idempotency key. */
-    hasKey: (key: string) => byKey.get(key) !== undefined,
+    /** The job that was submitted with this idempotency key. */
+    idOfKey(key: string): string | undefined {
+      const known = byKey.get(key)
+      return known && db.idOf(known.n)
+    },
   }
 }
 

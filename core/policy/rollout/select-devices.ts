@@ -1,6 +1,6 @@
+import { parseVersionRange } from '../../base/version-range.ts'
 import type { Device } from '../../protocol/http/devices.ts'
 import { isPresent } from '../fleet/presence.ts'
-import { parseVersionRange } from './version-range.ts'
 
 /** Which devices a rollout is for: those that every given condition fits. */
 export interface DeviceSelector {

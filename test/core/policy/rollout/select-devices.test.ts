@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { compareVersions, parseVersionRange } from '../../../../core/base/version-range.ts'
 import { type SelectableDevice, selectDevices } from '../../../../core/policy/rollout/select-devices.ts'
-import { compareVersions, parseVersionRange } from '../../../../core/policy/rollout/version-range.ts'
 
 const device = (id: string, more: object = {}): SelectableDevice =>
   ({ id, state: 'ready', agent: '0.2.0', labels: {}, identity: null, telemetry: null, ...more }) as SelectableDevice

@@ -1,0 +1,215 @@
+import { isTerminal } from '../../core/policy/jobs/job.ts'
+import { nextRollout } from '../../core/policy/rollout/next-rollout.ts'
+import {
+  type DeviceOutcome,
+  devicesUnderWay,
+  isOpen,
+  type Rollout,
+  type RolloutAction,
+  type RolloutEvent,
+} from '../../core/policy/rollout/rollout.ts'
+import { type JobDetails, maxBatchJobs } from '../../core/protocol/http/jobs.ts'
+import { JobSubmission } from '../../core/protocol/jobs.ts'
+import type { JobQueue } from '../queue/job-queue.ts'
+import type { JobStore } from '../queue/job-store.ts'
+import type { DeviceError, RolloutStore, StoredRollout } from './rollout-store.ts'
+
+export interface RolloutParts {
+  readonly store: RolloutStore
+  readonly jobs: Pick<JobStore, 'find' | 'idOfKey'>
+  readonly queue: Pick<JobQueue, 'submit' | 'cancel' | 'watch'>
+  /** Whether a device is still one of the fleet. */
+  readonly isKnown: (device: string) => boolean
+  /** UTC ms: starts and outcomes outlive this process. */
+  readonly wallMs: () => number
+}
+
+interface StartedDevice {
+  readonly place: number
+  readonly device: string
+}
+interface EndedDevice extends StartedDevice {
+  readonly outcome: DeviceOutcome
+  readonly error: DeviceError | null
+}
+
+/**
+ * A device of a rollout gets one attempt for as long as it is away, because it goes on by itself with what it has begun:
+ * with the download, or as the release to which it has restarted.
+ */
+const lostAfterS = 3_600
+
+/**
+ * A rollout with devices that have not ended: stores each step of the policy, then carries it out. What is stored and not
+ * carried out when the bridge ends is carried out after the restart: the key of a job keeps it from being submitted twice.
+ */
+export class OpenRollout {
+  readonly #parts: RolloutParts
+  readonly #stored: StoredRollout
+  #rollout: Rollout
+  #endedMs: number | null
+  /** Devices that are stored as started and whose job is not known yet. */
+  #unsubmitted: StartedDevice[] = []
+  /** By job. */
+  readonly #underWay = new Map<string, StartedDevice & { readonly unwatch: () => void }>()
+  /** Jobs that may have ended. */
+  readonly #changed = new Set<string>()
+  readonly #onJobChanged: () => void
+
+  /** @param onJobChanged call `settle` soon */
+  constructor(parts: RolloutParts, stored: StoredRollout, onJobChanged: () => void) {
+    this.#parts = parts
+    this.#stored = stored
+    this.#rollout = stored.rollout
+    this.#endedMs = stored.endedMs
+    this.#onJobChanged = onJobChanged
+    if (devicesUnderWay(stored.rollout) === 0) return
+    for (const { place, device, job } of parts.store.devices(stored.n, 0, 'started', stored.rollout.devices)) {
+      if (job === null) this.#unsubmitted.push({ place, device })
+      else this.#follow(job, { place, device })
+    }
+  }
+
+  get stored(): StoredRollout {
+    return { ...this.#stored, rollout: this.#rollout, endedMs: this.#endedMs }
+  }
+
+  get hasEnded(): boolean {
+    return this.#endedMs !== null
+  }
+
+  /** Starts the devices that are due, after what could not be done before. Call it every second. */
+  tick(): void {
+    this.settle()
+    this.#submitJobs()
+    this.apply({ kind: 'tick' })
+  }
+
+  /** @returns whether the rollout has changed */
+  apply(event: RolloutEvent): boolean {
+    const before = this.#rollout
+    this.#change(() => [event])
+    return this.#rollout !== before
+  }
+
+  /** Counts the jobs that have ended. */
+  settle(): void {
+    const ended = [...this.#changed].flatMap((job) => {
+      const under = this.#underWay.get(job)
+      const end = under && endOf(this.#parts.jobs.find(job))
+      return end ? [{ ...under, ...end, job }] : []
+    })
+    if (ended.length > 0) this.#end(ended)
+    this.#changed.clear()
+    for (const { job, unwatch } of ended) {
+      unwatch()
+      this.#underWay.delete(job)
+    }
+  }
+
+  close(): void {
+    for (const { unwatch } of this.#underWay.values()) unwatch()
+    this.#underWay.clear()
+  }
+
+  #end(devices: readonly EndedDevice[]): void {
+    const { store, wallMs } = this.#parts
+    this.#change(() =>
+      devices.flatMap(({ place, outcome, error }) =>
+        store.endDevice(this.#stored.n, place, outcome, error, wallMs()) ? [{ kind: 'ended', outcome }] : [],
+      ),
+    )
+  }
+
+  /** Stores the steps of these events in one transaction; then carries them out. */
+  #change(events: () => RolloutEvent[]): void {
+    const { store, wallMs } = this.#parts
+    const { n } = this.#stored
+    const nowMs = wallMs()
+    const { rollout, actions, endedMs } = store.transaction(() => {
+      let rollout = this.#rollout
+      const actions: RolloutAction[] = []
+      for (const event of events()) {
+        const step = nextRollout(rollout, event, nowMs)
+        rollout = step.rollout
+        actions.push(...step.actions)
+      }
+      const hasEnded = !isOpen(rollout) && devicesUnderWay(rollout) === 0
+      const endedMs = hasEnded ? (this.#endedMs ?? Math.round(nowMs)) : null
+      for (const action of actions) {
+        if (action.kind === 'start') store.startDevices(n, action.from, action.count, nowMs)
+        if (action.kind === 'skip') store.skipDevices(n, action.from, nowMs)
+      }
+      if (rollout !== this.#rollout) store.save(n, rollout, endedMs)
+      return { rollout, actions, endedMs }
+    })
+    this.#rollout = rollout
+    this.#endedMs = endedMs
+    for (const action of actions) this.#carryOut(action)
+  }
+
+  #carryOut(action: RolloutAction): void {
+    if (action.kind === 'start') {
+      const { from, count } = action
+      for (const { place, device } of this.#parts.store.devices(this.#stored.n, from, null, count))
+        this.#unsubmitted.push({ place, device })
+      this.#submitJobs()
+    }
+    if (action.kind === 'cancel') for (const job of this.#underWay.keys()) this.#parts.queue.cancel(job)
+  }
+
+  /** Submits the jobs of the devices that have started. One that was submitted before the bridge ended is found by its key. */
+  #submitJobs(): void {
+    if (this.#unsubmitted.length === 0) return
+    const { isKnown, jobs, queue, store } = this.#parts
+    const gone: EndedDevice[] = []
+    while (this.#unsubmitted.length > 0) {
+      const batch = this.#unsubmitted.slice(0, maxBatchJobs)
+      const wanted = batch.filter(({ device }) => isOpen(this.#rollout) && isKnown(device))
+      const submitted = wanted.length === 0 ? [] : queue.submit(wanted.map(({ device }) => this.#submissionFor(device)))
+      const found = batch.flatMap((one): { one: StartedDevice; job: string }[] => {
+        const at = wanted.indexOf(one)
+        const job = at < 0 ? jobs.idOfKey(this.#keyOf(one.device)) : submitted[at]!.id
+        if (job === undefined) gone.push({ ...one, outcome: isOpen(this.#rollout) ? 'skipped' : 'canceled', error: null })
+        return job === undefined ? [] : [{ one, job }]
+      })
+      store.transaction(() => {
+        for (const { one, job } of found) store.setJob(this.#stored.n, one.place, job)
+      })
+      this.#unsubmitted.splice(0, batch.length)
+      for (const { one, job } of found) this.#follow(job, one)
+    }
+    if (gone.length > 0) this.#end(gone)
+  }
+
+  #follow(job: string, device: StartedDevice): void {
+    const { queue } = this.#parts
+    const onChanged = () => {
+      this.#changed.add(job)
+      this.#onJobChanged()
+    }
+    this.#underWay.set(job, { ...device, unwatch: queue.watch(job, onChanged) })
+    // The bridge may have ended between an abort and the cancellation of its jobs.
+    if (this.#rollout.state === 'aborted') queue.cancel(job)
+    onChanged()
+  }
+
+  #keyOf(device: string): string {
+    return `rollout-${this.#stored.id}-${device}`
+  }
+
+  #submissionFor(device: string): JobSubmission {
+    const { kind, input, pace } = this.#stored
+    const key = this.#keyOf(device)
+    return JobSubmission.parse({ kind, input, device, key, deadlineS: pace.deviceTimeoutS, disconnect: { lostAfterS } })
+  }
+}
+
+/** What the end of its job is for a device; undefined: the job has not ended. @param job undefined: it is deleted */
+function endOf(job: JobDetails | undefined): Pick<EndedDevice, 'outcome' | 'error'> | undefined {
+  if (!job)
+    return { outcome: 'failed', error: { code: 'JOB_UNKNOWN', message: 'its job was deleted before the result was read' } }
+  if (!isTerminal(job.state)) return undefined
+  if (job.state === 'SUCCEEDED') return { outcome: 'succeeded', error: null }
+  return { outcome: job.state === 'CANCELED' ? 'canceled' : 'failed', error: job.error }
+}
