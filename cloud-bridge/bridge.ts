@@ -14,6 +14,7 @@ import { type Base, openBase } from './parts/base.ts'
 import { openControlBroker } from './parts/broker.ts'
 import { openHttp } from './parts/http.ts'
 import { openIdentities } from './parts/identities.ts'
+import { openRollouts } from './parts/rollouts.ts'
 import { openServing } from './parts/serving.ts'
 import { openStores } from './parts/stores.ts'
 import { openWork } from './parts/work.ts'
@@ -70,11 +71,12 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
   const { id, fleet, host } = config
   const stores = openStores(base)
   const work = openWork(base, stores)
+  const rollouts = openRollouts(base, stores, work)
   const access = openAccess(base, stores)
   const { grants, certificate } = access
   const broker = await openControlBroker(base, stores, work, access)
   const cloud = await openServing(base, access, work, openModel)
-  const parts = { ...stores, ...work, ...access, ...cloud, broker }
+  const parts = { ...stores, ...work, rollouts, ...access, ...cloud, broker }
   const identities = openIdentities(base, parts)
   const http = await openHttp(base, { ...parts, identities, ...openAuthorizer(base, stores, parts) })
   closers.push(cloud.plane.close)
@@ -85,6 +87,7 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
   const accepts = (device: string) => !grants.authRequired || isEnrolled(device)
   work.devices.start(accepts)
   work.jobs.queue.start()
+  rollouts.start()
   const authority = `${urlHost(host)}:${http.port}`
   const dataUrl = config.dataUrl ?? `${certificate ? 'wss' : 'ws'}://${authority}${dataPath}`
   const control = await connectControl({

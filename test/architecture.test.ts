@@ -131,7 +131,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'cloud-bridge/bundles': { values: ['core'] },
   'cloud-bridge/api': {
     values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
-    types: ['cloud-bridge/bundles', 'cloud-bridge/fleet', 'cloud-bridge/llm', 'cloud-bridge/queue'],
+    types: ['cloud-bridge/bundles', 'cloud-bridge/fleet', 'cloud-bridge/llm', 'cloud-bridge/queue', 'cloud-bridge/rollout'],
   },
   'cloud-bridge/metrics': { values: ['core'], types: ['cloud-bridge/serving'] },
   'cloud-bridge/limits.ts': { values: [] },

@@ -8,6 +8,7 @@ import type { EventBatch, EventSource } from '../http/event-streams.ts'
 import type { RouteRequest, Routes } from '../http/router.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
+import { type FindBundle, requireBundle } from './offered.ts'
 
 /** Events of one response, or of one batch of a stream. */
 const eventsAtOnce = 500
@@ -19,8 +20,7 @@ const submitAny = { ...jobOperations.submit, body: z.unknown() }
 export interface JobTargets {
   /** Whether a device of this name has ever connected, or is enrolled. */
   isKnown(device: string): boolean
-  /** The bundle of a model that the bridge offers. @throws BrimError MODEL_UNKNOWN */
-  findBundle(modelId: string): Promise<{ readonly manifestSha256: string }>
+  readonly findBundle: FindBundle
 }
 
 /** `/v1/jobs…`. Input and result of a job are visible to the bridge. */
@@ -38,11 +38,7 @@ export function jobRoutes(queue: JobQueue, jobs: JobStore, targets: JobTargets):
     for (const device of new Set(submissions.map((submission) => submission.device)))
       if (device !== undefined && !targets.isKnown(device)) throw unknownDevice(device)
     const installs = submissions.filter(({ kind }) => kind === 'bundle.install').map(({ input }) => InstallInput.parse(input))
-    for (const { modelId, manifestSha256, url } of installs) {
-      if (url !== undefined) continue
-      const offered = await targets.findBundle(modelId)
-      if (offered.manifestSha256 !== manifestSha256) throw otherBundle(modelId, offered.manifestSha256)
-    }
+    for (const wanted of installs) await requireBundle(targets.findBundle, wanted)
   }
 
   async function submit({ body, headers, caller }: RouteRequest<typeof submitAny>) {
@@ -143,11 +139,6 @@ function lastEventId(header: string | string[] | undefined): number | undefined 
 const unknownDevice = (device: string) =>
   new BrimError('DEVICE_UNKNOWN', `this bridge knows no device "${device}"`, {
     hint: '"brim device list" lists them; a device is known once it is enrolled or has connected',
-  })
-
-const otherBundle = (modelId: string, offered: string) =>
-  new BrimError('MODEL_UNKNOWN', `this bridge offers another bundle of model ${modelId}: its manifest has the hash ${offered}`, {
-    hint: 'submit that hash, or the URL of the folder with the other bundle',
   })
 
 const notEnded = (id: string, state: JobDetails['state']) =>

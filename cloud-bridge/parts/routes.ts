@@ -10,6 +10,8 @@ import { deviceRoutes } from '../api/devices.ts'
 import { identityRoutes } from '../api/identity.ts'
 import { jobRoutes } from '../api/jobs.ts'
 import { metricsRoutes } from '../api/metrics.ts'
+import { requireBundle } from '../api/offered.ts'
+import { rolloutRoutes } from '../api/rollouts.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import { openBundleStore } from '../bundles/bundle-store.ts'
 import type { Routes } from '../http/router.ts'
@@ -17,6 +19,7 @@ import type { Access } from './access.ts'
 import type { OpenAuthorizer } from './authorizer.ts'
 import type { Base } from './base.ts'
 import type { OpenIdentities } from './identities.ts'
+import type { OpenRollouts } from './rollouts.ts'
 import type { OpenServing } from './serving.ts'
 import type { Stores } from './stores.ts'
 import type { Work } from './work.ts'
@@ -25,7 +28,7 @@ export type RouteParts = Stores &
   Work &
   Access &
   OpenServing &
-  OpenAuthorizer & { readonly broker: ControlBroker; readonly identities: OpenIdentities }
+  OpenAuthorizer & { readonly broker: ControlBroker; readonly identities: OpenIdentities; readonly rollouts: OpenRollouts }
 
 /** Every operation that the bridge serves, on the parts that carry it out. */
 export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts: RouteParts): readonly Routes[] {
@@ -94,6 +97,12 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
       },
       describe: () => ({ bridge, ...load(), kvBudgetBytes: config.kvBudgetBytes, jobs: jobs.store.counts() }),
       clock,
+    }),
+    rolloutRoutes({
+      rollouts: parts.rollouts,
+      fleet: devices.fleet,
+      requireBundle: (wanted) => requireBundle(bundles.find, wanted),
+      requireRelease: async () => {},
     }),
     bundleRoutes(bundles),
     releaseRoutes(bundles),

@@ -5,9 +5,10 @@ import { openDatabase, type Store } from '../../core/store/open-database.ts'
 import { fleetTables } from '../fleet/open-fleet.ts'
 import { openAuditExport } from '../identity/audit-export.ts'
 import { type IdentityStore, openIdentityStore } from '../identity/store.ts'
+import { rolloutTables } from '../rollout/rollout-store.ts'
 import type { Base } from './base.ts'
 
-const migrations = [birthsTable, ...fleetTables]
+const migrations = [birthsTable, ...fleetTables, rolloutTables]
 
 export interface Stores {
   readonly store: Store

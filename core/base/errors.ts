@@ -91,6 +91,10 @@ export const errorCodes = {
   JOB_FAILED: 1,
   HEALTH_CHECK_FAILED: 1,
   EXPANSION_FAILED: 1,
+  // rollouts
+  ROLLOUT_UNKNOWN: 1,
+  ROLLOUT_FAILED: 1,
+  RELEASE_UNKNOWN: 1,
   // fleet
   DEVICE_UNKNOWN: 1,
   COMMAND_REFUSED: 1,

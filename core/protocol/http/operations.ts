@@ -8,6 +8,7 @@ import { identityOperations } from './identity.ts'
 import { jobOperations } from './jobs.ts'
 import type { Operations } from './operation.ts'
 import { releaseOperations } from './releases.ts'
+import { rolloutOperations } from './rollouts.ts'
 import { uploadOperations } from './uploads.ts'
 
 /** Every operation of a bridge's HTTP API, by the tag that docs/openapi.json groups it under. */
@@ -17,6 +18,7 @@ export const allOperations: Readonly<Record<string, Operations>> = {
   fleet: fleetOperations,
   devices: deviceOperations,
   jobs: jobOperations,
+  rollouts: rolloutOperations,
   bundles: bundleOperations,
   releases: releaseOperations,
   uploads: uploadOperations,

@@ -1,0 +1,19 @@
+import { BrimError } from '../../core/base/errors.ts'
+import type { InstallInput } from '../../core/protocol/jobs.ts'
+
+/** The bundle of a model that the bridge offers. @throws BrimError MODEL_UNKNOWN */
+export type FindBundle = (modelId: string) => Promise<{ readonly manifestSha256: string }>
+
+/** @throws BrimError MODEL_UNKNOWN: the device would ask the bridge for this bundle, which does not offer it */
+export async function requireBundle(find: FindBundle, { modelId, manifestSha256, url }: InstallInput): Promise<void> {
+  if (url !== undefined) return
+  const { manifestSha256: offered } = await find(modelId)
+  if (offered === manifestSha256) return
+  throw new BrimError(
+    'MODEL_UNKNOWN',
+    `this bridge offers another bundle of model ${modelId}: its manifest has the hash ${offered}`,
+    {
+      hint: 'submit that hash, or the URL of the folder with the other bundle',
+    },
+  )
+}

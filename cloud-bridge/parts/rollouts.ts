@@ -1,0 +1,26 @@
+import { createRolloutStore } from '../rollout/rollout-store.ts'
+import { createRollouts } from '../rollout/rollouts.ts'
+import type { Base } from './base.ts'
+import type { Stores } from './stores.ts'
+import type { Work } from './work.ts'
+
+/** The rollouts, on the queue's jobs; what they decide by themselves is in the audit log as well. */
+export function openRollouts({ clock, closers, log }: Base, { store, identityStore }: Stores, { jobs, devices }: Work) {
+  const rollouts = createRollouts({
+    store: createRolloutStore(store),
+    jobs: jobs.store,
+    queue: jobs.queue,
+    isKnown: devices.fleet.has,
+    wallMs: Date.now,
+    onDecided({ id, state, reason, devices: detail }) {
+      identityStore.record([
+        { actor: 'rollout', action: `rollout.${state}`, subject: id, outcome: 'ok', detail: { reason, ...detail } },
+      ])
+    },
+    clock,
+    logger: log('rollout'),
+  })
+  closers.push(rollouts.close)
+  return rollouts
+}
+export type OpenRollouts = ReturnType<typeof openRollouts>
