@@ -94,13 +94,21 @@ export class OpenRollout {
 
   /** Counts the jobs that have ended. */
   settle(): void {
-    const ended = [...this.#changed].flatMap((job) => {
-      const under = this.#underWay.get(job)
-      const end = under && endOf(this.#parts.jobs.find(job))
-      return end ? [{ ...under, ...end, job }] : []
-    })
-    if (ended.length > 0) this.#end(ended)
+    const changed = [...this.#changed]
+    // Cleared before: the end of one device may cancel the jobs of others.
     this.#changed.clear()
+    const ended = changed.flatMap((job) => {
+      const device = this.#underWay.get(job)
+      const end = device && endOf(this.#parts.jobs.find(job))
+      return end ? [{ ...device, ...end, job }] : []
+    })
+    if (ended.length === 0) return
+    try {
+      this.#end(ended)
+    } catch (error) {
+      for (const job of changed) this.#changed.add(job)
+      throw error
+    }
     for (const { job, unwatch } of ended) {
       unwatch()
       this.#underWay.delete(job)

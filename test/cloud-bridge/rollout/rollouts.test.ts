@@ -1,0 +1,249 @@
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { openJobs } from '../../../cloud-bridge/queue/open-jobs.ts'
+import { createRolloutStore, rolloutTables } from '../../../cloud-bridge/rollout/rollout-store.ts'
+import { createRollouts } from '../../../cloud-bridge/rollout/rollouts.ts'
+import { RolloutSubmission } from '../../../core/protocol/http/rollouts.ts'
+import type { ToJobDevice } from '../../../core/protocol/jobs.ts'
+import { openDatabase } from '../../../core/store/open-database.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const limits = { jobAttemptBytes: 4 * 2 ** 20, deviceJobBytesPerDay: 2 ** 30 }
+const jobsKept = { keepDays: 2, keepDeadDays: 5, keepCount: 1_000, keepBytes: 1e9 }
+const ids = (count: number) => Array.from({ length: count }, (_, at) => `device-${at}`)
+
+type Behaviour = 'succeeds' | 'fails' | 'hangs'
+
+/** Devices that take every job and do as they are told; they outlive the bridge. */
+function scriptedDevices(behaviourOf: (device: string) => Behaviour = () => 'succeeds') {
+  const runs: { device: string; job: string }[] = []
+  const canceled: string[] = []
+  return {
+    runs,
+    canceled,
+    /** What the bridge publishes. */
+    onMessage(device: string, message: ToJobDevice, report: (event: object) => void) {
+      const { bridge, job, attempt, type } = message
+      if (type === 'cancel') return void canceled.push(device)
+      runs.push({ device, job })
+      const at = new Date(0).toISOString()
+      const event = (n: number, fields: object) => report({ v: 1, bridge, job, attempt, n, at, ...fields })
+      event(1, { type: 'accepted' })
+      event(2, { type: 'running' })
+      const behaviour = behaviourOf(device)
+      if (behaviour === 'succeeds') event(3, { type: 'succeeded', result: { applied: [], kept: [] } })
+      const error = { code: 'DISK_FULL', message: 'no space left' }
+      if (behaviour === 'fails') event(3, { type: 'failed', failure: 'refused', error })
+    },
+  }
+}
+type ScriptedDevices = ReturnType<typeof scriptedDevices>
+
+/** A bridge's queue and rollouts on a state folder. @param cutAt number of the write at which the power fails */
+function openBridge(dir: TempDir, devices: ScriptedDevices, wall: { ms: number }, cutAt = Number.POSITIVE_INFINITY) {
+  const clock = fakeClock()
+  const wallMs = () => wall.ms
+  const database = openDatabase(join(dir.path, 'bridge.sqlite'), [rolloutTables])
+  let writes = 0
+  /** Fails after a write, and at every later one. */
+  const cut = <A extends unknown[], R>(write: (...args: A) => R) => {
+    return (...args: A): R => {
+      if (writes >= cutAt) throw new Error('power cut')
+      const result = write(...args)
+      if (++writes >= cutAt) throw new Error('power cut')
+      return result
+    }
+  }
+  const {
+    store: jobs,
+    queue,
+    close,
+  } = openJobs(
+    { stateDir: dir.path, limits, jobs: jobsKept },
+    {
+      bridge: 'bridge-1',
+      clock,
+      wallMs,
+      publish(device, leaf, message) {
+        if (leaf !== 'jobs') return
+        const report = (event: object) => queue.onJobEvent(device, Buffer.from(JSON.stringify(event)))
+        devices.onMessage(device, JSON.parse(message) as ToJobDevice, report)
+      },
+      onUnreadable: () => {},
+      logger: silentLogger(),
+    },
+  )
+  const known = new Set(ids(100))
+  const decided: string[] = []
+  const store = createRolloutStore(database)
+  const rollouts = createRollouts({
+    store: { ...store, transaction: cut(store.transaction) as typeof store.transaction },
+    jobs,
+    queue: { ...queue, submit: cut(queue.submit), cancel: cut(queue.cancel) },
+    isKnown: (device) => known.has(device),
+    onDecided: ({ state }) => decided.push(state),
+    wallMs,
+    clock,
+    logger: silentLogger(),
+  })
+  queue.start()
+  rollouts.start()
+  return {
+    rollouts,
+    jobs,
+    known,
+    decided,
+    queue,
+    get writes() {
+      return writes
+    },
+    connect(names: readonly string[]) {
+      for (const device of names)
+        queue.onDeviceState(device, { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['config.apply'] })
+    },
+    async pass(ms: number) {
+      for (let passed = 0; passed < ms; passed += 500) {
+        wall.ms += 500
+        await clock.advance(500)
+        for (let turn = 0; turn < 8; turn++) await new Promise((done) => setImmediate(done))
+      }
+    },
+    async close() {
+      await rollouts.close()
+      await close()
+      database.close()
+    },
+  }
+}
+
+const submissionOf = (pace: object) =>
+  RolloutSubmission.parse({ kind: 'config.apply', input: { settings: {} }, selector: { all: true }, pace })
+
+describe('a rollout on the queue', () => {
+  it('starts its devices at its rate and completes; the result is the sum of its devices', async () => {
+    using dir = tempDir()
+    const devices = scriptedDevices((device) => (device === 'device-3' ? 'fails' : 'succeeds'))
+    const bridge = openBridge(dir, devices, { ms: 1e12 })
+    bridge.connect(ids(12))
+    const { id } = bridge.rollouts.create(submissionOf({ first: 0, ratePerMinute: 20, growth: 1, abortAfter: 5 }), ids(12), 'ada')
+    await bridge.pass(1_000)
+    expect(devices.runs.length).toBe(2)
+    expect(bridge.rollouts.find(id)?.devices).toMatchObject({ waiting: 10, succeeded: 2 })
+    await bridge.pass(40_000)
+    const rollout = bridge.rollouts.find(id)!
+    expect(rollout).toMatchObject({ state: 'completed', reason: null, devices: { total: 12, succeeded: 11, failed: 1 } })
+    expect(rollout.endedAt).not.toBeNull()
+    const error = { code: 'DISK_FULL', message: 'no space left' }
+    expect(bridge.rollouts.failures(id, 10)).toMatchObject([{ device: 'device-3', state: 'failed', error }])
+    expect(bridge.rollouts.devices(id, 10, undefined, 10).map(({ device }) => device)).toEqual(['device-10', 'device-11'])
+    expect(bridge.decided).toEqual(['completed'])
+    await bridge.close()
+  })
+
+  it('is aborted by failures: what runs is canceled, the others never start', async () => {
+    using dir = tempDir()
+    const devices = scriptedDevices((device) => (device === 'device-0' ? 'hangs' : 'fails'))
+    const bridge = openBridge(dir, devices, { ms: 1e12 })
+    bridge.connect(ids(20))
+    const { id } = bridge.rollouts.create(
+      submissionOf({ first: 0, ratePerMinute: 60, growth: 1, abortAbovePercent: 50, abortAfter: 3 }),
+      ids(20),
+      'ada',
+    )
+    await bridge.pass(20_000)
+    const { state, reason, devices: counts } = bridge.rollouts.find(id)!
+    expect({ state, reason }).toEqual({ state: 'aborted', reason: expect.stringContaining('more than 50 %') })
+    expect(counts).toMatchObject({ waiting: 0, started: 0, canceled: 1 })
+    expect(counts.failed + counts.skipped + counts.canceled).toBe(20)
+    expect(counts.skipped).toBe(14)
+    expect(devices.canceled).toEqual(['device-0'])
+    expect(bridge.decided).toEqual(['aborted'])
+    // Nothing more is stored, and another rollout may begin.
+    expect(bridge.rollouts.command(id, 'resume', 'ada')?.changed).toBe(false)
+    expect(bridge.rollouts.create(submissionOf({}), ids(20), 'ada').state).toBe('running')
+    await bridge.close()
+  })
+
+  it('waits for an operator after the first group, and skips devices that are gone', async () => {
+    using dir = tempDir()
+    const devices = scriptedDevices()
+    const bridge = openBridge(dir, devices, { ms: 1e12 })
+    bridge.connect(ids(6))
+    const { id } = bridge.rollouts.create(submissionOf({ first: 2, pauseAfterFirst: true, ratePerMinute: 60 }), ids(6), 'ada')
+    await bridge.pass(30_000)
+    expect(bridge.rollouts.find(id)).toMatchObject({ state: 'paused', devices: { succeeded: 2, waiting: 4 } })
+    bridge.known.delete('device-4')
+    expect(bridge.rollouts.command(id, 'resume', 'ada')).toMatchObject({ changed: true, rollout: { state: 'running' } })
+    await bridge.pass(30_000)
+    expect(bridge.rollouts.find(id)).toMatchObject({ state: 'completed', devices: { succeeded: 5, skipped: 1 } })
+    await bridge.close()
+  })
+
+  it('a device takes part in one rollout of a kind at a time', async () => {
+    using dir = tempDir()
+    const bridge = openBridge(
+      dir,
+      scriptedDevices(() => 'hangs'),
+      { ms: 1e12 },
+    )
+    const { id } = bridge.rollouts.create(submissionOf({}), ids(3), 'ada')
+    expect(() => bridge.rollouts.create(submissionOf({}), ['device-2'], 'ada')).toThrow(`rollout ${id}`)
+    await bridge.close()
+  })
+
+  it('a device that never returns fails at its time limit, not before', async () => {
+    using dir = tempDir()
+    const bridge = openBridge(dir, scriptedDevices(), { ms: 1e12 })
+    const { id } = bridge.rollouts.create(submissionOf({ first: 0, deviceTimeoutS: 60 }), ['device-0'], 'ada')
+    await bridge.pass(50_000)
+    expect(bridge.rollouts.find(id)?.devices.started).toBe(1)
+    await bridge.pass(15_000)
+    expect(bridge.rollouts.devices(id, 0, undefined, 1)).toMatchObject([{ state: 'failed', error: { code: 'TIMED_OUT' } }])
+    await bridge.close()
+  })
+})
+
+it('a bridge that is killed at any write goes on after its restart, and submits no job twice', async () => {
+  const course = async (cutAt: number) => {
+    using dir = tempDir()
+    const wall = { ms: 1e12 }
+    const devices = scriptedDevices((device) => (device === 'device-3' ? 'hangs' : 'succeeds'))
+    const first = openBridge(dir, devices, wall, cutAt)
+    first.connect(ids(4))
+    const submission = submissionOf({ first: 1, ratePerMinute: 60, growth: 1 })
+    try {
+      first.rollouts.create(submission, ids(4), 'ada')
+    } catch {
+      // The operator repeats what got no response.
+    }
+    const act = async ({ rollouts, pass }: typeof first) => {
+      const rollout = rollouts.list(1)[0] ?? rollouts.create(submission, ids(4), 'ada')
+      await pass(3_000)
+      rollouts.command(rollout.id, 'abort', 'ada')
+      await pass(500)
+      return rollout.id
+    }
+    await act(first).catch(() => {})
+    const { writes } = first
+    await first.close()
+    const second = openBridge(dir, devices, wall)
+    second.connect(ids(4))
+    const id = await act(second)
+    const jobs = new Map<string, Set<string>>()
+    for (const { device, job } of devices.runs) jobs.set(device, (jobs.get(device) ?? new Set()).add(job))
+    const states = second.rollouts.devices(id, 0, undefined, 10).map(({ state }) => state)
+    const found = second.rollouts.find(id)
+    const open = second.jobs.counts()
+    await second.close()
+    expect([...jobs].filter(([, of]) => of.size > 1)).toEqual([])
+    expect(states).toEqual(['succeeded', 'succeeded', 'succeeded', 'canceled'])
+    expect(found).toMatchObject({ state: 'aborted', devices: { started: 0, succeeded: 3, canceled: 1 } })
+    expect(open).toMatchObject({ queued: 0, underWay: 0 })
+    return writes
+  }
+  const writes = await course(Number.POSITIVE_INFINITY)
+  expect(writes).toBeGreaterThan(10)
+  for (let cutAt = 1; cutAt <= writes; cutAt++) await course(cutAt)
+})
