@@ -42,6 +42,10 @@ export const menu: Menu = {
       () => import('./cloud-bridge/commands/bundle/menu.ts'),
     ],
     job: ['durable jobs for devices, queued at the bridge', () => import('./cloud-bridge/commands/job/menu.ts')],
+    rollout: [
+      'rollouts: bundles, configuration and software for a part of the fleet, a few devices at a time',
+      () => import('./cloud-bridge/commands/rollout/menu.ts'),
+    ],
     login: ["store a bridge's URL and API key for later commands", () => import('./cloud-bridge/commands/login/login.ts')],
     logout: [
       'delete a stored login; its key stays valid until it is revoked',

@@ -61,9 +61,9 @@ export function rolloutRoutes({ rollouts, fleet, requireBundle, requireRelease }
       ...existing(id),
       failures: rollouts.failures(id, shownFailures),
     }))
-    router.serve(rolloutOperations.devices, ({ params: { id }, query: { state, after, limit } }) => {
+    router.serve(rolloutOperations.devices, ({ params: { id }, query: { state, from, limit } }) => {
       existing(id)
-      return { devices: rollouts.devices(id, after, state, limit) }
+      return { devices: rollouts.devices(id, from, state, limit) }
     })
     router.serve(rolloutOperations.pause, control('pause'))
     router.serve(rolloutOperations.resume, control('resume'))

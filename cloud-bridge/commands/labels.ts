@@ -13,13 +13,17 @@ export const labelOption = z
   .optional()
 
 /** @throws BrimError USAGE */
-export function matcherOf(labels: readonly string[] = []): (device: { labels: Readonly<Record<string, string>> }) => boolean {
-  const pairs = labels.map((label) => {
+export const labelPairs = (labels: readonly string[]): (readonly [key: string, value: string])[] =>
+  labels.map((label) => {
     const [key = '', value, ...rest] = label.split('=')
     if (key === '' || value === undefined || value === '' || rest.length > 0)
       throw new BrimError('USAGE', `--label ${label} is not of the form key=value`, { hint: 'for example --label site=lab' })
     return [key, value] as const
   })
+
+/** @throws BrimError USAGE */
+export function matcherOf(labels: readonly string[] = []): (device: { labels: Readonly<Record<string, string>> }) => boolean {
+  const pairs = labelPairs(labels)
   return (device) => pairs.every(([key, value]) => device.labels[key] === value)
 }
 

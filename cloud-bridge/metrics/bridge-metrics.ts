@@ -25,6 +25,8 @@ export interface MetricSources {
   /** Devices by state, jobs by state. */
   readonly devices: () => Readonly<Record<string, number>>
   readonly jobs: () => { readonly queued: number; readonly underWay: number; readonly dead: number }
+  /** Devices of rollouts that have not ended, by their state there. */
+  readonly rollouts: () => Readonly<Record<string, number>>
   /** Undefined: an external broker, which has metrics of its own. */
   readonly broker: (() => { readonly clients: number; readonly received: number; readonly receivedBytes: number }) | undefined
 }
@@ -90,7 +92,7 @@ function listOf(registry: Registry) {
 type Labelled = MetricObject & { readonly labelNames: readonly string[] }
 
 function collectAll(registry: Registry, sources: MetricSources): void {
-  const { version, modelId, serving, sessions, kv, slowKv, transfers, devices, jobs, broker } = sources
+  const { version, modelId, serving, sessions, kv, slowKv, transfers, devices, jobs, rollouts, broker } = sources
   const gauge = (name: string, help: string, read: () => number | Readonly<Record<string, number>>, label?: string) =>
     collectGauge(registry, { name, help, read, ...(label !== undefined && { label }) })
   const counter = (name: string, help: string, read: () => number) => collectCounter(registry, { name, help, read })
@@ -124,6 +126,7 @@ function collectAll(registry: Registry, sources: MetricSources): void {
     return { queued, under_way: underWay, dead }
   }
   gauge('brim_jobs', 'Jobs that have not ended, and those that failed for good (at most 10,000 are counted).', jobCounts, 'state')
+  gauge('brim_rollout_devices', 'Devices of the rollouts that have not ended, by their state there.', rollouts, 'state')
   if (!broker) return
   gauge('brim_mqtt_clients', 'Clients that are connected to the embedded broker.', () => broker().clients)
   counter('brim_mqtt_messages_received_total', 'Messages that clients have published.', () => broker().received)

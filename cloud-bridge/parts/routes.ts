@@ -59,6 +59,7 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
     serving: serving.metrics,
     devices: devices.counts,
     jobs: jobs.store.counts,
+    rollouts: parts.rollouts.counts,
     broker: broker.counts,
   })
   return [

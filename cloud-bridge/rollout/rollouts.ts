@@ -33,7 +33,8 @@ export interface Rollouts {
   find(id: string): Rollout | undefined
   /** The newest first. */
   list(limit: number): Rollout[]
-  devices(id: string, after: number, state: RolloutDeviceState | undefined, limit: number): RolloutDevice[]
+  /** @param from place of the first */
+  devices(id: string, from: number, state: RolloutDeviceState | undefined, limit: number): RolloutDevice[]
   /** The devices that failed last. */
   failures(id: string, limit: number): RolloutDevice[]
   /** Devices of the rollouts that have not ended, by their state there. */
@@ -120,9 +121,9 @@ export function createRollouts(options: RolloutsOptions): Rollouts {
       return stored && describe(stored)
     },
     list: (limit) => store.newest(limit).map((stored) => describe(open.get(stored.id)?.stored ?? stored)),
-    devices(id, after, state, limit) {
+    devices(id, from, state, limit) {
       const stored = storedOf(id)
-      return stored ? store.devices(stored.n, after, state ?? null, limit).map(describeDevice) : []
+      return stored ? store.devices(stored.n, from, state ?? null, limit).map(describeDevice) : []
     },
     failures(id, limit) {
       const stored = storedOf(id)
@@ -167,7 +168,8 @@ function devicesOf({ rollout }: Pick<StoredRollout, 'rollout'>): Rollout['device
   return { total, waiting: isOpen(rollout) ? total - next : 0, started: next - endedDevices(rollout), ...outcomes }
 }
 
-const describeDevice = ({ device, state, job, startedMs, endedMs, error }: StoredDevice): RolloutDevice => ({
+const describeDevice = ({ place, device, state, job, startedMs, endedMs, error }: StoredDevice): RolloutDevice => ({
+  place,
   device,
   state,
   job,

@@ -14,6 +14,7 @@ export function metricsPage(): string {
     serving: { splits: 0, failedItems: 0 },
     devices: () => ({}),
     jobs: () => ({ queued: 0, underWay: 0, dead: 0 }),
+    rollouts: () => ({}),
     broker: () => ({ clients: 0, received: 0, receivedBytes: 0 }),
   })
   const rows = metrics

@@ -156,10 +156,18 @@ const commands: readonly string[][] = [
   ['job', 'submit', 'profile', '--device', 'd', '--watch'],
   ['job', 'watch', '1'],
   ['login'],
+  ['rollout', 'abort', '1'],
+  ['rollout', 'create', 'config', '--set', 'a=b', '--all'],
+  ['rollout', 'create', 'config', '--set', 'a=b', '--all', '--watch'],
+  ['rollout', 'list'],
+  ['rollout', 'pause', '1'],
+  ['rollout', 'resume', '1'],
+  ['rollout', 'status', '1'],
+  ['rollout', 'status', '1', '--devices'],
   ['whoami'],
 ]
 /** They print only what this machine itself knows. */
-const local = ['bridge run', 'logout']
+const local = ['bridge config check', 'bridge config show', 'bridge run', 'logout']
 /** Answers have lines of their own. */
 const printsText = (argv: readonly string[]) => argv[0] === 'ask' || argv.includes('--watch') || argv[1] === 'watch'
 
@@ -217,7 +225,7 @@ describe('a terminal', () => {
 
   it('is protected from every command that talks to a bridge', async () => {
     const checked = new Set(commands.map((argv) => argv.join(' ')))
-    const parts = ['bridge', 'device', 'fleet', 'job', 'login', 'logout', 'whoami']
+    const parts = ['bridge', 'device', 'fleet', 'job', 'login', 'logout', 'rollout', 'whoami']
     const all = (await Promise.all(parts.map((part) => leavesOf(menu, part)))).flat()
     expect(all.filter((name) => ![...checked, ...local].some((argv) => `${argv} `.startsWith(`${name} `)))).toEqual([])
   })

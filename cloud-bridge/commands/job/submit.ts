@@ -1,17 +1,14 @@
-import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError, toErrorText } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { bridgeOptions } from '../../../core/login/bridge-access.ts'
-import { manifestFile } from '../../../core/model/manifest.ts'
-import { bundleOperations } from '../../../core/protocol/http/bundles.ts'
 import { jobOperations, maxBatchJobs, Submitted } from '../../../core/protocol/http/jobs.ts'
 import { jobKinds } from '../../../core/protocol/jobs.ts'
 import { type BridgeClient, bridgeClient } from '../bridge-client.ts'
+import { versionOf } from '../bundle-version.ts'
 import { columns } from '../columns.ts'
 import { devicesWith } from '../labels.ts'
 import { followJob } from './follow.ts'
@@ -198,20 +195,4 @@ async function inputOf(options: InputOptions, client: BridgeClient): Promise<unk
   } catch (cause) {
     throw new BrimError('USAGE', '--input is not valid JSON', { cause, hint })
   }
-}
-
-/** The bundle in a folder, or the one that the bridge has of a model. @throws BrimError MODEL_UNKNOWN, BUNDLE_INVALID */
-async function versionOf(model: string, client: BridgeClient): Promise<{ modelId: string; manifestSha256: string }> {
-  if (/^[0-9a-f]{64}$/.test(model)) {
-    const { bundles } = (await client.call(bundleOperations.list, {})).value
-    const served = bundles.find(({ modelId }) => modelId === model)
-    if (served) return { modelId: model, manifestSha256: served.manifestSha256 }
-    throw new BrimError('MODEL_UNKNOWN', `the bridge has no bundle of model ${model}`, {
-      hint: 'give the folder of the bundle with --model: the device accepts only the manifest whose hash the job names',
-    })
-  }
-  const { readManifest } = await import('../../../core/model/bundle.ts')
-  const { modelId } = await readManifest(model)
-  const manifest = await readFile(join(model, manifestFile))
-  return { modelId, manifestSha256: createHash('sha256').update(manifest).digest('hex') }
 }

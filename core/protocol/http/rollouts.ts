@@ -105,6 +105,7 @@ export const Rollout = z.object({
 export type Rollout = z.infer<typeof Rollout>
 
 export const RolloutDevice = z.object({
+  place: count.describe('In the order in which devices start, from 0.'),
   device: z.string(),
   state: openEnum(rolloutDeviceStates),
   job: z.string().nullable(),
@@ -136,7 +137,7 @@ export const rolloutOperations = {
   devices: get('/v1/rollouts/:id/devices', 'read', 'Devices of one rollout, in the order in which they start', {
     query: z.object({
       state: z.enum(rolloutDeviceStates).optional(),
-      after: z.coerce.number().int().min(0).default(0).describe('Leave out the first devices: so many.'),
+      from: z.coerce.number().int().min(0).default(0).describe('Place of the first.'),
       limit: z.coerce.number().int().min(1).max(10_000).default(1_000),
     }),
     response: z.object({ devices: z.array(RolloutDevice) }),

@@ -16,6 +16,7 @@ import { jobOperations } from '../../../core/protocol/http/jobs.ts'
 import { type Operation, type ParamsOf, type QueryValues, urlOf } from '../../../core/protocol/http/operation.ts'
 import { allOperations } from '../../../core/protocol/http/operations.ts'
 import { releaseOperations } from '../../../core/protocol/http/releases.ts'
+import { rolloutOperations } from '../../../core/protocol/http/rollouts.ts'
 import { uploadOperations } from '../../../core/protocol/http/uploads.ts'
 import { NonceReply, signedBytes } from '../../../core/protocol/identity.ts'
 import { newSigningKey, readSigner, type SignatureFile } from '../../../core/signing/signature.ts'
@@ -192,6 +193,29 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
       .not.toEqual([])
     await stream(deviceOperations.log, { id }, 1, { level: 'info' })
     await call(deviceOperations.show, { id: 'no-such-device' }, {}, 404)
+  })
+
+  it('about rollouts', async () => {
+    const submission = { kind: 'config.apply', input: { settings: {} }, selector: { devices: ['orin'] } }
+    const dry = await call(rolloutOperations.create, {}, { body: { ...submission, dryRun: true } })
+    expect(dry).toEqual({ rollout: null, devices: ['orin'] })
+    const { rollout } = (await call(rolloutOperations.create, {}, { body: submission })) as { rollout: { id: string } }
+    const { id } = rollout
+    await call(rolloutOperations.pause, { id })
+    await call(rolloutOperations.resume, { id })
+    await call(rolloutOperations.abort, { id })
+    await call(rolloutOperations.list, {}, { query: { limit: 1 } })
+    expect(await call(rolloutOperations.show, { id })).toMatchObject({ id, createdBy: expect.stringContaining('key:ada/') })
+    expect((await call(rolloutOperations.devices, { id })).devices).toMatchObject([{ place: 0, device: 'orin' }])
+    await call(rolloutOperations.show, { id: 'none' }, {}, 404)
+    await call(rolloutOperations.create, {}, { body: { ...submission, selector: { labels: {} } } }, 400)
+    await call(rolloutOperations.create, {}, { body: { ...submission, selector: { groups: ['none'] } } }, 404)
+    const bundle = { modelId: '0'.repeat(64), manifestSha256: '0'.repeat(64) }
+    await call(rolloutOperations.create, {}, { body: { ...submission, kind: 'bundle.install', input: bundle } }, 404)
+    const { audit } = (await call(adminOperations.audit, {}, { query: { limit: 20 } })) as { audit: { action: string }[] }
+    expect(audit.map(({ action }) => action)).toEqual(
+      expect.arrayContaining(['rollout.create', 'rollout.pause', 'rollout.abort']),
+    )
   })
 
   it('about bundles', async () => {

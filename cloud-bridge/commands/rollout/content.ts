@@ -1,0 +1,94 @@
+import { readFile } from 'node:fs/promises'
+import { parse } from 'yaml'
+import { z } from 'zod'
+import { BrimError } from '../../../core/base/errors.ts'
+import type { BridgeClient } from '../bridge-client.ts'
+import { versionOf } from '../bundle-version.ts'
+
+/** What a rollout installs. */
+export const contentOptions = {
+  model: z.string().describe('bundle: its folder on this machine, or the id of a model that the bridge serves').optional(),
+  url: z.string().meta({ description: 'bundle: URL of that folder', fallback: "the bridge's own bundles" }).optional(),
+  activate: z.boolean().default(true).describe('bundle: the devices then answer with it; --no-activate: only install it'),
+  set: z
+    .array(z.string())
+    .describe(
+      'config: an option of "brim agent run" as name=value; repeat it. What a job set before and is not repeated is unset',
+    )
+    .optional(),
+  settings: z.string().describe('config: the options in a YAML file, one a line, in place of --set').optional(),
+  reset: z.boolean().default(false).describe('config: unset all that the fleet has set'),
+  probe: z
+    .string()
+    .default('Hello')
+    .describe('question that a device must answer with what was installed; otherwise it returns to what it had. Empty: none'),
+}
+export type ContentOptions = z.output<z.ZodObject<typeof contentOptions>>
+
+export const contentKinds = { bundle: 'bundle.install', config: 'config.apply', software: 'software.install' } as const
+export type ContentKind = keyof typeof contentKinds
+
+/** The options of one content say nothing about another. */
+const ownOptions: Readonly<Record<ContentKind, readonly (keyof ContentOptions)[]>> = {
+  bundle: ['model', 'url'],
+  config: ['set', 'settings'],
+  software: [],
+}
+
+/** The input of each device's job. @throws BrimError USAGE, MODEL_UNKNOWN, BUNDLE_INVALID */
+export async function inputOf(what: ContentKind, given: ContentOptions, client: BridgeClient): Promise<object> {
+  for (const [other, names] of Object.entries(ownOptions))
+    for (const name of names)
+      if (other !== what && given[name] !== undefined) throw new BrimError('USAGE', `--${name} is for ${other}, not for ${what}`)
+  const probe = given.probe === '' ? {} : { probe: { prompt: given.probe } }
+  switch (what) {
+    case 'bundle': {
+      const { model, url, activate } = given
+      if (model === undefined) throw needs('--model <folder or id>', what)
+      return { ...(await versionOf(model, client)), url, ...(activate && { activate, ...probe }) }
+    }
+    case 'config':
+      return { settings: await settingsOf(given), ...probe }
+    case 'software':
+      throw needs('--archive <file>', what)
+    default:
+      return what satisfies never
+  }
+}
+
+async function settingsOf({ set, settings: file, reset }: ContentOptions): Promise<Record<string, unknown>> {
+  const ways = [set !== undefined, file !== undefined, reset].filter(Boolean).length
+  if (ways === 0) throw needs('--set <name=value>, --settings <file> or --reset', 'config')
+  if (ways > 1) throw new BrimError('USAGE', '--set, --settings and --reset cannot be combined', { hint: 'give one of them' })
+  if (file !== undefined) return readSettings(file)
+  return Object.fromEntries(
+    (set ?? []).map((text) => {
+      const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
+      if (name === undefined || value === undefined)
+        throw new BrimError('USAGE', `--set ${text} is not of the form name=value`, { hint: 'for example --set log-level=debug' })
+      return [name, parseYaml(value, `--set ${text}`)]
+    }),
+  )
+}
+
+async function readSettings(file: string): Promise<Record<string, unknown>> {
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new BrimError('USAGE', `${file} cannot be read`, { cause, hint: 'check the path' })
+  })
+  const settings = parseYaml(text, file)
+  if (typeof settings === 'object' && settings !== null && !Array.isArray(settings)) return settings as Record<string, unknown>
+  throw new BrimError('USAGE', `${file} must have lines like "log-level: debug"`, {
+    hint: 'docs/configuration.md describes the form',
+  })
+}
+
+function parseYaml(text: string, where: string): unknown {
+  try {
+    return parse(text)
+  } catch (cause) {
+    throw new BrimError('USAGE', `${where} is not YAML`, { cause, hint: 'docs/configuration.md describes the form' })
+  }
+}
+
+const needs = (option: string, what: ContentKind) =>
+  new BrimError('USAGE', `a rollout of ${what} needs ${option}`, { hint: 'brim rollout create --help has examples' })
