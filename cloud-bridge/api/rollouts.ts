@@ -15,7 +15,7 @@ export interface RolloutRoutesOptions {
   readonly fleet: Pick<Fleet, 'devices'>
   /** @throws BrimError MODEL_UNKNOWN: the bridge does not offer this bundle */
   readonly requireBundle: (wanted: InstallInput) => Promise<void>
-  /** @throws BrimError RELEASE_UNKNOWN: the bridge does not offer this release */
+  /** @throws BrimError MODEL_UNKNOWN: the bridge does not offer this release */
   readonly requireRelease: (wanted: SoftwareInput) => Promise<void>
 }
 

@@ -10,7 +10,7 @@ import { deviceRoutes } from '../api/devices.ts'
 import { identityRoutes } from '../api/identity.ts'
 import { jobRoutes } from '../api/jobs.ts'
 import { metricsRoutes } from '../api/metrics.ts'
-import { requireBundle } from '../api/offered.ts'
+import { requireBundle, requireRelease } from '../api/offered.ts'
 import { rolloutRoutes } from '../api/rollouts.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import { openBundleStore } from '../bundles/bundle-store.ts'
@@ -102,8 +102,8 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
     rolloutRoutes({
       rollouts: parts.rollouts,
       fleet: devices.fleet,
-      requireBundle: (wanted) => requireBundle(bundles.find, wanted),
-      requireRelease: async () => {},
+      requireBundle: (wanted) => requireBundle(bundles.served.find, wanted),
+      requireRelease: (wanted) => requireRelease(() => bundles.releases.list(), wanted),
     }),
     bundleRoutes(bundles),
     releaseRoutes(bundles),

@@ -94,7 +94,6 @@ export const errorCodes = {
   // rollouts
   ROLLOUT_UNKNOWN: 1,
   ROLLOUT_FAILED: 1,
-  RELEASE_UNKNOWN: 1,
   // fleet
   DEVICE_UNKNOWN: 1,
   COMMAND_REFUSED: 1,

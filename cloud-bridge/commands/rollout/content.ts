@@ -1,8 +1,13 @@
 import { readFile } from 'node:fs/promises'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
+import type { Io } from '../../../core/base/io.ts'
+import { releaseOperations } from '../../../core/protocol/http/releases.ts'
 import type { BridgeClient } from '../bridge-client.ts'
+import { readPackage } from '../bundle/package.ts'
+import { publishPackage } from '../bundle/publish.ts'
 import { versionOf } from '../bundle-version.ts'
 
 /** What a rollout installs. */
@@ -18,6 +23,8 @@ export const contentOptions = {
     .optional(),
   settings: z.string().describe('config: the options in a YAML file, one a line, in place of --set').optional(),
   reset: z.boolean().default(false).describe('config: unset all that the fleet has set'),
+  archive: z.string().describe('software: the signed archive of a release, which is uploaded to the bridge').optional(),
+  release: z.string().describe('software: sha256 of a release that the bridge has, in place of --archive').optional(),
   probe: z
     .string()
     .default('Hello')
@@ -32,11 +39,11 @@ export type ContentKind = keyof typeof contentKinds
 const ownOptions: Readonly<Record<ContentKind, readonly (keyof ContentOptions)[]>> = {
   bundle: ['model', 'url'],
   config: ['set', 'settings'],
-  software: [],
+  software: ['archive', 'release'],
 }
 
 /** The input of each device's job. @throws BrimError USAGE, MODEL_UNKNOWN, BUNDLE_INVALID */
-export async function inputOf(what: ContentKind, given: ContentOptions, client: BridgeClient): Promise<object> {
+export async function inputOf(what: ContentKind, given: ContentOptions, client: BridgeClient, io: Io): Promise<object> {
   for (const [other, names] of Object.entries(ownOptions))
     for (const name of names)
       if (other !== what && given[name] !== undefined) throw new BrimError('USAGE', `--${name} is for ${other}, not for ${what}`)
@@ -50,10 +57,26 @@ export async function inputOf(what: ContentKind, given: ContentOptions, client: 
     case 'config':
       return { settings: await settingsOf(given), ...probe }
     case 'software':
-      throw needs('--archive <file>', what)
+      return { ...(await releaseOf(given, client, io)), ...probe }
     default:
       return what satisfies never
   }
+}
+
+/** The release that the bridge has, or that it gets now. */
+async function releaseOf({ archive, release }: ContentOptions, client: BridgeClient, io: Io) {
+  if ((archive === undefined) === (release === undefined))
+    throw needs('either --archive <file> or --release <sha256>', 'software')
+  if (archive !== undefined) {
+    const found = await readPackage(archive)
+    if (found.kind !== 'software') throw needs('the archive of a release, not the folder of a bundle', 'software')
+    await publishPackage(client, found, { onUploaded: () => {}, clock: systemClock, signal: io.signal })
+    return { version: found.version, archiveSha256: found.sha256 }
+  }
+  const { releases } = (await client.call(releaseOperations.list, {})).value
+  const served = releases.find(({ sha256 }) => sha256 === release)
+  if (served) return { version: served.version, archiveSha256: served.sha256 }
+  throw new BrimError('MODEL_UNKNOWN', `the bridge has no release ${release}`, { hint: '"brim bundle list" lists its releases' })
 }
 
 async function settingsOf({ set, settings: file, reset }: ContentOptions): Promise<Record<string, unknown>> {

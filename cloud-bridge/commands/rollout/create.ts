@@ -28,6 +28,7 @@ export const command = defineCommand({
       'five, then on "resume" the others',
     ],
     ['brim rollout create config --set heartbeat=30 --group north --rate 60/min --growth 4', 'configuration, faster and faster'],
+    ['brim rollout create software --archive brim-0.3.0-linux-arm64.tar.gz --agent-version "<0.3.0"', 'uploads it first'],
     ['brim rollout create config --reset --all --dry-run', 'which devices would it be?'],
   ],
   notes:
@@ -41,7 +42,7 @@ async function create(given: OptionsOf<typeof options>, io: Io): Promise<void> {
   const { what, dryRun, json } = given
   const [selector, pace] = [selectorOf(given), paceOf(given)]
   const client = await bridgeClient(given, io)
-  const body = { kind: contentKinds[what], input: await inputOf(what, given, client), selector, pace, dryRun }
+  const body = { kind: contentKinds[what], input: await inputOf(what, given, client, io), selector, pace, dryRun }
   const { raw, value } = await client.call(rolloutOperations.create, { body })
   const { rollout, devices } = value
   if (rollout === null) {
