@@ -1,0 +1,161 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { canLoad, jetPacksFor, neededByAll, runningGlibc } from '../../../core/base/c-library.ts'
+import { release } from '../../../core/base/version.ts'
+import { writeDebianPackage } from '../../../scripts/packaging/debian.ts'
+import { sha256 } from '../../../scripts/packaging/stage.ts'
+import { isMissing } from '../../support/prerequisites.ts'
+
+const root = fileURLToPath(new URL('../../..', import.meta.url))
+const title = `brim-${release}-linux-${process.arch}`
+/** nobody's user id; nothing on the system belongs to it. */
+const nobody = 65534
+const isRoot = process.getuid?.() === 0
+const needsLinux = isMissing('Linux, which archives are made for', process.platform === 'linux')
+
+let work: string
+const archive = () => join(work, `${title}.tar.gz`)
+const installed = () => join(work, title)
+
+beforeAll(() => {
+  if (needsLinux) return
+  work = mkdtempSync(join(tmpdir(), 'brim-package-'))
+  chmodSync(work, 0o755)
+  // With the native modules of this checkout: to compile them for an old C library takes minutes.
+  execFileSync(process.execPath, [join(root, 'dist/scripts/packaging/write-package.js'), '--this-node', '--out', work], {
+    stdio: 'ignore',
+  })
+  execFileSync('tar', ['-xzf', archive(), '-C', work])
+}, 180_000)
+afterAll(() => rmSync(work, { recursive: true, force: true }))
+
+/** Runs a program without anything of this environment but a few programs; as root, without a network and as nobody. */
+function runAlone(program: string, args: readonly string[], tools: readonly string[]) {
+  const path = join(work, 'path')
+  mkdirSync(path, { recursive: true })
+  for (const tool of ['sh', 'readlink', 'dirname', ...tools])
+    if (!existsSync(join(path, tool)))
+      symlinkSync(execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim(), join(path, tool))
+  const home = mkdtempSync(join(work, 'home-'))
+  if (isRoot) chownSync(home, nobody, nobody)
+  const clean = ['env', '-i', `HOME=${home}`, `PATH=${path}`, program, ...args]
+  const asNobody = ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', ...clean]
+  const alone = ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh', ...asNobody]
+  const [file, ...rest] = isRoot ? alone : clean
+  return spawnSync(file!, rest, { encoding: 'utf8' })
+}
+
+describe.skipIf(needsLinux)('an archive', () => {
+  it('names what every binary in it needs of the system, and the JetPack that has it', () => {
+    const { binaries, ...described } = JSON.parse(readFileSync(join(installed(), 'release.json'), 'utf8'))
+    const loaded = Object.keys(binaries).map((path) => path.split('/').at(-1))
+    expect(loaded).toEqual(
+      expect.arrayContaining(['node', 'libonnxruntime.so.1', 'koffi.node', 'better_sqlite3.node', 'bufferutil.node']),
+    )
+    const needs = neededByAll(Object.values(binaries))
+    expect(described).toMatchObject({ version: release, node: process.versions.node, ...needs, jetPacks: jetPacksFor(needs) })
+    expect(canLoad(needs, { glibc: runningGlibc()! })).toBe(true)
+  })
+
+  it('comes with the hashes of itself and of its files', () => {
+    expect(readFileSync(`${archive()}.sha256`, 'utf8')).toBe(`${sha256(archive())}  ${title}.tar.gz\n`)
+    const { files } = JSON.parse(readFileSync(join(installed(), 'release.json'), 'utf8'))
+    for (const file of ['bin/brim', 'dist/brim.js', 'bundles/demo-llm/manifest.json'])
+      expect(files[file]).toBe(sha256(join(installed(), file)))
+    const present = readdirSync(installed(), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+    expect(Object.keys(files)).toHaveLength(present.length - 1)
+  })
+
+  it('depends on the commit alone: sorted, owned by root, with one time, without caches and sources', () => {
+    const list = execFileSync('tar', ['--full-time', '-tvzf', archive()], { encoding: 'utf8' }).trim().split('\n')
+    const entries = list.map((line) => line.split(/\s+/))
+    expect(new Set(entries.map(([, owner, , date, time]) => [owner, date, time].join()))).toHaveProperty('size', 1)
+    expect(entries[0]?.[1]).toBe('0/0')
+    const names = entries.map(([, , , , , name]) => name!)
+    expect(names.filter((name) => /\.(d\.ts|map|cc)$|\/\.cache|\/vitest\/|\/musl/.test(name))).toEqual([])
+    expect(readFileSync(archive()).readUInt32LE(4), 'time in the header of gzip').toBe(0)
+  })
+
+  it('answers from a clean folder, as an unprivileged user, without a network and without another Node', () => {
+    const brim = join(installed(), 'bin/brim')
+    const demo = runAlone(brim, ['demo', '--json', '--max-tokens', '8'], [])
+    expect(demo.status, demo.stderr).toBe(0)
+    const { answers } = JSON.parse(demo.stdout.trim().split('\n').at(-1) ?? '')
+    expect(answers).toHaveLength(4)
+    for (const answer of answers) expect(answer).toMatchObject({ identical: true })
+    const link = join(work, 'brim')
+    symlinkSync(brim, link)
+    expect(runAlone(link, ['--version'], []).stdout).toMatch(new RegExp(`^${release.replaceAll('.', '\\.')}`))
+  })
+})
+
+describe.skipIf(needsLinux)('the npm package', () => {
+  it('answers where npm has installed it, and builds the demonstration bundle in the cache of its user', () => {
+    const modules = join(work, 'npm/node_modules')
+    mkdirSync(modules, { recursive: true })
+    execFileSync('tar', ['-xzf', join(work, `brim-${release}.tgz`), '-C', modules])
+    // In the place of what npm would download.
+    symlinkSync(join(installed(), 'node_modules'), join(modules, 'package/node_modules'))
+    const demo = runAlone(join(modules, 'package/bin/brim'), ['demo', '--json', '--max-tokens', '1'], ['env', 'node'])
+    expect(demo.status, demo.stderr).toBe(0)
+    expect(JSON.parse(demo.stdout.trim().split('\n').at(-1) ?? '').answers).toHaveLength(4)
+  })
+})
+
+const cannotInstall = isMissing('dpkg, as root', isRoot && spawnSync('dpkg', ['--version']).status === 0)
+
+describe.skipIf(needsLinux || cannotInstall)('a Debian package', () => {
+  it('installs, upgrades, and leaves nothing behind when it is purged', () => {
+    const scratch = join(work, 'scratch')
+    for (const folder of ['updates', 'info', 'triggers']) mkdirSync(join(scratch, 'var/lib/dpkg', folder), { recursive: true })
+    for (const file of ['status', 'available']) writeFileSync(join(scratch, 'var/lib/dpkg', file), '')
+    const dpkg = (...args: string[]) =>
+      execFileSync(
+        'dpkg',
+        [`--root=${scratch}`, `--log=${join(work, 'dpkg.log')}`, '--force-script-chrootless', '--force-depends', ...args],
+        {
+          encoding: 'utf8',
+          stdio: ['ignore', 'pipe', 'pipe'],
+        },
+      )
+    const deb = packageOf(['bin/brim', 'LICENSE', 'dist/old.js'])
+    expect(dpkg('--install', deb)).toContain('/opt/brim/jetson/install.sh')
+    expect(existsSync(join(scratch, 'opt/brim/bin/brim'))).toBe(true)
+    expect(readdirSync(join(scratch, 'usr/bin'))).toEqual(['brim'])
+    dpkg('--install', packageOf(['bin/brim', 'LICENSE', 'dist/new.js']))
+    expect(readdirSync(join(scratch, 'opt/brim/dist'))).toEqual(['new.js'])
+
+    const state = join(scratch, 'var/lib/brim/agent')
+    mkdirSync(state, { recursive: true })
+    dpkg('--remove', 'brim')
+    expect([existsSync(join(scratch, 'opt')), existsSync(state)]).toEqual([false, true])
+    dpkg('--purge', 'brim')
+    expect(readdirSync(scratch)).toEqual(['var'])
+    expect(readdirSync(join(scratch, 'var/lib'))).toEqual(['dpkg'])
+  })
+
+  /** Of a few files in the place of the archive's, which would take many seconds. */
+  function packageOf(files: readonly string[]): string {
+    const staged = join(mkdtempSync(join(work, 'deb-')), 'staged')
+    for (const file of files) {
+      mkdirSync(join(staged, file, '..'), { recursive: true })
+      writeFileSync(join(staged, file), '')
+    }
+    return writeDebianPackage(staged, { out: work, debianArch: 'all', modified: '1790000000', level: 1 })
+  }
+})
