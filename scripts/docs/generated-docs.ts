@@ -1,6 +1,7 @@
 import { projectRoot } from '../../core/base/version.ts'
 import { asyncApi } from './asyncapi.ts'
 import { cliPage } from './cli-page.ts'
+import { configPage } from './config-page.ts'
 import { grafanaDashboard } from './grafana-dashboard.ts'
 import { limitsPage } from './limits-page.ts'
 import { metricsPage } from './metrics-page.ts'
@@ -16,6 +17,8 @@ interface GeneratedDoc {
 export async function generatedDocs(): Promise<GeneratedDoc[]> {
   return [
     { file: new URL('docs/cli.md', projectRoot), text: await cliPage() },
+    { file: new URL('jetson/agent.yaml', projectRoot), text: await configPage('agent') },
+    { file: new URL('jetson/bridge.yaml', projectRoot), text: await configPage('bridge') },
     { file: new URL('docs/limits.md', projectRoot), text: limitsPage() },
     { file: new URL('docs/metrics.md', projectRoot), text: metricsPage() },
     { file: new URL('docs/topics.md', projectRoot), text: topicsPage() },

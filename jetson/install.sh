@@ -1,0 +1,310 @@
+#!/bin/sh
+# Installs Brim as a service, from an unpacked archive or from a built checkout. It may be run again at any time: to repair, and
+# to update to the version that it lies beside. It needs no network.
+set -eu
+
+usage() {
+  cat <<'TEXT'
+Usage: sudo jetson/install.sh [options]
+
+  --bridge            install the bridge, not the agent
+  --id NAME           id of the device or bridge in its configuration file (default: the host name)
+  --bundle FOLDER     bundle in its configuration file
+  --token-file FILE   enrol this device with the token of "brim bridge token create" in FILE
+  --gpu, --no-gpu     give the service the GPU, or not (default: where there is one)
+  --no-start          neither enable nor start the service
+  --uninstall         remove service and program; configuration, keys and state stay
+  --purge             with --uninstall: remove these too
+  --dry-run           check and say what would be done, and do nothing
+  --help
+
+An existing configuration file is left as it is. DESTDIR=FOLDER installs into a folder, without users and without starting.
+TEXT
+}
+
+fail() { printf 'error: %s\n' "$1" >&2; [ $# -lt 2 ] || printf '  try: %s\n' "$2" >&2; exit 1; }
+wrong_usage() { printf 'error: %s\n  try: --help\n' "$1" >&2; exit 2; }
+say() { printf '%s\n' "$*"; }
+warn() { printf 'warning: %s\n' "$*" >&2; }
+# Runs a command that changes something, or only shows it.
+change() {
+  if [ -n "$dry_run" ]; then printf '  would run: %s\n' "$*"; else "$@"; fi
+}
+
+role=agent start=yes
+id='' bundle='' token='' gpu='' uninstall='' purge='' dry_run=''
+while [ $# -gt 0 ]; do
+  case $1 in
+  --id | --bundle | --token-file) [ $# -gt 1 ] || wrong_usage "$1 needs a value" ;;
+  esac
+  case $1 in
+  --bridge) role=bridge ;;
+  --id) id=$2; shift ;;
+  --bundle) bundle=$2; shift ;;
+  --token-file) token=$2; shift ;;
+  --gpu) gpu=yes ;;
+  --no-gpu) gpu=no ;;
+  --no-start) start= ;;
+  --uninstall) uninstall=yes ;;
+  --purge) purge=yes ;;
+  --dry-run) dry_run=yes ;;
+  --help | -h) usage; exit 0 ;;
+  *) wrong_usage "unknown option $1" ;;
+  esac
+  shift
+done
+[ -z "$purge" ] || [ -n "$uninstall" ] || wrong_usage '--purge belongs to --uninstall'
+[ -z "$token" ] || [ "$role" = agent ] || wrong_usage '--token-file enrols a device; a bridge needs no token'
+
+source=$(cd "$(dirname "$0")/.." && pwd -P)
+destdir=${DESTDIR:-}
+program=/opt/brim
+config=/etc/brim
+state=/var/lib/brim
+units=/etc/systemd/system
+service=brim-$role
+user=brim
+
+# --- what is here ---------------------------------------------------------------------------------------------------------
+
+# "2.31" → 231: versions as numbers that compare.
+version_number() { printf '%s' "$1" | awk -F. '{ printf "%d", $1 * 100 + $2 }'; }
+release_field() { sed -n "s/^  \"$1\": \"\\(.*\\)\",*\$/\\1/p" "$source/release.json"; }
+has_systemd() { [ -z "$destdir" ] && [ -d /run/systemd/system ]; }
+
+jetpack() {
+  release=$(sed -n 's/^# R\([0-9]*\) .*/\1/p' /etc/nv_tegra_release 2>/dev/null || true)
+  case $release in
+  '') ;;
+  32) echo 4 ;;
+  35) echo 5 ;;
+  36) echo 6 ;;
+  38 | 39) echo 7 ;;
+  *) echo "unknown (L4T R$release)" ;;
+  esac
+}
+
+check_machine() {
+  [ "$(uname -s)" = Linux ] || fail "the service needs Linux, not $(uname -s)"
+  machine=$(uname -m)
+  case $machine in
+  x86_64) platform=linux-x64 ;;
+  aarch64) platform=linux-arm64 ;;
+  *) fail "Brim has no binaries for $machine" 'use a 64-bit system: aarch64 or x86_64' ;;
+  esac
+  glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | cut -d' ' -f2 || true)
+  [ -n "$glibc" ] || fail 'the C library is not glibc' 'use a system with glibc, such as Debian, Ubuntu or JetPack'
+  jetpack=$(jetpack)
+  say "machine: $platform, glibc $glibc${jetpack:+, JetPack $jetpack}"
+  if [ -f "$source/release.json" ]; then
+    [ "$(release_field platform)" = "$platform" ] ||
+      fail "this archive is for $(release_field platform)" "the archive for $platform"
+    needed=$(release_field glibc)
+    [ "$(version_number "$glibc")" -ge "$(version_number "$needed")" ] ||
+      fail "this archive needs glibc $needed or newer; this system has $glibc" \
+        'JetPack 5 or newer, or Debian 11, Ubuntu 20.04 or newer'
+    say "program: Brim $(release_field version) with Node $(release_field node), needs glibc $needed"
+  else
+    [ -f "$source/dist/brim.js" ] && [ -d "$source/node_modules" ] || fail "$source is not built" 'scripts/setup'
+    node=$(command -v node || true)
+    [ -n "$node" ] || fail 'node was not found' 'install Node 20.19 or newer, or use the archive, which has its own'
+    "$node" -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' ||
+      fail "node $("$node" --version) is too old" 'Node 20.19 or newer, or the archive, which has its own'
+    say "program: the checkout $source with Node $("$node" --version)"
+  fi
+  case $jetpack in
+  4) warn 'JetPack 4 has glibc 2.27: ONNX Runtime needs 2.28. Build one for it and set ORT_LIB in its .env file (docs/jetson.md)' ;;
+  ?*) say 'ONNX Runtime: on the CPU. For CUDA or TensorRT set ORT_LIB to a library built with them (docs/jetson.md)' ;;
+  esac
+}
+
+# In KiB. The program is copied beside the old one before it replaces it.
+check_disk() {
+  [ "$source" != "$program" ] || return 0
+  size=$(du -sk "$source" | cut -f1)
+  folder=$destdir/opt
+  while [ ! -d "$folder" ]; do folder=$(dirname "$folder"); done
+  free=$(df -Pk "$folder" | awk 'NR == 2 { print $4 }')
+  say "disk: the program needs $((size / 1024)) MiB, $((free / 1024)) MiB are free at $folder; bundles and state go to $state"
+  [ "$free" -gt "$size" ] || fail "$folder has too little free space" 'free some, or use the archive, which is smaller than a checkout'
+}
+
+check_rights() {
+  [ -n "$dry_run" ] || [ -n "$destdir" ] || [ "$(id -u)" = 0 ] || fail 'the installation needs root' 'sudo'
+  [ -n "$destdir" ] || has_systemd || warn 'systemd does not run here: the service is installed, but not started'
+  [ -z "$token" ] || [ -r "$token" ] || fail "the token file $token cannot be read" 'the file of "brim bridge token create --out FILE"'
+  [ -z "$bundle" ] || [ -f "$bundle/manifest.json" ] || fail "$bundle is no bundle" 'a folder that "brim model build" has made'
+}
+
+has_gpu() {
+  [ "$gpu" != no ] || return 1
+  [ "$gpu" = yes ] || [ -e /dev/nvmap ] || [ -e /dev/nvhost-ctrl ] || [ -e /dev/nvidiactl ]
+}
+
+# --- steps ----------------------------------------------------------------------------------------------------------------
+
+add_user() {
+  if [ -n "$destdir" ] || id "$user" >/dev/null 2>&1; then return 0; fi
+  say "user: $user, without shell and home"
+  change useradd --system --user-group --home-dir "$state" --no-create-home --shell /usr/sbin/nologin "$user"
+}
+
+copy_program() {
+  to=$destdir$program
+  if [ "$source" = "$program" ]; then return 0; fi
+  if [ -f "$source/release.json" ] && cmp -s "$source/release.json" "$to/release.json"; then
+    say "program: $program is this version already"
+    return 0
+  fi
+  say "program: copied to $program"
+  change rm -rf "$to.new"
+  change mkdir -p "$to.new"
+  if [ -f "$source/release.json" ]; then
+    change cp -R "$source/." "$to.new"
+  else
+    # The layout of an archive, with this machine's Node.
+    for part in package.json LICENSE README.md dist node_modules models jetson bin; do
+      [ ! -e "$source/$part" ] || change cp -RL "$source/$part" "$to.new/$part"
+    done
+    change mv "$to.new/bin/brim" "$to.new/bin/brim.cjs"
+    change cp "$source/scripts/packaging/launcher.sh" "$to.new/bin/brim"
+    change chmod 755 "$to.new/bin/brim"
+    change mkdir -p "$to.new/node/bin"
+    change cp -L "$(readlink -f "$node")" "$to.new/node/bin/node"
+  fi
+  # The service may run as another user than the one that built it.
+  change chmod -R u=rwX,go=rX "$to.new"
+  [ -n "$destdir" ] || change chown -R root:root "$to.new"
+  change rm -rf "$to.old"
+  [ ! -e "$to" ] || change mv "$to" "$to.old"
+  change mv "$to.new" "$to"
+  change rm -rf "$to.old"
+}
+
+# folder, mode, group
+add_folder() {
+  change mkdir -p "$destdir$1"
+  change chmod "$2" "$destdir$1"
+  [ -n "$destdir" ] || change chown "$3" "$destdir$1"
+}
+
+add_folders() {
+  add_folder "$config" 750 "root:$user"
+  add_folder "$state" 755 root:root
+  add_folder "$state/$role" 700 "$user:$user"
+  [ "$role" = agent ] || add_folder "$state/bundles" 700 "$user:$user"
+  change mkdir -p "$destdir/usr/local/bin"
+  change ln -sfn "$program/bin/brim" "$destdir/usr/local/bin/brim"
+}
+
+own_id() {
+  if [ -n "$id" ]; then printf '%s' "$id"
+  elif [ "$role" = bridge ]; then printf bridge-1
+  else uname -n | cut -d. -f1 | tr '[:upper:]_' '[:lower:]-'; fi
+}
+
+write_config() {
+  file=$destdir$config/$role.yaml
+  if [ -e "$file" ]; then
+    say "configuration: $config/$role.yaml stays as it is"
+    return 0
+  fi
+  say "configuration: $config/$role.yaml, id $(own_id)"
+  [ -z "$dry_run" ] || return 0
+  sed -e "s|^#id: .*|id: $(own_id)|" ${bundle:+-e "s|^#bundle: .*|bundle: $bundle|"} "$source/jetson/$role.yaml" >"$file.new"
+  chmod 640 "$file.new"
+  [ -n "$destdir" ] || chown "root:$user" "$file.new"
+  mv "$file.new" "$file"
+}
+
+write_units() {
+  say "service: $units/$service.service"
+  change mkdir -p "$destdir$units"
+  change cp "$source/jetson/$service.service" "$destdir$units/$service.service"
+  change chmod 644 "$destdir$units/$service.service"
+  drop_in=$destdir$units/$service.service.d/gpu.conf
+  if has_gpu; then
+    groups=''
+    for group in video render; do
+      ! getent group "$group" >/dev/null 2>&1 || groups="$groups $group"
+    done
+    say "GPU: $units/$service.service.d/gpu.conf, groups$groups"
+    [ -z "$dry_run" ] || return 0
+    mkdir -p "$(dirname "$drop_in")"
+    { cat "$source/jetson/gpu.conf"; echo "SupplementaryGroups=$groups"; } >"$drop_in"
+  elif [ -e "$drop_in" ]; then
+    change rm "$drop_in"
+  fi
+}
+
+enrol() {
+  [ -n "$token" ] || return 0
+  device=$(sed -n 's/^id: *//p' "$destdir$config/agent.yaml" 2>/dev/null || true)
+  if grep -qs '"device"' "$state/agent/identity/enrolments.json"; then
+    say 'enrolment: this device is enrolled already'
+    return 0
+  fi
+  say "enrolment: device ${device:-$(own_id)} with the token in $token"
+  [ -z "$dry_run" ] || return 0
+  # The token stays unreadable for the service's user.
+  runuser -u "$user" -- "$program/bin/brim" agent enroll --id "$device" --state-dir "$state/agent" --token-file - <"$token" ||
+    fail 'this device was not enrolled' 'run the same command again with a new token; everything else is installed'
+}
+
+start_service() {
+  [ -z "$destdir" ] && has_systemd || return 0
+  change systemctl daemon-reload
+  [ -n "$start" ] || return 0
+  say "start: $service"
+  change systemctl enable --quiet "$service"
+  # Also takes over what this run has changed. It waits until the service is ready.
+  change systemctl restart "$service" || fail "$service does not start" "journalctl -u $service -n 50"
+}
+
+finish() {
+  [ -z "$dry_run" ] || { say 'nothing was changed (--dry-run)'; return 0; }
+  say "installed. Next: brim $role config check; systemctl status $service; journalctl -fu $service; brim doctor"
+}
+
+remove() {
+  say "removing: $service, $program and the command brim"
+  if has_systemd; then
+    change systemctl disable --quiet --now "$service" || true
+  fi
+  change rm -rf "$destdir$units/$service.service" "$destdir$units/$service.service.d"
+  other=bridge
+  [ "$role" = agent ] || other=agent
+  if [ -e "$destdir$units/brim-$other.service" ]; then
+    say "$program stays: brim-$other uses it"
+  else
+    change rm -rf "$destdir$program" "$destdir/usr/local/bin/brim"
+  fi
+  if [ -n "$purge" ]; then
+    say "removing: configuration, keys and state of the $role"
+    change rm -rf "$destdir$config/$role.yaml" "$destdir$config/$role.env" "$destdir$state/$role"
+    [ "$role" = agent ] || change rm -rf "$destdir$state/bundles"
+    # What the other service has left stays.
+    change rmdir "$destdir$config" "$destdir$state" 2>/dev/null || true
+    if [ -z "$destdir" ] && [ ! -e "$state" ] && id "$user" >/dev/null 2>&1; then change userdel "$user"; fi
+  else
+    say "configuration and state stay in $config and $state; --purge removes them"
+  fi
+  if has_systemd; then change systemctl daemon-reload; fi
+}
+
+if [ -n "$uninstall" ]; then
+  check_rights
+  remove
+  exit 0
+fi
+check_machine
+check_disk
+check_rights
+add_user
+copy_program
+add_folders
+write_config
+write_units
+enrol
+start_service
+finish
