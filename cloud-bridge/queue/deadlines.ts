@@ -25,6 +25,7 @@ export function createDeadlines(db: JobDatabase) {
     /** A device became present or absent. */
     setPresence(device: string, isPresent: boolean, nowMs: number) {
       const kind = isPresent ? 'present' : 'absent'
+      if (db.loads.isIdle(device)) return []
       return db.transaction(() => heldBy.all(device).flatMap((row) => db.apply(row, { kind, device }, nowMs).effects))
     },
     /** Counts every device as absent. @returns ids of the jobs whose device was present */

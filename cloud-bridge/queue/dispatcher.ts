@@ -1,6 +1,7 @@
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
-import { availableDevices, jobsPerDevice, type Lane, lanes } from '../../core/policy/jobs/dispatch.ts'
+import { type AvailableDevice, jobsPerDevice, type Lane, lanes } from '../../core/policy/jobs/dispatch.ts'
+import { FreeDevices } from '../../core/policy/jobs/free-devices.ts'
 import type { Dispatch } from './dispatching.ts'
 import type { AttemptEffect } from './job-database.ts'
 import type { JobStore } from './job-store.ts'
@@ -12,28 +13,57 @@ export interface DispatcherOptions {
   readonly logger: Logger
 }
 
-/** Dispatches queued jobs to the devices that take jobs, once for everything that happened in one turn of the event loop. */
+/** Jobs of a kind that one turn dispatches, and idle devices of a kind that it considers; the next turn continues. */
+const maxPerTurn = 256
+
+/**
+ * Dispatches queued jobs to the devices that take jobs, once for everything that happened in one turn of the event loop. It
+ * looks only at the devices and kinds of jobs for which something has changed.
+ */
 export class Dispatcher {
   readonly #options: DispatcherOptions
   /** The job kinds of each device that takes jobs. */
   readonly #kindsOf = new Map<string, readonly string[]>()
+  readonly #free: Readonly<Record<Lane, FreeDevices>>
+  /** Devices for which a job of their own may have become ready, or which may have a slot for one. */
+  readonly #changed = new Set<string>()
+  /** Kinds of which jobs may be ready that any device may run. */
+  readonly #readyKinds = new Set<string>()
   #isScheduled = false
   #isClosed = false
 
   constructor(options: DispatcherOptions) {
     this.#options = options
+    this.#free = { work: new FreeDevices(jobsPerDevice.work), maintenance: new FreeDevices(jobsPerDevice.maintenance) }
   }
 
   addDevice(device: string, kinds: readonly string[]): void {
+    const { jobs, wallMs } = this.#options
     this.#kindsOf.set(device, kinds)
+    if (jobs.isExhausted(device, wallMs())) return
+    for (const lane of lanes) this.#free[lane].put(device, kinds, jobs.loads(lane).get(device) ?? 0)
+    this.#changed.add(device)
   }
 
   removeDevice(device: string): void {
     this.#kindsOf.delete(device)
+    this.suspendDevice(device)
   }
 
   removeAllDevices(): void {
     this.#kindsOf.clear()
+    for (const lane of lanes) this.#free[lane].clear()
+  }
+
+  /** The device has stored as much as it may today. */
+  suspendDevice(device: string): void {
+    for (const lane of lanes) this.#free[lane].remove(device)
+  }
+
+  /** A new day has begun. */
+  resumeDevices(): void {
+    for (const [device, kinds] of this.#kindsOf) this.addDevice(device, kinds)
+    this.schedule()
   }
 
   /** Call it after every change that may allow a dispatch. */
@@ -53,13 +83,47 @@ export class Dispatcher {
   #dispatch(): void {
     const { jobs, wallMs, onDispatched } = this.#options
     const nowMs = wallMs()
-    const devicesOf = (lane: Lane) =>
-      availableDevices(this.#kindsOf, jobs.loads(lane), jobsPerDevice[lane]).filter(
-        ({ device }) => !jobs.isExhausted(device, nowMs),
-      )
-    const claimed = lanes.flatMap((lane) => jobs.claim(devicesOf(lane), nowMs, lane))
-    const idle = devicesOf('work').filter(({ freeSlots }) => freeSlots === jobsPerDevice.work)
+    this.#readChanges()
+    const claimed = lanes.flatMap((lane) => {
+      const devices = this.#candidates(lane, nowMs)
+      return devices.length === 0 ? [] : jobs.claim(devices, nowMs, lane)
+    })
+    // Not before: what a failed transaction leaves undone is tried again.
+    this.#changed.clear()
+    this.#readChanges()
+    const idle = jobs.hasWaiting() ? this.#free.work.idle(maxPerTurn) : []
     const { dispatched, effects } = jobs.rebalance(idle, nowMs)
     onDispatched([...claimed, ...dispatched], effects)
+    if (claimed.length > 0 && this.#readyKinds.size > 0) this.schedule()
+  }
+
+  #readChanges(): void {
+    const { jobs } = this.#options
+    const { devices, kinds } = jobs.takeChanges()
+    for (const kind of kinds) this.#readyKinds.add(kind)
+    for (const device of devices) {
+      for (const lane of lanes) this.#free[lane].setLoad(device, jobs.loads(lane).get(device) ?? 0)
+      this.#changed.add(device)
+    }
+  }
+
+  /** The devices that may get jobs in this turn, each once. */
+  #candidates(lane: Lane, nowMs: number): AvailableDevice[] {
+    const { jobs } = this.#options
+    const free = this.#free[lane]
+    const found = new Map<string, AvailableDevice>()
+    for (const device of this.#changed) {
+      const available = free.get(device)
+      if (available) found.set(device, available)
+    }
+    if (lane === 'maintenance') return [...found.values()]
+    for (const kind of this.#readyKinds) {
+      if (free.freest(kind, 1).length === 0) continue
+      const ready = jobs.countReady(kind, nowMs, maxPerTurn)
+      if (ready === 0) this.#readyKinds.delete(kind)
+      // Those that are found already may get other jobs.
+      else for (const available of free.freest(kind, ready + found.size)) found.set(available.device, available)
+    }
+    return [...found.values()]
   }
 }

@@ -12,7 +12,7 @@ export interface Dispatch {
   readonly input: unknown
 }
 
-/** Candidates of one rebalancing. */
+/** Devices whose jobs one rebalancing considers. */
 const maxWaiting = 256
 
 const maintenance = [...maintenanceKinds].map((kind) => `'${kind}'`).join(', ')
@@ -31,37 +31,32 @@ export function createDispatching(db: JobDatabase) {
        ORDER BY priority DESC, n LIMIT ?`,
     )
   const bound = { work: boundOf('work'), maintenance: boundOf('maintenance') }
-  const nextTarget = db.store
-    .prepare<[string], string | null>(
-      `SELECT min(target) FROM jobs WHERE target IS NOT NULL AND state = 'QUEUED' AND not_before_ms IS NULL AND target > ?`,
+  const readyOf = db.store
+    .prepare<[string, number, number], number>(
+      `SELECT count(*) FROM (SELECT 1 FROM jobs WHERE ${isReady} AND target IS NULL AND kind = ? AND ends_by_ms > ? LIMIT ?)`,
     )
     .pluck()
-  const behindRunning = db.store.prepare<[number], JobRow>(
-    `SELECT * FROM jobs AS waiting WHERE holder IS NOT NULL AND state = 'ACCEPTED' AND target IS NULL
-     AND EXISTS (SELECT 1 FROM jobs WHERE holder = waiting.holder AND state = 'RUNNING' AND ${isOf.work})
-     ORDER BY priority DESC, n LIMIT ?`,
+  const behindRunning = db.store.prepare<[string], JobRow>(
+    `SELECT * FROM jobs WHERE holder = ? AND state = 'ACCEPTED' AND target IS NULL AND ${isOf.work}
+     AND EXISTS (SELECT 1 FROM jobs AS first WHERE first.holder = jobs.holder AND state = 'RUNNING' AND ${isOf.work})`,
   )
-  const countsOf = (condition: string) =>
-    db.store.prepare<[], { holder: string; count: number }>(
-      `SELECT holder, count(*) AS count FROM jobs WHERE holder IS NOT NULL AND ${condition} GROUP BY holder`,
-    )
-  const countByHolder = { work: countsOf(isOf.work), maintenance: countsOf(isOf.maintenance), both: countsOf('TRUE') }
 
   /** At most as many as there are free slots: of each kind, and of each device. */
   function candidates(lane: Lane, devices: readonly AvailableDevice[], nowMs: number): JobRow[] {
-    const free = new Map(devices.filter(({ freeSlots }) => freeSlots > 0).map((device) => [device.device, device]))
-    const rows: JobRow[] = []
-    // Steps from target to target in the index, because few devices have jobs of their own.
-    for (let target = nextTarget.get(''); target != null; target = nextTarget.get(target)) {
-      const device = free.get(target)
-      if (device) rows.push(...bound[lane].all(target, nowMs, device.freeSlots))
-    }
+    const free = devices.filter(({ freeSlots }) => freeSlots > 0)
+    const rows = free.flatMap(({ device, freeSlots }) => bound[lane].all(device, nowMs, freeSlots))
     // Jobs of maintenance are always bound to a device.
     if (lane === 'maintenance') return rows
-    const slots = [...free.values()].reduce((sum, { freeSlots }) => sum + freeSlots, 0)
-    const kinds = new Set([...free.values()].flatMap((device) => device.kinds))
+    const slots = free.reduce((sum, { freeSlots }) => sum + freeSlots, 0)
+    const kinds = new Set(free.flatMap((device) => device.kinds))
     for (const kind of kinds) rows.push(...unbound.all(kind, nowMs, slots))
     return rows
+  }
+
+  /** Jobs that wait behind a running one, the most urgent first. */
+  function waiting(): JobRow[] {
+    const rows = db.loads.nextWithSeveral(maxWaiting).flatMap((device) => behindRunning.all(device))
+    return rows.sort((a, b) => b.priority - a.priority || a.n - b.n)
   }
 
   function dispatch(row: JobRow, device: string, nowMs: number): Dispatch[] {
@@ -88,7 +83,7 @@ export function createDispatching(db: JobDatabase) {
      * @returns the new attempts, and the cancellations for the devices that had the jobs
      */
     rebalance(idle: readonly AvailableDevice[], nowMs: number) {
-      const moves = idle.length === 0 ? [] : rebalanceJobs(behindRunning.all(maxWaiting), idle)
+      const moves = idle.length === 0 ? [] : rebalanceJobs(waiting(), idle)
       const dispatched: Dispatch[] = []
       const effects: AttemptEffect[] = []
       if (moves.length === 0) return { dispatched, effects }
@@ -106,8 +101,13 @@ export function createDispatching(db: JobDatabase) {
       const row = db.rowOf(id)
       return row?.holder == null ? undefined : dispatchTo(row.holder, row.attempt, row)
     },
+    /** Number of queued jobs of a kind that any device may run now, up to `max`. */
+    countReady: (kind: string, nowMs: number, max: number): number => readyOf.get(kind, nowMs, max) ?? 0,
+    /** Whether a job may wait behind another one of its device. */
+    hasWaiting: () => db.loads.hasWaiting,
+    /** What may allow a dispatch since the last call. */
+    takeChanges: () => db.loads.takeChanges(),
     /** Number of jobs that each device holds. @param lane absent: of both */
-    loads: (lane: Lane | 'both' = 'both'): ReadonlyMap<string, number> =>
-      new Map(countByHolder[lane].all().map(({ holder, count }) => [holder, count])),
+    loads: (lane?: Lane): ReadonlyMap<string, number> => (lane === undefined ? db.loads.all() : db.loads.of(lane)),
   }
 }

@@ -4,6 +4,7 @@ import { holderOf, isTerminal, type Job, type JobEffect, type JobInput } from '.
 import { nextJob } from '../../core/policy/jobs/next-job.ts'
 import type { StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { JobLoads } from './job-loads.ts'
 import { columnsOf, type JobRow, jobOf, storedBytes, updateJob } from './job-tables.ts'
 
 /** A message that an attempt's device must receive. */
@@ -29,6 +30,7 @@ export interface Applied {
 export class JobDatabase {
   readonly store: Store
   readonly limits: StorageLimits
+  readonly loads: JobLoads
   readonly #random: Random
   /** Identifies this database, so that a device never takes a job of another database for one of this. */
   readonly #name: string
@@ -45,6 +47,7 @@ export class JobDatabase {
   constructor(store: Store, random: Random, limits: StorageLimits) {
     this.store = store
     this.limits = limits
+    this.loads = new JobLoads(store)
     this.#random = random
     store.prepare('INSERT INTO job_store (id, name) VALUES (1, ?) ON CONFLICT DO NOTHING').run(randomBytes(4).toString('hex'))
     this.#name = store.prepare<[], { name: string }>('SELECT name FROM job_store').get()?.name ?? ''
@@ -63,7 +66,14 @@ export class JobDatabase {
 
   /** Runs `work` in one transaction, which is on disk on return. */
   transaction<T>(work: () => T): T {
-    return this.#transaction.immediate(work) as T
+    try {
+      const result = this.#transaction.immediate(work) as T
+      this.loads.commit()
+      return result
+    } catch (error) {
+      this.loads.rollBack()
+      throw error
+    }
   }
 
   idOf(n: number): string {
@@ -96,7 +106,10 @@ export class JobDatabase {
     // A job that allows no replacement waits for its first device.
     const target = row.target ?? (job.terms.replace ? null : (job.devices[0] ?? null))
     const finishedMs = isTerminal(job.state) ? Math.round(nowMs) : null
-    const isHeld = holderOf(job) !== null
+    const [heldBefore, holder] = [holderOf(before), holderOf(job)]
+    const isHeld = holder !== null
+    if (heldBefore !== holder) this.loads.move({ kind: row.kind, from: heldBefore, to: holder })
+    if (job.state === 'QUEUED' && job.notBeforeMs === null) this.loads.onReady(row.kind, target)
     const numbers = [isSameAttempt ? n : 0, isHeld ? attemptBytes : 0]
     this.#update.run(...columnsOf(job), target, ...numbers, result, finishedMs, row.n)
     if (line) this.#addEvent.run(row.n, row.n, Math.round(nowMs), line.attempt, line.device, line.type, line.json)

@@ -78,7 +78,8 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     bridge,
     wallMs,
     sendAck: sender.sendAck,
-    onStored(reports, { effects, gaps, changed, succeeded }) {
+    onStored(reports, { effects, gaps, changed, succeeded, exhausted }) {
+      for (const device of exhausted) dispatcher.suspendDevice(device)
       for (const report of reports) if (!gaps.has(report)) latency.onStored(report.job, report.attempt)
       onChanged(effects, changed)
       for (const { job, kind, device } of succeeded) resultReaders.get(kind)?.(device, jobs.find(job)?.result)
@@ -108,7 +109,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       stopTicking ??= repeatEvery(clock, tickMs, () => {
         tryOrLog(logger, 'job deadlines not checked', applyDeadlines)
         tryOrLog(logger, 'quotas of devices not read', () => {
-          if (jobs.renewQuotas(wallMs())) dispatcher.schedule()
+          if (jobs.renewQuotas(wallMs())) dispatcher.resumeDevices()
         })
         tryOrLog(logger, 'expired jobs not deleted', () => pruner.prune(wallMs()))
       })

@@ -91,7 +91,7 @@ export function createJobReader(db: JobDatabase) {
         .map(({ at_ms, data, ...event }) => ({ ...event, at: iso(at_ms), data: JSON.parse(data) as unknown }))
     },
     /** The jobs that a device holds, the oldest first. */
-    heldBy: (device: string) => heldBy.all(device).map(summaryOf),
+    heldBy: (device: string) => (db.loads.isIdle(device) ? [] : heldBy.all(device).map(summaryOf)),
     /** Ids of the jobs that only this device may run, and that have not ended. */
     openOf: (device: string) => openOf.all(device).map(({ n }) => db.idOf(n)),
     /** Numbers of queued and dispatched jobs, and of dead letters (at most 10,000 of these are counted). */

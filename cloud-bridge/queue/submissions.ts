@@ -32,6 +32,7 @@ export function createSubmissions(db: JobDatabase) {
   function insert(job: NewJob, nowMs: number, retryOf: string | null): Submitted {
     const values: Values = []
     pushValues(values, job, nowMs, retryOf)
+    db.loads.onReady(job.kind, job.target)
     const { lastInsertRowid } = insertOne.run(values)
     return { id: db.idOf(Number(lastInsertRowid)), isNew: true }
   }
@@ -50,7 +51,11 @@ export function createSubmissions(db: JobDatabase) {
   /** The hot path of a batched submission: it allocates as little as possible. */
   function insertBatch(jobs: readonly NewJob[], from: number, nowMs: number, submitted: Submitted[]): void {
     const values: Values = []
-    for (let at = from; at < from + rowsPerInsert; at++) pushValues(values, jobs[at]!, nowMs, null)
+    for (let at = from; at < from + rowsPerInsert; at++) {
+      const job = jobs[at]!
+      pushValues(values, job, nowMs, null)
+      db.loads.onReady(job.kind, job.target)
+    }
     const last = Number(insertMany.run(values).lastInsertRowid)
     for (let n = last - rowsPerInsert + 1; n <= last; n++) submitted.push({ id: db.idOf(n), isNew: true })
   }

@@ -32,20 +32,6 @@ export type Lane = (typeof lanes)[number]
 export const jobsPerDevice: Readonly<Record<Lane, number>> = { work: 2, maintenance: 1 }
 
 /**
- * The devices that take jobs of a lane, with their free slots.
- * @param kindsOf the job kinds of each device that takes jobs
- * @param loads number of jobs of the lane that each device holds
- * @param maxJobs of the lane that one device may hold
- */
-export function availableDevices(
-  kindsOf: ReadonlyMap<string, readonly string[]>,
-  loads: ReadonlyMap<string, number>,
-  maxJobs: number,
-): AvailableDevice[] {
-  return [...kindsOf].map(([device, kinds]) => ({ device, kinds, freeSlots: maxJobs - (loads.get(device) ?? 0) }))
-}
-
-/**
  * Assigns queued jobs to devices. Jobs bound to a device go first, then the highest priority, then the oldest.
  * An unbound job goes to the device with the most free slots that supports its kind.
  */

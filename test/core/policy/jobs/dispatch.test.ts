@@ -1,12 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  type AvailableDevice,
-  assignJobs,
-  availableDevices,
-  type QueuedJob,
-  rebalanceJobs,
-} from '../../../../core/policy/jobs/dispatch.ts'
+import { type AvailableDevice, assignJobs, type QueuedJob, rebalanceJobs } from '../../../../core/policy/jobs/dispatch.ts'
 
 const device = (name: string, freeSlots = 1, kinds: readonly string[] = ['generate']): AvailableDevice => ({
   device: name,
@@ -80,14 +74,6 @@ describe('assigning jobs', () => {
       }),
       { seed: 1, numRuns: 500 },
     )
-  })
-
-  it('counts the jobs that a device holds against its slots', () => {
-    const kindsOf = new Map([
-      ['a', ['generate']],
-      ['b', []],
-    ])
-    expect(availableDevices(kindsOf, new Map([['a', 2]]), 3)).toEqual([device('a', 1), device('b', 3, [])])
   })
 })
 
