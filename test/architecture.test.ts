@@ -88,6 +88,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/config-layer': { values: ['core', 'agent/jobs', 'agent/trial'] },
   'agent/limits.ts': { values: [] },
   'agent/idle-memory.ts': { values: ['core'] },
+  // The migrations of every part's database.
+  'agent/databases.ts': { values: ['core', 'agent'] },
   'agent/config.ts': { values: ['core', 'agent/disco/config.ts', 'agent/hat', 'agent/limits.ts'] },
   // The parts of the composition root: nothing but agent.ts imports them.
   'agent/parts': { values: ['core', 'agent'] },
@@ -134,6 +136,18 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     types: ['cloud-bridge/bundles', 'cloud-bridge/fleet', 'cloud-bridge/llm', 'cloud-bridge/queue', 'cloud-bridge/rollout'],
   },
   'cloud-bridge/metrics': { values: ['core'], types: ['cloud-bridge/serving'] },
+  // The migrations of every part's database, for those that copy and examine the databases.
+  'cloud-bridge/databases.ts': {
+    values: [
+      'core',
+      'cloud-bridge/fleet',
+      'cloud-bridge/identity',
+      'cloud-bridge/llm',
+      'cloud-bridge/pice',
+      'cloud-bridge/queue',
+    ],
+  },
+  'cloud-bridge/backup': { values: ['core', 'cloud-bridge/databases.ts', 'cloud-bridge/identity', 'cloud-bridge/queue'] },
   'cloud-bridge/limits.ts': { values: [] },
   'cloud-bridge/listener-settings.ts': { values: ['core'], types: ['cloud-bridge/limits.ts'] },
   'cloud-bridge/config.ts': { values: ['core', 'cloud-bridge/limits.ts'] },
@@ -141,7 +155,14 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'cloud-bridge/parts': { values: ['core', 'cloud-bridge'] },
   'cloud-bridge/bridge.ts': { values: ['core', 'cloud-bridge'] },
   'cloud-bridge/commands': {
-    values: ['core', 'cloud-bridge/bridge.ts', 'cloud-bridge/config.ts', 'cloud-bridge/limits.ts', 'cloud-bridge/identity'],
+    values: [
+      'core',
+      'cloud-bridge/bridge.ts',
+      'cloud-bridge/config.ts',
+      'cloud-bridge/limits.ts',
+      'cloud-bridge/identity',
+      'cloud-bridge/backup',
+    ],
   },
 
   // The laboratory may import every library below it; only the front door and the demonstration import the laboratory.

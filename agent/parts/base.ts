@@ -4,24 +4,20 @@ import type { Closers } from '../../core/base/closers.ts'
 import { createLogger, type Logger } from '../../core/base/logger.ts'
 import { Progress } from '../../core/base/progress.ts'
 import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
-import { birthsTable, nextBirth } from '../../core/store/births.ts'
+import { nextBirth } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
 import { BundleFolder } from '../bundles/bundle-folder.ts'
 import type { AgentConfig } from '../config.ts'
-import { estimatesTable } from '../disco/estimates.ts'
+import { agentTables } from '../databases.ts'
 import { type Identities, openIdentities } from '../identity/identities.ts'
-import { instanceOf, instanceTable } from '../identity/instance.ts'
+import { instanceOf } from '../identity/instance.ts'
 import { JobLedger, ledgerMigrations } from '../jobs/ledger.ts'
-import { profileTable } from '../jobs/profile.ts'
-import { bundleChoicesTable } from '../models/bundle-choices.ts'
-import { speedTable } from '../pice/speed-store.ts'
-import { createRemote, remoteTables } from '../remote/commands.ts'
+import { createRemote } from '../remote/commands.ts'
 import { LogOutbox } from '../telemetry/log-outbox.ts'
 import { RecentErrors } from '../telemetry/recent-errors.ts'
 import { openSpoolDatabase, Spool } from '../telemetry/spool.ts'
 
-const migrations = [birthsTable, remoteTables, profileTable, bundleChoicesTable, instanceTable, speedTable, estimatesTable]
 const dayMs = 24 * 3_600_000
 
 /** What every part needs. Each part registers with `closers` how it is closed. */
@@ -51,7 +47,7 @@ export async function openBase(config: AgentConfig, clock: Clock, closers: Close
   closers.push(lockFolder(stateDir))
   const bundles = new BundleFolder(stateDir)
   await bundles.recover()
-  const store = openDatabase(join(stateDir, 'agent.sqlite'), migrations)
+  const store = openDatabase(join(stateDir, 'agent.sqlite'), agentTables)
   closers.push(() => store.close())
   const openJobs = (synchronous: 'FULL' | 'NORMAL') => {
     const opened = openDatabase(join(stateDir, 'jobs.sqlite'), ledgerMigrations, synchronous)

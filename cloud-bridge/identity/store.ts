@@ -22,5 +22,5 @@ export function openIdentityStore(stateDir: string, limits?: AuditLimits) {
   const tlsPort = database.prepare<[], { port: number }>('SELECT port FROM tls_port')
   /** The port of MQTT over TLS that devices of an earlier release have enrolled with; undefined without such devices. */
   const earlierTlsPort = () => tlsPort.get()?.port
-  return { earlierTlsPort, ...auditLog, ...tokens, ...devices, ...keys, close: () => void database.close() }
+  return { earlierTlsPort, addChange, ...auditLog, ...tokens, ...devices, ...keys, close: () => void database.close() }
 }

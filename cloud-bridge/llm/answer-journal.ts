@@ -5,7 +5,8 @@ import type { Logger } from '../../core/base/logger.ts'
 import { sampledWarnings, type Warn } from '../../core/base/sampled-warnings.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
 
-const migrations = [
+/** Migrations. */
+export const answerTables = [
   `CREATE TABLE answers (
      id TEXT PRIMARY KEY,
      client TEXT NOT NULL,
@@ -154,10 +155,10 @@ export class AnswerJournal<Request> {
 /** What it holds serves for a minute only: a file that is broken, or of a newer release, is replaced. @throws BrimError STORE_FAILED */
 function openReadable(path: string, warn: Warn): Store {
   try {
-    return openDatabase(path, migrations, 'NORMAL')
+    return openDatabase(path, answerTables, 'NORMAL')
   } catch (err) {
     warn({ err }, 'the journal of answers cannot be read: it is replaced')
     for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
-    return openDatabase(path, migrations, 'NORMAL')
+    return openDatabase(path, answerTables, 'NORMAL')
   }
 }

@@ -1,14 +1,13 @@
 import { join } from 'node:path'
-import { birthsTable, nextBirth } from '../../core/store/births.ts'
+import { nextBirth } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
-import { fleetTables } from '../fleet/open-fleet.ts'
+import { requireRestored } from '../backup/restore.ts'
+import { bridgeTables } from '../databases.ts'
 import { openAuditExport } from '../identity/audit-export.ts'
+import { recordStart } from '../identity/bridge-identity.ts'
 import { type IdentityStore, openIdentityStore } from '../identity/store.ts'
-import { rolloutTables } from '../rollout/rollout-store.ts'
 import type { Base } from './base.ts'
-
-const migrations = [birthsTable, ...fleetTables, rolloutTables]
 
 export interface Stores {
   readonly store: Store
@@ -20,12 +19,15 @@ export interface Stores {
 /** The state folder, locked for this process, and its databases. @throws BrimError STORE_FAILED, CONFIG_INVALID */
 export function openStores({ config, clock, closers, log }: Base): Stores {
   closers.push(lockFolder(config.stateDir))
-  const store = openDatabase(join(config.stateDir, 'bridge.sqlite'), migrations)
+  requireRestored(config.stateDir)
+  const store = openDatabase(join(config.stateDir, 'bridge.sqlite'), bridgeTables)
   closers.push(() => store.close())
+  const { id: bridge, fleet, tls } = config
+  recordStart(store, { bridge, fleet, tlsCert: tls?.cert ?? null, tlsKey: tls?.key ?? null })
   const identityStore = openIdentityStore(config.stateDir, config.limits)
   closers.push(() => identityStore.close())
   if (config.auditLog !== undefined) {
-    const { id: bridge, auditLog: file } = config
+    const { auditLog: file } = config
     const auditExport = openAuditExport({ file, store: identityStore, bridge, clock, logger: log('identity') })
     closers.push(auditExport.close)
   }

@@ -6,7 +6,7 @@ import { openDatabase, type Store } from '../../core/store/open-database.ts'
  * measured time. `abilities`: of the models, see core/policy/pice/ability.ts. `expansion_jobs`: which sketch of which job belongs to
  * which answer. `foresight`: logarithms of true to foreseen length of a model's latest answers, a JSON list.
  */
-const piceTables = [
+export const piceTables = [
   `
 CREATE TABLE small_models (
   device TEXT NOT NULL,

@@ -1,10 +1,10 @@
-import { randomBytes } from 'node:crypto'
 import type { Random } from '../../core/base/random.ts'
 import { holderOf, isTerminal, type Job, type JobEffect, type JobInput } from '../../core/policy/jobs/job.ts'
 import { nextJob } from '../../core/policy/jobs/next-job.ts'
 import type { StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import { JobLoads } from './job-loads.ts'
+import { openJobNames } from './job-names.ts'
 import { columnsOf, type JobRow, jobOf, storedBytes, updateJob } from './job-tables.ts'
 
 /** A message that an attempt's device must receive. */
@@ -32,8 +32,7 @@ export class JobDatabase {
   readonly limits: StorageLimits
   readonly loads: JobLoads
   readonly #random: Random
-  /** Identifies this database, so that a device never takes a job of another database for one of this. */
-  readonly #name: string
+  readonly #names
   readonly #transaction
   readonly #byNumber
   readonly #update
@@ -49,8 +48,7 @@ export class JobDatabase {
     this.limits = limits
     this.loads = new JobLoads(store)
     this.#random = random
-    store.prepare('INSERT INTO job_store (id, name) VALUES (1, ?) ON CONFLICT DO NOTHING').run(randomBytes(4).toString('hex'))
-    this.#name = store.prepare<[], { name: string }>('SELECT name FROM job_store').get()?.name ?? ''
+    this.#names = openJobNames(store)
     this.#transaction = store.transaction((work: () => unknown) => work())
     this.#byNumber = store.prepare<[number], JobRow>('SELECT * FROM jobs WHERE n = ?')
     this.#update = store.prepare(updateJob)
@@ -77,12 +75,11 @@ export class JobDatabase {
   }
 
   idOf(n: number): string {
-    return `${this.#name}-${n}`
+    return this.#names.idOf(n)
   }
 
   numberOf(id: string): number | undefined {
-    const [name, n] = id.split('-')
-    return name === this.#name && n !== undefined && /^\d{1,15}$/.test(n) ? Number(n) : undefined
+    return this.#names.numberOf(id)
   }
 
   rowOf(id: string): JobRow | undefined {

@@ -82,6 +82,11 @@ INSERT INTO job_shares (device, job, bytes, owns)
     coalesce((SELECT sum(octet_length(data) + ${rowBytes}) FROM job_events WHERE job = n), 0), 1
   FROM jobs WHERE finished_ms IS NOT NULL;
 `,
+  `
+CREATE TABLE job_names (from_n INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
+INSERT INTO job_names (from_n, name) SELECT 0, name FROM job_store;
+DROP TABLE job_store;
+`,
 ]
 
 /** A row of `jobs`. */

@@ -86,6 +86,7 @@ export const errorCodes = {
   MODEL_MISSING: 1,
   STORE_FAILED: 1,
   STATE_IN_USE: 1,
+  BACKUP_INVALID: 1,
   // jobs
   JOB_UNKNOWN: 1,
   JOB_FAILED: 1,

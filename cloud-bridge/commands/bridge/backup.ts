@@ -1,0 +1,34 @@
+import { z } from 'zod'
+import { systemClock } from '../../../core/base/clock.ts'
+import { megabytes } from '../../../core/base/megabytes.ts'
+import { visibleLine } from '../../../core/base/visible-text.ts'
+import { defineCommand } from '../../../core/cli/command.ts'
+import { backUp } from '../../backup/backup.ts'
+import { bridgeStateDir } from '../state-dir.ts'
+
+export const command = defineCommand({
+  examples: [
+    ['brim bridge backup --out /backup/brim-$(date +%F)', 'on the machine of the bridge, which may run'],
+    ['brim bridge backup --out brim-small --no-telemetry', 'without the stored samples of devices'],
+  ],
+  notes: 'A backup holds the text of jobs and the private TLS key: it is readable by this user only.',
+  options: {
+    out: z.string().min(1).describe('new folder'),
+    telemetry: z.boolean().default(true).describe('include the stored telemetry of devices, which is most of the bytes'),
+    stateDir: z.string().meta({ description: 'folder of the bridge', fallback: '~/.local/state/brim/bridge' }).optional(),
+  },
+  async run({ out, telemetry, stateDir, json }, io) {
+    const folder = bridgeStateDir(stateDir, io)
+    const { files, at, bridge, missing } = await backUp({
+      stateDir: folder,
+      out,
+      telemetry,
+      clock: systemClock,
+      signal: io.signal,
+    })
+    for (const path of missing) io.err(visibleLine(`not included, because this user cannot read it: ${path}`))
+    if (json) return io.out(JSON.stringify({ out, at, bridge: bridge.bridge, fleet: bridge.fleet, files, missing }))
+    const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
+    io.out(visibleLine(`${out}: bridge ${bridge.bridge} as of ${at}, ${files.length} files, ${megabytes(bytes)}`))
+  },
+})

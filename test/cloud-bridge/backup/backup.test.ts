@@ -1,0 +1,203 @@
+import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import Database from 'better-sqlite3'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { backUp } from '../../../cloud-bridge/backup/backup.ts'
+import { requireRestored, restore } from '../../../cloud-bridge/backup/restore.ts'
+import { bridgeDatabases, bridgeTables } from '../../../cloud-bridge/databases.ts'
+import { identityOf, recordStart } from '../../../cloud-bridge/identity/bridge-identity.ts'
+import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { createJobStore } from '../../../cloud-bridge/queue/job-store.ts'
+import { jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
+import { systemClock } from '../../../core/base/clock.ts'
+import { nextBirth } from '../../../core/store/births.ts'
+import { lockFolder } from '../../../core/store/lock-folder.ts'
+import { openDatabase } from '../../../core/store/open-database.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+let dir: TempDir
+const at = (name: string) => join(dir.path, name)
+beforeEach(() => {
+  dir = tempDir()
+})
+afterEach(() => dir[Symbol.dispose]())
+
+/** A bridge's state folder with one key and one job. */
+function makeState(name: string, tls?: { cert: string; key: string }): string {
+  const stateDir = at(name)
+  for (const { file, migrations } of bridgeDatabases) openDatabase(join(stateDir, file), migrations, 'NORMAL').close()
+  const store = openDatabase(join(stateDir, 'bridge.sqlite'), bridgeTables)
+  recordStart(store, { bridge: name, fleet: 'lab', tlsCert: tls?.cert ?? null, tlsKey: tls?.key ?? null })
+  nextBirth(store)
+  store.close()
+  const identities = openIdentityStore(stateDir)
+  identities.createKey('operator:test', 'sam', 'admin')
+  identities.close()
+  submit(stateDir)
+  return stateDir
+}
+
+/** @returns the job's id */
+function submit(stateDir: string): string {
+  const store = openDatabase(join(stateDir, 'jobs.sqlite'), jobTables)
+  const jobs = createJobStore(store, { next: () => 0.5 }, { attemptBytes: 2 ** 20, deviceBytesPerDay: 2 ** 20 })
+  try {
+    const job = { kind: 'profile', target: null, priority: 5, key: null, input: '{}', terms: '{}', deadlineMs: 60_000 }
+    return jobs.submit([job], 0)[0]!.id
+  } finally {
+    store.close()
+  }
+}
+
+function jobIds(stateDir: string): string[] {
+  const store = openDatabase(join(stateDir, 'jobs.sqlite'), jobTables)
+  const jobs = createJobStore(store, { next: () => 0.5 }, { attemptBytes: 2 ** 20, deviceBytesPerDay: 2 ** 20 })
+  try {
+    return jobs.list({ dead: false, limit: 10 }).map(({ id }) => id)
+  } finally {
+    store.close()
+  }
+}
+
+const take = (stateDir: string, out = at('backup'), telemetry = true) =>
+  backUp({ stateDir, out, telemetry, clock: systemClock, signal: new AbortController().signal })
+const putBack = (stateDir: string, replaceIdentity = false) =>
+  restore({ from: at('backup'), stateDir, replaceIdentity, actor: 'operator:test' })
+
+describe('a backup', () => {
+  it('shows all databases at one moment while the bridge writes', async () => {
+    const stateDir = makeState('north')
+    const open = (file: string) => new Database(join(stateDir, file))
+    const [first, second] = [open('bridge.sqlite'), open('telemetry.sqlite')] as const
+    for (const database of [first, second]) {
+      database.exec('CREATE TABLE probe (x INTEGER, fill BLOB)')
+      const insert = database.prepare('INSERT INTO probe VALUES (0, randomblob(4000))')
+      database.transaction(() => Array.from({ length: 2_000 }, () => insert.run()))()
+    }
+    // A writer that holds one database when the backup begins, and goes on to write both in turn while it is taken.
+    first.exec('BEGIN IMMEDIATE')
+    let isDone = false
+    const taken = take(stateDir).finally(() => {
+      isDone = true
+    })
+    await setImmediate()
+    first.exec('COMMIT')
+    let written = 0
+    while (!isDone) {
+      written++
+      for (const database of [first, second]) database.prepare('INSERT INTO probe VALUES (?, NULL)').run(written)
+      await setImmediate()
+    }
+    await taken
+    const last = (file: string) => {
+      const copy = new Database(join(at('backup'), file))
+      try {
+        expect(copy.pragma('quick_check', { simple: true })).toBe('ok')
+        return copy.prepare('SELECT max(x) FROM probe').pluck().get() as number
+      } finally {
+        copy.close()
+      }
+    }
+    expect(written).toBeGreaterThan(last('bridge.sqlite'))
+    expect(last('telemetry.sqlite')).toBe(last('bridge.sqlite'))
+    first.close()
+    second.close()
+  })
+
+  it('holds the TLS key, is private, and leaves out what is asked to be left out', async () => {
+    writeFileSync(at('cert.pem'), 'certificate', { mode: 0o644 })
+    const stateDir = makeState('north', { cert: at('cert.pem'), key: at('no-such-key.pem') })
+    const { files, missing } = await take(stateDir, at('backup'), false)
+    const names = readdirSync(at('backup')).sort()
+    expect(names).toEqual(['backup.json', 'bridge.sqlite', 'identity.sqlite', 'jobs.sqlite', 'pice.sqlite', 'tls-cert.pem'])
+    expect(files.map(({ name }) => name).sort()).toEqual(names.filter((name) => name !== 'backup.json'))
+    for (const name of ['', ...names]) expect(statSync(join(at('backup'), name)).mode & 0o077).toBe(0)
+    expect(missing).toEqual([at('no-such-key.pem')])
+    await expect(take(stateDir)).rejects.toMatchObject({ code: 'TARGET_UNWRITABLE' })
+    await expect(take(at('nothing'), at('other'))).rejects.toMatchObject({ code: 'STORE_FAILED' })
+    expect(readdirSync(dir.path).filter((name) => name.includes('partial'))).toEqual([])
+  })
+})
+
+describe('a restore', () => {
+  it('returns to the moment of the backup, keeps what it replaces, and never uses the id of a job again', async () => {
+    const stateDir = makeState('north')
+    await take(stateDir)
+    const [before] = jobIds(stateDir)
+    const after = submit(stateDir)
+    const { replaced } = await putBack(stateDir)
+    expect(jobIds(stateDir)).toEqual([before])
+    expect(jobIds(replaced!)).toEqual([after, before])
+    expect(submit(stateDir)).not.toBe(after)
+    expect(jobIds(stateDir)[1]).toBe(before)
+    const store = openDatabase(join(stateDir, 'bridge.sqlite'), bridgeTables)
+    expect(nextBirth(store)).toBeGreaterThan(1_000)
+    store.close()
+    const identities = openIdentityStore(stateDir)
+    expect(identities.keys().map(({ name }) => name)).toEqual(['sam'])
+    expect(identities.audit(1)[0]).toMatchObject({ action: 'bridge.restore', actor: 'operator:test' })
+    identities.close()
+  })
+
+  it('makes the bridge on a new machine the same one', async () => {
+    const stateDir = makeState('north')
+    await take(stateDir)
+    const { replaced } = await putBack(at('elsewhere'))
+    expect(replaced).toBeUndefined()
+    const [one, other] = [stateDir, at('elsewhere')].map((folder) => {
+      const store = openDatabase(join(folder, 'bridge.sqlite'), bridgeTables)
+      const identity = identityOf(store)
+      store.close()
+      return identity
+    })
+    expect(other).toEqual(one)
+  })
+
+  it('replaces no other bridge unless told, and none that runs', async () => {
+    const stateDir = makeState('north')
+    await take(stateDir)
+    const other = makeState('south')
+    await expect(putBack(other)).rejects.toMatchObject({ code: 'IDENTITY_INVALID' })
+    expect(jobIds(other)).toHaveLength(1)
+    await putBack(other, true)
+    expect(jobIds(other)).toEqual(jobIds(stateDir))
+    const unlock = lockFolder(stateDir)
+    await expect(putBack(stateDir)).rejects.toMatchObject({ code: 'STATE_IN_USE' })
+    unlock()
+  })
+
+  it('refuses a damaged backup, and one of a newer release, before it changes anything', async () => {
+    const stateDir = makeState('north')
+    await take(stateDir)
+    const path = join(at('backup'), 'jobs.sqlite')
+    const bytes = readFileSync(path)
+    bytes[5_000] = bytes[5_000]! ^ 1
+    writeFileSync(path, bytes)
+    await expect(putBack(stateDir)).rejects.toMatchObject({ code: 'BACKUP_INVALID' })
+
+    const newer = openDatabase(join(stateDir, 'jobs.sqlite'), [...jobTables, 'CREATE TABLE later (x TEXT) STRICT'])
+    newer.close()
+    renameSync(at('backup'), at('damaged'))
+    await take(stateDir)
+    openDatabase(join(at('elsewhere'), 'jobs.sqlite'), jobTables).close()
+    await expect(putBack(at('elsewhere'))).rejects.toMatchObject({ code: 'STORE_FAILED' })
+    expect(readdirSync(at('elsewhere')).sort()).toEqual(expect.not.arrayContaining(['restoring', 'bridge.sqlite']))
+    await expect(putBack(at('damaged'))).rejects.toMatchObject({ code: 'STORE_FAILED' })
+  })
+
+  it('that was interrupted keeps the bridge from starting until it is repeated', async () => {
+    const stateDir = makeState('north')
+    await take(stateDir)
+    await putBack(stateDir)
+    // As a power cut leaves it between two renames.
+    const staging = join(stateDir, 'restoring')
+    renameSync(join(stateDir, 'identity.sqlite'), join(stateDir, 'identity.sqlite.tmp'))
+    openDatabase(join(staging, 'identity.sqlite'), []).close()
+    expect(() => requireRestored(stateDir)).toThrow(expect.objectContaining({ code: 'STORE_FAILED' }))
+    await putBack(stateDir)
+    expect(() => requireRestored(stateDir)).not.toThrow()
+    expect(existsSync(staging)).toBe(false)
+    expect(jobIds(stateDir)).toHaveLength(1)
+  })
+})
