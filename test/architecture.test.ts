@@ -145,6 +145,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'cloud-bridge/llm',
       'cloud-bridge/pice',
       'cloud-bridge/queue',
+      'cloud-bridge/rollout',
     ],
   },
   'cloud-bridge/backup': { values: ['core', 'cloud-bridge/databases.ts', 'cloud-bridge/identity', 'cloud-bridge/queue'] },
