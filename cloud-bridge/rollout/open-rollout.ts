@@ -34,12 +34,6 @@ interface EndedDevice extends StartedDevice {
 }
 
 /**
- * A device of a rollout gets one attempt for as long as it is away, because it goes on by itself with what it has begun:
- * with the download, or as the release to which it has restarted.
- */
-const lostAfterS = 3_600
-
-/**
  * A rollout with devices that have not ended: stores each step of the policy, then carries it out. What is stored and not
  * carried out when the bridge ends is carried out after the restart: the key of a job keeps it from being submitted twice.
  */
@@ -209,7 +203,7 @@ export class OpenRollout {
   #submissionFor(device: string): JobSubmission {
     const { kind, input, pace } = this.#stored
     const key = this.#keyOf(device)
-    return JobSubmission.parse({ kind, input, device, key, deadlineS: pace.deviceTimeoutS, disconnect: { lostAfterS } })
+    return JobSubmission.parse({ kind, input, device, key, deadlineS: pace.deviceTimeoutS })
   }
 }
 

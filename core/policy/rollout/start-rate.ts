@@ -1,6 +1,8 @@
 import type { RecentStarts, Rollout, RolloutTerms } from './rollout.ts'
 
 const minuteMs = 60_000
+/** A tenth of these start in one step, which the bridge does in a fraction of a second. */
+export const maxRatePerMinute = 10_000
 /** A tenth of a minute's starts go in a tenth of a minute, so that a rate of 600 does not start 600 devices at once. */
 const parts = 10
 
@@ -16,7 +18,7 @@ export function rateOf({ ratePerMinute, growth }: Pick<RolloutTerms, 'ratePerMin
     left -= rate
     rate *= growth
   }
-  return rate
+  return Math.min(rate, maxRatePerMinute)
 }
 
 /** The starts that still count against the rate. Later ones than now were counted before the clock was set back. */

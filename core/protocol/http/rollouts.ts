@@ -38,7 +38,7 @@ export const RolloutSelector = z
 export type RolloutSelector = z.infer<typeof RolloutSelector>
 
 export const RolloutPace = z.strictObject({
-  ratePerMinute: z.int().min(1).max(maxSelected).default(10).describe('Devices that start in any 60 s, at first.'),
+  ratePerMinute: z.int().min(1).max(10_000).default(10).describe('Devices that start in any 60 s, at first.'),
   growth: z
     .number()
     .min(1)

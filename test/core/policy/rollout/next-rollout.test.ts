@@ -188,6 +188,7 @@ it('grows once as many devices have succeeded as start in a minute', () => {
   const rate = (succeeded: number) => rateOf({ ratePerMinute: 10, growth: 2 }, succeeded)
   expect([0, 9, 10, 29, 30, 70].map(rate)).toEqual([10, 10, 20, 20, 40, 80])
   expect(rateOf({ ratePerMinute: 5, growth: 1 }, 10_000)).toBe(5)
+  expect(rateOf({ ratePerMinute: 5_000, growth: 10 }, 100_000)).toBe(10_000)
 })
 
 it('goes on after the clock was set back', () => {
