@@ -60,7 +60,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/identity': { values: [] },
   'core/policy/trial': { values: [], types: ['core/protocol'] },
   'core/policy/jobs': { values: [], types: ['core/base'] },
-  'core/policy/fleet': { values: [], types: ['core/protocol'] },
+  'core/policy/fleet': { values: ['core/base'], types: ['core/protocol'] },
   'core/policy/link': { values: [], types: ['core/policy/estimate', 'core/protocol'] },
   'core/policy/quota': { values: [] },
   'core/policy/rollout': { values: ['core/base', 'core/policy/fleet'], types: ['core/protocol'] },

@@ -1,0 +1,58 @@
+import { styleText } from 'node:util'
+import { z } from 'zod'
+import { BrimError } from '../../../core/base/errors.ts'
+import { visibleLine } from '../../../core/base/visible-text.ts'
+import { defineCommand } from '../../../core/cli/command.ts'
+import { bridgeOptions } from '../../../core/login/bridge-access.ts'
+import { type UnusedReason, whyUnused } from '../../../core/policy/fleet/unused.ts'
+import { fleetOperations } from '../../../core/protocol/http/devices.ts'
+import { bridgeClient } from '../bridge-client.ts'
+import { columns } from '../columns.ts'
+import { labelOption, withLabels } from '../labels.ts'
+
+export const command = defineCommand({
+  examples: [
+    ['brim fleet doctor', 'one line per reason, with the command that mends it'],
+    ['brim fleet doctor --device jetson-01', 'one device'],
+    ['brim fleet doctor --json | jq ".devices[] | select(.used | not)"', 'for programs'],
+  ],
+  notes:
+    '"!": the device gets nothing to do; otherwise it gets less, or does it worse. "on it": run the command on the device.\n' +
+    'Times are compared by the clock of this machine.',
+  options: {
+    device: z.array(z.string()).meta({ description: 'only this device; may be repeated', fallback: 'all devices' }).optional(),
+    label: labelOption,
+    ...bridgeOptions,
+  },
+  async run({ device: names, label, json, ...options }, io) {
+    const client = await bridgeClient(options, io)
+    const { value: status } = withLabels(await client.call(fleetOperations.status, {}), label)
+    const unknown = names?.find((name) => !status.devices.some(({ id }) => id === name))
+    if (unknown !== undefined)
+      throw new BrimError('DEVICE_UNKNOWN', `no device "${unknown}"`, { hint: '"brim device list" lists them' })
+    const facts = { version: status.version, modelId: status.modelId, wallMs: Date.now() }
+    const devices = status.devices
+      .filter(({ id }) => names === undefined || names.includes(id))
+      .map((device) => {
+        const reasons = whyUnused(device, facts)
+        return { id: device.id, used: !reasons.some(({ blocks }) => blocks), reasons }
+      })
+    if (json) return io.out(JSON.stringify({ bridge: status.bridge, version: status.version, devices }))
+    const used = devices.filter((device) => device.used).length
+    const inColour = io.outIsTty && !io.env.NO_COLOR
+    io.out(`${used} of ${devices.length} ${devices.length === 1 ? 'device' : 'devices'} used`)
+    const found = devices.flatMap(({ id, reasons }) => reasons.map((reason) => ({ id, ...reason })))
+    const lines = columns(found.map(({ id, ...reason }) => rowOf(id, reason))).split('\n')
+    for (const [i, { blocks }] of found.entries()) {
+      const text = visibleLine(lines[i] ?? '')
+      io.raw.out(`${inColour ? styleText(blocks ? 'red' : 'yellow', text, { validateStream: false }) : text}\n`)
+    }
+  },
+})
+
+const rowOf = (id: string, { kind, blocks, detail, fix, at }: UnusedReason): string[] => [
+  blocks ? '!' : ' ',
+  id,
+  kind,
+  `${detail}  →  ${at === 'device' ? 'on it: ' : ''}${fix}`,
+]
