@@ -60,6 +60,12 @@ export class ExpandingDevices {
     return this.#present.get(device)?.canProfile ?? false
   }
 
+  /** Whether no device takes jobs. */
+  get isEmpty(): boolean {
+    for (const { takesJobs } of this.#present.values()) if (takesJobs) return false
+    return true
+  }
+
   /** Devices that take jobs. */
   list(): string[] {
     return [...this.#present].flatMap(([device, { takesJobs }]) => (takesJobs ? [device] : []))

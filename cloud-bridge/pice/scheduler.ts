@@ -248,8 +248,7 @@ export class Scheduler implements Expander {
   }
 
   #onDevices(): void {
-    const isNone = this.#options.devices.list().length === 0
-    this.#aloneSinceMs = isNone ? (this.#aloneSinceMs ?? this.#options.clock.nowMs()) : undefined
+    this.#aloneSinceMs = this.#options.devices.isEmpty ? (this.#aloneSinceMs ?? this.#options.clock.nowMs()) : undefined
     this.#schedule()
   }
 
