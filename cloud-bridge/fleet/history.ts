@@ -204,7 +204,7 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
     const body = JSON.stringify(measured)
     const n = Number(insertBase.run(device, body).lastInsertRowid)
     countBytes(device, 0, body)
-    bases.set(device, { n, sample: JSON.parse(body), bytes: body.length, count: 0 })
+    bases.set(device, { n, sample: measured, bytes: body.length, count: 0 })
     return { n, body: '{}' }
   }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { DeviceTelemetry, TelemetryDelta } from '../../core/protocol/messages.ts'
 import { type Reading, readJson, readMessage } from '../../core/protocol/read-message.ts'
-import { expectedAfter, type Fields, withChanges } from '../../core/protocol/telemetry-delta.ts'
+import { expectedAfter, type Fields, isFields, withChanges } from '../../core/protocol/telemetry-delta.ts'
 import { v } from '../../core/protocol/version.ts'
 
 /** A sample that has arrived. */
@@ -22,8 +22,9 @@ interface Base {
   readonly seq: number
   readonly atMs: number
   readonly bytes: number
-  /** As it arrived, so that fields which this release cannot read do not mix with later ones. */
-  readonly sample: Fields
+  readonly telemetry: DeviceTelemetry
+  /** Sections that this release cannot read: what later changes of them mean is unknown. */
+  readonly unreadable: ReadonlySet<string>
 }
 
 /** A sample or a delta. */
@@ -49,9 +50,12 @@ export class TelemetryReader {
     if (read.kind === 'unreadable') return read
     const { seq, ...telemetry } = read.message
     if (seq === undefined) return { kind: 'message', message: { telemetry, isBase: false } }
-    const { v: _, at: __, birth: ___, seq: ____, ...sample } = envelope.message
     const atMs = Date.parse(telemetry.at)
-    if (mayHold) this.#bases.set(device, { birth: telemetry.birth, seq, atMs, bytes: payload.byteLength, sample })
+    if (mayHold) {
+      const isUnreadable = (name: string) => isFields(envelope.message[name]) && (telemetry as Fields)[name] === undefined
+      const unreadable = new Set(Object.keys(envelope.message).filter(isUnreadable))
+      this.#bases.set(device, { birth: telemetry.birth, seq, atMs, bytes: payload.byteLength, telemetry, unreadable })
+    }
     return { kind: 'message', message: { telemetry, isBase: true } }
   }
 
@@ -67,11 +71,18 @@ export class TelemetryReader {
     const base = this.#bases.get(device)
     if (base?.birth !== birth || base.seq !== seq) return { kind: 'baseless' }
     if (base.bytes + bytes > this.#maxBytes) return this.#tooLarge(base.bytes + bytes)
-    const expected = expectedAfter(base.sample, (Date.parse(at) - base.atMs) / 1_000)
-    const rebuilt = readJson(DeviceTelemetry, { ...withChanges(expected, set), v, at, birth })
+    // Only what has changed is checked again, and the rest is shared with the base.
+    const { v: _, seq: __, ...expected } = expectedAfter(base.telemetry, (Date.parse(at) - base.atMs) / 1_000)
+    const changed = Object.fromEntries(
+      Object.entries(set)
+        .filter(([name]) => !base.unreadable.has(name))
+        .map(([name, change]) => [name, withChanges(expected, { [name]: change })[name]]),
+    )
+    const { link, speed } = base.telemetry
+    const rebuilt = readJson(DeviceTelemetry, { link, speed, ...changed, v, at, birth })
     if (rebuilt.kind === 'unreadable') return rebuilt
-    const { seq: _, ...telemetry } = rebuilt.message
-    return { kind: 'message', message: { telemetry, isBase: false } }
+    const { seq: ___, ...checked } = rebuilt.message
+    return { kind: 'message', message: { telemetry: { ...expected, ...checked } as DeviceTelemetry, isBase: false } }
   }
 
   #tooLarge(bytes: number): TelemetryReading {

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import type { z } from 'zod'
 import type { ErrorCode } from '../base/errors.ts'
 import { jsonShapeProblem } from '../base/json-shape.ts'
 import { maxMessageBytes } from './jobs.ts'
@@ -49,7 +49,7 @@ export function readMessage<T>(schema: z.ZodType<T>, payload: Uint8Array): Readi
 
 /** Reads a message that has been parsed already. */
 export function readJson<T>(schema: z.ZodType<T>, json: unknown): Reading<T> {
-  const version = Version.safeParse(json).data?.v
+  const version = typeof json === 'object' && json !== null && 'v' in json ? json.v : undefined
   if (version !== undefined && version !== protocolVersion)
     return {
       kind: 'unreadable',
@@ -62,7 +62,6 @@ export function readJson<T>(schema: z.ZodType<T>, json: unknown): Reading<T> {
 }
 
 const invalid = (reason: string): Unreadable => ({ kind: 'unreadable', code: 'MESSAGE_INVALID', reason })
-const Version = z.object({ v: z.unknown() })
 
 /** Such as `"link.rttMs": Invalid input: expected number, received string`. @param within path of the enclosing object */
 export function reasonOf({ issues }: z.ZodError, within: readonly PropertyKey[] = []): string {

@@ -13,21 +13,28 @@ export function changesOf(base: Fields, now: Fields): Fields | undefined {
   if (Object.keys(base).some((name) => base[name] !== undefined && own(now, name) === undefined)) return undefined
   for (const [name, value] of Object.entries(now)) {
     const then = own(base, name)
-    if (value === undefined || isDeepStrictEqual(then, value)) continue
-    const change = isFields(then) && isFields(value) ? changesOf(then, value) : value
-    if (change === undefined) return undefined
-    changes.push([name, change])
+    // Samples that are rebuilt from deltas share what has not changed.
+    if (value === undefined || then === value) continue
+    if (isFields(then) && isFields(value)) {
+      const change = changesOf(then, value)
+      if (change === undefined) return undefined
+      if (Object.keys(change).length > 0) changes.push([name, change])
+    } else if (!isDeepStrictEqual(then, value)) changes.push([name, value])
   }
   return Object.fromEntries(changes)
 }
 
 /** The sample that `changes` was computed from. */
 export function withChanges(base: Fields, changes: Fields): Fields {
-  const changed = Object.entries(changes).map(([name, change]) => {
+  const changed: Record<string, unknown> = { ...base }
+  for (const [name, change] of Object.entries(changes)) {
     const then = own(base, name)
-    return [name, isFields(then) && isFields(change) ? withChanges(then, change) : change] as const
-  })
-  return Object.fromEntries([...Object.entries(base), ...changed])
+    const value = isFields(then) && isFields(change) ? withChanges(then, change) : change
+    // An assignment to `__proto__` would replace the prototype.
+    if (name === '__proto__') Object.defineProperty(changed, name, { value, enumerable: true })
+    else changed[name] = value
+  }
+  return changed
 }
 
 /** A sample as it is expected `elapsedS` later: its uptime has grown, so a difference need not say so. */
