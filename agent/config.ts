@@ -8,6 +8,7 @@ import { Id } from '../core/protocol/id.ts'
 import { DeviceTelemetry } from '../core/protocol/messages.ts'
 import { withMqttPort } from '../core/protocol/mqtt-url.ts'
 import { processFields } from '../core/protocol/process-fields.ts'
+import { PublicKey } from '../core/signing/signature.ts'
 import { apiBaseUrl } from '../core/upstream/base-url.ts'
 import { BudgetConfig, DispatchConfig, ServerConfig } from './disco/config.ts'
 import { drafterNames } from './hat/create-drafter.ts'
@@ -103,6 +104,16 @@ export const AgentFields = z.strictObject({
       flag: 'bundle-source',
       description: 'server from which bundle.install may download besides the bridge, also in a private network; repeatable',
       fallback: 'servers with public addresses',
+    })
+    .optional(),
+  trustedKeys: z
+    .array(PublicKey)
+    .min(1)
+    .meta({
+      flag: 'trusted-key',
+      description:
+        'public key, as "brim bundle keygen" prints it, by which bundles and releases that jobs install must be signed; repeatable',
+      fallback: 'none: bundles need no signature, and no release is installed',
     })
     .optional(),
   slms: z

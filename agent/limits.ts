@@ -52,6 +52,13 @@ export const AgentLimits = z.strictObject({
     .positive()
     .default(60)
     .describe('seconds that a request waits for the budget with `--when-exhausted wait`; then it gets status 429'),
+  downloadSilentS: z
+    .number()
+    .min(0)
+    .default(600)
+    .describe(
+      'seconds without a byte, while a bridge is connected, after which the download of an installation fails; without a link it waits as long as the job may run',
+    ),
   expansionKvBytes: z
     .int()
     .min(2 ** 20)
@@ -129,7 +136,7 @@ export const AgentLimits = z.strictObject({
     .int()
     .min(0)
     .default(2 ** 28)
-    .describe('free memory that must remain after a small model is opened beside another, in bytes; else the other is closed'),
+    .describe('free memory that must remain after a model is opened beside another, in bytes; else the other is closed first'),
 
   slmServerAnswerBytes: z
     .int()

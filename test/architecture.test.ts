@@ -77,7 +77,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/hat': { values: ['core'], types: ['agent/link'] },
   'agent/slm': { values: ['core'] },
   // The open bundles, and their replacement while the agent runs.
-  'agent/models': { values: ['core', 'agent/hat', 'agent/slm'], types: ['agent/bundles'] },
+  'agent/models': { values: ['core', 'agent/hat', 'agent/slm', 'agent/trial'], types: ['agent/bundles'] },
   'agent/api': { values: ['core'] },
   // An endpoint made of endpoints, whichever they are: agent/parts chooses them.
   'agent/disco': { values: ['core'], types: ['agent/identity'] },

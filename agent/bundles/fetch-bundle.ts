@@ -6,9 +6,10 @@ import { shownUrl } from '../../core/base/shown-url.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { devicePartsOf, filesOf, partsOf } from '../../core/model/bundle-files.ts'
 import { type Manifest, manifestFile, maxManifestBytes } from '../../core/model/manifest.ts'
+import { maxSignatureBytes, signatureFile } from '../../core/signing/signature.ts'
 import type { BundleFolder, BundleVersion } from './bundle-folder.ts'
 import { fetchFile } from './fetch-file.ts'
-import { type GetOptions, get, unavailable } from './get.ts'
+import { type GetOptions, get, patiently, unavailable } from './get.ts'
 
 /** Free space that a download leaves for other programs. */
 const reserveBytes = 256 * 2 ** 20
@@ -26,14 +27,38 @@ interface FetchedManifest extends BundleVersion {
 /** @throws BrimError BUNDLE_INVALID if its hash differs from the requested one, and as get */
 export async function fetchManifest(request: BundleRequest, options: GetOptions): Promise<FetchedManifest> {
   const url = fileUrl(request.url, manifestFile)
+  const json = await patiently(() => fetchSmall(url, maxManifestBytes, options), options)
+  const manifestSha256 = createHash('sha256').update(json).digest('hex')
+  if (request.manifestSha256 !== manifestSha256)
+    throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} is not the requested manifest: its sha256 differs`)
+  return { modelId: request.modelId, manifestSha256, json }
+}
+
+/**
+ * The file of signatures of a bundle.
+ * @throws BrimError SIGNATURE_INVALID if there is none, BUNDLE_UNAVAILABLE
+ */
+export async function fetchSignatures({ url }: Pick<BundleRequest, 'url'>, options: GetOptions): Promise<Buffer> {
+  const from = fileUrl(url, signatureFile)
+  try {
+    return await patiently(() => fetchSmall(from, maxSignatureBytes, options), options)
+  } catch (cause) {
+    if (!(cause instanceof BrimError) || cause.code !== 'BUNDLE_INVALID') throw cause
+    throw new BrimError('SIGNATURE_INVALID', `the bundle is not signed, but this device requires it: ${cause.message}`, {
+      cause,
+      hint: 'sign it with "brim bundle sign" and push it again, or start the agent without --trusted-key',
+    })
+  }
+}
+
+async function fetchSmall(url: URL, maxBytes: number, options: GetOptions): Promise<Buffer> {
   const { body } = await get(url, options)
   const chunks: Buffer[] = []
   let bytes = 0
   try {
     for await (const chunk of body as AsyncIterable<Buffer>) {
       bytes += chunk.byteLength
-      if (bytes > maxManifestBytes)
-        throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} is no manifest: it has more than ${maxManifestBytes} bytes`)
+      if (bytes > maxBytes) throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} has more than ${maxBytes} bytes`)
       chunks.push(chunk)
     }
   } catch (cause) {
@@ -42,11 +67,8 @@ export async function fetchManifest(request: BundleRequest, options: GetOptions)
   } finally {
     body.destroy()
   }
-  const json = Buffer.concat(chunks)
-  const manifestSha256 = createHash('sha256').update(json).digest('hex')
-  if (request.manifestSha256 !== manifestSha256)
-    throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} is not the requested manifest: its sha256 differs`)
-  return { modelId: request.modelId, manifestSha256, json }
+  options.patience.onBytes()
+  return Buffer.concat(chunks)
 }
 
 /**
@@ -68,8 +90,8 @@ export async function fetchFiles(
   if (manifest.modelId !== found.modelId)
     throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} holds model ${short(manifest.modelId)}, not ${short(found.modelId)}`)
   const files = filesOf(manifest, devicePartsOf(manifest))
-  if (files.some(({ path }) => path === manifestFile))
-    throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} lists its own manifest`)
+  if (files.some(({ path }) => path === manifestFile || path === signatureFile))
+    throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} lists its own manifest or signatures`)
   const total = files.reduce((sum, { bytes }) => sum + bytes, 0)
   if (!(await missingSpace(to, files)).fits) await folder.removeOtherPartials(found)
   requireSpace(await missingSpace(to, files))

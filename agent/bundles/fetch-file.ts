@@ -4,7 +4,7 @@ import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
-import { type GetOptions, get, unavailable } from './get.ts'
+import { type GetOptions, get, patiently, unavailable } from './get.ts'
 
 interface WantedFile {
   readonly url: URL
@@ -25,13 +25,26 @@ export async function fetchFile(
   onBytes: (count: number) => void,
 ): Promise<{ isIntact: boolean; fetchedBytes: number }> {
   await mkdir(dirname(to), { recursive: true })
-  const before = (await stat(to).catch(() => undefined))?.size
-  const have = before === undefined || before > bytes ? 0 : before
-  let fetchedBytes = before === bytes ? 0 : await append(url, to, have, bytes, options, onBytes)
+  const sizeOf = async () => (await stat(to).catch(() => undefined))?.size
+  const before = await sizeOf()
+  let fetchedBytes = 0
+  let tries = 0
+  let triesBefore = 0
+  /** @param first whether the first try begins after the bytes on disk, as the others do */
+  const download = (first: 'go on' | 'anew') =>
+    patiently(async () => {
+      const size = (first === 'anew' && tries === triesBefore ? undefined : await sizeOf()) ?? 0
+      tries += 1
+      await append(url, to, size > bytes ? 0 : size, bytes, options, onBytes, (count) => {
+        fetchedBytes += count
+      })
+    }, options)
+  if (before !== bytes) await download('go on')
   let isIntact = await isHashed(to, sha256, options.signal)
   // The earlier part may be wrong, or the server's file may have changed: downloads it once more from the start.
-  if (!isIntact && before !== undefined) {
-    fetchedBytes += await append(url, to, 0, bytes, options, onBytes)
+  if (!isIntact && (before !== undefined || tries > 1)) {
+    triesBefore = tries
+    await download('anew')
     isIntact = await isHashed(to, sha256, options.signal)
   }
   if (!isIntact) await rm(to)
@@ -39,7 +52,6 @@ export async function fetchFile(
   return { isIntact, fetchedBytes }
 }
 
-/** @returns received bytes */
 async function append(
   url: URL,
   to: string,
@@ -47,7 +59,8 @@ async function append(
   bytes: number,
   options: GetOptions,
   onBytes: (count: number) => void,
-): Promise<number> {
+  onReceived: (count: number) => void,
+): Promise<void> {
   const { body, from } = await get(url, { ...options, from: have })
   const length = Number(body.headers['content-length'] ?? bytes)
   // Such as the login page of a captive portal: it must not replace the part on disk.
@@ -63,6 +76,8 @@ async function append(
       // More bytes than announced must not fill the disk.
       if (end > bytes) throw new BrimError('BUNDLE_CORRUPT', `${shownUrl(url)} has more than the announced ${bytes} bytes`)
       await write(file, chunk, to)
+      options.patience.onBytes()
+      onReceived(chunk.byteLength)
       onBytes(end)
     }
     await file.datasync()
@@ -74,7 +89,6 @@ async function append(
     await file.close()
   }
   if (end < bytes) throw unavailable(url, new Error(`the response ended after ${end} of ${bytes} bytes`))
-  return end - from
 }
 
 async function write(file: FileHandle, chunk: Buffer, to: string): Promise<void> {

@@ -1,10 +1,11 @@
 import { once } from 'node:events'
 import { type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestTls } from 'node:https'
-import { BrimError } from '../../core/base/errors.ts'
+import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
 import type { Credentials } from '../identity/credentials.ts'
 import { allowSource } from './bundle-source.ts'
+import type { Patience } from './patience.ts'
 
 /** The device's own bridge. Only this origin gets the device's token. */
 export interface OwnBridge {
@@ -19,12 +20,29 @@ export interface GetOptions {
   readonly sources?: readonly string[] | undefined
   /** Time after which a silent server is given up. */
   readonly stallMs: number
+  readonly patience: Patience
   readonly signal: AbortSignal
   /** Offset of the first byte. */
   readonly from?: number
 }
 
 const maxRedirects = 5
+
+/** Errors that time may change. */
+const transient: ReadonlySet<ErrorCode> = new Set(['BUNDLE_UNAVAILABLE', 'BRIDGE_UNREACHABLE', 'LINK_LOST'])
+
+/** Repeats `task` while its server is unavailable and patience lasts. @throws what `task` throws */
+export async function patiently<T>(task: () => Promise<T>, { patience, signal }: GetOptions): Promise<T> {
+  for (;;) {
+    try {
+      return await task()
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!(error instanceof BrimError) || !transient.has(error.code)) throw error
+      await patience.wait(error, signal)
+    }
+  }
+}
 
 /**
  * Starts a GET. Follows redirects within the origin, and to sources that the configuration allows.

@@ -1,88 +1,148 @@
-import { rm } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import type { Random } from '../../core/base/random.ts'
 import { type ProbeLimits, probeBundle } from '../../core/engine/probe.ts'
 import { requirePassed } from '../../core/engine/self-test.ts'
 import { devicePartsOf } from '../../core/model/bundle-files.ts'
 import { bundleOperations } from '../../core/protocol/http/bundles.ts'
 import { InstallInput } from '../../core/protocol/jobs.ts'
+import { type PublicKey, requireSigned, signatureFile } from '../../core/signing/signature.ts'
+import { parseSignatures, readSignatures } from '../../core/signing/signature-file.ts'
+import type { BundleActivation } from '../bundles/bundle-activation.ts'
 import type { BundleFolder, BundleVersion } from '../bundles/bundle-folder.ts'
-import { fetchFiles, fetchManifest } from '../bundles/fetch-bundle.ts'
-import type { OwnBridge } from '../bundles/get.ts'
-import { type JobHandler, parseInput } from './job-handler.ts'
+import { fetchFiles, fetchManifest, fetchSignatures } from '../bundles/fetch-bundle.ts'
+import type { GetOptions, OwnBridge } from '../bundles/get.ts'
+import { Patience } from '../bundles/patience.ts'
+import { type JobContext, type JobHandler, parseInput } from './job-handler.ts'
 
 export interface InstallOptions {
   readonly folder: BundleFolder
   /** The bridge behind a broker; undefined: the device does not know the address of its HTTP yet. */
   readonly bridgeOf: (link: string) => OwnBridge | undefined
+  /** Whether a bridge is connected. */
+  readonly isConnected: () => boolean
   /** Origins of other servers that jobs may name; absent: every one with a public address. */
   readonly bundleSources?: readonly string[] | undefined
+  /** Keys by which bundles must be signed; absent: they need no signature. */
+  readonly trustedKeys?: readonly PublicKey[] | undefined
   /** Bundle folders that the running agent uses. */
   readonly inUse: () => readonly string[]
-  /** Makes the device answer with an installed model once no answer is in progress. */
-  readonly activate: (version: BundleVersion, signal: AbortSignal) => Promise<void>
+  /** Makes the device answer with a bundle, or with the one before where it is not healthy. @returns how it was activated */
+  readonly activate: (activation: BundleActivation, signal: AbortSignal) => Promise<string>
   readonly threads: number
   readonly library?: string | undefined
-  readonly limits: ProbeLimits
+  readonly limits: ProbeLimits & { readonly downloadSilentS: number }
   readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
 }
 
 /** Time after which a silent server is given up. */
 const stallMs = 30_000
 
 /** Errors after which the downloaded files are deleted. After others a retry may succeed, and continues the download. */
-const discardAfter: ReadonlySet<ErrorCode> = new Set(['BUNDLE_CORRUPT', 'BUNDLE_INVALID', 'DISK_FULL'])
+const discardAfter: ReadonlySet<ErrorCode> = new Set(['BUNDLE_CORRUPT', 'BUNDLE_INVALID', 'SIGNATURE_INVALID', 'DISK_FULL'])
+
+/** A version whose files are complete and tested on this device. */
+interface Staged {
+  readonly folder: string
+  /** @returns its folder among the installed ones */
+  readonly commit: () => Promise<string>
+  readonly figures: Readonly<Record<string, unknown>>
+}
 
 /**
- * `bundle.install`: downloads the device's parts of a model, verifies their hashes, tests them on this machine and installs
- * them. Succeeds at once if the same version is installed and intact. With `activate`, the device then answers with it, also
- * after restarts.
+ * `bundle.install`: downloads the device's parts of a model, verifies signature and hashes, tests them on this machine and
+ * installs them. Succeeds at once if the same version is installed and intact. With `activate`, the device then answers with
+ * it, also after restarts: beside the installed ones it opens and answers the probe first.
  */
 export function bundleInstall({
   folder,
   bridgeOf,
+  isConnected,
   bundleSources,
+  trustedKeys,
   inUse,
   activate,
   threads,
   library,
   limits,
   clock,
+  random,
+  logger,
 }: InstallOptions): JobHandler {
-  const install: JobHandler = async (input, _emitText, signal, { link, progress }) => {
-    const { modelId, manifestSha256, url: givenUrl } = parseInput(InstallInput, input)
+  /**
+   * Requires a signature by a trusted key where any is configured.
+   * @param at folder that may hold the file of signatures
+   * @returns its key, and the file of signatures if it is new
+   * @throws BrimError SIGNATURE_INVALID, BUNDLE_UNAVAILABLE
+   */
+  async function verify(version: BundleVersion, at: string, url: string, options: GetOptions) {
+    if (trustedKeys === undefined) return { signedBy: null, fetched: undefined }
+    const isSignedBy = (signatures: Parameters<typeof requireSigned>[2]) =>
+      requireSigned('bundle', version.manifestSha256, signatures, trustedKeys)
+    try {
+      const known = await readSignatures(at)
+      if (known) return { signedBy: isSignedBy(known), fetched: undefined }
+    } catch (error) {
+      // The bundle may have been signed by another key since then.
+      if (!(error instanceof BrimError)) throw error
+    }
+    const fetched = await fetchSignatures({ url }, options)
+    return { signedBy: isSignedBy(parseSignatures(fetched)), fetched }
+  }
+
+  /** Downloads and tests a version, unless it is installed. */
+  async function stage(
+    version: BundleVersion,
+    url: string,
+    options: GetOptions,
+    progress: JobContext['progress'],
+  ): Promise<Staged> {
+    // The manifest's hash identifies the version, so no request to the server is needed.
+    if (await folder.isIntact(version, options.signal)) {
+      const at = folder.folderOf(version.modelId)
+      const { signedBy, fetched } = await verify(version, at, url, options)
+      if (fetched) await writeFile(join(at, signatureFile), fetched, { flush: true })
+      return { folder: at, commit: async () => at, figures: { wasInstalled: true, signedBy } }
+    }
+    const found = await fetchManifest({ ...version, url }, options)
+    const at = await folder.partial(found)
+    try {
+      const { signedBy, fetched } = await verify(version, at, url, options)
+      if (fetched) await writeFile(join(at, signatureFile), fetched, { flush: true })
+      const { manifest, bytes, fetchedBytes } = await fetchFiles(folder, found, url, options, progress)
+      const { signal } = options
+      const probes = await probeBundle(at, manifest, devicePartsOf(manifest), { threads, library, limits, signal })
+      requirePassed(probes)
+      const figures = { wasInstalled: false, name: manifest.card.name, bytes, fetchedBytes, probes, signedBy }
+      return { folder: at, commit: () => folder.install(found), figures }
+    } catch (error) {
+      const mustDiscard = !options.signal.aborted && error instanceof BrimError && discardAfter.has(error.code)
+      if (mustDiscard) await rm(at, { recursive: true, force: true })
+      throw error
+    }
+  }
+
+  return async (input, _emitText, signal, { id: job, link, progress }) => {
+    const { modelId, manifestSha256, url: givenUrl, activate: mustActivate = false, probe } = parseInput(InstallInput, input)
     const own = bridgeOf(link)
     const url = givenUrl ?? (own && `${own.origin}${bundleOperations.list.path}/${modelId}`)
     if (url === undefined)
       throw new BrimError('BUNDLE_UNAVAILABLE', 'the device does not know the HTTP address of its bridge yet')
     const startedMs = clock.nowMs()
     const version = { modelId, manifestSha256 }
-    // The manifest's hash identifies the version, so no request to the server is needed.
-    if (await folder.isIntact(version, signal)) return { ...version, wasInstalled: true }
-    const options = { own, sources: bundleSources, stallMs, signal }
-    const found = await fetchManifest({ ...version, url }, options)
-    try {
-      const { manifest, bytes, fetchedBytes } = await fetchFiles(folder, found, url, options, progress)
-      const at = await folder.partial(found)
-      const probes = await probeBundle(at, manifest, devicePartsOf(manifest), { threads, library, limits, signal })
-      requirePassed(probes)
-      await folder.install(found)
-      const removed = await folder.removeUnused([...inUse(), folder.folderOf(modelId)], Date.now())
-      const { name } = manifest.card
-      const tookMs = clock.nowMs() - startedMs
-      return { ...version, wasInstalled: false, name, bytes, fetchedBytes, probes, removed, tookMs }
-    } catch (error) {
-      const mustDiscard = !signal.aborted && error instanceof BrimError && discardAfter.has(error.code)
-      if (mustDiscard) await rm(await folder.partial(found), { recursive: true, force: true })
-      throw error
-    }
-  }
-
-  return async (input, emitText, signal, job) => {
-    const { activate: wanted = false, ...version } = parseInput(InstallInput, input)
-    const result = await install(input, emitText, signal, job)
-    if (!wanted) return result
-    await activate(version, signal)
-    return { ...result, activated: true }
+    const patience = new Patience({ isConnected, maxSilentMs: limits.downloadSilentS * 1_000, clock, random })
+    const staged = await stage(version, url, { own, sources: bundleSources, stallMs, patience, signal }, progress)
+    if (staged.figures.signedBy === null)
+      logger.warn({ modelId }, 'bundle accepted without a signature: this device has no --trusted-key')
+    const activation = mustActivate ? await activate({ ...version, ...staged, probe, job }, signal) : undefined
+    if (!mustActivate) await staged.commit()
+    const removed = await folder.removeUnused([...inUse(), folder.folderOf(modelId)], Date.now())
+    const activated = activation === undefined ? {} : { activated: true, activation }
+    return { ...version, ...staged.figures, removed, ...activated, tookMs: clock.nowMs() - startedMs }
   }
 }

@@ -131,13 +131,15 @@ export class BridgeLink {
 
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
   async open(signal: AbortSignal, options?: SessionOptions): Promise<LinkSession> {
-    const modelId = this.#modelId
+    const modelId = options?.modelId ?? this.#modelId
     if (modelId === undefined) throw new Error('a session needs a model')
     signal.throwIfAborted()
     const choice = this.#choice ?? (await this.#discover(signal))
     // The bridge may have moved to another address, which only the broker knows.
     if (!this.#data.connected && !this.#control.connected) void this.#control.retryNow()
-    if (this.#isMismatch(choice)) throw mismatchError(choice, modelId)
+    if (this.#isMismatch(choice, modelId)) throw mismatchError(choice, modelId)
+    // Chosen for another model, which this bridge does not serve.
+    this.#data.connectTo(choice.data)
     return this.#data.open(modelId, signal, options).catch((error: unknown) => {
       // The bridge is there but has rejected the device.
       throw (this.#data.connected ? undefined : this.#control.rejection) ?? error
@@ -198,8 +200,8 @@ export class BridgeLink {
     })
   }
 
-  #isMismatch({ modelId }: BridgeChoice): boolean {
-    return modelId !== undefined && this.#modelId !== undefined && modelId !== this.#modelId
+  #isMismatch({ modelId }: BridgeChoice, own = this.#modelId): boolean {
+    return modelId !== undefined && own !== undefined && modelId !== own
   }
 }
 

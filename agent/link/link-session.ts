@@ -27,6 +27,8 @@ export interface Resume {
 }
 
 export interface SessionOptions {
+  /** The model of the session; absent: the one that the device answers with. */
+  readonly modelId?: string | undefined
   readonly resume?: Resume | undefined
   /** Encoding of states on the way up; default fp16. */
   readonly wire?: Wire | undefined

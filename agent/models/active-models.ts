@@ -1,19 +1,27 @@
 import { freemem } from 'node:os'
+import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
 import type { TextModel } from '../../core/answer/text-model.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Progress } from '../../core/base/progress.ts'
 import { readManifest } from '../../core/model/bundle.ts'
+import { devicePartsOf } from '../../core/model/bundle-files.ts'
+import type { Manifest } from '../../core/model/manifest.ts'
 import type { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import type { BundleVersion, InstalledBundle } from '../bundles/bundle-folder.ts'
+import type { Probe } from '../../core/protocol/jobs.ts'
+import type { Activated, BundleActivation } from '../bundles/bundle-activation.ts'
+import type { InstalledBundle } from '../bundles/bundle-folder.ts'
 import type { DeviceModel } from '../hat/open-device-model.ts'
+import { borrowingEndpoint } from '../slm/endpoint.ts'
 import type { OpenSmall } from '../slm/local-model.ts'
 import { ModelPool } from '../slm/model-pool.ts'
-import { type ModelSource, readModelSource } from '../slm/model-source.ts'
+import { type ModelSource, readModelSource, weightBytes } from '../slm/model-source.ts'
+import { probeProblem } from '../trial/probe.ts'
 import { type BundleChoices, modelRoles } from './bundle-choices.ts'
-import { ModelSlot } from './model-slot.ts'
+import type { BundleTrial } from './bundle-trial.ts'
+import { type ActiveModel, ModelSlot } from './model-slot.ts'
 
 interface ConfiguredBundle {
   /** As given. */
@@ -29,6 +37,7 @@ export interface ActiveModelsOptions {
   readonly folderOf: (modelId: string) => string
   readonly installed: () => Promise<readonly InstalledBundle[]>
   readonly verified: VerifiedBundles
+  readonly trial: BundleTrial
   /** Notices a run of a model that does not return. */
   readonly progress: Progress
   /** Of the split model's parts on this device. */
@@ -38,7 +47,7 @@ export interface ActiveModelsOptions {
   readonly smoothing: number
   /** Whether to open the Medusa heads. */
   readonly medusa: boolean
-  readonly limits: { readonly slmBytes: number; readonly slmReserveBytes: number }
+  readonly limits: { readonly slmBytes: number; readonly slmReserveBytes: number; readonly healthProbeS: number }
   /** Opens a small model; absent: as it is. */
   readonly openSmall?: OpenSmall | undefined
   readonly clock: Clock
@@ -53,6 +62,8 @@ export interface OwnSmallModel {
   readonly speed: DeviceSpeed
 }
 
+type SplitEndpoint = (opened: ActiveModel<DeviceModel>) => TokenEndpoint
+
 /** The models that answer on this device. The inference library is loaded with the first. */
 export class ActiveModels {
   readonly llm: ModelSlot<DeviceModel>
@@ -66,7 +77,7 @@ export class ActiveModels {
     this.llm = new ModelSlot(async (bundle) => {
       const { openDeviceModel } = await import('../hat/open-device-model.ts')
       return openDeviceModel({ ...options, bundle })
-    })
+    }, options.logger)
     const { slmBytes, slmReserveBytes } = options.limits
     this.smallModels = new ModelPool({
       async open(bundle, kept) {
@@ -96,8 +107,8 @@ export class ActiveModels {
   /** Folders that must not be deleted. */
   get folders(): readonly string[] {
     const { llm, slms } = this.#options.configured
-    const bundles = [llm, ...slms, this.llm.current, this.#own].flatMap((bundle) => bundle?.folder ?? [])
-    return [...bundles, ...this.smallModels.folders]
+    const bundles = [llm, ...slms, this.#own].flatMap((bundle) => bundle?.folder ?? [])
+    return [...bundles, ...this.llm.folders, ...this.smallModels.folders]
   }
 
   /** Why the device cannot answer now; undefined: it has a model. */
@@ -138,28 +149,92 @@ export class ActiveModels {
   }
 
   /**
-   * Replaces the model of the bundle's kind by an installed one, when no answer uses it, and stores the choice.
-   * @throws BrimError as its opening; the model before it then stays
+   * Makes the device answer with a bundle, if it opens and answers the probe, and stores the choice. Where it is not healthy, the
+   * one before answers on.
+   * @param splitEndpoint what answers with a split model that is not the current one
+   * @throws BrimError HEALTH_CHECK_FAILED; the signal's reason
    */
-  async activate({ modelId, manifestSha256 }: BundleVersion, signal: AbortSignal): Promise<void> {
-    const { configured, choices, folderOf, logger } = this.#options
-    const folder = folderOf(modelId)
+  async activate(activation: BundleActivation, splitEndpoint: SplitEndpoint, signal: AbortSignal): Promise<Activated> {
+    const { configured, choices, trial, logger } = this.#options
+    const { job, modelId, folder, probe } = activation
     const { split, card } = await readManifest(folder)
     const role = split === null ? 'slm' : 'llm'
-    const current = role === 'llm' ? this.llm.current : this.#own
-    if (current?.folder !== folder || current.manifestSha256 !== manifestSha256) {
-      try {
-        if (role === 'slm') await this.#setOwn(folder, signal)
-        else {
-          await this.llm.replace(folder, signal)
-          this.speed.reset()
-        }
-      } finally {
-        this.#changed()
-      }
-      logger.info({ role, modelId, model: card.name }, 'bundle activated')
+    trial.begin(job, activation, probe)
+    try {
+      const activated =
+        role === 'slm'
+          ? await this.#activateSmall(activation, signal)
+          : await this.#activateLarge(activation, splitEndpoint, signal)
+      choices.choose(role, modelId, (role === 'llm' ? configured.llm : configured.slms[0])?.name)
+      trial.keep()
+      logger.info({ role, modelId, model: card.name, activated }, 'bundle activated')
+      return activated
+    } catch (error) {
+      if (signal.aborted) trial.cancel()
+      signal.throwIfAborted()
+      const problem = error instanceof Error ? error.message : String(error)
+      logger.error({ err: error, role, modelId }, 'bundle not activated: the device answers with the one before')
+      throw trial.fail(problem, error)
+    } finally {
+      this.#changed()
     }
-    choices.choose(role, modelId, (role === 'llm' ? configured.llm : configured.slms[0])?.name)
+  }
+
+  async #activateLarge(activation: BundleActivation, splitEndpoint: SplitEndpoint, signal: AbortSignal): Promise<Activated> {
+    const { folder, manifestSha256, commit, probe } = activation
+    const { current } = this.llm
+    const admit = async (opened: ActiveModel<DeviceModel>) => {
+      await this.#requireAnswer(splitEndpoint(opened), probe, signal)
+      return commit()
+    }
+    if (current?.folder === folder && current.manifestSha256 === manifestSha256) {
+      await admit(current)
+      return 'unchanged'
+    }
+    const bytes = weightBytes(...deviceWeights(await readManifest(folder)))
+    const isBeside = current !== undefined && freemem() - bytes >= this.#options.limits.slmReserveBytes
+    await this.llm.replace({ folder, isBeside, admit }, signal)
+    this.speed.reset()
+    return isBeside || current === undefined ? 'beside' : 'afterwards'
+  }
+
+  async #activateSmall(activation: BundleActivation, signal: AbortSignal): Promise<Activated> {
+    const { folder, manifestSha256, commit, probe } = activation
+    const before = this.#own
+    const source = await readModelSource(folder)
+    if (before?.folder === folder && before.manifestSha256 === manifestSha256) {
+      await this.#requireSmall(before.name, probe, signal)
+      return 'unchanged'
+    }
+    // Under a name that no request knows.
+    const onTrial = { ...source, name: `${source.name} on trial` }
+    this.smallModels.setSources([...(await this.#sources(before)), onTrial])
+    try {
+      await this.#requireSmall(onTrial.name, probe, signal)
+      const isBeside = before === undefined || this.smallModels.isOpen(before.name)
+      const own = await readModelSource(await commit())
+      this.smallModels.setSources(await this.#sources(own))
+      this.#own = own
+      return isBeside ? 'beside' : 'afterwards'
+    } catch (error) {
+      this.smallModels.setSources(await this.#sources(before))
+      throw error
+    }
+  }
+
+  /** Opens a small model and asks it the probe. */
+  async #requireSmall(name: string, probe: Probe | undefined, signal: AbortSignal): Promise<void> {
+    const borrow = (until: AbortSignal) => this.smallModels.borrow(name, until)
+    const { model, release } = await borrow(signal)
+    release()
+    await this.#requireAnswer(borrowingEndpoint(model.text, borrow, this.#options.clock), probe, signal)
+  }
+
+  /** @throws BrimError HEALTH_CHECK_FAILED */
+  async #requireAnswer(endpoint: TokenEndpoint, probe: Probe | undefined, signal: AbortSignal): Promise<void> {
+    const { limits, clock } = this.#options
+    const problem = probe && (await probeProblem(endpoint, probe, limits.healthProbeS, clock, signal))
+    if (problem !== undefined) throw new BrimError('HEALTH_CHECK_FAILED', problem)
   }
 
   /** Looks for the small models that are installed now. */
@@ -204,6 +279,9 @@ export class ActiveModels {
     for (const listener of this.#onChange) listener()
   }
 }
+
+/** Manifest and parts of what a device opens of a split model. */
+const deviceWeights = (manifest: Manifest) => [manifest, devicePartsOf(manifest)] as const
 
 const missing = () =>
   new BrimError('MODEL_MISSING', 'no model is installed on this device', {

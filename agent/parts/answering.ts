@@ -1,6 +1,6 @@
 import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
 import { AnswerMeter } from '../../core/answer/meter.ts'
-import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { drafterMaker } from '../hat/create-drafter.ts'
 import { hatEndpoint } from '../hat/endpoint.ts'
 import type { DeviceModel } from '../hat/open-device-model.ts'
@@ -28,6 +28,11 @@ export class Answering {
     this.#links = links
     this.meter = new AnswerMeter(base.clock)
     this.update()
+  }
+
+  /** What answers with a split model that is not the current one. */
+  endpointOf(opened: ActiveModel<DeviceModel>): TokenEndpoint {
+    return splitAnswering(this.#base, opened, new DeviceSpeed(this.#base.config.smoothing), this.#links).endpoint
   }
 
   /** After a model was replaced. */
@@ -58,7 +63,8 @@ function splitAnswering(
     padding: config.padding,
     prefill: config.prefill,
     prefixes: config.reuse ? new PrefixMemory(clock) : undefined,
-    open: (signal, options) => links.open(signal, options),
+    // Answers in progress go on with their model after the device's has been replaced.
+    open: (signal, options) => links.open(signal, { ...options, modelId: manifest.modelId }),
     createDrafter: drafterMaker(draft.drafter, {
       adapter,
       medusa,

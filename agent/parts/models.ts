@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto'
+import { join } from 'node:path'
 import { seededRandom } from '../../core/base/random.ts'
 import { loadPicePrompts, readPicePrompts } from '../../core/pice/load-prompts.ts'
 import { generalPrompts } from '../../core/pice/prompts.ts'
@@ -6,6 +7,7 @@ import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { AgentConfig } from '../config.ts'
 import { ActiveModels } from '../models/active-models.ts'
 import { BundleChoices } from '../models/bundle-choices.ts'
+import { BundleTrial } from '../models/bundle-trial.ts'
 import { DeviceSmallModels } from '../pice/device-small-models.ts'
 import { SpeedStore } from '../pice/speed-store.ts'
 import type { OpenSmall } from '../slm/local-model.ts'
@@ -35,6 +37,7 @@ export async function openModels(
     folderOf: (modelId) => bundles.folderOf(modelId),
     installed: () => bundles.list(),
     verified,
+    trial: new BundleTrial(join(config.stateDir, 'bundle-trial.json')),
     progress,
     medusa: config.draft.drafter === 'medusa',
     speed: new DeviceSpeed(config.smoothing),

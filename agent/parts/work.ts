@@ -1,5 +1,7 @@
+import { randomInt } from 'node:crypto'
 import { freemem } from 'node:os'
 import { nextSeed } from '../../core/base/next-seed.ts'
+import { seededRandom } from '../../core/base/random.ts'
 import { createDeviceJobs } from '../jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from '../jobs/generate.ts'
 import { bundleInstall } from '../jobs/install.ts'
@@ -24,6 +26,7 @@ export function openWork(
 ) {
   const { config, bundles, store, ledger, identities, clock, logger } = base
   const { meter } = answering
+  const jobLogger = logger.child({ component: 'jobs' })
   const profiles = new ProfileStore(store)
   const install = bundleInstall({
     ...config,
@@ -33,10 +36,12 @@ export function openWork(
       return link && bridgeHttp(link, identities)
     },
     inUse: () => models.folders,
-    activate: (version, signal) => models.activate(version, signal),
+    isConnected: () => links.hasBridge,
+    random: seededRandom(randomInt(2 ** 32)),
+    logger: jobLogger,
+    activate: (activation, signal) => models.activate(activation, (opened) => answering.endpointOf(opened), signal),
     clock,
   })
-  const jobLogger = logger.child({ component: 'jobs' })
   const jobs = createDeviceJobs({ ledger, clock, logger: jobLogger })
   const expand = piceExpand({
     models: smallModels,

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
 import { readManifest } from '../../core/model/bundle.ts'
-import { type Dims, type Manifest, manifestFile } from '../../core/model/manifest.ts'
+import { type Dims, type Manifest, manifestFile, type PartName } from '../../core/model/manifest.ts'
 
 /** A small model that can be opened: a bundle without a split. */
 export interface ModelSource {
@@ -35,9 +35,9 @@ export const manifestHash = async (folder: string): Promise<string> =>
     .update(await readFile(join(folder, manifestFile)))
     .digest('hex')
 
-/** fp16 weights are expanded to fp32. */
-function weightBytes({ parts }: Manifest): number {
-  const weights = Object.values(parts).flatMap((part) => part.weights)
+/** Memory of the weights of these parts. fp16 weights are expanded to fp32. */
+export function weightBytes({ parts }: Manifest, names = Object.keys(parts) as PartName[]): number {
+  const weights = names.flatMap((name) => parts[name]?.weights ?? [])
   const places = new Map(
     weights.map(({ file, offset, type, bytes }) => [`${file}:${offset}`, type === 'float16' ? 2 * bytes : bytes]),
   )

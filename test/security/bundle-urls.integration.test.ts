@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type GetOptions, get } from '../../agent/bundles/get.ts'
 import { isPublicAddress } from '../../core/base/public-address.ts'
+import { noPatience } from '../support/install.ts'
 
 /** A service of a device's own network, which only the device can reach. */
 let requests: string[]
@@ -27,7 +28,7 @@ afterEach(() => {
 
 const signal = new AbortController().signal
 const fetched = (url: string, options: Partial<GetOptions> = {}) =>
-  get(new URL(url), { own: undefined, stallMs: 1_000, signal, ...options }).then(
+  get(new URL(url), { own: undefined, stallMs: 1_000, patience: noPatience(), signal, ...options }).then(
     ({ body }) => {
       body.destroy()
       return 'fetched'

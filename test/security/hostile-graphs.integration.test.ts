@@ -8,12 +8,11 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { BundleFolder } from '../../agent/bundles/bundle-folder.ts'
-import { bundleInstall } from '../../agent/jobs/install.ts'
-import { systemClock } from '../../core/base/clock.ts'
 import { graphInputs, graphOutputs, kvNames } from '../../core/model/graph-io.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { modelIdOf } from '../../core/model/model-id.ts'
 import { OnnxGraph } from '../../core/model/onnx-writer.ts'
+import { installInto, installLimits, jobContext } from '../support/install.ts'
 import { sha256Of } from '../support/sha256-of.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
@@ -98,26 +97,9 @@ function serve(graph: Uint8Array, names: readonly ('input' | 'middle')[] = ['inp
 /** Installs the served bundle as an agent does. */
 function install({ modelId }: Manifest, limits: { probeTimeoutS: number; probeMemoryBytes: number }, signal: AbortSignal) {
   const folder = new BundleFolder(join(dir.path, 'state'))
-  const bundleSources = [new URL(url).origin]
-  const work = bundleInstall({
-    folder,
-    bridgeOf: () => undefined,
-    bundleSources,
-    inUse: () => [],
-    activate: async () => {},
-    threads: 1,
-    limits,
-    clock: systemClock,
-  })
+  const work = installInto(folder, { bundleSources: [new URL(url).origin], limits: { ...installLimits, ...limits } })
   const manifestSha256 = sha256Of(join(root, 'manifest.json'))
-  return work({ modelId, manifestSha256, url }, () => {}, signal, {
-    id: 'bridge-1 0-1',
-    link: 'mqtt://a',
-    progress: () => {},
-    waitedMs: 0,
-    finishedSentences: [],
-    sentence: () => {},
-  })
+  return work({ modelId, manifestSha256, url }, () => {}, signal, jobContext())
 }
 
 /** Running processes that a process has started. */

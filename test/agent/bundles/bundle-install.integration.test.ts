@@ -19,11 +19,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { BundleFolder } from '../../../agent/bundles/bundle-folder.ts'
 import { fetchFile } from '../../../agent/bundles/fetch-file.ts'
 import type { OwnBridge } from '../../../agent/bundles/get.ts'
-import { bundleInstall } from '../../../agent/jobs/install.ts'
-import { systemClock } from '../../../core/base/clock.ts'
+import type { InstallOptions } from '../../../agent/jobs/install.ts'
 import type { BrimError } from '../../../core/base/errors.ts'
 import type { Manifest } from '../../../core/model/manifest.ts'
 import { modelIdOf } from '../../../core/model/model-id.ts'
+import { installInto, jobContext, noPatience } from '../../support/install.ts'
 import { sha256Of } from '../../support/sha256-of.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
@@ -70,35 +70,17 @@ afterEach(() => {
 
 const servedHash = () => sha256Of(join(root, 'manifest.json'))
 const state = () => join(dir.path, 'state')
-const limits = { probeTimeoutS: 30, probeMemoryBytes: 2 ** 30 }
 const never = new AbortController().signal
 function install(
   fields: { modelId?: string; manifestSha256?: string; url?: string } = {},
-  options: { own?: OwnBridge; inUse?: string[]; signal?: AbortSignal } = {},
+  options: { own?: OwnBridge; inUse?: string[]; signal?: AbortSignal } & Partial<Omit<InstallOptions, 'inUse'>> = {},
 ) {
-  const { own, inUse = [], signal = never } = options
+  const { own, inUse = [], signal = never, ...others } = options
   const folder = new BundleFolder(state())
   const bundleSources = [base, 'http://127.0.0.1:1']
-  const activate = async () => {}
-  const work = bundleInstall({
-    folder,
-    bridgeOf: () => own,
-    bundleSources,
-    inUse: () => inUse,
-    activate,
-    threads: 1,
-    limits,
-    clock: systemClock,
-  })
+  const work = installInto(folder, { bridgeOf: () => own, bundleSources, inUse: () => inUse, ...others })
   const progress: [number, number][] = []
-  const job = {
-    id: 'bridge-1 0-1',
-    link: 'mqtt://a',
-    progress: (done: number, total: number) => void progress.push([done, total]),
-    waitedMs: 0,
-    finishedSentences: [],
-    sentence: () => {},
-  }
+  const job = jobContext({ progress: (done, total) => void progress.push([done, total]) })
   const { manifestSha256 = servedHash() } = fields
   const input = { modelId: bundle.manifest.modelId, url: base, ...fields, manifestSha256 }
   return { done: work(input, () => {}, signal, job), progress, folder }
@@ -180,26 +162,7 @@ describe('bundle.install', () => {
     respond = () => false
     requests = []
     const library = join(dir.path, 'none.so')
-    const work = bundleInstall({
-      folder: new BundleFolder(state()),
-      bridgeOf: () => undefined,
-      bundleSources: [base],
-      inUse: () => [],
-      activate: async () => {},
-      threads: 1,
-      library,
-      limits,
-      clock: systemClock,
-    })
-    const job = {
-      id: 'bridge-1 0-1',
-      link: 'mqtt://a',
-      progress: () => {},
-      waitedMs: 0,
-      finishedSentences: [],
-      sentence: () => {},
-    }
-    await failed(work({ modelId: bundle.manifest.modelId, manifestSha256: servedHash(), url: base }, () => {}, never, job))
+    await failed(install({}, { library }).done)
     expect(requests.find(({ path }) => path === weights())?.range).toMatch(/^bytes=\d{3,}-$/)
     expect(await install().done).toMatchObject({ wasInstalled: false, fetchedBytes: 0 })
   })
@@ -288,7 +251,10 @@ describe('bundle.install', () => {
   it('gives up a silent server, before or during its response, and keeps the download', async () => {
     const { sha256, bytes } = bundle.manifest.files.find(({ path }) => path === weights())!
     const wanted = { url: new URL(`${base}/${weights()}`), to: join(dir.path, 'weights'), bytes, sha256 }
-    const fetched = () => failed(fetchFile(wanted, { own: undefined, sources: [base], stallMs: 100, signal: never }, () => {}))
+    const fetched = () =>
+      failed(
+        fetchFile(wanted, { own: undefined, sources: [base], stallMs: 100, patience: noPatience(), signal: never }, () => {}),
+      )
     respond = () => true
     const why = 'no data for 0.1 s'
     const silent = { code: 'BUNDLE_UNAVAILABLE', message: expect.stringContaining(why), cause: { message: why } }

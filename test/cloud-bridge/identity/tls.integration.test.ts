@@ -6,7 +6,6 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { BundleFolder } from '../../../agent/bundles/bundle-folder.ts'
 import { enrol } from '../../../agent/identity/enrolment.ts'
 import { openIdentities } from '../../../agent/identity/identities.ts'
-import { bundleInstall } from '../../../agent/jobs/install.ts'
 import { run } from '../../../brim.ts'
 import { startEmbeddedBroker } from '../../../cloud-bridge/broker/embedded-broker.ts'
 import { type CertificatePair, openCertificate } from '../../../cloud-bridge/http/certificate.ts'
@@ -19,6 +18,7 @@ import { startAgentWorld } from '../../support/agent-world.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
+import { installInto, jobContext } from '../../support/install.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
 import { sha256Of } from '../../support/sha256-of.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -150,26 +150,10 @@ describe('a device and a bridge that speaks TLS', () => {
     )
     const own = { origin: new URL(httpUrl).origin, credentials: identities.at(identities.bridges[0]!) }
     const folder = new BundleFolder(join(world.dir, 'elsewhere'))
-    const limits = { probeTimeoutS: 30, probeMemoryBytes: 2 ** 30 }
-    const install = bundleInstall({
-      folder,
-      bridgeOf: () => own,
-      inUse: () => [],
-      activate: async () => {},
-      threads: 1,
-      limits,
-      clock: systemClock,
-    })
+    const install = installInto(folder, { bridgeOf: () => own })
     const { signal } = new AbortController()
     const version = { modelId: world.bridge.modelId, manifestSha256: sha256Of(join(world.bundle, 'manifest.json')) }
-    const installed = install(version, () => {}, signal, {
-      id: 'bridge-1 0-1',
-      link: mqttUrl,
-      progress: () => {},
-      waitedMs: 0,
-      finishedSentences: [],
-      sentence: () => {},
-    })
+    const installed = install(version, () => {}, signal, jobContext({ link: mqttUrl }))
     expect(await installed).toMatchObject({ wasInstalled: false, probes: [{ passed: true }, { passed: true }, { passed: true }] })
     identities.close()
 

@@ -1,0 +1,90 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ModelSlot, type OpenModel } from '../../../agent/models/model-slot.ts'
+import type { AnswerRequest, TokenDelta, TokenEndpoint } from '../../../core/answer/endpoint.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+interface Model extends OpenModel {
+  readonly folder: string
+}
+
+let dir: TempDir
+let open: Set<string>
+let slot: ModelSlot<Model>
+const folder = (name: string) => join(dir.path, name)
+const never = new AbortController().signal
+const admit = async ({ folder: at }: { folder: string }) => at
+beforeEach(async () => {
+  dir = tempDir()
+  open = new Set()
+  for (const name of ['a', 'b', 'placed']) {
+    mkdirSync(folder(name))
+    writeFileSync(join(folder(name), 'manifest.json'), name)
+  }
+  slot = new ModelSlot(async (at) => {
+    open.add(at)
+    return { folder: at, close: async () => void open.delete(at) }
+  }, silentLogger())
+  await slot.open(folder('a'))
+})
+afterEach(() => dir[Symbol.dispose]())
+
+/** An answer of the model that is current now, which goes on until it is left. */
+async function answer() {
+  const endless: TokenEndpoint = {
+    model: {} as TokenEndpoint['model'],
+    async *answer() {
+      for (;;) yield {} as TokenDelta
+    },
+  }
+  const answering = slot.current!.gate.wrap(endless).answer({} as AnswerRequest, never)
+  await answering.next()
+  return answering
+}
+
+describe('the place of a model', () => {
+  it('beside: new answers go to the other model at once, and the one before is closed after its last answer', async () => {
+    const before = await answer()
+    await slot.replace({ folder: folder('b'), isBeside: true, admit: async () => folder('placed') }, never)
+    expect(slot.current).toMatchObject({ folder: folder('placed'), model: { folder: folder('b') } })
+    expect((await before.next()).done).toBe(false)
+    expect([...open]).toEqual([folder('a'), folder('b')])
+    expect(slot.folders).toEqual([folder('placed'), folder('a')])
+    await before.return()
+    await expect.poll(() => [...open]).toEqual([folder('b')])
+    expect(slot.folders).toEqual([folder('placed')])
+  })
+
+  it.each([true, false])('keeps the model before where the other one is not admitted (beside: %s)', async (isBeside) => {
+    const refuse = async () => {
+      throw new Error('not healthy')
+    }
+    await expect(slot.replace({ folder: folder('b'), isBeside, admit: refuse }, never)).rejects.toThrow('not healthy')
+    expect(slot.current?.folder).toBe(folder('a'))
+    await expect.poll(() => [...open]).toEqual([folder('a')])
+    await (await answer()).return()
+  })
+
+  it('without memory for both: waits for the last answer, unless it is canceled', async () => {
+    const before = await answer()
+    const cancel = new AbortController()
+    const canceled = slot.replace({ folder: folder('b'), isBeside: false, admit }, cancel.signal)
+    cancel.abort(new Error('canceled'))
+    await expect(canceled).rejects.toThrow('canceled')
+    const replacing = slot.replace({ folder: folder('b'), isBeside: false, admit }, never)
+    expect((await before.next()).done).toBe(false)
+    expect([...open]).toEqual([folder('a')])
+    await before.return()
+    await replacing
+    expect([...open]).toEqual([folder('b')])
+  })
+
+  it('closes also what answers are in progress on', async () => {
+    await answer()
+    await slot.replace({ folder: folder('b'), isBeside: true, admit }, never)
+    await slot.close()
+    expect([...open]).toEqual([])
+  })
+})
