@@ -16,7 +16,7 @@ import { prefills, strategies, strategyNames } from './hat/strategy.ts'
 import { AgentLimits } from './limits.ts'
 
 const bridgeUrl = z
-  .url({ protocol: /^mqtts?$/, error: 'must be a URL like mqtt://127.0.0.1 or mqtts://10.0.0.5' })
+  .url({ protocol: /^(?:mqtt|ws)s?$/, error: 'must be a URL like mqtt://127.0.0.1, mqtts://10.0.0.5 or wss://bridge.example' })
   .transform(withMqttPort)
 
 /** @param name of a figure of the telemetry, or the end of one */
@@ -84,7 +84,7 @@ export const AgentFields = z.strictObject({
     .meta({
       flag: 'bridge',
       description:
-        'MQTT URL of a bridge: mqtt://host (port 1883) or mqtts://host (port 8883); repeat it for bridges that take over when one fails',
+        'MQTT URL of a bridge: mqtt://host (port 1883), mqtts://host (port 8883) or, on its HTTP port, wss://host and ws://host; repeat it for bridges that take over when one fails',
       fallback: 'where this device is enrolled, else mqtt://127.0.0.1:1883',
     })
     .optional(),

@@ -5,6 +5,7 @@ import type { Logger } from '../core/base/logger.ts'
 import { pinOf } from '../core/base/tls-pin.ts'
 import { version } from '../core/base/version.ts'
 import { dataPath, noModelId } from '../core/protocol/messages.ts'
+import { webSocketBroker } from '../core/protocol/mqtt-url.ts'
 import { type BridgeSettings, readBridgeConfig } from './config.ts'
 import { urlHost } from './http/listen.ts'
 import { connectControl } from './link/control.ts'
@@ -89,9 +90,11 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
   work.jobs.queue.start()
   rollouts.start()
   const authority = `${urlHost(host)}:${http.port}`
+  const httpUrl = `${certificate ? 'https' : 'http'}://${authority}`
+  const mqttUrl = broker.url ?? webSocketBroker(httpUrl)
   const dataUrl = config.dataUrl ?? `${certificate ? 'wss' : 'ws'}://${authority}${dataPath}`
   const control = await connectControl({
-    url: broker.url,
+    url: mqttUrl,
     openStream: broker.openStream,
     password: broker.password ?? grants.ownToken,
     fleet,
@@ -118,10 +121,10 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
   work.devices.watchHeartbeats(() => control.connected)
   const { modelId } = cloud
   let isDraining = false
-  base.logger.info({ birth: stores.birth, modelId, mqttUrl: broker.url, dataUrl, auth: grants.authRequired }, 'bridge ready')
+  base.logger.info({ birth: stores.birth, modelId, mqttUrl, dataUrl, auth: grants.authRequired }, 'bridge ready')
   return {
-    mqttUrl: broker.url,
-    httpUrl: `${certificate ? 'https' : 'http'}://${authority}`,
+    mqttUrl,
+    httpUrl,
     dataUrl,
     modelId,
     pin: certificate && pinOf(new X509Certificate(certificate.current.cert).publicKey),

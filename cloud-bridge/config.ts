@@ -114,6 +114,10 @@ export const BridgeFields = z.strictObject({
       fallback: '1883, with TLS 8883',
     })
     .optional(),
+  onePort: z
+    .boolean()
+    .default(false)
+    .describe('no port of its own for MQTT: devices and watchers connect by WebSocket, to /mqtt on --http-port'),
   broker: BrokerConfig.optional(),
   httpPort: port.default(7070).describe('port of HTTP and of the data plane; 0: any free port'),
   dataUrl: z
@@ -319,6 +323,10 @@ export const BridgeConfig = BridgeFields.transform(({ frameTokens, chunkTokens, 
   .refine(({ bundle, upstream }) => bundle !== undefined || upstream !== undefined, {
     message: 'a bridge needs a bundle (--bundle) or a server that answers for it (--upstream)',
     path: ['bundle'],
+  })
+  .refine(({ onePort, mqttPort, broker }) => !onePort || (mqttPort === undefined && broker === undefined), {
+    message: 'leaves no use for --mqtt-port or --broker',
+    path: ['onePort'],
   })
 export type BridgeConfig = z.infer<typeof BridgeConfig>
 /** Fields with defaults are optional. */

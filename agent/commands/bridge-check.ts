@@ -6,7 +6,7 @@ import type { Io } from '../../core/base/io.ts'
 import { connectPinned } from '../../core/base/pinned-socket.ts'
 import { stateHome } from '../../core/base/state-home.ts'
 import type { Check } from '../../core/commands/doctor-checks.ts'
-import { withMqttPort } from '../../core/protocol/mqtt-url.ts'
+import { brokerPort } from '../../core/protocol/mqtt-url.ts'
 import { readEnrolments } from '../identity/enrolment.ts'
 
 const timeoutMs = 3_000
@@ -28,11 +28,11 @@ export async function checkBridges(io: Io): Promise<Check[]> {
 }
 
 export async function checkBroker({ mqttUrl, pin }: Broker): Promise<Check> {
-  const { hostname, port, protocol } = new URL(withMqttPort(mqttUrl))
+  const { hostname, protocol } = new URL(mqttUrl)
   const signal = AbortSignal.timeout(timeoutMs)
   try {
-    if (pin !== undefined && protocol === 'mqtts:') (await connectPinned(mqttUrl, pin, signal)).destroy()
-    else await connectTcp(hostname.replace(/^\[(.*)\]$/, '$1'), Number(port), signal)
+    if (pin !== undefined && /^(?:mqtts|wss):$/.test(protocol)) (await connectPinned(mqttUrl, pin, signal)).destroy()
+    else await connectTcp(hostname.replace(/^\[(.*)\]$/, '$1'), brokerPort(mqttUrl), signal)
     return { name: 'bridge', status: 'ok', detail: `${mqttUrl} can be reached`, values: { url: mqttUrl } }
   } catch (error) {
     const why = signal.aborted

@@ -12,7 +12,7 @@ import {
   readInvitation,
   signedBytes,
 } from '../../core/protocol/identity.ts'
-import { withMqttPort } from '../../core/protocol/mqtt-url.ts'
+import { webSocketBroker, withMqttPort } from '../../core/protocol/mqtt-url.ts'
 import { keyFileAt, ownKeyFileOf, removeBridgeKeys } from './bridge-key.ts'
 import { hardwareOf } from './hardware.ts'
 import { type DeviceKey, identityDirOf, keyFileOf, makeKey, readKey } from './key-file.ts'
@@ -22,7 +22,7 @@ const Enrolment = z.strictObject({
   /** HTTP address of the bridge. */
   url: z.url({ protocol: /^https?$/ }),
   /** URL of the bridge's broker. */
-  mqttUrl: z.url({ protocol: /^mqtts?$/ }).transform(withMqttPort),
+  mqttUrl: z.url({ protocol: /^(?:mqtt|ws)s?$/ }).transform(withMqttPort),
   /** Whether the broker is a separate server, whose TLS key differs from the bridge's. */
   foreignBroker: z.boolean().default(false),
   /** SHA-256 of the bridge's public TLS key; absent: its certificate is one that this system trusts. */
@@ -86,14 +86,20 @@ export async function enrol(
   const { publicKey } = key
   const request = { v: 1, device, nonce, signature, hardware, token: secret, publicKey }
   const reply = await postJson(at, identityOperations.enrol, request, signal)
-  const { status, group, mqttPort, mqttTls, mqttUrl: brokerUrl } = reply
-  const mqttUrl = withMqttPort(brokerUrl ?? `${mqttTls ? 'mqtts' : 'mqtt'}://${new URL(url).hostname}:${mqttPort}`)
+  const { status, group, mqttUrl: brokerUrl } = reply
+  const mqttUrl = brokerUrl === undefined ? ownBroker(url, reply) : withMqttPort(brokerUrl)
   const enrolment: Enrolment = { url, mqttUrl, foreignBroker: brokerUrl !== undefined, pin, bridge, fleet, device }
   if (knownFile !== keyFileAt(stateDir, url)) writePrivate(ownKeyFileOf(stateDir, url), readFileSync(knownFile, 'utf8'))
   // Replaces an earlier enrolment at this bridge: its broker may have changed.
   const kept = others.filter((other) => other.mqttUrl !== mqttUrl && other.url !== url)
   writePrivate(enrolmentsFileOf(stateDir), `${JSON.stringify([...kept, enrolment], null, 2)}\n`)
   return { ...enrolment, status, group }
+}
+
+/** URL of the broker in a bridge. @param url of its HTTP */
+function ownBroker(url: string, { mqttPort, mqttPath, mqttTls }: EnrolReply): string {
+  if (mqttPort === undefined) return webSocketBroker(url, mqttPath)
+  return withMqttPort(`${mqttTls ? 'mqtts' : 'mqtt'}://${new URL(url).hostname}:${mqttPort}`)
 }
 
 /** Creates a new key without enrolments, as a copied disk image needs. @throws BrimError TARGET_UNWRITABLE */

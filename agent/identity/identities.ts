@@ -2,7 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { losesEncryption } from '../../core/policy/link/enrolled-bridge.ts'
-import { withMqttPort } from '../../core/protocol/mqtt-url.ts'
+import { webSocketBroker, withMqttPort } from '../../core/protocol/mqtt-url.ts'
 import { openBridgeKey } from './bridge-key.ts'
 import { type Credentials, createCredentials } from './credentials.ts'
 import { type Enrolment, readEnrolments } from './enrolment.ts'
@@ -41,12 +41,15 @@ export function openIdentities(device: IdentityOptions, clock: Clock, logger: Lo
       { hint: 'use the --id and --fleet of its enrolment, or another --state-dir' },
     )
   const { bridges = enrolments.map(({ mqttUrl }) => mqttUrl), dataUrl } = device
-  const used = enrolments.filter(({ mqttUrl }) => bridges.includes(mqttUrl))
+  const brokersOf = ({ url, mqttUrl, foreignBroker }: Enrolment) =>
+    bridges.filter((broker) => broker === mqttUrl || (!foreignBroker && broker === webSocketBroker(url)))
+  const used = enrolments.filter((enrolment) => brokersOf(enrolment).length > 0)
   if (dataUrl !== undefined) checkDataUrl(dataUrl, used)
   const known = new Map(
-    used.map((enrolment) => {
+    used.flatMap((enrolment) => {
       const key = openBridgeKey(device.stateDir, enrolment.url)
-      return [enrolment.mqttUrl, createCredentials({ enrolment, key, dataUrl, clock, logger })]
+      const credentials = createCredentials({ enrolment, key, dataUrl, clock, logger })
+      return brokersOf(enrolment).map((broker) => [broker, credentials] as const)
     }),
   )
   return {

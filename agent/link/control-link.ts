@@ -26,7 +26,7 @@ const goodbyeTimeoutMs = 2_000
 const stateEveryMs = 10 * 60_000
 
 export interface ControlLinkOptions {
-  /** mqtt://host:port */
+  /** mqtt://host:port, mqtts://host:port, or of a WebSocket */
   readonly url: string
   readonly fleet: string
   readonly device: string

@@ -1,14 +1,19 @@
 import type { TLSSocket } from 'node:tls'
 import { connect, type IClientOptions, MqttClient } from 'mqtt'
 import { writeToStream } from 'mqtt-packet'
+import { WebSocket } from 'ws'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { disableNagle } from '../../core/base/no-delay.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
+import { WebSocketStream } from '../../core/base/websocket-stream.ts'
 import { isIdTaken, isLoginRefused } from '../../core/protocol/connack.ts'
 import { type Delivery, publishOptions } from '../../core/protocol/delivery.ts'
+import { isWebSocketUrl, mqttSubprotocol } from '../../core/protocol/mqtt-url.ts'
 
 const connectTimeoutMs = 10_000
+/** Proxies end connections that are idle for 60 s. */
+const keepaliveS = 30
 
 // MQTT.js would prepare a buffer for each 16-bit number, which takes 8 MB.
 writeToStream.cacheNumbers = false
@@ -20,7 +25,7 @@ export interface MqttMessage {
 }
 
 export interface MqttConnectionOptions {
-  /** mqtt://host:port or mqtts://host:port */
+  /** mqtt://host:port, mqtts://host:port, or of a WebSocket */
   readonly url: string
   readonly clientId: string
   /** With a password the client id is the user name. */
@@ -54,10 +59,12 @@ export function connectMqtt(options: MqttConnectionOptions, signal: AbortSignal)
     clean: true,
     reconnectPeriod: 0,
     connectTimeout: connectTimeoutMs,
+    ...(isWebSocketUrl(url) ? { keepalive: keepaliveS } : {}),
     will: { topic: will.topic, payload: Buffer.from(will.message), ...publishOptions(will.delivery) },
   }
   // Handlers are attached in the turn of `connect`, before the broker can have sent anything.
-  const client = socket ? new MqttClient(() => socket, settings) : connect(url, settings)
+  const stream = isWebSocketUrl(url) ? openWebSocket(url, socket) : socket
+  const client = stream ? new MqttClient(() => stream, settings) : connect(url, settings)
   let failure: Error | undefined
   client.on('error', (error) => {
     failure = error
@@ -107,6 +114,14 @@ export function connectMqtt(options: MqttConnectionOptions, signal: AbortSignal)
       reject(connectError(url, clientId, cause))
     })
   })
+}
+
+/** MQTT over WebSocket, on this socket if it is connected already. */
+function openWebSocket(url: string, socket: TLSSocket | undefined): WebSocketStream {
+  const options = { perMessageDeflate: false, handshakeTimeout: connectTimeoutMs }
+  return new WebSocketStream(
+    new WebSocket(url, mqttSubprotocol, { ...options, ...(socket ? { createConnection: () => socket } : {}) }),
+  )
 }
 
 function connectError(url: string, clientId: string, cause: Error | undefined): BrimError {

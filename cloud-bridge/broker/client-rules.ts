@@ -15,7 +15,7 @@ import { RetainedMessages } from './retained-messages.ts'
 export interface ClientRulesOptions {
   /** Only topics of this fleet can be used. */
   readonly fleet: string
-  /** Checks the bearer token that clients send as password. Absent: every client is what its client id claims. */
+  /** Checks the bearer token or API key that clients send as password. Absent: every client is what its client id claims. */
   readonly gate: Gate | undefined
   readonly limits: BridgeLimits
   /** The client that is connected under this id. */
@@ -34,6 +34,12 @@ interface Refusal {
   readonly reason: string
 }
 
+interface Watcher {
+  readonly key: string
+  /** `<role>-<name>` of the key. */
+  readonly subject: string
+}
+
 const maxClientIdLength = 128
 /** Beyond this many client ids all are forgotten, so memory is bounded. */
 const maxClientIds = 10_000
@@ -44,6 +50,9 @@ export class ClientRules {
   readonly #retained: RetainedMessages
   readonly #connects: CountWindow
   readonly #proven = new WeakSet<Client>()
+  /** Clients that have proven their identity by an API key, and those of them that are connected. */
+  readonly #watchers = new WeakMap<Client, Watcher>()
+  readonly #connectedWatchers = new Set<Client>()
   readonly #refusals = new WeakMap<Client, Refusal>()
   /** Payloads of the wills of clients. */
   readonly #wills = new WeakMap<Client, Uint8Array | string>()
@@ -58,7 +67,10 @@ export class ClientRules {
   }
 
   /** The rules as aedes asks for them. */
-  get handlers(): Pick<AedesOptions, 'preConnect' | 'authenticate' | 'authorizePublish' | 'authorizeSubscribe'> {
+  get handlers(): Pick<
+    AedesOptions,
+    'preConnect' | 'authenticate' | 'authorizePublish' | 'authorizeSubscribe' | 'authorizeForward'
+  > {
     const { warn } = this.#options
     return {
       preConnect: (client, packet, done) => {
@@ -89,12 +101,34 @@ export class ClientRules {
         )
         done(null, null)
       },
+      authorizeForward: (client, packet) => {
+        const watcher = this.#watchers.get(client)
+        const { topic } = packet
+        return !watcher || allows(watcher.subject, { to: 'watch', topic, fleet: this.#options.fleet }) ? packet : null
+      },
     }
   }
 
   /** Whether the client is connected rightly: proof may be required since it connected. */
   mayAct(client: Client): boolean {
     return this.#proven.has(client) || !this.#needsProof(client.id)
+  }
+
+  onConnect(client: Client): void {
+    if (this.#watchers.has(client)) this.#connectedWatchers.add(client)
+  }
+
+  onDisconnect(client: Client): void {
+    this.#connectedWatchers.delete(client)
+  }
+
+  /** Clients whose API key has been revoked or has expired since they connected. */
+  revokedWatchers(): Client[] {
+    const { gate } = this.#options
+    return [...this.#connectedWatchers].filter((client) => {
+      const { key, subject } = this.#watchers.get(client)!
+      return gate?.subjectOf(key) !== subject
+    })
   }
 
   onUnsubscribe(client: Client, filters: readonly string[]): void {
@@ -132,10 +166,13 @@ export class ClientRules {
   #judgeLogin(client: Client, password: string): Refusal | undefined {
     const { gate, clock } = this.#options
     const { id } = client
-    const isProven = gate?.subjectOf(password) === id && allows(id, { to: 'join' })
+    const subject = gate?.subjectOf(password)
+    const isWatcher = subject !== undefined && roleOf(id).kind === 'watcher' && allows(subject, { to: 'read' })
+    const isProven = isWatcher || (subject === id && allows(id, { to: 'join' }))
     if (!isProven && this.#needsProof(id))
-      return { returnCode: connack.notAuthorized, reason: 'no valid token for this client id' }
+      return { returnCode: connack.notAuthorized, reason: 'no valid token or key for this client id' }
     if (isProven) this.#proven.add(client)
+    if (isWatcher) this.#watchers.set(client, { key: password, subject })
     if (roleOf(id).kind === 'bridge') return undefined
     if (this.#connects.isFull(id, clock.nowMs()))
       return { returnCode: connack.serverUnavailable, reason: 'it connects too often: --limit mqttConnectsPerMinute=…' }

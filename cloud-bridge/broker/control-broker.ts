@@ -1,9 +1,12 @@
 import type { Duplex } from 'node:stream'
+import type { Upgrade } from '../http/server.ts'
 
 /** The broker of the control plane, embedded or external, as the bridge drives it. */
 export interface ControlBroker {
-  /** As devices reach it: mqtt://host:port, or mqtts: */
-  readonly url: string
+  /** As devices reach it: mqtt://host:port, or mqtts: Undefined: they use MQTT over WebSocket, on the port of HTTP. */
+  readonly url: string | undefined
+  /** Handles requests for MQTT over WebSocket. Absent: an external broker. */
+  readonly upgrade?: Upgrade
   /** A separate program with its own certificate. */
   readonly external: boolean
   /** The bridge's own password; undefined: its access token, if authentication is required. */

@@ -1,39 +1,35 @@
-import { once } from 'node:events'
-import { createServer, type Server, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { createServer as createTlsServer, Server as TlsServer } from 'node:tls'
 import { Aedes, type Client } from 'aedes'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { repeatEvery } from '../../core/base/repeat.ts'
 import { cutText, sampledWarnings } from '../../core/base/sampled-warnings.ts'
-import { guardListener, type ListenerLimits } from '../../core/listen/guard-listener.ts'
+import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { deviceTopic } from '../../core/protocol/topics.ts'
-import type { Certificate } from '../http/certificate.ts'
-import { listen, urlHost } from '../http/listen.ts'
-import { openSockets } from '../http/open-sockets.ts'
+import type { Upgrade } from '../http/server.ts'
 import type { Gate } from '../identity/gate.ts'
 import type { BridgeLimits } from '../limits.ts'
 import { ClientRules } from './client-rules.ts'
 import { ClientStream, clientAddress } from './client-stream.ts'
 import { openMemoryConnection } from './memory-connection.ts'
 import { MessageBus } from './message-bus.ts'
+import { type MqttListenerOptions, startMqttListener } from './mqtt-listener.ts'
+import { createMqttUpgrade } from './mqtt-upgrade.ts'
 import { SessionMemory } from './session-memory.ts'
 
 /** Only writes to the bridge's own connection wait until it has read: see ClientStream. */
 const ownDrainTimeoutMs = 60_000
-const tcpKeepAliveMs = 60_000
+/** How often revoked API keys are looked up: operators revoke them in another process. */
+const revocationCheckMs = 1_000
+/** Of a packet (MQTT 3.1.1 §2.2). */
+const maxHeaderBytes = 5
 
-export interface BrokerOptions {
-  readonly host: string
-  /** 0: any free port. */
-  readonly port: number
+export interface BrokerOptions extends Pick<MqttListenerOptions, 'host' | 'connectionLimits' | 'certificate'> {
+  /** 0: any free port. Undefined: only MQTT over WebSocket. */
+  readonly port: number | undefined
   readonly limits: BridgeLimits
-  /** Absent: no limits. */
-  readonly connectionLimits?: ListenerLimits | undefined
   /** Only topics of this fleet can be used. */
   readonly fleet: string
-  /** Absent: plain text. */
-  readonly certificate?: Certificate | undefined
   /** Checks the bearer token that clients send as password. */
   readonly gate?: Gate | undefined
   /** A second device wants to connect under the id of a connected one, and is refused. */
@@ -51,8 +47,10 @@ export interface BrokerCounts {
 }
 
 export interface EmbeddedBroker {
-  /** mqtt://host:port, or mqtts: */
-  readonly url: string
+  /** mqtt://host:port, or mqtts: Undefined: only MQTT over WebSocket. */
+  readonly url: string | undefined
+  /** Handles requests for MQTT over WebSocket. */
+  readonly upgrade: Upgrade
   /** A connection for the bridge itself, within this process: it has no limits. */
   openStream(): Duplex
   /** Ends the connection of this client; its will is published. */
@@ -67,12 +65,17 @@ export interface EmbeddedBroker {
   close(): Promise<void>
 }
 
+export type ListeningBroker = EmbeddedBroker & { readonly url: string }
+
 /**
  * An MQTT 3.1.1 broker in this process (aedes). It holds retained messages in memory only: no guarantee depends on them.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
+export async function startEmbeddedBroker(options: BrokerOptions & { readonly port: number }): Promise<ListeningBroker>
+export async function startEmbeddedBroker(options: BrokerOptions): Promise<EmbeddedBroker>
 export async function startEmbeddedBroker(options: BrokerOptions): Promise<EmbeddedBroker> {
-  const { certificate, gate, limits, clock, logger } = options
+  const { port, gate, limits, clock, logger } = options
+  const authRequired = gate?.authRequired === true
   const warn = sampledWarnings(logger, clock)
   const clients = new Map<string, Client>()
   const received = { received: 0, receivedBytes: 0 }
@@ -86,6 +89,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     mq: new MessageBus(),
     persistence: new SessionMemory(),
     drainTimeout: ownDrainTimeoutMs,
+    connectTimeout: limits.firstRequestS * 1_000,
     maxInflightInbound: limits.mqttQos2Inflight,
     ...rules.handlers,
     published(packet, client, done) {
@@ -109,11 +113,13 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
 
   broker.on('client', (client) => {
     clients.set(client.id, client)
+    rules.onConnect(client)
     // Proof became required while it connected.
     if (!rules.mayAct(client)) client.close()
   })
   broker.on('clientDisconnect', (client) => {
     if (clients.get(client.id) === client) clients.delete(client.id)
+    rules.onDisconnect(client)
   })
   broker.on('unsubscribe', (filters, client) => rules.onUnsubscribe(client, filters))
   const serve = (transport: Duplex, address: string | undefined) => {
@@ -128,33 +134,24 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     })
     const client = broker.handle(stream)
   }
-  const onSocket = (socket: Socket) => serve(socket, socket.remoteAddress)
-  const server = certificate ? createTlsServer(certificate.current, onSocket) : createServer(onSocket)
-  if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
-  const sockets = openSockets(server)
-  const guard = guardListener(server, { limits: options.connectionLimits, what: 'MQTT', clock, logger })
+  const listener =
+    port === undefined
+      ? undefined
+      : await startMqttListener({ ...options, port, authRequired, serve }).catch((error: unknown) => {
+          broker.close()
+          throw error
+        })
   broker.on('client', ({ conn }) => {
-    if (conn instanceof ClientStream && conn.transport instanceof Socket) guard.beginRequest(conn.transport)
+    if (conn instanceof ClientStream) listener?.onAccepted(conn.transport)
   })
-  server.on('connection', (socket: Socket) => {
-    // Messages are small, and their senders wait for the acknowledgement.
-    socket.setNoDelay(true)
-    // Finds peers that have vanished where a client asks for no keepalive of MQTT.
-    socket.setKeepAlive(true, tcpKeepAliveMs)
-  })
-  const where = {
-    host: options.host,
-    port: options.port,
-    what: 'MQTT broker',
-    flag: '--mqtt-port',
-    authRequired: gate?.authRequired === true,
-  }
-  const port = await listen(server, where).catch((error: unknown) => {
-    broker.close()
-    throw error
-  })
+  const stopChecking = repeatEvery(clock, revocationCheckMs, () =>
+    tryOrLog(logger, 'revoked keys not read', () => {
+      for (const client of rules.revokedWatchers()) client.close()
+    }),
+  )
   return {
-    url: `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(options.host)}:${port}`,
+    url: listener?.url,
+    upgrade: createMqttUpgrade({ maxMessageBytes: limits.mqttPacketBytes + maxHeaderBytes, serve }),
     openStream() {
       const [own, other] = openMemoryConnection()
       broker.handle(other)
@@ -167,15 +164,11 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
       for (const topic of rules.unprovenTopics()) clearRetained(topic)
     },
     counts: () => ({ clients: clients.size, ...received }),
-    close: () => close(broker, server, sockets),
+    async close() {
+      await stopChecking()
+      await new Promise<void>((done) => broker.close(() => done()))
+      // aedes itself tracks only clients that have sent CONNECT.
+      await listener?.close()
+    },
   }
-}
-
-async function close(broker: Aedes, server: Server, sockets: ReadonlySet<Socket>): Promise<void> {
-  const closed = once(server, 'close')
-  server.close()
-  await new Promise<void>((done) => broker.close(() => done()))
-  // aedes itself tracks only clients that have sent CONNECT.
-  for (const socket of sockets) socket.destroy()
-  await closed
 }

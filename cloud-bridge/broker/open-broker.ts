@@ -32,10 +32,11 @@ export async function openBroker(options: OpenBrokerOptions): Promise<ControlBro
 }
 
 async function embeddedBroker(options: BrokerOptions): Promise<ControlBroker> {
-  const { url, openStream, disconnect, clearState, dropUnproven, counts, close } = await startEmbeddedBroker(options)
+  const { url, upgrade, openStream, disconnect, clearState, dropUnproven, counts, close } = await startEmbeddedBroker(options)
   return {
     url,
     external: false,
+    upgrade,
     openStream,
     admit: async () => undefined,
     disconnect: (device) => disconnect(`device-${device}`),

@@ -1,12 +1,14 @@
 import { keyRoles } from '../../core/protocol/http/admin.ts'
 import type { Access as HttpAccess } from '../../core/protocol/http/operation.ts'
-import { mayPublish, maySubscribe, roleOf } from './acl.ts'
+import { mayPublish, maySubscribe, mayWatch, roleOf } from './acl.ts'
 
 /** What a client asks for, at the broker, on the WebSocket or by HTTP. */
 export type Access =
   /** Wills too. `fleet`: that of the broker. */
   | { readonly to: 'publish'; readonly topic: string; readonly fleet: string }
   | { readonly to: 'subscribe'; readonly filter: string; readonly fleet: string }
+  /** A message at the broker, by a client with an API key. */
+  | { readonly to: 'watch'; readonly topic: string; readonly fleet: string }
   /** The data plane, as this device. */
   | { readonly to: 'connect'; readonly device: string }
   /** The control plane, where a proof is required. */
@@ -22,6 +24,8 @@ export function allows(clientId: string, access: Access): boolean {
       return mayPublish(clientId, access.topic, access.fleet)
     case 'subscribe':
       return maySubscribe(clientId, access.filter, access.fleet)
+    case 'watch':
+      return hasRole(clientId, 'viewer') && mayWatch(hasRole(clientId, 'operator'), access.topic, access.fleet)
     case 'connect':
       return role.kind === 'device' && role.id === access.device
     case 'join':

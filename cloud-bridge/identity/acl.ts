@@ -1,5 +1,5 @@
 import { leavesFrom, leavesTo } from '../../core/protocol/delivery.ts'
-import { idPattern, parseBridgeStateTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
+import { type DeviceTopic, idPattern, parseBridgeStateTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
 
 const deviceLeaves = { publish: leavesFrom('device'), subscribe: leavesTo('device') }
 const bridgeLeaves = { publish: leavesFrom('bridge') }
@@ -56,12 +56,22 @@ export function publisherOf(topic: string, fleet: string): string | undefined {
 }
 
 /**
- * A device subscribes to its own topics and the bridges of its fleet, a bridge to the whole fleet. A watcher may read
- * everything: there are watchers only where no proof of identity is required.
+ * A device subscribes to its own topics and the bridges of its fleet, a bridge to the whole fleet. A watcher uses any filter:
+ * one without a key is connected only where no proof of identity is required, and one with a key receives what `mayWatch` says.
  */
 export function maySubscribe(clientId: string, filter: string, fleet: string): boolean {
   const role = roleOf(clientId)
   return role.kind === 'watcher' || coversAny(rulesOf(role, fleet).subscribe, filter)
+}
+
+/** Topics of devices that carry the content of jobs. */
+const contentLeaves: readonly DeviceTopic[] = ['jobs', 'events', 'acks']
+
+/** Whether a watcher with an API key receives this topic of the fleet: what `GET /v1` shows to the role of its key. */
+export function mayWatch(isOperator: boolean, topic: string, fleet: string): boolean {
+  const device = parseDeviceTopic(fleet, topic)
+  if (device) return isOperator || !contentLeaves.includes(device.leaf)
+  return parseBridgeStateTopic(fleet, topic) !== undefined
 }
 
 /** Most clients use the topics that their rules name. */

@@ -45,7 +45,7 @@ export interface IdentitiesOptions {
   /** Failed attempts of one network per minute; more are neither examined further nor audited. */
   readonly failedProofsPerMinute: number
   /** Where devices find the control plane. */
-  readonly controlPlane: Pick<EnrolReply, 'mqttPort' | 'mqttTls' | 'mqttUrl'>
+  readonly controlPlane: Pick<EnrolReply, 'mqttPort' | 'mqttPath' | 'mqttTls' | 'mqttUrl'>
   /** A grant begins. @returns the device's password for the control plane; undefined: its access token is the password */
   readonly onGrant?: (device: string) => Promise<string | undefined>
   /** A grant has ended, by expiry, revocation or another key: the connections of the device must end. */

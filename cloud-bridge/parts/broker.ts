@@ -25,7 +25,9 @@ export async function openControlBroker(base: Base, stores: Stores, { devices }:
   return broker
 }
 
-function mqttPortOf({ config, logger }: Base, { identityStore }: Stores): number {
+/** @returns undefined where MQTT has no port of its own */
+function mqttPortOf({ config, logger }: Base, { identityStore }: Stores): number | undefined {
+  if (config.onePort) return undefined
   if (config.mqttPort !== undefined) return config.mqttPort
   if (!config.tls) return mqttPorts.plain
   const earlier = identityStore.earlierTlsPort()

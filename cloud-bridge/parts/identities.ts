@@ -1,4 +1,5 @@
 import { clientName } from '../../core/api/request.ts'
+import { mqttPath } from '../../core/protocol/mqtt-url.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import { enrolmentRefusal } from '../identity/exposure.ts'
 import { createIdentities } from '../identity/identities.ts'
@@ -33,7 +34,7 @@ export function openIdentities(base: Base, parts: Stores & Work & Access & OpenS
     },
     refusal: enrolmentRefusal(config),
     controlPlane: {
-      mqttPort: Number(new URL(broker.url).port),
+      ...(broker.url === undefined ? { mqttPath } : { mqttPort: Number(new URL(broker.url).port) }),
       mqttTls: certificate !== undefined,
       mqttUrl: broker.external ? broker.url : undefined,
     },

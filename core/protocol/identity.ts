@@ -32,7 +32,17 @@ export const EnrolReply = z.object({
   v,
   group: Id,
   status: z.enum(['pending', 'approved']).describe('`pending`: an operator must approve the device before it can connect.'),
-  mqttPort: z.int().min(1).max(65_535).describe('Port of the control plane, on the host of this request.'),
+  mqttPort: z
+    .int()
+    .min(1)
+    .max(65_535)
+    .optional()
+    .describe('Port of the control plane, on the host of this request; absent: `mqttPath`.'),
+  mqttPath: z
+    .string()
+    .regex(/^\/[\w/-]{1,100}$/)
+    .optional()
+    .describe('Path of the control plane by WebSocket, at the address of this request, where it has no port of its own.'),
   mqttTls: z.boolean().default(false).describe('Whether the control plane speaks TLS.'),
   mqttUrl: z
     .url({ protocol: /^mqtts?$/ })

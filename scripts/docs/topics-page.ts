@@ -19,8 +19,18 @@ mosquitto_sub -p 1883 -t 'brim/v1/+/device/+/state' -v      # state of every dev
 mosquitto_sub -p 1883 -t 'brim/v1/+/device/+/faults' -v     # messages of devices that a bridge rejected
 \`\`\`
 
-Each message is one line of JSON. A broker with access control (\`--auth\`, or once a device has enrolled) accepts only enrolled
-devices and bridges. Watch such a fleet with \`brim device watch\`, or \`GET /v1/devices\` and an API key.
+Each message is one line of JSON. Once devices have enrolled (or with \`--auth\`) the broker in the bridge asks watchers for an API
+key as password; the user name and the client id are free, except that a client id must not begin with \`device-\` or \`bridge-\`:
+
+\`\`\`sh
+(umask 077; brim bridge key create --name wall --role viewer > wall.key)
+mosquitto_sub -h bridge.example -p 8883 --cafile cert.pem -u wall -P "$(cat wall.key)" -t 'brim/v1/#' -v
+\`\`\`
+
+Such a watcher may use any filter and publishes nothing. It receives what \`/v1\` shows to the role of its key: with the role viewer
+everything except \`jobs\`, \`events\` and \`acks\`, which carry the content of jobs and need the role operator. It is disconnected within
+5 s when its key is revoked or expires. MQTT over WebSocket (MQTT Explorer: protocol \`wss\`, path \`mqtt\`) is on the bridge's HTTP
+port. Other brokers have their own users.
 
 ## Rules
 

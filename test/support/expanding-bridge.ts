@@ -27,7 +27,7 @@ export async function startExpandingBridge(dir: string) {
   work.devices.start()
   work.jobs.queue.start()
   const control = await connectControl({
-    url: broker.url,
+    url: broker.url!,
     openStream: broker.openStream,
     password: access.grants.ownToken,
     fleet: config.fleet,
@@ -43,7 +43,7 @@ export async function startExpandingBridge(dir: string) {
   closers.push(control.close)
   base.downlink.attach(control)
   return {
-    mqttUrl: broker.url,
+    mqttUrl: broker.url!,
     expander: work.expansions.expander,
     profiles: work.expansions.profiles,
     jobs: work.jobs,

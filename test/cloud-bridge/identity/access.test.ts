@@ -12,6 +12,20 @@ import { tempDir } from '../../support/temp-dir.ts'
 const id = fc.stringMatching(/^[a-z0-9]([a-z0-9_-]{0,6}[a-z0-9])?$/)
 const leaf = fc.constantFrom(...deviceTopics)
 
+it.each([
+  ['viewer', 'device/a/state', true],
+  ['viewer', 'device/a/log', true],
+  ['viewer', 'bridge/b/state', true],
+  ['viewer', 'device/a/jobs', false],
+  ['viewer', 'device/a/events', false],
+  ['operator', 'device/a/events', true],
+  ['operator', 'device/a/unknown', false],
+  ['client', 'device/a/state', false],
+])('a key with the role %s watches %s: %s', (role, path, allowed) => {
+  expect(allows(`${role}-x`, { to: 'watch', topic: `brim/v1/default/${path}`, fleet: 'default' })).toBe(allowed)
+  expect(allows(`${role}-x`, { to: 'watch', topic: `brim/v1/other/${path}`, fleet: 'default' })).toBe(false)
+})
+
 /** Whether an MQTT filter covers a topic (3.1.1 §4.7). */
 function covers(filter: string, topic: string): boolean {
   const [own, levels] = [filter.split('/'), topic.split('/')]

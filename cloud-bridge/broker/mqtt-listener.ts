@@ -1,0 +1,65 @@
+import { once } from 'node:events'
+import { createServer, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { createServer as createTlsServer, Server as TlsServer } from 'node:tls'
+import type { Clock } from '../../core/base/clock.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { guardListener, type ListenerLimits } from '../../core/listen/guard-listener.ts'
+import type { Certificate } from '../http/certificate.ts'
+import { listen, urlHost } from '../http/listen.ts'
+import { openSockets } from '../http/open-sockets.ts'
+
+const tcpKeepAliveMs = 60_000
+
+export interface MqttListenerOptions {
+  readonly host: string
+  /** 0: any free port. */
+  readonly port: number
+  /** Absent: no limits. */
+  readonly connectionLimits?: ListenerLimits | undefined
+  /** Absent: plain text. */
+  readonly certificate?: Certificate | undefined
+  /** Whether clients must prove their identity. */
+  readonly authRequired: boolean
+  /** Serves MQTT on this connection. */
+  readonly serve: (transport: Duplex, address: string | undefined) => void
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+export interface MqttListener {
+  /** mqtt://host:port, or mqtts: */
+  readonly url: string
+  /** The client of this connection has been accepted. */
+  onAccepted(transport: Duplex): void
+  close(): Promise<void>
+}
+
+/** The TCP port of the embedded broker. @throws BrimError LISTEN_REFUSED, LISTEN_FAILED */
+export async function startMqttListener(options: MqttListenerOptions): Promise<MqttListener> {
+  const { host, port, connectionLimits, certificate, authRequired, serve, clock, logger } = options
+  const onSocket = (socket: Socket) => serve(socket, socket.remoteAddress)
+  const server = certificate ? createTlsServer(certificate.current, onSocket) : createServer(onSocket)
+  if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
+  const sockets = openSockets(server)
+  const guard = guardListener(server, { limits: connectionLimits, what: 'MQTT', clock, logger })
+  server.on('connection', (socket: Socket) => {
+    // Messages are small, and their senders wait for the acknowledgement.
+    socket.setNoDelay(true)
+    // Finds peers that have vanished where a client asks for no keepalive of MQTT.
+    socket.setKeepAlive(true, tcpKeepAliveMs)
+  })
+  const bound = await listen(server, { host, port, what: 'MQTT broker', flag: '--mqtt-port', authRequired })
+  return {
+    url: `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(host)}:${bound}`,
+    onAccepted(transport) {
+      if (transport instanceof Socket) guard.beginRequest(transport)
+    },
+    async close() {
+      const closed = once(server, 'close')
+      server.close()
+      for (const socket of sockets) socket.destroy()
+      await closed
+    },
+  }
+}
