@@ -247,7 +247,7 @@ enrol() {
   say "enrolment: device ${device:-$(own_id)} with the token in $token"
   [ -z "$dry_run" ] || return 0
   # The token stays unreadable for the service's user.
-  runuser -u "$user" -- "$program/bin/brim" agent enroll --id "$device" --state-dir "$state/agent" --token-file - <"$token" ||
+  setpriv --reuid "$user" --regid "$user" --init-groups "$program/bin/brim" agent enroll --id "$device" --state-dir "$state/agent" --token-file - <"$token" ||
     fail 'this device was not enrolled' 'run the same command again with a new token; everything else is installed'
 }
 

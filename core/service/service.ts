@@ -21,8 +21,8 @@ export interface Service {
   close(): Promise<void>
 }
 
-/** Interval of the status line where the service manager has no watchdog. */
-const statusMs = 30_000
+/** How often the status line is compared with the one that was sent. */
+const statusMs = 5_000
 
 /**
  * Tells the service manager that the process is ready; from now on feeds its watchdog, at half its interval. The timer is the
@@ -32,21 +32,34 @@ export async function startService({ env, stalled, status, clock, logger }: Serv
   const notify = await openNotify({ env, logger })
   if (!notify) return { stopping() {}, close: async () => {} }
   const watchdogMs = watchdogMsOf(env)
-  let isStopping = false
+  let state = 'READY=1'
+  let sent = ''
+  let fedMs = Number.NEGATIVE_INFINITY
   let wasStalled = false
-  const lines = () => [isStopping ? 'STOPPING=1' : 'READY=1', `STATUS=${status()}`]
-  const tick = () => {
+  const isFeedDue = () => watchdogMs !== undefined && clock.nowMs() - fedMs >= watchdogMs / 2
+  const feeds = () => {
     const names = stalled()
     if (names.length > 0 && !wasStalled) logger.error({ stalled: names }, 'no progress: the watchdog is not fed')
     if (names.length === 0 && wasStalled) logger.warn('progress again: the watchdog is fed')
     wasStalled = names.length > 0
-    notify(...lines(), ...(watchdogMs !== undefined && !wasStalled ? ['WATCHDOG=1'] : []))
+    return !wasStalled
+  }
+  const tick = () => {
+    const line = `STATUS=${status()}`
+    const due = isFeedDue()
+    if (line === sent && !due) return
+    sent = line
+    const feed = due && feeds()
+    if (feed) fedMs = clock.nowMs()
+    // The state again each time: one message may have been lost.
+    notify(state, line, ...(feed ? ['WATCHDOG=1'] : []))
   }
   tick()
-  const stop = repeatEvery(clock, watchdogMs === undefined ? statusMs : watchdogMs / 2, tick)
+  const stop = repeatEvery(clock, Math.min(statusMs, (watchdogMs ?? statusMs) / 2), tick)
   return {
     stopping() {
-      isStopping = true
+      state = 'STOPPING=1'
+      sent = ''
       tick()
     },
     close: stop,

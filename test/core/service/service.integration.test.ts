@@ -51,21 +51,23 @@ describe('a service manager', () => {
 
     stall('inference')
     await clock.advance(60_000)
-    expect(received()).toEqual([`READY=1\n${status}`, `READY=1\n${status}`])
+    const unfed = received()
+    expect(unfed.length).toBeGreaterThan(0)
+    expect(unfed.every((text) => text === `READY=1\n${status}`)).toBe(true)
     expect(lines.filter(({ msg }) => msg === 'no progress: the watchdog is not fed')).toMatchObject([{ stalled: ['inference'] }])
     stall()
-    await clock.advance(30_000)
+    await clock.advance(5_000)
     expect(received()).toEqual([`READY=1\n${status}\nWATCHDOG=1`])
 
     service.stopping()
-    expect(received()).toEqual([`STOPPING=1\n${status}\nWATCHDOG=1`])
+    expect(received()).toEqual([`STOPPING=1\n${status}`])
   })
 
   it('may have an abstract socket, and no watchdog for this process', async () => {
     const { clock, received } = await start({ WATCHDOG_USEC: '60000000', WATCHDOG_PID: '1' }, `@brim-test-${process.pid}`)
     expect(received()).toEqual([`READY=1\n${status}`])
-    await clock.advance(30_000)
-    expect(received()).toEqual([`READY=1\n${status}`])
+    await clock.advance(60_000)
+    expect(received()).toEqual([])
   })
 
   it('that is gone is a warning, not a failure', async () => {

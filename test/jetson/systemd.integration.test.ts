@@ -1,0 +1,92 @@
+import { chmodSync, copyFileSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
+import { bootSystemd, canBootSystemd, type SystemdRoot } from '../support/systemd-root.ts'
+import { tempDir } from '../support/temp-dir.ts'
+
+const repository = (path: string) => realpathSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)))
+const installer = '/opt/brim/jetson/install.sh'
+
+async function eventually<T>(read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
+  for (let tries = 0; ; tries++) {
+    const value = await read()
+    if (holds(value) || tries === 100) return value
+    await delay(100)
+  }
+}
+
+describe.skipIf(!canBootSystemd())('the services under systemd', () => {
+  const temp = tempDir()
+  let system: SystemdRoot
+  beforeAll(async () => {
+    const copies = join(temp.path, 'copies')
+    mkdirSync(copies)
+    const launcher = join(copies, 'brim')
+    copyFileSync(repository('scripts/packaging/launcher.sh'), launcher)
+    chmodSync(launcher, 0o755)
+    const release = join(copies, 'release.json')
+    const platform = process.arch === 'arm64' ? 'linux-arm64' : 'linux-x64'
+    writeFileSync(release, JSON.stringify({ version: '0.3.0', platform, node: process.versions.node, glibc: '2.28' }, null, 2))
+    // As an archive lays them out.
+    const parts = Object.fromEntries(
+      ['dist', 'node_modules', 'package.json', 'jetson'].map((part) => [`/opt/brim/${part}`, repository(part)]),
+    )
+    system = await bootSystemd(temp.path, {
+      ...parts,
+      '/opt/brim/bin/brim.cjs': repository('bin/brim'),
+      '/opt/brim/bin/brim': launcher,
+      '/opt/brim/release.json': release,
+      '/opt/brim/node/bin/node': process.execPath,
+      '/opt/brim/bundles/demo': await ensureDemoBundle(),
+    })
+  })
+  afterAll(async () => {
+    await system?.close()
+    temp[Symbol.dispose]()
+  })
+
+  const property = async (unit: string, name: string) =>
+    (await system.run('systemctl', 'show', '--value', '--property', name, unit)).trim()
+
+  it('are installed, enrolled and ready, restarted by the watchdog, drained, and removed', async () => {
+    const { run } = system
+    expect(await run(installer, '--bridge', '--bundle', '/opt/brim/bundles/demo')).toContain('start: brim-bridge')
+    expect(await property('brim-bridge', 'StatusText')).toMatch(/^ready, 0 devices connected/)
+
+    const asBrim = ['setpriv', '--reuid', 'brim', '--regid', 'brim', '--init-groups', 'brim']
+    const token = await run(...asBrim, 'bridge', 'token', 'create', '--approve', '--state-dir', '/var/lib/brim/bridge')
+    await run('sh', '-c', `umask 077; echo '${token.trim()}' >/root/token`)
+    const dropIn = '/run/systemd/system/brim-agent.service.d'
+    await run('sh', '-c', `mkdir -p ${dropIn}; printf '[Service]\\nWatchdogSec=3\\nRestartSec=100ms\\n' >${dropIn}/test.conf`)
+    const options = ['--id', 'jetson-01', '--bundle', '/opt/brim/bundles/demo', '--token-file', '/root/token']
+    expect(await run(installer, ...options)).toContain('device jetson-01 enrolled at bridge bridge-1')
+    expect(await property('brim-agent', 'User')).toBe('brim')
+    expect(await property('brim-agent', 'StatusText')).toMatch(/^ready, .*, 0 answers in progress$/)
+    expect(await run('brim', 'ask', 'hello', '--max-tokens', '2', '--json')).toContain('"tokens"')
+    expect(await run(installer, ...options, '--no-start')).toContain('this device is enrolled already')
+
+    // A process that stands still is replaced.
+    const stopped = await property('brim-agent', 'MainPID')
+    await run('kill', '-STOP', stopped)
+    const next = await eventually(
+      () => property('brim-agent', 'MainPID'),
+      (pid) => pid !== stopped && pid !== '0',
+    )
+    expect(next).not.toBe(stopped)
+    await eventually(
+      () => property('brim-agent', 'ActiveState'),
+      (state) => state === 'active',
+    )
+
+    await run('systemctl', 'stop', 'brim-agent', 'brim-bridge')
+    expect(await property('brim-agent', 'Result')).toBe('success')
+    const journal = await run('journalctl', '--unit', 'brim-agent', '--output', 'cat')
+    for (const line of ['agent ready', 'agent draining', 'agent drained']) expect(journal).toContain(line)
+
+    await run(installer, '--uninstall', '--purge')
+    expect(await run('sh', '-c', 'ls /etc/systemd/system /etc/brim /var/lib/brim')).not.toContain('agent')
+  })
+})
