@@ -9,7 +9,8 @@ import { hasEnded, progressText, requireSuccess, summaryText } from './rollout-t
 const intervalMs = 1_000
 
 /**
- * Follows a rollout to its end: redraws its progress on a terminal, elsewhere prints it after each change.
+ * Follows a rollout to its end: redraws its progress on a terminal, elsewhere prints it after each change. A paused one is
+ * followed on, until an operator has decided.
  * @throws BrimError ROLLOUT_FAILED, and as the client does
  */
 export async function followRollout(client: BridgeClient, id: string, json: boolean, io: Io): Promise<void> {
@@ -22,6 +23,8 @@ export async function followRollout(client: BridgeClient, id: string, json: bool
       const text = json ? JSON.stringify(raw) : `${visibleLine(summaryText(value))}\n${visibleLine(progressText(value))}`
       if (redraws) io.raw.out(`\u001b[H\u001b[J${text}\n`)
       else if (text !== shown) io.out(text)
+      if (text !== shown && value.state === 'paused' && !json)
+        io.err(visibleLine(`it waits for "brim rollout resume ${id}" or "brim rollout abort ${id}"`))
       shown = text
       reported = undefined
       if (hasEnded(value)) return requireSuccess(value)

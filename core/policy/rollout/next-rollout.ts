@@ -60,9 +60,9 @@ function judged(rollout: Rollout): RolloutStep {
   if (endedDevices(rollout) === devices) return step({ ...rollout, state: 'completed', reason: null })
   if (isFirstPassed || !hasFirstEnded(rollout)) return step(rollout)
   const others = outcomes.failed + outcomes.canceled
-  if (others > 0)
-    return step({ ...rollout, state: 'paused', reason: `${others} of the first ${terms.first} devices did not succeed` })
-  if (terms.pauseAfterFirst) return step({ ...rollout, state: 'paused', reason: `the first ${terms.first} devices have ended` })
+  const pause = (reason: string) => step({ ...rollout, state: 'paused', reason })
+  if (others > 0) return pause(`${others} of ${terms.first} devices of the first group did not succeed`)
+  if (terms.pauseAfterFirst) return pause('the first group has ended')
   return step({ ...rollout, isFirstPassed: true })
 }
 

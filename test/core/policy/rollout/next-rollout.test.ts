@@ -161,7 +161,7 @@ describe('the first group', () => {
     const gated = simulate({ first: 1, pauseAfterFirst: true }, 3)
     gated.on({ kind: 'tick' }, 1_000)
     gated.end('succeeded')
-    expect(gated.rollout).toMatchObject({ state: 'paused', reason: 'the first 1 devices have ended' })
+    expect(gated.rollout).toMatchObject({ state: 'paused', reason: 'the first group has ended' })
     gated.on({ kind: 'resume' })
     gated.on({ kind: 'tick' }, 60_000)
     expect(gated.rollout).toMatchObject({ state: 'running', next: 2 })
@@ -169,7 +169,7 @@ describe('the first group', () => {
     const failed = simulate({ first: 1 }, 3)
     failed.on({ kind: 'tick' }, 1_000)
     failed.end('failed')
-    expect(failed.rollout).toMatchObject({ state: 'paused', reason: '1 of the first 1 devices did not succeed' })
+    expect(failed.rollout).toMatchObject({ state: 'paused', reason: '1 of 1 devices of the first group did not succeed' })
   })
 
   it('an operator who pauses before it has ended still has to resume after it', () => {
