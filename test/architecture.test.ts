@@ -85,6 +85,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/jobs': { values: ['core', 'agent/bundles'], types: ['agent/link'] },
   // Changes that are kept only if the device is healthy with them.
   'agent/trial': { values: ['core'] },
+  // Jobs that change the agent itself, for the composition root.
+  'agent/software': { values: ['core', 'agent/bundles', 'agent/jobs', 'agent/trial'] },
   'agent/config-layer': { values: ['core', 'agent/jobs', 'agent/trial'] },
   'agent/limits.ts': { values: [] },
   'agent/idle-memory.ts': { values: ['core'] },
@@ -102,6 +104,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'agent/idle-memory.ts',
       'agent/limits.ts',
       'agent/config-layer',
+      'agent/software',
       'agent/trial',
       'agent/device',
       'agent/identity',

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { z } from 'zod'
 import { systemClock, untilAborted } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
+import { BrimError, toErrorJson } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { isJournal } from '../../core/base/journal.ts'
 import { orAborted } from '../../core/base/or-aborted.ts'
@@ -17,6 +17,7 @@ import { AgentFields, type AgentSettings, readAgentConfig } from '../config.ts'
 import { FleetConfig, FleetSettings } from '../config-layer/fleet-config.ts'
 import { releaseMemoryAtRest } from '../idle-memory.ts'
 import { AgentLimits } from '../limits.ts'
+import { Software } from '../software/software.ts'
 import { TrialFile } from '../trial/trial-file.ts'
 import { agentStateDir, stateDirOption } from './state-dir.ts'
 
@@ -84,6 +85,12 @@ export function agentSettings(given: OptionsOf<typeof options>, io: Io): AgentSe
   }
 }
 
+/** The releases that jobs have installed; undefined: the agent was not started by jetson/launch. */
+function openSoftware({ stateDir, id }: OptionsOf<typeof options>, io: Io): Software | undefined {
+  const { BRIM_RELEASES: path, BRIM_RELEASE: running } = io.env
+  return path ? new Software({ path, running: running || undefined, stateDir: agentStateDir(stateDir, id, io) }) : undefined
+}
+
 /** Where an agent gets its options from. They may change while it runs. */
 interface Starts {
   readonly changes: Changes
@@ -91,15 +98,26 @@ interface Starts {
   options(): OptionsOf<typeof options>
   /** @returns whether another start has other options */
   onFailedStart(error: unknown): boolean
+  /** The agent has ended so that it starts again. @throws BrimError RESTART_REQUIRED if another process must start it */
+  onRestart(): void
 }
 
 /** Runs an agent whose fleet may set some of its options. */
 function runConfigured({ parse, flags, owner }: Configuration<typeof options>, io: Io): Promise<void> {
   const fleetConfig = openFleetConfig({ parse, flags, owner }, io)
+  const software = openSoftware(parse(), io)
+  const restored = software?.start() ?? []
+  if (restored.length > 0) io.err(`restored after a release that was not healthy: ${restored.join(', ')}`)
   const starts: Starts = {
-    changes: { fleetConfig },
+    changes: { fleetConfig, software },
     options: () => parse(fleetConfig.start()),
-    onFailedStart: (error) => fleetConfig.onFailedStart(error),
+    onFailedStart(error) {
+      // The health gate would have the same result.
+      if (software?.onTrial) software.onTrial.undo(`the agent did not start: ${toErrorJson(error).error.message}`)
+      software?.switchOver()
+      return fleetConfig.onFailedStart(error)
+    },
+    onRestart: () => software?.switchOver(),
   }
   return runStarts(starts, io)
 }
@@ -109,7 +127,7 @@ function runConfigured({ parse, flags, owner }: Configuration<typeof options>, i
  * @param openSmall opens a small model; absent: as it is
  */
 export const runAgent = (given: OptionsOf<typeof options>, io: Io, openSmall?: OpenSmall): Promise<void> =>
-  runStarts({ changes: {}, options: () => given, onFailedStart: () => false }, io, openSmall)
+  runStarts({ changes: {}, options: () => given, onFailedStart: () => false, onRestart() {} }, io, openSmall)
 
 async function runStarts(starts: Starts, io: Io, openSmall?: OpenSmall): Promise<void> {
   const { releaseUnusedMemory } = await import('../../core/engine/resident-memory.ts')
@@ -148,6 +166,7 @@ async function runStarts(starts: Starts, io: Io, openSmall?: OpenSmall): Promise
         running = undefined
       }
       if (io.signal.aborted) return
+      starts.onRestart()
       apiPort = Number(new URL(agent.apiUrl).port)
     }
   } finally {

@@ -25,6 +25,7 @@ const failureOf: Partial<Record<ErrorCode, AttemptFailure>> = {
   CONFIG_INVALID: 'refused',
   SIGNATURE_INVALID: 'refused',
   HEALTH_CHECK_FAILED: 'refused',
+  RELEASE_INVALID: 'refused',
   BUNDLE_UNAVAILABLE: 'unavailable',
   BRIDGE_UNREACHABLE: 'unavailable',
   LINK_LOST: 'unavailable',

@@ -2,32 +2,49 @@ import { configApply } from '../config-layer/config-apply.ts'
 import type { FleetConfig } from '../config-layer/fleet-config.ts'
 import type { JobHandlers } from '../jobs/job-handler.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
+import type { Software } from '../software/software.ts'
+import { softwareInstall } from '../software/software-install.ts'
 import type { ChangeOnTrial, RestartKind } from '../trial/change.ts'
 import { healthProblem } from '../trial/health-gate.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
+import { bridgeHttp } from './bridge-http.ts'
+
+/** Time after which a silent server is given up. */
+const stallMs = 30_000
 
 /** What jobs may change that needs another start of the agent. */
 export interface Changes {
   readonly fleetConfig?: FleetConfig
+  /** Absent: the agent was not started by jetson/launch, so that nothing would start another release. */
+  readonly software?: Software | undefined
 }
 
 /** The jobs that change configuration and software, and the health gate of what this start has on trial. */
-export function openChanges(
-  { config, clock, closers, logger }: Base,
-  links: BridgeLinks,
-  answering: Answering,
-  changes: Changes,
-) {
-  const { fleetConfig } = changes
+export function openChanges(base: Base, links: BridgeLinks, answering: Answering, changes: Changes) {
+  const { config, clock, closers, logger, identities } = base
+  const { fleetConfig, software } = changes
   const closing = new AbortController()
   let restart: (kind: RestartKind) => void = () => {}
   const restarting = new Promise<RestartKind>((resolve) => {
     restart = resolve
   })
-  const handlers: JobHandlers = fleetConfig
-    ? { 'config.apply': configApply({ config: fleetConfig, restart: () => restart('configuration'), clock }) }
-    : {}
+  const handlers: JobHandlers = {
+    ...(fleetConfig && { 'config.apply': configApply({ config: fleetConfig, restart: () => restart('configuration'), clock }) }),
+    ...(software && {
+      'software.install': softwareInstall({
+        software,
+        trustedKeys: config.trustedKeys ?? [],
+        bridgeOf(url) {
+          const link = links.all.find((each) => each.url === url)
+          return link && bridgeHttp(link, identities)
+        },
+        getOptions: (own, signal) => ({ own, sources: config.bundleSources, stallMs, signal }),
+        restart: () => restart('software'),
+        clock,
+      }),
+    }),
+  }
 
   async function decide({ kind, probe, keep, undo }: ChangeOnTrial): Promise<void> {
     const endpoint = () => answering.llm?.endpoint ?? answering.slm
@@ -49,7 +66,7 @@ export function openChanges(
     restart: restarting,
     /** Decides whether this start's change is kept. */
     start(): void {
-      const onTrial = fleetConfig?.onTrial
+      const onTrial = software?.onTrial ?? fleetConfig?.onTrial
       if (!onTrial) return
       const deciding = decide(onTrial).catch((err: unknown) => {
         if (!closing.signal.aborted) logger.error({ err }, 'change not decided')

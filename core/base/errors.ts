@@ -91,6 +91,8 @@ export const errorCodes = {
   JOB_UNKNOWN: 1,
   JOB_FAILED: 1,
   HEALTH_CHECK_FAILED: 1,
+  RELEASE_INVALID: 1,
+  RESTART_REQUIRED: 75,
   EXPANSION_FAILED: 1,
   // rollouts
   ROLLOUT_UNKNOWN: 1,
@@ -100,7 +102,7 @@ export const errorCodes = {
   COMMAND_REFUSED: 1,
   COMMAND_EXPIRED: 1,
   CONFIG_INVALID: 2,
-} as const satisfies Record<string, 1 | 2 | 3>
+} as const satisfies Record<string, 1 | 2 | 3 | 75>
 
 export type ErrorCode = keyof typeof errorCodes
 
@@ -111,7 +113,7 @@ export type ReportedCode = (typeof reportedCodes)[number]
 /** False for the code of a newer release, or of another server. */
 export const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code)
 
-export const exitCodes = { ok: 0, failed: 1, usage: 2, unreachable: 3, interrupted: 130, terminated: 143 } as const
+export const exitCodes = { ok: 0, failed: 1, usage: 2, unreachable: 3, restart: 75, interrupted: 130, terminated: 143 } as const
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
 /** Exit code of a command that fails with this error; an unexpected error counts as a failed operation. */

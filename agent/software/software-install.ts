@@ -1,0 +1,141 @@
+import { mkdirSync } from 'node:fs'
+import { statfs } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import type { Clock } from '../../core/base/clock.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import { releaseOperations, type ServedRelease } from '../../core/protocol/http/releases.ts'
+import { SoftwareInput } from '../../core/protocol/jobs.ts'
+import { maxSignatureBytes, type PublicKey, requireSigned, SignatureFile } from '../../core/signing/signature.ts'
+import { fetchFile } from '../bundles/fetch-file.ts'
+import { fetchSmall } from '../bundles/fetch-small.ts'
+import { type GetOptions, get, type OwnBridge } from '../bundles/get.ts'
+import { type JobHandler, parseInput, RestartRequired } from '../jobs/job-handler.ts'
+import { isKept } from '../jobs/wait-for-trial.ts'
+import type { Software } from './software.ts'
+
+export interface SoftwareInstallOptions {
+  readonly software: Software
+  /** Keys by one of which a release must be signed. */
+  readonly trustedKeys: readonly PublicKey[]
+  /** The bridge behind a broker; undefined: the device does not know the address of its HTTP yet. */
+  readonly bridgeOf: (link: string) => OwnBridge | undefined
+  /** How to download from a bridge or another server. */
+  readonly getOptions: (own: OwnBridge | undefined, signal: AbortSignal) => GetOptions
+  /** Ends the process once nothing is in progress. */
+  readonly restart: () => void
+  readonly clock: Clock
+}
+
+const maxListBytes = 2 ** 20
+const maxArchiveBytes = 4 * 2 ** 30
+/** Free space that must remain. */
+const reserveBytes = 256 * 2 ** 20
+/** Archives are compressed: unpacked they have about this many times their size. */
+const unpackedFactor = 4
+
+interface Source {
+  readonly archive: URL
+  readonly signature: URL
+  readonly bytes: number
+}
+
+/**
+ * `software.install`: downloads a signed release of the agent, installs it beside the running one, and ends the process so that it
+ * is started. The next attempt of the job reports whether the device was healthy with it.
+ */
+export function softwareInstall(options: SoftwareInstallOptions): JobHandler {
+  const { software, restart, clock } = options
+  return async (input, _emitText, signal, { id, link, progress }) => {
+    const wanted = parseInput(SoftwareInput, input)
+    const { version, archiveSha256, probe } = wanted
+    const release = `${version}-${archiveSha256.slice(0, 8)}`
+    const result = { version, archiveSha256, release }
+    if (await isKept(() => software.nextStep(id, release), clock, signal)) return result
+    await download(options, wanted, release, link, progress, signal)
+    software.begin(id, release, probe)
+    restart()
+    throw new RestartRequired()
+  }
+}
+
+/** @throws BrimError SIGNATURE_INVALID, BUNDLE_UNAVAILABLE, BUNDLE_CORRUPT, RELEASE_INVALID, DISK_FULL */
+async function download(
+  { software, trustedKeys, bridgeOf, getOptions }: SoftwareInstallOptions,
+  { version, archiveSha256, url }: SoftwareInput,
+  release: string,
+  link: string,
+  progress: (done: number, total: number) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  if (trustedKeys.length === 0)
+    throw new BrimError('SIGNATURE_INVALID', 'this device trusts no key, so that it installs no software', {
+      hint: 'its owner sets trusted-key to the public key that signs releases',
+    })
+  const platform = `linux-${process.arch}`
+  const own = bridgeOf(link)
+  const options = getOptions(own, signal)
+  const source = url === undefined ? await atBridge(own, archiveSha256, options) : await atServer(new URL(url), options)
+  requireSigned('software', archiveSha256, await readSignatures(source.signature, options), trustedKeys)
+  const { folder } = software
+  if (!folder.has(release)) {
+    const to = folder.archiveOf(archiveSha256)
+    mkdirSync(dirname(to), { recursive: true, mode: 0o700 })
+    await requireSpace(dirname(to), source.bytes)
+    const file = { url: source.archive, to, bytes: source.bytes, sha256: archiveSha256 }
+    const { isIntact } = await fetchFile(file, options, (done) => progress(done, source.bytes))
+    if (!isIntact)
+      throw new BrimError('BUNDLE_CORRUPT', 'the archive has another sha256 than the requested one', {
+        hint: 'push the archive to the bridge again',
+      })
+    await folder.install(release, archiveSha256, version, platform, signal)
+  }
+}
+
+/** The archive at the bridge that sent the job. */
+async function atBridge(own: OwnBridge | undefined, sha256: string, options: GetOptions): Promise<Source> {
+  if (!own) throw new BrimError('BUNDLE_UNAVAILABLE', 'the device does not know the HTTP address of its bridge yet')
+  const { list, archive, signature } = releaseOperations
+  const json = await fetchSmall(new URL(list.path, own.origin), maxListBytes, options)
+  const { releases } = list.response.parse(JSON.parse(json.toString('utf8'))) as { releases: ServedRelease[] }
+  const found = releases.find((each) => each.sha256 === sha256)
+  const at = (path: string) => new URL(path.replace(':sha256', sha256), own.origin)
+  if (found) return { archive: at(archive.path), signature: at(signature.path), bytes: found.bytes }
+  throw new BrimError('RELEASE_INVALID', `the bridge has no release with the sha256 ${sha256}`, {
+    hint: '"brim bundle push" uploads one',
+  })
+}
+
+/** An archive at another server, its signatures beside it. */
+async function atServer(archive: URL, options: GetOptions): Promise<Source> {
+  const signature = new URL(archive)
+  signature.pathname += '.sig.json'
+  const { body } = await get(archive, options)
+  body.destroy()
+  const bytes = Number(body.headers['content-length'])
+  if (bytes > 0 && bytes <= maxArchiveBytes) return { archive, signature, bytes }
+  throw new BrimError('RELEASE_INVALID', 'the server does not say the size of the archive', { hint: 'use a plain file server' })
+}
+
+/** @throws BrimError SIGNATURE_INVALID */
+async function readSignatures(url: URL, options: GetOptions): Promise<SignatureFile> {
+  try {
+    return SignatureFile.parse(JSON.parse((await fetchSmall(url, maxSignatureBytes, options)).toString('utf8')))
+  } catch (cause) {
+    options.signal.throwIfAborted()
+    if (cause instanceof BrimError && cause.code === 'BUNDLE_UNAVAILABLE') throw cause
+    throw new BrimError('SIGNATURE_INVALID', 'the release has no readable signatures', {
+      cause,
+      hint: '"brim bundle sign" signs an archive',
+    })
+  }
+}
+
+async function requireSpace(folder: string, bytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(folder)
+  const needed = bytes * (1 + unpackedFactor) + reserveBytes
+  if (bavail * bsize >= needed) return
+  const mb = (count: number) => `${Math.ceil(count / 2 ** 20)} MB`
+  throw new BrimError('DISK_FULL', `the release needs ${mb(needed)}; ${mb(bavail * bsize)} are free`, {
+    hint: 'free space on the device, then submit a new job',
+  })
+}
