@@ -9,7 +9,8 @@ import { type Manifest, manifestFile, maxManifestBytes } from '../../core/model/
 import { maxSignatureBytes, signatureFile } from '../../core/signing/signature.ts'
 import type { BundleFolder, BundleVersion } from './bundle-folder.ts'
 import { fetchFile } from './fetch-file.ts'
-import { type GetOptions, get, patiently, unavailable } from './get.ts'
+import { fetchSmall } from './fetch-small.ts'
+import type { GetOptions } from './get.ts'
 
 /** Free space that a download leaves for other programs. */
 const reserveBytes = 256 * 2 ** 20
@@ -27,7 +28,7 @@ interface FetchedManifest extends BundleVersion {
 /** @throws BrimError BUNDLE_INVALID if its hash differs from the requested one, and as get */
 export async function fetchManifest(request: BundleRequest, options: GetOptions): Promise<FetchedManifest> {
   const url = fileUrl(request.url, manifestFile)
-  const json = await patiently(() => fetchSmall(url, maxManifestBytes, options), options)
+  const json = await fetchSmall(url, maxManifestBytes, options)
   const manifestSha256 = createHash('sha256').update(json).digest('hex')
   if (request.manifestSha256 !== manifestSha256)
     throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} is not the requested manifest: its sha256 differs`)
@@ -41,7 +42,7 @@ export async function fetchManifest(request: BundleRequest, options: GetOptions)
 export async function fetchSignatures({ url }: Pick<BundleRequest, 'url'>, options: GetOptions): Promise<Buffer> {
   const from = fileUrl(url, signatureFile)
   try {
-    return await patiently(() => fetchSmall(from, maxSignatureBytes, options), options)
+    return await fetchSmall(from, maxSignatureBytes, options)
   } catch (cause) {
     if (!(cause instanceof BrimError) || cause.code !== 'BUNDLE_INVALID') throw cause
     throw new BrimError('SIGNATURE_INVALID', `the bundle is not signed, but this device requires it: ${cause.message}`, {
@@ -49,26 +50,6 @@ export async function fetchSignatures({ url }: Pick<BundleRequest, 'url'>, optio
       hint: 'sign it with "brim bundle sign" and push it again, or start the agent without --trusted-key',
     })
   }
-}
-
-async function fetchSmall(url: URL, maxBytes: number, options: GetOptions): Promise<Buffer> {
-  const { body } = await get(url, options)
-  const chunks: Buffer[] = []
-  let bytes = 0
-  try {
-    for await (const chunk of body as AsyncIterable<Buffer>) {
-      bytes += chunk.byteLength
-      if (bytes > maxBytes) throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} has more than ${maxBytes} bytes`)
-      chunks.push(chunk)
-    }
-  } catch (cause) {
-    options.signal.throwIfAborted()
-    throw cause instanceof BrimError ? cause : unavailable(url, cause)
-  } finally {
-    body.destroy()
-  }
-  options.patience.onBytes()
-  return Buffer.concat(chunks)
 }
 
 /**

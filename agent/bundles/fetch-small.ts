@@ -1,9 +1,12 @@
 import { BrimError } from '../../core/base/errors.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
-import { type GetOptions, get, unavailable } from './get.ts'
+import { type GetOptions, get, patiently, unavailable } from './get.ts'
 
 /** A small document. @throws BrimError BUNDLE_INVALID if it is larger, and as get */
-export async function fetchSmall(url: URL, maxBytes: number, options: GetOptions): Promise<Buffer> {
+export const fetchSmall = (url: URL, maxBytes: number, options: GetOptions): Promise<Buffer> =>
+  patiently(() => fetchOnce(url, maxBytes, options), options)
+
+async function fetchOnce(url: URL, maxBytes: number, options: GetOptions): Promise<Buffer> {
   const { body } = await get(url, options)
   const chunks: Buffer[] = []
   let bytes = 0
@@ -19,5 +22,6 @@ export async function fetchSmall(url: URL, maxBytes: number, options: GetOptions
   } finally {
     body.destroy()
   }
+  options.patience.onBytes()
   return Buffer.concat(chunks)
 }

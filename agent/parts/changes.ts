@@ -1,3 +1,6 @@
+import { nextSeed } from '../../core/base/next-seed.ts'
+import { seededRandom } from '../../core/base/random.ts'
+import { Patience } from '../bundles/patience.ts'
 import { configApply } from '../config-layer/config-apply.ts'
 import type { FleetConfig } from '../config-layer/fleet-config.ts'
 import type { JobHandlers } from '../jobs/job-handler.ts'
@@ -24,6 +27,7 @@ export interface Changes {
 export function openChanges(base: Base, links: BridgeLinks, answering: Answering, changes: Changes) {
   const { config, clock, closers, logger, identities } = base
   const { fleetConfig, software } = changes
+  const random = seededRandom(nextSeed())
   const closing = new AbortController()
   let restart: (kind: RestartKind) => void = () => {}
   const restarting = new Promise<RestartKind>((resolve) => {
@@ -39,7 +43,11 @@ export function openChanges(base: Base, links: BridgeLinks, answering: Answering
           const link = links.all.find((each) => each.url === url)
           return link && bridgeHttp(link, identities)
         },
-        getOptions: (own, signal) => ({ own, sources: config.bundleSources, stallMs, signal }),
+        getOptions(own, signal) {
+          const maxSilentMs = config.limits.downloadSilentS * 1_000
+          const patience = new Patience({ isConnected: () => links.hasBridge, maxSilentMs, clock, random })
+          return { own, sources: config.bundleSources, stallMs, patience, signal }
+        },
         restart: () => restart('software'),
         clock,
       }),

@@ -8,7 +8,7 @@ import { SoftwareInput } from '../../core/protocol/jobs.ts'
 import { maxSignatureBytes, type PublicKey, requireSigned, SignatureFile } from '../../core/signing/signature.ts'
 import { fetchFile } from '../bundles/fetch-file.ts'
 import { fetchSmall } from '../bundles/fetch-small.ts'
-import { type GetOptions, get, type OwnBridge } from '../bundles/get.ts'
+import { type GetOptions, get, type OwnBridge, patiently } from '../bundles/get.ts'
 import { type JobHandler, parseInput, RestartRequired } from '../jobs/job-handler.ts'
 import { isKept } from '../jobs/wait-for-trial.ts'
 import type { Software } from './software.ts'
@@ -109,7 +109,7 @@ async function atBridge(own: OwnBridge | undefined, sha256: string, options: Get
 async function atServer(archive: URL, options: GetOptions): Promise<Source> {
   const signature = new URL(archive)
   signature.pathname += '.sig.json'
-  const { body } = await get(archive, options)
+  const { body } = await patiently(() => get(archive, options), options)
   body.destroy()
   const bytes = Number(body.headers['content-length'])
   if (bytes > 0 && bytes <= maxArchiveBytes) return { archive, signature, bytes }
