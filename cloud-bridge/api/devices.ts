@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
+import { fleetRowOf } from '../../core/policy/fleet/fleet-row.ts'
 import { isConnected } from '../../core/policy/fleet/presence.ts'
 import {
   type Device,
@@ -24,6 +25,8 @@ import type { Actor } from '../identity/audit-log.ts'
 /** Of one device, in its whole description. */
 const shownCommands = 10
 const shownLines = 10
+/** Of a stream; more would be in memory at once where a reader of thousands of devices is slow. */
+const maxEventsPerBatch = 64
 /** In the list of one device's commands. */
 const listedCommands = 100
 
@@ -57,12 +60,13 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
     const first = only === undefined ? fleet.devices().map(({ id }) => id) : [existing(only).id]
     type Change = Pick<FleetEvent, 'type' | 'device'>
     /** Changes not yet sent: of each device each kind once, however often it came. */
-    let due = new Map<string, Change>(first.map((device) => [`device ${device}`, { type: 'device', device }]))
+    const due = new Map<string, Change>(first.map((device) => [`device ${device}`, { type: 'device', device }]))
     return {
       next() {
-        const events = [...due.values()].map(eventOf)
-        due = new Map()
-        return batchOf(events)
+        const taken = [...due.entries()].slice(0, maxEventsPerBatch)
+        for (const [key] of taken) due.delete(key)
+        const events = taken.map(([, change]) => ({ data: eventOf(change) }))
+        return { events, after: due.size > 0 ? 'more' : 'wait' }
       },
       subscribe: (wake) =>
         feed.subscribe((device, type) => {
@@ -146,6 +150,7 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
 
   return (router) => {
     router.serve(fleetOperations.status, () => ({ ...describe(), devices: fleet.devices() }))
+    router.serve(fleetOperations.summary, () => ({ ...describe(), devices: fleet.devices().map(fleetRowOf) }))
     router.serve(fleetOperations.events, ({ events }) => events(changesOf(undefined)))
     router.serve(deviceOperations.list, () => ({ devices: fleet.devices() }))
     router.serve(deviceOperations.show, ({ params: { id } }) => ({

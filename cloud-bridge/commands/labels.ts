@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { visibleLine } from '../../core/base/visible-text.ts'
-import { type Device, deviceOperations } from '../../core/protocol/http/devices.ts'
+import { deviceOperations } from '../../core/protocol/http/devices.ts'
 import type { BridgeClient, Received } from './bridge-client.ts'
 
 export const labelOption = z
@@ -38,8 +38,13 @@ export async function devicesWith(client: BridgeClient, labels: readonly string[
   })
 }
 
+interface Labelled {
+  readonly id: string
+  readonly labels: Readonly<Record<string, string>>
+}
+
 /** Of a response, the devices that have all these labels. @throws BrimError USAGE */
-export function withLabels<T extends { readonly devices: readonly Device[] }>(
+export function withLabels<T extends { readonly devices: readonly Labelled[] }>(
   { raw, value }: Received<T>,
   labels: readonly string[] | undefined,
 ): Received<T> {

@@ -3,6 +3,7 @@ import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { bridgeOptions } from '../../../core/login/bridge-access.ts'
+import { deviceWord } from '../../../core/policy/fleet/fleet-row.ts'
 import { deviceOperations } from '../../../core/protocol/http/devices.ts'
 import { type AdministrationOptions, administer } from '../administration.ts'
 import { bridgeClient } from '../bridge-client.ts'
@@ -10,7 +11,7 @@ import { columns } from '../columns.ts'
 import { age } from '../figures.ts'
 import { labelOption, labelsText, withLabels } from '../labels.ts'
 import { cloneText } from './remote-command.ts'
-import { stateNotes, stateWord } from './state-word.ts'
+import { stateNotes } from './state-word.ts'
 
 export const command = defineCommand({
   examples: [
@@ -42,7 +43,7 @@ async function listAtBridge(options: ListOptions, io: Io): Promise<void> {
   if (devices.length === 0) return io.err('no matching devices')
   const rows = devices.map((device) => {
     const { id, seenS, identity, labels } = device
-    return [id, stateWord(device), age(seenS), identity?.group ?? '-', dateOf(identity?.keyExpiresAt), labelsText(labels)]
+    return [id, deviceWord(device), age(seenS), identity?.group ?? '-', dateOf(identity?.keyExpiresAt), labelsText(labels)]
   })
   io.out(columns([['DEVICE', 'STATE', 'SEEN', 'GROUP', 'KEY UNTIL', 'LABELS'], ...rows]))
 }

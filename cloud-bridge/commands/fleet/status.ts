@@ -6,7 +6,8 @@ import type { Io } from '../../../core/base/io.ts'
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { bridgeOptions } from '../../../core/login/bridge-access.ts'
-import { type FleetStatus, fleetOperations } from '../../../core/protocol/http/devices.ts'
+import { fleetRowOf } from '../../../core/policy/fleet/fleet-row.ts'
+import { type FleetStatus, type FleetSummary, fleetOperations } from '../../../core/protocol/http/devices.ts'
 import type { Received } from '../bridge-client.ts'
 import { bridgeClient } from '../bridge-client.ts'
 import { stateNotes } from '../device/state-word.ts'
@@ -40,15 +41,26 @@ export const command = defineCommand({
   run: (given, io) => (given.watch ? watchStatus(given, io) : showStatus(given, io)),
 })
 
-async function read(given: StatusOptions, io: Io): Promise<Received<FleetStatus>> {
+/** Every figure of each device; only --json shows them. */
+async function readStatus(given: StatusOptions, io: Io): Promise<Received<FleetStatus>> {
   const client = await bridgeClient(given, io)
   return withLabels(await client.call(fleetOperations.status, {}), given.label)
 }
 
+async function readSummary(given: StatusOptions, io: Io): Promise<FleetSummary> {
+  const client = await bridgeClient(given, io)
+  const summary = await client.call(fleetOperations.summary, {}).catch(async (error: unknown) => {
+    if (!(error instanceof BrimError) || error.code !== 'REQUEST_INVALID') throw error
+    // The bridge of an earlier release has no such path.
+    const { raw, value } = await client.call(fleetOperations.status, {})
+    return { raw, value: { ...value, devices: value.devices.map(fleetRowOf) } }
+  })
+  return withLabels(summary, given.label).value
+}
+
 async function showStatus(options: StatusOptions, io: Io): Promise<void> {
-  const { value: status, raw } = await read(options, io)
-  if (options.json) io.out(JSON.stringify(raw))
-  else io.raw.out(`${textOf(status, options, io)}\n`)
+  if (options.json) io.out(JSON.stringify((await readStatus(options, io)).raw))
+  else io.raw.out(`${textOf(await readSummary(options, io), options, io)}\n`)
 }
 
 async function watchStatus(given: StatusOptions, io: Io): Promise<void> {
@@ -57,11 +69,11 @@ async function watchStatus(given: StatusOptions, io: Io): Promise<void> {
   let reported: string | undefined
   while (!io.signal.aborted) {
     try {
-      const { value: status, raw } = await read(given, io)
-      const content = JSON.stringify(given.json ? withoutTimes(status) : layOutFleet(withoutTimes(status)))
-      if (redraws) io.raw.out(`\u001b[H\u001b[J${cutToHeight(textOf(status, given, io), io.outRows)}`)
-      else if (content !== shown && given.json) io.out(JSON.stringify(raw))
-      else if (content !== shown) io.raw.out(`${shown === undefined ? '' : '\n'}${textOf(status, given, io)}\n`)
+      const next = given.json ? await jsonUpdate(given, io) : await tableUpdate(given, io)
+      const { content } = next
+      if (redraws) io.raw.out(`\u001b[H\u001b[J${cutToHeight(next.text, io.outRows)}`)
+      else if (content !== shown && given.json) io.out(next.text)
+      else if (content !== shown) io.raw.out(`${shown === undefined ? '' : '\n'}${next.text}\n`)
       shown = content
       reported = undefined
     } catch (error) {
@@ -77,16 +89,27 @@ async function watchStatus(given: StatusOptions, io: Io): Promise<void> {
   if (redraws) io.write('\n')
 }
 
-/** Without the figures that change with time alone: they cause no new table. */
-const withoutTimes = (status: FleetStatus): FleetStatus => ({
-  ...status,
-  uptimeS: 0,
-  devices: status.devices.map((device) => ({
+/** What is printed, and what makes it another one: figures that change with time alone do not. */
+interface Update {
+  readonly text: string
+  readonly content: string
+}
+
+async function jsonUpdate(given: StatusOptions, io: Io): Promise<Update> {
+  const { raw, value } = await readStatus(given, io)
+  const devices = value.devices.map((device) => ({
     ...device,
     seenS: null,
     telemetry: device.telemetry && { ...device.telemetry, ageS: 0, at: '' },
-  })),
-})
+  }))
+  return { text: JSON.stringify(raw), content: JSON.stringify({ ...value, uptimeS: 0, devices }) }
+}
+
+async function tableUpdate(given: StatusOptions, io: Io): Promise<Update> {
+  const summary = await readSummary(given, io)
+  const devices = summary.devices.map((row) => ({ ...row, seenS: null }))
+  return { text: textOf(summary, given, io), content: JSON.stringify(layOutFleet({ ...summary, uptimeS: 0, devices })) }
+}
 
 /** As many lines as the terminal has: lines scrolled out of it cannot be redrawn. */
 function cutToHeight(text: string, rows: number | undefined): string {
@@ -103,7 +126,7 @@ const colours: Readonly<Record<Mood, Parameters<typeof styleText>[0] | undefined
 }
 
 /** With colours: `layOutFleet` lets nothing but letters, digits and punctuation through. */
-function textOf(status: FleetStatus, { label }: StatusOptions, io: Io): string {
+function textOf(status: FleetSummary, { label }: StatusOptions, io: Io): string {
   const inColour = io.outIsTty && !io.env.NO_COLOR
   return layOutFleet(status, undefined, label !== undefined)
     .map(({ text, mood }) => {

@@ -1,6 +1,5 @@
 import { type ProblemKind, problemKinds } from '../../../core/policy/fleet/problems.ts'
-import type { Device, FleetStatus } from '../../../core/protocol/http/devices.ts'
-import { stateWord } from '../device/state-word.ts'
+import type { FleetRow, FleetSummary } from '../../../core/protocol/http/devices.ts'
 import { age, compact, cutEnd, cutMiddle, percent, unknown } from '../figures.ts'
 
 /** Decides a line's colour. */
@@ -18,65 +17,52 @@ interface Column {
   /** Shown even when unknown for every device. */
   readonly always?: boolean
   readonly cut?: (text: string, width: number) => string
-  readonly cell: (device: Device) => string
+  readonly cell: (device: FleetRow) => string
 }
 
 /** The most important columns first; four characters hold any figure. */
 const columns: readonly Column[] = [
   { title: 'DEVICE', align: 'left', always: true, cut: cutMiddle, cell: ({ id }) => id },
   { title: 'STATE', align: 'left', maxWidth: 8, always: true, cell: shortState },
-  { title: 'MODULE', align: 'left', maxWidth: 9, cell: moduleOf },
+  { title: 'MODULE', align: 'left', maxWidth: 9, cell: ({ module }) => module ?? unknown },
   { title: 'SEEN', align: 'right', maxWidth: 4, always: true, cell: ({ seenS }) => age(seenS) },
-  { title: 'W', align: 'right', maxWidth: 4, cell: ({ telemetry }) => compact(telemetry?.power?.totalW) },
-  { title: 'BAT', align: 'right', maxWidth: 4, cell: batteryOf },
+  { title: 'W', align: 'right', maxWidth: 4, cell: ({ powerW }) => compact(powerW) },
+  {
+    title: 'BAT',
+    align: 'right',
+    maxWidth: 4,
+    cell: ({ batteryPercent }) => (batteryPercent === null ? unknown : `${percent(batteryPercent)}%`),
+  },
   { title: '°C', align: 'right', maxWidth: 4, cell: heatOf },
-  { title: 'CPU', align: 'right', maxWidth: 3, cell: ({ telemetry }) => percent(telemetry?.load?.cpuPercent) },
-  { title: 'GPU', align: 'right', maxWidth: 3, cell: ({ telemetry }) => percent(telemetry?.load?.gpuPercent) },
-  { title: 'UP', align: 'right', maxWidth: 4, cell: ({ telemetry }) => compact(telemetry?.link?.upBytesPerS) },
-  { title: 'DOWN', align: 'right', maxWidth: 4, cell: ({ telemetry }) => compact(telemetry?.link?.downBytesPerS) },
+  { title: 'CPU', align: 'right', maxWidth: 3, cell: ({ cpuPercent }) => percent(cpuPercent) },
+  { title: 'GPU', align: 'right', maxWidth: 3, cell: ({ gpuPercent }) => percent(gpuPercent) },
+  { title: 'UP', align: 'right', maxWidth: 4, cell: ({ upBytesPerS }) => compact(upBytesPerS) },
+  { title: 'DOWN', align: 'right', maxWidth: 4, cell: ({ downBytesPerS }) => compact(downBytesPerS) },
   { title: 'JOBS', align: 'right', maxWidth: 4, always: true, cell: ({ jobs }) => compact(jobs) },
-  { title: 'TK/S', align: 'right', maxWidth: 4, cell: speedOf },
+  { title: 'TK/S', align: 'right', maxWidth: 4, cell: ({ tokensPerS }) => compact(tokensPerS) },
 ]
 
 /** Homie's word `disconnected` is too long for the column. */
-function shortState(device: Device): string {
-  const word = stateWord(device)
-  return word === 'disconnected' ? 'off' : word
-}
-
-function moduleOf({ telemetry }: Device): string {
-  const { module, model, kind } = telemetry?.device ?? {}
-  return module ?? model ?? kind ?? unknown
-}
-
-function batteryOf({ telemetry }: Device): string {
-  const level = telemetry?.battery?.levelPercent
-  return level == null ? unknown : `${percent(level)}%`
+function shortState({ state }: FleetRow): string {
+  return state === 'disconnected' ? 'off' : state
 }
 
 /** '!' where heat or over-current throttles its clocks. */
-function heatOf({ telemetry }: Device): string {
-  const hottest = telemetry?.temperatures?.hottestC
-  const mark = telemetry?.throttling?.isThrottled ? '!' : ''
-  return hottest == null ? `${unknown}${mark}` : `${Math.round(Math.min(999, Math.max(-99, hottest)))}${mark}`
-}
-
-/** Of its fastest model. */
-function speedOf({ telemetry }: Device): string {
-  const speeds = Object.values(telemetry?.answers?.decodeTokensPerS ?? {})
-  return speeds.length === 0 ? unknown : compact(Math.max(...speeds))
+function heatOf({ hottestC, isThrottled }: FleetRow): string {
+  const mark = isThrottled ? '!' : ''
+  return hottestC === null ? `${unknown}${mark}` : `${Math.round(Math.min(999, Math.max(-99, hottestC)))}${mark}`
 }
 
 /** Whether the device's last figures are out of date. */
 const awayStates: readonly string[] = ['lost', 'off', 'never', 'pending', 'revoked']
-const isAway = (device: Device) => awayStates.includes(shortState(device))
+const isAway = (device: FleetRow) => awayStates.includes(shortState(device))
 
 /**
  * The fleet as text: the bridge, the problems, a line per device, those with problems first.
  * @param width of the longest line, at least 60
  * @param isPart the devices were selected by label
  */
-export function layOutFleet(status: FleetStatus, width = 80, isPart = false): TableLine[] {
+export function layOutFleet(status: FleetSummary, width = 80, isPart = false): TableLine[] {
   return [
     ...headOf(status, isPart).flatMap((parts) => wrapParts(parts, width).map((text) => ({ text, mood: 'plain' as const }))),
     ...problemLines(status.devices, width),
@@ -84,7 +70,7 @@ export function layOutFleet(status: FleetStatus, width = 80, isPart = false): Ta
   ]
 }
 
-function headOf(status: FleetStatus, isPart: boolean): string[][] {
+function headOf(status: FleetSummary, isPart: boolean): string[][] {
   const { bridge, version, uptimeS, sessions, kvBytes, kvBudgetBytes, jobs, devices } = status
   const none = isPart ? 'none has that label' : 'none has connected or enrolled yet'
   const states = new Map<string, number>()
@@ -127,11 +113,11 @@ const wordsOf: Readonly<Record<string, string>> = {
   errors: 'recent errors',
 } satisfies Partial<Record<ProblemKind, string>>
 /** Devices without problems come after those with some, revoked ones last. */
-const worst = ({ problems, identity }: Device) =>
-  Math.min(severe.length + (identity?.status === 'revoked' ? 2 : 1), ...problems.map(({ kind }) => rankOf(kind)))
+const worst = ({ problems, state }: FleetRow) =>
+  Math.min(severe.length + (state === 'revoked' ? 2 : 1), ...problems.map(({ kind }) => rankOf(kind)))
 
 /** One line per kind of problem, with the devices that have it. */
-function problemLines(devices: readonly Device[], width: number): TableLine[] {
+function problemLines(devices: readonly FleetRow[], width: number): TableLine[] {
   const kinds = [...new Set(devices.flatMap(({ problems }) => problems.map(({ kind }) => kind)))]
   return kinds
     .sort((a, b) => rankOf(a) - rankOf(b))
@@ -148,7 +134,7 @@ function problemLines(devices: readonly Device[], width: number): TableLine[] {
     })
 }
 
-function tableOf(devices: readonly Device[], width: number): TableLine[] {
+function tableOf(devices: readonly FleetRow[], width: number): TableLine[] {
   const sorted = [...devices].sort((a, b) => worst(a) - worst(b) || a.id.localeCompare(b.id))
   const cells = sorted.map((device) =>
     columns.map(({ cell, always }) => (isAway(device) && always !== true ? unknown : cell(device))),
@@ -168,7 +154,7 @@ function tableOf(devices: readonly Device[], width: number): TableLine[] {
       })
       .join(' ')
       .trimEnd()
-  const moodOf = (device: Device): Mood => {
+  const moodOf = (device: FleetRow): Mood => {
     if (shortState(device) === 'lost') return 'bad'
     if (device.problems.length > 0) return 'warning'
     return shortState(device) === 'ready' ? 'plain' : 'quiet'

@@ -127,6 +127,32 @@ export const FleetStatus = z.object({
 })
 export type FleetStatus = z.infer<typeof FleetStatus>
 
+const figureOrNull = z.number().nullable()
+
+/** A line of `brim fleet status`: a whole `Device` has ten times the size, which tells with thousands of devices. */
+export const FleetRow = z.object({
+  id: z.string(),
+  state: z.string().describe('`state` of the device; `never`, `pending` or `revoked` where that keeps it from connecting.'),
+  module: z.string().nullable(),
+  seenS: figureOrNull.describe('Seconds since its last message of any kind.'),
+  powerW: figureOrNull,
+  batteryPercent: figureOrNull,
+  hottestC: figureOrNull,
+  isThrottled: z.boolean().nullable(),
+  cpuPercent: figureOrNull,
+  gpuPercent: figureOrNull,
+  upBytesPerS: figureOrNull,
+  downBytesPerS: figureOrNull,
+  jobs: count.describe('Jobs that the device holds.'),
+  tokensPerS: figureOrNull.describe('Decode rate of its fastest model.'),
+  labels: Labels,
+  problems: Device.shape.problems,
+})
+export type FleetRow = z.infer<typeof FleetRow>
+
+export const FleetSummary = FleetStatus.extend({ devices: z.array(FleetRow) })
+export type FleetSummary = z.infer<typeof FleetSummary>
+
 /** Body of `POST /v1/devices/:id/commands`: a command and how long it stays valid. */
 export const CommandRequest = z.intersection(CommandAction, z.object({ expiresS: z.number().positive().max(86_400).default(30) }))
 
@@ -134,6 +160,7 @@ const maxWaitS = 60
 
 export const fleetOperations = {
   status: get('/v1/fleet', 'read', 'Bridge and devices at a glance', { response: FleetStatus }),
+  summary: get('/v1/fleet/summary', 'read', 'As /v1/fleet, with a few figures of each device', { response: FleetSummary }),
   events: get('/v1/fleet/events', 'read', 'State of every device, then every change, as a stream', { event: FleetEvent }),
 } satisfies Operations
 

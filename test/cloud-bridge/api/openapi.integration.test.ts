@@ -183,6 +183,7 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     await expect.poll(async () => (await call(deviceOperations.show, { id })).telemetry, { timeout: 15_000 }).not.toBeNull()
     await expect.poll(async () => (await call(deviceOperations.telemetry, { id })).samples, { timeout: 15_000 }).not.toEqual([])
     await call(fleetOperations.status, {})
+    await call(fleetOperations.summary, {})
     // Telemetry may follow at once.
     expect((await stream(fleetOperations.events, {}, 1))[0]).toMatchObject({ type: 'device' })
     expect((await stream(deviceOperations.events, { id }, 1))[0]).toMatchObject({ type: 'device', device: id })

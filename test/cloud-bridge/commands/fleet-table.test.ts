@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { age, compact, cutMiddle } from '../../../cloud-bridge/commands/figures.ts'
 import { layOutFleet } from '../../../cloud-bridge/commands/fleet/table.ts'
-import type { Device, FleetStatus } from '../../../core/protocol/http/devices.ts'
+import { fleetRowOf } from '../../../core/policy/fleet/fleet-row.ts'
+import type { Device, FleetSummary } from '../../../core/protocol/http/devices.ts'
 
 const device = (id: string, more: object = {}): Device => ({
   id,
@@ -19,7 +20,7 @@ const device = (id: string, more: object = {}): Device => ({
   telemetry: null,
   ...more,
 })
-const fleet = (devices: Device[], more: object = {}): FleetStatus => ({
+const fleet = (devices: Device[], more: object = {}): FleetSummary => ({
   bridge: 'bridge-1',
   version: '0.1.0',
   modelId: 'a'.repeat(64),
@@ -28,10 +29,10 @@ const fleet = (devices: Device[], more: object = {}): FleetStatus => ({
   kvBytes: 5e8,
   kvBudgetBytes: 2e9,
   jobs: { queued: 12, underWay: 4, dead: 1 },
-  devices,
+  devices: devices.map(fleetRowOf),
   ...more,
 })
-const textOf = (status: FleetStatus) => layOutFleet(status).map(({ text }) => text)
+const textOf = (status: FleetSummary) => layOutFleet(status).map(({ text }) => text)
 
 const orin = (id: string, more: object = {}) =>
   device(id, {

@@ -73,13 +73,16 @@ const responses: Readonly<Record<string, unknown>> = {
   },
 }
 
+/** As every release replies, and earlier ones for `/v1/fleet/summary`. */
+const noSuchPath = { error: { code: 'REQUEST_INVALID', message: 'no such path' } }
+
 let server: Server
 beforeAll(async () => {
   server = createServer((request, response) => {
     const path = new URL(request.url ?? '', 'http://bridge').pathname
     if (path === '/v1/fleet/events')
       response.end(`data: ${JSON.stringify({ type: 'moved', device: 'jetson-01', at, now: device })}\n\n`)
-    else response.writeHead(path in responses ? 200 : 404).end(JSON.stringify(responses[path] ?? {}))
+    else response.writeHead(path in responses ? 200 : 404).end(JSON.stringify(responses[path] ?? noSuchPath))
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
 })

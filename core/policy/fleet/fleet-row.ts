@@ -1,0 +1,30 @@
+import type { Device, FleetRow } from '../../protocol/http/devices.ts'
+
+/** What the table of a fleet shows of a device. */
+export function fleetRowOf(device: Device): FleetRow {
+  const { id, seenS, jobs, labels, problems, telemetry } = device
+  const { device: hardware, power, battery, temperatures, throttling, load, link, answers } = telemetry ?? {}
+  const speeds = Object.values(answers?.decodeTokensPerS ?? {})
+  return {
+    id,
+    state: deviceWord(device),
+    module: hardware?.module ?? hardware?.model ?? hardware?.kind ?? null,
+    seenS,
+    powerW: power?.totalW ?? null,
+    batteryPercent: battery?.levelPercent ?? null,
+    hottestC: temperatures?.hottestC ?? null,
+    isThrottled: throttling?.isThrottled ?? null,
+    cpuPercent: load?.cpuPercent ?? null,
+    gpuPercent: load?.gpuPercent ?? null,
+    upBytesPerS: link?.upBytesPerS ?? null,
+    downBytesPerS: link?.downBytesPerS ?? null,
+    jobs,
+    tokensPerS: speeds.length === 0 ? null : Math.max(...speeds),
+    labels,
+    problems,
+  }
+}
+
+/** A device's state in one word: its enrolment where that keeps it from connecting, else its connection. */
+export const deviceWord = ({ state, identity }: Pick<Device, 'state' | 'identity'>): string =>
+  identity !== null && identity.status !== 'approved' ? identity.status : (state ?? 'never')
