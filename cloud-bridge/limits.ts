@@ -95,7 +95,7 @@ export const BridgeLimits = z.strictObject({
   mqttConnections: z
     .int()
     .min(1)
-    .default(8_192)
+    .default(16_384)
     .describe('connections to the MQTT broker in this process; beyond it, as for `connectionsPerNetwork`'),
   reservedFiles: z
     .int()
@@ -202,6 +202,16 @@ export const BridgeLimits = z.strictObject({
     .min(1)
     .default(60)
     .describe('connections per minute under one MQTT client id; further ones are refused (CONNACK 3) until the minute is over'),
+  mqttConnectsPerS: z
+    .int()
+    .min(1)
+    .default(500)
+    .describe('MQTT connections per second of all clients together; further ones take turns by network'),
+  mqttConnectWaitS: z
+    .number()
+    .min(0)
+    .default(1)
+    .describe('seconds for which an MQTT connection waits for its turn; one that would wait longer is refused (CONNACK 3)'),
   mqttOtherPacketBytes: z
     .int()
     .min(1_024)

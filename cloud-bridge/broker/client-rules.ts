@@ -10,6 +10,7 @@ import { publisherOf, roleOf } from '../identity/acl.ts'
 import type { Gate } from '../identity/gate.ts'
 import type { BridgeLimits } from '../limits.ts'
 import { clientAddress } from './client-stream.ts'
+import { ConnectQueue } from './connect-queue.ts'
 import { RetainedMessages } from './retained-messages.ts'
 
 export interface ClientRulesOptions {
@@ -49,6 +50,8 @@ export class ClientRules {
   readonly #options: ClientRulesOptions
   readonly #retained: RetainedMessages
   readonly #connects: CountWindow
+  readonly #queue: ConnectQueue
+  #refusedConnects = 0
   readonly #proven = new WeakSet<Client>()
   /** Clients that have proven their identity by an API key, and those of them that are connected. */
   readonly #watchers = new WeakMap<Client, Watcher>()
@@ -60,7 +63,8 @@ export class ClientRules {
   readonly #filters = new WeakMap<Client, Set<string>>()
 
   constructor(options: ClientRulesOptions) {
-    const { mqttRetainedBytes, mqttConnectsPerMinute } = options.limits
+    const { mqttRetainedBytes, mqttConnectsPerMinute, mqttConnectsPerS, mqttConnectWaitS } = options.limits
+    this.#queue = new ConnectQueue({ perS: mqttConnectsPerS, maxWaitS: mqttConnectWaitS }, options.clock)
     this.#options = options
     this.#retained = new RetainedMessages(mqttRetainedBytes)
     this.#connects = new CountWindow({ windowMs: 60_000, max: mqttConnectsPerMinute, maxKeys: maxClientIds })
@@ -76,10 +80,15 @@ export class ClientRules {
       preConnect: (client, packet, done) => {
         // Nothing is queued for absent clients: senders repeat what matters, and memory stays bounded.
         packet.clean = true
-        const refusal = this.#judgeConnect(packet.clientId, packet.will?.topic)
         if (packet.will) this.#wills.set(client, packet.will.payload)
-        if (refusal) this.#refusals.set(client, refusal)
-        done(null, true)
+        const address = clientAddress(client)
+        const decide = (refusal = this.#judgeConnect(packet.clientId, packet.will?.topic)) => {
+          if (refusal) this.#refusals.set(client, refusal)
+          done(null, true)
+        }
+        // The bridge itself does not wait.
+        if (address === undefined) decide()
+        else if (!this.#queue.wait(address, decide)) decide(this.#refuseOverload())
       },
       authenticate: (client, _username, password, done) => {
         const refusal = this.#refusals.get(client) ?? this.#judgeLogin(client, password?.toString() ?? '')
@@ -107,6 +116,15 @@ export class ClientRules {
         return !watcher || allows(watcher.subject, { to: 'watch', topic, fleet: this.#options.fleet }) ? packet : null
       },
     }
+  }
+
+  /** Connections that were refused because too many waited for their turn. */
+  get refusedConnects(): number {
+    return this.#refusedConnects
+  }
+
+  close(): void {
+    this.#queue.close()
   }
 
   /** Whether the client is connected rightly: proof may be required since it connected. */
@@ -161,6 +179,11 @@ export class ClientRules {
     if (willTopic !== undefined && !this.#allowsPublish(clientId, willTopic))
       return { returnCode: connack.notAuthorized, reason: `it may not have a will on ${willTopic}` }
     return undefined
+  }
+
+  #refuseOverload(): Refusal {
+    this.#refusedConnects += 1
+    return { returnCode: connack.serverUnavailable, reason: 'too many clients connect at once: --limit mqttConnectsPerS=…' }
   }
 
   #judgeLogin(client: Client, password: string): Refusal | undefined {

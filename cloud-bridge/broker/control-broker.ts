@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream'
 import type { Upgrade } from '../http/server.ts'
+import type { BrokerCounts } from './embedded-broker.ts'
 
 /** The broker of the control plane, embedded or external, as the bridge drives it. */
 export interface ControlBroker {
@@ -25,6 +26,6 @@ export interface ControlBroker {
    */
   dropUnproven(): void
   /** Absent: an external broker, which has metrics of its own. */
-  counts?(): { readonly clients: number; readonly received: number; readonly receivedBytes: number }
+  counts?(): BrokerCounts
   close(): Promise<void>
 }

@@ -44,6 +44,8 @@ export interface BrokerCounts {
   /** Messages that they have published, and the bytes of their payloads. */
   readonly received: number
   readonly receivedBytes: number
+  /** Connections that were refused because too many clients connected at once. */
+  readonly refusedConnects: number
 }
 
 export interface EmbeddedBroker {
@@ -163,9 +165,10 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
       for (const client of clients.values()) if (!rules.mayAct(client)) client.close()
       for (const topic of rules.unprovenTopics()) clearRetained(topic)
     },
-    counts: () => ({ clients: clients.size, ...received }),
+    counts: () => ({ clients: clients.size, ...received, refusedConnects: rules.refusedConnects }),
     async close() {
       await stopChecking()
+      rules.close()
       await new Promise<void>((done) => broker.close(() => done()))
       // aedes itself tracks only clients that have sent CONNECT.
       await listener?.close()

@@ -28,7 +28,14 @@ export interface MetricSources {
   /** Devices of rollouts that have not ended, by their state there. */
   readonly rollouts: () => Readonly<Record<string, number>>
   /** Undefined: an external broker, which has metrics of its own. */
-  readonly broker: (() => { readonly clients: number; readonly received: number; readonly receivedBytes: number }) | undefined
+  readonly broker:
+    | (() => {
+        readonly clients: number
+        readonly received: number
+        readonly receivedBytes: number
+        readonly refusedConnects: number
+      })
+    | undefined
 }
 
 export interface BridgeMetrics extends AnswerMetrics, SketchMetrics {
@@ -131,4 +138,9 @@ function collectAll(registry: Registry, sources: MetricSources): void {
   gauge('brim_mqtt_clients', 'Clients that are connected to the embedded broker.', () => broker().clients)
   counter('brim_mqtt_messages_received_total', 'Messages that clients have published.', () => broker().received)
   counter('brim_mqtt_received_bytes_total', 'Bytes of their payloads.', () => broker().receivedBytes)
+  counter(
+    'brim_mqtt_refused_connects_total',
+    'Connections refused because too many clients connected at once.',
+    () => broker().refusedConnects,
+  )
 }

@@ -4,6 +4,7 @@ import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
 import { isLoopback } from '../base/loopback.ts'
 import { type ConnectionCaps, ConnectionTable } from '../policy/admission/connections.ts'
+import { Deadlines } from './deadlines.ts'
 import { networkOf } from './network.ts'
 
 export interface ListenerLimits extends ConnectionCaps {
@@ -30,9 +31,6 @@ export interface ListenerGuard {
   endRequest(socket: Socket): void
 }
 
-/** Without a reason each abort builds an error with its stack, which stalls the loop where thousands of connections close. */
-const waitOver = new Error('the connection no longer waits')
-
 /** One log line per interval, however many connections are closed. */
 const logEveryMs = 10_000
 
@@ -47,8 +45,13 @@ export function guardListener(server: Server, { limits, what, clock, logger }: L
 
   const table = new ConnectionTable<Socket>(limits, (network) => !isLoopback(network))
   /** A TLS socket has the ends of the socket below it, and no other link to it. */
-  const byPeer = new Map<string, { readonly socket: Socket; readonly firstRequest: AbortController }>()
+  const byPeer = new Map<string, Socket>()
   const countClosed = closedConnectionLog({ what, clock, logger })
+  /** Connections without a request so far. */
+  const waiting = new Deadlines<Socket>(limits.firstRequestMs, clock, (socket) => {
+    countClosed('firstRequest', socket.remoteAddress)
+    socket.destroy()
+  })
 
   server.on('connection', (socket: Socket) => {
     const { remoteAddress } = socket
@@ -63,42 +66,32 @@ export function guardListener(server: Server, { limits, what, clock, logger }: L
       countClosed('waiting', admission.replaces.remoteAddress)
       admission.replaces.destroy()
     }
-    const firstRequest = new AbortController()
-    byPeer.set(peer, { socket, firstRequest })
+    byPeer.set(peer, socket)
+    waiting.add(socket)
     socket.once('close', () => {
-      firstRequest.abort(waitOver)
+      waiting.remove(socket)
       table.remove(socket)
       // The client may have opened the next connection from the same port before.
-      if (byPeer.get(peer)?.socket === socket) byPeer.delete(peer)
+      if (byPeer.get(peer) === socket) byPeer.delete(peer)
     })
-    clock.sleep(limits.firstRequestMs, firstRequest.signal).then(
-      () => {
-        countClosed('firstRequest', remoteAddress)
-        socket.destroy()
-      },
-      () => {},
-    )
   })
+  server.once('close', waiting.close)
 
   const connectionOf = (socket: Socket) => byPeer.get(peerOf(socket) ?? '')
-  // Once: with each request it would be a sixth of the cost of a small one.
-  const endWait = ({ firstRequest }: { readonly firstRequest: AbortController }) => {
-    if (!firstRequest.signal.aborted) firstRequest.abort(waitOver)
-  }
   return {
     receiveHeaders(socket) {
       const connection = connectionOf(socket)
-      if (connection) endWait(connection)
+      if (connection) waiting.remove(connection)
     },
     beginRequest(socket) {
       const connection = connectionOf(socket)
       if (!connection) return
-      endWait(connection)
-      table.beginRequest(connection.socket)
+      waiting.remove(connection)
+      table.beginRequest(connection)
     },
     endRequest(socket) {
       const connection = connectionOf(socket)
-      if (connection) table.endRequest(connection.socket)
+      if (connection) table.endRequest(connection)
     },
   }
 }

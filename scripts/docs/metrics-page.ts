@@ -15,7 +15,7 @@ export function metricsPage(): string {
     devices: () => ({}),
     jobs: () => ({ queued: 0, underWay: 0, dead: 0 }),
     rollouts: () => ({}),
-    broker: () => ({ clients: 0, received: 0, receivedBytes: 0 }),
+    broker: () => ({ clients: 0, received: 0, receivedBytes: 0, refusedConnects: 0 }),
   })
   const rows = metrics
     .list()

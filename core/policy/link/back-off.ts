@@ -1,5 +1,5 @@
 /** Reconnections that a bridge accepts with ease: each costs it a TLS handshake, a signature and a commit. */
-const acceptedPerS = 100
+const acceptedPerS = 250
 /** Bound of the first wait of a small fleet, and where the bridge has not announced the size of its fleet. */
 const firstMs = { smallFleet: 250, unknownFleet: 1_000 }
 /** No announcement holds a device back for longer. */

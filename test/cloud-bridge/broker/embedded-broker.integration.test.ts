@@ -82,6 +82,15 @@ describe('the embedded broker', () => {
     await expect(mqttClient(broker.url, 'device-a', { will })).rejects.toThrow(/not authorized/i)
   })
 
+  it('admits clients at a bounded rate, and refuses those for whom the wait would be too long', async () => {
+    await using broker = await startBroker({ limits: { mqttConnectsPerS: 10, mqttConnectWaitS: 0 } })
+    const connects = Array.from({ length: 25 }, (_, index) => mqttClient(broker.url, `device-d${index}`))
+    const settled = await Promise.allSettled(connects)
+    const reasons = settled.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []))
+    expect(reasons).toEqual(Array(5).fill(expect.stringContaining('Server unavailable')))
+    for (const one of settled) if (one.status === 'fulfilled') one.value.end(true)
+  })
+
   it('disconnects a client that announces a packet above the limit', async () => {
     await using broker = await startBroker()
     const socket = connect(Number(new URL(broker.url).port), '127.0.0.1')

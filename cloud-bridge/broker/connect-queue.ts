@@ -1,0 +1,44 @@
+import type { Clock } from '../../core/base/clock.ts'
+import { networkOf } from '../../core/listen/network.ts'
+import { FairQueue, type FairQueueLimits } from '../../core/policy/admission/fair-queue.ts'
+
+const stepMs = 20
+
+/** CONNECT packets that wait for their turn: after a restart a whole fleet connects at once. */
+export class ConnectQueue {
+  readonly #clock: Clock
+  readonly #queue: FairQueue<() => void>
+  readonly #stopping = new AbortController()
+  #isRunning = false
+
+  constructor(limits: FairQueueLimits, clock: Clock) {
+    this.#clock = clock
+    this.#queue = new FairQueue(limits, clock.nowMs())
+  }
+
+  /** Calls `onTurn` when it is this client's turn. @returns false: the queue is full, and it is not called */
+  wait(address: string, onTurn: () => void): boolean {
+    if (!this.#queue.offer(onTurn, networkOf(address))) return false
+    this.#admit()
+    return true
+  }
+
+  close(): void {
+    this.#stopping.abort()
+  }
+
+  #admit(): void {
+    for (const onTurn of this.#queue.admit(this.#clock.nowMs())) onTurn()
+    if (this.#queue.size > 0 && !this.#isRunning) void this.#run()
+  }
+
+  async #run(): Promise<void> {
+    this.#isRunning = true
+    const { signal } = this.#stopping
+    while (this.#queue.size > 0 && !signal.aborted) {
+      await this.#clock.sleep(stepMs, signal).catch(() => {})
+      if (!signal.aborted) this.#admit()
+    }
+    this.#isRunning = false
+  }
+}

@@ -1,0 +1,39 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { FairQueue } from '../../../../core/policy/admission/fair-queue.ts'
+
+const limits = { perS: 10, maxWaitS: 2 }
+
+it('never admits more than the rate and one burst, and loses nothing that it has accepted', () => {
+  const step = fc.record({ offers: fc.nat(40), network: fc.constantFrom('a', 'b', 'c'), afterMs: fc.nat(3_000) })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+      const queue = new FairQueue<number>(limits, 0)
+      let [nowMs, accepted, admitted] = [0, 0, 0]
+      for (const { offers, network, afterMs } of steps) {
+        for (let item = 0; item < offers; item++) if (queue.offer(item, network)) accepted += 1
+        nowMs += afterMs
+        admitted += queue.admit(nowMs).length
+        expect(admitted).toBeLessThanOrEqual(limits.perS * (1 + nowMs / 1_000))
+        expect(queue.size).toBe(accepted - admitted)
+        expect(queue.size).toBeLessThanOrEqual(limits.perS * (1 + limits.maxWaitS))
+      }
+      for (; queue.size > 0; nowMs += 1_000) admitted += queue.admit(nowMs).length
+      expect(admitted).toBe(accepted)
+    }),
+  )
+})
+
+it('lets networks take turns: one that sends much delays itself', () => {
+  const queue = new FairQueue<string>(limits, 0)
+  for (let item = 0; item < 20; item++) queue.offer(`flood-${item}`, 'flood')
+  queue.offer('honest-0', 'honest')
+  queue.offer('honest-1', 'honest')
+  expect(queue.admit(0).slice(0, 5)).toEqual(['flood-0', 'honest-0', 'flood-1', 'honest-1', 'flood-2'])
+})
+
+it('refuses what would wait too long', () => {
+  const queue = new FairQueue<number>(limits, 0)
+  const taken = Array.from({ length: 40 }, (_, item) => queue.offer(item, 'a'))
+  expect(taken.filter(Boolean)).toHaveLength(30)
+})
