@@ -92,7 +92,7 @@ export class JobRunner {
     await this.#untilStored(() => outbox.finish(attempt, outcome))
     const { job, kind } = entry
     const tookMs = clock.nowMs() - startedMs
-    logger.info({ job, kind, attempt: entry.attempt, outcome: outcome.type, tookMs }, 'job ended')
+    logger.info({ job, kind, attempt: entry.attempt, outcome: outcome.type, tookMs: Math.round(tookMs) }, 'job ended')
   }
 
   async #outcomeOf(

@@ -68,6 +68,8 @@ interface Entry {
   readonly stream: Stream
   readonly peer: Peer
   readonly chunks: ChunkAdvice
+  readonly log: Logger
+  readonly startedMs: number
   usedMs: number
 }
 
@@ -92,10 +94,11 @@ export function createSessions(options: SessionsOptions): Sessions {
   }
 
   /** Removes the entry before its session has ended; `shutdown` waits for the end. */
-  async function remove<T>({ session, peer }: Entry, end: () => Promise<T>): Promise<T> {
+  async function remove<T>({ session, peer, stream, log, startedMs }: Entry, end: () => Promise<T>): Promise<T> {
     if (entries.delete(session.id)) {
       changeCount(peer, -1)
       options.onCount?.()
+      log.info({ positions: stream.line, tookMs: Math.round(clock.nowMs() - startedMs) }, 'session ended')
       if (entries.size === 0) onEmpty()
     }
     const ended = end()
@@ -162,12 +165,13 @@ export function createSessions(options: SessionsOptions): Sessions {
     })
     const chunks = new ChunkAdvice({ ...options.chunks, bytesPerToken: rowBytes(wire, options.width) })
     chunks.revise(peer.rates)
-    const entry: Entry = { session, stream, peer, chunks, usedMs: clock.nowMs() }
+    const startedMs = clock.nowMs()
+    const entry: Entry = { session, stream, peer, chunks, log, startedMs, usedMs: startedMs }
     entries.set(id, entry)
     changeCount(peer, 1)
     expiring ??= expireSessions()
     options.onCount?.()
-    log.info({ held }, 'session opened')
+    log.debug({ held }, 'session opened')
     const { tokens: chunkTokens } = chunks
     return { kind: 'opened', session: id, epoch: session.epoch, held, moved, chunkTokens, frameTokens: limits.maxRows }
   }

@@ -92,8 +92,16 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
 
   function onChanged(effects: readonly AttemptEffect[], changed: Iterable<string>): void {
     sender.runEffects(effects)
-    for (const id of changed) feed.publish(id)
+    for (const id of changed) {
+      feed.publish(id)
+      if (logger.isLevelEnabled('info')) logEnd(id)
+    }
     dispatcher.schedule()
+  }
+
+  function logEnd(id: string): void {
+    const end = jobs.endOf(id)
+    if (end) logger.info(end, 'job ended')
   }
 
   function applyDeadlines(): void {

@@ -64,6 +64,13 @@ export function createJobReader(db: JobDatabase) {
         devices: JSON.parse(devices ?? '[]') as string[],
       }
     },
+    /** For the log: how a job has ended; undefined: it has not. */
+    endOf(id: string) {
+      const row = db.rowOf(id)
+      if (row?.finished_ms == null) return undefined
+      const { kind, state, attempt, submitted_ms, finished_ms } = row
+      return { job: id, kind, state, attempt, device: jobOf(row).devices.at(-1), tookMs: finished_ms - submitted_ms }
+    },
     /** The newest jobs first. */
     list({ state, kind, dead, limit }: JobFilter): JobSummary[] {
       const isOpen = state !== undefined && !isTerminal(state)
