@@ -1,6 +1,6 @@
 import { freemem } from 'node:os'
 import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
-import type { TextModel } from '../../core/answer/text-model.ts'
+import { loadTextModel, type TextModel } from '../../core/answer/text-model.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -71,6 +71,8 @@ export class ActiveModels {
   readonly #options: ActiveModelsOptions
   readonly #onChange = new Set<() => void>()
   #own: ModelSource | undefined
+  /** A small model that is being activated, under a name that no request knows. */
+  #onTrial: ModelSource | undefined
 
   constructor(options: ActiveModelsOptions) {
     this.#options = options
@@ -160,12 +162,15 @@ export class ActiveModels {
     const { split, card } = await readManifest(folder)
     const role = split === null ? 'slm' : 'llm'
     trial.begin(job, activation, probe)
+    const commit = async () => {
+      const placed = await activation.commit()
+      choices.choose(role, modelId, (role === 'llm' ? configured.llm : configured.slms[0])?.name)
+      return placed
+    }
+    const placing = { ...activation, commit }
     try {
       const activated =
-        role === 'slm'
-          ? await this.#activateSmall(activation, signal)
-          : await this.#activateLarge(activation, splitEndpoint, signal)
-      choices.choose(role, modelId, (role === 'llm' ? configured.llm : configured.slms[0])?.name)
+        role === 'slm' ? await this.#activateSmall(placing, signal) : await this.#activateLarge(placing, splitEndpoint, signal)
       trial.keep()
       logger.info({ role, modelId, model: card.name, activated }, 'bundle activated')
       return activated
@@ -185,7 +190,10 @@ export class ActiveModels {
     const { current } = this.llm
     const admit = async (opened: ActiveModel<DeviceModel>) => {
       await this.#requireAnswer(splitEndpoint(opened), probe, signal)
-      return commit()
+      const placed = await commit()
+      // A thread reads the tokenizer again for long prompts, from its place.
+      const text = await loadTextModel(placed, opened.model.manifest)
+      return { ...opened, folder: placed, model: { ...opened.model, text } }
     }
     if (current?.folder === folder && current.manifestSha256 === manifestSha256) {
       await admit(current)
@@ -204,19 +212,24 @@ export class ActiveModels {
     const source = await readModelSource(folder)
     if (before?.folder === folder && before.manifestSha256 === manifestSha256) {
       await this.#requireSmall(before.name, probe, signal)
+      await commit()
       return 'unchanged'
     }
-    // Under a name that no request knows.
     const onTrial = { ...source, name: `${source.name} on trial` }
-    this.smallModels.setSources([...(await this.#sources(before)), onTrial])
     try {
+      this.#onTrial = onTrial
+      this.smallModels.setSources(await this.#sources(before))
       await this.#requireSmall(onTrial.name, probe, signal)
       const isBeside = before === undefined || this.smallModels.isOpen(before.name)
       const own = await readModelSource(await commit())
-      this.smallModels.setSources(await this.#sources(own))
-      this.#own = own
+      // Opened again from its place: a thread reads its tokenizer for long prompts.
+      await this.smallModels.closeIdle(onTrial.name)
+      this.#onTrial = undefined
+      this.smallModels.setSources(await this.#sources(before))
+      await this.#setOwn(own.folder, signal)
       return isBeside ? 'beside' : 'afterwards'
     } catch (error) {
+      this.#onTrial = undefined
       this.smallModels.setSources(await this.#sources(before))
       throw error
     }
@@ -272,6 +285,7 @@ export class ActiveModels {
       const source = await readModelSource(folder).catch(() => undefined)
       if (source && !sources.has(source.name)) sources.set(source.name, source)
     }
+    if (this.#onTrial) sources.set(this.#onTrial.name, this.#onTrial)
     return [...sources.values()].sort((a, b) => a.bytes - b.bytes)
   }
 

@@ -21,8 +21,8 @@ export interface Replacement<Model> {
   readonly folder: string
   /** Whether there is memory for both. */
   readonly isBeside: boolean
-  /** Throws if the model must not answer. @returns the folder of its bundle, which may have been moved */
-  readonly admit: (opened: ActiveModel<Model>) => Promise<string>
+  /** Throws if the model must not answer. @returns the model as it is then: its bundle may have been moved */
+  readonly admit: (opened: ActiveModel<Model>) => Promise<ActiveModel<Model>>
 }
 
 /** The place of one model, empty or not, which a job may fill or replace while the agent runs. */
@@ -80,7 +80,7 @@ export class ModelSlot<Model extends OpenModel> {
     let opened: ActiveModel<Model> | undefined
     try {
       opened = await this.#opened(folder)
-      this.#current = { ...opened, folder: await admit(opened) }
+      this.#current = await admit(opened)
       this.#failure = undefined
     } catch (error) {
       // A probe that was given up may still be running.

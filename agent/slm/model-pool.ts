@@ -30,8 +30,7 @@ export interface PooledModel {
 }
 
 interface Entry {
-  /** Its folder may be moved while it is open. */
-  source: ModelSource
+  readonly source: ModelSource
   readonly model: LocalModel & { close(): Promise<void> }
   borrowers: number
   usedMs: number
@@ -83,10 +82,6 @@ export class ModelPool {
   /** Open models that are not among these are closed when they are returned. */
   setSources(sources: readonly ModelSource[]): void {
     this.#sources = sources
-    for (const source of sources) {
-      const entry = this.#entries.get(source.manifestSha256)
-      if (entry) entry.source = source
-    }
     const hashes = new Set(sources.map(({ manifestSha256 }) => manifestSha256))
     for (const hash of this.#kept.keys()) if (!hashes.has(hash)) this.#kept.delete(hash)
     this.#changed()

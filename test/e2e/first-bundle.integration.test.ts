@@ -1,9 +1,13 @@
-import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import type { AgentSettings } from '../../agent/config.ts'
 import type { Bridge } from '../../cloud-bridge/bridge.ts'
+import { buildBundle } from '../../core/model/build.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import type { JobDetails } from '../../core/protocol/http/jobs.ts'
 import { buildSlmBundle, buildTextBundle } from '../support/agent-world.ts'
@@ -169,20 +173,48 @@ describe('an activation of a model that is open in another version', () => {
 })
 
 describe('an activation while an answer is in progress', () => {
-  it('waits for its end', async () => {
-    const busy = await start('busy', { bundle })
-    const { modelId } = versions.llm
+  /** Another version of the same model, and another model, which the bridge does not serve. */
+  async function others() {
+    const renamed = join(dir.path, 'renamed')
+    cpSync(bundle, renamed, { recursive: true })
+    const path = join(renamed, 'manifest.json')
+    const manifest = JSON.parse(readFileSync(path, 'utf8')) as { card: { name: string } }
+    manifest.card.name = 'renamed'
+    writeFileSync(path, JSON.stringify(manifest))
+    await buildSlmBundle(join(dir.path, 'foreign'), 3)
+    const foreign = join(dir.path, 'foreign', 'split')
+    const checkpoint = join(dir.path, 'foreign', 'slm-checkpoint')
+    await buildBundle({ checkpoint, split: 1, format: 'fp32', name: 'foreign', out: foreign })
+    return { renamed: await versionOf(renamed), foreign: await versionOf(foreign), folders: { renamed, foreign } }
+  }
+
+  it('goes to the new bundle at once, and only if it answers', async () => {
+    const { renamed, foreign, folders } = await others()
+    const files = createServer(({ url = '' }, response) => void response.end(readFileSync(join(dir.path, url))))
+    await once(files.listen(0, '127.0.0.1'), 'listening')
+    const url = `http://127.0.0.1:${(files.address() as AddressInfo).port}`
+    const at = (folder: string) => `${url}${folder.slice(dir.path.length)}`
+    const busy = await start('busy', { bundle, bundleSources: [url] })
     await expect.poll(() => ask(busy), { timeout: 10_000 }).toMatchObject(answered)
-    const response = await fetch(`${busy.apiUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ prompt: 'Can you', max_tokens: 100, temperature: 0, stream: true }),
-    })
+    const ask100 = { prompt: 'Can you', max_tokens: 100, temperature: 0, stream: true }
+    const headers = { 'content-type': 'application/json' }
+    const response = await fetch(`${busy.apiUrl}/v1/completions`, { method: 'POST', headers, body: JSON.stringify(ask100) })
     const streamed = response.text()
-    const job = await install('busy', 'llm')
+    const asked = { activate: true, probe: { prompt: 'Can you', maxTokens: 2 } }
+    const job = await jobEnd('busy', 'bundle.install', { ...renamed, url: at(folders.renamed), ...asked })
+    expect(job).toMatchObject({ state: 'SUCCEEDED', result: { activated: true, activation: 'beside', signedBy: null } })
     expect(await streamed).toContain('[DONE]')
-    expect(job).toMatchObject({ state: 'SUCCEEDED', result: { activated: true } })
-    expect(busy.modelId).toBe(modelId)
-    await expect.poll(() => ask(busy), { timeout: 10_000 }).toMatchObject(answered)
+    const model = async () => ((await (await fetch(`${busy.apiUrl}/v1/models`)).json()) as { data: { id: string }[] }).data[0]?.id
+    expect(await model()).toBe('renamed')
+    expect(await ask(busy)).toMatchObject(answered)
+    const failed = await jobEnd('busy', 'bundle.install', { ...foreign, url: at(folders.foreign), ...asked })
+    expect(failed).toMatchObject({
+      state: 'REJECTED',
+      attempt: 1,
+      error: { code: 'HEALTH_CHECK_FAILED', message: expect.stringContaining('serves') },
+    })
+    expect([await model(), (await ask(busy)).status]).toEqual(['renamed', 200])
+    expect(readdirSync(join(dir.path, 'busy', 'bundles')).filter((name) => !name.startsWith('.'))).toEqual([renamed.modelId])
+    files.close()
   })
 })

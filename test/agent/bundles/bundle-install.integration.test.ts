@@ -1,8 +1,10 @@
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
   appendFileSync,
   cpSync,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -23,7 +25,9 @@ import type { InstallOptions } from '../../../agent/jobs/install.ts'
 import type { BrimError } from '../../../core/base/errors.ts'
 import type { Manifest } from '../../../core/model/manifest.ts'
 import { modelIdOf } from '../../../core/model/model-id.ts'
-import { installInto, jobContext, noPatience } from '../../support/install.ts'
+import { newSigningKey, readSigner, type Signer, signatureFile } from '../../../core/signing/signature.ts'
+import { addSignature } from '../../../core/signing/signature-file.ts'
+import { installInto, installLimits, jobContext, noPatience } from '../../support/install.ts'
 import { sha256Of } from '../../support/sha256-of.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
@@ -144,6 +148,74 @@ describe('bundle.install', () => {
     const result = await install().done
     expect(result.fetchedBytes).toBe(total - before)
     expect(requests.find(({ path }) => path === weights())?.range).toMatch(/^bytes=[1-9]/)
+  })
+
+  it('goes on within its attempt although its connection breaks again and again', async () => {
+    let breaks = 0
+    respond = (request, response, body) => {
+      const from = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0)
+      if (request.url === '/manifest.json' || body.length - from < 2_000) return false
+      breaks += 1
+      // Every third time the server is not there at all.
+      if (breaks % 3 === 0) response.destroy()
+      else if (breaks % 7 === 0) response.writeHead(503).end()
+      else {
+        const head = from > 0 ? { 'content-range': `bytes ${from}-${body.length - 1}/${body.length}` } : {}
+        response.writeHead(from > 0 ? 206 : 200, { ...head, 'content-length': body.length - from })
+        response.write(body.subarray(from, from + Math.ceil(body.length / 5)), () => setTimeout(() => response.destroy(), 5))
+      }
+      return true
+    }
+    const patient = { limits: { ...installLimits, downloadSilentS: 600 } }
+    const result = await install({}, patient).done
+    expect(breaks).toBeGreaterThan(10)
+    expect(result).toMatchObject({ wasInstalled: false, fetchedBytes: result.bytes })
+  })
+
+  it('requires a signature by a trusted key where one is configured, also of what is installed', async () => {
+    const [own, other] = ['own', 'other'].map((name) => {
+      const path = join(dir.path, `${name}.key`)
+      writeFileSync(path, newSigningKey(), { mode: 0o600 })
+      return readSigner(path)
+    })
+    const trusting = { trustedKeys: [own!.publicKey] }
+    expect(await failed(install({}, trusting).done)).toMatchObject({
+      code: 'SIGNATURE_INVALID',
+      message: expect.stringContaining('not signed'),
+    })
+    const sign = ({ sign }: Signer, hash = servedHash()) => addSignature(join(root, signatureFile), sign('bundle', hash))
+    await sign(other!)
+    expect((await failed(install({}, trusting).done)).message).toContain('does not trust')
+    await sign(own!, '0'.repeat(64))
+    expect((await failed(install({}, trusting).done)).message).toContain('does not fit')
+    expect(requests.some(({ path }) => path === weights())).toBe(false)
+    expect(partials()).toEqual([])
+    expect(await install().done).toMatchObject({ wasInstalled: false, signedBy: null })
+    await failed(install({}, trusting).done)
+    await sign(own!)
+    const signed = { wasInstalled: true, signedBy: own!.publicKey }
+    expect(await install({}, trusting).done).toMatchObject(signed)
+    requests = []
+    expect(await install({}, trusting).done).toMatchObject(signed)
+    expect(requests).toEqual([])
+  })
+
+  it('fails if the disk is full', async ({ skip }) => {
+    const disk = join(dir.path, 'disk')
+    mkdirSync(disk)
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8k', 'brim-test', disk], { stdio: 'ignore' })
+    } catch {
+      return skip('a small file system can be mounted by root only')
+    }
+    try {
+      const { sha256, bytes } = bundle.manifest.files.find(({ path }) => path === weights())!
+      const wanted = { url: new URL(`${base}/${weights()}`), to: join(disk, 'weights'), bytes, sha256 }
+      const options = { own: undefined, sources: [base], stallMs: 1_000, patience: noPatience(), signal: never }
+      expect(await failed(fetchFile(wanted, options, () => {}))).toMatchObject({ code: 'DISK_FULL' })
+    } finally {
+      execFileSync('umount', [disk])
+    }
   })
 
   it('keeps the download after a captive portal, or when memory is too short for the test', async () => {

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ModelSlot, type OpenModel } from '../../../agent/models/model-slot.ts'
+import { type ActiveModel, ModelSlot, type OpenModel } from '../../../agent/models/model-slot.ts'
 import type { AnswerRequest, TokenDelta, TokenEndpoint } from '../../../core/answer/endpoint.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
@@ -15,7 +15,7 @@ let open: Set<string>
 let slot: ModelSlot<Model>
 const folder = (name: string) => join(dir.path, name)
 const never = new AbortController().signal
-const admit = async ({ folder: at }: { folder: string }) => at
+const admit = async (opened: ActiveModel<Model>) => opened
 beforeEach(async () => {
   dir = tempDir()
   open = new Set()
@@ -23,7 +23,7 @@ beforeEach(async () => {
     mkdirSync(folder(name))
     writeFileSync(join(folder(name), 'manifest.json'), name)
   }
-  slot = new ModelSlot(async (at) => {
+  slot = new ModelSlot<Model>(async (at) => {
     open.add(at)
     return { folder: at, close: async () => void open.delete(at) }
   }, silentLogger())
@@ -47,7 +47,10 @@ async function answer() {
 describe('the place of a model', () => {
   it('beside: new answers go to the other model at once, and the one before is closed after its last answer', async () => {
     const before = await answer()
-    await slot.replace({ folder: folder('b'), isBeside: true, admit: async () => folder('placed') }, never)
+    await slot.replace(
+      { folder: folder('b'), isBeside: true, admit: async (opened) => ({ ...opened, folder: folder('placed') }) },
+      never,
+    )
     expect(slot.current).toMatchObject({ folder: folder('placed'), model: { folder: folder('b') } })
     expect((await before.next()).done).toBe(false)
     expect([...open]).toEqual([folder('a'), folder('b')])
