@@ -7,14 +7,14 @@ import { connectPinned } from '../../core/base/pinned-socket.ts'
 import { stateHome } from '../../core/base/state-home.ts'
 import type { Check } from '../../core/commands/doctor-checks.ts'
 import { brokerPort } from '../../core/protocol/mqtt-url.ts'
-import { readEnrolments } from '../identity/enrolment.ts'
+import { readPinnedEnrolments } from '../identity/bridge-pins.ts'
 
 const timeoutMs = 3_000
 
 interface Broker {
   readonly mqttUrl: string
-  /** Of the bridge's TLS key, where the device enrolled with one. */
-  readonly pin?: string | undefined
+  /** Of the bridge's TLS keys, where the device enrolled with one. */
+  readonly pins?: readonly string[]
 }
 
 /** Lines of `brim doctor`: whether the bridges where this user's devices have enrolled can be reached. */
@@ -22,16 +22,16 @@ export async function checkBridges(io: Io): Promise<Check[]> {
   const agents = join(stateHome(io), 'brim/agents')
   const brokers = new Map<string, Broker>()
   for (const id of foldersIn(agents))
-    for (const { mqttUrl, pin, foreignBroker } of readEnrolments(join(agents, id)))
-      brokers.set(mqttUrl, { mqttUrl, pin: foreignBroker ? undefined : pin })
+    for (const { mqttUrl, pins, foreignBroker } of readPinnedEnrolments(join(agents, id)))
+      brokers.set(mqttUrl, { mqttUrl, pins: foreignBroker ? [] : pins })
   return Promise.all([...brokers.values()].map(checkBroker))
 }
 
-export async function checkBroker({ mqttUrl, pin }: Broker): Promise<Check> {
+export async function checkBroker({ mqttUrl, pins = [] }: Broker): Promise<Check> {
   const { hostname, protocol } = new URL(mqttUrl)
   const signal = AbortSignal.timeout(timeoutMs)
   try {
-    if (pin !== undefined && /^(?:mqtts|wss):$/.test(protocol)) (await connectPinned(mqttUrl, pin, signal)).destroy()
+    if (pins.length > 0 && /^(?:mqtts|wss):$/.test(protocol)) (await connectPinned(mqttUrl, pins, signal)).destroy()
     else await connectTcp(hostname.replace(/^\[(.*)\]$/, '$1'), brokerPort(mqttUrl), signal)
     return { name: 'bridge', status: 'ok', detail: `${mqttUrl} can be reached`, values: { url: mqttUrl } }
   } catch (error) {

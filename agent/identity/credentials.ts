@@ -9,6 +9,7 @@ import type { GrantReply } from '../../core/protocol/identity.ts'
 import { dataPath } from '../../core/protocol/messages.ts'
 import type { LinkCredentials } from '../link/ports.ts'
 import type { BridgeKey } from './bridge-key.ts'
+import type { BridgePins } from './bridge-pins.ts'
 import { type Enrolment, requestGrant, requestKeyRenewal } from './enrolment.ts'
 import type { DeviceKey } from './key-file.ts'
 
@@ -38,13 +39,20 @@ export interface Credentials extends LinkCredentials {
 export interface CredentialsOptions {
   readonly enrolment: Enrolment
   readonly key: BridgeKey
+  /** The bridge's TLS keys; absent: that of the enrolment, for good. */
+  readonly pins?: BridgePins
   /** URL of the data plane that the configuration names. */
   readonly dataUrl?: string | undefined
   readonly clock: Clock
   readonly logger: Logger
 }
 
-export function createCredentials({ enrolment, key, dataUrl, clock, logger }: CredentialsOptions): Credentials {
+export function createCredentials(options: CredentialsOptions): Credentials {
+  const { enrolment, key, dataUrl, clock, logger } = options
+  const pins = options.pins ?? { accepted: [enrolment.pin ?? []].flat(), learn: () => false }
+  /** The bridge does not know yet that this device accepts its next TLS key. */
+  let hasLearned = false
+  const pinned = () => ({ ...enrolment, pin: pins.accepted })
   const closing = new AbortController()
   /** Ends the renewal of the last grant. */
   let renewing = new AbortController()
@@ -54,7 +62,7 @@ export function createCredentials({ enrolment, key, dataUrl, clock, logger }: Cr
 
   /** A key that is due is renewed with the next grant. */
   const untilRenewalMs = ({ validForS, renewKeyInS = Number.POSITIVE_INFINITY }: Renewals) =>
-    Math.min(validForS * renewAt, renewKeyInS) * 1_000
+    hasLearned ? retryMs : Math.min(validForS * renewAt, renewKeyInS) * 1_000
 
   function promote(next: DeviceKey): void {
     tryOrLog(logger, 'new device key not stored, trying again at its next renewal', () => key.promote(next))
@@ -63,13 +71,13 @@ export function createCredentials({ enrolment, key, dataUrl, clock, logger }: Cr
   async function grantByEitherKey(signal: AbortSignal): Promise<GrantReply> {
     const tried = key.current
     try {
-      return hold(await requestGrant(enrolment, tried, signal))
+      return hold(await requestGrant(pinned(), tried, signal))
     } catch (error) {
       // The bridge may have accepted the next key in a reply that was lost. Too many failures hide that from this network.
       const isRefused = error instanceof BrimError && (error.code === 'NOT_AUTHORIZED' || error.code === 'QUOTA_EXCEEDED')
       const other = key.current === tried ? key.next : key.current
       if (!isRefused || !other) throw error
-      const grant = await requestGrant(enrolment, other, signal).catch(() => {
+      const grant = await requestGrant(pinned(), other, signal).catch(() => {
         throw error
       })
       promote(other)
@@ -78,14 +86,21 @@ export function createCredentials({ enrolment, key, dataUrl, clock, logger }: Cr
   }
 
   function hold(grant: GrantReply): GrantReply {
+    hasLearned = false
+    if (grant.pins) tryOrLog(logger, 'next TLS key of the bridge not stored', () => learn(grant.pins ?? []))
     held = { token: grant.token, untilMs: clock.nowMs() + grant.validForS * renewAt * 1_000 }
     return grant
+  }
+
+  function learn(said: readonly string[]): void {
+    hasLearned = pins.learn(said)
+    if (hasLearned) logger.info({ bridge: enrolment.bridge, pins: pins.accepted }, 'TLS keys of the bridge changed')
   }
 
   async function renewKey(signal: AbortSignal): Promise<number | undefined> {
     const { current } = key
     const next = key.makeNext()
-    const { renewKeyInS } = await requestKeyRenewal(enrolment, { current, next }, signal)
+    const { renewKeyInS } = await requestKeyRenewal(pinned(), { current, next }, signal)
     promote(next)
     logger.info({ bridge: enrolment.bridge }, 'device key renewed')
     return renewKeyInS
@@ -156,9 +171,9 @@ export function createCredentials({ enrolment, key, dataUrl, clock, logger }: Cr
       return mqttPassword
     },
     async dial(url, signal) {
-      const { pin, foreignBroker } = enrolment
+      const { foreignBroker } = enrolment
       const leadsToBridge = /^(?:wss|https):/.test(url) || (/^mqtts:/.test(url) && !foreignBroker)
-      return pin !== undefined && leadsToBridge ? connectPinned(url, pin, signal) : undefined
+      return pins.accepted.length > 0 && leadsToBridge ? connectPinned(url, pins.accepted, signal) : undefined
     },
     close: () => closing.abort(),
   }

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import type { BridgeAddress } from '../../core/base/pinned-request.ts'
 import { writePrivate } from '../../core/base/private-file.ts'
 import { identityOperations } from '../../core/protocol/http/identity.ts'
 import {
@@ -33,6 +34,9 @@ const Enrolment = z.strictObject({
 })
 /** An enrolment of this device at a bridge. */
 export type Enrolment = z.infer<typeof Enrolment>
+
+/** With every TLS key that the device accepts of the bridge. */
+export type PinnedEnrolment = Omit<Enrolment, 'foreignBroker' | 'pin'> & Pick<BridgeAddress, 'pin'>
 
 const enrolmentsFileOf = (stateDir: string) => join(identityDirOf(stateDir), 'enrolments.json')
 
@@ -102,6 +106,12 @@ function ownBroker(url: string, { mqttPort, mqttPath, mqttTls }: EnrolReply): st
   return withMqttPort(`${mqttTls ? 'mqtts' : 'mqtt'}://${new URL(url).hostname}:${mqttPort}`)
 }
 
+/** The bridge shows another TLS key from now on. @throws BrimError IDENTITY_INVALID, TARGET_UNWRITABLE */
+export function replacePin(stateDir: string, url: string, pin: string): void {
+  const changed = readEnrolments(stateDir).map((one) => (one.url === url ? { ...one, pin } : one))
+  writePrivate(enrolmentsFileOf(stateDir), `${JSON.stringify(changed, null, 2)}\n`)
+}
+
 /** Creates a new key without enrolments, as a copied disk image needs. @throws BrimError TARGET_UNWRITABLE */
 export function resetIdentity(stateDir: string): DeviceKey {
   writePrivate(enrolmentsFileOf(stateDir), '[]\n')
@@ -113,22 +123,19 @@ export function resetIdentity(stateDir: string): DeviceKey {
  * Requests a grant for this device from the bridge where it enrolled.
  * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, IDENTITY_INVALID, BRIDGE_UNREACHABLE
  */
-export async function requestGrant(
-  enrolment: Omit<Enrolment, 'foreignBroker'>,
-  key: DeviceKey,
-  signal: AbortSignal,
-): Promise<GrantReply> {
+export async function requestGrant(enrolment: PinnedEnrolment, key: DeviceKey, signal: AbortSignal): Promise<GrantReply> {
   const { device } = enrolment
   const { nonce, bridge, fleet } = await requestNonce(enrolment, signal)
   const hardware = hardwareOf()
   const signature = key.sign(signedBytes({ purpose: 'session', nonce, bridge, fleet, device, hardware }))
-  const request = { v: 1, device, nonce, signature, hardware, renewsKey: true }
+  const pins = [enrolment.pin ?? []].flat()
+  const request = { v: 1, device, nonce, signature, hardware, renewsKey: true, pins }
   return postJson(enrolment, identityOperations.session, request, signal)
 }
 
 /** Replaces the device's key at a bridge. @throws as `requestGrant` does */
 export async function requestKeyRenewal(
-  enrolment: Enrolment,
+  enrolment: PinnedEnrolment,
   { current, next }: { readonly current: DeviceKey; readonly next: DeviceKey },
   signal: AbortSignal,
 ): Promise<RenewKeyReply> {
@@ -141,10 +148,7 @@ export async function requestKeyRenewal(
   return postJson(enrolment, identityOperations.renewKey, { v: 1, device, nonce, hardware, publicKey, ...proof }, signal)
 }
 
-async function requestNonce(
-  { url, pin, ...expected }: Omit<Enrolment, 'foreignBroker'>,
-  signal: AbortSignal,
-): Promise<NonceReply> {
+async function requestNonce({ url, pin, ...expected }: PinnedEnrolment, signal: AbortSignal): Promise<NonceReply> {
   const reply = await postJson({ url, pin }, identityOperations.nonce, {}, signal)
   const { bridge, fleet } = reply
   // Another bridge could forward the signature to the real one.

@@ -4,6 +4,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import { losesEncryption } from '../../core/policy/link/enrolled-bridge.ts'
 import { webSocketBroker, withMqttPort } from '../../core/protocol/mqtt-url.ts'
 import { openBridgeKey } from './bridge-key.ts'
+import { openBridgePins } from './bridge-pins.ts'
 import { type Credentials, createCredentials } from './credentials.ts'
 import { type Enrolment, readEnrolments } from './enrolment.ts'
 
@@ -48,7 +49,8 @@ export function openIdentities(device: IdentityOptions, clock: Clock, logger: Lo
   const known = new Map(
     used.flatMap((enrolment) => {
       const key = openBridgeKey(device.stateDir, enrolment.url)
-      const credentials = createCredentials({ enrolment, key, dataUrl, clock, logger })
+      const pins = openBridgePins(device.stateDir, enrolment)
+      const credentials = createCredentials({ enrolment, key, pins, dataUrl, clock, logger })
       return brokersOf(enrolment).map((broker) => [broker, credentials] as const)
     }),
   )

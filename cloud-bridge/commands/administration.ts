@@ -51,8 +51,21 @@ export async function administer<T>(
 }
 
 function overHttp(client: BridgeClient): Administration {
-  const { tokens, createToken, revokeToken, keys, createKey, revokeKey, devices, approveDevice, revokeDevice, audit } =
-    adminOperations
+  const {
+    tokens,
+    createToken,
+    revokeToken,
+    keys,
+    createKey,
+    revokeKey,
+    devices,
+    approveDevice,
+    revokeDevice,
+    tls,
+    announcePin,
+    withdrawPin,
+    audit,
+  } = adminOperations
   return {
     createToken: async (body) => (await client.call(createToken, { body })).value,
     tokens: async () => (await client.call(tokens, {})).value.tokens,
@@ -63,6 +76,9 @@ function overHttp(client: BridgeClient): Administration {
     devices: async () => (await client.call(devices, {})).value.devices,
     approve: async (id) => (await client.call(approveDevice, { params: { id } })).value,
     revoke: async (id) => (await client.call(revokeDevice, { params: { id } })).value,
+    tls: async () => (await client.call(tls, {})).value,
+    announcePin: async (pin) => void (await client.call(announcePin, { body: { pin } })),
+    withdrawPin: async (pin) => void (await client.call(withdrawPin, { params: { pin } })),
     audit: async (limit) => (await client.call(audit, { query: { limit } })).value.audit,
   }
 }

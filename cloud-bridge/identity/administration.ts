@@ -4,6 +4,7 @@ import type {
   DeviceIdentity,
   KeyRecord,
   KeyRequest,
+  TlsStatus,
   TokenRecord,
   TokenRequest,
 } from '../../core/protocol/http/admin.ts'
@@ -21,12 +22,19 @@ export interface Administration {
   devices(): Promise<DeviceIdentity[]>
   approve(device: string): Promise<DeviceIdentity>
   revoke(device: string): Promise<DeviceIdentity>
+  /** The TLS keys of the bridge, and the devices that do not accept the next one yet. */
+  tls(): Promise<TlsStatus>
+  announcePin(pin: string): Promise<void>
+  withdrawPin(pin: string): Promise<void>
   /** Latest first. */
   audit(limit: number): Promise<AuditLine[]>
 }
 
-/** @param actor as the audit log names it */
-export function administrationOf(store: IdentityStore, actor: Actor): Administration {
+/**
+ * @param actor as the audit log names it
+ * @param presentPin of the TLS key that the bridge shows; undefined: unknown here, or no TLS
+ */
+export function administrationOf(store: IdentityStore, actor: Actor, presentPin?: string): Administration {
   const changed = (device: string, found: boolean): DeviceIdentity => {
     const known = found ? store.device(device) : undefined
     if (known) return known
@@ -46,6 +54,16 @@ export function administrationOf(store: IdentityStore, actor: Actor): Administra
     devices: async () => store.devices(),
     approve: async (device) => changed(device, store.approve(actor, device)),
     revoke: async (device) => changed(device, store.revoke(actor, device)),
+    tls: async () => ({
+      present: presentPin ?? null,
+      next: store.nextPins().map((next) => ({ ...next, missing: store.devicesWithoutPin(next.pin) })),
+      approved: store.devices().filter(({ status }) => status === 'approved').length,
+    }),
+    announcePin: async (pin) => store.announcePin(actor, pin),
+    async withdrawPin(pin) {
+      if (!store.withdrawPin(actor, pin))
+        throw new BrimError('IDENTITY_UNKNOWN', 'no such TLS key is announced', { hint: '"brim bridge tls status" lists them' })
+    },
     audit: async (limit) => store.audit(limit).map((line) => ({ ...line, detail: JSON.parse(line.detail) as unknown })),
   }
 }

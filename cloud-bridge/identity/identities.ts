@@ -30,7 +30,7 @@ const failureWindowMs = 60_000
 const maxCounted = 10_000
 
 export interface IdentitiesOptions {
-  readonly store: Pick<IdentityStore, 'device' | 'enrol' | 'grant' | 'renewKey' | 'bySecret'>
+  readonly store: Pick<IdentityStore, 'device' | 'enrol' | 'grant' | 'renewKey' | 'bySecret' | 'setDevicePins'>
   readonly grants: Grants
   readonly bridge: string
   readonly fleet: string
@@ -42,6 +42,8 @@ export interface IdentitiesOptions {
   readonly refusal?: BrimError | undefined
   /** Of device keys. */
   readonly keys: KeyValidity
+  /** TLS keys that are told to devices, the present one first; absent: no TLS. */
+  readonly tlsPins?: (() => string[]) | undefined
   /** Failed attempts of one network per minute; more are neither examined further nor audited. */
   readonly failedProofsPerMinute: number
   /** Where devices find the control plane. */
@@ -116,7 +118,9 @@ export function createIdentities(options: IdentitiesOptions): Identities {
       if (grants.get(device) === grant) end(device)
       throw new NotAdmitted(cause)
     })
-    return { v: 1, token, validForS: grantMs / 1_000, mqttPassword, renewKeyInS: secondsOf(result.renewKeyInMs) }
+    if (request.pins) store.setDevicePins(device, request.pins)
+    const pins = options.tlsPins?.()
+    return { v: 1, token, validForS: grantMs / 1_000, mqttPassword, renewKeyInS: secondsOf(result.renewKeyInMs), pins }
   }
 
   function renewKey(request: RenewKeyRequest, from: string): RenewKeyReply {

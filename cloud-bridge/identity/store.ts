@@ -3,6 +3,7 @@ import { openDatabase } from '../../core/store/open-database.ts'
 import { type AuditLimits, openAuditLog } from './audit-log.ts'
 import { openDeviceStore } from './device-store.ts'
 import { openKeyStore } from './key-store.ts'
+import { openPinStore } from './pin-store.ts'
 import { identityTables } from './tables.ts'
 import { openTokenStore } from './token-store.ts'
 
@@ -19,8 +20,9 @@ export function openIdentityStore(stateDir: string, limits?: AuditLimits) {
   const tokens = openTokenStore(database, addChange)
   const devices = openDeviceStore(database, tokens, add, addChange)
   const keys = openKeyStore(database, addChange)
+  const pins = openPinStore(database, addChange)
   const tlsPort = database.prepare<[], { port: number }>('SELECT port FROM tls_port')
   /** The port of MQTT over TLS that devices of an earlier release have enrolled with; undefined without such devices. */
   const earlierTlsPort = () => tlsPort.get()?.port
-  return { earlierTlsPort, addChange, ...auditLog, ...tokens, ...devices, ...keys, close: () => void database.close() }
+  return { earlierTlsPort, addChange, ...auditLog, ...tokens, ...devices, ...keys, ...pins, close: () => void database.close() }
 }

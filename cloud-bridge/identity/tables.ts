@@ -98,4 +98,7 @@ export const identityTables = [
   // Releases whose default for MQTT over TLS was 1883 gave that port to their devices.
   `CREATE TABLE tls_port (port INTEGER NOT NULL) STRICT;
   INSERT INTO tls_port SELECT 1883 WHERE EXISTS (SELECT 1 FROM identities)`,
+  // `pins`: separated by spaces.
+  `CREATE TABLE next_pins (pin TEXT PRIMARY KEY, announced_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE device_pins (device TEXT PRIMARY KEY, pins TEXT NOT NULL) STRICT, WITHOUT ROWID`,
 ]

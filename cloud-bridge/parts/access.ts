@@ -2,6 +2,7 @@ import { isLoopback } from '../../core/base/loopback.ts'
 import { openCertificate } from '../http/certificate.ts'
 import { requiresAuth } from '../identity/exposure.ts'
 import { Grants } from '../identity/grants.ts'
+import { openTlsPins } from '../identity/tls-pins.ts'
 import type { Base } from './base.ts'
 import type { Stores } from './stores.ts'
 
@@ -14,6 +15,7 @@ export function openAccess({ config, clock, closers, logger, log }: Base, { iden
   if (!isLoopback(host) && !certificate)
     logger.warn({ host }, 'no TLS: tokens and hidden states travel in plain text and can be read on the way')
   const grants = new Grants({ store: identityStore, bridge: id, authRequired, clock })
-  return { grants, certificate }
+  const tlsPins = certificate && openTlsPins(certificate, identityStore, log('tls'))
+  return { grants, certificate, tlsPins }
 }
 export type Access = ReturnType<typeof openAccess>

@@ -16,13 +16,14 @@ const dayMs = 86_400_000
 /** Enrolment and the renewal of grants; a device that loses its grant is disconnected everywhere. */
 export function openIdentities(base: Base, parts: Stores & Work & Access & OpenServing & { broker: ControlBroker }) {
   const { config, clock, closers, log } = base
-  const { identityStore, devices, expansions, grants, certificate, broker, serving, plane } = parts
+  const { identityStore, devices, expansions, grants, certificate, tlsPins, broker, serving, plane } = parts
   const identities = createIdentities({
     store: identityStore,
     grants,
     bridge: config.id,
     fleet: config.fleet,
     keys: { validMs: config.deviceKeyDays * dayMs },
+    tlsPins: tlsPins?.all,
     failedProofsPerMinute: config.limits.failedProofsPerMinute,
     authRequiredOnceEnrolled: config.auth !== false,
     onAuthRequired() {

@@ -107,7 +107,7 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
     }),
     bundleRoutes(bundles),
     releaseRoutes(bundles),
-    adminRoutes({ store: identityStore, quotas, bridge, fleet }),
+    adminRoutes({ store: identityStore, quotas, bridge, fleet, tlsPins: parts.tlsPins }),
     identityRoutes(identities),
     ...(hookSecret === undefined ? [] : [brokerHookRoutes({ fleet, gate: grants })]),
   ]

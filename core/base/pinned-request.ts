@@ -8,7 +8,8 @@ import { speaksTls } from './speaks-tls.ts'
 /** HTTP address of a bridge, with the pin of its TLS key. */
 export interface BridgeAddress {
   readonly url: string
-  readonly pin?: string | undefined
+  /** Several: any of these keys. */
+  readonly pin?: string | readonly string[] | undefined
 }
 
 interface PinnedRequest {
@@ -32,7 +33,8 @@ export async function requestOnce(
 ): Promise<IncomingMessage> {
   const url = new URL(path, at.url)
   const encrypted = url.protocol === 'https:'
-  const pinned = encrypted && at.pin !== undefined ? await connectPinned(at.url, at.pin, signal) : undefined
+  const pins = [at.pin ?? []].flat()
+  const pinned = encrypted && pins.length > 0 ? await connectPinned(at.url, pins, signal) : undefined
   const length =
     method === 'POST'
       ? {

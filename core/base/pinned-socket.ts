@@ -8,10 +8,10 @@ const defaultPorts: Record<string, number> = { 'https:': 443, 'wss:': 443, 'mqtt
 /**
  * Opens a TLS connection and verifies the server's public key before anything is sent. Only the key counts: a device whose
  * clock is in 1970 cannot check the certificate's dates, and addresses change.
- * @param pin as returned by `pinOf`
+ * @param pins as returned by `pinOf`: the key must be one of them
  * @throws BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE
  */
-export function connectPinned(url: string, pin: string, signal?: AbortSignal): Promise<TLSSocket> {
+export function connectPinned(url: string, pins: readonly string[], signal?: AbortSignal): Promise<TLSSocket> {
   const { protocol, hostname, port, host } = new URL(url)
   const name = hostname.replace(/^\[(.*)\]$/, '$1')
   const unreachable = (cause: unknown) =>
@@ -41,7 +41,7 @@ export function connectPinned(url: string, pin: string, signal?: AbortSignal): P
       signal?.removeEventListener('abort', abort)
       socket.off('error', failed)
       socket.setTimeout(0)
-      if (certificate !== undefined && pinOf(certificate.publicKey) === pin) return resolve(socket)
+      if (certificate !== undefined && pins.includes(pinOf(certificate.publicKey))) return resolve(socket)
       socket.on('error', () => {})
       socket.destroy()
       reject(

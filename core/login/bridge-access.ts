@@ -10,6 +10,7 @@ export const localBridge = 'http://127.0.0.1:7070'
 
 /** Address of a bridge, and the credentials for it. */
 export interface BridgeAccess extends BridgeAddress {
+  readonly pin?: string | undefined
   readonly key?: string | undefined
 }
 

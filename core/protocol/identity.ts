@@ -52,12 +52,18 @@ export const EnrolReply = z.object({
 })
 export type EnrolReply = z.infer<typeof EnrolReply>
 
+/** SHA-256 of public keys that a bridge shows by TLS. */
+const tlsPins = z.array(binary(32)).max(4)
+
 export const GrantRequest = z.object({
   ...proof,
   renewsKey: z
     .boolean()
     .default(false)
     .describe('Whether the agent renews its key; one that does not has a key that never expires.'),
+  pins: tlsPins
+    .optional()
+    .describe('TLS keys of the bridge that the device accepts; empty: any that its system trusts. Absent: an older agent.'),
 })
 export type GrantRequest = z.infer<typeof GrantRequest>
 
@@ -71,6 +77,9 @@ export const GrantReply = z.object({
     .max(200)
     .optional()
     .describe('Password for the control plane, the same throughout the grant; absent: the token is the password.'),
+  pins: tlsPins
+    .optional()
+    .describe('The TLS key that the bridge shows, then those that it will show; absent: it has no TLS, or is an older bridge.'),
   renewKeyInS: z.number().min(0).optional().describe('When the agent is to renew its key; absent: the key does not expire.'),
 })
 export type GrantReply = z.infer<typeof GrantReply>

@@ -90,6 +90,25 @@ export const AuditLine = z.object({
 })
 export type AuditLine = z.infer<typeof AuditLine>
 
+const pin = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{43}$/)
+  .describe("SHA-256 of a certificate's public key, base64url.")
+
+/** TLS keys of a bridge. */
+export const TlsStatus = z.object({
+  present: pin.nullable().describe('Null: no TLS, or unknown where the bridge does not run.'),
+  next: z.array(
+    z.object({
+      pin,
+      announcedAt: at,
+      missing: z.array(z.string()).describe('Approved devices that accept neither this key nor any that their system trusts.'),
+    }),
+  ),
+  approved: z.int().min(0).describe('Approved devices.'),
+})
+export type TlsStatus = z.infer<typeof TlsStatus>
+
 const Revoked = z.object({ id: z.string(), revoked: z.literal(true) })
 const left = z.int().min(0).nullable()
 
@@ -132,6 +151,16 @@ export const adminOperations = {
   ),
   revokeDevice: post('/v1/admin/devices/:id/revoke', 'administer', 'Revoke a device and end its connections', {
     response: DeviceIdentity,
+  }),
+  tls: get('/v1/admin/tls', 'administer', 'TLS keys of the bridge, and the devices that do not accept the next one yet', {
+    response: TlsStatus,
+  }),
+  announcePin: post('/v1/admin/tls/next', 'administer', 'Announce the next TLS key of the bridge to its devices', {
+    body: z.object({ pin }),
+    response: TlsStatus,
+  }),
+  withdrawPin: post('/v1/admin/tls/next/:pin/withdraw', 'administer', 'Withdraw an announced TLS key', {
+    response: TlsStatus,
   }),
   audit: get('/v1/admin/audit', 'administer', 'Audit log, latest first', {
     query: z.object({ limit: z.coerce.number().int().min(1).max(10_000).default(100) }),

@@ -1,0 +1,44 @@
+import { nowIso } from '../../core/base/clock.ts'
+import type { Store } from '../../core/store/open-database.ts'
+import type { Actor, AuditChange } from './audit-log.ts'
+
+/** A TLS key that the bridge will show, by the SHA-256 of the public key. */
+export interface NextPin {
+  readonly pin: string
+  readonly announcedAt: string
+}
+
+/** TLS keys that are announced to devices, and those that each device accepts. */
+export function openPinStore(store: Store, audit: AuditChange) {
+  const all = store.prepare<[], NextPin>('SELECT pin, announced_at AS announcedAt FROM next_pins ORDER BY announced_at, pin')
+  const insert = store.prepare('INSERT INTO next_pins (pin, announced_at) VALUES (?, ?) ON CONFLICT DO NOTHING')
+  const remove = store.prepare('DELETE FROM next_pins WHERE pin = ?')
+  const put = store.prepare<[string, string]>(
+    `INSERT INTO device_pins (device, pins) VALUES (?, ?)
+     ON CONFLICT DO UPDATE SET pins = excluded.pins WHERE pins <> excluded.pins`,
+  )
+  const notReady = store
+    .prepare<[string], string>(
+      `SELECT identities.device FROM identities LEFT JOIN device_pins USING (device)
+       WHERE status = 'approved' AND NOT coalesce(pins = '' OR instr(pins, ?) > 0, FALSE) ORDER BY device`,
+    )
+    .pluck()
+  const announce = store.transaction((actor: Actor, pin: string) => {
+    if (insert.run(pin, nowIso()).changes > 0) audit(actor, 'tls.announce', pin)
+  })
+  const withdraw = store.transaction((actor: Actor, pin: string) => {
+    const found = remove.run(pin).changes > 0
+    if (found) audit(actor, 'tls.withdraw', pin)
+    return found
+  })
+  return {
+    nextPins: () => all.all(),
+    announcePin: (actor: Actor, pin: string) => void announce.immediate(actor, pin),
+    /** @returns whether it was announced */
+    withdrawPin: (actor: Actor, pin: string) => withdraw.immediate(actor, pin),
+    /** What a device accepts, as it said last; empty: what its system trusts. */
+    setDevicePins: (device: string, pins: readonly string[]) => void put.run(device, pins.join(' ')),
+    /** Approved devices that pin another key than this one. */
+    devicesWithoutPin: (pin: string) => notReady.all(pin),
+  }
+}
