@@ -5,6 +5,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
 import type { ServedBundle } from '../../core/protocol/http/bundles.ts'
+import { signatureFile } from '../../core/signing/signature.ts'
 import { readSignatures, signersOf } from '../../core/signing/signature-file.ts'
 
 export interface BundleOnDisk {
@@ -13,8 +14,8 @@ export interface BundleOnDisk {
   readonly manifestSha256: string
   /** Public keys whose signatures fit the manifest. */
   readonly signedBy: readonly string[]
-  /** Modification time of its manifest when it was read. */
-  readonly mtimeMs: number
+  /** When its manifest or its signatures were last modified before it was read. */
+  readonly changedMs: number
 }
 
 export interface ServedBundlesOptions {
@@ -37,16 +38,17 @@ export interface ServedBundles {
 
 export function openServedBundles({ bundle, folder }: ServedBundlesOptions): ServedBundles {
   let known = new Map<string, BundleOnDisk>()
-  /** Folder → what was read there, and when its manifest was modified. */
-  let read = new Map<string, { readonly mtimeMs: number; readonly found: BundleOnDisk | undefined }>()
+  /** Folder → what was read there, and when it was last modified then. */
+  let read = new Map<string, { readonly changedMs: number; readonly found: BundleOnDisk | undefined }>()
 
-  /** Reads a manifest only when it has changed: devices may ask for unknown models as often as they like. */
+  /** Reads a bundle only when it has changed: devices may ask for unknown models as often as they like. */
   async function readChanged(at: string): Promise<BundleOnDisk | undefined> {
-    const file = await stat(join(at, manifestFile)).catch(() => undefined)
+    const changedMs = await lastChange(at)
     const before = read.get(at)
-    if (!file || file.mtimeMs === before?.mtimeMs) return file && before?.found
-    const found = await readBundle(at, file.mtimeMs)
-    read.set(at, { mtimeMs: file.mtimeMs, found })
+    if (changedMs === undefined) return undefined
+    if (changedMs === before?.changedMs) return before.found
+    const found = await readBundle(at, changedMs)
+    read.set(at, { changedMs, found })
     return found
   }
 
@@ -56,7 +58,7 @@ export function openServedBundles({ bundle, folder }: ServedBundlesOptions): Ser
     const found = await Promise.all(folders.map(readChanged))
     read = new Map([...read].filter(([at]) => folders.includes(at)))
     const own = bundle === undefined ? undefined : found[0]
-    const others = found.filter((one) => one !== own).sort((a, b) => (a?.mtimeMs ?? 0) - (b?.mtimeMs ?? 0))
+    const others = found.filter((one) => one !== own).sort((a, b) => (a?.changedMs ?? 0) - (b?.changedMs ?? 0))
     // Of the bundles of one model the last wins: the bridge's own, else the newest.
     known = new Map([...others, own].flatMap((one) => (one ? [[one.manifest.modelId, one] as const] : [])))
   }
@@ -79,8 +81,7 @@ export function openServedBundles({ bundle, folder }: ServedBundlesOptions): Ser
     },
     async find(modelId) {
       const before = known.get(modelId)
-      const now = before && (await stat(join(before.folder, manifestFile)).catch(() => undefined))
-      if (now === undefined || now.mtimeMs !== before?.mtimeMs) await scan()
+      if (before === undefined || (await lastChange(before.folder)) !== before.changedMs) await scan()
       const found = known.get(modelId)
       if (found) return found
       throw new BrimError('MODEL_UNKNOWN', `this bridge has no bundle of model ${modelId.slice(0, 64)}`, {
@@ -90,7 +91,15 @@ export function openServedBundles({ bundle, folder }: ServedBundlesOptions): Ser
   }
 }
 
-async function readBundle(folder: string, mtimeMs: number): Promise<BundleOnDisk | undefined> {
+/** When the manifest or the signatures of a bundle were last modified; undefined: there is no manifest. */
+async function lastChange(folder: string): Promise<number | undefined> {
+  const [manifest, signatures] = await Promise.all(
+    [manifestFile, signatureFile].map((name) => stat(join(folder, name)).catch(() => undefined)),
+  )
+  return manifest && Math.max(manifest.mtimeMs, signatures?.mtimeMs ?? 0)
+}
+
+async function readBundle(folder: string, changedMs: number): Promise<BundleOnDisk | undefined> {
   try {
     const path = join(folder, manifestFile)
     const manifestSha256 = createHash('sha256')
@@ -98,7 +107,7 @@ async function readBundle(folder: string, mtimeMs: number): Promise<BundleOnDisk
       .digest('hex')
     const signatures = await readSignatures(folder).catch(() => undefined)
     const signedBy = signatures ? signersOf('bundle', manifestSha256, signatures) : []
-    return { folder, manifest: await readManifest(folder), manifestSha256, signedBy, mtimeMs }
+    return { folder, manifest: await readManifest(folder), manifestSha256, signedBy, changedMs }
   } catch {
     return undefined
   }
