@@ -113,7 +113,7 @@ export class Dispatcher {
     const free = this.#free[lane]
     const found = new Map<string, AvailableDevice>()
     for (const device of this.#changed) {
-      const available = free.get(device)
+      const available = jobs.mayHaveOwn(device, lane) ? free.get(device) : undefined
       if (available) found.set(device, available)
     }
     if (lane === 'maintenance') return [...found.values()]

@@ -41,10 +41,18 @@ export function createDispatching(db: JobDatabase) {
      AND EXISTS (SELECT 1 FROM jobs AS first WHERE first.holder = jobs.holder AND state = 'RUNNING' AND ${isOf.work})`,
   )
 
+  /** Jobs that only this device may run. */
+  function ownOf(device: string, lane: Lane, max: number, nowMs: number): JobRow[] {
+    if (!db.loads.mayHaveOwn(device, lane)) return []
+    const rows = bound[lane].all(device, nowMs, max)
+    if (rows.length === 0) db.loads.hasNoneOfItsOwn(device, lane)
+    return rows
+  }
+
   /** At most as many as there are free slots: of each kind, and of each device. */
   function candidates(lane: Lane, devices: readonly AvailableDevice[], nowMs: number): JobRow[] {
     const free = devices.filter(({ freeSlots }) => freeSlots > 0)
-    const rows = free.flatMap(({ device, freeSlots }) => bound[lane].all(device, nowMs, freeSlots))
+    const rows = free.flatMap(({ device, freeSlots }) => ownOf(device, lane, freeSlots, nowMs))
     // Jobs of maintenance are always bound to a device.
     if (lane === 'maintenance') return rows
     const slots = free.reduce((sum, { freeSlots }) => sum + freeSlots, 0)
@@ -103,6 +111,7 @@ export function createDispatching(db: JobDatabase) {
     },
     /** Number of queued jobs of a kind that any device may run now, up to `max`. */
     countReady: (kind: string, nowMs: number, max: number): number => readyOf.get(kind, nowMs, max) ?? 0,
+    mayHaveOwn: (device: string, lane: Lane) => db.loads.mayHaveOwn(device, lane),
     /** Whether a job may wait behind another one of its device. */
     hasWaiting: () => db.loads.hasWaiting,
     /** What may allow a dispatch since the last call. */

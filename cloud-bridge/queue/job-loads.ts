@@ -25,9 +25,11 @@ export class JobLoads {
   readonly #loads: Readonly<Record<Lane, Map<string, number>>>
   /** Devices with more than one job of work. */
   readonly #several = new Set<string>()
+  /** Devices for which jobs of their own may be ready, so that no other one is looked up. */
+  readonly #bound: Readonly<Record<Lane, Set<string>>> = { work: new Set(), maintenance: new Set() }
   #moves: Move[] = []
   #devices = new Set<string>()
-  #kinds: Set<string>
+  #kinds = new Set<string>()
 
   /** @param store must have the tables of `jobTables` */
   constructor(store: Store) {
@@ -36,10 +38,10 @@ export class JobLoads {
       'SELECT holder, kind, count(*) AS count FROM jobs WHERE holder IS NOT NULL GROUP BY holder, kind',
     )
     for (const { holder, kind, count } of held.all()) this.#add(holder, kind, count)
-    const ready = store.prepare<[], string>(
-      "SELECT DISTINCT kind FROM jobs WHERE target IS NULL AND state = 'QUEUED' AND not_before_ms IS NULL",
+    const ready = store.prepare<[], { kind: string; target: string | null }>(
+      "SELECT DISTINCT kind, target FROM jobs WHERE due_ms IS NOT NULL AND state = 'QUEUED' AND not_before_ms IS NULL",
     )
-    this.#kinds = new Set(ready.pluck().all())
+    for (const { kind, target } of ready.all()) this.onReady(kind, target)
   }
 
   of(lane: Lane): ReadonlyMap<string, number> {
@@ -80,8 +82,19 @@ export class JobLoads {
 
   /** A job may be dispatched from now on. @param target the only device that may run it; null: any */
   onReady(kind: string, target: string | null): void {
-    if (target === null) this.#kinds.add(kind)
-    else this.#devices.add(target)
+    if (target === null) return void this.#kinds.add(kind)
+    this.#devices.add(target)
+    this.#bound[laneOf(kind)].add(target)
+  }
+
+  /** Whether jobs that only this device may run may be ready. */
+  mayHaveOwn(device: string, lane: Lane): boolean {
+    return this.#bound[lane].has(device)
+  }
+
+  /** None is ready. */
+  hasNoneOfItsOwn(device: string, lane: Lane): void {
+    this.#bound[lane].delete(device)
   }
 
   commit(): void {
