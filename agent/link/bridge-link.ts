@@ -134,6 +134,8 @@ export class BridgeLink {
     const modelId = options?.modelId ?? this.#modelId
     if (modelId === undefined) throw new Error('a session needs a model')
     signal.throwIfAborted()
+    // Sessions that are open there continue at the other bridge.
+    if (this.#isDraining) this.#choose({ anew: true })
     const choice = this.#choice ?? (await this.#discover(signal))
     // The bridge may have moved to another address, which only the broker knows.
     if (!this.#data.connected && !this.#control.connected) void this.#control.retryNow()
@@ -190,6 +192,11 @@ export class BridgeLink {
     }
     if (this.#choice) return this.#choice
     throw this.#control.rejection ?? this.#noBridge()
+  }
+
+  /** The chosen bridge is about to stop and refuses new sessions. */
+  get #isDraining(): boolean {
+    return this.#choice !== undefined && this.#states.get(this.#choice.bridge)?.state === 'draining'
   }
 
   #noBridge(): BrimError {

@@ -6,6 +6,7 @@ import { readSse } from '../../../core/openai/sse-reader.ts'
 import { kvBytesPerPosition } from '../../../core/policy/admission/kv.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
 import { healthOf, startTestBridge, type TestBridge } from '../../support/bridge.ts'
+import { startOpenBroker } from '../../support/served-broker.ts'
 import { connectDevice, type TestDevice } from '../../support/test-device.ts'
 
 let world: AgentWorld
@@ -67,6 +68,24 @@ describe('a device with several bridges', () => {
     const agent = await world.startAgent({ id: 'turned-away', bridges: [full.mqttUrl, other.mqttUrl] })
     await expect.poll(() => agentHealth(agent.apiUrl)).toMatchObject({ bridge: 'connected', bridgeId: 'full', sessions: 1 })
     expect((await ask(agent.apiUrl)).status).toBe(200)
+  })
+
+  it('goes to another bridge on the same broker when its own drains, with the answer that is in progress', async () => {
+    await using broker = await startOpenBroker()
+    await using leaving = await start('bridge-c', { broker: { url: broker.url }, mqttPort: undefined })
+    await using staying = await start('bridge-d', { broker: { url: broker.url }, mqttPort: undefined })
+    const agent = await world.startAgent({ id: 'moving', bridges: [broker.url] })
+    await expect.poll(() => agentHealth(agent.apiUrl)).toMatchObject({ bridge: 'connected', bridgeId: 'bridge-c' })
+    const events = readSse((await ask(agent.apiUrl, { max_tokens: 400, stream: true })).body!)
+    await events.next()
+    const drained = leaving.drain()
+    await expect.poll(async () => (await ask(agent.apiUrl)).status).toBe(200)
+    expect(await agentHealth(agent.apiUrl)).toMatchObject({ bridge: 'connected', bridgeId: 'bridge-d' })
+    let last = ''
+    for (let next = await events.next(); next.done !== true; next = await events.next()) last = next.value
+    expect(last).toBe('[DONE]')
+    await drained
+    expect(await sessionsAt(staying)).toBe(0)
   })
 
   it('continues an answer at another bridge, with the same tokens, if the first runs out of KV memory', async () => {
