@@ -7,7 +7,7 @@ usage() {
   cat <<'TEXT'
 Usage: sudo jetson/install.sh [options]
 
-  --bridge            install the bridge, not the agent
+  --agent, --bridge   what to install (default: the agent)
   --id NAME           id of the device or bridge in its configuration file (default: the host name)
   --bundle FOLDER     bundle in its configuration file
   --token-file FILE   enrol this device with the token of "brim bridge token create" in FILE
@@ -38,6 +38,7 @@ while [ $# -gt 0 ]; do
   --id | --bundle | --token-file) [ $# -gt 1 ] || wrong_usage "$1 needs a value" ;;
   esac
   case $1 in
+  --agent) role=agent ;;
   --bridge) role=bridge ;;
   --id) id=$2; shift ;;
   --bundle) bundle=$2; shift ;;
@@ -70,6 +71,8 @@ user=brim
 # "2.31" → 231: versions as numbers that compare.
 version_number() { printf '%s' "$1" | awk -F. '{ printf "%d", $1 * 100 + $2 }'; }
 release_field() { sed -n "s/^  \"$1\": \"\\(.*\\)\",*\$/\\1/p" "$source/release.json"; }
+# Installed by the Debian package, which also replaces and removes it.
+is_packaged() { [ -e "$destdir/var/lib/dpkg/info/brim.list" ]; }
 has_systemd() { [ -z "$destdir" ] && [ -d /run/systemd/system ]; }
 
 jetpack() {
@@ -112,9 +115,12 @@ check_machine() {
       fail "node $("$node" --version) is too old" 'Node 20.19 or newer, or the archive, which has its own'
     say "program: the checkout $source with Node $("$node" --version)"
   fi
+  if [ "$source" != "$program" ] && is_packaged; then
+    fail "$program belongs to the Debian package brim" 'update the package, then run /opt/brim/jetson/install.sh'
+  fi
   case $jetpack in
-  4) warn 'JetPack 4 has glibc 2.27: ONNX Runtime needs 2.28. Build one for it and set ORT_LIB in its .env file (docs/jetson.md)' ;;
-  ?*) say 'ONNX Runtime: on the CPU. For CUDA or TensorRT set ORT_LIB to a library built with them (docs/jetson.md)' ;;
+  4) warn 'JetPack 4 has glibc 2.27: Node and ONNX Runtime need 2.28. Use a container (docs/packages.md)' ;;
+  ?*) say "ONNX Runtime: on the CPU. For CUDA or TensorRT set ORT_LIB in $config/$role.env to a library built with them (docs/jetson.md)" ;;
   esac
 }
 
@@ -194,7 +200,7 @@ add_folders() {
   add_folder "$state/$role" 700 "$user:$user"
   [ "$role" = agent ] || add_folder "$state/bundles" 700 "$user:$user"
   change mkdir -p "$destdir/usr/local/bin"
-  change ln -sfn "$program/bin/brim" "$destdir/usr/local/bin/brim"
+  is_packaged || change ln -sfn "$program/bin/brim" "$destdir/usr/local/bin/brim"
 }
 
 own_id() {
@@ -267,7 +273,7 @@ finish() {
 }
 
 remove() {
-  say "removing: $service, $program and the command brim"
+  say "removing: $service"
   if has_systemd; then
     change systemctl disable --quiet --now "$service" || true
   fi
@@ -276,7 +282,10 @@ remove() {
   [ "$role" = agent ] || other=agent
   if [ -e "$destdir$units/brim-$other.service" ]; then
     say "$program stays: brim-$other uses it"
+  elif is_packaged; then
+    say "$program stays: it belongs to the Debian package brim"
   else
+    say "removing: $program and the command brim"
     change rm -rf "$destdir$program" "$destdir/usr/local/bin/brim"
   fi
   if [ -n "$purge" ]; then

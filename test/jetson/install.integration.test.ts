@@ -77,6 +77,15 @@ describe.skipIf(process.platform !== 'linux')('install.sh', () => {
     expect(filesIn(root).filter((file) => /brim/.test(file))).toEqual([])
   })
 
+  it('leaves the program to the Debian package that brought it', () => {
+    const root = join(temp.path, 'packaged')
+    mkdirSync(join(root, 'var/lib/dpkg/info'), { recursive: true })
+    writeFileSync(join(root, 'var/lib/dpkg/info/brim.list'), '/opt/brim\n')
+    const { status, stderr } = install(archive('other-archive'), root)
+    expect({ status, stderr }).toMatchObject({ status: 1, stderr: expect.stringContaining('belongs to the Debian package') })
+    expect(install(archive('other-archive'), root, '--uninstall').stdout).toContain('it belongs to the Debian package')
+  })
+
   it('changes nothing with --dry-run, and says what it would do', () => {
     const root = join(temp.path, 'dry')
     mkdirSync(root)
