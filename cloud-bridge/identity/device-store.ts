@@ -29,7 +29,9 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
   const byName = store.prepare<[string], DeviceIdentity>(`SELECT ${columns} FROM identities WHERE device = ?`)
   const byKey = store.prepare<[string], DeviceIdentity>(`SELECT ${columns} FROM identities WHERE public_key = ?`)
   const all = store.prepare<[], DeviceIdentity>(`SELECT ${columns} FROM identities ORDER BY device`)
-  const notApproved = store.prepare<[], { device: string }>("SELECT device FROM identities WHERE status <> 'approved'")
+  const approved = store.prepare<[], Pick<DeviceIdentity, 'device' | 'publicKey'>>(
+    "SELECT device, public_key AS publicKey FROM identities WHERE status = 'approved'",
+  )
   const put = store.prepare(`INSERT OR REPLACE INTO identities
     (device, device_group, status, public_key, token_id, enrolled_at) VALUES (?, ?, ?, ?, ?, ?)`)
   const markApproved = store.prepare(
@@ -134,8 +136,9 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
     renewKey: (renewal: Renewal, keys: KeyValidity, from: string): Admitted | Refused => renewKey.immediate(renewal, keys, from),
     device: (id: string) => byName.get(id),
     devices: () => all.all(),
-    /** Devices that may not connect: pending and revoked. */
-    denied: (): ReadonlySet<string> => new Set(notApproved.all().map(({ device }) => device)),
+    /** Device that may connect → its public key. */
+    approvedKeys: (): ReadonlyMap<string, string> =>
+      new Map(approved.all().map(({ device, publicKey }) => [device, publicKey] as const)),
     /** Forgets the device's hardware and the expiry of its key: its next connection binds it, and sets the expiry, anew. @returns whether the device exists */
     approve: (actor: Actor, device: string) => approve.immediate(actor, device),
     /** Deletes its enrolment, if it has one. Its key never enrols again. */

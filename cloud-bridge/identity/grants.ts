@@ -19,7 +19,7 @@ interface Grant {
 }
 
 export interface GrantsOptions {
-  readonly store: Pick<IdentityStore, 'device' | 'denied' | 'keyOf'>
+  readonly store: Pick<IdentityStore, 'device' | 'approvedKeys' | 'version' | 'keyOf'>
   readonly bridge: string
   /** Whether callers must prove their identity from the start. */
   readonly authRequired: boolean
@@ -34,7 +34,10 @@ export class Grants implements PresenceGate {
   readonly #store: GrantsOptions['store']
   readonly #clock: Clock
   readonly #tokens: AccessTokens
+  /** In the order of their ends. */
   readonly #grants = new Map<string, Grant>()
+  /** Version of the store when its revocations were last read. */
+  #checkedVersion: string | undefined
   #authRequired: boolean
 
   constructor({ store, bridge, authRequired, clock }: GrantsOptions) {
@@ -73,6 +76,8 @@ export class Grants implements PresenceGate {
   /** @returns an access token, valid for `grantMs` */
   renew(device: string, grant: Grant): string {
     grant.untilMs = this.#clock.nowMs() + grantMs
+    this.#grants.delete(device)
+    this.#grants.set(device, grant)
     return this.#tokens.mint(`device-${device}`, grant.id, grantMs)
   }
 
@@ -83,11 +88,22 @@ export class Grants implements PresenceGate {
 
   /** Grants that have expired, or whose device was revoked or has another key. */
   invalid(): { readonly device: string; readonly revoked: boolean }[] {
-    const denied = this.#store.denied()
-    return [...this.#grants].flatMap(([device, { untilMs, publicKey }]) => {
-      const revoked = denied.has(device) || this.#store.device(device)?.publicKey !== publicKey
-      return revoked || this.#clock.nowMs() >= untilMs ? [{ device, revoked }] : []
-    })
+    const revoked = this.#revoked().map((device) => ({ device, revoked: true }))
+    const nowMs = this.#clock.nowMs()
+    for (const [device, { untilMs }] of this.#grants) {
+      if (nowMs < untilMs) break
+      revoked.push({ device, revoked: false })
+    }
+    return revoked
+  }
+
+  /** Looks only after a change of the store: this is called each second, and a fleet has thousands of grants. */
+  #revoked(): string[] {
+    const version = this.#store.version()
+    if (version === this.#checkedVersion) return []
+    this.#checkedVersion = version
+    const keys = this.#store.approvedKeys()
+    return [...this.#grants].flatMap(([device, { publicKey }]) => (keys.get(device) === publicKey ? [] : [device]))
   }
 
   subjectOf(token: string): string | undefined {

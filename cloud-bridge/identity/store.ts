@@ -24,5 +24,18 @@ export function openIdentityStore(stateDir: string, limits?: AuditLimits) {
   const tlsPort = database.prepare<[], { port: number }>('SELECT port FROM tls_port')
   /** The port of MQTT over TLS that devices of an earlier release have enrolled with; undefined without such devices. */
   const earlierTlsPort = () => tlsPort.get()?.port
-  return { earlierTlsPort, addChange, ...auditLog, ...tokens, ...devices, ...keys, ...pins, close: () => void database.close() }
+  const ownChanges = database.prepare<[], { count: number }>('SELECT total_changes() AS count')
+  /** Differs after any change, by this process or another. */
+  const version = () => `${database.pragma('data_version', { simple: true })} ${ownChanges.get()!.count}`
+  return {
+    version,
+    earlierTlsPort,
+    addChange,
+    ...auditLog,
+    ...tokens,
+    ...devices,
+    ...keys,
+    ...pins,
+    close: () => void database.close(),
+  }
 }

@@ -97,7 +97,7 @@ describe('a key', () => {
     for (const what of ['labels', 'commands'])
       expect([(await post(key, what)).status, (await post(operator.key, what)).status]).toEqual([403, 404])
     const login = { username: 'viewer-monitoring', password: key }
-    await expect(mqttClient(mqttUrl, 'viewer-monitoring', login)).rejects.toThrow(/not authorized/i)
+    await expect(mqttClient(mqttUrl, 'device-monitoring', login)).rejects.toThrow(/not authorized/i)
     await using device = await connectDevice(dataUrl, 'monitoring', width, key)
     expect(await device.closed).toMatchObject({ code: 4401 })
     const listed = {

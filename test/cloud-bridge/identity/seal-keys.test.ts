@@ -31,7 +31,12 @@ it('a token outlives the replacement of its key, and the password of the bridge 
   await clock.advance(14 * 60_000)
   expect(tokens.read(token)).toBeUndefined()
 
-  const store = { device: () => undefined, denied: () => new Set<string>(), keyOf: () => undefined }
+  const store = {
+    device: () => undefined,
+    approvedKeys: () => new Map<string, string>(),
+    version: () => '',
+    keyOf: () => undefined,
+  }
   const grants = new Grants({ store, bridge: 'bridge-1', authRequired: true, clock })
   await clock.advance(9 * dayMs)
   expect(grants.subjectOf(grants.ownToken)).toBe('bridge-bridge-1')
