@@ -29,6 +29,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/listen': { values: ['core/base', 'core/policy/admission'] },
   'core/cli': { values: ['core/base'] },
   'core/config-file': { values: ['core/base', 'core/cli'] },
+  'core/support-bundle': { values: ['core/base', 'core/cli', 'core/commands', 'core/config-file'], types: ['core/store'] },
   'core/login': { values: ['core/base'] },
   'core/protocol': { values: ['core/base', 'core/openai', 'core/signing'] },
   'core/text': { values: ['core/base'] },
@@ -106,6 +107,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'agent/config-layer',
       'agent/software',
       'agent/trial',
+      'agent/databases.ts',
       'agent/device',
       'agent/identity',
     ],
@@ -166,6 +168,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'cloud-bridge/limits.ts',
       'cloud-bridge/identity',
       'cloud-bridge/backup',
+      'cloud-bridge/databases.ts',
     ],
   },
 

@@ -28,8 +28,9 @@ export const doctorCommand = (moreChecks: readonly MoreChecks[] = []): Command =
 
 type MoreChecks = (io: Io) => Promise<readonly Check[]>
 
-async function examine(io: Io, json: boolean, moreChecks: readonly MoreChecks[]): Promise<void> {
-  const checks = [
+/** Every check of this machine. */
+export async function checkMachine(io: Io, moreChecks: readonly MoreChecks[]): Promise<Check[]> {
+  return [
     checkNode(process.versions.node),
     ...checkCLibrary(io.env.ORT_LIB),
     ...(await checkNatives()),
@@ -40,6 +41,10 @@ async function examine(io: Io, json: boolean, moreChecks: readonly MoreChecks[])
     await checkPorts(),
     ...(await Promise.all(moreChecks.map((check) => check(io)))).flat(),
   ]
+}
+
+async function examine(io: Io, json: boolean, moreChecks: readonly MoreChecks[]): Promise<void> {
+  const checks = await checkMachine(io, moreChecks)
   const failed = checks.filter(({ status }) => status === 'fail')
   if (json) io.out(JSON.stringify({ version, ok: failed.length === 0, checks: checks.map(toJson) }))
   else for (const check of checks) io.raw.out(toLine(check, io.outIsTty))

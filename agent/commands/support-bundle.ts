@@ -1,0 +1,28 @@
+import { BrimError } from '../../core/base/errors.ts'
+import { checkMachine } from '../../core/commands/doctor.ts'
+import { installedConfig } from '../../core/config-file/installed-file.ts'
+import { supportBundleCommand } from '../../core/support-bundle/command.ts'
+import { agentDatabases } from '../databases.ts'
+import { checkBridges } from './bridge-check.ts'
+import { checkDevice } from './device-check.ts'
+import { openFleetConfig, options } from './run.ts'
+import { agentStateDir } from './state-dir.ts'
+
+const defaultPort = 7071
+
+export const command = supportBundleCommand({
+  name: 'agent',
+  options,
+  defaultFile: () => installedConfig('agent'),
+  databases: agentDatabases,
+  stateDirOf(owner, io) {
+    const [given, id] = [owner.get('state-dir')?.value, owner.get('id')?.value]
+    if (given === undefined && id === undefined)
+      throw new BrimError('USAGE', 'it is not said which agent this is about', { hint: 'give --id or --state-dir' })
+    return agentStateDir(given?.toString(), String(id), io)
+  },
+  fleetOf: (configuration, io) => openFleetConfig(configuration, io).layer,
+  urlOf: (owner) => `http://127.0.0.1:${String(owner.get('api-port')?.value ?? defaultPort)}`,
+  paths: ['/health', '/ready'],
+  checks: (io) => checkMachine(io, [async () => [await checkDevice()], checkBridges]),
+})

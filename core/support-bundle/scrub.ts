@@ -1,0 +1,63 @@
+import { shownUrl } from '../base/shown-url.ts'
+
+/** What authenticates someone, wherever it may have got to. */
+const secrets: readonly (readonly [RegExp, string])[] = [
+  [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g, '[private key]'],
+  [/\bbrim-(key|enroll)-1\.[\w-]+/g, 'brim-$1-1.[removed]'],
+  [/\b(Bearer|Basic)\s+[\w.~+/=-]+/gi, '$1 [removed]'],
+  [/\b(password|passwd|secret|token|api[_-]?key)("?\s*[:=]\s*"?)[^\s",}]+/gi, '$1$2[removed]'],
+  [/(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@"]+@/gi, '$1[removed]@'],
+]
+
+/** The text without passwords, keys and tokens. */
+export const scrub = (text: string): string =>
+  secrets.reduce((scrubbed, [pattern, replacement]) => scrubbed.replace(pattern, replacement), text)
+
+/** The value of an option: a URL without user and query. */
+export function scrubValue<T>(value: T): T | string {
+  if (typeof value !== 'string') return value
+  return URL.canParse(value) && value.includes('://') ? shownUrl(value) : scrub(value)
+}
+
+/** Strings of a log line that its writer chooses, not the text of a request, an answer or another server. */
+const loggedWords = [
+  'time',
+  'level',
+  'component',
+  'device',
+  'bridge',
+  'job',
+  'rollout',
+  'kind',
+  'state',
+  'code',
+  'modelId',
+  'msg',
+]
+
+/**
+ * A line of our own log with what cannot hold text of others: words that the program chooses, numbers, and of an error its code and
+ * the places in our code.
+ * @returns undefined for a line that is not ours
+ */
+export function scrubLogLine(line: string): string | undefined {
+  let fields: unknown
+  try {
+    fields = JSON.parse(line)
+  } catch {
+    return undefined
+  }
+  if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) return undefined
+  const kept = Object.entries(fields).flatMap(([name, value]): [string, unknown][] => {
+    if (name === 'err') return [[name, scrubError(value)]]
+    if (typeof value === 'number' || typeof value === 'boolean') return [[name, value]]
+    return typeof value === 'string' && loggedWords.includes(name) ? [[name, scrub(value)]] : []
+  })
+  return JSON.stringify(Object.fromEntries(kept))
+}
+
+function scrubError(error: unknown): object {
+  const { type, code, stack } = (typeof error === 'object' && error !== null ? error : {}) as Record<string, unknown>
+  const frames = typeof stack === 'string' ? stack.split('\n').filter((line) => /^\s+at /.test(line)) : []
+  return { type, code, at: frames.map((frame) => frame.trim()) }
+}
