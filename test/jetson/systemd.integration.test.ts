@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
+import { buildTextBundle } from '../support/agent-world.ts'
 import { bootSystemd, canBootSystemd, type SystemdRoot } from '../support/systemd-root.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
@@ -13,7 +13,7 @@ const installer = '/opt/brim/jetson/install.sh'
 async function eventually<T>(read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
   for (let tries = 0; ; tries++) {
     const value = await read()
-    if (holds(value) || tries === 100) return value
+    if (holds(value) || tries === 300) return value
     await delay(100)
   }
 }
@@ -40,7 +40,7 @@ describe.skipIf(!canBootSystemd())('the services under systemd', () => {
       '/opt/brim/bin/brim': launcher,
       '/opt/brim/release.json': release,
       '/opt/brim/node/bin/node': process.execPath,
-      '/opt/brim/bundles/demo': await ensureDemoBundle(),
+      '/opt/brim/bundles/demo': await buildTextBundle(temp.path),
     })
   })
   afterAll(async () => {
@@ -51,7 +51,7 @@ describe.skipIf(!canBootSystemd())('the services under systemd', () => {
   const property = async (unit: string, name: string) =>
     (await system.run('systemctl', 'show', '--value', '--property', name, unit)).trim()
 
-  it('are installed, enrolled and ready, restarted by the watchdog, drained, and removed', async () => {
+  it('are installed, enrolled and ready, restarted by the watchdog, drained, and removed', { timeout: 120_000 }, async () => {
     const { run } = system
     expect(await run(installer, '--bridge', '--bundle', '/opt/brim/bundles/demo')).toContain('start: brim-bridge')
     expect(await property('brim-bridge', 'StatusText')).toMatch(/^ready, 0 devices connected/)
