@@ -208,3 +208,9 @@ it('aborts exactly above the share, once enough devices have ended', () => {
   world.end('succeeded')
   expect(world.rollout).toMatchObject({ state: 'aborted', outcomes: { succeeded: 4, failed: 2, skipped: 0 } })
 })
+
+it('counts no outcome of a device that has not started', () => {
+  const world = simulate({}, 3)
+  world.on({ kind: 'ended', outcome: 'failed' })
+  expect(world.rollout).toEqual(newRollout(terms, 3))
+})
