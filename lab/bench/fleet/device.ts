@@ -40,7 +40,7 @@ type Topic = Extract<DeviceTopic, 'state' | 'telemetry' | 'events'>
 const kinds: readonly JobKind[] = ['slm.generate', 'hat.generate', 'hat.verify', 'profile', 'bundle.install']
 const subscribed: readonly DeviceTopic[] = ['state', 'faults', 'jobs', 'acks', 'commands']
 /** As agent/link has them. */
-const [connectTimeoutMs, keepAliveS, heartbeatS, reconnectMaxMs] = [10_000, 60, 30, 300_000]
+const [connectTimeoutMs, keepAliveS, heartbeatS, reconnectMaxMs] = [10_000, 60, 30, 30_000]
 const agent = '0.3.0'
 const birth = 1
 
@@ -105,6 +105,7 @@ export class SimulatedDevice {
     packets.on('packet', (packet) => {
       if (packet.cmd === 'connack' && packet.returnCode === 0) {
         isAccepted = true
+        counts.attempts += 1
         this.#onAccepted()
       } else if (packet.cmd === 'connack') socket.destroy()
       else this.#onPacket(packet)
@@ -120,10 +121,11 @@ export class SimulatedDevice {
     socket.on('error', () => {})
     socket.on('close', () => {
       clearTimeout(timeout)
-      if (isReached) counts.attempts += 1
-      else counts.unreached += 1
-      if (isReached && !isAccepted) counts.refused += 1
       if (isAccepted) counts.lost += 1
+      else if (isReached) {
+        counts.attempts += 1
+        counts.refused += 1
+      } else counts.unreached += 1
       this.#onClosed(performance.now() - startedMs)
     })
   }
