@@ -2,7 +2,7 @@ import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
-import { JobAck, JobAddress, ToJobDevice } from '../../core/protocol/jobs.ts'
+import { inputOf, JobAck, JobAddress, ToJobDevice } from '../../core/protocol/jobs.ts'
 import { readMessage, type Unreadable } from '../../core/protocol/read-message.ts'
 import type { AttemptOutbox } from './attempt-outbox.ts'
 import type { JobRunner } from './job-runner.ts'
@@ -50,11 +50,12 @@ export class JobInbox {
 
   #add(link: string, message: Run): void {
     const { ledger, outbox, runners, storage } = this.#options
+    const run = { ...message, input: inputOf(message) }
     let before: LedgerEntry | undefined
     let added: ReturnType<JobLedger['add']>
     try {
       before = ledger.find(message.bridge, message.job)
-      added = ledger.add(link, message)
+      added = ledger.add(link, run)
     } catch (err) {
       this.#decline(link, message, before, storage.onFailure(err))
       return

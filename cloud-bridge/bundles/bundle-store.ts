@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SerialQueue } from '../../core/engine/serial-queue.ts'
 import type { SignatureFile } from '../../core/signing/signature.ts'
@@ -23,11 +24,14 @@ export function openBundleStore({ bundle, folder, uploadBytes, wallMs }: BundleS
   const served = openServedBundles({ bundle, folder })
   // In the same folder, so that publishing needs no copies.
   const uploads = new Uploads(join(folder, '.uploads'), uploadBytes)
-  const bundles = new PublishedBundles(folder, uploads, served)
-  const releases = new Releases(join(folder, '.releases'), uploads, wallMs)
+  const staging = join(folder, '.incoming')
+  const bundles = new PublishedBundles({ folder, staging, uploads, served })
+  const releases = new Releases({ folder: join(folder, '.releases'), staging, uploads, wallMs })
   const turns = new SerialQueue()
   const inTurn = <T>(publish: () => Promise<T>): Promise<T> =>
     turns.run(async () => {
+      // What a killed bridge has left.
+      await rm(staging, { recursive: true, force: true })
       await uploads.removeAbandoned(wallMs())
       return publish()
     })

@@ -13,6 +13,14 @@ import type { Uploads } from './uploads.ts'
 
 const isPublished = /^[0-9a-f]{64}-[0-9a-f]{16}$/
 
+export interface PublishedBundlesOptions {
+  readonly folder: string
+  /** Folder of what is being published, on the same file system. */
+  readonly staging: string
+  readonly uploads: Uploads
+  readonly served: ServedBundles
+}
+
 export interface PublishedBundle {
   readonly modelId: string
   readonly manifestSha256: string
@@ -23,11 +31,13 @@ export interface PublishedBundle {
 /** The bundles that operators have pushed, each in a folder `<model id>-<start of the manifest's sha256>`. */
 export class PublishedBundles {
   readonly #folder: string
+  readonly #staging: string
   readonly #uploads: Uploads
   readonly #served: ServedBundles
 
-  constructor(folder: string, uploads: Uploads, served: ServedBundles) {
+  constructor({ folder, staging, uploads, served }: PublishedBundlesOptions) {
     this.#folder = folder
+    this.#staging = staging
     this.#uploads = uploads
     this.#served = served
   }
@@ -41,7 +51,7 @@ export class PublishedBundles {
   async publish(text: string, signatures: SignatureFile | undefined): Promise<PublishedBundle> {
     const manifestSha256 = createHash('sha256').update(text).digest('hex')
     if (signatures) requireFitting('bundle', manifestSha256, signatures)
-    const staged = join(this.#folder, '.incoming', manifestSha256)
+    const staged = join(this.#staging, manifestSha256)
     try {
       await writeFiles(staged, { [manifestFile]: text })
       const manifest = await readManifest(staged)

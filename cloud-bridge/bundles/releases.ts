@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
@@ -28,14 +28,24 @@ const StoredRelease = z.object({
 })
 type StoredRelease = z.infer<typeof StoredRelease>
 
+export interface ReleasesOptions {
+  readonly folder: string
+  /** Folder of what is being published, on the same file system. */
+  readonly staging: string
+  readonly uploads: Uploads
+  readonly wallMs: () => number
+}
+
 /** The releases of the agent that operators have pushed, each in a folder named after the sha256 of its archive. */
 export class Releases {
   readonly #folder: string
+  readonly #staging: string
   readonly #uploads: Uploads
   readonly #wallMs: () => number
 
-  constructor(folder: string, uploads: Uploads, wallMs: () => number) {
+  constructor({ folder, staging, uploads, wallMs }: ReleasesOptions) {
     this.#folder = folder
+    this.#staging = staging
     this.#uploads = uploads
     this.#wallMs = wallMs
   }
@@ -75,10 +85,11 @@ export class Releases {
     const missing = await this.#uploads.missing({ sha256, bytes })
     if (missing) return { missing: [missing] }
     await this.#requireHash(sha256)
-    const staged = join(this.#folder, `.${sha256}`)
+    const staged = join(this.#staging, sha256)
     await writeFiles(staged, { [releaseFile]: described })
     await linkFile(this.#uploads.pathOf(sha256), join(staged, archiveFile))
     await rm(to, { recursive: true, force: true })
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     await publishFolder(staged, to)
     await this.#uploads.remove([sha256])
     for (const old of (await this.#stored()).slice(maxReleases)) await rm(join(this.#folder, old.sha256), { recursive: true })

@@ -275,7 +275,8 @@ export const ToJobDevice = z.discriminatedUnion('type', [
     ...attempt,
     type: z.literal('run'),
     kind: z.string().max(64).describe('The kind of job. A device refuses a kind that it does not support.'),
-    input: z.unknown().describe('As submitted.'),
+    input: z.unknown().describe('As submitted, but for the probe of an installation.'),
+    probe: z.unknown().optional().describe('Probe of the input: apart, because devices of release 0.2 refuse an input with one.'),
   }),
   z.object({ ...attempt, type: z.literal('cancel') }),
 ])
@@ -287,6 +288,10 @@ const reported = {
   at: z.iso.datetime().describe("UTC, by the device's clock."),
 }
 const error = z.object({ code: z.string().max(64), message: z.string().max(2_000) })
+
+/** The input of an attempt as the device parses it. */
+export const inputOf = ({ input, probe }: Pick<Extract<ToJobDevice, { type: 'run' }>, 'input' | 'probe'>): unknown =>
+  probe === undefined || typeof input !== 'object' ? input : { ...input, probe }
 
 /** On device/<id>/events. The device resends each event until the bridge acknowledges it. */
 export const JobEvent = z.discriminatedUnion('type', [

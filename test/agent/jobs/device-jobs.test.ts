@@ -335,6 +335,12 @@ describe('a job on a device', () => {
     expect(types(events).filter((type) => type === 'canceled')).toHaveLength(1)
   })
 
+  it('has the probe that its message carries beside its input', async () => {
+    const { port, events } = device()
+    port.onJob(run({ kind: 'bundle.install', probe: { prompt: 'Hello' } }))
+    await expect.poll(() => events.at(-1)).toMatchObject({ result: { text: 'hello', probe: { prompt: 'Hello' } } })
+  })
+
   it('does not pile up events that show only that it goes on while no bridge acknowledges them', async () => {
     const { port, events, clock } = device((_, __, signal) => untilAborted(signal))
     port.onJob(run())
