@@ -17,6 +17,7 @@ export type UnusedKind =
   | 'enrolment'
   | 'key'
   | 'id-conflict'
+  | 'drain'
   | 'link'
   | 'version'
   | 'bundle'
@@ -96,7 +97,7 @@ function awayReason({ id, state, seenS }: Device): UnusedReason | undefined {
 }
 
 function stateReasons({ id, state }: Device): UnusedReason[] {
-  if (state === 'draining') return [blocked('enrolment', 'drained: takes no new jobs', `brim device undrain ${id}`)]
+  if (state === 'draining') return [blocked('drain', 'takes no new jobs', `brim device undrain ${id}`)]
   if (state === 'init') return [blocked('link', 'starts', `brim device logs ${id} --follow`)]
   return []
 }

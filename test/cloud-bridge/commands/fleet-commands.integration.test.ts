@@ -79,6 +79,11 @@ describe('brim fleet status', () => {
     expect(document).toMatchObject({ bridge: 'bridge-1', jobs: { queued: 0, underWay: 0 } })
     expect(document.devices.map(({ id }) => id)).toEqual(expect.arrayContaining(['jetson-01', 'jetson-02', 'jetson-agx']))
     await agent.close()
+    const doctor = async () => (await brim('fleet', 'doctor', '--device', 'jetson-agx')).out
+    await expect
+      .poll(doctor, { timeout: 10_000 })
+      .toMatch(/^0 of 1 device used\n! +jetson-agx +link +shut down .*systemctl start brim-agent/)
+    expect((await brim('fleet', 'doctor', '--device', 'nobody')).code).toBe(1)
   })
 
   it('prints a table for each change with --watch, until its signal', async () => {

@@ -59,7 +59,7 @@ describe('a device', () => {
     ['never', device({ state: null, telemetry: null }), '!', 'link', /never/, /agent run --id jetson-01/],
     ['lost', device({ state: 'lost', seenS: 90 }), '!', 'link', /lost for 90 s/, /systemctl status/],
     ['off', device({ state: 'disconnected' }), '!', 'link', /shut down/, /systemctl start/],
-    ['drained', device({ state: 'draining' }), '!', 'enrolment', /no new jobs/, /undrain jetson-01/],
+    ['drained', device({ state: 'draining' }), '!', 'drain', /no new jobs/, /undrain jetson-01/],
     ['old agent', device({ agent: '0.1.0' }), '', 'version', /0\.1\.0.*0\.3\.0/, /rollout create software .*--device jetson-01/],
     ['new agent', device({ agent: '1.0.0' }), '', 'version', /1\.0\.0/, /update the bridge/],
     [
