@@ -50,7 +50,7 @@ export interface OpenFleetOptions {
   /** A device published a new state, or is lost. */
   readonly onDeviceState: (device: string, state: DeviceState) => void
   /** The number of devices has doubled since the last call, or since the start. */
-  readonly onGrowth?: () => void
+  readonly onGrowth?: (devices: number) => void
   /** The broker is not connected: the bridge receives no messages of devices. */
   readonly onBrokerLost: () => void
   readonly clock: Clock
@@ -116,7 +116,7 @@ export function openFleet(options: OpenFleetOptions) {
   function onNewState(device: string, state: DeviceState): void {
     if (registry.size >= 2 * announcedSize) {
       announcedSize = registry.size
-      options.onGrowth?.()
+      options.onGrowth?.(announcedSize)
     }
     options.onDeviceState(device, state)
     commands.setPresence(device, isPresent(state.state))

@@ -9,8 +9,9 @@ import { Downlink } from '../link/downlink.ts'
 import { type ListenerSettings, listenerSettings } from '../listener-settings.ts'
 import { type BridgeMetrics, createBridgeMetrics } from '../metrics/bridge-metrics.ts'
 
-/** Minimum interval between two publications of the retained state. */
+/** Minimum interval between two publications of the retained state, and of a large fleet: each one goes to every device. */
 const announceEveryMs = 1_000
+const announcedDevicesPerS = 500
 
 /** What every part needs. Each part registers with `closers` how it is closed. */
 export interface Base {
@@ -21,7 +22,7 @@ export interface Base {
   readonly log: (component: string) => Logger
   readonly downlink: Downlink
   /** The retained state has changed. */
-  readonly announce: { trigger(): void }
+  readonly announce: { trigger(): void; onFleetSize(devices: number): void }
   readonly progress: Progress
   readonly listeners: ListenerSettings
   readonly metrics: BridgeMetrics
@@ -33,25 +34,29 @@ export function openBase(config: BridgeConfig, clock: Clock, closers: Closers): 
   const log = (component: string) => logger.child({ component })
   const listeners = listenerSettings(config.limits, maxOpenFiles(), log('listen'))
   const downlink = new Downlink()
-  const announce = debounce(() => downlink.publishState(), announceEveryMs, clock)
+  const announce = announcer(() => downlink.publishState(), clock)
   closers.push(announce.stop)
   const metrics = createBridgeMetrics(clock, readingTokensPerS)
   const progress = new Progress(clock)
   return { config, clock, closers, logger, log, downlink, announce, progress, listeners, metrics, startedMs: clock.nowMs() }
 }
 
-/** Runs `action` once, `everyMs` after the first of several triggers. */
-function debounce(action: () => void, everyMs: number, clock: Clock) {
+/** Runs `publish` once, an interval after the first of several triggers. */
+function announcer(publish: () => void, clock: Clock) {
   const stopping = new AbortController()
+  let everyMs = announceEveryMs
   let waiting = false
   return {
+    onFleetSize(devices: number) {
+      everyMs = Math.max(announceEveryMs, (devices / announcedDevicesPerS) * 1_000)
+    },
     trigger() {
       if (waiting || stopping.signal.aborted) return
       waiting = true
       clock.sleep(everyMs, stopping.signal).then(
         () => {
           waiting = false
-          action()
+          publish()
         },
         () => {},
       )

@@ -30,7 +30,10 @@ export function openWork({ config, clock, closers, logger, log, downlink, announ
       jobs.queue.onDeviceState(device, state)
       expansions.onDeviceState(device, state)
     },
-    onGrowth: announce.trigger,
+    onGrowth(size) {
+      announce.onFleetSize(size)
+      announce.trigger()
+    },
     onBrokerLost() {
       jobs.queue.onBrokerLost()
       expansions.onBrokerLost()
@@ -39,6 +42,7 @@ export function openWork({ config, clock, closers, logger, log, downlink, announ
     logger,
   })
   closers.push(devices.close)
+  announce.onFleetSize(devices.size)
   const expansions = openExpansions(config, { jobs, fleet: devices, clock, wallMs: Date.now, logger: log('pice') })
   closers.push(expansions.close)
   return { jobs, devices, expansions }
