@@ -21,6 +21,8 @@ interface NodeOptions {
   readonly args?: readonly string[]
   /** The only core that the process may run on; see cores.ts. */
   readonly core?: number | undefined
+  /** `dist/brim.js` of another installation; absent: of this one. */
+  readonly program?: string | undefined
 }
 
 interface BridgeOptions extends NodeOptions {
@@ -93,12 +95,12 @@ export class Cluster implements AsyncDisposable {
 
   /** Starts a bridge; a restart uses the ports of the first start. */
   async startBridge(options: BridgeOptions = {}): Promise<BridgeNode> {
-    const { id = 'bridge', broker, mqttPort = 0, httpPort = 0, command = ['bridge', 'run'], args = [], core } = options
+    const { id = 'bridge', broker, mqttPort = 0, httpPort = 0, command = ['bridge', 'run'], args = [], ...process } = options
     const launch: Launch<z.infer<typeof BridgeReady>> = (before) => {
       const mqtt = before ? portOf(before.mqttUrl) : mqttPort
       const http = before ? portOf(before.httpUrl) : httpPort
       const control = broker === undefined ? ['--mqtt-port', String(mqtt)] : ['--broker', broker]
-      return this.#launch(id, [...command, '--id', id, ...control, '--http-port', String(http), ...args], core)
+      return this.#launch(id, [...command, '--id', id, ...control, '--http-port', String(http), ...args], process)
     }
     return new ClusterNode(BridgeReady, launch, await launch())
   }
@@ -110,11 +112,11 @@ export class Cluster implements AsyncDisposable {
     apiPort = 0,
     command: words = ['agent', 'run'],
     args = [],
-    core,
+    ...process
   }: AgentOptions): Promise<AgentNode> {
     const urls = bridges.flatMap((url) => ['--bridge', url])
     const command = [...words, '--id', id, ...urls, '--api-port', String(apiPort), ...args]
-    const launch = () => this.#launch(id, command, core)
+    const launch = () => this.#launch(id, command, process)
     return new ClusterNode(AgentReady, launch, await launch())
   }
 
@@ -133,11 +135,11 @@ export class Cluster implements AsyncDisposable {
     await rm(this.#folder, { recursive: true, force: true })
   }
 
-  #launch(id: string, args: readonly string[], core: number | undefined): Promise<BrimProcess> {
+  #launch(id: string, args: readonly string[], { core, program }: NodeOptions): Promise<BrimProcess> {
     const { bundle, env, signal } = this.#options
     const signals = signal ? [signal, this.#closing.signal] : [this.#closing.signal]
     const common = ['--bundle', bundle, '--threads', '1', '--state-dir', this.stateDir(id)]
-    const process = startBrim([...args, ...common], { env, signal: AbortSignal.any(signals), core })
+    const process = startBrim([...args, ...common], { env, signal: AbortSignal.any(signals), core, program })
     this.#launched.add(process)
     return process
   }

@@ -24,6 +24,8 @@ interface StartOptions {
   readonly signal?: AbortSignal
   /** The only core that the process may run on; see cores.ts. */
   readonly core?: number | undefined
+  /** `dist/brim.js` of another installation; absent: of this one. */
+  readonly program?: string | undefined
 }
 
 /** Time limit for the line {event: 'ready'}. */
@@ -40,7 +42,13 @@ export async function startBrim(args: readonly string[], options: StartOptions):
   options.signal?.throwIfAborted()
   // The process stops when its stdin closes, so it cannot outlive this one, even after SIGKILL.
   const env = { ...options.env, BRIM_STOP_WITH_STDIN: '1' }
-  const command = [...(options.core === undefined ? [] : pinnedTo(options.core)), process.execPath, cli, ...args, '--json']
+  const command = [
+    ...(options.core === undefined ? [] : pinnedTo(options.core)),
+    process.execPath,
+    options.program ?? cli,
+    ...args,
+    '--json',
+  ]
   const child = spawn(command[0]!, command.slice(1), { stdio: ['pipe', 'pipe', 'pipe'], env })
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
   const end = async (signal: 'SIGINT' | 'SIGKILL') => {

@@ -1,0 +1,107 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { projectRoot } from '../../core/base/version.ts'
+import { type AgentNode, type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
+import { buildTextBundle } from '../support/agent-world.ts'
+import { tempDir } from '../support/temp-dir.ts'
+
+// The packages of the release before are this one's: what changed on the wire is in Brim's own code.
+const previous = '0.2.0'
+const dir = tempDir()
+let cluster: Cluster
+let old: string
+
+beforeAll(async () => {
+  const root = join(dir.path, `brim-${previous}`)
+  const archive = fileURLToPath(new URL(`test/fixtures/releases/brim-${previous}.tgz`, projectRoot))
+  execFileSync('tar', ['-xzf', archive, '-C', dir.path])
+  symlinkSync(fileURLToPath(new URL('node_modules', projectRoot)), join(root, 'node_modules'))
+  old = join(root, 'dist/brim.js')
+  mkdirSync(join(dir.path, 'cluster'))
+  const bundle = await buildTextBundle(dir.path, { adapter: false })
+  cluster = await Cluster.create({ bundle, folder: join(dir.path, 'cluster'), env: process.env })
+}, 60_000)
+
+afterAll(async () => {
+  await cluster?.[Symbol.asyncDispose]()
+  dir[Symbol.dispose]()
+})
+
+const post = async (url: string, body: object) => {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  return (await response.json()) as Record<string, unknown>
+}
+const getJson = async (url: string) => (await (await fetch(url)).json()) as Record<string, unknown>
+
+/** A private answer of the device, which needs the bridge. */
+async function answer({ ready }: AgentNode): Promise<string> {
+  const request = { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 8, temperature: 0 }
+  const { choices, error } = await post(`${ready.apiUrl}/v1/chat/completions`, request)
+  expect(error).toBeUndefined()
+  return (choices as { message: { content: string } }[])[0]!.message.content
+}
+
+/** A job of the bridge for the device. @returns the text of its result */
+async function jobText({ ready }: BridgeNode, device: string): Promise<unknown> {
+  const input = { messages: [{ role: 'user', content: 'Hello' }], maxTokens: 8 }
+  const { id } = await post(`${ready.httpUrl}/v1/jobs`, { kind: 'hat.generate', device, input, timeouts: { acceptS: 1 } })
+  let job: Record<string, unknown> = {}
+  const read = async () => {
+    job = await getJson(`${ready.httpUrl}/v1/jobs/${String(id)}`)
+    return job.state
+  }
+  await expect.poll(read, { timeout: 20_000, interval: 100 }).toBe('SUCCEEDED')
+  return (job.result as { text: string }).text
+}
+
+/** The version of the agent that the bridge knows, once it has a sample of its telemetry. */
+async function reportedVersion({ ready }: BridgeNode, device: string): Promise<unknown> {
+  let shown: Record<string, unknown> = {}
+  const read = async () => {
+    shown = await getJson(`${ready.httpUrl}/v1/devices/${device}`)
+    return (shown.telemetry ?? null) !== null
+  }
+  await expect.poll(read, { timeout: 20_000, interval: 100 }).toBe(true)
+  return shown.agent
+}
+
+const agentOptions = ['--telemetry', '1', '--reconnect-max', '1']
+const startAgent = (id: string, bridge: BridgeNode, program?: string) =>
+  cluster.startAgent({ id, bridges: [bridge.ready.mqttUrl], args: agentOptions, program })
+
+describe.concurrent(`beside release ${previous}`, () => {
+  it.each([
+    ['bridge', 'an agent of this one'],
+    ['agent', 'a bridge of this one'],
+  ] as const)(
+    'its %s works with %s: answers, jobs, telemetry, and after a restart',
+    async (which, _beside) => {
+      const bridge = await cluster.startBridge({ id: `with-${which}`, program: which === 'bridge' ? old : undefined })
+      const device = `old-${which}`
+      const agent = await startAgent(device, bridge, which === 'agent' ? old : undefined)
+      const text = await answer(agent)
+      expect(text.length).toBeGreaterThan(0)
+      expect(await jobText(bridge, device)).toBe(text)
+      const version = await reportedVersion(bridge, device)
+      expect(String(version).startsWith(previous)).toBe(which === 'agent')
+      await bridge.restart()
+      expect(await answer(agent)).toBe(text)
+      if (which === 'bridge') return
+      // Its state folder is read by this release, and by that one again: no database has changed since then.
+      for (const program of [undefined, old]) {
+        await agent.kill()
+        const next = await startAgent(device, bridge, program)
+        expect(await answer(next)).toBe(text)
+        await next.kill()
+      }
+    },
+    60_000,
+  )
+})
