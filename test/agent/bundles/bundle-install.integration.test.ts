@@ -7,7 +7,6 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   statSync,
   utimesSync,
@@ -402,17 +401,6 @@ describe('bundle.install', () => {
     writeFileSync(path, JSON.stringify({ ...huge, modelId }))
     expect(await failed(install({ modelId }).done)).toMatchObject({ code: 'DISK_FULL' })
     expect(existsSync(before)).toBe(false)
-  })
-
-  it('restores the replaced version after a power cut during the installation', async () => {
-    const { done, folder } = install()
-    await done
-    const at = folder.folderOf(bundle.manifest.modelId)
-    renameSync(at, join(state(), 'bundles', '.partial', `${bundle.manifest.modelId}-before`))
-    expect(await folder.list()).toEqual([])
-    await new BundleFolder(state()).recover()
-    expect(await folder.resolve(bundle.manifest.modelId.slice(0, 8))).toBe(at)
-    expect(partials()).toEqual([])
   })
 
   it('keeps the bundles in use, the new one and four others', async () => {
