@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { canLoad, jetPacksFor, neededByAll, runningGlibc } from '../../../core/base/c-library.ts'
@@ -140,12 +140,16 @@ describe.skipIf(needsLinux || cannotInstall)('a Debian package', () => {
     dpkg('--install', packageOf(['bin/brim', 'LICENSE', 'dist/new.js']))
     expect(readdirSync(join(scratch, 'opt/brim/dist'))).toEqual(['new.js'])
 
-    const state = join(scratch, 'var/lib/brim/agent')
-    mkdirSync(state, { recursive: true })
+    // What the installer adds to the package's files.
+    const [state, unit] = [join(scratch, 'var/lib/brim/agent'), join(scratch, 'etc/systemd/system/brim-agent.service')]
+    for (const file of [join(state, 'key'), unit, join(scratch, 'etc/brim/agent.yaml')]) {
+      mkdirSync(dirname(file), { recursive: true })
+      writeFileSync(file, '')
+    }
     dpkg('--remove', 'brim')
-    expect([existsSync(join(scratch, 'opt')), existsSync(state)]).toEqual([false, true])
+    expect([join(scratch, 'opt'), unit, state].map((path) => existsSync(path))).toEqual([false, false, true])
     dpkg('--purge', 'brim')
-    expect(readdirSync(scratch)).toEqual(['var'])
+    expect(existsSync(join(scratch, 'etc/brim'))).toBe(false)
     expect(readdirSync(join(scratch, 'var/lib'))).toEqual(['dpkg'])
   })
 
@@ -153,7 +157,7 @@ describe.skipIf(needsLinux || cannotInstall)('a Debian package', () => {
   function packageOf(files: readonly string[]): string {
     const staged = join(mkdtempSync(join(work, 'deb-')), 'staged')
     for (const file of files) {
-      mkdirSync(join(staged, file, '..'), { recursive: true })
+      mkdirSync(dirname(join(staged, file)), { recursive: true })
       writeFileSync(join(staged, file), '')
     }
     return writeDebianPackage(staged, { out: work, debianArch: 'all', modified: '1790000000', level: 1 })
