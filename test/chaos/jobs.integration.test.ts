@@ -19,7 +19,7 @@ describe('the plan of faults', () => {
 })
 
 const brokers = [
-  { broker: 'embedded', seed: 3, kills: 6, missing: false },
+  { broker: 'embedded', seed: 4, kills: 4, missing: false },
   { broker: 'mosquitto', seed: 81, kills: 4, missing: mosquittoMissing() },
 ] as const
 

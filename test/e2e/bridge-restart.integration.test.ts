@@ -42,12 +42,11 @@ describe('a bridge that is killed and started again', () => {
     const application = (async () => {
       for (; asking.goOn; await sleep(100)) if ((await ask()).status === 503) asking.failed += 1
     })()
-    await sleep(5_000)
+    await expect.poll(() => asking.failed, { timeout: 15_000 }).toBeGreaterThan(10)
     asking.goOn = false
     await application
-    expect(asking.failed).toBeGreaterThan(10)
     await bridge.restart()
-    // Of the back-off: 0.25 + 0.5 + … + 4 s are over by now, so its next wait is 16 s at most, and 8 s on average.
+    // If the failed requests counted in the back-off, its next wait would be minutes.
     await expect.poll(deviceState, { timeout: 20_000 }).toBe('ready')
     expect((await ask()).status).toBe(200)
   })

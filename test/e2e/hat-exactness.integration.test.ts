@@ -11,7 +11,7 @@ import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
 import { type HatWorld, startHatWorld } from '../support/hat-world.ts'
 
 const promptCount = 50
-const maxTokens = 24
+const maxTokens = 16
 /** Concurrent sessions, which share packed steps at the bridge. */
 const atOnce = 5
 

@@ -51,7 +51,7 @@ describe.each([
             expect([stream, from, differing(rows, expected, from)]).toEqual([stream, from, []])
         }),
         // One more than a tile of queries; the last position of the context.
-        { numRuns: 4, examples: [[[{ sizes: [65, 1, 129] }]], [[{ sizes: [2] }, { sizes: [length - 1] }]]] },
+        { numRuns: 3, examples: [[[{ sizes: [65, 1, 129] }]], [[{ sizes: [2] }, { sizes: [length - 1] }]]] },
       )
       await model.release()
     })

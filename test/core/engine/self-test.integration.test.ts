@@ -64,7 +64,8 @@ describe('golden vectors', () => {
   const cases = models.flatMap((model) => variants.map(([format, level, limit]) => ({ model, format, level, limit })))
 
   it.each(cases)('of $model in $format (level $level) match every part', async ({ model, format, level, limit }) => {
-    for (const shape of [{ split: 1, drafters: drafterParts }, {}]) {
+    // A whole part is made of the same nodes; one format of each model shows that it has vectors too.
+    for (const shape of [{ split: 1, drafters: drafterParts }, ...(format === 'fp32' ? [{}] : [])]) {
       const { dir: folder, manifest } = await build(model, { format, accuracyLevel: level, ...shape })
       const tests = await testAll(folder, manifest)
       expect(tests.map(({ part }) => part)).toEqual('split' in shape ? allParts : ['whole'])

@@ -52,12 +52,14 @@ function runAlone(program: string, args: readonly string[], tools: readonly stri
     if (!existsSync(join(path, tool)))
       symlinkSync(execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim(), join(path, tool))
   const home = mkdtempSync(join(work, 'home-'))
-  if (isRoot) chownSync(home, nobody, nobody)
-  const clean = ['env', '-i', `HOME=${home}`, `PATH=${path}`, program, ...args]
+  const temporary = join(home, 'tmp')
+  mkdirSync(temporary)
+  if (isRoot) for (const folder of [home, temporary]) chownSync(folder, nobody, nobody)
+  const clean = ['env', '-i', `HOME=${home}`, `TMPDIR=${temporary}`, `PATH=${path}`, program, ...args]
   const asNobody = ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', ...clean]
   const alone = ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh', ...asNobody]
   const [file, ...rest] = isRoot ? alone : clean
-  return spawnSync(file!, rest, { encoding: 'utf8' })
+  return { home, ...spawnSync(file!, rest, { encoding: 'utf8' }) }
 }
 
 describe.skipIf(needsLinux)('an archive', () => {
@@ -93,11 +95,22 @@ describe.skipIf(needsLinux)('an archive', () => {
 
   it('answers from a clean folder, as an unprivileged user, without a network and without another Node', () => {
     const brim = join(installed(), 'bin/brim')
-    const demo = runAlone(brim, ['demo', '--json', '--max-tokens', '8'], [])
+    const demo = runAlone(brim, ['demo', '--json', '--max-tokens', '32'], [])
     expect(demo.status, demo.stderr).toBe(0)
     const { answers } = JSON.parse(demo.stdout.trim().split('\n').at(-1) ?? '')
-    expect(answers).toHaveLength(4)
-    for (const answer of answers) expect(answer).toMatchObject({ identical: true })
+    expect(answers.map((answer: { mode: string }) => answer.mode)).toEqual(['hat', 'hat', 'hat', 'whole'])
+    expect(new Set(answers.map((answer: { device: string }) => answer.device)).size).toBe(3)
+    for (const answer of answers) {
+      expect(answer).toMatchObject({ identical: true, prompt: expect.any(String), text: expect.stringMatching(/./) })
+      expect(answer.tokens).toBeGreaterThan(0)
+      expect(answer.ttftMs).toBeGreaterThan(0)
+    }
+    for (const answer of answers.slice(0, 3)) {
+      expect(answer.acceptLength).toBeGreaterThanOrEqual(1)
+      expect(answer.bytesUp).toBeGreaterThan(0)
+      expect(answer.bytesDown).toBeGreaterThan(0)
+    }
+    expect(readdirSync(join(demo.home, 'tmp'))).toEqual([])
     const link = join(work, 'brim')
     symlinkSync(brim, link)
     expect(runAlone(link, ['--version'], []).stdout).toMatch(new RegExp(`^${release.replaceAll('.', '\\.')}`))
