@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -173,6 +174,7 @@ describe.skipIf(needsLinux || cannotInstall)('a Debian package', () => {
       mkdirSync(dirname(join(staged, file)), { recursive: true })
       writeFileSync(join(staged, file), '')
     }
+    cpSync(join(root, 'jetson/install.sh'), join(staged, 'jetson/install.sh'))
     return writeDebianPackage(staged, { out: work, debianArch: 'all', modified: '1790000000', level: 1 })
   }
 })
