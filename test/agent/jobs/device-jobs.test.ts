@@ -36,6 +36,7 @@ interface Device {
   /** How often the handler was called. */
   readonly calls: () => number
   readonly counts: () => DeviceJobs['counts']
+  drain(): Promise<void>
   close(): Promise<void>
   /** Ends the process without a shutdown. */
   kill(): void
@@ -74,12 +75,52 @@ function device(handler?: JobHandler): Device {
     isOpen = false
     store.close()
   }
-  return { port, events, clock, kindsPublished, fill, calls: () => count, counts: () => jobs.counts, close, kill }
+  const { drain } = jobs
+  return { port, events, clock, kindsPublished, fill, calls: () => count, counts: () => jobs.counts, drain, close, kill }
 }
 
 const types = (events: readonly JobEvent[]) => events.map(({ type }) => type)
 const untilAborted = (signal: AbortSignal) =>
   new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(new BrimError('CANCELED', 'stopped'))))
+
+describe('a device that drains', () => {
+  it('ends the job that runs, and begins the waiting one only after its next start', async () => {
+    let end = () => {}
+    const { port, events, drain, calls, close } = device(
+      () =>
+        new Promise((resolve) => {
+          end = () => resolve({ text: 'done' })
+        }),
+    )
+    port.onJob(run())
+    port.onJob(run({ job: '0123abcd-2' }))
+    await expect.poll(calls).toBe(1)
+    let isDrained = false
+    const drained = drain().then(() => {
+      isDrained = true
+    })
+    await new Promise((turn) => setImmediate(turn))
+    expect(isDrained).toBe(false)
+    end()
+    await drained
+    expect(types(events).filter((type) => type === 'succeeded')).toHaveLength(1)
+    expect(calls()).toBe(1)
+    await close()
+    const next = device()
+    await expect.poll(() => types(next.events)).toContain('succeeded')
+    expect(next.calls()).toBe(1)
+  })
+
+  it('hands a job back as interrupted that does not end in time', async () => {
+    const { port, events, drain, calls, close } = device((_input, _emit, signal) => untilAborted(signal))
+    port.onJob(run())
+    await expect.poll(calls).toBe(1)
+    const drained = drain()
+    await close()
+    await drained
+    expect(events.at(-1)).toMatchObject({ type: 'failed', failure: 'interrupted' })
+  })
+})
 
 describe('a job on a device', () => {
   it('is accepted, runs and succeeds, with numbered events', async () => {

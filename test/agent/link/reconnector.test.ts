@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Reconnector } from '../../../agent/link/reconnector.ts'
+import { Progress } from '../../../core/base/progress.ts'
 import { seededRandom } from '../../../core/base/random.ts'
 import { backoffLimits, fullJitterMs } from '../../../core/policy/link/back-off.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
@@ -31,6 +32,39 @@ function startReconnector(random = { next: () => 0.5 }, fleetSize?: number) {
   reconnector.start()
   return { clock, attemptsAtMs, world, reconnector, lines, breakConnection: () => breaks.pop()?.() }
 }
+
+it('makes progress while it is connected or waits, and none in an attempt that does not end', async () => {
+  const clock = fakeClock()
+  const progress = new Progress(clock)
+  let connect: () => Promise<{ closed: Promise<unknown> }> = async () => Promise.reject(new Error('refused'))
+  const { logger } = recordingLogger('error')
+  const options = { name: 'data plane', reconnectMaxS: 3_600, clock, random: { next: () => 0.99 }, logger, progress }
+  const reconnector = new Reconnector({ ...options, connect: () => connect() })
+  reconnector.start()
+  // Hours without a network.
+  for (let minute = 0; minute < 180; minute++) {
+    await clock.advance(60_000)
+    await turn()
+    expect(progress.stalled).toEqual([])
+  }
+  let close = () => {}
+  connect = async () => ({
+    closed: new Promise<void>((resolve) => {
+      close = resolve
+    }),
+  })
+  await clock.advance(3_600_000)
+  await turn()
+  await clock.advance(7_200_000)
+  expect(progress.stalled).toEqual([])
+  connect = () => new Promise(() => {})
+  close()
+  await turn()
+  await clock.advance(3_600_000)
+  await turn()
+  await clock.advance(600_000)
+  expect(progress.stalled).toEqual(['data plane'])
+})
 
 describe('the wait before the next attempt to connect', () => {
   it('is between 0 and a bound that doubles from 1 s to the longest wait', () => {

@@ -42,6 +42,17 @@ function folder() {
   }
 }
 
+it('an agent that is about to stop publishes that it drains, and its next start does not drain', () => {
+  const open = folder()
+  const { remote, port, announced, close } = open()
+  remote.stop()
+  expect([port.state, announced]).toEqual(['draining', ['draining']])
+  close()
+  const again = open()
+  expect(again.port.state).toBe('ready')
+  again.close()
+})
+
 describe('a remote command', () => {
   it('drains the device, which publishes its state before the reply and stays draining after a restart', async () => {
     const open = folder()
