@@ -146,6 +146,7 @@ const commands: readonly string[][] = [
   ['device', 'undrain', 'd'],
   ['device', 'watch'],
   ['device', 'watch', 'd'],
+  ['fleet', 'doctor'],
   ['fleet', 'status'],
   ['fleet', 'status', '--watch'],
   ['job', 'cancel', '1'],
@@ -167,7 +168,15 @@ const commands: readonly string[][] = [
   ['whoami'],
 ]
 /** They print only what this machine itself knows. */
-const local = ['bridge config check', 'bridge config show', 'bridge run', 'logout']
+const local = [
+  'bridge backup',
+  'bridge config check',
+  'bridge config show',
+  'bridge restore',
+  'bridge run',
+  'bridge support-bundle',
+  'logout',
+]
 /** Answers have lines of their own. */
 const printsText = (argv: readonly string[]) => argv[0] === 'ask' || argv.includes('--watch') || argv[1] === 'watch'
 

@@ -39,7 +39,7 @@ describe.skipIf(!isInstalled('bash'))('completion in bash', async () => {
 
   it.each([
     ['brim de', ['device', 'demo']],
-    ['brim bridge t', ['token']],
+    ['brim bridge to', ['token']],
     ['brim bridge token ', ['create', 'list', 'revoke']],
     ['brim --json fleet s', ['status']],
     ['brim completion ', ['bash', 'zsh', 'fish']],
