@@ -57,11 +57,12 @@ export interface EmbeddedBroker {
   openStream(): Duplex
   /** Ends the connection of this client; its will is published. */
   disconnect(clientId: string): void
+  /** Clears the retained state of a device. */
+  clearState(device: string): void
   /**
    * The gate requires proof from now on: ends the connections of clients that have given none, without their wills, and
    * clears the retained messages that they may have published.
    */
-  clearState(device: string): void
   dropUnproven(): void
   counts(): BrokerCounts
   close(): Promise<void>

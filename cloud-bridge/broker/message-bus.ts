@@ -32,15 +32,14 @@ export class MessageBus {
 
   emit(message: Message, done: () => void = () => {}): void {
     const matching = this.#isClosed ? [] : this.#listeners.matchingTopic(message.topic)
-    let waiting = 1
+    // As they are now: one of them may end the connection of another.
+    const listeners = matching.flatMap((set) => [...set])
+    let waiting = 1 + listeners.length
     const deliveredOne = () => {
       waiting -= 1
       if (waiting === 0) done()
     }
-    for (const listeners of matching) {
-      waiting += listeners.size
-      for (const listener of listeners) listener(message, deliveredOne)
-    }
+    for (const listener of listeners) listener(message, deliveredOne)
     deliveredOne()
   }
 

@@ -75,9 +75,10 @@ export class Releases {
     const { sha256, bytes } = release
     requireFitting('software', sha256, signatures)
     const publishedAt = new Date(this.#wallMs()).toISOString()
-    const described = `${JSON.stringify({ ...release, publishedAt, signatures } satisfies StoredRelease)}\n`
     const to = join(this.#folder, sha256)
-    if (await this.#read(sha256)) {
+    const known = await this.#read(sha256)
+    const described = `${JSON.stringify({ ...release, ...known, publishedAt, signatures } satisfies StoredRelease)}\n`
+    if (known) {
       await writeFile(join(to, `${releaseFile}.new`), described, { flush: true })
       await rename(join(to, `${releaseFile}.new`), join(to, releaseFile))
       return { missing: [] }
@@ -119,7 +120,11 @@ export class Releases {
       stat(join(folder, archiveFile)).catch(() => undefined),
     ])
     if (text === undefined || !archive) return undefined
-    const parsed = StoredRelease.safeParse(JSON.parse(text))
-    return parsed.data
+    try {
+      return StoredRelease.parse(JSON.parse(text))
+    } catch {
+      // Damaged: it can be published again.
+      return undefined
+    }
   }
 }

@@ -73,7 +73,7 @@ export class FreeDevices {
   /** None where the device has no free slot. */
   #setsOf({ kinds, freeSlots }: Entry): Set<string>[] {
     if (freeSlots <= 0) return []
-    return [...new Set(kinds)].map((kind) => {
+    return kinds.map((kind) => {
       const sets = this.#byKind.get(kind) ?? Array.from({ length: this.#maxJobs }, () => new Set<string>())
       this.#byKind.set(kind, sets)
       return sets[freeSlots - 1]!

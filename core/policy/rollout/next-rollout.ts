@@ -59,7 +59,7 @@ function judged(rollout: Rollout): RolloutStep {
   }
   if (endedDevices(rollout) === devices) return step({ ...rollout, state: 'completed', reason: null })
   if (isFirstPassed || !hasFirstEnded(rollout)) return step(rollout)
-  const others = outcomes.failed + outcomes.canceled
+  const others = terms.first - outcomes.succeeded
   const pause = (reason: string) => step({ ...rollout, state: 'paused', reason })
   if (others > 0) return pause(`${others} of ${terms.first} devices of the first group did not succeed`)
   if (terms.pauseAfterFirst) return pause('the first group has ended')
@@ -70,7 +70,7 @@ const isAboveLimit = ({ succeeded, failed }: Rollout['outcomes'], { abortAfter, 
   succeeded + failed >= abortAfter && failed * 100 > abortAbovePercent * (succeeded + failed)
 
 /** Before the gate is passed, only devices of the first group have started. */
-const hasFirstEnded = (rollout: Rollout): boolean => endedDevices(rollout) >= Math.min(rollout.terms.first, rollout.devices)
+const hasFirstEnded = (rollout: Rollout): boolean => endedDevices(rollout) >= rollout.terms.first
 
 function aborted(rollout: Rollout, reason: string): RolloutStep {
   const { next: from, devices, outcomes } = rollout

@@ -143,5 +143,14 @@ describe('brim bundle', () => {
     expect([rest.status, await rest.text()]).toEqual([206, 'archive'])
     expect(await (await http.get(`/v1/releases/${sha256}/signature`)).json()).toMatchObject({ signatures: [{ publicKey }] })
     expect((await http.get(`/v1/releases/${'0'.repeat(64)}`)).status).toBe(404)
+    // Published again with other facts, it keeps those of its first time; a damaged one hides no other.
+    const signatures = JSON.parse(readFileSync(`${archive}.sig.json`, 'utf8')) as object
+    const other = { sha256, bytes: 11, version: '0.5.0', platform: 'linux-x64', signatures }
+    expect((await http.post('/v1/releases', other)).status).toBe(200)
+    const damaged = join(served(), '.releases', '1'.repeat(64))
+    cpSync(join(served(), '.releases', sha256), damaged, { recursive: true })
+    writeFileSync(join(damaged, 'release.json'), '{')
+    const listed = (await run<{ releases: object[] }>('list')).releases
+    expect(listed).toMatchObject([{ sha256, bytes: 10, version: '0.4.0-rc.1', platform: 'linux-arm64' }])
   })
 })

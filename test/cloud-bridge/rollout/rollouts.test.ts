@@ -77,9 +77,14 @@ function openBridge(dir: TempDir, devices: ScriptedDevices, wall: { ms: number }
   )
   const known = new Set(ids(100))
   const decided: string[] = []
+  const disk = { isFull: false }
   const store = createRolloutStore(database)
+  const transaction: typeof store.transaction = (work) => {
+    if (disk.isFull) throw new Error('database or disk is full')
+    return store.transaction(work)
+  }
   const rollouts = createRollouts({
-    store: { ...store, transaction: cut(store.transaction) as typeof store.transaction },
+    store: { ...store, transaction: cut(transaction) as typeof store.transaction },
     jobs,
     queue: { ...queue, submit: cut(queue.submit), cancel: cut(queue.cancel) },
     isKnown: (device) => known.has(device),
@@ -95,6 +100,7 @@ function openBridge(dir: TempDir, devices: ScriptedDevices, wall: { ms: number }
     jobs,
     known,
     decided,
+    disk,
     queue,
     get writes() {
       return writes
@@ -178,6 +184,22 @@ describe('a rollout on the queue', () => {
     expect(bridge.rollouts.command(id, 'resume', 'ada')).toMatchObject({ changed: true, rollout: { state: 'running' } })
     await bridge.pass(30_000)
     expect(bridge.rollouts.find(id)).toMatchObject({ state: 'completed', devices: { succeeded: 5, skipped: 1 } })
+    // What an operator decides is in the audit log by the request.
+    expect(bridge.decided).toEqual(['paused', 'completed'])
+    await bridge.close()
+  })
+
+  it('counts what it could not store, once it can', async () => {
+    using dir = tempDir()
+    const bridge = openBridge(dir, scriptedDevices(), { ms: 1e12 })
+    const { id } = bridge.rollouts.create(submissionOf({}), ids(1), 'ada')
+    bridge.disk.isFull = true
+    bridge.connect(ids(1))
+    await bridge.pass(3_000)
+    expect(bridge.rollouts.find(id)?.devices).toMatchObject({ started: 1, succeeded: 0 })
+    bridge.disk.isFull = false
+    await bridge.pass(1_000)
+    expect(bridge.rollouts.find(id)).toMatchObject({ state: 'completed', devices: { succeeded: 1 } })
     await bridge.close()
   })
 

@@ -32,6 +32,13 @@ it('lets networks take turns: one that sends much delays itself', () => {
   expect(queue.admit(0).slice(0, 5)).toEqual(['flood-0', 'honest-0', 'flood-1', 'honest-1', 'flood-2'])
 })
 
+it('saves up one second at most while nothing waits', () => {
+  const queue = new FairQueue<number>(limits, 0)
+  queue.admit(3_600_000)
+  for (let item = 0; item < 30; item++) queue.offer(item, 'a')
+  expect(queue.admit(3_600_000)).toHaveLength(10)
+})
+
 it('refuses what would wait too long', () => {
   const queue = new FairQueue<number>(limits, 0)
   const taken = Array.from({ length: 40 }, (_, item) => queue.offer(item, 'a'))

@@ -48,3 +48,10 @@ it('finds the devices of a kind by their free slots, as a search through all of 
     { seed: 1, numRuns: 300 },
   )
 })
+
+it('the device that has waited longest is first, also after its load was read again', () => {
+  const free = new FreeDevices(2)
+  for (const device of ['a', 'b']) free.put(device, ['generate'], 1)
+  free.setLoad('a', 1)
+  expect(free.freest('generate', 2).map(({ device }) => device)).toEqual(['a', 'b'])
+})

@@ -166,10 +166,12 @@ describe('the first group', () => {
     gated.on({ kind: 'tick' }, 60_000)
     expect(gated.rollout).toMatchObject({ state: 'running', next: 2 })
 
-    const failed = simulate({ first: 1 }, 3)
-    failed.on({ kind: 'tick' }, 1_000)
-    failed.end('failed')
-    expect(failed.rollout).toMatchObject({ state: 'paused', reason: '1 of 1 devices of the first group did not succeed' })
+    for (const outcome of ['failed', 'canceled', 'skipped'] as const) {
+      const failed = simulate({ first: 1 }, 3)
+      failed.on({ kind: 'tick' }, 1_000)
+      failed.end(outcome)
+      expect(failed.rollout).toMatchObject({ state: 'paused', reason: '1 of 1 devices of the first group did not succeed' })
+    }
   })
 
   it('an operator who pauses before it has ended still has to resume after it', () => {

@@ -38,6 +38,8 @@ it('orders versions as Semantic Versioning does', () => {
   const ascending = [
     '0.3.0-alpha',
     '0.3.0-alpha.1',
+    '0.3.0-alpha.2',
+    '0.3.0-alpha.1a',
     '0.3.0-alpha.beta',
     '0.3.0-rc.2',
     '0.3.0-rc.11',
