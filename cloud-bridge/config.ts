@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { bridgeModes } from '../core/base/answer-modes.ts'
 import { parseConfig } from '../core/base/config.ts'
+import { isAddressOrNetwork } from '../core/listen/proxies.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { metricNames } from '../core/policy/pice/objectives.ts'
 import { objectivesText, parseObjectives } from '../core/policy/pice/objectives-text.ts'
@@ -123,11 +124,22 @@ export const BridgeFields = z.strictObject({
   dataUrl: z
     .url({ protocol: /^wss?$/, error: 'must be a URL like ws://127.0.0.1:7070/v1/data' })
     .meta({
-      description: 'URL of the data plane that is announced to devices that have not enrolled, if this bridge is behind a proxy',
+      description:
+        'URL of the data plane as devices reach it, if this bridge is behind a proxy; its host is then accepted in requests',
       fallback: 'the address it listens on',
     })
     .optional(),
   host: z.string().default('127.0.0.1').describe('address to listen on'),
+  trustedProxies: z
+    .array(z.string().refine(isAddressOrNetwork, 'must be an IP address or a network like 10.0.0.0/8'))
+    .min(1)
+    .meta({
+      flag: 'trusted-proxy',
+      description:
+        'address or network of reverse proxies in front of --http-port: of their requests, X-Forwarded-For names the client; repeatable',
+      fallback: 'none: the header is ignored',
+    })
+    .optional(),
   deviceAnswers: z
     .boolean()
     .default(true)
@@ -138,7 +150,7 @@ export const BridgeFields = z.strictObject({
     .boolean()
     .meta({
       description: 'accept only enrolled devices',
-      fallback: 'yes beyond loopback, and once a device has enrolled',
+      fallback: 'yes beyond loopback, behind a proxy, and once a device has enrolled',
     })
     .optional(),
   /** For MQTT, WebSocket and HTTP alike. */

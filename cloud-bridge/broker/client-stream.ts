@@ -8,6 +8,8 @@ import { PacketGauge, type PacketHeader, packetTypes } from './packet-gauge.ts'
 
 export interface ClientStreamOptions {
   readonly limits: RateLimits & Pick<BridgeLimits, 'mqttOtherPacketBytes' | 'mqttPacketBytes' | 'mqttUnreadBytes'>
+  /** The client of this connection has been accepted. */
+  readonly onAccepted: () => void
   /** The client exceeds a rate, and is not read for this long. */
   readonly onSlowed: (waitMs: number) => void
   readonly clock: Clock
@@ -54,6 +56,10 @@ export class ClientStream extends Duplex {
       // Of a client that ended its connection in order, what was read is still passed on; not if it sent too fast.
       if (!transport.readableEnded || this.#isWaiting) this.destroy()
     })
+  }
+
+  onAccepted(): void {
+    this.#options.onAccepted()
   }
 
   override _read(): void {

@@ -125,9 +125,10 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     rules.onDisconnect(client)
   })
   broker.on('unsubscribe', (filters, client) => rules.onUnsubscribe(client, filters))
-  const serve = (transport: Duplex, address: string | undefined) => {
+  const serve = (transport: Duplex, address: string | undefined, onAccepted: () => void) => {
     const stream = new ClientStream(transport, address, {
       limits,
+      onAccepted,
       onSlowed: (waitMs) =>
         warn(
           { client: cutText(client.id ?? ''), address, waitMs: Math.round(waitMs) },
@@ -145,7 +146,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
           throw error
         })
   broker.on('client', ({ conn }) => {
-    if (conn instanceof ClientStream) listener?.onAccepted(conn.transport)
+    if (conn instanceof ClientStream) conn.onAccepted()
   })
   const stopChecking = repeatEvery(clock, revocationCheckMs, () =>
     tryOrLog(logger, 'revoked keys not read', () => {

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createServer, Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer, Server as TlsServer } from 'node:tls'
 import type { Clock } from '../../core/base/clock.ts'
@@ -22,7 +22,8 @@ export interface MqttListenerOptions {
   /** Whether clients must prove their identity. */
   readonly authRequired: boolean
   /** Serves MQTT on this connection. */
-  readonly serve: (transport: Duplex, address: string | undefined) => void
+  /** @param onAccepted the client of this connection has been accepted */
+  readonly serve: (transport: Duplex, address: string | undefined, onAccepted: () => void) => void
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -30,15 +31,13 @@ export interface MqttListenerOptions {
 export interface MqttListener {
   /** mqtt://host:port, or mqtts: */
   readonly url: string
-  /** The client of this connection has been accepted. */
-  onAccepted(transport: Duplex): void
   close(): Promise<void>
 }
 
 /** The TCP port of the embedded broker. @throws BrimError LISTEN_REFUSED, LISTEN_FAILED */
 export async function startMqttListener(options: MqttListenerOptions): Promise<MqttListener> {
   const { host, port, connectionLimits, certificate, authRequired, serve, clock, logger } = options
-  const onSocket = (socket: Socket) => serve(socket, socket.remoteAddress)
+  const onSocket = (socket: Socket) => serve(socket, socket.remoteAddress, () => guard.beginRequest(socket))
   const server = certificate ? createTlsServer(certificate.current, onSocket) : createServer(onSocket)
   if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
   const sockets = openSockets(server)
@@ -52,9 +51,6 @@ export async function startMqttListener(options: MqttListenerOptions): Promise<M
   const bound = await listen(server, { host, port, what: 'MQTT broker', flag: '--mqtt-port', authRequired })
   return {
     url: `${certificate ? 'mqtts' : 'mqtt'}://${urlHost(host)}:${bound}`,
-    onAccepted(transport) {
-      if (transport instanceof Socket) guard.beginRequest(transport)
-    },
     async close() {
       const closed = once(server, 'close')
       server.close()

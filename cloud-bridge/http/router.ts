@@ -4,9 +4,9 @@ import type { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { jsonShapeProblem } from '../../core/base/json-shape.ts'
 import { networkOf } from '../../core/listen/network.ts'
+import type { Proxies } from '../../core/listen/proxies.ts'
 import type { BodyOf, Operation, ParamsOf, QueryOf, ResponseOf } from '../../core/protocol/http/operation.ts'
 import { type Authorizer, type Caller, clientClosedRequest } from '../identity/authorizer.ts'
-import { addressOf } from '../identity/gate.ts'
 import { invalidRequest, noSuchPath, RequestRefused } from './errors.ts'
 import type { EventSource, EventStreams } from './event-streams.ts'
 
@@ -70,13 +70,15 @@ export type Routes = (router: Router) => void
 export interface RouterOptions {
   readonly authorize: Authorizer['authorize']
   readonly streams: EventStreams
+  readonly proxies: Proxies
   /** Maximum values in the JSON of a body. */
   readonly jsonValues: number
   /** Aborted when the server stops. */
   readonly stopping: AbortSignal
 }
 
-export function createRouter(app: FastifyInstance, { authorize, streams, stopping, jsonValues }: RouterOptions): Router {
+export function createRouter(app: FastifyInstance, options: RouterOptions): Router {
+  const { authorize, streams, proxies, stopping, jsonValues } = options
   const callers = new WeakMap<FastifyRequest, Caller>()
   const methods = new Map<string, string[]>()
   readJson(app, jsonValues)
@@ -104,7 +106,7 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
       query: request.query as QueryOf<O>,
       body: request.body as BodyOf<O>,
       headers: request.headers,
-      from: addressOf(request.raw),
+      from: proxies.clientOf(request.raw),
       caller: callers.get(request)!,
       // Made on demand: `stopping` outlives the request, and most handlers do not wait.
       get closed() {
@@ -117,7 +119,8 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
       reply,
       acceptsEvents: request.headers.accept?.includes('text/event-stream') === true,
       events(source) {
-        streams.claim(reply.raw, streamOwner(request, callers.get(request)))
+        // By API key, or by the network of a client without one.
+        streams.claim(reply.raw, callers.get(request)?.key?.id ?? networkOf(proxies.clientOf(request.raw)))
         return new StreamResponse((response) => streams.send(response, source))
       },
     }
@@ -145,9 +148,6 @@ export function createRouter(app: FastifyInstance, { authorize, streams, stoppin
     },
   }
 }
-
-/** By what event streams are counted: the API key, or the network of a client without one. */
-const streamOwner = (request: FastifyRequest, caller: Caller | undefined) => caller?.key?.id ?? networkOf(addressOf(request.raw))
 
 /** Reads JSON only, which a browser sends across sites only after a preflight request. Ignores the body of an operation without one. */
 function readJson(app: FastifyInstance, maxValues: number): void {

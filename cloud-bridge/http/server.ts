@@ -9,6 +9,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
 import { guardHttpListener, type HttpLimits, httpTimeLimits } from '../../core/listen/http-listener.ts'
+import { noProxies, type Proxies } from '../../core/listen/proxies.ts'
 import type { Operation } from '../../core/protocol/http/operation.ts'
 import { type Authorizer, openToAll } from '../identity/authorizer.ts'
 import type { Certificate } from './certificate.ts'
@@ -25,7 +26,14 @@ declare module 'fastify' {
   }
 }
 
-export type Upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => void
+/** Of a connection that becomes a WebSocket. */
+export interface UpgradeClient {
+  readonly address: string
+  /** The client has proven that it is one of ours: until then, its connection counts as one that waits for a request. */
+  onAccepted(): void
+}
+
+export type Upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer, client: UpgradeClient) => void
 
 export interface HttpOptions {
   readonly host: string
@@ -36,6 +44,10 @@ export interface HttpOptions {
   readonly upgrades?: Readonly<Record<string, Upgrade>>
   /** Absent: plain text. */
   readonly certificate?: Certificate | undefined
+  /** Reverse proxies in front of this server. Absent: none. */
+  readonly proxies?: Proxies
+  /** Host names, as in URLs, by which clients reach a server on loopback through a proxy. */
+  readonly names?: readonly string[]
   /** Absent: every caller may do everything. */
   readonly authorizer?: Pick<Authorizer, 'authRequired' | 'authorize'>
   /** Absent: no limits. */
@@ -70,6 +82,8 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     routes,
     upgrades = {},
     certificate,
+    proxies = noProxies,
+    names = [],
     authorizer = openToAll,
     limits,
     eventStreamsPerClient,
@@ -79,6 +93,15 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   } = options
   const streams = new EventStreams(clock, eventStreamsPerClient)
   const stopping = new AbortController()
+
+  /** @returns why the request is refused: a web page may have sent it */
+  function foreignReason({ headers }: IncomingMessage): string | undefined {
+    if (headers.origin !== undefined) return 'not for web pages'
+    const named = (headers.host ?? '').toLowerCase().replace(/:\d+$/, '')
+    return !isLoopback(host) || isLoopback(named) || names.includes(named)
+      ? undefined
+      : 'not for web pages (behind a proxy, --data-url must name the host that clients use)'
+  }
 
   function refuse(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
     const own = ownError(error, request.routeOptions.bodyLimit)
@@ -101,22 +124,25 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     // Where streams find it too: they bypass Fastify.
     reply.raw.setHeader('x-request-id', request.id)
     void reply.header('cache-control', 'no-store')
-    if (isForeign(request.raw, host)) throw new RequestRefused(403, 'not for web pages')
+    const reason = foreignReason(request.raw)
+    if (reason !== undefined) throw new RequestRefused(403, reason)
   })
-  const router = createRouter(app, { authorize: authorizer.authorize, streams, stopping: stopping.signal, jsonValues })
+  const router = createRouter(app, { authorize: authorizer.authorize, streams, proxies, stopping: stopping.signal, jsonValues })
   for (const addRoutes of routes) addRoutes(router)
   await app.ready()
 
   const { server } = app
+  const guard = guardHttpListener(server, { limits, what: 'HTTP', proxies, clock, logger })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const upgrade = upgrades[request.url?.split('?', 1)[0] ?? '']
     socket.on('error', () => socket.destroy())
-    if (isForeign(request, host)) refuseUpgrade(socket, '403 Forbidden')
+    const address = proxies.clientOf(request)
+    if (foreignReason(request) !== undefined) refuseUpgrade(socket, '403 Forbidden')
     else if (!upgrade) refuseUpgrade(socket, '404 Not Found')
-    else upgrade(request, socket, head)
+    else if (!guard.assign(request.socket, address)) socket.destroy()
+    else upgrade(request, socket, head, { address, onAccepted: () => guard.beginRequest(request.socket) })
   })
   const sockets = openSockets(server)
-  guardHttpListener(server, { limits, what: 'HTTP', clock, logger })
   const bound = await listen(server, {
     host,
     port,
@@ -154,10 +180,4 @@ function createNodeServer(
   const server = certificate ? createTlsServer({ ...options, ...certificate.current }, handler) : createServer(options, handler)
   if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
   return server
-}
-
-function isForeign({ headers }: IncomingMessage, host: string): boolean {
-  if (headers.origin !== undefined) return true
-  const named = (headers.host ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
-  return isLoopback(host) && !isLoopback(named)
 }

@@ -5,13 +5,14 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
+import { noProxies, type Proxies } from '../../core/listen/proxies.ts'
 import type { KeyRecord } from '../../core/protocol/http/admin.ts'
 import type { Operation } from '../../core/protocol/http/operation.ts'
 import { allows } from './access.ts'
 import { roleOf } from './acl.ts'
 import type { Actor, AuditRecord } from './audit-log.ts'
 import { createAuditWriter } from './audit-writer.ts'
-import { addressOf, bearerOf, type PresenceGate } from './gate.ts'
+import { bearerOf, type PresenceGate } from './gate.ts'
 import { deviceCaller, type Quotas } from './quotas.ts'
 import type { IdentityStore } from './store.ts'
 
@@ -80,6 +81,8 @@ export interface AuthorizerOptions {
   readonly hookSecret?: string | undefined
   /** A key that has sent requests is revoked or has expired. */
   readonly onKeyEnd?: (key: string) => void
+  /** Reverse proxies in front of the listener. Absent: none. */
+  readonly proxies?: Proxies
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -91,6 +94,7 @@ export function createAuthorizer({
   deviceAnswers = true,
   hookSecret,
   onKeyEnd,
+  proxies = noProxies,
   clock,
   logger,
 }: AuthorizerOptions): Authorizer {
@@ -130,7 +134,7 @@ export function createAuthorizer({
     const role = roleOf(subject ?? '')
     const device = role.kind === 'device' ? role.id : undefined
     const who = key ? `key:${key.name}/${key.id}` : device === undefined ? 'anyone' : `device:${device}`
-    const actor = { who, from: addressOf(request) }
+    const actor = { who, from: proxies.clientOf(request) }
     let line = { action: `${method} ${route}`, subject: path, detail: {} as Readonly<Record<string, unknown>> }
     // Questions change nothing, and are many.
     let audited = request.method === 'GET' || access === 'ask'

@@ -11,6 +11,8 @@ export interface Exposure {
   /** Present: all listeners speak TLS. */
   readonly tls?: unknown
   readonly dataUrl?: string | undefined
+  /** Reverse proxies in front of the listener. */
+  readonly trustedProxies?: readonly string[] | undefined
   /** Whether a device has ever enrolled here. */
   readonly enrolled: boolean
   /** An external broker. */
@@ -20,8 +22,8 @@ export interface Exposure {
 const enforcement = '--broker-admin-file (mosquitto) or --broker-hook-secret-file (EMQX, VerneMQ): docs/brokers.md'
 
 /**
- * Whether callers must prove their identity: beyond loopback always; on loopback by configuration, or once a device has
- * enrolled.
+ * Whether callers must prove their identity: beyond loopback and behind a proxy always; on loopback by configuration, or once a
+ * device has enrolled, or where devices elsewhere are told to connect.
  * @throws BrimError LISTEN_REFUSED, CONFIG_INVALID where these addresses cannot be used safely
  */
 export function requiresAuth({ broker, ...exposure }: Exposure): boolean {
@@ -66,12 +68,18 @@ function checkBroker(url: URL, { host, plaintext, required, enforces }: BrokerEx
     })
 }
 
-function listenerRequiresAuth({ host, auth, plaintext, tls, dataUrl, enrolled }: Exposure): boolean {
-  if (isLoopback(host)) return auth ?? enrolled
+function listenerRequiresAuth({ host, auth, plaintext, tls, dataUrl, trustedProxies, enrolled }: Exposure): boolean {
+  const isBehindProxy = trustedProxies !== undefined
+  // Devices elsewhere are expected.
+  const isAnnounced = dataUrl !== undefined && !isLoopback(new URL(dataUrl).hostname)
+  if (isLoopback(host) && !isBehindProxy) return auth ?? (enrolled || isAnnounced)
   if (auth === false)
-    throw new BrimError('LISTEN_REFUSED', `the bridge does not listen on ${host} without authentication`, {
-      hint: 'leave out --no-auth; devices enrol with "brim agent enroll"',
-    })
+    throw new BrimError(
+      'LISTEN_REFUSED',
+      `the bridge does not listen ${isBehindProxy ? 'behind a proxy' : `on ${host}`} without authentication`,
+      { hint: 'leave out --no-auth; devices enrol with "brim agent enroll"' },
+    )
+  if (isLoopback(host)) return true
   if (tls === undefined && !plaintext)
     throw new BrimError('LISTEN_REFUSED', `traffic on ${host} would be plain text`, {
       hint: 'give --tls-cert and --tls-key; or, on a network of your own, --plaintext',

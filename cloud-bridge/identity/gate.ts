@@ -1,5 +1,3 @@
-import type { IncomingMessage } from 'node:http'
-
 /** Resolves proofs of identity. Without a gate, every client is what its client id claims. */
 export interface Gate {
   /** Whether a proof is required now; it may be required only from the first enrolment on. */
@@ -17,6 +15,3 @@ export interface PresenceGate extends Gate {
 /** The token of an `Authorization: Bearer …` header. */
 export const bearerOf = (authorization: string | undefined): string | undefined =>
   /^Bearer ([\w.-]+)$/.exec(authorization ?? '')?.[1]
-
-/** Address of the client; an IPv4 address as such where the socket takes IPv6 too. */
-export const addressOf = ({ socket }: IncomingMessage): string => (socket.remoteAddress ?? '').replace(/^::ffff:(?=[\d.]+$)/, '')

@@ -1,16 +1,15 @@
-import type { IncomingMessage } from 'node:http'
-import type { Duplex } from 'node:stream'
 import { WebSocketServer } from 'ws'
 import { sampledWarnings } from '../../core/base/sampled-warnings.ts'
 import { closeCodes } from '../../core/protocol/messages.ts'
 import { maxProbeBytes } from '../../core/protocol/probe.ts'
 import { refuseUpgrade } from '../http/refuse-upgrade.ts'
+import type { Upgrade } from '../http/server.ts'
 import { allows } from '../identity/access.ts'
-import { addressOf, bearerOf, type Gate } from '../identity/gate.ts'
+import { bearerOf, type Gate } from '../identity/gate.ts'
 import { type Connection, type ConnectionOptions, serveConnection } from './connection.ts'
 
 export interface DataPlane {
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
+  readonly upgrade: Upgrade
   /** Closes this device's connection. */
   disconnect(device: string): void
   /**
@@ -53,13 +52,13 @@ export function createDataPlane(
   }
 
   return {
-    upgrade(request, socket, head) {
+    upgrade(request, socket, head, { address, onAccepted }) {
       const token = bearerOf(request.headers.authorization) ?? ''
-      const address = addressOf(request)
       if (gate?.authRequired && gate.subjectOf(token) === undefined) {
         warn({ address }, 'data connection refused: no valid token')
         return refuseUpgrade(socket, '401 Unauthorized')
       }
+      onAccepted()
       server.handleUpgrade(request, socket, head, (webSocket) => {
         // Checked again: the device may have been revoked since the upgrade.
         const authorize = (device: string) =>

@@ -9,7 +9,11 @@ import type { OpenServing } from './serving.ts'
 import type { Stores } from './stores.ts'
 
 /** Decides what the caller of an HTTP operation may do, and how often. @throws BrimError CONFIG_INVALID */
-export function openAuthorizer({ config, clock, closers, log }: Base, { identityStore }: Stores, parts: Access & OpenServing) {
+export function openAuthorizer(
+  { config, proxies, clock, closers, log }: Base,
+  { identityStore }: Stores,
+  parts: Access & OpenServing,
+) {
   const hookSecretFile = config.broker?.hookSecretFile
   const hookSecret = hookSecretFile === undefined ? undefined : readHookSecret(hookSecretFile)
   const quotas = new Quotas(identityStore, config.limits, clock, () => Date.now())
@@ -20,6 +24,7 @@ export function openAuthorizer({ config, clock, closers, log }: Base, { identity
     deviceAnswers: config.deviceAnswers,
     hookSecret,
     onKeyEnd: (key) => parts.serving.purge(answerOwner(clientName(key))),
+    proxies,
     clock,
     logger: log('identity'),
   })

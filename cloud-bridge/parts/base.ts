@@ -3,6 +3,7 @@ import type { Closers } from '../../core/base/closers.ts'
 import { createLogger, type Logger } from '../../core/base/logger.ts'
 import { Progress } from '../../core/base/progress.ts'
 import { maxOpenFiles } from '../../core/listen/max-open-files.ts'
+import { Proxies } from '../../core/listen/proxies.ts'
 import { readingTokensPerS } from '../../core/policy/serving/reader.ts'
 import type { BridgeConfig } from '../config.ts'
 import { Downlink } from '../link/downlink.ts'
@@ -25,6 +26,8 @@ export interface Base {
   readonly announce: { trigger(): void; onFleetSize(devices: number): void }
   readonly progress: Progress
   readonly listeners: ListenerSettings
+  /** In front of the HTTP listener. */
+  readonly proxies: Proxies
   readonly metrics: BridgeMetrics
   readonly startedMs: number
 }
@@ -38,7 +41,9 @@ export function openBase(config: BridgeConfig, clock: Clock, closers: Closers): 
   closers.push(announce.stop)
   const metrics = createBridgeMetrics(clock, readingTokensPerS)
   const progress = new Progress(clock)
-  return { config, clock, closers, logger, log, downlink, announce, progress, listeners, metrics, startedMs: clock.nowMs() }
+  const proxies = new Proxies(config.trustedProxies ?? [])
+  const startedMs = clock.nowMs()
+  return { config, clock, closers, logger, log, downlink, announce, progress, listeners, proxies, metrics, startedMs }
 }
 
 /** Runs `publish` once, an interval after the first of several triggers. */

@@ -6,7 +6,7 @@ import { type RouteParts, routesOf } from './routes.ts'
 
 /** The HTTP listener, with the data plane and MQTT over WebSocket on their paths. @throws BrimError LISTEN_* */
 export async function openHttp(base: Base, parts: RouteParts) {
-  const { config, clock, closers, log, listeners } = base
+  const { config, clock, closers, log, listeners, proxies } = base
   const { upgrade } = parts.broker
   const http = await startHttpServer({
     host: config.host,
@@ -14,6 +14,8 @@ export async function openHttp(base: Base, parts: RouteParts) {
     routes: routesOf(base, parts),
     upgrades: { [dataPath]: parts.plane.upgrade, ...(upgrade ? { [mqttPath]: upgrade } : {}) },
     certificate: parts.certificate,
+    proxies,
+    names: config.dataUrl === undefined ? [] : [new URL(config.dataUrl).hostname],
     authorizer: parts.authorizer,
     limits: listeners.http,
     eventStreamsPerClient: config.limits.eventStreamsPerClient,

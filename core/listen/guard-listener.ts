@@ -6,6 +6,7 @@ import { isLoopback } from '../base/loopback.ts'
 import { type ConnectionCaps, ConnectionTable } from '../policy/admission/connections.ts'
 import { Deadlines } from './deadlines.ts'
 import { networkOf } from './network.ts'
+import { noProxies, type Proxies } from './proxies.ts'
 
 export interface ListenerLimits extends ConnectionCaps {
   /** From the opening of a connection to its CONNECT or the headers of its first request, TLS included. */
@@ -15,6 +16,8 @@ export interface ListenerLimits extends ConnectionCaps {
 export interface ListenerGuardOptions {
   /** Absent: no limits. */
   readonly limits?: ListenerLimits | undefined
+  /** Reverse proxies in front of the server. Absent: none. */
+  readonly proxies?: Proxies
   /** What listens: for the log. */
   readonly what: string
   readonly clock: Clock
@@ -23,6 +26,8 @@ export interface ListenerGuardOptions {
 
 /** What the server tells the guard. All take the socket of the connection, or the TLS socket over it. */
 export interface ListenerGuard {
+  /** From now on this connection counts as one of the client with this address. @returns false: its network has too many */
+  assign(socket: Socket, address: string): boolean
   /** The headers of a request have arrived; its body may still be on the way. */
   receiveHeaders(socket: Socket): void
   /** A complete request has arrived: nothing replaces this connection until `endRequest`. */
@@ -35,15 +40,18 @@ export interface ListenerGuard {
 const logEveryMs = 10_000
 
 /**
- * Bounds the connections of a server, and the time that each may wait before its first request. A proxy on this machine makes
- * many clients one address, so loopback is not capped per network.
+ * Bounds the connections of a server, and the time that each may wait before its first request. A proxy makes many clients one
+ * address, so that the proxies and loopback are not capped per network.
  */
-export function guardListener(server: Server, { limits, what, clock, logger }: ListenerGuardOptions): ListenerGuard {
+export function guardListener(server: Server, options: ListenerGuardOptions): ListenerGuard {
+  const { limits, proxies = noProxies, what, clock, logger } = options
   // By default Node leaves a socket open whose TLS handshake has failed or timed out.
   if (server instanceof TlsServer) server.on('tlsClientError', (_error, socket) => socket.destroy())
-  if (!limits) return { receiveHeaders() {}, beginRequest() {}, endRequest() {} }
+  if (!limits) return { assign: () => true, receiveHeaders() {}, beginRequest() {}, endRequest() {} }
 
-  const table = new ConnectionTable<Socket>(limits, (network) => !isLoopback(network))
+  /** By what connections are counted. */
+  const nameOf = (address: string) => (proxies.includes(address) ? address : networkOf(address))
+  const table = new ConnectionTable<Socket>(limits, (network) => !isLoopback(network) && !proxies.includes(network))
   /** A TLS socket has the ends of the socket below it, and no other link to it. */
   const byPeer = new Map<string, Socket>()
   const countClosed = closedConnectionLog({ what, clock, logger })
@@ -57,7 +65,7 @@ export function guardListener(server: Server, { limits, what, clock, logger }: L
     const { remoteAddress } = socket
     const peer = peerOf(socket)
     if (remoteAddress === undefined || peer === undefined) return void socket.destroy()
-    const admission = table.admit(socket, networkOf(remoteAddress))
+    const admission = table.admit(socket, nameOf(remoteAddress))
     if ('refusedBy' in admission) {
       countClosed(admission.refusedBy, remoteAddress)
       return void socket.destroy()
@@ -79,6 +87,13 @@ export function guardListener(server: Server, { limits, what, clock, logger }: L
 
   const connectionOf = (socket: Socket) => byPeer.get(peerOf(socket) ?? '')
   return {
+    assign(socket, address) {
+      const connection = connectionOf(socket)
+      if (!connection) return false
+      if (table.assign(connection, nameOf(address))) return true
+      countClosed('perNetwork', address)
+      return false
+    },
     receiveHeaders(socket) {
       const connection = connectionOf(socket)
       if (connection) waiting.remove(connection)

@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { guardListener, type ListenerGuardOptions, type ListenerLimits } from './guard-listener.ts'
+import { guardListener, type ListenerGuard, type ListenerGuardOptions, type ListenerLimits } from './guard-listener.ts'
 
 export interface HttpLimits {
   readonly connections: ListenerLimits
@@ -29,8 +29,11 @@ export function httpTimeLimits({ connections: { firstRequestMs }, requestMs }: H
 
 type HttpListenerOptions = Omit<ListenerGuardOptions, 'limits'> & { readonly limits?: HttpLimits | undefined }
 
-/** Bounds the connections of an HTTP server. An upgrade counts as a request that does not end. */
-export function guardHttpListener(server: Server, { limits, ...options }: HttpListenerOptions): void {
+/** Bounds the connections of an HTTP server. @returns what the server tells of connections that are upgraded */
+export function guardHttpListener(
+  server: Server,
+  { limits, ...options }: HttpListenerOptions,
+): Pick<ListenerGuard, 'assign' | 'beginRequest'> {
   if (limits) server.setTimeout(limits.stalledMs)
   const guard = guardListener(server, { ...options, limits: limits?.connections })
   /** Complete requests → their responses. */
@@ -58,7 +61,7 @@ export function guardHttpListener(server: Server, { limits, ...options }: HttpLi
       if (!response.writableEnded) begin(socket, response)
     })
   })
-  server.on('upgrade', ({ socket }: IncomingMessage) => guard.beginRequest(socket))
+  return guard
 }
 
 const hasBody = ({ headers }: IncomingMessage) =>

@@ -54,6 +54,21 @@ export class ConnectionTable<C> {
     return { replaces }
   }
 
+  /**
+   * The connection is one of a client of this network, as a proxy says.
+   * @returns false: the network has its maximum, and the connection must be closed
+   */
+  assign(connection: C, name: string): boolean {
+    const from = this.#networkFor(connection)
+    if (!from || this.#networkOf.get(connection) === name) return from !== undefined
+    if ((this.#networks.get(name)?.count ?? 0) >= this.#caps.perNetwork && this.#isCapped(name)) return false
+    const isWaiting = from.waiting.has(connection)
+    this.remove(connection)
+    this.#add(connection, name)
+    if (!isWaiting) this.beginRequest(connection)
+    return true
+  }
+
   /** A request of this connection is under way: nothing replaces it. */
   beginRequest(connection: C): void {
     if (this.#networkFor(connection)?.waiting.delete(connection)) this.#waiting -= 1

@@ -152,12 +152,16 @@ describe('the address that a bridge listens on', () => {
     expect(requiresAuth({ ...base, host: '127.0.0.1', enrolled: true })).toBe(true)
     expect(requiresAuth({ ...base, host: '127.0.0.1', enrolled: true, auth: false })).toBe(false)
     expect(requiresAuth({ ...base, host: '::1', auth: true })).toBe(true)
+    expect(requiresAuth({ ...base, host: '127.0.0.1', trustedProxies: ['127.0.0.1'] })).toBe(true)
+    expect(requiresAuth({ ...base, host: '127.0.0.1', dataUrl: 'wss://bridge.example/v1/data' })).toBe(true)
+    expect(requiresAuth({ ...base, host: '127.0.0.1', dataUrl: 'wss://bridge.example/v1/data', auth: false })).toBe(false)
     expect(requiresAuth(base)).toBe(true)
     expect(requiresAuth({ ...base, host: '0.0.0.0', dataUrl: 'ws://10.0.0.1:7070/v1/data' })).toBe(true)
   })
 
   it.each([
     [{ ...base, auth: false }, 'LISTEN_REFUSED', /without authentication/],
+    [{ ...base, host: '127.0.0.1', trustedProxies: ['::1'], auth: false }, 'LISTEN_REFUSED', /behind a proxy/],
     [{ ...base, plaintext: false }, 'LISTEN_REFUSED', /plain text/],
     [{ ...base, host: '0.0.0.0' }, 'CONFIG_INVALID', /devices cannot connect/],
   ])('refuses %j', (exposure, code, message) => {

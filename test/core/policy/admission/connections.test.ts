@@ -35,6 +35,18 @@ describe('a table of connections', () => {
     expect(connections.admit('e', 'local')).toEqual({ replaces: undefined })
   })
 
+  it('counts a connection through a proxy as one of its client, up to the cap', () => {
+    const connections = table({ perNetwork: 1 })
+    for (const name of ['a', 'b', 'c']) connections.admit(name, 'local')
+    expect(connections.assign('a', 'n')).toBe(true)
+    expect(connections.assign('a', 'n')).toBe(true)
+    expect(connections.assign('b', 'n')).toBe(false)
+    expect(connections.assign('b', 'm')).toBe(true)
+    expect(connections.assign('gone', 'm')).toBe(false)
+    expect(connections.admit('d', 'n')).toEqual({ replaces: 'a' })
+    expect(connections.size).toBe(3)
+  })
+
   it('makes room for others at the expense of the network that waits with most', () => {
     const connections = table({ waiting: 3 })
     connections.admit('honest', 'n')
