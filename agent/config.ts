@@ -28,7 +28,11 @@ function fieldsOf(schema: unknown): string[] {
   return [...properties, ...Object.values(schema).flatMap(fieldsOf)]
 }
 
-const seconds = z.number().refine((value) => value === 0 || value >= 1, 'must be at least 1, or 0')
+/** The fleet must not set intervals after which a device seems lost. */
+const maxIntervalS = 86_400
+const seconds = z
+  .number()
+  .refine((value) => value === 0 || (value >= 1 && value <= maxIntervalS), `must be from 1 to ${maxIntervalS}, or 0`)
 
 /** A name or address without port, as a URL shows it. */
 function hostName(text: string, context: z.core.$RefinementCtx<string>): string {
@@ -226,7 +230,7 @@ export const AgentFields = z.strictObject({
       fallback: 'yes where the link is encrypted',
     })
     .optional(),
-  patienceS: z.number().min(0).default(20).meta({
+  patienceS: z.number().min(0).max(maxIntervalS).default(20).meta({
     fleet: true,
     flag: 'patience',
     description: 'seconds that an interrupted answer waits for a bridge before it fails',
@@ -245,19 +249,25 @@ export const AgentFields = z.strictObject({
   heartbeatS: seconds.default(30).meta({
     fleet: true,
     flag: 'heartbeat',
-    description: "seconds after which this device's state is published again; 0: only when it changes",
+    description: "seconds after which this device's state is published again, up to 86,400; 0: only when it changes",
   }),
-  reconnectMaxS: z.number().min(1).default(30).meta({
+  reconnectMaxS: z.number().min(1).max(3_600).default(30).meta({
     fleet: true,
     flag: 'reconnect-max',
-    description: 'max seconds between two attempts to reach a bridge; a fleet of thousands takes longer to return',
+    description: 'max seconds, up to 3,600, between two attempts to reach a bridge; a fleet of thousands takes longer to return',
   }),
   spoolMb: z
     .number()
     .min(1)
+    .max(65_536)
     .default(64)
     .meta({ fleet: true, description: 'max size of telemetry stored while no bridge is connected, in MB' }),
-  spoolDays: z.number().positive().default(7).meta({ fleet: true, description: 'max age of stored telemetry, in days' }),
+  spoolDays: z
+    .number()
+    .positive()
+    .max(3_650)
+    .default(7)
+    .meta({ fleet: true, description: 'max age of stored telemetry, in days' }),
   limits: AgentLimits.prefault({}),
   drainS: processFields.drainS,
   logLevel: processFields.logLevel,

@@ -7,10 +7,15 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
+/** Longer timers of Node end at once. */
+const maxTimerMs = 2 ** 31 - 1
+
 export const systemClock: Clock = {
   nowMs: () => performance.now(),
   sleep: async (ms, signal) => {
-    await delay(ms, undefined, signal ? { signal } : {})
+    let leftMs = ms
+    for (; leftMs > maxTimerMs; leftMs -= maxTimerMs) await delay(maxTimerMs, undefined, signal ? { signal } : {})
+    await delay(leftMs, undefined, signal ? { signal } : {})
   },
 }
 

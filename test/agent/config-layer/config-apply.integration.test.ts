@@ -119,6 +119,7 @@ it.each([
   [{ padding: false }, '"padding" is set by the device\'s owner alone'],
   [{ telemtry: 1 }, 'no option "telemtry"; did you mean "telemetry"?'],
   [{ threads: 0 }, 'fleet: threads 0 must be at least 1'],
+  [{ 'reconnect-max': 1e9 }, 'fleet: reconnect-max 1000000000 must be at most 3600'],
   [{ slm: ['/etc'] }, '"slm" must be ids of installed models'],
 ])('refuses %j and stays as it is', async (settings, problem) => {
   const job = await apply(settings)
