@@ -30,15 +30,15 @@ export function copyDatabases(stateDir: string, to: string): void {
 export function restoreMigrated(stateDir: string, from: string): string[] {
   const restored = databasesIn(from).filter((name) => versionOf(join(stateDir, name)) !== versionOf(join(from, name)))
   for (const name of restored) {
-    const to = join(stateDir, name)
-    for (const suffix of ['-wal', '-shm']) rmSync(`${to}${suffix}`, { force: true })
-    copyFileSync(join(from, name), `${to}.restored`)
-    withDatabase(`${to}.restored`, (store) => {
+    const [copy, to] = [join(from, name), join(stateDir, name)]
+    withDatabase(copy, (store) => {
       const hasBirths = store.prepare("SELECT 1 FROM sqlite_master WHERE name = 'births'").get() !== undefined
       if (hasBirths) store.prepare('UPDATE births SET birth = birth + ?').run(birthsAhead)
       store.pragma('journal_mode = DELETE')
     })
-    renameSync(`${to}.restored`, to)
+    for (const suffix of ['-wal', '-shm']) rmSync(`${to}${suffix}`, { force: true })
+    // Needs no space: the other release may have filled the disk.
+    renameSync(copy, to)
   }
   return restored
 }

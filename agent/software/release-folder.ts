@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, renameSync, rmSync, symlinkSync } from 'node:fs'
-import { rename, rm } from 'node:fs/promises'
+import { readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { z } from 'zod'
@@ -98,8 +98,9 @@ export class ReleaseFolder {
       await rename(to, join(this.path, release))
     } finally {
       await rm(to, { recursive: true, force: true })
+      // A retry after an interruption needs it again; it cannot mend anything else.
+      if (!signal.aborted) await rm(this.archiveOf(sha256), { force: true })
     }
-    await rm(this.archiveOf(sha256), { force: true })
   }
 
   /** @throws BrimError RELEASE_INVALID if the program of the release does not start on this device */
@@ -113,6 +114,13 @@ export class ReleaseFolder {
     throw new BrimError('RELEASE_INVALID', `release ${version} does not start on this device: ${found}`, {
       hint: '"brim doctor" shows the C library of the device; docs/packages.md lists what an archive needs',
     })
+  }
+
+  /** Deletes what installations of other archives have left. */
+  async removeOtherPartials(sha256: string): Promise<void> {
+    const partials = join(this.path, partialFolder)
+    for (const name of await readdir(partials).catch(() => []))
+      if (join(partials, name) !== this.archiveOf(sha256)) await rm(join(partials, name), { recursive: true, force: true })
   }
 
   /** Deletes other releases, and what interrupted installations have left. @param kept names of folders */

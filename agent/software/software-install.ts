@@ -80,6 +80,7 @@ async function download(
   if (!folder.has(release)) {
     const to = folder.archiveOf(archiveSha256)
     mkdirSync(dirname(to), { recursive: true, mode: 0o700 })
+    await folder.removeOtherPartials(archiveSha256)
     await requireSpace(dirname(to), source.bytes)
     const file = { url: source.archive, to, bytes: source.bytes, sha256: archiveSha256 }
     const { isIntact } = await fetchFile(file, options, (done) => progress(done, source.bytes))

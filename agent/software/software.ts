@@ -65,6 +65,8 @@ export class Software {
     }
     if (trial) {
       const hasStarted = this.folder.trialStarts > 0
+      // First, because it may have filled the disk.
+      if (hasStarted) this.folder.prune([running, this.folder.link('previous')])
       if (hasStarted) restored = restoreMigrated(stateDir, this.#copies)
       const problem = `the release ended ${this.folder.trialStarts} times before it was healthy`
       this.#file.set(hasStarted ? failTrial(this.#file.state, problem) : withoutTrial(this.#file.state))

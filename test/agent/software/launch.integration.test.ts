@@ -140,6 +140,18 @@ it('returns from a release that ends before it decides, and restores what it has
   expect(software.nextStep('another', release)).toEqual({ kind: 'begin' })
 })
 
+it('returns from a release whose starts cannot be counted, as on a disk that it has filled', () => {
+  using dir = tempDir()
+  const world = installation(dir.path)
+  expect(run(world, world.launch(), true)).toBe('ended')
+  expect(world.launch()).toBe(release)
+  mkdirSync(join(world.path, 'starts.next'))
+  expect([world.launch(), world.launch()]).toEqual([undefined, undefined])
+  expect(run(world, undefined, true)).toBe('failed')
+  // The space that it needs is free again.
+  expect(existsSync(join(world.path, release))).toBe(false)
+})
+
 it('starts the installed release where the one of a job is not complete', () => {
   using dir = tempDir()
   const world = installation(dir.path)

@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { chmodSync, mkdirSync, readlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -139,6 +139,7 @@ it('refuses what is not signed by a trusted key, is another release, or does not
   const dead = await ended(await submit('9.0.2', await release('9.0.2', '', { printed: 'nothing' })))
   expect(dead.error).toMatchObject({ code: 'RELEASE_INVALID', message: expect.stringContaining('it printed nothing') })
   expect(exits).toEqual([])
+  expect(readdirSync(join(state, 'releases/.partial'))).toEqual([])
 }, 60_000)
 
 it('returns to the release before where the new one has no bridge', async () => {
