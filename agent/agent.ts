@@ -11,6 +11,7 @@ import { openBase } from './parts/base.ts'
 import { openBudget } from './parts/budget.ts'
 import { type Changes, openChanges } from './parts/changes.ts'
 import { openDispatch } from './parts/dispatch.ts'
+import { openDownloads } from './parts/downloads.ts'
 import { openLinks } from './parts/links.ts'
 import { openModels, openSmallModels } from './parts/models.ts'
 import { openReporting } from './parts/reporting.ts'
@@ -70,8 +71,9 @@ export async function startAgent(
     const links = openLinks(base, models)
     const answering = new Answering(base, models, links)
     const dispatch = openDispatch(base, models, links, answering, budget.budget)
-    const work = openWork(base, models, smallModels, links, answering)
-    const changing = openChanges(base, links, answering, changes)
+    const downloads = openDownloads(base, links)
+    const work = openWork(base, models, smallModels, answering, downloads)
+    const changing = openChanges(base, links, answering, downloads, changes)
     const handlers = () => ({ ...work.handlers(), ...changing.handlers })
     const reporter = openReporting(base, models, smallModels, links, work, answering, budget)
     const { config, logger, bundles, birth, remote } = base

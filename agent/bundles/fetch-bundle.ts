@@ -6,7 +6,7 @@ import { shownUrl } from '../../core/base/shown-url.ts'
 import { readManifest } from '../../core/model/bundle.ts'
 import { devicePartsOf, filesOf, partsOf } from '../../core/model/bundle-files.ts'
 import { type Manifest, manifestFile, maxManifestBytes } from '../../core/model/manifest.ts'
-import { maxSignatureBytes, signatureFile } from '../../core/signing/signature.ts'
+import { maxSignatureBytes, type SignedKind, signatureFile } from '../../core/signing/signature.ts'
 import type { BundleFolder, BundleVersion } from './bundle-folder.ts'
 import { fetchFile } from './fetch-file.ts'
 import { fetchSmall } from './fetch-small.ts'
@@ -39,15 +39,19 @@ export async function fetchManifest(request: BundleRequest, options: GetOptions)
  * The file of signatures of a bundle.
  * @throws BrimError SIGNATURE_INVALID if there is none, BUNDLE_UNAVAILABLE
  */
-export async function fetchSignatures({ url }: Pick<BundleRequest, 'url'>, options: GetOptions): Promise<Buffer> {
-  const from = fileUrl(url, signatureFile)
+export const fetchSignatures = ({ url }: Pick<BundleRequest, 'url'>, options: GetOptions): Promise<Buffer> =>
+  fetchSignaturesAt('bundle', fileUrl(url, signatureFile), options)
+
+/** @throws BrimError SIGNATURE_INVALID if there is none, BUNDLE_UNAVAILABLE */
+export async function fetchSignaturesAt(kind: SignedKind, url: URL, options: GetOptions): Promise<Buffer> {
   try {
-    return await fetchSmall(from, maxSignatureBytes, options)
+    return await fetchSmall(url, maxSignatureBytes, options)
   } catch (cause) {
     if (!(cause instanceof BrimError) || cause.code !== 'BUNDLE_INVALID') throw cause
-    throw new BrimError('SIGNATURE_INVALID', `the bundle is not signed, but this device requires it: ${cause.message}`, {
+    const others = kind === 'bundle' ? ', or start the agent without --trusted-key' : ''
+    throw new BrimError('SIGNATURE_INVALID', `the ${kind} is not signed, but this device requires it: ${cause.message}`, {
       cause,
-      hint: 'sign it with "brim bundle sign" and push it again, or start the agent without --trusted-key',
+      hint: `sign it with "brim bundle sign" and push it again${others}`,
     })
   }
 }

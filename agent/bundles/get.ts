@@ -15,6 +15,7 @@ export interface OwnBridge {
 }
 
 export interface GetOptions {
+  /** Undefined: the device does not know the address of its HTTP yet. */
   readonly own: OwnBridge | undefined
   /** Origins that the configuration allows besides; absent: every one with a public address. */
   readonly sources?: readonly string[] | undefined
@@ -25,6 +26,12 @@ export interface GetOptions {
   /** Offset of the first byte. */
   readonly from?: number
 }
+
+/**
+ * How a job downloads.
+ * @param link URL of the broker that the job came from, whose bridge is the own one
+ */
+export type GetOptionsOf = (link: string, signal: AbortSignal) => GetOptions
 
 const maxRedirects = 5
 

@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import type { Random } from '../../core/base/random.ts'
 import { type ProbeLimits, probeBundle } from '../../core/engine/probe.ts'
 import { requirePassed } from '../../core/engine/self-test.ts'
 import { devicePartsOf } from '../../core/model/bundle-files.ts'
@@ -14,18 +13,12 @@ import { parseSignatures, readSignatures } from '../../core/signing/signature-fi
 import type { BundleActivation } from '../bundles/bundle-activation.ts'
 import type { BundleFolder, BundleVersion } from '../bundles/bundle-folder.ts'
 import { fetchFiles, fetchManifest, fetchSignatures } from '../bundles/fetch-bundle.ts'
-import type { GetOptions, OwnBridge } from '../bundles/get.ts'
-import { Patience } from '../bundles/patience.ts'
+import type { GetOptions, GetOptionsOf } from '../bundles/get.ts'
 import { type JobContext, type JobHandler, parseInput } from './job-handler.ts'
 
 export interface InstallOptions {
   readonly folder: BundleFolder
-  /** The bridge behind a broker; undefined: the device does not know the address of its HTTP yet. */
-  readonly bridgeOf: (link: string) => OwnBridge | undefined
-  /** Whether a bridge is connected. */
-  readonly isConnected: () => boolean
-  /** Origins of other servers that jobs may name; absent: every one with a public address. */
-  readonly bundleSources?: readonly string[] | undefined
+  readonly getOptions: GetOptionsOf
   /** Keys by which bundles must be signed; absent: they need no signature. */
   readonly trustedKeys?: readonly PublicKey[] | undefined
   /** Bundle folders that the running agent uses. */
@@ -34,14 +27,10 @@ export interface InstallOptions {
   readonly activate: (activation: BundleActivation, signal: AbortSignal) => Promise<string>
   readonly threads: number
   readonly library?: string | undefined
-  readonly limits: ProbeLimits & { readonly downloadSilentS: number }
+  readonly limits: ProbeLimits
   readonly clock: Clock
-  readonly random: Random
   readonly logger: Logger
 }
-
-/** Time after which a silent server is given up. */
-const stallMs = 30_000
 
 /** Errors after which the downloaded files are deleted. After others a retry may succeed, and continues the download. */
 const discardAfter: ReadonlySet<ErrorCode> = new Set(['BUNDLE_CORRUPT', 'BUNDLE_INVALID', 'SIGNATURE_INVALID', 'DISK_FULL'])
@@ -61,9 +50,7 @@ interface Staged {
  */
 export function bundleInstall({
   folder,
-  bridgeOf,
-  isConnected,
-  bundleSources,
+  getOptions,
   trustedKeys,
   inUse,
   activate,
@@ -71,7 +58,6 @@ export function bundleInstall({
   library,
   limits,
   clock,
-  random,
   logger,
 }: InstallOptions): JobHandler {
   /**
@@ -129,14 +115,14 @@ export function bundleInstall({
 
   return async (input, _emitText, signal, { id: job, link, progress }) => {
     const { modelId, manifestSha256, url: givenUrl, activate: mustActivate = false, probe } = parseInput(InstallInput, input)
-    const own = bridgeOf(link)
+    const options = getOptions(link, signal)
+    const { own } = options
     const url = givenUrl ?? (own && `${own.origin}${bundleOperations.list.path}/${modelId}`)
     if (url === undefined)
       throw new BrimError('BUNDLE_UNAVAILABLE', 'the device does not know the HTTP address of its bridge yet')
     const startedMs = clock.nowMs()
     const version = { modelId, manifestSha256 }
-    const patience = new Patience({ isConnected, maxSilentMs: limits.downloadSilentS * 1_000, clock, random })
-    const staged = await stage(version, url, { own, sources: bundleSources, stallMs, patience, signal }, progress)
+    const staged = await stage(version, url, options, progress)
     if (staged.figures.signedBy === null)
       logger.warn({ modelId }, 'bundle accepted without a signature: this device has no --trusted-key')
     const activation = mustActivate ? await activate({ ...version, ...staged, probe, job }, signal) : undefined

@@ -1,6 +1,4 @@
-import { nextSeed } from '../../core/base/next-seed.ts'
-import { seededRandom } from '../../core/base/random.ts'
-import { Patience } from '../bundles/patience.ts'
+import type { GetOptionsOf } from '../bundles/get.ts'
 import { configApply } from '../config-layer/config-apply.ts'
 import type { FleetConfig } from '../config-layer/fleet-config.ts'
 import type { JobHandlers } from '../jobs/job-handler.ts'
@@ -11,10 +9,6 @@ import type { ChangeOnTrial, RestartKind } from '../trial/change.ts'
 import { healthProblem } from '../trial/health-gate.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
-import { bridgeHttp } from './bridge-http.ts'
-
-/** Time after which a silent server is given up. */
-const stallMs = 30_000
 
 /** What jobs may change that needs another start of the agent. */
 export interface Changes {
@@ -24,10 +18,13 @@ export interface Changes {
 }
 
 /** The jobs that change configuration and software, and the health gate of what this start has on trial. */
-export function openChanges(base: Base, links: BridgeLinks, answering: Answering, changes: Changes) {
-  const { config, clock, closers, logger, identities } = base
-  const { fleetConfig, software } = changes
-  const random = seededRandom(nextSeed())
+export function openChanges(
+  { config, clock, closers, logger }: Base,
+  links: BridgeLinks,
+  answering: Answering,
+  getOptions: GetOptionsOf,
+  { fleetConfig, software }: Changes,
+) {
   const closing = new AbortController()
   let restart: (kind: RestartKind) => void = () => {}
   const restarting = new Promise<RestartKind>((resolve) => {
@@ -39,44 +36,41 @@ export function openChanges(base: Base, links: BridgeLinks, answering: Answering
       'software.install': softwareInstall({
         software,
         trustedKeys: config.trustedKeys ?? [],
-        bridgeOf(url) {
-          const link = links.all.find((each) => each.url === url)
-          return link && bridgeHttp(link, identities)
-        },
-        getOptions(own, signal) {
-          const maxSilentMs = config.limits.downloadSilentS * 1_000
-          const patience = new Patience({ isConnected: () => links.hasBridge, maxSilentMs, clock, random })
-          return { own, sources: config.bundleSources, stallMs, patience, signal }
-        },
+        getOptions,
         restart: () => restart('software'),
         clock,
       }),
     }),
   }
 
-  async function decide({ kind, probe, keep, undo }: ChangeOnTrial): Promise<void> {
+  /** @returns whether the change was kept */
+  async function decide({ kind, probe, keep, undo }: ChangeOnTrial): Promise<boolean> {
     const endpoint = () => answering.llm?.endpoint ?? answering.slm
     const gate = { hasBridge: () => links.hasBridge, endpoint, limits: config.limits, clock }
     const problem = await healthProblem(gate, probe, closing.signal)
     if (problem === undefined) {
       keep()
       logger.info({ change: kind }, 'change kept')
-      return
+      return true
     }
     logger.error({ change: kind, problem }, 'change undone')
     undo(problem)
     restart(kind)
+    return false
+  }
+
+  /** Both may be on trial: a job may have come while the agent ended its work for the other. */
+  async function decideAll(): Promise<void> {
+    for (const owner of [software, fleetConfig]) if (owner?.onTrial && !(await decide(owner.onTrial))) return
   }
 
   return {
     handlers,
     /** Resolves when the agent must be started again. */
     restart: restarting,
-    /** Decides whether this start's change is kept. */
+    /** Decides whether the changes of this start are kept. */
     start(): void {
-      const onTrial = software?.onTrial ?? fleetConfig?.onTrial
-      if (!onTrial) return
-      const deciding = decide(onTrial).catch((err: unknown) => {
+      const deciding = decideAll().catch((err: unknown) => {
         if (!closing.signal.aborted) logger.error({ err }, 'change not decided')
       })
       closers.push(async () => {

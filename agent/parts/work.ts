@@ -1,43 +1,35 @@
-import { randomInt } from 'node:crypto'
 import { freemem } from 'node:os'
 import { nextSeed } from '../../core/base/next-seed.ts'
-import { seededRandom } from '../../core/base/random.ts'
+import type { GetOptionsOf } from '../bundles/get.ts'
 import { createDeviceJobs } from '../jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from '../jobs/generate.ts'
 import { bundleInstall } from '../jobs/install.ts'
 import type { JobHandler, JobHandlers } from '../jobs/job-handler.ts'
 import { ProfileStore, profileDevice } from '../jobs/profile.ts'
 import { hatVerify } from '../jobs/verify.ts'
-import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { DeviceSmallModels } from '../pice/device-small-models.ts'
 import { piceExpand } from '../pice/expand.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
-import { bridgeHttp } from './bridge-http.ts'
 
 /** The jobs of this device. */
 export function openWork(
   base: Base,
   models: ActiveModels,
   smallModels: DeviceSmallModels,
-  links: BridgeLinks,
   answering: Answering,
+  getOptions: GetOptionsOf,
 ) {
-  const { config, bundles, store, ledger, identities, clock, logger } = base
+  const { config, bundles, store, ledger, clock, logger } = base
   const { meter } = answering
   const jobLogger = logger.child({ component: 'jobs' })
   const profiles = new ProfileStore(store)
   const install = bundleInstall({
     ...config,
     folder: bundles,
-    bridgeOf(url) {
-      const link = links.all.find((each) => each.url === url)
-      return link && bridgeHttp(link, identities)
-    },
+    getOptions,
     inUse: () => models.folders,
-    isConnected: () => links.hasBridge,
-    random: seededRandom(randomInt(2 ** 32)),
     logger: jobLogger,
     activate: (activation, signal) => models.activate(activation, (opened) => answering.endpointOf(opened), signal),
     clock,

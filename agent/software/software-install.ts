@@ -5,10 +5,12 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { releaseOperations, type ServedRelease } from '../../core/protocol/http/releases.ts'
 import { SoftwareInput } from '../../core/protocol/jobs.ts'
-import { maxSignatureBytes, type PublicKey, requireSigned, SignatureFile } from '../../core/signing/signature.ts'
+import { type PublicKey, requireSigned } from '../../core/signing/signature.ts'
+import { parseSignatures } from '../../core/signing/signature-file.ts'
+import { fetchSignaturesAt } from '../bundles/fetch-bundle.ts'
 import { fetchFile } from '../bundles/fetch-file.ts'
 import { fetchSmall } from '../bundles/fetch-small.ts'
-import { type GetOptions, get, type OwnBridge, patiently } from '../bundles/get.ts'
+import { type GetOptions, type GetOptionsOf, get, patiently } from '../bundles/get.ts'
 import { type JobHandler, parseInput, RestartRequired } from '../jobs/job-handler.ts'
 import { isKept } from '../jobs/wait-for-trial.ts'
 import type { Software } from './software.ts'
@@ -17,10 +19,7 @@ export interface SoftwareInstallOptions {
   readonly software: Software
   /** Keys by one of which a release must be signed. */
   readonly trustedKeys: readonly PublicKey[]
-  /** The bridge behind a broker; undefined: the device does not know the address of its HTTP yet. */
-  readonly bridgeOf: (link: string) => OwnBridge | undefined
-  /** How to download from a bridge or another server. */
-  readonly getOptions: (own: OwnBridge | undefined, signal: AbortSignal) => GetOptions
+  readonly getOptions: GetOptionsOf
   /** Ends the process once nothing is in progress. */
   readonly restart: () => void
   readonly clock: Clock
@@ -60,7 +59,7 @@ export function softwareInstall(options: SoftwareInstallOptions): JobHandler {
 
 /** @throws BrimError SIGNATURE_INVALID, BUNDLE_UNAVAILABLE, BUNDLE_CORRUPT, RELEASE_INVALID, DISK_FULL */
 async function download(
-  { software, trustedKeys, bridgeOf, getOptions }: SoftwareInstallOptions,
+  { software, trustedKeys, getOptions }: SoftwareInstallOptions,
   { version, archiveSha256, url }: SoftwareInput,
   release: string,
   link: string,
@@ -72,10 +71,10 @@ async function download(
       hint: 'its owner sets trusted-key to the public key that signs releases',
     })
   const platform = `linux-${process.arch}`
-  const own = bridgeOf(link)
-  const options = getOptions(own, signal)
-  const source = url === undefined ? await atBridge(own, archiveSha256, options) : await atServer(new URL(url), options)
-  requireSigned('software', archiveSha256, await readSignatures(source.signature, options), trustedKeys)
+  const options = getOptions(link, signal)
+  const source = url === undefined ? await atBridge(archiveSha256, options) : await atServer(new URL(url), options)
+  const signatures = parseSignatures(await fetchSignaturesAt('software', source.signature, options))
+  requireSigned('software', archiveSha256, signatures, trustedKeys)
   const { folder } = software
   if (!folder.has(release)) {
     const to = folder.archiveOf(archiveSha256)
@@ -93,7 +92,8 @@ async function download(
 }
 
 /** The archive at the bridge that sent the job. */
-async function atBridge(own: OwnBridge | undefined, sha256: string, options: GetOptions): Promise<Source> {
+async function atBridge(sha256: string, options: GetOptions): Promise<Source> {
+  const { own } = options
   if (!own) throw new BrimError('BUNDLE_UNAVAILABLE', 'the device does not know the HTTP address of its bridge yet')
   const { list, archive, signature } = releaseOperations
   const json = await fetchSmall(new URL(list.path, own.origin), maxListBytes, options)
@@ -115,20 +115,6 @@ async function atServer(archive: URL, options: GetOptions): Promise<Source> {
   const bytes = Number(body.headers['content-length'])
   if (bytes > 0 && bytes <= maxArchiveBytes) return { archive, signature, bytes }
   throw new BrimError('RELEASE_INVALID', 'the server does not say the size of the archive', { hint: 'use a plain file server' })
-}
-
-/** @throws BrimError SIGNATURE_INVALID */
-async function readSignatures(url: URL, options: GetOptions): Promise<SignatureFile> {
-  try {
-    return SignatureFile.parse(JSON.parse((await fetchSmall(url, maxSignatureBytes, options)).toString('utf8')))
-  } catch (cause) {
-    options.signal.throwIfAborted()
-    if (cause instanceof BrimError && cause.code === 'BUNDLE_UNAVAILABLE') throw cause
-    throw new BrimError('SIGNATURE_INVALID', 'the release has no readable signatures', {
-      cause,
-      hint: '"brim bundle sign" signs an archive',
-    })
-  }
 }
 
 async function requireSpace(folder: string, bytes: number): Promise<void> {

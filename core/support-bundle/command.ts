@@ -142,13 +142,22 @@ async function describeProcess<Shape extends z.ZodRawShape>(
   return Object.fromEntries(await Promise.all(entries))
 }
 
+/** @throws BrimError USAGE */
+function readLogFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (cause) {
+    throw new BrimError('USAGE', `--log-file ${path} cannot be read`, { cause, hint: 'check the path' })
+  }
+}
+
 /** The latest lines of the log, each without what others may have written. */
 async function readLog(name: string, file: unknown, io: Io): Promise<string> {
   const unit = `brim-${name}.service`
   const lines = ['-u', unit, '-o', 'cat', '-n', String(maxLogLines), '--no-pager']
   const log =
     typeof file === 'string'
-      ? readFileSync(file, 'utf8')
+      ? readLogFile(file)
       : await promisify(execFile)('journalctl', lines, { maxBuffer: maxJournalBytes, signal: io.signal }).then(
           ({ stdout }) => stdout,
           () => '',

@@ -1,23 +1,34 @@
 import type { BundleFolder } from '../../agent/bundles/bundle-folder.ts'
+import type { OwnBridge } from '../../agent/bundles/get.ts'
 import { Patience } from '../../agent/bundles/patience.ts'
 import { bundleInstall, type InstallOptions } from '../../agent/jobs/install.ts'
 import type { JobContext } from '../../agent/jobs/job-handler.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { silentLogger } from './silent-logger.ts'
 
-const random = { next: () => 0 }
+/** @param maxSilentMs while the device is connected */
+export const patienceOf = (maxSilentMs: number) =>
+  new Patience({ isConnected: () => true, maxSilentMs, clock: systemClock, random: { next: () => 0 } })
 
 /** Gives up at the first broken connection. */
-export const noPatience = () => new Patience({ isConnected: () => true, maxSilentMs: 0, clock: systemClock, random })
+export const noPatience = () => patienceOf(0)
 
-export const installLimits = { probeTimeoutS: 30, probeMemoryBytes: 2 ** 30, downloadSilentS: 0 }
+export const installLimits = { probeTimeoutS: 30, probeMemoryBytes: 2 ** 30 }
+
+export interface InstallSettings extends Partial<InstallOptions> {
+  readonly own?: OwnBridge | undefined
+  readonly bundleSources?: readonly string[]
+  readonly patience?: Patience
+}
 
 /** `bundle.install` of a device without a bridge, which gives up at the first broken connection. */
-export const installInto = (folder: BundleFolder, options: Partial<InstallOptions> = {}) =>
+export const installInto = (
+  folder: BundleFolder,
+  { own, bundleSources: sources, patience = noPatience(), ...options }: InstallSettings = {},
+) =>
   bundleInstall({
     folder,
-    bridgeOf: () => undefined,
-    isConnected: () => true,
+    getOptions: (_link, signal) => ({ own, sources, stallMs: 30_000, patience, signal }),
     inUse: () => [],
     activate: async ({ commit }) => {
       await commit()
@@ -26,7 +37,6 @@ export const installInto = (folder: BundleFolder, options: Partial<InstallOption
     threads: 1,
     limits: installLimits,
     clock: systemClock,
-    random,
     logger: silentLogger(),
     ...options,
   })

@@ -37,8 +37,8 @@ export type ContentKind = keyof typeof contentKinds
 
 /** The options of one content say nothing about another. */
 const ownOptions: Readonly<Record<ContentKind, readonly (keyof ContentOptions)[]>> = {
-  bundle: ['model', 'url'],
-  config: ['set', 'settings'],
+  bundle: ['model', 'url', 'activate'],
+  config: ['set', 'settings', 'reset'],
   software: ['archive', 'release'],
 }
 
@@ -46,7 +46,8 @@ const ownOptions: Readonly<Record<ContentKind, readonly (keyof ContentOptions)[]
 export async function inputOf(what: ContentKind, given: ContentOptions, client: BridgeClient, io: Io): Promise<object> {
   for (const [other, names] of Object.entries(ownOptions))
     for (const name of names)
-      if (other !== what && given[name] !== undefined) throw new BrimError('USAGE', `--${name} is for ${other}, not for ${what}`)
+      if (other !== what && given[name] !== contentOptions[name].parse(undefined))
+        throw new BrimError('USAGE', `--${name} is for ${other}, not for ${what}`)
   const probe = given.probe === '' ? {} : { probe: { prompt: given.probe } }
   switch (what) {
     case 'bundle': {

@@ -19,14 +19,12 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { BundleFolder } from '../../../agent/bundles/bundle-folder.ts'
 import { fetchFile } from '../../../agent/bundles/fetch-file.ts'
-import type { OwnBridge } from '../../../agent/bundles/get.ts'
-import type { InstallOptions } from '../../../agent/jobs/install.ts'
 import type { BrimError } from '../../../core/base/errors.ts'
 import type { Manifest } from '../../../core/model/manifest.ts'
 import { modelIdOf } from '../../../core/model/model-id.ts'
 import { newSigningKey, readSigner, type Signer, signatureFile } from '../../../core/signing/signature.ts'
 import { addSignature } from '../../../core/signing/signature-file.ts'
-import { installInto, installLimits, jobContext, noPatience } from '../../support/install.ts'
+import { type InstallSettings, installInto, jobContext, noPatience, patienceOf } from '../../support/install.ts'
 import { sha256Of } from '../../support/sha256-of.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
@@ -76,12 +74,12 @@ const state = () => join(dir.path, 'state')
 const never = new AbortController().signal
 function install(
   fields: { modelId?: string; manifestSha256?: string; url?: string } = {},
-  options: { own?: OwnBridge; inUse?: string[]; signal?: AbortSignal } & Partial<Omit<InstallOptions, 'inUse'>> = {},
+  options: { inUse?: string[]; signal?: AbortSignal } & Omit<InstallSettings, 'inUse'> = {},
 ) {
   const { own, inUse = [], signal = never, ...others } = options
   const folder = new BundleFolder(state())
   const bundleSources = [base, 'http://127.0.0.1:1']
-  const work = installInto(folder, { bridgeOf: () => own, bundleSources, inUse: () => inUse, ...others })
+  const work = installInto(folder, { own, bundleSources, inUse: () => inUse, ...others })
   const progress: [number, number][] = []
   const job = jobContext({ progress: (done, total) => void progress.push([done, total]) })
   const { manifestSha256 = servedHash() } = fields
@@ -165,7 +163,7 @@ describe('bundle.install', () => {
       }
       return true
     }
-    const patient = { limits: { ...installLimits, downloadSilentS: 600 } }
+    const patient = { patience: patienceOf(600_000) }
     const result = await install({}, patient).done
     expect(breaks).toBeGreaterThan(10)
     expect(result).toMatchObject({ wasInstalled: false, fetchedBytes: result.bytes })

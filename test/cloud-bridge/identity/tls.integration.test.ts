@@ -150,7 +150,7 @@ describe('a device and a bridge that speaks TLS', () => {
     )
     const own = { origin: new URL(httpUrl).origin, credentials: identities.at(identities.bridges[0]!) }
     const folder = new BundleFolder(join(world.dir, 'elsewhere'))
-    const install = installInto(folder, { bridgeOf: () => own })
+    const install = installInto(folder, { own })
     const { signal } = new AbortController()
     const version = { modelId: world.bridge.modelId, manifestSha256: sha256Of(join(world.bundle, 'manifest.json')) }
     const installed = install(version, () => {}, signal, jobContext({ link: mqttUrl }))

@@ -2,7 +2,9 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
 import { run } from '../../../brim.ts'
+import { defineConfiguredCommand } from '../../../core/config-file/configured-command.ts'
 import { captureIo } from '../../support/captured-io.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'brim-config-'))
@@ -42,6 +44,20 @@ describe('a configuration file', () => {
       'api-port': [0, '--api-port'],
       'draft-ahead': [false, 'FILE:6'],
     })
+  })
+
+  it('takes precedence over what the fleet has set, as the command line does', async () => {
+    const fleet = new Map(['by-fleet', 'in-file', 'given'].map((name) => [name, { value: 'fleet', source: 'fleet' }]))
+    let parsed: object = {}
+    const option = z.string().meta({ description: 'an option', fallback: 'none' }).optional()
+    const command = defineConfiguredCommand({
+      options: { byFleet: option, inFile: option, given: option },
+      run({ parse }) {
+        parsed = parse(fleet)
+      },
+    })
+    await command.run({ config: fileOf('in-file: file\ngiven: file\n'), given: 'line' }, [], captureIo().io)
+    expect(parsed).toEqual({ byFleet: 'fleet', inFile: 'file', given: 'line', json: false })
   })
 
   it('takes text as it is written, and a single value for a list', async () => {

@@ -1,0 +1,21 @@
+import { randomInt } from 'node:crypto'
+import { seededRandom } from '../../core/base/random.ts'
+import type { GetOptionsOf } from '../bundles/get.ts'
+import { Patience } from '../bundles/patience.ts'
+import type { BridgeLinks } from '../link/bridge-links.ts'
+import type { Base } from './base.ts'
+import { bridgeHttp } from './bridge-http.ts'
+
+/** Time after which a silent server is given up. */
+const stallMs = 30_000
+
+/** How jobs download bundles and releases. */
+export function openDownloads({ config, identities, clock }: Base, links: BridgeLinks): GetOptionsOf {
+  const random = seededRandom(randomInt(2 ** 32))
+  const maxSilentMs = config.limits.downloadSilentS * 1_000
+  return (linkUrl, signal) => {
+    const link = links.all.find(({ url }) => url === linkUrl)
+    const patience = new Patience({ isConnected: () => links.hasBridge, maxSilentMs, clock, random })
+    return { own: link && bridgeHttp(link, identities), sources: config.bundleSources, stallMs, patience, signal }
+  }
+}
