@@ -51,6 +51,7 @@ describe('a configuration file', () => {
     let parsed: object = {}
     const option = z.string().meta({ description: 'an option', fallback: 'none' }).optional()
     const command = defineConfiguredCommand({
+      examples: [],
       options: { byFleet: option, inFile: option, given: option },
       run({ parse }) {
         parsed = parse(fleet)
