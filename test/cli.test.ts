@@ -31,6 +31,11 @@ const alternatives = [
   'job submit --prompt',
   'job submit --input',
   'job submit --model',
+  'rollout create --model',
+  'rollout create --set',
+  'rollout create --settings',
+  'rollout create --archive',
+  'rollout create --release',
 ]
 
 describe('the command line', () => {

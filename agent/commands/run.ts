@@ -17,7 +17,7 @@ import { AgentFields, type AgentSettings, readAgentConfig } from '../config.ts'
 import { FleetConfig, FleetSettings } from '../config-layer/fleet-config.ts'
 import { releaseMemoryAtRest } from '../idle-memory.ts'
 import { AgentLimits } from '../limits.ts'
-import { Software } from '../software/software.ts'
+import type { Software } from '../software/software.ts'
 import { TrialFile } from '../trial/trial-file.ts'
 import { agentStateDir, stateDirOption } from './state-dir.ts'
 
@@ -86,9 +86,11 @@ export function agentSettings(given: OptionsOf<typeof options>, io: Io): AgentSe
 }
 
 /** The releases that jobs have installed; undefined: the agent was not started by jetson/launch. */
-function openSoftware({ stateDir, id }: OptionsOf<typeof options>, io: Io): Software | undefined {
+async function openSoftware({ stateDir, id }: OptionsOf<typeof options>, io: Io): Promise<Software | undefined> {
   const { BRIM_RELEASES: path, BRIM_RELEASE: running } = io.env
-  return path ? new Software({ path, running: running || undefined, stateDir: agentStateDir(stateDir, id, io) }) : undefined
+  if (!path) return undefined
+  const { Software } = await import('../software/software.ts')
+  return new Software({ path, running: running || undefined, stateDir: agentStateDir(stateDir, id, io) })
 }
 
 /** Where an agent gets its options from. They may change while it runs. */
@@ -103,9 +105,9 @@ interface Starts {
 }
 
 /** Runs an agent whose fleet may set some of its options. */
-function runConfigured({ parse, flags, owner }: Configuration<typeof options>, io: Io): Promise<void> {
+async function runConfigured({ parse, flags, owner }: Configuration<typeof options>, io: Io): Promise<void> {
   const fleetConfig = openFleetConfig({ parse, flags, owner }, io)
-  const software = openSoftware(parse(), io)
+  const software = await openSoftware(parse(), io)
   const restored = software?.start() ?? []
   if (restored.length > 0) io.err(`restored after a release that was not healthy: ${restored.join(', ')}`)
   const starts: Starts = {

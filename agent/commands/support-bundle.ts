@@ -2,7 +2,6 @@ import { BrimError } from '../../core/base/errors.ts'
 import { checkMachine } from '../../core/commands/doctor.ts'
 import { installedConfig } from '../../core/config-file/installed-file.ts'
 import { supportBundleCommand } from '../../core/support-bundle/command.ts'
-import { agentDatabases } from '../databases.ts'
 import { checkBridges } from './bridge-check.ts'
 import { checkDevice } from './device-check.ts'
 import { openFleetConfig, options } from './run.ts'
@@ -14,7 +13,7 @@ export const command = supportBundleCommand({
   name: 'agent',
   options,
   defaultFile: () => installedConfig('agent'),
-  databases: agentDatabases,
+  databases: async () => (await import('../databases.ts')).agentDatabases,
   stateDirOf(owner, io) {
     const [given, id] = [owner.get('state-dir')?.value, owner.get('id')?.value]
     if (given === undefined && id === undefined)

@@ -18,8 +18,7 @@ import type { Command } from '../cli/command.ts'
 import type { Check } from '../commands/doctor-checks.ts'
 import { type Configuration, defineConfiguredCommand } from '../config-file/configured-command.ts'
 import { effectiveSettings, mergeLayers, type Settings } from '../config-file/setting.ts'
-import type { Migrations } from '../store/open-database.ts'
-import { examineDatabases } from './databases.ts'
+import type { DatabaseFile } from './databases.ts'
 import { scrub, scrubLogLine, scrubValue } from './scrub.ts'
 
 const requestTimeoutMs = 5_000
@@ -31,7 +30,8 @@ export interface SupportedProgram<Shape extends z.ZodRawShape> {
   /** Of its command `run`. */
   readonly options: Shape
   readonly defaultFile: () => string | undefined
-  readonly databases: readonly { readonly file: string; readonly migrations: Migrations }[]
+  /** Loaded when needed: help is shown where a native package is missing. */
+  readonly databases: () => Promise<readonly DatabaseFile[]>
   /** Folder of its databases. @param given `--state-dir` */
   readonly stateDirOf: (owner: Settings, io: Io) => string
   readonly fleetOf?: (configuration: Configuration<Shape>, io: Io) => Settings
@@ -81,6 +81,7 @@ async function writeSupportBundle<Shape extends z.ZodRawShape>(
   const { name } = program
   const out = String(owner.get('out')?.value ?? `brim-${name}-support.tar.gz`)
   const stateDir = program.stateDirOf(owner, io)
+  const { examineDatabases } = await import('./databases.ts')
   const fleet = attempt(() => program.fleetOf?.(configuration, io) ?? new Map())
   const options = effectiveSettings(flags, mergeLayers(fleet instanceof Map ? fleet : new Map(), owner)).map((option) => ({
     ...option,
@@ -96,7 +97,7 @@ async function writeSupportBundle<Shape extends z.ZodRawShape>(
     },
     'config.json': { file: file ?? null, options, ...(fleet instanceof Map ? {} : { fleet }) },
     'doctor.json': await program.checks(io),
-    'databases.json': { stateDir, databases: examineDatabases(stateDir, program.databases) },
+    'databases.json': { stateDir, databases: examineDatabases(stateDir, await program.databases()) },
     ...(await describeProcess(program, owner, io)),
     'log.jsonl': await readLog(name, owner.get('log-file')?.value, io),
   }

@@ -3,6 +3,11 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import type { Migrations } from '../store/open-database.ts'
 
+export interface DatabaseFile {
+  readonly file: string
+  readonly migrations: Migrations
+}
+
 export interface ExaminedDatabase {
   readonly file: string
   readonly bytes: number
@@ -16,7 +21,7 @@ export interface ExaminedDatabase {
 /** Sizes of the databases in a state folder, without any of their contents. The process they belong to may run. */
 export function examineDatabases(
   stateDir: string,
-  databases: readonly { readonly file: string; readonly migrations: Migrations }[],
+  databases: readonly DatabaseFile[],
 ): (ExaminedDatabase | { readonly file: string; readonly error: string })[] {
   return databases
     .filter(({ file }) => existsSync(join(stateDir, file)))

@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
@@ -125,12 +126,17 @@ class HostileServer {
   }
 }
 
+const nextCertificate = fileURLToPath(new URL('../fixtures/tls/second.cert.pem', import.meta.url))
+
 /** Every command that prints what a bridge, a device or an agent sent. */
 const commands: readonly string[][] = [
   ['bridge', 'audit'],
   ['bridge', 'key', 'create', '--name', 'ada'],
   ['bridge', 'key', 'list'],
   ['bridge', 'key', 'revoke', '1'],
+  ['bridge', 'tls', 'announce', nextCertificate],
+  ['bridge', 'tls', 'status'],
+  ['bridge', 'tls', 'withdraw', 'p'],
   ['bridge', 'token', 'create'],
   ['bridge', 'token', 'list'],
   ['bridge', 'token', 'revoke', '1'],

@@ -3,7 +3,6 @@ import { systemClock } from '../../../core/base/clock.ts'
 import { megabytes } from '../../../core/base/megabytes.ts'
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
-import { backUp } from '../../backup/backup.ts'
 import { bridgeStateDir } from '../state-dir.ts'
 
 export const command = defineCommand({
@@ -18,6 +17,7 @@ export const command = defineCommand({
     stateDir: z.string().meta({ description: 'folder of the bridge', fallback: '~/.local/state/brim/bridge' }).optional(),
   },
   async run({ out, telemetry, stateDir, json }, io) {
+    const { backUp } = await import('../../backup/backup.ts')
     const folder = bridgeStateDir(stateDir, io)
     const { files, at, bridge, missing } = await backUp({
       stateDir: folder,

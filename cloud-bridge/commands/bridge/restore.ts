@@ -2,8 +2,6 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
-import { tlsFiles } from '../../backup/backup.ts'
-import { restore } from '../../backup/restore.ts'
 import { bridgeStateDir } from '../state-dir.ts'
 
 export const command = defineCommand({
@@ -21,6 +19,7 @@ export const command = defineCommand({
       .describe('replace the databases of another bridge; the devices that enrolled there must enrol again'),
   },
   async run({ folder, stateDir, replaceIdentity, json }, io) {
+    const [{ tlsFiles }, { restore }] = await Promise.all([import('../../backup/backup.ts'), import('../../backup/restore.ts')])
     const target = bridgeStateDir(stateDir, io)
     const actor = `operator:${io.env.USER || 'unknown'}`
     const { backup, replaced } = await restore({ from: folder, stateDir: target, replaceIdentity, actor })

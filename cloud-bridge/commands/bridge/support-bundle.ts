@@ -1,7 +1,6 @@
 import { checkMachine } from '../../../core/commands/doctor.ts'
 import { installedConfig } from '../../../core/config-file/installed-file.ts'
 import { supportBundleCommand } from '../../../core/support-bundle/command.ts'
-import { bridgeDatabases } from '../../databases.ts'
 import { bridgeStateDir } from '../state-dir.ts'
 import { options } from './run.ts'
 
@@ -11,7 +10,7 @@ export const command = supportBundleCommand({
   name: 'bridge',
   options,
   defaultFile: () => installedConfig('bridge'),
-  databases: bridgeDatabases,
+  databases: async () => (await import('../../databases.ts')).bridgeDatabases,
   stateDirOf: (owner, io) => bridgeStateDir(owner.get('state-dir')?.value.toString(), io),
   urlOf: (owner) => {
     const host = String(owner.get('host')?.value ?? '127.0.0.1')

@@ -265,6 +265,10 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     await call(adminOperations.devices, {})
     await call(adminOperations.whoami, {})
     await call(adminOperations.audit, {}, { query: { limit: 5 } })
+    await call(adminOperations.tls, {})
+    // This bridge has no TLS; test/cloud-bridge/identity rotates the key of one that has.
+    await call(adminOperations.announcePin, {}, { body: { pin: 'A'.repeat(43) } }, 400)
+    await call(adminOperations.withdrawPin, { pin: 'A'.repeat(43) }, {}, 404)
     await call(adminOperations.revokeKey, { id: 'none' }, {}, 404)
     await call(adminOperations.keys, {}, { headers: { authorization: 'Bearer none' } }, 401)
   })
