@@ -36,7 +36,7 @@ export function checkCLibrary(library: string | undefined, system = runningGlibc
       detail: `glibc ${system}${jetPack === undefined ? '' : `, that of JetPack ${jetPack}`}; ${names}`,
       hint: isOnlyRuntime
         ? 'set ORT_LIB to a libonnxruntime.so that was built on this system (docs/packages.md)'
-        : 'use a newer system, or compile the packages on this one with scripts/setup (docs/packages.md)',
+        : 'use a newer system, or compile the packages on this one from a checkout (scripts/setup; docs/packages.md)',
       code: 'PREREQUISITE_MISSING',
       values,
     },

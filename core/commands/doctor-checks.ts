@@ -6,6 +6,7 @@ import { clockIsSet, nowIso } from '../base/clock.ts'
 import { BrimError, type ErrorCode } from '../base/errors.ts'
 import type { Runtime } from '../engine/runtime.ts'
 import { OnnxGraph } from '../model/onnx-writer.ts'
+import { reinstallHint } from './reinstall-hint.ts'
 
 /** One line of `brim doctor`. `fail`: Brim cannot run here; `warn`: it runs, but with too little memory or disk. */
 export interface Check {
@@ -49,8 +50,7 @@ export async function checkRuntime(library: string | undefined): Promise<Check[]
       await runtime.close()
     }
   } catch (error) {
-    const { code, hint } =
-      error instanceof BrimError ? error : ({ code: 'RUNTIME_UNAVAILABLE', hint: 'run scripts/setup again' } as const)
+    const { code, hint } = error instanceof BrimError ? error : ({ code: 'RUNTIME_UNAVAILABLE', hint: reinstallHint() } as const)
     const detail = [error, (error as Error).cause]
       .flatMap((one) => (one instanceof Error ? [one.message.split('\n')[0]] : []))
       .join(': ')

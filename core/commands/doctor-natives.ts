@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module'
 import type { ErrorCode } from '../base/errors.ts'
 import type { Check } from './doctor-checks.ts'
+import { reinstallHint } from './reinstall-hint.ts'
 
 /** The native packages that agent and bridge load, and how each proves that it works. @returns its version */
 const natives: Readonly<Record<string, () => Promise<string>>> = {
@@ -35,6 +36,6 @@ export async function checkNative(name: string, load: () => Promise<string>): Pr
   } catch (error) {
     const why = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
     const code: ErrorCode = 'PREREQUISITE_MISSING'
-    return { name, status: 'fail', detail: `does not load: ${why}`, hint: 'run scripts/setup again', code, values: {} }
+    return { name, status: 'fail', detail: `does not load: ${why}`, hint: reinstallHint(), code, values: {} }
   }
 }

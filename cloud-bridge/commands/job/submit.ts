@@ -30,6 +30,11 @@ const inputOptions = {
     .boolean()
     .default(false)
     .describe('for bundle.install: the device answers with the bundle from then on, also after restarts'),
+  probe: z
+    .string()
+    .min(1)
+    .describe('for bundle.install --activate: question that the bundle must answer; otherwise the device returns to what it had')
+    .optional(),
 }
 type InputOptions = z.output<z.ZodObject<typeof inputOptions>>
 
@@ -105,6 +110,7 @@ export const command = defineCommand({
     ['brim job submit bundle.install --model qwen --device jetson-01 --watch', 'a bundle that the bridge serves'],
     ['brim job submit bundle.install --model qwen --label site=lab --watch', 'on every device with the label'],
     ['brim job submit bundle.install --model qwen --device jetson-01 --activate', 'the device then answers with it'],
+    ['brim job submit bundle.install --model qwen --device jetson-01 --activate --probe Hello', '… if it answers this'],
   ],
   options,
   async run(given, io) {
@@ -170,7 +176,7 @@ async function bodyOf(given: SubmitOptions, client: BridgeClient) {
 
 /** @throws BrimError USAGE, BUNDLE_INVALID */
 async function inputOf(options: InputOptions, client: BridgeClient): Promise<unknown> {
-  const { kind, prompt, input, maxTokens, model, url, activate } = options
+  const { kind, prompt, input, maxTokens, model, url, activate, probe } = options
   if (
     (model !== undefined || url !== undefined || activate) &&
     (kind !== 'bundle.install' || model === undefined || input !== undefined)
@@ -178,7 +184,12 @@ async function inputOf(options: InputOptions, client: BridgeClient): Promise<unk
     throw new BrimError('USAGE', '--model, --url and --activate are for bundle.install, which takes no --input with them', {
       hint: 'brim job submit bundle.install --model <bundle> --device <id>',
     })
-  if (model !== undefined) return { ...(await versionOf(model, client)), url, ...(activate ? { activate } : {}) }
+  if (probe !== undefined && !activate)
+    throw new BrimError('USAGE', '--probe is for bundle.install with --activate', {
+      hint: 'other kinds take a probe in --input: {"probe": {"prompt": "Hello"}}',
+    })
+  const probed = probe === undefined ? {} : { probe: { prompt: probe } }
+  if (model !== undefined) return { ...(await versionOf(model, client)), url, ...(activate ? { activate, ...probed } : {}) }
   if (input === undefined) return prompt === undefined ? {} : { messages: [{ role: 'user', content: prompt }], maxTokens }
   if (prompt !== undefined || maxTokens !== undefined)
     throw new BrimError('USAGE', '--input is the whole input and cannot be combined with --prompt or --max-tokens', {

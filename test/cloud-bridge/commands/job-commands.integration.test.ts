@@ -188,6 +188,7 @@ describe('brim job', () => {
       2,
       '--model, --url and --activate are for bundle.install',
     ],
+    [['submit', 'bundle.install', '--model', 'a', '--probe', 'Hello'], 2, '--probe is for bundle.install with --activate'],
     [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is not a bundle'],
     [['submit', 'profile', '--label', 'site=moon'], 1, 'no device has the label site=moon'],
     [['submit', 'profile', '--label', 'site=lab', '--key', 'a'], 2, '--label cannot be combined with --key'],

@@ -2,12 +2,14 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { checkBroker } from '../../../agent/commands/bridge-check.ts'
 import { checkDevice } from '../../../agent/commands/device-check.ts'
 import { checkClock, checkMemory, checkNode } from '../../../core/commands/doctor-checks.ts'
 import { checkNative } from '../../../core/commands/doctor-natives.ts'
 import { checkPorts } from '../../../core/commands/doctor-ports.ts'
+import { reinstallHint } from '../../../core/commands/reinstall-hint.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { fixtureHost } from '../../support/device-fixture.ts'
@@ -73,12 +75,14 @@ describe('brim doctor', () => {
   })
 
   it('reports a native package that does not load, and continues', async () => {
+    using dir = tempDir()
     const broken = () => Promise.reject(new Error('libfoo.so: cannot open shared object file\nRequire stack: …'))
     expect(await checkNative('foo', broken)).toMatchObject({
       status: 'fail',
       detail: 'does not load: libfoo.so: cannot open shared object file',
       hint: 'run scripts/setup again',
     })
+    expect(reinstallHint(pathToFileURL(`${dir.path}/`))).toBe('install Brim again (docs/packages.md)')
   })
 
   it('fails when the clock is not set', () => {
