@@ -58,6 +58,8 @@ export async function restore({ from, stateDir, replaceIdentity, actor }: Restor
     rmSync(staging, { recursive: true })
     return { backup, replaced }
   } catch (cause) {
+    // It may have filled the disk.
+    rmSync(join(stateDir, `${unfinished}.new`), { recursive: true, force: true })
     if (cause instanceof BrimError) throw cause
     throw diskError(cause, stateDir)
   } finally {

@@ -183,6 +183,7 @@ describe('a restore', () => {
     openDatabase(join(at('elsewhere'), 'jobs.sqlite'), jobTables).close()
     await expect(putBack(at('elsewhere'))).rejects.toMatchObject({ code: 'STORE_FAILED' })
     expect(readdirSync(at('elsewhere')).sort()).toEqual(expect.not.arrayContaining(['restoring', 'bridge.sqlite']))
+    expect(existsSync(join(at('elsewhere'), 'restoring.new'))).toBe(false)
     await expect(putBack(at('damaged'))).rejects.toMatchObject({ code: 'STORE_FAILED' })
   })
 
