@@ -1,8 +1,7 @@
-import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
 import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
+import { sha256OfFile } from '../../core/base/sha256-of-file.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
 import { type GetOptions, get, patiently, unavailable } from './get.ts'
 
@@ -40,12 +39,12 @@ export async function fetchFile(
       })
     }, options)
   if (before !== bytes) await download('go on')
-  let isIntact = await isHashed(to, sha256, options.signal)
+  let isIntact = (await sha256OfFile(to, options.signal)) === sha256
   // The earlier part may be wrong, or the server's file may have changed: downloads it once more from the start.
   if (!isIntact && (before !== undefined || tries > 1)) {
     triesBefore = tries
     await download('anew')
-    isIntact = await isHashed(to, sha256, options.signal)
+    isIntact = (await sha256OfFile(to, options.signal)) === sha256
   }
   if (!isIntact) await rm(to)
   onBytes(bytes)
@@ -102,11 +101,4 @@ async function write(file: FileHandle, chunk: Buffer, to: string): Promise<void>
       hint: 'free space on the device, then retry the job',
     })
   }
-}
-
-/** Hashes the file as it is on disk. */
-async function isHashed(path: string, sha256: string, signal: AbortSignal): Promise<boolean> {
-  const hash = createHash('sha256')
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20, signal })) hash.update(chunk as Buffer)
-  return hash.digest('hex') === sha256
 }

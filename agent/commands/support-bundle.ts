@@ -17,7 +17,7 @@ export const command = supportBundleCommand({
   stateDirOf(owner, io) {
     const [given, id] = [owner.get('state-dir')?.value, owner.get('id')?.value]
     if (given === undefined && id === undefined)
-      throw new BrimError('USAGE', 'it is not said which agent this is about', { hint: 'give --id or --state-dir' })
+      throw new BrimError('USAGE', 'no agent is named', { hint: 'give --id or --state-dir' })
     return agentStateDir(given?.toString(), String(id), io)
   },
   fleetOf: (configuration, io) => openFleetConfig(configuration, io).layer,

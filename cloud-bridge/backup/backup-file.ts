@@ -1,7 +1,5 @@
-import { createHash } from 'node:crypto'
-import { createReadStream, existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 
@@ -47,11 +45,4 @@ export function readBackup(folder: string): Backup {
       hint: 'a newer release may have written it: update this one; else use another backup',
     })
   }
-}
-
-/** Hex. */
-export async function sha256OfFile(path: string): Promise<string> {
-  const hash = createHash('sha256')
-  await pipeline(createReadStream(path), hash)
-  return hash.digest('hex')
 }

@@ -4,10 +4,11 @@ import type Database from 'better-sqlite3'
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { writePrivate } from '../../core/base/private-file.ts'
+import { sha256OfFile } from '../../core/base/sha256-of-file.ts'
 import { version } from '../../core/base/version.ts'
 import { bridgeDatabases } from '../databases.ts'
 import { type BridgeIdentity, identityOf } from '../identity/bridge-identity.ts'
-import { type Backup, backupFile, sha256OfFile } from './backup-file.ts'
+import { type Backup, backupFile } from './backup-file.ts'
 import { openSnapshots } from './snapshots.ts'
 
 export const tlsFiles = { cert: 'tls-cert.pem', key: 'tls-key.pem' } as const

@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import { sha256OfFile } from '../../core/base/sha256-of-file.ts'
 import type { BodyOf } from '../../core/protocol/http/operation.ts'
 import type { releaseOperations, ServedRelease } from '../../core/protocol/http/releases.ts'
 import type { Published } from '../../core/protocol/http/uploads.ts'
@@ -98,10 +97,7 @@ export class Releases {
   }
 
   async #requireHash(sha256: string): Promise<void> {
-    const hash = createHash('sha256')
-    for await (const chunk of createReadStream(this.#uploads.pathOf(sha256), { highWaterMark: 1 << 20 }))
-      hash.update(chunk as Buffer)
-    if (hash.digest('hex') === sha256) return
+    if ((await sha256OfFile(this.#uploads.pathOf(sha256))) === sha256) return
     await this.#uploads.remove([sha256])
     throw new BrimError('BUNDLE_CORRUPT', `the uploaded archive has another sha256 than ${sha256}`, { hint: 'push it again' })
   }

@@ -1,4 +1,4 @@
-import { type BinaryNeeds, compareVersions } from './elf.ts'
+import { type BinaryNeeds, compareSymbolVersions } from './elf.ts'
 
 /** NVIDIA's releases for Jetsons, the oldest first, with the C and C++ library of the Ubuntu below them. */
 export const jetPacks = [
@@ -15,7 +15,7 @@ export function neededByAll(binaries: readonly LibraryVersions[]): LibraryVersio
   const highest = (library: keyof LibraryVersions) =>
     binaries
       .flatMap((binary) => binary[library] ?? [])
-      .sort(compareVersions)
+      .sort(compareSymbolVersions)
       .at(-1)
   const [glibc, glibcxx] = [highest('glibc'), highest('glibcxx')]
   return { ...(glibc === undefined ? {} : { glibc }), ...(glibcxx === undefined ? {} : { glibcxx }) }
@@ -29,7 +29,7 @@ export const jetPacksFor = (needs: LibraryVersions): string[] =>
 export const canLoad = (needs: LibraryVersions, system: LibraryVersions): boolean =>
   (['glibc', 'glibcxx'] as const).every((library) => {
     const [need, has] = [needs[library], system[library]]
-    return need === undefined || has === undefined || compareVersions(need, has) <= 0
+    return need === undefined || has === undefined || compareSymbolVersions(need, has) <= 0
   })
 
 /** @returns undefined on a system without the GNU C library */

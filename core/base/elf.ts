@@ -42,7 +42,7 @@ export function readBinaryNeeds(path: string): BinaryNeeds | undefined {
 }
 
 /** Negative where `a` is the older one: 2.4 is older than 2.28. */
-export function compareVersions(a: string, b: string): number {
+export function compareSymbolVersions(a: string, b: string): number {
   const [left, right] = [a.split('.').map(Number), b.split('.').map(Number)]
   for (let at = 0; at < Math.max(left.length, right.length); at++) {
     const difference = (left[at] ?? 0) - (right[at] ?? 0)
@@ -94,7 +94,7 @@ function highestVersion(names: readonly string[], prefix: string): string | unde
   const versions = names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length))
   return versions
     .filter((version) => /^[\d.]+$/.test(version))
-    .sort(compareVersions)
+    .sort(compareSymbolVersions)
     .at(-1)
 }
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { BrimError } from '../../../core/base/errors.ts'
+import { sha256OfFile } from '../../../core/base/sha256-of-file.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { type Manifest, manifestFile } from '../../../core/model/manifest.ts'
 import { releasePlatforms } from '../../../core/protocol/http/releases.ts'
@@ -60,9 +60,8 @@ async function readRelease(archive: string, bytes: number): Promise<ReleasePacka
     throw new BrimError('USAGE', `${basename(archive)} is not named like the archive of a release`, {
       hint: `brim-<version>-<platform>.tar.gz, as scripts/package writes it; platforms: ${releasePlatforms.join(', ')}`,
     })
-  const hash = createHash('sha256')
-  for await (const chunk of createReadStream(archive, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer)
   const signaturePath = `${archive}.sig.json`
   const signatures = await readSignaturesAt(signaturePath)
-  return { kind: 'software', archive, bytes, version, platform, sha256: hash.digest('hex'), signaturePath, signatures }
+  const sha256 = await sha256OfFile(archive)
+  return { kind: 'software', archive, bytes, version, platform, sha256, signaturePath, signatures }
 }

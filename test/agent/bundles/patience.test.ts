@@ -38,10 +38,14 @@ it('gives a download up after ten minutes without a byte while a bridge is conne
 })
 
 it('goes on for hours without a link, at most every 30 s', async () => {
-  const { waits } = download(() => false)
+  let isConnected = false
+  const { waits } = download(() => isConnected)
   const lasted = await waits(1_000)
   expect(Math.max(...lasted)).toBeLessThanOrEqual(31_000)
   expect(lasted.reduce((sum, ms) => sum + ms, 0)).toBeGreaterThan(3 * 3_600_000)
+  // The time without a link does not count once there is one.
+  isConnected = true
+  expect(await waits(5)).toHaveLength(5)
 })
 
 it('begins again with short waits after every byte, and ends when its job is canceled', async () => {

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { canLoad, jetPacksFor, neededByAll, runningGlibc } from '../../../core/base/c-library.ts'
-import { compareVersions, readBinaryNeeds } from '../../../core/base/elf.ts'
+import { compareSymbolVersions, readBinaryNeeds } from '../../../core/base/elf.ts'
 import { checkCLibrary } from '../../../core/commands/doctor-c-library.ts'
 
 const folder = new URL('../../../node_modules/onnxruntime-node/bin/napi-v6/', import.meta.url)
@@ -9,7 +9,7 @@ const runtime = fileURLToPath(new URL(`${process.platform}/${process.arch}/libon
 
 describe('the C library that binaries need', () => {
   it('orders versions by their numbers', () => {
-    expect(['2.28', '2.4', '3.0', '2.4.1'].sort(compareVersions)).toEqual(['2.4', '2.4.1', '2.28', '3.0'])
+    expect(['2.28', '2.4', '3.0', '2.4.1'].sort(compareSymbolVersions)).toEqual(['2.4', '2.4.1', '2.28', '3.0'])
   })
 
   it.each([

@@ -43,6 +43,7 @@ describe('a device', () => {
     for (const agent of ['0.2.9', '0.3.1', '0.4.0']) expect(reasonsOf(device({ agent }))).toEqual([])
     expect(reasonsOf(device({ modelId: null }), { ...bridge, modelId: null as unknown as string })).toEqual([])
     expect(reasonsOf(device({ identity: null }))).toEqual([])
+    expect(reasonsOf(sampled({ jobs: { waiting: 2, running: 1 } }))).toEqual([])
   })
 
   it.each<[string, Device, string, string, RegExp, RegExp]>([
