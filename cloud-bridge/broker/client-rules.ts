@@ -11,6 +11,7 @@ import type { Gate } from '../identity/gate.ts'
 import type { BridgeLimits } from '../limits.ts'
 import { clientAddress } from './client-stream.ts'
 import { ConnectQueue } from './connect-queue.ts'
+import { keptPayload } from './kept-payload.ts'
 import { RetainedMessages } from './retained-messages.ts'
 
 export interface ClientRulesOptions {
@@ -80,11 +81,15 @@ export class ClientRules {
       preConnect: (client, packet, done) => {
         // Nothing is queued for absent clients: senders repeat what matters, and memory stays bounded.
         packet.clean = true
-        if (packet.will) this.#wills.set(client, packet.will.payload)
+        if (packet.will) {
+          packet.will.payload = keptPayload(packet.will.payload)
+          this.#wills.set(client, packet.will.payload)
+        }
         const address = clientAddress(client)
         const decide = (refusal = this.#judgeConnect(packet.clientId, packet.will?.topic)) => {
           if (refusal) this.#refusals.set(client, refusal)
-          done(null, true)
+          // A client that gave up while it waited may be connected again: it must not take that connection over.
+          done(null, !client.closed)
         }
         // The bridge itself does not wait.
         if (address === undefined) decide()

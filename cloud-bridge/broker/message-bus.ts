@@ -12,28 +12,29 @@ export type Listener = (message: Message, done: () => void) => void
  * publishers of what it has subscribed to.
  */
 export class MessageBus {
-  readonly #listeners = new LevelTree<Set<Listener>>()
+  /** Most filters have one subscriber: a set for each would take as much memory as everything else here. */
+  readonly #listeners = new LevelTree<Listener | Set<Listener>>()
   #isClosed = false
 
   on(filter: string, listener: Listener, done?: () => void): this {
     const known = this.#listeners.get(filter)
-    if (known) known.add(listener)
-    else this.#listeners.set(filter, new Set([listener]))
+    if (known instanceof Set) known.add(listener)
+    else this.#listeners.set(filter, known === undefined || known === listener ? listener : new Set([known, listener]))
     if (done) setImmediate(done)
     return this
   }
 
   removeListener(filter: string, listener: Listener, done?: () => void): void {
     const known = this.#listeners.get(filter)
-    known?.delete(listener)
-    if (known?.size === 0) this.#listeners.delete(filter)
+    if (known instanceof Set) known.delete(listener)
+    if (known === listener || (known instanceof Set && known.size === 0)) this.#listeners.delete(filter)
     if (done) setImmediate(done)
   }
 
   emit(message: Message, done: () => void = () => {}): void {
     const matching = this.#isClosed ? [] : this.#listeners.matchingTopic(message.topic)
     // As they are now: one of them may end the connection of another.
-    const listeners = matching.flatMap((set) => [...set])
+    const listeners = matching.flatMap((known) => (known instanceof Set ? [...known] : known))
     let waiting = 1 + listeners.length
     const deliveredOne = () => {
       waiting -= 1

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import type { Client } from 'aedes'
 import type { AedesPacket } from 'aedes-packet'
+import { keptPayload } from './kept-payload.ts'
 import { LevelTree } from './level-tree.ts'
 
 type Publish = Extract<AedesPacket, { cmd: 'publish' }>
@@ -21,7 +22,7 @@ export class SessionMemory {
 
   async storeRetained(packet: Publish): Promise<void> {
     if (packet.payload.length === 0) this.#retained.delete(packet.topic)
-    else this.#retained.set(packet.topic, { ...packet })
+    else this.#retained.set(packet.topic, { ...packet, payload: keptPayload(packet.payload) })
   }
 
   createRetainedStreamCombi(filters: readonly string[]): Readable {

@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream'
 import { connect, type IClientOptions, MqttClient } from 'mqtt'
+import { writeToStream } from 'mqtt-packet'
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -11,6 +12,9 @@ import { bridgeStateDelivery, deviceDelivery, leavesTo, publishOptions } from '.
 import { BridgeState } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import { allDevices, bridgeStateTopic, type DeviceTopic, deviceTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
+
+// MQTT.js would prepare a buffer for each 16-bit number, which takes 8 MB.
+writeToStream.cacheNumbers = false
 
 /** Time in which a broker in this process accepts the bridge again. */
 const ownBrokerBackMs = 2 * 60_000

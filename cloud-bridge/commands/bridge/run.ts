@@ -4,6 +4,7 @@ import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { isJournal } from '../../../core/base/journal.ts'
 import { orAborted } from '../../../core/base/or-aborted.ts'
+import { keepHeapCompact } from '../../../core/base/small-heap.ts'
 import { isTermination } from '../../../core/base/termination.ts'
 import { withTimeout } from '../../../core/base/with-timeout.ts'
 import type { OptionsOf } from '../../../core/cli/command.ts'
@@ -66,6 +67,7 @@ export function bridgeSettings(given: OptionsOf<typeof options>, io: Io): Bridge
  */
 export async function runBridge(given: OptionsOf<typeof options>, io: Io, openModel?: OpenModel): Promise<void> {
   const settings = bridgeSettings(given, io)
+  keepHeapCompact()
   const { startBridge } = await import('../../bridge.ts')
   const starting = startBridge(settings, systemClock, openModel)
   const bridge = await orAborted(starting, io.signal, (late) => late.close())

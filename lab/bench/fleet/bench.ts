@@ -70,11 +70,10 @@ export const fleetBench: Bench<typeof options> = {
 /** `brim bench fleet` */
 export const command = benchCommand(fleetBench)
 
-/** Of a fleet that grows to its size, and beyond it. */
+/** Of a fleet that connects, and then grows. In steps below its size, the work of those at rest would count as connecting. */
 function sizesUpTo(devices: number, growTo: number): number[] {
-  const below = [0.1, 0.25, 0.5].map((share) => Math.round(devices * share))
   const beyond = Array.from({ length: 10 }, (_, at) => Math.round(devices * (1 + (at + 1) / 4))).filter((size) => size <= growTo)
-  return [...below, devices, ...beyond]
+  return [devices, ...beyond]
 }
 
 export interface FleetPlan {
@@ -116,8 +115,7 @@ function summaryOf(runs: readonly (FleetRun | WorkRun | RestartRun)[], { devices
       pubackP99Ms: atSize?.pubackP99Ms ?? null,
       backAfterRestartS: restart?.backS ?? null,
       refusedShare: restart?.refusedShare ?? null,
-      // A fleet that grows has paid for the devices of the sizes before.
-      connectCpuS: atSize && grown.filter((run) => run.devices <= devices).reduce((sum, { connectCpuS }) => sum + connectCpuS, 0),
+      connectCpuS: atSize?.connectCpuS ?? null,
       restCpuPercent: atSize?.restCpuPercent ?? null,
       fleetStatusS: work ? Math.max(...work.fleetStatusS) : null,
       dispatchP99Ms: work?.dispatchP99Ms ?? null,

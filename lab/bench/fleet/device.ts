@@ -110,9 +110,14 @@ export class SimulatedDevice {
       } else if (packet.cmd === 'connack') socket.destroy()
       else this.#onPacket(packet)
     })
-    const timeout = setTimeout(() => {
-      if (!isAccepted) socket.destroy()
-    }, connectTimeoutMs)
+    // A process that was short of CPU first reads what has arrived meanwhile.
+    const timeout = setTimeout(
+      () =>
+        setImmediate(() => {
+          if (!isAccepted) socket.destroy()
+        }),
+      connectTimeoutMs,
+    )
     socket.on('connect', () => {
       isReached = true
       socket.write(generate(this.#connectPacket()))

@@ -65,7 +65,7 @@ bundle, without TLS and enrolment; three processes hold the devices.
 - A device is an MQTT connection with the packets of an agent: will, six subscriptions, retained state, a complete sample and
   then deltas every ${sampleEveryS} s, jobs from acceptance to result, reconnection with full jitter. ${startsPerS} start per second.
 - *rssMb*, *connectCpuS* and *restCpuPercent* are those of the bridge and, with mosquitto, of both processes; memory is the peak
-  after ${devices} devices have worked. *connectCpuS* is that of all devices up to this size.
+  after ${devices} devices have worked. *connectCpuS* includes the telemetry of devices that are connected already.
 - *telemetryP99Ms*: from the publication of a sample until the bridge's event stream of the device shows it, of ${watched} devices;
   *pubackP99Ms*: until the broker's acknowledgement, of all.
 - *backAfterRestartS*: from the SIGKILL of the bridge (with mosquitto: of the broker) until all devices are connected, subscribed
