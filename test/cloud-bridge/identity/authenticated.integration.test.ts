@@ -18,7 +18,7 @@ let world: AgentWorld
 let store: IdentityStore
 let width: number
 beforeAll(async () => {
-  world = await startAgentWorld({ bridge: { auth: true } })
+  world = await startAgentWorld({ bridge: { auth: true, trustedProxies: ['127.0.0.1'] } })
   store = openIdentityStore(join(world.dir, 'bridge'))
   width = (await readManifest(world.bundle)).dims.hidden
 })
@@ -83,7 +83,11 @@ describe('a key', () => {
     const submit = (bearer?: string) =>
       fetch(`${httpUrl}/v1/jobs`, {
         method: 'POST',
-        headers: { 'content-type': 'application/json', ...(bearer ? { authorization: `Bearer ${bearer}` } : {}) },
+        headers: {
+          'content-type': 'application/json',
+          'x-forwarded-for': '192.0.2.7',
+          ...(bearer ? { authorization: `Bearer ${bearer}` } : {}),
+        },
         body: JSON.stringify({ kind: 'slm.generate', input: { messages: [{ role: 'user', content: 'hello' }] } }),
       })
     expect([(await jobs(key)).status, (await submit(key)).status, (await submit()).status]).toEqual([403, 403, 401])
@@ -106,6 +110,8 @@ describe('a key', () => {
     expect(await brim('list')).toMatchObject(listed)
     await brim('revoke', id)
     expect((await read()).status).toBe(401)
+    const isSubmission = ({ action }: { action: string }) => action === 'job.submit'
+    expect(store.audit(20).find(isSubmission)).toMatchObject({ from: '192.0.2.7' })
     const actions = () => store.audit(20).map(({ action, outcome }) => `${action} ${outcome}`)
     const forbidden = ['labels', 'commands'].map((what) => `POST /v1/devices/:id/${what} refused`)
     const refusals = forbidden.flatMap((line) => [line, line]).reverse()
