@@ -112,15 +112,20 @@ export const InstallInput = z.strictObject({
 })
 export type InstallInput = z.infer<typeof InstallInput>
 
+/** Of options in one input, and of values of an option. Checking them must not keep a device from its other work. */
+const maxSettings = 64
+
 /**
  * Input of `config.apply`: the options that the fleet sets on this device, by name as in its configuration file. They replace
  * those of the job before. What the device's owner has set in the file or on the command line stays.
  */
 export const ConfigInput = z.strictObject({
-  settings: z.record(
-    z.string().regex(/^[a-z][a-z0-9-]{0,63}$/),
-    z.union([z.string(), z.number(), z.boolean(), z.array(z.union([z.string(), z.number()]))]),
-  ),
+  settings: z
+    .record(
+      z.string().regex(/^[a-z][a-z0-9-]{0,63}$/),
+      z.union([z.string(), z.number(), z.boolean(), listOf(z.union([z.string(), z.number()]), { max: maxSettings })]),
+    )
+    .refine((settings) => Object.keys(settings).length <= maxSettings, `must have at most ${maxSettings} options`),
   probe: Probe.optional(),
 })
 export type ConfigInput = z.infer<typeof ConfigInput>
