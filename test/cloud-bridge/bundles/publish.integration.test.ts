@@ -143,6 +143,19 @@ describe('brim bundle', () => {
     expect([rest.status, await rest.text()]).toEqual([206, 'archive'])
     expect(await (await http.get(`/v1/releases/${sha256}/signature`)).json()).toMatchObject({ signatures: [{ publicKey }] })
     expect((await http.get(`/v1/releases/${'0'.repeat(64)}`)).status).toBe(404)
+    // A client that uploads something else under its hash.
+    const broken = join(dir.path, 'brim-0.4.0-linux-x64.tar.gz')
+    writeFileSync(broken, 'an archive!')
+    await run('sign', broken, '--key', key)
+    const body = { sha256: sha256Of(broken), bytes: 11, version: '0.4.0', platform: 'linux-x64' }
+    await fetch(`${http.url}/v1/uploads/${body.sha256}?from=0`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/octet-stream' },
+      body: 'an archive?',
+    })
+    const signed = { ...body, signatures: JSON.parse(readFileSync(`${broken}.sig.json`, 'utf8')) as object }
+    const refusal = await http.post('/v1/releases', signed)
+    expect([refusal.status, await refusal.json()]).toMatchObject([400, { error: { code: 'BUNDLE_CORRUPT' } }])
     // Published again with other facts, it keeps those of its first time; a damaged one hides no other.
     const signatures = JSON.parse(readFileSync(`${archive}.sig.json`, 'utf8')) as object
     const other = { sha256, bytes: 11, version: '0.5.0', platform: 'linux-x64', signatures }
