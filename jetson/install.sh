@@ -66,6 +66,12 @@ units=/etc/systemd/system
 service=brim-$role
 user=brim
 
+# As the service finds it: a bundle of this archive is installed with it.
+if [ -n "$bundle" ] && [ -d "$bundle" ]; then bundle=$(cd "$bundle" && pwd -P); fi
+case $bundle in
+"$source"/bundles/*) bundle=$program${bundle#"$source"} ;;
+esac
+
 # --- what is here ---------------------------------------------------------------------------------------------------------
 
 # "2.31" → 231: versions as numbers that compare.
@@ -139,7 +145,12 @@ check_rights() {
   [ -n "$dry_run" ] || [ -n "$destdir" ] || [ "$(id -u)" = 0 ] || fail 'the installation needs root' 'sudo'
   [ -n "$destdir" ] || has_systemd || warn 'systemd does not run here: the service is installed, but not started'
   [ -z "$token" ] || [ -r "$token" ] || fail "the token file $token cannot be read" 'the file of "brim bridge token create --out FILE"'
-  [ -z "$bundle" ] || [ -f "$bundle/manifest.json" ] || fail "$bundle is no bundle" 'a folder that "brim model build" has made'
+  case $bundle in
+  '') return 0 ;;
+  "$program"/bundles/*) found=$source${bundle#"$program"} ;;
+  /home/* | /root/* | /tmp/* | /var/tmp/*) [ -n "$destdir" ] || fail "the service cannot read $bundle" "copy it to $state/bundles or /opt first" ;;
+  esac
+  [ -f "${found:-$bundle}/manifest.json" ] || fail "$bundle is no bundle" 'a folder that "brim model build" has made'
 }
 
 has_gpu() {

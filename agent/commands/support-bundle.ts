@@ -1,6 +1,7 @@
+import { existsSync } from 'node:fs'
 import { BrimError } from '../../core/base/errors.ts'
 import { checkMachine } from '../../core/commands/doctor.ts'
-import { installedConfig } from '../../core/config-file/installed-file.ts'
+import { installedConfig, installedState } from '../../core/config-file/installed-file.ts'
 import { supportBundleCommand } from '../../core/support-bundle/command.ts'
 import { checkBridges } from './bridge-check.ts'
 import { checkDevice } from './device-check.ts'
@@ -16,6 +17,8 @@ export const command = supportBundleCommand({
   databases: async () => (await import('../databases.ts')).agentDatabases,
   stateDirOf(owner, io) {
     const [given, id] = [owner.get('state-dir')?.value, owner.get('id')?.value]
+    const installed = given === undefined && !existsSync(agentStateDir(undefined, String(id), io)) && installedState('agent')
+    if (installed) return installed
     if (given === undefined && id === undefined)
       throw new BrimError('USAGE', 'no agent is named', { hint: 'give --id or --state-dir' })
     return agentStateDir(given?.toString(), String(id), io)

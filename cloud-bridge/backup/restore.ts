@@ -3,6 +3,7 @@ import { basename, join } from 'node:path'
 import Database from 'better-sqlite3'
 import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
+import { matchOwner } from '../../core/base/match-owner.ts'
 import { sha256OfFile } from '../../core/base/sha256-of-file.ts'
 import { skipBirths } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
@@ -49,6 +50,7 @@ export async function restore({ from, stateDir, replaceIdentity, actor }: Restor
     const staging = join(stateDir, unfinished)
     rmSync(`${staging}.new`, { recursive: true, force: true })
     mkdirSync(`${staging}.new`, { mode: 0o700 })
+    matchOwner(`${staging}.new`)
     for (const { name } of backup.files) copyPrivate(join(from, name), join(`${staging}.new`, name))
     prepare(`${staging}.new`, backup, actor)
     // From here on the bridge refuses to start until it is done; the same command begins anew.
@@ -151,6 +153,7 @@ function setAside(stateDir: string): string | undefined {
   if (names.length === 0) return undefined
   const folder = join(stateDir, `replaced-${nowIso().replace(/[:.]/g, '-')}`)
   mkdirSync(folder, { mode: 0o700 })
+  matchOwner(folder)
   for (const name of names) renameSync(join(stateDir, name), join(folder, name))
   return folder
 }
@@ -158,4 +161,5 @@ function setAside(stateDir: string): string | undefined {
 function copyPrivate(from: string, to: string): void {
   copyFileSync(from, to)
   chmodSync(to, 0o600)
+  matchOwner(to)
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { copyFile, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { constants, copyFile, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
 import { readManifest, verifyHashes } from '../../core/model/bundle.ts'
@@ -63,9 +63,10 @@ export class PublishedBundles {
       const isThere = known?.manifestSha256 === manifestSha256
       const missing = isThere ? [] : await this.#missing(manifest)
       if (missing.length > 0) return { ...version, missing }
-      if (isThere) {
-        if (signatures) await this.#sign(known.folder, signatures)
-      } else {
+      if (isThere && !signatures) return { ...version, missing }
+      // The bundle that the bridge itself serves belongs to the operator, and a service cannot write there: a copy is signed.
+      if (isThere && signatures && dirname(known.folder) === this.#folder) await this.#sign(known.folder, signatures)
+      else {
         const to = join(this.#folder, `${modelId}-${manifestSha256.slice(0, 16)}`)
         await rm(to, { recursive: true, force: true })
         for (const file of manifest.files) await this.#place(file, staged)
@@ -104,7 +105,7 @@ export class PublishedBundles {
     } else if ((await this.#uploads.missing(file)) === undefined) await linkFile(this.#uploads.pathOf(sha256), to)
     else if (known !== undefined) {
       await mkdir(dirname(to), { recursive: true, mode: 0o700 })
-      await copyFile(known, to)
+      await copyFile(known, to, constants.COPYFILE_FICLONE)
     }
     await verifyHashes(staged, { files: [file] }).catch(async (error: unknown) => {
       await this.#uploads.remove([sha256])

@@ -59,8 +59,9 @@ export function openServedBundles({ bundle, folder }: ServedBundlesOptions): Ser
     read = new Map([...read].filter(([at]) => folders.includes(at)))
     const own = bundle === undefined ? undefined : found[0]
     const others = found.filter((one) => one !== own).sort((a, b) => (a?.changedMs ?? 0) - (b?.changedMs ?? 0))
-    // Of the bundles of one model the last wins: the bridge's own, else the newest.
-    known = new Map([...others, own].flatMap((one) => (one ? [[one.manifest.modelId, one] as const] : [])))
+    const signedCopy = others.find((one) => one?.manifestSha256 === own?.manifestSha256)
+    // Of the bundles of one model the last wins: the bridge's own or a copy of it that was signed, else the newest.
+    known = new Map([...others, own, signedCopy].flatMap((one) => (one ? [[one.manifest.modelId, one] as const] : [])))
   }
 
   return {

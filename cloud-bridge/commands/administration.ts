@@ -6,7 +6,7 @@ import { readLogins } from '../../core/login/logins.ts'
 import { adminOperations } from '../../core/protocol/http/admin.ts'
 import type { Administration } from '../identity/administration.ts'
 import { BridgeClient } from './bridge-client.ts'
-import { bridgeStateDir } from './state-dir.ts'
+import { localBridgeDir } from './state-dir.ts'
 
 /** For commands that manage tokens, keys and devices: over HTTP, or in the state folder of this machine's bridge. */
 export const administrationOptions = {
@@ -14,7 +14,7 @@ export const administrationOptions = {
     .string()
     .meta({
       description: 'folder of a bridge on this machine, running or not',
-      fallback: "the login's bridge, else ~/.local/state/brim/bridge",
+      fallback: "the login's bridge, else ~/.local/state/brim/bridge, else the installed service",
     })
     .optional(),
   ...bridgeOptions,
@@ -41,7 +41,7 @@ export async function administer<T>(
   }
   const { administrationOf } = await import('../identity/administration.ts')
   const { openIdentityStore } = await import('../identity/store.ts')
-  const store = openIdentityStore(bridgeStateDir(stateDir, io))
+  const store = openIdentityStore(localBridgeDir(stateDir, io))
   try {
     // A user who can write the bridge's database is an admin.
     return await use(administrationOf(store, `operator:${io.env.USER || 'unknown'}`), undefined)

@@ -70,7 +70,7 @@ function readPair({ cert, key }: CertificatePair): CertificatePair {
     if (cause instanceof BrimError) throw cause
     throw new BrimError('CONFIG_INVALID', `the TLS certificate ${cert} and key ${key} cannot be used`, {
       cause,
-      hint: 'both must be PEM files, and belong together',
+      hint: 'both must be PEM files, belong together, and be readable by the user of the bridge (a service: chown root:brim, chmod 640)',
     })
   }
 }

@@ -1,7 +1,8 @@
-import { chmodSync, mkdirSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
 import { BrimError } from '../base/errors.ts'
+import { matchOwner } from '../base/match-owner.ts'
 
 export type Store = Database.Database
 
@@ -21,7 +22,9 @@ export function openDatabase(path: string, migrations: Migrations, synchronous: 
   let store: Store | undefined
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    const isNew = !existsSync(path)
     store = new Database(path, { timeout: 5_000 })
+    if (isNew) matchOwner(path)
     // Before the WAL file is created, which gets the same mode: only the owner may read prompts and answers.
     chmodSync(path, 0o600)
     store.pragma('journal_mode = WAL')

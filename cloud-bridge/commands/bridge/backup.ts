@@ -3,7 +3,7 @@ import { systemClock } from '../../../core/base/clock.ts'
 import { megabytes } from '../../../core/base/megabytes.ts'
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
-import { bridgeStateDir } from '../state-dir.ts'
+import { localBridgeDir } from '../state-dir.ts'
 
 export const command = defineCommand({
   examples: [
@@ -14,11 +14,14 @@ export const command = defineCommand({
   options: {
     out: z.string().min(1).describe('new folder'),
     telemetry: z.boolean().default(true).describe('include the stored telemetry of devices, which is most of the bytes'),
-    stateDir: z.string().meta({ description: 'folder of the bridge', fallback: '~/.local/state/brim/bridge' }).optional(),
+    stateDir: z
+      .string()
+      .meta({ description: 'folder of the bridge', fallback: '~/.local/state/brim/bridge, else that of the installed service' })
+      .optional(),
   },
   async run({ out, telemetry, stateDir, json }, io) {
     const { backUp } = await import('../../backup/backup.ts')
-    const folder = bridgeStateDir(stateDir, io)
+    const folder = localBridgeDir(stateDir, io)
     const { files, at, bridge, missing } = await backUp({
       stateDir: folder,
       out,

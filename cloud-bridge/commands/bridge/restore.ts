@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
-import { bridgeStateDir } from '../state-dir.ts'
+import { localBridgeDir } from '../state-dir.ts'
 
 export const command = defineCommand({
   examples: [
@@ -12,7 +12,10 @@ export const command = defineCommand({
   notes: 'What it replaces stays in a folder beside it. Keys, tokens and devices revoked after the backup are valid again.',
   options: {
     folder: z.string().min(1).describe('folder that "brim bridge backup" has written'),
-    stateDir: z.string().meta({ description: 'folder of the bridge', fallback: '~/.local/state/brim/bridge' }).optional(),
+    stateDir: z
+      .string()
+      .meta({ description: 'folder of the bridge', fallback: '~/.local/state/brim/bridge, else that of the installed service' })
+      .optional(),
     replaceIdentity: z
       .boolean()
       .default(false)
@@ -20,7 +23,7 @@ export const command = defineCommand({
   },
   async run({ folder, stateDir, replaceIdentity, json }, io) {
     const [{ tlsFiles }, { restore }] = await Promise.all([import('../../backup/backup.ts'), import('../../backup/restore.ts')])
-    const target = bridgeStateDir(stateDir, io)
+    const target = localBridgeDir(stateDir, io)
     const actor = `operator:${io.env.USER || 'unknown'}`
     const { backup, replaced } = await restore({ from: folder, stateDir: target, replaceIdentity, actor })
     const { at, bridge, files } = backup

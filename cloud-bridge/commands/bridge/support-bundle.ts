@@ -1,7 +1,7 @@
 import { checkMachine } from '../../../core/commands/doctor.ts'
 import { installedConfig } from '../../../core/config-file/installed-file.ts'
 import { supportBundleCommand } from '../../../core/support-bundle/command.ts'
-import { bridgeStateDir } from '../state-dir.ts'
+import { localBridgeDir } from '../state-dir.ts'
 import { options } from './run.ts'
 
 const defaultPort = 7070
@@ -11,7 +11,7 @@ export const command = supportBundleCommand({
   options,
   defaultFile: () => installedConfig('bridge'),
   databases: async () => (await import('../../databases.ts')).bridgeDatabases,
-  stateDirOf: (owner, io) => bridgeStateDir(owner.get('state-dir')?.value.toString(), io),
+  stateDirOf: (owner, io) => localBridgeDir(owner.get('state-dir')?.value.toString(), io),
   urlOf: (owner) => {
     const host = String(owner.get('host')?.value ?? '127.0.0.1')
     const reached = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host

@@ -24,8 +24,8 @@ let bundle: string
 let key: string
 let publicKey: string
 const served = () => join(dir.path, 'served')
-const start = async () => {
-  const store = openBundleStore({ bundle: undefined, folder: served(), uploadBytes: 2 ** 30, wallMs: Date.now })
+const start = async (own?: string) => {
+  const store = openBundleStore({ bundle: own, folder: served(), uploadBytes: 2 ** 30, wallMs: Date.now })
   http = await startTestHttp([bundleRoutes(store), releaseRoutes(store)])
 }
 beforeEach(async () => {
@@ -81,6 +81,17 @@ describe('brim bundle', () => {
     await run('sign', bundle, '--key', second)
     expect(await run('push', bundle)).toMatchObject({ uploadedBytes: 0 })
     expect((await run<Listed>('list')).bundles[0]?.signedBy).toHaveLength(2)
+  })
+
+  it('signs a copy of the bundle that the bridge itself serves, which a service may only read', async () => {
+    await http.close()
+    const own = join(dir.path, 'own')
+    cpSync(bundle, own, { recursive: true })
+    await start(own)
+    await run('sign', bundle, '--key', key)
+    expect(await run('push', bundle)).toMatchObject({ uploadedBytes: 0 })
+    expect((await run<Listed>('list')).bundles).toMatchObject([{ modelId: tiny.manifest.modelId, signedBy: [publicKey] }])
+    expect(existsSync(join(own, 'manifest.sig.json'))).toBe(false)
   })
 
   it('replaces the version before, of which only the changed files are sent', async () => {
