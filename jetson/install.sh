@@ -196,6 +196,8 @@ copy_program() {
   [ ! -e "$to" ] || change mv "$to" "$to.old"
   change mv "$to.new" "$to"
   change rm -rf "$to.old"
+  # What was installed by hand counts from now on, not a release that a job installed before.
+  change rm -f "$destdir$state/agent/releases/current"
 }
 
 # folder, mode, group

@@ -1,6 +1,18 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, cpSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isMissing } from '../support/prerequisites.ts'
@@ -52,11 +64,17 @@ describe.skipIf(process.platform !== 'linux')('install.sh', () => {
     expect(filesIn(root)).toEqual(before)
     expect(readFileSync(config, 'utf8')).toBe('id: jetson-01\napi-port: 8000\n')
 
+    // A job has installed another release since.
+    const current = join(root, 'var/lib/brim/agent/releases/current')
+    mkdirSync(dirname(current))
+    symlinkSync('0.3.1-00000000', current)
     const newer = archive('second', { version: '0.4.0' })
     writeFileSync(join(newer, 'bin/new-file'), '')
     expect(install(newer, root, '--bridge').status).toBe(0)
     expect(readFileSync(join(root, 'opt/brim/release.json'), 'utf8')).toContain('0.4.0')
     expect(existsSync(join(root, 'opt/brim.old'))).toBe(false)
+    expect(readdirSync(dirname(current))).toEqual([])
+    rmdirSync(dirname(current))
     expect(readFileSync(join(root, 'etc/brim/bridge.yaml'), 'utf8')).toMatch(/^id: bridge-1$/m)
 
     expect(install(newer, root, '--uninstall').stdout).toContain('brim-bridge uses it')
