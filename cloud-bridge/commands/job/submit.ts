@@ -33,7 +33,11 @@ const inputOptions = {
   probe: z
     .string()
     .min(1)
-    .describe('for bundle.install --activate: question that the bundle must answer; otherwise the device returns to what it had')
+    .meta({
+      description:
+        'for bundle.install --activate: question that the bundle must answer; otherwise the device returns to what it had',
+      fallback: 'none',
+    })
     .optional(),
 }
 type InputOptions = z.output<z.ZodObject<typeof inputOptions>>
