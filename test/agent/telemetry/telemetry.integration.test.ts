@@ -257,8 +257,9 @@ describe('the telemetry of an agent', () => {
   it('cannot be configured to be sent more than once a second', () => {
     const read = (telemetryS: number) => readAgentConfig({ id: 'a', bundle: 'b', stateDir: 's', telemetryS })
     expect(read(1).telemetryS).toBe(1)
-    expect(() => read(0.5)).toThrow('telemetryS: must be at least 1')
-    expect(() => read(-1)).toThrow('telemetryS: must be at least 1')
+    expect(() => read(0.5)).toThrow('telemetryS: must be from 1 to 86400, or 0')
+    expect(() => read(-1)).toThrow('telemetryS: must be from 1 to 86400, or 0')
+    expect(() => read(1e9)).toThrow('telemetryS: must be from 1 to 86400, or 0')
   })
   it('accepts dead bands only for existing figures', () => {
     const read = (deadBands: object) => readAgentConfig({ id: 'a', bundle: 'b', stateDir: 's', deadBands } as AgentSettings)
