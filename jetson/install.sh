@@ -163,7 +163,10 @@ has_gpu() {
 add_user() {
   if [ -n "$destdir" ] || id "$user" >/dev/null 2>&1; then return 0; fi
   say "user: $user, without shell and home"
-  change useradd --system --user-group --home-dir "$state" --no-create-home --shell /usr/sbin/nologin "$user"
+  # The group may be there already: not every system removes it with the user.
+  group=--user-group
+  ! getent group "$user" >/dev/null 2>&1 || group=--gid=$user
+  change useradd --system "$group" --home-dir "$state" --no-create-home --shell /usr/sbin/nologin "$user"
 }
 
 copy_program() {

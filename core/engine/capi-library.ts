@@ -3,6 +3,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import koffi from 'koffi'
 import { BrimError } from '../base/errors.ts'
+import { enlargeStacks } from '../base/native-stacks.ts'
 
 /** An address in the library's memory; null is NULL. */
 export type Pointer = bigint
@@ -48,7 +49,7 @@ export function bundledLibrary(): string {
 /** Loads ONNX Runtime and looks up its functions. @throws BrimError RUNTIME_UNAVAILABLE */
 export function loadLibrary(path: string): OrtLibrary {
   try {
-    enlargeStacks()
+    enlargeStacks(koffi)
     disableTelemetry()
     const handle = koffi.load(path)
     const [getApi, getVersion] = koffi.decode(handle.func('OrtGetApiBase', 'void*', [])(), koffi.array('void*', 2))
@@ -75,12 +76,6 @@ export function loadLibrary(path: string): OrtLibrary {
 function disableTelemetry(): void {
   const setenv = koffi.load(null).func('setenv', 'int', ['const char*', 'const char*', 'int'])
   setenv('ORT_DISABLE_TELEMETRY', '1', 1)
-}
-
-/** ONNX Runtime needs larger stacks than koffi's default. koffi allows this only before it loads the first library. */
-export function enlargeStacks(): void {
-  const wanted = { sync_stack_size: 8 << 20, async_stack_size: 8 << 20, sync_heap_size: 2 << 20, async_heap_size: 1 << 20 }
-  if (koffi.config().async_stack_size !== wanted.async_stack_size) koffi.config(wanted)
 }
 
 /** Slot numbers follow the OrtApi structure in onnxruntime_c_api.h, which only grows at its end. */

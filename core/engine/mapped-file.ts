@@ -1,6 +1,7 @@
 import { closeSync, fstatSync, openSync } from 'node:fs'
 import koffi from 'koffi'
 import { BrimError } from '../base/errors.ts'
+import { enlargeStacks } from '../base/native-stacks.ts'
 import type { Pointer } from './capi-library.ts'
 
 /** A read-only memory mapping of a file; its pages belong to the page cache. */
@@ -16,6 +17,7 @@ const mapFailed = 0xffff_ffff_ffff_ffffn
 
 /** @throws BrimError BUNDLE_CORRUPT if the file is missing or empty, OUT_OF_MEMORY if it cannot be mapped */
 export function mapReadOnly(path: string): Mapping {
+  enlargeStacks(koffi)
   const libc = koffi.load(null)
   const mmap = libc.func('mmap', 'void*', ['void*', 'size_t', 'int', 'int', 'int', 'int64_t'])
   const munmap = libc.func('munmap', 'int', ['void*', 'size_t'])

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import koffi from 'koffi'
 import { BrimError } from '../base/errors.ts'
+import { enlargeStacks } from '../base/native-stacks.ts'
 
 /** Numbers of setrlimit(2), the same on Linux and macOS. */
 const resources = { cpuS: 0, dataBytes: 2, coreBytes: 4 } as const
@@ -14,6 +15,7 @@ export interface ProcessLimits {
 
 /** Limits this process for the rest of its life. Where memory becomes short, the kernel should kill this process first. */
 export function limitThisProcess({ cpuS, memoryBytes }: ProcessLimits): void {
+  enlargeStacks(koffi)
   const setrlimit = koffi.load(null).func('setrlimit', 'int', ['int', 'void*'])
   const limit = (resource: number, max: number) => {
     const both = BigUint64Array.of(BigInt(max), BigInt(max))

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import koffi from 'koffi'
-import { enlargeStacks } from './capi-library.ts'
+import { enlargeStacks } from '../base/native-stacks.ts'
 
 /** MADV_DONTNEED of madvise(2). */
 const dontNeed = 4
@@ -11,7 +11,7 @@ const dontNeed = 4
  */
 export function releaseUnusedMemory(): void {
   if (process.platform !== 'linux') return
-  enlargeStacks()
+  enlargeStacks(koffi)
   const libc = koffi.load(null)
   try {
     libc.func('malloc_trim', 'int', ['size_t'])(0)

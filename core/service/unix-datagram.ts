@@ -1,3 +1,5 @@
+import { enlargeStacks } from '../base/native-stacks.ts'
+
 /** Of Linux, the only system with systemd. */
 const AF_UNIX = 1
 const SOCK_DGRAM = 2
@@ -29,6 +31,7 @@ export function unixAddress(socket: string): Uint8Array {
 export async function unixDatagrams(to: string): Promise<(datagram: Uint8Array) => void> {
   if (process.platform !== 'linux') throw new Error('only Linux has service managers that wait for datagrams')
   const { default: koffi } = await import('koffi')
+  enlargeStacks(koffi)
   const libc = koffi.load(null)
   const openSocket = libc.func('socket', 'int', ['int', 'int', 'int'])
   const close = libc.func('close', 'int', ['int'])

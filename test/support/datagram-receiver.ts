@@ -1,11 +1,13 @@
 import { rmSync } from 'node:fs'
 import koffi from 'koffi'
+import { enlargeStacks } from '../../core/base/native-stacks.ts'
 import { unixAddress } from '../../core/service/unix-datagram.ts'
 
 const dontWait = 0x40
 
 /** A UNIX datagram socket, as a service manager has one; Node itself has none. */
 export function receiveDatagrams(socket: string) {
+  enlargeStacks(koffi)
   const libc = koffi.load(null)
   const fd = libc.func('socket', 'int', ['int', 'int', 'int'])(1, 2, 0)
   const address = unixAddress(socket)

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
+import { bundledLibrary, loadLibrary } from '../../../core/engine/capi-library.ts'
 import { startService } from '../../../core/service/service.ts'
 import { receiveDatagrams } from '../../support/datagram-receiver.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
@@ -61,6 +62,12 @@ describe('a service manager', () => {
 
     service.stopping()
     expect(received()).toEqual([`STOPPING=1\n${status}`])
+  })
+
+  it('may be the first to call the C library: ONNX Runtime can still be loaded', async () => {
+    const { lines } = await start({}, join(folder(), 'notify'))
+    expect(lines).toEqual([])
+    expect(loadLibrary(bundledLibrary()).version).toMatch(/^1\./)
   })
 
   it('may have an abstract socket, and no watchdog for this process', async () => {
