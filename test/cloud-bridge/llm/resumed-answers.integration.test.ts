@@ -171,7 +171,7 @@ it('survives a killed bridge, greedy and sampled; our own client reconnects by i
   const start = () => startBrim(['bridge', 'run', '--bundle', bundle, ...options], { env: process.env })
   const url = `http://127.0.0.1:${port}`
   const first = await start()
-  const bodies = [greedy, sampled].map((body) => ({ ...body, max_tokens: 400 }))
+  const bodies = [greedy, sampled].map((body) => ({ ...body, max_tokens: 200 }))
   const dropped = await Promise.all(bodies.map((body, at) => ask(url, body, 6 + at)))
   // Under way when the bridge is killed.
   const underWay = bodies.map(async (body) => read(await post(url, body), new AbortController()))
@@ -188,7 +188,7 @@ it('survives a killed bridge, greedy and sampled; our own client reconnects by i
   try {
     const { text, usage } = await answer
     expect(notices).toContainEqual(expect.stringContaining('was lost'))
-    expect([heard.join(''), usage?.completion_tokens]).toEqual([text, 400])
+    expect([heard.join(''), usage?.completion_tokens]).toEqual([text, 200])
     for (const [at, body] of bodies.entries()) {
       const whole = await ask(url, body)
       if (body === bodies[1]) expect(text).toBe(whole.text)
