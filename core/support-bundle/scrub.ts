@@ -45,7 +45,7 @@ export function scrubLogLine(line: string): string | undefined {
   try {
     fields = JSON.parse(line)
   } catch {
-    return undefined
+    return scrubTextLine(line)
   }
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) return undefined
   const kept = Object.entries(fields).flatMap(([name, value]): [string, unknown][] => {
@@ -54,6 +54,19 @@ export function scrubLogLine(line: string): string | undefined {
     return typeof value === 'string' && loggedWords.includes(name) ? [[name, scrub(value)]] : []
   })
   return JSON.stringify(Object.fromEntries(kept))
+}
+
+/** The same for a line of core/base/log-text.ts. */
+function scrubTextLine(line: string): string | undefined {
+  const [, start, rest = ''] = /^(\d{4}-\S+Z (?:FATAL|ERROR|WARN|INFO|DEBUG|TRACE) +)(.*)$/.exec(line) ?? []
+  if (start === undefined) return undefined
+  const [head = '', error] = rest.split(/; error: (.*)/s, 2)
+  const at = head.search(/ \w+=/)
+  const fields = [...(at < 0 ? '' : head.slice(at)).matchAll(/ (\w+)=("(?:[^"\\]|\\.)*"|\S*)/g)].flatMap(
+    ([field, name = '', value = '']) => (loggedWords.includes(name) || /^(-?[\d.]+|true|false)$/.test(value) ? [field] : []),
+  )
+  const [, code] = /\[([A-Z_]+)\]/.exec(error ?? '') ?? []
+  return scrub([start, at < 0 ? head : head.slice(0, at), ...fields, code === undefined ? '' : ` [${code}]`].join(''))
 }
 
 function scrubError(error: unknown): object {
