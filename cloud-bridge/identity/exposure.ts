@@ -23,7 +23,7 @@ const enforcement = '--broker-admin-file (mosquitto) or --broker-hook-secret-fil
 
 /**
  * Whether callers must prove their identity: beyond loopback and behind a proxy always; on loopback by configuration, or once a
- * device has enrolled, or where devices elsewhere are told to connect.
+ * device has enrolled, or where the bridge announces an address to devices elsewhere.
  * @throws BrimError LISTEN_REFUSED, CONFIG_INVALID where these addresses cannot be used safely
  */
 export function requiresAuth({ broker, ...exposure }: Exposure): boolean {

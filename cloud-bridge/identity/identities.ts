@@ -42,7 +42,7 @@ export interface IdentitiesOptions {
   readonly refusal?: BrimError | undefined
   /** Of device keys. */
   readonly keys: KeyValidity
-  /** TLS keys that are told to devices, the present one first; absent: no TLS. */
+  /** TLS keys that the bridge announces to devices, the present one first; absent: no TLS. */
   readonly tlsPins?: (() => string[]) | undefined
   /** Failed attempts of one network per minute; more are neither examined further nor audited. */
   readonly failedProofsPerMinute: number

@@ -6,7 +6,7 @@ import { newSigningKey, readSigner } from '../../../core/signing/signature.ts'
 
 export const command = defineCommand({
   examples: [['brim bundle keygen release.key', 'prints the public key, for brim agent run --trusted-key']],
-  notes: 'Keep the file off the bridge and the devices: whoever has it can replace the models and the software of the fleet.',
+  notes: 'Keep the file off the bridge and the devices: anyone who has it can replace the models and the software of the fleet.',
   options: { file: z.string().min(1).describe('new file for the private key, readable by this user only') },
   run({ file, json }, io) {
     createPrivate(file)
