@@ -175,15 +175,39 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // The laboratory may import every library below it; only the front door and the demonstration import the laboratory.
   'lab/plot': { values: ['core'] },
   'lab/cluster': { values: ['core'] },
+  'lab/frame': { values: ['core', 'lab/plot'] },
   'lab/attack': { values: ['core'] },
+  // The simulator runs the policies themselves, and none of the parts that carry them out.
+  'lab/simulate': { values: ['core', 'lab/cluster/rate-trace.ts', 'lab/cluster/net-trace.ts', 'lab/frame', 'lab/plot'] },
   'lab/random-checkpoint.ts': { values: ['core'] },
-  'lab/bench': { values: ['core', 'agent', 'cloud-bridge', 'lab/attack', 'lab/cluster', 'lab/plot', 'lab/random-checkpoint.ts'] },
+  'lab/bench': {
+    values: [
+      'core',
+      'agent',
+      'cloud-bridge',
+      'lab/attack',
+      'lab/cluster',
+      'lab/plot',
+      'lab/random-checkpoint.ts',
+      'lab/simulate',
+    ],
+  },
   'lab/bench/menu.ts': { values: ['core', 'lab/bench'] },
+  'lab/simulate/menu.ts': { values: ['core', 'lab/simulate'] },
   'scripts/demonstration': { values: ['core', 'lab/cluster', 'lab/plot'] },
   'scripts/packaging': { values: ['core', 'lab/cluster'] },
   'scripts/docs': { values: ['brim.ts', 'core', 'agent/limits.ts', 'cloud-bridge/limits.ts', 'cloud-bridge/metrics'] },
   'scripts/suitability': { values: ['core'] },
-  'brim.ts': { values: ['core', 'agent/commands', 'cloud-bridge/commands', 'lab/bench/menu.ts', 'scripts/demonstration'] },
+  'brim.ts': {
+    values: [
+      'core',
+      'agent/commands',
+      'cloud-bridge/commands',
+      'lab/bench/menu.ts',
+      'lab/simulate/menu.ts',
+      'scripts/demonstration',
+    ],
+  },
 }
 
 describe('imports', () => {

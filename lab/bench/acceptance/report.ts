@@ -1,5 +1,5 @@
+import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
 import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
-import type { BenchDocument, BenchReport, Table } from '../frame/bench.ts'
 import { mean, sum } from '../statistics.ts'
 import type { Round } from './replay.ts'
 

@@ -1,6 +1,6 @@
+import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
+import { loadText } from '../../frame/page.ts'
 import type { Figure } from '../../plot/plot.ts'
-import type { BenchDocument, BenchReport, Table } from '../frame/bench.ts'
-import { loadText } from '../frame/page.ts'
 import type { FloodReply } from './flood-worker.ts'
 import type { HonestSample } from './honest-device.ts'
 

@@ -1,5 +1,5 @@
+import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
 import type { Figure } from '../../plot/plot.ts'
-import type { BenchDocument, BenchReport } from '../frame/bench.ts'
 
 /** What became of one job. */
 export interface ChaosRun {

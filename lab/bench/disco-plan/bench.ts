@@ -3,8 +3,8 @@ import { type DispatchState, dispatchOf } from '../../../core/policy/disco/dispa
 import { createTokenCounts, createTtft } from '../../../core/policy/disco/estimates.ts'
 import type { Side } from '../../../core/policy/disco/state.ts'
 import { median } from '../../../core/policy/estimate/quantile.ts'
-import type { Bench } from '../frame/bench.ts'
-import { benchCommand } from '../frame/command.ts'
+import type { Bench } from '../../frame/bench.ts'
+import { benchCommand } from '../../frame/command.ts'
 import { type PlanTimes, planReport } from './report.ts'
 import { sortedDistribution, sortedLengths } from './sorted-samples.ts'
 

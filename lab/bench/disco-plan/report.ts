@@ -1,6 +1,6 @@
 import { median } from '../../../core/policy/estimate/quantile.ts'
-import type { BenchDocument, BenchReport } from '../frame/bench.ts'
-import { loadText } from '../frame/page.ts'
+import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
+import { loadText } from '../../frame/page.ts'
 
 /** Median time of what a request needs, after so many samples. */
 export interface PlanTimes {

@@ -4,9 +4,9 @@ import { loadTextModel, type TextModel } from '../../../core/answer/text-model.t
 import { projectRoot } from '../../../core/base/version.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
-import type { Bench, BenchContext, BenchDocument, BenchResult } from '../frame/bench.ts'
-import { benchCommand } from '../frame/command.ts'
-import { readDocument } from '../frame/results.ts'
+import type { Bench, BenchContext, BenchDocument, BenchResult } from '../../frame/bench.ts'
+import { benchCommand } from '../../frame/command.ts'
+import { readDocument } from '../../frame/results.ts'
 import { heldOutPrompts, readPrompts } from '../prompts.ts'
 import { type ReplayData, readReplayData } from './data.ts'
 import { liveRatios, summarise, traceFigures } from './figures.ts'
@@ -58,7 +58,7 @@ export const discoBench: Bench<typeof options> = {
   },
   async run(context, { data = fileURLToPath(new URL('../shared/data', projectRoot)), seeds, replayFrom }) {
     const plan = context.quick ? quickPlan : fullPlan
-    const earlier = replayFrom === undefined ? undefined : await readDocument(replayFrom, discoBench.name)
+    const earlier = replayFrom === undefined ? undefined : await readDocument(replayFrom, discoBench)
     return benchDisco(seeds === undefined ? plan : { ...plan, seeds }, data, context, earlier)
   },
   report: discoReport,

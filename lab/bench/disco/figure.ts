@@ -1,6 +1,6 @@
 import type { Side } from '../../../core/policy/disco/state.ts'
+import type { BenchDocument } from '../../frame/bench.ts'
 import type { Figure, LinePanel, Series } from '../../plot/plot.ts'
-import type { BenchDocument } from '../frame/bench.ts'
 import { groupBy, mean } from '../statistics.ts'
 import { isHeavy, meanOf } from './figures.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'

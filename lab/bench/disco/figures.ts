@@ -1,6 +1,6 @@
 import type { Side } from '../../../core/policy/disco/state.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
-import type { Summary } from '../frame/bench.ts'
+import type { Summary } from '../../frame/bench.ts'
 import { groupBy, mean, sum } from '../statistics.ts'
 import type { LatencyTrace, PromptSet } from './data.ts'
 import type { LiveRun } from './live.ts'

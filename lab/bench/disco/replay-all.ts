@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { projectRoot } from '../../../core/base/version.ts'
-import type { BenchContext } from '../frame/bench.ts'
+import type { BenchContext } from '../../frame/bench.ts'
 import type { ReplayTask, ReplayWorkerData } from './replay-worker.ts'
 import { type CostRun, mergeSeeds, type SeedRun, type TtftRun } from './runs.ts'
 

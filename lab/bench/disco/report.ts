@@ -1,5 +1,5 @@
-import type { BenchDocument, BenchReport } from '../frame/bench.ts'
-import { loadText } from '../frame/page.ts'
+import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
+import { loadText } from '../../frame/page.ts'
 import { bytesPerToken, maxOutputTokens } from './data.ts'
 import { discoFigure } from './figure.ts'
 import { heavyTail, isHeavy } from './figures.ts'

@@ -1,4 +1,4 @@
-import type { BenchDocument, Table } from '../frame/bench.ts'
+import type { BenchDocument, Table } from '../../frame/bench.ts'
 import { groupBy, mean } from '../statistics.ts'
 import { maxOutputTokens, type PromptSet } from './data.ts'
 import {

@@ -1,8 +1,8 @@
 import type { Format } from '../../../core/model/manifest.ts'
 import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
+import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
+import { loadText } from '../../frame/page.ts'
 import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
-import type { BenchDocument, BenchReport, Table } from '../frame/bench.ts'
-import { loadText } from '../frame/page.ts'
 import type { Style } from './process.ts'
 
 /** The samples of one measurement. */

@@ -1,6 +1,6 @@
+import type { BenchDocument, BenchReport, Summary, Table } from '../../frame/bench.ts'
+import { loadText } from '../../frame/page.ts'
 import type { Figure } from '../../plot/plot.ts'
-import type { BenchDocument, BenchReport, Summary, Table } from '../frame/bench.ts'
-import { loadText } from '../frame/page.ts'
 import { medianOrNull, sum } from '../statistics.ts'
 import { bridgeFaults, type FaultKind, faultKinds, faultNames } from './plan.ts'
 

@@ -1,5 +1,5 @@
+import type { BenchDocument } from '../../frame/bench.ts'
 import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
-import type { BenchDocument } from '../frame/bench.ts'
 import { type RunFigures, select } from './figures.ts'
 import type { HatRun, Sample } from './runs.ts'
 import { compared, type StrategyName } from './strategies.ts'

@@ -1,5 +1,5 @@
 import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
-import type { Summary } from '../frame/bench.ts'
+import type { Summary } from '../../frame/bench.ts'
 import { mean, medianOrNull, sum } from '../statistics.ts'
 import type { BatchTimes } from './batch.ts'
 import { decodeSteps, type HatRun, type Measured, type Sample } from './runs.ts'

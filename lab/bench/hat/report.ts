@@ -1,5 +1,5 @@
-import type { BenchDocument, BenchReport } from '../frame/bench.ts'
-import { loadText, markdownTable } from '../frame/page.ts'
+import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
+import { loadText, markdownTable } from '../../frame/page.ts'
 import { hatFigure } from './figure.ts'
 import type { Plan } from './plan.ts'
 import type { HatRun } from './runs.ts'

@@ -1,5 +1,5 @@
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
-import type { BenchDocument, Table } from '../frame/bench.ts'
+import type { BenchDocument, Table } from '../../frame/bench.ts'
 import { mean, medianOrNull, sum } from '../statistics.ts'
 import {
   acceptLengthOf,

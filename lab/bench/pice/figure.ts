@@ -1,5 +1,5 @@
+import type { BenchDocument } from '../../frame/bench.ts'
 import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
-import type { BenchDocument } from '../frame/bench.ts'
 import { type FigureName, medianOf, select } from './figures.ts'
 import { methodNames } from './methods.ts'
 import { paperLoad } from './plan.ts'

@@ -1,5 +1,5 @@
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
-import type { Summary } from '../frame/bench.ts'
+import type { Summary } from '../../frame/bench.ts'
 import { mean, medianOrNull, sum } from '../statistics.ts'
 import type { MethodName } from './methods.ts'
 import { halfLoad, overload, paperLoad } from './plan.ts'

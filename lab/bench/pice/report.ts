@@ -1,5 +1,5 @@
-import type { BenchDocument, BenchReport } from '../frame/bench.ts'
-import { loadText, markdownTable } from '../frame/page.ts'
+import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
+import { loadText, markdownTable } from '../../frame/page.ts'
 import { linkDelayMs } from './cluster.ts'
 import { piceFigure } from './figure.ts'
 import { methodNames, methods } from './methods.ts'

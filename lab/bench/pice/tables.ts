@@ -1,4 +1,4 @@
-import type { BenchDocument, Table } from '../frame/bench.ts'
+import type { BenchDocument, Table } from '../../frame/bench.ts'
 import { type FigureName, medianOf, parallelOverSequential, prefixTokensSaved, ratioOf, reasonsOf, select } from './figures.ts'
 import { type MethodName, methodNames } from './methods.ts'
 import type { StepPace } from './paced-model.ts'

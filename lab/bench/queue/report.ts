@@ -1,6 +1,6 @@
+import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
+import { loadText } from '../../frame/page.ts'
 import type { Figure } from '../../plot/plot.ts'
-import type { BenchDocument, BenchReport } from '../frame/bench.ts'
-import { loadText } from '../frame/page.ts'
 
 export const queueReport: BenchReport = {
   title: 'Job queue',

@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Io } from '../../../core/base/io.ts'
 import { projectRoot } from '../../../core/base/version.ts'
-import type { Bench } from '../frame/bench.ts'
-import { benchCommand } from '../frame/command.ts'
+import type { Bench } from '../../frame/bench.ts'
+import { benchCommand } from '../../frame/command.ts'
 import { type DeviceCost, everyS, telemetryReport } from './report.ts'
 
 const execute = promisify(execFile)

@@ -1,6 +1,6 @@
+import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
+import { loadText } from '../../frame/page.ts'
 import type { Figure } from '../../plot/plot.ts'
-import type { BenchDocument, BenchReport } from '../frame/bench.ts'
-import { loadText } from '../frame/page.ts'
 
 /** Seconds between two samples. */
 export const everyS = 10

@@ -3,8 +3,8 @@ import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { ServingState, StreamState } from '../../../core/policy/serving/policy.ts'
 import { Reader } from '../../../core/policy/serving/reader.ts'
 import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
-import type { Bench } from '../frame/bench.ts'
-import { benchCommand } from '../frame/command.ts'
+import type { Bench } from '../../frame/bench.ts'
+import { benchCommand } from '../../frame/command.ts'
 import { type PlanTimes, planReport, stepMs, stepsPerInterval } from './report.ts'
 
 const sizes = [100, 1_000, 10_000] as const

@@ -1,6 +1,6 @@
 import { median } from '../../../core/policy/estimate/quantile.ts'
-import type { BenchDocument, BenchReport } from '../frame/bench.ts'
-import { loadText } from '../frame/page.ts'
+import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
+import { loadText } from '../../frame/page.ts'
 
 /** A step of the shipped model on this machine, and so many of them in an interval of 500 ms. */
 export const stepMs = 25

@@ -1,5 +1,5 @@
+import type { BenchDocument } from '../../frame/bench.ts'
 import type { BarPanel, Figure, LinePanel, Series } from '../../plot/plot.ts'
-import type { BenchDocument } from '../frame/bench.ts'
 import { type FigureName, loadOverTime, select } from './figures.ts'
 import type { FlowRun } from './runs.ts'
 import { ablated, policies, type ServerName } from './servers.ts'

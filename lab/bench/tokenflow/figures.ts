@@ -1,6 +1,6 @@
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import { qualityOfService } from '../../../core/policy/tokenflow/quality.ts'
-import type { Summary } from '../frame/bench.ts'
+import type { Summary } from '../../frame/bench.ts'
 import { mean, medianOrNull, sum } from '../statistics.ts'
 import type { FlowRun, Measured, TierCosts } from './runs.ts'
 import type { ServerName } from './servers.ts'

@@ -1,5 +1,5 @@
-import type { BenchDocument, BenchReport } from '../frame/bench.ts'
-import { loadText, markdownTable } from '../frame/page.ts'
+import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
+import { loadText, markdownTable } from '../../frame/page.ts'
 import { tokenFlowFigure } from './figure.ts'
 import { penalties } from './figures.ts'
 import { argsOf, type ServerName, servers } from './servers.ts'

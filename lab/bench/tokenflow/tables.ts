@@ -1,4 +1,4 @@
-import type { BenchDocument, Table } from '../frame/bench.ts'
+import type { BenchDocument, Table } from '../../frame/bench.ts'
 import { medianOrNull } from '../statistics.ts'
 import { type FigureName, figuresOf, ratioOf, select } from './figures.ts'
 import type { FlowRun, Measured } from './runs.ts'

@@ -8,14 +8,14 @@ import { discoBench } from '../../../lab/bench/disco/bench.ts'
 import { planBench as discoPlanBench } from '../../../lab/bench/disco-plan/bench.ts'
 import { engineBench } from '../../../lab/bench/engine/bench.ts'
 import { failoverBench } from '../../../lab/bench/failover/bench.ts'
-import { benchPage, goalTable } from '../../../lab/bench/frame/page.ts'
-import { readDocument } from '../../../lab/bench/frame/results.ts'
 import { hatBench } from '../../../lab/bench/hat/bench.ts'
 import { piceBench } from '../../../lab/bench/pice/bench.ts'
 import { queueBench } from '../../../lab/bench/queue/bench.ts'
 import { telemetryBench } from '../../../lab/bench/telemetry/bench.ts'
 import { tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
 import { planBench } from '../../../lab/bench/tokenflow-plan/bench.ts'
+import { benchPage, goalTable } from '../../../lab/frame/page.ts'
+import { readDocument } from '../../../lab/frame/results.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
 
 const benches = [
@@ -36,7 +36,7 @@ const results = new URL('docs/results/', projectRoot)
 const textOf = (path: string) => readFileSync(new URL(path, results), 'utf8')
 
 describe.each(benches)('the saved results of bench $name', ({ name, report, goals }) => {
-  const saved = () => readDocument(fileURLToPath(new URL(`${name}/${name}.json`, results)), name)
+  const saved = () => readDocument(fileURLToPath(new URL(`${name}/${name}.json`, results)), { name })
 
   it('have the page and figure that the code makes of their document', async () => {
     const document = await saved()

@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import type { BenchResult } from '../../../lab/bench/frame/bench.ts'
-import { benchPage } from '../../../lab/bench/frame/page.ts'
 import { benchTokenFlow, tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
 import { quickPlan } from '../../../lab/bench/tokenflow/plan.ts'
 import type { FlowRun } from '../../../lab/bench/tokenflow/runs.ts'
 import { arrivalsOf } from '../../../lab/bench/tokenflow/timeline.ts'
+import type { BenchResult } from '../../../lab/frame/bench.ts'
+import { benchPage } from '../../../lab/frame/page.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 

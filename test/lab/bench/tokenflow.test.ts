@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../core/base/random.ts'
-import { benchPage } from '../../../lab/bench/frame/page.ts'
 import { tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
 import { figuresOf, loadOverTime, ratioOf, summarise } from '../../../lab/bench/tokenflow/figures.ts'
 import type { FlowRun } from '../../../lab/bench/tokenflow/runs.ts'
 import { arrivalsOf, encodeArrivals, type FlowSample, spreadOver } from '../../../lab/bench/tokenflow/timeline.ts'
 import { readTrace, requestsOf, workloadNames, workloads } from '../../../lab/bench/tokenflow/workload.ts'
+import { benchPage } from '../../../lab/frame/page.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
 
 const total = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0)

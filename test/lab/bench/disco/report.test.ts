@@ -7,7 +7,7 @@ import type { MethodName } from '../../../../lab/bench/disco/methods.ts'
 import { replaySeed } from '../../../../lab/bench/disco/replay-seed.ts'
 import { type CostRun, mergeSeeds, type TtftRun, valuesOf } from '../../../../lab/bench/disco/runs.ts'
 import { intervalOf } from '../../../../lab/bench/disco/statistics.ts'
-import { benchPage } from '../../../../lab/bench/frame/page.ts'
+import { benchPage } from '../../../../lab/frame/page.ts'
 import { renderFigure } from '../../../../lab/plot/plot.ts'
 
 const plan = {

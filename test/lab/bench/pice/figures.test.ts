@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { benchPage } from '../../../../lab/bench/frame/page.ts'
 import { piceBench } from '../../../../lab/bench/pice/bench.ts'
 import { keywordSketch, sketchSentences } from '../../../../lab/bench/pice/device.ts'
 import { figuresOf, parallelOverSequential, prefixTokensSaved, ratioOf, summarise } from '../../../../lab/bench/pice/figures.ts'
@@ -8,6 +7,7 @@ import { fullPlan, halfLoad, overload, paperLoad, quickPlan, restrictedPlan } fr
 import type { Measured, PiceRun, PiceSample } from '../../../../lab/bench/pice/runs.ts'
 import { longPrompts, saturatedPerS } from '../../../../lab/bench/pice/workload.ts'
 import type { BenchPrompt } from '../../../../lab/bench/prompts.ts'
+import { benchPage } from '../../../../lab/frame/page.ts'
 import { renderFigure } from '../../../../lab/plot/plot.ts'
 
 const sample = (given: Partial<PiceSample> = {}): PiceSample => ({

@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import type { BenchResult } from '../../../../lab/bench/frame/bench.ts'
-import { benchPage } from '../../../../lab/bench/frame/page.ts'
 import { benchPice, piceBench } from '../../../../lab/bench/pice/bench.ts'
 import { paperLoad, quickPlan } from '../../../../lab/bench/pice/plan.ts'
 import type { PiceRun } from '../../../../lab/bench/pice/runs.ts'
+import type { BenchResult } from '../../../../lab/frame/bench.ts'
+import { benchPage } from '../../../../lab/frame/page.ts'
 import { brim } from '../../../support/brim.ts'
 import { captureIo } from '../../../support/captured-io.ts'
 

@@ -1,9 +1,9 @@
 import { access, constants, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../../../core/base/errors.ts'
-import { renderFigure } from '../../plot/plot.ts'
-import type { BenchDocument, BenchReport, Goals } from './bench.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import { renderFigure } from '../plot/plot.ts'
+import type { Bench, BenchDocument, BenchReport, Goals } from './bench.ts'
 import { benchPage } from './page.ts'
 
 const Document = z.object({
@@ -13,16 +13,23 @@ const Document = z.object({
   runs: z.array(z.looseObject({})),
 })
 
+type Named = Pick<Bench, 'name' | 'commandLine'>
+
+export const commandLineOf = ({ name, commandLine = `brim bench ${name}` }: Named): string => commandLine
+
 /** Reads a document that --save has written. @throws BrimError REQUEST_INVALID */
-export async function readDocument(file: string, bench: string): Promise<BenchDocument> {
+export async function readDocument(file: string, bench: Named): Promise<BenchDocument> {
   const invalid = (problem: string, cause?: unknown) =>
-    new BrimError('REQUEST_INVALID', `${file} ${problem}`, { cause, hint: `give a file that "brim bench ${bench} --save" wrote` })
+    new BrimError('REQUEST_INVALID', `${file} ${problem}`, {
+      cause,
+      hint: `give a file that "${commandLineOf(bench)} --save" wrote`,
+    })
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw invalid('cannot be read', cause)
   })
   try {
     const document = Document.parse(JSON.parse(text))
-    if (document.bench === bench) return document
+    if (document.bench === bench.name) return document
   } catch (cause) {
     throw invalid('is not a benchmark document', cause)
   }

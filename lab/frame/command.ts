@@ -3,15 +3,15 @@ import { cpus, loadavg, totalmem } from 'node:os'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { nowIso } from '../../../core/base/clock.ts'
-import type { Io } from '../../../core/base/io.ts'
-import { projectRoot, version } from '../../../core/base/version.ts'
-import { type Command, defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
-import { flagsText } from '../../../core/cli/flags.ts'
-import { layOutTable } from '../../plot/table.ts'
+import { nowIso } from '../../core/base/clock.ts'
+import type { Io } from '../../core/base/io.ts'
+import { projectRoot, version } from '../../core/base/version.ts'
+import { type Command, defineCommand, type OptionsOf } from '../../core/cli/command.ts'
+import { flagsText } from '../../core/cli/flags.ts'
+import { layOutTable } from '../plot/table.ts'
 import type { Bench, BenchDocument } from './bench.ts'
 import { goalTable } from './page.ts'
-import { createFolder, readDocument, saveResults } from './results.ts'
+import { commandLineOf, createFolder, readDocument, saveResults } from './results.ts'
 
 const frameShape = (name: string, quickLimit: string) => ({
   quick: z.boolean().default(false).describe(`measure less, within ${quickLimit} on two cores`),
@@ -26,13 +26,14 @@ const frameShape = (name: string, quickLimit: string) => ({
 
 type Given<Options extends z.ZodRawShape> = OptionsOf<ReturnType<typeof frameShape>> & z.output<z.ZodObject<Options>>
 
-/** `brim bench <name>`: measures, prints and saves. */
+/** `brim bench <name>`, or the command line that it names: measures, prints and saves. */
 export function benchCommand<Options extends z.ZodRawShape>(bench: Bench<Options>): Command {
   const { name, quickLimit = '60 s', examples, options } = bench
+  const line = commandLineOf(bench)
   return defineCommand({
     examples: [
-      [`brim bench ${name} --quick`, `a rougher measurement, within ${quickLimit}`],
-      [`brim bench ${name} --json > ${name}.json`, 'every sample, as one document'],
+      [`${line} --quick`, `a rougher measurement, within ${quickLimit}`],
+      [`${line} --json > ${name}.json`, 'every sample, as one document'],
       ...examples,
     ],
     options: { ...frameShape(name, quickLimit), ...options },
@@ -47,7 +48,7 @@ async function runBench<Options extends z.ZodRawShape>(bench: Bench<Options>, gi
     ...(out === undefined ? [] : [resolve(out)]),
   ]
   for (const folder of folders) await createFolder(folder)
-  const document = from === undefined ? await measure(bench, given, io) : await readDocument(from, bench.name)
+  const document = from === undefined ? await measure(bench, given, io) : await readDocument(from, bench)
   for (const line of json ? [JSON.stringify(document)] : textOf(bench, document)) io.out(line)
   for (const folder of folders) {
     await saveResults(folder, document, bench.report, bench.goals)
@@ -71,7 +72,7 @@ async function measure<Options extends z.ZodRawShape>(
   const { conditions, summary, runs } = await bench.run({ quick, io, progress }, given)
   const after = { loadAverageAfter: loadAverage(), tookS: Math.round(tookS()) }
   const flags = flagsText(z.strictObject(bench.options), given)
-  const command = ['brim bench', bench.name, ...(quick ? ['--quick'] : []), ...flags].join(' ')
+  const command = [commandLineOf(bench), ...(quick ? ['--quick'] : []), ...flags].join(' ')
   return { bench: bench.name, conditions: { command, ...machineConditions(), ...before, ...after, ...conditions }, summary, runs }
 }
 

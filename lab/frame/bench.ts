@@ -1,7 +1,7 @@
 import type { z } from 'zod'
-import type { Io } from '../../../core/base/io.ts'
-import type { Example } from '../../../core/cli/command.ts'
-import type { Figure } from '../../plot/plot.ts'
+import type { Io } from '../../core/base/io.ts'
+import type { Example } from '../../core/cli/command.ts'
+import type { Figure } from '../plot/plot.ts'
 
 /** One run of a benchmark: what --json prints and --save writes. */
 export interface BenchDocument {
@@ -55,6 +55,8 @@ export interface BenchReport {
 /** @typeParam Options zod shape of the options that only this benchmark has */
 export interface Bench<Options extends z.ZodRawShape = z.ZodRawShape> {
   readonly name: string
+  /** What runs it; `brim bench <name>` where absent. */
+  readonly commandLine?: string
   /** How long --quick takes on two cores; `60 s` where absent. */
   readonly quickLimit?: string
   readonly options: Options

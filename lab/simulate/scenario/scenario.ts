@@ -1,0 +1,129 @@
+import { z } from 'zod'
+import { policyNames } from '../../../core/policy/tokenflow/named-policies.ts'
+import { Distribution } from './distribution.ts'
+
+const count = z.number().int().positive()
+const positive = z.number().positive()
+const share = z.number().min(0).max(1)
+
+/** Ways of answering; `world/mode.ts` is their interface. */
+export const modeNames = [
+  'cloud',
+  'local',
+  'hat',
+  'u-shape',
+  'u-shape-lean',
+  'u-medusa',
+  'u-sarathi',
+  'pice',
+  'routing',
+  'static',
+  'race',
+  'auto',
+] as const
+export type ModeName = (typeof modeNames)[number]
+
+/** Rates of a link: constant, a random walk between two rates, or a recorded trace. */
+export const Rate = z.union([
+  positive.describe('bytes per second'),
+  z.strictObject({ walk: z.tuple([positive, positive]).describe('lowest and highest bytes per second of a random walk') }),
+  z.strictObject({
+    trace: z.string().describe('file with one line of "seconds Mbit/s" per second'),
+    meanBytesPerS: positive.optional().describe('scales the trace to this mean'),
+  }),
+])
+
+export const Link = z
+  .strictObject({
+    up: Rate,
+    down: Rate,
+    rttMs: z.number().nonnegative().default(10),
+    lossPercent: z.number().min(0).max(50).default(0),
+  })
+  .meta({ id: 'Link' })
+
+export const DeviceGroup = z
+  .strictObject({
+    name: z.string().min(1),
+    count,
+    board: z.string().describe('name of a board preset; brim simulate presets lists them'),
+    powerModes: z.array(share).default([1]).describe('speeds of its power modes, as shares of full speed'),
+    powerModeEvery: count.default(5).describe('requests of the device after which its power mode is drawn again'),
+    link: Link,
+    smallModels: z.array(z.string()).default([]).describe('names of model presets that it can answer or expand with'),
+    battery: share.optional().describe('charge at the beginning; absent: mains'),
+  })
+  .meta({ id: 'DeviceGroup' })
+
+export const Cloud = z
+  .strictObject({
+    model: z.string().describe('name of a model preset'),
+    gpu: z.string().describe('name of a GPU preset'),
+    gpus: count.default(1).describe('GPUs that hold the model together (tensor parallel)'),
+    pipeline: count.default(1).describe('P: pipeline stages, each on GPUs of its own'),
+    replicas: count.default(1).describe('copies of the model, each with its own GPUs'),
+    policy: z.enum(policyNames).default('tokenflow'),
+    promptRows: count.default(512).describe('rows of prompts in a step while streams decode'),
+    stepRows: count.default(4096),
+    stepStreams: count.default(256),
+    memoryShare: share.default(0.9).describe('of the GPUs’ memory that weights and KV may use'),
+    slowBytes: z.number().nonnegative().default(0).describe('host memory for preempted KV'),
+    writeThrough: z.boolean().default(true),
+    overlap: z.boolean().default(true),
+    maxWaiting: count.default(100_000),
+    stepJitter: z.number().min(0).default(0).describe('σ of the log of measured over predicted step times'),
+  })
+  .meta({ id: 'Cloud' })
+
+export const Server = z
+  .strictObject({
+    trace: z.string().optional().describe('recorded API latencies (JSONL of ttft_s and inter_token_latency_s)'),
+    ttftMs: Distribution.optional(),
+    tokenMs: Distribution.optional(),
+    dollarsPerToken: z.strictObject({ prompt: z.number().nonnegative(), output: z.number().nonnegative() }).optional(),
+  })
+  .meta({ id: 'Server' })
+
+export const Arrivals = z.union([
+  z.strictObject({ kind: z.literal('poisson'), perS: positive }),
+  z.strictObject({ kind: z.literal('burst'), atS: z.number().nonnegative().default(0) }),
+  z.strictObject({
+    kind: z.literal('trace'),
+    file: z.string().describe('CSV or JSONL with arrival, prompt and output tokens: Azure, Mooncake, or your own'),
+    speed: positive.default(1).describe('how many times as fast as recorded'),
+    skipS: z.number().nonnegative().default(0),
+  }),
+])
+
+export const Workload = z
+  .strictObject({
+    requests: count.describe('how many, at most'),
+    arrivals: Arrivals,
+    promptTokens: Distribution.optional().describe('required unless the arrivals are a trace'),
+    outputTokens: Distribution.optional(),
+    sharedTokens: Distribution.default(0).describe('of the prompt’s beginning, that earlier requests had in common'),
+    maxOutputTokens: count.default(4096),
+    readers: z
+      .array(z.strictObject({ tokensPerS: positive, share }))
+      .min(1)
+      .default([{ tokensPerS: 5, share: 1 }]),
+    modes: z.array(z.strictObject({ mode: z.enum(modeNames), share })).min(1),
+  })
+  .meta({ id: 'Workload' })
+
+/** A run of the simulator: what exists, and what is asked of it. */
+export const Scenario = z
+  .strictObject({
+    name: z.string().min(1),
+    seed: z.number().int().default(1),
+    untilS: positive.optional().describe('ends the run, complete or not'),
+    cloud: Cloud.optional(),
+    server: Server.optional(),
+    devices: z.array(DeviceGroup).default([]),
+    workload: Workload,
+  })
+  .meta({ id: 'Scenario', title: 'A scenario of brim simulate' })
+export type Scenario = z.output<typeof Scenario>
+export type DeviceGroup = z.output<typeof DeviceGroup>
+export type Cloud = z.output<typeof Cloud>
+export type Workload = z.output<typeof Workload>

@@ -1,0 +1,54 @@
+import type { KvUsage } from '../../../core/policy/admission/kv.ts'
+import type { Reader } from '../../../core/policy/serving/reader.ts'
+
+/** An answer that the engine makes with the whole model. */
+export interface EngineAnswer {
+  readonly promptTokens: number
+  /** Of the prompt's beginning: rows that a cached prefix holds. */
+  readonly cachedTokens: number
+  readonly outputTokens: number
+  /** The scheduler sees this reader. The one who gets the tokens delivers to it. */
+  readonly reader: Reader
+  /** Another token is there; called `outputTokens` times unless the answer is stopped. */
+  token(): void
+  /** The queue is full; nothing else is called. */
+  refused(): void
+}
+
+/** Rows of hidden states that a device sends through the model's middle (HAT). */
+export interface EngineRows {
+  readonly rows: number
+  /** Rows whose deep states are returned; fewer than `rows`: the rows of a prompt. */
+  readonly returned: number
+  /** The last rows of this piece were computed, after so many seconds in the engine, waiting included. */
+  done(cloudS: number): void
+}
+
+export interface EngineSession {
+  readonly contextLength: number
+  /** One piece after the other is computed, in the order given. */
+  send(piece: EngineRows): void
+  /** Rejected rows of a draft: the context ends after so many rows. No rows wait. */
+  truncate(length: number): void
+  close(): void
+}
+
+/** The bridge's engine on the virtual clock: streams, KV in two tiers, and the policy that plans its steps. */
+export interface Engine {
+  readonly memory: KvUsage
+  /** Answers and sessions that are open. */
+  readonly load: number
+  /** @returns stops it; nothing more is called */
+  answer(answer: EngineAnswer): () => void
+  session(reader?: Reader): EngineSession
+  readonly figures: EngineFigures
+}
+
+export interface EngineFigures {
+  readonly steps: number
+  readonly rows: number
+  readonly busyS: number
+  readonly preemptions: number
+  readonly savedBytes: number
+  readonly loadedBytes: number
+}

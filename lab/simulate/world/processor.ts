@@ -1,0 +1,66 @@
+import type { Simulation } from '../kernel/simulation.ts'
+
+interface Task {
+  seconds: number
+  readonly done: () => void
+}
+
+/** Something that does one task after the other: a device's compute, or one direction of a link. Mutable. */
+export class Processor {
+  readonly #simulation: Simulation
+  readonly #waiting: Task[] = []
+  #running: Task | undefined
+  #handle = 0
+  #endsMs = 0
+  /** Seconds that it has worked, up to the end of the running task. */
+  busyS = 0
+  /** How much longer tasks take than they were said to: throttling. Applies from the next task on. */
+  slowdown = 1
+
+  constructor(simulation: Simulation) {
+    this.#simulation = simulation
+  }
+
+  get isIdle(): boolean {
+    return this.#running === undefined
+  }
+
+  /** When a task given now would begin. */
+  get freeMs(): number {
+    const waitingS = this.#waiting.reduce((sum, { seconds }) => sum + seconds * this.slowdown, 0)
+    return (this.#running ? this.#endsMs : this.#simulation.nowMs) + 1_000 * waitingS
+  }
+
+  /** @param seconds >= 0 @returns drops the task: one that waits never begins, a running one ends now; `done` is not called */
+  run(seconds: number, done: () => void): () => void {
+    const task = { seconds, done }
+    this.#waiting.push(task)
+    if (!this.#running) this.#next()
+    return () => this.#drop(task)
+  }
+
+  #next(): void {
+    this.#running = this.#waiting.shift()
+    const task = this.#running
+    if (!task) return
+    const seconds = task.seconds * this.slowdown
+    this.#endsMs = this.#simulation.nowMs + 1_000 * seconds
+    this.busyS += seconds
+    this.#handle = this.#simulation.at(this.#endsMs, () => {
+      this.#running = undefined
+      // First the next task, so that what this one leads to waits behind it.
+      this.#next()
+      task.done()
+    })
+  }
+
+  #drop(task: Task): void {
+    const at = this.#waiting.indexOf(task)
+    if (at >= 0) this.#waiting.splice(at, 1)
+    if (this.#running !== task) return
+    this.#simulation.cancel(this.#handle)
+    this.busyS -= Math.max(0, this.#endsMs - this.#simulation.nowMs) / 1_000
+    this.#running = undefined
+    this.#next()
+  }
+}
