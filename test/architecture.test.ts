@@ -187,6 +187,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'cloud-bridge',
       'lab/attack',
       'lab/cluster',
+      'lab/frame',
       'lab/plot',
       'lab/random-checkpoint.ts',
       'lab/simulate',

@@ -1,55 +1,8 @@
 import { Reader, unreadOf } from '../../../core/policy/serving/reader.ts'
 import { effectiveWeighting, tokenWeight } from '../../../core/policy/tokenflow/quality.ts'
 import type { Simulation } from '../kernel/simulation.ts'
+import type { AnswerWork, Request } from './answer-record.ts'
 import type { Collector } from './collector.ts'
-
-/** A request as the workload makes it. */
-export interface Request {
-  readonly id: number
-  readonly atMs: number
-  /** A name of `modes`. */
-  readonly mode: string
-  /** Index of the device that asks; undefined: a client of the cloud. */
-  readonly device: number | undefined
-  readonly promptTokens: number
-  /** Tokens that the answer has at its end, >= 1. */
-  readonly outputTokens: number
-  /** Of the prompt's beginning, that earlier requests had in common; 0: none. */
-  readonly sharedTokens: number
-  /** Tokens per second that the reader takes. */
-  readonly tokensPerS: number
-}
-
-/** What answering took. Mutable: modes add to it. */
-export interface AnswerWork {
-  serverPromptTokens: number
-  serverOutputTokens: number
-  devicePromptTokens: number
-  deviceOutputTokens: number
-  joules: number
-  dollars: number
-  /** HAT: verifications, and the tokens that they gained. */
-  rounds: number
-  gainedTokens: number
-  /** PICE: tokens of the sketch; 0: answered in full. */
-  sketchTokens: number
-  /** DiSCo. */
-  migrations: number
-}
-
-/** What is known of an answer at its end. Times in ms. */
-export interface AnswerRecord extends Request, AnswerWork {
-  /** Undefined: it was answered. */
-  readonly refusal: string | undefined
-  readonly ttftMs: number
-  readonly endedMs: number
-  readonly tokens: number
-  /** Mean time between tokens; NaN with fewer than two. */
-  readonly tbtMs: number
-  readonly stalledMs: number
-  /** Tokens by the weights of effective throughput (TokenFlow Eq. 1). */
-  readonly weightedTokens: number
-}
 
 /** An answer on its way to its reader. Mutable; ended once. */
 export class Answer {

@@ -1,4 +1,4 @@
-import type { AnswerRecord, Request } from './answer.ts'
+import type { AnswerRecord, Request } from './answer-record.ts'
 
 /** Where answers are counted. */
 export interface Collector {
