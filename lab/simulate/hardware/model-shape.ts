@@ -6,8 +6,10 @@ export interface ModelShape {
   readonly heads: number
   readonly kvHeads: number
   readonly headDim: number
-  /** Width of the feed-forward layers, of which there are three matrices (gated). */
+  /** Width of the feed-forward layers. */
   readonly feedForward: number
+  /** Matrices of a feed-forward layer: 3 where it is gated, else 2. */
+  readonly feedForwardMatrices: number
   readonly vocabulary: number
   /** Embedding and head are one matrix. */
   readonly tiesEmbedding: boolean
@@ -36,9 +38,9 @@ export function headOf({ hidden, vocabulary, bytesPerWeight }: ModelShape): Pick
 
 /** Layers from .. to − 1, without embedding (a look-up) and head. */
 export function layersOf(shape: ModelShape, from: number, to: number): ModelPart {
-  const { hidden, heads, kvHeads, headDim, feedForward, bytesPerWeight, bytesPerKvValue } = shape
+  const { hidden, heads, kvHeads, headDim, feedForward, feedForwardMatrices, bytesPerWeight, bytesPerKvValue } = shape
   const layers = to - from
-  const weights = layers * (hidden * headDim * (2 * heads + 2 * kvHeads) + 3 * hidden * feedForward)
+  const weights = layers * (hidden * headDim * (2 * heads + 2 * kvHeads) + feedForwardMatrices * hidden * feedForward)
   return {
     layers,
     weightBytes: weights * bytesPerWeight,
