@@ -57,7 +57,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/serving': { values: ['core/policy/admission', 'core/policy/estimate'] },
   'core/policy/tokenflow': { values: ['core/policy/admission', 'core/policy/serving'] },
   'core/policy/pice': { values: ['core/policy/estimate'] },
-  'core/policy/disco': { values: ['core/policy/estimate'] },
+  'core/policy/disco': { values: ['core/policy/estimate'], types: ['core/base'] },
   'core/policy/identity': { values: [] },
   'core/policy/trial': { values: [], types: ['core/protocol'] },
   'core/policy/jobs': { values: [], types: ['core/base'] },

@@ -1,10 +1,9 @@
 import { type AnswerRequest, type Endpoint, startOf } from '../../core/answer/endpoint.ts'
 import { type DeviceMode, isDeviceMode } from '../../core/base/answer-modes.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
-import type { PreferredSide } from '../../core/policy/disco/controller-plan.ts'
-import { cheaperSide, constrainedSide, type SideCosts, type Work } from '../../core/policy/disco/costs.ts'
-import { dispatchOf } from '../../core/policy/disco/dispatch.ts'
+import { constrainedSide, type SideCosts, type Work } from '../../core/policy/disco/costs.ts'
 import { expectedRemaining } from '../../core/policy/disco/estimates.ts'
+import { preferredSide, startTimes } from '../../core/policy/disco/start-times.ts'
 import type { Dispatch, Side, TokenCosts } from '../../core/policy/disco/state.ts'
 import type { Budget, WantedSide } from './budget.ts'
 import type { DeviceCandidate, ServerCandidate } from './candidate.ts'
@@ -131,23 +130,20 @@ export class Planner {
   }
 
   #dispatch(mode: DeviceMode, { device, server }: ChosenSides, work: Work, costs: SideCosts): Dispatch {
-    if (!device) return { device: never, server: 0 }
-    if (!server) return { device: 0, server: never }
-    // The small model goes on only where HAT or the server fails.
-    if (mode === 'private' || mode === 'cloud' || !device.slots.isFree) return { device: never, server: 0 }
-    if (mode === 'fast') return { device: 0, server: 0 }
-    if (mode === 'cheap') {
-      const cheaper = cheaperSide(costs, work)
-      return { device: cheaper === 'device' ? 0 : never, server: cheaper === 'server' ? 0 : never }
-    }
     const { config, estimates } = this.#options
-    const planned = dispatchOf(work.promptTokens, {
-      constrained: this.#constrained(costs),
-      share: config.share,
-      serverTtftMs: server.ttftMs,
-      promptLengths: estimates.promptTokens,
+    return startTimes(mode, {
+      can: { device: device !== undefined, server: server !== undefined },
+      isDeviceFree: device?.slots.isFree ?? false,
+      isServerSilent: server?.isSilent ?? false,
+      costs,
+      work,
+      dispatch: () => ({
+        constrained: this.#constrained(costs),
+        share: config.share,
+        serverTtftMs: server!.ttftMs,
+        promptLengths: estimates.promptTokens,
+      }),
     })
-    return server.isSilent ? { ...planned, device: 0 } : planned
   }
 
   /** r_c. Only where an answer may migrate to save money is it worth delivering it no faster than it is read. */
@@ -155,13 +151,6 @@ export class Planner {
     if (isWhole) return 0
     return tokensPerS ?? (mode === 'auto' || mode === 'cheap' ? this.#options.config.tokensPerS : 0)
   }
-}
-
-/** The side that is to write the rest of the answer. */
-export function preferredSide(mode: DeviceMode, { device, server }: SideCosts): PreferredSide | undefined {
-  if (mode === 'private' || mode === 'cloud') return { side: 'server', reason: 'return' }
-  if (mode === 'fast' || !device || !server || device.output === server.output) return undefined
-  return { side: device.output < server.output ? 'device' : 'server', reason: 'cost' }
 }
 
 /** @param onBegin called before a start of the small model waits for it */

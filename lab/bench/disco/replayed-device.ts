@@ -1,8 +1,7 @@
-import { serverCandidate } from '../../../agent/disco/candidate.ts'
-import { preferredSide } from '../../../agent/disco/planner.ts'
-import type { Endpoint } from '../../../core/answer/endpoint.ts'
 import { dispatchOf } from '../../../core/policy/disco/dispatch.ts'
 import { expectedRemaining } from '../../../core/policy/disco/estimates.ts'
+import { serverEstimate } from '../../../core/policy/disco/start-estimates.ts'
+import { preferredSide } from '../../../core/policy/disco/start-times.ts'
 import { type Dispatch, otherSide, type Side, type TokenCosts } from '../../../core/policy/disco/state.ts'
 import type { Distribution } from '../../../core/policy/estimate/distribution.ts'
 import type { ForgettingHistogram } from '../../../core/policy/estimate/forgetting-histogram.ts'
@@ -47,7 +46,7 @@ export function answerBy(
   const { promptTokens, outputTokens } = request
   // Where nothing depends on F, it is not worth its time.
   const usesTtft = prices !== undefined || (routing !== 'chance' && constrained === 'device')
-  const server = usesTtft ? serverCandidate(madeServer, device.ttftMs) : undefined
+  const server = usesTtft ? serverEstimate(device.ttftMs) : undefined
   return replayAnswer(
     {
       sides: {
@@ -72,8 +71,6 @@ export function answerBy(
 
 const serverTraits = { continues: true, pauses: false }
 const deviceTraits = { continues: true, pauses: true }
-/** Of a candidate's endpoint nothing is used here. */
-const madeServer = { ...serverTraits, endpoint: {} as Endpoint, spender: 'server' } as const
 
 function dispatchBy(
   { method, budget }: ReplayedDevice,

@@ -1,0 +1,76 @@
+import type { Distribution } from '../estimate/distribution.ts'
+import type { ForgettingHistogram } from '../estimate/forgetting-histogram.ts'
+import type { LinearFit } from '../estimate/linear-fit.ts'
+import { createTtft } from './estimates.ts'
+import { SilentStarts } from './silent-starts.ts'
+
+/** What is known of the starts of one side, and what each start teaches. Times in ms; tokens are those of the prompt and of the answer so far. */
+export interface StartEstimate {
+  /** Estimated time to its first token. */
+  startMs(tokens: number): number
+  firstToken(ms: number, tokens: number): void
+  /** Was stopped before its first token. */
+  canceled(ms: number, tokens: number): void
+}
+
+export interface ServerEstimate extends StartEstimate {
+  /** F. */
+  readonly ttftMs: Distribution
+  /** Whether it has stopped answering. */
+  readonly isSilent: boolean
+}
+
+/** Before a server's first answer: long enough for most servers, so that the device does not wait long for one that is dead. */
+const unknownTtftMs = 2_000
+/** Answers after which the times that a bridge announces no longer count: they lack the way to this device. */
+const ownAnswers = 20
+/** The part of the migrations to a server that its estimate is to be enough for. */
+const patience = 0.9
+
+/**
+ * For the plan of one answer.
+ * @param own samples of F, to which every start adds
+ * @param announced F as the bridge itself measures it
+ * @param silence of earlier starts, to which every start adds
+ */
+export function serverEstimate(
+  own: ForgettingHistogram,
+  announced?: ForgettingHistogram,
+  silence = new SilentStarts(),
+): ServerEstimate {
+  const starts = createTtft()
+  starts.merge(own)
+  if (announced && own.weight < ownAnswers) starts.merge(announced)
+  const isKnown = starts.weight > 0
+  if (!isKnown) starts.record(unknownTtftMs)
+  return {
+    ttftMs: isKnown ? starts.predictive : starts,
+    // What has been learned since the plan counts, too: the answer may return to a server that it has met.
+    startMs: () => (own.weight > 0 ? own : starts).quantile(patience),
+    isSilent: silence.isFailed,
+    firstToken(ms) {
+      silence.firstToken()
+      own.record(ms)
+    },
+    canceled(ms) {
+      if (!silence.isFailed) own.recordAtLeast(ms, starts)
+      silence.givenUp(ms, starts)
+    },
+  }
+}
+
+/** Before the first answer of a small model of unknown speed, in ms per token of the prompt. */
+const unknownMsPerToken = 20
+
+/** @param fit k·l + c, which every start adds to @param prefillTokensPerS as measured otherwise */
+export function deviceEstimate(fit: LinearFit, prefillTokensPerS: number | undefined): StartEstimate {
+  return {
+    startMs(tokens) {
+      const { line } = fit
+      if (line) return line.slope * tokens + line.intercept
+      return tokens * (prefillTokensPerS ? 1_000 / prefillTokensPerS : unknownMsPerToken)
+    },
+    firstToken: (ms, tokens) => fit.record(tokens, ms),
+    canceled() {},
+  }
+}
