@@ -59,8 +59,11 @@ export function readingExperience(answer: AnswerTimeline, weighting?: TokenWeigh
   return { tokens: sent, weightedTokens, ttftMs, stalls, stalledMs }
 }
 
+/** λ and μ of TokenFlow Eq. 2, which the paper does not publish: weighted tokens per second of waiting. */
+export const qosPenalties = { ttftPerS: 1, stallPerS: 1 }
+
 /**
- * TokenFlow Eq. 2, in weighted tokens per second. The paper publishes no weights for the penalties.
+ * TokenFlow Eq. 2, in weighted tokens per second.
  * @param durationS T, of the whole run, > 0
  * @param penalties λ and μ: weighted tokens that a second before the first token, or of stalling, costs
  */

@@ -1,14 +1,11 @@
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
-import { qualityOfService } from '../../../core/policy/tokenflow/quality.ts'
+import { qosPenalties, qualityOfService } from '../../../core/policy/tokenflow/quality.ts'
 import type { Summary } from '../../frame/bench.ts'
 import { mean, medianOrNull, sum } from '../statistics.ts'
 import type { FlowRun, Measured, TierCosts } from './runs.ts'
 import type { ServerName } from './servers.ts'
 import { arrivalsOf, type FlowSample, readingOf } from './timeline.ts'
 import { type WorkloadName, workloads } from './workload.ts'
-
-/** λ and μ of TokenFlow Eq. 2, which the paper does not publish: weighted tokens per second of waiting. */
-export const penalties = { ttftPerS: 1, stallPerS: 1 }
 
 /** Figures of one run; null where no token arrived. */
 export interface RunFigures {
@@ -44,7 +41,7 @@ export function figuresOf({ samples }: Pick<FlowRun, 'samples'>): RunFigures {
     effectiveTokensPerS: perS(sum(readings.map(({ weightedTokens }) => weightedTokens))),
     stalls: mean(readings.map(({ stalls }) => stalls)),
     stalledS: mean(readings.map(({ stalledMs }) => stalledMs / 1_000)),
-    qos: totalS === null || totalS === 0 ? null : qualityOfService(readings, totalS, penalties),
+    qos: totalS === null || totalS === 0 ? null : qualityOfService(readings, totalS, qosPenalties),
     totalS,
   }
 }

@@ -1,7 +1,7 @@
+import { qosPenalties } from '../../../core/policy/tokenflow/quality.ts'
 import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
 import { loadText, markdownTable } from '../../frame/page.ts'
 import { tokenFlowFigure } from './figure.ts'
-import { penalties } from './figures.ts'
 import { argsOf, type ServerName, servers } from './servers.ts'
 import { runsOf, tablesOf } from './tables.ts'
 import { lengthDeviation, lengthScale, readingLoads } from './workload.ts'
@@ -58,7 +58,7 @@ function methodText({ conditions }: BenchDocument): string {
   the first request to the last token. Effective throughput weighs a token by what its reader has not read yet when it arrives
   (TokenFlow Eq. 1): fully below 10 % of the answer's length, not at all above 20 %. A reader begins with the first token and takes
   tokens at the rate of the request; a stall is the time without a token to read before the last one. QoS is TokenFlow Eq. 2 with
-  λ = ${penalties.ttftPerS} and μ = ${penalties.stallPerS} weighted tokens per second.
+  λ = ${qosPenalties.ttftPerS} and μ = ${qosPenalties.stallPerS} weighted tokens per second.
 - *core*: CPU time of the bridge per second. Where other work shares the core, it is below 1, and runs do not compare well.
 - Arrivals are recorded to 10 ms. A token that completes no character arrives with the text that does.
 - \`stepLoopOverhead\` is the time between steps over the time in steps while 16 streams decode. \`writeThroughCost\` is the share of

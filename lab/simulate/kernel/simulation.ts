@@ -21,6 +21,7 @@ export class Simulation {
   events = 0
   readonly #seed: number
   readonly #queue = new EventQueue()
+  #isStopped = false
 
   constructor(seed: number) {
     this.#seed = seed
@@ -47,6 +48,11 @@ export class Simulation {
     this.#queue.cancel(handle)
   }
 
+  /** The run ends after this event, whatever waits. */
+  stop(): void {
+    this.#isStopped = true
+  }
+
   /** Lets up to `count` events happen. @returns whether more wait before `untilMs` */
   advance(count: number, untilMs = Number.POSITIVE_INFINITY): boolean {
     for (let left = count; left > 0; left -= 1) {
@@ -55,6 +61,7 @@ export class Simulation {
       this.nowMs = atMs
       this.events += 1
       action()
+      if (this.#isStopped) return false
     }
     return this.#queue.nextMs <= untilMs
   }

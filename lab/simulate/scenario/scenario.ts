@@ -28,7 +28,7 @@ export const Rate = z.union([
   positive.describe('bytes per second'),
   z.strictObject({ walk: z.tuple([positive, positive]).describe('lowest and highest bytes per second of a random walk') }),
   z.strictObject({
-    trace: z.string().describe('file with one line of "seconds Mbit/s" per second'),
+    trace: z.string().describe('file with one line of "seconds Mbit/s" per second, or a folder of them: each device has one'),
     meanBytesPerS: positive.optional().describe('scales the trace to this mean'),
   }),
 ])
@@ -91,23 +91,34 @@ export const Arrivals = z.union([
     kind: z.literal('trace'),
     file: z.string().describe('CSV or JSONL with arrival, prompt and output tokens: Azure, Mooncake, or your own'),
     speed: positive.default(1).describe('how many times as fast as recorded'),
-    skipS: z.number().nonnegative().default(0),
+    skipS: z.number().nonnegative().default(0).describe('seconds of the trace that are left out'),
+    lengths: positive.default(1).describe('factor of the recorded lengths'),
   }),
 ])
+
+export const ModeShare = z
+  .strictObject({
+    mode: z.enum(modeNames),
+    share: share.default(1).describe('weight of these requests among all'),
+    groups: z.array(z.string()).min(1).optional().describe('names of the groups whose devices ask; absent: all'),
+    promptTokens: Distribution.optional().describe('in place of those of the workload'),
+    outputTokens: Distribution.optional(),
+  })
+  .meta({ id: 'ModeShare' })
 
 export const Workload = z
   .strictObject({
     requests: count.describe('how many, at most'),
     arrivals: Arrivals,
-    promptTokens: Distribution.optional().describe('required unless the arrivals are a trace'),
-    outputTokens: Distribution.optional(),
+    promptTokens: Distribution.optional().describe('required unless the arrivals are a trace, whose lengths it replaces'),
+    outputTokens: Distribution.optional().describe('as promptTokens'),
     sharedTokens: Distribution.default(0).describe('of the prompt’s beginning, that earlier requests had in common'),
     maxOutputTokens: count.default(4096),
     readers: z
       .array(z.strictObject({ tokensPerS: positive, share }))
       .min(1)
       .default([{ tokensPerS: 5, share: 1 }]),
-    modes: z.array(z.strictObject({ mode: z.enum(modeNames), share })).min(1),
+    modes: z.array(ModeShare).min(1).describe('ways of answering, each with its share of the requests'),
   })
   .meta({ id: 'Workload' })
 
@@ -126,4 +137,7 @@ export const Scenario = z
 export type Scenario = z.output<typeof Scenario>
 export type DeviceGroup = z.output<typeof DeviceGroup>
 export type Cloud = z.output<typeof Cloud>
+export type Link = z.output<typeof Link>
+export type Rate = z.output<typeof Rate>
+export type Server = z.output<typeof Server>
 export type Workload = z.output<typeof Workload>

@@ -6,6 +6,8 @@ export interface LinkModel {
   readonly down: RateTrace
   /** Propagation both ways. */
   readonly rttMs: number
+  /** Of the traces, when the link begins. */
+  readonly fromMs?: number
 }
 
 type Direction = 'up' | 'down'
@@ -29,8 +31,9 @@ export class SimulatedLink {
 
   /** @param arrived called at the other end, with the message's last byte */
   send(direction: Direction, bytes: number, arrived: () => void): void {
+    const { fromMs = 0 } = this.#model
     const startMs = Math.max(this.#simulation.nowMs, this.#freeMs[direction])
-    this.#freeMs[direction] = servedMs(this.#model[direction], startMs, bytes)
+    this.#freeMs[direction] = servedMs(this.#model[direction], fromMs + startMs, bytes) - fromMs
     this.bytes[direction] += bytes
     this.#simulation.at(this.#freeMs[direction] + this.#model.rttMs / 2, arrived)
   }

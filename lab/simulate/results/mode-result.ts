@@ -1,0 +1,116 @@
+import { qosPenalties, qualityOfService } from '../../../core/policy/tokenflow/quality.ts'
+import type { AnswerRecord, AnswerWork } from '../world/answer-record.ts'
+import { LogHistogram, type Statistics } from './log-histogram.ts'
+
+/** What became of the requests of one mode, or of all. Times in ms. */
+export interface ModeResult {
+  readonly requests: number
+  readonly answered: number
+  /** By reason. */
+  readonly refused: Readonly<Record<string, number>>
+  /** Neither answered nor refused when the run ended. */
+  readonly open: number
+  readonly ttftMs: Statistics
+  /** Between tokens, each gap counted. Tokens that come together have no time between them. */
+  readonly tbtMs: Statistics
+  /** The mean time between tokens of each answer. */
+  readonly answerTbtMs: Statistics
+  /** From the request to the last token. */
+  readonly latencyMs: Statistics
+  /** Of each answer: how long its reader waited for tokens after the first. */
+  readonly stalledMs: Statistics
+  /** Answers that stalled, as a share. */
+  readonly stalledShare: number
+  /** Those of answers that have ended. */
+  readonly tokens: number
+  readonly tokensPerS: number
+  readonly answersPerS: number
+  /** Weighted by TokenFlow Eq. 1. */
+  readonly effectiveTokensPerS: number
+  /** TokenFlow Eq. 2. */
+  readonly qos: number
+  /** Sums over all answers. */
+  readonly work: AnswerWork
+}
+
+const unreadAnswer = { tokens: 0, weightedTokens: 0, ttftMs: undefined, stalls: 0, stalledMs: 0 }
+
+/** Counts answers of one mode, or of all. Mutable. */
+export class ModeCounter {
+  readonly #refused: Record<string, number> = {}
+  readonly #ttft = new LogHistogram()
+  readonly #gaps = new LogHistogram()
+  readonly #answerTbt = new LogHistogram()
+  readonly #latency = new LogHistogram()
+  readonly #stalled = new LogHistogram()
+  readonly #work: AnswerWork = {
+    serverPromptTokens: 0,
+    serverOutputTokens: 0,
+    devicePromptTokens: 0,
+    deviceOutputTokens: 0,
+    joules: 0,
+    dollars: 0,
+    rounds: 0,
+    gainedTokens: 0,
+    sketchTokens: 0,
+    migrations: 0,
+  }
+  #requests = 0
+  #answered = 0
+  #ended = 0
+  #tokens = 0
+  #weightedTokens = 0
+  #qosSum = 0
+  #stalls = 0
+
+  asked(): void {
+    this.#requests += 1
+  }
+
+  gap(ms: number, tokens: number): void {
+    this.#gaps.add(ms)
+    this.#gaps.add(0, tokens - 1)
+  }
+
+  ended(record: AnswerRecord): void {
+    this.#ended += 1
+    for (const field of Object.keys(this.#work) as (keyof AnswerWork)[]) this.#work[field] += record[field]
+    if (record.refusal !== undefined) {
+      this.#refused[record.refusal] = (this.#refused[record.refusal] ?? 0) + 1
+      return
+    }
+    this.#answered += 1
+    this.#qosSum += qualityOfService([{ ...record, stalls: 0 }], 1, qosPenalties)
+    this.#tokens += record.tokens
+    this.#weightedTokens += record.weightedTokens
+    this.#latency.add(record.endedMs - record.atMs)
+    this.#stalled.add(record.stalledMs)
+    if (record.stalledMs > 0) this.#stalls += 1
+    if (record.tokens > 0) this.#ttft.add(record.ttftMs)
+    if (record.tokens > 1) this.#answerTbt.add(record.tbtMs)
+  }
+
+  /** @param durationS of the run */
+  result(durationS: number): ModeResult {
+    const perS = (count: number) => (durationS === 0 ? Number.NaN : count / durationS)
+    const unread = this.#requests - this.#ttft.statistics.count
+    return {
+      requests: this.#requests,
+      answered: this.#answered,
+      refused: { ...this.#refused },
+      open: this.#requests - this.#ended,
+      ttftMs: this.#ttft.statistics,
+      tbtMs: this.#gaps.statistics,
+      answerTbtMs: this.#answerTbt.statistics,
+      latencyMs: this.#latency.statistics,
+      stalledMs: this.#stalled.statistics,
+      stalledShare: this.#answered === 0 ? Number.NaN : this.#stalls / this.#answered,
+      tokens: this.#tokens,
+      tokensPerS: perS(this.#tokens),
+      answersPerS: perS(this.#answered),
+      effectiveTokensPerS: perS(this.#weightedTokens),
+      qos: perS(this.#qosSum) + unread * qualityOfService([unreadAnswer], durationS, qosPenalties),
+      work: { ...this.#work },
+    }
+  }
+}

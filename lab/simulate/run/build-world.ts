@@ -1,0 +1,43 @@
+import { boardNamed } from '../hardware/presets/boards.ts'
+import { modelNamed } from '../hardware/presets/models.ts'
+import type { Simulation } from '../kernel/simulation.ts'
+import type { DeviceGroup, Scenario } from '../scenario/scenario.ts'
+import { EnergyMeter } from '../world/energy-meter.ts'
+import { Processor } from '../world/processor.ts'
+import type { SimulatedDevice } from '../world/simulated-device.ts'
+import { SimulatedLink } from '../world/simulated-link.ts'
+import type { World } from '../world/world.ts'
+import { linksOf } from './build-links.ts'
+import type { ScenarioData } from './scenario-data.ts'
+
+/** Everything that a scenario describes. @throws BrimError USAGE for a preset that there is not */
+export function buildWorld(scenario: Scenario, simulation: Simulation, data: ScenarioData): World {
+  const { cloud } = scenario
+  const devices: SimulatedDevice[] = []
+  for (const group of scenario.devices) addGroup(devices, group, simulation, data)
+  return {
+    simulation,
+    scenario,
+    devices,
+    model: cloud && modelNamed(cloud.model),
+    engines: [],
+    server: undefined,
+  }
+}
+
+function addGroup(devices: SimulatedDevice[], group: DeviceGroup, simulation: Simulation, data: ScenarioData): void {
+  const board = boardNamed(group.board)
+  const smallModels = group.smallModels.map(modelNamed)
+  const nextLink = linksOf(group.link, data, simulation.random(`links of ${group.name}`))
+  for (let i = 0; i < group.count; i += 1)
+    devices.push({
+      index: devices.length,
+      group: group.name,
+      board,
+      hardware: board.hardware,
+      smallModels,
+      processor: new Processor(simulation),
+      link: new SimulatedLink(simulation, nextLink()),
+      energy: new EnergyMeter(board.power),
+    })
+}

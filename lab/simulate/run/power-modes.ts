@@ -1,0 +1,25 @@
+import type { Random } from '../../../core/base/random.ts'
+import type { DeviceGroup } from '../scenario/scenario.ts'
+import type { SimulatedDevice } from '../world/simulated-device.ts'
+
+/** Draws the power mode of each device anew after so many of its requests, the first one included. Mutable. */
+export class PowerModes {
+  readonly #groups: ReadonlyMap<string, DeviceGroup>
+  readonly #random: Random
+  readonly #requests: Uint32Array
+
+  constructor(groups: readonly DeviceGroup[], devices: number, random: Random) {
+    this.#groups = new Map(groups.map((group) => [group.name, group]))
+    this.#random = random
+    this.#requests = new Uint32Array(devices)
+  }
+
+  /** A device is asked once more. */
+  asked({ index, group, processor }: SimulatedDevice): void {
+    const { powerModes, powerModeEvery } = this.#groups.get(group)!
+    if (powerModes.length === 1 && powerModes[0] === 1) return
+    if (this.#requests[index]! % powerModeEvery === 0)
+      processor.slowdown = 1 / powerModes[Math.floor(this.#random.next() * powerModes.length)]!
+    this.#requests[index]! += 1
+  }
+}

@@ -1,0 +1,61 @@
+import { existsSync } from 'node:fs'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { isAbsolute, join } from 'node:path'
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import { BrimError } from '../../../core/base/errors.ts'
+import { readRateTrace } from '../../cluster/net-trace.ts'
+import type { RateTrace } from '../../cluster/rate-trace.ts'
+import type { Rate, Scenario } from '../scenario/scenario.ts'
+import { parseRequestTrace, type TracedRequest } from '../traces/request-trace.ts'
+
+/** What the files hold that a scenario names. */
+export interface ScenarioData {
+  readonly requests: readonly TracedRequest[] | undefined
+  /** Traces of links, by the path in the scenario. */
+  readonly rates: ReadonlyMap<string, readonly RateTrace[]>
+}
+
+/**
+ * Reads the files that a scenario names.
+ * @param folders in which relative paths are looked for, in this order
+ * @throws BrimError REQUEST_INVALID naming the file that is missing or wrong
+ */
+export async function readScenarioData(scenario: Scenario, folders: readonly string[]): Promise<ScenarioData> {
+  const { arrivals } = scenario.workload
+  const requests =
+    arrivals.kind === 'trace' ? parseRequestTrace(await readText(found(arrivals.file, folders)), arrivals.file) : undefined
+  const rates = new Map<string, readonly RateTrace[]>()
+  for (const { link } of scenario.devices)
+    for (const rate of [link.up, link.down]) if (isTrace(rate)) rates.set(rate.trace, await readRates(found(rate.trace, folders)))
+  return { requests, rates }
+}
+
+const isTrace = (rate: Rate): rate is Extract<Rate, { trace: string }> => typeof rate === 'object' && 'trace' in rate
+
+/** @throws BrimError REQUEST_INVALID */
+function found(path: string, folders: readonly string[]): string {
+  const candidates = isAbsolute(path) ? [path] : folders.map((folder) => join(folder, path))
+  const existing = candidates.find((candidate) => existsSync(candidate))
+  if (existing !== undefined) return existing
+  throw new BrimError('REQUEST_INVALID', `the trace ${path} is in none of ${candidates.join(', ')}`, {
+    hint: 'name the folder that holds it with --data',
+  })
+}
+
+/** Unpacked where its name ends in .gz. */
+async function readText(file: string): Promise<string> {
+  try {
+    const bytes = await readFile(file)
+    return (file.endsWith('.gz') ? await promisify(gunzip)(bytes) : bytes).toString('utf8')
+  } catch (cause) {
+    throw new BrimError('REQUEST_INVALID', `the trace ${file} cannot be read`, { cause, hint: 'is it a file, and readable?' })
+  }
+}
+
+async function readRates(path: string): Promise<readonly RateTrace[]> {
+  if (!(await stat(path)).isDirectory()) return [await readRateTrace(path)]
+  const names = (await readdir(path)).filter((name) => name.endsWith('.txt')).sort()
+  if (names.length === 0) throw new BrimError('REQUEST_INVALID', `the folder ${path} has no traces (*.txt)`)
+  return Promise.all(names.map((name) => readRateTrace(join(path, name))))
+}
