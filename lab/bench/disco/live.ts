@@ -9,6 +9,7 @@ import { createTokenCounts, createTtft } from '../../../core/policy/disco/estima
 import type { Side } from '../../../core/policy/disco/state.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import { portOf } from '../../cluster/relay.ts'
+import { Simulation } from '../../simulate/kernel/simulation.ts'
 import { promptOfLength } from '../hat/workload.ts'
 import type { BenchPrompt } from '../prompts.ts'
 import { sum } from '../statistics.ts'
@@ -169,12 +170,13 @@ async function measureDevice(device: LiveDevice, constrained: Side, options: Liv
   const known = { prompts: createTokenCounts(), answers: createTokenCounts() }
   const { prices } = settings[constrained]
   const common = { profile: device.profile, prices, ttftMs: createTtft(), tokensPerS: timeScale * readingTokensPerS }
+  const simulation = new Simulation(0)
   return requests.flatMap((request, i): LiveRun[] => {
     const { method, promptTokens, outputTokens, counts } = request
     const isPlanned = method.startsWith('DiSCo')
     if (isPlanned) known.prompts.record(promptTokens)
     const of = { ...common, method, budget: isPlanned ? liveBudget : null, maxTokens: outputTokens }
-    const replayed = answerBy({ ...of, prices: isPlanned ? prices : undefined }, request, known, 'end')
+    const replayed = answerBy(simulation, { ...of, prices: isPlanned ? prices : undefined }, request, known, 'end')
     known.answers.record(outputTokens)
     if (!counts) return []
     const { work, ...live } = answers[i]!

@@ -2,6 +2,7 @@ import { seededRandom } from '../../../core/base/random.ts'
 import { costOf } from '../../../core/policy/disco/costs.ts'
 import { createTokenCounts, createTtft } from '../../../core/policy/disco/estimates.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
+import { Simulation } from '../../simulate/kernel/simulation.ts'
 import { mean, sum } from '../statistics.ts'
 import { type LatencyTrace, maxOutputTokens, type PromptSet, promptSets, type Shape } from './data.ts'
 import { heavyTail, tailOf } from './figures.ts'
@@ -50,9 +51,10 @@ function replayTtft(plan: Plan, trace: LatencyTrace, prompts: PromptSet, shapes:
       }),
     )
   })
+  const simulation = new Simulation(seed)
   for (const { request, lengths, counts } of arrivals(shapes, trace, requests, seed)) {
     for (const cell of cells) {
-      const { ttftMs, work } = answerBy(cell.device, request, lengths, 'first token')
+      const { ttftMs, work } = answerBy(simulation, cell.device, request, lengths, 'first token')
       if (!counts) continue
       cell.ttftsMs.push(ttftMs)
       cell.prompt += request.promptTokens
@@ -102,10 +104,11 @@ function replayCosts(
       }),
     ),
   )
+  const simulation = new Simulation(seed)
   for (const { request, lengths, counts } of arrivals(shapes, trace, requests, seed)) {
     for (const { alone, migrating } of cells) {
       for (const { device, answers } of [alone, ...migrating]) {
-        const answer = answerBy(device, request, lengths, 'end')
+        const answer = answerBy(simulation, device, request, lengths, 'end')
         if (counts) answers.push(answer)
       }
     }

@@ -5,6 +5,7 @@ import { preferredSide } from '../../../core/policy/disco/start-times.ts'
 import { type Dispatch, otherSide, type Side, type TokenCosts } from '../../../core/policy/disco/state.ts'
 import type { Distribution } from '../../../core/policy/estimate/distribution.ts'
 import type { ForgettingHistogram } from '../../../core/policy/estimate/forgetting-histogram.ts'
+import type { Simulation } from '../../simulate/kernel/simulation.ts'
 import { type MethodName, methods } from './methods.ts'
 import { type DeviceProfile, deviceTtftMs } from './profiles.ts'
 import { type ReplayedAnswer, replayAnswer } from './replay.ts'
@@ -36,6 +37,7 @@ export interface KnownLengths {
 
 /** Plans as the agent does, from the same parts, and replays the answer. */
 export function answerBy(
+  simulation: Simulation,
   device: ReplayedDevice,
   request: ReplayRequest,
   lengths: KnownLengths,
@@ -48,6 +50,7 @@ export function answerBy(
   const usesTtft = prices !== undefined || (routing !== 'chance' && constrained === 'device')
   const server = usesTtft ? serverEstimate(device.ttftMs) : undefined
   return replayAnswer(
+    simulation,
     {
       sides: {
         server: { ...serverTraits, costs: prices?.server, startMs: (tokens) => server?.startMs(tokens) ?? 0 },
@@ -59,12 +62,16 @@ export function answerBy(
       preferred: prices && preferredSide('auto', prices),
       expectedRemaining: (tokens) => expectedRemaining(lengths.answers, tokens, maxTokens - tokens),
     },
-    { server: simulatedServer(request), device: simulatedDevice(profile) },
+    { server: simulatedServer(simulation, request), device: simulatedDevice(simulation, profile) },
     outputTokens,
     until,
     {
-      firstToken: (side, ms, tokens) => side === 'server' && server?.firstToken(ms, tokens),
-      canceled: (side, ms, tokens) => side === 'server' && server?.canceled(ms, tokens),
+      firstToken(side, ms, tokens) {
+        if (side === 'server') server?.firstToken(ms, tokens)
+      },
+      canceled(side, ms, tokens) {
+        if (side === 'server') server?.canceled(ms, tokens)
+      },
     },
   )
 }

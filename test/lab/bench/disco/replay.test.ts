@@ -4,6 +4,7 @@ import { deviceProfiles, readingTokensPerS } from '../../../../lab/bench/disco/p
 import { type ReplayedAnswer, replayAnswer } from '../../../../lab/bench/disco/replay.ts'
 import { replaySeed } from '../../../../lab/bench/disco/replay-seed.ts'
 import { simulatedDevice, simulatedServer } from '../../../../lab/bench/disco/simulated-side.ts'
+import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
 
 const [profile] = deviceProfiles as [(typeof deviceProfiles)[number]]
 const never = Number.POSITIVE_INFINITY
@@ -26,9 +27,14 @@ const deviceMs = (1_000 * 10) / profile.prefillTokensPerS
 function replayed(changes: Partial<ControllerPlan>, ttftMs: number, until: 'first token' | 'end' = 'end') {
   const seen: string[] = []
   const latency = { ttftMs, tokenMs: 20 }
+  const simulation = new Simulation(1)
   const answer: ReplayedAnswer = replayAnswer(
+    simulation,
     { ...plan, ...changes },
-    { server: simulatedServer({ server: latency, serverAgain: { ttftMs: 500, tokenMs: 20 } }), device: simulatedDevice(profile) },
+    {
+      server: simulatedServer(simulation, { server: latency, serverAgain: { ttftMs: 500, tokenMs: 20 } }),
+      device: simulatedDevice(simulation, profile),
+    },
     100,
     until,
     {

@@ -1,0 +1,138 @@
+import { AnswerController } from '../../../core/policy/disco/answer-controller.ts'
+import type { ControllerAction, ControllerPlan, Piece } from '../../../core/policy/disco/controller-plan.ts'
+import type { Side } from '../../../core/policy/disco/state.ts'
+import type { Simulation } from '../kernel/simulation.ts'
+import type { SimulatedSide } from './simulated-side.ts'
+
+/** What becomes of an answer, and what can be learned from it. */
+export interface AnswerListener {
+  /** The reader gets one more token. */
+  delivered(): void
+  /** All is delivered, or no side could go on. */
+  ended(hasFailed: boolean): void
+  /** Time from the start of a side to its first token. @param tokens of the prompt, and of the answer so far */
+  firstToken(side: Side, ms: number, tokens: number): void
+  /** The side was stopped before its first token, after so many ms. */
+  canceled(side: Side, ms: number, tokens: number): void
+}
+
+const token: Piece = { tokens: 1, isLast: false, border: 'word' }
+const lastToken: Piece = { ...token, isLast: true }
+
+/** One answer of two sides on the virtual clock: the agent's own `AnswerController` decides, the sides are simulated. Begun once. */
+export class DispatchedAnswer {
+  readonly controller: AnswerController<Piece>
+  readonly #simulation: Simulation
+  readonly #plan: ControllerPlan
+  readonly #sides: Readonly<Partial<Record<Side, SimulatedSide>>>
+  readonly #outputTokens: number
+  readonly #listener: AnswerListener
+  /** Of the answer, up to the last one of each side. */
+  readonly #written = { device: 0, server: 0 }
+  /** Sides without their first token. */
+  readonly #starting: { [side in Side]?: { readonly atMs: number; readonly tokens: number } | undefined } = {}
+  #wakeMs = Number.POSITIVE_INFINITY
+  #wake: number | undefined
+
+  /** @param sides those of the plan @param outputTokens after which every side ends the answer */
+  constructor(
+    simulation: Simulation,
+    plan: ControllerPlan,
+    sides: Readonly<Partial<Record<Side, SimulatedSide>>>,
+    outputTokens: number,
+    listener: AnswerListener,
+  ) {
+    this.controller = new AnswerController<Piece>(plan, true)
+    this.#simulation = simulation
+    this.#plan = plan
+    this.#sides = sides
+    this.#outputTokens = outputTokens
+    this.#listener = listener
+  }
+
+  begin(): void {
+    this.#act(this.controller.begin(this.#simulation.nowMs))
+  }
+
+  /** Ends all work; nothing more is called. */
+  abandon(): void {
+    for (const side of Object.values(this.#sides)) side.stop()
+    this.#cancelWake()
+  }
+
+  #act(actions: readonly ControllerAction<Piece>[]): void {
+    for (const action of actions) {
+      switch (action.kind) {
+        case 'start':
+          this.#start(action.side, action.after.length)
+          break
+        case 'pause':
+        case 'stop':
+          this.#leave(action.side)
+          this.#sides[action.side]![action.kind]()
+          break
+        case 'resume':
+          this.#sides[action.side]!.resume()
+          break
+        case 'deliver':
+          this.#listener.delivered()
+          break
+        case 'fail':
+          this.#cancelWake()
+          this.#listener.ended(true)
+          return
+      }
+    }
+    this.#schedule()
+    if (this.controller.isOver) this.#listener.ended(false)
+  }
+
+  #start(side: Side, afterTokens: number): void {
+    const contextTokens = this.#plan.promptTokens + afterTokens
+    this.#written[side] = afterTokens
+    this.#starting[side] = { atMs: this.#simulation.nowMs, tokens: contextTokens }
+    this.#sides[side]!.start({
+      contextTokens,
+      tokens: this.#outputTokens - afterTokens,
+      token: () => this.#received(side),
+      failed: () => {
+        this.#starting[side] = undefined
+        this.#act(this.controller.failed(side, this.#simulation.nowMs))
+      },
+    })
+  }
+
+  #leave(side: Side): void {
+    const start = this.#starting[side]
+    this.#starting[side] = undefined
+    if (start) this.#listener.canceled(side, this.#simulation.nowMs - start.atMs, start.tokens)
+  }
+
+  #received(side: Side): void {
+    const { nowMs } = this.#simulation
+    const start = this.#starting[side]
+    this.#starting[side] = undefined
+    if (start) this.#listener.firstToken(side, nowMs - start.atMs, start.tokens)
+    this.#written[side] += 1
+    this.#act(this.controller.received(side, this.#written[side] === this.#outputTokens ? lastToken : token, nowMs))
+  }
+
+  #schedule(): void {
+    const { wakeMs = Number.POSITIVE_INFINITY } = this.controller
+    if (wakeMs === this.#wakeMs) return
+    this.#cancelWake()
+    if (wakeMs === Number.POSITIVE_INFINITY) return
+    this.#wakeMs = wakeMs
+    this.#wake = this.#simulation.at(wakeMs, () => {
+      this.#wake = undefined
+      this.#wakeMs = Number.POSITIVE_INFINITY
+      this.#act(this.controller.advance(this.#simulation.nowMs))
+    })
+  }
+
+  #cancelWake(): void {
+    if (this.#wake !== undefined) this.#simulation.cancel(this.#wake)
+    this.#wake = undefined
+    this.#wakeMs = Number.POSITIVE_INFINITY
+  }
+}
