@@ -3,11 +3,13 @@ import { join } from 'node:path'
 import type { Endpoint } from '../../core/answer/endpoint.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import type { PicePrompts } from '../../core/pice/prompts.ts'
+import { parseObjectives } from '../../core/policy/pice/objectives-text.ts'
+import { defaultPlanTerms } from '../../core/policy/pice/plan-answer.ts'
+import { planPolicy } from '../../core/policy/pice/plan-policy.ts'
 import type { ResumableEndpoint } from '../llm/journalled-endpoint.ts'
 import { CloudMeter } from '../pice/cloud-meter.ts'
 import { piceEndpoint } from '../pice/endpoint.ts'
 import { Llm } from '../pice/llm.ts'
-import { planPolicy } from '../pice/plan-rules.ts'
 import { Planner } from '../pice/planner.ts'
 import { SuitabilityMemory } from '../pice/suitability-memory.ts'
 import type { Base } from './base.ts'
@@ -18,7 +20,13 @@ const seedBound = 2 ** 32
 /** Sketches and their expansion, for the models of a bridge. */
 export function openSketching({ config, clock, closers, log, metrics }: Base, { expansions: { expander, lengths } }: Work) {
   const logger = log('pice')
-  const { stateDir, answerMode, sketchCandidates: candidates, limits } = config
+  const { stateDir, answerMode, sketchCandidates: candidates, sketchObjectives, limits } = config
+  const planTerms = {
+    ...defaultPlanTerms,
+    candidates,
+    maxWaitingPerDevice: limits.waitingExpansionsPerDevice,
+    objectives: parseObjectives(sketchObjectives) ?? defaultPlanTerms.objectives,
+  }
   const suitability = new SuitabilityMemory({
     file: join(stateDir, 'suitability.json'),
     random: seededRandom(randomInt(seedBound)),
@@ -44,7 +52,7 @@ export function openSketching({ config, clock, closers, log, metrics }: Base, { 
       cloud,
       expander,
       foresight: lengths.of(bare.model.name),
-      policy: planPolicy(config),
+      policy: planPolicy(config.sketchPolicy, planTerms),
       suits: (messages) => suitability.suits(messages),
       maxPromptBytes: limits.sketchPromptBytes,
       maxForesightMs: limits.sketchS * 1_000,

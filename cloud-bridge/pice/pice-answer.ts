@@ -9,6 +9,7 @@ import { cleanExpansion } from '../../core/pice/clean-expansion.ts'
 import { expandInstruction, sketchInstruction } from '../../core/pice/prompts.ts'
 import { SketchReader } from '../../core/pice/sketch-reader.ts'
 import { mostConfident } from '../../core/policy/pice/confidence.ts'
+import { expansionTime } from '../../core/policy/pice/expansion-deadline.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
 import { maxSketchLines } from '../../core/protocol/expansion.ts'
 import type { ChatMessage } from '../../core/text/chat-message.ts'
@@ -43,9 +44,6 @@ export interface EndedAnswer {
   readonly expansionMs: number | undefined
 }
 
-/** Devices get this many times as long as predicted, before the LLM writes what is missing. */
-const patience = 2
-const minExpansionMs = 2_000
 /** A text may have this many times the tokens that it was asked to have, and these more: then it is cut off. */
 const maxExcess = { factor: 3, tokens: 64 }
 /** Sentences that the LLM writes at once. */
@@ -223,9 +221,7 @@ export class PiceAnswer {
   #expansionOf({ lines, expectedTokens, figures }: SketchRecord, missing: readonly number[]): ExpansionRequest {
     const { candidates, clock, maxExpansionMs } = this.#parts
     const { temperature, topP, topK, seed } = this.#asked.request.sampling
-    const elapsedMs = clock.nowMs() - this.#startedMs
-    const leftMs = (seconds: number | null) => Math.max(1, (seconds ?? 0) * 1_000 - elapsedMs)
-    const budgetMs = leftMs(figures.fullS)
+    const { budgetMs, deadlineMs } = expansionTime(figures, clock.nowMs() - this.#startedMs, maxExpansionMs)
     return {
       id: this.#log.id,
       input: {
@@ -240,7 +236,7 @@ export class PiceAnswer {
         topK,
         seed,
       },
-      deadlineMs: Math.min(maxExpansionMs, patience * Math.max(minExpansionMs, budgetMs, leftMs(figures.predictedS))),
+      deadlineMs,
     }
   }
 

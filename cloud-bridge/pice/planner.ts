@@ -3,18 +3,16 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { greedy } from '../../core/engine/sampler.ts'
 import { foreseenTokens } from '../../core/pice/foresight.ts'
-import type { AnswerPlan, FullReason, Question } from '../../core/policy/pice/plan-answer.ts'
+import { type AnswerPlan, type FullReason, isFinal, longTokens, type Question } from '../../core/policy/pice/plan-answer.ts'
+import type { PlanPolicy } from '../../core/policy/pice/plan-policy.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
-import type { CloudSpeed, FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
+import type { CloudSpeed, WaitingExpansion } from '../../core/policy/pice/state.ts'
 import { Watchdog } from '../../core/upstream/watchdog.ts'
 import type { CloudMeter } from './cloud-meter.ts'
 import { type SketchMessages, sketchMessages } from './conversation.ts'
 import type { Expander } from './expander.ts'
 import type { Foresight } from './length-memory.ts'
 import type { Asked, Llm } from './llm.ts'
-
-/** Dynamic or static scheduling. */
-export type PlanPolicy = (question: Question, view: FleetView, cloud: CloudSpeed, sketchShares: readonly number[]) => AnswerPlan
 
 export interface PlannerOptions {
   readonly llm: Llm
@@ -57,14 +55,10 @@ export interface Planned {
 
 /** For a reply that is a number; a model that explains itself is cut off. */
 const foresightTokens = { tokens: 8, words: 24 }
-/** An answer of this length shows whether a sketch can be faster at all. */
-const longTokens = 1_024
 /** Of an answer whose length the model does not name, if the client wants a sketch. */
 const typicalTokens = 200
 /** A model of unknown speed, if the client wants a sketch: it decides only how long devices are given. */
 const typicalSpeed: CloudSpeed = { waitS: 0, ttftS: 1, tpotS: 0.05 }
-/** Whatever the answer's length, these stay: it may be short by the client's limit. */
-const lengthlessReasons: ReadonlySet<string> = new Set(['short', 'no-device', 'queue-full', 'latency', 'error'])
 
 /** Decides how requests are answered: asks the LLM how long its answer will be, then the policy. */
 export class Planner {
@@ -88,7 +82,7 @@ export class Planner {
     if (!isSketchRequested && !suits(messages)) return without('unsuitable')
     const { maxTokens = Number.POSITIVE_INFINITY } = asked.request
     const early = this.#plan({ expectedTokens: Math.min(longTokens, maxTokens), isSketchRequested })
-    if (early?.mode === 'full' && lengthlessReasons.has(early.reason)) return { plan: early, foresightTokens: 0 }
+    if (early?.mode === 'full' && isFinal(early.reason)) return { plan: early, foresightTokens: 0 }
 
     const foresight = await this.#foresee(asked, signal)
     const { foreseen } = foresight

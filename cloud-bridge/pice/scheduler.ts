@@ -4,7 +4,8 @@ import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
-import { type ExpansionTerms, usualS } from '../../core/policy/pice/fleet-queue.ts'
+import { type DispatchRule, termsOf } from '../../core/policy/pice/dispatch-rules.ts'
+import { usualS } from '../../core/policy/pice/fleet-queue.ts'
 import type { ExpandingDevice, FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
 import { sentencesOf } from '../../core/protocol/expansion.ts'
 import { ExpandInput, maxInputBytes } from '../../core/protocol/jobs.ts'
@@ -13,7 +14,6 @@ import type { BridgeLimits } from '../limits.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import type { DeviceProfiles } from './device-profiles.ts'
-import type { DispatchRule } from './dispatch-rules.ts'
 import type { Expanded, Expander, ExpansionRequest } from './expander.ts'
 import type { ExpandingDevices } from './expanding-devices.ts'
 import { ExpansionJob, type JobOutcome } from './expansion-job.ts'
@@ -347,7 +347,12 @@ export class Scheduler implements Expander {
     const suspect = eligible.find(({ isSuspect }) => isSuspect)
     if (suspect) return [suspect]
     const devices = this.#measured(able, nowMs)
-    const state = { device: devices.find((known) => known.device === device), idleDevices, devices, terms: termsOf(waiting) }
+    const state = {
+      device: devices.find((known) => known.device === device),
+      idleDevices,
+      devices,
+      terms: termsOf(waiting.map(sketchOf)),
+    }
     let bytes = 0
     return rule(
       eligible.map((pending) => ({ ...waitingOf(pending, nowMs), pending })),
@@ -387,7 +392,7 @@ export class Scheduler implements Expander {
   #predictedS(name: string, batch: readonly PendingExpansion[], nowMs: number): number {
     const [device] = this.#measured([name], nowMs)
     const tokens = batch.reduce((sum, { expectedTokens }) => sum + expectedTokens, 0)
-    return device ? device.networkS + usualS(device, tokens, termsOf(batch)) : 0
+    return device ? device.networkS + usualS(device, tokens, termsOf(batch.map(sketchOf))) : 0
   }
 
   #busyS(device: string, nowMs: number): number {
@@ -413,15 +418,11 @@ function waitingOf({ id, expectedTokens, sinceMs, input }: PendingExpansion, now
   return { id, expectedTokens, waitedS, ...(budgetMs === undefined ? {} : { budgetS: budgetMs / 1_000 - waitedS }) }
 }
 
-/** @param expansions at least one */
-function termsOf(expansions: readonly PendingExpansion[]): ExpansionTerms {
-  const sum = (numberOf: (expansion: PendingExpansion) => number) =>
-    expansions.reduce((total, expansion) => total + numberOf(expansion), 0)
-  return {
-    tokensPerSentence: sum(({ expectedTokens }) => expectedTokens) / sum(({ input }) => sentencesOf(input).length),
-    candidates: Math.max(...expansions.map(({ input }) => input.candidates)),
-  }
-}
+const sketchOf = ({ expectedTokens, input }: PendingExpansion) => ({
+  expectedTokens,
+  sentences: sentencesOf(input).length,
+  candidates: input.candidates,
+})
 
 const bytesOf = ({ input }: PendingExpansion) => Buffer.byteLength(JSON.stringify(input)) + jsonBytes
 

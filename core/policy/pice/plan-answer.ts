@@ -49,6 +49,11 @@ export interface Question {
  */
 export type FullReason = 'short' | 'no-device' | 'queue-full' | 'latency' | 'error' | 'objectives'
 
+/** An answer of this length shows whether a sketch can be faster at all: its plan is made before the length is foreseen. */
+export const longTokens = 1_024
+/** Whether a long answer's plan for this reason holds for shorter ones too: it may be short by the client's limit. */
+export const isFinal = (reason: FullReason): boolean => reason !== 'objectives'
+
 export type AnswerPlan =
   | SketchPlan
   | {

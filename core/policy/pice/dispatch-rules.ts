@@ -1,9 +1,9 @@
-import { firstCome } from '../../core/policy/pice/baselines.ts'
-import type { ExpansionTerms } from '../../core/policy/pice/fleet-queue.ts'
-import { defaultBatchTerms, nextBatch } from '../../core/policy/pice/next-batch.ts'
-import type { ExpandingDevice, WaitingExpansion } from '../../core/policy/pice/state.ts'
-import { takeBatch } from '../../core/policy/pice/take-batch.ts'
-import type { BridgeConfig } from '../config.ts'
+import { firstCome } from './baselines.ts'
+import type { ExpansionTerms } from './fleet-queue.ts'
+import { defaultBatchTerms, nextBatch } from './next-batch.ts'
+import type { SketchPolicy } from './plan-policy.ts'
+import type { ExpandingDevice, WaitingExpansion } from './state.ts'
+import { takeBatch } from './take-batch.ts'
 
 /** What decides about a batch beside the expansions that wait. */
 export interface DispatchState {
@@ -20,7 +20,7 @@ export interface DispatchState {
 export type DispatchRule = <W extends WaitingExpansion>(waiting: readonly W[], state: DispatchState) => W[]
 
 /** @param maxSketches in a batch */
-export const dispatchRule = (policy: BridgeConfig['sketchPolicy'], maxSketches: number): DispatchRule =>
+export const dispatchRule = (policy: SketchPolicy, maxSketches: number): DispatchRule =>
   policy === 'static' ? inOrder(maxSketches) : byLength(maxSketches)
 
 const byLength =
@@ -36,3 +36,21 @@ const inOrder =
   (maxSketches: number): DispatchRule =>
   (waiting, { idleDevices }) =>
     firstCome(waiting, Math.min(maxSketches, Math.ceil(waiting.length / idleDevices)))
+
+/** An expansion that waits, as far as the terms of a batch depend on it. */
+export interface WaitingSketch {
+  readonly expectedTokens: number
+  /** Sentences that are missing, and expansions of each. */
+  readonly sentences: number
+  readonly candidates: number
+}
+
+/** The terms on which a batch is chosen and its time predicted. @param expansions at least one */
+export function termsOf(expansions: readonly WaitingSketch[]): ExpansionTerms {
+  const sum = (numberOf: (expansion: WaitingSketch) => number) =>
+    expansions.reduce((total, expansion) => total + numberOf(expansion), 0)
+  return {
+    tokensPerSentence: sum(({ expectedTokens }) => expectedTokens) / sum(({ sentences }) => sentences),
+    candidates: Math.max(...expansions.map(({ candidates }) => candidates)),
+  }
+}
