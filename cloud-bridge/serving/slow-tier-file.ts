@@ -7,7 +7,8 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { sampledWarnings, type Warn } from '../../core/base/sampled-warnings.ts'
 import { SerialQueue } from '../../core/engine/serial-queue.ts'
-import { type Page, pageRows, type SlowCopy, type SlowTier } from './slow-tier.ts'
+import { pageRows } from '../../core/policy/serving/write-through.ts'
+import type { Page, SlowCopy, SlowTier } from './slow-tier.ts'
 import { TierBudget } from './tier-budget.ts'
 
 export interface FileTierOptions {

@@ -1,8 +1,5 @@
 import type { KvUsage } from '../../core/policy/admission/kv.ts'
 
-/** Rows of a page, the unit of transfer: a row alone would be copied in hundreds of pieces, one for each head of each layer. */
-export const pageRows = 16
-
 /** Leading rows of a page as `Sequence.readRows` gives them. */
 export interface Page {
   readonly rows: number

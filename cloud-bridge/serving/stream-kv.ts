@@ -2,8 +2,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Sequence } from '../../core/engine/contract.ts'
 import type { Residency, Resumption } from '../../core/policy/serving/policy.ts'
+import { pageRows } from '../../core/policy/serving/write-through.ts'
 import type { KvTiers, TieredKv } from './kv-tiers.ts'
-import { pageRows, type SlowCopy, type SlowTier } from './slow-tier.ts'
+import type { SlowCopy, SlowTier } from './slow-tier.ts'
 
 /** What a stream tells about itself to its KV. */
 export interface KvOwner {

@@ -1,3 +1,6 @@
+/** Rows of a page, the unit of transfer: a row alone would be copied in hundreds of pieces, one for each head of each layer. */
+export const pageRows = 16
+
 /** A stream with rows that the slow tier lacks. */
 export interface UnsavedRows {
   /** Its next page, in bytes, > 0. */

@@ -56,14 +56,19 @@ export class Simulation {
   /** Lets up to `count` events happen. @returns whether more wait before `untilMs` */
   advance(count: number, untilMs = Number.POSITIVE_INFINITY): boolean {
     for (let left = count; left > 0; left -= 1) {
-      if (!(this.#queue.nextMs <= untilMs)) return false
+      if (!this.#hasNext(untilMs)) return false
       const { atMs, action } = this.#queue.take()!
       this.nowMs = atMs
       this.events += 1
       action()
       if (this.#isStopped) return false
     }
-    return this.#queue.nextMs <= untilMs
+    return this.#hasNext(untilMs)
+  }
+
+  #hasNext(untilMs: number): boolean {
+    const { nextMs } = this.#queue
+    return nextMs <= untilMs && nextMs < Number.POSITIVE_INFINITY
   }
 
   /** Lets everything happen. @returns whether it came to its end, rather than being interrupted */

@@ -1,0 +1,32 @@
+import type { StepWork } from '../hardware/roofline.ts'
+import type { SimulatedStream } from './simulated-stream.ts'
+
+/** What one step computes, of the streams that are added to it. Mutable. */
+export class StepContent {
+  /** Of answers, through the whole model. */
+  readonly answers = { rows: 0, kvPositions: 0, attended: 0 } satisfies StepWork
+  /** Of devices, through the model's middle. */
+  readonly devices = { rows: 0, kvPositions: 0, attended: 0 } satisfies StepWork
+  /** Tokens of answers that are chosen: rows of the head. */
+  chosen = 0
+  /** Rows of prompts. */
+  promptRows = 0
+  /** Whether rows of another kind are in it. */
+  decodes = false
+
+  get rows(): number {
+    return this.answers.rows + this.devices.rows
+  }
+
+  /** The next `rows` waiting rows of the stream. */
+  add(stream: SimulatedStream, rows: number): void {
+    const { contextLength, waitingRows, phase, source } = stream
+    const work = source === 'answer' ? this.answers : this.devices
+    work.rows += rows
+    work.kvPositions += contextLength + rows
+    work.attended += rows * contextLength + (rows * (rows + 1)) / 2
+    if (source === 'answer' && rows === waitingRows) this.chosen += 1
+    if (phase === 'prefill') this.promptRows += rows
+    else this.decodes = true
+  }
+}
