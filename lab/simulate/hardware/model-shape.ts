@@ -29,6 +29,8 @@ export interface ModelPart {
   /** Of the attention: per row and position that it attends to. */
   readonly flopPerRowAndPosition: number
   readonly kvBytesPerPosition: number
+  /** Of the hidden states that several GPUs add up, twice in each layer. */
+  readonly summedBytesPerRow: number
 }
 
 /** FLOP and bytes of the head: it is computed for the rows whose tokens are chosen. */
@@ -47,6 +49,7 @@ export function layersOf(shape: ModelShape, from: number, to: number): ModelPart
     flopPerRow: 2 * weights,
     flopPerRowAndPosition: 4 * layers * heads * headDim,
     kvBytesPerPosition: 2 * layers * kvHeads * headDim * bytesPerKvValue,
+    summedBytesPerRow: 2 * layers * hiddenStateBytes(shape),
   }
 }
 

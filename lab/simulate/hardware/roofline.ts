@@ -1,4 +1,4 @@
-import type { ModelPart } from './model-shape.ts'
+import { hiddenStateBytes, type ModelPart, type ModelShape } from './model-shape.ts'
 
 /** What computes: a GPU, several of them as one, or a board. Rates are those that it reaches, not those of its data sheet. */
 export interface Hardware {
@@ -10,6 +10,10 @@ export interface Hardware {
   readonly layerS: number
   /** Between its memory and the host's. */
   readonly hostBytesPerS: number
+  /** Between GPUs, each way. */
+  readonly peerBytesPerS: number
+  /** GPUs that it is made of: after attention and feed-forward of each layer they add up what each of them has. */
+  readonly gpus: number
   readonly source: string
 }
 
@@ -22,6 +26,31 @@ export interface StepWork {
   /** Σ rows × positions that each attends to. */
   readonly attended: number
 }
+
+/**
+ * Seconds of an exchange between two GPUs that no size reduces: NCCL's latency on PCIe, two steps of about 10 µs for the
+ * kernels and the signals.
+ */
+const exchangeS = 20e-6
+
+/** GPUs of one kind that compute each layer together (tensor parallel). @param count >= 1 */
+export function together(gpu: Hardware, count: number): Hardware {
+  if (count === 1) return gpu
+  return {
+    ...gpu,
+    name: `${count} × ${gpu.name}`,
+    memoryBytes: count * gpu.memoryBytes,
+    bytesPerS: count * gpu.bytesPerS,
+    flopPerS: count * gpu.flopPerS,
+    layerS: gpu.layerS + 2 * exchangeS,
+    hostBytesPerS: count * gpu.hostBytesPerS,
+    gpus: count,
+  }
+}
+
+/** Seconds in which a pipeline stage hands `rows` hidden states to the next one. */
+export const handOverS = ({ peerBytesPerS }: Hardware, shape: ModelShape, rows: number): number =>
+  exchangeS + (rows * hiddenStateBytes(shape)) / peerBytesPerS
 
 export const noWork: StepWork = { rows: 0, kvPositions: 0, attended: 0 }
 
@@ -36,10 +65,10 @@ export function addWork(a: StepWork, b: StepWork): StepWork {
 
 /**
  * Seconds of a step: the roofline of the matrices (weights once, FLOP per row) and of the attention (KV once, FLOP per row and
- * position), one after the other, and the time per layer that nothing reduces.
+ * position), one after the other, the sums of several GPUs, and the time per layer that nothing reduces.
  */
 export function stepS(
-  { bytesPerS, flopPerS, layerS }: Hardware,
+  { bytesPerS, flopPerS, layerS, gpus, peerBytesPerS }: Hardware,
   part: ModelPart,
   { rows, kvPositions, attended }: StepWork,
 ): number {
@@ -49,7 +78,9 @@ export function stepS(
     (kvPositions * part.kvBytesPerPosition) / bytesPerS,
     (attended * part.flopPerRowAndPosition) / flopPerS,
   )
-  return part.layers * layerS + matricesS + attentionS
+  // In a ring, each GPU sends and receives 2·(n − 1)/n of what is summed.
+  const sumsS = (rows * part.summedBytesPerRow * 2 * (gpus - 1)) / gpus / peerBytesPerS
+  return part.layers * layerS + matricesS + attentionS + sumsS
 }
 
 /** Seconds of a head: weights once, FLOP per chosen token. */

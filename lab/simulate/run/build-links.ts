@@ -10,7 +10,7 @@ const walk = { intervalMs: 1_000, count: 600 }
 const sharedWalks = 64
 
 /** Makes the links of a group's devices, one after the other. */
-export function linksOf({ up, down, rttMs }: Link, { rates }: Pick<ScenarioData, 'rates'>, random: Random): () => LinkModel {
+export function linksOf({ up, down, rttMs, lossPercent }: Link, { rates }: Pick<ScenarioData, 'rates'>, random: Random): () => LinkModel {
   const tracesOf = (rate: Rate): readonly RateTrace[] => {
     if (typeof rate === 'number') return [{ intervalMs: Number.POSITIVE_INFINITY, bytesPerS: [rate] }]
     if ('walk' in rate) {
@@ -29,7 +29,8 @@ export function linksOf({ up, down, rttMs }: Link, { rates }: Pick<ScenarioData,
   return () => {
     const own = random.next()
     const pick = (traces: readonly RateTrace[]) => traces[Math.floor(own * traces.length)]!
-    return { up: pick(ups), down: pick(downs), rttMs, fromMs: Math.floor(random.next() * walk.count) * walk.intervalMs }
+    const fromMs = Math.floor(random.next() * walk.count) * walk.intervalMs
+    return { up: pick(ups), down: pick(downs), rttMs, fromMs, lossShare: lossPercent / 100 }
   }
 }
 

@@ -29,6 +29,7 @@ function addGroup(devices: SimulatedDevice[], group: DeviceGroup, simulation: Si
   const board = boardNamed(group.board)
   const smallModels = group.smallModels.map(modelNamed)
   const nextLink = linksOf(group.link, data, simulation.random(`links of ${group.name}`))
+  const loss = simulation.random(`packet loss of ${group.name}`)
   for (let i = 0; i < group.count; i += 1)
     devices.push({
       index: devices.length,
@@ -36,8 +37,8 @@ function addGroup(devices: SimulatedDevice[], group: DeviceGroup, simulation: Si
       board,
       hardware: board.hardware,
       smallModels,
-      processor: new Processor(simulation),
-      link: new SimulatedLink(simulation, nextLink()),
+      processor: new Processor(simulation, board.throttling),
+      link: new SimulatedLink(simulation, nextLink(), loss),
       energy: new EnergyMeter(board.power),
     })
 }

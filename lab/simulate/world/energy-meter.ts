@@ -3,8 +3,8 @@ export interface PowerModel {
   readonly idleW: number
   /** In addition, while it computes. */
   readonly computeW: number
-  /** In addition, per byte per second of its radio. */
-  readonly radioJPerByte: number
+  /** In addition, while its radio sends or receives, at whatever rate. */
+  readonly radioW: number
 }
 
 /** What a device spends beside its idle power, in joules. Mutable. */
@@ -21,9 +21,9 @@ export class EnergyMeter {
     return this.#add(seconds * this.#power.computeW)
   }
 
-  /** @returns joules of so many bytes, sent or received */
-  radio(bytes: number): number {
-    return this.#add(bytes * this.#power.radioJPerByte)
+  /** @returns joules of so many seconds of sending or receiving */
+  radio(seconds: number): number {
+    return this.#add(seconds * this.#power.radioW)
   }
 
   #add(joules: number): number {

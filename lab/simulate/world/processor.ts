@@ -1,3 +1,4 @@
+import { Heat, type Throttling } from '../hardware/heat.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 
 interface Task {
@@ -14,11 +15,15 @@ export class Processor {
   #endsMs = 0
   /** Seconds that it has worked, up to the end of the running task. */
   busyS = 0
-  /** How much longer tasks take than they were said to: throttling. Applies from the next task on. */
+  /** How much longer tasks take than they were said to: a power mode. Applies from the next task on. */
   slowdown = 1
+  readonly #heat: Heat | undefined
 
-  constructor(simulation: Simulation) {
+  /** @param throttling what work does to its speed; undefined: nothing */
+  constructor(simulation: Simulation, throttling?: Throttling) {
     this.#simulation = simulation
+    // Where cooling suffices, no task pays for the arithmetic.
+    this.#heat = throttling && throttling.sustained < 1 ? new Heat(throttling) : undefined
   }
 
   get isIdle(): boolean {
@@ -27,7 +32,7 @@ export class Processor {
 
   /** When a task given now would begin. */
   get freeMs(): number {
-    const waitingS = this.#waiting.reduce((sum, { seconds }) => sum + seconds * this.slowdown, 0)
+    const waitingS = this.#waiting.reduce((sum, { seconds }) => sum + seconds * this.#slowdown, 0)
     return (this.#running ? this.#endsMs : this.#simulation.nowMs) + 1_000 * waitingS
   }
 
@@ -39,12 +44,19 @@ export class Processor {
     return () => this.#drop(task)
   }
 
+  get #slowdown(): number {
+    return this.slowdown * (this.#heat?.slowdown ?? 1)
+  }
+
   #next(): void {
     this.#running = this.#waiting.shift()
     const task = this.#running
     if (!task) return
-    const seconds = task.seconds * this.slowdown
-    this.#endsMs = this.#simulation.nowMs + 1_000 * seconds
+    const { nowMs } = this.#simulation
+    this.#heat?.rested(Math.max(0, nowMs - this.#endsMs) / 1_000)
+    const seconds = task.seconds * this.#slowdown
+    this.#heat?.worked(seconds)
+    this.#endsMs = nowMs + 1_000 * seconds
     this.busyS += seconds
     this.#handle = this.#simulation.at(this.#endsMs, () => {
       this.#running = undefined
@@ -60,6 +72,7 @@ export class Processor {
     if (this.#running !== task) return
     this.#simulation.cancel(this.#handle)
     this.busyS -= Math.max(0, this.#endsMs - this.#simulation.nowMs) / 1_000
+    this.#endsMs = this.#simulation.nowMs
     this.#running = undefined
     this.#next()
   }

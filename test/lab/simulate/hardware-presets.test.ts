@@ -3,7 +3,7 @@ import { headOf, wholeModel } from '../../../lab/simulate/hardware/model-shape.t
 import { boardNamed, boards } from '../../../lab/simulate/hardware/presets/boards.ts'
 import { gpuNamed, gpus } from '../../../lab/simulate/hardware/presets/gpus.ts'
 import { modelNamed, models } from '../../../lab/simulate/hardware/presets/models.ts'
-import { headS, stepS, workOf } from '../../../lab/simulate/hardware/roofline.ts'
+import { headS, stepS, together, workOf } from '../../../lab/simulate/hardware/roofline.ts'
 
 it.each([
   ['llama3-8b', 8.03],
@@ -33,8 +33,7 @@ it.each([
   ['qwen2.5-1.5b', 1, 183.33],
 ])('%s on %d A100 decodes as fast as PICE measured (Table I): %d tokens/s', (name, count, tokensPerS) => {
   const shape = modelNamed(name)
-  const gpu = gpuNamed('a100-80')
-  const group = { ...gpu, bytesPerS: count * gpu.bytesPerS, flopPerS: count * gpu.flopPerS }
+  const group = together(gpuNamed('a100-80'), count)
   const seconds = stepS(group, wholeModel(shape), workOf(1, 256)) + headS(group, headOf(shape), 1)
   const error = 1 / seconds / tokensPerS - 1
   console.log(`${name}: ${(1 / seconds).toFixed(2)} tokens/s, ${(100 * error).toFixed(1)} % off`)

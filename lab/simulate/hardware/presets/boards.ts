@@ -26,6 +26,8 @@ function jetson(
       layerS: sheet.layerMs / 1_000,
       // CPU and GPU have one memory.
       hostBytesPerS: bytesPerS / 2,
+      peerBytesPerS: bytesPerS / 2,
+      gpus: 1,
       source: sheet.source,
     },
     ...rest,
@@ -36,8 +38,14 @@ function jetson(
   }
 }
 
-/** Ethernet or WiFi of a board: about 1 W at 10 MB/s. */
-const wifiJPerByte = 1e-7
+/** A WiFi card of a board while it sends or receives. */
+const wifiW = 1
+
+/**
+ * A phone's 5G radio while it sends or receives, above the screen: a Galaxy S20 spends 2.35 W at up to 400 Mbit/s, whichever
+ * (14,015 seconds of phone-power-5g, a line through them has no slope).
+ */
+const fiveGW = 2.35
 
 export const boards: readonly Board[] = [
   jetson(
@@ -50,7 +58,7 @@ export const boards: readonly Board[] = [
       source: 'NVIDIA Jetson AGX Orin 64GB data sheet: 204.8 GB/s, 170 sparse INT8 TOPS of the GPU, 15–60 W',
     },
     {
-      power: { idleW: 9, computeW: 35, radioJPerByte: wifiJPerByte },
+      power: { idleW: 9, computeW: 35, radioW: wifiW },
       powerModes: [
         { name: 'MAXN', speed: 1 },
         { name: '50W', speed: 0.63 },
@@ -69,7 +77,7 @@ export const boards: readonly Board[] = [
       source: 'NVIDIA Jetson AGX Orin 32GB data sheet: 204.8 GB/s, 108 sparse INT8 TOPS of the GPU, 15–40 W',
     },
     {
-      power: { idleW: 9, computeW: 25, radioJPerByte: wifiJPerByte },
+      power: { idleW: 9, computeW: 25, radioW: wifiW },
       powerModes: [
         { name: 'MAXN', speed: 1 },
         { name: '30W', speed: 0.67 },
@@ -87,7 +95,7 @@ export const boards: readonly Board[] = [
       source: 'NVIDIA Jetson AGX Xavier data sheet: 136.5 GB/s, 22 dense INT8 TOPS of the GPU, 10–30 W',
     },
     {
-      power: { idleW: 7, computeW: 20, radioJPerByte: wifiJPerByte },
+      power: { idleW: 7, computeW: 20, radioW: wifiW },
       powerModes: [
         { name: 'MAXN', speed: 1 },
         { name: '30W', speed: 0.65 },
@@ -106,7 +114,7 @@ export const boards: readonly Board[] = [
       source: 'NVIDIA Jetson Orin NX 16GB data sheet: 102.4 GB/s, 60 sparse INT8 TOPS of the GPU, 10–25 W',
     },
     {
-      power: { idleW: 5, computeW: 15, radioJPerByte: wifiJPerByte },
+      power: { idleW: 5, computeW: 15, radioW: wifiW },
       powerModes: [
         { name: '25W', speed: 1 },
         { name: '15W', speed: 0.67 },
@@ -124,7 +132,7 @@ export const boards: readonly Board[] = [
       source: 'NVIDIA Jetson Orin Nano 8GB data sheet: 68 GB/s, 40 sparse INT8 TOPS of the GPU, 7–15 W',
     },
     {
-      power: { idleW: 4, computeW: 8, radioJPerByte: wifiJPerByte },
+      power: { idleW: 4, computeW: 8, radioW: wifiW },
       powerModes: [
         { name: '15W', speed: 1 },
         { name: '7W', speed: 0.65 },
@@ -140,9 +148,11 @@ export const boards: readonly Board[] = [
       flopPerS: 26e9,
       layerS: 0.1e-3,
       hostBytesPerS: 15e9,
+      peerBytesPerS: 15e9,
+      gpus: 1,
       source: 'DiSCo §5.1: what Bloom-1.1B reaches on it',
     },
-    power: { idleW: 1, computeW: 5, radioJPerByte: 1e-6 },
+    power: { idleW: 1, computeW: 5, radioW: fiveGW },
     powerModes: [{ name: 'normal', speed: 1 }],
     throttling: { sustained: 0.7, timeConstantS: 120 },
     measured: {
@@ -160,9 +170,11 @@ export const boards: readonly Board[] = [
       flopPerS: 31e9,
       layerS: 0.1e-3,
       hostBytesPerS: 10e9,
+      peerBytesPerS: 10e9,
+      gpus: 1,
       source: 'DiSCo §5.1: what Qwen1.5-0.5B reaches on it',
     },
-    power: { idleW: 1, computeW: 6, radioJPerByte: 1e-6 },
+    power: { idleW: 1, computeW: 6, radioW: fiveGW },
     powerModes: [{ name: 'normal', speed: 1 }],
     throttling: { sustained: 0.7, timeConstantS: 120 },
     measured: { 'qwen1.5-0.5b': { prefillTokensPerS: 79.9, decodeTokensPerS: 21.47 } },

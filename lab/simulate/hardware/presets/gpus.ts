@@ -10,6 +10,8 @@ interface DataSheet {
   readonly teraflopPerS: number
   /** PCIe, each way. */
   readonly hostGigabytesPerS: number
+  /** NVLink, each way; undefined: through PCIe. */
+  readonly peerGigabytesPerS?: number
   readonly source: string
 }
 
@@ -68,7 +70,8 @@ const dataSheets: readonly DataSheet[] = [
     gigabytesPerS: 3_350,
     teraflopPerS: 989.5,
     hostGigabytesPerS: 63,
-    source: 'NVIDIA H100 SXM data sheet: 80 GB HBM3, 3.35 TB/s, 1,979 TFLOPS with sparsity, PCIe 5.0 x16',
+    peerGigabytesPerS: 450,
+    source: 'NVIDIA H100 SXM data sheet: 80 GB HBM3, 3.35 TB/s, 1,979 TFLOPS with sparsity, PCIe 5.0 x16, NVLink 900 GB/s',
   },
   {
     name: 'h200',
@@ -76,7 +79,8 @@ const dataSheets: readonly DataSheet[] = [
     gigabytesPerS: 4_800,
     teraflopPerS: 989.5,
     hostGigabytesPerS: 63,
-    source: 'NVIDIA H200 SXM data sheet: 141 GB HBM3e, 4.8 TB/s, 1,979 TFLOPS with sparsity, PCIe 5.0 x16',
+    peerGigabytesPerS: 450,
+    source: 'NVIDIA H200 SXM data sheet: 141 GB HBM3e, 4.8 TB/s, 1,979 TFLOPS with sparsity, PCIe 5.0 x16, NVLink 900 GB/s',
   },
 ]
 
@@ -87,6 +91,8 @@ export const gpus: readonly Hardware[] = dataSheets.map((sheet) => ({
   flopPerS: reached.compute * sheet.teraflopPerS * 1e12,
   layerS: reached.layerS,
   hostBytesPerS: reached.host * sheet.hostGigabytesPerS * 1e9,
+  peerBytesPerS: reached.host * (sheet.peerGigabytesPerS ?? sheet.hostGigabytesPerS) * 1e9,
+  gpus: 1,
   source: sheet.source,
 }))
 

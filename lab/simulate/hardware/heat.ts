@@ -1,0 +1,31 @@
+/** What long work does to a board's speed. */
+export interface Throttling {
+  /** Share of full speed that is left once it is hot; 1: its cooling suffices. */
+  readonly sustained: number
+  /** Seconds of work after which it has lost 63 % of what it loses, and of rest after which it has regained as much. */
+  readonly timeConstantS: number
+}
+
+/** How hot a board is: work heats it, rest cools it, both by Newton's law. Mutable. */
+export class Heat {
+  readonly #throttling: Throttling
+  /** 0: cold; 1: as hot as it gets. */
+  #share = 0
+
+  constructor(throttling: Throttling) {
+    this.#throttling = throttling
+  }
+
+  /** How much longer work takes than on a cold board, >= 1. */
+  get slowdown(): number {
+    return 1 / (1 - (1 - this.#throttling.sustained) * this.#share)
+  }
+
+  worked(seconds: number): void {
+    this.#share = 1 - (1 - this.#share) * Math.exp(-seconds / this.#throttling.timeConstantS)
+  }
+
+  rested(seconds: number): void {
+    this.#share *= Math.exp(-seconds / this.#throttling.timeConstantS)
+  }
+}
