@@ -10,7 +10,11 @@ const walk = { intervalMs: 1_000, count: 600 }
 const sharedWalks = 64
 
 /** Makes the links of a group's devices, one after the other. */
-export function linksOf({ up, down, rttMs, lossPercent }: Link, { rates }: Pick<ScenarioData, 'rates'>, random: Random): () => LinkModel {
+export function linksOf(
+  { up, down, rttMs, lossPercent }: Link,
+  { rates }: Pick<ScenarioData, 'rates'>,
+  random: Random,
+): () => LinkModel {
   const tracesOf = (rate: Rate): readonly RateTrace[] => {
     if (typeof rate === 'number') return [{ intervalMs: Number.POSITIVE_INFINITY, bytesPerS: [rate] }]
     if ('walk' in rate) {

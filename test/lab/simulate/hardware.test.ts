@@ -7,7 +7,16 @@ import { lossDelayMs, rateUnderLoss } from '../../../lab/simulate/hardware/packe
 import { boardNamed, boards } from '../../../lab/simulate/hardware/presets/boards.ts'
 import { gpuNamed } from '../../../lab/simulate/hardware/presets/gpus.ts'
 import { modelNamed } from '../../../lab/simulate/hardware/presets/models.ts'
-import { addWork, type Hardware, handOverS, headS, noWork, stepS, together, workOf } from '../../../lab/simulate/hardware/roofline.ts'
+import {
+  addWork,
+  type Hardware,
+  handOverS,
+  headS,
+  noWork,
+  stepS,
+  together,
+  workOf,
+} from '../../../lab/simulate/hardware/roofline.ts'
 import { Simulation } from '../../../lab/simulate/kernel/simulation.ts'
 import { EnergyMeter } from '../../../lab/simulate/world/energy-meter.ts'
 import { Processor } from '../../../lab/simulate/world/processor.ts'
