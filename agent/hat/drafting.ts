@@ -5,7 +5,7 @@ import { DraftAhead, type PreparedDraft } from '../../core/draft/draft-ahead.ts'
 import { type Draft, type DraftRules, draftTokens, noDraft } from '../../core/draft/draft-tokens.ts'
 import type { Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import { draftAheadSteps, type RoundTrip } from '../../core/policy/hat/draft-ahead-steps.ts'
+import { plannedStepsAhead, type RoundTrip } from '../../core/policy/hat/draft-ahead-steps.ts'
 import { chainOf, type DraftTree } from '../../core/policy/hat/draft-tree.ts'
 
 export interface DraftingOptions {
@@ -70,11 +70,7 @@ export class Drafting {
   async draftAhead(trip: RoundTrip, limit: number, isOver: () => boolean): Promise<void> {
     const { drafter, stream, speed, clock, contextLimit, eos, ahead } = this.#options
     if (!ahead || 'tree' in drafter || drafter.mayDraftAhead === false || limit === 0 || isOver()) return
-    const stepS = speed.aheadStepS ?? speed.draftStepS
-    if (stepS === undefined) return
-    const maxSteps = draftAheadSteps(trip, stepS)
-    // With 0 steps the estimate is never measured again: it decays to the time of an ordinary step.
-    if (maxSteps === 0 && speed.draftStepS !== undefined) speed.recordAheadStep(speed.draftStepS)
+    const maxSteps = plannedStepsAhead(trip, speed)
     if (maxSteps === 0 || stream.rows.length + this.#draft.alternatives.length > contextLimit) return
     this.#options.checkCanceled()
     this.#ahead = await DraftAhead.begin(stream, this.#draft, eos)

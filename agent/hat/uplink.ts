@@ -1,13 +1,12 @@
 import { BrimError } from '../../core/base/errors.ts'
 import type { StateRows } from '../../core/draft/state-rows.ts'
 import { requireFinite } from '../../core/engine/require-finite.ts'
+import { maySend } from '../../core/policy/hat/in-flight.ts'
 import { rowBytes } from '../../core/protocol/frame.ts'
 import type { States } from '../../core/protocol/states.ts'
 import type { LinkSession, Reply, Resume } from '../link/link-session.ts'
 import { isLinkFailure } from './reopen.ts'
 
-/** Frames that are always allowed in flight: while the bridge computes one, the next is on its way. */
-const minInFlight = 2
 /** Replays in a row after which the answer fails. */
 const maxReplays = 5
 
@@ -154,18 +153,13 @@ export class Uplink {
     await this.#drain()
   }
 
-  /**
-   * Back-pressure: beyond the bytes that link and bridge hold at once (β_up over the round trip), one more frame of this size
-   * may wait. More would delay the next tokens of other sessions.
-   */
   async #awaitCapacity(rows: number): Promise<void> {
     const bytesPerRow = rowBytes(this.#session.wire, this.#rows.width)
-    while (this.#inFlight.length >= minInFlight) {
-      const { upBytesPerS = 0, rttS, cloudS } = this.#session.rates
-      const bytesInFlight = this.#inFlight.reduce((sum, frame) => sum + frame.rows, 0) * bytesPerRow
-      if (bytesInFlight <= upBytesPerS * (rttS + cloudS) + rows * bytesPerRow) return
-      await this.#takeReply()
+    const inFlight = () => {
+      const bytes = this.#inFlight.reduce((sum, frame) => sum + frame.rows, 0) * bytesPerRow
+      return { frames: this.#inFlight.length, bytes }
     }
+    while (!maySend(inFlight(), rows * bytesPerRow, this.#session.rates)) await this.#takeReply()
   }
 
   /** Positions that the bridge holds as a chain. */

@@ -2,7 +2,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
 import { LinkRates } from '../../core/policy/estimate/link-rates.ts'
-import { hasMoved } from '../../core/policy/hat/chunk-size.ts'
+import { areWorthReporting } from '../../core/policy/hat/chunk-advice.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { decodeFrame, peekFrame } from '../../core/protocol/frame.ts'
 import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/protocol/messages.ts'
@@ -153,10 +153,10 @@ export class DataConnection {
     const { upBytesPerS } = this.rates
     const { prefillTokensPerS } = this.#options.speed
     if (upBytesPerS === undefined || prefillTokensPerS === undefined) return
-    const sent = this.#sentRates
-    if (sent && !hasMoved(sent.upBytesPerS, upBytesPerS) && !hasMoved(sent.prefillTokensPerS, prefillTokensPerS)) return
-    this.#sentRates = { upBytesPerS, prefillTokensPerS }
-    this.#send({ type: 'rates', ...this.#sentRates })
+    const rates = { upBytesPerS, prefillTokensPerS }
+    if (!areWorthReporting(rates, this.#sentRates)) return
+    this.#sentRates = rates
+    this.#send({ type: 'rates', ...rates })
   }
 
   #receive(bytes: Buffer, isBinary: boolean): void {

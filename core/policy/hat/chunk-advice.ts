@@ -8,6 +8,12 @@ export interface DeviceRates {
   readonly prefillTokensPerS: number
 }
 
+/** Whether a device reports its rates: they are its first ones, or one of them has moved. */
+export function areWorthReporting(rates: DeviceRates, reported: DeviceRates | undefined): boolean {
+  if (!reported) return true
+  return hasMoved(reported.upBytesPerS, rates.upBytesPerS) || hasMoved(reported.prefillTokensPerS, rates.prefillTokensPerS)
+}
+
 export interface ChunkAdviceOptions {
   readonly monitor: StateMonitor
   readonly bytesPerToken: number

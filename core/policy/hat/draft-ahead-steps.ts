@@ -1,3 +1,5 @@
+import type { DeviceSpeed } from './device-speed.ts'
+
 /** One verification, as the device expects it before it sends. */
 export interface RoundTrip {
   /** Rows that travel each way, the pending token's and the draft's: k + 1. */
@@ -29,4 +31,14 @@ export function roundTripS({ rows, bytesPerToken, upBytesPerS, downBytesPerS, rt
  */
 export function draftAheadSteps(trip: RoundTrip, stepS: number): number {
   return Math.max(0, Math.floor(roundTripS(trip) / stepS))
+}
+
+/** The steps to draft ahead at the measured time of one step; 0 before the first measurement. */
+export function plannedStepsAhead(trip: RoundTrip, speed: DeviceSpeed): number {
+  const stepS = speed.aheadStepS ?? speed.draftStepS
+  if (stepS === undefined) return 0
+  const steps = draftAheadSteps(trip, stepS)
+  // With 0 steps the estimate is never measured again: it decays to the time of an ordinary step.
+  if (steps === 0 && speed.draftStepS !== undefined) speed.recordAheadStep(speed.draftStepS)
+  return steps
 }

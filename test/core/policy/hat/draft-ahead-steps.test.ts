@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { draftAheadSteps, roundTripS } from '../../../../core/policy/hat/draft-ahead-steps.ts'
+import { DeviceSpeed } from '../../../../core/policy/hat/device-speed.ts'
+import { draftAheadSteps, plannedStepsAhead, roundTripS } from '../../../../core/policy/hat/draft-ahead-steps.ts'
 
 const trip = {
   rows: 5,
@@ -44,5 +45,23 @@ describe('drafting ahead during a verification', () => {
         expect(steps * stepS).toBeLessThanOrEqual(roundTripS(any) * (1 + 1e-9))
       }),
     )
+  })
+
+  it('plans with the measured time of a step, and none before there is one', () => {
+    const speed = new DeviceSpeed()
+    expect(plannedStepsAhead(trip, speed)).toBe(0)
+    speed.recordDraft(2, 0.016)
+    expect(plannedStepsAhead(trip, speed)).toBe(5)
+    speed.recordAheadStep(0.01)
+    expect(plannedStepsAhead(trip, speed)).toBe(4)
+  })
+
+  it('tries again after steps that were too long to plan any', () => {
+    const speed = new DeviceSpeed()
+    speed.recordDraft(1, 0.004)
+    speed.recordAheadStep(0.1)
+    const plans = Array.from({ length: 12 }, () => plannedStepsAhead(trip, speed))
+    expect(plans[0]).toBe(0)
+    expect(plans.at(-1)).toBeGreaterThan(0)
   })
 })
