@@ -206,12 +206,16 @@ export const BridgeLimits = z.strictObject({
     .int()
     .min(1)
     .default(500)
-    .describe('MQTT connections per second of all clients together; further ones take turns by network'),
+    .describe(
+      'MQTT connections per second of all clients together, fewer while the bridge is busy; further ones take turns by network',
+    ),
   mqttConnectWaitS: z
     .number()
     .min(0)
-    .default(1)
-    .describe('seconds for which an MQTT connection waits for its turn; one that would wait longer is refused (CONNACK 3)'),
+    .default(4)
+    .describe(
+      'seconds for which an MQTT connection waits for its turn at that rate; one that would wait longer is refused (CONNACK 3)',
+    ),
   mqttOtherPacketBytes: z
     .int()
     .min(1_024)

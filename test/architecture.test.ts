@@ -53,7 +53,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // Decisions and estimators: pure.
   'core/policy/estimate': { values: [] },
   'core/policy/hat': { values: ['core/policy/estimate'] },
-  'core/policy/admission': { values: [], types: ['core/base', 'core/protocol'] },
+  'core/policy/admission': { values: ['core/policy/quota'], types: ['core/base', 'core/protocol'] },
   'core/policy/serving': { values: ['core/policy/admission', 'core/policy/estimate'] },
   'core/policy/tokenflow': { values: ['core/policy/admission', 'core/policy/serving'] },
   'core/policy/pice': { values: ['core/policy/estimate'] },

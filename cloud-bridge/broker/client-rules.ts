@@ -88,12 +88,13 @@ export class ClientRules {
         const address = clientAddress(client)
         const decide = (refusal = this.#judgeConnect(packet.clientId, packet.will?.topic)) => {
           if (refusal) this.#refusals.set(client, refusal)
-          // A client that gave up while it waited may be connected again: it must not take that connection over.
-          done(null, !client.closed)
+          done(null, true)
         }
+        // A client that gave up while it waited may be connected again: it must not take that connection over.
+        const waiting = { onTurn: decide, isGone: () => client.closed }
         // The bridge itself does not wait.
         if (address === undefined) decide()
-        else if (!this.#queue.wait(address, decide)) decide(this.#refuseOverload())
+        else if (!this.#queue.wait(address, waiting)) decide(this.#refuseOverload())
       },
       authenticate: (client, _username, password, done) => {
         const refusal = this.#refusals.get(client) ?? this.#judgeLogin(client, password?.toString() ?? '')
@@ -194,7 +195,7 @@ export class ClientRules {
   #judgeLogin(client: Client, password: string): Refusal | undefined {
     const { gate, clock } = this.#options
     const { id } = client
-    const subject = gate?.subjectOf(password)
+    const subject = password === '' ? undefined : gate?.subjectOf(password)
     const isWatcher = subject !== undefined && roleOf(id).kind === 'watcher' && allows(subject, { to: 'read' })
     const isProven = isWatcher || (subject === id && allows(id, { to: 'join' }))
     if (!isProven && this.#needsProof(id))

@@ -4,10 +4,17 @@ import { FairQueue, type FairQueueLimits } from '../../core/policy/admission/fai
 
 const stepMs = 20
 
+/** A CONNECT packet that waits for its turn. */
+export interface WaitingConnect {
+  readonly onTurn: () => void
+  /** Whether its client has given up. */
+  readonly isGone: () => boolean
+}
+
 /** CONNECT packets that wait for their turn: after a restart a whole fleet connects at once. */
 export class ConnectQueue {
   readonly #clock: Clock
-  readonly #queue: FairQueue<() => void>
+  readonly #queue: FairQueue<WaitingConnect>
   readonly #stopping = new AbortController()
   #isRunning = false
 
@@ -16,10 +23,11 @@ export class ConnectQueue {
     this.#queue = new FairQueue(limits, clock.nowMs())
   }
 
-  /** Calls `onTurn` when it is this client's turn. @returns false: the queue is full, and it is not called */
-  wait(address: string, onTurn: () => void): boolean {
-    if (!this.#queue.offer(onTurn, networkOf(address))) return false
-    this.#admit()
+  /** Calls `onTurn` when it is this client's turn, unless it is gone then. @returns false: the queue is full, and it is not called */
+  wait(address: string, connect: WaitingConnect): boolean {
+    if (!this.#queue.offer(connect, networkOf(address))) return false
+    // Those that wait already are admitted by the timer, however many arrive meanwhile.
+    if (!this.#isRunning) this.#admit()
     return true
   }
 
@@ -28,7 +36,7 @@ export class ConnectQueue {
   }
 
   #admit(): void {
-    for (const onTurn of this.#queue.admit(this.#clock.nowMs())) onTurn()
+    for (const { onTurn } of this.#queue.admit(this.#clock.nowMs(), ({ isGone }) => isGone())) onTurn()
     if (this.#queue.size > 0 && !this.#isRunning) void this.#run()
   }
 

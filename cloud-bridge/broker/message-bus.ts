@@ -6,6 +6,20 @@ export interface Message {
 /** Calls `done` when the message has been handed to the subscriber's socket. */
 export type Listener = (message: Message, done: () => void) => void
 
+/** Subscribers that are served in one turn of the event loop: a message to thousands must not hold up all others. */
+const maxPerTurn = 64
+
+/** A message on its way to many subscribers of one filter. */
+interface Broadcast {
+  readonly message: Message
+  /** As they are when the message comes, and as they are now. */
+  readonly listeners: readonly Listener[]
+  readonly present: ReadonlySet<Listener>
+  readonly deliveredOne: () => void
+  /** Number of listeners that have been served. */
+  served: number
+}
+
 /**
  * Delivers the messages of aedes to the subscriptions that match, as mqemitter does, but subscribes and unsubscribes in a time
  * that does not depend on the number of subscribers. A message waits for no other: a subscriber that is slow delays only the
@@ -14,6 +28,8 @@ export type Listener = (message: Message, done: () => void) => void
 export class MessageBus {
   /** Most filters have one subscriber: a set for each would take as much memory as everything else here. */
   readonly #listeners = new LevelTree<Listener | Set<Listener>>()
+  /** They wait for each other, so that each subscriber receives them in order. */
+  readonly #broadcasts: Broadcast[] = []
   #isClosed = false
 
   on(filter: string, listener: Listener, done?: () => void): this {
@@ -33,15 +49,37 @@ export class MessageBus {
 
   emit(message: Message, done: () => void = () => {}): void {
     const matching = this.#isClosed ? [] : this.#listeners.matchingTopic(message.topic)
-    // As they are now: one of them may end the connection of another.
-    const listeners = matching.flatMap((known) => (known instanceof Set ? [...known] : known))
-    let waiting = 1 + listeners.length
+    let waiting = 1
     const deliveredOne = () => {
       waiting -= 1
       if (waiting === 0) done()
     }
-    for (const listener of listeners) listener(message, deliveredOne)
+    // As they are now: one of them may end the connection of another.
+    const groups = matching.map((known) => (known instanceof Set ? [...known] : [known]))
+    for (const [at, listeners] of groups.entries()) {
+      waiting += listeners.length
+      const present = matching[at]
+      if (present instanceof Set && present.size > maxPerTurn)
+        this.#begin({ message, listeners, present, deliveredOne, served: 0 })
+      else for (const listener of listeners) listener(message, deliveredOne)
+    }
     deliveredOne()
+  }
+
+  #begin(broadcast: Broadcast): void {
+    this.#broadcasts.push(broadcast)
+    if (this.#broadcasts.length === 1) this.#serve()
+  }
+
+  #serve(): void {
+    const broadcast = this.#broadcasts[0]!
+    const { message, listeners, present, deliveredOne, served } = broadcast
+    broadcast.served += maxPerTurn
+    for (const listener of listeners.slice(served, broadcast.served))
+      if (present.has(listener)) listener(message, deliveredOne)
+      else deliveredOne()
+    if (broadcast.served >= listeners.length) this.#broadcasts.shift()
+    if (this.#broadcasts.length > 0) setImmediate(() => this.#serve())
   }
 
   close(done: () => void): void {

@@ -26,7 +26,7 @@ export class SessionMemory {
   }
 
   createRetainedStreamCombi(filters: readonly string[]): Readable {
-    return Readable.from(filters.flatMap((filter) => this.#retained.matchingFilter(filter)))
+    return streamOf(filters.flatMap((filter) => this.#retained.matchingFilter(filter)))
   }
 
   async incomingStorePacket({ id }: Client, packet: AedesPacket): Promise<void> {
@@ -49,7 +49,7 @@ export class SessionMemory {
   }
 
   // Sessions that outlive their connections: there are none.
-  outgoingStream = (): Readable => Readable.from([])
+  outgoingStream = (): Readable => streamOf([])
   subscriptionsByTopic = async (): Promise<readonly never[]> => []
   cleanSubscriptions = async (): Promise<void> => {}
   outgoingEnqueueCombi = async (): Promise<void> => {}
@@ -58,7 +58,18 @@ export class SessionMemory {
   // Wills of other brokers of a cluster: there are none.
   putWill = async (): Promise<void> => {}
   delWill = async (): Promise<void> => {}
-  streamWill = (): Readable => Readable.from([])
+  streamWill = (): Readable => streamOf([])
+}
+
+/** As `Readable.from`, at a fraction of its cost: aedes asks for two streams per connection, most of them empty. */
+function streamOf(packets: readonly Publish[]): Readable {
+  let at = 0
+  return new Readable({
+    objectMode: true,
+    read() {
+      this.push(packets[at++] ?? null)
+    },
+  })
 }
 
 /** Without a stack: aedes asks for each message of QoS 2 whether it is known. */

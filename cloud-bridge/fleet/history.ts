@@ -65,8 +65,9 @@ export interface HistoryOptions {
   readonly logger: Logger
 }
 
-/** Time that samples are collected for one commit. */
+/** Time that samples are collected for one commit, and their number: more would hold up everything else for too long. */
 const batchMs = 500
+const batchSamples = 64
 /**
  * A sample further ahead of the bridge's clock comes from a wrong clock. By its own time it would stay the newest, and
  * displace all later samples.
@@ -82,14 +83,12 @@ const rowBytes = 128
 const maxPerBase = 1_000
 const maxDifference = 1 / 2
 
-type Measured = Omit<DeviceTelemetry, 'v'>
-
 /** A sample that waits for the next commit. */
 interface Arrived {
   readonly device: string
   readonly atMs: number
   readonly receivedMs: number
-  readonly measured: Measured
+  readonly measured: DeviceTelemetry
   readonly isBase: boolean
 }
 
@@ -105,7 +104,7 @@ interface Row {
 /** The sample from which the next ones of a device are stored as differences. */
 interface Base {
   readonly n: number
-  readonly sample: Fields
+  readonly sample: DeviceTelemetry
   readonly bytes: number
   readonly count: number
 }
@@ -201,7 +200,7 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
   }
 
   function newBase({ device, measured }: Arrived): { readonly n: number; readonly body: string } {
-    const body = JSON.stringify(measured)
+    const body = JSON.stringify({ ...measured, v: undefined })
     const n = Number(insertBase.run(device, body).lastInsertRowid)
     countBytes(device, 0, body)
     bases.set(device, { n, sample: measured, bytes: body.length, count: 0 })
@@ -264,18 +263,19 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
     return rows.map(({ body, base, receivedMs }) => {
       const stored = JSON.parse(body) as Fields
       const sample = base === null ? stored : body === '{}' ? baseOf(base) : sampleFrom(baseOf(base), stored as never)
-      return { ...(sample as Measured), heardAt: new Date(receivedMs).toISOString() }
+      return { ...(sample as Omit<DeviceTelemetry, 'v'>), heardAt: new Date(receivedMs).toISOString() }
     })
   }
 
   return {
-    add(device, { v: _, ...measured }, isBase = false) {
+    add(device, measured, isBase = false) {
       if (maxSamples === 0) return
       const receivedMs = wallMs()
       const measuredMs = Date.parse(measured.at)
       const isWrong = measured.clockIsSet === false || measuredMs > receivedMs + maxAheadMs
       const atMs = isWrong ? receiptTime(receivedMs) : measuredMs
       batch.push({ device, atMs, receivedMs, measured, isBase })
+      if (batch.length >= batchSamples) flush()
       flushing ??= flushLater()
     },
     of(device, { sinceMs, limit }) {
@@ -309,12 +309,13 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
  * A sample as its difference from `base`: `at` in ms after it, then the fields that differ.
  * @returns undefined if the difference does not tell the sample
  */
-function storedDifference(base: Fields, measured: Measured): string | undefined {
-  const { at, ...rest } = measured
-  const { at: baseAt, ...baseRest } = base as Fields & { readonly at: string }
-  const ms = Date.parse(at) - Date.parse(baseAt)
-  const set = timeAfter(baseAt, ms) === at ? changesOf(expectedAfter(baseRest, ms / 1_000), rest) : undefined
-  return set && JSON.stringify({ ms, set } satisfies StoredDifference)
+function storedDifference(base: DeviceTelemetry, measured: DeviceTelemetry): string | undefined {
+  const ms = Date.parse(measured.at) - Date.parse(base.at)
+  if (timeAfter(base.at, ms) !== measured.at) return undefined
+  const changes = changesOf(expectedAfter(base, ms / 1_000), measured)
+  if (!changes) return undefined
+  const { at: _, ...set } = changes
+  return JSON.stringify({ ms, set } satisfies StoredDifference)
 }
 
 interface StoredDifference {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { DeviceTelemetry, TelemetryDelta } from '../../core/protocol/messages.ts'
-import { type Reading, readJson, readMessage } from '../../core/protocol/read-message.ts'
+import { type Reading, readJson, readMessage, reasonOf } from '../../core/protocol/read-message.ts'
 import { expectedAfter, type Fields, isFields, withChanges } from '../../core/protocol/telemetry-delta.ts'
 import { v } from '../../core/protocol/version.ts'
 
@@ -29,6 +29,11 @@ interface Base {
 
 /** A sample or a delta. */
 const Envelope = z.looseObject({ v })
+
+/** The fields that a delta may change. */
+const changeable = new Map<string, z.ZodType>(
+  Object.entries(DeviceTelemetry.shape).filter(([name]) => !['v', 'at', 'birth', 'seq'].includes(name)),
+)
 
 /** Reads telemetry: complete samples, and deltas, from which it rebuilds the samples. */
 export class TelemetryReader {
@@ -67,22 +72,25 @@ export class TelemetryReader {
   #rebuild(device: string, message: Fields, bytes: number): TelemetryReading {
     const read = readJson(TelemetryDelta, message)
     if (read.kind === 'unreadable') return read
-    const { v, at, birth, base: seq, set } = read.message
+    const { at, birth, base: seq, set } = read.message
     const base = this.#bases.get(device)
     if (base?.birth !== birth || base.seq !== seq) return { kind: 'baseless' }
     if (base.bytes + bytes > this.#maxBytes) return this.#tooLarge(base.bytes + bytes)
+    const telemetry: Record<string, unknown> = {
+      ...expectedAfter(base.telemetry, (Date.parse(at) - base.atMs) / 1_000),
+      at,
+      birth,
+    }
     // Only what has changed is checked again, and the rest is shared with the base.
-    const { v: _, seq: __, ...expected } = expectedAfter(base.telemetry, (Date.parse(at) - base.atMs) / 1_000)
-    const changed = Object.fromEntries(
-      Object.entries(set)
-        .filter(([name]) => !base.unreadable.has(name))
-        .map(([name, change]) => [name, withChanges(expected, { [name]: change })[name]]),
-    )
-    const { link, speed } = base.telemetry
-    const rebuilt = readJson(DeviceTelemetry, { link, speed, ...changed, v, at, birth })
-    if (rebuilt.kind === 'unreadable') return rebuilt
-    const { seq: ___, ...checked } = rebuilt.message
-    return { kind: 'message', message: { telemetry: { ...expected, ...checked } as DeviceTelemetry, isBase: false } }
+    for (const [name, change] of Object.entries(set)) {
+      const schema = base.unreadable.has(name) ? undefined : changeable.get(name)
+      if (!schema) continue
+      const then = telemetry[name]
+      const read = schema.safeParse(isFields(then) && isFields(change) ? withChanges(then, change) : change)
+      if (!read.success) return { kind: 'unreadable', code: 'MESSAGE_INVALID', reason: reasonOf(read.error, [name]) }
+      telemetry[name] = read.data
+    }
+    return { kind: 'message', message: { telemetry: telemetry as DeviceTelemetry, isBase: false } }
   }
 
   #tooLarge(bytes: number): TelemetryReading {

@@ -44,6 +44,11 @@ export function rulesOf({ kind, id }: Member, fleet: string): TopicRules {
 export function mayPublish(clientId: string, topic: string, fleet: string): boolean {
   const role = roleOf(clientId)
   if (role.kind === 'watcher' || /[+#]/.test(topic)) return false
+  // As the rules say, but at once: this is asked for each message.
+  if (role.kind === 'device') {
+    const named = parseDeviceTopic(fleet, topic)
+    return named?.device === role.id && deviceLeaves.publish.includes(named.leaf)
+  }
   return coversAny(rulesOf(role, fleet).publish, topic)
 }
 

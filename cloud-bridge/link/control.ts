@@ -74,6 +74,8 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     JSON.stringify({ v: 1, state, birth, at: nowIso(), ...options.describe() } satisfies BridgeState)
 
   const settings: IClientOptions = {
+    // By default each packet is described for a log that is off.
+    log: () => {},
     clientId: `bridge-${bridge}`,
     protocolVersion: 4,
     ...(options.password === undefined ? {} : { username: `bridge-${bridge}`, password: options.password }),
@@ -118,7 +120,8 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     expectation?.rest()
     disableNagle(client.stream)
     const filters = Object.fromEntries([
-      ...leavesTo('bridge').map((leaf) => [allDevices(fleet, leaf), { qos: deviceDelivery[leaf].qos }]),
+      // Within this process nothing is lost, and each acknowledgement would be a packet of its own.
+      ...leavesTo('bridge').map((leaf) => [allDevices(fleet, leaf), { qos: openStream ? 0 : deviceDelivery[leaf].qos }]),
       [topic, { qos: retained.qos }],
     ])
     client.subscribe(filters, (err) => {

@@ -14,9 +14,11 @@ export function isAddressOrNetwork(text: string): boolean {
 /** The reverse proxies in front of a server: of their requests, X-Forwarded-For names the client. */
 export class Proxies {
   readonly #trusted = new BlockList()
+  readonly #isNone: boolean
 
   /** @param networks addresses and networks, as `isAddressOrNetwork` */
   constructor(networks: readonly string[]) {
+    this.#isNone = networks.length === 0
     for (const network of networks) {
       const [address = '', bits] = network.split('/')
       if (bits === undefined) this.#trusted.addAddress(address, family(address))
@@ -26,6 +28,7 @@ export class Proxies {
 
   /** @param address of a socket */
   includes(address: string): boolean {
+    if (this.#isNone) return false
     const plain = plainAddress(address)
     return isIP(plain) !== 0 && this.#trusted.check(plain, family(plain))
   }

@@ -10,9 +10,9 @@ export type Fields = Readonly<Record<string, unknown>>
  */
 export function changesOf(base: Fields, now: Fields): Fields | undefined {
   const changes: [string, unknown][] = []
-  if (Object.keys(base).some((name) => base[name] !== undefined && own(now, name) === undefined)) return undefined
-  for (const [name, value] of Object.entries(now)) {
-    const then = own(base, name)
+  for (const name of Object.keys(base)) if (base[name] !== undefined && own(now, name) === undefined) return undefined
+  for (const name of Object.keys(now)) {
+    const [then, value] = [own(base, name), now[name]]
     // Samples that are rebuilt from deltas share what has not changed.
     if (value === undefined || then === value) continue
     if (isFields(then) && isFields(value)) {

@@ -1,9 +1,17 @@
+import { TokenBucket } from '../quota/token-bucket.ts'
+
 export interface FairQueueLimits {
-  /** Admissions per second; as many at once after a pause of a second. */
+  /** Admissions per second. */
   readonly perS: number
-  /** Longest wait, in seconds: an item that would wait longer is refused. */
+  /** Longest wait at that rate, in seconds: an item that would wait longer is refused. */
   readonly maxWaitS: number
 }
+
+/**
+ * What is admitted at once, at most, as seconds of the rate. Whoever admits late, because it is busy with those that it has
+ * admitted, thereby admits fewer.
+ */
+const burstS = 0.05
 
 /**
  * Admits items at a bounded rate. Those that must wait take turns by network, so that a network that sends many delays itself.
@@ -11,16 +19,14 @@ export interface FairQueueLimits {
  */
 export class FairQueue<T> {
   readonly #limits: FairQueueLimits
+  readonly #bucket: TokenBucket
   /** Network → its items, oldest first. The first network is next. */
   readonly #networks = new Map<string, T[]>()
   #size = 0
-  #credit: number
-  #atMs: number
 
   constructor(limits: FairQueueLimits, nowMs: number) {
     this.#limits = limits
-    this.#credit = limits.perS
-    this.#atMs = nowMs
+    this.#bucket = new TokenBucket({ perS: limits.perS, burst: limits.perS * burstS }, nowMs)
   }
 
   get size(): number {
@@ -37,13 +43,18 @@ export class FairQueue<T> {
     return true
   }
 
-  /** @returns the items that are admitted now */
-  admit(nowMs: number): T[] {
-    const { perS } = this.#limits
-    this.#credit = Math.min(perS, this.#credit + ((nowMs - this.#atMs) / 1_000) * perS)
-    this.#atMs = nowMs
+  /**
+   * @param isGone whether an item no longer waits: it takes nobody's place
+   * @returns the items that are admitted now
+   */
+  admit(nowMs: number, isGone: (item: T) => boolean = () => false): T[] {
     const admitted: T[] = []
-    for (; this.#credit >= 1 && this.#size > 0; this.#credit -= 1) admitted.push(this.#next())
+    while (this.#size > 0 && this.#bucket.spend(0, nowMs) === 0) {
+      const item = this.#next()
+      if (isGone(item)) continue
+      this.#bucket.spend(1, nowMs)
+      admitted.push(item)
+    }
     return admitted
   }
 

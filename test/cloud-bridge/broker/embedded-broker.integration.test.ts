@@ -87,8 +87,8 @@ describe('the embedded broker', () => {
     const connects = Array.from({ length: 40 }, (_, index) => mqttClient(broker.url, `device-d${index}`))
     const settled = await Promise.allSettled(connects)
     const reasons = settled.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []))
-    // Ten at once, ten that wait, and one more for each 100 ms in which the others arrive.
-    expect(reasons.length).toBeLessThanOrEqual(20)
+    // One at once, ten that wait, and one more for each 100 ms in which the others arrive.
+    expect(reasons.length).toBeLessThanOrEqual(29)
     expect([...new Set(reasons)]).toEqual([expect.stringContaining('Server unavailable')])
     for (const one of settled) if (one.status === 'fulfilled') one.value.end(true)
   })
