@@ -7,6 +7,7 @@ import { Processor } from '../world/processor.ts'
 import type { SimulatedDevice } from '../world/simulated-device.ts'
 import { SimulatedLink } from '../world/simulated-link.ts'
 import type { World } from '../world/world.ts'
+import { buildEngines } from './build-engines.ts'
 import { linksOf } from './build-links.ts'
 import type { ScenarioData } from './scenario-data.ts'
 
@@ -20,7 +21,7 @@ export function buildWorld(scenario: Scenario, simulation: Simulation, data: Sce
     scenario,
     devices,
     model: cloud && modelNamed(cloud.model),
-    engines: [],
+    engines: cloud ? buildEngines(cloud, simulation) : [],
     server: undefined,
   }
 }

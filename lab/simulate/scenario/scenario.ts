@@ -61,6 +61,7 @@ export const Cloud = z
     gpu: z.string().describe('name of a GPU preset'),
     gpus: count.default(1).describe('GPUs that hold the model together (tensor parallel)'),
     pipeline: count.default(1).describe('P: pipeline stages, each on GPUs of its own'),
+    inputLayers: z.int().nonnegative().default(2).describe('layers that devices compute themselves (HAT)'),
     replicas: count.default(1).describe('copies of the model, each with its own GPUs'),
     policy: z.enum(policyNames).default('tokenflow'),
     promptRows: count.default(512).describe('rows of prompts in a step while streams decode'),

@@ -1,0 +1,60 @@
+import { BrimError } from '../../../core/base/errors.ts'
+import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
+import { headOf, layersOf, wholeModel } from '../hardware/model-shape.ts'
+import { gpuNamed } from '../hardware/presets/gpus.ts'
+import { modelNamed } from '../hardware/presets/models.ts'
+import { together } from '../hardware/roofline.ts'
+import type { Simulation } from '../kernel/simulation.ts'
+import type { Cloud } from '../scenario/scenario.ts'
+import type { Engine } from '../serving/engine.ts'
+import { pagedKv } from '../serving/kv-size.ts'
+import { createEngine } from '../serving/simulated-engine.ts'
+import { stepCost } from '../serving/step-cost.ts'
+
+/** Rows of a draft, at most: more of a device's rows count as a prompt. */
+const maxDecodeRows = 16
+/** A piece of a prompt has at least this many rows, unless fewer wait. */
+const minPromptRows = 16
+/** Positions of a page of KV, and what a device's stream is charged before its first row. */
+const pagePositions = 16
+
+/** The replicas of a scenario's cloud. @throws BrimError USAGE, REQUEST_INVALID where the model does not fit */
+export function buildEngines(cloud: Cloud, simulation: Simulation): readonly Engine[] {
+  const { pipeline, inputLayers, memoryShare, slowBytes, writeThrough, overlap, maxWaiting, stepJitter } = cloud
+  const gpu = gpuNamed(cloud.gpu)
+  const shape = modelNamed(cloud.model)
+  // Each stage has GPUs of its own.
+  const hardware = together(gpu, cloud.gpus)
+  const whole = wholeModel(shape)
+  const ends = (shape.tiesEmbedding ? 1 : 2) * headOf(shape).weightBytes
+  const totalBytes = memoryShare * pipeline * hardware.memoryBytes
+  const memoryBytes = totalBytes - whole.weightBytes - ends
+  if (memoryBytes <= 0)
+    throw new BrimError('REQUEST_INVALID', `${shape.name} does not fit into ${pipeline} × ${hardware.name}: cloud.gpus`, {
+      hint: `its weights take ${Math.ceil((whole.weightBytes + ends) / 1e9)} GB of ${Math.floor(totalBytes / 1e9)} GB; give it more GPUs`,
+    })
+  const stepS = stepCost(hardware, shape, { inputLayers, pipeline })
+  return Array.from({ length: cloud.replicas }, (_, replica) =>
+    createEngine(
+      simulation,
+      {
+        policy: createPolicy(cloud.policy, { promptRows: cloud.promptRows, minPromptRows }),
+        stepS,
+        stepJitter,
+        answerKv: pagedKv(whole.kvBytesPerPosition, pagePositions),
+        deviceKv: pagedKv(layersOf(shape, inputLayers, shape.layers).kvBytesPerPosition, pagePositions),
+        firstPositions: pagePositions,
+        memoryBytes,
+        slowBytes,
+        transferBytesPerS: hardware.hostBytesPerS,
+        writeThrough,
+        overlap,
+        step: { rows: cloud.stepRows, streams: cloud.stepStreams },
+        pipeline,
+        maxDecodeRows,
+        maxWaiting,
+      },
+      `engine ${replica}`,
+    ),
+  )
+}
