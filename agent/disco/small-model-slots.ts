@@ -1,3 +1,4 @@
+import { SmallModelUse } from '../../core/policy/disco/small-model-use.ts'
 import { Slots } from '../../core/upstream/slots.ts'
 
 export interface SmallModelLimits {
@@ -7,37 +8,13 @@ export interface SmallModelLimits {
   readonly slmWaiting: number
 }
 
-/** How many answers the small model writes at once: one that has been planned counts before it begins. */
-export class SmallModelSlots {
-  readonly #limits: SmallModelLimits
+/** Admits answers to the small model. */
+export class SmallModelSlots extends SmallModelUse {
   readonly #slots: Slots
-  #reserved = 0
-  /** Answers that have a slot or wait for one. */
-  #used = 0
 
-  constructor(limits: SmallModelLimits) {
-    this.#limits = limits
-    this.#slots = new Slots({ requests: limits.slmAnswers, queue: limits.slmWaiting })
-  }
-
-  /** Whether an answer would begin at once. */
-  get isFree(): boolean {
-    return this.#used + this.#reserved < this.#limits.slmAnswers
-  }
-
-  /** Whether an answer that begins now would wait. */
-  get isFull(): boolean {
-    return this.#used >= this.#limits.slmAnswers
-  }
-
-  /** @returns ends the reservation; more calls change nothing */
-  reserve(): () => void {
-    this.#reserved += 1
-    let isEnded = false
-    return () => {
-      if (!isEnded) this.#reserved -= 1
-      isEnded = true
-    }
+  constructor({ slmAnswers, slmWaiting }: SmallModelLimits) {
+    super(slmAnswers)
+    this.#slots = new Slots({ requests: slmAnswers, queue: slmWaiting })
   }
 
   /**
@@ -45,15 +22,15 @@ export class SmallModelSlots {
    * @throws BrimError QUEUE_FULL; the signal's reason
    */
   async take(signal: AbortSignal): Promise<() => void> {
-    this.#used += 1
+    const end = this.begin()
     try {
       const free = await this.#slots.take(signal)
       return () => {
-        this.#used -= 1
+        end()
         free()
       }
     } catch (error) {
-      this.#used -= 1
+      end()
       throw error
     }
   }

@@ -1,8 +1,8 @@
 import type { ControllerPlan, SideWork } from '../../../core/policy/disco/controller-plan.ts'
 import type { Side } from '../../../core/policy/disco/state.ts'
-import { type AnswerListener, DispatchedAnswer } from '../../simulate/disco/dispatched-answer.ts'
-import type { SimulatedSide } from '../../simulate/disco/simulated-side.ts'
 import type { Simulation } from '../../simulate/kernel/simulation.ts'
+import { type AnswerListener, DispatchedAnswer } from '../../simulate/modes/disco/dispatched-answer.ts'
+import type { SimulatedSide } from '../../simulate/modes/disco/simulated-side.ts'
 
 /** An answer on the virtual clock. */
 export interface ReplayedAnswer {

@@ -1,5 +1,5 @@
-import { PacedSide } from '../../simulate/disco/paced-side.ts'
 import type { Simulation } from '../../simulate/kernel/simulation.ts'
+import { PacedSide } from '../../simulate/modes/disco/paced-side.ts'
 import { type DeviceProfile, deviceTtftMs } from './profiles.ts'
 import type { ReplayRequest } from './workload.ts'
 

@@ -54,6 +54,7 @@ export class ModeCounter {
     gainedTokens: 0,
     sketchTokens: 0,
     migrations: 0,
+    delayedTokens: 0,
   }
   #requests = 0
   #answered = 0

@@ -1,7 +1,8 @@
+import { type ApiServer, distributedServer, recordedServer } from '../hardware/api-server.ts'
 import { boardNamed } from '../hardware/presets/boards.ts'
 import { modelNamed } from '../hardware/presets/models.ts'
 import type { Simulation } from '../kernel/simulation.ts'
-import type { DeviceGroup, Scenario } from '../scenario/scenario.ts'
+import type { DeviceGroup, Scenario, Server } from '../scenario/scenario.ts'
 import { EnergyMeter } from '../world/energy-meter.ts'
 import { Processor } from '../world/processor.ts'
 import type { SimulatedDevice } from '../world/simulated-device.ts'
@@ -22,9 +23,12 @@ export function buildWorld(scenario: Scenario, simulation: Simulation, data: Sce
     devices,
     model: cloud && modelNamed(cloud.model),
     engines: cloud ? buildEngines(cloud, simulation) : [],
-    server: undefined,
+    server: scenario.server && serverOf(scenario.server, data),
   }
 }
+
+const serverOf = ({ ttftMs, tokenMs }: Server, { latencies }: ScenarioData): ApiServer =>
+  latencies ? recordedServer(latencies) : distributedServer(ttftMs, tokenMs)
 
 function addGroup(devices: SimulatedDevice[], group: DeviceGroup, simulation: Simulation, data: ScenarioData): void {
   const board = boardNamed(group.board)

@@ -6,7 +6,9 @@ import { gunzip } from 'node:zlib'
 import { BrimError } from '../../../core/base/errors.ts'
 import { readRateTrace } from '../../cluster/net-trace.ts'
 import type { RateTrace } from '../../cluster/rate-trace.ts'
+import type { ApiLatency } from '../hardware/api-server.ts'
 import type { Rate, Scenario } from '../scenario/scenario.ts'
+import { parseLatencyTrace } from '../traces/latency-trace.ts'
 import { parseRequestTrace, type TracedRequest } from '../traces/request-trace.ts'
 
 /** What the files hold that a scenario names. */
@@ -14,6 +16,8 @@ export interface ScenarioData {
   readonly requests: readonly TracedRequest[] | undefined
   /** Traces of links, by the path in the scenario. */
   readonly rates: ReadonlyMap<string, readonly RateTrace[]>
+  /** Recorded latencies of the API server. */
+  readonly latencies: readonly ApiLatency[] | undefined
 }
 
 /**
@@ -28,7 +32,9 @@ export async function readScenarioData(scenario: Scenario, folders: readonly str
   const rates = new Map<string, readonly RateTrace[]>()
   for (const { link } of scenario.devices)
     for (const rate of [link.up, link.down]) if (isTrace(rate)) rates.set(rate.trace, await readRates(found(rate.trace, folders)))
-  return { requests, rates }
+  const recorded = scenario.server?.trace
+  const latencies = recorded === undefined ? undefined : parseLatencyTrace(await readText(found(recorded, folders)), recorded)
+  return { requests, rates, latencies }
 }
 
 const isTrace = (rate: Rate): rate is Extract<Rate, { trace: string }> => typeof rate === 'object' && 'trace' in rate

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { policyNames } from '../../../core/policy/tokenflow/named-policies.ts'
+import { DiscoSettings } from './disco-settings.ts'
 import { Distribution } from './distribution.ts'
 
 const count = z.number().int().positive()
@@ -19,6 +20,7 @@ export const modeNames = [
   'routing',
   'static',
   'race',
+  'cheap',
   'auto',
 ] as const
 export type ModeName = (typeof modeNames)[number]
@@ -55,6 +57,8 @@ export const DeviceGroup = z
   })
   .meta({ id: 'DeviceGroup' })
 
+const DollarsPerToken = z.strictObject({ prompt: z.number().nonnegative(), output: z.number().nonnegative() })
+
 export const Cloud = z
   .strictObject({
     model: z.string().describe('name of a model preset'),
@@ -73,15 +77,16 @@ export const Cloud = z
     overlap: z.boolean().default(true),
     maxWaiting: count.default(100_000),
     stepJitter: z.number().min(0).default(0).describe('σ of the log of measured over predicted step times'),
+    dollarsPerToken: DollarsPerToken.optional().describe('price of its tokens; absent: unknown'),
   })
   .meta({ id: 'Cloud' })
 
 export const Server = z
   .strictObject({
     trace: z.string().optional().describe('recorded API latencies (JSONL of ttft_s and inter_token_latency_s)'),
-    ttftMs: Distribution.optional(),
-    tokenMs: Distribution.optional(),
-    dollarsPerToken: z.strictObject({ prompt: z.number().nonnegative(), output: z.number().nonnegative() }).optional(),
+    ttftMs: Distribution.default(500).describe('to the first token, unless there is a trace'),
+    tokenMs: Distribution.default(20).describe('between tokens, unless there is a trace'),
+    dollarsPerToken: DollarsPerToken.optional().describe('price of its tokens; absent: unknown'),
   })
   .meta({ id: 'Server' })
 
@@ -123,6 +128,8 @@ export const Workload = z
   })
   .meta({ id: 'Workload' })
 
+export const Policies = z.strictObject({ disco: DiscoSettings.prefault({}) }).meta({ id: 'Policies' })
+
 /** A run of the simulator: what exists, and what is asked of it. */
 export const Scenario = z
   .strictObject({
@@ -133,6 +140,7 @@ export const Scenario = z
     server: Server.optional(),
     devices: z.array(DeviceGroup).default([]),
     workload: Workload,
+    policies: Policies.prefault({}),
   })
   .meta({ id: 'Scenario', title: 'A scenario of brim simulate' })
 export type Scenario = z.output<typeof Scenario>

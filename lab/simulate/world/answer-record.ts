@@ -28,8 +28,9 @@ export interface AnswerWork {
   gainedTokens: number
   /** PICE: tokens of the sketch; 0: answered in full. */
   sketchTokens: number
-  /** DiSCo. */
+  /** DiSCo: changes of the side that writes, and tokens that came late because of them. */
   migrations: number
+  delayedTokens: number
 }
 
 /** What is known of an answer at its end. Times in ms. */

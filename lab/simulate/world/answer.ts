@@ -18,6 +18,7 @@ export class Answer {
     gainedTokens: 0,
     sketchTokens: 0,
     migrations: 0,
+    delayedTokens: 0,
   }
   readonly reader: Reader
   readonly #simulation: Simulation

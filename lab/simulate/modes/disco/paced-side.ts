@@ -1,5 +1,5 @@
-import type { ApiLatency } from '../hardware/api-server.ts'
-import type { Simulation } from '../kernel/simulation.ts'
+import type { ApiLatency } from '../../hardware/api-server.ts'
+import type { Simulation } from '../../kernel/simulation.ts'
 import type { SideRun, SimulatedSide } from './simulated-side.ts'
 
 /** A side whose starts each have a time to the first token and an even pace after it. Mutable. */

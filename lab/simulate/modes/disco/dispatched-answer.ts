@@ -1,7 +1,7 @@
-import { AnswerController } from '../../../core/policy/disco/answer-controller.ts'
-import type { ControllerAction, ControllerPlan, Piece } from '../../../core/policy/disco/controller-plan.ts'
-import type { Side } from '../../../core/policy/disco/state.ts'
-import type { Simulation } from '../kernel/simulation.ts'
+import { AnswerController } from '../../../../core/policy/disco/answer-controller.ts'
+import type { ControllerAction, ControllerPlan, Piece } from '../../../../core/policy/disco/controller-plan.ts'
+import type { Side } from '../../../../core/policy/disco/state.ts'
+import type { Simulation } from '../../kernel/simulation.ts'
 import type { SimulatedSide } from './simulated-side.ts'
 
 /** What becomes of an answer, and what can be learned from it. */

@@ -1,0 +1,222 @@
+import { BrimError } from '../../../../core/base/errors.ts'
+import type { ControlledSide, ControllerPlan } from '../../../../core/policy/disco/controller-plan.ts'
+import { constrainedSide, costOf, deviceCosts, type SideCosts } from '../../../../core/policy/disco/costs.ts'
+import { createDeviceTtft, createTokenCounts, createTtft, expectedRemaining } from '../../../../core/policy/disco/estimates.ts'
+import { exchangeRate } from '../../../../core/policy/disco/exchange-rate.ts'
+import { SilentStarts } from '../../../../core/policy/disco/silent-starts.ts'
+import { deviceEstimate, serverEstimate } from '../../../../core/policy/disco/start-estimates.ts'
+import { preferredSide, startTimes } from '../../../../core/policy/disco/start-times.ts'
+import { type Dispatch, otherSide, type Side, type TokenCosts } from '../../../../core/policy/disco/state.ts'
+import type { DiscoSettings } from '../../scenario/disco-settings.ts'
+import type { Answer } from '../../world/answer.ts'
+import type { Mode } from '../../world/mode.ts'
+import type { SimulatedDevice } from '../../world/simulated-device.ts'
+import type { World } from '../../world/world.ts'
+import { DispatchedAnswer } from './dispatched-answer.ts'
+import { EngineSide } from './engine-side.ts'
+import { PacedSide } from './paced-side.ts'
+import type { SimulatedSide } from './simulated-side.ts'
+import { SmallModel, SmallModelSide } from './small-model.ts'
+
+/** Modes of an agent (`DeviceMode`) that may use both sides. */
+export type DispatchMode = 'fast' | 'cheap' | 'auto'
+
+/** Answers by device and server as the agent's `Planner` plans them. @throws BrimError CONFIG_INVALID for what a scenario lacks */
+export function dispatchMode(world: World, mode: DispatchMode): Mode {
+  const dispatch = dispatches.get(world) ?? new WorldDispatch(world)
+  dispatches.set(world, dispatch)
+  return { begin: (answer) => dispatch.begin(answer, mode) }
+}
+
+/** A device's modes share its small model, and what it has learned. */
+const dispatches = new WeakMap<World, WorldDispatch>()
+
+/** What answers have taught. */
+class Known {
+  /** F. */
+  readonly ttftMs = createTtft()
+  readonly silence = new SilentStarts()
+  readonly prompts = createTokenCounts()
+  readonly answers = createTokenCounts()
+  /** k·l + c. */
+  readonly deviceTtft = createDeviceTtft()
+}
+
+interface DispatchingDevice {
+  readonly device: SimulatedDevice
+  readonly model: SmallModel | undefined
+  readonly known: Known
+  /** Charge of its battery; undefined: mains. */
+  readonly battery: number | undefined
+}
+
+const both: readonly Side[] = ['device', 'server']
+const never = Number.POSITIVE_INFINITY
+/** A prompt at whose length the speed of small models is stated. */
+const profiledTokens = 128
+const joulesPerKwh = 3.6e6
+
+class WorldDispatch {
+  readonly #world: World
+  readonly #settings: DiscoSettings
+  readonly #price: TokenCosts | undefined
+  readonly #devices = new Map<number, DispatchingDevice>()
+  readonly #groups = new Map<string, Known>()
+  /** F as the bridge announces it. */
+  readonly #announced = createTtft()
+
+  constructor(world: World) {
+    const { scenario } = world
+    const lacks = (what: string) =>
+      new BrimError('CONFIG_INVALID', `the scenario "${scenario.name}" has ${what}`, {
+        hint: 'the modes auto, cheap and race need devices, and a cloud or a server',
+      })
+    if (world.devices.length === 0) throw lacks('no devices')
+    if (!world.server && world.engines.length === 0) throw lacks('neither cloud nor server')
+    this.#world = world
+    this.#settings = scenario.policies.disco
+    this.#price = world.server ? scenario.server?.dollarsPerToken : scenario.cloud?.dollarsPerToken
+  }
+
+  begin(answer: Answer, mode: DispatchMode): void {
+    const { request, work } = answer
+    const own = this.#deviceOf(request.device!)
+    const { model, known } = own
+    if (mode === 'auto') known.prompts.record(request.promptTokens)
+    const server = serverEstimate(known.ttftMs, this.#world.server ? undefined : this.#announced, known.silence)
+    const profiledS = model ? model.speed.prefillS(profiledTokens) : 0
+    const device = deviceEstimate(known.deviceTtft, profiledTokens / profiledS)
+    const remaining = (tokens: number) =>
+      expectedRemaining(known.answers, tokens, this.#world.scenario.workload.maxOutputTokens - tokens)
+    const costs: SideCosts = { server: this.#price, device: model && this.#deviceCosts(own, model, request.promptTokens) }
+    const dispatch = this.#dispatch(answer, mode, own, costs, remaining(0), server)
+    const release = model && dispatch.device < never ? model.reserve() : () => {}
+    // The time that a start has waited for the small model tells nothing of its speed.
+    let hasWaited = false
+
+    const sides: { device?: SimulatedSide; server: SimulatedSide } = { server: this.#serverSide(answer, own.device) }
+    const controlled: { device?: ControlledSide; server: ControlledSide } = {
+      server: { continues: true, pauses: false, costs: costs.server, startMs: server.startMs },
+    }
+    if (model) {
+      const side = new SmallModelSide(model, answer)
+      sides.device = {
+        start(run) {
+          release()
+          hasWaited = model.isFull
+          side.start(run)
+        },
+        pause: () => side.pause(),
+        resume: () => side.resume(),
+        stop: () => side.stop(),
+      }
+      const startMs = (tokens: number) => (model.isFree ? device.startMs(tokens) : never)
+      controlled.device = { continues: true, pauses: true, costs: costs.device, startMs }
+    }
+    const plan: ControllerPlan = {
+      sides: controlled,
+      dispatch,
+      // Only where an answer may move to save money is it worth delivering it no faster than it is read.
+      tokensPerS: mode === 'fast' ? 0 : request.tokensPerS,
+      promptTokens: request.promptTokens,
+      preferred: model && this.#settings.migrates ? preferredSide(mode, costs) : undefined,
+      expectedRemaining: remaining,
+    }
+    const dispatched = new DispatchedAnswer(this.#world.simulation, plan, sides, request.outputTokens, {
+      delivered: () => answer.deliver(1),
+      firstToken(side, ms, tokens) {
+        if (side === 'server') {
+          release()
+          server.firstToken(ms, tokens)
+        } else if (!hasWaited) device.firstToken(ms, tokens)
+      },
+      canceled(side, ms, tokens) {
+        if (side === 'server') server.canceled(ms, tokens)
+      },
+      ended: (hasFailed) => {
+        release()
+        const { controller } = dispatched
+        const [onDevice, atServer] = both.map((side) => controller.workOf(side))
+        work.devicePromptTokens = onDevice!.promptTokens
+        work.deviceOutputTokens = onDevice!.tokens
+        work.serverPromptTokens = atServer!.promptTokens
+        work.serverOutputTokens = atServer!.tokens
+        work.dollars += this.#price ? costOf(this.#price, atServer!) : 0
+        for (const { succeeded, delayedTokens } of controller.migrations) {
+          if (!succeeded) continue
+          work.migrations += 1
+          work.delayedTokens += delayedTokens
+        }
+        if (!hasFailed) known.answers.record(request.outputTokens)
+        answer.end(hasFailed ? 'no side can answer' : undefined)
+      },
+    })
+    dispatched.begin()
+  }
+
+  #deviceOf(index: number): DispatchingDevice {
+    const known = this.#devices.get(index)
+    if (known) return known
+    const device = this.#world.devices[index]!
+    const made = {
+      device,
+      model: SmallModel.of(device, this.#settings.smallModelAnswers),
+      known: this.#settings.learn === 'device' ? new Known() : this.#knownTo(device.group),
+      battery: this.#world.scenario.devices.find(({ name }) => name === device.group)?.battery,
+    }
+    this.#devices.set(index, made)
+    return made
+  }
+
+  #knownTo(group: string): Known {
+    const known = this.#groups.get(group) ?? new Known()
+    this.#groups.set(group, known)
+    return known
+  }
+
+  #deviceCosts({ device, battery }: DispatchingDevice, { speed }: SmallModel, promptTokens: number): TokenCosts {
+    const { deviceDollarsPerToken, dollarsPerKwh } = this.#settings
+    if (deviceDollarsPerToken) return deviceDollarsPerToken
+    const { computeW } = device.board.power
+    const joules = {
+      prompt: (computeW * speed.prefillS(promptTokens)) / promptTokens,
+      output: computeW * speed.decodeS(promptTokens),
+    }
+    const condition = battery === undefined ? undefined : { level: battery, isPlugged: false }
+    const setting = dollarsPerKwh === undefined ? undefined : dollarsPerKwh / joulesPerKwh
+    return deviceCosts(joules, exchangeRate(condition, setting).dollarsPerJoule)
+  }
+
+  #dispatch(
+    { request }: Answer,
+    mode: DispatchMode,
+    { model, known }: DispatchingDevice,
+    costs: SideCosts,
+    outputTokens: number,
+    server: ReturnType<typeof serverEstimate>,
+  ): Dispatch {
+    const { dispatch, share, tailShare } = this.#settings
+    const constrained = this.#settings.constrained === 'auto' ? constrainedSide(costs) : this.#settings.constrained
+    if (dispatch === 'chance' && model) {
+      const isLimited = this.#world.simulation.random(`dispatch of ${request.id}`).next() < share
+      const side = isLimited ? constrained : otherSide(constrained)
+      return { device: never, server: never, [side]: 0 }
+    }
+    return startTimes(mode, {
+      can: { device: model !== undefined, server: true },
+      isDeviceFree: model?.isFree ?? false,
+      isServerSilent: server.isSilent,
+      costs,
+      work: { promptTokens: request.promptTokens, tokens: outputTokens },
+      dispatch: () => ({ constrained, share, tailShare, serverTtftMs: server.ttftMs, promptLengths: known.prompts }),
+    })
+  }
+
+  #serverSide({ request }: Answer, device: SimulatedDevice): SimulatedSide {
+    const { server, simulation } = this.#world
+    if (!server) return new EngineSide(this.#world, device, request, this.#announced)
+    // The same latencies whatever the other requests do, so that policies can be compared.
+    const random = simulation.random(`server ${request.id}`)
+    return new PacedSide(simulation, () => server.draw(random))
+  }
+}

@@ -1,0 +1,78 @@
+import type { ForgettingHistogram } from '../../../../core/policy/estimate/forgetting-histogram.ts'
+import { Reader } from '../../../../core/policy/serving/reader.ts'
+import type { Request } from '../../world/answer-record.ts'
+import type { SimulatedDevice } from '../../world/simulated-device.ts'
+import { leastLoaded, type World } from '../../world/world.ts'
+import type { SideRun, SimulatedSide } from './simulated-side.ts'
+
+/** A request's head and options, and a token's id in it (DiSCo §4.3: 17 bits). */
+const requestBytes = { head: 600, perToken: 3 }
+/** One event of the stream. */
+const eventBytes = 200
+
+/** The cloud's own model, which a device asks over its link, as a side of one answer. Mutable. */
+export class EngineSide implements SimulatedSide {
+  readonly #world: World
+  readonly #device: SimulatedDevice
+  readonly #request: Request
+  readonly #announced: ForgettingHistogram
+  #run: SideRun | undefined
+  #leave = () => {}
+
+  /** @param announced F as the bridge measures it, to which every start adds */
+  constructor(world: World, device: SimulatedDevice, request: Request, announced: ForgettingHistogram) {
+    this.#world = world
+    this.#device = device
+    this.#request = request
+    this.#announced = announced
+  }
+
+  start(run: SideRun): void {
+    this.#run = run
+    const { head, perToken } = requestBytes
+    this.#device.link.send('up', head + perToken * run.contextTokens, () => {
+      if (this.#run === run) this.#ask(run)
+    })
+  }
+
+  pause(): void {
+    throw new Error('the cloud does not pause')
+  }
+
+  resume(): void {
+    throw new Error('the cloud does not pause')
+  }
+
+  stop(): void {
+    if (!this.#run) return
+    this.#run = undefined
+    this.#world.simulation.after(this.#device.link.rttMs / 2, this.#leave)
+  }
+
+  #ask(run: SideRun): void {
+    const { simulation } = this.#world
+    const { sharedTokens, tokensPerS } = this.#request
+    const askedMs = simulation.nowMs
+    const reader = new Reader(tokensPerS, run.tokens, askedMs)
+    const arrived = (act: () => void) =>
+      this.#device.link.send('down', eventBytes, () => {
+        if (this.#run === run) act()
+      })
+    this.#leave = leastLoaded(this.#world).answer({
+      promptTokens: run.contextTokens,
+      outputTokens: run.tokens,
+      cachedTokens: sharedTokens,
+      reader,
+      token: () => {
+        if (reader.sent === 0) this.#announced.record(simulation.nowMs - askedMs)
+        reader.deliver(1, simulation.nowMs)
+        arrived(run.token)
+      },
+      refused: () =>
+        arrived(() => {
+          this.#run = undefined
+          run.failed()
+        }),
+    })
+  }
+}

@@ -1,0 +1,27 @@
+import { z } from 'zod'
+import { defaultTailShare } from '../../../core/policy/disco/dispatch.ts'
+
+const share = z.number().min(0).max(1)
+const DollarsPerToken = z.strictObject({ prompt: z.number().nonnegative(), output: z.number().nonnegative() })
+
+/** How devices dispatch answers to themselves and the server: the modes auto, cheap and race. */
+export const DiscoSettings = z
+  .strictObject({
+    constrained: z.enum(['auto', 'device', 'server']).default('auto').describe('side that share limits; auto: the dearer one'),
+    share: share.default(0.5).describe('b: part of all prompt tokens that the limited side may process in mode auto'),
+    tailShare: share.default(defaultTailShare).describe('α: part of the prompt tokens kept for the server’s slowest starts'),
+    dispatch: z
+      .enum(['plan', 'chance'])
+      .default('plan')
+      .describe('chance: stochastic, to the limited side with probability share, else to the other one'),
+    migrates: z.boolean().default(true).describe('answers move to the side that decodes for less'),
+    learn: z
+      .enum(['device', 'group'])
+      .default('device')
+      .describe('whose answers teach a device the times of the server and the lengths: its own, or those of its group'),
+    smallModelAnswers: z.number().int().positive().default(1).describe('answers that a small model writes at once'),
+    deviceDollarsPerToken: DollarsPerToken.optional().describe('in place of the device’s energy times its price'),
+    dollarsPerKwh: z.number().nonnegative().optional().describe('price of a device’s energy; absent: by its battery'),
+  })
+  .meta({ id: 'DiscoSettings' })
+export type DiscoSettings = z.output<typeof DiscoSettings>

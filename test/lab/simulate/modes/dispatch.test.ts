@@ -1,0 +1,138 @@
+import { describe, expect, it } from 'vitest'
+import type { z } from 'zod'
+import { runScenario } from '../../../../lab/simulate/run/run-scenario.ts'
+import type { DiscoSettings } from '../../../../lab/simulate/scenario/disco-settings.ts'
+import type { Distribution } from '../../../../lab/simulate/scenario/distribution.ts'
+import { Scenario } from '../../../../lab/simulate/scenario/scenario.ts'
+import type { AnswerRecord } from '../../../../lab/simulate/world/answer-record.ts'
+
+const cheap = { prompt: 1e-7, output: 1e-7 }
+const dear = { prompt: 1e-5, output: 1e-5 }
+const phones = { name: 'phones', board: 'pixel-7-pro', link: { up: 1e6, down: 1e6 }, smallModels: ['bloom-1.1b'] }
+
+interface Given {
+  readonly mode?: string
+  readonly ttftMs?: z.input<typeof Distribution>
+  readonly disco?: z.input<typeof DiscoSettings>
+  readonly perS?: number
+  readonly devices?: number
+  readonly smallModels?: string[]
+  readonly price?: typeof cheap
+}
+
+async function run({ mode = 'auto', ttftMs = 300, disco = {}, perS = 1 / 30, devices = 20, smallModels, price = cheap }: Given) {
+  const records: AnswerRecord[] = []
+  const scenario = Scenario.parse({
+    name: 'dispatch',
+    server: { ttftMs, tokenMs: 20, dollarsPerToken: price },
+    devices: [{ ...phones, count: devices, ...(smallModels && { smallModels }) }],
+    policies: { disco: { learn: 'group', ...disco } },
+    workload: {
+      requests: 80,
+      arrivals: { kind: 'poisson', perS },
+      promptTokens: { kind: 'lognormal', median: 14, sigma: 0.5 },
+      outputTokens: 40,
+      maxOutputTokens: 40,
+      modes: [{ mode }],
+    },
+  })
+  const result = await runScenario(scenario, { onRecord: (record) => records.push(record) })
+  const sum = (value: (record: AnswerRecord) => number) => records.reduce((total, record) => total + value(record), 0)
+  return { records, result, sum }
+}
+
+/** In seconds per token of a Pixel 7 Pro with Bloom-1.1B. */
+const prefillS = 1 / 31.32
+
+describe('answers of device and server in a scenario', () => {
+  it('all end with their tokens, the same with the same seed', async () => {
+    const [first, again] = [await run({ disco: { share: 0.3 } }), await run({ disco: { share: 0.3 } })]
+    expect(first.records).toHaveLength(80)
+    for (const { tokens, refusal } of first.records) expect([tokens, refusal]).toEqual([40, undefined])
+    expect(again.records).toEqual(first.records)
+  })
+
+  it('race: the first token is that of the faster side, and comes as it is made', async () => {
+    const { records } = await run({ mode: 'race', ttftMs: 600 })
+    for (const { ttftMs, promptTokens, serverPromptTokens, devicePromptTokens, tbtMs } of records) {
+      expect(ttftMs).toBeCloseTo(Math.min(600, 1_000 * prefillS * promptTokens))
+      expect([serverPromptTokens, devicePromptTokens]).toEqual([promptTokens, promptTokens])
+      expect(tbtMs).toBeLessThan(80)
+    }
+    expect(new Set(records.map(({ ttftMs }) => ttftMs === 600))).toEqual(new Set([true, false]))
+  })
+
+  it('auto: the limited server reads at most its share of the prompts, and the longest ones', async () => {
+    const { records, sum } = await run({
+      disco: { constrained: 'server', share: 0.4, deviceDollarsPerToken: cheap },
+      price: dear,
+    })
+    const share =
+      sum((record) => Math.min(record.serverPromptTokens, record.promptTokens)) / sum(({ promptTokens }) => promptTokens)
+    expect(share).toBeGreaterThan(0.25)
+    expect(share).toBeLessThan(0.45)
+    const asked = records.slice(20).filter(({ serverPromptTokens }) => serverPromptTokens > 0)
+    const spared = records.slice(20).filter(({ serverPromptTokens }) => serverPromptTokens === 0)
+    const mean = (of: readonly AnswerRecord[]) => of.reduce((total, { promptTokens }) => total + promptTokens, 0) / of.length
+    expect(mean(asked)).toBeGreaterThan(mean(spared))
+  })
+
+  it('auto: a limited device starts where the server is late', async () => {
+    const ttftMs = { kind: 'samples', values: [...Array.from({ length: 19 }, () => 300), 20_000] } as const
+    const { records } = await run({ ttftMs, disco: { constrained: 'device', share: 0.2, deviceDollarsPerToken: dear } })
+    const known = records.slice(40).map((record) => record.ttftMs)
+    expect(Math.max(...known)).toBeLessThan(5_000)
+    expect(Math.max(...(await run({ mode: 'cloud', ttftMs })).records.map((record) => record.ttftMs))).toBe(20_000)
+  })
+
+  it('auto: the answer moves to the side that decodes for less, and the reader notices nothing', async () => {
+    const disco = { constrained: 'device', share: 1, deviceDollarsPerToken: dear } as const
+    const { records, sum } = await run({ ttftMs: 1_000, disco })
+    expect(sum(({ migrations }) => migrations)).toBeGreaterThan(20)
+    for (const { stalledMs, delayedTokens } of records) expect([stalledMs < 1e-6, delayedTokens]).toEqual([true, 0])
+    const stays = await run({ ttftMs: 1_000, disco: { ...disco, migrates: false } })
+    expect(stays.sum(({ migrations }) => migrations)).toBe(0)
+    expect(sum(({ deviceOutputTokens }) => deviceOutputTokens)).toBeLessThan(
+      stays.sum(({ deviceOutputTokens }) => deviceOutputTokens) / 2,
+    )
+  })
+
+  it('chance: so many answers as the share says are the limited side’s, whatever the server’s times', async () => {
+    const { records } = await run({ disco: { dispatch: 'chance', constrained: 'server', share: 0.25, migrates: false } })
+    const byServer = records.filter(({ serverOutputTokens }) => serverOutputTokens === 40)
+    const byDevice = records.filter(({ deviceOutputTokens }) => deviceOutputTokens === 40)
+    expect(byServer.length + byDevice.length).toBe(80)
+    expect(byServer.length).toBeGreaterThan(10)
+    expect(byServer.length).toBeLessThan(30)
+  })
+
+  it('cheap: the side that costs less answers; the price of energy follows the battery', async () => {
+    expect((await run({ mode: 'cheap', price: dear })).sum(({ serverPromptTokens }) => serverPromptTokens)).toBe(0)
+    const { sum } = await run({ mode: 'cheap', disco: { deviceDollarsPerToken: dear } })
+    expect(sum(({ devicePromptTokens }) => devicePromptTokens)).toBe(0)
+    expect(sum(({ dollars }) => dollars)).toBeCloseTo(1e-7 * sum(({ promptTokens }) => promptTokens + 40))
+  })
+
+  it('a device that writes an answer has no part in the next; one without a small model asks the server', async () => {
+    const { records, result } = await run({ mode: 'race', ttftMs: 100_000, devices: 1, perS: 1 })
+    const [first, second] = records.sort((a, b) => a.id - b.id) as [AnswerRecord, AnswerRecord]
+    expect([first.devicePromptTokens > 0, second.devicePromptTokens]).toEqual([true, 0])
+    expect(result.devices.phones!.busyShare).toBeLessThanOrEqual(1)
+    const without = await run({ smallModels: [] })
+    expect(without.sum(({ serverOutputTokens }) => serverOutputTokens)).toBe(80 * 40)
+  })
+
+  it('energy is what the small model has computed, thrown away or not', async () => {
+    const { records } = await run({ mode: 'race', ttftMs: 100 })
+    for (const { joules, ttftMs } of records) if (ttftMs === 100) expect(joules).toBeCloseTo(5 * 0.1)
+  })
+
+  it('needs devices', async () => {
+    const scenario = Scenario.parse({
+      name: 'nobody',
+      server: {},
+      workload: { requests: 1, arrivals: { kind: 'burst' }, promptTokens: 10, outputTokens: 10, modes: [{ mode: 'auto' }] },
+    })
+    await expect(runScenario(scenario)).rejects.toThrow('the scenario "nobody" has no devices')
+  })
+})
