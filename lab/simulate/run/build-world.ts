@@ -42,7 +42,7 @@ function addGroup(devices: SimulatedDevice[], group: DeviceGroup, simulation: Si
       board,
       hardware: board.hardware,
       smallModels,
-      processor: new Processor(simulation, board.throttling),
+      processor: new Processor(simulation, group.throttles ? board.throttling : undefined),
       link: new SimulatedLink(simulation, nextLink(), loss),
       energy: new EnergyMeter(board.power),
     })

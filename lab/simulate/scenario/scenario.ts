@@ -53,6 +53,7 @@ export const DeviceGroup = z
     powerModeEvery: count.default(5).describe('requests of the device after which its power mode is drawn again'),
     link: Link,
     smallModels: z.array(z.string()).default([]).describe('names of model presets that it can answer or expand with'),
+    throttles: z.boolean().default(true).describe('long work slows its board, where its cooling does not suffice'),
     battery: share.optional().describe('charge at the beginning; absent: mains'),
   })
   .meta({ id: 'DeviceGroup' })

@@ -212,11 +212,11 @@ class WorldDispatch {
     })
   }
 
-  #serverSide({ request }: Answer, device: SimulatedDevice): SimulatedSide {
+  #serverSide(answer: Answer, device: SimulatedDevice): SimulatedSide {
     const { server, simulation } = this.#world
-    if (!server) return new EngineSide(this.#world, device, request, this.#announced)
+    if (!server) return new EngineSide(this.#world, device, answer, this.#announced)
     // The same latencies whatever the other requests do, so that policies can be compared.
-    const random = simulation.random(`server ${request.id}`)
+    const random = simulation.random(`server ${answer.request.id}`)
     return new PacedSide(simulation, () => server.draw(random))
   }
 }

@@ -1,6 +1,6 @@
 import type { ForgettingHistogram } from '../../../../core/policy/estimate/forgetting-histogram.ts'
 import { Reader } from '../../../../core/policy/serving/reader.ts'
-import type { Request } from '../../world/answer-record.ts'
+import type { Answer } from '../../world/answer.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 import { leastLoaded, type World } from '../../world/world.ts'
 import type { SideRun, SimulatedSide } from './simulated-side.ts'
@@ -14,23 +14,23 @@ const eventBytes = 200
 export class EngineSide implements SimulatedSide {
   readonly #world: World
   readonly #device: SimulatedDevice
-  readonly #request: Request
+  readonly #answer: Answer
   readonly #announced: ForgettingHistogram
   #run: SideRun | undefined
   #leave = () => {}
 
   /** @param announced F as the bridge measures it, to which every start adds */
-  constructor(world: World, device: SimulatedDevice, request: Request, announced: ForgettingHistogram) {
+  constructor(world: World, device: SimulatedDevice, answer: Answer, announced: ForgettingHistogram) {
     this.#world = world
     this.#device = device
-    this.#request = request
+    this.#answer = answer
     this.#announced = announced
   }
 
   start(run: SideRun): void {
     this.#run = run
     const { head, perToken } = requestBytes
-    this.#device.link.send('up', head + perToken * run.contextTokens, () => {
+    this.#send('up', head + perToken * run.contextTokens, () => {
       if (this.#run === run) this.#ask(run)
     })
   }
@@ -49,13 +49,18 @@ export class EngineSide implements SimulatedSide {
     this.#world.simulation.after(this.#device.link.rttMs / 2, this.#leave)
   }
 
+  #send(direction: 'up' | 'down', bytes: number, arrived: () => void): void {
+    const { link, energy } = this.#device
+    this.#answer.work.joules += energy.radio(link.send(direction, bytes, arrived))
+  }
+
   #ask(run: SideRun): void {
     const { simulation } = this.#world
-    const { sharedTokens, tokensPerS } = this.#request
+    const { sharedTokens, tokensPerS } = this.#answer.request
     const askedMs = simulation.nowMs
     const reader = new Reader(tokensPerS, run.tokens, askedMs)
     const arrived = (act: () => void) =>
-      this.#device.link.send('down', eventBytes, () => {
+      this.#send('down', eventBytes, () => {
         if (this.#run === run) act()
       })
     this.#leave = leastLoaded(this.#world).answer({

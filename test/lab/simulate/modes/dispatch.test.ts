@@ -8,7 +8,13 @@ import type { AnswerRecord } from '../../../../lab/simulate/world/answer-record.
 
 const cheap = { prompt: 1e-7, output: 1e-7 }
 const dear = { prompt: 1e-5, output: 1e-5 }
-const phones = { name: 'phones', board: 'pixel-7-pro', link: { up: 1e6, down: 1e6 }, smallModels: ['bloom-1.1b'] }
+const phones = {
+  name: 'phones',
+  board: 'pixel-7-pro',
+  link: { up: 1e6, down: 1e6 },
+  smallModels: ['bloom-1.1b'],
+  throttles: false,
+}
 
 interface Given {
   readonly mode?: string
@@ -59,7 +65,7 @@ describe('answers of device and server in a scenario', () => {
       expect([serverPromptTokens, devicePromptTokens]).toEqual([promptTokens, promptTokens])
       expect(tbtMs).toBeLessThan(80)
     }
-    expect(new Set(records.map(({ ttftMs }) => ttftMs === 600))).toEqual(new Set([true, false]))
+    expect(new Set(records.map(({ ttftMs }) => ttftMs > 599.9))).toEqual(new Set([true, false]))
   })
 
   it('auto: the limited server reads at most its share of the prompts, and the longest ones', async () => {
@@ -78,11 +84,11 @@ describe('answers of device and server in a scenario', () => {
   })
 
   it('auto: a limited device starts where the server is late', async () => {
-    const ttftMs = { kind: 'samples', values: [...Array.from({ length: 19 }, () => 300), 20_000] } as const
+    const ttftMs: z.input<typeof Distribution> = { kind: 'samples', values: [...Array.from({ length: 19 }, () => 300), 20_000] }
     const { records } = await run({ ttftMs, disco: { constrained: 'device', share: 0.2, deviceDollarsPerToken: dear } })
     const known = records.slice(40).map((record) => record.ttftMs)
     expect(Math.max(...known)).toBeLessThan(5_000)
-    expect(Math.max(...(await run({ mode: 'cloud', ttftMs })).records.map((record) => record.ttftMs))).toBe(20_000)
+    expect(Math.max(...(await run({ mode: 'cloud', ttftMs })).records.map((record) => record.ttftMs))).toBeCloseTo(20_000)
   })
 
   it('auto: the answer moves to the side that decodes for less, and the reader notices nothing', async () => {
@@ -124,7 +130,7 @@ describe('answers of device and server in a scenario', () => {
 
   it('energy is what the small model has computed, thrown away or not', async () => {
     const { records } = await run({ mode: 'race', ttftMs: 100 })
-    for (const { joules, ttftMs } of records) if (ttftMs === 100) expect(joules).toBeCloseTo(5 * 0.1)
+    for (const { joules, ttftMs } of records) if (Math.abs(ttftMs - 100) < 0.001) expect(joules).toBeCloseTo(5 * 0.1)
   })
 
   it('needs devices', async () => {
