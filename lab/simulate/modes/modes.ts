@@ -3,6 +3,7 @@ import type { Mode } from '../world/mode.ts'
 import type { World } from '../world/world.ts'
 import { cloudMode } from './cloud.ts'
 import { dispatchMode } from './disco/dispatch.ts'
+import { splitMode } from './hat/modes.ts'
 
 /** What makes each way of answering, for one world. */
 export const modes: Readonly<Partial<Record<ModeName, (world: World) => Mode>>> = {
@@ -10,4 +11,9 @@ export const modes: Readonly<Partial<Record<ModeName, (world: World) => Mode>>> 
   race: (world) => dispatchMode(world, 'fast'),
   cheap: (world) => dispatchMode(world, 'cheap'),
   auto: (world) => dispatchMode(world, 'auto'),
+  hat: (world) => splitMode(world, 'hat'),
+  'u-shape': (world) => splitMode(world, 'u-shape'),
+  'u-shape-lean': (world) => splitMode(world, 'u-shape-lean'),
+  'u-medusa': (world) => splitMode(world, 'u-medusa'),
+  'u-sarathi': (world) => splitMode(world, 'u-sarathi'),
 }

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { policyNames } from '../../../core/policy/tokenflow/named-policies.ts'
 import { DiscoSettings } from './disco-settings.ts'
 import { Distribution } from './distribution.ts'
+import { HatSettings } from './hat-settings.ts'
 
 const count = z.number().int().positive()
 const positive = z.number().positive()
@@ -129,7 +130,9 @@ export const Workload = z
   })
   .meta({ id: 'Workload' })
 
-export const Policies = z.strictObject({ disco: DiscoSettings.prefault({}) }).meta({ id: 'Policies' })
+export const Policies = z
+  .strictObject({ disco: DiscoSettings.prefault({}), hat: HatSettings.prefault({}) })
+  .meta({ id: 'Policies' })
 
 /** A run of the simulator: what exists, and what is asked of it. */
 export const Scenario = z

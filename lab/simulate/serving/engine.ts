@@ -1,4 +1,5 @@
 import type { KvUsage } from '../../../core/policy/admission/kv.ts'
+import type { StateMonitor } from '../../../core/policy/hat/state-monitor.ts'
 import type { Reader } from '../../../core/policy/serving/reader.ts'
 
 /** An answer that the engine makes with the whole model. */
@@ -40,7 +41,10 @@ export interface Engine {
   readonly load: number
   /** @returns stops it; nothing more is called */
   answer(answer: EngineAnswer): () => void
-  session(reader?: Reader): EngineSession
+  /** @param held rows of a cached prefix; the session begins without them where the memory cannot hold them */
+  session(reader?: Reader, held?: number): EngineSession
+  /** Its load and the delay of its steps, as chunk sizes follow from them. */
+  readonly monitor: StateMonitor
   readonly figures: EngineFigures
 }
 
@@ -48,6 +52,9 @@ export interface EngineFigures {
   readonly steps: number
   readonly rows: number
   readonly busyS: number
+  /** Of a step at one stage of the pipeline: mean and standard deviation. */
+  readonly stageMs: number
+  readonly stageDeviationMs: number
   readonly preemptions: number
   readonly savedBytes: number
   readonly loadedBytes: number

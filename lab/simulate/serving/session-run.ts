@@ -9,6 +9,15 @@ interface Piece {
   readonly sentMs: number
 }
 
+interface SessionLimits {
+  /** More rows than this count as a prompt, whatever they are. */
+  readonly maxDecodeRows: number
+  /** That the stream is charged before its first row. */
+  readonly firstPositions: number
+  /** Rows of a cached prefix with which it begins. */
+  readonly held: number
+}
+
 /** A device's stream: its pieces of rows are computed one after the other. Mutable. */
 export class SessionRun implements StreamOwner, EngineSession {
   readonly #stream: SimulatedStream
@@ -17,19 +26,20 @@ export class SessionRun implements StreamOwner, EngineSession {
   readonly #maxDecodeRows: number
   readonly #pieces: Piece[] = []
 
-  /** @param firstPositions that the stream is charged before its first row */
   constructor(
     stream: SimulatedStream,
     tiers: SimulatedTiers,
     host: OwnerHost,
-    { maxDecodeRows, firstPositions }: { readonly maxDecodeRows: number; readonly firstPositions: number },
+    { maxDecodeRows, firstPositions, held }: SessionLimits,
   ) {
     this.#stream = stream
     this.#tiers = tiers
     this.#host = host
     this.#maxDecodeRows = maxDecodeRows
     // Otherwise it waits for memory with its first rows.
-    if (tiers.charge(stream, stream.kv.chargeOf(firstPositions))) stream.place = 'resident'
+    if (!tiers.charge(stream, stream.kv.chargeOf(Math.max(firstPositions, held)))) return
+    stream.place = 'resident'
+    stream.contextLength = held
   }
 
   get contextLength(): number {

@@ -1,4 +1,5 @@
 import type { KvUsage } from '../../../core/policy/admission/kv.ts'
+import { StateMonitor } from '../../../core/policy/hat/state-monitor.ts'
 import type { ServingPlan, ServingPolicy, ServingSpeeds, ServingState } from '../../../core/policy/serving/policy.ts'
 import type { Reader } from '../../../core/policy/serving/reader.ts'
 import { StepSpeeds } from '../../../core/policy/serving/step-speeds.ts'
@@ -64,6 +65,7 @@ class SimulatedEngine implements Engine, OwnerHost {
   /** Streams whose rows wait, in the order in which the rows arrived; those of another `queueAt` have left that place. */
   #waiting: SimulatedStream[] = []
   readonly #speeds = new StepSpeeds()
+  readonly monitor = new StateMonitor()
   readonly #state: ServingState
   #planSpeeds: ServingSpeeds | undefined
   readonly #random
@@ -77,6 +79,8 @@ class SimulatedEngine implements Engine, OwnerHost {
   #alarmAtMs: number | undefined
   #lastDecodeMs: number | undefined
   #figures = { steps: 0, rows: 0, busyS: 0 }
+  /** Sum of the squares of the stages' seconds. */
+  #squaredS2 = 0
 
   constructor(simulation: Simulation, options: EngineOptions, name: string) {
     this.#simulation = simulation
@@ -96,7 +100,11 @@ class SimulatedEngine implements Engine, OwnerHost {
   }
 
   get figures(): EngineFigures {
-    return { ...this.#figures, ...this.#tiers.counts }
+    const { steps, busyS } = this.#figures
+    const meanS = busyS / steps
+    const variance = Math.max(0, this.#squaredS2 / steps - meanS ** 2)
+    const stage = { stageMs: 1_000 * meanS, stageDeviationMs: 1_000 * Math.sqrt(variance) }
+    return { ...this.#figures, ...stage, ...this.#tiers.counts }
   }
 
   get nowMs(): number {
@@ -124,9 +132,9 @@ class SimulatedEngine implements Engine, OwnerHost {
     return () => this.close(stream)
   }
 
-  session(reader?: Reader): EngineSession {
+  session(reader?: Reader, held = 0): EngineSession {
     const stream = this.#open({ source: 'device', reader, kv: this.#options.deviceKv })
-    const session = new SessionRun(stream, this.#tiers, this, this.#options)
+    const session = new SessionRun(stream, this.#tiers, this, { ...this.#options, held })
     stream.owner = session
     return session
   }
@@ -301,6 +309,7 @@ class SimulatedEngine implements Engine, OwnerHost {
     }
     this.#figures.rows += content.rows
     this.#figures.busyS += seconds / pipeline
+    this.#squaredS2 += (seconds / pipeline) ** 2
     this.#tiers.saveDuring(this.#speeds.secondsOf(content.rows) ?? 0)
     const step = { streams, rows, content, seconds: (endsMs - nowMs) / 1_000 }
     this.#simulation.at(endsMs, () => this.#end(step))
@@ -309,6 +318,7 @@ class SimulatedEngine implements Engine, OwnerHost {
 
   #end({ streams, rows, content, seconds }: Step): void {
     this.#underWay -= 1
+    this.monitor.record(content.rows, seconds)
     this.#speeds.record({ streams: streams.length, rows: content.rows, promptRows: content.promptRows, seconds })
     for (let at = 0; at < streams.length; at += 1) {
       const stream = streams[at]!

@@ -1,0 +1,128 @@
+import type { HatSettings } from '../../scenario/hat-settings.ts'
+import type { ModeName } from '../../scenario/scenario.ts'
+import type { Answer } from '../../world/answer.ts'
+import type { Mode } from '../../world/mode.ts'
+import { leastLoaded, type World } from '../../world/world.ts'
+import { devicePartsOf } from './device-parts.ts'
+import { calibratedProcess, medusaProcess } from './draft-process.ts'
+import { Drafting } from './drafting.ts'
+import { answerBySplit, type HatAnswerOptions } from './hat-answer.ts'
+import { type HatDevice, hatDevice } from './hat-device.ts'
+import { Uplink } from './uplink.ts'
+
+/** Tokens of Medusa's tree (HAT §4.1). */
+const medusaTree = 8
+/** Most rows of a frame. */
+const wholeTokens = 2_048
+
+/** By which modes differ, as agent/hat/strategy.ts. */
+interface Variant {
+  readonly prefill: HatAnswerOptions['prefill']
+  readonly drafter: 'chain' | 'medusa' | 'none'
+  readonly reuse: boolean
+}
+type SplitMode = Extract<ModeName, 'hat' | `u-${string}`>
+
+function variantOf(name: SplitMode, { chunks, drafts, reuse }: HatSettings): Variant {
+  switch (name) {
+    case 'hat':
+      return { prefill: chunks ? 'chunked' : 'whole-all', drafter: drafts ? 'chain' : 'none', reuse }
+    case 'u-medusa':
+      return { prefill: 'whole-all', drafter: 'medusa', reuse: false }
+    case 'u-shape-lean':
+      return { prefill: 'whole', drafter: 'none', reuse: false }
+    case 'u-shape':
+    case 'u-sarathi':
+      return { prefill: 'whole-all', drafter: 'none', reuse: false }
+  }
+}
+
+/** Answers by the split model: HAT, and the baselines that it is compared with. U-Sarathi cuts prompts in the cloud's steps. */
+export function splitMode(world: World, name: SplitMode): Mode {
+  const { simulation, scenario, model } = world
+  if (!model || !scenario.cloud) throw new RangeError(`the mode ${name} needs a cloud`)
+  const { stepRows, pipeline, inputLayers } = scenario.cloud
+  const settings = scenario.policies.hat
+  const variant = variantOf(name, settings)
+  const parts = devicePartsOf(model, inputLayers)
+  const chains = calibratedProcess(settings.acceptLength)
+  const medusa = { tokens: medusaTree, right: medusaProcess(settings.medusaAcceptLength) }
+  const random = simulation.random(`drafts of ${name}`)
+  const devices = new Map<number, HatDevice>()
+  // Only HAT limits what a frame holds: the others send prompts whole, as far as a step holds them.
+  const maxChunkTokens = variant.prefill === 'chunked' ? Math.min(settings.maxChunkTokens, stepRows) : wholeTokens
+  const minChunkTokens = Math.min(settings.minChunkTokens, maxChunkTokens)
+
+  function deviceOf(index: number): HatDevice {
+    const known = devices.get(index) ?? hatDevice(world.devices[index]!)
+    devices.set(index, known)
+    return known
+  }
+
+  function begin(answer: Answer): void {
+    const { request, reader, work } = answer
+    if (request.device === undefined) {
+      answer.end('no device')
+      return
+    }
+    const device = deviceOf(request.device)
+    const { processor, energy } = device.device
+    const compute = (seconds: number, done: () => void) => {
+      work.joules += energy.compute(seconds)
+      processor.run(seconds, done)
+    }
+    const engine = leastLoaded(world)
+    // The last token of the prompt is computed always: the answer follows from it.
+    const held = variant.reuse ? Math.min(request.sharedTokens, request.promptTokens - 1) : 0
+    const uplink = new Uplink({
+      simulation,
+      device,
+      openSession: () => engine.session(reader, held),
+      chunks: {
+        monitor: engine.monitor,
+        limits: { minTokens: minChunkTokens, maxTokens: maxChunkTokens },
+        pipeline,
+        initialTokens: Math.min(settings.chunkTokens, maxChunkTokens),
+      },
+      width: model!.hidden,
+      wire: settings.wire,
+      transferred: (bytes) => {
+        work.joules += energy.radio(bytes)
+      },
+    })
+    answerBySplit(answer, {
+      simulation,
+      device,
+      parts,
+      uplink,
+      prefill: variant.prefill,
+      maxChunkTokens,
+      drafts: draftsOf(device, compute),
+      draftLimit: settings.draftLimit,
+      padding: settings.padding,
+      random,
+      compute,
+    })
+  }
+
+  function draftsOf(device: HatDevice, compute: HatAnswerOptions['compute']): HatAnswerOptions['drafts'] {
+    if (variant.drafter === 'none') return undefined
+    if (variant.drafter === 'medusa') return medusa
+    const { threshold, draftAhead, alternatives, alternativeShare } = settings
+    const hardware = () => device.device.hardware
+    return new Drafting({
+      simulation,
+      process: chains,
+      random,
+      speed: device.speed,
+      threshold,
+      ahead: draftAhead,
+      alternatives,
+      alternativeShare,
+      feed: (rows, context, done) => compute(parts.inputS(hardware(), rows, context), done),
+      step: (rows, context, done) => compute(parts.draftStepS(hardware(), rows, context), done),
+    })
+  }
+
+  return { begin }
+}

@@ -1,0 +1,34 @@
+import { z } from 'zod'
+import { defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
+
+const count = z.number().int().positive()
+const acceptLength = z.number().min(1).max(16)
+
+/** How devices and cloud share an answer: the modes hat, u-shape, u-shape-lean, u-medusa and u-sarathi. */
+export const HatSettings = z
+  .strictObject({
+    wire: z.enum(['fp16', 'int8']).default('fp16').describe('how hidden states travel up'),
+    chunks: z.boolean().default(true).describe('hat: prompts in chunks of Eq. 3; else whole, and all deep states return'),
+    drafts: z.boolean().default(true).describe('hat: speculative decoding; else one token per round'),
+    draftAhead: z.boolean().default(true).describe('hat: drafts during verifications, too'),
+    reuse: z.boolean().default(true).describe('hat: resumes a shared prefix that the bridge has cached'),
+    padding: z.boolean().default(false).describe('pads verifications to one length, which hides that of the draft'),
+    threshold: z.number().min(0).max(1).default(defaultDraftThreshold).describe('η of Eq. 5'),
+    draftLimit: z.number().int().min(0).default(8).describe('max tokens of a draft'),
+    acceptLength: acceptLength
+      .default(2.06)
+      .describe('tokens per verification that the drafter reaches at the default threshold, bonus included'),
+    medusaAcceptLength: acceptLength.default(1.89).describe('the same of Medusa’s heads, with a tree of 8 tokens'),
+    alternatives: z.number().int().min(0).default(2).describe('branches of drafting ahead beside the draft’s own'),
+    alternativeShare: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.5)
+      .describe('how often one of them is the correction of a rejected last token'),
+    chunkTokens: count.default(128).describe('chunk before the device’s rates and the cloud’s delay are known'),
+    minChunkTokens: count.default(16).describe('X_min of Eq. 3'),
+    maxChunkTokens: count.default(512).describe('X_max of Eq. 3, and most tokens of a prompt in a frame'),
+  })
+  .meta({ id: 'HatSettings' })
+export type HatSettings = z.output<typeof HatSettings>

@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest'
+import { seededRandom } from '../../../../../core/base/random.ts'
+import {
+  calibratedProcess,
+  type DraftedToken,
+  emptyChain,
+  extended,
+  medusaProcess,
+  rightTokens,
+} from '../../../../../lab/simulate/modes/hat/draft-process.ts'
+
+const limits = { threshold: 0.6, limit: 64 }
+
+/** Mean over many rounds. */
+function mean(rounds: number, of: () => number): number {
+  let sum = 0
+  for (let round = 0; round < rounds; round += 1) sum += of()
+  return sum / rounds
+}
+
+function draft(next: () => DraftedToken, { threshold, limit } = limits) {
+  let chain = emptyChain
+  while (!chain.ended) chain = extended(chain, next(), { threshold, limit })
+  return chain.tokens
+}
+
+describe('a drafter of a given accept length', () => {
+  it.each([1.4, 1.98, 2.06, 3.5])('gains %f tokens per verification, its bonus included', (acceptLength) => {
+    const random = seededRandom(7)
+    const drafter = calibratedProcess(acceptLength)
+    const gained = mean(40_000, () => 1 + rightTokens(draft(() => drafter.next(random))))
+    expect(Math.abs(gained / acceptLength - 1)).toBeLessThan(0.015)
+  })
+
+  it('is as often right as it says', () => {
+    const random = seededRandom(3)
+    const drafter = calibratedProcess(2.06)
+    const tokens = Array.from({ length: 40_000 }, () => drafter.next(random))
+    for (const from of [0.2, 0.4, 0.6, 0.8]) {
+      const alike = tokens.filter(({ topProbability }) => topProbability >= from && topProbability < from + 0.2)
+      const right = alike.filter(({ isRight }) => isRight).length / alike.length
+      expect(right).toBeGreaterThan(from)
+      expect(right).toBeLessThan(from + 0.2)
+    }
+  })
+
+  it('drafts longer, and gains more per round, at a lower threshold', () => {
+    const random = seededRandom(5)
+    const drafter = calibratedProcess(2.06)
+    const at = (threshold: number) =>
+      Array.from({ length: 4_000 }, () => draft(() => drafter.next(random), { ...limits, threshold }))
+    const [low, high] = [at(0.3), at(0.9)]
+    const length = (drafts: (readonly DraftedToken[])[]) => drafts.reduce((sum, tokens) => sum + tokens.length, 0) / drafts.length
+    const right = (drafts: (readonly DraftedToken[])[]) =>
+      drafts.reduce((sum, tokens) => sum + rightTokens(tokens), 0) / drafts.length
+    expect(length(low)).toBeGreaterThan(length(high))
+    expect(right(low)).toBeGreaterThan(right(high))
+  })
+
+  it('counts the right tokens before the first wrong one', () => {
+    const [right, wrong] = [
+      { topProbability: 1, isRight: true },
+      { topProbability: 1, isRight: false },
+    ]
+    expect(rightTokens([])).toBe(0)
+    expect(rightTokens([right, right, wrong, right])).toBe(2)
+    expect(rightTokens([right, right])).toBe(2)
+  })
+
+  it('gains as many tokens with a tree of Medusa', () => {
+    const random = seededRandom(9)
+    const tree = medusaProcess(1.89)
+    expect(Math.abs(mean(40_000, () => 1 + tree(random)) - 1.89)).toBeLessThan(0.02)
+    expect(Math.max(...Array.from({ length: 4_000 }, () => tree(random)))).toBe(4)
+  })
+})
