@@ -150,7 +150,7 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
 
   return (router) => {
     router.serve(fleetOperations.status, () => ({ ...describe(), devices: fleet.devices() }))
-    router.serve(fleetOperations.summary, () => ({ ...describe(), devices: fleet.devices().map(fleetRowOf) }))
+    router.serve(fleetOperations.summary, async () => ({ ...describe(), devices: await fleet.devicesAs(fleetRowOf) }))
     router.serve(fleetOperations.events, ({ events }) => events(changesOf(undefined)))
     router.serve(deviceOperations.list, () => ({ devices: fleet.devices() }))
     router.serve(deviceOperations.show, ({ params: { id } }) => ({

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Problem, problemsOf } from '../../core/policy/fleet/problems.ts'
 import type { DeviceIdentity } from '../../core/protocol/http/admin.ts'
 import type { Device } from '../../core/protocol/http/devices.ts'
@@ -17,9 +18,14 @@ export interface FleetOptions {
   readonly wallMs: () => number
 }
 
+/** Devices that are described in one turn of the event loop. */
+const devicesPerTurn = 250
+
 /** The devices of the fleet: registry, identity, labels and jobs together. */
 export interface Fleet {
   devices(): Device[]
+  /** What `make` makes of each device: a few at a time, so that a large fleet holds up nothing else for long. */
+  devicesAs<T>(make: (device: Device) => T): Promise<T[]>
   /** Undefined: the device has published no state and is not enrolled. */
   device(id: string): Device | undefined
   /** Whether `device` would find it, at little cost. */
@@ -53,14 +59,29 @@ export function createFleet({ registry, labels, identities, jobs, otherAt = () =
       telemetry,
     }
   }
+  /** All ids in order, and how each device is described; both as of now, except what the registry knows. */
+  function all() {
+    const enrolled = new Map(identities.devices().map((identity) => [identity.device, identity]))
+    const [allLabels, loads] = [labels.all(), jobs.loads()]
+    return {
+      ids: [...new Set([...registry.ids(), ...enrolled.keys()])].sort(),
+      describe: (id: string) => join(id, registry.device(id), enrolled.get(id), allLabels.get(id) ?? {}, loads.get(id) ?? 0),
+    }
+  }
+
   return {
     devices() {
-      const records = new Map(registry.devices().map((record) => [record.id, record]))
-      const enrolled = new Map(identities.devices().map((identity) => [identity.device, identity]))
-      const [allLabels, loads] = [labels.all(), jobs.loads()]
-      return [...new Set([...records.keys(), ...enrolled.keys()])]
-        .sort()
-        .map((id) => join(id, records.get(id), enrolled.get(id), allLabels.get(id) ?? {}, loads.get(id) ?? 0))
+      const { ids, describe } = all()
+      return ids.map(describe)
+    },
+    async devicesAs(make) {
+      const { ids, describe } = all()
+      const made: ReturnType<typeof make>[] = []
+      for (const [at, id] of ids.entries()) {
+        if (at % devicesPerTurn === devicesPerTurn - 1) await nextTurn()
+        made.push(make(describe(id)))
+      }
+      return made
     },
     device(id) {
       const [record, identity] = [registry.device(id), identities.device(id)]

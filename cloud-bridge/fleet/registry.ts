@@ -71,7 +71,7 @@ export interface Registry {
    */
   forgetExcept(known: (device: string) => boolean): { readonly device: string; readonly state: DeviceState }[]
   device(id: string): DeviceRecord | undefined
-  devices(): DeviceRecord[]
+  ids(): IterableIterator<string>
   /** Latest sample of a device; null: none since the start. */
   telemetryOf(id: string): LatestTelemetry | null
   /** Number of devices in each state. */
@@ -270,7 +270,7 @@ export function createRegistry(options: RegistryOptions): Registry {
       const stored = table.get(id)
       return stored && recordOf(stored)
     },
-    devices: () => table.list().map(recordOf),
+    ids: () => table.ids(),
     telemetryOf: lastTelemetry,
     counts: () => table.counts(),
     write,

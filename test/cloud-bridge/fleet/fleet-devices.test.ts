@@ -6,7 +6,7 @@ it('a revoked device is listed as lost, without a problem, and one that waits fo
   const identity = (device: string, status: string) => ({ device, status, group: 'default', enrolledAt: '2026-05-01T11:00:00Z' })
   const enrolled = [identity('approved', 'approved'), identity('revoked', 'revoked'), identity('waits', 'pending')]
   const fleet = createFleet({
-    registry: { devices: () => ['approved', 'revoked', 'waits'].map(record), device: record },
+    registry: { ids: () => ['waits', 'revoked', 'approved'], device: record },
     labels: { all: () => new Map(), of: () => ({}) },
     identities: { devices: () => enrolled, device: (id: string) => enrolled.find(({ device }) => device === id) },
     jobs: { loads: () => new Map(), heldBy: () => [] },
@@ -31,7 +31,7 @@ it('a device is listed with the problems of its last sample, its jobs, its label
     telemetry: { at: '2026-05-01T12:00:00Z', ageS: id === 'a' ? 3.2 : 60, throttling },
   })
   const fleet = createFleet({
-    registry: { devices: () => ['a', 'b'].map(record), device: record },
+    registry: { ids: () => ['b', 'a'], device: record },
     labels: { all: () => new Map([['a', { site: 'north' }]]), of: () => ({ site: 'north' }) },
     identities: { devices: () => [], device: () => undefined },
     jobs: { loads: () => new Map([['a', 2]]), heldBy: () => [{}, {}] },
@@ -42,6 +42,22 @@ it('a device is listed with the problems of its last sample, its jobs, its label
   expect(a).toMatchObject({ problems, jobs: 2, labels: { site: 'north' }, seenS: 3 })
   expect(b).toMatchObject({ problems, jobs: 0, labels: {}, seenS: 9 })
   expect(fleet.device('a')).toEqual(a)
+})
+
+it('a large fleet is described in several turns of the event loop, in order', async () => {
+  const ids = Array.from({ length: 1_000 }, (_, at) => `d${at}`)
+  const described: string[] = []
+  const fleet = createFleet({
+    registry: { ids: () => ids, device: (id: string) => ({ id }) },
+    labels: { all: () => new Map() },
+    identities: { devices: () => [] },
+    jobs: { loads: () => new Map() },
+    wallMs: () => 0,
+  } as unknown as FleetOptions)
+  const describing = fleet.devicesAs(({ id }) => described.push(id))
+  expect(described.length).toBeLessThan(ids.length)
+  await describing
+  expect(described).toEqual(ids.toSorted())
 })
 
 it('a device whose id or key another machine uses is listed with that problem first', () => {

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { devicesTable } from '../../../cloud-bridge/fleet/device-table.ts'
+import type { Registry } from '../../../cloud-bridge/fleet/registry.ts'
 import { type Clock, systemClock } from '../../../core/base/clock.ts'
 import type { DeviceState, DeviceTelemetry } from '../../../core/protocol/messages.ts'
 import { openDatabase, type Store } from '../../../core/store/open-database.ts'
@@ -13,6 +14,8 @@ const at = '2026-01-02T03:04:05.678Z'
 const stateMessage = (state: DeviceState['state'], birth: number, more: object = {}) =>
   Buffer.from(JSON.stringify({ v: 1, state, birth, at, ...more }))
 
+const devicesOf = (registry: Registry) => [...registry.ids()].sort().map((id) => registry.device(id)!)
+
 describe('the registry', () => {
   const open = (path: string, clock: Clock = systemClock) => {
     const store = openDatabase(join(path, 'brim.sqlite'), [devicesTable])
@@ -23,7 +26,7 @@ describe('the registry', () => {
         registry.write()
         store.close()
       },
-      line: () => registry.devices().map(({ id, state, birth }) => [id, state, birth]),
+      line: () => devicesOf(registry).map(({ id, state, birth }) => [id, state, birth]),
     }
   }
 
@@ -36,7 +39,7 @@ describe('the registry', () => {
     registry.onState('jetson-01', stateMessage('ready', 5))
     registry.onState('jetson-01', stateMessage('lost', 4))
     expect(line()).toEqual([['jetson-01', 'ready', 5]])
-    expect(registry.devices()[0]).toMatchObject({ agent: '0.1.0', modelId: 'ab'.repeat(32) })
+    expect(devicesOf(registry)[0]).toMatchObject({ agent: '0.1.0', modelId: 'ab'.repeat(32) })
     close()
   })
 
@@ -62,11 +65,11 @@ describe('the registry', () => {
     expect(registry.onState('jetson-01', stateMessage('ready', 1))).toBeDefined()
     registry.write()
     expect(lines).toMatchObject([{ msg: 'device states not stored' }])
-    expect(registry.devices()).toMatchObject([{ id: 'jetson-01', state: 'ready' }])
+    expect(devicesOf(registry)).toMatchObject([{ id: 'jetson-01', state: 'ready' }])
     // The next write tries again.
     store.pragma('query_only = OFF')
     registry.write()
-    expect(openTestRegistry({ store }).devices()).toMatchObject([{ id: 'jetson-01', state: 'ready' }])
+    expect(devicesOf(openTestRegistry({ store }))).toMatchObject([{ id: 'jetson-01', state: 'ready' }])
     store.close()
   })
 
@@ -106,7 +109,7 @@ describe('heartbeats', () => {
     const clock = fakeClock()
     const { logger, lines } = recordingLogger('info')
     const registry = openTestRegistry({ store, clock, logger })
-    const only = () => registry.devices()[0]!
+    const only = () => devicesOf(registry)[0]!
     return { registry, clock, lines, only, [Symbol.dispose]: () => store.close() }
   }
 
@@ -206,7 +209,7 @@ describe('the telemetry of devices', () => {
     registry.onTelemetry('a', payload({ ...telemetry(null), battery: { level: 1 } }))
     await clock.advance(2_500)
     const { v: _, ...shown } = telemetry(null)
-    expect(registry.devices().map(({ id, telemetry }) => [id, telemetry])).toEqual([
+    expect(devicesOf(registry).map(({ id, telemetry }) => [id, telemetry])).toEqual([
       ['a', { ageS: 2.5, ...shown }],
       ['b', null],
     ])
@@ -220,10 +223,10 @@ describe('the telemetry of devices', () => {
     expect(registry.onTelemetry('a', payload({ ...telemetry(7), replayed: true }))).toMatchObject({
       telemetry: { replayed: true },
     })
-    expect(registry.devices()).toMatchObject([{ telemetry: null }])
+    expect(devicesOf(registry)).toMatchObject([{ telemetry: null }])
     registry.onTelemetry('a', payload(telemetry(1e5)))
     registry.onTelemetry('a', payload({ ...telemetry(7), replayed: true }))
-    expect(registry.devices()).toMatchObject([{ telemetry: { link: { upBytesPerS: 1e5 } } }])
+    expect(devicesOf(registry)).toMatchObject([{ telemetry: { link: { upBytesPerS: 1e5 } } }])
   })
 
   it('that is unreadable changes nothing, and is reported with the reason', () => {
@@ -240,7 +243,7 @@ describe('the telemetry of devices', () => {
     expect(reported).toContain('a telemetry not UTF-8')
     expect(reported).toContain('a telemetry unsupported version; this release supports version 1')
     expect(reported).toContainEqual(expect.stringMatching(/^a telemetry "link.upBytesPerS": .*>=0/))
-    expect(registry.devices()).toMatchObject([{ telemetry: { link: { upBytesPerS: 1e5 } } }])
+    expect(devicesOf(registry)).toMatchObject([{ telemetry: { link: { upBytesPerS: 1e5 } } }])
   })
 })
 
