@@ -8,6 +8,8 @@ export interface Hardware {
   readonly flopPerS: number
   /** Seconds per layer that no size of a step reduces: launches, and synchronisation of several GPUs. */
   readonly layerS: number
+  /** Likewise per layer and stream of the step: 0 where one kernel reads the KV of all streams, as on GPUs. */
+  readonly streamS: number
   /** Between its memory and the host's. */
   readonly hostBytesPerS: number
   /** Between GPUs, each way. */
@@ -19,6 +21,7 @@ export interface Hardware {
 
 /** What one step computes. */
 export interface StepWork {
+  readonly streams: number
   /** New positions of all streams. */
   readonly rows: number
   /** KV positions that are read: the sum of the streams' contexts. */
@@ -52,15 +55,20 @@ export function together(gpu: Hardware, count: number): Hardware {
 export const handOverS = ({ peerBytesPerS }: Hardware, shape: ModelShape, rows: number): number =>
   exchangeS + (rows * hiddenStateBytes(shape)) / peerBytesPerS
 
-export const noWork: StepWork = { rows: 0, kvPositions: 0, attended: 0 }
+export const noWork: StepWork = { streams: 0, rows: 0, kvPositions: 0, attended: 0 }
 
 /** The work of `rows` rows after `context` positions of one stream. */
 export function workOf(rows: number, context: number): StepWork {
-  return { rows, kvPositions: context + rows, attended: rows * context + (rows * (rows + 1)) / 2 }
+  return { streams: 1, rows, kvPositions: context + rows, attended: rows * context + (rows * (rows + 1)) / 2 }
 }
 
 export function addWork(a: StepWork, b: StepWork): StepWork {
-  return { rows: a.rows + b.rows, kvPositions: a.kvPositions + b.kvPositions, attended: a.attended + b.attended }
+  return {
+    streams: a.streams + b.streams,
+    rows: a.rows + b.rows,
+    kvPositions: a.kvPositions + b.kvPositions,
+    attended: a.attended + b.attended,
+  }
 }
 
 /**
@@ -68,9 +76,9 @@ export function addWork(a: StepWork, b: StepWork): StepWork {
  * position), one after the other, the sums of several GPUs, and the time per layer that nothing reduces.
  */
 export function stepS(
-  { bytesPerS, flopPerS, layerS, gpus, peerBytesPerS }: Hardware,
+  { bytesPerS, flopPerS, layerS, streamS, gpus, peerBytesPerS }: Hardware,
   part: ModelPart,
-  { rows, kvPositions, attended }: StepWork,
+  { streams, rows, kvPositions, attended }: StepWork,
 ): number {
   if (rows === 0) return 0
   const matricesS = Math.max(part.weightBytes / bytesPerS, (rows * part.flopPerRow) / flopPerS)
@@ -80,7 +88,7 @@ export function stepS(
   )
   // In a ring, each GPU sends and receives 2·(n − 1)/n of what is summed.
   const sumsS = (rows * part.summedBytesPerRow * 2 * (gpus - 1)) / gpus / peerBytesPerS
-  return part.layers * layerS + matricesS + attentionS + sumsS
+  return part.layers * (layerS + streams * streamS) + matricesS + attentionS + sumsS
 }
 
 /** Seconds of a head: weights once, FLOP per chosen token. */

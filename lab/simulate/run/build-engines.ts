@@ -10,6 +10,7 @@ import type { Engine } from '../serving/engine.ts'
 import { pagedKv } from '../serving/kv-size.ts'
 import { createEngine } from '../serving/simulated-engine.ts'
 import { stepCost } from '../serving/step-cost.ts'
+import type { ScenarioData } from './scenario-data.ts'
 
 /** Rows of a draft, at most: more of a device's rows count as a prompt. */
 const maxDecodeRows = 16
@@ -19,9 +20,13 @@ const minPromptRows = 16
 const pagePositions = 16
 
 /** The replicas of a scenario's cloud. @throws BrimError USAGE, REQUEST_INVALID where the model does not fit */
-export function buildEngines(cloud: Cloud, simulation: Simulation): readonly Engine[] {
+export function buildEngines(
+  cloud: Cloud,
+  simulation: Simulation,
+  { machines }: Pick<ScenarioData, 'machines'>,
+): readonly Engine[] {
   const { pipeline, inputLayers, memoryShare, slowBytes, writeThrough, overlap, maxWaiting, stepJitter } = cloud
-  const gpu = gpuNamed(cloud.gpu)
+  const gpu = machines.get(cloud.gpu)?.hardware ?? gpuNamed(cloud.gpu)
   const shape = modelNamed(cloud.model)
   // Each stage has GPUs of its own.
   const hardware = together(gpu, cloud.gpus)

@@ -22,7 +22,7 @@ export function buildWorld(scenario: Scenario, simulation: Simulation, data: Sce
     scenario,
     devices,
     model: cloud && modelNamed(cloud.model),
-    engines: cloud ? buildEngines(cloud, simulation) : [],
+    engines: cloud ? buildEngines(cloud, simulation, data) : [],
     server: scenario.server && serverOf(scenario.server, data),
   }
 }
@@ -31,7 +31,7 @@ const serverOf = ({ ttftMs, tokenMs }: Server, { latencies }: ScenarioData): Api
   latencies ? recordedServer(latencies) : distributedServer(ttftMs, tokenMs)
 
 function addGroup(devices: SimulatedDevice[], group: DeviceGroup, simulation: Simulation, data: ScenarioData): void {
-  const board = boardNamed(group.board)
+  const board = data.machines.get(group.board) ?? boardNamed(group.board)
   const smallModels = group.smallModels.map(modelNamed)
   const nextLink = linksOf(group.link, data, simulation.random(`links of ${group.name}`))
   const loss = simulation.random(`packet loss of ${group.name}`)

@@ -4,9 +4,9 @@ import type { SimulatedStream } from './simulated-stream.ts'
 /** What one step computes, of the streams that are added to it. Mutable. */
 export class StepContent {
   /** Of answers, through the whole model. */
-  readonly answers = { rows: 0, kvPositions: 0, attended: 0 } satisfies StepWork
+  readonly answers = { streams: 0, rows: 0, kvPositions: 0, attended: 0 } satisfies StepWork
   /** Of devices, through the model's middle. */
-  readonly devices = { rows: 0, kvPositions: 0, attended: 0 } satisfies StepWork
+  readonly devices = { streams: 0, rows: 0, kvPositions: 0, attended: 0 } satisfies StepWork
   /** Tokens of answers that are chosen: rows of the head. */
   chosen = 0
   /** Rows of prompts. */
@@ -22,6 +22,7 @@ export class StepContent {
   add(stream: SimulatedStream, rows: number): void {
     const { contextLength, waitingRows, phase, source } = stream
     const work = source === 'answer' ? this.answers : this.devices
+    work.streams += 1
     work.rows += rows
     work.kvPositions += contextLength + rows
     work.attended += rows * contextLength + (rows * (rows + 1)) / 2

@@ -24,6 +24,7 @@ function jetson(
       bytesPerS,
       flopPerS: reached.compute * sheet.teraflopPerS * 1e12,
       layerS: sheet.layerMs / 1_000,
+      streamS: 0,
       // CPU and GPU have one memory.
       hostBytesPerS: bytesPerS / 2,
       peerBytesPerS: bytesPerS / 2,
@@ -147,6 +148,7 @@ export const boards: readonly Board[] = [
       bytesPerS: 30e9,
       flopPerS: 26e9,
       layerS: 0.1e-3,
+      streamS: 0,
       hostBytesPerS: 15e9,
       peerBytesPerS: 15e9,
       gpus: 1,
@@ -169,6 +171,7 @@ export const boards: readonly Board[] = [
       bytesPerS: 20e9,
       flopPerS: 31e9,
       layerS: 0.1e-3,
+      streamS: 0,
       hostBytesPerS: 10e9,
       peerBytesPerS: 10e9,
       gpus: 1,

@@ -90,6 +90,7 @@ export const gpus: readonly Hardware[] = dataSheets.map((sheet) => ({
   bytesPerS: reached.memory * sheet.gigabytesPerS * 1e9,
   flopPerS: reached.compute * sheet.teraflopPerS * 1e12,
   layerS: reached.layerS,
+  streamS: 0,
   hostBytesPerS: reached.host * sheet.hostGigabytesPerS * 1e9,
   peerBytesPerS: reached.host * (sheet.peerGigabytesPerS ?? sheet.hostGigabytesPerS) * 1e9,
   gpus: 1,

@@ -35,7 +35,11 @@ const tied: readonly Figures[] = [
   ['qwen2.5-0.5b', 24, 896, 14, 2, 4864, 151_936, 'Qwen/Qwen2.5-0.5B-Instruct'],
   ['qwen2.5-1.5b', 28, 1536, 12, 2, 8960, 151_936, 'Qwen/Qwen2.5-1.5B-Instruct'],
   ['qwen2.5-3b', 36, 2048, 16, 2, 11_008, 151_936, 'Qwen/Qwen2.5-3B-Instruct'],
-  ['brim-demo-llm', 12, 128, 4, 2, 384, 4096, 'models/demo/llm'],
+]
+
+/** The demonstration models, which Brim's engine computes in fp32. */
+const demonstration: readonly Figures[] = [
+  ['brim-demo', 12, 128, 4, 2, 384, 4096, 'models/demo/llm'],
   ['brim-demo-slm-deep', 6, 48, 3, 1, 128, 4096, 'models/demo/slm-deep'],
   ['brim-demo-slm-wide', 2, 64, 4, 2, 128, 4096, 'models/demo/slm-wide'],
 ]
@@ -72,6 +76,7 @@ export const models: readonly ModelShape[] = [
   ...gated.map((figures) => shapeOf(figures, false, 3)),
   ...tied.map((figures) => shapeOf(figures, true, 3)),
   ...bloom.map((figures) => shapeOf(figures, true, 2)),
+  ...demonstration.map((figures) => ({ ...shapeOf(figures, true, 3), bytesPerWeight: 4, bytesPerKvValue: 4 })),
 ]
 
 /** @throws BrimError USAGE */

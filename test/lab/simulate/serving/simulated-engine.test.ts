@@ -89,8 +89,8 @@ it('tells the cost function what a step computes', () => {
   }
   answers({ stepS }, [{ atMs: 0, promptTokens: 3, outputTokens: 2 }])
   expect(seen).toEqual([
-    { rows: 3, kvPositions: 3, attended: 6, chosen: 1 },
-    { rows: 1, kvPositions: 4, attended: 4, chosen: 1 },
+    { streams: 1, rows: 3, kvPositions: 3, attended: 6, chosen: 1 },
+    { streams: 1, rows: 1, kvPositions: 4, attended: 4, chosen: 1 },
   ])
 })
 

@@ -1,0 +1,62 @@
+import { expect, it } from 'vitest'
+import { seededRandom } from '../../../../core/base/random.ts'
+import { fitHardware } from '../../../../lab/simulate/calibrate/fit-hardware.ts'
+import { type MeasuredSteps, predictedS } from '../../../../lab/simulate/calibrate/measured-steps.ts'
+import { wholeModel } from '../../../../lab/simulate/hardware/model-shape.ts'
+import { gpuNamed } from '../../../../lab/simulate/hardware/presets/gpus.ts'
+import { modelNamed } from '../../../../lab/simulate/hardware/presets/models.ts'
+
+const shape = modelNamed('qwen2.5-1.5b')
+const model = { shape, part: wholeModel(shape) }
+const machine = { ...gpuNamed('a6000'), bytesPerS: 40e9, flopPerS: 4e11, layerS: 2e-4, streamS: 3e-5 }
+
+const sizes: readonly Omit<MeasuredSteps, 'seconds'>[] = [
+  ...[0, 500, 4_000, 16_000].map((context) => ({ streams: 1, rows: 1, context, chosen: 1 })),
+  ...[2, 8, 32].map((streams) => ({ streams, rows: 1, context: 200, chosen: streams })),
+  ...[16, 128, 1_024].map((rows) => ({ streams: 1, rows, context: 0, chosen: 1 })),
+]
+
+const measuredWith = (noise: (seconds: number) => number[]): MeasuredSteps[] =>
+  sizes.map((size) => ({ ...size, seconds: noise(predictedS(machine, model, { ...size, seconds: [] })) }))
+
+it('finds the constants that made the measurements', () => {
+  const fit = fitHardware(
+    model,
+    measuredWith((seconds) => [seconds]),
+    machine,
+  )
+  for (const constant of ['bytesPerS', 'flopPerS', 'layerS', 'streamS'] as const)
+    expect(fit.hardware[constant] / machine[constant]).toBeCloseTo(1, 1)
+  expect(fit.p95Error).toBeLessThan(0.01)
+  expect(fit.unknown).toEqual([])
+  expect(fit.hardware.memoryBytes).toBe(machine.memoryBytes)
+})
+
+it('is not led astray by noise and a few steps that something else held up', () => {
+  const random = seededRandom(5)
+  const noisy = measuredWith((seconds) =>
+    Array.from({ length: 41 }, (_, i) => seconds * (0.95 + 0.1 * random.next()) * (i % 4 === 0 ? 3 : 1)),
+  )
+  const fit = fitHardware(model, noisy, machine)
+  expect(fit.medianError).toBeLessThan(0.06)
+  expect(fit.hardware.flopPerS / machine.flopPerS).toBeGreaterThan(0.8)
+  expect(fit.hardware.flopPerS / machine.flopPerS).toBeLessThan(1.25)
+})
+
+it('says of which constants the measurements tell nothing', () => {
+  const decode = measuredWith((seconds) => [seconds]).filter(({ rows, streams }) => rows === 1 && streams === 1)
+  expect(fitHardware(model, decode, machine).unknown).toContain('flopPerS')
+})
+
+it('weighs sizes by how often they were measured, and tells the error of the median step', () => {
+  const often = { streams: 1, rows: 1, context: 0, chosen: 1, seconds: Array.from({ length: 99 }, () => 0.1) }
+  // No constants can fit both.
+  const once = { ...often, seconds: [0.2] }
+  const fit = fitHardware(model, [often, once], machine)
+  expect(fit.medianError).toBeLessThan(0.1)
+  expect(Math.abs(fit.steps[1]!.error)).toBeGreaterThan(0.4)
+})
+
+it('needs steps', () => {
+  expect(() => fitHardware(model, [], machine)).toThrow('no steps to fit')
+})
