@@ -56,6 +56,7 @@ export function buildEngines(
         overlap,
         step: { rows: cloud.stepRows, streams: cloud.stepStreams },
         pipeline,
+        pipelinedPrompts: cloud.pipelinedPrompts,
         maxDecodeRows,
         maxWaiting,
       },

@@ -67,6 +67,10 @@ export const Cloud = z
     gpu: z.string().describe('name of a GPU preset'),
     gpus: count.default(1).describe('GPUs that hold the model together (tensor parallel)'),
     pipeline: count.default(1).describe('P: pipeline stages, each on GPUs of its own'),
+    pipelinedPrompts: z
+      .boolean()
+      .default(false)
+      .describe('a prompt’s pieces follow one another through the stages; else as the bridge computes them, one after the other'),
     inputLayers: z.int().nonnegative().default(2).describe('layers that devices compute themselves (HAT)'),
     replicas: count.default(1).describe('copies of the model, each with its own GPUs'),
     policy: z.enum(policyNames).default('tokenflow'),

@@ -18,7 +18,7 @@ export class AnswerRun implements StreamOwner {
   }
 
   computed(): void {
-    if (this.#stream.waitingRows > 0) return
+    if (this.#stream.waitingRows > 0 || this.#stream.isInStep) return
     this.#answered += 1
     const left = this.#answer.outputTokens - this.#answered
     // The memory is free before the reader gets the last token.
@@ -30,6 +30,8 @@ export class AnswerRun implements StreamOwner {
     }
     this.#answer.token()
   }
+
+  entered(): void {}
 
   #wait(rows: number): void {
     this.#stream.wait(rows, rows === 1 ? 'decode' : 'prefill', this.#host.nowMs)

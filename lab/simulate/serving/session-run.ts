@@ -7,6 +7,8 @@ import type { OwnerHost } from './stream-host.ts'
 interface Piece {
   readonly rows: EngineRows
   readonly sentMs: number
+  /** Rows that are not computed. */
+  left: number
 }
 
 interface SessionLimits {
@@ -24,7 +26,10 @@ export class SessionRun implements StreamOwner, EngineSession {
   readonly #tiers: SimulatedTiers
   readonly #host: OwnerHost
   readonly #maxDecodeRows: number
+  /** That are not computed, in the order in which they were sent. */
   readonly #pieces: Piece[] = []
+  /** How many of them have begun. */
+  #begun = 0
 
   constructor(
     stream: SimulatedStream,
@@ -47,8 +52,8 @@ export class SessionRun implements StreamOwner, EngineSession {
   }
 
   send(rows: EngineRows): void {
-    this.#pieces.push({ rows, sentMs: this.#host.nowMs })
-    if (this.#pieces.length === 1) this.#begin()
+    this.#pieces.push({ rows, sentMs: this.#host.nowMs, left: rows.rows })
+    this.#beginNext()
   }
 
   truncate(length: number): void {
@@ -58,19 +63,31 @@ export class SessionRun implements StreamOwner, EngineSession {
 
   close(): void {
     this.#pieces.length = 0
+    this.#begun = 0
     this.#host.close(this.#stream)
   }
 
-  computed(): void {
-    if (this.#stream.waitingRows > 0) return
-    const piece = this.#pieces.shift()
-    if (this.#pieces.length > 0) this.#begin()
-    if (piece) piece.rows.done((this.#host.nowMs - piece.sentMs) / 1_000)
+  computed(rows: number): void {
+    const piece = this.#pieces[0]!
+    piece.left -= rows
+    if (piece.left > 0) return
+    this.#pieces.shift()
+    this.#begun -= 1
+    this.#beginNext()
+    piece.rows.done((this.#host.nowMs - piece.sentMs) / 1_000)
   }
 
-  #begin(): void {
-    const { rows, returned } = this.#pieces[0]!.rows
+  entered(): void {
+    this.#beginNext()
+  }
+
+  /** The rows of one piece wait after those of the other. */
+  #beginNext(): void {
     const stream = this.#stream
+    const next = this.#pieces[this.#begun]
+    if (!next || stream.waitingRows > 0 || stream.isBlocked) return
+    const { rows, returned } = next.rows
+    this.#begun += 1
     stream.wait(rows, phaseOf(rows, returned, this.#maxDecodeRows), this.#host.nowMs)
     if (stream.place === 'resident') this.#tiers.charge(stream, stream.neededBytes)
     this.#host.enqueue(stream)

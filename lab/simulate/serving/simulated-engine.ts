@@ -29,8 +29,10 @@ export interface EngineOptions extends TierOptions {
   readonly firstPositions: number
   /** What one step holds. */
   readonly step: { readonly rows: number; readonly streams: number }
-  /** P: stages; as many steps are under way at once, never two with one stream. */
+  /** P: stages; as many steps are under way at once. */
   readonly pipeline: number
+  /** Whether a prompt's next piece begins once the one before has left the first stage; else never two steps hold one stream. */
+  readonly pipelinedPrompts: boolean
   /** More rows of a device than this count as a prompt, whatever they are. */
   readonly maxDecodeRows: number
   /** Answers that wait for their first step, at most. */
@@ -44,6 +46,8 @@ export interface EngineOptions extends TierOptions {
 interface Step {
   readonly streams: readonly SimulatedStream[]
   readonly rows: readonly number[]
+  /** Of which streams the next rows may begin once these have left the first stage. */
+  readonly enters: readonly boolean[]
   readonly content: StepContent
   readonly seconds: number
 }
@@ -71,6 +75,7 @@ class SimulatedEngine implements Engine, OwnerHost {
   readonly #random
   /** When each stage of the pipeline is free. */
   readonly #stageFreeMs: Float64Array
+  readonly #pipelinesPrompts: boolean
   #underWay = 0
   #opened = 0
   #waitingAnswers = 0
@@ -88,6 +93,7 @@ class SimulatedEngine implements Engine, OwnerHost {
     this.#random = simulation.random(`${name}: steps`)
     this.#tiers = new SimulatedTiers(simulation, options, () => this.#planSoon())
     this.#stageFreeMs = new Float64Array(options.pipeline)
+    this.#pipelinesPrompts = options.pipelinedPrompts && options.pipeline > 1
     this.#state = this.#visible()
   }
 
@@ -295,7 +301,8 @@ class SimulatedEngine implements Engine, OwnerHost {
     this.#underWay += 1
     this.#figures.steps += 1
     for (const stream of streams) {
-      stream.isInStep = true
+      stream.isBlocked = true
+      stream.stepsUnderWay += 1
       stream.stepsTaken += 1
       this.#leaveQueue(stream)
     }
@@ -311,24 +318,39 @@ class SimulatedEngine implements Engine, OwnerHost {
     this.#figures.busyS += seconds / pipeline
     this.#squaredS2 += (seconds / pipeline) ** 2
     this.#tiers.saveDuring(this.#speeds.secondsOf(content.rows) ?? 0)
-    const step = { streams, rows, content, seconds: (endsMs - nowMs) / 1_000 }
+    const enters = streams.map(({ phase }) => this.#pipelinesPrompts && phase === 'prefill')
+    const step = { streams, rows, enters, content, seconds: (endsMs - nowMs) / 1_000 }
     this.#simulation.at(endsMs, () => this.#end(step))
-    if (this.#underWay < pipeline) this.#simulation.at(this.#stageFreeMs[0]!, () => this.#planSoon())
+    if (pipeline > 1) this.#simulation.at(this.#stageFreeMs[0]!, () => this.#enter(step))
   }
 
-  #end({ streams, rows, content, seconds }: Step): void {
+  /** The step has left the first stage: the next rows of its prompts may follow. */
+  #enter({ streams, rows, enters }: Step): void {
+    streams.forEach((stream, at) => {
+      if (!enters[at]) return
+      stream.isBlocked = false
+      stream.compute(rows[at]!)
+      if (!stream.isClosed && stream.waitingRows === 0) stream.owner.entered()
+    })
+    this.#planSoon()
+  }
+
+  #end({ streams, rows, enters, content, seconds }: Step): void {
     this.#underWay -= 1
     this.monitor.record(content.rows, seconds)
     this.#speeds.record({ streams: streams.length, rows: content.rows, promptRows: content.promptRows, seconds })
     for (let at = 0; at < streams.length; at += 1) {
       const stream = streams[at]!
-      stream.isInStep = false
-      stream.compute(rows[at]!)
-      if (stream.isClosed) this.#tiers.release(stream)
-      else this.#tiers.grown(stream)
+      stream.stepsUnderWay -= 1
+      if (!enters[at]) {
+        stream.isBlocked = false
+        stream.compute(rows[at]!)
+      }
+      if (!stream.isClosed) this.#tiers.grown(stream)
+      else if (!stream.isInStep) this.#tiers.release(stream)
     }
     // What follows a token may close streams of this step.
-    for (const stream of streams) if (!stream.isClosed) stream.owner.computed()
+    streams.forEach((stream, at) => !stream.isClosed && stream.owner.computed(rows[at]!))
     this.#planSoon()
   }
 

@@ -4,8 +4,10 @@ import type { KvSize } from './kv-size.ts'
 
 /** What a stream's rows are for. */
 export interface StreamOwner {
-  /** A step has computed some of the waiting rows; the stream's context holds them. */
-  computed(): void
+  /** A step has computed the next `rows` rows; the stream's context holds them. */
+  computed(rows: number): void
+  /** All rows that waited are past the first stage of a pipeline, so that the next ones of a prompt may follow. */
+  entered(): void
 }
 
 const neither: readonly Resumption[] = []
@@ -44,7 +46,9 @@ export class SimulatedStream implements StreamState, UnsavedRows {
   queueAt = -1
   /** Steps that had begun when the rows arrived, and those since then that held some of them. */
   stepsTaken = 0
-  isInStep = false
+  stepsUnderWay = 0
+  /** No other rows can begin before those in the present step have ended, or have left the first stage of a pipeline. */
+  isBlocked = false
   isClosed = false
   /** Whether a step has held some of its rows. */
   hasBegun = false
@@ -82,12 +86,16 @@ export class SimulatedStream implements StreamState, UnsavedRows {
     return this.source === 'answer'
   }
 
+  get isInStep(): boolean {
+    return this.stepsUnderWay > 0
+  }
+
   get residency(): Residency {
-    return this.isInStep ? 'in flight' : this.place
+    return this.isBlocked || (this.isInStep && this.waitingRows === 0) ? 'in flight' : this.place
   }
 
   get canRun(): boolean {
-    return this.waitingRows > 0 && !this.isInStep && this.place === 'resident'
+    return this.waitingRows > 0 && !this.isBlocked && this.place === 'resident'
   }
 
   get neededBytes(): number {

@@ -24,6 +24,7 @@ const options = (fields: Partial<EngineOptions> = {}): EngineOptions => ({
   overlap: true,
   step: { rows: 256, streams: 16 },
   pipeline: 1,
+  pipelinedPrompts: false,
   maxDecodeRows: 16,
   maxWaiting: 1_000,
   ...fields,
@@ -111,6 +112,39 @@ it('starts the steps of a pipeline a stage apart, never two with one stream', ()
   ])
 })
 
+describe('a prompt that takes several steps of a pipeline', () => {
+  // Steps of 16 rows take 26 ms, of which a stage takes half; a row takes 11.
+  const pipeline = { pipeline: 2, step: { rows: 16, streams: 4 } }
+  const rounded = (ms: number) => Math.round(10 * ms) / 10
+
+  it.each([
+    [false, [63, 74]],
+    [true, [44.5, 55.5]],
+  ])('begins the next piece after the last one, or after its first stage: %s', (pipelinedPrompts, expected) => {
+    const { tokensMs } = answers({ ...pipeline, pipelinedPrompts }, [{ atMs: 0, promptTokens: 33, outputTokens: 2 }])
+    expect(tokensMs[0]!.map(rounded)).toEqual(expected)
+  })
+
+  it.each([
+    [false, [26, 52, 63]],
+    [true, [26, 39, 44.5]],
+  ])('does so with a device’s pieces, too: %s', (pipelinedPrompts, expected) => {
+    const simulation = new Simulation(1)
+    const engine = createEngine(simulation, options({ ...pipeline, pipelinedPrompts }))
+    const session = engine.session()
+    const doneMs: number[] = []
+    const send = (rows: number, returned: number) => session.send({ rows, returned, done: () => doneMs.push(simulation.nowMs) })
+    simulation.at(0, () => {
+      send(16, 0)
+      send(16, 1)
+      send(1, 1)
+    })
+    simulation.advance(1_000)
+    expect(doneMs.map(rounded)).toEqual(expected)
+    expect(session.contextLength).toBe(33)
+  })
+})
+
 it('calls nothing more of an answer that is stopped, and frees its memory', () => {
   const simulation = new Simulation(1)
   const engine: Engine = createEngine(simulation, options())
@@ -174,6 +208,7 @@ describe('for any arrivals', () => {
     writeThrough: fc.boolean(),
     overlap: fc.boolean(),
     pipeline: fc.integer({ min: 1, max: 3 }),
+    pipelinedPrompts: fc.boolean(),
     stepJitter: fc.constantFrom(0, 0.3),
   })
 
