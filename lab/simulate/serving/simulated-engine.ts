@@ -350,7 +350,9 @@ class SimulatedEngine implements Engine, OwnerHost {
       else if (!stream.isInStep) this.#tiers.release(stream)
     }
     // What follows a token may close streams of this step.
-    streams.forEach((stream, at) => !stream.isClosed && stream.owner.computed(rows[at]!))
+    streams.forEach((stream, at) => {
+      if (!stream.isClosed) stream.owner.computed(rows[at]!)
+    })
     this.#planSoon()
   }
 
