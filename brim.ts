@@ -58,6 +58,10 @@ export const menu: Menu = {
     doctor: ['check what this machine offers Brim, and what is missing', loadDoctor],
     'completion <shell>': ['print a script that completes commands and options in your shell', loadCompletion],
     bench: ['benchmarks: every figure of the README, measured on this machine', () => import('./lab/bench/menu.ts')],
+    simulate: [
+      "the simulator: the live system's policies on a virtual clock, on hardware that you do not have",
+      () => import('./lab/simulate/menu.ts'),
+    ],
     demo: [
       'run a bridge, two devices and three private answers on this machine',
       () => import('./scripts/demonstration/command.ts'),

@@ -197,7 +197,16 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'lab/simulate/menu.ts': { values: ['core', 'lab/simulate'] },
   'scripts/demonstration': { values: ['core', 'lab/cluster', 'lab/plot'] },
   'scripts/packaging': { values: ['core', 'lab/cluster'] },
-  'scripts/docs': { values: ['brim.ts', 'core', 'agent/limits.ts', 'cloud-bridge/limits.ts', 'cloud-bridge/metrics'] },
+  'scripts/docs': {
+    values: [
+      'brim.ts',
+      'core',
+      'agent/limits.ts',
+      'cloud-bridge/limits.ts',
+      'cloud-bridge/metrics',
+      'lab/simulate/scenario/schema.ts',
+    ],
+  },
   'scripts/suitability': { values: ['core'] },
   'brim.ts': {
     values: [

@@ -2,8 +2,14 @@ import type { Menu } from '../../core/cli/command.ts'
 
 /** `brim simulate …` */
 export const menu: Menu = {
-  examples: [],
+  examples: [
+    ['brim simulate run fleet.yaml', 'a scenario of your own'],
+    ['brim simulate presets', 'GPUs, boards and models that a scenario may name'],
+  ],
   commands: {
+    'run <file>': ['run a scenario file, or every combination of its sweep', () => import('./commands/run.ts')],
+    presets: ['GPUs, boards and models that scenarios name, with their sources', () => import('./commands/presets.ts')],
     'calibrate <file>': ['the cost model of a machine from measured steps', () => import('./commands/calibrate.ts')],
+    schema: ['JSON schema of scenario files, with which editors complete them', () => import('./commands/schema.ts')],
   },
 }

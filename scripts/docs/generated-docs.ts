@@ -1,4 +1,5 @@
 import { projectRoot } from '../../core/base/version.ts'
+import { scenarioSchema } from '../../lab/simulate/scenario/schema.ts'
 import { asyncApi } from './asyncapi.ts'
 import { cliPage } from './cli-page.ts'
 import { configPage } from './config-page.ts'
@@ -24,6 +25,7 @@ export async function generatedDocs(): Promise<GeneratedDoc[]> {
     { file: new URL('docs/topics.md', projectRoot), text: topicsPage() },
     { file: new URL('docs/asyncapi.json', projectRoot), text: `${JSON.stringify(asyncApi(), null, 2)}\n` },
     { file: new URL('docs/grafana-dashboard.json', projectRoot), text: `${JSON.stringify(grafanaDashboard(), null, 2)}\n` },
+    { file: new URL('docs/scenario.schema.json', projectRoot), text: `${JSON.stringify(scenarioSchema(), null, 2)}\n` },
     { file: new URL('docs/openapi.json', projectRoot), text: `${JSON.stringify(openApi(), null, 2)}\n` },
   ]
 }

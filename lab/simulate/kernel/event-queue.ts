@@ -4,110 +4,114 @@ export type Action = () => void
 const firstCapacity = 1_024
 /** A handle is the sequence number of an event and its slot; both stay exact in a double. */
 const slots = 2 ** 22
+/** Children of a node of the heap: fewer levels than two, and the children lie side by side. */
+const arity = 4
 
 /**
- * A queue of timed actions: a binary heap in flat arrays, so that a million events per second need no garbage collection.
- * Events of one time happen in the order in which they were added. Mutable.
+ * A queue of timed actions: a heap in flat arrays, so that events need no garbage collection. Events of one time happen in the
+ * order in which they were added. Mutable.
  */
 export class EventQueue {
+  /** By place in the heap. */
   #times = new Float64Array(firstCapacity)
-  #sequence = new Float64Array(firstCapacity)
-  #actions: (Action | undefined)[] = []
-  #free: number[] = []
+  #sequences = new Float64Array(firstCapacity)
   #heap = new Int32Array(firstCapacity)
+  /** By slot; undefined: canceled, or free. */
+  readonly #actions: (Action | undefined)[] = []
+  readonly #added: number[] = []
+  readonly #free: number[] = []
   #size = 0
-  #added = 0
-
-  /** Events that wait, canceled ones included. */
-  get size(): number {
-    return this.#size
-  }
+  #count = 0
 
   /** When the next event happens; Infinity: none waits. */
   get nextMs(): number {
-    this.#dropCanceled()
-    return this.#size === 0 ? Number.POSITIVE_INFINITY : this.#times[this.#heap[0]!]!
+    while (this.#size > 0 && this.#actions[this.#heap[0]!] === undefined) this.#removeFirst()
+    return this.#size === 0 ? Number.POSITIVE_INFINITY : this.#times[0]!
   }
 
-  /** @returns a handle for `cancel` @throws RangeError where the time is no number, or millions of events wait */
+  /** @returns a handle for `cancel` @throws RangeError where the time is not finite, or millions of events wait */
   add(atMs: number, action: Action): number {
-    if (Number.isNaN(atMs)) throw new RangeError('an event needs a time')
+    if (!Number.isFinite(atMs)) throw new RangeError(`an event needs a time, not ${atMs}`)
     const slot = this.#free.pop() ?? this.#actions.length
     if (slot >= slots) throw new RangeError(`more than ${slots} events wait`)
-    if (slot >= this.#times.length) this.#grow()
-    this.#times[slot] = atMs
-    this.#sequence[slot] = this.#added
+    if (this.#size >= this.#heap.length) this.#grow()
+    const sequence = this.#count++
     this.#actions[slot] = action
-    this.#rise(this.#size++, slot)
-    return this.#added++ * slots + slot
+    this.#added[slot] = sequence
+    this.#rise(this.#size++, atMs, sequence, slot)
+    return sequence * slots + slot
   }
 
   /** A handle whose event has happened, or was canceled, does nothing. */
   cancel(handle: number): void {
     const slot = handle % slots
-    if (this.#sequence[slot] === (handle - slot) / slots) this.#actions[slot] = undefined
+    if (this.#added[slot] === (handle - slot) / slots) this.#actions[slot] = undefined
   }
 
-  /** Takes the next event out; undefined: none waits. */
-  take(): { readonly atMs: number; readonly action: Action } | undefined {
-    this.#dropCanceled()
-    if (this.#size === 0) return undefined
-    const slot = this.#heap[0]!
-    const taken = { atMs: this.#times[slot]!, action: this.#actions[slot]! }
+  /** Takes the action of the next event out, which happens at `nextMs`; undefined: none waits. */
+  take(): Action | undefined {
+    if (this.nextMs === Number.POSITIVE_INFINITY) return undefined
+    const action = this.#actions[this.#heap[0]!]
     this.#removeFirst()
-    return taken
-  }
-
-  #dropCanceled(): void {
-    while (this.#size > 0 && this.#actions[this.#heap[0]!] === undefined) this.#removeFirst()
+    return action
   }
 
   #removeFirst(): void {
     const slot = this.#heap[0]!
     this.#actions[slot] = undefined
-    this.#sequence[slot] = -1
+    this.#added[slot] = -1
     this.#free.push(slot)
-    this.#size -= 1
-    if (this.#size > 0) this.#sink(this.#heap[this.#size]!)
+    const last = --this.#size
+    if (last > 0) this.#sink(this.#times[last]!, this.#sequences[last]!, this.#heap[last]!)
   }
 
-  #isBefore(a: number, b: number): boolean {
-    const difference = this.#times[a]! - this.#times[b]!
-    return difference < 0 || (difference === 0 && this.#sequence[a]! < this.#sequence[b]!)
+  #put(at: number, time: number, sequence: number, slot: number): void {
+    this.#times[at] = time
+    this.#sequences[at] = sequence
+    this.#heap[at] = slot
   }
 
-  #rise(from: number, slot: number): void {
+  /** A new event has the greatest sequence number: of equal times it comes last. */
+  #rise(from: number, time: number, sequence: number, slot: number): void {
+    const times = this.#times
     let at = from
     while (at > 0) {
-      const parent = (at - 1) >> 1
-      const above = this.#heap[parent]!
-      if (!this.#isBefore(slot, above)) break
-      this.#heap[at] = above
+      const parent = ((at - 1) / arity) | 0
+      if (times[parent]! <= time) break
+      this.#put(at, times[parent]!, this.#sequences[parent]!, this.#heap[parent]!)
       at = parent
     }
-    this.#heap[at] = slot
+    this.#put(at, time, sequence, slot)
   }
 
-  #sink(slot: number): void {
+  #sink(time: number, sequence: number, slot: number): void {
+    const times = this.#times
+    const sequences = this.#sequences
+    const size = this.#size
     let at = 0
-    for (let child = 1; child < this.#size; child = 2 * at + 1) {
-      if (child + 1 < this.#size && this.#isBefore(this.#heap[child + 1]!, this.#heap[child]!)) child += 1
-      const below = this.#heap[child]!
-      if (!this.#isBefore(below, slot)) break
-      this.#heap[at] = below
+    for (let first = 1; first < size; first = arity * at + 1) {
+      let child = first
+      const end = Math.min(first + arity, size)
+      for (let other = first + 1; other < end; other += 1) {
+        const difference = times[other]! - times[child]!
+        if (difference < 0 || (difference === 0 && sequences[other]! < sequences[child]!)) child = other
+      }
+      const difference = times[child]! - time
+      if (difference > 0 || (difference === 0 && sequences[child]! > sequence)) break
+      this.#put(at, times[child]!, sequences[child]!, this.#heap[child]!)
       at = child
     }
-    this.#heap[at] = slot
+    this.#put(at, time, sequence, slot)
   }
 
   #grow(): void {
-    const capacity = 2 * this.#times.length
+    const capacity = 2 * this.#heap.length
     const grown = <A extends Float64Array | Int32Array>(from: A, to: A): A => {
       to.set(from)
       return to
     }
     this.#times = grown(this.#times, new Float64Array(capacity))
-    this.#sequence = grown(this.#sequence, new Float64Array(capacity))
+    this.#sequences = grown(this.#sequences, new Float64Array(capacity))
     this.#heap = grown(this.#heap, new Int32Array(capacity))
   }
 }

@@ -53,26 +53,23 @@ export class Simulation {
     this.#isStopped = true
   }
 
-  /** Lets up to `count` events happen. @returns whether more wait before `untilMs` */
-  advance(count: number, untilMs = Number.POSITIVE_INFINITY): boolean {
+  /** Lets up to `count` events happen. @returns whether more wait, none of them later than `untilMs` */
+  advance(count: number, untilMs = Number.MAX_VALUE): boolean {
+    const queue = this.#queue
     for (let left = count; left > 0; left -= 1) {
-      if (!this.#hasNext(untilMs)) return false
-      const { atMs, action } = this.#queue.take()!
-      this.nowMs = atMs
+      const { nextMs } = queue
+      if (nextMs > untilMs) return false
+      const action = queue.take()!
+      this.nowMs = nextMs
       this.events += 1
       action()
       if (this.#isStopped) return false
     }
-    return this.#hasNext(untilMs)
-  }
-
-  #hasNext(untilMs: number): boolean {
-    const { nextMs } = this.#queue
-    return nextMs <= untilMs && nextMs < Number.POSITIVE_INFINITY
+    return queue.nextMs <= untilMs
   }
 
   /** Lets everything happen. @returns whether it came to its end, rather than being interrupted */
-  async run({ untilMs = Number.POSITIVE_INFINITY, signal, onProgress }: RunOptions = {}): Promise<boolean> {
+  async run({ untilMs, signal, onProgress }: RunOptions = {}): Promise<boolean> {
     while (this.advance(eventsPerTurn, untilMs)) {
       onProgress?.(this.nowMs)
       await nextTurn()

@@ -1,4 +1,4 @@
-import type { ModeName } from '../scenario/scenario.ts'
+import type { ModeName } from '../scenario/mode-name.ts'
 import type { Mode } from '../world/mode.ts'
 import type { World } from '../world/world.ts'
 import { cloudMode } from './cloud.ts'

@@ -1,30 +1,18 @@
 import { z } from 'zod'
 import { policyNames } from '../../../core/policy/tokenflow/named-policies.ts'
+import { boards } from '../hardware/presets/boards.ts'
+import { gpus } from '../hardware/presets/gpus.ts'
+import { models } from '../hardware/presets/models.ts'
 import { DiscoSettings } from './disco-settings.ts'
 import { Distribution } from './distribution.ts'
 import { HatSettings } from './hat-settings.ts'
+import { missingParts } from './missing-parts.ts'
+import { modeNames } from './mode-name.ts'
+import { presetName } from './preset-name.ts'
 
 const count = z.number().int().positive()
 const positive = z.number().positive()
 const share = z.number().min(0).max(1)
-
-/** Ways of answering; `world/mode.ts` is their interface. */
-export const modeNames = [
-  'cloud',
-  'local',
-  'hat',
-  'u-shape',
-  'u-shape-lean',
-  'u-medusa',
-  'u-sarathi',
-  'pice',
-  'routing',
-  'static',
-  'race',
-  'cheap',
-  'auto',
-] as const
-export type ModeName = (typeof modeNames)[number]
 
 /** Rates of a link: constant, a random walk between two rates, or a recorded trace. */
 export const Rate = z.union([
@@ -49,11 +37,14 @@ export const DeviceGroup = z
   .strictObject({
     name: z.string().min(1),
     count,
-    board: z.string().describe('name of a board preset; brim simulate presets lists them'),
+    board: presetName('board', boards).describe('name of a board preset; brim simulate presets lists them'),
     powerModes: z.array(share).default([1]).describe('speeds of its power modes, as shares of full speed'),
     powerModeEvery: count.default(5).describe('requests of the device after which its power mode is drawn again'),
     link: Link,
-    smallModels: z.array(z.string()).default([]).describe('names of model presets that it can answer or expand with'),
+    smallModels: z
+      .array(presetName('model', models))
+      .default([])
+      .describe('names of model presets that it can answer or expand with'),
     throttles: z.boolean().default(true).describe('long work slows its board, where its cooling does not suffice'),
     battery: share.optional().describe('charge at the beginning; absent: mains'),
   })
@@ -63,8 +54,8 @@ const DollarsPerToken = z.strictObject({ prompt: z.number().nonnegative(), outpu
 
 export const Cloud = z
   .strictObject({
-    model: z.string().describe('name of a model preset'),
-    gpu: z.string().describe('name of a GPU preset'),
+    model: presetName('model', models).describe('name of a model preset'),
+    gpu: presetName('GPU', gpus).describe('name of a GPU preset'),
     gpus: count.default(1).describe('GPUs that hold the model together (tensor parallel)'),
     pipeline: count.default(1).describe('P: pipeline stages, each on GPUs of its own'),
     pipelinedPrompts: z
@@ -149,6 +140,9 @@ export const Scenario = z
     devices: z.array(DeviceGroup).default([]),
     workload: Workload,
     policies: Policies.prefault({}),
+  })
+  .superRefine((scenario, context) => {
+    for (const { path, text } of missingParts(scenario)) context.addIssue({ code: 'custom', path: [...path], message: text })
   })
   .meta({ id: 'Scenario', title: 'A scenario of brim simulate' })
 export type Scenario = z.output<typeof Scenario>

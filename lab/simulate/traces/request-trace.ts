@@ -37,7 +37,9 @@ export function parseRequestTrace(text: string, file: string): TracedRequest[] {
   const seen = new Set<number>()
   const requests = rows.map(({ line, fields }) => {
     const numberOf = (field: Field) => {
-      const value = Number(names[field].map((name) => fields[name]).find((given) => given !== undefined))
+      const value = Number(
+        names[field].map((name) => fields[name]).find((given) => given !== undefined && given !== '') ?? Number.NaN,
+      )
       if (value >= 0) return Math.max(1, Math.round(value))
       throw unusable(file, `line ${line} has no ${field === 'promptTokens' ? 'prompt tokens' : 'output tokens'}`)
     }

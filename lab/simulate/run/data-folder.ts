@@ -1,0 +1,13 @@
+import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
+import { projectRoot } from '../../../core/base/version.ts'
+
+/** The option of every command that reads traces. */
+export const dataOption = z
+  .string()
+  .min(1)
+  .meta({ description: 'folder of the traces that a scenario names', fallback: '../shared/data, beside the checkout' })
+  .optional()
+
+/** Used where none is given; it need not exist. */
+export const defaultDataFolder = (): string => fileURLToPath(new URL('../shared/data', projectRoot))

@@ -1,0 +1,69 @@
+import type { ModeName } from './mode-name.ts'
+
+/** What a way of answering needs in the scenario. A server is a commercial API, or the cloud. */
+const needs: Readonly<Record<ModeName, readonly ('cloud' | 'server' | 'devices')[]>> = {
+  cloud: ['server'],
+  local: ['devices'],
+  hat: ['cloud', 'devices'],
+  'u-shape': ['cloud', 'devices'],
+  'u-shape-lean': ['cloud', 'devices'],
+  'u-medusa': ['cloud', 'devices'],
+  'u-sarathi': ['cloud', 'devices'],
+  pice: ['cloud', 'devices'],
+  routing: ['cloud', 'devices'],
+  static: ['cloud', 'devices'],
+  race: ['server', 'devices'],
+  cheap: ['server', 'devices'],
+  auto: ['server', 'devices'],
+}
+
+interface Parts {
+  readonly cloud?: unknown
+  readonly server?: unknown
+  readonly devices: readonly { readonly name: string }[]
+  readonly workload: {
+    readonly arrivals: { readonly kind: string }
+    readonly promptTokens?: unknown
+    readonly outputTokens?: unknown
+    readonly modes: readonly {
+      readonly mode: ModeName
+      readonly groups?: readonly string[] | undefined
+      readonly promptTokens?: unknown
+      readonly outputTokens?: unknown
+    }[]
+  }
+}
+
+interface Problem {
+  readonly path: PropertyKey[]
+  readonly text: string
+}
+
+const partTexts = { cloud: 'a cloud', server: 'a cloud or a server', devices: 'devices' }
+
+/** What a scenario lacks, field by field, although each field alone may be right. The texts follow the fields. */
+export function missingParts({ cloud, server, devices, workload }: Parts): Problem[] {
+  const names = devices.map(({ name }) => name)
+  const has = { cloud: cloud !== undefined, server: (cloud ?? server) !== undefined, devices: names.length > 0 }
+  const twice = names.flatMap((name, i) =>
+    names.indexOf(name) < i ? [{ path: ['devices', i, 'name'], text: `is "${name}", as that of an earlier group` }] : [],
+  )
+  const inModes = workload.modes.flatMap(({ mode, groups = [] }, i) => [
+    ...needs[mode]
+      .filter((part) => !has[part])
+      .map((part) => ({
+        path: ['workload', 'modes', i, 'mode'],
+        text: `is ${mode}, which needs ${partTexts[part]} in the scenario`,
+      })),
+    ...groups.flatMap((group, at) => {
+      const text = `is "${group}", which is no group of devices; they are ${names.join(', ') || 'none'}`
+      return names.includes(group) ? [] : [{ path: ['workload', 'modes', i, 'groups', at], text }]
+    }),
+  ])
+  const lengths = (['promptTokens', 'outputTokens'] as const).flatMap((field) => {
+    const isGiven = workload[field] !== undefined || workload.modes.every((mode) => mode[field] !== undefined)
+    const text = 'is missing: only a trace has lengths of its own'
+    return isGiven || workload.arrivals.kind === 'trace' ? [] : [{ path: ['workload', field], text }]
+  })
+  return [...twice, ...inModes, ...lengths]
+}
