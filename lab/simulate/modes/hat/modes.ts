@@ -1,5 +1,5 @@
 import type { HatSettings } from '../../scenario/hat-settings.ts'
-import type { ModeName } from '../../scenario/scenario.ts'
+import type { ModeName } from '../../scenario/mode-name.ts'
 import type { Answer } from '../../world/answer.ts'
 import type { Mode } from '../../world/mode.ts'
 import { leastLoaded, type World } from '../../world/world.ts'

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { runScenario } from '../../../../../lab/simulate/run/run-scenario.ts'
 import type { HatSettings } from '../../../../../lab/simulate/scenario/hat-settings.ts'
-import { type ModeName, Scenario } from '../../../../../lab/simulate/scenario/scenario.ts'
+import type { ModeName } from '../../../../../lab/simulate/scenario/mode-name.ts'
+import { Scenario } from '../../../../../lab/simulate/scenario/scenario.ts'
 import type { AnswerRecord } from '../../../../../lab/simulate/world/answer-record.ts'
 
 /** One device alone with the cloud, by default: prompts of 1,000 tokens over 8 and 12 MB/s. */
