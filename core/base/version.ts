@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 
-/** Folder of package.json, models/ and scripts/: two levels above this file, or three when it runs from dist/. */
-export const projectRoot = findRoot()
+/** Folder of package.json, models/ and scripts/: this module runs as dist/core/base/version.js. */
+export const projectRoot = new URL('../../../', import.meta.url)
 
 /** `0.2.0` */
 export const release = (JSON.parse(readFileSync(new URL('package.json', projectRoot), 'utf8')) as { version: string }).version
@@ -15,9 +15,4 @@ function builtCommit(): string[] {
   } catch {
     return []
   }
-}
-
-function findRoot(): URL {
-  const above = new URL('../../', import.meta.url)
-  return above.pathname.endsWith('/dist/') ? new URL('../', above) : above
 }

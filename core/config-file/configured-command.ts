@@ -4,7 +4,6 @@ import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
 import type { Command, OptionsOf } from '../cli/command.ts'
 import { type Flag, flagsOf, problemsOf, settingsOf } from '../cli/flags.ts'
-import { readConfigFile } from './read-config-file.ts'
 import { mergeLayers, type Setting, type Settings, type SettingValue } from './setting.ts'
 
 const configOption = z
@@ -61,7 +60,9 @@ export function defineConfiguredCommand<Shape extends z.ZodRawShape>({
     readsFile: true,
     async run(values, _, io) {
       const file = configOption.parse(values.config) ?? defaultFile?.()
-      const owner = mergeLayers(file === undefined ? new Map() : readConfigFile(file, flags), givenOf(flags, values))
+      // YAML's parser is loaded where there is a file.
+      const ofFile = file === undefined ? new Map() : (await import('./read-config-file.ts')).readConfigFile(file, flags)
+      const owner = mergeLayers(ofFile, givenOf(flags, values))
       const parse = (fleet: Settings = new Map()) => ({ ...parseSettings(schema, mergeLayers(fleet, owner), file), json })
       const json = values.json === true
       await run({ flags, file, owner, json, parse }, io)

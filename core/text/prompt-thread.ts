@@ -1,12 +1,8 @@
 import { Worker } from 'node:worker_threads'
 import { BrimError } from '../base/errors.ts'
-import { projectRoot } from '../base/version.ts'
 import type { PromptResult, PromptTask, WorkerModel } from './prompt-worker.ts'
 
-/** Threads run built JavaScript, also where the tests run the TypeScript sources. */
-const entry = import.meta.url.endsWith('.ts')
-  ? new URL('dist/core/text/prompt-worker.js', projectRoot)
-  : new URL('./prompt-worker.js', import.meta.url)
+const entry = new URL('./prompt-worker.js', import.meta.url)
 
 /** The thread holds a second tokenizer, so it ends after this time without a task. */
 const idleMs = 60_000

@@ -1,15 +1,11 @@
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import { projectRoot } from '../../../core/base/version.ts'
 import type { BenchContext } from '../../frame/bench.ts'
 import type { ReplayTask, ReplayWorkerData } from './replay-worker.ts'
 import { type CostRun, mergeSeeds, type SeedRun, type TtftRun } from './runs.ts'
 
-/** Threads run built JavaScript, also where the tests run the TypeScript sources. */
-const entry = import.meta.url.endsWith('.ts')
-  ? new URL('dist/lab/bench/disco/replay-worker.js', projectRoot)
-  : new URL('./replay-worker.js', import.meta.url)
+const entry = new URL('./replay-worker.js', import.meta.url)
 
 /** Replays every trace with every seed, a thread on each core. */
 export async function replayAll(

@@ -1,27 +1,29 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import fs from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
-import { expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { BundleFolder, type BundleVersion } from '../../../agent/bundles/bundle-folder.ts'
 import { sha256Of } from '../../support/sha256-of.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 import { tinyBundle } from '../../support/tiny-bundle.ts'
 
 // Every change of the disk by the agent's code can be the last one of its process.
-const disk = vi.hoisted(() => ({ changes: 0, last: Number.POSITIVE_INFINITY }))
+const disk = { changes: 0, last: Number.POSITIVE_INFINITY }
 class Killed extends Error {}
-vi.mock('node:fs/promises', async (importOriginal) => {
-  const real = await importOriginal<typeof import('node:fs/promises')>()
-  const counted = Object.fromEntries(
-    (['mkdir', 'rename', 'rm', 'utimes', 'open'] as const).map((name) => [
-      name,
-      (...given: unknown[]) => {
-        disk.changes += 1
-        if (disk.changes > disk.last) throw new Killed()
-        return (real[name] as (...parameters: unknown[]) => unknown)(...given)
-      },
-    ]),
-  )
-  return { ...real, ...counted }
+const real = { ...fs }
+beforeAll(() => {
+  for (const name of ['mkdir', 'rename', 'rm', 'utimes', 'open'] as const)
+    fs[name] = ((...given: unknown[]) => {
+      disk.changes += 1
+      if (disk.changes > disk.last) throw new Killed()
+      return (real[name] as (...parameters: unknown[]) => unknown)(...given)
+    }) as never
+  syncBuiltinESMExports()
+})
+afterAll(() => {
+  Object.assign(fs, real)
+  syncBuiltinESMExports()
 })
 
 const never = new AbortController().signal
