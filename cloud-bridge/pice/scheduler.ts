@@ -4,7 +4,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
-import { type DispatchRule, termsOf } from '../../core/policy/pice/dispatch-rules.ts'
+import { type DispatchRule, hasRoom, termsOf } from '../../core/policy/pice/dispatch-rules.ts'
 import { usualS } from '../../core/policy/pice/fleet-queue.ts'
 import type { ExpandingDevice, FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
 import { sentencesOf } from '../../core/protocol/expansion.ts'
@@ -263,8 +263,7 @@ export class Scheduler implements Expander {
     const { limits, devices, clock } = this.#options
     const waiting = this.#waiting().length
     const idle = this.#idle(clock.nowMs()).length
-    const places = idle + limits.waitingExpansionsPerDevice * devices.list().length
-    if (waiting >= places)
+    if (!hasRoom(waiting, idle, devices.list().length, limits.waitingExpansionsPerDevice))
       throw new BrimError('QUEUE_FULL', `${waiting} sketches wait for devices, the maximum (limit waitingExpansionsPerDevice)`, {
         hint: 'the bridge answers in full',
       })

@@ -54,3 +54,7 @@ export function termsOf(expansions: readonly WaitingSketch[]): ExpansionTerms {
     candidates: Math.max(...expansions.map(({ candidates }) => candidates)),
   }
 }
+
+/** Whether one more sketch may wait. @param idle devices that take one now @param maxPerDevice that may wait for each device */
+export const hasRoom = (waiting: number, idle: number, devices: number, maxPerDevice: number): boolean =>
+  waiting < idle + maxPerDevice * devices

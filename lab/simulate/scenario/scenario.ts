@@ -8,6 +8,7 @@ import { Distribution } from './distribution.ts'
 import { HatSettings } from './hat-settings.ts'
 import { missingParts } from './missing-parts.ts'
 import { modeNames } from './mode-name.ts'
+import { LocalSettings, PiceSettings, RoutingSettings } from './pice-settings.ts'
 import { presetName } from './preset-name.ts'
 
 const count = z.number().int().positive()
@@ -73,6 +74,9 @@ export const Cloud = z
     writeThrough: z.boolean().default(true),
     overlap: z.boolean().default(true),
     maxWaiting: count.default(100_000),
+    answersAtOnce: count
+      .optional()
+      .describe('answers that the model writes at once, others wait in the order of their arrival; absent: as memory allows'),
     stepJitter: z.number().min(0).default(0).describe('σ of the log of measured over predicted step times'),
     dollarsPerToken: DollarsPerToken.optional().describe('price of its tokens; absent: unknown'),
   })
@@ -103,7 +107,10 @@ export const ModeShare = z
   .strictObject({
     mode: z.enum(modeNames),
     share: share.default(1).describe('weight of these requests among all'),
-    groups: z.array(z.string()).min(1).optional().describe('names of the groups whose devices ask; absent: all'),
+    groups: z
+      .array(z.string())
+      .optional()
+      .describe('names of the groups whose devices ask; []: clients of the cloud ask; absent: all devices'),
     promptTokens: Distribution.optional().describe('in place of those of the workload'),
     outputTokens: Distribution.optional(),
   })
@@ -126,7 +133,13 @@ export const Workload = z
   .meta({ id: 'Workload' })
 
 export const Policies = z
-  .strictObject({ disco: DiscoSettings.prefault({}), hat: HatSettings.prefault({}) })
+  .strictObject({
+    disco: DiscoSettings.prefault({}),
+    hat: HatSettings.prefault({}),
+    local: LocalSettings.prefault({}),
+    pice: PiceSettings.prefault({}),
+    routing: RoutingSettings.prefault({}),
+  })
   .meta({ id: 'Policies' })
 
 /** A run of the simulator: what exists, and what is asked of it. */
@@ -139,7 +152,7 @@ export const Scenario = z
     server: Server.optional(),
     devices: z.array(DeviceGroup).default([]),
     workload: Workload,
-    policies: Policies.prefault({}),
+    policies: Policies.prefault({}).describe('settings of the ways of answering'),
   })
   .superRefine((scenario, context) => {
     for (const { path, text } of missingParts(scenario)) context.addIssue({ code: 'custom', path: [...path], message: text })

@@ -1,0 +1,119 @@
+import { readerRates } from '../../../core/base/reader-rates.ts'
+import { AnswerMeter } from '../../../core/policy/pice/answer-meter.ts'
+import type { CloudSpeed } from '../../../core/policy/pice/state.ts'
+import { Reader } from '../../../core/policy/serving/reader.ts'
+import type { EngineAnswer } from '../serving/engine.ts'
+import type { Answer } from '../world/answer.ts'
+import { leastLoaded, type World } from '../world/world.ts'
+
+/** What the LLM is asked beside whole answers: it is not paced to a reader. */
+export interface Reply {
+  readonly promptTokens: number
+  readonly cachedTokens: number
+  /** >= 1 */
+  readonly outputTokens: number
+  ended(): void
+  refused(): void
+}
+
+/** An answer has cost the LLM so many tokens. */
+export function charge({ scenario }: World, { work }: Answer, promptTokens: number, outputTokens: number): void {
+  const { prompt = 0, output = 0 } = (scenario.server ?? scenario.cloud)?.dollarsPerToken ?? {}
+  work.serverPromptTokens += promptTokens
+  work.serverOutputTokens += outputTokens
+  work.dollars += prompt * promptTokens + output * outputTokens
+}
+
+const llms = new WeakMap<World, Llm>()
+
+/** The LLM of a world, which all its modes share. */
+export function llmOf(world: World): Llm {
+  const llm = llms.get(world) ?? new Llm(world)
+  llms.set(world, llm)
+  return llm
+}
+
+/** The cloud's model as answers use it: so many at once, and measured where plans go by its speed (f(l) of PICE). Mutable. */
+export class Llm {
+  readonly #world: World
+  readonly #meter: AnswerMeter | undefined
+  readonly #maxRunning: number
+  readonly #waiting: (() => void)[] = []
+  #running = 0
+
+  constructor(world: World) {
+    const { workload, cloud } = world.scenario
+    this.#world = world
+    this.#maxRunning = cloud?.answersAtOnce === undefined ? Number.POSITIVE_INFINITY : cloud.answersAtOnce * cloud.replicas
+    if (workload.modes.some(({ mode }) => mode === 'pice' || mode === 'static')) this.#meter = new AnswerMeter()
+  }
+
+  /** For an answer that is asked for now; undefined before it has answered anything, or without plans. */
+  get speed(): CloudSpeed | undefined {
+    return this.#meter?.speed
+  }
+
+  /** @returns stops it; nothing more is called */
+  answer(answer: EngineAnswer): () => void {
+    const metered = this.#meter?.begin(this.#nowS)
+    let left = answer.outputTokens
+    let stop: (() => void) | undefined
+    const over = () => {
+      metered?.ended()
+      this.#running -= 1
+      this.#next()
+    }
+    const start = () => {
+      this.#running += 1
+      stop = leastLoaded(this.#world).answer({
+        ...answer,
+        token: () => {
+          metered?.tokens(1, this.#nowS)
+          left -= 1
+          if (left === 0) over()
+          answer.token()
+        },
+        refused() {
+          left = 0
+          over()
+          answer.refused()
+        },
+      })
+    }
+    if (this.#running < this.#maxRunning) start()
+    else this.#waiting.push(start)
+    return () => {
+      if (left === 0) return
+      left = 0
+      if (stop) {
+        stop()
+        return over()
+      }
+      metered?.ended()
+      this.#waiting.splice(this.#waiting.indexOf(start), 1)
+    }
+  }
+
+  /** @returns stops it; nothing more is called */
+  reply({ outputTokens, ended, ...reply }: Reply): () => void {
+    const { simulation } = this.#world
+    const reader = new Reader(readerRates.max, outputTokens, simulation.nowMs)
+    return this.answer({
+      ...reply,
+      outputTokens,
+      reader,
+      token() {
+        reader.deliver(1, simulation.nowMs)
+        if (reader.sent === outputTokens) ended()
+      },
+    })
+  }
+
+  get #nowS(): number {
+    return this.#world.simulation.nowMs / 1_000
+  }
+
+  #next(): void {
+    if (this.#running < this.#maxRunning) this.#waiting.shift()?.()
+  }
+}

@@ -1,0 +1,63 @@
+import { parseObjectives } from '../../../../core/policy/pice/objectives-text.ts'
+import { type AnswerPlan, defaultPlanTerms, isFinal, longTokens } from '../../../../core/policy/pice/plan-answer.ts'
+import { type PlanPolicy, planPolicy, type SketchPolicy } from '../../../../core/policy/pice/plan-policy.ts'
+import type { SketchPlan } from '../../../../core/policy/pice/sketch-plans.ts'
+import type { PiceSettings } from '../../scenario/pice-settings.ts'
+import type { World } from '../../world/world.ts'
+import { type Llm, llmOf } from '../llm.ts'
+import type { SketchFleet } from './sketch-fleet.ts'
+
+/** Decides which answers are sketched: cloud-bridge/pice/planner.ts on the virtual clock. Mutable. */
+export class SketchPlanner {
+  readonly #world: World
+  readonly #settings: PiceSettings
+  readonly #llm: Llm
+  readonly #fleet: SketchFleet
+  readonly #policy: PlanPolicy
+  /** Sketches that are being written. */
+  readonly #sketching = new Map<number, { readonly expectedTokens: number; readonly completeMs: number }>()
+
+  constructor(world: World, fleet: SketchFleet, policy: SketchPolicy, settings: PiceSettings) {
+    const { candidates, overlaps, waitingPerDevice, objectives, tokensPerSentence } = settings
+    this.#world = world
+    this.#settings = settings
+    this.#llm = llmOf(world)
+    this.#fleet = fleet
+    this.#policy = planPolicy(policy, {
+      ...defaultPlanTerms,
+      tokensPerSentence,
+      candidates,
+      overlap: overlaps,
+      maxWaitingPerDevice: waitingPerDevice,
+      objectives: parseObjectives(objectives)!,
+    })
+  }
+
+  /** Whether an answer is full whatever its length. */
+  get isFullAnyway(): boolean {
+    const plan = this.plan(longTokens)
+    return plan?.mode === 'full' && isFinal(plan.reason)
+  }
+
+  /** @returns undefined: the speed of the LLM is unknown */
+  plan(expectedTokens: number): AnswerPlan | undefined {
+    const { speed } = this.#llm
+    if (!speed) return undefined
+    const { devices, waiting } = this.#fleet.view()
+    const { nowMs } = this.#world.simulation
+    const sketching = [...this.#sketching].map(([id, sketch]) => ({
+      id: String(id),
+      expectedTokens: sketch.expectedTokens,
+      waitedS: 0,
+      arrivesInS: Math.max(0, sketch.completeMs - nowMs) / 1_000,
+    }))
+    const view = { devices, waiting: [...waiting, ...sketching] }
+    return this.#policy({ expectedTokens, isSketchRequested: false }, view, speed, this.#settings.sketchShares)
+  }
+
+  /** The LLM begins to write a sketch, with which plans that follow count. @returns to be called when it ends */
+  begin(id: number, expectedTokens: number, { sketchS }: Pick<SketchPlan, 'sketchS'>): () => void {
+    this.#sketching.set(id, { expectedTokens, completeMs: this.#world.simulation.nowMs + sketchS * 1_000 })
+    return () => void this.#sketching.delete(id)
+  }
+}
