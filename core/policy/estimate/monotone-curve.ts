@@ -8,10 +8,11 @@ export interface Knot {
 
 /** The averages of the samples whose x fall into one bucket. */
 interface Bucket {
+  readonly key: number
   readonly x: Ewma
   readonly y: Ewma
   /** Samples behind the averages, up to `maxWeight`. */
-  readonly weight: number
+  weight: number
 }
 
 /** More samples add no weight: an exponential average has forgotten the older ones. */
@@ -27,7 +28,8 @@ const bucketRatio = 2 ** 0.25
  */
 export class MonotoneCurve {
   readonly #alpha: number
-  readonly #buckets = new Map<number, Bucket>()
+  /** Ascending by their keys. */
+  readonly #buckets: Bucket[] = []
   #knots: readonly Knot[] | undefined
 
   /** @param alpha weight of the past, 0..1 */
@@ -39,22 +41,33 @@ export class MonotoneCurve {
   record(x: number, y: number): void {
     if (!(x > 0 && y >= 0 && Number.isFinite(x + y))) throw new RangeError(`no sample of a rising curve: x ${x}, y ${y}`)
     const key = Math.round(Math.log(x) / Math.log(bucketRatio))
-    const bucket = this.#buckets.get(key) ?? { x: new Ewma(this.#alpha), y: new Ewma(this.#alpha), weight: 0 }
+    const bucket = this.#bucketOf(key)
     bucket.x.record(x)
     bucket.y.record(y, outlierCap)
-    this.#buckets.set(key, { ...bucket, weight: Math.min(maxWeight, bucket.weight + 1) })
+    bucket.weight = Math.min(maxWeight, bucket.weight + 1)
     this.#knots = undefined
   }
 
   /** Ascending x, never falling y; empty before the first sample. */
   knots(): readonly Knot[] {
-    this.#knots ??= isotonic([...this.#buckets].sort(([a], [b]) => a - b).map(([, bucket]) => bucket))
+    this.#knots ??= isotonic(this.#buckets)
     return this.#knots
   }
 
   /** y(x): constant before the first knot, past the last along its last line; 0 before the first sample. */
   at(x: number): number {
     return valueAt(this.knots(), x)
+  }
+
+  #bucketOf(key: number): Bucket {
+    const buckets = this.#buckets
+    let at = buckets.length
+    while (at > 0 && buckets[at - 1]!.key >= key) at -= 1
+    const found = buckets[at]
+    if (found?.key === key) return found
+    const bucket = { key, x: new Ewma(this.#alpha), y: new Ewma(this.#alpha), weight: 0 }
+    buckets.splice(at, 0, bucket)
+    return bucket
   }
 }
 
@@ -78,23 +91,27 @@ function lastSlope(knots: readonly Knot[]): number {
 
 /** Neighbouring buckets with one y. */
 interface Pool {
-  readonly weightedY: number
-  readonly weight: number
-  readonly members: readonly Bucket[]
+  weightedY: number
+  weight: number
+  count: number
 }
 
 /** The never-falling values nearest to the buckets', in the weighted least-squares sense: pool adjacent violators. */
 function isotonic(buckets: readonly Bucket[]): Knot[] {
   const pools: Pool[] = []
   const mean = ({ weightedY, weight }: Pool) => weightedY / weight
-  for (const bucket of buckets) {
-    let pool: Pool = { weightedY: bucket.y.value! * bucket.weight, weight: bucket.weight, members: [bucket] }
+  for (const { y, weight } of buckets) {
+    const pool = { weightedY: y.value! * weight, weight, count: 1 }
     for (let before = pools.at(-1); before && mean(before) > mean(pool); before = pools.at(-1)) {
-      const { weightedY, weight, members } = before
-      pool = { weightedY: weightedY + pool.weightedY, weight: weight + pool.weight, members: [...members, ...pool.members] }
+      pool.weightedY += before.weightedY
+      pool.weight += before.weight
+      pool.count += before.count
       pools.pop()
     }
     pools.push(pool)
   }
-  return pools.flatMap((pool) => pool.members.map(({ x }) => ({ x: x.value!, y: mean(pool) })))
+  const knots: Knot[] = []
+  for (const pool of pools)
+    for (let left = pool.count; left > 0; left -= 1) knots.push({ x: buckets[knots.length]!.x.value!, y: mean(pool) })
+  return knots
 }

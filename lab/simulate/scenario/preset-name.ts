@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { nearestWord } from '../../../core/cli/nearest-word.ts'
-
-const isFile = (name: string): boolean => /\.(ya?ml|json)$/.test(name)
+import { isHardwareFile } from '../hardware/presets/hardware-file.ts'
 
 /**
  * The name of a preset, which editors complete.
@@ -13,7 +12,7 @@ export function presetName(kind: string, presets: readonly { readonly name: stri
   return z
     .string()
     .superRefine((given, context) => {
-      if (names.includes(given.toLowerCase()) || (files && isFile(given))) return
+      if (names.includes(given.toLowerCase()) || (files && isHardwareFile(given))) return
       const nearest = nearestWord(given.toLowerCase(), names)
       context.addIssue({
         code: 'custom',

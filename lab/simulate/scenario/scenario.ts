@@ -38,7 +38,9 @@ export const DeviceGroup = z
   .strictObject({
     name: z.string().min(1),
     count,
-    board: presetName('board', boards).describe('name of a board preset; brim simulate presets lists them'),
+    board: presetName('board', boards, { files: true }).describe(
+      'name of a board preset (brim simulate presets lists them), or file of a machine that brim simulate calibrate wrote',
+    ),
     powerModes: z.array(share).default([1]).describe('speeds of its power modes, as shares of full speed'),
     powerModeEvery: count.default(5).describe('requests of the device after which its power mode is drawn again'),
     link: Link,
@@ -56,7 +58,7 @@ const DollarsPerToken = z.strictObject({ prompt: z.number().nonnegative(), outpu
 export const Cloud = z
   .strictObject({
     model: presetName('model', models).describe('name of a model preset'),
-    gpu: presetName('GPU', gpus).describe('name of a GPU preset'),
+    gpu: presetName('GPU', gpus, { files: true }).describe('name of a GPU preset, or file of a machine, as board'),
     gpus: count.default(1).describe('GPUs that hold the model together (tensor parallel)'),
     pipeline: count.default(1).describe('P: pipeline stages, each on GPUs of its own'),
     pipelinedPrompts: z

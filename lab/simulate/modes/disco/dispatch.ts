@@ -1,4 +1,3 @@
-import { BrimError } from '../../../../core/base/errors.ts'
 import type { ControlledSide, ControllerPlan } from '../../../../core/policy/disco/controller-plan.ts'
 import { constrainedSide, costOf, deviceCosts, type SideCosts } from '../../../../core/policy/disco/costs.ts'
 import { createDeviceTtft, createTokenCounts, createTtft, expectedRemaining } from '../../../../core/policy/disco/estimates.ts'
@@ -21,7 +20,7 @@ import { SmallModel, SmallModelSide } from './small-model.ts'
 /** Modes of an agent (`DeviceMode`) that may use both sides. */
 export type DispatchMode = 'fast' | 'cheap' | 'auto'
 
-/** Answers by device and server as the agent's `Planner` plans them. @throws BrimError CONFIG_INVALID for what a scenario lacks */
+/** Answers by device and server as the agent's `Planner` plans them. */
 export function dispatchMode(world: World, mode: DispatchMode): Mode {
   const dispatch = dispatches.get(world) ?? new WorldDispatch(world)
   dispatches.set(world, dispatch)
@@ -67,12 +66,6 @@ class WorldDispatch {
 
   constructor(world: World) {
     const { scenario } = world
-    const lacks = (what: string) =>
-      new BrimError('CONFIG_INVALID', `the scenario "${scenario.name}" has ${what}`, {
-        hint: 'the modes auto, cheap and race need devices, and a cloud or a server',
-      })
-    if (world.devices.length === 0) throw lacks('no devices')
-    if (!world.server && world.engines.length === 0) throw lacks('neither cloud nor server')
     this.#world = world
     this.#settings = scenario.policies.disco
     this.#price = world.server ? scenario.server?.dollarsPerToken : scenario.cloud?.dollarsPerToken

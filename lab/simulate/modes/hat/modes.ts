@@ -86,8 +86,8 @@ export function splitMode(world: World, name: SplitMode): Mode {
       },
       width: model!.hidden,
       wire: settings.wire,
-      transferred: (bytes) => {
-        work.joules += energy.radio(bytes)
+      transferred: (seconds) => {
+        work.joules += energy.radio(seconds)
       },
     })
     answerBySplit(answer, {

@@ -16,8 +16,8 @@ export interface UplinkOptions {
   /** Values of a hidden state. */
   readonly width: number
   readonly wire: Wire
-  /** Bytes that travelled, either way. */
-  transferred(bytes: number): void
+  /** The radio has sent or received for so long. */
+  transferred(seconds: number): void
 }
 
 /** Shallow rows of positions from .. from + rows − 1. */
@@ -135,7 +135,6 @@ export class Uplink {
 
   #transfer(direction: 'up' | 'down', bytes: number, arrived: () => void): void {
     const { device, transferred } = this.#options
-    transferred(bytes)
-    device.device.link.send(direction, bytes, arrived)
+    transferred(device.device.link.send(direction, bytes, arrived))
   }
 }

@@ -132,13 +132,4 @@ describe('answers of device and server in a scenario', () => {
     const { records } = await run({ mode: 'race', ttftMs: 100 })
     for (const { joules, ttftMs } of records) if (Math.abs(ttftMs - 100) < 0.001) expect(joules).toBeCloseTo(5 * 0.1)
   })
-
-  it('needs devices', async () => {
-    const scenario = Scenario.parse({
-      name: 'nobody',
-      server: {},
-      workload: { requests: 1, arrivals: { kind: 'burst' }, promptTokens: 10, outputTokens: 10, modes: [{ mode: 'auto' }] },
-    })
-    await expect(runScenario(scenario)).rejects.toThrow('the scenario "nobody" has no devices')
-  })
 })
