@@ -158,12 +158,12 @@ export abstract class EngineStream implements KvOwner {
 
   /**
    * Charges what the waiting rows need. Without memory for them, as where the owner's share is exhausted, the stream is
-   * preempted.
+   * preempted, unless an eviction is about to free some.
    * @returns whether the rows can run
    */
   reserve(): boolean {
     if (this.charge()) return true
-    this.preempt()
+    if (!this.#host.tiers.evictionProgress) this.preempt()
     return false
   }
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { sampledWarnings, type Warn } from '../../core/base/sampled-warnings.ts'
+import type { KvUsage } from '../../core/policy/admission/kv.ts'
 import { Ewma } from '../../core/policy/estimate/ewma.ts'
 import type { Residency } from '../../core/policy/serving/policy.ts'
 import { pagesToSave, type UnsavedRows } from '../../core/policy/serving/write-through.ts'
@@ -26,6 +27,8 @@ export interface TieredKv extends UnsavedRows {
   readonly residency: Residency
   /** What it is charged in the fast tier. */
   readonly chargedBytes: number
+  /** What its rows and those that wait would charge in addition. */
+  readonly missingBytes: number
   /** Saves the next complete page, if there is one. @returns false where the slow tier is full or failing */
   saveDuePage(): Promise<boolean>
   /** Frees its pages in the slow tier. Not while it is evicted. */
@@ -49,6 +52,8 @@ export class KvTiers {
   #isSaving = false
   /** Since the start. */
   readonly counts = { preemptions: 0, savedBytes: 0, loadedBytes: 0 }
+  /** Streams that are being loaded. */
+  readonly #loads = new Set<TieredKv>()
   /** The save that each eviction under way waits for. */
   readonly #evictions = new Map<TieredKv, Promise<unknown>>()
 
@@ -102,6 +107,22 @@ export class KvTiers {
 
   onEvictionEnd(kv: TieredKv): void {
     this.#evictions.delete(kv)
+  }
+
+  onLoad(kv: TieredKv): void {
+    this.#loads.add(kv)
+  }
+
+  onLoadEnd(kv: TieredKv): void {
+    this.#loads.delete(kv)
+  }
+
+  /** The fast tier as plans may use it: used is also what loads under way will charge beyond what evictions under way free. */
+  get usage(): KvUsage {
+    const { budgetBytes, usedBytes } = this.memory.usage
+    let arrivingBytes = 0
+    for (const { missingBytes } of this.#loads) arrivingBytes += missingBytes
+    return { budgetBytes, usedBytes: usedBytes + Math.max(0, arrivingBytes - this.leavingBytes) }
   }
 
   /** What evictions under way are about to free. */

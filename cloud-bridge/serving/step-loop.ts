@@ -146,7 +146,7 @@ export class StepLoop {
       get cached() {
         return [...kv.cached()]
       },
-      memory: kv.usage,
+      memory: tiers.usage,
       leavingBytes: tiers.leavingBytes,
       slow: tiers.slow?.usage,
       speeds: { ...this.#speeds.speeds, ...tiers.speeds, stepSOf: (rows) => this.#speeds.secondsOf(rows) },

@@ -61,6 +61,10 @@ export class StreamKv implements TieredKv {
     return this.#tiers.memory.chargeOf(this.#sequence)
   }
 
+  get missingBytes(): number {
+    return this.#tiers.memory.missingFor(this.#sequence, this.#sequence.length + this.#owner.waitingRows)
+  }
+
   get savedRows(): number {
     return this.#saved
   }
@@ -240,6 +244,15 @@ export class StreamKv implements TieredKv {
   }
 
   async #loadRows(): Promise<void> {
+    this.#tiers.onLoad(this)
+    try {
+      await this.#loadPages()
+    } finally {
+      this.#tiers.onLoadEnd(this)
+    }
+  }
+
+  async #loadPages(): Promise<void> {
     const { overlap } = this.#tiers
     const sequence = this.#sequence
     while (!overlap && this.#tiers.evictionProgress) await this.#evictionProgress()

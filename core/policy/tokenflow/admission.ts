@@ -8,9 +8,25 @@ export interface AdmissionLimits extends WorkingSetLimits {
 }
 
 /** Whether the readers take more than the engine generates, so that no schedule serves them all (Eq. 6 violated). */
-export function isOverloaded({ tokensPerS }: Requests, { speeds }: ServingState, limits: AdmissionLimits): boolean {
-  return speeds.tokensPerS !== undefined && tokensPerS > speeds.tokensPerS * (1 + limits.overloadTolerance)
+export function isOverloaded(requests: Requests, state: ServingState, limits: AdmissionLimits): boolean {
+  return requests.tokensPerS > (1 + limits.overloadTolerance) * throughput(requests, state)
 }
+
+/**
+ * Γ of Eq. 6: the most that has been measured, but no more than the requests that the memory holds at their present lengths get
+ * together; infinite where nothing has been measured.
+ */
+function throughput({ residents }: Requests, { speeds, memory, step }: ServingState): number {
+  const measured = speeds.tokensPerS ?? Number.POSITIVE_INFINITY
+  if (residents.length === 0) return measured
+  const fitting = Math.max(1, Math.floor(memory.budgetBytes / meanBytes(residents)))
+  const streams = Math.min(fitting, step.streams)
+  const stepS = speeds.stepSOf(streams)
+  return stepS ? Math.min(measured, streams / stepS) : measured
+}
+
+const meanBytes = (streams: readonly StreamState[]): number =>
+  Math.max(1, streams.reduce((sum, { kvBytes }) => sum + kvBytes, 0) / streams.length)
 
 /**
  * The requests that may join the working set, the earliest first: while it has room (Eq. 4, 5) and the readers take no more
@@ -27,11 +43,11 @@ export function admissible(
   const [first] = newcomers
   if (!first) return []
   const sample = residents.length > 0 ? residents : [first]
-  const requestBytes = Math.max(1, sample.reduce((sum, { kvBytes }) => sum + kvBytes, 0) / sample.length)
+  const requestBytes = meanBytes(sample)
   const memoryBytes = state.slow ? state.memory.budgetBytes + state.slow.budgetBytes : Number.POSITIVE_INFINITY
   const size = workingSetSize(memoryBytes, requestBytes, residents.length, limits)
   const places = Math.max(0, size - requests.working)
-  const maxTokensPerS = ratesCount ? (state.speeds.tokensPerS ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY
+  const maxTokensPerS = ratesCount ? throughput(requests, state) : Number.POSITIVE_INFINITY
   let { tokensPerS } = requests
   let count = 0
   while (count < Math.min(places, newcomers.length)) {

@@ -2,6 +2,7 @@ import { decodeFirst } from '../serving/decode-first.ts'
 import { firstCome } from '../serving/first-come.ts'
 import type { ServingPolicy } from '../serving/policy.ts'
 import { andes } from './andes.ts'
+import type { IntervalLimits } from './next-interval.ts'
 import { tokenflow } from './tokenflow.ts'
 
 /** The policies that the bridge can serve with. */
@@ -13,6 +14,8 @@ export interface PolicyOptions {
   readonly promptRows: number
   /** As DecodeFirstLimits. */
   readonly minPromptRows: number
+  /** In place of the values here. */
+  readonly tokenflow?: Partial<IntervalLimits> | undefined
 }
 
 /** A prompt takes priority after this many steps without it. */
@@ -21,7 +24,7 @@ const maxStepsSkipped = 4
 const decodingMs = 500
 
 /** TokenFlow's parameters, as the paper names and bounds them; it publishes values for Δt and μ_b only. */
-const tokenflowLimits = {
+export const tokenflowLimits = {
   intervalMs: 500,
   conservativeness: 2,
   stallWeight: 50,
@@ -34,12 +37,13 @@ const tokenflowLimits = {
 const andesLimits = { horizonS: 5, expectedTtftS: 1.3, maxPreemptions: 1 }
 
 /** A new policy object, for one Serving. */
-export function createPolicy(name: PolicyName, { promptRows, minPromptRows }: PolicyOptions): ServingPolicy {
+export function createPolicy(name: PolicyName, options: PolicyOptions): ServingPolicy {
+  const { promptRows, minPromptRows } = options
   switch (name) {
     case 'decode-first':
       return decodeFirst({ promptRows, minPromptRows, maxStepsSkipped, decodingMs })
     case 'tokenflow':
-      return tokenflow({ ...tokenflowLimits, promptRows })
+      return tokenflow({ ...tokenflowLimits, ...options.tokenflow, promptRows })
     case 'andes':
       return andes({ ...andesLimits, promptRows })
     case 'fcfs':

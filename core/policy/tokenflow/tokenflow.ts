@@ -2,7 +2,7 @@ import { packStep } from '../serving/pack-step.ts'
 import { isDeviceWithoutReader, placeDevices } from '../serving/place-devices.ts'
 import type { ServingPlan, ServingPolicy, ServingState, StreamState } from '../serving/policy.ts'
 import { Room } from '../serving/room.ts'
-import { admissible } from './admission.ts'
+import { admissible, isOverloaded } from './admission.ts'
 import { grow, makeWay } from './hand-over.ts'
 import { chooseForInterval, type IntervalLimits, isCritical } from './next-interval.ts'
 import { evictS, loadS, wayBack } from './resumption.ts'
@@ -70,7 +70,8 @@ function without(requests: Requests, preempted: ReadonlySet<StreamState>): Reque
 
 /**
  * Gives free memory to those whose readers wait or soon will, then to new requests, and to the other preempted ones only while
- * a step has places left.
+ * a step has places left. What the residents will grow by until the next choice stays free: given away, it would have to be taken
+ * back from someone at the next row.
  */
 function fillFreeMemory(
   requests: Requests,
@@ -82,24 +83,42 @@ function fillFreeMemory(
   const { away, residents, smallestBytes } = requests
   const resume: StreamState[] = []
   if (smallestBytes === Number.POSITIVE_INFINITY || smallestBytes > room.freeBytes + room.cachedBytes) return resume
+  const keptBytes = intervalGrowth(residents, state, limits)
+  const takes = ({ kvBytes }: StreamState) => kvBytes + keptBytes <= room.freeBytes + room.cachedBytes && room.take(kvBytes)
   const places = state.step.streams - residents.length
-  const left = byBuffer(away, nowMs)
+  // In the order in which the next choice would leave them their memory.
+  const left = isOverloaded(requests, state, limits) ? away.toSorted((a, b) => a.id - b.id).values() : byBuffer(away, nowMs)
   // New requests stand between the critical ones and the others.
   let next = left.next()
   const takeWhile = (mayResume: (stream: StreamState) => boolean): boolean => {
     for (; !next.done && mayResume(next.value); next = left.next()) {
-      if (!room.take(next.value.kvBytes)) return false
+      if (!takes(next.value)) return false
       resume.push(next.value)
     }
     return true
   }
   if (!takeWhile((stream) => isCritical(stream, state, limits, nowMs))) return resume
   for (const stream of admissible(requests, state, limits, !next.done)) {
-    if (!room.take(stream.kvBytes)) return resume
+    if (!takes(stream)) return resume
     resume.push(stream)
   }
   takeWhile(() => resume.length < places)
   return resume
+}
+
+/** Bytes by which the residents grow in Δt, if each of them decodes in every step; 0 where no step has been measured. */
+function intervalGrowth(
+  residents: readonly StreamState[],
+  { speeds, step }: ServingState,
+  { intervalMs }: TokenFlowLimits,
+): number {
+  const stepS = speeds.stepSOf(Math.min(residents.length, step.streams))
+  if (!stepS) return 0
+  const rows = intervalMs / 1_000 / stepS
+  let bytes = 0
+  for (const { kvBytes, fullBytes, contextLength } of residents)
+    bytes += Math.max(0, Math.min(fullBytes - kvBytes, (rows * kvBytes) / Math.max(1, contextLength)))
+  return bytes
 }
 
 /** Load or recompute, whichever ends first: a load waits for evictions and other loads, a recomputation for the others. */

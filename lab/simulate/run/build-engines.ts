@@ -5,7 +5,7 @@ import { gpuNamed } from '../hardware/presets/gpus.ts'
 import { modelNamed } from '../hardware/presets/models.ts'
 import { together } from '../hardware/roofline.ts'
 import type { Simulation } from '../kernel/simulation.ts'
-import type { Cloud } from '../scenario/scenario.ts'
+import type { Cloud, Policies } from '../scenario/scenario.ts'
 import type { Engine } from '../serving/engine.ts'
 import { pagedKv } from '../serving/kv-size.ts'
 import { createEngine } from '../serving/simulated-engine.ts'
@@ -22,10 +22,12 @@ const pagePositions = 16
 /** The replicas of a scenario's cloud. @throws BrimError USAGE, REQUEST_INVALID where the model does not fit */
 export function buildEngines(
   cloud: Cloud,
+  { tokenflow }: Policies,
   simulation: Simulation,
   { machines }: Pick<ScenarioData, 'machines'>,
 ): readonly Engine[] {
-  const { pipeline, inputLayers, memoryShare, slowBytes, writeThrough, overlap, maxWaiting, stepJitter } = cloud
+  const { pipeline, inputLayers, memoryShare, slowBytes, waitsForTransfers, writeThrough, overlap, maxWaiting, stepJitter } =
+    cloud
   const gpu = machines.get(cloud.gpu)?.hardware ?? gpuNamed(cloud.gpu)
   const shape = modelNamed(cloud.model)
   // Each stage has GPUs of its own.
@@ -43,7 +45,7 @@ export function buildEngines(
     createEngine(
       simulation,
       {
-        policy: createPolicy(cloud.policy, { promptRows: cloud.promptRows, minPromptRows }),
+        policy: createPolicy(cloud.policy, { promptRows: cloud.promptRows, minPromptRows, tokenflow }),
         stepS,
         stepJitter,
         answerKv: pagedKv(whole.kvBytesPerPosition, pagePositions),
@@ -51,7 +53,8 @@ export function buildEngines(
         firstPositions: pagePositions,
         memoryBytes,
         slowBytes,
-        transferBytesPerS: hardware.hostBytesPerS,
+        transferBytesPerS: cloud.transferBytesPerS ?? hardware.hostBytesPerS,
+        waitsForTransfers,
         writeThrough,
         overlap,
         step: { rows: cloud.stepRows, streams: cloud.stepStreams },

@@ -22,7 +22,7 @@ export function buildWorld(scenario: Scenario, simulation: Simulation, data: Sce
     scenario,
     devices,
     model: cloud && modelNamed(cloud.model),
-    engines: cloud ? buildEngines(cloud, simulation, data) : [],
+    engines: cloud ? buildEngines(cloud, scenario.policies, simulation, data) : [],
     server: scenario.server && serverOf(scenario.server, data),
   }
 }

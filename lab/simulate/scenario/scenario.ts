@@ -10,6 +10,7 @@ import { missingParts } from './missing-parts.ts'
 import { modeNames } from './mode-name.ts'
 import { LocalSettings, PiceSettings, RoutingSettings } from './pice-settings.ts'
 import { presetName } from './preset-name.ts'
+import { TokenFlowSettings } from './tokenflow-settings.ts'
 
 const count = z.number().int().positive()
 const positive = z.number().positive()
@@ -73,6 +74,8 @@ export const Cloud = z
     stepStreams: count.default(256),
     memoryShare: share.default(0.9).describe('of the GPUs’ memory that weights and KV may use'),
     slowBytes: z.number().nonnegative().default(0).describe('host memory for preempted KV'),
+    transferBytesPerS: positive.optional().describe('of KV to host memory, and back; absent: what the GPU preset reaches'),
+    waitsForTransfers: z.boolean().default(false).describe('no step begins while KV moves; Brim’s engine does not wait'),
     writeThrough: z.boolean().default(true),
     overlap: z.boolean().default(true),
     maxWaiting: count.default(100_000),
@@ -141,6 +144,7 @@ export const Policies = z
     local: LocalSettings.prefault({}),
     pice: PiceSettings.prefault({}),
     routing: RoutingSettings.prefault({}),
+    tokenflow: TokenFlowSettings.prefault({}),
   })
   .meta({ id: 'Policies' })
 
@@ -166,4 +170,5 @@ export type Cloud = z.output<typeof Cloud>
 export type Link = z.output<typeof Link>
 export type Rate = z.output<typeof Rate>
 export type Server = z.output<typeof Server>
+export type Policies = z.output<typeof Policies>
 export type Workload = z.output<typeof Workload>

@@ -29,6 +29,8 @@ export interface EngineOptions extends TierOptions {
   readonly firstPositions: number
   /** What one step holds. */
   readonly step: { readonly rows: number; readonly streams: number }
+  /** No step begins while an eviction or a load is under way, as where the scheduler moves the KV itself. */
+  readonly waitsForTransfers: boolean
   /** P: stages; as many steps are under way at once. */
   readonly pipeline: number
   /** Whether a prompt's next piece begins once the one before has left the first stage; else never two steps hold one stream. */
@@ -215,7 +217,9 @@ class SimulatedEngine implements Engine, OwnerHost {
   }
 
   get #canBegin(): boolean {
-    return this.#underWay < this.#options.pipeline && this.#stageFreeMs[0]! <= this.nowMs
+    const { pipeline, waitsForTransfers } = this.#options
+    if (waitsForTransfers && this.#tiers.isMoving) return false
+    return this.#underWay < pipeline && this.#stageFreeMs[0]! <= this.nowMs
   }
 
   /** In an event of its own, so that everything that happens at this time is seen. */
@@ -290,8 +294,8 @@ class SimulatedEngine implements Engine, OwnerHost {
   /** Charges what the waiting rows need. An answer without memory for them is preempted. @returns whether the rows can run */
   #reserve(stream: SimulatedStream): boolean {
     if (this.#tiers.charge(stream, stream.neededBytes)) return true
-    // Rows of devices keep their memory: they wait until others have made way.
-    if (stream.source === 'answer') this.#tiers.evict(stream)
+    // Rows of devices keep their memory, and so do others where an eviction is about to free some: they wait.
+    if (stream.source === 'answer' && this.#tiers.leavingBytes === 0) this.#tiers.evict(stream)
     return false
   }
 

@@ -38,6 +38,7 @@ export class SimulatedTiers {
   readonly #due = new Set<SimulatedStream>()
   /** Streams with rows in the slow tier. */
   readonly #copied = new Set<SimulatedStream>()
+  /** Used is also what loads under way are going to charge, as far as evictions under way do not free it. */
   readonly memory: KvUsage
   readonly slow: KvUsage | undefined
   readonly counts = { preemptions: 0, savedBytes: 0, loadedBytes: 0 }
@@ -47,7 +48,7 @@ export class SimulatedTiers {
     this.#simulation = simulation
     this.#options = options
     this.#onTransfer = onTransfer
-    const usedBytes = () => this.#usedBytes
+    const usedBytes = () => this.#usedBytes + Math.max(0, this.#arrivingBytes - this.leavingBytes)
     const slowUsedBytes = () => this.#slowUsedBytes
     this.memory = {
       budgetBytes: options.memoryBytes,
@@ -70,6 +71,17 @@ export class SimulatedTiers {
   get leavingBytes(): number {
     let bytes = 0
     for (const { chargedBytes } of this.#leaving) bytes += chargedBytes
+    return bytes
+  }
+
+  /** Whether an eviction or a load is under way. */
+  get isMoving(): boolean {
+    return this.#leaving.size + this.#loads.length > 0
+  }
+
+  get #arrivingBytes(): number {
+    let bytes = 0
+    for (const { neededBytes, chargedBytes, isClosed } of this.#loads) if (!isClosed) bytes += neededBytes - chargedBytes
     return bytes
   }
 

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
 import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
 import { buildEngines } from '../../../../lab/simulate/run/build-engines.ts'
-import { Cloud } from '../../../../lab/simulate/scenario/scenario.ts'
+import { Cloud, Policies } from '../../../../lab/simulate/scenario/scenario.ts'
 
 const engines = (cloud: { model: string; gpu: string; gpus?: number; pipeline?: number; replicas?: number }) =>
-  buildEngines(Cloud.parse(cloud), new Simulation(1), { machines: new Map() })
+  buildEngines(Cloud.parse(cloud), Policies.parse({}), new Simulation(1), { machines: new Map() })
 
 it('leaves to the KV what the weights leave of the memory', () => {
   const [engine] = engines({ model: 'llama3-8b', gpu: 'rtx-4090' })

@@ -27,6 +27,7 @@ const options = (fields: Partial<EngineOptions> = {}): EngineOptions => ({
   pipelinedPrompts: false,
   maxDecodeRows: 16,
   maxWaiting: 1_000,
+  waitsForTransfers: false,
   ...fields,
 })
 
