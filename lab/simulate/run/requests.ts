@@ -3,6 +3,7 @@ import { type Distribution, draw } from '../scenario/distribution.ts'
 import type { Workload } from '../scenario/scenario.ts'
 import type { TracedRequest } from '../traces/request-trace.ts'
 import type { Request } from '../world/answer-record.ts'
+import type { Askers } from './askers.ts'
 
 interface RequestSource {
   /** Of the file that the arrivals name. */
@@ -10,11 +11,12 @@ interface RequestSource {
   /** Indices of a group's devices; without a name, of all. */
   devicesOf(group?: string): readonly number[]
   random(purpose: string): Random
+  readonly asking: Askers
 }
 
 /** The workload's requests in the order of their arrival, each made when it is asked for. */
-export function* requestsOf(workload: Workload, { trace, devicesOf, random }: RequestSource): Generator<Request, void> {
-  const chance = { lengths: random('lengths'), modes: random('modes'), readers: random('readers'), devices: random('devices') }
+export function* requestsOf(workload: Workload, { trace, devicesOf, random, asking }: RequestSource): Generator<Request, void> {
+  const chance = { lengths: random('lengths'), modes: random('modes'), readers: random('readers') }
   const askers = workload.modes.map(({ groups }) => (groups ? groups.flatMap(devicesOf) : devicesOf()))
   let id = 0
   for (const arrival of arrivalsOf(workload, trace, random('arrivals'))) {
@@ -31,7 +33,7 @@ export function* requestsOf(workload: Workload, { trace, devicesOf, random }: Re
       id: id++,
       atMs: arrival.atMs,
       mode: part.mode,
-      device: devices.length === 0 ? undefined : devices[Math.floor(chance.devices.next() * devices.length)]!,
+      device: devices.length === 0 ? undefined : asking.next(devices),
       promptTokens,
       outputTokens: Math.min(outputTokens, workload.maxOutputTokens),
       sharedTokens: Math.min(shared, promptTokens - 1),

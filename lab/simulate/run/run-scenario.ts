@@ -7,6 +7,7 @@ import { Answer } from '../world/answer.ts'
 import type { AnswerRecord } from '../world/answer-record.ts'
 import type { Mode } from '../world/mode.ts'
 import type { World } from '../world/world.ts'
+import { Askers } from './askers.ts'
 import { buildWorld } from './build-world.ts'
 import { PowerModes } from './power-modes.ts'
 import { requestsOf } from './requests.ts'
@@ -32,14 +33,17 @@ export async function runScenario(scenario: Scenario, options: RunScenarioOption
   const world = buildWorld(scenario, simulation, data)
   const answering = modesOf(world)
   const powerModes = new PowerModes(scenario.devices, world.devices.length, simulation.random('power modes'))
+  const asking = new Askers(simulation.random('devices'), scenario.workload.askers === 'idle')
   const requests = requestsOf(scenario.workload, {
     trace: data.requests,
     devicesOf: (name) => world.devices.flatMap(({ index, group }) => (name === undefined || group === name ? [index] : [])),
     random: (purpose) => simulation.random(purpose),
+    asking,
   })
   let next = requests.next()
   const collector = new ResultCollector((record) => {
     onRecord?.(record)
+    if (record.device !== undefined) asking.ended(record.device)
     if (next.done && collector.over === collector.asked) simulation.stop()
   })
   const firstMs = next.done ? 0 : next.value.atMs

@@ -133,6 +133,7 @@ export const Workload = z
       .array(z.strictObject({ tokensPerS: positive, share }))
       .min(1)
       .default([{ tokensPerS: 5, share: 1 }]),
+    askers: z.enum(['any', 'idle']).default('any').describe('who asks next: any device, or one without an answer under way'),
     modes: z.array(ModeShare).min(1).describe('ways of answering, each with its share of the requests'),
   })
   .meta({ id: 'Workload' })

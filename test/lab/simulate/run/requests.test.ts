@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
+import { Askers } from '../../../../lab/simulate/run/askers.ts'
 import { requestsOf } from '../../../../lab/simulate/run/requests.ts'
 import { Workload } from '../../../../lab/simulate/scenario/scenario.ts'
 import type { TracedRequest } from '../../../../lab/simulate/traces/request-trace.ts'
@@ -11,7 +12,7 @@ function generate(fields: object, trace?: readonly TracedRequest[]) {
   const simulation = new Simulation(1)
   const random = (purpose: string) => simulation.random(purpose)
   const devicesOf = (group?: string) => (group === undefined ? [0, 1, 2] : groups[group]!)
-  return [...requestsOf(workload, { trace, devicesOf, random })]
+  return [...requestsOf(workload, { trace, devicesOf, random, asking: new Askers(random('devices'), false) })]
 }
 
 const shareOf = <T>(items: readonly T[], matches: (item: T) => boolean): number => items.filter(matches).length / items.length
