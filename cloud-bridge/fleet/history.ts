@@ -3,8 +3,9 @@ import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import type { TelemetrySample } from '../../core/protocol/http/devices.ts'
 import type { DeviceTelemetry } from '../../core/protocol/messages.ts'
-import { changesOf, expectedAfter, type Fields, withChanges } from '../../core/protocol/telemetry-delta.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { packSample, type Timed, unpackSample } from './packed-sample.ts'
+import type { ReadSample } from './telemetry-reader.ts'
 
 /**
  * Migrations. A sample with a `base` is stored as its difference from that row of `bases`, without its time. `at_ms` is the time of the measurement by the device's clock. It is the time of receipt if the device's
@@ -35,10 +36,10 @@ export interface HistoryQuery {
 
 export interface History {
   /**
-   * Stores a sample. Never throws.
-   * @param isBase later samples of the device were measured against this one, so they differ least from it
+   * Stores a sample. Never throws. Where later samples of the device were measured against this one, they differ least from it:
+   * it becomes the base of their rows too.
    */
-  add(device: string, telemetry: DeviceTelemetry, isBase?: boolean): void
+  add(device: string, sample: ReadSample): void
   /**
    * Samples in order of `at_ms`.
    * @returns `more`: whether the limit cut off others; `nextMs`: the `sinceMs` of the next query
@@ -88,8 +89,7 @@ interface Arrived {
   readonly device: string
   readonly atMs: number
   readonly receivedMs: number
-  readonly measured: DeviceTelemetry
-  readonly isBase: boolean
+  readonly sample: ReadSample
 }
 
 interface Row {
@@ -181,29 +181,32 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
   })
 
   function insertSample(sample: Arrived): void {
-    const { device, atMs, receivedMs, measured } = sample
+    const { device, atMs, receivedMs } = sample
     const { n, body } = differenceOf(sample) ?? newBase(sample)
-    if (insert.run({ device, atMs, birth: measured.birth, receivedMs, body, base: n }).changes === 0) return
+    if (insert.run({ device, atMs, birth: sample.sample.telemetry.birth, receivedMs, body, base: n }).changes === 0) return
     countBytes(device, 1, body)
     const base = bases.get(device)!
     bases.set(device, { ...base, count: base.count + 1 })
   }
 
   /** The sample as a difference from the device's base; undefined: it needs a new base. */
-  function differenceOf({ device, measured, isBase }: Arrived): { readonly n: number; readonly body: string } | undefined {
+  function differenceOf({
+    device,
+    sample: { telemetry, isBase, packed },
+  }: Arrived): { readonly n: number; readonly body: string } | undefined {
     const base = bases.get(device)
     if (!base || base.count >= maxPerBase || isBase) return undefined
-    const difference = storedDifference(base.sample, measured)
+    const difference = packed?.base === base.sample ? packed.difference : packSample(base.sample, telemetry)
     return difference !== undefined && difference.length < base.bytes * maxDifference
       ? { n: base.n, body: difference }
       : undefined
   }
 
-  function newBase({ device, measured }: Arrived): { readonly n: number; readonly body: string } {
-    const body = JSON.stringify({ ...measured, v: undefined })
+  function newBase({ device, sample: { telemetry } }: Arrived): { readonly n: number; readonly body: string } {
+    const body = JSON.stringify({ ...telemetry, v: undefined })
     const n = Number(insertBase.run(device, body).lastInsertRowid)
     countBytes(device, 0, body)
-    bases.set(device, { n, sample: measured, bytes: body.length, count: 0 })
+    bases.set(device, { n, sample: telemetry, bytes: body.length, count: 0 })
     return { n, body: '{}' }
   }
 
@@ -254,27 +257,27 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
   }
 
   function samplesOf(rows: readonly Row[]): TelemetrySample[] {
-    const read = new Map<number, Fields>()
+    const read = new Map<number, Timed>()
     const baseOf = (n: number) => {
-      const base = read.get(n) ?? (JSON.parse(readBase.get(n)!) as Fields)
+      const base = read.get(n) ?? (JSON.parse(readBase.get(n)!) as Timed)
       read.set(n, base)
       return base
     }
     return rows.map(({ body, base, receivedMs }) => {
-      const stored = JSON.parse(body) as Fields
-      const sample = base === null ? stored : body === '{}' ? baseOf(base) : sampleFrom(baseOf(base), stored as never)
+      const sample = base === null ? JSON.parse(body) : body === '{}' ? baseOf(base) : unpackSample(baseOf(base), body)
       return { ...(sample as Omit<DeviceTelemetry, 'v'>), heardAt: new Date(receivedMs).toISOString() }
     })
   }
 
   return {
-    add(device, measured, isBase = false) {
+    add(device, sample) {
       if (maxSamples === 0) return
       const receivedMs = wallMs()
-      const measuredMs = Date.parse(measured.at)
-      const isWrong = measured.clockIsSet === false || measuredMs > receivedMs + maxAheadMs
+      const { at, clockIsSet } = sample.telemetry
+      const measuredMs = Date.parse(at)
+      const isWrong = clockIsSet === false || measuredMs > receivedMs + maxAheadMs
       const atMs = isWrong ? receiptTime(receivedMs) : measuredMs
-      batch.push({ device, atMs, receivedMs, measured, isBase })
+      batch.push({ device, atMs, receivedMs, sample })
       if (batch.length >= batchSamples) flush()
       flushing ??= flushLater()
     },
@@ -304,29 +307,3 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
     },
   }
 }
-
-/**
- * A sample as its difference from `base`: `at` in ms after it, then the fields that differ.
- * @returns undefined if the difference does not tell the sample
- */
-function storedDifference(base: DeviceTelemetry, measured: DeviceTelemetry): string | undefined {
-  const ms = Date.parse(measured.at) - Date.parse(base.at)
-  if (timeAfter(base.at, ms) !== measured.at) return undefined
-  const changes = changesOf(expectedAfter(base, ms / 1_000), measured)
-  if (!changes) return undefined
-  const { at: _, ...set } = changes
-  return JSON.stringify({ ms, set } satisfies StoredDifference)
-}
-
-interface StoredDifference {
-  /** After the base, by the device's clock. */
-  readonly ms: number
-  readonly set: Fields
-}
-
-function sampleFrom(base: Fields, { ms, set }: StoredDifference): Fields {
-  const { at, ...rest } = base as Fields & { readonly at: string }
-  return { at: timeAfter(at, ms), ...withChanges(expectedAfter(rest, ms / 1_000), set) }
-}
-
-const timeAfter = (at: string, ms: number) => new Date(Date.parse(at) + ms).toISOString()

@@ -149,7 +149,7 @@ export function openFleet(options: OpenFleetOptions) {
       },
       onDeviceTelemetry(device: string, payload: Uint8Array): void {
         const sample = registry.onTelemetry(device, payload)
-        if (sample) history.add(device, sample.telemetry, sample.isBase)
+        if (sample) history.add(device, sample)
       },
     },
     lastState: registry.lastState,

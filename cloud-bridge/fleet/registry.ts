@@ -10,6 +10,7 @@ import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 import { DeviceTable, type StoredDevice } from './device-table.ts'
+import { unpackSample } from './packed-sample.ts'
 import { StateLimit } from './state-limit.ts'
 import { type ReadSample, TelemetryReader } from './telemetry-reader.ts'
 
@@ -97,14 +98,16 @@ export function createRegistry(options: RegistryOptions): Registry {
   const silent = new Map<string, DeviceState>()
   /** Of these, the ones that have sent telemetry since. */
   const returned = new Set<string>()
-  const samples = new Map<string, { telemetry: DeviceTelemetry; receivedMs: number }>()
+  const samples = new Map<string, KeptSample>()
   const reader = new TelemetryReader(limits.telemetrySampleBytes)
 
   function lastTelemetry(device: string): LatestTelemetry | null {
     const sample = samples.get(device)
     if (!sample) return null
-    const { v: _, replayed: __, ...measured } = sample.telemetry
-    return { ageS: Math.round((clock.nowMs() - sample.receivedMs) / 100) / 10, ...measured }
+    const { base, difference, receivedMs } = sample
+    const telemetry = difference === undefined ? base : (unpackSample(base, difference) as unknown as DeviceTelemetry)
+    const { v: _, replayed: __, ...measured } = telemetry
+    return { ageS: Math.round((clock.nowMs() - receivedMs) / 100) / 10, ...measured }
   }
 
   const recordOf = (stored: StoredDevice): DeviceRecord => {
@@ -241,9 +244,10 @@ export function createRegistry(options: RegistryOptions): Registry {
       if (!isRegistered) return undefined
       if (read.kind === 'baseless') onBaseless(device)
       if (read.kind !== 'message') return undefined
-      const { telemetry } = read.message
+      const { telemetry, packed } = read.message
       if (telemetry.replayed !== true) {
-        samples.set(device, { telemetry, receivedMs: clock.nowMs() })
+        const { base, difference } = packed ?? { base: telemetry }
+        samples.set(device, { base, difference, receivedMs: clock.nowMs() })
         onSignOfLife(device, telemetry.birth)
         onChange(device, 'telemetry')
       }
@@ -278,6 +282,14 @@ export function createRegistry(options: RegistryOptions): Registry {
 }
 
 const isoOf = (wallMs: number) => new Date(wallMs).toISOString()
+
+/** The latest sample of a device. */
+interface KeptSample {
+  readonly base: DeviceTelemetry
+  /** See packed-sample.ts; undefined: the sample is `base`. */
+  readonly difference: string | undefined
+  readonly receivedMs: number
+}
 
 interface ConnectedDevice {
   readonly state: DeviceState

@@ -3,12 +3,15 @@ import { DeviceTelemetry, TelemetryDelta } from '../../core/protocol/messages.ts
 import { type Reading, readJson, readMessage, reasonOf } from '../../core/protocol/read-message.ts'
 import { expectedAfter, type Fields, isFields, withChanges } from '../../core/protocol/telemetry-delta.ts'
 import { v } from '../../core/protocol/version.ts'
+import { packSample } from './packed-sample.ts'
 
 /** A sample that has arrived. */
 export interface ReadSample {
   readonly telemetry: DeviceTelemetry
   /** Later deltas build on it. */
   readonly isBase: boolean
+  /** As text; undefined: it is no delta, or its difference does not tell it. */
+  readonly packed?: { readonly base: DeviceTelemetry; readonly difference: string } | undefined
 }
 
 export type TelemetryReading =
@@ -76,11 +79,8 @@ export class TelemetryReader {
     const base = this.#bases.get(device)
     if (base?.birth !== birth || base.seq !== seq) return { kind: 'baseless' }
     if (base.bytes + bytes > this.#maxBytes) return this.#tooLarge(base.bytes + bytes)
-    const telemetry: Record<string, unknown> = {
-      ...expectedAfter(base.telemetry, (Date.parse(at) - base.atMs) / 1_000),
-      at,
-      birth,
-    }
+    const expected = expectedAfter(base.telemetry, (Date.parse(at) - base.atMs) / 1_000) as DeviceTelemetry
+    const telemetry: DeviceTelemetry & Record<string, unknown> = { ...expected, at, birth }
     // Only what has changed is checked again, and the rest is shared with the base.
     for (const [name, change] of Object.entries(set)) {
       const schema = base.unreadable.has(name) ? undefined : changeable.get(name)
@@ -90,7 +90,9 @@ export class TelemetryReader {
       if (!read.success) return { kind: 'unreadable', code: 'MESSAGE_INVALID', reason: reasonOf(read.error, [name]) }
       telemetry[name] = read.data
     }
-    return { kind: 'message', message: { telemetry: telemetry as DeviceTelemetry, isBase: false } }
+    const difference = packSample(base.telemetry, telemetry)
+    const packed = difference === undefined ? undefined : { base: base.telemetry, difference }
+    return { kind: 'message', message: { telemetry, isBase: false, packed } }
   }
 
   #tooLarge(bytes: number): TelemetryReading {

@@ -63,6 +63,7 @@ export function createDataPlane(
         // Checked again: the device may have been revoked since the upgrade.
         const authorize = (device: string) =>
           !gate?.authRequired || allows(gate.subjectOf(token) ?? '', { to: 'connect', device })
+        let connectedAs: string | undefined
         const connection = serveConnection(webSocket, {
           ...options,
           logger: options.logger.child({ address }),
@@ -72,6 +73,7 @@ export function createDataPlane(
             return isAllowed
           },
           onHello(own, device) {
+            connectedAs = device
             connections.set(own, () => authorize(device))
             byDevice.get(device)?.close(closeCodes.replaced, 'LINK_LOST')
             byDevice.set(device, own)
@@ -80,7 +82,7 @@ export function createDataPlane(
         connections.set(connection, () => !gate?.authRequired || gate.subjectOf(token) !== undefined)
         void connection.done.then(() => {
           connections.delete(connection)
-          for (const [device, current] of byDevice) if (current === connection) byDevice.delete(device)
+          if (connectedAs !== undefined && byDevice.get(connectedAs) === connection) byDevice.delete(connectedAs)
         })
       })
     },

@@ -9,10 +9,10 @@ export function keepYoungGenerationSmall(): void {
 }
 
 /** How far the heap may grow beyond what was in use after the last full collection. */
-const growingPercent = 20
+const growingPercent = 30
 
 /**
- * Collects garbage before the JavaScript heap has grown by a fifth of what is in use, for processes that hold much for long:
+ * Collects garbage before the JavaScript heap has grown by a third of what is in use, for processes that hold much for long:
  * by default V8 lets it grow up to fourfold on a machine with much memory.
  */
 export function keepHeapCompact(): void {

@@ -51,8 +51,9 @@ describe('the history of telemetry', () => {
   it('returns the samples of each device in order of measurement, after a restart too', async () => {
     using dir = tempDir()
     const before = open(dir.path)
-    for (const s of [50, 60, 10, 20]) before.history.add('a', sample(s, s < 50 ? { replayed: true } : {}))
-    before.history.add('b', sample(5))
+    for (const s of [50, 60, 10, 20])
+      before.history.add('a', { telemetry: sample(s, s < 50 ? { replayed: true } : {}), isBase: false })
+    before.history.add('b', { telemetry: sample(5), isBase: false })
     await before.close()
     const { history, times, close } = open(dir.path)
     expect([times('a'), times('b'), times('c')]).toEqual([[10, 20, 50, 60], [5], []])
@@ -64,8 +65,8 @@ describe('the history of telemetry', () => {
   it('stores a repeated sample once', async () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path)
-    for (const s of [10, 10]) history.add('a', sample(s, { replayed: true }))
-    history.add('a', sample(10, { birth: 2 }))
+    for (const s of [10, 10]) history.add('a', { telemetry: sample(s, { replayed: true }), isBase: false })
+    history.add('a', { telemetry: sample(10, { birth: 2 }), isBase: false })
     expect(times('a')).toEqual([10, 10])
     await close()
   })
@@ -73,8 +74,8 @@ describe('the history of telemetry', () => {
   it('retains the newest samples of each device', async () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path, 100)
-    history.add('quiet', sample(1))
-    for (let s = 0; s < 500; s++) history.add('loud', sample(s))
+    history.add('quiet', { telemetry: sample(1), isBase: false })
+    for (let s = 0; s < 500; s++) history.add('loud', { telemetry: sample(s), isBase: false })
     const retained = times('loud')
     expect(retained.length).toBeGreaterThanOrEqual(100)
     expect(retained.length).toBeLessThan(200)
@@ -85,7 +86,7 @@ describe('the history of telemetry', () => {
   it('is read in pages', async () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path)
-    for (let s = 1; s <= 5; s++) history.add('a', sample(s))
+    for (let s = 1; s <= 5; s++) history.add('a', { telemetry: sample(s), isBase: false })
     expect(times('a', undefined, 2)).toEqual([4, 5])
     expect(times('a', 0, 2)).toEqual([1, 2])
     expect(times('a', 2, 2)).toEqual([3, 4])
@@ -97,9 +98,9 @@ describe('the history of telemetry', () => {
   it('orders samples by the time of receipt if the clock of the device was not set', async () => {
     using dir = tempDir()
     const { history, close } = open(dir.path, 1)
-    history.add('a', sample(10))
+    history.add('a', { telemetry: sample(10), isBase: false })
     const early = { at: '1970-01-01T00:00:05.000Z', clockIsSet: false }
-    history.add('a', sample(0, { ...early, birth: 2 }))
+    history.add('a', { telemetry: sample(0, { ...early, birth: 2 }), isBase: false })
     const { samples, nextMs } = history.of('a', { limit: 1 })
     expect([samples, nextMs]).toMatchObject([[{ ...early, heardAt: new Date(noon + 1e6).toISOString() }], noon + 1e6])
     await close()
@@ -109,8 +110,8 @@ describe('the history of telemetry', () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path, 3)
     const years = 5 * 366 * 86_400
-    for (let i = 0; i < 80; i++) history.add('a', sample(years + i))
-    for (const s of [1_200, 1_210]) history.add('a', sample(s))
+    for (let i = 0; i < 80; i++) history.add('a', { telemetry: sample(years + i), isBase: false })
+    for (const s of [1_200, 1_210]) history.add('a', { telemetry: sample(s), isBase: false })
     expect(times('a').slice(-3)).toEqual([years + 79, 1_200, 1_210])
     await close()
   })
@@ -118,7 +119,7 @@ describe('the history of telemetry', () => {
   it('stores every sample of a device without a set clock, even if they arrive together', async () => {
     using dir = tempDir()
     const { history, close } = open(dir.path)
-    for (let i = 0; i < 5; i++) history.add('a', sample(i, { clockIsSet: false, replayed: true }))
+    for (let i = 0; i < 5; i++) history.add('a', { telemetry: sample(i, { clockIsSet: false, replayed: true }), isBase: false })
     const { samples } = history.of('a', { limit: 9 })
     expect(samples.map(({ speed }) => speed.prefillTokensPerS)).toEqual([0, 1, 2, 3, 4])
     await close()
@@ -127,7 +128,7 @@ describe('the history of telemetry', () => {
   it('stores nothing at a size of 0', async () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path, 0)
-    history.add('a', sample(1))
+    history.add('a', { telemetry: sample(1), isBase: false })
     expect(times('a')).toEqual([])
     await close()
   })
@@ -137,12 +138,12 @@ describe('the history of telemetry', () => {
     const { history, store, lines, times, close } = open(dir.path)
     store.pragma('query_only = ON')
     for (let s = 0; s < 2; s++) {
-      history.add('a', sample(s))
+      history.add('a', { telemetry: sample(s), isBase: false })
       expect(times('a')).toEqual([])
     }
     expect(lines).toMatchObject([{ msg: 'telemetry not stored' }])
     store.pragma('query_only = OFF')
-    history.add('a', sample(9))
+    history.add('a', { telemetry: sample(9), isBase: false })
     expect(times('a')).toEqual([9])
     await close()
   })
@@ -150,7 +151,7 @@ describe('the history of telemetry', () => {
   it('is served page by page, and rejects a malformed time or limit', async () => {
     using dir = tempDir()
     const { history, close } = open(dir.path)
-    for (let s = 1; s <= 3; s++) history.add('a', sample(s))
+    for (let s = 1; s <= 3; s++) history.add('a', { telemetry: sample(s), isBase: false })
     const fleet = { device: (id: string) => ({ id }) }
     await using http = await startTestHttp([deviceRoutes({ fleet, history } as unknown as DeviceRoutesOptions)])
     const page = async (device: string, query = '') => (await http.get(`/v1/devices/${device}/telemetry?${query}`)).json()

@@ -103,10 +103,9 @@ it('an idle device sends at most 60 MB of telemetry a month, of which the bridge
     bytes += text.length + publishBytes
     const read = reader.read('jetson-01', Buffer.from(text), true)
     if (read.kind !== 'message') throw new Error(`${read.kind}: ${text}`)
-    const { telemetry, isBase } = read.message
-    const { v: _, ...measured } = telemetry
+    const { v: _, ...measured } = read.message.telemetry
     sent.push(measured)
-    history.add('jetson-01', telemetry, isBase)
+    history.add('jetson-01', read.message)
   }, samples)
   const { samples: stored } = history.of('jetson-01', { limit: samples })
   expect(stored.map(({ heardAt: _, ...measured }) => measured)).toEqual(JSON.parse(JSON.stringify(sent)))
