@@ -213,9 +213,7 @@ export const BridgeLimits = z.strictObject({
     .number()
     .min(0)
     .default(4)
-    .describe(
-      'seconds for which an MQTT connection waits for its turn at that rate; one that would wait longer is refused (CONNACK 3)',
-    ),
+    .describe('seconds for which an MQTT connection waits for its turn; one that would wait longer is refused (CONNACK 3)'),
   mqttOtherPacketBytes: z
     .int()
     .min(1_024)

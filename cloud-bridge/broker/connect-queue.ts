@@ -25,7 +25,7 @@ export class ConnectQueue {
 
   /** Calls `onTurn` when it is this client's turn, unless it is gone then. @returns false: the queue is full, and it is not called */
   wait(address: string, connect: WaitingConnect): boolean {
-    if (!this.#queue.offer(connect, networkOf(address))) return false
+    if (!this.#queue.offer(connect, networkOf(address), this.#clock.nowMs())) return false
     // Those that wait already are admitted by the timer, however many arrive meanwhile.
     if (!this.#isRunning) this.#admit()
     return true

@@ -3,8 +3,13 @@ import { TokenBucket } from '../quota/token-bucket.ts'
 export interface FairQueueLimits {
   /** Admissions per second. */
   readonly perS: number
-  /** Longest wait at that rate, in seconds: an item that would wait longer is refused. */
+  /** Longest wait, in seconds, about: an item that would wait longer is refused. */
   readonly maxWaitS: number
+}
+
+interface Waiting<T> {
+  readonly item: T
+  readonly sinceMs: number
 }
 
 /**
@@ -21,8 +26,10 @@ export class FairQueue<T> {
   readonly #limits: FairQueueLimits
   readonly #bucket: TokenBucket
   /** Network → its items, oldest first. The first network is next. */
-  readonly #networks = new Map<string, T[]>()
+  readonly #networks = new Map<string, Waiting<T>[]>()
   #size = 0
+  /** Of the item that was admitted last: those that come now will wait about as long. */
+  #waitedMs = 0
 
   constructor(limits: FairQueueLimits, nowMs: number) {
     this.#limits = limits
@@ -34,11 +41,14 @@ export class FairQueue<T> {
   }
 
   /** @returns whether the item will be admitted; false: it is refused */
-  offer(item: T, network: string): boolean {
-    if (this.#size >= this.#limits.perS * (1 + this.#limits.maxWaitS)) return false
+  offer(item: T, network: string, nowMs: number): boolean {
+    const { perS, maxWaitS } = this.#limits
+    const isSlow = this.#size > 0 && this.#waitedMs > maxWaitS * 1_000
+    if (isSlow || this.#size >= perS * (1 + maxWaitS)) return false
     const own = this.#networks.get(network)
-    if (own) own.push(item)
-    else this.#networks.set(network, [item])
+    const waiting = { item, sinceMs: nowMs }
+    if (own) own.push(waiting)
+    else this.#networks.set(network, [waiting])
     this.#size += 1
     return true
   }
@@ -50,7 +60,8 @@ export class FairQueue<T> {
   admit(nowMs: number, isGone: (item: T) => boolean = () => false): T[] {
     const admitted: T[] = []
     while (this.#size > 0 && this.#bucket.spend(0, nowMs) === 0) {
-      const item = this.#next()
+      const { item, sinceMs } = this.#next()
+      this.#waitedMs = nowMs - sinceMs
       if (isGone(item)) continue
       this.#bucket.spend(1, nowMs)
       admitted.push(item)
@@ -58,12 +69,12 @@ export class FairQueue<T> {
     return admitted
   }
 
-  #next(): T {
+  #next(): Waiting<T> {
     const [network, items] = this.#networks.entries().next().value!
     this.#networks.delete(network)
-    const item = items.shift()!
+    const next = items.shift()!
     if (items.length > 0) this.#networks.set(network, items)
     this.#size -= 1
-    return item
+    return next
   }
 }
