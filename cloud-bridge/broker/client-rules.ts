@@ -72,9 +72,8 @@ export class ClientRules {
   }
 
   /** The rules as aedes asks for them. */
-  get handlers(): Pick<
-    AedesOptions,
-    'preConnect' | 'authenticate' | 'authorizePublish' | 'authorizeSubscribe' | 'authorizeForward'
+  get handlers(): Required<
+    Pick<AedesOptions, 'preConnect' | 'authenticate' | 'authorizePublish' | 'authorizeSubscribe' | 'authorizeForward'>
   > {
     const { warn } = this.#options
     return {

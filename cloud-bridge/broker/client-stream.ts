@@ -8,8 +8,8 @@ import { PacketGauge, type PacketHeader, packetTypes } from './packet-gauge.ts'
 
 export interface ClientStreamOptions {
   readonly limits: RateLimits & Pick<BridgeLimits, 'mqttOtherPacketBytes' | 'mqttPacketBytes' | 'mqttUnreadBytes'>
-  /** The client of this connection has been accepted. */
-  readonly onAccepted: () => void
+  /** The client has sent its CONNECT packet. */
+  readonly onConnect: () => void
   /** The client exceeds a rate, and is not read for this long. */
   readonly onSlowed: (waitMs: number) => void
   readonly clock: Clock
@@ -58,8 +58,8 @@ export class ClientStream extends Duplex {
     })
   }
 
-  onAccepted(): void {
-    this.#options.onAccepted()
+  onConnect(): void {
+    this.#options.onConnect()
   }
 
   override _read(): void {

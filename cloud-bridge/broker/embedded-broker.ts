@@ -84,6 +84,7 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   const received = { received: 0, receivedBytes: 0 }
   const { onIdConflict = () => {} } = options
   const rules = new ClientRules({ ...options, gate, connected: (id) => clients.get(id), onIdConflict, warn })
+  const { handlers } = rules
   const clearRetained = (topic: string) => {
     const cleared = { cmd: 'publish', topic, payload: Buffer.alloc(0), qos: 0, dup: false, retain: true } as const
     broker.publish(cleared, () => rules.onCleared(topic))
@@ -94,7 +95,12 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     drainTimeout: ownDrainTimeoutMs,
     connectTimeout: limits.firstRequestS * 1_000,
     maxInflightInbound: limits.mqttQos2Inflight,
-    ...rules.handlers,
+    ...handlers,
+    preConnect(client, packet, done) {
+      // It may wait for its turn: newer connections must not replace it meanwhile.
+      if (client.conn instanceof ClientStream) client.conn.onConnect()
+      handlers.preConnect(client, packet, done)
+    },
     published(packet, client, done) {
       if (client) {
         received.received += 1
@@ -125,10 +131,10 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     rules.onDisconnect(client)
   })
   broker.on('unsubscribe', (filters, client) => rules.onUnsubscribe(client, filters))
-  const serve = (transport: Duplex, address: string | undefined, onAccepted: () => void) => {
+  const serve = (transport: Duplex, address: string | undefined, onConnect: () => void) => {
     const stream = new ClientStream(transport, address, {
       limits,
-      onAccepted,
+      onConnect,
       onSlowed: (waitMs) =>
         warn(
           { client: cutText(client.id ?? ''), address, waitMs: Math.round(waitMs) },
@@ -145,9 +151,6 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
           broker.close()
           throw error
         })
-  broker.on('client', ({ conn }) => {
-    if (conn instanceof ClientStream) conn.onAccepted()
-  })
   const stopChecking = repeatEvery(clock, revocationCheckMs, () =>
     tryOrLog(logger, 'revoked keys not read', () => {
       for (const client of rules.revokedWatchers()) client.close()

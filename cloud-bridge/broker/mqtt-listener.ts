@@ -22,8 +22,8 @@ export interface MqttListenerOptions {
   /** Whether clients must prove their identity. */
   readonly authRequired: boolean
   /** Serves MQTT on this connection. */
-  /** @param onAccepted the client of this connection has been accepted */
-  readonly serve: (transport: Duplex, address: string | undefined, onAccepted: () => void) => void
+  /** @param onConnect the client of this connection has sent its CONNECT packet */
+  readonly serve: (transport: Duplex, address: string | undefined, onConnect: () => void) => void
   readonly clock: Clock
   readonly logger: Logger
 }

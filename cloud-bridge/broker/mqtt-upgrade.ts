@@ -8,7 +8,7 @@ import type { Upgrade } from '../http/server.ts'
 export interface MqttUpgradeOptions {
   readonly maxMessageBytes: number
   /** Serves MQTT on this connection. */
-  readonly serve: (transport: Duplex, address: string, onAccepted: () => void) => void
+  readonly serve: (transport: Duplex, address: string, onConnect: () => void) => void
 }
 
 /** MQTT over WebSocket (MQTT 3.1.1 §6). As by TCP, a client proves its identity in its CONNECT packet. */
