@@ -33,6 +33,16 @@ export class LogHistogram {
     if (value > this.#max) this.#max = value
   }
 
+  /** Counts what another one has counted. */
+  merge(other: LogHistogram): void {
+    if (!other.#counts) return
+    this.#counts ??= new Float64Array(buckets)
+    for (const [bucket, count] of other.#counts.entries()) this.#counts[bucket]! += count
+    this.#count += other.#count
+    this.#sum += other.#sum
+    this.#max = Math.max(this.#max, other.#max)
+  }
+
   quantile(share: number): number {
     if (!this.#counts) return Number.NaN
     let left = share * this.#count

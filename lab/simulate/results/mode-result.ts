@@ -1,5 +1,5 @@
 import { qosPenalties, qualityOfService } from '../../../core/policy/tokenflow/quality.ts'
-import type { AnswerRecord, AnswerWork } from '../world/answer-record.ts'
+import { type AnswerRecord, type AnswerWork, noWork } from '../world/answer-record.ts'
 import { LogHistogram, type Statistics } from './log-histogram.ts'
 
 /** What became of the requests of one mode, or of all. Times in ms. */
@@ -43,19 +43,7 @@ export class ModeCounter {
   readonly #answerTbt = new LogHistogram()
   readonly #latency = new LogHistogram()
   readonly #stalled = new LogHistogram()
-  readonly #work: AnswerWork = {
-    serverPromptTokens: 0,
-    serverOutputTokens: 0,
-    devicePromptTokens: 0,
-    deviceOutputTokens: 0,
-    joules: 0,
-    dollars: 0,
-    rounds: 0,
-    gainedTokens: 0,
-    sketchTokens: 0,
-    migrations: 0,
-    delayedTokens: 0,
-  }
+  readonly #work = noWork()
   #requests = 0
   #answered = 0
   #ended = 0
@@ -89,6 +77,24 @@ export class ModeCounter {
     if (record.stalledMs > 0) this.#stalls += 1
     if (record.tokens > 0) this.#ttft.add(record.ttftMs)
     if (record.tokens > 1) this.#answerTbt.add(record.tbtMs)
+  }
+
+  /** Counts what another one has counted. */
+  merge(other: ModeCounter): void {
+    for (const [reason, count] of Object.entries(other.#refused)) this.#refused[reason] = (this.#refused[reason] ?? 0) + count
+    for (const field of Object.keys(this.#work) as (keyof AnswerWork)[]) this.#work[field] += other.#work[field]
+    this.#ttft.merge(other.#ttft)
+    this.#gaps.merge(other.#gaps)
+    this.#answerTbt.merge(other.#answerTbt)
+    this.#latency.merge(other.#latency)
+    this.#stalled.merge(other.#stalled)
+    this.#requests += other.#requests
+    this.#answered += other.#answered
+    this.#ended += other.#ended
+    this.#tokens += other.#tokens
+    this.#weightedTokens += other.#weightedTokens
+    this.#qosSum += other.#qosSum
+    this.#stalls += other.#stalls
   }
 
   /** @param durationS of the run */

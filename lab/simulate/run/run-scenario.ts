@@ -1,10 +1,9 @@
-import { BrimError } from '../../../core/base/errors.ts'
 import { Simulation } from '../kernel/simulation.ts'
 import { modes } from '../modes/modes.ts'
 import { ResultCollector } from '../results/result-collector.ts'
 import type { Scenario } from '../scenario/scenario.ts'
 import { Answer } from '../world/answer.ts'
-import type { AnswerRecord } from '../world/answer-record.ts'
+import type { AnswerRecord, Request } from '../world/answer-record.ts'
 import type { Mode } from '../world/mode.ts'
 import type { World } from '../world/world.ts'
 import { Askers } from './askers.ts'
@@ -12,7 +11,7 @@ import { buildWorld } from './build-world.ts'
 import { PowerModes } from './power-modes.ts'
 import { requestsOf } from './requests.ts'
 import type { DeviceResult, ScenarioResult } from './result.ts'
-import { readScenarioData } from './scenario-data.ts'
+import { readScenarioData, type ScenarioData } from './scenario-data.ts'
 
 export interface RunScenarioOptions {
   /** In which the files that the scenario names are looked for; needed where it names some. */
@@ -27,64 +26,87 @@ export interface RunScenarioOptions {
 
 /** Runs a scenario from its first request to its last answer. @throws BrimError USAGE, REQUEST_INVALID */
 export async function runScenario(scenario: Scenario, options: RunScenarioOptions = {}): Promise<ScenarioResult> {
-  const { folders = [], signal, onProgress, onRecord } = options
-  const data = await readScenarioData(scenario, folders)
-  const simulation = new Simulation(scenario.seed)
-  const world = buildWorld(scenario, simulation, data)
-  const answering = modesOf(world)
-  const powerModes = new PowerModes(scenario.devices, world.devices.length, simulation.random('power modes'))
-  const asking = new Askers(simulation.random('devices'), scenario.workload.askers === 'idle')
-  const requests = requestsOf(scenario.workload, {
-    trace: data.requests,
-    devicesOf: (name) => world.devices.flatMap(({ index, group }) => (name === undefined || group === name ? [index] : [])),
-    random: (purpose) => simulation.random(purpose),
-    asking,
-  })
-  let next = requests.next()
-  const collector = new ResultCollector((record) => {
-    onRecord?.(record)
-    if (record.device !== undefined) asking.ended(record.device)
-    if (next.done && collector.over === collector.asked) simulation.stop()
-  })
-  const firstMs = next.done ? 0 : next.value.atMs
-  const arrive = (): void => {
-    const request = next.value!
-    next = requests.next()
-    if (!next.done) simulation.at(next.value.atMs, arrive)
-    if (request.device !== undefined) powerModes.asked(world.devices[request.device]!)
-    collector.ask(request)
-    answering.get(request.mode)!.begin(new Answer(request, simulation, collector))
-  }
-  if (!next.done) simulation.at(firstMs, arrive)
-
-  const { untilS } = scenario
-  const isComplete = await simulation.run({
-    ...(untilS === undefined ? {} : { untilMs: 1_000 * untilS }),
-    ...(signal && { signal }),
-    onProgress: () => onProgress?.(collector.over / scenario.workload.requests),
-  })
-  const durationS = (simulation.nowMs - firstMs) / 1_000
-  return {
-    scenario: scenario.name,
-    seed: scenario.seed,
-    isComplete,
-    durationS,
-    events: simulation.events,
-    ...collector.results(durationS),
-    engines: world.engines.map(({ figures }) => ({ ...figures, busyShare: figures.busyS / durationS })),
-    devices: deviceResults(world, durationS),
-  }
+  const { folders = [], onRecord, ...watching } = options
+  return await new ScenarioRun(scenario, await readScenarioData(scenario, folders), onRecord).run(watching)
 }
 
-/** Each way of answering that the workload names. */
-function modesOf(world: World): ReadonlyMap<string, Mode> {
-  return new Map(
-    world.scenario.workload.modes.map(({ mode }) => {
-      const make = modes[mode]
-      if (make) return [mode, make(world)]
-      throw new BrimError('REQUEST_INVALID', `the simulator has no mode "${mode}"`, { hint: Object.keys(modes).join(', ') })
-    }),
-  )
+/** A scenario on its clock. Run once. */
+export class ScenarioRun {
+  readonly simulation: Simulation
+  readonly #scenario: Scenario
+  readonly #world: World
+  readonly #modes: ReadonlyMap<string, Mode>
+  readonly #powerModes: PowerModes
+  readonly #collector: ResultCollector
+  readonly #requests: Iterator<Request, void>
+  #next: IteratorResult<Request, void>
+  readonly #firstMs: number
+
+  /** @param onRecord called with each answer as it ends @throws BrimError USAGE, REQUEST_INVALID */
+  constructor(scenario: Scenario, data: ScenarioData, onRecord?: (record: AnswerRecord) => void) {
+    const simulation = new Simulation(scenario.seed)
+    const world = buildWorld(scenario, simulation, data)
+    const { devices } = world
+    this.simulation = simulation
+    this.#scenario = scenario
+    this.#world = world
+    this.#modes = new Map(scenario.workload.modes.map(({ mode }) => [mode, modes[mode](world)]))
+    this.#powerModes = new PowerModes(scenario.devices, devices.length, simulation.random('power modes'))
+    const asking = new Askers(simulation.random('devices'), scenario.workload.askers === 'idle')
+    this.#collector = new ResultCollector((record) => {
+      onRecord?.(record)
+      if (record.device !== undefined) asking.ended(record.device)
+      if (this.#next.done && this.#collector.open === 0) simulation.stop()
+    })
+    this.#requests = requestsOf(scenario.workload, {
+      trace: data.requests,
+      devicesOf: (name) => devices.flatMap(({ index, group }) => (name === undefined || group === name ? [index] : [])),
+      random: (purpose) => simulation.random(purpose),
+      asking,
+    })
+    this.#next = this.#requests.next()
+    this.#firstMs = this.#next.value?.atMs ?? 0
+    this.#awaitNext()
+  }
+
+  /** Requests that are neither answered nor refused. */
+  get open(): number {
+    return this.#collector.open
+  }
+
+  async run({ signal, onProgress }: Pick<RunScenarioOptions, 'signal' | 'onProgress'> = {}): Promise<ScenarioResult> {
+    const { simulation } = this
+    const { name, seed, untilS, workload } = this.#scenario
+    const isComplete = await simulation.run({
+      ...(untilS === undefined ? {} : { untilMs: 1_000 * untilS }),
+      ...(signal && { signal }),
+      onProgress: () => onProgress?.(this.#collector.over / workload.requests),
+    })
+    const durationS = (simulation.nowMs - this.#firstMs) / 1_000
+    return {
+      scenario: name,
+      seed,
+      isComplete,
+      durationS,
+      events: simulation.events,
+      ...this.#collector.results(durationS),
+      engines: this.#world.engines.map(({ figures }) => ({ ...figures, busyShare: figures.busyS / durationS })),
+      devices: deviceResults(this.#world, durationS),
+    }
+  }
+
+  #awaitNext(): void {
+    if (!this.#next.done) this.simulation.at(this.#next.value.atMs, this.#arrive)
+  }
+
+  readonly #arrive = (): void => {
+    const request = this.#next.value!
+    this.#next = this.#requests.next()
+    this.#awaitNext()
+    if (request.device !== undefined) this.#powerModes.asked(this.#world.devices[request.device]!)
+    this.#collector.ask(request)
+    this.#modes.get(request.mode)!.begin(new Answer(request, this.simulation, this.#collector))
+  }
 }
 
 function deviceResults({ devices, scenario }: World, durationS: number): Record<string, DeviceResult> {

@@ -33,6 +33,20 @@ export interface AnswerWork {
   delayedTokens: number
 }
 
+export const noWork = (): AnswerWork => ({
+  serverPromptTokens: 0,
+  serverOutputTokens: 0,
+  devicePromptTokens: 0,
+  deviceOutputTokens: 0,
+  joules: 0,
+  dollars: 0,
+  rounds: 0,
+  gainedTokens: 0,
+  sketchTokens: 0,
+  migrations: 0,
+  delayedTokens: 0,
+})
+
 /** What is known of an answer at its end. Times in ms. */
 export interface AnswerRecord extends Request, AnswerWork {
   /** Undefined: it was answered. */

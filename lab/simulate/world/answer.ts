@@ -1,25 +1,13 @@
 import { Reader, unreadOf } from '../../../core/policy/serving/reader.ts'
-import { effectiveWeighting, tokenWeight } from '../../../core/policy/tokenflow/quality.ts'
+import { effectiveWeight } from '../../../core/policy/tokenflow/quality.ts'
 import type { Simulation } from '../kernel/simulation.ts'
-import type { AnswerWork, Request } from './answer-record.ts'
+import { noWork, type Request } from './answer-record.ts'
 import type { Collector } from './collector.ts'
 
 /** An answer on its way to its reader. Mutable; ended once. */
 export class Answer {
   readonly request: Request
-  readonly work: AnswerWork = {
-    serverPromptTokens: 0,
-    serverOutputTokens: 0,
-    devicePromptTokens: 0,
-    deviceOutputTokens: 0,
-    joules: 0,
-    dollars: 0,
-    rounds: 0,
-    gainedTokens: 0,
-    sketchTokens: 0,
-    migrations: 0,
-    delayedTokens: 0,
-  }
+  readonly work = noWork()
   readonly reader: Reader
   readonly #simulation: Simulation
   readonly #collector: Collector
@@ -46,9 +34,8 @@ export class Answer {
   deliver(count: number): void {
     const { nowMs } = this.#simulation
     if (this.reader.sent > 0) this.#collector.gap(this.request, nowMs - this.#lastMs, count)
-    const weighting = effectiveWeighting(this.request.outputTokens)
     const unread = unreadOf(this.reader, nowMs)
-    for (let at = 0; at < count; at += 1) this.#weightedTokens += tokenWeight(unread + at, weighting)
+    for (let at = 0; at < count; at += 1) this.#weightedTokens += effectiveWeight(unread + at, this.request.outputTokens)
     this.reader.deliver(count, nowMs)
     this.#lastMs = nowMs
   }
