@@ -89,8 +89,15 @@ export class ClientRules {
           if (refusal) this.#refusals.set(client, refusal)
           done(null, true)
         }
-        // A client that gave up while it waited may be connected again: it must not take that connection over.
-        const waiting = { onTurn: decide, isGone: () => client.closed }
+        // A client that gave up while it waited may be connected again: it must not take that connection over. Where it waited to
+        // be accepted, the end of its connection is read in the next turn of the event loop, after its packet.
+        const onTurn = () =>
+          setImmediate(() =>
+            setImmediate(() => {
+              if (!client.closed) decide()
+            }),
+          )
+        const waiting = { onTurn, isGone: () => client.closed }
         // The bridge itself does not wait.
         if (address === undefined) decide()
         else if (!this.#queue.wait(address, waiting)) decide(this.#refuseOverload())

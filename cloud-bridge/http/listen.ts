@@ -14,6 +14,12 @@ export interface ListenOptions {
 }
 
 /**
+ * Connections that wait to be accepted, at most (the kernel may allow fewer: `net.core.somaxconn`). A turn of the event loop
+ * accepts one. Of those beyond, the kernel drops the packets, and their clients begin again after seconds.
+ */
+const backlog = 4_096
+
+/**
  * A server without authentication listens on loopback only.
  * @returns the port
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
@@ -36,7 +42,7 @@ export async function listen(server: Server, { host, port, what, flag, authRequi
       )
     }
     server.once('error', onError)
-    server.listen(port, host, () => {
+    server.listen({ port, host, backlog }, () => {
       server.off('error', onError)
       resolve()
     })

@@ -43,7 +43,7 @@ export class FairQueue<T> {
   /** @returns whether the item will be admitted; false: it is refused */
   offer(item: T, network: string, nowMs: number): boolean {
     const { perS, maxWaitS } = this.#limits
-    const isSlow = this.#size > 0 && this.#waitedMs > maxWaitS * 1_000
+    const isSlow = this.#size > 0 && this.#waitedMs > 1_000 * (1 + maxWaitS)
     if (isSlow || this.#size >= perS * (1 + maxWaitS)) return false
     const own = this.#networks.get(network)
     const waiting = { item, sinceMs: nowMs }

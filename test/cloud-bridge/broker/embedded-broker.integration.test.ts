@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import fc from 'fast-check'
+import { generate } from 'mqtt-packet'
 import { describe, expect, it } from 'vitest'
 import { startEmbeddedBroker } from '../../../cloud-bridge/broker/embedded-broker.ts'
 import { PacketGauge, type PacketHeader } from '../../../cloud-bridge/broker/packet-gauge.ts'
@@ -91,6 +92,20 @@ describe('the embedded broker', () => {
     expect(reasons.length).toBeLessThanOrEqual(29)
     expect([...new Set(reasons)]).toEqual([expect.stringContaining('Server unavailable')])
     for (const one of settled) if (one.status === 'fulfilled') one.value.end(true)
+  })
+
+  it('a connection whose client has given up does not take over the one that it has opened since', async () => {
+    await using broker = await startBroker()
+    const client = await mqttClient(broker.url, 'device-a')
+    const before = connect(Number(new URL(broker.url).port), '127.0.0.1')
+    before.end(
+      generate({ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true, clientId: 'device-a', keepalive: 60 }),
+    )
+    before.resume()
+    await once(before, 'close')
+    await client.publishAsync(stateOf('a'), '{}', { qos: 1 })
+    expect(client.connected).toBe(true)
+    await client.endAsync()
   })
 
   it('disconnects a client that announces a packet above the limit', async () => {

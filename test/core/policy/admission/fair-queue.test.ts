@@ -55,7 +55,7 @@ it('refuses what would wait too long', () => {
 })
 
 it('refuses where those before waited too long, until nobody waits', () => {
-  const queue = new FairQueue<number>({ perS: 100, maxWaitS: 1 }, 0)
+  const queue = new FairQueue<number>({ perS: 100, maxWaitS: 0.1 }, 0)
   for (let item = 0; item < 20; item++) queue.offer(item, 'a', 0)
   // One that is so busy that it admits seldom.
   for (const nowMs of [0, 600, 1_200]) queue.admit(nowMs)
