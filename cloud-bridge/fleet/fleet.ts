@@ -19,7 +19,7 @@ export interface FleetOptions {
 }
 
 /** Devices that are described in one turn of the event loop. */
-const devicesPerTurn = 250
+const devicesPerTurn = 500
 
 /** The devices of the fleet: registry, identity, labels and jobs together. */
 export interface Fleet {
