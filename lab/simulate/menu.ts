@@ -10,6 +10,7 @@ export const menu: Menu = {
     'run <file>': ['run a scenario file, or every combination of its sweep', () => import('./commands/run.ts')],
     presets: ['GPUs, boards and models that scenarios name, with their sources', () => import('./commands/presets.ts')],
     'calibrate <file>': ['the cost model of a machine from measured steps', () => import('./commands/calibrate.ts')],
+    validate: ['how well the simulator predicts the live benchmarks', () => import('../bench/validation/bench.ts')],
     schema: ['JSON schema of scenario files, with which editors complete them', () => import('./commands/schema.ts')],
   },
 }

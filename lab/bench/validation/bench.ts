@@ -1,0 +1,81 @@
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
+import { projectRoot } from '../../../core/base/version.ts'
+import type { Bench, BenchContext, BenchResult, Summary } from '../../frame/bench.ts'
+import { benchCommand } from '../../frame/command.ts'
+import { readDocument } from '../../frame/results.ts'
+import { fitHardware } from '../../simulate/calibrate/fit-hardware.ts'
+import { readMeasurements } from '../../simulate/calibrate/read-measurements.ts'
+import { medianOrNull } from '../statistics.ts'
+import { metrics, type ValidatedBench, type ValidationCell, validatedBenches } from './cells.ts'
+import { validateDisco } from './disco.ts'
+import { validateHat } from './hat.ts'
+import { validationReport } from './report.ts'
+import { validateTokenflow } from './tokenflow.ts'
+
+const options = {
+  results: z
+    .string()
+    .min(1)
+    .meta({ description: 'folder with the documents of the live benchmarks, as in hat/hat.json', fallback: 'docs/results' })
+    .optional(),
+}
+
+const figureOf = (bench: ValidatedBench, metric: string) =>
+  `validationError${capital(bench)}${metric === 'throughput' ? 'Throughput' : capital(metric.toLowerCase()).replace(' p95', 'P95')}`
+const capital = (word: string) => word[0]!.toUpperCase() + word.slice(1)
+
+const figures = validatedBenches.flatMap((bench) => metrics.map((metric) => ({ bench, metric, name: figureOf(bench, metric) })))
+
+export const validationBench: Bench<typeof options> = {
+  name: 'validation',
+  commandLine: 'brim simulate validate',
+  quickLimit: '2 minutes',
+  options,
+  examples: [['brim simulate validate --results my-results', 'documents of this machine, saved with --out']],
+  goals: Object.fromEntries(figures.map(({ name }) => [name, { max: 0.15 }])),
+  run: measure,
+  report: validationReport,
+}
+
+export const command = benchCommand(validationBench)
+
+async function measure(context: BenchContext, { results }: z.output<z.ZodObject<typeof options>>): Promise<BenchResult> {
+  const folder = results ?? fileURLToPath(new URL('docs/results', projectRoot))
+  const fileOf = (bench: ValidatedBench) => join(folder, bench, `${bench}.json`)
+  const documentOf = (bench: ValidatedBench) => readDocument(fileOf(bench), { name: bench })
+  const steps = await readMeasurements(fileOf('hat'), undefined)
+  const { hardware, medianError, p95Error } = fitHardware(steps, steps.steps, {
+    name: 'this-machine',
+    memoryBytes: 2 * 2 ** 30,
+    hostBytesPerS: 1e9,
+    peerBytesPerS: 1e9,
+    gpus: 1,
+    source: steps.origin,
+  })
+  context.progress(`fitted to ${steps.origin}: median error ${(100 * medianError).toFixed(1)} %`)
+  const cells: ValidationCell[] = []
+  const validate = async (
+    bench: ValidatedBench,
+    cellsOf: (document: Awaited<ReturnType<typeof documentOf>>) => ValidationCell[],
+  ) => {
+    const own = cellsOf(await documentOf(bench))
+    context.progress(`${bench}: ${own.length} figures predicted`)
+    cells.push(...own)
+  }
+  await validate('hat', (document) => validateHat(document, hardware))
+  await validate('tokenflow', (document) => validateTokenflow(document, hardware))
+  await validate('disco', validateDisco)
+  return { conditions: { hardware, fit: { medianError, p95Error } }, summary: summaryOf(cells), runs: cells }
+}
+
+/** The error of the median run. */
+export function summaryOf(cells: readonly ValidationCell[]): Summary {
+  return Object.fromEntries(
+    figures.map(({ bench, metric, name }) => {
+      const errors = cells.filter((cell) => cell.bench === bench && cell.metric === metric).map(({ error }) => error)
+      return [name, medianOrNull(errors)]
+    }),
+  )
+}

@@ -1,0 +1,94 @@
+import { quantile } from '../../../core/policy/estimate/quantile.ts'
+import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
+import { mean } from '../statistics.ts'
+import { metrics, type ValidatedBench, type ValidationCell, validatedBenches } from './cells.ts'
+import { fittedWorkload } from './tokenflow.ts'
+
+export const validationReport: BenchReport = {
+  title: 'The simulator against the live benchmarks',
+  contents: 'every figure, measured and simulated',
+  figureText: 'Error of the simulated figures of the median run, by benchmark',
+  figure: (document) => ({
+    title: 'Simulated against measured',
+    subtitle: 'error of the median run, |simulated − measured| / measured',
+    columns: 2,
+    panels: benchesOf(document).map((bench) => ({
+      kind: 'bars' as const,
+      title: bench,
+      yLabel: 'error',
+      yMax: 0.3,
+      groups: metrics.flatMap((metric) => {
+        const errors = errorsOf(cellsIn(document), bench, metric)
+        return errors.length === 0 ? [] : [{ label: metric, bars: [{ name: 'median run', value: quantile(errors, 0.5) }] }]
+      }),
+    })),
+  }),
+  tables: (document) => [overview(document), ...benchesOf(document).map((bench) => detail(document, bench))],
+  findings,
+  conditions,
+}
+
+const cellsIn = ({ runs }: BenchDocument) => runs as readonly ValidationCell[]
+const benchesOf = (document: BenchDocument) =>
+  validatedBenches.filter((bench) => cellsIn(document).some((cell) => cell.bench === bench))
+
+const errorsOf = (cells: readonly ValidationCell[], bench: ValidatedBench, metric: string) =>
+  cells.filter((cell) => cell.bench === bench && cell.metric === metric).map(({ error }) => error)
+
+function overview(document: BenchDocument): Table {
+  const rows = benchesOf(document).flatMap((bench) =>
+    metrics.flatMap((metric) => {
+      const errors = errorsOf(cellsIn(document), bench, metric)
+      if (errors.length === 0) return []
+      const [median, average, worst] = [quantile(errors, 0.5), mean(errors)!, Math.max(...errors)]
+      return [[bench, metric, ...[median, average, worst].map(percent), String(errors.length)]]
+    }),
+  )
+  return { title: 'Errors over runs', head: ['benchmark', 'figure', 'median', 'mean', 'worst', 'runs'], rows }
+}
+
+function detail(document: BenchDocument, bench: ValidatedBench): Table {
+  const cells = cellsIn(document).filter((cell) => cell.bench === bench)
+  const runs = [...new Set(cells.map(({ run }) => run))]
+  const rows = runs.map((run) => [
+    run,
+    ...metrics.map((metric) => {
+      const cell = cells.find((each) => each.run === run && each.metric === metric)
+      return cell ? `${shown(cell.measured)} / ${shown(cell.simulated)}` : '–'
+    }),
+  ])
+  return {
+    title: `${bench}: measured / simulated, ms and tokens/s`,
+    head: ['run', ...metrics],
+    rows,
+  }
+}
+
+const shown = (value: number) => String(Number(value.toPrecision(3)))
+const percent = (share: number) => `${(100 * share).toFixed(1)} %`
+
+function findings(document: BenchDocument): string {
+  const worst = [...cellsIn(document)].sort((a, b) => b.error - a.error).slice(0, 3)
+  return `- The figures of the summary are errors of the median run: half of the runs are predicted better. Farthest off are
+  ${worst.map(({ bench, run, metric, error }) => `${bench}, ${run}: ${metric} (${percent(error)})`).join('; ')}.
+- The machine itself does not repeat its figures better than this: with FCFS, which ignores how fast readers are, TokenFlow's burst of
+  60 has a throughput of 881, 918, 923 and 1,088 tokens/s in four runs of one document, and a TTFT of 5.4 to 6.8 s.
+- TokenFlow's ablations and Andes are predicted worst: what they move or compute again competes with steps for the bridge's only
+  core, and whether Andes preempts turns on a few tokens per second of throughput.`
+}
+
+function conditions({ conditions: { fit } }: BenchDocument): string {
+  const { medianError, p95Error } = fit as { medianError: number; p95Error: number }
+  return `Nothing is measured here: the documents of the live benchmarks in docs/results are predicted, each run with its own requests,
+lengths, devices and links, by the simulator with the live policies.
+
+- The machine is fitted to the steps in HAT's document by \`brim simulate calibrate\` (|error| of the median step ${percent(medianError)}, of the 95th
+  of 100 ${percent(p95Error)}). Agents compute as fast as the bridge.
+- HAT: links are drawn again with the run's seed. Given are the lengths of answers and the accept lengths of the run's looping and other
+  answers, which depend on texts; sockets and processes add 2 ms to each round trip.
+- TokenFlow: the time per stream of a step follows from the saturated throughput that the benchmark measures before its runs. Three
+  constants are fitted on "${fittedWorkload}", which is left out of the errors: 4 ms of the core per request, twice the time for rows of
+  whole answers, and copies between the KV tiers at 200 MB/s.
+- DiSCo: that benchmark replays its live answers itself, with the latencies that they had, by the sides that the simulator has.
+- P95 is over the answers of a run. Throughput is over the time from the first request to the last token.`
+}

@@ -1,0 +1,107 @@
+import { Reader } from '../../../core/policy/serving/reader.ts'
+import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
+import type { BenchDocument } from '../../frame/bench.ts'
+import { predictedS } from '../../simulate/calibrate/measured-steps.ts'
+import { wholeModel } from '../../simulate/hardware/model-shape.ts'
+import { modelNamed } from '../../simulate/hardware/presets/models.ts'
+import type { Hardware } from '../../simulate/hardware/roofline.ts'
+import { Simulation } from '../../simulate/kernel/simulation.ts'
+import { doublingKv } from '../../simulate/serving/kv-size.ts'
+import { createEngine } from '../../simulate/serving/simulated-engine.ts'
+import { stepCost } from '../../simulate/serving/step-cost.ts'
+import { Processor } from '../../simulate/world/processor.ts'
+import type { FlowRun } from '../tokenflow/runs.ts'
+import { servers } from '../tokenflow/servers.ts'
+import { arrivalsOf, type FlowSample } from '../tokenflow/timeline.ts'
+import { bridge } from './bridge.ts'
+import { type AnswerTimes, cellsOf, type ValidationCell } from './cells.ts'
+
+/** The workload on which the constants below are fitted: its errors are those of a fit, and are not counted. */
+export const fittedWorkload = 'burst 60 SL'
+/** Of copies between tiers in the bridge's memory, which share the core with its steps. */
+const copyBytesPerS = 2e8
+/** Of the bridge's core for each request: HTTP, its prompt, and its share of the core while steps compute. */
+const requestS = 4e-3
+/** Rows of answers, which go through all parts of the model on the bridge, over rows of devices, which go through its middle. */
+const rowFactor = 2
+/** Streams and their context in the bench's saturated bridge, which gives the time that each stream of a step takes in all. */
+const saturated = { streams: 16, rows: 1, context: 144, chosen: 16, seconds: [] }
+
+/**
+ * Each run again, with its own requests.
+ *
+ * @param machine as HAT's steps show it
+ */
+export function validateTokenflow({ runs }: BenchDocument, machine: Hardware): ValidationCell[] {
+  const all = runs as readonly FlowRun[]
+  const hardware = answeringMachine(machine, all[0]!.saturatedTokensPerS)
+  return all
+    .filter(({ workload }) => workload !== fittedWorkload)
+    .flatMap((run) => {
+      const { measured, workload, server, seed, samples } = run
+      const name = `${measured}, ${workload}, ${server}, seed ${seed}`
+      return cellsOf('tokenflow', name, samples.map(liveTimes), simulate(run, hardware))
+    })
+}
+
+/** The machine when it writes answers: with what choosing, decoding and sending tokens take, which HAT leaves to devices. */
+function answeringMachine(machine: Hardware, saturatedTokensPerS: number): Hardware {
+  const shape = modelNamed('brim-demo')
+  const hardware = { ...machine, flopPerS: machine.flopPerS / rowFactor }
+  const missingS = saturated.streams / saturatedTokensPerS - predictedS(hardware, { shape, part: wholeModel(shape) }, saturated)
+  return { ...hardware, streamS: hardware.streamS + Math.max(0, missingS) / saturated.streams / shape.layers }
+}
+
+const liveTimes = (sample: FlowSample): AnswerTimes => timesOf(sample.atMs, arrivalsOf(sample))
+
+function timesOf(atMs: number, arrivals: readonly number[]): AnswerTimes {
+  const [first, last] = [arrivals[0] ?? null, arrivals.at(-1) ?? null]
+  const tbtMs = arrivals.length > 1 ? (last! - first!) / (arrivals.length - 1) : null
+  return { atMs, ttftMs: first, tbtMs, tookMs: last, tokens: arrivals.length }
+}
+
+function simulate(run: FlowRun, hardware: Hardware): AnswerTimes[] {
+  const { policy, tier } = servers[run.server]
+  const shape = modelNamed('brim-demo')
+  const { kvBytesPerPosition } = wholeModel(shape)
+  const kv = doublingKv({ ...bridge, firstPositions: 0, bytesPerPosition: kvBytesPerPosition })
+  const simulation = new Simulation(run.seed)
+  const flags: readonly string[] = tier
+  const engine = createEngine(simulation, {
+    policy: createPolicy(policy, bridge),
+    stepS: stepCost(hardware, shape),
+    stepJitter: 0,
+    answerKv: kv,
+    deviceKv: kv,
+    firstPositions: 0,
+    memoryBytes: run.fastBytes,
+    slowBytes: flags.includes('memory') ? 4 * 2 ** 30 : 0,
+    transferBytesPerS: copyBytesPerS,
+    writeThrough: !flags.includes('--no-kv-write-through'),
+    overlap: !flags.includes('--no-kv-overlap'),
+    step: { rows: bridge.tokenBudget, streams: bridge.streams },
+    pipeline: 1,
+    maxDecodeRows: bridge.minPromptRows,
+    maxWaiting: 10_000,
+    pipelinedPrompts: false,
+  })
+  const handling = new Processor(simulation)
+  const arrivals = run.samples.map((sample): number[] => {
+    const own: number[] = []
+    const { atMs, promptTokens, tokensPerS } = sample
+    const outputTokens = arrivalsOf(sample).length
+    if (outputTokens === 0) return own
+    const ask = () => {
+      const reader = new Reader(tokensPerS, outputTokens, atMs)
+      const token = () => {
+        reader.deliver(1, simulation.nowMs)
+        own.push(simulation.nowMs - atMs)
+      }
+      engine.answer({ promptTokens, outputTokens, cachedTokens: 0, reader, token, refused() {} })
+    }
+    simulation.at(atMs, () => handling.run(requestS, ask))
+    return own
+  })
+  while (simulation.advance(100_000));
+  return run.samples.map(({ atMs }, at) => timesOf(atMs, arrivals[at]!))
+}
