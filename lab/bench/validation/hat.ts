@@ -175,6 +175,7 @@ function worldOf(
         maxDecodeRows: bridge.minPromptRows,
         maxWaiting: 10_000,
         pipelinedPrompts: false,
+        waitsForTransfers: false,
       }),
     ],
     server: undefined,

@@ -84,6 +84,7 @@ function simulate(run: FlowRun, hardware: Hardware): AnswerTimes[] {
     maxDecodeRows: bridge.minPromptRows,
     maxWaiting: 10_000,
     pipelinedPrompts: false,
+    waitsForTransfers: false,
   })
   const handling = new Processor(simulation)
   const arrivals = run.samples.map((sample): number[] => {
