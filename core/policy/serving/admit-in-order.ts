@@ -11,13 +11,13 @@ export interface AdmittedInOrder extends Pick<ServingPlan, 'evict' | 'preempt' |
  * First come, first served: devices' streams get their memory first; then resident streams grow, and evicted ones are resumed,
  * in the given order while the memory lasts. Where a resident stream has no memory for its next row, the last ones make way.
  * @param ordered the waiting streams, first those that go first
- * @param growth `reserved`: a stream is resumed only where it, and all that are resident, can grow to their full length, so
- *   that nothing is preempted; `free`: as soon as its present rows fit
+ * @param growth `free`: a stream is resumed as soon as its present rows fit; a number: only where it can grow to its full length,
+ *   and the residents by this share of what they lack. With 1, nothing is preempted.
  */
 export function admitInOrder(
   state: ServingState,
   ordered: readonly StreamState[],
-  growth: 'reserved' | 'free' = 'free',
+  growth: 'free' | number = 'free',
 ): AdmittedInOrder {
   const room = new Room(state)
   const residents = ordered.filter((one) => one.residency === 'resident' && !isDevice(one))
@@ -41,15 +41,15 @@ export function admitInOrder(
   // What has just made way waits for memory that others release.
   const evicted = preempted.size > 0 ? [] : ordered.filter((one) => one.residency === 'evicted' && !isDevice(one))
   let reservedBytes = 0
-  if (growth === 'reserved')
+  if (growth !== 'free')
     for (const { residency, fullBytes, kvBytes, growthBytes } of ordered)
-      if (residency !== 'evicted') reservedBytes += Math.max(0, fullBytes - kvBytes - growthBytes)
+      if (residency !== 'evicted') reservedBytes += growth * Math.max(0, fullBytes - kvBytes - growthBytes)
   for (const stream of evicted) {
     const isAlone = ready.length === 0 && residents.length === 0
     // Alone, a stream that fits nowhere in full gets what there is.
-    if (growth === 'reserved' && !isAlone && room.freeBytes + room.cachedBytes < reservedBytes + stream.fullBytes) break
+    if (growth !== 'free' && !isAlone && room.freeBytes + room.cachedBytes < reservedBytes + stream.fullBytes) break
     if (!room.take(stream.kvBytes)) break
-    if (growth === 'reserved') reservedBytes += Math.max(0, stream.fullBytes - stream.kvBytes)
+    if (growth !== 'free') reservedBytes += growth * Math.max(0, stream.fullBytes - stream.kvBytes)
     resume.push(resumptionOf(stream))
     ready.push(stream)
   }

@@ -1,5 +1,5 @@
 import { decodeFirst } from '../serving/decode-first.ts'
-import { firstCome } from '../serving/first-come.ts'
+import { type FirstComeOptions, firstCome } from '../serving/first-come.ts'
 import type { ServingPolicy } from '../serving/policy.ts'
 import { andes } from './andes.ts'
 import type { IntervalLimits } from './next-interval.ts'
@@ -14,6 +14,8 @@ export interface PolicyOptions {
   readonly promptRows: number
   /** As DecodeFirstLimits. */
   readonly minPromptRows: number
+  /** Of fcfs and chunked; `whole` by default. */
+  readonly reserves?: FirstComeOptions['reserves']
   /** In place of the values here. */
   readonly tokenflow?: Partial<IntervalLimits> | undefined
 }
@@ -38,7 +40,7 @@ const andesLimits = { horizonS: 5, expectedTtftS: 1.3, maxPreemptions: 1 }
 
 /** A new policy object, for one Serving. */
 export function createPolicy(name: PolicyName, options: PolicyOptions): ServingPolicy {
-  const { promptRows, minPromptRows } = options
+  const { promptRows, minPromptRows, reserves = 'whole' } = options
   switch (name) {
     case 'decode-first':
       return decodeFirst({ promptRows, minPromptRows, maxStepsSkipped, decodingMs })
@@ -47,8 +49,8 @@ export function createPolicy(name: PolicyName, options: PolicyOptions): ServingP
     case 'andes':
       return andes({ ...andesLimits, promptRows })
     case 'fcfs':
-      return firstCome()
+      return firstCome({ reserves })
     case 'chunked':
-      return firstCome(promptRows)
+      return firstCome({ chunkRows: promptRows, reserves })
   }
 }

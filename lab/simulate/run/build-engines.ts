@@ -40,13 +40,13 @@ export function buildEngines(
     throw new BrimError('REQUEST_INVALID', `${shape.name} does not fit into ${pipeline} × ${hardware.name}: cloud.gpus`, {
       hint: `its weights take ${Math.ceil((whole.weightBytes + ends) / 1e9)} GB of ${Math.floor(totalBytes / 1e9)} GB; give it more GPUs`,
     })
-  const stepS = stepCost(hardware, shape, { inputLayers, pipeline })
+  const computeS = stepCost(hardware, shape, { inputLayers, pipeline })
   return Array.from({ length: cloud.replicas }, (_, replica) =>
     createEngine(
       simulation,
       {
-        policy: createPolicy(cloud.policy, { promptRows: cloud.promptRows, minPromptRows, tokenflow }),
-        stepS,
+        policy: createPolicy(cloud.policy, { promptRows: cloud.promptRows, minPromptRows, reserves: cloud.reserves, tokenflow }),
+        stepS: (step) => computeS(step) + cloud.planMs / 1_000,
         stepJitter,
         answerKv: pagedKv(whole.kvBytesPerPosition, pagePositions),
         deviceKv: pagedKv(layersOf(shape, inputLayers, shape.layers).kvBytesPerPosition, pagePositions),

@@ -69,6 +69,11 @@ export const Cloud = z
     inputLayers: z.int().nonnegative().default(2).describe('layers that devices compute themselves (HAT)'),
     replicas: count.default(1).describe('copies of the model, each with its own GPUs'),
     policy: z.enum(policyNames).default('tokenflow'),
+    reserves: z
+      .enum(['whole', 'share'])
+      .default('whole')
+      .describe('memory that fcfs and chunked keep for running answers: for their greatest length, or SGLang’s share of it'),
+    planMs: z.number().nonnegative().default(0).describe('time of a plan, by which each step begins later'),
     promptRows: count.default(512).describe('rows of prompts in a step while streams decode'),
     stepRows: count.default(4096),
     stepStreams: count.default(256),

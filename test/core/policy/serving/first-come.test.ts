@@ -47,7 +47,7 @@ describe('first come, first served', () => {
     const decoding = streamState(1)
     const prompt = streamState(2, { phase: 'prefill', waitingRows: 300, growthBytes: 0 })
     expect(firstCome().plan(stateOf([decoding, prompt]), 0).run).toEqual([{ stream: 2, rows: 300 }])
-    expect(firstCome(128).plan(stateOf([decoding, prompt]), 0).run).toEqual([
+    expect(firstCome({ chunkRows: 128 }).plan(stateOf([decoding, prompt]), 0).run).toEqual([
       { stream: 2, rows: 128 },
       { stream: 1, rows: 1 },
     ])

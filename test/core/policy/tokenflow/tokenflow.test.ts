@@ -113,7 +113,7 @@ describe('for any arrivals', () => {
     ['agile tokenflow', () => tokenflow({ ...limits, conservativeness: 1, intervalMs: 100 })],
     ['andes', () => andes({ horizonS: 5, expectedTtftS: 1, maxPreemptions: 1, promptRows: 64 })],
     ['first come', () => firstCome()],
-    ['first come in chunks', () => firstCome(64)],
+    ['first come in chunks', () => firstCome({ chunkRows: 64 })],
   ]
 
   it.each(policies)('%s stays within the memory and ends every answer', (_, policy) => {
