@@ -5,7 +5,7 @@ import { type AdmissionLimits, admissible, isOverloaded } from './admission.ts'
 import { chooseWithin } from './choose-within.ts'
 import type { Choice } from './hand-over.ts'
 import { evictS, loadS, wayBack } from './resumption.ts'
-import { lastsS, type Requests } from './tracker.ts'
+import { byBuffer, lastsS, type Requests } from './tracker.ts'
 import { utilityOf } from './utility.ts'
 
 export interface IntervalLimits extends AdmissionLimits {
@@ -61,7 +61,28 @@ export function chooseForInterval(
   const bytes = new Float64Array(candidates.map(bytesOf))
   const chosen = chooseWithin(utilitiesOf(candidates, residents, state, limits, nowMs), bytes, memoryBytes)
   const streams = chosen.sort((a, b) => a - b).map((at) => candidates[at]!)
-  return choiceOf(streams, [...idle, ...residents])
+  const { resume, replaceable } = choiceOf(streams, [...idle, ...residents])
+  return { resume: loadable(resume, state, limits, nowMs), replaceable }
+}
+
+/** Share of Δt in which all loads of a choice end: until then, what is to be loaded holds memory and generates nothing. */
+const loadingShare = 0.25
+
+/** The first of these to run out of tokens, as many as can be loaded in time, but at least one. */
+function loadable(
+  streams: readonly StreamState[],
+  { speeds }: ServingState,
+  { intervalMs }: IntervalLimits,
+  nowMs: number,
+): readonly StreamState[] {
+  let leftS = (loadingShare * intervalMs) / 1_000
+  const loaded: StreamState[] = []
+  for (const stream of byBuffer(streams, nowMs)) {
+    leftS -= loadS(stream, speeds)
+    if (leftS < 0 && loaded.length > 0) break
+    loaded.push(stream)
+  }
+  return loaded
 }
 
 /** Newcomers for which running requests can make way, because their buffers last out a swap (§4.2.1). */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { firstCome } from '../../../../core/policy/serving/first-come.ts'
+import { Reader } from '../../../../core/policy/serving/reader.ts'
 import { stateOf, answerState as streamState } from '../../../support/serving-state.ts'
 
 const fresh = (id: number, fullBytes = 300) =>
@@ -51,5 +52,34 @@ describe('first come, first served', () => {
       { stream: 2, rows: 128 },
       { stream: 1, rows: 1 },
     ])
+  })
+
+  describe('with SGLang’s share of the memory that running answers may come to need', () => {
+    const policy = () => firstCome({ reserves: 'share' })
+    const resident = (fullBytes: number) => streamState(1, { kvBytes: 100, fullBytes })
+    const admits = (one: ReturnType<typeof firstCome>, fullBytes: number) =>
+      one.plan(stateOf([resident(fullBytes), fresh(2)], memory(100)), 0).resume.length
+
+    it('reserves 70 % at first', () => {
+      // 0.7 × 857 = 600 and 300 for the other one.
+      expect([957, 958].map((fullBytes) => admits(policy(), fullBytes))).toEqual([1, 0])
+    })
+
+    it('reserves less with each step that decodes', () => {
+      const decoding = policy()
+      for (let step = 0; step < 600; step += 1) decoding.plan(stateOf([resident(100)]), 0)
+      // 0.098 × 6,120 = 600
+      expect([6_220, 6_230].map((fullBytes) => admits(decoding, fullBytes))).toEqual([1, 0])
+    })
+
+    it('reserves after a preemption what the answers have come to need', () => {
+      const preempting = policy()
+      const sent = new Reader(5, 100, 0)
+      sent.deliver(30, 0)
+      const full = [1, 2].map((id) => streamState(id, { kvBytes: 500, growthBytes: 500, reader: sent }))
+      expect(preempting.plan(stateOf(full, memory(1_000)), 0).preempt).toEqual([2])
+      // (30 + 20) of 100 tokens
+      expect([1_300, 1_302].map((fullBytes) => admits(preempting, fullBytes))).toEqual([1, 0])
+    })
   })
 })
