@@ -5,6 +5,7 @@ import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { backUp } from '../../../cloud-bridge/backup/backup.ts'
 import { requireRestored, restore } from '../../../cloud-bridge/backup/restore.ts'
+import { openSnapshots } from '../../../cloud-bridge/backup/snapshots.ts'
 import { bridgeDatabases, bridgeTables } from '../../../cloud-bridge/databases.ts'
 import { identityOf, recordStart } from '../../../cloud-bridge/identity/bridge-identity.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
@@ -201,4 +202,20 @@ describe('a restore', () => {
     expect(existsSync(staging)).toBe(false)
     expect(jobIds(stateDir)).toHaveLength(1)
   })
+})
+
+it('snapshots begin when no program writes to any of the databases', async () => {
+  const paths = ['first', 'second'].map((name) => at(`${name}.sqlite`))
+  const stores = paths.map((path) => openDatabase(path, ['CREATE TABLE t (n INTEGER)']))
+  const writer = stores[1]!
+  writer.exec('BEGIN IMMEDIATE; INSERT INTO t VALUES (1)')
+  let waits = 0
+  const sleep = async () => {
+    waits += 1
+    if (waits === 2) writer.exec('COMMIT')
+  }
+  const snapshots = await openSnapshots(paths, { nowMs: () => 0, sleep }, new AbortController().signal)
+  expect(waits).toBe(2)
+  expect(snapshots.map((snapshot) => snapshot.prepare('SELECT count(*) FROM t').pluck().get())).toEqual([0, 1])
+  for (const store of [...snapshots, ...stores]) store.close()
 })
