@@ -91,7 +91,7 @@ function simulate(run: HatRun, conditions: Conditions, hardware: Hardware): Answ
   const collector = { gap() {}, ended: (record: AnswerRecord) => ended.set(record.id, record) }
   for (const [id, sample] of samples.entries()) {
     const { atMs, device, promptTokens, tokens } = sample
-    const request = { id, atMs, mode, device, promptTokens, outputTokens: tokens, sharedTokens: 0, tokensPerS: 1e6 }
+    const request = { id, atMs, mode, part: mode, device, promptTokens, outputTokens: tokens, sharedTokens: 0, tokensPerS: 1e6 }
     simulation.at(atMs, () => modes(sample).begin(new Answer(request, simulation, collector)))
   }
   while (simulation.advance(100_000));

@@ -5,12 +5,13 @@ import { cloudMode } from './cloud.ts'
 import { dispatchMode } from './disco/dispatch.ts'
 import { splitMode } from './hat/modes.ts'
 import { localMode } from './local.ts'
+import { overLink } from './over-link.ts'
 import { sketchMode } from './pice/sketch-mode.ts'
 import { routingMode } from './routing.ts'
 
 /** What makes each way of answering, for one world. */
 export const modes: Readonly<Record<ModeName, (world: World) => Mode>> = {
-  cloud: cloudMode,
+  cloud: (world) => overLink(world, cloudMode(world)),
   local: localMode,
   race: (world) => dispatchMode(world, 'fast'),
   cheap: (world) => dispatchMode(world, 'cheap'),
@@ -20,7 +21,7 @@ export const modes: Readonly<Record<ModeName, (world: World) => Mode>> = {
   'u-shape-lean': (world) => splitMode(world, 'u-shape-lean'),
   'u-medusa': (world) => splitMode(world, 'u-medusa'),
   'u-sarathi': (world) => splitMode(world, 'u-sarathi'),
-  pice: (world) => sketchMode(world, 'dynamic'),
-  static: (world) => sketchMode(world, 'static'),
+  pice: (world) => overLink(world, sketchMode(world, 'dynamic')),
+  static: (world) => overLink(world, sketchMode(world, 'static')),
   routing: routingMode,
 }

@@ -2,7 +2,7 @@ import { qosPenalties, qualityOfService } from '../../../core/policy/tokenflow/q
 import { type AnswerRecord, type AnswerWork, noWork } from '../world/answer-record.ts'
 import { LogHistogram, type Statistics } from './log-histogram.ts'
 
-/** What became of the requests of one mode, or of all. Times in ms. */
+/** What became of the requests of one part of the workload, or of all. Times in ms. */
 export interface ModeResult {
   readonly requests: number
   readonly answered: number
@@ -21,6 +21,8 @@ export interface ModeResult {
   readonly stalledMs: Statistics
   /** Answers that stalled, as a share. */
   readonly stalledShare: number
+  /** Seconds that their readers need for the answers, stalls excluded. */
+  readonly readingS: number
   /** Those of answers that have ended. */
   readonly tokens: number
   readonly tokensPerS: number
@@ -29,13 +31,15 @@ export interface ModeResult {
   readonly effectiveTokensPerS: number
   /** TokenFlow Eq. 2. */
   readonly qos: number
+  /** Answers of whose prompt the server has computed any. */
+  readonly atServer: number
   /** Sums over all answers. */
   readonly work: AnswerWork
 }
 
 const unreadAnswer = { tokens: 0, weightedTokens: 0, ttftMs: undefined, stalls: 0, stalledMs: 0 }
 
-/** Counts answers of one mode, or of all. Mutable. */
+/** Counts answers of one part of the workload, or of all. Mutable. */
 export class ModeCounter {
   readonly #refused: Record<string, number> = {}
   readonly #ttft = new LogHistogram()
@@ -51,6 +55,8 @@ export class ModeCounter {
   #weightedTokens = 0
   #qosSum = 0
   #stalls = 0
+  #readingS = 0
+  #atServer = 0
 
   asked(): void {
     this.#requests += 1
@@ -63,6 +69,7 @@ export class ModeCounter {
 
   ended(record: AnswerRecord): void {
     this.#ended += 1
+    if (record.serverPromptTokens > 0) this.#atServer += 1
     for (const field of Object.keys(this.#work) as (keyof AnswerWork)[]) this.#work[field] += record[field]
     if (record.refusal !== undefined) {
       this.#refused[record.refusal] = (this.#refused[record.refusal] ?? 0) + 1
@@ -75,6 +82,7 @@ export class ModeCounter {
     this.#latency.add(record.endedMs - record.atMs)
     this.#stalled.add(record.stalledMs)
     if (record.stalledMs > 0) this.#stalls += 1
+    this.#readingS += record.tokens / record.tokensPerS
     if (record.tokens > 0) this.#ttft.add(record.ttftMs)
     if (record.tokens > 1) this.#answerTbt.add(record.tbtMs)
   }
@@ -95,6 +103,8 @@ export class ModeCounter {
     this.#weightedTokens += other.#weightedTokens
     this.#qosSum += other.#qosSum
     this.#stalls += other.#stalls
+    this.#readingS += other.#readingS
+    this.#atServer += other.#atServer
   }
 
   /** @param durationS of the run */
@@ -112,11 +122,13 @@ export class ModeCounter {
       latencyMs: this.#latency.statistics,
       stalledMs: this.#stalled.statistics,
       stalledShare: this.#answered === 0 ? Number.NaN : this.#stalls / this.#answered,
+      readingS: this.#readingS,
       tokens: this.#tokens,
       tokensPerS: perS(this.#tokens),
       answersPerS: perS(this.#answered),
       effectiveTokensPerS: perS(this.#weightedTokens),
       qos: perS(this.#qosSum) + unread * qualityOfService([unreadAnswer], durationS, qosPenalties),
+      atServer: this.#atServer,
       work: { ...this.#work },
     }
   }

@@ -2,9 +2,9 @@ import type { AnswerRecord, Request } from '../world/answer-record.ts'
 import type { Collector } from '../world/collector.ts'
 import { ModeCounter, type ModeResult } from './mode-result.ts'
 
-/** Counts the answers of a run, by mode and in all. Mutable. */
+/** Counts the answers of a run, by part of the workload and in all. Mutable. */
 export class ResultCollector implements Collector {
-  readonly #modes = new Map<string, ModeCounter>()
+  readonly #parts = new Map<string, ModeCounter>()
   readonly #onEnded: (record: AnswerRecord) => void
   #asked = 0
   /** Answered or refused. */
@@ -20,34 +20,34 @@ export class ResultCollector implements Collector {
     return this.#asked - this.over
   }
 
-  ask({ mode }: Request): void {
+  ask({ part }: Request): void {
     this.#asked += 1
-    this.#counterOf(mode).asked()
+    this.#counterOf(part).asked()
   }
 
-  gap({ mode }: Request, ms: number, tokens: number): void {
-    this.#counterOf(mode).gap(ms, tokens)
+  gap({ part }: Request, ms: number, tokens: number): void {
+    this.#counterOf(part).gap(ms, tokens)
   }
 
   ended(record: AnswerRecord): void {
     this.over += 1
-    this.#counterOf(record.mode).ended(record)
+    this.#counterOf(record.part).ended(record)
     this.#onEnded(record)
   }
 
   /** @param durationS of the run */
   results(durationS: number): { readonly all: ModeResult; readonly modes: Readonly<Record<string, ModeResult>> } {
     const all = new ModeCounter()
-    for (const counter of this.#modes.values()) all.merge(counter)
-    const modes = [...this.#modes].map(([mode, counter]) => [mode, counter.result(durationS)] as const)
+    for (const counter of this.#parts.values()) all.merge(counter)
+    const modes = [...this.#parts].map(([part, counter]) => [part, counter.result(durationS)] as const)
     return { all: all.result(durationS), modes: Object.fromEntries(modes) }
   }
 
-  #counterOf(mode: string): ModeCounter {
-    const known = this.#modes.get(mode)
+  #counterOf(part: string): ModeCounter {
+    const known = this.#parts.get(part)
     if (known) return known
     const counter = new ModeCounter()
-    this.#modes.set(mode, counter)
+    this.#parts.set(part, counter)
     return counter
   }
 }

@@ -1,5 +1,6 @@
 import type { Random } from '../../../core/base/random.ts'
 import { type Distribution, draw } from '../scenario/distribution.ts'
+import { partName } from '../scenario/part-name.ts'
 import type { Workload } from '../scenario/scenario.ts'
 import type { TracedRequest } from '../traces/request-trace.ts'
 import type { Request } from '../world/answer-record.ts'
@@ -18,10 +19,12 @@ interface RequestSource {
 export function* requestsOf(workload: Workload, { trace, devicesOf, random, asking }: RequestSource): Generator<Request, void> {
   const chance = { lengths: random('lengths'), modes: random('modes'), readers: random('readers') }
   const askers = workload.modes.map(({ groups }) => (groups ? groups.flatMap(devicesOf) : devicesOf()))
+  const names = workload.modes.map(partName)
   let id = 0
   for (const arrival of arrivalsOf(workload, trace, random('arrivals'))) {
     if (id === workload.requests) return
-    const chosen = choose(workload.modes, chance.modes)
+    const named = arrival.part === undefined ? -1 : names.indexOf(arrival.part)
+    const chosen = named < 0 ? choose(workload.modes, chance.modes) : named
     const part = workload.modes[chosen]!
     const devices = askers[chosen]!
     const lengthOf = (given: Distribution | undefined, recorded: number | undefined) =>
@@ -33,6 +36,7 @@ export function* requestsOf(workload: Workload, { trace, devicesOf, random, aski
       id: id++,
       atMs: arrival.atMs,
       mode: part.mode,
+      part: names[chosen]!,
       device: devices.length === 0 ? undefined : asking.next(devices),
       promptTokens,
       outputTokens: Math.min(outputTokens, workload.maxOutputTokens),
@@ -42,7 +46,7 @@ export function* requestsOf(workload: Workload, { trace, devicesOf, random, aski
   }
 }
 
-type Arrival = Pick<TracedRequest, 'atMs'> & Partial<TracedRequest>
+type Arrival = Pick<TracedRequest, 'atMs'> & Partial<TracedRequest> & { readonly part?: string | undefined }
 
 function* arrivalsOf({ arrivals }: Workload, trace: readonly TracedRequest[] | undefined, random: Random): Generator<Arrival> {
   switch (arrivals.kind) {
@@ -53,6 +57,10 @@ function* arrivalsOf({ arrivals }: Workload, trace: readonly TracedRequest[] | u
         atMs -= (Math.log(1 - random.next()) * 1_000) / arrivals.perS
         yield { atMs }
       }
+    }
+    case 'list': {
+      for (const { atS, ...request } of arrivals.requests) yield { atMs: 1_000 * atS, ...request }
+      return
     }
     case 'trace': {
       const { skipS, speed, lengths } = arrivals

@@ -11,6 +11,7 @@ export interface ScenarioResult {
   readonly durationS: number
   readonly events: number
   readonly all: ModeResult
+  /** By part of the workload: its name, or else its mode. */
   readonly modes: Readonly<Record<string, ModeResult>>
   /** Of the cloud, one per replica. */
   readonly engines: readonly EngineResult[]

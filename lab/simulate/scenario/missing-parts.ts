@@ -1,4 +1,5 @@
 import type { ModeName } from './mode-name.ts'
+import { partName } from './part-name.ts'
 
 /** What a way of answering needs in the scenario. A server is a commercial API, or the cloud. */
 const needs: Readonly<Record<ModeName, readonly ('cloud' | 'server' | 'devices')[]>> = {
@@ -22,11 +23,12 @@ interface Parts {
   readonly server?: unknown
   readonly devices: readonly { readonly name: string }[]
   readonly workload: {
-    readonly arrivals: { readonly kind: string }
+    readonly arrivals: { readonly kind: string; readonly requests?: readonly { readonly part?: string | undefined }[] }
     readonly promptTokens?: unknown
     readonly outputTokens?: unknown
     readonly modes: readonly {
       readonly mode: ModeName
+      readonly name?: string | undefined
       readonly groups?: readonly string[] | undefined
       readonly promptTokens?: unknown
       readonly outputTokens?: unknown
@@ -60,10 +62,23 @@ export function missingParts({ cloud, server, devices, workload }: Parts): Probl
       return names.includes(group) ? [] : [{ path: ['workload', 'modes', i, 'groups', at], text }]
     }),
   ])
+  const parts = workload.modes.map(partName)
+  const { requests = [] } = workload.arrivals
+  const unknownParts = requests.flatMap(({ part }, i) =>
+    part === undefined || parts.includes(part)
+      ? []
+      : [
+          {
+            path: ['workload', 'arrivals', 'requests', i, 'part'],
+            text: `is "${part}", which is no part of the workload; they are ${parts.join(', ')}`,
+          },
+        ],
+  )
+  const hasLengths = workload.arrivals.kind === 'trace' || workload.arrivals.kind === 'list'
   const lengths = (['promptTokens', 'outputTokens'] as const).flatMap((field) => {
     const isGiven = workload[field] !== undefined || workload.modes.every((mode) => mode[field] !== undefined)
-    const text = 'is missing: only a trace has lengths of its own'
-    return isGiven || workload.arrivals.kind === 'trace' ? [] : [{ path: ['workload', field], text }]
+    const text = 'is missing: only a trace or a list has lengths of its own'
+    return isGiven || hasLengths ? [] : [{ path: ['workload', field], text }]
   })
-  return [...twice, ...inModes, ...lengths]
+  return [...twice, ...inModes, ...unknownParts, ...lengths]
 }

@@ -111,11 +111,27 @@ export const Arrivals = z.union([
     skipS: z.number().nonnegative().default(0).describe('seconds of the trace that are left out'),
     lengths: positive.default(1).describe('factor of the recorded lengths'),
   }),
+  z.strictObject({
+    kind: z.literal('list'),
+    requests: z
+      .array(
+        z.strictObject({
+          atS: z.number().nonnegative(),
+          promptTokens: count,
+          outputTokens: count,
+          sharedTokens: z.int().nonnegative().default(0),
+          part: z.string().optional().describe('name of its part of the workload; absent: drawn by the shares'),
+        }),
+      )
+      .min(1)
+      .describe('in the order of arrival'),
+  }),
 ])
 
 export const ModeShare = z
   .strictObject({
     mode: z.enum(modeNames),
+    name: z.string().min(1).optional().describe('of this part of the workload, by which results are shown; absent: its mode'),
     share: share.default(1).describe('weight of these requests among all'),
     groups: z
       .array(z.string())

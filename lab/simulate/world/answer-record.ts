@@ -4,6 +4,8 @@ export interface Request {
   readonly atMs: number
   /** A name of `modes`. */
   readonly mode: string
+  /** Name of its part of the workload, by which results are counted. */
+  readonly part: string
   /** Index of the device that asks; undefined: a client of the cloud. */
   readonly device: number | undefined
   readonly promptTokens: number

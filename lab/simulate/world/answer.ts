@@ -4,6 +4,9 @@ import type { Simulation } from '../kernel/simulation.ts'
 import { noWork, type Request } from './answer-record.ts'
 import type { Collector } from './collector.ts'
 
+/** Carries so many tokens to the reader; none: the end of the answer. */
+type Carry = (tokens: number, arrived: () => void) => void
+
 /** An answer on its way to its reader. Mutable; ended once. */
 export class Answer {
   readonly request: Request
@@ -11,6 +14,8 @@ export class Answer {
   readonly reader: Reader
   readonly #simulation: Simulation
   readonly #collector: Collector
+  #sent = 0
+  #carry: Carry | undefined
   #weightedTokens = 0
   #lastMs = 0
   #isOver = false
@@ -22,16 +27,36 @@ export class Answer {
     this.#collector = collector
   }
 
+  /** That the reader has, or that are on their way to it. */
   get tokens(): number {
-    return this.reader.sent
+    return this.#sent
   }
 
   get isOver(): boolean {
     return this.#isOver
   }
 
+  /** From now on, what is delivered is on its way for a while. Things arrive in the order in which they are carried. */
+  carriedBy(carry: Carry): void {
+    this.#carry = carry
+  }
+
   /** The reader gets `count` more tokens at once, >= 1. */
   deliver(count: number): void {
+    this.#sent += count
+    if (this.#carry) this.#carry(count, () => this.#arrived(count))
+    else this.#arrived(count)
+  }
+
+  /** Nothing more will come. @param refusal why the request was not answered */
+  end(refusal?: string): void {
+    if (this.#isOver) throw new Error(`answer ${this.request.id} has ended already`)
+    this.#isOver = true
+    if (this.#carry) this.#carry(0, () => this.#ended(refusal))
+    else this.#ended(refusal)
+  }
+
+  #arrived(count: number): void {
     const { nowMs } = this.#simulation
     if (this.reader.sent > 0) this.#collector.gap(this.request, nowMs - this.#lastMs, count)
     const unread = unreadOf(this.reader, nowMs)
@@ -40,10 +65,7 @@ export class Answer {
     this.#lastMs = nowMs
   }
 
-  /** Nothing more will come. @param refusal why the request was not answered */
-  end(refusal?: string): void {
-    if (this.#isOver) throw new Error(`answer ${this.request.id} has ended already`)
-    this.#isOver = true
+  #ended(refusal: string | undefined): void {
     const { firstTokenMs, requestedMs, sent, stalledMs } = this.reader
     this.#collector.ended({
       ...this.request,

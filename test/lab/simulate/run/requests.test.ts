@@ -55,6 +55,35 @@ describe('requestsOf', () => {
     expect(generate({ arrivals, outputTokens: undefined }, trace).map(({ promptTokens }) => promptTokens)).toEqual([10, 10])
   })
 
+  it('takes a list as it is, each request with the part of the workload that it names', () => {
+    const modes = [
+      { mode: 'cloud', name: 'chats', share: 0 },
+      { mode: 'cloud', name: 'private', share: 0, groups: ['boards'] },
+      { mode: 'local' },
+    ]
+    const requests = [
+      { atS: 1, promptTokens: 30, outputTokens: 7, part: 'private' },
+      { atS: 1.5, promptTokens: 40, outputTokens: 8, sharedTokens: 12, part: 'chats' },
+      { atS: 2, promptTokens: 50, outputTokens: 9 },
+    ]
+    const own = generate({ arrivals: { kind: 'list', requests }, promptTokens: undefined, outputTokens: undefined, modes })
+    expect(
+      own.map(({ atMs, part, mode, promptTokens, outputTokens, sharedTokens }) => [
+        atMs,
+        part,
+        mode,
+        promptTokens,
+        outputTokens,
+        sharedTokens,
+      ]),
+    ).toEqual([
+      [1_000, 'private', 'cloud', 30, 7, 0],
+      [1_500, 'chats', 'cloud', 40, 8, 12],
+      [2_000, 'local', 'local', 50, 9, 0],
+    ])
+    expect(own[0]!.device).toBe(2)
+  })
+
   it('draws modes, readers and devices by their shares', () => {
     const requests = generate({
       arrivals: { kind: 'burst' },
