@@ -126,12 +126,12 @@ export function profiled(board: Board, shape: ModelShape): MeasuredSmallModel {
   const decodeS = (count: number, context: number) => {
     let work = noWork
     for (let left = count; left > 0; left -= 1) work = addWork(work, workOf(1, context))
-    return smallModelStepS(board, shape, work, count)
+    return smallModelStepS(board, shape, { ...work, chosen: count })
   }
   const aloneS = decodeS(1, promptTokens)
   return {
     model: shape.name,
-    ttftMs: 1_000 * smallModelStepS(board, shape, workOf(promptTokens, 0), 1),
+    ttftMs: 1_000 * smallModelStepS(board, shape, { ...workOf(promptTokens, 0), chosen: 1 }),
     tpotMs: 1_000 * decodeS(1, promptTokens + answerTokens / 2),
     loadMs: (1_000 * modelBytes(shape)) / diskBytesPerS,
     parallel: sequences.map((count) => [count, (count * aloneS) / decodeS(count, promptTokens)]),

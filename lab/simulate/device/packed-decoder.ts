@@ -123,7 +123,7 @@ export class PackedDecoder {
       work = addWork(work, workOf(rows[at]!, context + (steps - 1) / 2))
       if (promptLeft <= rows[at]! && options.parts[part]!.outputTokens > 0) chosen += 1
     }
-    return smallModelStepS(this.#device.board, this.#shape, work, chosen)
+    return smallModelStepS(this.#device.board, this.#shape, { ...work, chosen })
   }
 
   #advance(sequence: Sequence, rows: number, steps: number, joules: number): void {

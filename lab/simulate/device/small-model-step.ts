@@ -5,9 +5,9 @@ import { headS, type StepWork, stepS } from '../hardware/roofline.ts'
 /**
  * Seconds of a step of a whole model on a device at full speed: by rates that were measured with it there, else by the roofline.
  * Measured rates are of one answer; packed sequences are taken to share a step until prompts would take as long.
- * @param chosen rows whose tokens are chosen
  */
-export function smallModelStepS(board: Board, shape: ModelShape, work: StepWork, chosen: number): number {
+export function smallModelStepS(board: Board, shape: ModelShape, work: StepWork): number {
+  const { chosen = 0 } = work
   const rates = board.measured[shape.name]
   if (rates)
     return work.rows === 0 ? 0 : Math.max(chosen > 0 ? 1 / rates.decodeTokensPerS : 0, work.rows / rates.prefillTokensPerS)

@@ -6,6 +6,8 @@ export interface Hardware {
   readonly memoryBytes: number
   readonly bytesPerS: number
   readonly flopPerS: number
+  /** In rows whose tokens are chosen; absent: as in others. */
+  readonly decodeFlopPerS?: number
   /** Seconds per layer that no size of a step reduces: launches, and synchronisation of several GPUs. */
   readonly layerS: number
   /** Likewise per layer and stream of the step: 0 where one kernel reads the KV of all streams, as on GPUs. */
@@ -28,6 +30,8 @@ export interface StepWork {
   readonly kvPositions: number
   /** Σ rows × positions that each attends to. */
   readonly attended: number
+  /** Of the rows, those whose tokens are chosen; absent: none. */
+  readonly chosen?: number
 }
 
 /**
@@ -35,6 +39,20 @@ export interface StepWork {
  * kernels and the signals.
  */
 const exchangeS = 20e-6
+
+/** What a framework reaches of a machine: shares of its rates, above 0. */
+export interface Reached {
+  readonly memory: number
+  readonly compute: number
+  /** Of the compute, in rows whose tokens are chosen: few rows leave most of a GPU's matrix units idle. */
+  readonly decode: number
+}
+
+export function reaching(hardware: Hardware, { memory, compute, decode }: Reached): Hardware {
+  if (memory === 1 && compute === 1 && decode === 1) return hardware
+  const flopPerS = compute * hardware.flopPerS
+  return { ...hardware, bytesPerS: memory * hardware.bytesPerS, flopPerS, decodeFlopPerS: decode * flopPerS }
+}
 
 /** GPUs of one kind that compute each layer together (tensor parallel). @param count >= 1 */
 export function together(gpu: Hardware, count: number): Hardware {
@@ -45,6 +63,7 @@ export function together(gpu: Hardware, count: number): Hardware {
     memoryBytes: count * gpu.memoryBytes,
     bytesPerS: count * gpu.bytesPerS,
     flopPerS: count * gpu.flopPerS,
+    ...(gpu.decodeFlopPerS !== undefined && { decodeFlopPerS: count * gpu.decodeFlopPerS }),
     layerS: gpu.layerS + 2 * exchangeS,
     hostBytesPerS: count * gpu.hostBytesPerS,
     gpus: count,
@@ -76,12 +95,13 @@ export function addWork(a: StepWork, b: StepWork): StepWork {
  * position), one after the other, the sums of several GPUs, and the time per layer that nothing reduces.
  */
 export function stepS(
-  { bytesPerS, flopPerS, layerS, streamS, gpus, peerBytesPerS }: Hardware,
+  { bytesPerS, flopPerS, decodeFlopPerS = flopPerS, layerS, streamS, gpus, peerBytesPerS }: Hardware,
   part: ModelPart,
-  { streams, rows, kvPositions, attended }: StepWork,
+  { streams, rows, kvPositions, attended, chosen = 0 }: StepWork,
 ): number {
   if (rows === 0) return 0
-  const matricesS = Math.max(part.weightBytes / bytesPerS, (rows * part.flopPerRow) / flopPerS)
+  const rowsS = (rows - chosen) / flopPerS + chosen / decodeFlopPerS
+  const matricesS = Math.max(part.weightBytes / bytesPerS, part.flopPerRow * rowsS)
   const attentionS = Math.max(
     (kvPositions * part.kvBytesPerPosition) / bytesPerS,
     (attended * part.flopPerRowAndPosition) / flopPerS,

@@ -3,7 +3,7 @@ import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
 import { headOf, layersOf, wholeModel } from '../hardware/model-shape.ts'
 import { gpuNamed } from '../hardware/presets/gpus.ts'
 import { modelNamed } from '../hardware/presets/models.ts'
-import { together } from '../hardware/roofline.ts'
+import { reaching, together } from '../hardware/roofline.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 import type { Cloud, Policies } from '../scenario/scenario.ts'
 import type { Engine } from '../serving/engine.ts'
@@ -28,7 +28,7 @@ export function buildEngines(
 ): readonly Engine[] {
   const { pipeline, inputLayers, memoryShare, slowBytes, waitsForTransfers, writeThrough, overlap, maxWaiting, stepJitter } =
     cloud
-  const gpu = machines.get(cloud.gpu)?.hardware ?? gpuNamed(cloud.gpu)
+  const gpu = reaching(machines.get(cloud.gpu)?.hardware ?? gpuNamed(cloud.gpu), cloud.reaches)
   const shape = modelNamed(cloud.model)
   // Each stage has GPUs of its own.
   const hardware = together(gpu, cloud.gpus)
@@ -46,7 +46,7 @@ export function buildEngines(
       simulation,
       {
         policy: createPolicy(cloud.policy, { promptRows: cloud.promptRows, minPromptRows, reserves: cloud.reserves, tokenflow }),
-        stepS: (step) => computeS(step) + cloud.planMs / 1_000,
+        stepS: (step) => computeS(step) + (cloud.planMs + (step.answers.streams + step.devices.streams) * cloud.streamMs) / 1_000,
         stepJitter,
         answerKv: pagedKv(whole.kvBytesPerPosition, pagePositions),
         deviceKv: pagedKv(layersOf(shape, inputLayers, shape.layers).kvBytesPerPosition, pagePositions),

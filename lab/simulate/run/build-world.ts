@@ -1,6 +1,7 @@
 import { type ApiServer, distributedServer, recordedServer } from '../hardware/api-server.ts'
 import { boardNamed } from '../hardware/presets/boards.ts'
 import { modelNamed } from '../hardware/presets/models.ts'
+import { reaching } from '../hardware/roofline.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 import type { DeviceGroup, Scenario, Server } from '../scenario/scenario.ts'
 import { EnergyMeter } from '../world/energy-meter.ts'
@@ -31,7 +32,8 @@ const serverOf = ({ ttftMs, tokenMs }: Server, { latencies }: ScenarioData): Api
   latencies ? recordedServer(latencies) : distributedServer(ttftMs, tokenMs)
 
 function addGroup(devices: SimulatedDevice[], group: DeviceGroup, simulation: Simulation, data: ScenarioData): void {
-  const board = data.machines.get(group.board) ?? boardNamed(group.board)
+  const preset = data.machines.get(group.board) ?? boardNamed(group.board)
+  const board = { ...preset, hardware: reaching(preset.hardware, group.reaches) }
   const smallModels = group.smallModels.map(modelNamed)
   const nextLink = linksOf(group.link, data, simulation.random(`links of ${group.name}`))
   const loss = simulation.random(`packet loss of ${group.name}`)

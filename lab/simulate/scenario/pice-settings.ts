@@ -37,8 +37,13 @@ export const PiceSettings = z
       .boolean()
       .default(true)
       .describe('plans count that devices work while sketches are written; false: Eq. 2 as printed'),
+    countsSketching: z
+      .boolean()
+      .default(true)
+      .describe('plans count sketches that are being written; false: the queue alone, as PICE'),
     sharesPrefix: z.boolean().default(true).describe('what prompts have in common is computed once, in the cloud and on devices'),
     waitingPerDevice: z.int().min(0).default(2).describe('sketches that may wait for each device'),
+    sequences: count.default(16).describe('that a device decodes together'),
     expansionsPerJob: count.default(4),
     sketchS: positive.default(60).describe('seconds to write a sketch; then the answer is written in full'),
     expansionS: positive.default(60).describe('seconds that devices have for a sketch, at most'),

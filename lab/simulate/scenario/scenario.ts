@@ -35,6 +35,15 @@ export const Link = z
   })
   .meta({ id: 'Link' })
 
+const Reached = z
+  .strictObject({
+    memory: share.gt(0).default(1),
+    compute: share.gt(0).default(1),
+    decode: share.gt(0).default(1).describe('of the compute, in rows whose tokens are chosen'),
+  })
+  .prefault({})
+  .describe('shares of the preset’s rates that the framework reaches')
+
 export const DeviceGroup = z
   .strictObject({
     name: z.string().min(1),
@@ -49,6 +58,7 @@ export const DeviceGroup = z
       .array(presetName('model', models))
       .default([])
       .describe('names of model presets that it can answer or expand with'),
+    reaches: Reached,
     throttles: z.boolean().default(true).describe('long work slows its board, where its cooling does not suffice'),
     battery: share.optional().describe('charge at the beginning; absent: mains'),
   })
@@ -60,6 +70,7 @@ export const Cloud = z
   .strictObject({
     model: presetName('model', models).describe('name of a model preset'),
     gpu: presetName('GPU', gpus, { files: true }).describe('name of a GPU preset, or file of a machine, as board'),
+    reaches: Reached,
     gpus: count.default(1).describe('GPUs that hold the model together (tensor parallel)'),
     pipeline: count.default(1).describe('P: pipeline stages, each on GPUs of its own'),
     pipelinedPrompts: z
@@ -87,6 +98,11 @@ export const Cloud = z
     answersAtOnce: count
       .optional()
       .describe('answers that the model writes at once, others wait in the order of their arrival; absent: as memory allows'),
+    streamMs: z
+      .number()
+      .nonnegative()
+      .default(0)
+      .describe('of a step, for each stream in it, that the framework spends on scheduling, sampling and sending'),
     stepJitter: z.number().min(0).default(0).describe('σ of the log of measured over predicted step times'),
     dollarsPerToken: DollarsPerToken.optional().describe('price of its tokens; absent: unknown'),
   })

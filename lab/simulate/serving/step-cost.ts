@@ -17,7 +17,7 @@ export function stepCost(
   const head = headOf(shape)
   return ({ answers, devices, chosen, rows }) =>
     stepS(hardware, input, answers) +
-    stepS(hardware, middle, addWork(answers, devices)) +
+    stepS(hardware, middle, { ...addWork(answers, devices), chosen }) +
     headS(hardware, head, chosen) +
     (pipeline - 1) * handOverS(hardware, shape, rows)
 }

@@ -2,12 +2,11 @@ import { chooseSources, groupSentences, type SketchShape } from '../../../../cor
 import type { DeviceSmallModels } from '../../device/device-small-models.ts'
 import { fittingSequences, PackedDecoder, type SequencePart } from '../../device/packed-decoder.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
+import type { PiceSettings } from '../../scenario/pice-settings.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 import type { PendingExpansion } from './pending-expansion.ts'
 import { textBytes } from './text-bytes.ts'
 
-/** Sequences of one packed step, as the agent's. */
-export const maxPackedSequences = 16
 /** Of the prompt that asks for a line, before the line itself, and after it; of one that asks for a further line. */
 const instructionTokens = { before: 60, after: 8, next: 20 }
 
@@ -16,8 +15,7 @@ export interface ExpansionJobOptions {
   readonly device: SimulatedDevice
   readonly models: DeviceSmallModels
   readonly parts: readonly PendingExpansion[]
-  /** Whether prompts of one sketch share what they have in common. */
-  readonly sharesPrefix: boolean
+  readonly settings: Pick<PiceSettings, 'sharesPrefix' | 'sequences'>
   /** Seconds until the device has expanded everything, as predicted. */
   readonly predictedS: number
   /** The bridge knows that the device has the job. */
@@ -65,7 +63,8 @@ export class ExpansionJob {
   }
 
   #begin(): void {
-    const { simulation, models } = this.#options
+    const { simulation, models, settings } = this.#options
+    const maxSequences = settings.sequences
     const beganMs = simulation.nowMs
     const shapes = this.parts.map(({ request, missing }): SketchShape => {
       const { sketch, candidates, budgetMs } = request
@@ -76,7 +75,7 @@ export class ExpansionJob {
       models: models.speeds(true),
       current: models.current,
       isQueueEmpty: true,
-      maxSequences: maxPackedSequences,
+      maxSequences,
     }
     const sources = chooseSources(shapes, terms)
     const names = [...new Set(sources.map(({ model }) => model))]
@@ -99,7 +98,7 @@ export class ExpansionJob {
           return sources
             .slice(0, part.request.candidates)
             .filter(({ model }) => model === name)
-            .map(() => ({ part, groups: groupSentences(shape, shape.sentences, speed, maxPackedSequences) }))
+            .map(() => ({ part, groups: groupSentences(shape, shape.sentences, speed, maxSequences) }))
         })
         this.#expandWith(name, work, () => {
           this.#drops.splice(this.#drops.indexOf(release), 1)
@@ -112,14 +111,11 @@ export class ExpansionJob {
   }
 
   #expandWith(name: string, work: readonly SketchGroups[], done: () => void): void {
-    const { device, models, simulation, sharesPrefix } = this.#options
+    const { device, models, simulation, settings } = this.#options
+    const { sharesPrefix, sequences: maxSequences } = settings
     const shape = models.shapeOf(name)
     const positions = Math.max(...work.map(({ part }) => prefixTokens(part) + part.expectedTokens))
-    const decoder = new PackedDecoder(
-      device,
-      shape,
-      Math.min(maxPackedSequences, fittingSequences(shape, positions, models.freeBytes)),
-    )
+    const decoder = new PackedDecoder(device, shape, Math.min(maxSequences, fittingSequences(shape, positions, models.freeBytes)))
     const beganMs = simulation.nowMs
     let left = work.reduce((sum, { groups }) => sum + groups.length, 0)
     const groupEnded = () => {

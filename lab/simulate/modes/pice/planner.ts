@@ -51,7 +51,7 @@ export class SketchPlanner {
       waitedS: 0,
       arrivesInS: Math.max(0, sketch.completeMs - nowMs) / 1_000,
     }))
-    const view = { devices, waiting: [...waiting, ...sketching] }
+    const view = { devices, waiting: this.#settings.countsSketching ? [...waiting, ...sketching] : waiting }
     return this.#policy({ expectedTokens, isSketchRequested: false }, view, speed, this.#settings.sketchShares)
   }
 

@@ -139,7 +139,7 @@ export class SketchFleet {
       device,
       models: smallModelsOf(device, this.#world),
       parts: batch,
-      sharesPrefix: this.#settings.sharesPrefix,
+      settings: this.#settings,
       predictedS: known.networkS + usualS(known, tokens, termsOf(batch.map(sketchOf))),
       accepted: () => {
         const mean = this.#acceptS.get(device) ?? new Ewma()

@@ -35,8 +35,8 @@ describe('sequences that are decoded in packed steps', () => {
     const { simulation, ends, add } = world(4)
     add({})
     await simulation.run()
-    const stepsS = Array.from({ length: 19 }, (_, at) => smallModelStepS(board, shape, workOf(1, 10 + at), 1))
-    const seconds = stepsS.reduce((sum, each) => sum + each, smallModelStepS(board, shape, workOf(10, 0), 1))
+    const stepsS = Array.from({ length: 19 }, (_, at) => smallModelStepS(board, shape, { ...workOf(1, 10 + at), chosen: 1 }))
+    const seconds = stepsS.reduce((sum, each) => sum + each, smallModelStepS(board, shape, { ...workOf(10, 0), chosen: 1 }))
     expect(ends).toEqual([expect.closeTo(1_000 * seconds, 3)])
   })
 
@@ -105,8 +105,8 @@ describe('a step of a small model', () => {
   it('takes as long as rates say that were measured', () => {
     const phone = boardNamed('pixel-7-pro')
     const bloom = modelNamed('bloom-1.1b')
-    expect(smallModelStepS(phone, bloom, workOf(1, 50), 1)).toBeCloseTo(1 / 13.93, 6)
-    expect(smallModelStepS(phone, bloom, workOf(100, 0), 1)).toBeCloseTo(100 / 31.32, 6)
-    expect(smallModelStepS(phone, bloom, noWork, 0)).toBe(0)
+    expect(smallModelStepS(phone, bloom, { ...workOf(1, 50), chosen: 1 })).toBeCloseTo(1 / 13.93, 6)
+    expect(smallModelStepS(phone, bloom, { ...workOf(100, 0), chosen: 1 })).toBeCloseTo(100 / 31.32, 6)
+    expect(smallModelStepS(phone, bloom, noWork)).toBe(0)
   })
 })
