@@ -11,6 +11,7 @@ import { medianOrNull } from '../statistics.ts'
 import { metrics, type ValidatedBench, type ValidationCell, validatedBenches } from './cells.ts'
 import { validateDisco } from './disco.ts'
 import { validateHat } from './hat.ts'
+import { validatePice } from './pice.ts'
 import { validationReport } from './report.ts'
 import { validateTokenflow } from './tokenflow.ts'
 
@@ -66,6 +67,7 @@ async function measure(context: BenchContext, { results }: z.output<z.ZodObject<
   }
   await validate('hat', (document) => validateHat(document, hardware))
   await validate('tokenflow', (document) => validateTokenflow(document, hardware))
+  await validate('pice', validatePice)
   await validate('disco', validateDisco)
   return { conditions: { hardware, fit: { medianError, p95Error } }, summary: summaryOf(cells), runs: cells }
 }

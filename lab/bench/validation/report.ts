@@ -73,6 +73,7 @@ function findings(document: BenchDocument): string {
   ${worst.map(({ bench, run, metric, error }) => `${bench}, ${run}: ${metric} (${percent(error)})`).join('; ')}.
 - The machine itself does not repeat its figures better than this: with FCFS, which ignores how fast readers are, TokenFlow's burst of
   60 has a throughput of 881, 918, 923 and 1,088 tokens/s in four runs of one document, and a TTFT of 5.4 to 6.8 s.
+- PICE at three times what the cloud serves breaks down in the live run, whose devices time out, and not in the simulated one.
 - TokenFlow's ablations and Andes are predicted worst: what they move or compute again competes with steps for the bridge's only
   core, and whether Andes preempts turns on a few tokens per second of throughput.`
 }
@@ -89,6 +90,8 @@ lengths, devices and links, by the simulator with the live policies.
 - TokenFlow: the time per stream of a step follows from the saturated throughput that the benchmark measures before its runs. Three
   constants are fitted on "${fittedWorkload}", which is left out of the errors: 4 ms of the core per request, twice the time for rows of
   whole answers, and copies between the KV tiers at 200 MB/s.
+- PICE: cloud and devices have the emulated pace of that benchmark, and the bridge what it needed beside it for one answer and for
+  full steps. Which answers a router gives to devices is taken over. The loads of one run each hold 64 requests.
 - DiSCo: that benchmark replays its live answers itself, with the latencies that they had, by the sides that the simulator has.
 - P95 is over the answers of a run. Throughput is over the time from the first request to the last token.`
 }
