@@ -57,7 +57,17 @@ function simulate(run: PiceRun, conditions: Conditions): AnswerTimes[] {
   const ended = new Map<number, AnswerRecord>()
   const collector = { gap() {}, ended: (record: AnswerRecord) => ended.set(record.id, record) }
   const ask = (id: number, atMs: number, mode: Mode, outputTokens: number) => {
-    const request = { id, atMs, mode: '', device: undefined, promptTokens, outputTokens, sharedTokens: 0, tokensPerS: 1e6 }
+    const request = {
+      id,
+      atMs,
+      mode: '',
+      part: '',
+      device: undefined,
+      promptTokens,
+      outputTokens,
+      sharedTokens: 0,
+      tokensPerS: 1e6,
+    }
     simulation.at(atMs, () => mode.begin(new Answer(request, simulation, collector)))
   }
   const { cloudTokens } = conditions.capacity

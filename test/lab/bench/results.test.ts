@@ -14,6 +14,7 @@ import { queueBench } from '../../../lab/bench/queue/bench.ts'
 import { telemetryBench } from '../../../lab/bench/telemetry/bench.ts'
 import { tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
 import { planBench } from '../../../lab/bench/tokenflow-plan/bench.ts'
+import { validationBench } from '../../../lab/bench/validation/bench.ts'
 import { benchPage, goalTable } from '../../../lab/frame/page.ts'
 import { readDocument } from '../../../lab/frame/results.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
@@ -31,6 +32,7 @@ const benches = [
   telemetryBench,
   tokenFlowBench,
   planBench,
+  validationBench,
 ]
 const results = new URL('docs/results/', projectRoot)
 const textOf = (path: string) => readFileSync(new URL(path, results), 'utf8')
