@@ -215,7 +215,7 @@ export class AnswerController<P extends Piece> {
   }
 
   #considerMigration(nowMs: number): void {
-    const { sides, preferred, tokensPerS, promptTokens, expectedRemaining } = this.#plan
+    const { sides, preferred, tokensPerS, promptTokens, expectedRemaining, returns = true } = this.#plan
     const from = this.#source
     if (!preferred || !from || preferred.side === from || this.#attempt || this.#buffer.isComplete) return
     const { side: to, reason } = preferred
@@ -228,7 +228,7 @@ export class AnswerController<P extends Piece> {
     const contextTokens = promptTokens + tokens
     const startMs = target.startMs(contextTokens)
     if (startMs === Number.POSITIVE_INFINITY) return
-    const returnMs = this.#returnMs(from, contextTokens)
+    const returnMs = returns ? this.#returnMs(from, contextTokens) : 0
     // A source that comes back in time, after the target has failed to start in time, takes its part of the buffer.
     const neededTokens = bufferTokens(tokensPerS, (startMs + returnMs) * 2 ** this.#failedMigrations)
     if (tokensPerS > 0 && unread < Math.max(1, neededTokens)) return
@@ -244,7 +244,7 @@ export class AnswerController<P extends Piece> {
     const aside = this.#buffer.cut(tail.at)
     const lastsUntilMs = this.#buffer.lastsUntilMs(nowMs)
     const patienceMs = Math.max(unbufferedPatience.times * startMs, unbufferedPatience.minMs)
-    const giveUpMs = tokensPerS > 0 ? lastsUntilMs - returnMs : nowMs + patienceMs
+    const giveUpMs = !returns ? Number.POSITIVE_INFINITY : tokensPerS > 0 ? lastsUntilMs - returnMs : nowMs + patienceMs
     this.#hold(from)
     this.#begin({ from, to, giveUpMs, aside }, reason, lastsUntilMs)
   }

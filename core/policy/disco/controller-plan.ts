@@ -22,6 +22,11 @@ export interface ControllerPlan {
   readonly promptTokens: number
   /** The side that is to write the answer, once another one has begun it. Absent: whichever begins. */
   readonly preferred?: PreferredSide | undefined
+  /**
+   * Whether a source that was stopped goes on where the target is late: the buffer then lasts until the source's next token, too.
+   * False: the paper's form, B of Eq. 6 lasts until the target's first token, and the reader waits for a later one. Default: true.
+   */
+  readonly returns?: boolean
   /** Expected tokens that are still to come. */
   expectedRemaining(tokensSoFar: number): number
 }

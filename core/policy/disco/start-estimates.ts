@@ -24,25 +24,25 @@ export interface ServerEstimate extends StartEstimate {
 const unknownTtftMs = 2_000
 /** Answers after which the times that a bridge announces no longer count: they lack the way to this device. */
 const ownAnswers = 20
-/** The part of the migrations to a server that its estimate is to be enough for. */
-const patience = 0.9
+/** Part of the migrations to a server that its estimate is to be enough for. */
+export const defaultPatience = 0.9
 
 /**
  * For the plan of one answer.
  * @param own samples of F, to which every start adds
  * @param announced F as the bridge itself measures it
  * @param silence of earlier starts, to which every start adds
+ * @param patience part of the starts that are to be earlier than `startMs`
  */
 export function serverEstimate(
   own: ForgettingHistogram,
   announced?: ForgettingHistogram,
   silence = new SilentStarts(),
+  patience = defaultPatience,
 ): ServerEstimate {
-  const starts = createTtft()
-  starts.merge(own)
-  if (announced && own.weight < ownAnswers) starts.merge(announced)
-  const isKnown = starts.weight > 0
-  if (!isKnown) starts.record(unknownTtftMs)
+  const known = announced && own.weight < ownAnswers ? sumOf(own, announced) : own
+  const isKnown = known.weight > 0
+  const starts = isKnown ? known : unknownStarts()
   return {
     ttftMs: isKnown ? starts.predictive : starts,
     // What has been learned since the plan counts, too: the answer may return to a server that it has met.
@@ -57,6 +57,19 @@ export function serverEstimate(
       silence.givenUp(ms, starts)
     },
   }
+}
+
+function sumOf(a: ForgettingHistogram, b: ForgettingHistogram): ForgettingHistogram {
+  const sum = createTtft()
+  sum.merge(a)
+  sum.merge(b)
+  return sum
+}
+
+function unknownStarts(): ForgettingHistogram {
+  const starts = createTtft()
+  starts.record(unknownTtftMs)
+  return starts
 }
 
 /** Before the first answer of a small model of unknown speed, in ms per token of the prompt. */

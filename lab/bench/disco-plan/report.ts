@@ -1,32 +1,13 @@
 import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
 import { loadText } from '../../frame/page.ts'
-
-/** Median time of what a request needs, after so many samples. */
-export interface PlanTimes {
-  readonly samples: number
-  readonly constrained: 'device' | 'server'
-  /** Of learning a prompt's length and a time to the first token, µs; one entry for each batch. */
-  readonly updateUs: readonly number[]
-  /** When the two sides start on one request, µs. */
-  readonly planUs: readonly number[]
-  /** The same for every prompt length, ms. */
-  readonly allLengthsMs: readonly number[]
-  /** The same for every prompt length, from samples that are sorted for it, ms. */
-  readonly sortedMs: readonly number[]
-}
-
-/** DiSCo §5.4, on an Apple M1, in ms by samples. */
-const paperMs: Readonly<Record<PlanTimes['constrained'], Readonly<Record<number, number>>>> = {
-  server: { 1000: 0.128, 10000: 0.969, 100000: 9.082 },
-  device: { 1000: 0.486, 10000: 1.741, 100000: 14.856 },
-}
+import { type PlanTimes, paperPlanMs } from '../../simulate/paper/disco/plan-times.ts'
 
 const mediansOf = ({ runs }: BenchDocument) =>
   (runs as PlanTimes[]).map(({ samples, constrained, updateUs, planUs, allLengthsMs, sortedMs }) => ({
     samples,
     constrained,
-    paperMs: paperMs[constrained][samples],
+    paperMs: paperPlanMs[constrained][samples],
     updateUs: median(updateUs),
     planUs: median(planUs),
     allLengthsMs: median(allLengthsMs),

@@ -10,12 +10,18 @@ import type { Side } from '../../../core/policy/disco/state.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import { portOf } from '../../cluster/relay.ts'
 import { Simulation } from '../../simulate/kernel/simulation.ts'
+import {
+  type DeviceProfile,
+  deviceCosts,
+  deviceProfiles,
+  readingTokensPerS,
+  servicePrices,
+} from '../../simulate/paper/disco/profiles.ts'
 import { promptOfLength } from '../hat/workload.ts'
 import type { BenchPrompt } from '../prompts.ts'
 import { sum } from '../statistics.ts'
 import type { Latency, LatencyTrace, Shape } from './data.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
-import { type DeviceProfile, deviceCosts, deviceProfiles, readingTokensPerS, servicePrices } from './profiles.ts'
 import type { ReplayedAnswer } from './replay.ts'
 import { answerBy, type SidePrices } from './replayed-device.ts'
 import { startSlowProxy } from './slow-proxy.ts'

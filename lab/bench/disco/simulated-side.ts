@@ -1,6 +1,6 @@
 import type { Simulation } from '../../simulate/kernel/simulation.ts'
 import { PacedSide } from '../../simulate/modes/disco/paced-side.ts'
-import { type DeviceProfile, deviceTtftMs } from './profiles.ts'
+import { type DeviceProfile, deviceTtftMs } from '../../simulate/paper/disco/profiles.ts'
 import type { ReplayRequest } from './workload.ts'
 
 /** Prefill at k·l, then a token after each step. */

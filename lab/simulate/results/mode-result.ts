@@ -33,6 +33,8 @@ export interface ModeResult {
   readonly qos: number
   /** Answers of whose prompt the server has computed any. */
   readonly atServer: number
+  /** DiSCo: what the readers of answers that changed sides had in hand then. */
+  readonly bufferedTokens: Statistics
   /** Sums over all answers. */
   readonly work: AnswerWork
 }
@@ -48,6 +50,7 @@ export class ModeCounter {
   readonly #latency = new LogHistogram()
   readonly #stalled = new LogHistogram()
   readonly #work = noWork()
+  readonly #buffered = new LogHistogram()
   #requests = 0
   #answered = 0
   #ended = 0
@@ -83,6 +86,7 @@ export class ModeCounter {
     this.#stalled.add(record.stalledMs)
     if (record.stalledMs > 0) this.#stalls += 1
     this.#readingS += record.tokens / record.tokensPerS
+    if (record.migrations > 0) this.#buffered.add(record.bufferedTokens / record.migrations)
     if (record.tokens > 0) this.#ttft.add(record.ttftMs)
     if (record.tokens > 1) this.#answerTbt.add(record.tbtMs)
   }
@@ -129,6 +133,7 @@ export class ModeCounter {
       effectiveTokensPerS: perS(this.#weightedTokens),
       qos: perS(this.#qosSum) + unread * qualityOfService([unreadAnswer], durationS, qosPenalties),
       atServer: this.#atServer,
+      bufferedTokens: this.#buffered.statistics,
       work: { ...this.#work },
     }
   }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { defaultTailShare } from '../../../core/policy/disco/dispatch.ts'
+import { defaultPatience } from '../../../core/policy/disco/start-estimates.ts'
 
 const share = z.number().min(0).max(1)
 const DollarsPerToken = z.strictObject({ prompt: z.number().nonnegative(), output: z.number().nonnegative() })
@@ -11,9 +12,24 @@ export const DiscoSettings = z
     share: share.default(0.5).describe('b: part of all prompt tokens that the limited side may process in mode auto'),
     tailShare: share.default(defaultTailShare).describe('α: part of the prompt tokens kept for the server’s slowest starts'),
     dispatch: z
-      .enum(['plan', 'chance'])
+      .enum(['plan', 'chance', 'chance-beside'])
       .default('plan')
-      .describe('chance: stochastic, to the limited side with probability share, else to the other one'),
+      .describe(
+        'chance: stochastic, the limited side answers with probability share, else the other one; chance-beside: the other one starts in any case',
+      ),
+    profiledStarts: z
+      .number()
+      .int()
+      .nonnegative()
+      .default(0)
+      .describe('starts of an API server, and lengths of prompts, that devices know before their first request'),
+    patience: share
+      .default(defaultPatience)
+      .describe('part of the migrations to the server that their estimated time is enough for'),
+    returns: z
+      .boolean()
+      .default(true)
+      .describe('the source goes on where the target is late; else the reader waits for the target (the paper)'),
     migrates: z.boolean().default(true).describe('answers move to the side that decodes for less'),
     learn: z
       .enum(['device', 'group'])

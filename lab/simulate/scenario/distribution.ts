@@ -16,6 +16,12 @@ export const Distribution = z
     }),
     z.strictObject({ kind: z.literal('lognormal'), median: positive, sigma: positive, max: positive.optional() }),
     z.strictObject({ kind: z.literal('exponential'), mean: positive }),
+    z
+      .strictObject({
+        kind: z.literal('mixture'),
+        parts: z.array(z.strictObject({ share: positive, median: positive, sigma: positive })).min(1),
+      })
+      .describe('of log-normal distributions, as of a body and a heavy tail'),
     z.strictObject({ kind: z.literal('samples'), values: z.array(z.number().nonnegative()).min(1) }),
   ])
   .meta({ id: 'Distribution' })
@@ -33,6 +39,16 @@ export function draw(distribution: Distribution, random: Random): number {
         distribution.max ?? Number.POSITIVE_INFINITY,
         distribution.median * Math.exp(distribution.sigma * standardNormal(random)),
       )
+    case 'mixture': {
+      const { parts } = distribution
+      let left = random.next() * parts.reduce((sum, { share }) => sum + share, 0)
+      const { median, sigma } =
+        parts.find(({ share }) => {
+          left -= share
+          return left < 0
+        }) ?? parts.at(-1)!
+      return median * Math.exp(sigma * standardNormal(random))
+    }
     case 'exponential':
       return -Math.log(1 - random.next()) * distribution.mean
     case 'samples':

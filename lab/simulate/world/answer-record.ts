@@ -30,8 +30,9 @@ export interface AnswerWork {
   gainedTokens: number
   /** PICE: tokens of the sketch; 0: answered in full. */
   sketchTokens: number
-  /** DiSCo: changes of the side that writes, and tokens that came late because of them. */
+  /** DiSCo: changes of the side that writes, tokens that the reader had in hand then, and those that came late because of it. */
   migrations: number
+  bufferedTokens: number
   delayedTokens: number
 }
 
@@ -46,6 +47,7 @@ export const noWork = (): AnswerWork => ({
   gainedTokens: 0,
   sketchTokens: 0,
   migrations: 0,
+  bufferedTokens: 0,
   delayedTokens: 0,
 })
 

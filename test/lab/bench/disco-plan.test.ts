@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { deviceWaitMs, serverStarts } from '../../../core/policy/disco/dispatch.ts'
-import { measurePlans, summarise } from '../../../lab/bench/disco-plan/bench.ts'
-import { sortedDistribution, sortedLengths } from '../../../lab/bench/disco-plan/sorted-samples.ts'
+import { summarise } from '../../../lab/bench/disco-plan/bench.ts'
+import { measurePlans } from '../../../lab/simulate/paper/disco/plan-times.ts'
+import { sortedDistribution, sortedLengths } from '../../../lab/simulate/paper/disco/sorted-samples.ts'
 import { atomsOf, exactLengths, stepDistribution } from '../../support/distributions.ts'
 
 describe('the figures of bench disco-plan', () => {

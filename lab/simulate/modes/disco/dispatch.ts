@@ -7,6 +7,7 @@ import { deviceEstimate, serverEstimate } from '../../../../core/policy/disco/st
 import { preferredSide, startTimes } from '../../../../core/policy/disco/start-times.ts'
 import { type Dispatch, otherSide, type Side, type TokenCosts } from '../../../../core/policy/disco/state.ts'
 import type { DiscoSettings } from '../../scenario/disco-settings.ts'
+import { draw } from '../../scenario/distribution.ts'
 import type { Answer } from '../../world/answer.ts'
 import type { Mode } from '../../world/mode.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
@@ -76,13 +77,14 @@ class WorldDispatch {
     const own = this.#deviceOf(request.device!)
     const { model, known } = own
     if (mode === 'auto') known.prompts.record(request.promptTokens)
-    const server = serverEstimate(known.ttftMs, this.#world.server ? undefined : this.#announced, known.silence)
+    const announced = this.#world.server ? undefined : this.#announced
+    const server = serverEstimate(known.ttftMs, announced, known.silence, this.#settings.patience)
     const profiledS = model ? model.speed.prefillS(profiledTokens) : 0
     const device = deviceEstimate(known.deviceTtft, profiledTokens / profiledS)
     const remaining = (tokens: number) =>
       expectedRemaining(known.answers, tokens, this.#world.scenario.workload.maxOutputTokens - tokens)
     const costs: SideCosts = { server: this.#price, device: model && this.#deviceCosts(own, model, request.promptTokens) }
-    const dispatch = this.#dispatch(answer, mode, own, costs, remaining(0), server)
+    const dispatch = this.#dispatch(answer, mode, own, costs, remaining, server)
     const release = model && dispatch.device < never ? model.reserve() : () => {}
     // The time that a start has waited for the small model tells nothing of its speed.
     let hasWaited = false
@@ -113,6 +115,7 @@ class WorldDispatch {
       tokensPerS: mode === 'fast' ? 0 : request.tokensPerS,
       promptTokens: request.promptTokens,
       preferred: model && this.#settings.migrates ? preferredSide(mode, costs) : undefined,
+      returns: this.#settings.returns,
       expectedRemaining: remaining,
     }
     const dispatched = new DispatchedAnswer(this.#world.simulation, plan, sides, request.outputTokens, {
@@ -135,9 +138,10 @@ class WorldDispatch {
         work.serverPromptTokens = atServer!.promptTokens
         work.serverOutputTokens = atServer!.tokens
         work.dollars += this.#price ? costOf(this.#price, atServer!) : 0
-        for (const { succeeded, delayedTokens } of controller.migrations) {
+        for (const { succeeded, bufferTokens, delayedTokens } of controller.migrations) {
           if (!succeeded) continue
           work.migrations += 1
+          work.bufferedTokens += bufferTokens
           work.delayedTokens += delayedTokens
         }
         if (!hasFailed) known.answers.record(request.outputTokens)
@@ -154,15 +158,28 @@ class WorldDispatch {
     const made = {
       device,
       model: SmallModel.of(device, this.#settings.smallModelAnswers),
-      known: this.#settings.learn === 'device' ? new Known() : this.#knownTo(device.group),
+      known: this.#settings.learn === 'device' ? this.#profiled() : this.#knownTo(device.group),
       battery: this.#world.scenario.devices.find(({ name }) => name === device.group)?.battery,
     }
     this.#devices.set(index, made)
     return made
   }
 
+  /** The paper's F and p(l) are known (§4.2). */
+  #profiled(): Known {
+    const known = new Known()
+    const { server, simulation, scenario } = this.#world
+    const { promptTokens } = scenario.workload
+    const random = simulation.random('profiled starts')
+    for (let at = 0; at < this.#settings.profiledStarts; at += 1) {
+      if (server) known.ttftMs.record(server.draw(random).ttftMs)
+      if (promptTokens !== undefined) known.prompts.record(Math.max(1, Math.round(draw(promptTokens, random))))
+    }
+    return known
+  }
+
   #knownTo(group: string): Known {
-    const known = this.#groups.get(group) ?? new Known()
+    const known = this.#groups.get(group) ?? this.#profiled()
     this.#groups.set(group, known)
     return known
   }
@@ -185,22 +202,22 @@ class WorldDispatch {
     mode: DispatchMode,
     { model, known }: DispatchingDevice,
     costs: SideCosts,
-    outputTokens: number,
+    remaining: (tokens: number) => number,
     server: ReturnType<typeof serverEstimate>,
   ): Dispatch {
     const { dispatch, share, tailShare } = this.#settings
     const constrained = this.#settings.constrained === 'auto' ? constrainedSide(costs) : this.#settings.constrained
-    if (dispatch === 'chance' && model) {
+    if (dispatch !== 'plan' && model) {
       const isLimited = this.#world.simulation.random(`dispatch of ${request.id}`).next() < share
-      const side = isLimited ? constrained : otherSide(constrained)
-      return { device: never, server: never, [side]: 0 }
+      const alone = { device: never, server: never, [isLimited ? constrained : otherSide(constrained)]: 0 }
+      return dispatch === 'chance' ? alone : { ...alone, [otherSide(constrained)]: 0 }
     }
     return startTimes(mode, {
       can: { device: model !== undefined, server: true },
       isDeviceFree: model?.isFree ?? false,
       isServerSilent: server.isSilent,
       costs,
-      work: { promptTokens: request.promptTokens, tokens: outputTokens },
+      work: { promptTokens: request.promptTokens, tokens: mode === 'cheap' ? remaining(0) : 0 },
       dispatch: () => ({ constrained, share, tailShare, serverTtftMs: server.ttftMs, promptLengths: known.prompts }),
     })
   }

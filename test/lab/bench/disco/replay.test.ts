@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { ControllerPlan } from '../../../../core/policy/disco/controller-plan.ts'
-import { deviceProfiles, readingTokensPerS } from '../../../../lab/bench/disco/profiles.ts'
 import { type ReplayedAnswer, replayAnswer } from '../../../../lab/bench/disco/replay.ts'
 import { replaySeed } from '../../../../lab/bench/disco/replay-seed.ts'
 import { simulatedDevice, simulatedServer } from '../../../../lab/bench/disco/simulated-side.ts'
 import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
+import { deviceProfiles, readingTokensPerS } from '../../../../lab/simulate/paper/disco/profiles.ts'
 
 const [profile] = deviceProfiles as [(typeof deviceProfiles)[number]]
 const never = Number.POSITIVE_INFINITY

@@ -1,35 +1,35 @@
-import type { Side, TokenCosts } from '../../../core/policy/disco/state.ts'
+import type { Side, TokenCosts } from '../../../../core/policy/disco/state.ts'
+import type { MeasuredRates } from '../../hardware/board.ts'
+import { boardNamed } from '../../hardware/presets/boards.ts'
 
 /** A device with its small model (DiSCo §5.1, Table 6). */
-export interface DeviceProfile {
+export interface DeviceProfile extends MeasuredRates {
   readonly name: string
-  readonly prefillTokensPerS: number
-  readonly decodeTokensPerS: number
   /** c; the paper names none. */
   readonly startMs?: number
   /** FLOP per token: of prefill at a length of 32 tokens, the nearest to the Alpaca data, and of decoding. */
   readonly flop: TokenCosts
 }
 
-export const deviceProfiles: readonly DeviceProfile[] = [
-  {
-    name: 'Pixel 7 Pro, Bloom-1.1B',
-    prefillTokensPerS: 31.32,
-    decodeTokensPerS: 13.93,
-    flop: { prompt: 0.85e9, output: 0.82e9 },
-  },
-  {
-    name: 'Pixel 7 Pro, Bloom-560M',
-    prefillTokensPerS: 51.8,
-    decodeTokensPerS: 20.14,
-    flop: { prompt: 0.45e9, output: 0.42e9 },
-  },
-  {
-    name: 'Xiaomi 14, Qwen1.5-0.5B',
-    prefillTokensPerS: 79.9,
-    decodeTokensPerS: 21.47,
-    flop: { prompt: 0.39e9, output: 0.37e9 },
-  },
+export interface PaperDevice extends DeviceProfile {
+  /** Presets. */
+  readonly board: string
+  readonly model: string
+}
+
+const paperDevice = (name: string, board: string, model: string, flop: TokenCosts): PaperDevice => ({
+  name,
+  board,
+  model,
+  flop,
+  ...boardNamed(board).measured[model]!,
+})
+
+/** Slowest first. */
+export const deviceProfiles: readonly PaperDevice[] = [
+  paperDevice('Pixel 7 Pro, Bloom-1.1B', 'pixel-7-pro', 'bloom-1.1b', { prompt: 0.85e9, output: 0.82e9 }),
+  paperDevice('Pixel 7 Pro, Bloom-560M', 'pixel-7-pro', 'bloom-560m', { prompt: 0.45e9, output: 0.42e9 }),
+  paperDevice('Xiaomi 14, Qwen1.5-0.5B', 'xiaomi-14', 'qwen1.5-0.5b', { prompt: 0.39e9, output: 0.37e9 }),
 ]
 
 /** Prices of servers in dollars per token (DiSCo Table 8). */

@@ -1,5 +1,5 @@
-import type { PromptLengths } from '../../../core/policy/disco/dispatch.ts'
-import type { Distribution } from '../../../core/policy/estimate/distribution.ts'
+import type { PromptLengths } from '../../../../core/policy/disco/dispatch.ts'
+import type { Distribution } from '../../../../core/policy/estimate/distribution.ts'
 
 /** F of samples as they are. */
 export function sortedDistribution(samples: Float64Array): Distribution {

@@ -1,0 +1,85 @@
+import { type Random, seededRandom } from '../../../../core/base/random.ts'
+import { type DispatchState, dispatchOf } from '../../../../core/policy/disco/dispatch.ts'
+import { createTokenCounts, createTtft } from '../../../../core/policy/disco/estimates.ts'
+import type { Side } from '../../../../core/policy/disco/state.ts'
+import { sortedDistribution, sortedLengths } from './sorted-samples.ts'
+
+/** What a request needs, after so many samples, measured. */
+export interface PlanTimes {
+  readonly samples: number
+  readonly constrained: Side
+  /** Of learning a prompt's length and a time to the first token, µs; one entry for each batch. */
+  readonly updateUs: readonly number[]
+  /** When the two sides start on one request, µs. */
+  readonly planUs: readonly number[]
+  /** The same for every prompt length, ms. */
+  readonly allLengthsMs: readonly number[]
+  /** The same for every prompt length, from samples that are sorted for it, ms: the paper's way. */
+  readonly sortedMs: readonly number[]
+}
+
+export const sampleCounts = [1_000, 10_000, 100_000] as const
+
+/** DiSCo Fig. 9 (§5.3), on an Apple M1, in ms by samples. */
+export const paperPlanMs: Readonly<Record<Side, Readonly<Record<number, number>>>> = {
+  server: { 1000: 0.128, 10000: 0.969, 100000: 9.082 },
+  device: { 1000: 0.486, 10000: 1.741, 100000: 14.856 },
+}
+
+/** Requests that are timed together: one takes no longer than the clock's steps. */
+export const perBatch = 200
+/** Batches before the measured ones: they compile. */
+const warmUp = 20
+
+/** Updates and plans of a device that has seen so many answers. */
+export function measurePlans(constrained: Side, samples: number, batches: number): PlanTimes {
+  const random = seededRandom(samples)
+  const ttfts = Float64Array.from({ length: samples }, () => logNormal(random, 600, 0.7))
+  const lengths = Float64Array.from({ length: samples }, () => Math.ceil(logNormal(random, 60, 0.9)))
+  const [serverTtftMs, promptLengths] = [createTtft(), createTokenCounts()]
+  const learn = (i: number) => {
+    serverTtftMs.record(ttfts[i % samples] ?? 0)
+    promptLengths.record(lengths[i % samples] ?? 0)
+  }
+  for (let i = 0; i < samples; i += 1) learn(i)
+  const stateOf = (i: number): DispatchState => ({
+    constrained,
+    share: 0.1 * (1 + (i % 9)),
+    serverTtftMs: serverTtftMs.predictive,
+    promptLengths,
+  })
+  const planAll = (state: DispatchState, all: readonly number[]) => {
+    for (const length of all) dispatchOf(length, state)
+  }
+  const { all } = sortedLengths(lengths)
+  const usOfOne = (ms: number) => (1_000 * ms) / perBatch
+  const perRequest = (work: (i: number) => void) =>
+    timesMs(batches, (batch) => {
+      for (let i = batch * perBatch; i < (batch + 1) * perBatch; i += 1) work(i)
+    }).map(usOfOne)
+  return {
+    samples,
+    constrained,
+    updateUs: perRequest(learn),
+    planUs: perRequest((i) => dispatchOf(lengths[i % samples] ?? 0, stateOf(i))),
+    allLengthsMs: timesMs(batches, (batch) => planAll(stateOf(batch), all)),
+    sortedMs: timesMs(batches / 10, (batch) => {
+      const sorted = sortedLengths(lengths)
+      planAll({ ...stateOf(batch), serverTtftMs: sortedDistribution(ttfts), promptLengths: sorted }, sorted.all)
+    }),
+  }
+}
+
+/** @param work gets the number of its run */
+function timesMs(count: number, work: (run: number) => void): number[] {
+  return Array.from({ length: warmUp + count }, (_, run) => {
+    const begunMs = performance.now()
+    work(run)
+    return performance.now() - begunMs
+  }).slice(warmUp)
+}
+
+function logNormal(random: Random, middle: number, sigma: number): number {
+  const gauss = Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next())
+  return middle * Math.exp(sigma * gauss)
+}

@@ -1,0 +1,111 @@
+import { costOf } from '../../../../core/policy/disco/costs.ts'
+import type { BenchContext } from '../../../frame/bench.ts'
+import type { ScenarioResult } from '../../run/result.ts'
+import { runAll } from '../../run/run-all.ts'
+import type { Scenario } from '../../scenario/scenario.ts'
+import { measurePlans, type PlanTimes, sampleCounts } from './plan-times.ts'
+import { constrainedSides, costSettings, outputTokens, type Plan, type Setting, scenarioOf, ttftSettings } from './settings.ts'
+
+/** Of races for the first token: means over the seeds. */
+export interface TtftRun extends Setting {
+  readonly measured: 'ttft'
+  readonly meanMs: number
+  readonly p99Ms: number
+}
+
+/** Of whole answers: means over the seeds. */
+export interface CostRun extends Setting {
+  readonly measured: 'cost'
+  /** Per 10⁶ answers, of both sides. */
+  readonly dollars: number
+  /** Per answer. */
+  readonly migrations: number
+  /** Tokens that the reader had in hand at a migration; null: there was none. */
+  readonly bufferedMean: number | null
+  readonly bufferedP99: number | null
+  /** Of all gaps between delivered tokens. */
+  readonly tbtP99Ms: number
+  /** Late because of migrations, per answer. */
+  readonly delayedTokens: number
+}
+
+/** Measured on this machine, not simulated. */
+export interface PlanRun {
+  readonly measured: 'plan'
+  readonly times: PlanTimes
+}
+
+export type Run = TtftRun | CostRun | PlanRun
+
+/** @param context its progress throws once the command was interrupted */
+export async function runPlan(plan: Plan, { io, progress }: Pick<BenchContext, 'io' | 'progress'>): Promise<Run[]> {
+  const run = async (what: string, scenarios: readonly Scenario[]): Promise<ScenarioResult[]> => {
+    let shown = 0
+    const results = await runAll(scenarios, {
+      signal: io.signal,
+      onProgress(share) {
+        if (share < shown + 0.1 && share < 1) return
+        shown = share
+        progress(`${what}: ${Math.round(100 * share)} % of ${scenarios.length} runs`)
+      },
+    })
+    io.signal.throwIfAborted()
+    return results.map((result) => result!)
+  }
+  const each = async <R extends Run>(
+    what: string,
+    settings: readonly Setting[],
+    { seeds, requests, answers }: { readonly seeds: number; readonly requests: number; readonly answers: number },
+    runOf: (setting: Setting, results: readonly ScenarioResult[]) => R,
+  ): Promise<R[]> => {
+    const scenarios = settings.flatMap((setting) =>
+      Array.from({ length: seeds }, (_, seed) => scenarioOf(setting, seed + 1, requests, answers)),
+    )
+    const results = await run(what, scenarios)
+    return settings.map((setting, i) => runOf(setting, results.slice(i * seeds, (i + 1) * seeds)))
+  }
+  const { seeds, ttft, cost, batches } = plan
+  return [
+    ...(await each('first tokens', ttftSettings(plan), { seeds, requests: ttft.requests, answers: 1 }, ttftRun)),
+    ...(await each('whole answers', costSettings(plan), { ...cost, answers: outputTokens }, costRun)),
+    ...sampleCounts.flatMap((samples) =>
+      constrainedSides.map((side): PlanRun => ({ measured: 'plan', times: measurePlans(side, samples, batches) })),
+    ),
+  ]
+}
+
+function ttftRun(setting: Setting, results: readonly ScenarioResult[]): TtftRun {
+  const mean = meanBy(results)
+  return {
+    measured: 'ttft',
+    ...setting,
+    meanMs: mean(({ all }) => all.ttftMs.mean)!,
+    p99Ms: mean(({ all }) => all.ttftMs.p99)!,
+  }
+}
+
+function costRun(setting: Setting, results: readonly ScenarioResult[]): CostRun {
+  const device = scenarioOf(setting, 1, 1, 1).policies.disco.deviceDollarsPerToken!
+  const mean = meanBy(results)
+  return {
+    measured: 'cost',
+    ...setting,
+    dollars: mean(({ all }) => {
+      const { dollars, devicePromptTokens: promptTokens, deviceOutputTokens: tokens } = all.work
+      return (1e6 * (dollars + costOf(device, { promptTokens, tokens }))) / all.answered
+    })!,
+    migrations: mean(({ all }) => all.work.migrations / all.answered)!,
+    bufferedMean: mean(({ all }) => all.bufferedTokens.mean),
+    bufferedP99: mean(({ all }) => all.bufferedTokens.p99),
+    tbtP99Ms: mean(({ all }) => all.tbtMs.p99)!,
+    delayedTokens: mean(({ all }) => all.work.delayedTokens / all.answered)!,
+  }
+}
+
+/** To four digits, of the results that have a value. */
+const meanBy =
+  (results: readonly ScenarioResult[]) =>
+  (value: (result: ScenarioResult) => number): number | null => {
+    const values = results.map(value).filter((each) => !Number.isNaN(each))
+    return values.length === 0 ? null : Number((values.reduce((sum, each) => sum + each, 0) / values.length).toPrecision(4))
+  }

@@ -1,0 +1,9 @@
+import type { Menu } from '../../../core/cli/command.ts'
+
+/** `brim simulate paper …` */
+export const menu: Menu = {
+  examples: [['brim simulate paper disco --quick', "DiSCo's tables and figures, in two minutes"]],
+  commands: {
+    disco: ['Tables 2 and 3 and Figs. 6, 7 and 9 of DiSCo beside the paper', () => import('./disco/bench.ts')],
+  },
+}
