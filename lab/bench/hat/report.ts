@@ -1,10 +1,10 @@
 import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
 import { loadText, markdownTable } from '../../frame/page.ts'
+import { paperPrompts } from '../../simulate/paper/hat/published.ts'
 import { hatFigure } from './figure.ts'
 import type { Plan } from './plan.ts'
 import type { HatRun } from './runs.ts'
 import { runsOf, tablesOf } from './tables.ts'
-import { promptLengths } from './workload.ts'
 
 export const hatReport: BenchReport = {
   title: 'HAT and its baselines',
@@ -76,7 +76,7 @@ ${model} (${format}, model id ${String(modelId).slice(0, 12)}), temperature 0, a
 function methodText({ conditions }: BenchDocument): string {
   const plan = conditions.plan as Plan
   const cores = conditions.cores as { bridge: number; agentsLinksAndLoad: number } | null
-  const { short, long } = promptLengths
+  const { short, long } = paperPrompts
   return `- Bridge and agents are processes with one thread per operator. ${
     cores
       ? `The bridge is pinned to core ${cores.bridge}; agents, links and load share core ${cores.agentsLinksAndLoad}.`

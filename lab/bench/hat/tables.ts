@@ -1,5 +1,13 @@
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { BenchDocument, Table } from '../../frame/bench.ts'
+import {
+  paperAblation,
+  paperAlone,
+  paperShares,
+  paperStepMs,
+  paperTbtOfHatOver,
+  paperTtftMs,
+} from '../../simulate/paper/hat/published.ts'
 import { mean, medianOrNull, sum } from '../statistics.ts'
 import {
   acceptLengthOf,
@@ -12,7 +20,6 @@ import {
   select,
   tbtOf,
 } from './figures.ts'
-import { paperAblation, paperAlone, paperShares, paperStepMs, paperTbtOfHatOver, paperTtftMs } from './paper.ts'
 import type { HatRun, Sample, Utilisation } from './runs.ts'
 import { ablation, compared, type StrategyName, strategyNames } from './strategies.ts'
 import { type WorkloadName, workloadNames } from './workload.ts'

@@ -1,15 +1,11 @@
 import type { Random } from '../../../core/base/random.ts'
+import { paperPrompts } from '../../simulate/paper/hat/published.ts'
 import type { BenchPrompt } from '../prompts.ts'
 import { shuffled } from '../shuffled.ts'
 
 export const workloadNames = ['short', 'long'] as const
 export type WorkloadName = (typeof workloadNames)[number]
 
-/** Lengths of the paper's prompts in tokens: SpecBench and CNN/DM. */
-export const promptLengths: Readonly<Record<WorkloadName, { readonly mean: number; readonly deviation: number }>> = {
-  short: { mean: 351.2, deviation: 397.3 },
-  long: { mean: 1_036.6, deviation: 511.8 },
-}
 /** Shorter prompts hold no question; longer ones leave too little of the demonstration model's context for an answer. */
 export const lengthLimits = { min: 24, max: 1_900 }
 
@@ -82,7 +78,7 @@ export function workloadOf(
   eos: number | undefined,
   random: Random,
 ): HatPrompt[] {
-  const lengths = shuffled(lengthsOf(promptLengths[name], count), random)
+  const lengths = shuffled(lengthsOf(paperPrompts[name], count), random)
   const from = Math.floor(random.next() * dialogues.length)
   return lengths.map((length, i) => promptOfLength(dialogues, (from + 7 * i) % dialogues.length, length, eos))
 }

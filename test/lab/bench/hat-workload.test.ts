@@ -6,10 +6,10 @@ import {
   lengthLimits,
   lengthsOf,
   normalQuantile,
-  promptLengths,
   promptOfLength,
   workloadOf,
 } from '../../../lab/bench/hat/workload.ts'
+import { paperPrompts } from '../../../lab/simulate/paper/hat/published.ts'
 
 /** Dialogues of 10, 20, … tokens, each with an answer. */
 const dialogues = Array.from({ length: 12 }, (_, i) => ({
@@ -29,10 +29,10 @@ describe('lengths of prompts', () => {
   })
 
   it("are close to the paper's", () => {
-    const long = lengthsOf(promptLengths.long, 20)
+    const long = lengthsOf(paperPrompts.long, 20)
     expect(Math.max(...long)).toBeLessThanOrEqual(lengthLimits.max)
     expect(long.reduce((sum, length) => sum + length, 0) / 20).toBeGreaterThan(950)
-    const short = lengthsOf(promptLengths.short, 20)
+    const short = lengthsOf(paperPrompts.short, 20)
     expect(short[17]).toBeGreaterThan(600)
     expect(Math.min(...short)).toBeGreaterThanOrEqual(lengthLimits.min)
   })
