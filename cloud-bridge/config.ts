@@ -191,7 +191,7 @@ export const BridgeFields = z.strictObject({
     .int()
     .min(1)
     .default(1)
-    .describe('stages of the middle that compute different steps at once (P of HAT Eq. 3); no gain where they share cores'),
+    .describe('stages of the middle that compute different steps at once, of different prompts; no gain where they share cores'),
   smoothing: processFields.smoothing
     .default(defaultAlpha)
     .describe(

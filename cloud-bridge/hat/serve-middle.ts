@@ -80,7 +80,8 @@ export function serveMiddle(
     chunks: {
       monitor,
       limits: { minTokens: Math.min(minChunkTokens, maxChunkTokens), maxTokens: maxChunkTokens },
-      pipeline,
+      // Whatever its stages: the bridge computes the pieces of one prompt one after the other.
+      pipeline: 1,
       initialTokens: chunkTokens,
     },
     limits: {

@@ -18,7 +18,7 @@ export interface ChunkAdviceOptions {
   readonly monitor: StateMonitor
   readonly bytesPerToken: number
   readonly limits: ChunkLimits
-  /** P. */
+  /** P, where the pieces of one prompt follow one another through the stages; else 1. */
   readonly pipeline: number
   /** Chunk size before the device's rates and the cloud's g are known. */
   readonly initialTokens: number

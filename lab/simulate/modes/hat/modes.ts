@@ -41,7 +41,7 @@ function variantOf(name: SplitMode, { chunks, drafts, reuse }: HatSettings): Var
 export function splitMode(world: World, name: SplitMode): Mode {
   const { simulation, scenario, model } = world
   if (!model || !scenario.cloud) throw new RangeError(`the mode ${name} needs a cloud`)
-  const { stepRows, pipeline, inputLayers } = scenario.cloud
+  const { stepRows, pipeline, pipelinedPrompts, inputLayers } = scenario.cloud
   const settings = scenario.policies.hat
   const variant = variantOf(name, settings)
   const parts = devicePartsOf(model, inputLayers)
@@ -81,7 +81,7 @@ export function splitMode(world: World, name: SplitMode): Mode {
       chunks: {
         monitor: engine.monitor,
         limits: { minTokens: minChunkTokens, maxTokens: maxChunkTokens },
-        pipeline,
+        pipeline: pipelinedPrompts ? pipeline : 1,
         initialTokens: Math.min(settings.chunkTokens, maxChunkTokens),
       },
       width: model!.hidden,

@@ -16,13 +16,14 @@ async function answersOf(
     outputTokens = 40,
     sharedTokens = 0,
     seed = 1,
+    cloud = {},
     hat = {} as Partial<HatSettings>,
   } = {},
 ) {
   const scenario = Scenario.parse({
     name: 'test',
     seed,
-    cloud: { model: 'vicuna-7b', gpu: 'a6000', policy: 'decode-first', promptRows: 2_048 },
+    cloud: { model: 'vicuna-7b', gpu: 'a6000', policy: 'decode-first', promptRows: 2_048, ...cloud },
     devices: [{ name: 'all', count: devices, board: 'agx-orin-32', link: { up: 8e6, down: 12e6, rttMs: 10 } }],
     workload: { requests, arrivals: { kind: 'poisson', perS }, promptTokens, outputTokens, sharedTokens, modes: [{ mode }] },
     policies: { hat },
@@ -76,6 +77,13 @@ describe('answers by the split model', () => {
     // 999 states of 8 KiB at 12 MB/s.
     expect(all - lean).toBeCloseTo(682, -1)
     expect(hat).toBeLessThan(lean)
+  })
+
+  it('loses little where a pipeline computes one piece of a prompt at a time: its chunks are larger', async () => {
+    const [overlapping, inTurn] = await Promise.all(
+      [true, false].map((pipelinedPrompts) => ttftMs('hat', { cloud: { pipeline: 4, pipelinedPrompts } })),
+    )
+    expect(inTurn! / overlapping!).toBeLessThan(1.1)
   })
 
   it('halves the upload with int8 states', async () => {
