@@ -269,6 +269,7 @@ class SimulatedEngine implements Engine, OwnerHost {
       else this.#tiers.restart(stream)
     }
     this.#setAlarm(lookAgainAtMs)
+    if (!this.#canBegin) return false
     const streams: SimulatedStream[] = []
     const rows: number[] = []
     const content = new StepContent()
