@@ -82,6 +82,15 @@ const dataSheets: readonly DataSheet[] = [
     peerGigabytesPerS: 450,
     source: 'NVIDIA H200 SXM data sheet: 141 GB HBM3e, 4.8 TB/s, 1,979 TFLOPS with sparsity, PCIe 5.0 x16, NVLink 900 GB/s',
   },
+  {
+    name: 'ascend-910b',
+    gibibytes: 64,
+    gigabytesPerS: 1_600,
+    teraflopPerS: 313,
+    hostGigabytesPerS: 31.5,
+    source:
+      'Huawei Atlas 800T A2 server, per NPU: 64 GB HBM, 1.6 TB/s, 313 TFLOPS fp16 (910B3; other variants differ), PCIe 4.0 x16',
+  },
 ]
 
 export const gpus: readonly Hardware[] = dataSheets.map((sheet) => ({

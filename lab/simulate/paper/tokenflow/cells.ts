@@ -1,0 +1,170 @@
+import type { PaperCell } from '../comparison.ts'
+import { isWithin } from '../comparison.ts'
+import { ablated, bursts, conservativenesses, intervalsMs, leftOut, poissons, rates } from './cases.ts'
+import type { FlowRun } from './runs.ts'
+import { type Case, nameOf, type ServerName, type SetupName } from './setups.ts'
+
+export type Metric =
+  | 'totalS'
+  | 'effectivePerS'
+  | 'rawPerS'
+  | 'meanTtftS'
+  | 'p99TtftS'
+  | 'stalledS'
+  | 'qos'
+  | 'preemptions'
+  | 'movedGb'
+
+/** Means over seeds. */
+export function means(runs: readonly FlowRun[]): (one: Case, metric: Metric) => number {
+  const byName = new Map<string, FlowRun[]>()
+  for (const run of runs) {
+    const name = nameOf(caseOf(run))
+    byName.set(name, [...(byName.get(name) ?? []), run])
+  }
+  return (one, metric) => {
+    const own = byName.get(nameOf(one)) ?? []
+    return own.reduce((sum, run) => sum + run[metric], 0) / own.length
+  }
+}
+
+function caseOf({ setup, server, tokensPerS, intervalMs, conservativeness, without }: FlowRun): Case {
+  return {
+    ...{ setup, server },
+    ...(tokensPerS !== undefined && { tokensPerS }),
+    ...(intervalMs !== undefined && { intervalMs }),
+    ...(conservativeness !== undefined && { conservativeness }),
+    ...(without !== undefined && { without }),
+  }
+}
+
+/** Why a figure differs, by place, row and metric; printed where it does by more than a quarter. */
+type Remarks = readonly { readonly place: string; readonly metric: RegExp; readonly remark: string }[]
+
+const remarks: Remarks = []
+
+/** The paper's figures beside those of the runs. */
+export function cellsOf(runs: readonly FlowRun[]): readonly PaperCell[] {
+  const mean = means(runs)
+  const change = (setup: SetupName, server: ServerName, metric: Metric, changes: Partial<Case> = {}) =>
+    100 * (mean({ setup, server, ...changes }, metric) / mean({ setup, server: 'SGLang', ...rateOf(changes) }, metric) - 1)
+  const best = (setups: readonly SetupName[], metric: Metric, pick: (...values: number[]) => number) => {
+    const of = (server: ServerName) => pick(...setups.map((setup) => change(setup, server, metric)))
+    return { ours: of('TokenFlow'), improved: of('Brim'), unit: '%' }
+  }
+  const both = (one: Omit<Case, 'server'>, metric: Metric) => ({
+    ours: mean({ ...one, server: 'TokenFlow' }, metric),
+    improved: mean({ ...one, server: 'Brim' }, metric),
+  })
+  const gains = (setup: SetupName, metric: Metric, changes: Partial<Case> = {}) => ({
+    ours: change(setup, 'TokenFlow', metric, changes),
+    improved: change(setup, 'Brim', metric, changes),
+    unit: '%',
+  })
+  const [on4090, onH200] = [poissons.slice(0, 2), poissons.slice(2)]
+  const table2 = { '': 66, offload: 127.28, 'write-through': 82.76, 'load–evict overlap': 74.43 }
+  const whole = { setup: ablated } as const
+  const cells: PaperCell[] = [
+    ...(
+      [
+        ['P99 TTFT, greatest change against SGLang', -80.2, best(bursts, 'p99TtftS', Math.min)],
+        ['mean TTFT, greatest change against SGLang', -48.4, best(bursts, 'meanTtftS', Math.min)],
+        ['effective throughput, greatest change against SGLang', 52.9, best(bursts, 'effectivePerS', Math.max)],
+      ] as const
+    ).map(([metric, paper, values]) => ({ place: 'Fig. 16', row: 'bursts', metric, paper, ...values })),
+    ...bursts.map((setup) => rawCell('Fig. 16', setup)),
+    {
+      ...{
+        place: 'Fig. 17',
+        row: 'Poisson, RTX 4090',
+        metric: 'effective throughput, greatest change against SGLang',
+        paper: 82.5,
+      },
+      ...best(on4090, 'effectivePerS', Math.max),
+    },
+    {
+      ...{ place: 'Fig. 17', row: 'Poisson, H200', metric: 'mean TTFT, greatest change against SGLang', paper: -53.7 },
+      ...best(onH200, 'meanTtftS', Math.min),
+    },
+    ...poissons.map((setup) => rawCell('Fig. 17', setup)),
+    { place: 'Table 2', row: 'TokenFlow', metric: 'total', paper: table2[''], ...both(whole, 'totalS'), unit: 's' },
+    ...leftOut.flatMap((without): PaperCell[] => {
+      const [left, all] = [both({ ...whole, without }, 'totalS'), both(whole, 'totalS')]
+      const paper = table2[without]
+      const row = `without ${without}`
+      return [
+        { place: 'Table 2', row, metric: 'total', paper, ...left, unit: 's' },
+        {
+          ...{ place: 'Table 2', row, metric: 'total, over that of TokenFlow', paper: paper / table2[''], unit: '' },
+          ...{ ours: left.ours / all.ours, improved: left.improved / all.improved },
+        },
+      ]
+    }),
+    ...rates.map((tokensPerS) => ({
+      ...{
+        place: 'Fig. 20',
+        row: `readers of ${tokensPerS} tokens/s`,
+        metric: 'effective throughput against SGLang',
+        paper: null,
+      },
+      ...gains(ablated, 'effectivePerS', tokensPerS === 20 ? {} : { tokensPerS }),
+    })),
+    ...(['effectivePerS', 'meanTtftS'] as const).map((metric) => ({
+      ...{ place: 'Fig. 21', row: 'Ascend 910B, burst', metric: `${shortNames[metric]} against SGLang`, paper: null },
+      ...gains('Ascend 910B, burst', metric),
+    })),
+    ...([ablated, '4090 (d)'] as const).flatMap((setup) =>
+      intervalsMs.flatMap((intervalMs) =>
+        (['effectivePerS', 'meanTtftS'] as const).map((metric) => ({
+          ...{ place: 'Fig. 22', row: `${setup}, Δt ${intervalMs / 1_000} s`, metric: shortNames[metric], paper: null },
+          ours: mean({ setup, server: 'TokenFlow', ...(intervalMs === 500 ? {} : { intervalMs }) }, metric),
+          unit: units[metric],
+        })),
+      ),
+    ),
+    ...([ablated, '4090 (d)'] as const).flatMap((setup) =>
+      conservativenesses.map((conservativeness) => ({
+        ...{ place: 'Fig. 23', row: `${setup}, μ_b ${conservativeness}`, metric: 'requests preempted', paper: null, unit: '' },
+        ours: mean({ setup, server: 'TokenFlow', conservativeness }, 'preemptions'),
+      })),
+    ),
+  ]
+  return cells.map((cell) => (isWithin(cell) ? cell : { ...cell, ...remarkOf(cell) }))
+
+  /** "Retains similar computational efficiency to SGLang" (§7.3). */
+  function rawCell(place: string, setup: SetupName): PaperCell {
+    const over = (server: ServerName) => mean({ setup, server }, 'rawPerS') / mean({ setup, server: 'SGLang' }, 'rawPerS')
+    const values = { ours: over('TokenFlow'), improved: over('Brim') }
+    return { place, row: setup, metric: 'raw throughput, over that of SGLang', paper: 1, ...values, unit: '' }
+  }
+}
+
+const rateOf = ({ tokensPerS }: Partial<Case>) => (tokensPerS === undefined ? {} : { tokensPerS })
+
+function remarkOf({ place, metric, row }: PaperCell): { remark?: string } {
+  const found = remarks.find((one) => one.place === place && one.metric.test(`${row}: ${metric}`))
+  return found ? { remark: found.remark } : {}
+}
+
+export const shortNames: Readonly<Record<Metric, string>> = {
+  totalS: 'total',
+  effectivePerS: 'effective throughput',
+  rawPerS: 'raw throughput',
+  meanTtftS: 'mean TTFT',
+  p99TtftS: 'P99 TTFT',
+  stalledS: 'stalled, mean',
+  qos: 'QoS',
+  preemptions: 'preemptions',
+  movedGb: 'KV moved',
+}
+export const units: Readonly<Record<Metric, string>> = {
+  totalS: 's',
+  effectivePerS: 'tokens/s',
+  rawPerS: 'tokens/s',
+  meanTtftS: 's',
+  p99TtftS: 's',
+  stalledS: 's',
+  qos: '',
+  preemptions: '',
+  movedGb: 'GB',
+}
