@@ -40,18 +40,21 @@ export interface StepWork {
  */
 const exchangeS = 20e-6
 
-/** What a framework reaches of a machine: shares of its rates, above 0. */
+/** What a framework reaches of a machine: shares of its rates, above 0, and what it adds. */
 export interface Reached {
   readonly memory: number
   readonly compute: number
   /** Of the compute, in rows whose tokens are chosen: few rows leave most of a GPU's matrix units idle. */
   readonly decode: number
+  /** For each layer of a step: launches that do not run ahead of the GPU. */
+  readonly layerMs: number
 }
 
-export function reaching(hardware: Hardware, { memory, compute, decode }: Reached): Hardware {
-  if (memory === 1 && compute === 1 && decode === 1) return hardware
+export function reaching(hardware: Hardware, { memory, compute, decode, layerMs }: Reached): Hardware {
+  if (memory === 1 && compute === 1 && decode === 1 && layerMs === 0) return hardware
   const flopPerS = compute * hardware.flopPerS
-  return { ...hardware, bytesPerS: memory * hardware.bytesPerS, flopPerS, decodeFlopPerS: decode * flopPerS }
+  const layerS = hardware.layerS + layerMs / 1_000
+  return { ...hardware, bytesPerS: memory * hardware.bytesPerS, flopPerS, decodeFlopPerS: decode * flopPerS, layerS }
 }
 
 /** GPUs of one kind that compute each layer together (tensor parallel). @param count >= 1 */

@@ -24,6 +24,7 @@ export const PiceSettings = z
     foresightError: z.number().nonnegative().default(0.2).describe('σ of the log of foreseen over true lengths'),
     suitableShare: share.default(1).describe('of the questions, that suit sketches'),
     tokensPerSentence: positive.default(20),
+    minTokens: count.default(defaultPlanTerms.minTokens).describe('shorter answers are not sketched'),
     abilities: z
       .record(z.string(), share)
       .default({})
@@ -42,7 +43,7 @@ export const PiceSettings = z
       .default(true)
       .describe('plans count sketches that are being written; false: the queue alone, as PICE'),
     sharesPrefix: z.boolean().default(true).describe('what prompts have in common is computed once, in the cloud and on devices'),
-    waitingPerDevice: z.int().min(0).default(2).describe('sketches that may wait for each device'),
+    waitingPerDevice: z.number().min(0).default(2).describe('sketches that may wait for each device'),
     sequences: count.default(16).describe('that a device decodes together'),
     expansionsPerJob: count.default(4),
     sketchS: positive.default(60).describe('seconds to write a sketch; then the answer is written in full'),

@@ -40,6 +40,7 @@ const Reached = z
     memory: share.gt(0).default(1),
     compute: share.gt(0).default(1),
     decode: share.gt(0).default(1).describe('of the compute, in rows whose tokens are chosen'),
+    layerMs: z.number().nonnegative().default(0).describe('that it adds for each layer of a step'),
   })
   .prefault({})
   .describe('shares of the preset’s rates that the framework reaches')

@@ -18,7 +18,7 @@ export class SketchPlanner {
   readonly #sketching = new Map<number, { readonly expectedTokens: number; readonly completeMs: number }>()
 
   constructor(world: World, fleet: SketchFleet, policy: SketchPolicy, settings: PiceSettings) {
-    const { candidates, overlaps, waitingPerDevice, objectives, tokensPerSentence } = settings
+    const { candidates, overlaps, waitingPerDevice, objectives, tokensPerSentence, minTokens } = settings
     this.#world = world
     this.#settings = settings
     this.#llm = llmOf(world)
@@ -26,6 +26,7 @@ export class SketchPlanner {
     this.#policy = planPolicy(policy, {
       ...defaultPlanTerms,
       tokensPerSentence,
+      minTokens,
       candidates,
       overlap: overlaps,
       maxWaitingPerDevice: waitingPerDevice,
