@@ -11,6 +11,10 @@ export const menu: Menu = {
     presets: ['GPUs, boards and models that scenarios name, with their sources', () => import('./commands/presets.ts')],
     'calibrate <file>': ['the cost model of a machine from measured steps', () => import('./commands/calibrate.ts')],
     validate: ['how well the simulator predicts the live benchmarks', () => import('../bench/validation/bench.ts')],
+    'what-if <trace>': [
+      'which policy and settings suit a trace and hardware, as configuration files',
+      () => import('./commands/what-if.ts'),
+    ],
     paper: ['tables and figures of the papers, simulated', () => import('./paper/menu.ts')],
     schema: ['JSON schema of scenario files, with which editors complete them', () => import('./commands/schema.ts')],
   },

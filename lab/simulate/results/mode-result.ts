@@ -100,6 +100,7 @@ export class ModeCounter {
     this.#answerTbt.merge(other.#answerTbt)
     this.#latency.merge(other.#latency)
     this.#stalled.merge(other.#stalled)
+    this.#buffered.merge(other.#buffered)
     this.#requests += other.#requests
     this.#answered += other.#answered
     this.#ended += other.#ended

@@ -45,7 +45,7 @@ export const quickPlan: Plan = {
   seeds: 2,
   ttft: { requests: 1_000, budgets: [0.1, 0.3, 0.5, 0.7, 0.9] },
   cost: { requests: 60, budgets: [0.3, 0.9], seeds: 1 },
-  batches: 20,
+  batches: 100,
 }
 
 /** The paper's limit of generation, which chat models reach on nearly all of Alpaca's instructions. */

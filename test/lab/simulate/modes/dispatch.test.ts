@@ -93,7 +93,8 @@ describe('answers of device and server in a scenario', () => {
 
   it('auto: the answer moves to the side that decodes for less, and the reader notices nothing', async () => {
     const disco = { constrained: 'device', share: 1, deviceDollarsPerToken: dear } as const
-    const { records, sum } = await run({ ttftMs: 1_000, disco })
+    const { records, sum, result } = await run({ ttftMs: 1_000, disco })
+    expect(result.all.bufferedTokens.mean).toBeGreaterThanOrEqual(5)
     expect(sum(({ migrations }) => migrations)).toBeGreaterThan(20)
     for (const { stalledMs, delayedTokens } of records) expect([stalledMs < 1e-6, delayedTokens]).toEqual([true, 0])
     const stays = await run({ ttftMs: 1_000, disco: { ...disco, migrates: false } })

@@ -1,0 +1,187 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { z } from 'zod'
+import { BrimError } from '../../../core/base/errors.ts'
+import type { Io } from '../../../core/base/io.ts'
+import { defineCommand } from '../../../core/cli/command.ts'
+import { showProgress } from '../../../core/commands/progress.ts'
+import { layOutTable } from '../../plot/table.ts'
+import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
+import { runAll } from '../run/run-all.ts'
+import { type Candidate, firstCandidates, refinedCandidates, type Situation, scenarioOf } from '../what-if/candidates.ts'
+import { bestOf, goals, type Tried } from '../what-if/choice.ts'
+import { configFiles } from '../what-if/config-files.ts'
+
+const count = z.int().min(1)
+const positive = z.number().positive()
+const bytesPerMbit = 1e6 / 8
+
+export const command = defineCommand({
+  examples: [
+    [
+      'brim simulate what-if trace.csv --gpu rtx-4090 --board orin-nano --devices 50 --out config',
+      'agent.yaml and bridge.yaml in config/',
+    ],
+    ['brim simulate what-if trace.csv --goal cost --server-price 0.15/0.60', 'what costs least at a price'],
+    ['brim simulate what-if trace.csv --private', 'only ways in which no server sees a question'],
+  ],
+  notes:
+    'First every way of answering is simulated, then the best one with other settings of the bridge. "brim simulate presets" lists models, GPUs and boards.',
+  options: {
+    trace: z.string().min(1).describe('CSV or JSONL file with arrival, prompt tokens and output tokens of each request'),
+    goal: z
+      .enum(goals)
+      .default('ttft')
+      .describe(
+        'what is wanted most: ttft and latency, their 95th percentiles; qos, TokenFlow Eq. 2; cost, of the bridge’s tokens; energy, of the devices',
+      ),
+    private: z.boolean().default(false).describe('only ways in which questions stay on the device'),
+    model: z.string().default('llama3-8b').describe('model of the bridge'),
+    gpu: z.string().default('a100-80').describe('GPU of the bridge'),
+    gpus: count.default(1).describe('GPUs that hold the model together'),
+    replicas: count.default(1).describe('copies of the model, each with GPUs of its own'),
+    board: z.string().default('agx-orin-32').describe('board or phone of the devices'),
+    smallModel: z.string().default('qwen2.5-1.5b').describe('small model of the devices'),
+    devices: count.default(20).describe('number of devices'),
+    up: positive.default(40).describe('uplink of a device, in Mbit/s'),
+    down: positive.default(100).describe('downlink of a device, in Mbit/s'),
+    rtt: z.number().min(0).default(20).describe('round trip to the bridge, in ms'),
+    readingSpeed: positive.default(5).describe('tokens per second that a reader takes'),
+    serverPrice: z
+      .string()
+      .regex(/^\d+(\.\d+)?\/\d+(\.\d+)?$/, 'must be like 0.15/0.60: dollars per million tokens of prompt and answer')
+      .meta({ description: 'price of the bridge’s tokens, in dollars per million of prompt and answer', fallback: 'unknown' })
+      .optional(),
+    battery: z
+      .number()
+      .min(0)
+      .max(1)
+      .meta({ description: 'charge of the devices’ batteries, 0 to 1', fallback: 'mains power' })
+      .optional(),
+    requests: count.default(500).describe('requests of the trace that are simulated, from its beginning'),
+    out: z
+      .string()
+      .min(1)
+      .meta({ description: 'folder for agent.yaml and bridge.yaml', fallback: 'they are printed' })
+      .optional(),
+    workers: count.meta({ description: 'threads', fallback: 'one for each core' }).optional(),
+    data: dataOption,
+  },
+  async run(options, io) {
+    const { goal, out, json } = options
+    const situation = situationOf(options)
+    const folders = ['', dirname(resolve(options.trace)), options.data ?? defaultDataFolder()]
+    const simulate = simulator(situation, { folders, workers: options.workers ?? availableParallelism() }, io)
+    const first = await simulate(
+      'ways of answering',
+      firstCandidates().filter(({ isPrivate }) => isPrivate || !options.private),
+    )
+    const way = bestOf(first, goal)
+    if (!way) throw tooMuch(situation, first)
+    const refined = await simulate('settings', refinedCandidates(way.candidate))
+    const best = bestOf([way, ...refined], goal)!
+    const tried = [...first, ...refined]
+    const files = configFiles(situation, goal, best, tried)
+    if (json) io.out(JSON.stringify({ best: best.candidate.name, goal, files, tried: tried.map(plain) }))
+    else for (const line of [...table(tried, best), '', `best for ${goal}: ${best.candidate.name}`]) io.out(line)
+    if (out !== undefined) await save(out, files, io)
+    else if (!json) for (const [name, text] of Object.entries(files)) io.out(`\n# ${name}.yaml\n${text}`)
+  },
+})
+
+function situationOf(
+  options: {
+    readonly [name in 'trace' | 'model' | 'gpu' | 'board' | 'smallModel']: string
+  } & { readonly [name in 'requests' | 'gpus' | 'replicas' | 'devices' | 'up' | 'down' | 'rtt' | 'readingSpeed']: number } & {
+    readonly serverPrice?: string | undefined
+    readonly battery?: number | undefined
+  },
+): Situation {
+  const {
+    trace,
+    requests,
+    model,
+    gpu,
+    gpus,
+    replicas,
+    board,
+    smallModel,
+    devices,
+    up,
+    down,
+    rtt,
+    readingSpeed,
+    serverPrice,
+    battery,
+  } = options
+  const [prompt, output] = serverPrice?.split('/').map((dollars) => Number(dollars) / 1e6) ?? []
+  return {
+    ...{ trace, requests, model, gpu, gpus, replicas, board, smallModel, devices, battery },
+    link: { up: up * bytesPerMbit, down: down * bytesPerMbit, rttMs: rtt },
+    reading: readingSpeed,
+    price: prompt === undefined || output === undefined ? undefined : { prompt, output },
+  }
+}
+
+function simulator(situation: Situation, options: { readonly folders: readonly string[]; readonly workers: number }, io: Io) {
+  return async (what: string, candidates: readonly Candidate[]): Promise<Tried[]> => {
+    const progress = showProgress(io)
+    const results = await runAll(
+      candidates.map((candidate) => scenarioOf(situation, candidate)),
+      { ...options, signal: io.signal, onProgress: (share) => progress.update(`${what}, ${candidates.length}`, share) },
+    )
+    progress.end()
+    io.signal.throwIfAborted()
+    return candidates.map((candidate, i) => ({ candidate, result: results[i]! }))
+  }
+}
+
+const tooMuch = ({ devices, gpus, gpu }: Situation, tried: readonly Tried[]) =>
+  new BrimError('REQUEST_INVALID', `no way of answering serves this trace with ${devices} devices and ${gpus} × ${gpu}`, {
+    hint: `more --gpus, --replicas or --devices; of ${tried.length} ways the best loses ${(100 * Math.min(...tried.map(({ result: { all } }) => 1 - all.answered / all.requests))).toFixed(0)} % of the requests`,
+  })
+
+const plain = ({ candidate: { name, mode, agent, bridge }, result: { all, engines } }: Tried) => ({
+  name,
+  mode,
+  agent,
+  bridge,
+  all,
+  engines,
+})
+
+function table(tried: readonly Tried[], best: Tried): string[] {
+  const shown = (value: number) => (Number.isFinite(value) ? String(Number(value.toPrecision(3))) : '–')
+  const rows = tried.map((each) => {
+    const { all, engines } = each.result
+    const perAnswer = (value: number) => shown(value / all.answered)
+    const busy = engines.reduce((sum, { busyShare }) => sum + busyShare, 0) / Math.max(1, engines.length)
+    return [
+      `${each === best ? '→ ' : '  '}${each.candidate.name}`,
+      shown(all.ttftMs.mean),
+      shown(all.ttftMs.p95),
+      shown(all.tbtMs.p95),
+      shown(all.latencyMs.p95 / 1_000),
+      shown(all.qos),
+      perAnswer(1_000 * all.work.dollars),
+      perAnswer(all.work.joules),
+      `${shown(100 * busy)} %`,
+      String(all.requests - all.answered),
+    ]
+  })
+  return layOutTable(
+    ['', 'TTFT ms', 'P95', 'TBT P95 ms', 'answer P95 s', 'QoS', '$ per 1,000', 'J per answer', 'GPU busy', 'lost'],
+    rows,
+  )
+}
+
+async function save(folder: string, files: Readonly<Record<string, string>>, io: Io): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true })
+    for (const [name, text] of Object.entries(files)) await writeFile(join(folder, `${name}.yaml`), text)
+  } catch (cause) {
+    throw new BrimError('TARGET_UNWRITABLE', `${folder} cannot be written`, { cause, hint: 'name another folder with --out' })
+  }
+  io.err(`saved to ${folder}`)
+}

@@ -1,0 +1,44 @@
+import type { ScenarioResult } from '../run/result.ts'
+import type { Candidate } from './candidates.ts'
+
+/** What is wanted most. */
+export const goals = ['ttft', 'latency', 'qos', 'cost', 'energy'] as const
+export type Goal = (typeof goals)[number]
+
+/** A candidate that was simulated. */
+export interface Tried {
+  readonly candidate: Candidate
+  readonly result: ScenarioResult
+}
+
+/** Requests that may be refused, or never end. */
+const maxLost = 0.01
+
+/** Less is better. Dollars are those of the bridge; where they are unknown, its tokens count. */
+const score: Readonly<Record<Goal, (result: ScenarioResult) => number>> = {
+  ttft: ({ all }) => all.ttftMs.p95,
+  latency: ({ all }) => all.latencyMs.p95,
+  qos: ({ all }) => -all.qos,
+  cost: ({ all: { work } }) => work.dollars || work.serverPromptTokens + work.serverOutputTokens,
+  energy: ({ all }) => all.work.joules,
+}
+
+const isGood = ({ all }: ScenarioResult): boolean => all.answered >= (1 - maxLost) * all.requests
+
+/** As good as the best: differences of this share are those of another day. */
+const tie = 0.1
+
+/**
+ * Of the candidates that lose next to no request, and are as good as the best by the goal: the one that costs least, or
+ * where cost is the goal, the one that is fastest. The first of equals.
+ * @returns undefined where every candidate loses requests
+ */
+export function bestOf(tried: readonly Tried[], goal: Goal): Tried | undefined {
+  const good = tried.filter(({ result }) => isGood(result))
+  const scores = good.map(({ result }) => score[goal](result))
+  const least = Math.min(...scores)
+  const second = score[goal === 'cost' ? 'ttft' : 'cost']
+  return good
+    .filter((_, at) => scores[at]! <= least + tie * Math.abs(least))
+    .toSorted((a, b) => second(a.result) - second(b.result))[0]
+}

@@ -1,0 +1,68 @@
+import { basename } from 'node:path'
+import type { Situation } from './candidates.ts'
+import type { Goal, Tried } from './choice.ts'
+
+/** Caps leave room for a day that asks twice as much. */
+const headroom = 2
+const secondsPerDay = 86_400
+
+/** Configuration files that `brim agent run --config` and `brim bridge run --config` accept, with the reasons as comments. */
+export function configFiles(situation: Situation, goal: Goal, best: Tried, others: readonly Tried[]) {
+  const { candidate } = best
+  const head = [
+    `# By brim simulate what-if ${basename(situation.trace)}: ${candidate.name} is best for ${goal}, of ${others.length} ways that were simulated.`,
+    `# ${situation.devices} × ${situation.board} with ${situation.smallModel}, ${situation.gpus} × ${situation.gpu} with ${situation.model}.`,
+    `# ${figures(best)}`,
+    ...reasons(best, others),
+  ]
+  const price = situation.price && { 'server-price': perMillion(situation.price) }
+  const usesServer = 'server' in candidate.agent
+  const agent = {
+    ...candidate.agent,
+    'reading-speed': situation.reading,
+    ...(usesServer && price),
+    ...budgets(situation, best, usesServer),
+  }
+  return {
+    agent: text([...head, '# Add id, bridge, and the folders of the models: bundle, slm.'], agent),
+    bridge: text([...head, '# Add bundle, the folder of the model.'], candidate.bridge),
+  }
+}
+
+/** Why the others were not chosen: the best of each way of answering beside the chosen one. */
+function reasons({ candidate }: Tried, others: readonly Tried[]): string[] {
+  const modes = new Set([candidate.mode])
+  return others.flatMap((other) => {
+    if (modes.has(other.candidate.mode)) return []
+    modes.add(other.candidate.mode)
+    return [`# ${other.candidate.name}: ${figures(other)}`]
+  })
+}
+
+function figures({ result: { all } }: Tried): string {
+  const { ttftMs, latencyMs, work, answered, requests } = all
+  const dollars = work.dollars > 0 ? `, $${digits((1_000 * work.dollars) / answered)} per 1,000 answers` : ''
+  const lost = answered < requests ? `, ${requests - answered} of ${requests} not answered` : ''
+  return `TTFT P95 ${digits(ttftMs.p95)} ms, whole answer P95 ${digits(latencyMs.p95 / 1_000)} s, ${digits(work.joules / answered)} J per answer${dollars}${lost}`
+}
+
+function budgets({ devices, price }: Situation, { result }: Tried, usesServer: boolean) {
+  const { durationS, all } = result
+  const perDay = (sum: number) => Number(((headroom * sum * secondsPerDay) / durationS / devices).toPrecision(2))
+  const dollars = perDay(all.work.dollars)
+  const joules = perDay(all.work.joules)
+  return {
+    ...(usesServer && price && dollars > 0 && { 'budget-dollars': dollars }),
+    ...(all.work.deviceOutputTokens > 0 && joules > 0 && { 'budget-joules': joules }),
+  }
+}
+
+const perMillion = ({ prompt, output }: { readonly prompt: number; readonly output: number }) =>
+  `${decimal(1e6 * prompt)}/${decimal(1e6 * output)}`
+const decimal = (value: number): string => String(Number(value.toFixed(6)))
+const digits = (value: number): string => String(Number(value.toPrecision(3)))
+
+function text(comments: readonly string[], options: Readonly<Record<string, unknown>>): string {
+  const lines = Object.entries(options).map(([name, value]) => `${name}: ${value}`)
+  return `${[...comments, ...(lines.length === 0 ? ['{}'] : lines)].join('\n')}\n`
+}
