@@ -15,8 +15,8 @@ const points = (value: number | null | undefined) => (value == null ? '–' : va
 const percent = (share: number | null | undefined) => (share == null ? '–' : `${(100 * share).toFixed(0)} %`)
 
 function findings({ summary }: BenchDocument): string {
-  return `- Table 2 is read with its columns turned round. As printed, a slow device gains least from a server beside it, which cannot be: beside a device
-  that starts in any case, a server helps the more, the later the device is. Turned round, all eight rows follow the paper's own algorithm,
+  return `- Table 2 is read with its columns turned round. As printed, a slow device gains least from a server beside it; but beside a
+  device that starts in any case, a server helps the more, the later the device is. Turned round, all eight rows follow the paper's own algorithm,
   and "tail TTFT remains constant" is the fastest device beside the slowest server. The root mean square error over the 24 cells is
   ${points(summary.tableErrorTurned)} points so (\`tableErrorTurned\`), and ${points(summary.tableErrorAsPrinted)} as printed.
 - Stochastic dispatch is two things in the paper. Table 2's cuts are those against a limited side that starts by chance **beside** the other
@@ -41,7 +41,7 @@ function conditions(document: BenchDocument): string {
 - The paper's four recordings are not published. Stand-ins: a log-normal body (median and σ from MAE and MAPE of Table 5) and a log-normal tail,
   whose share and slowness are fitted to the device-limited cells of Table 2 (σ 0.5 for all). The server-limited cells, Table 3 and Figs. 6 and
   7 are not fitted. Prompts: two log-normal parts, fitted to 665 prompts of Alpaca.
-- First tokens: ${seeds} seeds of ${ttft.requests} requests, budgets ${ttft.budgets.join(', ')}. Whole answers of ${outputTokens} tokens: ${cost.seeds} seeds of ${cost.requests}, budgets ${cost.budgets.join(', ')}. Poisson arrivals,
+- First tokens: ${ttft.requests} requests, seeds: ${seeds}, budgets ${ttft.budgets.join(', ')}. Whole answers of ${outputTokens} tokens: ${cost.requests} requests, seeds: ${cost.seeds}, budgets ${cost.budgets.join(', ')}. Poisson arrivals,
   30 s apart; readers take ${readingTokensPerS} tokens/s. Each request meets a free device.
 - Prices of Table 8; device energy at 0.3 $ (server limited) or 5 $ (device limited) per 10¹⁵ FLOP.`
 }
