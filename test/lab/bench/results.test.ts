@@ -18,6 +18,7 @@ import { validationBench } from '../../../lab/bench/validation/bench.ts'
 import { benchPage, goalTable } from '../../../lab/frame/page.ts'
 import { readDocument } from '../../../lab/frame/results.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
+import { hatPaperBench } from '../../../lab/simulate/paper/hat/bench.ts'
 
 const benches = [
   acceptanceBench,
@@ -27,6 +28,7 @@ const benches = [
   engineBench,
   failoverBench,
   hatBench,
+  hatPaperBench,
   piceBench,
   queueBench,
   telemetryBench,

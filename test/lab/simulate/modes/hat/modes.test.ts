@@ -86,6 +86,12 @@ describe('answers by the split model', () => {
     expect(inTurn! / overlapping!).toBeLessThan(1.1)
   })
 
+  it('learns its chunks during a prompt, from the rates of device and cloud', async () => {
+    // 3,000 states of 8 KiB at 8 MB/s; chunks of 16 would each wait for a step of 26 ms.
+    const uploadMs = 3_072
+    expect(await ttftMs('hat', { requests: 1, promptTokens: 3_000, hat: { chunkTokens: 16 } })).toBeLessThan(1.15 * uploadMs)
+  })
+
   it('halves the upload with int8 states', async () => {
     const [fp16, int8] = [await ttftMs('hat'), await ttftMs('hat', { hat: { wire: 'int8' } })]
     expect(int8 / fp16).toBeGreaterThan(0.5)
