@@ -15,11 +15,12 @@ export class PowerModes {
   }
 
   /** A device is asked once more. */
-  asked({ index, group, processor }: SimulatedDevice): void {
+  asked({ index, group, board, processor }: SimulatedDevice): void {
     const { powerModes, powerModeEvery } = this.#groups.get(group)!
-    if (powerModes.length === 1 && powerModes[0] === 1) return
+    const speeds = powerModes === 'board' ? board.powerModes.map(({ speed }) => speed) : powerModes
+    if (speeds.length === 1 && speeds[0] === 1) return
     if (this.#requests[index]! % powerModeEvery === 0)
-      processor.slowdown = 1 / powerModes[Math.floor(this.#random.next() * powerModes.length)]!
+      processor.slowdown = 1 / speeds[Math.floor(this.#random.next() * speeds.length)]!
     this.#requests[index]! += 1
   }
 }

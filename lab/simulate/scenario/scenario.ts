@@ -52,7 +52,10 @@ export const DeviceGroup = z
     board: presetName('board', boards, { files: true }).describe(
       'name of a board preset (brim simulate presets lists them), or file of a machine that brim simulate calibrate wrote',
     ),
-    powerModes: z.array(share).default([1]).describe('speeds of its power modes, as shares of full speed'),
+    powerModes: z
+      .union([z.array(share.gt(0)).min(1), z.literal('board')])
+      .default([1])
+      .describe('speeds of its power modes, as shares of full speed, or "board": those of its board'),
     powerModeEvery: count.default(5).describe('requests of the device after which its power mode is drawn again'),
     link: Link,
     smallModels: z

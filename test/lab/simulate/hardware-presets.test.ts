@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { headOf, wholeModel } from '../../../lab/simulate/hardware/model-shape.ts'
+import { headOf, layersOf, wholeModel } from '../../../lab/simulate/hardware/model-shape.ts'
 import { boardNamed, boards } from '../../../lab/simulate/hardware/presets/boards.ts'
 import { gpuNamed, gpus } from '../../../lab/simulate/hardware/presets/gpus.ts'
 import { modelNamed, models } from '../../../lab/simulate/hardware/presets/models.ts'
@@ -38,6 +38,16 @@ it.each([
   const error = 1 / seconds / tokensPerS - 1
   console.log(`${name}: ${(1 / seconds).toFixed(2)} tokens/s, ${(100 * error).toFixed(1)} % off`)
   expect(Math.abs(error)).toBeLessThan(0.1)
+})
+
+it('computes a long prompt as fast as HAT measured (§2.3)', () => {
+  const shape = modelNamed('vicuna-7b')
+  const prompt = workOf(2_000, 0)
+  const cloudS = stepS(gpuNamed('a6000'), layersOf(shape, 2, 32), prompt)
+  const deviceS = stepS(boardNamed('agx-orin-32').hardware, layersOf(shape, 0, 2), prompt)
+  console.log(`cloud ${cloudS.toFixed(3)} s of 0.28 s, device ${deviceS.toFixed(3)} s of 0.09 s`)
+  expect(Math.abs(cloudS / 0.28 - 1)).toBeLessThan(0.1)
+  expect(Math.abs(deviceS / 0.09 - 1)).toBeLessThan(0.1)
 })
 
 it('says which name was meant', () => {

@@ -10,7 +10,12 @@ const none = { sustained: 1, timeConstantS: 300 }
  */
 const reached = { memory: 0.87, compute: 0.65 }
 
-/** @param name of the data sheet @param teraflopPerS dense, fp16, of the GPU's tensor cores */
+/**
+ * Power modes have the shares of the GPU's greatest clock that NVIDIA's developer guide lists for them; the NX's mode of 25 W gives
+ * the power to its CPU.
+ *
+ * @param sheet `teraflopPerS`: dense, fp16, of the GPU's tensor cores
+ */
 function jetson(
   name: string,
   sheet: { gibibytes: number; gigabytesPerS: number; teraflopPerS: number; layerMs: number; source: string },
@@ -118,7 +123,8 @@ export const boards: readonly Board[] = [
     {
       power: { idleW: 5, computeW: 15, radioW: wifiW },
       powerModes: [
-        { name: '25W', speed: 1 },
+        { name: 'MAXN', speed: 1 },
+        { name: '25W', speed: 0.44 },
         { name: '15W', speed: 0.67 },
         { name: '10W', speed: 0.67 },
       ],
