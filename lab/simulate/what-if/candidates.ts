@@ -1,5 +1,7 @@
+import { BrimError } from '../../../core/base/errors.ts'
 import type { ModeName } from '../scenario/mode-name.ts'
 import { Scenario } from '../scenario/scenario.ts'
+import { scenarioProblems } from '../scenario/scenario-problems.ts'
 
 /** What somebody has, and asks of it. */
 export interface Situation {
@@ -104,9 +106,10 @@ export function refinedCandidates(best: Candidate): Candidate[] {
   )
 }
 
+/** @throws BrimError USAGE for hardware or a model that there is not */
 export function scenarioOf(situation: Situation, { name, mode, cloud, disco, hat }: Candidate): Scenario {
   const { model, gpu, gpus, replicas, board, smallModel, devices, link, reading, price, battery, trace, requests } = situation
-  return Scenario.parse({
+  const raw = {
     name,
     cloud: { model, gpu, gpus, replicas, ...(price && { dollarsPerToken: price }), ...cloud },
     devices: [
@@ -126,5 +129,9 @@ export function scenarioOf(situation: Situation, { name, mode, cloud, disco, hat
       readers: [{ tokensPerS: reading, share: 1 }],
       modes: [{ mode }],
     },
-  })
+  }
+  const parsed = Scenario.safeParse(raw)
+  if (parsed.success) return parsed.data
+  const problems = scenarioProblems(parsed.error, raw).map(({ path, text }) => `${path.join('.')} ${text}`)
+  throw new BrimError('USAGE', problems.join('; '), { hint: '"brim simulate presets" lists models, GPUs and boards' })
 }

@@ -65,6 +65,10 @@ describe('the candidates', () => {
       expect(scenarioOf(situation, candidate).workload.modes[0]!.mode).toBe(candidate.mode)
   })
 
+  it('name hardware that there is not, and the nearest that there is', () => {
+    expect(() => scenarioOf({ ...situation, gpu: 'a100-81' }, cloud)).toThrow(/^cloud\.gpu .*"a100-80"/)
+  })
+
   it('of HAT differ in chunks and drafts, those of the cloud in policy and prompts', () => {
     expect(new Set(refinedCandidates(hat).map(({ bridge }) => bridge['frame-tokens']))).toEqual(new Set([128, 512]))
     expect(new Set(refinedCandidates(hat).map(({ agent }) => agent['draft-ahead']))).toEqual(new Set([true, false]))
