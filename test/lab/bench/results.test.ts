@@ -18,6 +18,7 @@ import { validationBench } from '../../../lab/bench/validation/bench.ts'
 import { benchPage, goalTable } from '../../../lab/frame/page.ts'
 import { readDocument } from '../../../lab/frame/results.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
+import { discoPaperBench } from '../../../lab/simulate/paper/disco/bench.ts'
 import { hatPaperBench } from '../../../lab/simulate/paper/hat/bench.ts'
 
 const benches = [
@@ -25,6 +26,7 @@ const benches = [
   chaosBench,
   discoBench,
   discoPlanBench,
+  discoPaperBench,
   engineBench,
   failoverBench,
   hatBench,
