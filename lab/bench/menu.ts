@@ -42,6 +42,10 @@ export const menu: Menu = {
       'up to 10,000 devices on one bridge: connecting, at rest, at work, after a restart, beside mosquitto',
       () => import('./fleet/bench.ts'),
     ],
+    simulator: [
+      'the simulator: events per second, whole scenarios, memory of waiting requests',
+      () => import('./simulator/bench.ts'),
+    ],
     'slow-agent': ['an agent whose small models take longer, to stand for a device', () => import('./pice/slow-agent.ts')],
     'slow-bridge': ['a bridge whose steps take longer, to stand for a cloud', () => import('./pice/slow-bridge.ts')],
     telemetry: [

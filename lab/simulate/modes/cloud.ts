@@ -1,3 +1,4 @@
+import type { EngineAnswer } from '../serving/engine.ts'
 import type { Answer } from '../world/answer.ts'
 import type { Mode } from '../world/mode.ts'
 import type { World } from '../world/world.ts'
@@ -13,25 +14,47 @@ export function cloudMode(world: World): Mode {
 export function answerInFull(world: World, answer: Answer, cachedTokens = 0): void {
   const { server, simulation } = world
   const { id, promptTokens, outputTokens, sharedTokens } = answer.request
-  const token = () => {
-    answer.deliver(1)
-    if (answer.tokens < outputTokens) return
-    charge(world, answer, promptTokens, outputTokens)
-    answer.end()
-  }
-  const refused = () => answer.end('queue full')
+  const full = new FullAnswer(world, answer, Math.max(sharedTokens, cachedTokens))
   if (server) {
     const random = simulation.random(`server ${id}`)
-    const run = { contextTokens: promptTokens, tokens: outputTokens, token, failed: refused }
+    const run = { contextTokens: promptTokens, tokens: outputTokens, token: () => full.token(), failed: () => full.refused() }
     new PacedSide(simulation, () => server.draw(random)).start(run)
-    return
+  } else llmOf(world).answer(full)
+}
+
+/** A hundred thousand of them may wait: it has few fields, and no functions of its own. */
+class FullAnswer implements EngineAnswer {
+  readonly cachedTokens: number
+  readonly #world: World
+  readonly #answer: Answer
+
+  constructor(world: World, answer: Answer, cachedTokens: number) {
+    this.#world = world
+    this.#answer = answer
+    this.cachedTokens = cachedTokens
   }
-  llmOf(world).answer({
-    promptTokens,
-    outputTokens,
-    cachedTokens: Math.max(sharedTokens, cachedTokens),
-    reader: answer.reader,
-    token,
-    refused,
-  })
+
+  get promptTokens() {
+    return this.#answer.request.promptTokens
+  }
+
+  get outputTokens() {
+    return this.#answer.request.outputTokens
+  }
+
+  get reader() {
+    return this.#answer.reader
+  }
+
+  token(): void {
+    const answer = this.#answer
+    answer.deliver(1)
+    if (answer.tokens < this.outputTokens) return
+    charge(this.#world, answer, this.promptTokens, this.outputTokens)
+    answer.end()
+  }
+
+  refused(): void {
+    this.#answer.end('queue full')
+  }
 }

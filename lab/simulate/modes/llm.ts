@@ -55,8 +55,11 @@ export class Llm {
 
   /** @returns stops it; nothing more is called */
   answer(answer: EngineAnswer): () => void {
+    // Nothing stands between an engine and a hundred thousand answers that wait for it.
+    if (!this.#meter && this.#maxRunning === Number.POSITIVE_INFINITY) return leastLoaded(this.#world).answer(answer)
     const metered = this.#meter?.begin(this.#nowS)
-    let left = answer.outputTokens
+    const { promptTokens, cachedTokens, outputTokens, reader } = answer
+    let left = outputTokens
     let stop: (() => void) | undefined
     const over = () => {
       metered?.ended()
@@ -66,7 +69,10 @@ export class Llm {
     const start = () => {
       this.#running += 1
       stop = leastLoaded(this.#world).answer({
-        ...answer,
+        promptTokens,
+        cachedTokens,
+        outputTokens,
+        reader,
         token: () => {
           metered?.tokens(1, this.#nowS)
           left -= 1

@@ -6,7 +6,7 @@ import { ModeCounter, type ModeResult } from './mode-result.ts'
 export class ResultCollector implements Collector {
   readonly #parts = new Map<string, ModeCounter>()
   readonly #onEnded: (record: AnswerRecord) => void
-  #asked = 0
+  asked = 0
   /** Answered or refused. */
   over = 0
 
@@ -17,11 +17,11 @@ export class ResultCollector implements Collector {
 
   /** Requests that are not over. */
   get open(): number {
-    return this.#asked - this.over
+    return this.asked - this.over
   }
 
   ask({ part }: Request): void {
-    this.#asked += 1
+    this.asked += 1
     this.#counterOf(part).asked()
   }
 

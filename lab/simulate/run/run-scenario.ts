@@ -69,6 +69,10 @@ export class ScenarioRun {
     this.#awaitNext()
   }
 
+  get asked(): number {
+    return this.#collector.asked
+  }
+
   /** Requests that are neither answered nor refused. */
   get open(): number {
     return this.#collector.open
@@ -82,6 +86,8 @@ export class ScenarioRun {
       ...(signal && { signal }),
       onProgress: () => onProgress?.(this.#collector.over / workload.requests),
     })
+    if (isComplete && untilS === undefined && this.open > 0)
+      throw new Error(`scenario "${name}": nothing happens any more, and ${this.open} requests have no answer`)
     const durationS = (simulation.nowMs - this.#firstMs) / 1_000
     return {
       scenario: name,

@@ -1,7 +1,7 @@
 import { Reader, unreadOf } from '../../../core/policy/serving/reader.ts'
 import { effectiveWeight } from '../../../core/policy/tokenflow/quality.ts'
 import type { Simulation } from '../kernel/simulation.ts'
-import { noWork, type Request } from './answer-record.ts'
+import { type AnswerWork, noWork, type Request } from './answer-record.ts'
 import type { Collector } from './collector.ts'
 
 /** Carries so many tokens to the reader; none: the end of the answer. */
@@ -10,10 +10,10 @@ type Carry = (tokens: number, arrived: () => void) => void
 /** An answer on its way to its reader. Mutable; ended once. */
 export class Answer {
   readonly request: Request
-  readonly work = noWork()
   readonly reader: Reader
   readonly #simulation: Simulation
   readonly #collector: Collector
+  #work: AnswerWork | undefined
   #sent = 0
   #carry: Carry | undefined
   #weightedTokens = 0
@@ -25,6 +25,12 @@ export class Answer {
     this.reader = new Reader(request.tokensPerS, request.outputTokens, request.atMs)
     this.#simulation = simulation
     this.#collector = collector
+  }
+
+  /** Made when it is needed: many answers wait. */
+  get work(): AnswerWork {
+    this.#work ??= noWork()
+    return this.#work
   }
 
   /** That the reader has, or that are on their way to it. */

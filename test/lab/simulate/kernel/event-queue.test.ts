@@ -26,6 +26,23 @@ describe('EventQueue', () => {
     expect(happened.sort((a, b) => a - b)).toEqual(handles.flatMap((_, i) => (i % 3 === 0 ? [] : [i])))
   })
 
+  it('keeps its order while most of its events are canceled', () => {
+    const queue = new EventQueue()
+    const random = seededRandom(5)
+    const happened: number[] = []
+    let timer = 0
+    for (let i = 0; i < 20_000; i += 1) {
+      const atMs = Math.floor(1e6 * random.next())
+      if (i % 10 === 0) queue.add(atMs, () => happened.push(atMs))
+      queue.cancel(timer)
+      timer = queue.add(atMs, () => happened.push(-1))
+    }
+    queue.cancel(timer)
+    drain(queue)
+    expect(happened).toHaveLength(2_000)
+    expect(happened).toEqual([...happened].sort((a, b) => a - b))
+  })
+
   it('ignores the handle of an event that has happened, although another one has its slot', () => {
     const queue = new EventQueue()
     const happened: string[] = []

@@ -1,0 +1,93 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import type { Bench } from '../../frame/bench.ts'
+import { benchCommand } from '../../frame/command.ts'
+import type { Simulation } from '../../simulate/kernel/simulation.ts'
+import { runScenario, ScenarioRun } from '../../simulate/run/run-scenario.ts'
+import { readScenarioData } from '../../simulate/run/scenario-data.ts'
+import { bareEvents, mixedEvents } from './mixed-events.ts'
+import { type SimulatorRun, simulatorReport } from './report.ts'
+import { scenariosOf, waitingScenario } from './scenarios.ts'
+
+const waitingRequests = 100_000
+/** Devices of the mixed events, and bare events that wait. */
+const sizes = [100, 1_000, 10_000] as const
+/** The size of the figure in the summary. */
+const summarySize = 1_000
+
+export const simulatorBench: Bench = {
+  name: 'simulator',
+  options: {},
+  examples: [],
+  goals: { eventsPerS: { min: 1e6 }, bytesPerWaitingRequest: { max: 1_024 } },
+  async run({ quick, progress, io }) {
+    const events = quick ? 2e6 : 1e7
+    const runs: SimulatorRun[] = []
+    for (const size of sizes) {
+      progress(`${size} devices`)
+      runs.push({ kind: 'mixed', size, ...eventsOf(mixedEvents(size), events) })
+      runs.push({ kind: 'bare', size, ...eventsOf(bareEvents(size), events) })
+    }
+    for (const scenario of scenariosOf(quick ? 500 : 3_000)) {
+      progress(`scenario: ${scenario.name}`)
+      const cpuS = cpuClock()
+      const { events, all } = await runScenario(scenario, { signal: io.signal })
+      runs.push({ kind: 'scenario', mode: scenario.name, requests: all.requests, tokens: all.tokens, events, cpuS: cpuS() })
+    }
+    for (const mode of ['cloud', 'local'] as const) {
+      progress(`${waitingRequests} requests wait: ${mode}`)
+      runs.push({ kind: 'waiting', mode, ...(await bytesOfWaiting(mode)) })
+    }
+    return { conditions: { waitingRequests }, summary: summarise(runs), runs }
+  },
+  report: simulatorReport,
+}
+
+/** `brim bench simulator` */
+export const command = benchCommand(simulatorBench)
+
+function summarise(runs: readonly SimulatorRun[]) {
+  const rateOf = (kind: 'mixed' | 'bare') => {
+    const run = runs.find((each) => each.kind === kind && each.size === summarySize)
+    return run && 'cpuS' in run ? run.events / run.cpuS : null
+  }
+  const waiting = runs.flatMap((run) => (run.kind === 'waiting' ? [run.bytes] : []))
+  return { eventsPerS: rateOf('mixed'), bareEventsPerS: rateOf('bare'), bytesPerWaitingRequest: Math.max(...waiting) }
+}
+
+/** CPU time of this process since the call, garbage collection included. */
+function cpuClock(): () => number {
+  const begun = process.cpuUsage()
+  return () => {
+    const { user, system } = process.cpuUsage(begun)
+    return (user + system) / 1e6
+  }
+}
+
+function eventsOf(simulation: Simulation, events: number): { readonly events: number; readonly cpuS: number } {
+  // The first ones compile.
+  simulation.advance(events / 10)
+  const cpuS = cpuClock()
+  simulation.advance(events)
+  return { events, cpuS: cpuS() }
+}
+
+/** What the heap grows by, from an empty world to one in which all requests have arrived. */
+async function bytesOfWaiting(mode: 'cloud' | 'local'): Promise<{ readonly waiting: number; readonly bytes: number }> {
+  const scenario = waitingScenario(mode, waitingRequests)
+  const run = new ScenarioRun(scenario, await readScenarioData(scenario, []))
+  const before = heapBytes()
+  // They arrive within a tenth of a second: few are answered before all are there.
+  while (run.asked < waitingRequests) run.simulation.advance(1)
+  const bytes = (heapBytes() - before) / run.open
+  return { waiting: run.open, bytes: Math.round(bytes) }
+}
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+
+function heapBytes(): number {
+  collectGarbage()
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
