@@ -2,7 +2,8 @@ import type { ForgettingHistogram } from '../../../../core/policy/estimate/forge
 import { Reader } from '../../../../core/policy/serving/reader.ts'
 import type { Answer } from '../../world/answer.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
-import { leastLoaded, type World } from '../../world/world.ts'
+import type { World } from '../../world/world.ts'
+import { llmOf } from '../llm.ts'
 import type { SideRun, SimulatedSide } from './simulated-side.ts'
 
 /** A request's head and options, and a token's id in it (DiSCo §4.3: 17 bits). */
@@ -29,6 +30,7 @@ export class EngineSide implements SimulatedSide {
 
   start(run: SideRun): void {
     this.#run = run
+    this.#leave = () => {}
     const { head, perToken } = requestBytes
     this.#send('up', head + perToken * run.contextTokens, () => {
       if (this.#run === run) this.#ask(run)
@@ -63,7 +65,7 @@ export class EngineSide implements SimulatedSide {
       this.#send('down', eventBytes, () => {
         if (this.#run === run) act()
       })
-    this.#leave = leastLoaded(this.#world).answer({
+    this.#leave = llmOf(this.#world).answer({
       promptTokens: run.contextTokens,
       outputTokens: run.tokens,
       cachedTokens: sharedTokens,

@@ -129,6 +129,28 @@ describe('answers of device and server in a scenario', () => {
     expect(without.sum(({ serverOutputTokens }) => serverOutputTokens)).toBe(80 * 40)
   })
 
+  it('the cloud’s own model is a server, too, over the device’s link', async () => {
+    const records: AnswerRecord[] = []
+    const scenario = Scenario.parse({
+      name: 'cloud',
+      cloud: { model: 'llama3-8b', gpu: 'a100-80', dollarsPerToken: cheap },
+      devices: [{ ...phones, count: 4, link: { up: 1e6, down: 1e6, rttMs: 80 } }],
+      policies: { disco: { deviceDollarsPerToken: dear, constrained: 'device', share: 0.5 } },
+      workload: {
+        requests: 12,
+        arrivals: { kind: 'poisson', perS: 0.1 },
+        promptTokens: 30,
+        outputTokens: 20,
+        modes: [{ mode: 'auto' }],
+      },
+    })
+    const { engines, devices } = await runScenario(scenario, { onRecord: (record) => records.push(record) })
+    expect(records.map(({ tokens, refusal }) => [tokens, refusal])).toEqual(records.map(() => [20, undefined]))
+    expect(Math.min(...records.map(({ ttftMs }) => ttftMs))).toBeGreaterThan(80)
+    expect(engines[0]!.busyS).toBeGreaterThan(0)
+    expect(devices.phones!.upBytes).toBeGreaterThan(600)
+  })
+
   it('energy is what the small model has computed, thrown away or not', async () => {
     const { records } = await run({ mode: 'race', ttftMs: 100 })
     for (const { joules, ttftMs } of records) if (Math.abs(ttftMs - 100) < 0.001) expect(joules).toBeCloseTo(5 * 0.1)
