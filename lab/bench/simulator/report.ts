@@ -108,7 +108,7 @@ export const simulatorReport: BenchReport = {
     const { cpu, cores } = document.conditions
     return `${cpu}, ${cores} cores; ${loadText(document)}.
 
-- Rates are by CPU time of the process, garbage collection included; a run uses one core.
+- Rates are by CPU time of the process, garbage collection included; a run uses one core. Of five runs without policies the fastest counts.
 - Memory is what the heap grows by until all requests have arrived, within a tenth of a second, after a full collection before and after.`
   },
 }

@@ -59,13 +59,14 @@ export class LocalAnswers {
   #write(answer: Answer, device: SimulatedDevice, wrote: (tokens: number) => void, after = (start: () => void) => start()): void {
     const { promptTokens, outputTokens } = answer.request
     const decoder = this.#decoderOf(device)
-    answer.work.devicePromptTokens += promptTokens
     after(() =>
       decoder.add({
         copiedTokens: 0,
         parts: [{ promptTokens, outputTokens }],
         streams: true,
         wrote(tokens) {
+          // With the first token the prompt is computed, too.
+          if (answer.work.deviceOutputTokens === 0) answer.work.devicePromptTokens += promptTokens
           answer.work.deviceOutputTokens += tokens
           wrote(tokens)
         },

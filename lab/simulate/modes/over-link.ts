@@ -1,4 +1,6 @@
+import type { Answer, Carrier } from '../world/answer.ts'
 import type { Mode } from '../world/mode.ts'
+import type { SimulatedDevice } from '../world/simulated-device.ts'
 import type { World } from '../world/world.ts'
 import { textBytes } from './pice/text-bytes.ts'
 
@@ -10,13 +12,31 @@ export function overLink(world: World, mode: Mode): Mode {
       const { device: index, promptTokens } = answer.request
       const device = index === undefined ? undefined : world.devices[index]!
       if (!device) return mode.begin(answer)
-      const send = (direction: 'up' | 'down', tokens: number, arrived: () => void) => {
-        answer.work.joules += device.energy.radio(device.link.send(direction, textBytes(tokens), arrived))
-      }
-      send('up', promptTokens, () => {
-        answer.carriedBy((tokens, arrived) => send('down', tokens, arrived))
+      const line = new DeviceLine(answer, device)
+      line.send('up', promptTokens, () => {
+        answer.carriedBy(line)
         mode.begin(answer)
       })
     },
+  }
+}
+
+/** An answer's way to its device. Many answers wait: it has no functions of its own. */
+class DeviceLine implements Carrier {
+  readonly #answer: Answer
+  readonly #device: SimulatedDevice
+
+  constructor(answer: Answer, device: SimulatedDevice) {
+    this.#answer = answer
+    this.#device = device
+  }
+
+  carry(tokens: number, arrived: () => void): void {
+    this.send('down', tokens, arrived)
+  }
+
+  send(direction: 'up' | 'down', tokens: number, arrived: () => void): void {
+    const { energy, link } = this.#device
+    this.#answer.work.joules += energy.radio(link.send(direction, textBytes(tokens), arrived))
   }
 }

@@ -4,8 +4,11 @@ import type { Simulation } from '../kernel/simulation.ts'
 import { type AnswerWork, noWork, type Request } from './answer-record.ts'
 import type { Collector } from './collector.ts'
 
-/** Carries so many tokens to the reader; none: the end of the answer. */
-type Carry = (tokens: number, arrived: () => void) => void
+/** What brings tokens to the reader. */
+export interface Carrier {
+  /** @param tokens 0: the end of the answer */
+  carry(tokens: number, arrived: () => void): void
+}
 
 /** An answer on its way to its reader. Mutable; ended once. */
 export class Answer {
@@ -15,7 +18,7 @@ export class Answer {
   readonly #collector: Collector
   #work: AnswerWork | undefined
   #sent = 0
-  #carry: Carry | undefined
+  #carrier: Carrier | undefined
   #weightedTokens = 0
   #lastMs = 0
   #isOver = false
@@ -43,14 +46,14 @@ export class Answer {
   }
 
   /** From now on, what is delivered is on its way for a while. Things arrive in the order in which they are carried. */
-  carriedBy(carry: Carry): void {
-    this.#carry = carry
+  carriedBy(carrier: Carrier): void {
+    this.#carrier = carrier
   }
 
   /** The reader gets `count` more tokens at once, >= 1. */
   deliver(count: number): void {
     this.#sent += count
-    if (this.#carry) this.#carry(count, () => this.#arrived(count))
+    if (this.#carrier) this.#carrier.carry(count, () => this.#arrived(count))
     else this.#arrived(count)
   }
 
@@ -58,7 +61,7 @@ export class Answer {
   end(refusal?: string): void {
     if (this.#isOver) throw new Error(`answer ${this.request.id} has ended already`)
     this.#isOver = true
-    if (this.#carry) this.#carry(0, () => this.#ended(refusal))
+    if (this.#carrier) this.#carrier.carry(0, () => this.#ended(refusal))
     else this.#ended(refusal)
   }
 
