@@ -37,7 +37,8 @@ export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
       const requests = without(tracked, preempt)
       const { ready, short } = grow(requests.residents, room, nowMs)
       const isShort = short.length > 0
-      const resume = isShort ? [] : fillFreeMemory(requests, room, state, limits, nowMs)
+      const untilChoiceMs = nextChoiceMs > nowMs ? nextChoiceMs - nowMs : limits.intervalMs
+      const resume = isShort ? [] : fillFreeMemory(requests, room, state, limits, nowMs, untilChoiceMs)
       const outside = requests.away.length + requests.newcomers.length - resume.length
       if (isShort || (outside > 0 && nowMs >= nextChoiceMs)) {
         const choice = chooseForInterval(requests, new Set(resume), { room, isShort }, state, limits, nowMs)
@@ -79,11 +80,12 @@ function fillFreeMemory(
   state: ServingState,
   limits: TokenFlowLimits,
   nowMs: number,
+  untilChoiceMs: number,
 ): StreamState[] {
   const { away, residents, smallestBytes } = requests
   const resume: StreamState[] = []
   if (smallestBytes === Number.POSITIVE_INFINITY || smallestBytes > room.freeBytes + room.cachedBytes) return resume
-  const keptBytes = intervalGrowth(residents, state, limits)
+  const keptBytes = growthWithin(untilChoiceMs, residents, state)
   const takes = ({ kvBytes }: StreamState) => kvBytes + keptBytes <= room.freeBytes + room.cachedBytes && room.take(kvBytes)
   const places = state.step.streams - residents.length
   // In the order in which the next choice would leave them their memory.
@@ -106,15 +108,14 @@ function fillFreeMemory(
   return resume
 }
 
-/** Bytes by which the residents grow in Δt, if each of them decodes in every step; 0 where no step has been measured. */
-function intervalGrowth(
-  residents: readonly StreamState[],
-  { speeds, step }: ServingState,
-  { intervalMs }: TokenFlowLimits,
-): number {
+/**
+ * Bytes by which the residents grow in this time, if each of them decodes in every step that has a place for it; 0 where no step
+ * has been measured.
+ */
+function growthWithin(ms: number, residents: readonly StreamState[], { speeds, step }: ServingState): number {
   const stepS = speeds.stepSOf(Math.min(residents.length, step.streams))
   if (!stepS) return 0
-  const rows = intervalMs / 1_000 / stepS
+  const rows = (ms / 1_000 / stepS) * Math.min(1, step.streams / residents.length)
   let bytes = 0
   for (const { kvBytes, fullBytes, contextLength } of residents)
     bytes += Math.max(0, Math.min(fullBytes - kvBytes, (rows * kvBytes) / Math.max(1, contextLength)))

@@ -6,6 +6,7 @@ import { andes } from '../../../../core/policy/tokenflow/andes.ts'
 import { readingExperience } from '../../../../core/policy/tokenflow/quality.ts'
 import { type TokenFlowLimits, tokenflow } from '../../../../core/policy/tokenflow/tokenflow.ts'
 import { type SimulatedEngine, type SimulatedRequest, simulate } from '../../../support/serving-simulation.ts'
+import { answerState, stateOf, unmeasured } from '../../../support/serving-state.ts'
 
 const limits: TokenFlowLimits = {
   intervalMs: 500,
@@ -157,5 +158,31 @@ describe('for any arrivals', () => {
       }),
       { numRuns: 8 },
     )
+  })
+})
+
+describe('free memory', () => {
+  const residents = Array.from({ length: 32 }, (_, id) =>
+    answerState(id, { contextLength: 100, kvBytes: 100, fullBytes: 10_000, waitingRows: 1 }),
+  )
+  const newcomer = answerState(99, { contextLength: 0, kvBytes: 100, fullBytes: 10_000, phase: 'prefill', residency: 'evicted' })
+  const stateWith = (freeBytes: number) =>
+    stateOf([...residents, newcomer], {
+      memory: { budgetBytes: 10_000, usedBytes: 10_000 - freeBytes },
+      speeds: { ...unmeasured, stepSOf: () => 0.05 },
+    })
+  const resumedWith = (freeBytes: number, atMs: number) => {
+    const policy = tokenflow(limits)
+    // A choice takes it; the next one is due at 500 ms.
+    policy.plan(stateWith(250), 0)
+    return policy.plan(stateWith(freeBytes), atMs).resume.map(({ stream }) => stream)
+  }
+
+  // Ten steps of 16 rows in 0.5 s: 5 rows of one byte for each of the 32 that are there.
+  it('goes to a new request beyond what the others grow by until the next choice, who take turns in the steps', () => {
+    expect(resumedWith(261, 1)).toEqual([99])
+    expect(resumedWith(250, 1)).toEqual([])
+    expect(resumedWith(133, 400)).toEqual([99])
+    expect(resumedWith(120, 400)).toEqual([])
   })
 })
