@@ -77,10 +77,10 @@ export const command = defineCommand({
       'ways of answering',
       firstCandidates().filter(({ isPrivate }) => isPrivate || !options.private),
     )
-    const way = bestOf(first, goal)
+    const way = bestOf(first, goal, situation.price)
     if (!way) throw tooMuch(situation, first)
     const refined = await simulate('settings', refinedCandidates(way.candidate))
-    const best = bestOf([way, ...refined], goal)!
+    const best = bestOf([way, ...refined], goal, situation.price)!
     const tried = [...first, ...refined]
     const files = configFiles(situation, goal, best, tried)
     if (json) io.out(JSON.stringify({ best: best.candidate.name, goal, files, tried: tried.map(plain) }))

@@ -1,3 +1,5 @@
+import { costOf } from '../../../core/policy/disco/costs.ts'
+import type { TokenCosts } from '../../../core/policy/disco/state.ts'
 import type { ScenarioResult } from '../run/result.ts'
 import type { Candidate } from './candidates.ts'
 
@@ -14,12 +16,12 @@ export interface Tried {
 /** Requests that may be refused, or never end. */
 const maxLost = 0.01
 
-/** Less is better. Dollars are those of the bridge; where they are unknown, its tokens count. */
-const score: Readonly<Record<Goal, (result: ScenarioResult) => number>> = {
+/** Less is better. @param price of the bridge’s tokens, HAT’s too */
+const score: Readonly<Record<Goal, (result: ScenarioResult, price: TokenCosts) => number>> = {
   ttft: ({ all }) => all.ttftMs.p95,
   latency: ({ all }) => all.latencyMs.p95,
   qos: ({ all }) => -all.qos,
-  cost: ({ all: { work } }) => work.dollars || work.serverPromptTokens + work.serverOutputTokens,
+  cost: ({ all: { work } }, price) => costOf(price, { promptTokens: work.serverPromptTokens, tokens: work.serverOutputTokens }),
   energy: ({ all }) => all.work.joules,
 }
 
@@ -31,14 +33,15 @@ const tie = 0.1
 /**
  * Of the candidates that lose next to no request, and are as good as the best by the goal: the one that costs least, or
  * where cost is the goal, the one that is fastest. The first of equals.
+ * @param price of the bridge’s tokens; absent: each counts as much
  * @returns undefined where every candidate loses requests
  */
-export function bestOf(tried: readonly Tried[], goal: Goal): Tried | undefined {
+export function bestOf(tried: readonly Tried[], goal: Goal, price: TokenCosts = { prompt: 1, output: 1 }): Tried | undefined {
   const good = tried.filter(({ result }) => isGood(result))
-  const scores = good.map(({ result }) => score[goal](result))
+  const scores = good.map(({ result }) => score[goal](result, price))
   const least = Math.min(...scores)
   const second = score[goal === 'cost' ? 'ttft' : 'cost']
   return good
     .filter((_, at) => scores[at]! <= least + tie * Math.abs(least))
-    .toSorted((a, b) => second(a.result) - second(b.result))[0]
+    .toSorted((a, b) => second(a.result, price) - second(b.result, price))[0]
 }

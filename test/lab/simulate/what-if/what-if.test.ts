@@ -39,7 +39,12 @@ const result = await runScenario(scenarioOf(situation, firstCandidates()[5]!), {
 /** A result with other figures. */
 function tried(candidate: Candidate, ttftMs: number, dollars: number, answered = 6): Tried {
   const { all } = result
-  const changed = { ...all, answered, ttftMs: { ...all.ttftMs, p95: ttftMs }, work: { ...all.work, dollars } }
+  const changed = {
+    ...all,
+    answered,
+    ttftMs: { ...all.ttftMs, p95: ttftMs },
+    work: { ...all.work, dollars, serverPromptTokens: 0, serverOutputTokens: 100 * dollars },
+  }
   return { candidate, result: { ...result, all: changed } }
 }
 
