@@ -20,6 +20,7 @@ import { readDocument } from '../../../lab/frame/results.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
 import { discoPaperBench } from '../../../lab/simulate/paper/disco/bench.ts'
 import { hatPaperBench } from '../../../lab/simulate/paper/hat/bench.ts'
+import { tokenFlowPaperBench } from '../../../lab/simulate/paper/tokenflow/bench.ts'
 
 const benches = [
   acceptanceBench,
@@ -35,6 +36,7 @@ const benches = [
   queueBench,
   telemetryBench,
   tokenFlowBench,
+  tokenFlowPaperBench,
   planBench,
   validationBench,
 ]
