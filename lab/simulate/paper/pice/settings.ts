@@ -63,6 +63,7 @@ export const devices = 4
  * wherever more arrive than are answered.
  */
 export const questions = 160
+export const moreQuestions = 240
 /** Tokens of an answer: the mean is the paper's (§II-B), the spread that of chat answers. */
 export const answerTokens = { mean: 500, sigma: 0.5, max: 2_048 }
 const promptTokens = 80
@@ -130,7 +131,7 @@ export function settingsOf({ rpms, queues, mbitsPerS, edgeShares, minTokens }: P
     ...mbitsPerS.flatMap((mbit) => compared.map((method) => of('bandwidth', method, { mbitPerS: mbit }))),
     ...published.flatMap(({ model }) => edgeShares.map((share) => of('cause', 'routing', { model, edgeShare: share }))),
     ...minTokens.map((least) => of('cause', 'PICE static', { minTokens: least })),
-    of('cause', 'PICE', { model: 'qwen2.5-72b', requests: 240 }),
+    ...published.map(({ model }) => of('cause', 'PICE', { model, requests: moreQuestions })),
   ]
 }
 

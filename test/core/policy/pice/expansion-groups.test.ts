@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest'
+import { hasRoom, termsOf } from '../../../../core/policy/pice/dispatch-rules.ts'
+import { expansionTime } from '../../../../core/policy/pice/expansion-deadline.ts'
+import { chooseSources, groupSentences, type SketchShape, sentenceTokens } from '../../../../core/policy/pice/expansion-groups.ts'
+import type { SmallModelSpeed } from '../../../../core/policy/pice/state.ts'
+
+const speed = (model: string, tpotS: number): SmallModelSpeed => ({
+  model,
+  loadS: 0,
+  ttftS: 0.1,
+  tpotS,
+  parallel: [
+    [4, 4],
+    [8, 4],
+  ],
+  ability: undefined,
+})
+const [small, large] = [speed('small', 0.01), speed('large', 0.1)]
+const sketch: SketchShape = { words: [2, 4, 2, 2], expectedTokens: 100, sentences: [0, 1, 2, 3], candidates: 1, budgetS: 100 }
+const terms = { models: [small, large], current: 'small', isQueueEmpty: true, maxSequences: 16 }
+
+describe('what a device makes of a sketch', () => {
+  it('expects of each line its share of the words', () => {
+    expect(sentenceTokens(sketch)).toEqual([20, 40, 20, 20])
+  })
+
+  it('uses the larger model if it keeps the least budget of the job, and no other job waits', () => {
+    const modelOf = (budgets: readonly number[], more = {}) =>
+      chooseSources(
+        budgets.map((budgetS) => ({ ...sketch, budgetS })),
+        { ...terms, ...more },
+      )[0]!.model
+    // 100 tokens in four sequences: 0.1 + 99 · 0.1 / 4 = 2.6 s, two of them 0.1 + 199 · 0.1 / 4 = 5.1 s.
+    expect(modelOf([3])).toBe('large')
+    expect(modelOf([3, 3])).toBe('small')
+    expect(modelOf([2])).toBe('small')
+    expect(modelOf([6, 6])).toBe('large')
+    expect(modelOf([6, 3])).toBe('small')
+    expect(modelOf([3], { isQueueEmpty: false })).toBe('small')
+  })
+
+  it('counts only the lines that are asked for', () => {
+    const two = { ...sketch, sentences: [0, 2], budgetS: 2.2 }
+    // 40 tokens in two sequences of speed-up 2: 0.1 + 39 · 0.1 / 2 = 2.05 s.
+    expect(chooseSources([two], terms)[0]!.model).toBe('large')
+    expect(chooseSources([{ ...two, sentences: [0, 1, 2] }], terms)[0]!.model).toBe('small')
+  })
+
+  it('has as many candidates as the sketch that asks for most', () => {
+    expect(chooseSources([sketch, { ...sketch, candidates: 3 }], terms)).toHaveLength(3)
+  })
+
+  it('groups missing lines, no more groups than sequences, every line once', () => {
+    const groups = groupSentences(sketch, [0, 2, 3], small, 2)
+    expect(groups.flat().sort()).toEqual([0, 2, 3])
+    expect(groups.length).toBeLessThanOrEqual(2)
+    expect(groupSentences(sketch, [0, 1, 2, 3], small, 16)).toHaveLength(4)
+    expect(groupSentences(sketch, [], small, 16)).toEqual([])
+  })
+})
+
+describe('the time that devices are given for a sketch', () => {
+  it('is what is left of the full answer; the deadline is twice that or the prediction, within limits', () => {
+    expect(expansionTime({ fullS: 30, predictedS: 20 }, 10_000, 60_000)).toEqual({ budgetMs: 20_000, deadlineMs: 40_000 })
+    expect(expansionTime({ fullS: 30, predictedS: 40 }, 10_000, 90_000)).toEqual({ budgetMs: 20_000, deadlineMs: 60_000 })
+    expect(expansionTime({ fullS: 30, predictedS: 40 }, 10_000, 50_000).deadlineMs).toBe(50_000)
+    expect(expansionTime({ fullS: 3, predictedS: null }, 10_000, 60_000)).toEqual({ budgetMs: 1, deadlineMs: 4_000 })
+  })
+})
+
+describe('the queue of sketches', () => {
+  it('has room for each idle device and so many more for each device', () => {
+    expect(hasRoom(3, 0, 4, 1)).toBe(true)
+    expect(hasRoom(4, 0, 4, 1)).toBe(false)
+    expect(hasRoom(5, 2, 4, 1)).toBe(true)
+    expect(hasRoom(0, 0, 4, 0)).toBe(false)
+  })
+
+  it('is predicted by the mean length of its sentences and the most candidates', () => {
+    const waiting = [
+      { expectedTokens: 100, sentences: 4, candidates: 1 },
+      { expectedTokens: 20, sentences: 2, candidates: 3 },
+    ]
+    expect(termsOf(waiting)).toEqual({ tokensPerSentence: 20, candidates: 3 })
+  })
+})
