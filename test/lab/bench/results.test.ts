@@ -20,6 +20,7 @@ import { readDocument } from '../../../lab/frame/results.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
 import { discoPaperBench } from '../../../lab/simulate/paper/disco/bench.ts'
 import { hatPaperBench } from '../../../lab/simulate/paper/hat/bench.ts'
+import { picePaperBench } from '../../../lab/simulate/paper/pice/bench.ts'
 import { tokenFlowPaperBench } from '../../../lab/simulate/paper/tokenflow/bench.ts'
 
 const benches = [
@@ -33,6 +34,7 @@ const benches = [
   hatBench,
   hatPaperBench,
   piceBench,
+  picePaperBench,
   queueBench,
   telemetryBench,
   tokenFlowBench,

@@ -1,4 +1,5 @@
 import type { BenchDocument } from '../../../frame/bench.ts'
+import { modelBytes } from '../../device/small-model-step.ts'
 import { headOf, wholeModel } from '../../hardware/model-shape.ts'
 import { gpuNamed } from '../../hardware/presets/gpus.ts'
 import { modelNamed } from '../../hardware/presets/models.ts'
@@ -32,26 +33,14 @@ export function cellsOf(document: Pick<BenchDocument, 'runs'>): PaperCell[] {
   ]
 }
 
-const unusual = new Map([
-  [
-    'qwen2.5-32b',
-    'the paper’s 32B is as slow as models of twice its size: a memory rate of 0.37 of the data sheet’s, where the others reach 0.7',
-  ],
-])
-
-/** Table I: the roofline of one stream on two A100. */
+/** Table I: the roofline of one stream. The paper names two A100; its figures are those of one where a model fits into one. */
 function speedCells(): PaperCell[] {
-  const hardware = together(gpuNamed('a100-80'), 2)
+  const gpu = gpuNamed('a100-80')
   return published.map(({ title, model, tokensPerS }) => {
     const shape = modelNamed(model)
+    const hardware = together(gpu, modelBytes(shape) < gpu.memoryBytes ? 1 : 2)
     const ours = 1 / (stepS(hardware, wholeModel(shape), workOf(1, 256)) + headS(hardware, headOf(shape), 1))
-    const cell = { place: 'Table I', row: title, metric: 'speed', paper: tokensPerS, ours, unit: 'tokens/s' }
-    const text =
-      unusual.get(model) ??
-      (model === 'qwen2.5-1.5b' || model === 'llama3-8b' || model === 'qwen2.5-7b'
-        ? 'small models on two GPUs wait for launches and exchanges, not for memory: the preset’s time per layer is fitted to all six'
-        : undefined)
-    return withRemark(cell, text)
+    return { place: 'Table I', row: title, metric: 'speed', paper: tokensPerS, ours, unit: 'tokens/s' }
   })
 }
 
@@ -90,8 +79,7 @@ function routingRemark(runs: readonly Run[], model: string, [answersPerMin]: rea
   const share = nearest.edgeShare ?? 0.4
   return (
     'of the router’s threshold and its small model, which the paper does not state: with ' +
-    `${Math.round(100 * share)} % of the questions to devices ${written(nearest.answersPerMin)}/min and ${written(nearest.latencyS)} s. ` +
-    'Its latencies are longer than its throughput and 160 questions allow without idle devices'
+    `${Math.round(100 * share)} % of the questions to devices ${written(nearest.answersPerMin)}/min and ${written(nearest.latencyS)} s. No share gives both of its figures`
   )
 }
 

@@ -90,8 +90,8 @@ const edgeShare = 0.4
 const mbitPerS = 100
 
 /**
- * The maximum batch: 20 for the 72B, the others' in proportion to their speeds (Table I). That of the 32B there is half of what its
- * weights allow beside the others': it counts with 35 tokens/s.
+ * The maximum batch: 20 for the 72B, the others' in proportion to their speeds (Table I). That of the 32B there is of one GPU, so that its
+ * weights do not count for what four of them give: it counts with 35 tokens/s, the roofline of two.
  */
 export function batchOf(model: string): number {
   const speed = model === 'qwen2.5-32b' ? 35 : publishedOf(model).tokensPerS
