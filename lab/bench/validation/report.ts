@@ -73,7 +73,8 @@ function findings(document: BenchDocument): string {
   ${worst.map(({ bench, run, metric, error }) => `${bench}, ${run}: ${metric} (${percent(error)})`).join('; ')}.
 - The machine itself does not repeat its figures better than this: with FCFS, which ignores how fast readers are, TokenFlow's burst of
   60 has a throughput of 881, 918, 923 and 1,088 tokens/s in four runs of one document, and a TTFT of 5.4 to 6.8 s.
-- PICE at three times what the cloud serves breaks down in the live run, whose devices time out, and not in the simulated one.
+- PICE at three times what the cloud serves: that live run shared its cores with compilers and broke down. A later one on a quieter
+  machine had 1.21 times cloud-only's throughput; the simulated one has 1.32.
 - The simulator runs the policies of today, and TokenFlow's document is of an earlier commit: since then its policy keeps memory free for
   what streams will grow by, and begins fewer answers at once under Poisson arrivals. Before, their TTFT was predicted within 20 to 30 ms.
 - TokenFlow's ablations and Andes are predicted worst: what they move or compute again competes with steps for the bridge's only
