@@ -11,6 +11,7 @@ import { failoverBench } from '../../../lab/bench/failover/bench.ts'
 import { hatBench } from '../../../lab/bench/hat/bench.ts'
 import { piceBench } from '../../../lab/bench/pice/bench.ts'
 import { queueBench } from '../../../lab/bench/queue/bench.ts'
+import { simulatorBench } from '../../../lab/bench/simulator/bench.ts'
 import { telemetryBench } from '../../../lab/bench/telemetry/bench.ts'
 import { tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
 import { planBench } from '../../../lab/bench/tokenflow-plan/bench.ts'
@@ -36,6 +37,7 @@ const benches = [
   piceBench,
   picePaperBench,
   queueBench,
+  simulatorBench,
   telemetryBench,
   tokenFlowBench,
   tokenFlowPaperBench,
