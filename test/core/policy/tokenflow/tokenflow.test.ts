@@ -23,7 +23,6 @@ it('comes out as printed: the paper’s two slots of 40 tokens/s and three reade
     step: { rows: 2, streams: 2 },
     stepMs: () => 25,
     kvBytes: () => 1,
-    bytesPerRow: 0,
     memoryBytes: 2,
     slow: { budgetBytes: 100, loadBytesPerS: Number.POSITIVE_INFINITY },
     tokensPerS: 80,
