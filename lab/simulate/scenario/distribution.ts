@@ -7,7 +7,9 @@ const positive = z.number().positive()
 export const Distribution = z
   .union([
     z.number().nonnegative(),
-    z.strictObject({ kind: z.literal('uniform'), min: z.number().nonnegative(), max: positive }),
+    z
+      .strictObject({ kind: z.literal('uniform'), min: z.number().nonnegative(), max: positive })
+      .refine(({ min, max }) => min <= max, 'must have a min that is not above its max'),
     z.strictObject({
       kind: z.literal('normal'),
       mean: positive,

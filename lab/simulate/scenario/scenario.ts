@@ -19,7 +19,12 @@ const share = z.number().min(0).max(1)
 /** Rates of a link: constant, a random walk between two rates, or a recorded trace. */
 export const Rate = z.union([
   positive.describe('bytes per second'),
-  z.strictObject({ walk: z.tuple([positive, positive]).describe('lowest and highest bytes per second of a random walk') }),
+  z.strictObject({
+    walk: z
+      .tuple([positive, positive])
+      .refine(([low, high]) => low <= high, 'must have the lower rate first')
+      .describe('lowest and highest bytes per second of a random walk'),
+  }),
   z.strictObject({
     trace: z.string().describe('file with one line of "seconds Mbit/s" per second, or a folder of them: each device has one'),
     meanBytesPerS: positive.optional().describe('scales the trace to this mean'),

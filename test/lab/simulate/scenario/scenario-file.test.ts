@@ -52,6 +52,12 @@ describe('parseScenarioFile', () => {
     ['mean: 200, ', '', 'workload.outputTokens.mean is missing: it must be a number above 0'],
     ['promptTokens: 100', 'promptTokens: [1]', 'workload.promptTokens is [1]: it must be a number, at least 0, {kind: uniform'],
     ['up: 5e6', 'up: fast', 'devices.0.link.up is "fast": it must be a number above 0, {walk, …} or {trace, …}'],
+    ['up: 5e6', 'up: {walk: [9, 1]}', 'devices.0.link.up.walk must have the lower rate first'],
+    [
+      'promptTokens: 100',
+      'promptTokens: {kind: uniform, min: 9, max: 1}',
+      'workload.promptTokens must have a min that is not above',
+    ],
     ['count: 2', 'count: 2, powerModes: [2]', 'devices.0.powerModes.0 is 2: it must be a number above 0, at most 1'],
     ['mode: cloud', 'mode: clod', 'workload.modes.0.mode is "clod": it must be one of cloud, local, hat'],
     ['h100', 'h101', 'cloud.gpu is "h101", which is no GPU; did you mean "h100"?; '],
