@@ -15,6 +15,11 @@ export const menu: Menu = {
       'which policy and settings suit a trace and hardware, as configuration files',
       () => import('./commands/what-if.ts'),
     ],
+    fleet: [
+      'a fleet of 1,000 devices: all four methods together, each alone, cloud only and device only',
+      () => import('./fleet/bench.ts'),
+    ],
+    scale: ['up to 100,000 devices and 10,000 requests per second: bridges, GPUs and bytes', () => import('./scale/bench.ts')],
     paper: ['tables and figures of the papers, simulated', () => import('./paper/menu.ts')],
     schema: ['JSON schema of scenario files, with which editors complete them', () => import('./commands/schema.ts')],
   },

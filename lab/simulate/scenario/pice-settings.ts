@@ -22,6 +22,10 @@ export const PiceSettings = z
       .describe('by which sketches miss the length they were asked for, at most'),
     foresightBias: positive.default(1).describe('foreseen over true lengths of answers, at the median'),
     foresightError: z.number().nonnegative().default(0.2).describe('σ of the log of foreseen over true lengths'),
+    helpers: z
+      .array(z.string())
+      .optional()
+      .describe('names of the groups whose devices expand sketches; absent: all that have small models'),
     suitableShare: share.default(1).describe('of the questions, that suit sketches'),
     tokensPerSentence: positive.default(20),
     minTokens: count.default(defaultPlanTerms.minTokens).describe('shorter answers are not sketched'),

@@ -19,10 +19,12 @@ import { validationBench } from '../../../lab/bench/validation/bench.ts'
 import { benchPage, goalTable } from '../../../lab/frame/page.ts'
 import { readDocument } from '../../../lab/frame/results.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
+import { fleetBench } from '../../../lab/simulate/fleet/bench.ts'
 import { discoPaperBench } from '../../../lab/simulate/paper/disco/bench.ts'
 import { hatPaperBench } from '../../../lab/simulate/paper/hat/bench.ts'
 import { picePaperBench } from '../../../lab/simulate/paper/pice/bench.ts'
 import { tokenFlowPaperBench } from '../../../lab/simulate/paper/tokenflow/bench.ts'
+import { scaleBench } from '../../../lab/simulate/scale/bench.ts'
 
 const benches = [
   acceptanceBench,
@@ -32,11 +34,13 @@ const benches = [
   discoPaperBench,
   engineBench,
   failoverBench,
+  fleetBench,
   hatBench,
   hatPaperBench,
   piceBench,
   picePaperBench,
   queueBench,
+  scaleBench,
   simulatorBench,
   telemetryBench,
   tokenFlowBench,

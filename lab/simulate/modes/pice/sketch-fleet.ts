@@ -30,7 +30,9 @@ export class SketchFleet {
     this.#world = world
     this.#settings = settings
     this.#rule = dispatchRule(policy, settings.expansionsPerJob)
-    this.#devices = world.devices.filter((device) => smallModelsOf(device, world).shapes.length > 0)
+    const { helpers } = settings
+    const helps = (device: SimulatedDevice) => helpers === undefined || helpers.includes(device.group)
+    this.#devices = world.devices.filter((device) => helps(device) && smallModelsOf(device, world).shapes.length > 0)
   }
 
   view(): FleetView {

@@ -1,0 +1,41 @@
+import type { PolicyName } from '../../../core/policy/tokenflow/named-policies.ts'
+import type { ModeName } from '../scenario/mode-name.ts'
+import type { Kind } from './trace-day.ts'
+
+/** A way to serve the fleet. */
+export interface Method {
+  readonly name: string
+  /** Boards answer by these; phones, which cannot compute a part of the cloud's model, ask the cloud in place of the mode hat. */
+  readonly modes: Readonly<Record<Kind, ModeName>>
+  /** Of the cloud's engine. */
+  readonly policy: PolicyName
+  /** Settings of the modes that differ from those of the paper. */
+  readonly wire: 'fp16' | 'int8'
+  /** Undefined: no request comes to the cloud. */
+  readonly needsCloud: boolean
+}
+
+const all = (mode: ModeName): Method['modes'] => ({ private: mode, long: mode, cheap: mode })
+const paper = { policy: 'chunked', wire: 'fp16', needsCloud: true } as const
+const own = { policy: 'tokenflow', wire: 'int8', needsCloud: true } as const
+const brim = { private: 'hat', long: 'pice', cheap: 'auto' } as const
+
+/** Brim, each paper alone, and none of them. Clouds of today take prompts in chunks, which stands for all that do not say else. */
+export const methods: readonly Method[] = [
+  { ...own, name: 'Brim', modes: brim },
+  { ...paper, name: 'HAT alone', modes: all('hat') },
+  { ...paper, name: 'PICE alone', modes: all('pice') },
+  { ...paper, name: 'DiSCo alone', modes: all('auto') },
+  { ...paper, name: 'TokenFlow alone', modes: all('cloud'), policy: 'tokenflow' },
+  { ...paper, name: 'cloud only', modes: all('cloud'), policy: 'fcfs' },
+  { ...paper, name: 'device only', modes: all('local'), needsCloud: false },
+]
+
+/** Brim without one of its parts. What is private stays on the device where there is no HAT. */
+export const ablations: readonly Method[] = [
+  { ...own, name: 'Brim without HAT', modes: { ...brim, private: 'local' } },
+  { ...own, name: 'Brim without PICE', modes: { ...brim, long: 'auto' } },
+  { ...own, name: 'Brim without DiSCo', modes: { ...brim, cheap: 'cloud' } },
+  { ...own, name: 'Brim without TokenFlow', modes: brim, policy: 'chunked' },
+  { ...own, name: 'Brim without int8 states', modes: brim, wire: 'fp16' },
+]
