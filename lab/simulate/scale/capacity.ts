@@ -37,7 +37,7 @@ export interface ScaleRun {
   readonly bridgeCpuPercent: number
   readonly bridgeMb: number
   readonly isMeasured: boolean
-  /** Simulated: those that the run had, and how busy they were. */
+  /** Given: one for so many requests per second. How busy they were is simulated. */
   readonly gpus: number
   readonly gpuBusy: number
   readonly boardsBusy: number

@@ -15,7 +15,7 @@ const rows: readonly Row[] = [
   ['bridges with their brokers', measured, ({ bridges }) => String(bridges)],
   ['CPU of each, % of a core', measured, ({ bridgeCpuPercent }) => short(bridgeCpuPercent)],
   ['memory of each, MB', measured, ({ bridgeMb }) => short(bridgeMb)],
-  ['GPUs', simulated, ({ gpus }) => String(gpus)],
+  ['GPUs', () => 'given', ({ gpus }) => String(gpus)],
   ['GPUs busy', simulated, ({ gpuBusy }) => percent(gpuBusy)],
   ['boards busy', simulated, ({ boardsBusy }) => percent(boardsBusy)],
   ['phones busy', simulated, ({ phonesBusy }) => percent(phonesBusy)],
@@ -44,7 +44,7 @@ export const scaleReport: BenchReport = {
       columns: 2,
       panels: [
         panel('Bridges (from measurements)', '', ({ bridges }) => bridges),
-        panel('GPUs (simulated)', '', ({ gpus }) => gpus),
+        panel('GPUs (given)', '', ({ gpus }) => gpus),
         panel('Devices’ bytes up (simulated)', 'MB/s', ({ upBytesPerS }) => upBytesPerS / 1e6),
         panel('Busy GPUs (simulated)', '%', ({ gpuBusy }) => 100 * gpuBusy),
       ],
@@ -68,7 +68,8 @@ export const scaleReport: BenchReport = {
     const { devices, gpus, gpuBusy, boardsBusy, phonesBusy, upBytesPerS } = thousand
     return `What saturates first:
 
-- The GPUs: ${gpus} of them for ${devices.toLocaleString('en')} devices are busy ${percent(gpuBusy)} of the time (simulated), one for ${(devices / gpus).toFixed(0)} devices.
+- The GPUs: the runs were given one for ${(devices / gpus).toFixed(0)} devices, and those of ${devices.toLocaleString('en')} devices are busy ${percent(gpuBusy)} of the time (simulated). That is saturated: a
+  fleet with bursts needs more. The least number was not searched for.
 - Then bridge and broker: one pair for ${mostDevices.toLocaleString('en')} devices (measured), because a bridge's events have one core.
 - The devices' own compute (boards busy ${percent(boardsBusy)}, phones ${percent(phonesBusy)}) and their links (${short(upBytesPerS / devices / 1_000)} kB/s up for each device, of 7,500) have room; neither
   depends on the size of the fleet.`
