@@ -20,12 +20,11 @@ export const command = defineCommand({
   notes: 'Ctrl-C ends the run with the results so far. docs/simulator.md describes scenario files and results.',
   options: {
     file: z.string().min(1).describe('scenario file (YAML or JSON)'),
-    set: z
-      .array(z.string())
-      .default([])
-      .describe(
+    set: z.array(z.string()).default([]).meta({
+      description:
         'a field by its path and its value, as in cloud.gpus=2; items of lists by name or number, as in devices.phones.count=5',
-      ),
+      fallback: 'none',
+    }),
     seed: z.int().meta({ description: 'of chance, in place of that of the scenario', fallback: 'that of the file' }).optional(),
     workers: z
       .int()

@@ -54,13 +54,14 @@ describe('a bridge that measures its steps', () => {
     const { steps } = (await (await fetch(`${bridge.httpUrl}/v1/steps`)).json()) as { steps: LoggedStep[] }
     expect(steps.map(({ tokens }) => tokens)).toEqual(sizes)
     const monitor = replay(steps)
-    // A link on which Eq. 3 holds for a chunk of 50 tokens, which is within the limits.
+    // A link on which Eq. 3 holds for a chunk of 50 tokens, which is within the limits. The pieces of one prompt are computed one
+    // after the other, whatever stages there are: P is 1.
     const { g, batchTokens } = monitor
-    const tokenS = (g.at(batchTokens) + g.at(batchTokens + 50)) / settings.pipeline / 50
+    const tokenS = (g.at(batchTokens) + g.at(batchTokens + 50)) / 50
     const bytesPerToken = rowBytes('fp16', width)
     const rates = { upBytesPerS: bytesPerToken / tokenS, prefillTokensPerS: 1e9 }
     const limits = { minTokens: 16, maxTokens: 80 }
-    const advice = new ChunkAdvice({ monitor, bytesPerToken, limits, pipeline: settings.pipeline, initialTokens: 20 })
+    const advice = new ChunkAdvice({ monitor, bytesPerToken, limits, pipeline: 1, initialTokens: 20 })
     advice.revise(rates)
     device.sendMessage({ type: 'rates', ...rates })
     const next = await device.open(bridge.modelId)
