@@ -1,8 +1,8 @@
 import { costOf } from '../../../../core/policy/disco/costs.ts'
 import type { BenchContext } from '../../../frame/bench.ts'
 import type { ScenarioResult } from '../../run/result.ts'
-import { runAll } from '../../run/run-all.ts'
 import type { Scenario } from '../../scenario/scenario.ts'
+import { runScenarios } from '../run-scenarios.ts'
 import { measurePlans, type PlanTimes, sampleCounts } from './plan-times.ts'
 import { constrainedSides, costSettings, outputTokens, type Plan, type Setting, scenarioOf, ttftSettings } from './settings.ts'
 
@@ -38,20 +38,8 @@ export interface PlanRun {
 export type Run = TtftRun | CostRun | PlanRun
 
 /** @param context its progress throws once the command was interrupted */
-export async function runPlan(plan: Plan, { io, progress }: Pick<BenchContext, 'io' | 'progress'>): Promise<Run[]> {
-  const run = async (what: string, scenarios: readonly Scenario[]): Promise<ScenarioResult[]> => {
-    let shown = 0
-    const results = await runAll(scenarios, {
-      signal: io.signal,
-      onProgress(share) {
-        if (share < shown + 0.1 && share < 1) return
-        shown = share
-        progress(`${what}: ${Math.round(100 * share)} % of ${scenarios.length} runs`)
-      },
-    })
-    io.signal.throwIfAborted()
-    return results.map((result) => result!)
-  }
+export async function runPlan(plan: Plan, context: Pick<BenchContext, 'io' | 'progress'>): Promise<Run[]> {
+  const run = (what: string, scenarios: readonly Scenario[]) => runScenarios(`${what}: `, scenarios, context)
   const each = async <R extends Run>(
     what: string,
     settings: readonly Setting[],

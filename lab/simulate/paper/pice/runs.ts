@@ -1,6 +1,6 @@
 import type { BenchContext } from '../../../frame/bench.ts'
 import type { ScenarioResult } from '../../run/result.ts'
-import { runAll } from '../../run/run-all.ts'
+import { runScenarios } from '../run-scenarios.ts'
 import { type Plan, type Setting, scenarioOf, settingsOf } from './settings.ts'
 
 /** A setting's means over its seeds. */
@@ -16,21 +16,12 @@ export interface Run extends Setting {
 }
 
 /** @param context its progress throws once the command was interrupted */
-export async function runPlan(plan: Plan, { io, progress }: Pick<BenchContext, 'io' | 'progress'>): Promise<Run[]> {
+export async function runPlan(plan: Plan, context: Pick<BenchContext, 'io' | 'progress'>): Promise<Run[]> {
   const { seeds } = plan
   const settings = settingsOf(plan)
   const scenarios = settings.flatMap((setting) => Array.from({ length: seeds }, (_, seed) => scenarioOf(setting, seed + 1)))
-  let shown = 0
-  const results = await runAll(scenarios, {
-    signal: io.signal,
-    onProgress(share) {
-      if (share < shown + 0.1 && share < 1) return
-      shown = share
-      progress(`${Math.round(100 * share)} % of ${scenarios.length} runs`)
-    },
-  })
-  io.signal.throwIfAborted()
-  return settings.map((setting, at) => runOf(setting, results.slice(at * seeds, (at + 1) * seeds) as ScenarioResult[]))
+  const results = await runScenarios('', scenarios, context)
+  return settings.map((setting, at) => runOf(setting, results.slice(at * seeds, (at + 1) * seeds)))
 }
 
 function runOf(setting: Setting, results: readonly ScenarioResult[]): Run {
