@@ -13,7 +13,7 @@ interface Waiting<T> {
 }
 
 /**
- * What is admitted at once, at most, as seconds of the rate. Whoever admits late, because it is busy with those that it has
+ * The most that is admitted at once, as seconds of the rate. A bridge that admits late, because it is busy with those that it has
  * admitted, thereby admits fewer.
  */
 const burstS = 0.05
@@ -54,7 +54,7 @@ export class FairQueue<T> {
   }
 
   /**
-   * @param isGone whether an item no longer waits: it takes nobody's place
+   * @param isGone whether an item no longer waits: it is passed over
    * @returns the items that are admitted now
    */
   admit(nowMs: number, isGone: (item: T) => boolean = () => false): T[] {

@@ -6,7 +6,7 @@ import { smallModelStepS } from './small-model-step.ts'
 
 /** Prompt tokens of one sequence in a step, as the agent takes them. */
 const prefillChunk = 256
-/** Steps that are one event, at most, where nobody waits for each token: others may use the device in between. */
+/** The most steps in one event, where no reader waits for each token: other work may use the device in between. */
 const stepsAtOnce = 16
 
 /** A prompt, and what the model writes after it; another part may follow in the same context. */
@@ -106,7 +106,7 @@ export class PackedDecoder {
       this.#figures.steps += steps
       this.#figures.sequences += steps * taken.length
       for (const [at, sequence] of taken.entries()) {
-        // One that was dropped meanwhile has cost its share for nobody.
+        // A sequence that was dropped meanwhile has cost its share, too, but yields no tokens.
         if (this.#running.includes(sequence)) this.#advance(sequence, rows[at]!, steps, joules)
       }
       // What the ends of parts have added is in the next step.

@@ -12,7 +12,7 @@ export const cloud = { model: 'qwen2.5-32b', gpu: 'a100-80' } as const
 const readers = [5, 10].map((tokensPerS) => ({ tokensPerS, share: 1 }))
 /** DiSCo's budget: of the prompt tokens, that the cloud may process. */
 const serverShare = 0.9
-/** For KV that makes way, per GPU. */
+/** Host memory for preempted KV, per GPU. */
 const hostBytes = 128e9
 
 /**

@@ -39,7 +39,7 @@ export interface EngineOptions extends TierOptions {
   readonly maxDecodeRows: number
   /** Answers that wait for their first step, at most. */
   readonly maxWaiting: number
-  /** What the policy is told in place of what the engine has measured. */
+  /** Speeds that the policy gets in place of those that the engine has measured. */
   readonly speeds?: Partial<ServingSpeeds>
   /** A plan that moves KV is about to be carried out. */
   onMove?(plan: ServingPlan): void

@@ -3,7 +3,7 @@ import type { ModeName } from '../scenario/mode-name.ts'
 import { Scenario } from '../scenario/scenario.ts'
 import { scenarioProblems } from '../scenario/scenario-problems.ts'
 
-/** What somebody has, and asks of it. */
+/** The hardware of a user, and the requests to it. */
 export interface Situation {
   readonly trace: string
   readonly requests: number
@@ -26,7 +26,7 @@ export interface Situation {
 
 type Lines = Readonly<Record<string, string | number | boolean>>
 
-/** One way of using what there is: how it is simulated, and how agent and bridge are told. */
+/** One way of using that hardware: how it is simulated, and the settings of agent and bridge. */
 export interface Candidate {
   readonly name: string
   readonly mode: ModeName

@@ -54,7 +54,7 @@ it('refuses what would wait too long', () => {
   expect(taken.filter(Boolean)).toHaveLength(30)
 })
 
-it('refuses where those before waited too long, until nobody waits', () => {
+it('refuses where those before waited too long, until the queue is empty', () => {
   const queue = new FairQueue<number>({ perS: 100, maxWaitS: 0.1 }, 0)
   for (let item = 0; item < 20; item++) queue.offer(item, 'a', 0)
   // One that is so busy that it admits seldom.

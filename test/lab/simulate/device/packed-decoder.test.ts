@@ -53,7 +53,7 @@ describe('sequences that are decoded in packed steps', () => {
     expect(await endOf(5, 4)).toBeGreaterThan(1.9 * alone)
   })
 
-  it('deliver each token at once where somebody waits for it', async () => {
+  it('deliver each token at once where a reader waits for it', async () => {
     const { simulation, add } = world(4)
     const times: number[] = []
     add({ streams: true, wrote: (tokens) => times.push(...Array<number>(tokens).fill(simulation.nowMs)) })

@@ -42,7 +42,7 @@ const tbtMs = async (...given: Parameters<typeof answersOf>) =>
 const modes = ['hat', 'u-shape', 'u-shape-lean', 'u-medusa', 'u-sarathi'] as const
 
 describe('answers by the split model', () => {
-  it.each(modes)('%s delivers every token of every answer, whoever asks at once', async (mode) => {
+  it.each(modes)('%s delivers every token of every answer, however many devices ask at once', async (mode) => {
     const { records, result } = await answersOf(mode, { devices: 3, requests: 30, perS: 6, promptTokens: 200 })
     expect(records).toHaveLength(30)
     for (const record of records) {
