@@ -5,7 +5,7 @@ import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
 import { type DispatchRule, hasRoom, termsOf } from '../../core/policy/pice/dispatch-rules.ts'
-import { usualS } from '../../core/policy/pice/fleet-queue.ts'
+import { FleetQueue, usualS } from '../../core/policy/pice/fleet-queue.ts'
 import type { ExpandingDevice, FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
 import { sentencesOf } from '../../core/protocol/expansion.ts'
 import { ExpandInput, maxInputBytes } from '../../core/protocol/jobs.ts'
@@ -47,6 +47,14 @@ export interface SchedulerOptions {
   /** UTC ms: deadlines of jobs outlive this process. */
   readonly wallMs: () => number
   readonly logger: Logger
+}
+
+/** The devices that take expansions. */
+interface AbleFleet {
+  readonly able: readonly string[]
+  /** Those whose speed is known, by name. */
+  readonly known: ReadonlyMap<string, ExpandingDevice>
+  readonly queue: FleetQueue
 }
 
 /** PICE's lists of expansions before the durable queue (Algorithm 1). */
@@ -271,8 +279,8 @@ export class Scheduler implements Expander {
 
   /** Sketches that no device is expanding. */
   #waiting(): PendingExpansion[] {
-    const active = [...this.#jobs.values()].filter((job) => this.#isActive(job))
-    return [...this.#pending].filter((pending) => !pending.hasEnded && !active.some((job) => job.has(pending)))
+    const active = new Set([...this.#jobs.values()].flatMap((job) => (this.#isActive(job) ? job.parts : [])))
+    return [...this.#pending].filter((pending) => !pending.hasEnded && !active.has(pending))
   }
 
   /** Whether the job's device is there to expand; it may come back, but another one can begin now. */
@@ -290,10 +298,11 @@ export class Scheduler implements Expander {
   /** Those of the devices whose speed is known. */
   #measured(names: readonly string[], nowMs: number): ExpandingDevice[] {
     const { devices, profiles } = this.#options
+    const busyS = this.#busyS(nowMs)
     return names.flatMap((device) => {
       const models = profiles.speedsOf(device)
       const [current, networkS] = [devices.currentOf(device), devices.networkSOf(device)]
-      return models.length === 0 ? [] : [{ device, models, current, busyS: this.#busyS(device, nowMs), networkS }]
+      return models.length === 0 ? [] : [{ device, models, current, busyS: busyS.get(device) ?? 0, networkS }]
     })
   }
 
@@ -327,35 +336,45 @@ export class Scheduler implements Expander {
     let waiting = this.#waiting()
     for (const pending of waiting) if (pending.attempts >= limits.expansionAttempts) pending.fail(spent(pending.attempts))
     const idle = waiting.length > 0 || this.#profileRequests.areWanted ? this.#idle(nowMs) : []
+    /** Holds until a device takes something. */
+    let fleet: AbleFleet | undefined
     for (const [at, device] of idle.entries()) {
       waiting = waiting.filter(({ hasEnded }) => !hasEnded)
-      const batch = waiting.length > 0 ? this.#batchFor(device, waiting, idle.length - at, nowMs) : []
-      if (batch.length > 0) this.#submit(device, batch, nowMs)
-      else this.#profileRequests.onIdle(device)
+      if (waiting.length > 0) fleet ??= this.#fleetFor(waiting, nowMs)
+      const batch = fleet && waiting.length > 0 ? this.#batchFor(device, waiting, idle.length - at, fleet, nowMs) : []
+      if (batch.length > 0) {
+        this.#submit(device, batch, nowMs)
+        fleet = undefined
+      } else this.#profileRequests.onIdle(device)
       waiting = waiting.filter((pending) => !batch.includes(pending))
     }
   }
 
-  #batchFor(device: string, waiting: readonly PendingExpansion[], idleDevices: number, nowMs: number): PendingExpansion[] {
-    const { rule } = this.#options
+  #fleetFor(waiting: readonly PendingExpansion[], nowMs: number): AbleFleet {
     const able = this.#able(nowMs)
+    const measured = this.#measured(able, nowMs)
+    const known = new Map(measured.map((device) => [device.device, device]))
+    return { able, known, queue: new FleetQueue(measured, termsOf(waiting.map(sketchOf))) }
+  }
+
+  #batchFor(
+    device: string,
+    waiting: readonly PendingExpansion[],
+    idleDevices: number,
+    { able, known, queue }: AbleFleet,
+    nowMs: number,
+  ): PendingExpansion[] {
+    const { rule } = this.#options
     // One that failed at it, or vanished with it, only if there is no other.
     const eligible = waiting.filter(
       ({ triedDevices }) => !triedDevices.has(device) || able.every((other) => triedDevices.has(other)),
     )
     const suspect = eligible.find(({ isSuspect }) => isSuspect)
     if (suspect) return [suspect]
-    const devices = this.#measured(able, nowMs)
-    const state = {
-      device: devices.find((known) => known.device === device),
-      idleDevices,
-      devices,
-      terms: termsOf(waiting.map(sketchOf)),
-    }
     let bytes = 0
     return rule(
       eligible.map((pending) => ({ ...waitingOf(pending, nowMs), pending })),
-      state,
+      { device: known.get(device), idleDevices, fleet: queue },
     ).flatMap(({ pending }) => {
       bytes += bytesOf(pending)
       return bytes <= maxInputBytes ? [pending] : []
@@ -394,10 +413,12 @@ export class Scheduler implements Expander {
     return device ? device.networkS + usualS(device, tokens, termsOf(batch.map(sketchOf))) : 0
   }
 
-  #busyS(device: string, nowMs: number): number {
-    return [...this.#jobs.values()]
-      .filter((job) => job.device === device && this.#isActive(job))
-      .reduce((sum, job) => sum + job.busyS(nowMs), 0)
+  /** By device: until it has finished what it was given. */
+  #busyS(nowMs: number): ReadonlyMap<string, number> {
+    const busyS = new Map<string, number>()
+    for (const job of this.#jobs.values())
+      if (this.#isActive(job)) busyS.set(job.device, (busyS.get(job.device) ?? 0) + job.busyS(nowMs))
+    return busyS
   }
 
   #wantMissingProfile(device: string): void {

@@ -1,5 +1,6 @@
 import type { Random } from '../../core/base/random.ts'
 import { chooseModel, switchS } from '../../core/policy/pice/choose-model.ts'
+import { FleetQueue } from '../../core/policy/pice/fleet-queue.ts'
 import type { BatchTerms } from '../../core/policy/pice/next-batch.ts'
 import type { AnswerPlan, PlanTerms } from '../../core/policy/pice/plan-answer.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
@@ -84,7 +85,7 @@ export function simulate(arrivals: readonly Arrival[], by: Simulated): Outcome {
     for (const device of devices) {
       const idle = devices.filter(({ freeS }) => freeS <= nowS)
       if (!idle.includes(device)) continue
-      const batch = takeBatch({ ...device, busyS: 0 }, expanding(), ready(), idle.length, terms)
+      const batch = takeBatch({ ...device, busyS: 0 }, new FleetQueue(expanding(), terms), ready(), idle.length, terms)
       if (batch.length > 0) begin(device, batch)
     }
     states.push({ idle: devices.filter(({ freeS }) => freeS <= nowS).length, waiting: ready().length })

@@ -1,5 +1,5 @@
 import { firstCome } from './baselines.ts'
-import type { ExpansionTerms } from './fleet-queue.ts'
+import type { ExpansionTerms, FleetQueue } from './fleet-queue.ts'
 import { defaultBatchTerms, nextBatch } from './next-batch.ts'
 import type { SketchPolicy } from './plan-policy.ts'
 import type { ExpandingDevice, WaitingExpansion } from './state.ts'
@@ -11,9 +11,8 @@ export interface DispatchState {
   readonly device: ExpandingDevice | undefined
   /** Number of devices that could take expansions now, this one included. */
   readonly idleDevices: number
-  /** All devices whose speed is known. */
-  readonly devices: readonly ExpandingDevice[]
-  readonly terms: ExpansionTerms
+  /** All devices whose speed is known, on the terms of what waits. */
+  readonly fleet: FleetQueue
 }
 
 /** The expansions that an idle device takes as one job; none: other devices finish them sooner. */
@@ -25,11 +24,9 @@ export const dispatchRule = (policy: SketchPolicy, maxSketches: number): Dispatc
 
 const byLength =
   (maxSketches: number): DispatchRule =>
-  (waiting, { device, idleDevices, devices, terms }) => {
-    const batchTerms = { ...defaultBatchTerms, maxSketches }
-    return device
-      ? takeBatch(device, devices, waiting, idleDevices, { ...batchTerms, ...terms })
-      : nextBatch(waiting, batchTerms, idleDevices)
+  (waiting, { device, idleDevices, fleet }) => {
+    const terms = { ...defaultBatchTerms, maxSketches }
+    return device ? takeBatch(device, fleet, waiting, idleDevices, terms) : nextBatch(waiting, terms, idleDevices)
   }
 
 const inOrder =

@@ -1,7 +1,7 @@
 import { chooseByObjectives, type Objective } from './objectives.ts'
 import { metricsOfFull, type PredictionTerms, type SketchPlan, sketchPlans } from './sketch-plans.ts'
 import { answerS } from './speeds.ts'
-import type { CloudSpeed, FleetView } from './state.ts'
+import { type CloudSpeed, deviceCount, type FleetView } from './state.ts'
 
 /** How answers are planned: configuration. */
 export interface PlanTerms extends PredictionTerms {
@@ -83,7 +83,7 @@ export function planAnswer(
     predictedS === undefined ? { mode: 'full', reason, fullS } : { mode: 'full', reason, fullS, predictedS }
   if (expectedTokens < terms.minTokens && !isSketchRequested) return full('short')
   if (view.devices.length === 0) return full('no-device')
-  const room = terms.maxWaitingPerDevice * view.devices.length
+  const room = terms.maxWaitingPerDevice * deviceCount(view.devices)
   const all = sketchPlans(expectedTokens, view, cloud, sketchShares, terms).filter(({ ahead }) => ahead < room)
   if (all.length === 0) return full('queue-full')
 

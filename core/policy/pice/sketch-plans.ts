@@ -1,4 +1,4 @@
-import { deviceS, type ExpansionTerms, queueS, usualS } from './fleet-queue.ts'
+import { deviceS, type ExpansionTerms, FleetQueue, usualS } from './fleet-queue.ts'
 import type { Metrics } from './objectives.ts'
 import { answerS } from './speeds.ts'
 import type { CloudSpeed, FleetView } from './state.ts'
@@ -85,19 +85,21 @@ export function sketchPlans(
  * part, unless all are.
  */
 function queueOf(tokens: number, { devices, waiting }: FleetView, terms: PredictionTerms) {
-  const known = new Map<number, { readonly begunS: readonly number[]; readonly fleetS: number }>()
+  const queues = new Map<number, { readonly begunS: readonly number[]; readonly fleetS: number }>()
   const ownS = devices.map((device) => usualS(device, tokens, terms))
   return (budgetS: number) => {
     const inTime = devices.map((device, at) => device.networkS + ownS[at]! <= budgetS)
-    const count = inTime.filter(Boolean).length
-    const takesPart = (_: unknown, at: number) => count === 0 || inTime[at]!
+    const entries = inTime.filter(Boolean).length
     // As many devices are the same ones.
-    const queue = known.get(count) ?? {
-      begunS: queueS({ devices: devices.filter(takesPart), waiting }, terms),
+    const known = queues.get(entries)
+    if (known) return known
+    const partaking = devices.filter((_, at) => entries === 0 || inTime[at]!)
+    const queue = {
+      begunS: new FleetQueue(partaking, terms).queueS(waiting),
       /** For an answer while all devices work. */
-      fleetS: 1 / ownS.filter(takesPart).reduce((perS, seconds) => perS + 1 / seconds, 0),
+      fleetS: 1 / partaking.reduce((perS, device) => perS + (device.count ?? 1) / usualS(device, tokens, terms), 0),
     }
-    known.set(count, queue)
+    queues.set(entries, queue)
     return queue
   }
 }

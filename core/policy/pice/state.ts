@@ -35,7 +35,12 @@ export interface ExpandingDevice {
   readonly busyS: number
   /** Network time of a sketch to it and of the first sentence back, Δ(r). */
   readonly networkS: number
+  /** Devices for which all of this is the same, itself included; absent: 1. */
+  readonly count?: number
 }
+
+/** Devices that these stand for. */
+export const deviceCount = (devices: readonly ExpandingDevice[]): number => devices.reduce((sum, { count = 1 }) => sum + count, 0)
 
 /** An expansion that waits for a device. */
 export interface WaitingExpansion {

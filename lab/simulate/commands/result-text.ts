@@ -82,6 +82,7 @@ const figureTexts = {
   'tokens/s': ({ tokensPerS }: ModeResult) => shown(tokensPerS),
   'effective tokens/s': ({ effectiveTokensPerS }: ModeResult) => shown(effectiveTokensPerS),
   QoS: ({ qos }: ModeResult) => shown(qos),
+  QoE: ({ qualityOfExperience }: ModeResult) => shown(qualityOfExperience),
   'stalled mean, s': ({ stalledMs }: ModeResult) => shown(stalledMs.mean / 1_000),
   'answers that stall': ({ stalledShare }: ModeResult) => percent(stalledShare),
   'server prompt tokens': ({ work }: ModeResult) => shown(work.serverPromptTokens),
@@ -104,6 +105,7 @@ const sweepFigures = [
   'tokens/s',
   'effective tokens/s',
   'QoS',
+  'QoE',
   'stalled mean, s',
 ] as const satisfies (keyof typeof figureTexts)[]
 

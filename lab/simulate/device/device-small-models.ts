@@ -37,6 +37,7 @@ export class DeviceSmallModels {
   readonly #factors = new Map<string, number>()
   readonly #open = new Map<string, OpenModel>()
   readonly #waiting: (() => boolean)[] = []
+  readonly #listeners: (() => void)[] = []
   #current: string | undefined
 
   constructor({ board, smallModels }: Pick<SimulatedDevice, 'board' | 'smallModels'>, simulation: Simulation) {
@@ -45,6 +46,11 @@ export class DeviceSmallModels {
     const fitting = smallModels.filter((shape) => modelBytes(shape) <= this.#limitBytes)
     this.#shapes = fitting.toSorted((a, b) => modelBytes(a) - modelBytes(b))
     this.#measured = new Map(this.#shapes.map((shape) => [shape.name, profiled(board, shape)]))
+  }
+
+  /** @param changed called when another model is current, or a speed has been corrected */
+  onChange(changed: () => void): void {
+    this.#listeners.push(changed)
   }
 
   /** Ascending by size: those that fit into the device's memory. */
@@ -80,7 +86,7 @@ export class DeviceSmallModels {
     const lend = (open: OpenModel) => {
       open.borrowers += 1
       open.usedMs = this.#simulation.nowMs
-      this.#current = name
+      this.#use(name)
       const release = () => {
         open.borrowers -= 1
         while (this.#waiting[0]?.()) this.#waiting.shift()
@@ -109,6 +115,17 @@ export class DeviceSmallModels {
   /** Corrects the speed of a model by what it has written. */
   record(name: string, run: ExpansionRun): void {
     this.#factors.set(name, correctedFactor(this.#factors.get(name) ?? 1, this.#measured.get(name)!, run))
+    this.#changed()
+  }
+
+  #use(name: string): void {
+    if (name === this.#current) return
+    this.#current = name
+    this.#changed()
+  }
+
+  #changed(): void {
+    for (const changed of this.#listeners) changed()
   }
 
   get #limitBytes(): number {

@@ -31,6 +31,8 @@ export interface ModeResult {
   readonly effectiveTokensPerS: number
   /** TokenFlow Eq. 2. */
   readonly qos: number
+  /** Mean of all that are over, 0..1; a refused one has 0. */
+  readonly qualityOfExperience: number
   /** Answers of whose prompt the server has computed any. */
   readonly atServer: number
   /** DiSCo: what the readers of answers that changed sides had in hand then. */
@@ -57,6 +59,7 @@ export class ModeCounter {
   #tokens = 0
   #weightedTokens = 0
   #qosSum = 0
+  #experienceSum = 0
   #stalls = 0
   #readingS = 0
   #atServer = 0
@@ -79,6 +82,7 @@ export class ModeCounter {
       return
     }
     this.#answered += 1
+    this.#experienceSum += record.qualityOfExperience
     this.#qosSum += qualityOfService([{ ...record, stalls: 0 }], 1, qosPenalties)
     this.#tokens += record.tokens
     this.#weightedTokens += record.weightedTokens
@@ -107,6 +111,7 @@ export class ModeCounter {
     this.#tokens += other.#tokens
     this.#weightedTokens += other.#weightedTokens
     this.#qosSum += other.#qosSum
+    this.#experienceSum += other.#experienceSum
     this.#stalls += other.#stalls
     this.#readingS += other.#readingS
     this.#atServer += other.#atServer
@@ -133,6 +138,7 @@ export class ModeCounter {
       answersPerS: perS(this.#answered),
       effectiveTokensPerS: perS(this.#weightedTokens),
       qos: perS(this.#qosSum) + unread * qualityOfService([unreadAnswer], durationS, qosPenalties),
+      qualityOfExperience: this.#ended === 0 ? Number.NaN : this.#experienceSum / this.#ended,
       atServer: this.#atServer,
       bufferedTokens: this.#buffered.statistics,
       work: { ...this.#work },

@@ -2,16 +2,27 @@ import type { AnswerRecord, Request } from '../world/answer-record.ts'
 import type { Collector } from '../world/collector.ts'
 import { ModeCounter, type ModeResult } from './mode-result.ts'
 
+/** Requests that come between these times are counted. */
+export interface CountedTimes {
+  readonly fromMs: number
+  /** Itself excluded. */
+  readonly untilMs: number
+}
+
+const always: CountedTimes = { fromMs: 0, untilMs: Number.POSITIVE_INFINITY }
+
 /** Counts the answers of a run, by part of the workload and in all. Mutable. */
 export class ResultCollector implements Collector {
   readonly #parts = new Map<string, ModeCounter>()
+  readonly #counted: CountedTimes
   readonly #onEnded: (record: AnswerRecord) => void
   asked = 0
   /** Answered or refused. */
   over = 0
 
-  /** @param onEnded called with each answer's record once it is counted */
-  constructor(onEnded: (record: AnswerRecord) => void) {
+  /** @param onEnded called with each answer's record, counted or not */
+  constructor(onEnded: (record: AnswerRecord) => void, counted: CountedTimes = always) {
+    this.#counted = counted
     this.#onEnded = onEnded
   }
 
@@ -20,18 +31,18 @@ export class ResultCollector implements Collector {
     return this.asked - this.over
   }
 
-  ask({ part }: Request): void {
+  ask(request: Request): void {
     this.asked += 1
-    this.#counterOf(part).asked()
+    this.#counterOf(request)?.asked()
   }
 
-  gap({ part }: Request, ms: number, tokens: number): void {
-    this.#counterOf(part).gap(ms, tokens)
+  gap(request: Request, ms: number, tokens: number): void {
+    this.#counterOf(request)?.gap(ms, tokens)
   }
 
   ended(record: AnswerRecord): void {
     this.over += 1
-    this.#counterOf(record.part).ended(record)
+    this.#counterOf(record)?.ended(record)
     this.#onEnded(record)
   }
 
@@ -43,7 +54,9 @@ export class ResultCollector implements Collector {
     return { all: all.result(durationS), modes: Object.fromEntries(modes) }
   }
 
-  #counterOf(part: string): ModeCounter {
+  /** Undefined: the request does not count. */
+  #counterOf({ part, atMs }: Request): ModeCounter | undefined {
+    if (atMs < this.#counted.fromMs || atMs >= this.#counted.untilMs) return undefined
     const known = this.#parts.get(part)
     if (known) return known
     const counter = new ModeCounter()

@@ -53,11 +53,14 @@ export class ScenarioRun {
     this.#modes = new Map(scenario.workload.modes.map(({ mode }) => [mode, modes[mode](world)]))
     this.#powerModes = new PowerModes(scenario.devices, devices.length, simulation.random('power modes'))
     const asking = new Askers(simulation.random('devices'), scenario.workload.askers === 'idle')
-    this.#collector = new ResultCollector((record) => {
+    const { fromS, untilS } = scenario.workload.counted
+    const counted = { fromMs: 1_000 * fromS, untilMs: untilS === undefined ? Number.POSITIVE_INFINITY : 1_000 * untilS }
+    const ended = (record: AnswerRecord) => {
       onRecord?.(record)
       if (record.device !== undefined) asking.ended(record.device)
       if (this.#next.done && this.#collector.open === 0) simulation.stop()
-    })
+    }
+    this.#collector = new ResultCollector(ended, counted)
     this.#requests = requestsOf(scenario.workload, {
       trace: data.requests,
       devicesOf: (name) => devices.flatMap(({ index, group }) => (name === undefined || group === name ? [index] : [])),

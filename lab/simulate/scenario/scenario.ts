@@ -180,6 +180,12 @@ export const Workload = z
       .min(1)
       .default([{ tokensPerS: 5, share: 1 }]),
     askers: z.enum(['any', 'idle']).default('any').describe('who asks next: any device, or one without an answer under way'),
+    counted: z
+      .strictObject({ fromS: z.number().nonnegative().default(0), untilS: positive.optional() })
+      .prefault({})
+      .describe(
+        'only requests that come between these times are counted in the results: without what a cloud that is still empty, or already empties, makes of them',
+      ),
     modes: z.array(ModeShare).min(1).describe('ways of answering, each with its share of the requests'),
   })
   .meta({ id: 'Workload' })

@@ -63,4 +63,6 @@ export interface AnswerRecord extends Request, AnswerWork {
   readonly stalledMs: number
   /** Tokens by the weights of effective throughput (TokenFlow Eq. 1). */
   readonly weightedTokens: number
+  /** 0..1, as Andes measures it. */
+  readonly qualityOfExperience: number
 }

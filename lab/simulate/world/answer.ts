@@ -1,6 +1,7 @@
 import { Reader, unreadOf } from '../../../core/policy/serving/reader.ts'
 import { effectiveWeight } from '../../../core/policy/tokenflow/quality.ts'
 import type { Simulation } from '../kernel/simulation.ts'
+import { Lateness } from '../results/quality-of-experience.ts'
 import { type AnswerWork, noWork, type Request } from './answer-record.ts'
 import type { Collector } from './collector.ts'
 
@@ -20,6 +21,7 @@ export class Answer {
   #sent = 0
   #carrier: Carrier | undefined
   #weightedTokens = 0
+  #lateness: Lateness | undefined
   #lastMs = 0
   #isOver = false
 
@@ -70,6 +72,8 @@ export class Answer {
     if (this.reader.sent > 0) this.#collector.gap(this.request, nowMs - this.#lastMs, count)
     const unread = unreadOf(this.reader, nowMs)
     for (let at = 0; at < count; at += 1) this.#weightedTokens += effectiveWeight(unread + at, this.request.outputTokens)
+    this.#lateness ??= new Lateness(this.request.tokensPerS, this.request.atMs)
+    this.#lateness.read(count, Math.max(nowMs, this.reader.drainedMs ?? nowMs))
     this.reader.deliver(count, nowMs)
     this.#lastMs = nowMs
   }
@@ -86,6 +90,7 @@ export class Answer {
       tbtMs: sent > 1 ? (this.#lastMs - firstTokenMs!) / (sent - 1) : Number.NaN,
       stalledMs,
       weightedTokens: this.#weightedTokens,
+      qualityOfExperience: this.#lateness?.qualityOfExperience ?? 0,
     })
   }
 }

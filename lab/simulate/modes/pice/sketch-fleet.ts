@@ -1,6 +1,5 @@
-import { Ewma } from '../../../../core/policy/estimate/ewma.ts'
 import { type DispatchRule, dispatchRule, hasRoom, termsOf } from '../../../../core/policy/pice/dispatch-rules.ts'
-import { usualS } from '../../../../core/policy/pice/fleet-queue.ts'
+import { FleetQueue, usualS } from '../../../../core/policy/pice/fleet-queue.ts'
 import type { SketchPolicy } from '../../../../core/policy/pice/plan-policy.ts'
 import type { ExpandingDevice, FleetView, WaitingExpansion } from '../../../../core/policy/pice/state.ts'
 import { smallModelsOf } from '../../device/small-models.ts'
@@ -8,6 +7,8 @@ import type { PiceSettings } from '../../scenario/pice-settings.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 import type { World } from '../../world/world.ts'
 import { ExpansionJob } from './expansion-job.ts'
+import { Helper } from './helper.ts'
+import { type Alike, IdleHelpers } from './idle-helpers.ts'
 import { type ExpansionRequest, PendingExpansion } from './pending-expansion.ts'
 
 /** Interval of looks at expansions that wait though a device is idle, as the bridge's. */
@@ -18,27 +19,34 @@ export class SketchFleet {
   readonly #world: World
   readonly #settings: PiceSettings
   readonly #rule: DispatchRule
-  readonly #devices: readonly SimulatedDevice[]
-  readonly #pending = new Set<PendingExpansion>()
-  /** One per device at most. */
-  readonly #jobs = new Map<SimulatedDevice, ExpansionJob>()
-  /** Time in which each device has accepted sketches, in seconds. */
-  readonly #acceptS = new Map<SimulatedDevice, Ewma>()
+  readonly #size: number
+  readonly #idle: IdleHelpers
+  /** Those with a job. */
+  readonly #busy = new Set<Helper>()
+  /** Sketches that no device is expanding, in the order in which they were written. */
+  readonly #waiting = new Set<PendingExpansion>()
   #isScheduled = false
 
   constructor(world: World, policy: SketchPolicy, settings: PiceSettings) {
     this.#world = world
     this.#settings = settings
     this.#rule = dispatchRule(policy, settings.expansionsPerJob)
-    const { helpers } = settings
-    const helps = (device: SimulatedDevice) => helpers === undefined || helpers.includes(device.group)
-    this.#devices = world.devices.filter((device) => helps(device) && smallModelsOf(device, world).shapes.length > 0)
+    const { helpers: named, abilities } = settings
+    const helpers = world.devices.flatMap((device: SimulatedDevice): Helper[] => {
+      if (named && !named.includes(device.group)) return []
+      const models = smallModelsOf(device, world)
+      return models.shapes.length > 0 ? [new Helper(device, models, abilities)] : []
+    })
+    this.#size = helpers.length
+    this.#idle = new IdleHelpers(helpers)
+    for (const helper of helpers) helper.models.onChange(() => this.#changed(helper))
   }
 
+  /** Idle devices that are alike are one entry. */
   view(): FleetView {
     return {
-      devices: this.#devices.map((device) => this.#known(device)),
-      waiting: this.#waiting().map((pending) => this.#waitingOf(pending)),
+      devices: this.#known(this.#idleGroups()),
+      waiting: [...this.#waiting].map((pending) => this.#waitingOf(pending)),
     }
   }
 
@@ -46,30 +54,24 @@ export class SketchFleet {
   expand(request: ExpansionRequest): boolean {
     const { simulation } = this.#world
     const { waitingPerDevice } = this.#settings
-    if (!hasRoom(this.#waiting().length, this.#idle().length, this.#devices.length, waitingPerDevice)) return false
+    if (!hasRoom(this.#waiting.size, this.#idle.count, this.#size, waitingPerDevice)) return false
     const pending = new PendingExpansion(
       {
         ...request,
         ended: () => {
-          this.#pending.delete(pending)
+          this.#waiting.delete(pending)
           request.ended()
         },
       },
       simulation.nowMs,
     )
-    this.#pending.add(pending)
+    this.#waiting.add(pending)
     simulation.after(request.deadlineMs, () => {
       pending.fail()
       this.#cancelUseless()
     })
     this.#schedule(0)
     return true
-  }
-
-  /** Sketches that no device is expanding. */
-  #waiting(): PendingExpansion[] {
-    const active = new Set([...this.#jobs.values()].flatMap(({ parts }) => parts))
-    return [...this.#pending].filter((pending) => !active.has(pending))
   }
 
   #waitingOf(pending: PendingExpansion): WaitingExpansion & { readonly pending: PendingExpansion } {
@@ -79,28 +81,19 @@ export class SketchFleet {
     return { id: String(id), expectedTokens, waitedS, budgetS: request.budgetMs / 1_000 - waitedS, pending }
   }
 
-  #known(device: SimulatedDevice): ExpandingDevice {
-    const models = smallModelsOf(device, this.#world)
-    const { abilities } = this.#settings
-    const speeds = models.speeds(false).map((speed) => ({ ...speed, ability: abilities[speed.model] }))
-    return {
-      device: String(device.index),
-      // Ascending by ability where all are known, else by size.
-      models: speeds.every(({ ability }) => ability !== undefined) ? speeds.sort((a, b) => a.ability! - b.ability!) : speeds,
-      current: models.current,
-      busyS: this.#jobs.get(device)?.busyS ?? 0,
-      networkS: this.#acceptS.get(device)?.value ?? device.link.rttMs / 1_000,
-    }
+  #idleGroups(): Map<Alike, ExpandingDevice> {
+    const entryOf = ({ known, helpers }: Alike) => ({
+      ...known,
+      device: String(helpers[0]!.device.index),
+      count: helpers.length,
+    })
+    return new Map([...this.#idle.groups].map((alike) => [alike, entryOf(alike)]))
   }
 
-  /** Devices that take a job now, the fastest first. */
-  #idle(): SimulatedDevice[] {
-    const tpotS = (device: SimulatedDevice) => smallModelsOf(device, this.#world).speeds(false)[0]!.tpotS
-    return this.#devices
-      .filter((device) => !this.#jobs.has(device))
-      .map((device) => ({ device, tpotS: tpotS(device) }))
-      .sort((a, b) => a.tpotS - b.tpotS)
-      .map(({ device }) => device)
+  /** All devices, in the order of their indices. */
+  #known(idle: ReadonlyMap<Alike, ExpandingDevice>): ExpandingDevice[] {
+    const busy = [...this.#busy].map(({ now }) => now)
+    return [...idle.values(), ...busy].sort((a, b) => Number(a.device) - Number(b.device))
   }
 
   #schedule(delayMs: number): void {
@@ -113,57 +106,76 @@ export class SketchFleet {
   }
 
   #dispatch(): void {
-    let waiting = this.#waiting()
-    if (waiting.length === 0) return
-    const idle = this.#idle()
-    const devices = this.#devices.map((device) => this.#known(device))
-    for (const [at, device] of idle.entries()) {
+    if (this.#waiting.size === 0) return
+    const idle = [...this.#idle.fastestFirst]
+    const groups = this.#idleGroups()
+    const devices = this.#known(groups)
+    let waiting = [...this.#waiting].map((pending) => this.#waitingOf(pending))
+    let fleet: FleetQueue | undefined
+    /** Devices that leave all that waits to others; those that are like them do so, too. */
+    const unwilling = new Set<Alike>()
+    for (const [at, helper] of idle.entries()) {
       if (waiting.length === 0) return
-      const terms = termsOf(waiting.map(sketchOf))
-      const state = { device: this.#known(device), idleDevices: idle.length - at, devices, terms }
-      const batch = this.#rule(
-        waiting.map((pending) => this.#waitingOf(pending)),
-        state,
-      ).map(({ pending }) => pending)
-      if (batch.length > 0) this.#submit(device, batch)
-      waiting = waiting.filter((pending) => !batch.includes(pending))
+      if (unwilling.size === groups.size) break
+      const alike = this.#idle.alikeOf(helper)
+      if (unwilling.has(alike)) continue
+      fleet ??= new FleetQueue(devices, termsOf(waiting.map(({ pending }) => sketchOf(pending))))
+      const batch = this.#rule(waiting, { device: groups.get(alike), idleDevices: idle.length - at, fleet })
+      if (batch.length === 0) unwilling.add(alike)
+      else {
+        this.#submit(
+          helper,
+          batch.map(({ pending }) => pending),
+        )
+        const taken = new Set(batch)
+        waiting = waiting.filter((each) => !taken.has(each))
+        fleet = undefined
+        unwilling.clear()
+      }
     }
     // Devices that are idle have left them to faster ones: age may change that.
-    if (waiting.length > 0 && this.#jobs.size < this.#devices.length) this.#schedule(tickMs)
+    if (waiting.length > 0 && this.#idle.count > 0) this.#schedule(tickMs)
   }
 
-  #submit(device: SimulatedDevice, batch: readonly PendingExpansion[]): void {
-    const { simulation } = this.#world
-    const known = this.#known(device)
+  #submit(helper: Helper, batch: readonly PendingExpansion[]): void {
+    const { device, models, idle: known } = helper
     const tokens = batch.reduce((sum, { expectedTokens }) => sum + expectedTokens, 0)
-    const job = new ExpansionJob({
-      simulation,
+    this.#idle.remove(helper)
+    this.#busy.add(helper)
+    for (const pending of batch) this.#waiting.delete(pending)
+    const job: ExpansionJob = new ExpansionJob({
+      simulation: this.#world.simulation,
       device,
-      models: smallModelsOf(device, this.#world),
+      models,
       parts: batch,
       settings: this.#settings,
       predictedS: known.networkS + usualS(known, tokens, termsOf(batch.map(sketchOf))),
-      accepted: () => {
-        const mean = this.#acceptS.get(device) ?? new Ewma()
-        mean.record(job.elapsedS)
-        this.#acceptS.set(device, mean)
-      },
-      ended: () => this.#free(device),
+      accepted: () => helper.accepted(job.elapsedS),
+      ended: () => this.#free(helper),
     })
-    this.#jobs.set(device, job)
+    helper.job = job
   }
 
-  #free(device: SimulatedDevice): void {
-    this.#jobs.delete(device)
+  #free(helper: Helper): void {
+    helper.job = undefined
+    this.#busy.delete(helper)
+    this.#idle.add(helper)
     this.#schedule(0)
+  }
+
+  /** Something else has used an idle device's models. */
+  #changed(helper: Helper): void {
+    if (helper.job) return
+    this.#idle.remove(helper)
+    this.#idle.add(helper)
   }
 
   /** Ends jobs whose sentences no answer needs. */
   #cancelUseless(): void {
-    for (const [device, job] of this.#jobs)
-      if (job.parts.every(({ hasFailed }) => hasFailed)) {
-        job.cancel()
-        this.#free(device)
+    for (const helper of this.#busy)
+      if (helper.job!.parts.every(({ hasFailed }) => hasFailed)) {
+        helper.job!.cancel()
+        this.#free(helper)
       }
   }
 }

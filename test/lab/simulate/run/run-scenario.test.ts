@@ -78,6 +78,21 @@ describe('runScenario', async () => {
     expect((await runScenario(scenario({ seed: 2 }))).all.ttftMs.mean).not.toBe(result.all.ttftMs.mean)
   })
 
+  it('counts only the requests of a stretch of time, if asked to', async () => {
+    const [fromS, untilS] = [2, 4]
+    const within: AnswerRecord[] = []
+    const counted = await runScenario(scenario({}, { counted: { fromS, untilS } }), {
+      onRecord: (record) => within.push(record),
+    })
+    // It changes nothing of what happens.
+    expect(within).toEqual(records)
+    const own = records.filter(({ atMs }) => atMs >= 1_000 * fromS && atMs < 1_000 * untilS)
+    expect(own.length).toBeGreaterThan(0)
+    expect(own.length).toBeLessThan(30)
+    expect(counted.all).toMatchObject({ requests: own.length, answered: own.length, open: 0 })
+    expect(counted.all.tokens).toBe(own.reduce((sum, { tokens }) => sum + tokens, 0))
+  })
+
   it('ends at its time, with requests open', async () => {
     const { isComplete, all, durationS } = await runScenario(scenario({ untilS: 3 }))
     expect(isComplete).toBe(true)
