@@ -100,9 +100,8 @@ export class PackedDecoder {
     const rows = taken.map(({ promptLeft }) => (promptLeft > 0 ? Math.min(promptLeft, prefillChunk) : 1))
     const seconds = steps * this.#stepS(taken, rows, steps)
     const { processor, energy } = this.#device
-    const slowdown = processor.slowdown
     processor.run(seconds, () => {
-      const joules = energy.compute(seconds * slowdown) / taken.length
+      const joules = energy.compute(seconds) / taken.length
       this.#figures.steps += steps
       this.#figures.sequences += steps * taken.length
       for (const [at, sequence] of taken.entries()) {

@@ -100,11 +100,11 @@ export class Llm {
     }
   }
 
-  /** @returns stops it; nothing more is called */
-  reply({ outputTokens, ended, ...reply }: Reply): () => void {
+  /** @returns stops it; nothing more is called. It returns the tokens of an incomplete reply, else 0 */
+  reply({ outputTokens, ended, ...reply }: Reply): () => number {
     const { simulation } = this.#world
     const reader = new Reader(readerRates.max, outputTokens, simulation.nowMs)
-    return this.answer({
+    const stop = this.answer({
       ...reply,
       outputTokens,
       reader,
@@ -113,6 +113,10 @@ export class Llm {
         if (reader.sent === outputTokens) ended()
       },
     })
+    return () => {
+      stop()
+      return reader.sent < outputTokens ? reader.sent : 0
+    }
   }
 
   get #nowS(): number {

@@ -41,8 +41,9 @@ export class LocalAnswers {
     const loadOf = (device: SimulatedDevice) => this.#decoders.get(device)?.load ?? 0
     const device = others.reduce((best, each) => (loadOf(each) < loadOf(best) ? each : best), first)
     const { link, energy } = device
-    const send = (direction: 'up' | 'down', tokens: number, arrived: () => void) =>
-      energy.radio(link.send(direction, textBytes(tokens), arrived))
+    const send = (direction: 'up' | 'down', tokens: number, arrived: () => void) => {
+      answer.work.joules += energy.radio(link.send(direction, textBytes(tokens), arrived))
+    }
     this.#write(
       answer,
       device,

@@ -18,6 +18,18 @@ const needs: Readonly<Record<ModeName, readonly ('cloud' | 'server' | 'devices')
   auto: ['server', 'devices'],
 }
 
+/** Ways of answering for devices that ask; the others serve clients of the cloud, too. */
+const devicesAsk: ReadonlySet<ModeName> = new Set([
+  'hat',
+  'u-shape',
+  'u-shape-lean',
+  'u-medusa',
+  'u-sarathi',
+  'race',
+  'cheap',
+  'auto',
+])
+
 interface Parts {
   readonly cloud?: unknown
   readonly server?: unknown
@@ -50,14 +62,17 @@ export function missingParts({ cloud, server, devices, workload }: Parts): Probl
   const twice = names.flatMap((name, i) =>
     names.indexOf(name) < i ? [{ path: ['devices', i, 'name'], text: `is "${name}", as that of an earlier group` }] : [],
   )
-  const inModes = workload.modes.flatMap(({ mode, groups = [] }, i) => [
+  const inModes = workload.modes.flatMap(({ mode, groups }, i) => [
     ...needs[mode]
       .filter((part) => !has[part])
       .map((part) => ({
         path: ['workload', 'modes', i, 'mode'],
         text: `is ${mode}, which needs ${partTexts[part]} in the scenario`,
       })),
-    ...groups.flatMap((group, at) => {
+    ...(groups?.length === 0 && devicesAsk.has(mode)
+      ? [{ path: ['workload', 'modes', i, 'groups'], text: `is empty, but only devices are answered by ${mode}` }]
+      : []),
+    ...(groups ?? []).flatMap((group, at) => {
       const text = `is "${group}", which is no group of devices; they are ${names.join(', ') || 'none'}`
       return names.includes(group) ? [] : [{ path: ['workload', 'modes', i, 'groups', at], text }]
     }),

@@ -1,7 +1,7 @@
 /** Watts of a board or phone. */
 export interface PowerModel {
   readonly idleW: number
-  /** In addition, while it computes. */
+  /** In addition, while it computes at full speed. */
   readonly computeW: number
   /** In addition, while its radio sends or receives, at whatever rate. */
   readonly radioW: number
@@ -16,7 +16,7 @@ export class EnergyMeter {
     this.#power = power
   }
 
-  /** @returns joules of so many seconds of computing */
+  /** @param seconds at full speed: a slower board takes longer with less power @returns joules of so many seconds of computing */
   compute(seconds: number): number {
     return this.#add(seconds * this.#power.computeW)
   }

@@ -2,7 +2,7 @@ import { Heat, type Throttling } from '../hardware/heat.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 
 interface Task {
-  seconds: number
+  readonly seconds: number
   readonly done: () => void
 }
 
@@ -12,6 +12,8 @@ export class Processor {
   readonly #waiting: Task[] = []
   #running: Task | undefined
   #handle = 0
+  /** Of the running task, or the last one. */
+  #beganMs = 0
   #endsMs = 0
   /** Seconds that it has worked, up to the end of the running task. */
   busyS = 0
@@ -26,18 +28,12 @@ export class Processor {
     this.#heat = throttling && throttling.sustained < 1 ? new Heat(throttling) : undefined
   }
 
-  get isIdle(): boolean {
-    return this.#running === undefined
-  }
-
-  /** When a task given now would begin. */
-  get freeMs(): number {
-    const waitingS = this.#waiting.reduce((sum, { seconds }) => sum + seconds * this.#slowdown, 0)
-    return (this.#running ? this.#endsMs : this.#simulation.nowMs) + 1_000 * waitingS
-  }
-
-  /** @param seconds >= 0 @returns drops the task: one that waits never begins, a running one ends now; `done` is not called */
-  run(seconds: number, done: () => void): () => void {
+  /**
+   * @param seconds at full speed, >= 0
+   * @returns drops the task: one that waits never begins, a running one ends now, and `done` is not called. It returns the share of
+   * a running task that was done, else 0
+   */
+  run(seconds: number, done: () => void): () => number {
     const task = { seconds, done }
     this.#waiting.push(task)
     if (!this.#running) this.#next()
@@ -55,25 +51,30 @@ export class Processor {
     const { nowMs } = this.#simulation
     this.#heat?.rested(Math.max(0, nowMs - this.#endsMs) / 1_000)
     const seconds = task.seconds * this.#slowdown
-    this.#heat?.worked(seconds)
+    this.#beganMs = nowMs
     this.#endsMs = nowMs + 1_000 * seconds
     this.busyS += seconds
     this.#handle = this.#simulation.at(this.#endsMs, () => {
       this.#running = undefined
+      this.#heat?.worked(seconds)
       // First the next task, so that what this one leads to waits behind it.
       this.#next()
       task.done()
     })
   }
 
-  #drop(task: Task): void {
+  #drop(task: Task): number {
     const at = this.#waiting.indexOf(task)
     if (at >= 0) this.#waiting.splice(at, 1)
-    if (this.#running !== task) return
+    if (this.#running !== task) return 0
+    const { nowMs } = this.#simulation
+    const share = this.#endsMs > this.#beganMs ? (nowMs - this.#beganMs) / (this.#endsMs - this.#beganMs) : 0
     this.#simulation.cancel(this.#handle)
-    this.busyS -= Math.max(0, this.#endsMs - this.#simulation.nowMs) / 1_000
-    this.#endsMs = this.#simulation.nowMs
+    this.busyS -= (this.#endsMs - nowMs) / 1_000
+    this.#endsMs = nowMs
+    this.#heat?.worked((nowMs - this.#beganMs) / 1_000)
     this.#running = undefined
     this.#next()
+    return share
   }
 }

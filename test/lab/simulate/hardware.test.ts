@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { seededRandom } from '../../../core/base/random.ts'
-import { hardwareFor } from '../../../lab/simulate/hardware/board.ts'
+import { smallModelStepS } from '../../../lab/simulate/device/small-model-step.ts'
 import { Heat } from '../../../lab/simulate/hardware/heat.ts'
 import { headOf, hiddenStateBytes, layersOf, wholeModel } from '../../../lab/simulate/hardware/model-shape.ts'
 import { lossDelayMs, rateUnderLoss } from '../../../lab/simulate/hardware/packet-loss.ts'
@@ -90,15 +90,18 @@ it.each([
   ['pixel-7-pro', 'bloom-560m', 51.8, 20.14],
   ['xiaomi-14', 'qwen1.5-0.5b', 79.9, 21.47],
 ])('%s with %s has the rates that DiSCo measured', (board, model, prefillTokensPerS, decodeTokensPerS) => {
-  const small = modelNamed(model)
-  const hardware = hardwareFor(boardNamed(board), small)
-  const decodeS = stepS(hardware, wholeModel(small), workOf(1, 0)) + headS(hardware, headOf(small), 1)
-  expect(1 / decodeS / decodeTokensPerS).toBeCloseTo(1, 2)
-  expect(500 / stepS(hardware, wholeModel(small), workOf(500, 0)) / prefillTokensPerS).toBeCloseTo(1, 1)
+  const stepOf = (rows: number, context: number) =>
+    smallModelStepS(boardNamed(board), modelNamed(model), { ...workOf(rows, context), chosen: 1 })
+  expect(1 / stepOf(1, 700)).toBeCloseTo(decodeTokensPerS, 9)
+  expect(500 / stepOf(500, 0)).toBeCloseTo(prefillTokensPerS, 9)
 })
 
-it('knows a board by its own rates where none were measured with the model', () => {
-  for (const board of boards) expect(hardwareFor(board, shape)).toBe(board.hardware)
+it('takes the time of the roofline, head included, where no rates were measured with the model', () => {
+  for (const board of boards)
+    expect(smallModelStepS(board, shape, { ...workOf(3, 50), chosen: 2 })).toBeCloseTo(
+      stepS(board.hardware, whole, { ...workOf(3, 50), chosen: 2 }) + headS(board.hardware, headOf(shape), 2),
+      12,
+    )
 })
 
 it('slows by work and recovers by rest', () => {

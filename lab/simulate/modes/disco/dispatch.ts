@@ -79,7 +79,7 @@ class WorldDispatch {
     if (mode === 'auto') known.prompts.record(request.promptTokens)
     const announced = this.#world.server ? undefined : this.#announced
     const server = serverEstimate(known.ttftMs, announced, known.silence, this.#settings.patience)
-    const profiledS = model ? model.speed.prefillS(profiledTokens) : 0
+    const profiledS = model ? model.prefillS(profiledTokens) : 0
     const device = deviceEstimate(known.deviceTtft, profiledTokens / profiledS)
     const remaining = (tokens: number) =>
       expectedRemaining(known.answers, tokens, this.#world.scenario.workload.maxOutputTokens - tokens)
@@ -184,13 +184,13 @@ class WorldDispatch {
     return known
   }
 
-  #deviceCosts({ device, battery }: DispatchingDevice, { speed }: SmallModel, promptTokens: number): TokenCosts {
+  #deviceCosts({ device, battery }: DispatchingDevice, model: SmallModel, promptTokens: number): TokenCosts {
     const { deviceDollarsPerToken, dollarsPerKwh } = this.#settings
     if (deviceDollarsPerToken) return deviceDollarsPerToken
     const { computeW } = device.board.power
     const joules = {
-      prompt: (computeW * speed.prefillS(promptTokens)) / promptTokens,
-      output: computeW * speed.decodeS(promptTokens),
+      prompt: (computeW * model.prefillS(promptTokens)) / promptTokens,
+      output: computeW * model.decodeS(promptTokens),
     }
     const condition = battery === undefined ? undefined : { level: battery, isPlugged: false }
     const setting = dollarsPerKwh === undefined ? undefined : dollarsPerKwh / joulesPerKwh

@@ -1,5 +1,7 @@
 import { SmallModelUse } from '../../../../core/policy/disco/small-model-use.ts'
-import { type AnswerSpeed, answerSpeed } from '../../hardware/answer-speed.ts'
+import { smallModelStepS } from '../../device/small-model-step.ts'
+import type { ModelShape } from '../../hardware/model-shape.ts'
+import { workOf } from '../../hardware/roofline.ts'
 import type { Answer } from '../../world/answer.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 import type { SideRun, SimulatedSide } from './simulated-side.ts'
@@ -7,20 +9,30 @@ import type { SideRun, SimulatedSide } from './simulated-side.ts'
 /** A device's small model: so many answers at once, the others in the order of their arrival. Mutable. */
 export class SmallModel extends SmallModelUse {
   readonly device: SimulatedDevice
-  readonly speed: AnswerSpeed
+  readonly #shape: ModelShape
   readonly #waiting = new Set<() => void>()
 
   /** @returns undefined: the device has none. */
   static of(device: SimulatedDevice, answersAtOnce: number): SmallModel | undefined {
     const [shape] = device.smallModels
     if (!shape) return undefined
-    return new SmallModel(device, answerSpeed(device.hardware, shape, device.board.measured[shape.name]), answersAtOnce)
+    return new SmallModel(device, shape, answersAtOnce)
   }
 
-  private constructor(device: SimulatedDevice, speed: AnswerSpeed, answersAtOnce: number) {
+  private constructor(device: SimulatedDevice, shape: ModelShape, answersAtOnce: number) {
     super(answersAtOnce)
     this.device = device
-    this.speed = speed
+    this.#shape = shape
+  }
+
+  /** Seconds to the first token. @param tokens of the prompt, and of the answer so far */
+  prefillS(tokens: number): number {
+    return smallModelStepS(this.device.board, this.#shape, { ...workOf(tokens, 0), chosen: 1 })
+  }
+
+  /** Seconds of one more token. @param context positions before it */
+  decodeS(context: number): number {
+    return smallModelStepS(this.device.board, this.#shape, { ...workOf(1, context), chosen: 1 })
   }
 
   /** @param begin called once it is this answer's turn @returns it has ended, or waits no longer */
@@ -59,7 +71,7 @@ export class SmallModelSide implements SimulatedSide {
   start(run: SideRun): void {
     this.#run = run
     this.#left = run.tokens
-    this.#end = this.#model.take(() => this.#step(this.#model.speed.prefillS(run.contextTokens)))
+    this.#end = this.#model.take(() => this.#step(this.#model.prefillS(run.contextTokens)))
   }
 
   pause(): void {
@@ -78,12 +90,11 @@ export class SmallModelSide implements SimulatedSide {
   }
 
   #decode({ contextTokens, tokens }: SideRun): void {
-    this.#step(this.#model.speed.decodeS(contextTokens + tokens - this.#left))
+    this.#step(this.#model.decodeS(contextTokens + tokens - this.#left))
   }
 
   #step(seconds: number): void {
     const { processor, energy } = this.#model.device
-    const beforeS = processor.busyS
     const spent = (share: number) => {
       this.#answer.work.joules += energy.compute(seconds * share)
       this.#drop = () => {}
@@ -92,11 +103,8 @@ export class SmallModelSide implements SimulatedSide {
       spent(1)
       this.#tokenDone()
     })
-    this.#drop = () => {
-      drop()
-      // What it has computed in vain; 0 where others had it all the time.
-      spent(Math.min(1, Math.max(0, processor.busyS - beforeS) / (seconds * processor.slowdown)))
-    }
+    // What it has computed in vain.
+    this.#drop = () => spent(drop())
   }
 
   #tokenDone(): void {

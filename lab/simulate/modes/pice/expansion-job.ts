@@ -147,7 +147,7 @@ export class ExpansionJob {
           add(parts, copiedTokens, (at) => {
             spent.devicePromptTokens += parts[at]!.promptTokens
             spent.deviceOutputTokens += parts[at]!.outputTokens
-            this.#send('up', parts[at]!.outputTokens, () => part.take(group[at]!))
+            this.#send('up', parts[at]!.outputTokens, () => part.take(group[at]!), [part])
             if (at === group.length - 1) groupEnded()
           })
         }
@@ -160,12 +160,14 @@ export class ExpansionJob {
     }
   }
 
-  #send(direction: 'up' | 'down', tokens: number, arrived: () => void): void {
+  /** @param parts for whose answers it is sent */
+  #send(direction: 'up' | 'down', tokens: number, arrived: () => void, parts = this.parts): void {
     const { link, energy } = this.device
     const radioS = link.send(direction, textBytes(tokens), () => {
       if (!this.#isOver) arrived()
     })
-    energy.radio(radioS)
+    const joules = energy.radio(radioS)
+    for (const { request } of parts) request.answer.work.joules += joules / parts.length
   }
 
   #end(): void {

@@ -42,20 +42,35 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
   /** After a reply to the same conversation, which has left its prompt in the cache. */
   const inFull = (answer: Answer) => answerInFull(world, answer, settings.sharesPrefix ? answer.request.promptTokens : 0)
 
-  /** @param cachedTokens that an earlier reply to the same conversation has left */
-  const reply = (answer: Answer, instruction: number, cachedTokens: number, outputTokens: number, ended: () => void) => {
-    const { promptTokens, sharedTokens } = answer.request
+  /**
+   * @param cachedTokens that an earlier reply to the same conversation has left
+   * @returns stops it: nothing more is called, and what was written is charged
+   */
+  const reply = (
+    answer: Answer,
+    instruction: number,
+    cachedTokens: number,
+    outputTokens: number,
+    ended: () => void,
+    refused = () => answer.end('queue full'),
+  ) => {
+    const { sharedTokens } = answer.request
+    const promptTokens = answer.request.promptTokens + instruction
     const cached = settings.sharesPrefix ? cachedTokens : 0
-    return llm.reply({
-      promptTokens: promptTokens + instruction,
+    const stop = llm.reply({
+      promptTokens,
       cachedTokens: Math.max(sharedTokens, cached),
       outputTokens,
       ended() {
-        charge(world, answer, promptTokens + instruction, outputTokens)
+        charge(world, answer, promptTokens, outputTokens)
         ended()
       },
-      refused: () => answer.end('queue full'),
+      refused,
     })
+    return () => {
+      const written = stop()
+      if (written > 0) charge(world, answer, promptTokens, written)
+    }
   }
 
   function foresee(answer: Answer): void {
@@ -78,8 +93,16 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
     const miss = (2 * chance.sketches.next() - 1) * settings.sketchMissTokens
     const sketchTokens = Math.max(1, Math.round(plan.sketchTokens + miss))
     const end = planner.begin(id, expectedTokens, plan)
-    let late = 0
-    const stop = reply(answer, instructionTokens.sketch, promptTokens, sketchTokens, () => {
+    const inFullAfterAll = () => {
+      simulation.cancel(late)
+      end()
+      inFull(answer)
+    }
+    const late = simulation.after(1_000 * settings.sketchS, () => {
+      stop()
+      inFullAfterAll()
+    })
+    const ended = () => {
       simulation.cancel(late)
       end()
       answer.work.sketchTokens = sketchTokens
@@ -97,12 +120,8 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
           ended: () => complete(answer, written, sentences),
         })
       if (!isTaken) inFull(answer)
-    })
-    late = simulation.after(1_000 * settings.sketchS, () => {
-      stop()
-      end()
-      inFull(answer)
-    })
+    }
+    const stop = reply(answer, instructionTokens.sketch, promptTokens, sketchTokens, ended, inFullAfterAll)
   }
 
   /** Devices have written what they will; the LLM writes the rest. */
@@ -114,20 +133,27 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
     else fill(answer, written, sentences)
   }
 
-  /** The LLM writes sentences that are missing, several at once. */
+  /** The LLM writes sentences that are missing, several at once. The answer fails with the first that it refuses. */
   function fill(answer: Answer, { sketchTokens, tokens }: WrittenSketch, sentences: Sentences): void {
     const { promptTokens } = answer.request
     const { missing } = sentences
+    const stops: (() => void)[] = []
     let left = missing.length
     const writeNext = (): void => {
       const sentence = missing.shift()
       if (sentence === undefined) return
-      reply(answer, sketchTokens + instructionTokens.expand, promptTokens, tokens[sentence]!, () => {
+      const ended = () => {
         sentences.take(sentence)
         left -= 1
         if (left === 0) answer.end()
         else writeNext()
-      })
+      }
+      const refused = () => {
+        missing.length = 0
+        for (const stop of stops) stop()
+        answer.end('queue full')
+      }
+      stops.push(reply(answer, sketchTokens + instructionTokens.expand, promptTokens, tokens[sentence]!, ended, refused))
     }
     for (let at = 0; at < maxParallel; at += 1) writeNext()
   }

@@ -71,6 +71,7 @@ describe('parseScenarioFile', () => {
     ],
     ['  promptTokens: 100\n', '', 'workload.promptTokens is missing: only a trace or a list has lengths of its own'],
     ['mode: cloud', 'mode: cloud, groups: [tablets]', 'groups.0 is "tablets", which is no group of devices; they are phones'],
+    ['mode: cloud', 'mode: hat, groups: []', 'modes.0.groups is empty, but only devices are answered by hat'],
     ['name: two phones', 'name: [', 'a.yaml:2: '],
     [valid, '- 1', 'a.yaml: a scenario has fields such as "name" and "workload"'],
   ])('names the field that is wrong, and what is allowed: %j → %j', (from, to, problem) => {
