@@ -208,10 +208,20 @@ export const AgentFields = z.strictObject({
           fallback: 'yes',
         })
         .optional(),
-      /** η of HAT Eq. 5: a draft ends below this top probability. */
-      threshold: z.number().min(0).max(1).default(defaultDraftThreshold),
-      /** Max tokens per draft, in addition to the bridge's limit; 0: no drafting. */
-      limit: z.int().min(0).optional(),
+      threshold: z.number().min(0).max(1).default(defaultDraftThreshold).meta({
+        fleet: true,
+        description:
+          'a draft ends with the first token whose probability is below this (η of HAT): higher, fewer tokens are drafted in vain',
+      }),
+      limit: z
+        .int()
+        .min(0)
+        .meta({
+          fleet: true,
+          description: 'max tokens of a draft, where the bridge allows as many; 0: no drafting',
+          fallback: 'that of the bridge',
+        })
+        .optional(),
     })
     .prefault({}),
   smoothing: processFields.smoothing.default(defaultAlpha).meta({

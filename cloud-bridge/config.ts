@@ -3,9 +3,11 @@ import { bridgeModes } from '../core/base/answer-modes.ts'
 import { parseConfig } from '../core/base/config.ts'
 import { isAddressOrNetwork } from '../core/listen/proxies.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
+import { defaultDraftLimit } from '../core/policy/hat/draft-stop.ts'
 import { metricNames } from '../core/policy/pice/objectives.ts'
 import { objectivesText, parseObjectives } from '../core/policy/pice/objectives-text.ts'
 import { defaultPlanTerms } from '../core/policy/pice/plan-answer.ts'
+import { stepDefaults } from '../core/policy/serving/step-defaults.ts'
 import { policyNames } from '../core/policy/tokenflow/named-policies.ts'
 import { maxCandidates } from '../core/protocol/expansion.ts'
 import { Id } from '../core/protocol/id.ts'
@@ -198,15 +200,19 @@ export const BridgeFields = z.strictObject({
       'weight of earlier measurements in the load and delay of steps (α of HAT Eq. 1 and 2): 0, only the latest, to below 1',
     ),
   library: processFields.library,
-  tokenBudget: z.int().min(1).default(512).describe('max tokens that the model computes in one step, for all sessions together'),
+  tokenBudget: z
+    .int()
+    .min(1)
+    .default(stepDefaults.rows)
+    .describe('max tokens that the model computes in one step, for all sessions together'),
   promptTokens: z
     .int()
     .min(1)
-    .default(128)
+    .default(stepDefaults.promptRows)
     .describe('max prompt tokens in a step while other sessions decode: more starts answers sooner, and slows those under way'),
   servingPolicy: z
     .enum(policyNames)
-    .default('decode-first')
+    .default(stepDefaults.policy)
     .describe(
       'which answers the model computes next: decode-first, for devices; tokenflow, by what readers have left to read; fcfs, chunked and andes, to compare with',
     ),
@@ -243,9 +249,20 @@ export const BridgeFields = z.strictObject({
       fallback: '--token-budget',
     })
     .optional(),
-  /** Advice to devices: prompt tokens per frame, by default 128 where they fit, and max drafted tokens per round. */
-  chunkTokens: z.int().min(1).optional(),
-  draftLimit: z.int().min(0).default(8),
+  chunkTokens: z
+    .int()
+    .min(1)
+    .meta({
+      description:
+        'prompt tokens of a chunk that a device sends before its rates are known; then the size follows from them (HAT Eq. 3), up to --frame-tokens',
+      fallback: '128, or less where they do not fit',
+    })
+    .optional(),
+  draftLimit: z
+    .int()
+    .min(0)
+    .default(defaultDraftLimit)
+    .describe('max tokens that a device drafts for one verification; 0: devices draft nothing'),
   kvBudgetBytes: z
     .int()
     .min(1)
@@ -262,7 +279,7 @@ export const BridgeFields = z.strictObject({
   kvSlowBudgetBytes: z
     .int()
     .min(1)
-    .default(4 * 2 ** 30)
+    .default(stepDefaults.slowBytes)
     .meta({ description: 'max size of the KV of --kv-slow, in bytes', fallback: '4 GiB' }),
   kvWriteThrough: z
     .boolean()
@@ -325,11 +342,11 @@ export const BridgeConfig = BridgeFields.transform(({ frameTokens, chunkTokens, 
   }
 })
   .refine(({ chunkTokens, draftLimit, tokenBudget }) => chunkTokens <= tokenBudget && draftLimit < tokenBudget, {
-    message: 'chunkTokens and draftLimit + 1 must fit into tokenBudget',
+    message: 'must hold a chunk (--chunk-tokens) and a draft with the token before it (--draft-limit + 1)',
     path: ['tokenBudget'],
   })
   .refine(({ chunkTokens, draftLimit, frameTokens }) => chunkTokens <= frameTokens && draftLimit < frameTokens, {
-    message: 'chunkTokens and draftLimit + 1 must fit into frameTokens',
+    message: 'must hold a chunk (--chunk-tokens) and a draft with the token before it (--draft-limit + 1)',
     path: ['frameTokens'],
   })
   .refine(({ bundle, upstream }) => bundle !== undefined || upstream !== undefined, {

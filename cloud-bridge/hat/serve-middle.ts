@@ -2,6 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
+import { smallRows } from '../../core/policy/serving/step-defaults.ts'
 import { createPolicy } from '../../core/policy/tokenflow/named-policies.ts'
 import type { BridgeConfig } from '../config.ts'
 import type { OpenedModel } from '../serving/open-served-model.ts'
@@ -13,8 +14,6 @@ import { createSessions } from './sessions.ts'
 
 /** Steps that `/v1/steps` lists. */
 const loggedSteps = 8_192
-/** Minimum rows of a piece of a prompt, because each place in a step has a fixed cost. */
-const minPromptRows = 16
 /** X_min of HAT Eq. 3: a smaller frame is mostly header and step. */
 const minChunkTokens = 16
 
@@ -47,10 +46,10 @@ export function serveMiddle(
     monitor.record(step.tokens, step.computeMs / 1_000)
     onEachStep?.(step)
   }
-  const smallRows = Math.max(minPromptRows, draftLimit + 1)
+  const decodeRows = smallRows(draftLimit)
   const serving = createServing({
     model: served,
-    policy: createPolicy(config.servingPolicy, { promptRows: promptTokens, minPromptRows: smallRows }),
+    policy: createPolicy(config.servingPolicy, { promptRows: promptTokens, minPromptRows: decodeRows }),
     step: { rows: tokenBudget, streams: slots, pipeline },
     kv: {
       budgetBytes: config.kvBudgetBytes,
@@ -64,7 +63,7 @@ export function serveMiddle(
       writeThrough: config.kvWriteThrough,
       overlap: config.kvOverlap,
     },
-    maxDecodeRows: smallRows,
+    maxDecodeRows: decodeRows,
     maxMemoryWaitMs: config.limits.deviceMemoryWaitS * 1_000,
     maxWaitingAnswers: config.limits.waitingAnswers,
     clock,

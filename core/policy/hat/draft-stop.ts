@@ -1,5 +1,7 @@
 /** η of HAT Eq. 5. */
 export const defaultDraftThreshold = 0.6
+/** Max tokens of a draft that a bridge allows. */
+export const defaultDraftLimit = 8
 
 export interface DraftLimits {
   /** η, 0..1: a draft ends when the draft model's top probability falls below it. */

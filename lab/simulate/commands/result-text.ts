@@ -11,9 +11,9 @@ export interface Outcome {
 
 /** Tables for a terminal: of one scenario in detail, of a sweep a line per variant and mode. */
 export function resultLines(outcomes: readonly Outcome[]): string[] {
-  const [only, ...others] = outcomes
-  if (!only?.result) return partialNote(outcomes)
-  return [...(others.length === 0 ? scenarioLines(only.result) : sweepLines(outcomes)), ...partialNote(outcomes)]
+  const [first, ...others] = outcomes
+  const lines = others.length > 0 ? sweepLines(outcomes) : first?.result ? scenarioLines(first.result) : []
+  return [...lines, ...partialNote(outcomes)]
 }
 
 function partialNote(outcomes: readonly Outcome[]): string[] {
@@ -23,7 +23,7 @@ function partialNote(outcomes: readonly Outcome[]): string[] {
     '',
     outcomes.length === 1
       ? 'PARTIAL: the run was interrupted'
-      : `PARTIAL: ${partial} of ${outcomes.length} runs were interrupted`,
+      : `PARTIAL: ${partial} of ${outcomes.length} runs have not come to their end`,
   ]
 }
 

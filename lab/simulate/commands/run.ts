@@ -6,15 +6,17 @@ import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { showProgress } from '../../../core/commands/progress.ts'
+import { sweepRecords } from '../results/sweep-records.ts'
 import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
 import { runAll } from '../run/run-all.ts'
-import { parseScenarioFile } from '../scenario/scenario-file.ts'
+import { parseScenarioFile, type Variant } from '../scenario/scenario-file.ts'
 import { type Outcome, resultLines } from './result-text.ts'
 
 export const command = defineCommand({
   examples: [
     ['brim simulate run fleet.yaml', 'one scenario, or all of its sweep'],
     ['brim simulate run fleet.yaml --set cloud.gpu=h100 --set workload.arrivals.perS=8', 'with other values of two fields'],
+    ['brim simulate run fleet.yaml --records answers.csv', 'with a line for each answer, as for a spreadsheet'],
     ["brim simulate run fleet.yaml --json | jq '.runs[].result.all.ttftMs.p95'", 'every figure, as one document'],
   ],
   notes: 'Ctrl-C ends the run with the results so far. docs/simulator.md describes scenario files and results.',
@@ -31,32 +33,83 @@ export const command = defineCommand({
       .min(1)
       .meta({ description: 'threads that run the scenarios of a sweep', fallback: 'one for each core' })
       .optional(),
+    records: z
+      .string()
+      .min(1)
+      .meta({
+        description: 'file that gets a line for each answer: CSV where its name ends in .csv, else JSON',
+        fallback: 'none',
+      })
+      .optional(),
     data: dataOption,
   },
-  async run({ file, set, seed, workers = availableParallelism(), data = defaultDataFolder(), json }, io) {
+  async run({ file, set, seed, workers = availableParallelism(), data = defaultDataFolder(), records, json }, io) {
     const variants = parseScenarioFile(await readScenario(file), file, [...set, ...(seed === undefined ? [] : [`seed=${seed}`])])
-    const outcomes = await simulate(variants, { workers, folders: [dirname(resolve(file)), data] }, io)
-    if (json) io.out(JSON.stringify({ isComplete: outcomes.every(isComplete), runs: outcomes }))
-    else for (const line of resultLines(outcomes)) io.out(line)
+    const outcomes: Outcome[] = variants.map(({ swept }) => ({ swept, result: undefined }))
+    const show = () => {
+      if (json) io.out(JSON.stringify({ isComplete: outcomes.every(isComplete), runs: outcomes }))
+      else for (const line of resultLines(outcomes)) io.out(line)
+    }
+    try {
+      await simulate(variants, outcomes, { workers, folders: [dirname(resolve(file)), data], records }, io)
+    } catch (error) {
+      // What has come to its end before is not lost.
+      if (outcomes.some(isComplete)) show()
+      throw error
+    }
+    show()
     io.signal.throwIfAborted()
   },
 })
 
 const isComplete = ({ result }: Outcome): boolean => result?.isComplete === true
 
+/** As in `cloud.gpu=h100, seed=2`. */
+const sweptText = (swept: Variant['swept']): string =>
+  Object.entries(swept)
+    .map(([path, value]) => `${path}=${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+    .join(', ')
+
+interface SimulateOptions {
+  readonly workers: number
+  readonly folders: readonly string[]
+  readonly records: string | undefined
+}
+
+/** @param outcomes get the results */
 async function simulate(
-  variants: ReturnType<typeof parseScenarioFile>,
-  options: { readonly workers: number; readonly folders: readonly string[] },
+  variants: readonly Variant[],
+  outcomes: Outcome[],
+  { records, ...options }: SimulateOptions,
   io: Io,
-): Promise<Outcome[]> {
+): Promise<void> {
   const progress = showProgress(io)
   const label = variants.length === 1 ? variants[0]!.scenario.name : `${variants[0]!.scenario.name}, ${variants.length} variants`
-  const results = await runAll(
-    variants.map(({ scenario }) => scenario),
-    { ...options, signal: io.signal, onProgress: (share) => progress.update(label, share) },
-  )
-  progress.end()
-  return variants.map(({ swept }, i) => ({ swept, result: results[i] }))
+  const files =
+    records === undefined
+      ? undefined
+      : sweepRecords(
+          records,
+          variants.map(({ swept }) => swept),
+        )
+  try {
+    await runAll(
+      variants.map(({ scenario }) => scenario),
+      {
+        ...options,
+        records: files?.targets,
+        signal: io.signal,
+        nameOf: (at) => sweptText(variants[at]!.swept),
+        onProgress: (share) => progress.update(label, share),
+        onResult: (at, result) => {
+          outcomes[at] = { swept: variants[at]!.swept, result }
+        },
+      },
+    )
+  } finally {
+    progress.end()
+    await files?.join()
+  }
 }
 
 /** @throws BrimError CONFIG_INVALID */

@@ -9,9 +9,11 @@ import { showProgress } from '../../../core/commands/progress.ts'
 import { layOutTable } from '../../plot/table.ts'
 import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
 import { runAll } from '../run/run-all.ts'
-import { type Candidate, firstCandidates, refinedCandidates, type Situation, scenarioOf } from '../what-if/candidates.ts'
+import { defaultAcceptLength } from '../scenario/hat-settings.ts'
+import { type Candidate, refinements, settingsOf, ways } from '../what-if/candidates.ts'
 import { bestOf, goals, type Tried } from '../what-if/choice.ts'
 import { configFiles } from '../what-if/config-files.ts'
+import { type Situation, scenarioOf } from '../what-if/situation.ts'
 
 const count = z.int().min(1)
 const positive = z.number().positive()
@@ -27,7 +29,7 @@ export const command = defineCommand({
     ['brim simulate what-if trace.csv --private', 'only ways in which no server sees a question'],
   ],
   notes:
-    'First every way of answering is simulated, then the best one with other settings of the bridge. "brim simulate presets" lists models, GPUs and boards.',
+    'First every way of answering is simulated, then the best one with other settings: steps of the bridge, chunks of prompts, drafts, budgets. "brim simulate presets" lists models, GPUs and boards.',
   options: {
     trace: z.string().min(1).describe('CSV or JSONL file with arrival, prompt tokens and output tokens of each request'),
     goal: z
@@ -59,6 +61,14 @@ export const command = defineCommand({
       .max(1)
       .meta({ description: 'charge of the devices’ batteries, 0 to 1', fallback: 'mains power' })
       .optional(),
+    acceptLength: z
+      .number()
+      .min(1)
+      .max(16)
+      .default(defaultAcceptLength)
+      .describe(
+        'tokens per verification of your drafter, bonus included ("brim bench acceptance" measures it); for private answers',
+      ),
     requests: count.default(500).describe('requests of the trace that are simulated, from its beginning'),
     out: z
       .string()
@@ -73,16 +83,19 @@ export const command = defineCommand({
     const situation = situationOf(options)
     const folders = ['', dirname(resolve(options.trace)), options.data ?? defaultDataFolder()]
     const simulate = simulator(situation, { folders, workers: options.workers ?? availableParallelism() }, io)
-    const first = await simulate(
+    const tried = await simulate(
       'ways of answering',
-      firstCandidates().filter(({ isPrivate }) => isPrivate || !options.private),
+      ways.filter(({ isPrivate }) => isPrivate || !options.private),
     )
-    const way = bestOf(first, goal, situation.price)
-    if (!way) throw tooMuch(situation, first)
-    const refined = await simulate('settings', refinedCandidates(way.candidate))
-    const best = bestOf([way, ...refined], goal, situation.price)!
-    const tried = [...first, ...refined]
-    const files = configFiles(situation, goal, best, tried)
+    const way = bestOf(tried, goal, situation.price)
+    if (!way) throw tooMuch(situation, tried)
+    let best = way
+    for (const { what, of } of refinements) {
+      const refined = await simulate(what, of(best.candidate))
+      tried.push(...refined)
+      best = bestOf([best, ...refined], goal, situation.price)!
+    }
+    const files = configFiles(situation, goal, best, way, tried)
     if (json) io.out(JSON.stringify({ best: best.candidate.name, goal, files, tried: tried.map(plain) }))
     else for (const line of [...table(tried, best), '', `best for ${goal}: ${best.candidate.name}`]) io.out(line)
     if (out !== undefined) await save(out, files, io)
@@ -93,7 +106,18 @@ export const command = defineCommand({
 function situationOf(
   options: {
     readonly [name in 'trace' | 'model' | 'gpu' | 'board' | 'smallModel']: string
-  } & { readonly [name in 'requests' | 'gpus' | 'replicas' | 'devices' | 'up' | 'down' | 'rtt' | 'readingSpeed']: number } & {
+  } & {
+    readonly [name in
+      | 'requests'
+      | 'gpus'
+      | 'replicas'
+      | 'devices'
+      | 'up'
+      | 'down'
+      | 'rtt'
+      | 'readingSpeed'
+      | 'acceptLength']: number
+  } & {
     readonly serverPrice?: string | undefined
     readonly battery?: number | undefined
   },
@@ -112,12 +136,13 @@ function situationOf(
     down,
     rtt,
     readingSpeed,
+    acceptLength,
     serverPrice,
     battery,
   } = options
   const [prompt, output] = serverPrice?.split('/').map((dollars) => Number(dollars) / 1e6) ?? []
   return {
-    ...{ trace, requests, model, gpu, gpus, replicas, board, smallModel, devices, battery },
+    ...{ trace, requests, model, gpu, gpus, replicas, board, smallModel, devices, battery, acceptLength },
     link: { up: up * bytesPerMbit, down: down * bytesPerMbit, rttMs: rtt },
     reading: readingSpeed,
     price: prompt === undefined || output === undefined ? undefined : { prompt, output },
@@ -126,6 +151,7 @@ function situationOf(
 
 function simulator(situation: Situation, options: { readonly folders: readonly string[]; readonly workers: number }, io: Io) {
   return async (what: string, candidates: readonly Candidate[]): Promise<Tried[]> => {
+    if (candidates.length === 0) return []
     const progress = showProgress(io)
     const results = await runAll(
       candidates.map((candidate) => scenarioOf(situation, candidate)),
@@ -142,11 +168,10 @@ const tooMuch = ({ devices, gpus, gpu }: Situation, tried: readonly Tried[]) =>
     hint: `more --gpus, --replicas or --devices; of ${tried.length} ways the best loses ${(100 * Math.min(...tried.map(({ result: { all } }) => 1 - all.answered / all.requests))).toFixed(0)} % of the requests`,
   })
 
-const plain = ({ candidate: { name, mode, agent, bridge }, result: { all, engines } }: Tried) => ({
-  name,
-  mode,
-  agent,
-  bridge,
+const plain = ({ candidate, result: { all, engines } }: Tried) => ({
+  name: candidate.name,
+  mode: candidate.mode,
+  settings: settingsOf(candidate),
   all,
   engines,
 })

@@ -1,4 +1,5 @@
 import { BrimError } from '../../../core/base/errors.ts'
+import { smallRows } from '../../../core/policy/serving/step-defaults.ts'
 import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
 import { headOf, layersOf, wholeModel } from '../hardware/model-shape.ts'
 import { gpuNamed } from '../hardware/presets/gpus.ts'
@@ -12,17 +13,13 @@ import { createEngine } from '../serving/simulated-engine.ts'
 import { stepCost } from '../serving/step-cost.ts'
 import type { ScenarioData } from './scenario-data.ts'
 
-/** Rows of a draft, at most: more of a device's rows count as a prompt. */
-const maxDecodeRows = 16
-/** A piece of a prompt has at least this many rows, unless fewer wait. */
-const minPromptRows = 16
 /** Positions of a page of KV, and what a device's stream is charged before its first row. */
 const pagePositions = 16
 
 /** The replicas of a scenario's cloud. @throws BrimError USAGE, REQUEST_INVALID where the model does not fit */
 export function buildEngines(
   cloud: Cloud,
-  { tokenflow }: Policies,
+  { tokenflow, hat }: Policies,
   simulation: Simulation,
   { machines }: Pick<ScenarioData, 'machines'>,
 ): readonly Engine[] {
@@ -40,12 +37,18 @@ export function buildEngines(
     throw new BrimError('REQUEST_INVALID', `${shape.name} does not fit into ${pipeline} × ${hardware.name}: cloud.gpus`, {
       hint: `its weights take ${Math.ceil((whole.weightBytes + ends) / 1e9)} GB of ${Math.floor(totalBytes / 1e9)} GB; give it more GPUs`,
     })
+  const maxDecodeRows = smallRows(hat.draftLimit)
   const computeS = stepCost(hardware, shape, { inputLayers, pipeline })
   return Array.from({ length: cloud.replicas }, (_, replica) =>
     createEngine(
       simulation,
       {
-        policy: createPolicy(cloud.policy, { promptRows: cloud.promptRows, minPromptRows, reserves: cloud.reserves, tokenflow }),
+        policy: createPolicy(cloud.policy, {
+          promptRows: cloud.promptRows,
+          minPromptRows: maxDecodeRows,
+          reserves: cloud.reserves,
+          tokenflow,
+        }),
         stepS: (step) => computeS(step) + (cloud.planMs + (step.answers.streams + step.devices.streams) * cloud.streamMs) / 1_000,
         stepJitter,
         answerKv: pagedKv(whole.kvBytesPerPosition, pagePositions),

@@ -20,6 +20,8 @@ export interface ScenarioResult {
 }
 
 export interface EngineResult extends EngineFigures {
+  /** What its memory holds beside the weights. */
+  readonly kvBytes: number
   /** Share of the time in which it computed. */
   readonly busyShare: number
 }

@@ -99,7 +99,11 @@ export class ScenarioRun {
       durationS,
       events: simulation.events,
       ...this.#collector.results(durationS),
-      engines: this.#world.engines.map(({ figures }) => ({ ...figures, busyShare: figures.busyS / durationS })),
+      engines: this.#world.engines.map(({ figures, memory }) => ({
+        ...figures,
+        kvBytes: memory.budgetBytes,
+        busyShare: figures.busyS / durationS,
+      })),
       devices: deviceResults(this.#world, durationS),
     }
   }

@@ -1,11 +1,19 @@
 import { parentPort } from 'node:worker_threads'
 import { BrimError, type ErrorCode } from '../../../core/base/errors.ts'
+import type { RecordTarget } from '../results/record-file.ts'
 import type { Scenario } from '../scenario/scenario.ts'
 import type { ScenarioResult } from './result.ts'
-import { runScenario } from './run-scenario.ts'
+import { runRecorded } from './run-recorded.ts'
+
+export interface RunTask {
+  readonly scenario: Scenario
+  readonly folders: readonly string[]
+  /** Undefined: only the result is of interest. */
+  readonly records: RecordTarget | undefined
+}
 
 /** A thread that runs one scenario after the other. `stop`: the one that runs ends with what it has. */
-export type ToWorker = { readonly scenario: Scenario; readonly folders: readonly string[] } | 'stop'
+export type ToWorker = RunTask | 'stop'
 
 export type FromWorker =
   | { readonly share: number }
@@ -22,10 +30,10 @@ port.on('message', (task: ToWorker) => {
   else void run(task)
 })
 
-async function run({ scenario, folders }: Exclude<ToWorker, 'stop'>): Promise<void> {
+async function run({ scenario, folders, records }: RunTask): Promise<void> {
   try {
-    const result = await runScenario(scenario, { folders, signal: stop.signal, onProgress: (share) => post({ share }) })
-    post({ result })
+    const onProgress = (share: number) => post({ share })
+    post({ result: await runRecorded(scenario, records, { folders, signal: stop.signal, onProgress }) })
   } catch (error) {
     if (!(error instanceof BrimError)) throw error
     post({ failure: { code: error.code, message: error.message, hint: error.hint } })

@@ -3,7 +3,10 @@ import { defaultTailShare } from '../../../core/policy/disco/dispatch.ts'
 import { defaultPatience } from '../../../core/policy/disco/start-estimates.ts'
 
 const share = z.number().min(0).max(1)
-const DollarsPerToken = z.strictObject({ prompt: z.number().nonnegative(), output: z.number().nonnegative() })
+const DollarsPerToken = z.strictObject({
+  prompt: z.number().nonnegative().describe('dollars for a token of the prompt'),
+  output: z.number().nonnegative().describe('dollars for a token of the answer'),
+})
 
 /** How devices dispatch answers to themselves and the server: the modes auto, cheap and race. */
 export const DiscoSettings = z

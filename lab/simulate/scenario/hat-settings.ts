@@ -1,7 +1,9 @@
 import { z } from 'zod'
-import { defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
+import { defaultDraftLimit, defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
 
 const count = z.number().int().positive()
+/** HAT's adapter for Vicuna-7B, prompts of SpecBench (HAT §4). */
+export const defaultAcceptLength = 2.06
 const acceptLength = z.number().min(1).max(16)
 
 /** How devices and cloud share an answer: the modes hat, u-shape, u-shape-lean, u-medusa and u-sarathi. */
@@ -14,9 +16,9 @@ export const HatSettings = z
     reuse: z.boolean().default(true).describe('hat: resumes a shared prefix that the bridge has cached'),
     padding: z.boolean().default(false).describe('pads verifications to one length, which hides that of the draft'),
     threshold: z.number().min(0).max(1).default(defaultDraftThreshold).describe('η of Eq. 5'),
-    draftLimit: z.number().int().min(0).default(8).describe('max tokens of a draft'),
+    draftLimit: z.number().int().min(0).default(defaultDraftLimit).describe('max tokens of a draft'),
     acceptLength: acceptLength
-      .default(2.06)
+      .default(defaultAcceptLength)
       .describe('tokens per verification that the drafter reaches at the default threshold, bonus included'),
     medusaAcceptLength: acceptLength.default(1.89).describe('the same of Medusa’s heads, with a tree of 8 tokens'),
     alternatives: z.number().int().min(0).default(2).describe('branches of drafting ahead beside the draft’s own'),

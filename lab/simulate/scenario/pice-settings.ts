@@ -27,7 +27,7 @@ export const PiceSettings = z
       .optional()
       .describe('names of the groups whose devices expand sketches; absent: all that have small models'),
     suitableShare: share.default(1).describe('of the questions, that suit sketches'),
-    tokensPerSentence: positive.default(20),
+    tokensPerSentence: positive.default(20).describe('length of the sentences that devices expand'),
     minTokens: count.default(defaultPlanTerms.minTokens).describe('shorter answers are not sketched'),
     abilities: z
       .record(z.string(), share)
@@ -36,7 +36,10 @@ export const PiceSettings = z
     objectives: z
       .string()
       .refine((text) => parseObjectives(text) !== undefined, `must be like ${objectivesText(defaultPlanTerms.objectives)}`)
-      .default(objectivesText(defaultPlanTerms.objectives)),
+      .default(objectivesText(defaultPlanTerms.objectives))
+      .describe(
+        'what decides between sketch and full answer, the most important first, each with the share by which it may miss the best',
+      ),
     candidates: z.int().min(1).max(8).default(1).describe('expansions of each sentence that the most confident is taken of'),
     overlaps: z
       .boolean()
@@ -49,7 +52,7 @@ export const PiceSettings = z
     sharesPrefix: z.boolean().default(true).describe('what prompts have in common is computed once, in the cloud and on devices'),
     waitingPerDevice: z.number().min(0).default(2).describe('sketches that may wait for each device'),
     sequences: count.default(16).describe('that a device decodes together'),
-    expansionsPerJob: count.default(4),
+    expansionsPerJob: count.default(4).describe('sketches of like lengths that a device gets together'),
     sketchS: positive.default(60).describe('seconds to write a sketch; then the answer is written in full'),
     expansionS: positive.default(60).describe('seconds that devices have for a sketch, at most'),
   })

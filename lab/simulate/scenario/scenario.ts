@@ -33,17 +33,17 @@ export const Rate = z.union([
 
 export const Link = z
   .strictObject({
-    up: Rate,
-    down: Rate,
-    rttMs: z.number().nonnegative().default(10),
-    lossPercent: z.number().min(0).max(50).default(0),
+    up: Rate.describe('from the device to the bridge: bytes per second, or how they change'),
+    down: Rate.describe('from the bridge to the device, as up'),
+    rttMs: z.number().nonnegative().default(10).describe('propagation both ways, in ms'),
+    lossPercent: z.number().min(0).max(50).default(0).describe('of the packets, that are lost'),
   })
   .meta({ id: 'Link' })
 
 const Reached = z
   .strictObject({
-    memory: share.gt(0).default(1),
-    compute: share.gt(0).default(1),
+    memory: share.gt(0).default(1).describe('of the memory’s rate'),
+    compute: share.gt(0).default(1).describe('of the FLOP per second'),
     decode: share.gt(0).default(1).describe('of the compute, in rows whose tokens are chosen'),
     layerMs: z.number().nonnegative().default(0).describe('that it adds for each layer of a step'),
   })
@@ -52,8 +52,8 @@ const Reached = z
 
 export const DeviceGroup = z
   .strictObject({
-    name: z.string().min(1),
-    count,
+    name: z.string().min(1).describe('by which workload and results name these devices'),
+    count: count.describe('number of devices'),
     board: presetName('board', boards, { files: true }).describe(
       'name of a board preset (brim simulate presets lists them), or file of a machine that brim simulate calibrate wrote',
     ),
@@ -62,7 +62,7 @@ export const DeviceGroup = z
       .default([1])
       .describe('speeds of its power modes, as shares of full speed, or "board": those of its board'),
     powerModeEvery: count.default(5).describe('requests of the device after which its power mode is drawn again'),
-    link: Link,
+    link: Link.describe('between each device and the bridge'),
     smallModels: z
       .array(presetName('model', models))
       .default([])
@@ -73,7 +73,10 @@ export const DeviceGroup = z
   })
   .meta({ id: 'DeviceGroup' })
 
-const DollarsPerToken = z.strictObject({ prompt: z.number().nonnegative(), output: z.number().nonnegative() })
+const DollarsPerToken = z.strictObject({
+  prompt: z.number().nonnegative().describe('dollars for a token of the prompt'),
+  output: z.number().nonnegative().describe('dollars for a token of the answer'),
+})
 
 export const Cloud = z
   .strictObject({
@@ -88,22 +91,22 @@ export const Cloud = z
       .describe('a prompt’s pieces follow one another through the stages; else as the bridge computes them, one after the other'),
     inputLayers: z.int().nonnegative().default(2).describe('layers that devices compute themselves (HAT)'),
     replicas: count.default(1).describe('copies of the model, each with its own GPUs'),
-    policy: z.enum(policyNames).default('tokenflow'),
+    policy: z.enum(policyNames).default('tokenflow').describe('which answers the model computes next'),
     reserves: z
       .enum(['whole', 'share'])
       .default('whole')
       .describe('memory that fcfs and chunked keep for running answers: for their greatest length, or SGLang’s share of it'),
     planMs: z.number().nonnegative().default(0).describe('time of a plan, by which each step begins later'),
     promptRows: count.default(512).describe('rows of prompts in a step while streams decode'),
-    stepRows: count.default(4096),
-    stepStreams: count.default(256),
+    stepRows: count.default(4096).describe('max rows of a step: tokens of prompts and answers together'),
+    stepStreams: count.default(256).describe('max answers and sessions in a step'),
     memoryShare: share.default(0.9).describe('of the GPUs’ memory that weights and KV may use'),
     slowBytes: z.number().nonnegative().default(0).describe('host memory for preempted KV'),
     transferBytesPerS: positive.optional().describe('of KV to host memory, and back; absent: what the GPU preset reaches'),
     waitsForTransfers: z.boolean().default(false).describe('no step begins while KV moves; Brim’s engine does not wait'),
-    writeThrough: z.boolean().default(true),
-    overlap: z.boolean().default(true),
-    maxWaiting: count.default(100_000),
+    writeThrough: z.boolean().default(true).describe('new KV is written to host memory while steps compute'),
+    overlap: z.boolean().default(true).describe('KV of resumed answers is loaded while that of preempted ones leaves'),
+    maxWaiting: count.default(100_000).describe('answers that wait for their first step; a further request is refused'),
     answersAtOnce: count
       .optional()
       .describe('answers that the model writes at once, others wait in the order of their arrival; absent: as memory allows'),
@@ -127,24 +130,34 @@ export const Server = z
   .meta({ id: 'Server' })
 
 export const Arrivals = z.union([
-  z.strictObject({ kind: z.literal('poisson'), perS: positive }),
-  z.strictObject({ kind: z.literal('burst'), atS: z.number().nonnegative().default(0) }),
   z.strictObject({
-    kind: z.literal('trace'),
+    kind: z.literal('poisson').describe('at random, independently of each other'),
+    perS: positive.describe('requests per second, in the mean'),
+  }),
+  z.strictObject({
+    kind: z.literal('burst').describe('all at once'),
+    atS: z.number().nonnegative().default(0).describe('seconds from the beginning'),
+  }),
+  z.strictObject({
+    kind: z.literal('trace').describe('as a file has recorded them'),
     file: z.string().describe('CSV or JSONL with arrival, prompt and output tokens: Azure, Mooncake, or your own'),
     speed: positive.default(1).describe('how many times as fast as recorded'),
     skipS: z.number().nonnegative().default(0).describe('seconds of the trace that are left out'),
     lengths: positive.default(1).describe('factor of the recorded lengths'),
   }),
   z.strictObject({
-    kind: z.literal('list'),
+    kind: z.literal('list').describe('as listed here'),
     requests: z
       .array(
         z.strictObject({
-          atS: z.number().nonnegative(),
-          promptTokens: count,
-          outputTokens: count,
-          sharedTokens: z.int().nonnegative().default(0),
+          atS: z.number().nonnegative().describe('seconds from the beginning'),
+          promptTokens: count.describe('tokens of its prompt'),
+          outputTokens: count.describe('tokens of its answer'),
+          sharedTokens: z
+            .int()
+            .nonnegative()
+            .default(0)
+            .describe('of the prompt’s beginning, that earlier requests had in common'),
           part: z.string().optional().describe('name of its part of the workload; absent: drawn by the shares'),
         }),
       )
@@ -155,7 +168,7 @@ export const Arrivals = z.union([
 
 export const ModeShare = z
   .strictObject({
-    mode: z.enum(modeNames),
+    mode: z.enum(modeNames).describe('way of answering'),
     name: z.string().min(1).optional().describe('of this part of the workload, by which results are shown; absent: its mode'),
     share: share.default(1).describe('weight of these requests among all'),
     groups: z
@@ -163,22 +176,28 @@ export const ModeShare = z
       .optional()
       .describe('names of the groups whose devices ask; []: clients of the cloud ask; absent: all devices'),
     promptTokens: Distribution.optional().describe('in place of those of the workload'),
-    outputTokens: Distribution.optional(),
+    outputTokens: Distribution.optional().describe('as promptTokens'),
   })
   .meta({ id: 'ModeShare' })
 
 export const Workload = z
   .strictObject({
     requests: count.describe('how many, at most'),
-    arrivals: Arrivals,
+    arrivals: Arrivals.describe('when requests come'),
     promptTokens: Distribution.optional().describe('required unless the arrivals are a trace, whose lengths it replaces'),
     outputTokens: Distribution.optional().describe('as promptTokens'),
     sharedTokens: Distribution.default(0).describe('of the prompt’s beginning, that earlier requests had in common'),
-    maxOutputTokens: count.default(4096),
+    maxOutputTokens: count.default(4096).describe('no answer is longer'),
     readers: z
-      .array(z.strictObject({ tokensPerS: positive, share }))
+      .array(
+        z.strictObject({
+          tokensPerS: positive.describe('tokens that they read per second'),
+          share: share.describe('weight of these readers among all'),
+        }),
+      )
       .min(1)
-      .default([{ tokensPerS: 5, share: 1 }]),
+      .default([{ tokensPerS: 5, share: 1 }])
+      .describe('how fast answers are read'),
     askers: z.enum(['any', 'idle']).default('any').describe('who asks next: any device, or one without an answer under way'),
     counted: z
       .strictObject({ fromS: z.number().nonnegative().default(0), untilS: positive.optional() })
@@ -192,25 +211,25 @@ export const Workload = z
 
 export const Policies = z
   .strictObject({
-    disco: DiscoSettings.prefault({}),
-    hat: HatSettings.prefault({}),
-    local: LocalSettings.prefault({}),
-    pice: PiceSettings.prefault({}),
-    routing: RoutingSettings.prefault({}),
-    tokenflow: TokenFlowSettings.prefault({}),
+    disco: DiscoSettings.prefault({}).describe('answers of a device and a server: modes auto, cheap, race'),
+    hat: HatSettings.prefault({}).describe('private answers by a split model: modes hat and u-…'),
+    local: LocalSettings.prefault({}).describe('answers of small models: mode local'),
+    pice: PiceSettings.prefault({}).describe('answers that devices expand from sketches: modes pice and static'),
+    routing: RoutingSettings.prefault({}).describe('device or cloud by difficulty: mode routing'),
+    tokenflow: TokenFlowSettings.prefault({}).describe('the cloud’s policy tokenflow'),
   })
   .meta({ id: 'Policies' })
 
 /** A run of the simulator: what exists, and what is asked of it. */
 export const Scenario = z
   .strictObject({
-    name: z.string().min(1),
-    seed: z.number().int().default(1),
+    name: z.string().min(1).describe('heads the results'),
+    seed: z.number().int().default(1).describe('of chance: the same seed gives the same result'),
     untilS: positive.optional().describe('ends the run, complete or not'),
-    cloud: Cloud.optional(),
-    server: Server.optional(),
-    devices: z.array(DeviceGroup).default([]),
-    workload: Workload,
+    cloud: Cloud.optional().describe('model, GPUs and settings of the bridge'),
+    server: Server.optional().describe('a commercial API, in place of the cloud in the modes cloud, auto, cheap and race'),
+    devices: z.array(DeviceGroup).default([]).describe('groups of boards or phones'),
+    workload: Workload.describe('what is asked, when, and which mode answers it'),
     policies: Policies.prefault({}).describe('settings of the ways of answering'),
   })
   .superRefine((scenario, context) => {

@@ -1,137 +1,109 @@
-import { BrimError } from '../../../core/base/errors.ts'
+import { defaultDraftLimit, defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
+import { stepDefaults } from '../../../core/policy/serving/step-defaults.ts'
 import type { ModeName } from '../scenario/mode-name.ts'
-import { Scenario } from '../scenario/scenario.ts'
-import { scenarioProblems } from '../scenario/scenario-problems.ts'
+import { combinations, type Options, type SettingName, type Settings, settingsText } from './settings.ts'
 
-/** The hardware of a user, and the requests to it. */
-export interface Situation {
-  readonly trace: string
-  readonly requests: number
-  readonly model: string
-  readonly gpu: string
-  readonly gpus: number
-  readonly replicas: number
-  readonly board: string
-  readonly smallModel: string
-  readonly devices: number
-  /** Bytes per second, and ms. */
-  readonly link: { readonly up: number; readonly down: number; readonly rttMs: number }
-  /** Tokens per second of a reader. */
-  readonly reading: number
-  /** Dollars per token of the bridge; undefined: unknown. */
-  readonly price: { readonly prompt: number; readonly output: number } | undefined
-  /** Charge of the devices; undefined: mains. */
-  readonly battery: number | undefined
-}
-
-type Lines = Readonly<Record<string, string | number | boolean>>
-
-/** One way of using that hardware: how it is simulated, and the settings of agent and bridge. */
+/** One way of using the hardware. */
 export interface Candidate {
   readonly name: string
   readonly mode: ModeName
   /** Whether questions stay on the device. */
   readonly isPrivate: boolean
-  /** Parts of the scenario that differ from the common ones. */
-  readonly cloud: Readonly<Record<string, unknown>>
-  readonly disco: Readonly<Record<string, unknown>>
-  readonly hat: Readonly<Record<string, unknown>>
-  /** Options of `brim agent run` and `brim bridge run`. */
-  readonly agent: Lines
-  readonly bridge: Lines
+  /** Options of agent and bridge that choose the way. */
+  readonly agent: Options
+  readonly bridge: Options
+  readonly settings: Settings
 }
 
-const nothing = { cloud: {}, disco: {}, hat: {}, agent: {}, bridge: {} }
+/** A bridge's default of --chunk-tokens, where it fits. */
+const firstChunk = 128
+const isHat = ({ mode }: Candidate): boolean => mode === 'hat'
+const usesBridge = ({ mode }: Candidate): boolean => mode !== 'local'
+const way = { isPrivate: false, agent: {}, bridge: {}, settings: {} }
 const shares = [0.2, 0.5, 0.8] as const
-const policies = ['tokenflow', 'decode-first'] as const
-const promptRows = [128, 512] as const
-const frames = [128, 512] as const
+const atServer = { server: 'bridge' }
 
 /** Ways of answering, with the defaults of agent and bridge for everything else. */
-export function firstCandidates(): Candidate[] {
-  const atServer = { server: 'bridge' }
-  return [
-    { ...nothing, name: 'cloud', mode: 'cloud', isPrivate: false, agent: { mode: 'cloud', ...atServer } },
-    { ...nothing, name: 'private (HAT)', mode: 'hat', isPrivate: true, agent: { mode: 'private' } },
-    { ...nothing, name: 'local', mode: 'local', isPrivate: true, agent: { mode: 'local' } },
-    { ...nothing, name: 'fast', mode: 'race', isPrivate: false, agent: { mode: 'fast', ...atServer } },
-    { ...nothing, name: 'cheap', mode: 'cheap', isPrivate: false, agent: { mode: 'cheap', ...atServer } },
-    ...shares.map(
-      (share): Candidate => ({
-        ...nothing,
-        name: `auto, budget-share ${share}`,
-        mode: 'auto',
-        isPrivate: false,
-        disco: { share },
-        agent: { mode: 'auto', 'budget-share': share, ...atServer },
-      }),
-    ),
-    {
-      ...nothing,
-      name: 'sketches (PICE)',
-      mode: 'pice',
-      isPrivate: false,
-      agent: { mode: 'cloud', ...atServer },
-      bridge: { 'answer-mode': 'auto' },
-    },
-  ]
+export const ways: readonly Candidate[] = [
+  { ...way, name: 'cloud', mode: 'cloud', agent: { mode: 'cloud', ...atServer } },
+  { ...way, name: 'private (HAT)', mode: 'hat', isPrivate: true, agent: { mode: 'private' } },
+  { ...way, name: 'local', mode: 'local', isPrivate: true, agent: { mode: 'local' } },
+  { ...way, name: 'fast', mode: 'race', agent: { mode: 'fast', ...atServer } },
+  { ...way, name: 'cheap', mode: 'cheap', agent: { mode: 'cheap', ...atServer } },
+  ...shares.map((share) =>
+    withSettings({ ...way, name: 'auto', mode: 'auto', agent: { mode: 'auto', ...atServer } }, { budgetShare: share }),
+  ),
+  { ...way, name: 'sketches (PICE)', mode: 'pice', agent: { mode: 'cloud', ...atServer }, bridge: { 'answer-mode': 'auto' } },
+]
+
+/** What is tried of the best so far, one after the other. */
+export interface Refinement {
+  readonly what: string
+  /** @returns none where the way has no such settings */
+  of(best: Candidate): readonly Candidate[]
 }
 
-/** The best way with other settings of the bridge, and of HAT where it takes part. */
-export function refinedCandidates(best: Candidate): Candidate[] {
-  const served = policies.flatMap((policy) =>
-    promptRows.map((rows): Candidate => {
-      const settings = { 'serving-policy': policy, 'prompt-tokens': rows }
-      return {
-        ...best,
-        name: `${best.name}, ${policy}, prompt-tokens ${rows}`,
-        cloud: { ...best.cloud, policy, promptRows: rows },
-        bridge: { ...best.bridge, ...settings },
+export const refinements: readonly Refinement[] = [
+  {
+    what: 'steps of the bridge',
+    of: (best) =>
+      usesBridge(best)
+        ? variants(best, { policy: ['decode-first', 'tokenflow'], stepRows: [512, 2_048], promptRows: [128, 512] })
+        : [],
+  },
+  {
+    what: 'chunks of prompts',
+    of(best) {
+      const rows = Number(settingsOf(best).stepRows)
+      const sizes = isHat(best) ? [64, 128, 256, 512, 1_024].filter((tokens) => tokens < rows) : []
+      return sizes.map((tokens) => withSettings(best, { maxChunk: tokens, firstChunk: Math.min(firstChunk, tokens) }))
+    },
+  },
+  {
+    what: 'drafts',
+    of: (best) => (isHat(best) ? variants(best, { draftLimit: [2, 4, 8, 16], draftThreshold: [0.4, 0.6, 0.8] }) : []),
+  },
+  { what: 'drafting ahead', of: (best) => (isHat(best) ? variants(best, { draftAhead: [true, false] }) : []) },
+  {
+    what: 'budgets',
+    of(best) {
+      const { budgetShare } = best.settings
+      if (best.mode !== 'auto' || budgetShare === undefined) return []
+      return variants(best, { budgetShare: [-0.1, 0.1].map((step) => Number((Number(budgetShare) + step).toFixed(2))) })
+    },
+  },
+]
+
+/** All settings that the way has: those of the candidate, and the defaults of agent and bridge. */
+export function settingsOf(candidate: Candidate): Settings {
+  const { policy, rows: stepRows, promptRows } = stepDefaults
+  const bridge = usesBridge(candidate) ? { policy, stepRows, promptRows } : {}
+  const hat = isHat(candidate)
+    ? {
+        maxChunk: candidate.settings.stepRows ?? stepRows,
+        firstChunk,
+        draftLimit: defaultDraftLimit,
+        draftThreshold: defaultDraftThreshold,
+        draftAhead: true,
       }
-    }),
-  )
-  if (best.mode !== 'hat') return best.mode === 'local' ? [] : served
-  return served.flatMap((each) =>
-    frames.flatMap((frame) =>
-      [true, false].map(
-        (ahead): Candidate => ({
-          ...each,
-          name: `${each.name}, frame-tokens ${frame}, ${ahead ? '' : 'no '}draft-ahead`,
-          hat: { maxChunkTokens: frame, chunkTokens: frame, draftAhead: ahead },
-          bridge: { ...each.bridge, 'frame-tokens': frame },
-          agent: { ...each.agent, 'draft-ahead': ahead },
-        }),
-      ),
-    ),
-  )
+    : {}
+  return { ...bridge, ...hat, ...candidate.settings }
 }
 
-/** @throws BrimError USAGE for hardware or a model that there is not */
-export function scenarioOf(situation: Situation, { name, mode, cloud, disco, hat }: Candidate): Scenario {
-  const { model, gpu, gpus, replicas, board, smallModel, devices, link, reading, price, battery, trace, requests } = situation
-  const raw = {
-    name,
-    cloud: { model, gpu, gpus, replicas, ...(price && { dollarsPerToken: price }), ...cloud },
-    devices: [
-      {
-        name: 'devices',
-        count: devices,
-        board,
-        smallModels: [smallModel],
-        link,
-        ...(battery !== undefined && { battery }),
-      },
-    ],
-    policies: { disco, hat },
-    workload: {
-      requests,
-      arrivals: { kind: 'trace', file: trace },
-      readers: [{ tokensPerS: reading, share: 1 }],
-      modes: [{ mode }],
-    },
-  }
-  const parsed = Scenario.safeParse(raw)
-  if (parsed.success) return parsed.data
-  const problems = scenarioProblems(parsed.error, raw).map(({ path, text }) => `${path.join('.')} ${text}`)
-  throw new BrimError('USAGE', problems.join('; '), { hint: '"brim simulate presets" lists models, GPUs and boards' })
+/** Every combination of these values but that which the best has. */
+function variants(best: Candidate, values: Parameters<typeof combinations>[0]): Candidate[] {
+  const has = settingsOf(best)
+  const differs = ([name, value]: [string, unknown]) => has[name as SettingName] !== value
+  return combinations(values)
+    .filter((settings) => Object.entries(settings).some(differs))
+    .map((settings) => withSettings(best, settings))
+}
+
+/** Named by the settings that are not the defaults. */
+function withSettings(candidate: Candidate, changed: Settings): Candidate {
+  const settings = { ...candidate.settings, ...changed }
+  const standard = settingsOf({ ...candidate, settings: {} })
+  const own = Object.entries(settings).filter(([name, value]) => standard[name as SettingName] !== value)
+  const [name] = candidate.name.split(': ')
+  return { ...candidate, name: own.length === 0 ? name! : `${name}: ${settingsText(Object.fromEntries(own))}`, settings }
 }

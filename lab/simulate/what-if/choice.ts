@@ -27,21 +27,23 @@ const score: Readonly<Record<Goal, (result: ScenarioResult, price: TokenCosts) =
 
 const isGood = ({ all }: ScenarioResult): boolean => all.answered >= (1 - maxLost) * all.requests
 
-/** As good as the best: differences of this share are those of another day. */
-const tie = 0.1
+/** Scores that differ by less than this share count as equal: another day differs as much, the price of tokens does not. */
+const ties = { goal: 0.1, second: 0.01 }
 
 /**
  * Of the candidates that lose next to no request, and are as good as the best by the goal: the one that costs least, or
- * where cost is the goal, the one that is fastest. The first of equals.
+ * where cost is the goal, the one that is fastest. Of equals the one whose answers end first; where they hardly differ, the
+ * first.
  * @param price of the bridge’s tokens; absent: each counts as much
  * @returns undefined where every candidate loses requests
  */
 export function bestOf(tried: readonly Tried[], goal: Goal, price: TokenCosts = { prompt: 1, output: 1 }): Tried | undefined {
+  const second = goal === 'cost' ? 'ttft' : 'cost'
+  const asGood = (all: readonly Tried[], by: Goal, tie: number) => {
+    const scores = all.map(({ result }) => score[by](result, price))
+    const least = Math.min(...scores)
+    return all.filter((_, at) => scores[at]! <= least + tie * Math.abs(least))
+  }
   const good = tried.filter(({ result }) => isGood(result))
-  const scores = good.map(({ result }) => score[goal](result, price))
-  const least = Math.min(...scores)
-  const second = score[goal === 'cost' ? 'ttft' : 'cost']
-  return good
-    .filter((_, at) => scores[at]! <= least + tie * Math.abs(least))
-    .toSorted((a, b) => second(a.result, price) - second(b.result, price))[0]
+  return asGood(asGood(asGood(good, goal, ties.goal), second, ties.second), 'latency', ties.goal)[0]
 }

@@ -1,31 +1,42 @@
 import { basename } from 'node:path'
-import type { Situation } from './candidates.ts'
+import { settingsOf } from './candidates.ts'
 import type { Goal, Tried } from './choice.ts'
+import { optionsOf } from './settings.ts'
+import type { Situation } from './situation.ts'
 
 /** Caps leave room for a day that asks twice as much. */
 const headroom = 2
 const secondsPerDay = 86_400
 
-/** Configuration files that `brim agent run --config` and `brim bridge run --config` accept, with the reasons as comments. */
-export function configFiles(situation: Situation, goal: Goal, best: Tried, others: readonly Tried[]) {
-  const { candidate } = best
+/**
+ * Configuration files that `brim agent run --config` and `brim bridge run --config` accept, with the reasons as comments.
+ * @param best with the settings that are written
+ * @param way the same with the defaults of agent and bridge
+ */
+export function configFiles(situation: Situation, goal: Goal, best: Tried, way: Tried, tried: readonly Tried[]) {
+  const { candidate, result } = best
+  const settings = settingsOf(candidate)
   const head = [
-    `# By brim simulate what-if ${basename(situation.trace)}: ${candidate.name} is best for ${goal}, of ${others.length} ways that were simulated.`,
+    `# By brim simulate what-if ${basename(situation.trace)}: ${candidate.name} is best for ${goal}, of ${tried.length} ways that were simulated.`,
     `# ${situation.devices} × ${situation.board} with ${situation.smallModel}, ${situation.gpus} × ${situation.gpu} with ${situation.model}.`,
     `# ${figures(best)}`,
-    ...reasons(best, others),
+    ...(way === best ? [] : [`# with the defaults: ${figures(way)}`]),
+    ...reasons(best, tried),
   ]
   const price = situation.price && { 'server-price': perMillion(situation.price) }
   const usesServer = 'server' in candidate.agent
   const agent = {
     ...candidate.agent,
+    ...optionsOf('agent', settings),
     'reading-speed': situation.reading,
     ...(usesServer && price),
     ...budgets(situation, best, usesServer),
   }
+  const kv = 'policy' in settings && result.engines[0] && { 'kv-budget-bytes': Math.floor(result.engines[0].kvBytes) }
+  const bridge = { ...candidate.bridge, ...optionsOf('bridge', settings), ...kv }
   return {
     agent: text([...head, '# Add id, bridge, and the folders of the models: bundle, slm.'], agent),
-    bridge: text([...head, '# Add bundle, the folder of the model.'], candidate.bridge),
+    bridge: text([...head, '# Add bundle, the folder of the model.'], bridge),
   }
 }
 

@@ -1,0 +1,56 @@
+import { createReadStream } from 'node:fs'
+import { open, rm } from 'node:fs/promises'
+import { BrimError } from '../../../core/base/errors.ts'
+import type { RecordTarget } from './record-file.ts'
+
+/** The records of several runs, in one file. */
+export interface SweepRecords {
+  /** Of each run. */
+  readonly targets: readonly RecordTarget[]
+  /** The file gets the records that there are, in the order of the runs. @throws BrimError TARGET_UNWRITABLE */
+  join(): Promise<void>
+}
+
+/**
+ * Each run writes a file of its own, until they are joined: runs take turns, or run at the same time.
+ * @param file CSV where its name ends so, else JSON lines
+ * @param swept what each run has in swept fields; one run has no file of its own
+ */
+export function sweepRecords(file: string, swept: readonly Readonly<Record<string, unknown>>[]): SweepRecords {
+  const isCsv = file.toLowerCase().endsWith('.csv')
+  if (swept.length === 1) return { targets: [{ file, isCsv, hasHead: true, common: {} }], join: async () => {} }
+  const targets = swept.map((values, at) => ({
+    file: `${file}.part-${at}`,
+    isCsv,
+    hasHead: at === 0,
+    common: { run: at, ...values },
+  }))
+  return {
+    targets,
+    async join() {
+      try {
+        const joined = await open(file, 'w')
+        try {
+          for (const { file: part } of targets) await append(part, joined)
+        } finally {
+          await joined.close()
+        }
+      } catch (cause) {
+        throw new BrimError('TARGET_UNWRITABLE', `the records cannot be written to ${file}`, {
+          cause,
+          hint: 'are the folder and the disk writable?',
+        })
+      }
+      for (const { file: part } of targets) await rm(part, { force: true })
+    },
+  }
+}
+
+/** Nothing where the run has not begun. */
+async function append(part: string, joined: Awaited<ReturnType<typeof open>>): Promise<void> {
+  try {
+    for await (const piece of createReadStream(part)) await joined.write(piece as Buffer)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  }
+}
