@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { stepDefaults } from '../core/policy/serving/step-defaults.ts'
 
 /**
  * What protects the bridge from its clients. Each limit has a default that no correct client reaches, and is set by
@@ -306,7 +305,7 @@ export const BridgeLimits = z.strictObject({
   waitingAnswers: z
     .int()
     .min(1)
-    .default(stepDefaults.waitingAnswers)
+    .default(512)
     .describe("answers that wait for their first step by the bridge's model; a further request gets status 429"),
   sessionRepeats: z
     .int()

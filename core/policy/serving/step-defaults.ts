@@ -1,14 +1,12 @@
-import type { PolicyName } from '../tokenflow/named-policies.ts'
-
 /** What a bridge computes in a step, unless its owner sets something else. */
 export const stepDefaults = {
-  policy: 'decode-first' satisfies PolicyName,
+  /** One of the policyNames. */
+  policy: 'decode-first',
   rows: 512,
   /** Of prompts, while other streams decode. */
   promptRows: 128,
   /** Host memory for preempted KV, where the policy preempts. */
   slowBytes: 4 * 2 ** 30,
-  waitingAnswers: 512,
 } as const
 
 /** A piece of a prompt has at least this many rows: each place in a step has a fixed cost. */

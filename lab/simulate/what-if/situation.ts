@@ -28,17 +28,19 @@ export interface Situation {
   readonly battery: number | undefined
 }
 
+/** The default of the bridge's limit waitingAnswers. */
+const maxWaiting = 512
+
 /** A candidate on that hardware. @throws BrimError USAGE for hardware or a model that there is not */
 export function scenarioOf(situation: Situation, candidate: Candidate): Scenario {
   const { model, gpu, gpus, replicas, board, smallModel, devices, link, reading, price, battery, trace, requests } = situation
-  const { slowBytes, waitingAnswers } = stepDefaults
   const settings = settingsOf(candidate)
   const raw = {
     name: candidate.name,
     cloud: {
-      ...{ model, gpu, gpus, replicas, maxWaiting: waitingAnswers, ...fieldsOf('cloud', settings) },
+      ...{ model, gpu, gpus, replicas, maxWaiting, ...fieldsOf('cloud', settings) },
       // As the bridge's --kv-slow, whose default follows from the policy.
-      slowBytes: settings.policy === 'tokenflow' ? slowBytes : 0,
+      slowBytes: settings.policy === 'tokenflow' ? stepDefaults.slowBytes : 0,
       ...(price && { dollarsPerToken: price }),
     },
     devices: [
