@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { deviceModes } from '../../core/base/answer-modes.ts'
 import { ReaderRate } from '../../core/base/reader-rates.ts'
+import { defaultAutoPatienceS } from '../../core/policy/disco/dispatch.ts'
 import type { TokenCosts } from '../../core/policy/disco/state.ts'
 import { apiBaseUrl } from '../../core/upstream/base-url.ts'
 
@@ -88,6 +89,11 @@ export const DispatchConfig = z.strictObject({
   share: z.number().min(0).max(1).default(0.5).meta({
     flag: 'budget-share',
     description: 'part of all prompt tokens, 0 to 1, that the limited side may process in mode auto',
+  }),
+  autoPatienceS: z.number().positive().max(86_400).default(defaultAutoPatienceS).meta({
+    flag: 'auto-patience',
+    description:
+      'seconds after which the server starts in mode auto though --budget-share leaves the prompt to the device, or at once where the device will take longer; other budgets hold',
   }),
   tokensPerS: ReaderRate.default(5).meta({
     fleet: true,

@@ -25,6 +25,8 @@ export interface PlannerOptions {
 
 const both: readonly Side[] = ['device', 'server']
 const never = Number.POSITIVE_INFINITY
+/** A side that starts only if the other one fails, or takes longer than a reader's patience. */
+const isBackup = (side: Side, startMs: number): boolean => startMs === never || (side === 'server' && startMs > 0)
 /** Of a prompt that no tokenizer here has read. */
 const bytesPerToken = 4
 /** Failures after which the other side may still read the prompt. */
@@ -67,7 +69,7 @@ export class Planner {
     const release = sides.device && wanted.device < never ? sides.device.slots.reserve() : () => {}
     const asked = both.flatMap((side): [Side, WantedSide][] => {
       const spender = sides[side]?.spender
-      return spender ? [[side, { spender, estimate: work, isBackup: wanted[side] === never }]] : []
+      return spender ? [[side, { spender, estimate: work, isBackup: isBackup(side, wanted[side]) }]] : []
     })
     const admission = await budget
       .admit({ sides: Object.fromEntries(asked), promptTokens, isAuto: mode === 'auto' }, signal)
@@ -142,6 +144,7 @@ export class Planner {
         share: config.share,
         serverTtftMs: server!.ttftMs,
         promptLengths: estimates.promptTokens,
+        patience: { maxMs: config.autoPatienceS * 1_000, deviceMs: device!.startMs(work.promptTokens) },
       }),
     })
   }

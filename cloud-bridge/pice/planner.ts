@@ -80,8 +80,10 @@ export class Planner {
     const messages = sketchMessages(asked.messages, maxPromptBytes)
     if (!messages) return without('conversation')
     if (!isSketchRequested && !suits(messages)) return without('unsuitable')
-    const { maxTokens = Number.POSITIVE_INFINITY } = asked.request
-    const early = this.#plan({ expectedTokens: Math.min(longTokens, maxTokens), isSketchRequested })
+    const { maxTokens = Number.POSITIVE_INFINITY, isWhole, tokensPerS: stated } = asked.request
+    // Who gets it in one piece, or does not say how fast he reads, waits for all of it.
+    const tokensPerS = isWhole ? undefined : stated
+    const early = this.#plan({ expectedTokens: Math.min(longTokens, maxTokens), isSketchRequested, tokensPerS })
     if (early?.mode === 'full' && isFinal(early.reason)) return { plan: early, foresightTokens: 0 }
 
     const foresight = await this.#foresee(asked, signal)
@@ -92,7 +94,7 @@ export class Planner {
     // It would be cut off in the middle of what devices write.
     if (expectedTokens > maxTokens) return { ...known, ...without('max-tokens') }
     if (!cloud.speed && !isSketchRequested) return { ...known, ...without('unmeasured') }
-    const question = { expectedTokens, isSketchRequested }
+    const question = { expectedTokens, isSketchRequested, tokensPerS }
     return { ...known, plan: this.#plan(question) ?? this.#policyFor(question, typicalSpeed) }
 
     function without(reason: PlannedFull['reason']): Planned {

@@ -18,7 +18,21 @@ export interface DispatchState {
   readonly serverTtftMs: Distribution
   /** The request's own length included. */
   readonly promptLengths: PromptLengths
+  /**
+   * How long a reader waits at most for a device that is to answer alone because the server is limited: then the server starts, beyond
+   * its share. Absent: as long as it takes (the paper).
+   */
+  readonly patience?: DevicePatience | undefined
 }
+
+export interface DevicePatience {
+  readonly maxMs: number
+  /** Estimated time to the device's first token for this prompt. */
+  readonly deviceMs: number
+}
+
+/** Longer waits lose a reader's attention (Nielsen 1993): seconds. */
+export const defaultAutoPatienceS = 10
 
 /** The paper states no value. */
 export const defaultTailShare = 0.05
@@ -26,7 +40,17 @@ export const defaultTailShare = 0.05
 /** When each side starts on a prompt (DiSCo Algorithms 1 to 3). */
 export function dispatchOf(promptTokens: number, state: DispatchState): Dispatch {
   if (state.constrained === 'device') return { device: deviceWaitMs(promptTokens, state), server: 0 }
-  return { device: 0, server: serverStarts(promptTokens, state) ? 0 : Number.POSITIVE_INFINITY }
+  return { device: 0, server: serverStarts(promptTokens, state) ? 0 : serverWaitMs(state) }
+}
+
+/**
+ * W of a server that the budget would leave out. Algorithm 3 does not ask how long the device takes, and its threshold gives a slow
+ * device prompts that it reads for minutes. Where it will be too slow anyway, nothing is gained by waiting for it.
+ */
+function serverWaitMs({ share, patience, serverTtftMs }: DispatchState): number {
+  if (!patience || share <= 0) return Number.POSITIVE_INFINITY
+  const { maxMs, deviceMs } = patience
+  return deviceMs > Math.max(maxMs, serverTtftMs.quantile(0.5)) ? 0 : maxMs
 }
 
 /**

@@ -2,6 +2,7 @@ import { chooseByObjectives, type Objective } from './objectives.ts'
 import { metricsOfFull, type PredictionTerms, type SketchPlan, sketchPlans } from './sketch-plans.ts'
 import { answerS } from './speeds.ts'
 import { type CloudSpeed, deviceCount, type FleetView } from './state.ts'
+import { othersGainS, readFullS, readSketchedS } from './worth-waiting.ts'
 
 /** How answers are planned: configuration. */
 export interface PlanTerms extends PredictionTerms {
@@ -9,7 +10,7 @@ export interface PlanTerms extends PredictionTerms {
   readonly minTokens: number
   /** Expansions that may wait for each device; answers beyond are full. PICE found 1 best and more than 2 harmful. */
   readonly maxWaitingPerDevice: number
-  /** Share of f(l) by which a sketched answer must be faster: 0 is Eq. 2. */
+  /** Share of f(l), or of when it is read, by which a sketched answer must be faster: 0 is Eq. 2. */
   readonly margin: number
   /** The shortest sketch is that whose predicted error is no larger: abler small models get shorter sketches. */
   readonly maxError: number
@@ -41,11 +42,16 @@ export interface Question {
   readonly expectedTokens: number
   /** The client asks for a sketch: Eq. 2 and the error then only decide which one. A full queue, or no device, still prevents it. */
   readonly isSketchRequested: boolean
+  /**
+   * r: tokens per second of a reader who reads along. Then a sketch must be worth his wait: by when he has read all, or by what the
+   * answers gain that wait for the LLM. Absent: the answer counts when it is complete, Eq. 2 as printed.
+   */
+  readonly tokensPerS?: number | undefined
 }
 
 /**
- * Why the LLM answers in full: the answer is short; no device expands; the queue is full; no level satisfies Eq. 2; no small
- * model is able enough; the configured objectives prefer it.
+ * Why the LLM answers in full: the answer is short; no device expands; the queue is full; no level satisfies Eq. 2, or is worth the
+ * wait of who reads along; no small model is able enough; the configured objectives prefer it.
  */
 export type FullReason = 'short' | 'no-device' | 'queue-full' | 'latency' | 'error' | 'objectives'
 
@@ -66,7 +72,7 @@ export type AnswerPlan =
 
 /**
  * Whether the LLM answers in full or sketches, and at which level (PICE §IV-A): of the levels, devices and small models that
- * satisfy Eq. 2 and are able enough, the best by the objectives; the full answer is one of the choices.
+ * satisfy Eq. 2 (or are worth the reader's wait) and are able enough, the best by the objectives; the full answer is one of the choices.
  * @param view its waiting expansions should include those whose sketches are still being written, with `arrivesInS`
  * @param sketchShares |r| / l of each level, longest first
  */
@@ -77,7 +83,7 @@ export function planAnswer(
   sketchShares: readonly number[],
   terms: PlanTerms = defaultPlanTerms,
 ): AnswerPlan {
-  const { expectedTokens, isSketchRequested } = question
+  const { expectedTokens, isSketchRequested, tokensPerS } = question
   const fullS = answerS(cloud, expectedTokens)
   const full = (reason: FullReason, predictedS?: number): AnswerPlan =>
     predictedS === undefined ? { mode: 'full', reason, fullS } : { mode: 'full', reason, fullS, predictedS }
@@ -88,11 +94,17 @@ export function planAnswer(
   if (all.length === 0) return full('queue-full')
 
   const leastS = all.reduce((min, { predictedS }) => Math.min(min, predictedS), Number.POSITIVE_INFINITY)
-  const inTime = all.filter(({ predictedS }) => predictedS <= (1 - terms.margin) * fullS)
+  const inTime = all.filter(isInTime)
   const able = (isSketchRequested && inTime.length === 0 ? all : inTime).filter(({ metrics }) => metrics.error <= terms.maxError)
   if (isSketchRequested) return chooseByObjectives(able.length > 0 ? able : inTime.length > 0 ? inTime : all, terms.objectives)
   if (able.length === 0) return full(inTime.length === 0 ? 'latency' : 'error', leastS)
   const alone = { mode: 'full' as const, metrics: metricsOfFull(expectedTokens, cloud) }
   const chosen = chooseByObjectives<SketchPlan | typeof alone>([...able, alone], terms.objectives)
   return chosen.mode === 'full' ? full('objectives', leastS) : chosen
+
+  function isInTime(plan: SketchPlan): boolean {
+    if (tokensPerS === undefined) return plan.predictedS <= (1 - terms.margin) * fullS
+    const reader = { tokens: expectedTokens, tokensPerS }
+    return readSketchedS(plan, reader) <= (1 - terms.margin) * readFullS(cloud, fullS, reader) + othersGainS(cloud, plan)
+  }
 }

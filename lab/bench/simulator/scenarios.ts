@@ -20,7 +20,7 @@ export function scenariosOf(requests: number): readonly Scenario[] {
   return [
     scenario('cloud', 20, { cloud }),
     scenario('hat', 10, { cloud, devices: [boards] }),
-    scenario('pice', 5, { cloud, devices: [boards] }),
+    scenario('pice', 5, { cloud, devices: [boards], policies: { pice: { readsAlong: false } } }),
     scenario('race', 20, { server: {}, devices: [phones] }),
     scenario('local', 5, { devices: [boards] }),
   ]

@@ -169,5 +169,5 @@ const scenario = Scenario.parse({
   devices: [{ name: 'devices', count: 1, board: 'orin-nano', link: { up: 1e9, down: 1e9 }, smallModels: ['brim-demo-slm-deep'] }],
   workload: { requests: 1, arrivals: { kind: 'burst' }, promptTokens: 1, outputTokens: 1, modes: [{ mode: 'pice', share: 1 }] },
   // Of the demonstration model: models/demo/llm/pice-prompts.json, and sentences of the benchmark's tasks.
-  policies: { pice: { sketchShares: [0.45, 0.38, 0.32], tokensPerSentence: 23, expansionsPerJob: 4 } },
+  policies: { pice: { sketchShares: [0.45, 0.38, 0.32], tokensPerSentence: 23, expansionsPerJob: 4, readsAlong: false } },
 })

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { defaultTailShare } from '../../../core/policy/disco/dispatch.ts'
+import { defaultAutoPatienceS, defaultTailShare } from '../../../core/policy/disco/dispatch.ts'
 import { defaultPatience } from '../../../core/policy/disco/start-estimates.ts'
 
 const share = z.number().min(0).max(1)
@@ -13,6 +13,14 @@ export const DiscoSettings = z
   .strictObject({
     constrained: z.enum(['auto', 'device', 'server']).default('auto').describe('side that share limits; auto: the dearer one'),
     share: share.default(0.5).describe('b: part of all prompt tokens that the limited side may process in mode auto'),
+    autoPatienceS: z
+      .number()
+      .positive()
+      .nullable()
+      .default(defaultAutoPatienceS)
+      .describe(
+        'longest wait for a device that answers alone because the server is limited; null: as long as it takes (the paper)',
+      ),
     tailShare: share.default(defaultTailShare).describe('α: part of the prompt tokens kept for the server’s slowest starts'),
     dispatch: z
       .enum(['plan', 'chance', 'chance-beside'])

@@ -49,6 +49,10 @@ export const PiceSettings = z
       .boolean()
       .default(true)
       .describe('plans count sketches that are being written; false: the queue alone, as PICE'),
+    readsAlong: z
+      .boolean()
+      .default(true)
+      .describe('plans count that readers read along at their rates; false: answers count when they are complete, as PICE'),
     sharesPrefix: z.boolean().default(true).describe('what prompts have in common is computed once, in the cloud and on devices'),
     waitingPerDevice: z.number().min(0).default(2).describe('sketches that may wait for each device'),
     sequences: count.default(16).describe('that a device decodes together'),

@@ -101,7 +101,7 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
     },
   }
   const planner = new Planner({
-    config: { mode: 'private', constrained: 'auto', share: 0.5, tokensPerS: 5, ...config },
+    config: { mode: 'private', constrained: 'auto', share: 0.5, autoPatienceS: 10, tokensPerS: 5, ...config },
     candidates: () => ({ hasServer: false, ...(Object.fromEntries(only.map((name) => [name, all[name]()])) as object) }),
     problem: () => new BrimError('MODEL_MISSING', 'no model is installed'),
     estimates,
@@ -206,12 +206,26 @@ describe('auto', () => {
       dispatches.push([promptTokens, planned.dispatch.device, planned.dispatch.server])
     }
     expect(dispatches.slice(-2)).toEqual([
-      [10, 0, never],
-      [90, 0, never],
+      [10, 0, 10_000],
+      [90, 0, 10_000],
     ])
     const { planner: richer } = world({ costs: cheapDevice, config: { share: 0.95, mode: 'auto' } })
     for (let at = 0; at < 100; at++) (await richer.plan(request({ promptTokens: at % 2 ? 90 : 10 }), signal)).observe.ended(10)
     expect((await richer.plan(request({ promptTokens: 90 }), signal)).dispatch).toEqual({ device: 0, server: 0 })
+  })
+
+  it('starts a limited server for prompts on which the device would try a reader’s patience, which reserves nothing before', async () => {
+    // The small model reads 100 tokens per second.
+    const asking = { costs: cheapDevice, config: { share: 0.1, mode: 'auto', autoPatienceS: 3 } } as const
+    const { planner, asked } = world(asking)
+    const serverAt = async (promptTokens: number) => (await planner.plan(request({ promptTokens }), signal)).dispatch.server
+    // Enough long ones that neither of the two is beyond the threshold.
+    for (let at = 0; at < 20; at++) (await planner.plan(request({ promptTokens: 900 }), signal)).observe.ended(1)
+    asked.length = 0
+    expect([await serverAt(290), await serverAt(310)]).toEqual([3_000, 0])
+    expect(asked.map(({ sides }) => sides.server!.isBackup)).toEqual([true, false])
+    const { planner: without } = world({ ...asking, config: { ...asking.config, share: 0 } })
+    expect((await without.plan(request({ promptTokens: 900 }), signal)).dispatch.server).toBe(never)
   })
 
   it('starts the device late on a slow server, where the device is limited, as the server is known', async () => {

@@ -84,7 +84,8 @@ class WorldDispatch {
     const remaining = (tokens: number) =>
       expectedRemaining(known.answers, tokens, this.#world.scenario.workload.maxOutputTokens - tokens)
     const costs: SideCosts = { server: this.#price, device: model && this.#deviceCosts(own, model, request.promptTokens) }
-    const dispatch = this.#dispatch(answer, mode, own, costs, remaining, server)
+    const deviceMs = device.startMs(request.promptTokens)
+    const dispatch = this.#dispatch(answer, mode, own, costs, remaining, server, deviceMs)
     const release = model && dispatch.device < never ? model.reserve() : () => {}
     // The time that a start has waited for the small model tells nothing of its speed.
     let hasWaited = false
@@ -204,8 +205,10 @@ class WorldDispatch {
     costs: SideCosts,
     remaining: (tokens: number) => number,
     server: ReturnType<typeof serverEstimate>,
+    deviceMs: number,
   ): Dispatch {
-    const { dispatch, share, tailShare } = this.#settings
+    const { dispatch, share, tailShare, autoPatienceS } = this.#settings
+    const patience = autoPatienceS === null ? undefined : { maxMs: autoPatienceS * 1_000, deviceMs }
     const constrained = this.#settings.constrained === 'auto' ? constrainedSide(costs) : this.#settings.constrained
     if (dispatch !== 'plan' && model) {
       const isLimited = this.#world.simulation.random(`dispatch of ${request.id}`).next() < share
@@ -218,7 +221,10 @@ class WorldDispatch {
       isServerSilent: server.isSilent,
       costs,
       work: { promptTokens: request.promptTokens, tokens: mode === 'cheap' ? remaining(0) : 0 },
-      dispatch: () => ({ constrained, share, tailShare, serverTtftMs: server.ttftMs, promptLengths: known.prompts }),
+      dispatch: () => ({
+        ...{ constrained, share, tailShare, patience },
+        ...{ serverTtftMs: server.ttftMs, promptLengths: known.prompts },
+      }),
     })
   }
 

@@ -35,13 +35,13 @@ export class SketchPlanner {
   }
 
   /** Whether an answer is full whatever its length. */
-  get isFullAnyway(): boolean {
-    const plan = this.plan(longTokens)
+  isFullAnyway(tokensPerS: number): boolean {
+    const plan = this.plan(longTokens, tokensPerS)
     return plan?.mode === 'full' && isFinal(plan.reason)
   }
 
-  /** @returns undefined: the speed of the LLM is unknown */
-  plan(expectedTokens: number): AnswerPlan | undefined {
+  /** @param tokensPerS of the reader @returns undefined: the speed of the LLM is unknown */
+  plan(expectedTokens: number, tokensPerS: number): AnswerPlan | undefined {
     const { speed } = this.#llm
     if (!speed) return undefined
     const { devices, waiting } = this.#fleet.view()
@@ -53,7 +53,8 @@ export class SketchPlanner {
       arrivesInS: Math.max(0, sketch.completeMs - nowMs) / 1_000,
     }))
     const view = { devices, waiting: this.#settings.countsSketching ? [...waiting, ...sketching] : waiting }
-    return this.#policy({ expectedTokens, isSketchRequested: false }, view, speed, this.#settings.sketchShares)
+    const question = { expectedTokens, isSketchRequested: false, tokensPerS: this.#settings.readsAlong ? tokensPerS : undefined }
+    return this.#policy(question, view, speed, this.#settings.sketchShares)
   }
 
   /** The LLM begins to write a sketch, with which plans that follow count. @returns to be called when it ends */

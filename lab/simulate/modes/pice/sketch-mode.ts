@@ -78,7 +78,7 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
     reply(answer, instructionTokens.foresight, 0, foresightTokens, () => {
       const named = foreseen(outputTokens)
       const expectedTokens = lengths.correct(named)
-      const plan = planner.plan(expectedTokens)
+      const plan = planner.plan(expectedTokens, answer.request.tokensPerS)
       if (plan?.mode === 'sketch') sketch(answer, expectedTokens, plan)
       else {
         // It shows how well its length was foreseen.
@@ -161,7 +161,7 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
   return {
     begin(answer) {
       const suits = chance.sketches.next() < settings.suitableShare
-      if (suits && !planner.isFullAnyway) foresee(answer)
+      if (suits && !planner.isFullAnyway(answer.request.tokensPerS)) foresee(answer)
       else answerInFull(world, answer)
     },
   }

@@ -109,6 +109,7 @@ export function scenarioOf(setting: Setting, seed: number, requests: number, ans
       disco: {
         constrained,
         share: budget,
+        autoPatienceS: null,
         dispatch: dispatchOf[method],
         migrates: migrates !== 'no',
         ...(migrates === 'paper' && { patience: paperPatience, returns: false }),

@@ -148,8 +148,8 @@ export function scenarioOf(setting: Setting, seed: number): Scenario {
   const { method, model, rpm, queue, requests = questions } = setting
   const bytesPerS = ((setting.mbitPerS ?? mbitPerS) * 1e6) / 8
   const smallModels = method === 'edge-only' ? [model] : method === 'routing' ? [routersModel(model)] : [...smallModelsFor(model)]
-  // Without limits of time: the paper knows none.
-  const unlimited = { sketchS: 3_600, expansionS: 3_600, abilities }
+  // Without limits of time, and of answers that count when they are complete: the paper knows no others.
+  const unlimited = { sketchS: 3_600, expansionS: 3_600, abilities, readsAlong: false }
   const least = setting.minTokens === undefined ? {} : { minTokens: setting.minTokens }
   const waiting = queue === undefined ? {} : { waitingPerDevice: queue / devices }
   const paper = {

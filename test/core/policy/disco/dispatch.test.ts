@@ -213,6 +213,51 @@ describe('a limited server', () => {
   })
 })
 
+describe('patience with a device that is to answer alone', () => {
+  const ms = fc.integer({ min: 1, max: 60_000 })
+
+  it('bounds the wait for the server, and starts it at once where the device would take longer than both', () => {
+    fc.assert(
+      fc.property(share, ttfts, lengths, ms, ms, (b, server, prompts, maxMs, deviceMs) => {
+        const paper = stateOf('server', b, defaultTailShare, stepDistribution(server), prompts)
+        for (const { value } of prompts) {
+          const [own, printed] = [{ ...paper, patience: { maxMs, deviceMs } }, paper].map((state) => dispatchOf(value, state))
+          expect(own!.device).toBe(0)
+          if (b === 0) expect(own!.server).toBe(Number.POSITIVE_INFINITY)
+          else if (printed!.server === 0) expect(own!.server).toBe(0)
+          else if (deviceMs > maxMs && deviceMs > paper.serverTtftMs.quantile(0.5)) expect(own!.server).toBe(0)
+          else expect(own!.server).toBe(maxMs)
+        }
+      }),
+    )
+  })
+
+  it('spends nothing beyond the share on a device that is quick enough', () => {
+    fc.assert(
+      fc.property(share, ttfts, lengths, ms, (b, server, prompts, deviceMs) => {
+        const state = { ...stateOf('server', b, defaultTailShare, stepDistribution(server), prompts) }
+        const own = { ...state, patience: { maxMs: deviceMs, deviceMs } }
+        const begun = (length: number) => {
+          const dispatch = dispatchOf(length, own)
+          // By then the device has its first token, and the server is not started any more.
+          return { ...dispatch, server: dispatch.server >= deviceMs ? Number.POSITIVE_INFINITY : dispatch.server }
+        }
+        expect(expectedShare(own, prompts, begun)).toBeLessThanOrEqual(b + 1e-9)
+      }),
+    )
+  })
+
+  it('is not asked of a server that is to wait for nothing: a limited device', () => {
+    fc.assert(
+      fc.property(share, ttfts, lengths, ms, ms, (b, server, prompts, maxMs, deviceMs) => {
+        const state = stateOf('device', b, defaultTailShare, stepDistribution(server), prompts)
+        for (const { value } of prompts)
+          expect(dispatchOf(value, { ...state, patience: { maxMs, deviceMs } })).toEqual(dispatchOf(value, state))
+      }),
+    )
+  })
+})
+
 describe('the dispatch by histograms of what was seen', () => {
   it('keeps to the share of the samples themselves, within the width of a bin', () => {
     const random = seededRandom(3)

@@ -144,6 +144,73 @@ describe('a plan', () => {
     expect(plan(1_000, view, { overlap: false, maxWaitingPerDevice: 2 })).toMatchObject({ mode: 'full' })
   })
 
+  describe('for a reader who reads along', () => {
+    const speeds = fc.record({ c: fc.double({ min: 0.05, max: 1.5, noNaN: true }), busyS: fc.integer({ min: 0, max: 20 }) })
+    const any = fc.record({
+      tokens: fc.integer({ min: 64, max: 1_024 }),
+      devices: fc.array(speeds, { minLength: 1, maxLength: 4 }),
+      queue: fc.array(fc.integer({ min: 1, max: 500 }), { maxLength: 4 }),
+      tokensPerS: fc.constantFrom(1, 5, 10, 20, Number.POSITIVE_INFINITY),
+    })
+    const viewOf = ({ devices, queue }: { devices: { c: number; busyS: number }[]; queue: number[] }): FleetView => ({
+      devices: devices.map(({ c, busyS }, at) => device(`d${at}`, [model(c)], { busyS })),
+      waiting: queue.map((tokens, at) => waiting(`q${at}`, tokens)),
+    })
+    // A sketch is cheaper in any case.
+    const cheapest = {
+      ...terms,
+      maxWaitingPerDevice: 99,
+      maxError: 1,
+      objectives: [{ metric: 'serverCost', tolerance: 0 }] as const,
+    }
+    const planFor = (expectedTokens: number, tokensPerS: number | undefined, view: FleetView, at: CloudSpeed) =>
+      planAnswer({ expectedTokens, isSketchRequested: false, tokensPerS }, view, at, shares, cheapest)
+
+    it('a cloud without a queue, that writes faster than he reads, never sketches', () => {
+      fc.assert(
+        fc.property(any, ({ tokens, tokensPerS, ...fleet }) => {
+          const rate = Math.min(tokensPerS, 1 / cloud.tpotS)
+          expect(planFor(tokens, rate, viewOf(fleet), cloud)).toMatchObject({ mode: 'full', reason: 'latency' })
+        }),
+      )
+    })
+
+    it('a longer wait for the LLM never turns a sketch into a full answer', () => {
+      const waitS = fc.double({ min: 0, max: 60, noNaN: true })
+      fc.assert(
+        fc.property(any, waitS, waitS, ({ tokens, tokensPerS, ...fleet }, shorterS, moreS) => {
+          const at = (waitS: number) => planFor(tokens, tokensPerS, viewOf(fleet), { ...cloud, waitS }).mode
+          if (at(shorterS) === 'sketch') expect(at(shorterS + moreS)).toBe('sketch')
+        }),
+      )
+    })
+
+    it('a sketch is made once those that wait gain as much by it as he waits longer', () => {
+      const view = fleet(device('d', [model(0.5)]))
+      const at = (waitS: number) => planFor(200, 5, view, { ...cloud, waitS }).mode
+      // 6.9 s of sketch, 0.05 s of network and 10.45 s of expansion in place of 1 s. It takes 6.9 s of the LLM in place of 20.9 s.
+      const delayS = 6.9 + 0.05 + 10.45 - 1
+      const waitS = (delayS * 20.9) / (2 * (20.9 - 6.9))
+      expect([at(0.99 * waitS), at(1.01 * waitS)]).toEqual(['full', 'sketch'])
+    })
+
+    it('is Eq. 2 as printed for the one who takes the whole at once, where nothing waits', () => {
+      fc.assert(
+        fc.property(any, ({ tokens, ...fleet }) => {
+          const printed = planFor(tokens, undefined, viewOf(fleet), cloud)
+          expect(planFor(tokens, Number.POSITIVE_INFINITY, viewOf(fleet), cloud)).toEqual(printed)
+        }),
+      )
+    })
+
+    it('sketches for the one who reads faster than a slow LLM writes', () => {
+      const slow = { ...cloud, tpotS: 1 }
+      const view = fleet(device('d', [model(0.2)]))
+      expect(planFor(200, 0.5, view, slow).mode).toBe('full')
+      expect(planFor(200, 20, view, slow).mode).toBe('sketch')
+    })
+  })
+
   it('never violates the latency constraint, and never gets quicker by more load', () => {
     const small = fc.record({ c: fc.double({ min: 0.05, max: 2, noNaN: true }), loadS: fc.integer({ min: 0, max: 5 }) })
     const one = fc.record({ models: fc.array(small, { minLength: 1, maxLength: 3 }), busyS: fc.integer({ min: 0, max: 20 }) })

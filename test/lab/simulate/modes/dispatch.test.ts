@@ -51,6 +51,17 @@ async function run({ mode = 'auto', ttftMs = 300, disco = {}, perS = 1 / 30, dev
 const prefillS = 1 / 31.32
 
 describe('answers of device and server in a scenario', () => {
+  it('wait for a device that is to spare a limited server no longer than readers are patient', async () => {
+    const disco = { constrained: 'server', share: 0.1, dispatch: 'plan' } as const
+    const ttfts = async (autoPatienceS: number | null) =>
+      (await run({ disco: { ...disco, autoPatienceS } })).records.map(({ ttftMs }) => ttftMs / 1_000)
+    expect(Math.max(...(await ttfts(null)))).toBeGreaterThan(0.8)
+    const patient = await ttfts(0.4)
+    // The server takes 0.3 s: at once where the device is known to be slow, else after 0.4 s.
+    expect(Math.max(...patient)).toBeLessThanOrEqual(0.7 + 1e-9)
+    expect(patient.filter((ttftS) => ttftS < 0.3).length).toBeGreaterThan(10)
+  })
+
   it('all end with their tokens, the same with the same seed', async () => {
     const [first, again] = [await run({ disco: { share: 0.3 } }), await run({ disco: { share: 0.3 } })]
     expect(first.records).toHaveLength(80)

@@ -31,7 +31,7 @@ async function run({ mode, perS = 1, requests = 40, seed = 1, devices = 4, pice 
         smallModels: devices === 0 ? [] : ['qwen2.5-1.5b', 'qwen2.5-7b'],
       },
     ],
-    policies: { pice, ...policies },
+    policies: { pice: { readsAlong: false, ...pice }, ...policies },
     workload: {
       requests,
       arrivals: { kind: 'poisson', perS },
@@ -85,6 +85,16 @@ describe('sketches that devices expand', () => {
     expect(pice.result.all.answersPerS).toBeGreaterThan(1.2 * alone.result.all.answersPerS)
     expect(pice.result.all.work.serverOutputTokens).toBeLessThan(0.8 * alone.result.all.work.serverOutputTokens)
     expect(pice.result.all.work.deviceOutputTokens).toBeGreaterThan(0)
+  })
+
+  it('are for readers who read along only where the LLM is overloaded, and let them begin sooner there', async () => {
+    const along = { mode: 'pice', requests: 80, perS: 0.6, pice: { readsAlong: true } }
+    const sketched = ({ records }: Awaited<ReturnType<typeof run>>) =>
+      records.filter(({ sketchTokens }) => sketchTokens > 0).length
+    expect(sketched(await run({ ...along, perS: 0.05 }))).toBe(0)
+    const [busy, alone] = [await run(along), await run({ ...along, mode: 'cloud' })]
+    expect(sketched(busy)).toBeGreaterThan(10)
+    expect(busy.result.all.ttftMs.mean).toBeLessThan(0.8 * alone.result.all.ttftMs.mean)
   })
 
   it('count: sketches and foresight by the LLM, expansions by devices', async () => {
