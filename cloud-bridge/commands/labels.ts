@@ -45,9 +45,11 @@ interface Labelled {
 
 /** Of a response, the devices that have all these labels. @throws BrimError USAGE */
 export function withLabels<T extends { readonly devices: readonly Labelled[] }>(
-  { raw, value }: Received<T>,
-  labels: readonly string[] | undefined,
+  received: Received<T>,
+  labels: readonly string[] = [],
 ): Received<T> {
+  if (labels.length === 0) return received
+  const { raw, value } = received
   const devices = value.devices.filter(matcherOf(labels))
   const ids = new Set(devices.map(({ id }) => id))
   const document = raw as { readonly devices: readonly { readonly id: string }[] }

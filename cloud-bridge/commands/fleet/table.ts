@@ -135,23 +135,30 @@ function problemLines(devices: readonly FleetRow[], width: number): TableLine[] 
 }
 
 function tableOf(devices: readonly FleetRow[], width: number): TableLine[] {
-  const sorted = [...devices].sort((a, b) => worst(a) - worst(b) || a.id.localeCompare(b.id))
-  const cells = sorted.map((device) =>
-    columns.map(({ cell, always }) => (isAway(device) && always !== true ? unknown : cell(device))),
-  )
-  const shown = columns.flatMap((column, at) =>
-    column.always === true || cells.some((row) => row[at] !== unknown) ? [{ ...column, at }] : [],
-  )
-  const longest = shown.map(({ at, title }) => Math.max(title.length, ...cells.map((row) => row[at]!.length)))
-  const widths = shown.map(({ maxWidth, title }, n) => Math.max(title.length, Math.min(longest[n]!, maxWidth ?? longest[n]!)))
-  const taken = shown.reduce((sum, { maxWidth }, n) => sum + (maxWidth === undefined ? 0 : widths[n]!), shown.length - 1)
-  const line = (row: readonly string[]) =>
-    shown
-      .map(({ maxWidth, align, cut = cutEnd, at }, n) => {
-        const wide = maxWidth === undefined ? Math.min(widths[n]!, width - taken) : widths[n]!
-        const text = cut(row[at]!, wide)
-        return align === 'left' ? text.padEnd(wide) : text.padStart(wide)
-      })
+  const ranks = new Map(devices.map((device) => [device, worst(device)]))
+  const sorted = [...devices].sort((a, b) => ranks.get(a)! - ranks.get(b)! || a.id.localeCompare(b.id))
+  const away = sorted.map(isAway)
+  const shown = columns.flatMap((column) => {
+    const { title, maxWidth, always, cell } = column
+    const cells = sorted.map((device, n) => (away[n] && always !== true ? unknown : cell(device)))
+    if (always !== true && cells.every((text) => text === unknown)) return []
+    const longest = cells.reduce((most, { length }) => Math.max(most, length), title.length)
+    return [{ ...column, cells, wide: Math.max(title.length, Math.min(longest, maxWidth ?? longest)) }]
+  })
+  const taken = shown.reduce((sum, { maxWidth, wide }) => sum + (maxWidth === undefined ? 0 : wide), shown.length - 1)
+  const texts = shown.map(({ title, cells, maxWidth, wide, align, cut = cutEnd }) => {
+    const room = maxWidth === undefined ? Math.min(wide, width - taken) : wide
+    const layOut = (cell: string) => {
+      const text = cut(cell, room)
+      return align === 'left' ? text.padEnd(room) : text.padStart(room)
+    }
+    // Of thousands of devices, most have the same states and percentages.
+    const known = new Map([...new Set([title, ...cells])].map((cell) => [cell, layOut(cell)]))
+    return [title, ...cells].map((cell) => known.get(cell)!)
+  })
+  const line = (n: number) =>
+    texts
+      .map((column) => column[n]!)
       .join(' ')
       .trimEnd()
   const moodOf = (device: FleetRow): Mood => {
@@ -159,8 +166,5 @@ function tableOf(devices: readonly FleetRow[], width: number): TableLine[] {
     if (device.problems.length > 0) return 'warning'
     return shortState(device) === 'ready' ? 'plain' : 'quiet'
   }
-  return [
-    { text: line(columns.map(({ title }) => title)), mood: 'quiet' },
-    ...sorted.map((device, n) => ({ text: line(cells[n]!), mood: moodOf(device) })),
-  ]
+  return [{ text: line(0), mood: 'quiet' }, ...sorted.map((device, n) => ({ text: line(n + 1), mood: moodOf(device) }))]
 }
