@@ -121,13 +121,15 @@ export class StreamKv implements TieredKv {
   }
 
   /**
-   * Makes an evicted stream resident without its rows, which it will compute again; still evicted where the memory is exhausted.
+   * Makes an evicted stream resident without its rows, which it will compute again, as soon as evictions under way have freed the
+   * memory; still evicted where it is exhausted.
    * @param beginWith the sequence in place of the empty one, which it may return
    */
   restart(beginWith: (empty: Sequence) => Sequence): void {
     if (this.#residency !== 'evicted' || this.#isClosing) return
     this.#beginAnew(beginWith)
     if (this.#charge()) this.#residency = 'resident'
+    else if (this.#tiers.evictionProgress) this.#begin(() => this.#loadRows())
     else this.#leave()
   }
 

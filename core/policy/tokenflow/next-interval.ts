@@ -36,11 +36,12 @@ export function isCritical(stream: StreamState, state: ServingState, limits: Int
 export function chooseForInterval(
   requests: Requests,
   resumed: ReadonlySet<StreamState>,
-  { room, isShort }: { readonly room: Room; readonly isShort: boolean },
+  { room, short }: { readonly room: Room; readonly short: readonly StreamState[] },
   state: ServingState,
   limits: IntervalLimits,
   nowMs: number,
 ): Choice | undefined {
+  const isShort = short.length > 0
   // The rows of a draft that branches cannot leave.
   const residents = requests.residents.filter(isEvictable)
   const left = resumed.size === 0 ? requests.away : requests.away.filter((stream) => !resumed.has(stream))
@@ -52,7 +53,7 @@ export function chooseForInterval(
   if (isOverloaded(requests, state, limits)) {
     if (left.length === 0 && !isShort) return undefined
     const ordered = [...residents, ...left].sort((a, b) => a.id - b.id)
-    return choiceOf(firstThatFit(ordered, memoryBytes), [...idle, ...residents])
+    return choiceOf(firstThatFit(ordered, memoryBytes), [...idle, ...residents], short)
   }
   const critical = left.filter((stream) => isCritical(stream, state, limits, nowMs))
   const admitted = affordable(requests, resumed, room.freeBytes + room.cachedBytes + idleBytes, state, limits, nowMs)
@@ -61,8 +62,20 @@ export function chooseForInterval(
   const bytes = new Float64Array(candidates.map(bytesOf))
   const chosen = chooseWithin(utilitiesOf(candidates, residents, state, limits, nowMs), bytes, memoryBytes)
   const streams = chosen.sort((a, b) => a - b).map((at) => candidates[at]!)
-  const { resume, replaceable } = choiceOf(streams, [...idle, ...residents])
-  return { resume: loadable(resume, state, limits, nowMs), replaceable }
+  const choice = choiceOf(streams, [...idle, ...residents], short)
+  return { ...choice, resume: loadable(choice.resume, state, limits, nowMs) }
+}
+
+/** Nothing is resumed, and residents make way for the rows of others, until the next choice. */
+export function leastChange(
+  requests: Requests,
+  growing: readonly StreamState[],
+  state: ServingState,
+  limits: IntervalLimits,
+  nowMs: number,
+): Choice {
+  const idle = requests.idle.filter((stream) => !isCritical(stream, state, limits, nowMs))
+  return { resume: [], growing, replaceable: [...idle, ...requests.residents.filter(isEvictable)] }
 }
 
 /** Share of Δt in which all loads of a choice end: until then, what is to be loaded holds memory and generates nothing. */
@@ -154,10 +167,13 @@ function firstThatFit(ordered: readonly StreamState[], memoryBytes: number): rea
   return end < 0 ? ordered : ordered.slice(0, end)
 }
 
-function choiceOf(chosen: readonly StreamState[], residents: readonly StreamState[]): Choice {
+function choiceOf(chosen: readonly StreamState[], residents: readonly StreamState[], short: readonly StreamState[]): Choice {
   const isChosen = new Set(chosen)
+  const replaceable = residents.filter((stream) => !isChosen.has(stream))
   return {
     resume: chosen.filter(({ residency }) => residency === 'evicted'),
-    replaceable: residents.filter((stream) => !isChosen.has(stream)),
+    // Those that cannot leave grow, too.
+    growing: short.filter((stream) => !replaceable.includes(stream)),
+    replaceable,
   }
 }

@@ -3,8 +3,10 @@ import { isDeviceWithoutReader, placeDevices } from '../serving/place-devices.ts
 import type { ServingPlan, ServingPolicy, ServingState, StreamState } from '../serving/policy.ts'
 import { Room } from '../serving/room.ts'
 import { admissible, isOverloaded } from './admission.ts'
+import { GrowthReserve } from './growth-reserve.ts'
 import { grow, makeWay } from './hand-over.ts'
-import { chooseForInterval, type IntervalLimits, isCritical } from './next-interval.ts'
+import { chooseForInterval, type IntervalLimits, isCritical, leastChange } from './next-interval.ts'
+import { RecomputeBudget, recomputeS } from './recompute-budget.ts'
 import { evictS, loadS, wayBack } from './resumption.ts'
 import { byBuffer, byBufferDescending, lastsS, type Requests, track } from './tracker.ts'
 
@@ -25,6 +27,7 @@ export interface TokenFlowLimits extends IntervalLimits {
  */
 export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
   let nextChoiceMs = Number.NEGATIVE_INFINITY
+  const budget = new RecomputeBudget()
   return {
     heedsReaders: true,
     plan(state, nowMs) {
@@ -36,17 +39,26 @@ export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
       const preempt = new Set(devices.preempt)
       const requests = without(tracked, preempt)
       const { ready, short } = grow(requests.residents, room, nowMs)
+      budget.accrue(nowMs)
+      const spareS = requests.away.reduce((left, stream) => left - recomputeS(stream, state.speeds), budget.creditS)
       const isShort = short.length > 0
       const untilChoiceMs = nextChoiceMs > nowMs ? nextChoiceMs - nowMs : limits.intervalMs
-      const resume = isShort ? [] : fillFreeMemory(requests, room, state, limits, nowMs, untilChoiceMs)
+      let known: GrowthReserve | undefined
+      // Most plans give nothing away.
+      const reserve = () => (known ??= new GrowthReserve(requests.residents, room, state, { untilChoiceMs, spareS }))
+      const resume = isShort ? [] : fillFreeMemory(requests, room, reserve, state, limits, nowMs)
       const outside = requests.away.length + requests.newcomers.length - resume.length
-      if (isShort || (outside > 0 && nowMs >= nextChoiceMs)) {
-        const choice = chooseForInterval(requests, new Set(resume), { room, isShort }, state, limits, nowMs)
+      const isDue = nowMs >= nextChoiceMs
+      if (isShort || (outside > 0 && isDue)) {
+        const choice = isDue
+          ? chooseForInterval(requests, new Set(resume), { room, short }, state, limits, nowMs)
+          : leastChange(requests, short, state, limits, nowMs)
         if (choice) {
-          nextChoiceMs = nowMs + limits.intervalMs
-          makeWay(choice, short, nowMs, { room, ready, resume, preempt })
+          if (isDue) nextChoiceMs = nowMs + limits.intervalMs
+          makeWay(choice, short, reserve(), { ...state.speeds, spareS }, nowMs, { room, ready, resume, preempt })
         }
       }
+      for (const stream of resume) if (!stream.resumptions.includes('load')) budget.spend(recomputeS(stream, state.speeds))
       const stayed = preempt.size > 0 ? ready.filter((stream) => !preempt.has(stream)) : ready
       return {
         evict: room.evict,
@@ -71,22 +83,20 @@ function without(requests: Requests, preempted: ReadonlySet<StreamState>): Reque
 
 /**
  * Gives free memory to those whose readers wait or soon will, then to new requests, and to the other preempted ones only while
- * a step has places left. What the residents will grow by until the next choice stays free: given away, it would have to be taken
- * back from someone at the next row.
+ * a step has places left.
  */
 function fillFreeMemory(
   requests: Requests,
   room: Room,
+  reserve: () => GrowthReserve,
   state: ServingState,
   limits: TokenFlowLimits,
   nowMs: number,
-  untilChoiceMs: number,
 ): StreamState[] {
   const { away, residents, smallestBytes } = requests
   const resume: StreamState[] = []
   if (smallestBytes === Number.POSITIVE_INFINITY || smallestBytes > room.freeBytes + room.cachedBytes) return resume
-  const keptBytes = growthWithin(untilChoiceMs, residents, state)
-  const takes = ({ kvBytes }: StreamState) => kvBytes + keptBytes <= room.freeBytes + room.cachedBytes && room.take(kvBytes)
+  const takes = (stream: StreamState) => reserve().take(stream)
   const places = state.step.streams - residents.length
   // In the order in which the next choice would leave them their memory.
   const left = isOverloaded(requests, state, limits) ? away.toSorted((a, b) => a.id - b.id).values() : byBuffer(away, nowMs)
@@ -106,20 +116,6 @@ function fillFreeMemory(
   }
   takeWhile(() => resume.length < places)
   return resume
-}
-
-/**
- * Bytes by which the residents grow in this time, if each of them decodes in every step that has a place for it; 0 where no step
- * has been measured.
- */
-function growthWithin(ms: number, residents: readonly StreamState[], { speeds, step }: ServingState): number {
-  const stepS = speeds.stepSOf(Math.min(residents.length, step.streams))
-  if (!stepS) return 0
-  const rows = (ms / 1_000 / stepS) * Math.min(1, step.streams / residents.length)
-  let bytes = 0
-  for (const { kvBytes, fullBytes, contextLength } of residents)
-    bytes += Math.max(0, Math.min(fullBytes - kvBytes, (rows * kvBytes) / Math.max(1, contextLength)))
-  return bytes
 }
 
 /** Load or recompute, whichever ends first: a load waits for evictions and other loads, a recomputation for the others. */

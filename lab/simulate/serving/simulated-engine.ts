@@ -1,49 +1,20 @@
 import type { KvUsage } from '../../../core/policy/admission/kv.ts'
 import { StateMonitor } from '../../../core/policy/hat/state-monitor.ts'
-import type { ServingPlan, ServingPolicy, ServingSpeeds, ServingState } from '../../../core/policy/serving/policy.ts'
+import type { ServingPlan, ServingSpeeds, ServingState } from '../../../core/policy/serving/policy.ts'
 import type { Reader } from '../../../core/policy/serving/reader.ts'
 import { StepSpeeds } from '../../../core/policy/serving/step-speeds.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 import { draw } from '../scenario/distribution.ts'
 import { AnswerRun } from './answer-run.ts'
 import type { Engine, EngineAnswer, EngineFigures, EngineSession } from './engine.ts'
-import type { KvSize } from './kv-size.ts'
+import type { EngineOptions } from './engine-options.ts'
 import { SessionRun } from './session-run.ts'
 import { SimulatedStream } from './simulated-stream.ts'
-import { SimulatedTiers, type TierOptions } from './simulated-tiers.ts'
+import { SimulatedTiers } from './simulated-tiers.ts'
+import { StageClock } from './stage-clock.ts'
 import { StepContent } from './step-content.ts'
 import type { OwnerHost } from './stream-host.ts'
-
-export interface EngineOptions extends TierOptions {
-  /** Of its own: a policy may remember its plans. */
-  readonly policy: ServingPolicy
-  /** Seconds of a step, through all stages of the pipeline. */
-  stepS(step: StepContent): number
-  /** σ of the log of measured over predicted step times. */
-  readonly stepJitter: number
-  /** KV of an answer of the whole model. */
-  readonly answerKv: KvSize
-  /** KV of a device's rows: of the model's middle. */
-  readonly deviceKv: KvSize
-  /** Positions that a device's stream is charged before its first row. */
-  readonly firstPositions: number
-  /** What one step holds. */
-  readonly step: { readonly rows: number; readonly streams: number }
-  /** No step begins while an eviction or a load is under way, as where the scheduler moves the KV itself. */
-  readonly waitsForTransfers: boolean
-  /** P: stages; as many steps are under way at once. */
-  readonly pipeline: number
-  /** Whether a prompt's next piece begins once the one before has left the first stage; else never two steps hold one stream. */
-  readonly pipelinedPrompts: boolean
-  /** More rows of a device than this count as a prompt, whatever they are. */
-  readonly maxDecodeRows: number
-  /** Answers that wait for their first step, at most. */
-  readonly maxWaiting: number
-  /** Speeds that the policy gets in place of those that the engine has measured. */
-  readonly speeds?: Partial<ServingSpeeds>
-  /** A plan that moves KV is about to be carried out. */
-  onMove?(plan: ServingPlan): void
-}
+import { WaitingStreams } from './waiting-streams.ts'
 
 interface Step {
   readonly streams: readonly SimulatedStream[]
@@ -68,15 +39,13 @@ class SimulatedEngine implements Engine, OwnerHost {
   readonly #options: EngineOptions
   readonly #tiers: SimulatedTiers
   readonly #streams = new Map<number, SimulatedStream>()
-  /** Streams whose rows wait, in the order in which the rows arrived; those of another `queueAt` have left that place. */
-  #waiting: SimulatedStream[] = []
+  readonly #waiting = new WaitingStreams()
   readonly #speeds = new StepSpeeds()
   readonly monitor = new StateMonitor()
   readonly #state: ServingState
   #planSpeeds: ServingSpeeds | undefined
   readonly #random
-  /** When each stage of the pipeline is free. */
-  readonly #stageFreeMs: Float64Array
+  readonly #stages: StageClock
   readonly #pipelinesPrompts: boolean
   #underWay = 0
   #opened = 0
@@ -85,16 +54,15 @@ class SimulatedEngine implements Engine, OwnerHost {
   #alarm = 0
   #alarmAtMs: number | undefined
   #lastDecodeMs: number | undefined
-  #figures = { steps: 0, rows: 0, busyS: 0 }
-  /** Sum of the squares of the stages' seconds. */
-  #squaredS2 = 0
+  #steps = 0
+  #rows = 0
 
   constructor(simulation: Simulation, options: EngineOptions, name: string) {
     this.#simulation = simulation
     this.#options = options
     this.#random = simulation.random(`${name}: steps`)
     this.#tiers = new SimulatedTiers(simulation, options, () => this.#planSoon())
-    this.#stageFreeMs = new Float64Array(options.pipeline)
+    this.#stages = new StageClock(options.pipeline)
     this.#pipelinesPrompts = options.pipelinedPrompts && options.pipeline > 1
     this.#state = this.#visible()
   }
@@ -108,11 +76,7 @@ class SimulatedEngine implements Engine, OwnerHost {
   }
 
   get figures(): EngineFigures {
-    const { steps, busyS } = this.#figures
-    const meanS = busyS / steps
-    const variance = Math.max(0, this.#squaredS2 / steps - meanS ** 2)
-    const stage = { stageMs: 1_000 * meanS, stageDeviationMs: 1_000 * Math.sqrt(variance) }
-    return { ...this.#figures, ...stage, ...this.#tiers.counts }
+    return { steps: this.#steps, rows: this.#rows, ...this.#stages.figures, ...this.#tiers.counts }
   }
 
   get nowMs(): number {
@@ -120,7 +84,7 @@ class SimulatedEngine implements Engine, OwnerHost {
   }
 
   get steps(): number {
-    return this.#figures.steps
+    return this.#steps
   }
 
   get hasSlowTier(): boolean {
@@ -148,8 +112,7 @@ class SimulatedEngine implements Engine, OwnerHost {
   }
 
   enqueue(stream: SimulatedStream): void {
-    stream.queueAt = this.#waiting.length
-    this.#waiting.push(stream)
+    this.#waiting.add(stream)
     this.#planSoon()
   }
 
@@ -181,7 +144,7 @@ class SimulatedEngine implements Engine, OwnerHost {
     const { step } = this.#options
     const tiers = this.#tiers
     const measured = () => this.#measured
-    const waiting = () => this.#waiting
+    const waiting = () => this.#waiting.all
     const lastDecodeMs = () => this.#lastDecodeMs
     const idle = () => [...this.#streams.values()].filter(({ queueAt }) => queueAt < 0)
     return {
@@ -219,7 +182,7 @@ class SimulatedEngine implements Engine, OwnerHost {
   get #canBegin(): boolean {
     const { pipeline, waitsForTransfers } = this.#options
     if (waitsForTransfers && this.#tiers.isMoving) return false
-    return this.#underWay < pipeline && this.#stageFreeMs[0]! <= this.nowMs
+    return this.#underWay < pipeline && this.#stages.freeMs <= this.nowMs
   }
 
   /** In an event of its own, so that everything that happens at this time is seen. */
@@ -233,23 +196,10 @@ class SimulatedEngine implements Engine, OwnerHost {
     this.#isPlanning = false
     let hasBegun = true
     while (hasBegun && this.#canBegin) {
-      this.#forgetPlaces()
+      this.#waiting.compact()
       this.#planSpeeds = undefined
       hasBegun = this.#carryOut(this.#options.policy.plan(this.#state, this.nowMs))
     }
-  }
-
-  /** Drops the places in the queue that streams have left. */
-  #forgetPlaces(): void {
-    const waiting = this.#waiting
-    let kept = 0
-    for (let at = 0; at < waiting.length; at += 1) {
-      const stream = waiting[at]!
-      if (stream.queueAt !== at) continue
-      stream.queueAt = kept
-      waiting[kept++] = stream
-    }
-    waiting.length = kept
   }
 
   /** @returns whether the next plan may differ: a step has begun, or a stream has been preempted beyond the plan */
@@ -304,7 +254,7 @@ class SimulatedEngine implements Engine, OwnerHost {
     const { pipeline, stepS, stepJitter } = this.#options
     const { nowMs } = this
     this.#underWay += 1
-    this.#figures.steps += 1
+    this.#steps += 1
     for (const stream of streams) {
       stream.isBlocked = true
       stream.stepsUnderWay += 1
@@ -314,19 +264,13 @@ class SimulatedEngine implements Engine, OwnerHost {
     if (content.decodes) this.#lastDecodeMs = nowMs
     const jitter = stepJitter > 0 ? draw({ kind: 'lognormal', median: 1, sigma: stepJitter }, this.#random) : 1
     const seconds = jitter * stepS(content)
-    let endsMs = nowMs
-    for (let stage = 0; stage < pipeline; stage += 1) {
-      endsMs = Math.max(endsMs, this.#stageFreeMs[stage]!) + (1_000 * seconds) / pipeline
-      this.#stageFreeMs[stage] = endsMs
-    }
-    this.#figures.rows += content.rows
-    this.#figures.busyS += seconds / pipeline
-    this.#squaredS2 += (seconds / pipeline) ** 2
+    const endsMs = this.#stages.begin(seconds, nowMs)
+    this.#rows += content.rows
     this.#tiers.saveDuring(this.#speeds.secondsOf(content.rows) ?? 0)
     const enters = streams.map(({ phase }) => this.#pipelinesPrompts && phase === 'prefill')
     const step = { streams, rows, enters, content, seconds: (endsMs - nowMs) / 1_000 }
     this.#simulation.at(endsMs, () => this.#end(step))
-    if (pipeline > 1) this.#simulation.at(this.#stageFreeMs[0]!, () => this.#enter(step))
+    if (pipeline > 1) this.#simulation.at(this.#stages.freeMs, () => this.#enter(step))
   }
 
   /** The step has left the first stage: the next rows of its prompts may follow. */

@@ -104,7 +104,10 @@ export class SimulatedTiers {
     return true
   }
 
-  /** Makes an evicted stream resident without its rows, which it will compute again; still evicted where memory is exhausted. */
+  /**
+   * Makes an evicted stream resident without its rows, which it will compute again, as soon as evictions under way have freed the
+   * memory; still evicted where it is exhausted.
+   */
   restart(stream: SimulatedStream): void {
     if (stream.place !== 'evicted') return
     this.#dropCopy(stream)
@@ -113,7 +116,12 @@ export class SimulatedTiers {
     stream.contextLength = cached
     stream.phase = stream.waitingRows > 1 ? 'prefill' : 'decode'
     if (this.charge(stream, stream.neededBytes)) stream.place = 'resident'
-    else stream.loseRows(0)
+    else if (this.#leaving.size === 0) stream.loseRows(0)
+    else {
+      stream.place = 'in flight'
+      stream.loadedRows = cached
+      this.#loads.push(stream)
+    }
   }
 
   /** Begins to save the rows that are not saved, and then frees the memory. Without effect where the stream cannot be evicted. */

@@ -30,7 +30,7 @@ const newcomer = (id: number, fields: Partial<StreamState> = {}) =>
 /** Which of two preempted requests gets the memory for one; the first where both are worth the same. */
 function chosen(first: Partial<StreamState>, second: Partial<StreamState>, by = limits): readonly number[] {
   const state = stateOf([away(1, first), away(2, second)], { memory: { budgetBytes: 64, usedBytes: 0 }, speeds })
-  const of = { room: new Room(state), isShort: false }
+  const of = { room: new Room(state), short: [] }
   return chooseForInterval(track(state), new Set(), of, state, by, nowMs)!.resume.map(({ id }) => id)
 }
 
@@ -94,7 +94,7 @@ it('resumes no more at once than can be loaded in a quarter of the interval', ()
   // Loading one takes 0.05 s of 0.125 s.
   const waiting = [1, 2, 3, 4].map((id) => away(id, { kvBytes: 10, reader: reader({ waitedMs: 1_000 * id }) }))
   const state = stateOf(waiting, { memory: { budgetBytes: 64, usedBytes: 0 }, speeds })
-  const choice = chooseForInterval(track(state), new Set(), { room: new Room(state), isShort: false }, state, limits, nowMs)
+  const choice = chooseForInterval(track(state), new Set(), { room: new Room(state), short: [] }, state, limits, nowMs)
   expect(choice!.resume.map(({ id }) => id)).toEqual([4, 3])
 })
 
@@ -104,10 +104,41 @@ it('keeps free what the residents grow by until the next choice', () => {
   const resumed = (freeBytes: number) => {
     const state = stateOf([resident, away(2, { reader: reader({ waitedMs: -1_500 }) })], {
       ...{ memory: { budgetBytes: 64 + freeBytes, usedBytes: 64 }, speeds: { ...speeds, stepSOf: () => 0.05 } },
+      slow: { budgetBytes: 1e6, usedBytes: 0 },
     })
     return tokenflow({ ...limits, conservativeness: 1, promptRows: 64 }).plan(state, nowMs).resume.length
   }
   expect([73, 74].map(resumed)).toEqual([0, 1])
+})
+
+describe('a resident without memory for its next row', () => {
+  const residents = [1, 2, 3].map((id) => answerState(id, { reader: reader({ waitedMs: -10_000 * id }) }))
+  const short = answerState(4, { reader: reader({}), growthBytes: 10 })
+  const waiting = [5, 6].map((id) => away(id, { reader: reader({ waitedMs: 1_000 }) }))
+  const state = stateOf([...residents, short, ...waiting], { memory: { budgetBytes: 256, usedBytes: 256 }, speeds })
+
+  it('lets others begin in place of residents where a choice is due', () => {
+    const plan = tokenflow({ ...limits, promptRows: 64 }).plan(state, nowMs)
+    expect(plan.resume.length).toBeGreaterThan(0)
+  })
+
+  it('between two choices makes only so many leave as it needs, those with the largest buffers', () => {
+    const policy = tokenflow({ ...limits, promptRows: 64 })
+    policy.plan(state, nowMs - 100)
+    const plan = policy.plan(state, nowMs)
+    expect(plan).toMatchObject({ preempt: [3], resume: [] })
+    expect(plan.run.map(({ stream }) => stream)).toContain(4)
+  })
+
+  it('leaves itself where its buffer is the largest', () => {
+    const policy = tokenflow({ ...limits, promptRows: 64 })
+    const ahead = { ...short, reader: reader({ waitedMs: -60_000 }) }
+    const alike = stateOf([...residents, ahead, ...waiting], { memory: state.memory, speeds })
+    policy.plan(alike, nowMs - 100)
+    const plan = policy.plan(alike, nowMs)
+    expect(plan.preempt).toEqual([4])
+    expect(plan.run.map(({ stream }) => stream)).not.toContain(4)
+  })
 })
 
 describe('admission', () => {

@@ -23,6 +23,7 @@ it('comes out as printed: the paper’s two slots of 40 tokens/s and three reade
     step: { rows: 2, streams: 2 },
     stepMs: () => 25,
     kvBytes: () => 1,
+    bytesPerRow: 0,
     memoryBytes: 2,
     slow: { budgetBytes: 100, loadBytesPerS: Number.POSITIVE_INFINITY },
     tokensPerS: 80,
@@ -85,6 +86,41 @@ it('answers a burst early and at the pace of its readers, without generating les
   expect(ours.effectivePerS / fcfs.effectivePerS).toBeGreaterThan(2)
   expect(ours.rawPerS / fcfs.rawPerS).toBeGreaterThan(0.97)
   expect(ours.stalledMs / burst.length).toBeLessThan(500)
+})
+
+it('without a slow tier, recomputation takes little from a load that lasts (simulated)', () => {
+  const anyLoad = fc.record({
+    requests: fc.integer({ min: 60, max: 120 }),
+    perS: fc.constantFrom(3, 6, 1_000),
+    promptRows: fc.integer({ min: 16, max: 200 }),
+    tokens: fc.integer({ min: 40, max: 120 }),
+    tokensPerS: fc.integer({ min: 2, max: 30 }),
+    memoryBytes: fc.integer({ min: 2_048, max: 6_144 }),
+    prefillSPerRow: fc.constantFrom(0.0006, 0.003),
+  })
+  fc.assert(
+    fc.property(
+      anyLoad,
+      fc.infiniteStream(fc.integer({ min: -50, max: 50 })),
+      ({ memoryBytes, prefillSPerRow, ...load }, noise) => {
+        const { slow: _, stepMs, ...rest } = engine
+        const promptMs = 1_000 * prefillSPerRow
+        const without = {
+          ...rest,
+          ...{ memoryBytes, prefillSPerRow },
+          stepMs: (rows: number) => stepMs(Math.min(rows, 16)) + promptMs * Math.max(0, rows - 16),
+        }
+        const spread = (mean: number) => Math.max(1, Math.round(mean * (1 + noise.next().value / 100)))
+        const requests = Array.from({ length: load.requests }, (_, i) => ({
+          ...{ atMs: (1_000 * i) / load.perS, tokensPerS: load.tokensPerS },
+          ...{ promptRows: spread(load.promptRows), tokens: spread(load.tokens) },
+        }))
+        const endedMs = (policy: ServingPolicy) => simulate(policy, without, requests).endedMs
+        expect(endedMs(tokenflow(limits))).toBeLessThan(endedMs(firstCome()) / 0.9)
+      },
+    ),
+    { numRuns: 8 },
+  )
 })
 
 describe('for any arrivals', () => {
@@ -165,9 +201,10 @@ describe('free memory', () => {
     answerState(id, { contextLength: 100, kvBytes: 100, fullBytes: 10_000, waitingRows: 1 }),
   )
   const newcomer = answerState(99, { contextLength: 0, kvBytes: 100, fullBytes: 10_000, phase: 'prefill', residency: 'evicted' })
-  const stateWith = (freeBytes: number) =>
+  const stateWith = (freeBytes: number, isTiered = true) =>
     stateOf([...residents, newcomer], {
       memory: { budgetBytes: 10_000, usedBytes: 10_000 - freeBytes },
+      slow: isTiered ? { budgetBytes: 1e6, usedBytes: 0 } : undefined,
       speeds: { ...unmeasured, stepSOf: () => 0.05 },
     })
   const resumedWith = (freeBytes: number, atMs: number) => {
@@ -183,5 +220,9 @@ describe('free memory', () => {
     expect(resumedWith(250, 1)).toEqual([])
     expect(resumedWith(133, 400)).toEqual([99])
     expect(resumedWith(120, 400)).toEqual([])
+  })
+
+  it('goes to none without a slow tier, as long as the others have not what they grow by until their end', () => {
+    expect(tokenflow(limits).plan(stateWith(9_000, false), 0).resume).toEqual([])
   })
 })

@@ -4,8 +4,9 @@ import { Reader } from '../../../../core/policy/serving/reader.ts'
 import { createPolicy, type PolicyName, policyNames } from '../../../../core/policy/tokenflow/named-policies.ts'
 import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
 import type { Engine } from '../../../../lab/simulate/serving/engine.ts'
+import type { EngineOptions } from '../../../../lab/simulate/serving/engine-options.ts'
 import { pagedKv } from '../../../../lab/simulate/serving/kv-size.ts'
-import { createEngine, type EngineOptions } from '../../../../lab/simulate/serving/simulated-engine.ts'
+import { createEngine } from '../../../../lab/simulate/serving/simulated-engine.ts'
 
 const policyOf = (name: PolicyName) => createPolicy(name, { promptRows: 64, minPromptRows: 1 })
 

@@ -1,0 +1,35 @@
+import type { ServingPlan, ServingPolicy, ServingSpeeds } from '../../../core/policy/serving/policy.ts'
+import type { KvSize } from './kv-size.ts'
+import type { TierOptions } from './simulated-tiers.ts'
+import type { StepContent } from './step-content.ts'
+
+export interface EngineOptions extends TierOptions {
+  /** Of its own: a policy may remember its plans. */
+  readonly policy: ServingPolicy
+  /** Seconds of a step, through all stages of the pipeline. */
+  stepS(step: StepContent): number
+  /** σ of the log of measured over predicted step times. */
+  readonly stepJitter: number
+  /** KV of an answer of the whole model. */
+  readonly answerKv: KvSize
+  /** KV of a device's rows: of the model's middle. */
+  readonly deviceKv: KvSize
+  /** Positions that a device's stream is charged before its first row. */
+  readonly firstPositions: number
+  /** What one step holds. */
+  readonly step: { readonly rows: number; readonly streams: number }
+  /** No step begins while an eviction or a load is under way, as where the scheduler moves the KV itself. */
+  readonly waitsForTransfers: boolean
+  /** P: stages; as many steps are under way at once. */
+  readonly pipeline: number
+  /** Whether a prompt's next piece begins once the one before has left the first stage; else never two steps hold one stream. */
+  readonly pipelinedPrompts: boolean
+  /** More rows of a device than this count as a prompt, whatever they are. */
+  readonly maxDecodeRows: number
+  /** Answers that wait for their first step, at most. */
+  readonly maxWaiting: number
+  /** Speeds that the policy gets in place of those that the engine has measured. */
+  readonly speeds?: Partial<ServingSpeeds>
+  /** A plan that moves KV is about to be carried out. */
+  onMove?(plan: ServingPlan): void
+}
