@@ -2,6 +2,7 @@ import { isIPv6 } from 'node:net'
 import { z } from 'zod'
 import { parseConfig } from '../core/base/config.ts'
 import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
+import { branchings } from '../core/policy/hat/draft-ahead-steps.ts'
 import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { wires } from '../core/protocol/frame.ts'
 import { Id } from '../core/protocol/id.ts'
@@ -208,6 +209,11 @@ export const AgentFields = z.strictObject({
           fallback: 'yes',
         })
         .optional(),
+      branching: z.enum(branchings).default('last').meta({
+        fleet: true,
+        description:
+          'tokens of a draft at which drafting ahead branches; each: for boards whose steps cost the same with more rows',
+      }),
       threshold: z.number().min(0).max(1).default(defaultDraftThreshold).meta({
         fleet: true,
         description:
@@ -222,6 +228,10 @@ export const AgentFields = z.strictObject({
           fallback: 'that of the bridge',
         })
         .optional(),
+      paced: z.boolean().default(false).meta({
+        fleet: true,
+        description: 'end drafts where another token is not worth its time, as measured, in place of the threshold',
+      }),
     })
     .prefault({}),
   smoothing: processFields.smoothing.default(defaultAlpha).meta({

@@ -1,11 +1,12 @@
 import type { DraftAheadFigures } from '../../core/answer/figures.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import type { DeviceStream } from '../../core/draft/device-stream.ts'
-import { DraftAhead, type PreparedDraft } from '../../core/draft/draft-ahead.ts'
+import { alternativesOf, DraftAhead, type PreparedDraft } from '../../core/draft/draft-ahead.ts'
 import { type Draft, type DraftRules, draftTokens, noDraft } from '../../core/draft/draft-tokens.ts'
 import type { Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import { plannedStepsAhead, type RoundTrip } from '../../core/policy/hat/draft-ahead-steps.ts'
+import { type Branching, plannedStepsAhead, type RoundTrip, rowS } from '../../core/policy/hat/draft-ahead-steps.ts'
+import { RoundPace } from '../../core/policy/hat/draft-pace.ts'
 import { chainOf, type DraftTree } from '../../core/policy/hat/draft-tree.ts'
 
 export interface DraftingOptions {
@@ -15,10 +16,13 @@ export interface DraftingOptions {
   readonly clock: Clock
   /** η of HAT Eq. 5. */
   readonly threshold: number
+  /** Whether drafts end by the pace of rounds in place of η. */
+  readonly paced: boolean
   /** Tokens that end the answer. */
   readonly eos: readonly number[]
   /** Whether to draft ahead during verifications. */
   readonly ahead: boolean
+  readonly branching: Branching
   readonly contextLimit: number
   /** Throws CANCELED once the answer is canceled. */
   checkCanceled(): void
@@ -32,6 +36,8 @@ export class Drafting {
   #draft: Draft = noDraft
   #ahead: DraftAhead | undefined
   #prepared: PreparedDraft | undefined
+  readonly #pace = new RoundPace()
+  #roundMs = 0
 
   constructor(options: DraftingOptions) {
     this.#options = options
@@ -47,16 +53,19 @@ export class Drafting {
    * Feeds the pending token and drafts after it, or continues the draft prepared ahead.
    * @param limit maximum length of a path
    * @param maxTokens maximum tokens of the draft, all paths together
+   * @param linkS seconds that a row is on its way, up and down
    * @returns the drafted tokens, whose rows follow the pending one's
    */
-  async draft(pending: number, limit: number, maxTokens = limit): Promise<DraftTree> {
+  async draft(pending: number, limit: number, maxTokens = limit, linkS = 0): Promise<DraftTree> {
     const { drafter, clock, speed } = this.#options
+    this.#roundMs = clock.nowMs()
     const prepared = this.#takePrepared(limit)
     if (!prepared) await this.#feed([pending])
     if ('tree' in drafter) return this.#draftTree(drafter, limit, maxTokens)
     const startedMs = clock.nowMs()
     const before = prepared?.tokens.length ?? 0
-    this.#draft = await draftTokens(drafter, this.#options.stream, (tokens) => this.#feed(tokens), this.#rules(limit), prepared)
+    const rules = this.#rules(limit, linkS + (speed.draftStepS ?? 0))
+    this.#draft = await draftTokens(drafter, this.#options.stream, (tokens) => this.#feed(tokens), rules, prepared)
     speed.recordDraft(this.#draft.tokens.length - before, (clock.nowMs() - startedMs) / 1_000)
     return chainOf(this.#draft.tokens)
   }
@@ -68,13 +77,14 @@ export class Drafting {
    * @param isOver whether the verification has ended
    */
   async draftAhead(trip: RoundTrip, limit: number, isOver: () => boolean): Promise<void> {
-    const { drafter, stream, speed, clock, contextLimit, eos, ahead } = this.#options
+    const { drafter, stream, speed, clock, contextLimit, eos, ahead, branching } = this.#options
     if (!ahead || 'tree' in drafter || drafter.mayDraftAhead === false || limit === 0 || isOver()) return
     const maxSteps = plannedStepsAhead(trip, speed)
-    if (maxSteps === 0 || stream.rows.length + this.#draft.alternatives.length > contextLimit) return
+    if (maxSteps === 0 || stream.rows.length + alternativesOf(this.#draft, branching).length > contextLimit) return
     this.#options.checkCanceled()
-    this.#ahead = await DraftAhead.begin(stream, this.#draft, eos)
-    const rules = this.#rules(limit)
+    this.#ahead = await DraftAhead.begin(stream, this.#draft, eos, branching)
+    // Steps take time that would pass without them.
+    const rules = this.#rules(limit, rowS(trip))
     for (let step = 0; step < maxSteps && !isOver(); step++) {
       if (stream.rows.length + this.#ahead.maxRows(rules) > contextLimit) return
       const startedMs = clock.nowMs()
@@ -94,6 +104,8 @@ export class Drafting {
    * @param next the next pending token
    */
   settle(position: number, path: readonly number[], next: number): void {
+    const seconds = (this.#options.clock.nowMs() - this.#roundMs) / 1_000
+    this.#pace.record({ tokens: path.length + 1, seconds, drafted: this.#draft.tokens.length, accepted: path.length })
     const accepted = path.map((node) => position + 1 + node)
     this.#prepared = this.#ahead?.preparedAfter(accepted.at(-1) ?? position, next)
     this.#gather(position + 1, [...accepted, ...(this.#prepared?.rows ?? [])])
@@ -110,7 +122,8 @@ export class Drafting {
     const excess = draft.tokens.length - tokens.length
     if (excess === 0) return draft
     this.#gather(this.#options.stream.rows.length - excess, [])
-    return { tokens, alternatives: [], ended: true }
+    const { probabilities, alternatives } = draft
+    return { tokens, probabilities: probabilities.slice(0, limit), alternatives: alternatives.slice(0, limit), ended: true }
   }
 
   async #draftTree(drafter: TreeDrafter, limit: number, maxTokens: number): Promise<DraftTree> {
@@ -139,9 +152,10 @@ export class Drafting {
     drafter.gather(keep + inPlace, rows.slice(inPlace))
   }
 
-  #rules(limit: number): DraftRules {
-    const { threshold, eos } = this.#options
-    return { threshold, limit, eos }
+  /** @param tokenS of another drafted token */
+  #rules(limit: number, tokenS: number): DraftRules {
+    const { threshold, eos, paced } = this.#options
+    return { threshold, limit, eos, pace: paced ? this.#pace.paceAt(tokenS) : undefined }
   }
 
   async #feed(tokens: readonly number[]): Promise<void> {

@@ -11,7 +11,7 @@ import type { Dims } from '../../core/model/manifest.ts'
 import { acceptDraft } from '../../core/policy/hat/accept-draft.ts'
 import { nextChunk } from '../../core/policy/hat/chunk-size.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import type { RoundTrip } from '../../core/policy/hat/draft-ahead-steps.ts'
+import { type Branching, type RoundTrip, rowS } from '../../core/policy/hat/draft-ahead-steps.ts'
 import { maxDraftTokens } from '../../core/policy/hat/draft-stop.ts'
 import { type DraftTree, root } from '../../core/policy/hat/draft-tree.ts'
 import { Reader, unreadOf } from '../../core/policy/serving/reader.ts'
@@ -43,10 +43,14 @@ export interface HatOptions extends ReopenOptions {
   createDrafter(sampling: Sampling): Drafter | TreeDrafter
   /** η of HAT Eq. 5. */
   readonly threshold: number
+  /** Whether drafts end where another token is not worth its time, in place of η. */
+  readonly pacedDrafts: boolean
   /** Maximum tokens drafted per round, in addition to the bridge's limit. */
   readonly draftLimit: number
   /** Whether to draft ahead during verifications. */
   readonly draftAhead: boolean
+  /** Where drafting ahead branches. */
+  readonly branching: Branching
 }
 
 export interface HatRequest {
@@ -174,15 +178,17 @@ class HatSession {
     this.#drafter = drafter
     this.#held = held
     this.#signal = signal
-    const { speed, clock, threshold, draftAhead: ahead, dims } = options
+    const { speed, clock, threshold, pacedDrafts: paced, draftAhead: ahead, branching, dims } = options
     this.#drafting = new Drafting({
       drafter,
       stream,
       speed,
       clock,
       threshold,
+      paced,
       eos: request.eos,
       ahead: ahead && options.draftLimit > 0,
+      branching,
       contextLimit: dims.contextLimit,
       checkCanceled: () => this.#checkCanceled(),
     })
@@ -204,7 +210,7 @@ class HatSession {
       const { failovers } = this.#uplink
       const position = prompt.length + this.#counters.tokens - 1
       const limit = this.#draftLimit(position)
-      const draft = await this.#drafting.draft(pending, limit, this.#maxDrafted)
+      const draft = await this.#drafting.draft(pending, limit, this.#maxDrafted, rowS(this.#roundTrip(1)))
       if (reader) this.#uplink.report(reader.tokensPerS, unreadOf(reader, clock.nowMs()))
       const choices = await this.#verify(position, draft, limit)
       const { path, tokens } = acceptDraft(draft, (node) => choices[node + 1]!.token)

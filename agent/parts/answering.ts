@@ -74,8 +74,10 @@ function splitAnswering(
       draftAhead: draft.ahead,
     }),
     threshold: draft.threshold,
+    pacedDrafts: draft.paced,
     draftLimit: draft.drafter === 'none' ? 0 : (draft.limit ?? Number.POSITIVE_INFINITY),
     draftAhead: draft.ahead,
+    branching: draft.branching,
     patienceMs: config.patienceS * 1_000,
     clock,
   }

@@ -26,11 +26,12 @@ export function summarize(dir: string, manifest: Manifest): BundleSummary {
   }
 }
 
-export function bundleText({ dir, card, dims, format, split, bytes, parts, modelId }: BundleSummary): string {
-  const level = format.accuracyLevel === undefined ? '' : `, accuracy level ${format.accuracyLevel}`
+export function bundleText({ dir, card, dims, format, deviceFormat, split, bytes, parts, modelId }: BundleSummary): string {
+  const { accuracyLevel = deviceFormat?.accuracyLevel } = format
+  const level = accuracyLevel === undefined ? '' : `, accuracy level ${accuracyLevel}`
   const rows = [
     ['model', `${card.name} (${card.family}, ${(card.parameters / 1e6).toFixed(1)} M parameters)`],
-    ['format', `${format.name}${level}, ${megabytes(bytes)}`],
+    ['format', `${format.name}${level}${deviceFormat ? `, ${deviceFormat.name} on devices` : ''}, ${megabytes(bytes)}`],
     ['split', split === null ? 'none: one whole part' : `after layer ${split} of ${dims.layers}`],
     [
       'shape',

@@ -17,6 +17,14 @@ const options = {
   out: z.string().describe('folder of the new bundle'),
   split: z.int().meta({ description: 'layers that run on the device', fallback: 'none: one whole model' }).optional(),
   format: z.enum(formats).default('fp16').describe('weights: fp16 and fp32 compute in fp32; int4 has blocks of 32'),
+  deviceFormat: z
+    .enum(formats)
+    .meta({
+      description:
+        'weights of the parts that devices compute; with int4 a step of theirs reads a third of what it reads with fp16',
+      fallback: 'as --format',
+    })
+    .optional(),
   accuracyLevel: z
     .literal([1, 4])
     .default(4)

@@ -1,5 +1,6 @@
+import type { Branching } from '../policy/hat/draft-ahead-steps.ts'
 import type { DeviceStream } from './device-stream.ts'
-import { acceptGuesses, type Draft, type DraftRules, noDraft } from './draft-tokens.ts'
+import { type Draft, type DraftRules, noDraft, withGuesses } from './draft-tokens.ts'
 import type { Drafter } from './drafter.ts'
 
 /** A continuation drafted ahead. Its first token is the pending one. */
@@ -8,6 +9,12 @@ export interface PreparedDraft {
   readonly rows: readonly number[]
   /** The draft of the next round, as far as it was drafted ahead. */
   readonly draft: Draft
+}
+
+/** Tokens that branches begin with, and the place in the draft of the token that each stands for. */
+export function alternativesOf({ alternatives }: Draft, branching: Branching): { readonly token: number; readonly at: number }[] {
+  const all = alternatives.flatMap((tokens, at) => tokens.map((token) => ({ token, at })))
+  return branching === 'each' ? all : all.filter(({ at }) => at === alternatives.length - 1)
 }
 
 interface Branch {
@@ -20,8 +27,8 @@ interface Branch {
 }
 
 /**
- * Continues a draft during its verification, with one branch for the draft's last token and one for each alternative to it
- * (HAT 'Parallel drafting'). The branches share one KV, and each step extends all of them.
+ * Continues a draft during its verification, with one branch for the draft's last token and one for each alternative to it, or
+ * to any of its tokens (HAT 'Parallel drafting'). The branches share one KV, and each step extends all of them.
  */
 export class DraftAhead {
   readonly #stream: DeviceStream
@@ -36,17 +43,26 @@ export class DraftAhead {
   }
 
   /**
-   * Feeds the alternatives of the stream's last, drafted token.
+   * Feeds the alternatives of drafted tokens, whose rows are the stream's last ones.
    * @param draft the draft under verification
    */
-  static async begin(stream: DeviceStream, { alternatives, ended, tokens }: Draft, eos: readonly number[]): Promise<DraftAhead> {
+  static async begin(
+    stream: DeviceStream,
+    draft: Draft,
+    eos: readonly number[],
+    branching: Branching = 'last',
+  ): Promise<DraftAhead> {
+    const { ended, tokens } = draft
     const last = stream.rows.length - 1
-    const before = stream.rows.parentOf(last)
-    if (alternatives.length > 0)
+    const others = alternativesOf(draft, branching)
+    const alternatives = others.map(({ token }) => token)
+    if (others.length > 0) {
+      const first = stream.rows.length - tokens.length
       await stream.feed(
         alternatives,
-        alternatives.map(() => before),
+        others.map(({ at }) => stream.rows.parentOf(first + at)),
       )
+    }
     const endsText = (token: number | undefined) => token !== undefined && eos.includes(token)
     const branches = [
       // A drafter without a guess for this token has none for the next ones either.
@@ -80,14 +96,13 @@ export class DraftAhead {
     const { length } = this.#stream.rows
     active.forEach((branch, at) => {
       const limit = rules.limit + branch.pending
-      const more = acceptGuesses(guesses[at] ?? [], branch.draft.tokens.length, { ...rules, limit })
-      for (const token of more.tokens) {
+      const longer = withGuesses(branch.draft, guesses[at] ?? [], { ...rules, limit })
+      for (const token of longer.tokens.slice(branch.draft.tokens.length)) {
         parents.push(branch.tip)
         branch.tip = length + tokens.length
         tokens.push(token)
       }
-      const { alternatives } = more.tokens.length > 0 ? more : branch.draft
-      branch.draft = { tokens: [...branch.draft.tokens, ...more.tokens], alternatives, ended: more.ended }
+      branch.draft = longer
     })
     if (tokens.length > 0) await this.#stream.feed(tokens, parents)
     return tokens.length
@@ -109,9 +124,13 @@ export class DraftAhead {
     for (const at of drafted) if (tree.parentOf(at) === rows.at(-1)) rows.push(at)
     const branch = this.#branches.find(({ tip }) => tip === rows.at(-1))
     if (!branch) throw new Error('a branch does not end at its tip')
-    const { tokens, alternatives, ended } = branch.draft
-    const left = tokens.slice(branch.pending)
-    if (left.length > 0) return { rows, draft: { tokens: left, alternatives, ended } }
+    const { tokens, probabilities, alternatives, ended } = branch.draft
+    const left = {
+      tokens: tokens.slice(branch.pending),
+      probabilities: probabilities.slice(branch.pending),
+      alternatives: alternatives.slice(branch.pending),
+    }
+    if (left.tokens.length > 0) return { rows, draft: { ...left, ended } }
     // The draft ended with the token that is now pending, so the next draft has no tokens yet.
     return { rows, draft: { ...noDraft, ended: ended && branch.pending === 0 } }
   }

@@ -5,9 +5,11 @@ import type { DraftedToken, Drafter } from './drafter.ts'
 /** A chain of drafted tokens whose rows have been computed. */
 export interface Draft {
   readonly tokens: readonly number[]
-  /** Other likely tokens in place of the last one. */
-  readonly alternatives: readonly number[]
-  /** Whether the draft is complete: HAT Eq. 5, its length limit, an end of text, or no guess. */
+  /** The drafter's confidence in each of them. */
+  readonly probabilities: readonly number[]
+  /** Other likely tokens in place of each of them. */
+  readonly alternatives: readonly (readonly number[])[]
+  /** Whether the draft is complete: HAT Eq. 5 or its pace, its length limit, an end of text, or no guess. */
   readonly ended: boolean
 }
 
@@ -16,17 +18,20 @@ export interface DraftRules extends DraftLimits {
   readonly eos: readonly number[]
 }
 
-export const noDraft: Draft = { tokens: [], alternatives: [], ended: false }
+export const noDraft: Draft = { tokens: [], probabilities: [], alternatives: [], ended: false }
 
-/** The guesses that extend a draft of `drafted` tokens, up to the guess that ends it. */
-export function acceptGuesses(guesses: readonly DraftedToken[], drafted: number, rules: DraftRules): Draft {
-  const ends = guesses.findIndex(
-    ({ token, topProbability }, at) => draftEnds(topProbability, drafted + at + 1, rules) || rules.eos.includes(token),
-  )
+/** A draft with the guesses that extend it, up to the guess that ends it. */
+export function withGuesses(draft: Draft, guesses: readonly DraftedToken[], rules: DraftRules): Draft {
+  const probabilities = [...draft.probabilities]
+  const ends = guesses.findIndex(({ token, topProbability }) => {
+    probabilities.push(topProbability)
+    return draftEnds(probabilities, rules) || rules.eos.includes(token)
+  })
   const taken = ends < 0 ? guesses : guesses.slice(0, ends + 1)
   return {
-    tokens: taken.map(({ token }) => token),
-    alternatives: taken.at(-1)?.alternatives ?? [],
+    tokens: [...draft.tokens, ...taken.map(({ token }) => token)],
+    probabilities,
+    alternatives: [...draft.alternatives, ...taken.map(({ alternatives }) => alternatives)],
     ended: ends >= 0 || taken.length === 0,
   }
 }
@@ -44,11 +49,18 @@ export async function draftTokens(
   prepared: Draft = noDraft,
 ): Promise<Draft> {
   let draft = prepared
-  while (!draft.ended && draft.tokens.length < rules.limit) {
+  while (!isComplete(draft, rules)) {
     const [guesses = []] = await drafter.next(known, [known.rows.length - 1])
-    const { tokens, alternatives, ended } = acceptGuesses(guesses, draft.tokens.length, rules)
-    if (tokens.length > 0) await feed(tokens)
-    draft = { tokens: [...draft.tokens, ...tokens], alternatives: tokens.length > 0 ? alternatives : draft.alternatives, ended }
+    const longer = withGuesses(draft, guesses, rules)
+    const added = longer.tokens.slice(draft.tokens.length)
+    if (added.length > 0) await feed(added)
+    draft = longer
   }
   return draft
+}
+
+/** What was drafted ahead has cost nothing, so that only its continuation has to be worth its time. */
+function isComplete({ ended, tokens, probabilities }: Draft, rules: DraftRules): boolean {
+  if (ended || tokens.length >= rules.limit) return true
+  return tokens.length > 0 && draftEnds(probabilities, rules)
 }

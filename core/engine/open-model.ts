@@ -2,7 +2,15 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../base/errors.ts'
 import { readManifest } from '../model/bundle.ts'
-import { graphKey, isDrafter, type Manifest, type PartManifest, type PartName, type SlotCount } from '../model/manifest.ts'
+import {
+  formatOf,
+  graphKey,
+  isDrafter,
+  type Manifest,
+  type PartManifest,
+  type PartName,
+  type SlotCount,
+} from '../model/manifest.ts'
 import { splitIntoStages } from '../model/stages.ts'
 import { AttentionPart } from './attention-part.ts'
 import { SplitChain, WholeChain } from './chain.ts'
@@ -124,7 +132,8 @@ class BundleModel implements LoadedModel {
     const manifest = this.manifest.parts[name]
     if (!manifest) throw this.#missing(name)
     const { runtime, folder, threads, providers = [], slots = [1], branching = false, stages = 1 } = options
-    const { schema, format, dims } = this.manifest
+    const { schema, dims } = this.manifest
+    const format = formatOf(this.manifest, name)
     const needsEvenRows = format.name === 'int4' && format.accuracyLevel === 1
     const sourceOf = async ({ manifest, graph }: Pick<PartSource, 'manifest' | 'graph'>): Promise<PartSource> => {
       const weights = await this.#weights.load(manifest.weights)

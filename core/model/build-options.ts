@@ -41,22 +41,28 @@ export function checkFormat(format: WeightFormat, { dims }: Architecture, drafte
   })
 }
 
+/** Of the weights: of what devices compute, and of the rest. */
+export interface BundleFormats {
+  readonly format: WeightFormat
+  readonly deviceFormat: WeightFormat
+}
+
 /** The parts of a bundle in the order of the computation: adapters before the middle, Medusa heads after the output. */
 export function partSpecs(
   model: Architecture,
-  format: WeightFormat,
+  { format, deviceFormat }: BundleFormats,
   split: number | undefined,
   drafters: readonly DrafterSpec[],
 ): PartSpec[] {
   const { layers } = model.dims
-  const common = { model, format }
-  if (split === undefined) return [{ part: 'whole', layers: [0, layers], ...common }]
+  if (split === undefined) return [{ part: 'whole', model, format, layers: [0, layers] }]
+  const common = { model, format: deviceFormat }
   const adapters = drafters.filter((drafter) => drafter.part !== 'medusa')
   const medusas = drafters.filter((drafter) => drafter.part === 'medusa')
   return [
     { part: 'input', layers: [0, split], ...common },
     ...adapters.map((drafter) => ({ ...drafter, layers: [0, 1] as const, ...common })),
-    { part: 'middle', layers: [split, layers], ...common },
+    { part: 'middle', model, format, layers: [split, layers] },
     { part: 'output', layers: [layers, layers], ...common },
     ...medusas.map((drafter) => ({ ...drafter, layers: [layers, layers] as const, ...common })),
   ]

@@ -3,8 +3,8 @@ import { join, resolve } from 'node:path'
 import { BrimError } from '../base/errors.ts'
 import { megabytes } from '../base/megabytes.ts'
 import type { States } from '../protocol/states.ts'
-import { attentionOf, type WeightFormat } from './architecture.ts'
-import { checkFormat, checkSplit, partSpecs, splitWarning } from './build-options.ts'
+import { attentionOf } from './architecture.ts'
+import { type BundleFormats, checkFormat, checkSplit, partSpecs, splitWarning } from './build-options.ts'
 import { writePart } from './build-part.ts'
 import { BundleDraft } from './bundle-draft.ts'
 import { type Checkpoint, checkTensors, isRedundant, openCheckpoint, textFiles } from './checkpoint.ts'
@@ -34,6 +34,8 @@ export interface BuildOptions {
   /** Layers of the input part; absent: one `whole` part. */
   readonly split?: number | undefined
   readonly format: Format
+  /** Of the parts that devices compute. Default: as `format`. */
+  readonly deviceFormat?: Format | undefined
   /** For int4. Default 4. */
   readonly accuracyLevel?: 1 | 4
   /** Drafters, each from the checkpoint's folder of that name. Default: `adapter`, if the checkpoint has one for this split. */
@@ -62,17 +64,17 @@ interface BuiltBundle {
  * @throws BrimError for an invalid checkpoint, invalid options or an unwritable target; the signal's reason when aborted
  */
 export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
-  const format: WeightFormat = { name: options.format, accuracyLevel: options.accuracyLevel ?? 4 }
+  const formats = formatsOf(options)
   await using checkpoint = await openCheckpoint(options.checkpoint)
   await using drafters = await findDrafters(options, checkpoint)
-  const plans = planBundle(options, format, checkpoint, drafters.files)
+  const plans = planBundle(options, formats, checkpoint, drafters.files)
   const draft = await BundleDraft.begin(options.out, options.replace ?? false)
   try {
     await checkSpace(draft, options.out, plans)
     await writeParts(draft, plans, checkpoint, drafters.files, options)
     await copyTextFiles(draft, checkpoint, options)
     const { name, split } = options
-    const manifest = describeBundle({ name, split, checkpoint, format, plans, files: [...draft.records] })
+    const manifest = describeBundle({ name, split, checkpoint, formats, plans, files: [...draft.records] })
     await draft.write(manifestFile, `${JSON.stringify(manifest, null, 1)}\n`)
     options.signal?.throwIfAborted()
     await draft.commit()
@@ -81,6 +83,15 @@ export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
     await draft.discard()
     throw error
   }
+}
+
+/** @throws BrimError USAGE where devices compute nothing */
+function formatsOf({ format: name, deviceFormat = name, accuracyLevel = 4, split }: BuildOptions): BundleFormats {
+  if (split === undefined && deviceFormat !== name)
+    throw new BrimError('USAGE', `--device-format ${deviceFormat} needs a split model`, {
+      hint: 'add --split, or use --format for the whole model',
+    })
+  return { format: { name, accuracyLevel }, deviceFormat: { name: deviceFormat, accuracyLevel } }
 }
 
 /** Opens the drafters of the bundle; the caller disposes of them. */
@@ -94,7 +105,7 @@ async function findDrafters({ split, drafters, adapter, onEvent }: BuildOptions,
 /** Plans the parts and makes every check that is possible before the first write. */
 function planBundle(
   options: BuildOptions,
-  format: WeightFormat,
+  formats: BundleFormats,
   checkpoint: Checkpoint,
   drafters: readonly DrafterFiles[],
 ): PartPlan[] {
@@ -106,8 +117,8 @@ function planBundle(
     if (message) options.onEvent?.({ kind: 'warning', message })
   }
   const specs = drafters.map(({ spec }) => spec)
-  checkFormat(format, architecture, specs)
-  const plans = planParts(partSpecs(architecture, format, options.split, specs))
+  for (const format of Object.values(formats)) checkFormat(format, architecture, specs)
+  const plans = planParts(partSpecs(architecture, formats, options.split, specs))
   const ofModel = plans.filter(({ spec }) => !isDrafter(spec.part))
   checkTensors(tensors, ofModel.flatMap(ownParameters), (name) => isRedundant(name, architecture))
   for (const { spec, tensors } of drafters)

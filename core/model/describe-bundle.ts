@@ -2,6 +2,7 @@ import { basename, resolve } from 'node:path'
 import { nowIso } from '../base/clock.ts'
 import { version } from '../base/version.ts'
 import { attentionOf, int4BlockSize, type WeightFormat } from './architecture.ts'
+import type { BundleFormats } from './build-options.ts'
 import type { FileRecord } from './bundle-draft.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { graphKey, isDrafter, type Manifest, manifestSchema, type PartManifest, type SlotCount } from './manifest.ts'
@@ -11,22 +12,23 @@ import { ownParameters, type PartPlan } from './weight-plan.ts'
 interface BundleFacts {
   readonly name: string | undefined
   readonly checkpoint: Checkpoint
-  readonly format: WeightFormat
+  readonly formats: BundleFormats
   readonly split: number | undefined
   readonly plans: readonly PartPlan[]
   readonly files: readonly FileRecord[]
 }
 
 /** The manifest of a bundle after all its files are written. */
-export function describeBundle({ name, checkpoint, format, split, plans, files }: BundleFacts): Manifest {
+export function describeBundle({ name, checkpoint, formats, split, plans, files }: BundleFacts): Manifest {
   const { architecture, folder, tokens } = checkpoint
-  const isInt4 = format.name === 'int4'
+  const { format, deviceFormat } = formats
   const described: Omit<Manifest, 'card' | 'modelId'> = {
     schema: manifestSchema,
     tokens,
     dims: architecture.dims,
     split: split ?? null,
-    format: { name: format.name, ...(isInt4 ? { blockSize: int4BlockSize, accuracyLevel: format.accuracyLevel } : {}) },
+    format: describeFormat(format),
+    ...(deviceFormat.name === format.name ? {} : { deviceFormat: describeFormat(deviceFormat) }),
     parts: Object.fromEntries(plans.map((plan) => [plan.spec.part, describePart(plan, files)])),
     files: [...files],
   }
@@ -43,6 +45,10 @@ export function describeBundle({ name, checkpoint, format, split, plans, files }
     modelId: modelIdOf(described),
     ...rest,
   }
+}
+
+function describeFormat({ name, accuracyLevel }: WeightFormat): Manifest['format'] {
+  return name === 'int4' ? { name, blockSize: int4BlockSize, accuracyLevel } : { name }
 }
 
 export function graphFile(plan: PartPlan, slots: SlotCount, branching: boolean): string {

@@ -1,5 +1,8 @@
 import { int4BlockSize } from './architecture.ts'
 
+/** A code, and its share of the block's scale. */
+export const int4BytesPerWeight = 1 / 2 + Float32Array.BYTES_PER_ELEMENT / int4BlockSize
+
 /** A block whose values are all smaller is stored as zeros: the inverse of its scale could overflow. */
 const minExtreme = 1e-30
 

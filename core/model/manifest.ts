@@ -112,6 +112,12 @@ export type Dims = z.infer<typeof Dims>
  */
 export const manifestSchema = 3
 
+const StoredFormat = z.object({
+  name: z.enum(formats),
+  blockSize: z.int().optional(),
+  accuracyLevel: z.int().min(0).max(4).optional(),
+})
+
 export const Manifest = z.object({
   schema: z.literal([1, 2, manifestSchema]),
   card: z.object({
@@ -124,7 +130,9 @@ export const Manifest = z.object({
   dims: Dims,
   /** Layers of `input`; null for one `whole` part. */
   split: z.int().min(1).nullable(),
-  format: z.object({ name: z.enum(formats), blockSize: z.int().optional(), accuracyLevel: z.int().min(0).max(4).optional() }),
+  format: StoredFormat,
+  /** Of the parts that devices compute, where it is another one. */
+  deviceFormat: StoredFormat.optional(),
   tokens: z.object({ bos: z.int().optional(), eos: list(z.int(), 256), pad: z.int().optional() }),
   /**
    * sha256 over what decides the LLM's answers: dims, split, format, special tokens, the parts with their layers, graphs and
@@ -136,6 +144,10 @@ export const Manifest = z.object({
   files: list(z.object({ path, bytes: count, sha256: z.string().regex(/^[0-9a-f]{64}$/) }), maxFiles),
 })
 export type Manifest = z.infer<typeof Manifest>
+
+/** The format of a part's weights. Of a split model, devices compute all parts but `middle`. */
+export const formatOf = ({ format, deviceFormat = format }: Manifest, part: PartName): Manifest['format'] =>
+  part === 'middle' || part === 'whole' ? format : deviceFormat
 
 export const manifestFile = 'manifest.json'
 

@@ -1,5 +1,12 @@
 import type { DeviceSpeed } from './device-speed.ts'
 
+/**
+ * Tokens of a draft whose alternatives are continued: HAT's last one, or each of them, which prepares for corrections that come
+ * earlier and costs more rows in a step.
+ */
+export const branchings = ['last', 'each'] as const
+export type Branching = (typeof branchings)[number]
+
 /** One verification, as the device expects it before it sends. */
 export interface RoundTrip {
   /** Rows that travel each way, the pending token's and the draft's: k + 1. */
@@ -20,6 +27,11 @@ export interface RoundTrip {
 export function roundTripS({ rows, bytesPerToken, upBytesPerS, downBytesPerS, rttS, waitS, computeS }: RoundTrip): number {
   const bytes = rows * bytesPerToken
   return rttS + bytes / upBytesPerS + waitS + computeS + bytes / downBytesPerS
+}
+
+/** Seconds that one row more is on its way, up and down. */
+export function rowS({ bytesPerToken, upBytesPerS, downBytesPerS }: RoundTrip): number {
+  return bytesPerToken / upBytesPerS + bytesPerToken / downBytesPerS
 }
 
 /**

@@ -1,3 +1,5 @@
+import { type DraftPace, draftPays } from './draft-pace.ts'
+
 /** η of HAT Eq. 5. */
 export const defaultDraftThreshold = 0.6
 /** Max tokens of a draft that a bridge allows. */
@@ -8,16 +10,20 @@ export interface DraftLimits {
   readonly threshold: number
   /** Maximum tokens per draft, >= 0. */
   readonly limit: number
+  /** Where it is known, it decides in place of the threshold. */
+  readonly pace?: DraftPace | undefined
 }
 
 /**
- * Whether a draft ends with the token just drafted (HAT Eq. 5): its probability fell below η, or the draft has reached its
- * limit. The token is still sent: it costs one row.
- * @param topProbability of the draft model at that token, 0..1
- * @param drafted tokens, that one included, >= 1
+ * Whether a draft ends with the token just drafted: its probability fell below η (HAT Eq. 5), or by the pace another one is not
+ * worth its time; or the draft has reached its limit. The token is still sent: it costs one row.
+ * @param probabilities the draft model's of the drafted tokens, each 0..1; at least one
  */
-export function draftEnds(topProbability: number, drafted: number, { threshold, limit }: DraftLimits): boolean {
-  return topProbability < threshold || drafted >= limit
+export function draftEnds(probabilities: readonly number[], { threshold, limit, pace }: DraftLimits): boolean {
+  if (probabilities.length >= limit) return true
+  if (!pace) return probabilities.at(-1)! < threshold
+  const chance = probabilities.reduce((product, probability) => product * probability, 1)
+  return !draftPays(chance, pace)
 }
 
 /**

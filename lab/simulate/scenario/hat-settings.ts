@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { branchings } from '../../../core/policy/hat/draft-ahead-steps.ts'
 import { defaultDraftLimit, defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
 
 const count = z.number().int().positive()
@@ -10,24 +11,33 @@ const acceptLength = z.number().min(1).max(16)
 export const HatSettings = z
   .strictObject({
     wire: z.enum(['fp16', 'int8']).default('fp16').describe('how hidden states travel up'),
+    deviceWeights: z
+      .enum(['fp16', 'int4'])
+      .default('fp16')
+      .describe('of what devices compute: the first layers, the head and the drafter'),
     chunks: z.boolean().default(true).describe('hat: prompts in chunks of Eq. 3; else whole, and all deep states return'),
     drafts: z.boolean().default(true).describe('hat: speculative decoding; else one token per round'),
     draftAhead: z.boolean().default(true).describe('hat: drafts during verifications, too'),
     reuse: z.boolean().default(true).describe('hat: resumes a shared prefix that the bridge has cached'),
     padding: z.boolean().default(false).describe('pads verifications to one length, which hides that of the draft'),
     threshold: z.number().min(0).max(1).default(defaultDraftThreshold).describe('η of Eq. 5'),
+    pacedDrafts: z.boolean().default(false).describe('drafts end where another token is not worth its time, in place of η'),
     draftLimit: z.number().int().min(0).default(defaultDraftLimit).describe('max tokens of a draft'),
     acceptLength: acceptLength
       .default(defaultAcceptLength)
       .describe('tokens per verification that the drafter reaches at the default threshold, bonus included'),
     medusaAcceptLength: acceptLength.default(1.89).describe('the same of Medusa’s heads, with a tree of 8 tokens'),
     alternatives: z.number().int().min(0).default(2).describe('branches of drafting ahead beside the draft’s own'),
+    branching: z
+      .enum(branchings)
+      .default('last')
+      .describe('tokens of a draft at which drafting ahead branches: its last one (the paper), or each'),
     alternativeShare: z
       .number()
       .min(0)
       .max(1)
       .default(0.5)
-      .describe('how often one of them is the correction of a rejected last token'),
+      .describe('how often one of them is the correction of a rejected token that has them'),
     chunkTokens: count.default(128).describe('chunk before the device’s rates and the cloud’s delay are known'),
     minChunkTokens: count.default(16).describe('X_min of Eq. 3'),
     maxChunkTokens: count.default(512).describe('X_max of Eq. 3, and most tokens of a prompt in a frame'),

@@ -28,6 +28,13 @@ export interface AnswerWork {
   /** HAT: verifications, and the tokens that they gained. */
   rounds: number
   gainedTokens: number
+  draftedTokens: number
+  /** HAT: where the seconds of verifications go: until the rows are sent, up, at the cloud, down, and until tokens are chosen. */
+  draftingS: number
+  uplinkS: number
+  cloudS: number
+  downlinkS: number
+  choosingS: number
   /** PICE: tokens of the sketch; 0: answered in full. */
   sketchTokens: number
   /** DiSCo: changes of the side that writes, tokens that the reader had in hand then, and those that came late because of it. */
@@ -45,6 +52,12 @@ export const noWork = (): AnswerWork => ({
   dollars: 0,
   rounds: 0,
   gainedTokens: 0,
+  draftedTokens: 0,
+  draftingS: 0,
+  uplinkS: 0,
+  cloudS: 0,
+  downlinkS: 0,
+  choosingS: 0,
   sketchTokens: 0,
   migrations: 0,
   bufferedTokens: 0,

@@ -39,7 +39,14 @@ describe('drafting ahead in a session', () => {
         return drafter.next(known, rows)
       },
     }
-    const options = { threshold: 0.6, eos: [], ahead: true, contextLimit: model.manifest.dims.contextLimit }
+    const options = {
+      threshold: 0.6,
+      paced: false,
+      branching: 'last' as const,
+      eos: [],
+      ahead: true,
+      contextLimit: model.manifest.dims.contextLimit,
+    }
     const drafting = new Drafting({ ...options, drafter: slow, stream, speed, clock, checkCanceled() {} })
     await stream.feed([1, 2, 3])
     return { asked, stream, drafting, speed }

@@ -51,6 +51,8 @@ async function startObservedApi(step: number, onStep: () => void) {
     padding: true,
     prefill: 'chunked' as const,
     draftAhead: true,
+    branching: 'last' as const,
+    pacedDrafts: false,
     threshold: 0.6,
     draftLimit: 8,
     clock: systemClock,

@@ -26,7 +26,11 @@ const never = () => false
 async function draftUnderVerification() {
   const stream = new DeviceStream(model.part('input'), model.manifest.dims.hidden, 3)
   await stream.feed([1, 2, 3, 4, 10, 20])
-  const ahead = await DraftAhead.begin(stream, { tokens: [10, 20], alternatives: [30, 40], ended: true }, rules.eos)
+  const ahead = await DraftAhead.begin(
+    stream,
+    { tokens: [10, 20], probabilities: [1, 1], alternatives: [[50], [30, 40]], ended: true },
+    rules.eos,
+  )
   return { stream, ahead }
 }
 
@@ -51,9 +55,12 @@ describe('drafting ahead', () => {
     await ahead.step(drafter, rules, never)
     expect(ahead.preparedAfter(4, 40)).toEqual({
       rows: [7, 10, 13],
-      draft: { tokens: [41, 42], alternatives: [91], ended: false },
+      draft: { tokens: [41, 42], probabilities: [1, 1], alternatives: [[90], [91]], ended: false },
     })
-    expect(ahead.preparedAfter(5, 21)).toEqual({ rows: [8, 11], draft: { tokens: [22], alternatives: [71], ended: false } })
+    expect(ahead.preparedAfter(5, 21)).toEqual({
+      rows: [8, 11],
+      draft: { tokens: [22], probabilities: [1], alternatives: [[71]], ended: false },
+    })
     // Another correction, another bonus token, an equal id at an earlier position.
     for (const [row, token] of [
       [4, 50],
@@ -65,12 +72,26 @@ describe('drafting ahead', () => {
     stream.release()
   })
 
+  it('may branch at each token, which prepares for corrections of earlier ones', async () => {
+    const stream = new DeviceStream(model.part('input'), model.manifest.dims.hidden, 3)
+    await stream.feed([1, 2, 3, 4, 10, 20])
+    const draft = { tokens: [10, 20], probabilities: [1, 1], alternatives: [[50], [30, 40]], ended: true }
+    const ahead = await DraftAhead.begin(stream, draft, rules.eos, 'each')
+    expect(stream.ids.slice(6)).toEqual([50, 30, 40])
+    expect(stream.rows.parentsFrom(6)).toEqual([3, 4, 4])
+    expect(await ahead.step(countingDrafter().drafter, rules, never)).toBe(4)
+    expect(ahead.preparedAfter(3, 50)?.draft.tokens).toEqual([51])
+    expect(ahead.preparedAfter(4, 40)?.draft.tokens).toEqual([41])
+    expect(ahead.preparedAfter(4, 50)).toBeUndefined()
+    stream.release()
+  })
+
   it('ends each branch as a draft ends: at low confidence, at the length limit, at an end of text', async () => {
     const { stream, ahead } = await draftUnderVerification()
     const unconfident = countingDrafter(0.5)
     expect(await ahead.step(unconfident.drafter, rules, never)).toBe(3)
     expect(await ahead.step(unconfident.drafter, rules, never)).toBe(0)
-    expect(ahead.preparedAfter(4, 30)?.draft).toEqual({ tokens: [31], alternatives: [80], ended: true })
+    expect(ahead.preparedAfter(4, 30)?.draft).toEqual({ tokens: [31], probabilities: [0.5], alternatives: [[80]], ended: true })
     stream.release()
 
     const long = await draftUnderVerification()
@@ -85,7 +106,7 @@ describe('drafting ahead', () => {
 
     const last = new DeviceStream(model.part('input'), model.manifest.dims.hidden, 3)
     await last.feed([1, 2, 3, 4, 98])
-    const ended = await DraftAhead.begin(last, { tokens: [98], alternatives: [99], ended: true }, rules.eos)
+    const ended = await DraftAhead.begin(last, { tokens: [98], probabilities: [1], alternatives: [[99]], ended: true }, rules.eos)
     expect(await ended.step(confident.drafter, rules, never)).toBe(1)
     expect(await ended.step(confident.drafter, rules, never)).toBe(0)
     expect(last.ids.slice(5)).toEqual([99, 99])

@@ -5,7 +5,15 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type BuildEvent, type BuildOptions, buildBundle } from '../../../core/model/build.ts'
 import { readManifest, verifyHashes } from '../../../core/model/bundle.ts'
-import { formats, graphKey, type Manifest, type PartName, slotCounts, type WeightEntry } from '../../../core/model/manifest.ts'
+import {
+  formatOf,
+  formats,
+  graphKey,
+  type Manifest,
+  type PartName,
+  slotCounts,
+  type WeightEntry,
+} from '../../../core/model/manifest.ts'
 import { TensorFiles } from '../../../core/model/tensor-files.ts'
 import { tinyQwen2Config } from '../../../lab/random-checkpoint.ts'
 import { repeatTensor, tinyCheckpoint } from '../../support/checkpoint.ts'
@@ -55,6 +63,21 @@ describe('a bundle', () => {
     const keys = [false, true].flatMap((branching) => slotCounts.map((slots) => graphKey(slots, branching)))
     expect(Object.keys(manifest.parts.middle?.graphs ?? {}).toSorted()).toEqual(keys.toSorted())
     expect(Object.keys(manifest.parts.output?.graphs ?? {})).toEqual(['1'])
+  })
+
+  it('may have other weights in the parts that devices compute', async () => {
+    const { dir: out, manifest } = await build({ split: 1, format: 'fp16', deviceFormat: 'int4' })
+    expect(await readManifest(out)).toEqual(manifest)
+    expect(manifest).toMatchObject({ format: { name: 'fp16' }, deviceFormat: { name: 'int4', blockSize: 32, accuracyLevel: 4 } })
+    const typesOf = (part: PartName) => new Set(manifest.parts[part]!.weights.map(({ type }) => type))
+    for (const part of ['input', 'adapter', 'output'] as const) {
+      expect(typesOf(part)).toContain('uint8')
+      expect(formatOf(manifest, part).name).toBe('int4')
+    }
+    expect(typesOf('middle')).toContain('float16')
+    expect(typesOf('middle')).not.toContain('uint8')
+    expect(formatOf(manifest, 'middle').name).toBe('fp16')
+    await expect(build({ deviceFormat: 'int4' })).rejects.toMatchObject({ code: 'USAGE' })
   })
 
   it('carries the prompts that its model was trained on', async () => {
@@ -184,6 +207,7 @@ describe('the model id', () => {
       { split: 1, format: 'fp16' },
       { split: 1, format: 'int4' },
       { split: 1, format: 'int4', accuracyLevel: 1 },
+      { split: 1, deviceFormat: 'int4' },
       { split: 1, checkpoint: other },
     ]
     const ids = await Promise.all(variants.map(async (options) => (await build(options)).manifest.modelId))

@@ -37,8 +37,15 @@ export function calibratedProcess(acceptLength: number): DraftProcess {
 
 /** The chain with one token more. */
 export function extended({ tokens }: Chain, token: DraftedToken, limits: DraftLimits): Chain {
-  return { tokens: [...tokens, token], ended: draftEnds(token.topProbability, tokens.length + 1, limits) }
+  const all = [...tokens, token]
+  return { tokens: all, ended: draftEnds(probabilitiesOf(all), limits) }
 }
+
+const probabilitiesOf = (tokens: readonly DraftedToken[]) => tokens.map(({ topProbability }) => topProbability)
+
+/** Whether nothing more is drafted after it. */
+export const isComplete = ({ tokens, ended }: Chain, limits: DraftLimits): boolean =>
+  ended || (tokens.length === 0 ? limits.limit === 0 : draftEnds(probabilitiesOf(tokens), limits))
 
 /** Right tokens at its beginning. */
 export function rightTokens(tokens: readonly DraftedToken[]): number {

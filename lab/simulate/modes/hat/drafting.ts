@@ -1,8 +1,18 @@
 import type { Random } from '../../../../core/base/random.ts'
 import type { DeviceSpeed } from '../../../../core/policy/hat/device-speed.ts'
-import { plannedStepsAhead, type RoundTrip } from '../../../../core/policy/hat/draft-ahead-steps.ts'
+import { type Branching, plannedStepsAhead, type RoundTrip, rowS } from '../../../../core/policy/hat/draft-ahead-steps.ts'
+import { RoundPace } from '../../../../core/policy/hat/draft-pace.ts'
+import type { DraftLimits } from '../../../../core/policy/hat/draft-stop.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
-import { type Chain, type DraftedToken, type DraftProcess, emptyChain, extended, rightTokens } from './draft-process.ts'
+import {
+  type Chain,
+  type DraftedToken,
+  type DraftProcess,
+  emptyChain,
+  extended,
+  isComplete,
+  rightTokens,
+} from './draft-process.ts'
 
 export interface DraftingOptions {
   readonly simulation: Simulation
@@ -11,11 +21,15 @@ export interface DraftingOptions {
   readonly speed: DeviceSpeed
   /** η of Eq. 5. */
   readonly threshold: number
+  /** Whether drafts end by the pace of rounds in place of η. */
+  readonly paced: boolean
   /** Whether drafts are prepared during verifications. */
   readonly ahead: boolean
   /** Branches of drafting ahead beside the draft's own. */
   readonly alternatives: number
-  /** How often one of them is the correction of a rejected last token. */
+  /** Whether each token of a draft has such branches, or its last one alone. */
+  readonly branching: Branching
+  /** How often one of them is the correction of a rejected token that has them. */
   readonly alternativeShare: number
   /** Computes the first layers for `rows` rows after `context` positions. */
   feed(rows: number, context: number, done: () => void): void
@@ -37,23 +51,29 @@ export class Drafting {
   #ahead: Ahead | undefined
   /** Drafted ahead, after the token that is pending now. */
   #prepared: Chain | undefined
+  readonly #pace = new RoundPace()
+  #roundMs = 0
 
   constructor(options: DraftingOptions) {
     this.#options = options
   }
 
-  /** Feeds the pending token at `position` and drafts after it, or continues the draft prepared ahead. */
-  draft(position: number, limit: number, done: (drafted: number) => void): void {
+  /**
+   * Feeds the pending token at `position` and drafts after it, or continues the draft prepared ahead.
+   * @param linkS seconds that a row is on its way up and down
+   */
+  draft(position: number, limit: number, linkS: number, done: (drafted: number) => void): void {
     const { simulation, speed, feed, step } = this.#options
-    const limits = { threshold: this.#options.threshold, limit }
+    this.#roundMs = simulation.nowMs
+    const limits = this.#limits(limit, linkS + (speed.draftStepS ?? 0))
     const prepared = this.#prepared
     const before = Math.min(prepared?.tokens.length ?? 0, limit)
     this.#prepared = undefined
     this.#draft = prepared ? { ...prepared, tokens: prepared.tokens.slice(0, before) } : emptyChain
     let startedMs = simulation.nowMs
     const next = (): void => {
-      const { tokens, ended } = this.#draft
-      if (ended || tokens.length >= limit) {
+      const { tokens } = this.#draft
+      if (tokens.length >= limit || isComplete(this.#draft, limits)) {
         speed.recordDraft(tokens.length - before, (simulation.nowMs - startedMs) / 1_000)
         done(tokens.length)
       } else {
@@ -73,16 +93,18 @@ export class Drafting {
 
   /** Drafts ahead during the verification of the draft, for the steps that fit into it (Eq. 6) and no longer than it lasts. */
   draftAhead(position: number, limit: number, trip: RoundTrip): void {
-    const { ahead, alternatives, speed, feed } = this.#options
+    const { ahead, alternatives, branching, speed, feed } = this.#options
     if (!ahead || limit === 0) return
     const maxSteps = plannedStepsAhead(trip, speed)
     if (maxSteps === 0) return
-    const others = this.#draft.tokens.length > 0 ? alternatives : 0
+    const drafted = this.#draft.tokens.length
+    const others = alternatives * (branching === 'each' ? drafted : Math.min(1, drafted))
     const run: Ahead = { branches: Array.from({ length: 1 + others }, () => emptyChain), steps: 0, isOver: false }
     this.#ahead = run
-    const tip = position + this.#draft.tokens.length
-    if (others > 0) feed(others, tip, () => this.#stepAhead(run, maxSteps, tip, limit))
-    else this.#stepAhead(run, maxSteps, tip, limit)
+    const tip = position + drafted
+    const limits = this.#limits(limit, rowS(trip))
+    if (others > 0) feed(others, tip, () => this.#stepAhead(run, maxSteps, tip, limits))
+    else this.#stepAhead(run, maxSteps, tip, limits)
   }
 
   /** The verification has ended. @returns the draft's right tokens */
@@ -93,13 +115,15 @@ export class Drafting {
 
   /** After a verification: what was drafted ahead of the correction or bonus token is the beginning of the next draft. */
   settle(right: number): void {
+    const seconds = (this.#options.simulation.nowMs - this.#roundMs) / 1_000
+    this.#pace.record({ tokens: right + 1, seconds, drafted: this.#draft.tokens.length, accepted: right })
     const ahead = this.#ahead
     this.#ahead = undefined
     this.#prepared = ahead && this.#branchAfter(ahead, right)
   }
 
-  #stepAhead(run: Ahead, left: number, tip: number, limit: number): void {
-    const { simulation, speed, threshold, step } = this.#options
+  #stepAhead(run: Ahead, left: number, tip: number, limits: DraftLimits): void {
+    const { simulation, speed, step } = this.#options
     const active = run.branches.flatMap((branch, at) => (branch.ended ? [] : [at]))
     if (left === 0 || run.isOver || active.length === 0) return
     const startedMs = simulation.nowMs
@@ -109,24 +133,31 @@ export class Drafting {
       run.steps += 1
       for (const at of active) {
         // The first token of the draft's own branch becomes the pending one.
-        const limits = { threshold, limit: at === 0 ? limit + 1 : limit }
-        run.branches[at] = extended(run.branches[at]!, this.#drawn(), limits)
+        const limit = at === 0 ? limits.limit + 1 : limits.limit
+        run.branches[at] = extended(run.branches[at]!, this.#drawn(), { ...limits, limit })
       }
       speed.recordAheadStep((simulation.nowMs - startedMs) / 1_000)
-      this.#stepAhead(run, left - 1, tip, limit)
+      this.#stepAhead(run, left - 1, tip, limits)
     })
   }
 
+  #limits(limit: number, tokenS: number): DraftLimits {
+    const { threshold, paced } = this.#options
+    return { threshold, limit, pace: paced ? this.#pace.paceAt(tokenS) : undefined }
+  }
+
   #branchAfter({ branches }: Ahead, right: number): Chain | undefined {
-    const { random, alternativeShare } = this.#options
+    const { random, alternatives, alternativeShare, branching } = this.#options
     const { length } = this.#draft.tokens
-    const [own, alternative] = branches
+    const [own] = branches
     if (right === length) {
       const [bonus, ...rest] = own!.tokens
       if (!bonus?.isRight) return undefined
       return { tokens: rest, ended: own!.ended && rest.length > 0 }
     }
-    return right === length - 1 && alternative && random.next() < alternativeShare ? alternative : undefined
+    const at = branching === 'each' ? right : right - length + 1
+    const alternative = at >= 0 ? branches[1 + at * alternatives] : undefined
+    return alternative && random.next() < alternativeShare ? alternative : undefined
   }
 
   #drawn(): DraftedToken {

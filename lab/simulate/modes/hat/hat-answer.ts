@@ -1,6 +1,6 @@
 import type { Random } from '../../../../core/base/random.ts'
 import { nextChunk } from '../../../../core/policy/hat/chunk-size.ts'
-import type { RoundTrip } from '../../../../core/policy/hat/draft-ahead-steps.ts'
+import { type RoundTrip, rowS } from '../../../../core/policy/hat/draft-ahead-steps.ts'
 import { maxDraftTokens } from '../../../../core/policy/hat/draft-stop.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
 import type { Answer } from '../../world/answer.ts'
@@ -105,11 +105,15 @@ export function answerBySplit(answer: Answer, options: HatAnswerOptions): void {
     }
   }
 
+  let roundMs = 0
+
   function round(): void {
+    roundMs = simulation.nowMs
     const position = promptTokens + answer.tokens - 1
     const limit = maxDraftTokens(draftLimit, outputTokens - answer.tokens, position, Number.POSITIVE_INFINITY)
     if (!drafts) feed(1, position, () => verify(position, 1, () => 0))
-    else if ('draft' in drafts) drafts.draft(position, limit, (drafted) => verifyChain(drafts, position, drafted, limit))
+    else if ('draft' in drafts)
+      drafts.draft(position, limit, rowS(roundTrip(1)), (drafted) => verifyChain(drafts, position, drafted, limit))
     else verifyTree(drafts, position, limit)
   }
 
@@ -134,11 +138,18 @@ export function answerBySplit(answer: Answer, options: HatAnswerOptions): void {
   /** @param verified called when the deep states are back; returns how many tokens of the draft are right */
   function verify(position: number, rows: number, verified: () => number, settle: (right: number) => void = () => {}): void {
     const paddedRows = options.padding && drafts ? draftLimit + 1 : undefined
-    uplink.send({ from: position, rows, returned: rows, paddedRows }, () => {
+    work.draftingS += (simulation.nowMs - roundMs) / 1_000
+    uplink.send({ from: position, rows, returned: rows, paddedRows }, ({ upS, cloudS, downS }) => {
       const right = verified()
+      const repliedMs = simulation.nowMs
+      work.uplinkS += upS
+      work.cloudS += cloudS
+      work.downlinkS += downS
       compute(parts.outputS(hardware(), rows), () => {
         settle(right)
+        work.choosingS += (simulation.nowMs - repliedMs) / 1_000
         work.rounds += 1
+        work.draftedTokens += rows - 1
         work.gainedTokens += right + 1
         deliver(right + 1)
       })

@@ -1,3 +1,4 @@
+import { int4BytesPerWeight } from '../../../../core/model/int4.ts'
 import type { HatSettings } from '../../scenario/hat-settings.ts'
 import type { ModeName } from '../../scenario/mode-name.ts'
 import type { Answer } from '../../world/answer.ts'
@@ -44,7 +45,8 @@ export function splitMode(world: World, name: SplitMode): Mode {
   const { stepRows, pipeline, pipelinedPrompts, inputLayers } = scenario.cloud
   const settings = scenario.policies.hat
   const variant = variantOf(name, settings)
-  const parts = devicePartsOf(model, inputLayers)
+  const deviceModel = settings.deviceWeights === 'int4' ? { ...model, bytesPerWeight: int4BytesPerWeight } : model
+  const parts = devicePartsOf(deviceModel, inputLayers)
   const chains = calibratedProcess(settings.acceptLength)
   const medusa = { tokens: medusaTree, right: medusaProcess(settings.medusaAcceptLength) }
   const random = simulation.random(`drafts of ${name}`)
@@ -108,7 +110,7 @@ export function splitMode(world: World, name: SplitMode): Mode {
   function draftsOf(device: HatDevice, compute: HatAnswerOptions['compute']): HatAnswerOptions['drafts'] {
     if (variant.drafter === 'none') return undefined
     if (variant.drafter === 'medusa') return medusa
-    const { threshold, draftAhead, alternatives, alternativeShare } = settings
+    const { threshold, pacedDrafts: paced, draftAhead, alternatives, branching, alternativeShare } = settings
     const hardware = () => device.device.hardware
     return new Drafting({
       simulation,
@@ -116,8 +118,10 @@ export function splitMode(world: World, name: SplitMode): Mode {
       random,
       speed: device.speed,
       threshold,
+      paced,
       ahead: draftAhead,
       alternatives,
+      branching,
       alternativeShare,
       feed: (rows, context, done) => compute(parts.inputS(hardware(), rows, context), done),
       step: (rows, context, done) => compute(parts.draftStepS(hardware(), rows, context), done),

@@ -30,6 +30,13 @@ export interface Rows {
   readonly paddedRows?: number | undefined
 }
 
+/** Where the seconds of a frame and its reply went. */
+export interface Exchange {
+  readonly upS: number
+  readonly cloudS: number
+  readonly downS: number
+}
+
 /** The frames of one session, as agent/hat/uplink.ts sends them. Mutable. */
 export class Uplink {
   /** X, as the bridge has advised last. */
@@ -75,7 +82,7 @@ export class Uplink {
   }
 
   /** @param replied its deep states have arrived */
-  send({ from, rows, returned, paddedRows = 0 }: Rows, replied: () => void): void {
+  send({ from, rows, returned, paddedRows = 0 }: Rows, replied: (exchange: Exchange) => void): void {
     const { simulation, device, width } = this.#options
     const bytesUp = headerBytes + Math.max(rows, paddedRows) * this.rowBytes
     const bytesDown = headerBytes + Math.max(returned, paddedRows) * rowBytes('fp16', width)
@@ -84,6 +91,7 @@ export class Uplink {
     this.#inFlight.frames += 1
     this.#inFlight.bytes += rows * this.rowBytes
     this.#transfer('up', bytesUp, () => {
+      const upS = simulation.nowMs / 1_000 - sentS
       device.known = known
       const session = this.#session!
       if (from < session.contextLength) session.truncate(from)
@@ -92,11 +100,12 @@ export class Uplink {
         returned,
         done: (cloudS) => {
           this.#transfer('down', bytesDown, () => {
-            device.rates.recordExchange({ bytesUp, bytesDown, sentS, answeredS: simulation.nowMs / 1_000, cloudS })
+            const answeredS = simulation.nowMs / 1_000
+            device.rates.recordExchange({ bytesUp, bytesDown, sentS, answeredS, cloudS })
             this.#inFlight.frames -= 1
             this.#inFlight.bytes -= rows * this.rowBytes
             this.#takeTurn()
-            replied()
+            replied({ upS, cloudS, downS: answeredS - sentS - upS - cloudS })
           })
           // A frame that asks for fewer rows than it brings is part of a prompt, and more may follow.
           if (rows > returned && this.#advice.revise(device.known)) this.#advise(this.#advice.tokens)

@@ -18,6 +18,7 @@ export const hatPaperBench: Bench = {
     orderingsKept: { min: 0.9 },
     ttftReductionShortImproved: { min: 0.48 },
     ttftReductionLongImproved: { min: 0.48 },
+    tbtReductionShortImproved: { min: 0.75 },
     tbtReductionLongImproved: { min: 0.75 },
   },
   async run({ quick, io, progress }) {

@@ -1,6 +1,6 @@
 import { isWithin, type PaperCell } from '../comparison.ts'
 import type { Purpose, Run } from './measure.ts'
-import { ablation, statedPerS } from './plan.ts'
+import { ablation, allAdditions, statedPerS } from './plan.ts'
 import {
   type Dataset,
   datasets,
@@ -81,7 +81,7 @@ function aloneCells(runs: readonly Run[], dataset: Dataset, add: Add): void {
 }
 
 function ablationCells(runs: readonly Run[], dataset: Dataset, add: Add): void {
-  const improved = runOf(runs, 'improved', 'loaded', dataset)
+  const improved = runOf(runs, 'improved', allAdditions, dataset)
   for (const { row } of ablation) {
     const run = runOf(runs, 'ablation', row, dataset)
     const [ttft, tbt] = paperAblation[dataset][row]!
@@ -120,7 +120,7 @@ function ablationCells(runs: readonly Run[], dataset: Dataset, add: Add): void {
 function loadCells(runs: readonly Run[], add: Add): void {
   for (const dataset of datasets) {
     const place = dataset === 'short' ? 'Fig. 6' : 'Fig. 7'
-    const improved = runOf(runs, 'improved', 'loaded', dataset)
+    const improved = runOf(runs, 'improved', allAdditions, dataset)
     const perS = statedPerS[dataset]
     for (const method of methods) {
       const run = runOf(runs, 'rates', `${perS}/s`, dataset, method)

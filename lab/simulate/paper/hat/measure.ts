@@ -17,6 +17,12 @@ export interface Run {
   readonly ttftMs: number
   readonly tbtMs: number
   readonly acceptLength: number
+  /** Where the time of a round goes; its tokens are those of `acceptLength`. */
+  readonly roundMs: RoundParts
+  /** Tokens of a draft. */
+  readonly draftLength: number
+  /** P. */
+  readonly stages: number
   /** Of a step on each GPU. */
   readonly stageMs: number
   readonly stageDeviationMs: number
@@ -29,7 +35,11 @@ export interface Run {
   readonly decodeCurveMs: readonly number[]
 }
 
-export type Purpose = 'rates' | 'pipeline' | 'ablation' | 'alone' | 'longest' | 'improved' | 'open'
+export const roundParts = ['drafting', 'uplink', 'cloud', 'downlink', 'choosing'] as const
+/** ms of a round: until the rows are sent, up, at the cloud, down, and until the device has chosen. */
+export type RoundParts = Readonly<Record<(typeof roundParts)[number], number>>
+
+export type Purpose = 'rates' | 'pipeline' | 'ablation' | 'alone' | 'longest' | 'improved' | 'limits' | 'open'
 
 export interface Planned {
   readonly purpose: Purpose
@@ -46,6 +56,7 @@ export async function measure({ purpose, variation, setup, requests }: Planned, 
   })
   signal?.throwIfAborted()
   const mean = (of: (record: AnswerRecord) => number) => records.reduce((sum, record) => sum + of(record), 0) / records.length
+  const perRound = (of: (record: AnswerRecord) => number) => mean(of) / mean(({ rounds }) => rounds)
   const prefill = records.map(({ ttftMs, promptTokens }) => (128 * ttftMs) / promptTokens)
   const decode = records.map(({ tbtMs }) => 10 * tbtMs)
   const { limitMs } = paperPrefillSla[setup.dataset]
@@ -59,7 +70,16 @@ export async function measure({ purpose, variation, setup, requests }: Planned, 
     requests,
     ttftMs: mean(({ ttftMs }) => ttftMs),
     tbtMs: mean(({ tbtMs }) => tbtMs),
-    acceptLength: mean(({ gainedTokens }) => gainedTokens) / mean(({ rounds }) => rounds),
+    acceptLength: perRound(({ gainedTokens }) => gainedTokens),
+    draftLength: perRound(({ draftedTokens }) => draftedTokens),
+    roundMs: {
+      drafting: 1_000 * perRound(({ draftingS }) => draftingS),
+      uplink: 1_000 * perRound(({ uplinkS }) => uplinkS),
+      cloud: 1_000 * perRound(({ cloudS }) => cloudS),
+      downlink: 1_000 * perRound(({ downlinkS }) => downlinkS),
+      choosing: 1_000 * perRound(({ choosingS }) => choosingS),
+    },
+    stages: setup.pipeline ?? 4,
     stageMs: engine!.stageMs,
     stageDeviationMs: engine!.stageDeviationMs,
     prefillSlaPercent: (100 * prefill.filter((ms) => ms <= limitMs).length) / prefill.length,

@@ -1,6 +1,6 @@
 import type { PaperCell } from '../comparison.ts'
 import type { Run } from './measure.ts'
-import { onePipelinePerS } from './plan.ts'
+import { longAnswersRow, onePipelinePerS, slowPerS, slowRow } from './plan.ts'
 import type { Dataset, Method } from './published.ts'
 
 /** What a cell is of, for its remark. */
@@ -21,17 +21,19 @@ export function remarkOn(subject: CellSubject, { place }: PaperCell, runs: reado
     )
     return found ? `${Math.round(found[figure])} ms` : '–'
   }
+  const oneStageRun = (variation: string, of: Method) =>
+    runs.find(({ variation: own, setup }) => own === variation && setup.dataset === dataset && setup.method === of)!
   const like = method === 'hat' ? 'hat' : 'u-shape'
   if (kind === 'deviation' && (method === 'hat' || (dataset === 'short' && method === 'u-sarathi')))
     return 'steps that compute the same take the same time here: noise of the GPUs is left out'
   if (dataset === 'short' && (kind === 'stage' || kind === 'deviation'))
     return 'one step in twenty holds a prompt; the paper’s mean and deviation need about one in four, so fewer and larger steps'
   if (oneStage && kind === 'sla' && dataset === 'long')
-    return 'the states of 128 tokens take 167 ms up and 100 ms down in the middle of the paper’s link rates, which leaves 33 ms of the 300 for everything else; with 1 in place of 1.5 requests per second the shares are 9 (u-sarathi), 12 and 14 %'
+    return `the states of 128 tokens take 167 ms up and 100 ms down in the middle of the paper’s link rates, which leaves 33 ms of the 300 for everything else; with ${slowPerS} in place of ${onePipelinePerS.long} requests per second the share is ${Math.round(oneStageRun(slowRow, method).prefillSlaPercent)} %`
   if (oneStage && dataset === 'long')
-    return `the paper does not state the rate at P = 1, here ${onePipelinePerS.long}/s, where U-Sarathi’s steps are full; at 1/s it is 709 (hat), 1213 (u-sarathi), 1120 (u-medusa) and 1421 ms (u-shape)`
+    return `the paper does not state the rate at P = 1, here ${onePipelinePerS.long}/s, where U-Sarathi’s steps are full; at ${slowPerS}/s it is ${Math.round(oneStageRun(slowRow, method).decodeSlaMs)} ms`
   if (oneStage && kind === 'ttft' && method === 'u-sarathi')
-    return 'its prompts wait for what the answers leave of 128 rows per step: with answers of 128 tokens, of which more are under way at once, it has 942 ms'
+    return `its prompts wait for what the answers leave of 128 rows per step: with answers of 128 tokens, of which more are under way at once, it has ${Math.round(oneStageRun(longAnswersRow, method).ttftMs)} ms`
   if (oneStage && kind === 'tbt' && method === 'hat')
     return 'the paper’s own Fig. 11 has 39.2 ms per token for this set-up, 392 ms per 10 tokens'
   if (dataset === 'short') return undefined

@@ -36,6 +36,12 @@ export interface HatParts {
   readonly chunks?: boolean
   readonly draftAhead?: boolean
   readonly wire?: 'fp16' | 'int8'
+  readonly deviceWeights?: 'fp16' | 'int4'
+  readonly pacedDrafts?: boolean
+  readonly threshold?: number
+  readonly branching?: 'last' | 'each'
+  readonly alternatives?: number
+  readonly draftLimit?: number
   readonly acceptLength?: number
 }
 

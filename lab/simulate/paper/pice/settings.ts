@@ -17,8 +17,9 @@ export interface Setting {
   /** Expansions that may wait for all devices together; undefined: PICE's one, Brim's two for each device. */
   readonly queue?: number
   readonly mbitPerS?: number
-  /** Of a router. */
+  /** Of a router: the share of the questions that it gives to devices, and their small model. */
   readonly edgeShare?: number
+  readonly router?: string
   readonly requests?: number
   /** Shorter answers are not sketched. */
   readonly minTokens?: number
@@ -86,7 +87,7 @@ export const testbed = {
   sentencesAtOnce: 4,
 }
 /** The share of the questions that the router gives to devices: it fits the throughput of 70B and 72B. */
-const edgeShare = 0.4
+export const edgeShare = 0.4
 const mbitPerS = 100
 
 /**
@@ -130,8 +131,17 @@ export function settingsOf({ rpms, queues, mbitsPerS, edgeShares, minTokens }: P
     ...queues.flatMap((queue) => [of('queue', 'PICE', { queue }), of('queue', 'Brim', { queue })]),
     ...mbitsPerS.flatMap((mbit) => compared.map((method) => of('bandwidth', method, { mbitPerS: mbit }))),
     ...published.flatMap(({ model }) => edgeShares.map((share) => of('cause', 'routing', { model, edgeShare: share }))),
+    ...published.flatMap(({ model }) =>
+      smallModelsFor(model)
+        .filter((small) => small !== routersModel(model))
+        .flatMap((router) =>
+          [edgeShares[0]!, edgeShare].map((share) => of('cause', 'routing', { model, edgeShare: share, router })),
+        ),
+    ),
+    ...published.map(({ model }) => of('cause', 'routing', { model, requests: moreQuestions })),
     ...minTokens.map((least) => of('cause', 'PICE static', { minTokens: least })),
     ...published.map(({ model }) => of('cause', 'PICE', { model, requests: moreQuestions })),
+    ...(['cloud-only', 'Brim'] as const).map((method) => of('cause', method, { requests: moreQuestions })),
   ]
 }
 
@@ -147,7 +157,8 @@ const modeOf = {
 export function scenarioOf(setting: Setting, seed: number): Scenario {
   const { method, model, rpm, queue, requests = questions } = setting
   const bytesPerS = ((setting.mbitPerS ?? mbitPerS) * 1e6) / 8
-  const smallModels = method === 'edge-only' ? [model] : method === 'routing' ? [routersModel(model)] : [...smallModelsFor(model)]
+  const smallModels =
+    method === 'edge-only' ? [model] : method === 'routing' ? [setting.router ?? routersModel(model)] : [...smallModelsFor(model)]
   // Without limits of time, and of answers that count when they are complete: the paper knows no others.
   const unlimited = { sketchS: 3_600, expansionS: 3_600, abilities, readsAlong: false }
   const least = setting.minTokens === undefined ? {} : { minTokens: setting.minTokens }

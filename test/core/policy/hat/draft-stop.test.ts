@@ -6,18 +6,26 @@ const limits = { threshold: defaultDraftThreshold, limit: 4 }
 
 describe('ending a draft', () => {
   it.each([
-    { what: 'continues while the draft model is sure', probability: 0.9, drafted: 1, ends: false },
-    { what: 'continues at the threshold itself', probability: 0.6, drafted: 1, ends: false },
-    { what: 'ends with the token that fell under the threshold', probability: 0.599, drafted: 1, ends: true },
-    { what: 'ends at the length limit', probability: 1, drafted: 4, ends: true },
-  ])('$what', ({ probability, drafted, ends }) => {
-    expect(draftEnds(probability, drafted, limits)).toBe(ends)
+    { what: 'continues while the draft model is sure', probabilities: [0.9], ends: false },
+    { what: 'continues at the threshold itself', probabilities: [0.6], ends: false },
+    { what: 'continues after one that was unsure', probabilities: [0.1, 0.6], ends: false },
+    { what: 'ends with the token that fell under the threshold', probabilities: [0.9, 0.599], ends: true },
+    { what: 'ends at the length limit', probabilities: [1, 1, 1, 1], ends: true },
+  ])('$what', ({ probabilities, ends }) => {
+    expect(draftEnds(probabilities, limits)).toBe(ends)
+  })
+
+  it('ends by the pace where it is known: the chance of all tokens counts, and no threshold', () => {
+    const pace = { tokensPerS: 20, rightShare: 0.8, tokenS: 0.01 }
+    expect(draftEnds([0.5, 0.51], { ...limits, pace })).toBe(false)
+    expect(draftEnds([0.5, 0.49], { ...limits, pace })).toBe(true)
+    expect(draftEnds([1, 1, 1, 1], { ...limits, pace })).toBe(true)
   })
 
   it('ends every draft, at its first token at the earliest', () => {
     fc.assert(
       fc.property(fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 20, maxLength: 20 }), (probabilities) => {
-        const length = probabilities.findIndex((probability, at) => draftEnds(probability, at + 1, limits)) + 1
+        const length = probabilities.findIndex((_, at) => draftEnds(probabilities.slice(0, at + 1), limits)) + 1
         expect(length).toBeGreaterThanOrEqual(1)
         expect(length).toBeLessThanOrEqual(limits.limit)
         expect(probabilities.slice(0, length - 1).every((probability) => probability >= limits.threshold)).toBe(true)

@@ -34,7 +34,7 @@ describe('the comparison with the HAT paper', () => {
     )
     for (const { ours, row, metric } of cells) expect(ours, `${row}, ${metric}`).toBeGreaterThanOrEqual(0)
     const document = { bench: 'paper-hat', conditions: { requests: 3 }, summary: summarise(runs), runs }
-    expect(hatPaperReport.tables!(document)).toHaveLength(11)
+    expect(hatPaperReport.tables!(document)).toHaveLength(13)
     expect(hatPaperReport.figure(document).panels).toHaveLength(10)
     expect(hatPaperReport.findings!(document)).not.toContain('NaN')
   })

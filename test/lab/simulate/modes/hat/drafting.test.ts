@@ -15,7 +15,10 @@ const tokens: Readonly<Record<string, DraftedToken>> = {
 const trip = { rows: 1, bytesPerToken: 0, upBytesPerS: 1, downBytesPerS: 1, rttS: 0.04, waitS: 0, computeS: 0 }
 
 /** A drafter whose tokens are scripted; a step takes 10 ms, whatever it computes. */
-function drafting(script: string, { alternatives = 1, alternativeShare = 1, limit = 8 } = {}) {
+function drafting(
+  script: string,
+  { alternatives = 1, alternativeShare = 1, limit = 8, paced = false, branching = 'last' as 'last' | 'each' } = {},
+) {
   const simulation = new Simulation(1)
   const calls: string[] = []
   const left = [...script]
@@ -25,8 +28,10 @@ function drafting(script: string, { alternatives = 1, alternativeShare = 1, limi
     random: { next: () => 0.5 },
     speed: new DeviceSpeed(),
     threshold: 0.6,
+    paced,
     ahead: true,
     alternatives,
+    branching,
     alternativeShare,
     feed: (rows, context, done) => {
       calls.push(`feed ${rows} after ${context}`)
@@ -40,7 +45,7 @@ function drafting(script: string, { alternatives = 1, alternativeShare = 1, limi
   const draft = (position: number) => {
     calls.length = 0
     let drafted = -1
-    made.draft(position, limit, (count) => {
+    made.draft(position, limit, 0, (count) => {
       drafted = count
     })
     simulation.advance(100)
@@ -68,6 +73,17 @@ describe('drafts on the virtual clock', () => {
     expect(drafting('RRRR', { limit: 2 }).draft(10).drafted).toBe(2)
   })
 
+  it('end by their pace once a round has shown it: a token that is hardly likely costs more than it gains', () => {
+    // Two tokens in 60 ms, and of two checked ones half were right: the chance of all drafted ones has to be 2/3.
+    const { draft, verify } = drafting('Rw' + 'RR' + 'RRRR', { paced: true, alternatives: 0, limit: 4 })
+    draft(10)
+    verify(10, 20)
+    const unsure = drafting('Rw' + 'RR' + 'rrRR', { paced: true, alternatives: 0, limit: 4 })
+    unsure.draft(10)
+    unsure.verify(10, 20)
+    expect([draft(12).drafted, unsure.draft(12).drafted]).toEqual([4, 1])
+  })
+
   it('continue from the branch of the alternative that corrects the last token', () => {
     // The draft Rw; then, for each step, the draft's own branch and the alternative's.
     const { draft, verify } = drafting('Rw' + 'Rr' + 'Rw' + 'R')
@@ -89,6 +105,17 @@ describe('drafts on the virtual clock', () => {
     earlier.draft(10)
     expect(earlier.verify(10).right).toBe(0)
     expect(earlier.draft(11).calls[0]).toBe('feed 1 after 11')
+  })
+
+  it('continue from the branch of an earlier token, where each has branches', () => {
+    // The draft WRw; then for each step its own branch and one for each of the three tokens.
+    const { draft, verify } = drafting('WRw' + 'rRrr' + 'R' + 'R' + 'w', { branching: 'each' })
+    draft(10)
+    const { right, calls } = verify(10)
+    expect(right).toBe(0)
+    expect(calls.slice(0, 3)).toEqual(['feed 3 after 13', 'step 4 after 13', 'step 1 after 14'])
+    // The correction's branch has RRw... up to the time of the verification.
+    expect(draft(11).calls[0]).not.toBe('feed 1 after 11')
   })
 
   it('continue after the bonus token where it is the one drafted ahead, which then belongs to no draft', () => {
