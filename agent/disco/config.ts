@@ -93,7 +93,7 @@ export const DispatchConfig = z.strictObject({
   autoPatienceS: z.number().positive().max(86_400).default(defaultAutoPatienceS).meta({
     flag: 'auto-patience',
     description:
-      'seconds after which the server starts in mode auto though --budget-share leaves the prompt to the device, or at once where the device will take longer; other budgets hold',
+      'seconds that readers wait for a first token: then the server starts in mode auto though --budget-share leaves the prompt to the device, at once where the device will take longer; and in private and cloud the small model for readers at a rate who allow it (fallback: slm). Other budgets hold',
   }),
   tokensPerS: ReaderRate.default(5).meta({
     fleet: true,

@@ -26,7 +26,8 @@ export interface PlannerOptions {
 const both: readonly Side[] = ['device', 'server']
 const never = Number.POSITIVE_INFINITY
 /** A side that starts only if the other one fails, or takes longer than a reader's patience. */
-const isBackup = (side: Side, startMs: number): boolean => startMs === never || (side === 'server' && startMs > 0)
+const isBackup = (mode: DeviceMode, side: Side, startMs: number): boolean =>
+  startMs === never || (startMs > 0 && (side === 'server' || mode === 'private' || mode === 'cloud'))
 /** Of a prompt that no tokenizer here has read. */
 const bytesPerToken = 4
 /** Failures after which the other side may still read the prompt. */
@@ -64,12 +65,13 @@ export class Planner {
     const work = { promptTokens, tokens: remaining(0) }
     const costs = { device: sides.device && budget.costs('slm'), server: sides.server && budget.costs(sides.server.spender) }
     const constrained = mode === 'auto' && sides.device && sides.server ? this.#constrained(costs) : undefined
-    const wanted = this.#dispatch(mode, sides, work, costs)
+    const tokensPerS = this.#rateOf(mode, request)
+    const wanted = this.#dispatch(mode, sides, work, costs, tokensPerS)
     // Until it is known whether the device starts, no other answer counts on it.
     const release = sides.device && wanted.device < never ? sides.device.slots.reserve() : () => {}
     const asked = both.flatMap((side): [Side, WantedSide][] => {
       const spender = sides[side]?.spender
-      return spender ? [[side, { spender, estimate: work, isBackup: isBackup(side, wanted[side]) }]] : []
+      return spender ? [[side, { spender, estimate: work, isBackup: isBackup(mode, side, wanted[side]) }]] : []
     })
     const admission = await budget
       .admit({ sides: Object.fromEntries(asked), promptTokens, isAuto: mode === 'auto' }, signal)
@@ -99,7 +101,7 @@ export class Planner {
       },
       dispatch,
       constrained,
-      tokensPerS: this.#rateOf(mode, request),
+      tokensPerS,
       promptTokens,
       preferred: device && server && preferredSide(mode, costs),
       expectedRemaining: remaining,
@@ -131,7 +133,7 @@ export class Planner {
     return constrained === 'auto' ? constrainedSide(costs) : constrained
   }
 
-  #dispatch(mode: DeviceMode, { device, server }: ChosenSides, work: Work, costs: SideCosts): Dispatch {
+  #dispatch(mode: DeviceMode, { device, server }: ChosenSides, work: Work, costs: SideCosts, tokensPerS: number): Dispatch {
     const { config, estimates } = this.#options
     return startTimes(mode, {
       can: { device: device !== undefined, server: server !== undefined },
@@ -139,6 +141,8 @@ export class Planner {
       isServerSilent: server?.isSilent ?? false,
       costs,
       work,
+      // Who takes the answer as it comes has nothing in hand while it returns to the other side.
+      patienceMs: tokensPerS > 0 ? config.autoPatienceS * 1_000 : undefined,
       dispatch: () => ({
         constrained: this.#constrained(costs),
         share: config.share,

@@ -14,6 +14,11 @@ export interface StartState {
   readonly isServerSilent: boolean
   readonly costs: SideCosts
   readonly work: Work
+  /**
+   * How long a reader waits for HAT or the server until the small model starts, where it may go on for them. Absent: it starts only
+   * where they fail.
+   */
+  readonly patienceMs?: number | undefined
   /** For mode `auto`, where both sides can answer. */
   dispatch(): DispatchState
 }
@@ -21,11 +26,13 @@ export interface StartState {
 const never = Number.POSITIVE_INFINITY
 
 /** When each side starts, by the mode of the request. */
-export function startTimes(mode: DeviceMode, { can, isDeviceFree, isServerSilent, costs, work, dispatch }: StartState): Dispatch {
+export function startTimes(mode: DeviceMode, state: StartState): Dispatch {
+  const { can, isDeviceFree, isServerSilent, costs, work, patienceMs = never, dispatch } = state
   if (!can.device) return { device: never, server: 0 }
   if (!can.server) return { device: 0, server: never }
-  // The small model goes on only where HAT or the server fails.
-  if (mode === 'private' || mode === 'cloud' || !isDeviceFree) return { device: never, server: 0 }
+  if (!isDeviceFree) return { device: never, server: 0 }
+  // The small model goes on only where HAT or the server fails, or is late.
+  if (mode === 'private' || mode === 'cloud') return { device: patienceMs, server: 0 }
   if (mode === 'fast') return { device: 0, server: 0 }
   if (mode === 'cheap') {
     const cheaper = cheaperSide(costs, work)

@@ -16,6 +16,7 @@ const needs: Readonly<Record<ModeName, readonly ('cloud' | 'server' | 'devices')
   race: ['server', 'devices'],
   cheap: ['server', 'devices'],
   auto: ['server', 'devices'],
+  private: ['cloud', 'devices'],
 }
 
 /** Ways of answering for devices that ask; the others serve clients of the cloud, too. */
@@ -28,6 +29,7 @@ const devicesAsk: ReadonlySet<ModeName> = new Set([
   'race',
   'cheap',
   'auto',
+  'private',
 ])
 
 interface Parts {

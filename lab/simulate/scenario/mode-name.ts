@@ -13,5 +13,6 @@ export const modeNames = [
   'race',
   'cheap',
   'auto',
+  'private',
 ] as const
 export type ModeName = (typeof modeNames)[number]

@@ -127,6 +127,15 @@ describe('the sides of a mode', () => {
     })
   })
 
+  it('reserve nothing for a small model that starts only where HAT or the server is late', async () => {
+    for (const mode of ['private', 'cloud'] as const) {
+      const { planner, asked } = world({ config: { autoPatienceS: 3 } })
+      const { dispatch } = await planner.plan(request({ mode, fallback: 'slm', tokensPerS: 5 }), signal)
+      expect(dispatch).toEqual({ server: 0, device: 3_000 })
+      expect(asked[0]!.sides).toMatchObject({ device: { isBackup: true }, server: { isBackup: false } })
+    }
+  })
+
   it('private and local never have the server, whatever else there is', async () => {
     for (const mode of ['private', 'local'] as const) {
       const { planner, asked } = world({ urlServer: true })

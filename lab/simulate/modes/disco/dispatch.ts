@@ -12,14 +12,16 @@ import type { Answer } from '../../world/answer.ts'
 import type { Mode } from '../../world/mode.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 import type { World } from '../../world/world.ts'
+import { splitAnswers } from '../hat/modes.ts'
 import { DispatchedAnswer } from './dispatched-answer.ts'
 import { EngineSide } from './engine-side.ts'
+import { HatSide } from './hat-side.ts'
 import { PacedSide } from './paced-side.ts'
 import type { SimulatedSide } from './simulated-side.ts'
 import { SmallModel, SmallModelSide } from './small-model.ts'
 
 /** Modes of an agent (`DeviceMode`) that may use both sides. */
-export type DispatchMode = 'fast' | 'cheap' | 'auto'
+export type DispatchMode = 'fast' | 'cheap' | 'auto' | 'private'
 
 /** Answers by device and server as the agent's `Planner` plans them. */
 export function dispatchMode(world: World, mode: DispatchMode): Mode {
@@ -36,6 +38,8 @@ class Known {
   /** F. */
   readonly ttftMs = createTtft()
   readonly silence = new SilentStarts()
+  /** The same of HAT. */
+  readonly hat = { ttftMs: createTtft(), silence: new SilentStarts() }
   readonly prompts = createTokenCounts()
   readonly answers = createTokenCounts()
   /** k·l + c. */
@@ -64,6 +68,7 @@ class WorldDispatch {
   readonly #groups = new Map<string, Known>()
   /** F as the bridge announces it. */
   readonly #announced = createTtft()
+  #bySplit: ReturnType<typeof splitAnswers> | undefined
 
   constructor(world: World) {
     const { scenario } = world
@@ -77,8 +82,9 @@ class WorldDispatch {
     const own = this.#deviceOf(request.device!)
     const { model, known } = own
     if (mode === 'auto') known.prompts.record(request.promptTokens)
-    const announced = this.#world.server ? undefined : this.#announced
-    const server = serverEstimate(known.ttftMs, announced, known.silence, this.#settings.patience)
+    const announced = this.#world.server || mode === 'private' ? undefined : this.#announced
+    const { ttftMs, silence } = mode === 'private' ? known.hat : known
+    const server = serverEstimate(ttftMs, announced, silence, this.#settings.patience)
     const profiledS = model ? model.prefillS(profiledTokens) : 0
     const device = deviceEstimate(known.deviceTtft, profiledTokens / profiledS)
     const remaining = (tokens: number) =>
@@ -90,7 +96,7 @@ class WorldDispatch {
     // The time that a start has waited for the small model tells nothing of its speed.
     let hasWaited = false
 
-    const sides: { device?: SimulatedSide; server: SimulatedSide } = { server: this.#serverSide(answer, own.device) }
+    const sides: { device?: SimulatedSide; server: SimulatedSide } = { server: this.#serverSide(answer, mode, own.device) }
     const controlled: { device?: ControlledSide; server: ControlledSide } = {
       server: { continues: true, pauses: false, costs: costs.server, startMs: server.startMs },
     }
@@ -220,6 +226,7 @@ class WorldDispatch {
       isDeviceFree: model?.isFree ?? false,
       isServerSilent: server.isSilent,
       costs,
+      patienceMs: patience?.maxMs,
       work: { promptTokens: request.promptTokens, tokens: mode === 'cheap' ? remaining(0) : 0 },
       dispatch: () => ({
         ...{ constrained, share, tailShare, patience },
@@ -228,8 +235,12 @@ class WorldDispatch {
     })
   }
 
-  #serverSide(answer: Answer, device: SimulatedDevice): SimulatedSide {
+  #serverSide(answer: Answer, mode: DispatchMode, device: SimulatedDevice): SimulatedSide {
     const { server, simulation } = this.#world
+    if (mode === 'private') {
+      this.#bySplit ??= splitAnswers(this.#world, 'hat')
+      return new HatSide(this.#bySplit, answer)
+    }
     if (!server) return new EngineSide(this.#world, device, answer, this.#announced)
     // The same latencies whatever the other requests do, so that policies can be compared.
     const random = simulation.random(`server ${answer.request.id}`)

@@ -32,8 +32,14 @@ export interface HatAnswerOptions {
   compute(seconds: number, done: () => void): void
 }
 
+/** What is to be answered: an answer of its own, or a part of one. */
+export interface SplitAnswer extends Pick<Answer, 'work' | 'tokens' | 'reader' | 'deliver'> {
+  readonly request: Pick<Answer['request'], 'promptTokens' | 'outputTokens' | 'sharedTokens'>
+  end(): void
+}
+
 /** One answer by the split model, in the steps of agent/hat/session.ts. */
-export function answerBySplit(answer: Answer, options: HatAnswerOptions): void {
+export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): void {
   const { simulation, device, parts, uplink, drafts, draftLimit, compute } = options
   const { promptTokens, outputTokens } = answer.request
   const { work } = answer

@@ -1,13 +1,12 @@
 import { int4BytesPerWeight } from '../../../../core/model/int4.ts'
 import type { HatSettings } from '../../scenario/hat-settings.ts'
 import type { ModeName } from '../../scenario/mode-name.ts'
-import type { Answer } from '../../world/answer.ts'
 import type { Mode } from '../../world/mode.ts'
 import { leastLoaded, type World } from '../../world/world.ts'
 import { devicePartsOf } from './device-parts.ts'
 import { calibratedProcess, medusaProcess } from './draft-process.ts'
 import { Drafting } from './drafting.ts'
-import { answerBySplit, type HatAnswerOptions } from './hat-answer.ts'
+import { answerBySplit, type HatAnswerOptions, type SplitAnswer } from './hat-answer.ts'
 import { type HatDevice, hatDevice } from './hat-device.ts'
 import { Uplink } from './uplink.ts'
 
@@ -40,6 +39,17 @@ function variantOf(name: SplitMode, { chunks, drafts, reuse }: HatSettings): Var
 
 /** Answers by the split model: HAT, and the baselines that it is compared with. U-Sarathi cuts prompts in the cloud's steps. */
 export function splitMode(world: World, name: SplitMode): Mode {
+  const start = splitAnswers(world, name)
+  return {
+    begin(answer) {
+      if (answer.request.device === undefined) answer.end('no device')
+      else start(answer.request.device, answer)
+    },
+  }
+}
+
+/** @returns begins an answer of a device; what that returns stops it: nothing more is called */
+export function splitAnswers(world: World, name: SplitMode): (device: number, answer: SplitAnswer) => () => void {
   const { simulation, scenario, model } = world
   if (!model || !scenario.cloud) throw new RangeError(`the mode ${name} needs a cloud`)
   const { stepRows, pipeline, pipelinedPrompts, inputLayers } = scenario.cloud
@@ -61,17 +71,17 @@ export function splitMode(world: World, name: SplitMode): Mode {
     return known
   }
 
-  function begin(answer: Answer): void {
+  return (index, answer) => {
     const { request, reader, work } = answer
-    if (request.device === undefined) {
-      answer.end('no device')
-      return
-    }
-    const device = deviceOf(request.device)
+    const device = deviceOf(index)
     const { processor, energy } = device.device
+    let isStopped = false
     const compute = (seconds: number, done: () => void) => {
+      if (isStopped) return
       work.joules += energy.compute(seconds)
-      processor.run(seconds, done)
+      processor.run(seconds, () => {
+        if (!isStopped) done()
+      })
     }
     const engine = leastLoaded(world)
     // The last token of the prompt is computed always: the answer follows from it.
@@ -105,6 +115,11 @@ export function splitMode(world: World, name: SplitMode): Mode {
       random,
       compute,
     })
+    return () => {
+      if (isStopped) return
+      isStopped = true
+      uplink.close()
+    }
   }
 
   function draftsOf(device: HatDevice, compute: HatAnswerOptions['compute']): HatAnswerOptions['drafts'] {
@@ -127,6 +142,4 @@ export function splitMode(world: World, name: SplitMode): Mode {
       step: (rows, context, done) => compute(parts.draftStepS(hardware(), rows, context), done),
     })
   }
-
-  return { begin }
 }

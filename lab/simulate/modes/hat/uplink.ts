@@ -46,6 +46,7 @@ export class Uplink {
   readonly #inFlight = { frames: 0, bytes: 0 }
   #session: EngineSession | undefined
   #whenFree: (() => void) | undefined
+  #isClosed = false
 
   constructor(options: UplinkOptions) {
     this.#options = options
@@ -83,6 +84,7 @@ export class Uplink {
 
   /** @param replied its deep states have arrived */
   send({ from, rows, returned, paddedRows = 0 }: Rows, replied: (exchange: Exchange) => void): void {
+    if (this.#isClosed) return
     const { simulation, device, width } = this.#options
     const bytesUp = headerBytes + Math.max(rows, paddedRows) * this.rowBytes
     const bytesDown = headerBytes + Math.max(returned, paddedRows) * rowBytes('fp16', width)
@@ -114,7 +116,9 @@ export class Uplink {
     })
   }
 
+  /** Once. What is under way has no effect any more. */
   close(): void {
+    this.#isClosed = true
     this.#transfer('up', messageBytes, () => this.#session!.close())
   }
 

@@ -47,6 +47,49 @@ async function run({ mode = 'auto', ttftMs = 300, disco = {}, perS = 1 / 30, dev
   return { records, result, sum }
 }
 
+describe('private answers, for which the small model may begin', () => {
+  const privately = async (mode: string, autoPatienceS: number | null, up = 2e5) => {
+    const records: AnswerRecord[] = []
+    const scenario = Scenario.parse({
+      name: 'private',
+      cloud: { model: 'qwen2.5-7b', gpu: 'a100-80' },
+      devices: [{ name: 'boards', count: 4, board: 'agx-orin-64', smallModels: ['qwen2.5-1.5b'], link: { up, down: 1e6 } }],
+      policies: { disco: { autoPatienceS } },
+      workload: {
+        requests: 24,
+        arrivals: { kind: 'poisson', perS: 0.01 },
+        promptTokens: { kind: 'uniform', min: 20, max: 400 },
+        outputTokens: 60,
+        modes: [{ mode }],
+      },
+    })
+    await runScenario(scenario, { onRecord: (record) => records.push(record) })
+    return records.sort((a, b) => a.id - b.id)
+  }
+
+  it('have every token once, whoever writes', async () => {
+    for (const patienceS of [0.01, 0.5, 2, null])
+      for (const { tokens, refusal } of await privately('private', patienceS)) expect({ tokens, refusal }).toEqual({ tokens: 60 })
+  })
+
+  it('are HAT’s where it is in time, and begin on the device where its states take too long', async () => {
+    const [hat, patient, impatient] = [
+      await privately('hat', null),
+      await privately('private', null),
+      await privately('private', 1),
+    ]
+    const ttfts = (records: readonly AnswerRecord[]) => records.map(({ ttftMs }) => ttftMs)
+    expect(ttfts(patient)).toEqual(ttfts(hat))
+    expect(Math.max(...ttfts(hat))).toBeGreaterThan(4_000)
+    // A board reads a prompt in much less than a second.
+    expect(Math.max(...ttfts(impatient))).toBeLessThan(1_600)
+    for (const [at, ttftMs] of ttfts(hat).entries()) if (ttftMs < 1_000) expect(impatient[at]!.deviceOutputTokens).toBe(0)
+    expect(impatient.some(({ serverOutputTokens, deviceOutputTokens }) => serverOutputTokens > 0 && deviceOutputTokens > 0)).toBe(
+      true,
+    )
+  })
+})
+
 /** In seconds per token of a Pixel 7 Pro with Bloom-1.1B. */
 const prefillS = 1 / 31.32
 

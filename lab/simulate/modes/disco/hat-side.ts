@@ -1,0 +1,64 @@
+import type { Answer } from '../../world/answer.ts'
+import { type AnswerWork, noWork } from '../../world/answer-record.ts'
+import type { splitAnswers } from '../hat/modes.ts'
+import type { SideRun, SimulatedSide } from './simulated-side.ts'
+
+/** HAT in the place of the server: what it reads does not leave the device. Mutable. */
+export class HatSide implements SimulatedSide {
+  readonly #begin: ReturnType<typeof splitAnswers>
+  readonly #answer: Answer
+  #stop = () => {}
+
+  constructor(begin: ReturnType<typeof splitAnswers>, answer: Answer) {
+    this.#begin = begin
+    this.#answer = answer
+  }
+
+  start(run: SideRun): void {
+    const { request, reader, work: whole } = this.#answer
+    // Whose tokens count is the controller's to say; what they cost the device is not.
+    const work: AnswerWork = Object.defineProperty(noWork(), 'joules', {
+      get: () => whole.joules,
+      set(joules: number) {
+        whole.joules = joules
+      },
+    })
+    let tokens = 0
+    let isOver = false
+    const part = {
+      request: {
+        promptTokens: run.contextTokens,
+        outputTokens: run.tokens,
+        sharedTokens: Math.min(request.sharedTokens, run.contextTokens),
+      },
+      reader,
+      work,
+      get tokens() {
+        return tokens
+      },
+      deliver(count: number) {
+        tokens += count
+        for (let at = 0; at < count && !isOver; at += 1) run.token()
+      },
+      end() {},
+    }
+    const stop = this.#begin(request.device!, part)
+    this.#stop = () => {
+      if (isOver) return
+      isOver = true
+      if (tokens < run.tokens) stop()
+    }
+  }
+
+  pause(): void {
+    throw new Error('HAT is stopped, not paused')
+  }
+
+  resume(): void {
+    throw new Error('HAT is stopped, not paused')
+  }
+
+  stop(): void {
+    this.#stop()
+  }
+}
