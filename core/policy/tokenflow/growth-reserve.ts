@@ -9,9 +9,8 @@ export interface ReserveLimits {
 }
 
 /**
- * Free memory that others than residents may get: what the residents will grow by until the next choice stays free, because given
- * away, it would have to be taken back from a request at the next row. Without a slow tier, so does what they grow by until their
- * end, but for what may be computed again. Mutable, for one plan.
+ * Free memory, and what residents are going to need of it. Without a slow tier, what they grow by until their end stays free, but for
+ * what may be computed again. Mutable, for one plan.
  */
 export class GrowthReserve {
   readonly #room: Room
@@ -33,10 +32,22 @@ export class GrowthReserve {
     }
   }
 
-  /** Takes the memory of a request that is resumed. @returns whether it was there */
+  /**
+   * Takes the memory of a request that is resumed in spite of what residents grow by until the next choice: some may have to leave
+   * before. @returns whether it was there
+   */
   take(stream: StreamState): boolean {
+    return this.#takeBeside(0, stream)
+  }
+
+  /** As `take`, of memory that residents do not need until the next choice: given away, it would soon have to be taken back. */
+  takeSpare(stream: StreamState): boolean {
+    return this.#takeBeside(this.#soonBytes, stream)
+  }
+
+  #takeBeside(soonBytes: number, stream: StreamState): boolean {
     const { freeBytes, cachedBytes } = this.#room
-    const keptBytes = Math.max(this.#soonBytes, this.#endBytes + growthToEnd(stream) - this.#lentBytes)
+    const keptBytes = Math.max(soonBytes, this.#endBytes + growthToEnd(stream) - this.#lentBytes)
     // Alone, a request that fits nowhere in full gets what there is.
     if (this.#running > 0 && stream.kvBytes + keptBytes > freeBytes + cachedBytes) return false
     if (!this.#room.take(stream.kvBytes)) return false

@@ -83,7 +83,7 @@ function without(requests: Requests, preempted: ReadonlySet<StreamState>): Reque
 
 /**
  * Gives free memory to those whose readers wait or soon will, then to new requests, and to the other preempted ones only while
- * a step has places left.
+ * a step has places left. A first token is worth the preemption of a resident that lacks the memory later; the way back is not.
  */
 function fillFreeMemory(
   requests: Requests,
@@ -96,7 +96,6 @@ function fillFreeMemory(
   const { away, residents, smallestBytes } = requests
   const resume: StreamState[] = []
   if (smallestBytes === Number.POSITIVE_INFINITY || smallestBytes > room.freeBytes + room.cachedBytes) return resume
-  const takes = (stream: StreamState) => reserve().take(stream)
   const places = state.step.streams - residents.length
   // In the order in which the next choice would leave them their memory.
   const left = isOverloaded(requests, state, limits) ? away.toSorted((a, b) => a.id - b.id).values() : byBuffer(away, nowMs)
@@ -104,14 +103,14 @@ function fillFreeMemory(
   let next = left.next()
   const takeWhile = (mayResume: (stream: StreamState) => boolean): boolean => {
     for (; !next.done && mayResume(next.value); next = left.next()) {
-      if (!takes(next.value)) return false
+      if (!reserve().takeSpare(next.value)) return false
       resume.push(next.value)
     }
     return true
   }
   if (!takeWhile((stream) => isCritical(stream, state, limits, nowMs))) return resume
   for (const stream of admissible(requests, state, limits, !next.done)) {
-    if (!takes(stream)) return resume
+    if (!reserve().take(stream)) return resume
     resume.push(stream)
   }
   takeWhile(() => resume.length < places)

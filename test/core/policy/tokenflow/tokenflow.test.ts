@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { firstCome } from '../../../../core/policy/serving/first-come.ts'
-import type { ServingPolicy } from '../../../../core/policy/serving/policy.ts'
+import type { ServingPolicy, StreamState } from '../../../../core/policy/serving/policy.ts'
 import { andes } from '../../../../core/policy/tokenflow/andes.ts'
 import { readingExperience } from '../../../../core/policy/tokenflow/quality.ts'
 import { type TokenFlowLimits, tokenflow } from '../../../../core/policy/tokenflow/tokenflow.ts'
@@ -200,9 +200,10 @@ describe('free memory', () => {
   const residents = Array.from({ length: 32 }, (_, id) =>
     answerState(id, { contextLength: 100, kvBytes: 100, fullBytes: 10_000, waitingRows: 1 }),
   )
-  const newcomer = answerState(99, { contextLength: 0, kvBytes: 100, fullBytes: 10_000, phase: 'prefill', residency: 'evicted' })
-  const stateWith = (freeBytes: number, isTiered = true) =>
-    stateOf([...residents, newcomer], {
+  const away = answerState(99, { contextLength: 100, kvBytes: 100, fullBytes: 10_000, residency: 'evicted' })
+  const newcomer = { ...away, contextLength: 0, phase: 'prefill' } as const
+  const stateWith = (freeBytes: number, isTiered = true, waiting: StreamState = away) =>
+    stateOf([...residents, waiting], {
       memory: { budgetBytes: 10_000, usedBytes: 10_000 - freeBytes },
       slow: isTiered ? { budgetBytes: 1e6, usedBytes: 0 } : undefined,
       speeds: { ...unmeasured, stepSOf: () => 0.05 },
@@ -215,7 +216,11 @@ describe('free memory', () => {
   }
 
   // Ten steps of 16 rows in 0.5 s: 5 rows of one byte for each of the 32 that are there.
-  it('goes to a new request beyond what the others grow by until the next choice, who take turns in the steps', () => {
+  it('goes to a new request whatever the others grow by', () => {
+    expect(tokenflow(limits).plan(stateWith(100, true, newcomer), 0).resume).toHaveLength(1)
+  })
+
+  it('goes to a preempted request beyond what the others grow by until the next choice, who take turns in the steps', () => {
     expect(resumedWith(261, 1)).toEqual([99])
     expect(resumedWith(250, 1)).toEqual([])
     expect(resumedWith(133, 400)).toEqual([99])
@@ -223,6 +228,6 @@ describe('free memory', () => {
   })
 
   it('goes to none without a slow tier, as long as the others have not what they grow by until their end', () => {
-    expect(tokenflow(limits).plan(stateWith(9_000, false), 0).resume).toEqual([])
+    expect(tokenflow(limits).plan(stateWith(9_000, false, newcomer), 0).resume).toEqual([])
   })
 })
