@@ -29,7 +29,7 @@ export const command = defineCommand({
     ['brim simulate what-if trace.csv --private', 'only ways in which no server sees a question'],
   ],
   notes:
-    'First every way of answering is simulated, then the best one with other settings: steps of the bridge, chunks of prompts, drafts, budgets. "brim simulate presets" lists models, GPUs and boards.',
+    'First every way of answering is simulated, then the best one with other settings: steps of the\nbridge, chunks of prompts, drafts, budgets. "brim simulate presets" lists models, GPUs and boards.',
   options: {
     trace: z.string().min(1).describe('CSV or JSONL file with arrival, prompt tokens and output tokens of each request'),
     goal: z

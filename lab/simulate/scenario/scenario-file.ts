@@ -33,7 +33,8 @@ export function parseScenarioFile(text: string, file: string, sets: readonly str
     const at = set.indexOf('=')
     if (at < 1) throw new BrimError('USAGE', `--set ${set} has no value`, { hint: 'as in --set workload.requests=100' })
     const path = set.slice(0, at)
-    assign(raw, path, parseYaml(set.slice(at + 1)), `--set ${set}`)
+    assign(raw, path, valueOf(set, at), `--set ${set}`)
+    endSweep(raw, path)
     changed.set(path, `--set ${set}`)
   }
   const { sweep, ...base } = raw
@@ -52,6 +53,36 @@ export function parseScenarioFile(text: string, file: string, sets: readonly str
       ),
     )
   })
+}
+
+/** @param at index of the equals sign @throws BrimError USAGE */
+function valueOf(set: string, at: number): unknown {
+  try {
+    return parseYaml(set.slice(at + 1), { prettyErrors: false })
+  } catch (cause) {
+    throw new BrimError('USAGE', `the value of --set ${set} is no YAML`, {
+      cause,
+      hint: 'as in --set "workload.arrivals={kind: burst}"',
+    })
+  }
+}
+
+/** A field that has a value now is no longer swept over. */
+function endSweep(raw: Record<string, unknown>, path: string): void {
+  if (!isRecord(raw.sweep)) return
+  const own = indexed(raw, path)
+  raw.sweep = Object.fromEntries(Object.entries(raw.sweep).filter(([swept]) => indexed(raw, swept) !== own))
+}
+
+/** The path with the numbers of items in place of their names. */
+function indexed(raw: Record<string, unknown>, path: string): string {
+  let at: unknown = raw
+  const keys = path.split('.').map((part) => {
+    const key = keyIn(at, part)
+    at = (at as Record<string, unknown> | undefined)?.[key]
+    return key
+  })
+  return keys.join('.')
 }
 
 const textOf = ({ path, text }: ScenarioProblem, place: string): string =>

@@ -37,6 +37,19 @@ describe('parseScenarioFile', () => {
     })
   })
 
+  it('gives a swept field the one value that is set, by whichever path', () => {
+    const swept = `${valid}sweep: {workload.modes.0.mode: [cloud, local], cloud.gpu: [a6000, h100]}`
+    const variants = parseScenarioFile(swept, 'a.yaml', ['workload.modes.cloud.mode=auto'])
+    expect(variants.map(({ swept }) => swept)).toEqual([{ 'cloud.gpu': 'a6000' }, { 'cloud.gpu': 'h100' }])
+    expect(variants.map(({ scenario }) => scenario.workload.modes[0]!.mode)).toEqual(['auto', 'auto'])
+    const other = parseScenarioFile(swept, 'a.yaml', ['cloud.gpu=h200', 'sweep={seed: [1, 2]}'])
+    expect(other.map(({ swept }) => swept)).toEqual([{ seed: 1 }, { seed: 2 }])
+  })
+
+  it('says which --set is no YAML', () => {
+    expect(() => parseScenarioFile(valid, 'a.yaml', ['cloud={'])).toThrow('the value of --set cloud={ is no YAML')
+  })
+
   it('reads JSON too', () => {
     const [own] = parseScenarioFile(valid, 'a.yaml')
     expect(parseScenarioFile(JSON.stringify(own!.scenario), 'a.json')).toEqual([own])
