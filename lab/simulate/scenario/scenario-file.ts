@@ -33,8 +33,8 @@ export function parseScenarioFile(text: string, file: string, sets: readonly str
     const at = set.indexOf('=')
     if (at < 1) throw new BrimError('USAGE', `--set ${set} has no value`, { hint: 'as in --set workload.requests=100' })
     const path = set.slice(0, at)
-    assign(raw, path, valueOf(set, at), `--set ${set}`)
     endSweep(raw, path)
+    assign(raw, path, valueOf(set, at), `--set ${set}`)
     changed.set(path, `--set ${set}`)
   }
   const { sweep, ...base } = raw
