@@ -11,7 +11,7 @@ import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
 import { runAll } from '../run/run-all.ts'
 import { defaultAcceptLength } from '../scenario/hat-settings.ts'
 import { type Candidate, refinements, settingsOf, ways } from '../what-if/candidates.ts'
-import { bestOf, goals, type Tried } from '../what-if/choice.ts'
+import { bestOf, goals, leastLost, servesAll, type Tried } from '../what-if/choice.ts'
 import { configFiles } from '../what-if/config-files.ts'
 import { type Situation, scenarioOf } from '../what-if/situation.ts'
 
@@ -87,14 +87,15 @@ export const command = defineCommand({
       'ways of answering',
       ways.filter(({ isPrivate }) => isPrivate || !options.private),
     )
-    const way = bestOf(tried, goal, situation.price)
-    if (!way) throw tooMuch(situation, tried)
+    // With other settings, the best of them may serve all.
+    const way = bestOf(tried, goal, situation.price) ?? leastLost(tried)
     let best = way
     for (const { what, of } of refinements) {
       const refined = await simulate(what, of(best.candidate))
       tried.push(...refined)
-      best = bestOf([best, ...refined], goal, situation.price)!
+      best = bestOf([best, ...refined], goal, situation.price) ?? leastLost([best, ...refined])
     }
+    if (!servesAll(best)) throw tooMuch(situation, tried)
     const files = configFiles(situation, goal, best, way, tried)
     if (json) io.out(JSON.stringify({ best: best.candidate.name, goal, files, tried: tried.map(plain) }))
     else for (const line of [...table(tried, best), '', `best for ${goal}: ${best.candidate.name}`]) io.out(line)

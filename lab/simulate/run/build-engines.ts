@@ -65,6 +65,7 @@ export function buildEngines(
         pipelinedPrompts: cloud.pipelinedPrompts,
         maxDecodeRows,
         maxWaiting,
+        maxMemoryWaitMs: 1_000 * cloud.memoryWaitS,
       },
       `engine ${replica}`,
     ),

@@ -34,7 +34,7 @@ export function parseScenarioFile(text: string, file: string, sets: readonly str
     if (at < 1) throw new BrimError('USAGE', `--set ${set} has no value`, { hint: 'as in --set workload.requests=100' })
     const path = set.slice(0, at)
     endSweep(raw, path)
-    assign(raw, path, valueOf(set, at), `--set ${set}`)
+    assign(raw, path, valueIn(set, at), `--set ${set}`)
     changed.set(path, `--set ${set}`)
   }
   const { sweep, ...base } = raw
@@ -56,7 +56,7 @@ export function parseScenarioFile(text: string, file: string, sets: readonly str
 }
 
 /** @param at index of the equals sign @throws BrimError USAGE */
-function valueOf(set: string, at: number): unknown {
+function valueIn(set: string, at: number): unknown {
   try {
     return parseYaml(set.slice(at + 1), { prettyErrors: false })
   } catch (cause) {

@@ -106,6 +106,9 @@ export const Cloud = z
     waitsForTransfers: z.boolean().default(false).describe('no step begins while KV moves; Brim’s engine does not wait'),
     writeThrough: z.boolean().default(true).describe('new KV is written to host memory while steps compute'),
     overlap: z.boolean().default(true).describe('KV of resumed answers is loaded while that of preempted ones leaves'),
+    memoryWaitS: positive
+      .default(10)
+      .describe('seconds for which rows of a device wait for KV memory; then its session fails, and here its answer'),
     maxWaiting: count.default(100_000).describe('answers that wait for their first step; a further request is refused'),
     answersAtOnce: count
       .optional()
@@ -200,7 +203,10 @@ export const Workload = z
       .describe('how fast answers are read'),
     askers: z.enum(['any', 'idle']).default('any').describe('who asks next: any device, or one without an answer under way'),
     counted: z
-      .strictObject({ fromS: z.number().nonnegative().default(0), untilS: positive.optional() })
+      .strictObject({
+        fromS: z.number().nonnegative().default(0).describe('seconds from the beginning'),
+        untilS: positive.optional().describe('seconds from the beginning; absent: to the end'),
+      })
       .prefault({})
       .describe(
         'only requests that come between these times are counted in the results: without what a cloud that is still empty, or already empties, makes of them',

@@ -28,6 +28,8 @@ export interface EngineOptions extends TierOptions {
   readonly maxDecodeRows: number
   /** Answers that wait for their first step, at most. */
   readonly maxWaiting: number
+  /** For which rows of a device wait for memory; then its session fails. Absent: for ever. */
+  readonly maxMemoryWaitMs?: number
   /** Speeds that the policy gets in place of those that the engine has measured. */
   readonly speeds?: Partial<ServingSpeeds>
   /** A plan that moves KV is about to be carried out. */

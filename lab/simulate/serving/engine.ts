@@ -23,6 +23,8 @@ export interface EngineRows {
   readonly returned: number
   /** The last rows of this piece were computed, after so many seconds in the engine, waiting included. */
   done(cloudS: number): void
+  /** They have waited too long for memory. The session is closed, and nothing more is called. */
+  failed?(): void
 }
 
 export interface EngineSession {

@@ -18,6 +18,8 @@ interface SessionLimits {
   readonly firstPositions: number
   /** Rows of a cached prefix with which it begins. */
   readonly held: number
+  /** Absent: rows wait for memory for ever. */
+  readonly maxMemoryWaitMs?: number
 }
 
 /** A device's stream: its pieces of rows are computed one after the other. Mutable. */
@@ -25,22 +27,18 @@ export class SessionRun implements StreamOwner, EngineSession {
   readonly #stream: SimulatedStream
   readonly #tiers: SimulatedTiers
   readonly #host: OwnerHost
-  readonly #maxDecodeRows: number
+  readonly #limits: SessionLimits
   /** That are not computed, in the order in which they were sent. */
   readonly #pieces: Piece[] = []
   /** How many of them have begun. */
   #begun = 0
 
-  constructor(
-    stream: SimulatedStream,
-    tiers: SimulatedTiers,
-    host: OwnerHost,
-    { maxDecodeRows, firstPositions, held }: SessionLimits,
-  ) {
+  constructor(stream: SimulatedStream, tiers: SimulatedTiers, host: OwnerHost, limits: SessionLimits) {
     this.#stream = stream
     this.#tiers = tiers
     this.#host = host
-    this.#maxDecodeRows = maxDecodeRows
+    this.#limits = limits
+    const { firstPositions, held } = limits
     // Otherwise it waits for memory with its first rows.
     if (!tiers.charge(stream, stream.kv.chargeOf(Math.max(firstPositions, held)))) return
     stream.place = 'resident'
@@ -88,8 +86,29 @@ export class SessionRun implements StreamOwner, EngineSession {
     if (!next || stream.waitingRows > 0 || stream.isBlocked) return
     const { rows, returned } = next.rows
     this.#begun += 1
-    stream.wait(rows, phaseOf(rows, returned, this.#maxDecodeRows), this.#host.nowMs)
+    stream.wait(rows, phaseOf(rows, returned, this.#limits.maxDecodeRows), this.#host.nowMs)
     if (stream.place === 'resident') this.#tiers.charge(stream, stream.neededBytes)
     this.#host.enqueue(stream)
+    if (!this.#hasMemory) this.#limitWait()
+  }
+
+  get #hasMemory(): boolean {
+    return this.#stream.place === 'resident' && this.#stream.growthBytes === 0
+  }
+
+  /** As the bridge's deviceMemoryWaitS. */
+  #limitWait(): void {
+    const { maxMemoryWaitMs } = this.#limits
+    const stream = this.#stream
+    const { contextLength } = stream
+    if (maxMemoryWaitMs === undefined) return
+    this.#host.after(maxMemoryWaitMs, () => {
+      // Others have taken their place since then.
+      if (stream.isClosed || stream.waitingRows === 0 || stream.contextLength !== contextLength) return
+      if (stream.isInStep || this.#hasMemory) return
+      const [piece] = this.#pieces
+      this.close()
+      piece?.rows.failed?.()
+    })
   }
 }

@@ -83,6 +83,10 @@ class SimulatedEngine implements Engine, OwnerHost {
     return this.#simulation.nowMs
   }
 
+  after(delayMs: number, action: () => void): void {
+    this.#simulation.after(delayMs, action)
+  }
+
   get steps(): number {
     return this.#steps
   }

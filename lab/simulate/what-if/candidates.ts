@@ -61,9 +61,19 @@ export const refinements: readonly Refinement[] = [
   },
   {
     what: 'drafts',
-    of: (best) => (isHat(best) ? variants(best, { draftLimit: [2, 4, 8, 16], draftThreshold: [0.4, 0.6, 0.8] }) : []),
+    of: (best) =>
+      isHat(best)
+        ? [
+            ...variants(best, { draftLimit: [2, 4, 8, 16], draftThreshold: [0.4, 0.6, 0.8] }),
+            ...variants(best, { draftLimit: [8, 16], draftPaced: [true] }),
+          ]
+        : [],
   },
-  { what: 'drafting ahead', of: (best) => (isHat(best) ? variants(best, { draftAhead: [true, false] }) : []) },
+  {
+    what: 'drafting ahead',
+    of: (best) =>
+      isHat(best) ? [...variants(best, { draftAhead: [false] }), ...variants(best, { draftBranching: ['each'] })] : [],
+  },
   {
     what: 'budgets',
     of(best) {
@@ -84,7 +94,9 @@ export function settingsOf(candidate: Candidate): Settings {
         firstChunk,
         draftLimit: defaultDraftLimit,
         draftThreshold: defaultDraftThreshold,
+        draftPaced: false,
         draftAhead: true,
+        draftBranching: 'last',
       }
     : {}
   return { ...bridge, ...hat, ...candidate.settings }

@@ -25,7 +25,12 @@ const score: Readonly<Record<Goal, (result: ScenarioResult, price: TokenCosts) =
   energy: ({ all }) => all.work.joules,
 }
 
-const isGood = ({ all }: ScenarioResult): boolean => all.answered >= (1 - maxLost) * all.requests
+/** Whether it loses next to no request. */
+export const servesAll = ({ result: { all } }: Tried): boolean => all.answered >= (1 - maxLost) * all.requests
+
+/** The first of those that answer most requests. */
+export const leastLost = (tried: readonly Tried[]): Tried =>
+  tried.reduce((least, each) => (each.result.all.answered > least.result.all.answered ? each : least))
 
 /** Scores that differ by less than this share count as equal: another day differs as much, the price of tokens does not. */
 const ties = { goal: 0.1, second: 0.01 }
@@ -44,6 +49,6 @@ export function bestOf(tried: readonly Tried[], goal: Goal, price: TokenCosts = 
     const least = Math.min(...scores)
     return all.filter((_, at) => scores[at]! <= least + tie * Math.abs(least))
   }
-  const good = tried.filter(({ result }) => isGood(result))
+  const good = tried.filter(servesAll)
   return asGood(asGood(asGood(good, goal, ties.goal), second, ties.second), 'latency', ties.goal)[0]
 }

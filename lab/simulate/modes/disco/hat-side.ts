@@ -40,7 +40,9 @@ export class HatSide implements SimulatedSide {
         tokens += count
         for (let at = 0; at < count && !isOver; at += 1) run.token()
       },
-      end() {},
+      end(refusal?: string) {
+        if (refusal !== undefined && !isOver) run.failed()
+      },
     }
     const stop = this.#begin(request.device!, part)
     this.#stop = () => {

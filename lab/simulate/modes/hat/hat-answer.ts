@@ -35,7 +35,8 @@ export interface HatAnswerOptions {
 /** What is to be answered: an answer of its own, or a part of one. */
 export interface SplitAnswer extends Pick<Answer, 'work' | 'tokens' | 'reader' | 'deliver'> {
   readonly request: Pick<Answer['request'], 'promptTokens' | 'outputTokens' | 'sharedTokens'>
-  end(): void
+  /** @param refusal why it was not answered */
+  end(refusal?: string): void
 }
 
 /** One answer by the split model, in the steps of agent/hat/session.ts. */

@@ -90,6 +90,11 @@ export function splitAnswers(world: World, name: SplitMode): (device: number, an
       simulation,
       device,
       openSession: () => engine.session(reader, held),
+      refused() {
+        if (isStopped) return
+        isStopped = true
+        answer.end('memory')
+      },
       chunks: {
         monitor: engine.monitor,
         limits: { minTokens: minChunkTokens, maxTokens: maxChunkTokens },

@@ -12,6 +12,8 @@ export interface UplinkOptions {
   readonly simulation: Simulation
   readonly device: HatDevice
   openSession(): EngineSession
+  /** The cloud has no memory for the rows that it got. Nothing more is called. */
+  refused(): void
   readonly chunks: Omit<ChunkAdviceOptions, 'bytesPerToken'>
   /** Values of a hidden state. */
   readonly width: number
@@ -45,6 +47,7 @@ export class Uplink {
   readonly #advice: ChunkAdvice
   readonly #inFlight = { frames: 0, bytes: 0 }
   #session: EngineSession | undefined
+  #isRefused = false
   #whenFree: (() => void) | undefined
   #isClosed = false
 
@@ -93,6 +96,7 @@ export class Uplink {
     this.#inFlight.frames += 1
     this.#inFlight.bytes += rows * this.rowBytes
     this.#transfer('up', bytesUp, () => {
+      if (this.#isRefused) return
       const upS = simulation.nowMs / 1_000 - sentS
       device.known = known
       const session = this.#session!
@@ -100,6 +104,10 @@ export class Uplink {
       session.send({
         rows,
         returned,
+        failed: () => {
+          this.#isRefused = true
+          this.#transfer('down', messageBytes, this.#options.refused)
+        },
         done: (cloudS) => {
           this.#transfer('down', bytesDown, () => {
             const answeredS = simulation.nowMs / 1_000

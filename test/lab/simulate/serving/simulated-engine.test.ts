@@ -196,6 +196,34 @@ it('computes a device’s pieces in order, and beside answers in one step', () =
   expect(engine.memory.usedBytes).toBe(0)
 })
 
+describe('a device whose rows lack memory', () => {
+  /** Two sessions of 5 bytes a row; the first closes at a time. Memory for 100 rows. */
+  function twoSessions(closesMs: number, maxMemoryWaitMs = 1_000) {
+    const simulation = new Simulation(1)
+    const engine = createEngine(simulation, options({ memoryBytes: 500, maxMemoryWaitMs }))
+    const [first, second] = [engine.session(), engine.session()]
+    const events: string[] = []
+    const note = (what: string) => events.push(`${what} ${Math.round(simulation.nowMs)}`)
+    simulation.at(0, () => {
+      first.send({ rows: 80, returned: 1, done: () => note('first done'), failed: () => note('first failed') })
+      second.send({ rows: 30, returned: 1, done: () => note('second done'), failed: () => note('second failed') })
+    })
+    simulation.at(closesMs, () => first.close())
+    simulation.advance(10_000)
+    return { events, engine }
+  }
+
+  it('waits until others release some', () => {
+    expect(twoSessions(900).events).toEqual(['first done 90', 'second done 940'])
+  })
+
+  it('fails after its time, and releases what it has', () => {
+    const { events, engine } = twoSessions(2_000)
+    expect(events).toEqual(['first done 90', 'second failed 1000'])
+    expect([engine.load, engine.memory.usedBytes]).toEqual([0, 0])
+  })
+})
+
 describe('for any arrivals', () => {
   const anyAsked = fc.record({
     atMs: fc.integer({ min: 0, max: 5_000 }),

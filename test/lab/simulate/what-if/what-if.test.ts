@@ -7,7 +7,7 @@ import { run } from '../../../../brim.ts'
 import { readBridgeConfig } from '../../../../cloud-bridge/config.ts'
 import { runScenario } from '../../../../lab/simulate/run/run-scenario.ts'
 import { type Candidate, refinements, settingsOf, ways } from '../../../../lab/simulate/what-if/candidates.ts'
-import { bestOf, type Tried } from '../../../../lab/simulate/what-if/choice.ts'
+import { bestOf, leastLost, type Tried } from '../../../../lab/simulate/what-if/choice.ts'
 import { configFiles } from '../../../../lab/simulate/what-if/config-files.ts'
 import { type Situation, scenarioOf } from '../../../../lab/simulate/what-if/situation.ts'
 import { captureIo } from '../../../support/captured-io.ts'
@@ -66,6 +66,7 @@ describe('the choice among candidates', () => {
   it('is none that loses requests', () => {
     expect(bestOf([tried(cloud, 100, 2, 5), tried(hat, 900, 1)], 'ttft')?.candidate).toBe(hat)
     expect(bestOf([tried(cloud, 100, 2, 5)], 'ttft')).toBeUndefined()
+    expect(leastLost([tried(cloud, 100, 2, 4), tried(hat, 900, 1, 5), tried(local, 1, 1, 5)]).candidate).toBe(hat)
   })
 })
 
@@ -84,7 +85,16 @@ describe('the candidates', () => {
     const tries = (way: Candidate) => [...new Set(refined(way).flatMap(({ settings }) => Object.keys(settings)))]
     const steps = ['policy', 'stepRows', 'promptRows']
     expect(tries(cloud)).toEqual(steps)
-    expect(tries(hat)).toEqual([...steps, 'maxChunk', 'firstChunk', 'draftLimit', 'draftThreshold', 'draftAhead'])
+    expect(tries(hat)).toEqual([
+      ...steps,
+      'maxChunk',
+      'firstChunk',
+      'draftLimit',
+      'draftThreshold',
+      'draftPaced',
+      'draftAhead',
+      'draftBranching',
+    ])
     expect(tries(local)).toEqual([])
     const auto = ways.find(({ mode }) => mode === 'auto')!
     expect(refined(auto).map(({ settings }) => settings.budgetShare)).toEqual(expect.arrayContaining([0.1, 0.3]))
@@ -166,7 +176,9 @@ describe('configuration files', () => {
     const better = refinements[2]!.of(hat)[0]!
     const files = configFiles(situation, 'latency', tried(better, 100, 1), tried(hat, 300, 1), [])
     for (const text of Object.values(files)) expect(text).toContain('# with the defaults: TTFT P95 300 ms')
-    expect(files.agent).toContain('\ndraft-limit: 2\ndraft-threshold: 0.4\ndraft-ahead: true\n')
+    expect(files.agent).toContain(
+      '\ndraft-limit: 2\ndraft-threshold: 0.4\ndraft-paced: false\ndraft-ahead: true\ndraft-branching: last\n',
+    )
     expect(files.bridge).toContain('\nframe-tokens: 512\nchunk-tokens: 128\ndraft-limit: 2\n')
   })
 })
