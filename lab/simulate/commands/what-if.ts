@@ -10,7 +10,7 @@ import { layOutTable } from '../../plot/table.ts'
 import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
 import { runAll } from '../run/run-all.ts'
 import { defaultAcceptLength } from '../scenario/hat-settings.ts'
-import { type Candidate, refinements, settingsOf, ways } from '../what-if/candidates.ts'
+import { type Candidate, refinements, settingsOf, wayNames, ways } from '../what-if/candidates.ts'
 import { bestOf, goals, leastLost, servesAll, type Tried } from '../what-if/choice.ts'
 import { configFiles } from '../what-if/config-files.ts'
 import { type Situation, scenarioOf } from '../what-if/situation.ts'
@@ -27,9 +27,11 @@ export const command = defineCommand({
     ],
     ['brim simulate what-if trace.csv --goal cost --server-price 0.15/0.60', 'what costs least at a price'],
     ['brim simulate what-if trace.csv --private', 'only ways in which no server sees a question'],
+    ['brim simulate what-if trace.csv --way private --goal latency', 'chunks and drafts for HAT'],
   ],
   notes:
-    'First every way of answering is simulated, then the best one with other settings: steps of the\nbridge, chunks of prompts, drafts, budgets. "brim simulate presets" lists models, GPUs and boards.',
+    'First every way of answering is simulated, then the best one with other settings: steps of the\nbridge, chunks of prompts, drafts, budgets. "brim simulate presets" lists models, GPUs and boards.\n' +
+    'Small models answer less well than the model of the bridge, which no goal counts: --way leaves them out.',
   options: {
     trace: z.string().min(1).describe('CSV or JSONL file with arrival, prompt tokens and output tokens of each request'),
     goal: z
@@ -38,6 +40,10 @@ export const command = defineCommand({
       .describe(
         'what is wanted most: ttft and latency, their 95th percentiles; qos, TokenFlow Eq. 2; cost, of the bridge’s tokens; energy, of the devices',
       ),
+    way: z
+      .array(z.enum(wayNames))
+      .default([])
+      .meta({ description: 'way of answering that may be chosen; repeatable', fallback: 'all' }),
     private: z.boolean().default(false).describe('only ways in which questions stay on the device'),
     model: z.string().default('llama3-8b').describe('model of the bridge'),
     gpu: z.string().default('a100-80').describe('GPU of the bridge'),
@@ -83,10 +89,14 @@ export const command = defineCommand({
     const situation = situationOf(options)
     const folders = ['', dirname(resolve(options.trace)), options.data ?? defaultDataFolder()]
     const simulate = simulator(situation, { folders, workers: options.workers ?? availableParallelism() }, io)
-    const tried = await simulate(
-      'ways of answering',
-      ways.filter(({ isPrivate }) => isPrivate || !options.private),
+    const allowed = ways.filter(
+      ({ isPrivate, way }) => (isPrivate || !options.private) && (options.way.length === 0 || options.way.includes(way)),
     )
+    if (allowed.length === 0)
+      throw new BrimError('USAGE', `--private leaves none of --way ${options.way.join(', ')}`, {
+        hint: 'private and local are private ways',
+      })
+    const tried = await simulate('ways of answering', allowed)
     // With other settings, the best of them may serve all.
     const way = bestOf(tried, goal, situation.price) ?? leastLost(tried)
     let best = way

@@ -3,8 +3,12 @@ import { stepDefaults } from '../../../core/policy/serving/step-defaults.ts'
 import type { ModeName } from '../scenario/mode-name.ts'
 import { combinations, type Options, type SettingName, type Settings, settingsText } from './settings.ts'
 
+/** Ways of answering: the agent's modes, and the bridge's sketches. */
+export const wayNames = ['cloud', 'private', 'local', 'fast', 'cheap', 'auto', 'sketches'] as const
+
 /** One way of using the hardware. */
 export interface Candidate {
+  readonly way: (typeof wayNames)[number]
   readonly name: string
   readonly mode: ModeName
   /** Whether questions stay on the device. */
@@ -19,21 +23,28 @@ export interface Candidate {
 const firstChunk = 128
 const isHat = ({ mode }: Candidate): boolean => mode === 'hat'
 const usesBridge = ({ mode }: Candidate): boolean => mode !== 'local'
-const way = { isPrivate: false, agent: {}, bridge: {}, settings: {} }
+const base = { isPrivate: false, agent: {}, bridge: {}, settings: {} }
 const shares = [0.2, 0.5, 0.8] as const
 const atServer = { server: 'bridge' }
 
 /** Ways of answering, with the defaults of agent and bridge for everything else. */
 export const ways: readonly Candidate[] = [
-  { ...way, name: 'cloud', mode: 'cloud', agent: { mode: 'cloud', ...atServer } },
-  { ...way, name: 'private (HAT)', mode: 'hat', isPrivate: true, agent: { mode: 'private' } },
-  { ...way, name: 'local', mode: 'local', isPrivate: true, agent: { mode: 'local' } },
-  { ...way, name: 'fast', mode: 'race', agent: { mode: 'fast', ...atServer } },
-  { ...way, name: 'cheap', mode: 'cheap', agent: { mode: 'cheap', ...atServer } },
-  ...shares.map((share) =>
-    withSettings({ ...way, name: 'auto', mode: 'auto', agent: { mode: 'auto', ...atServer } }, { budgetShare: share }),
+  { ...base, way: 'cloud', name: 'cloud', mode: 'cloud', agent: { mode: 'cloud', ...atServer } },
+  { ...base, way: 'private', name: 'private (HAT)', mode: 'hat', isPrivate: true, agent: { mode: 'private' } },
+  { ...base, way: 'local', name: 'local', mode: 'local', isPrivate: true, agent: { mode: 'local' } },
+  { ...base, way: 'fast', name: 'fast', mode: 'race', agent: { mode: 'fast', ...atServer } },
+  { ...base, way: 'cheap', name: 'cheap', mode: 'cheap', agent: { mode: 'cheap', ...atServer } },
+  ...shares.map((budgetShare) =>
+    withSettings({ ...base, way: 'auto', name: 'auto', mode: 'auto', agent: { mode: 'auto', ...atServer } }, { budgetShare }),
   ),
-  { ...way, name: 'sketches (PICE)', mode: 'pice', agent: { mode: 'cloud', ...atServer }, bridge: { 'answer-mode': 'auto' } },
+  {
+    ...base,
+    way: 'sketches',
+    name: 'sketches (PICE)',
+    mode: 'pice',
+    agent: { mode: 'cloud', ...atServer },
+    bridge: { 'answer-mode': 'auto' },
+  },
 ]
 
 /** What is tried of the best so far, one after the other. */

@@ -37,8 +37,8 @@ const ties = { goal: 0.1, second: 0.01 }
 
 /**
  * Of the candidates that lose next to no request, and are as good as the best by the goal: the one that costs least, or
- * where cost is the goal, the one that is fastest. Of equals the one whose answers end first; where they hardly differ, the
- * first.
+ * where cost is the goal, the one that is fastest. Of equals the one whose answers end first, then the one that takes least of
+ * the devices' energy; where they hardly differ, the first.
  * @param price of the bridge’s tokens; absent: each counts as much
  * @returns undefined where every candidate loses requests
  */
@@ -50,5 +50,11 @@ export function bestOf(tried: readonly Tried[], goal: Goal, price: TokenCosts = 
     return all.filter((_, at) => scores[at]! <= least + tie * Math.abs(least))
   }
   const good = tried.filter(servesAll)
-  return asGood(asGood(asGood(good, goal, ties.goal), second, ties.second), 'latency', ties.goal)[0]
+  const order = [
+    [goal, ties.goal],
+    [second, ties.second],
+    ['latency', ties.goal],
+    ['energy', ties.goal],
+  ] as const
+  return order.reduce<readonly Tried[]>((left, [by, tie]) => asGood(left, by, tie), good)[0]
 }

@@ -35,14 +35,14 @@ const situation: Situation = {
 
 const result = await runScenario(scenarioOf(situation, ways[5]!), { folders: [folder] })
 /** A result with other figures. */
-function tried(candidate: Candidate, ttftMs: number, dollars: number, answered = 6, latencyMs = 9_000): Tried {
+function tried(candidate: Candidate, ttftMs: number, dollars: number, answered = 6, latencyMs = 9_000, joules = 500): Tried {
   const { all } = result
   const changed = {
     ...all,
     answered,
     ttftMs: { ...all.ttftMs, p95: ttftMs },
     latencyMs: { ...all.latencyMs, p95: latencyMs },
-    work: { ...all.work, dollars, serverPromptTokens: 0, serverOutputTokens: 100 * dollars },
+    work: { ...all.work, joules, dollars, serverPromptTokens: 0, serverOutputTokens: 100 * dollars },
   }
   return { candidate, result: { ...result, all: changed } }
 }
@@ -61,6 +61,7 @@ describe('the choice among candidates', () => {
   it('is, of equals, the one whose answers end first, and the first where they hardly differ', () => {
     expect(bestOf([tried(cloud, 100, 1, 6, 9_000), tried(hat, 101, 1, 6, 6_000)], 'ttft')?.candidate).toBe(hat)
     expect(bestOf([tried(cloud, 101, 1, 6, 9_000), tried(hat, 100, 1, 6, 8_900)], 'ttft')?.candidate).toBe(cloud)
+    expect(bestOf([tried(cloud, 101, 1), tried(hat, 100, 1, 6, 9_000, 300)], 'ttft')?.candidate).toBe(hat)
   })
 
   it('is none that loses requests', () => {
