@@ -39,5 +39,5 @@ export function lossDelayMs(bytes: number, sendingMs: number, rttMs: number, sha
   return delayMs
 }
 
-/** Segments that arrive before the next one is lost: geometrically distributed. */
-const gap = (share: number, random: Random): number => Math.floor(Math.log(1 - random.next()) / Math.log(1 - share))
+/** Segments that arrive before the next one is lost: geometrically distributed; exact for shares that 1 − share would round away. */
+const gap = (share: number, random: Random): number => Math.floor(Math.log1p(-random.next()) / Math.log1p(-share))

@@ -384,6 +384,14 @@ describe('the budget', () => {
     expect((await planner.plan(request(), signal)).dispatch.server).toBe(0)
   })
 
+  it('leaves out the server, and the device does not wait for it', async () => {
+    const costs = { slm: { prompt: 5, output: 5 }, server: { prompt: 1, output: 1 } }
+    const config = { mode: 'auto', share: 0.05 } as const
+    expect((await plan({ costs, config }, {})).dispatch.device).toBeGreaterThan(0)
+    const alone = await plan({ costs, config, admit: () => ['device'] }, {})
+    expect([names(alone), alone.dispatch.device]).toEqual([{ device: 'small' }, 0])
+  })
+
   it('does not keep the small model reserved where it refuses', async () => {
     const refuse = () => {
       throw new BrimError('BUDGET_EXHAUSTED', 'spent')

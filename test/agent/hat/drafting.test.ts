@@ -84,7 +84,7 @@ describe('drafting ahead in a session', () => {
   })
 
   it('begins the next draft with the prepared one, continues it, and counts it', async () => {
-    const { asked, stream, drafting } = await session(4)
+    const { asked, stream, drafting, speed } = await session(4)
     expect(await drafting.draft(4, 2)).toEqual({ tokens: [5, 6], parents: [-1, 0] })
     await drafting.draftAhead({ ...trip, rttS: 0 }, 8, never)
     drafting.settle(3, [0, 1], 7)
@@ -93,6 +93,8 @@ describe('drafting ahead in a session', () => {
     expect(await drafting.draft(7, 3)).toEqual({ tokens: [8, 9, 10], parents: [-1, 0, 1] })
     expect(asked.length - before).toBe(2)
     expect(drafting.aheadFigures).toEqual({ drafted: 4, rounds: 1, tokens: 1 })
+    // The prepared token took no step of this draft.
+    expect(speed.draftStepS).toBeCloseTo(0.004)
     stream.release()
   })
 

@@ -80,6 +80,12 @@ it('sums hidden states over the links between GPUs twice in each layer', () => {
   expect(seconds).toBeCloseTo((1.5 * 50 * 8192 * 2 * 32) / 1e9, 6)
 })
 
+it('pays for two exchanges in each layer, however little is summed', () => {
+  const fast = machine({})
+  // 20 µs each, in each of 32 layers.
+  expect(stepS(together(fast, 2), whole, workOf(1, 0)) - stepS(fast, whole, workOf(1, 0))).toBeCloseTo(32 * 40e-6, 9)
+})
+
 it('hands hidden states from stage to stage of a pipeline', () => {
   const peers = machine({ peerBytesPerS: 1e9 })
   expect(handOverS(peers, shape, 100) - handOverS(peers, shape, 0)).toBeCloseTo((100 * hiddenStateBytes(shape)) / 1e9, 12)

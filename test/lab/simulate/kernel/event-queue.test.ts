@@ -43,6 +43,23 @@ describe('EventQueue', () => {
     expect(happened).toEqual([...happened].sort((a, b) => a - b))
   })
 
+  it('keeps its order however few events are left of many', () => {
+    const random = seededRandom(9)
+    for (let left = 1; left <= 12; left += 1) {
+      const queue = new EventQueue()
+      const happened: number[] = []
+      const handles = Array.from({ length: 1_100 }, () => {
+        const atMs = random.next()
+        return queue.add(atMs, () => happened.push(atMs))
+      })
+      const kept = new Set(Array.from({ length: left }, () => Math.floor(1_100 * random.next())))
+      for (const [i, handle] of handles.entries()) if (!kept.has(i)) queue.cancel(handle)
+      drain(queue)
+      expect(happened).toHaveLength(kept.size)
+      expect(happened).toEqual([...happened].sort((a, b) => a - b))
+    }
+  })
+
   it('ignores the handle of an event that has happened, although another one has its slot', () => {
     const queue = new EventQueue()
     const happened: string[] = []

@@ -26,6 +26,13 @@ describe('Simulation', () => {
     expect(happened).toEqual([10, 20])
   })
 
+  it('says whether more waits after so many events, up to the end and not after it', () => {
+    const simulation = new Simulation(1)
+    for (const atMs of [10, 20, 30]) simulation.at(atMs, () => {})
+    expect([simulation.advance(1, 20), simulation.advance(1, 20), simulation.advance(1, 20)]).toEqual([true, false, false])
+    expect([simulation.nowMs, simulation.advance(1)]).toEqual([20, false])
+  })
+
   it('ends with the event that stops it', async () => {
     const simulation = new Simulation(1)
     const happened: number[] = []

@@ -58,6 +58,17 @@ it('drops a waiting task without a trace', () => {
   expect([endsMs, processor.busyS]).toEqual([[1_000, 2_000], 2])
 })
 
+it('cools while it rests, for as long as it rests', () => {
+  const { simulation, endsMs, run, advance } = setUp({ sustained: 0.5, timeConstantS: 10 })
+  // As hot as it gets, then a rest of the time constant.
+  run(1_000)
+  advance()
+  const begunMs = simulation.nowMs + 10_000
+  simulation.at(begunMs, () => run(1))
+  advance()
+  expect(endsMs[1]! - begunMs).toBeCloseTo(1_000 / (1 - 0.5 * Math.exp(-1)), 6)
+})
+
 it('is heated by what was done of a dropped task alone', () => {
   const { simulation, endsMs, run, advance } = setUp({ sustained: 0.5, timeConstantS: 10 })
   const drop = run(1_000)
