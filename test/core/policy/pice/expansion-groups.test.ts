@@ -24,6 +24,26 @@ describe('what a device makes of a sketch', () => {
     expect(sentenceTokens(sketch)).toEqual([20, 40, 20, 20])
   })
 
+  it('counts on no more sequences at once than the device decodes', () => {
+    const modelOf = (maxSequences: number) => chooseSources([{ ...sketch, budgetS: 5 }], { ...terms, maxSequences })[0]!.model
+    // One after the other, the larger model takes 10 s.
+    expect([modelOf(16), modelOf(1)]).toEqual(['large', 'small'])
+  })
+
+  it('groups what is missing of a sketch as if that were all of it', () => {
+    const words = [40, 1, 30, 2, 9, 3, 5, 1]
+    const missing = [1, 3, 4, 5, 6, 7]
+    const part = missing.map((at) => words[at]!)
+    const tokensOf = (own: readonly number[]) => 4 * own.reduce((sum, each) => sum + each, 0)
+    const groupsOf = (own: readonly number[], lines: readonly number[]) =>
+      groupSentences({ words: own, expectedTokens: tokensOf(own), budgetS: 100 }, lines, small, 2)
+    const whole = groupsOf(
+      part,
+      part.map((_, at) => at),
+    )
+    expect(groupsOf(words, missing)).toEqual(whole.map((group) => group.map((at) => missing[at]!)))
+  })
+
   it('uses the larger model if it keeps the least budget of the job, and no other job waits', () => {
     const modelOf = (budgets: readonly number[], more = {}) =>
       chooseSources(

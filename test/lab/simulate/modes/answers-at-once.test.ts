@@ -23,6 +23,16 @@ it('the cloud writes so many answers at once, the others in the order of their a
   expect(two.durationS).toBeGreaterThan(2.5 * all.durationS)
 })
 
+it('each replica writes so many at once', async () => {
+  const [one, two] = [await burst({ answersAtOnce: 1 }), await burst({ answersAtOnce: 1, replicas: 2 })]
+  expect(two.durationS / one.durationS).toBeCloseTo(0.5, 1)
+})
+
+it('prompts and answers have their own prices', async () => {
+  const { records } = await burst({ dollarsPerToken: { prompt: 1e-6, output: 4e-6 } })
+  for (const { dollars } of records) expect(dollars).toBeCloseTo(50e-6 + 400e-6, 12)
+})
+
 it('the framework may take time for each stream of a step', async () => {
   const [fast, slow] = [await burst({}), await burst({ streamMs: 10 })]
   // A hundred steps of six streams.

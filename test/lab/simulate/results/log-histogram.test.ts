@@ -20,6 +20,16 @@ describe('LogHistogram', () => {
       expect(Math.abs(ours / quantile(values, share) - 1)).toBeLessThan(0.01)
   })
 
+  it('knows each quantile of one value to half a percent', () => {
+    for (const value of [0.37, 12.3, 456, 78_901]) {
+      const histogram = new LogHistogram()
+      histogram.add(value, 9)
+      histogram.add(1e8)
+      expect(Math.abs(histogram.quantile(0.5) / value - 1)).toBeLessThanOrEqual(0.005)
+      expect(histogram.statistics.mean).toBeCloseTo((9 * value + 1e8) / 10, 6)
+    }
+  })
+
   it('counts values several times, and zeros', () => {
     const histogram = new LogHistogram()
     histogram.add(0, 3)

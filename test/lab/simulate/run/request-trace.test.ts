@@ -36,7 +36,8 @@ describe('parseRequestTrace', () => {
     expect(parseRequestTrace(csv, 'own.csv')).toEqual(own)
     const jsonl = '{"arrival":2.5,"prompt_tokens":10,"output_tokens":20}\n{"arrival":1,"promptTokens":30,"outputTokens":40}'
     expect(parseRequestTrace(jsonl, 'own.jsonl')).toEqual(own)
-    expect(parseRequestTrace('atMs,promptTokens,answerTokens\n2500,10,20\n1000,30,40', 'own.csv')).toEqual(own)
+    for (const time of ['atMs', 'arrivalMs'])
+      expect(parseRequestTrace(`${time},promptTokens,answerTokens\n2500,10,20\n1000,30,40`, 'own.csv')).toEqual(own)
   })
 
   it.each([

@@ -1,0 +1,56 @@
+import { expect, it } from 'vitest'
+import { AnswerMeter } from '../../../../core/policy/pice/answer-meter.ts'
+
+/** Answers one after the other: a second to the first tokens, then so many tokens every `count` tenths of a second. */
+function metered(count: number, answers = 20) {
+  const meter = new AnswerMeter()
+  let nowS = 0
+  for (let at = 0; at < answers; at += 1) {
+    const answer = meter.begin(nowS)
+    nowS += 1
+    answer.tokens(count, nowS)
+    for (let tokens = count; tokens < 40; tokens += count) {
+      nowS += 0.1 * count
+      answer.tokens(count, nowS)
+    }
+    answer.ended()
+  }
+  return meter
+}
+
+it('measures the same speed whether tokens come one by one or several at once', () => {
+  for (const count of [1, 2, 8]) {
+    const { speed } = metered(count)
+    expect([speed!.waitS, speed!.slots]).toEqual([0, 1])
+    expect(speed!.ttftS).toBeCloseTo(1, 6)
+    expect(speed!.tpotS).toBeCloseTo(0.1, 6)
+  }
+})
+
+it('knows nothing before the second token, and of no time in which the reader was the slower one', () => {
+  const meter = new AnswerMeter()
+  const answer = meter.begin(0)
+  answer.tokens(1, 1)
+  expect(meter.speed).toBeUndefined()
+  // Asked for 9 s after the first, and there at once.
+  answer.asked(10)
+  answer.tokens(1, 10.01)
+  expect(meter.speed).toBeUndefined()
+  answer.tokens(1, 10.11)
+  answer.ended()
+  expect(meter.speed!.tpotS).toBeCloseTo(0.1, 6)
+})
+
+it('says how long the next answer would wait behind others', () => {
+  const meter = metered(1)
+  const [first, ...waiting] = [0, 0, 0].map(() => meter.begin(100))
+  first!.tokens(1, 101)
+  const before = meter.speed!.waitS
+  waiting[0]!.tokens(1, 103)
+  // Two seconds between two first tokens; one waits, and the next one behind it.
+  expect(meter.speed!.waitS).toBeCloseTo(4, 6)
+  expect(meter.speed!.slots).toBe(2)
+  expect(before).toBe(0)
+  waiting[1]!.ended()
+  expect(meter.speed!.waitS).toBe(0)
+})
