@@ -86,6 +86,7 @@ export class Planner {
     const early = this.#plan({ expectedTokens: Math.min(longTokens, maxTokens), isSketchRequested, tokensPerS })
     if (early?.mode === 'full' && isFinal(early.reason)) return { plan: early, foresightTokens: 0 }
 
+    const askedMs = this.#options.clock.nowMs()
     const foresight = await this.#foresee(asked, signal)
     const { foreseen } = foresight
     if (foreseen === undefined && !isSketchRequested) return { ...without('foresight'), foresightTokens: foresight.tokens }
@@ -94,7 +95,8 @@ export class Planner {
     // It would be cut off in the middle of what devices write.
     if (expectedTokens > maxTokens) return { ...known, ...without('max-tokens') }
     if (!cloud.speed && !isSketchRequested) return { ...known, ...without('unmeasured') }
-    const question = { expectedTokens, isSketchRequested, tokensPerS }
+    const waitedS = (this.#options.clock.nowMs() - askedMs) / 1_000
+    const question = { expectedTokens, isSketchRequested, tokensPerS, waitedS }
     return { ...known, plan: this.#plan(question) ?? this.#policyFor(question, typicalSpeed) }
 
     function without(reason: PlannedFull['reason']): Planned {

@@ -47,6 +47,8 @@ export interface Question {
    * answers gain that wait for the LLM. Absent: the answer counts when it is complete, Eq. 2 as printed.
    */
   readonly tokensPerS?: number | undefined
+  /** Seconds since it was asked for, in which the LLM has foreseen its length. Absent: 0. */
+  readonly waitedS?: number
 }
 
 /**
@@ -83,7 +85,7 @@ export function planAnswer(
   sketchShares: readonly number[],
   terms: PlanTerms = defaultPlanTerms,
 ): AnswerPlan {
-  const { expectedTokens, isSketchRequested, tokensPerS } = question
+  const { expectedTokens, isSketchRequested, tokensPerS, waitedS = 0 } = question
   const fullS = answerS(cloud, expectedTokens)
   const full = (reason: FullReason, predictedS?: number): AnswerPlan =>
     predictedS === undefined ? { mode: 'full', reason, fullS } : { mode: 'full', reason, fullS, predictedS }
@@ -105,6 +107,6 @@ export function planAnswer(
   function isInTime(plan: SketchPlan): boolean {
     if (tokensPerS === undefined) return plan.predictedS <= (1 - terms.margin) * fullS
     const reader = { tokens: expectedTokens, tokensPerS }
-    return readSketchedS(plan, reader) <= (1 - terms.margin) * readFullS(cloud, fullS, reader) + othersGainS(cloud, plan)
+    return readSketchedS(plan, reader) <= (1 - terms.margin) * readFullS(cloud, fullS, reader) + othersGainS(cloud, plan, waitedS)
   }
 }

@@ -51,7 +51,14 @@ export function sketchPlans(
   terms: PredictionTerms,
 ): readonly SketchPlan[] {
   const fullS = answerS(cloud, tokens)
-  const queueFor = queueOf(tokens, view, terms)
+  const [longest = 1] = sketchShares
+  // What was asked for before is not written later than if it were asked for now, whatever was expected then.
+  const latestS = (expectedTokens: number) => answerS(cloud, longest * expectedTokens + terms.sketchSlackTokens)
+  const waiting = view.waiting.map(({ arrivesInS = 0, ...sketch }) => ({
+    ...sketch,
+    arrivesInS: Math.min(arrivesInS, latestS(sketch.expectedTokens)),
+  }))
+  const queueFor = queueOf(tokens, { ...view, waiting }, terms)
   return sketchShares.flatMap((share, at) => {
     const sketchTokens = Math.max(1, Math.round(share * tokens))
     const sketchS = answerS(cloud, Math.min(tokens, sketchTokens + terms.sketchSlackTokens))

@@ -21,14 +21,21 @@ export const readSketchedS = ({ predictedS }: Pick<SketchPlan, 'predictedS'>, { 
   predictedS + tokens / tokensPerS
 
 /**
- * Answers that come while those that wait are worked off, for each of these: a queue that is not just a burst lasts, and what it
- * loses in length by a sketch, these gain as well.
+ * Answers that come before the queue is gone, for each that waits: they gain by what makes it shorter, too. Of 1, 3 and 7, 3 is enough:
+ * simulated at 1.2 and 2 times what an LLM can write, first tokens come 20 to 50 % sooner than with 1, below that as soon.
  */
-const comingPerWaiting = 1
+const comingPerWaiting = 3
 
 /**
  * What a sketch saves the answers that wait for the LLM, all together, in seconds. Where they wait because it writes as many as it
  * can, an answer takes of their wait what each place takes between two beginnings, and a sketch the part |r| / l of that.
+ * @param waitedS that the length of this one has taken: where answers of unknown length wait, the queue looks shorter than it is
  */
-export const othersGainS = ({ waitS }: CloudSpeed, { budgetS, fullS }: Pick<SketchPlan, 'budgetS' | 'fullS'>): number =>
-  (1 + comingPerWaiting) * waitS * (Math.max(0, budgetS) / (fullS - waitS))
+export function othersGainS(
+  { waitS, ttftS }: CloudSpeed,
+  { budgetS, fullS }: Pick<SketchPlan, 'budgetS' | 'fullS'>,
+  waitedS = 0,
+): number {
+  const queueS = Math.max(waitS, waitedS - ttftS)
+  return (1 + comingPerWaiting) * queueS * (Math.max(0, budgetS) / (fullS - waitS))
+}

@@ -94,6 +94,20 @@ describe('a server that accepts and never answers', () => {
     await isLeft()
   })
 
+  it('is late for a reader who allows the small model: that begins, before the server is given up', async () => {
+    const server = { at: upstream.url, model: 'large' }
+    const patient = await startDevice({ server, dispatch: { autoPatienceS: 0.2 }, limits: {} })
+    try {
+      respond = silent
+      const { sources, report } = await askStreaming(patient, { mode: 'cloud', fallback: 'slm', tokens_per_s: 100 })
+      expect([sources, report.fallback]).toEqual([['slm'], null])
+      expect(report.disco).toMatchObject({ startMs: { device: 200, server: 0 }, winner: 'device' })
+      await isLeft()
+    } finally {
+      await patient.close()
+    }
+  })
+
   it('is not waited for in mode auto, where it is the one that should answer', async () => {
     const server = { at: upstream.url, model: 'large' }
     const patient = await startDevice({ server, dispatch: { constrained: 'device', share: 0.2 }, limits: {} })

@@ -40,8 +40,8 @@ export class SketchPlanner {
     return plan?.mode === 'full' && isFinal(plan.reason)
   }
 
-  /** @param tokensPerS of the reader @returns undefined: the speed of the LLM is unknown */
-  plan(expectedTokens: number, tokensPerS: number): AnswerPlan | undefined {
+  /** @param tokensPerS of the reader @param waitedS for the length @returns undefined: the speed of the LLM is unknown */
+  plan(expectedTokens: number, tokensPerS: number, waitedS = 0): AnswerPlan | undefined {
     const { speed } = this.#llm
     if (!speed) return undefined
     const { devices, waiting } = this.#fleet.view()
@@ -53,7 +53,12 @@ export class SketchPlanner {
       arrivesInS: Math.max(0, sketch.completeMs - nowMs) / 1_000,
     }))
     const view = { devices, waiting: this.#settings.countsSketching ? [...waiting, ...sketching] : waiting }
-    const question = { expectedTokens, isSketchRequested: false, tokensPerS: this.#settings.readsAlong ? tokensPerS : undefined }
+    const question = {
+      expectedTokens,
+      isSketchRequested: false,
+      waitedS,
+      tokensPerS: this.#settings.readsAlong ? tokensPerS : undefined,
+    }
     return this.#policy(question, view, speed, this.#settings.sketchShares)
   }
 

@@ -74,11 +74,12 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
   }
 
   function foresee(answer: Answer): void {
-    const { outputTokens } = answer.request
+    const { outputTokens, tokensPerS } = answer.request
+    const askedMs = simulation.nowMs
     reply(answer, instructionTokens.foresight, 0, foresightTokens, () => {
       const named = foreseen(outputTokens)
       const expectedTokens = lengths.correct(named)
-      const plan = planner.plan(expectedTokens, answer.request.tokensPerS)
+      const plan = planner.plan(expectedTokens, tokensPerS, (simulation.nowMs - askedMs) / 1_000)
       if (plan?.mode === 'sketch') sketch(answer, expectedTokens, plan)
       else {
         // It shows how well its length was foreseen.

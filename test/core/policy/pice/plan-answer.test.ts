@@ -185,13 +185,22 @@ describe('a plan', () => {
       )
     })
 
-    it('a sketch is made once those that wait gain as much by it as he waits longer', () => {
+    it('a sketch is made once those that wait and come gain as much by it as he waits longer', () => {
       const view = fleet(device('d', [model(0.5)]))
       const at = (waitS: number) => planFor(200, 5, view, { ...cloud, waitS }).mode
       // 6.9 s of sketch, 0.05 s of network and 10.45 s of expansion in place of 1 s. It takes 6.9 s of the LLM in place of 20.9 s.
       const delayS = 6.9 + 0.05 + 10.45 - 1
-      const waitS = (delayS * 20.9) / (2 * (20.9 - 6.9))
+      const waitS = (delayS * 20.9) / (4 * (20.9 - 6.9))
       expect([at(0.99 * waitS), at(1.01 * waitS)]).toEqual(['full', 'sketch'])
+    })
+
+    it('a queue counts as long as its own wait for its length was', () => {
+      const view = fleet(device('d', [model(0.5)]))
+      const modeAfter = (waitedS: number) =>
+        planAnswer({ expectedTokens: 200, isSketchRequested: false, tokensPerS: 5, waitedS }, view, cloud, shares, cheapest).mode
+      const waitS = ((6.9 + 0.05 + 10.45 - 1) * 20.9) / (4 * (20.9 - 6.9))
+      // Of which the LLM needs a second for the first token.
+      expect([1, 0.99 * waitS + 1, 1.01 * waitS + 1].map(modeAfter)).toEqual(['full', 'full', 'sketch'])
     })
 
     it('is Eq. 2 as printed for the one who takes the whole at once, where nothing waits', () => {
