@@ -128,6 +128,14 @@ describe('answers by the split model', () => {
     expect(ahead).toBeLessThan(waiting)
   })
 
+  it('pads every verification to the longest draft, whatever is drafted', async () => {
+    const given = { requests: 1, promptTokens: 10, hat: { padding: true, draftLimit: 4 } }
+    const { records, result } = await answersOf('hat', given)
+    // States of 8 KiB: the prompt's, and five in each verification; two messages open and close the session.
+    const frame = (rows: number) => 40 + 8_192 * rows
+    expect(result.devices.all!.upBytes).toBe(2 * 128 + frame(10) + records[0]!.rounds * frame(5))
+  })
+
   it('pays for padding with upload', async () => {
     const upload = async (padding: boolean) =>
       (await answersOf('hat', { promptTokens: 10, hat: { padding } })).result.devices.all!.upBytes
