@@ -20,6 +20,16 @@ describe('the prediction for a sketch', () => {
     expect(planOf({}, {}, { candidates: 3 }).metrics).toMatchObject({ serverCost: 101, edgeCost: 603 })
   })
 
+  it('expects what was asked for before no later than if it were asked for now', () => {
+    const queueS = (arrivesInS: number) => {
+      const waiting = [{ id: 'before', expectedTokens: 401, waitedS: 0, arrivesInS }]
+      return sketchPlans(201, { devices: [device], waiting }, cloud, [0.5, 0.1], terms)[0]!.queueS
+    }
+    // This sketch is written after 11 s, that one would be after 20.95 s; the device takes 8 s for it.
+    expect(queueS(5)).toBeCloseTo(5 + 8 - 11)
+    expect(queueS(900)).toBeCloseTo(20.95 + 8 - 11)
+  })
+
   it('has the stage as bottleneck that answers wait for', () => {
     expect(planOf().metrics.throughput).toBeCloseTo(11)
     // The LLM writes four sketches at once.
