@@ -37,6 +37,10 @@ export const DiscoSettings = z
     patience: share
       .default(defaultPatience)
       .describe('part of the migrations to the server that their estimated time is enough for'),
+    migrationCounts: z
+      .enum(['answer', 'prompt'])
+      .default('answer')
+      .describe('t_m of Eq. 6: of the prompt and the answer so far, or of the prompt alone (the paper)'),
     returns: z
       .boolean()
       .default(true)

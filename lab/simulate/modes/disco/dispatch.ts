@@ -112,7 +112,8 @@ class WorldDispatch {
         resume: () => side.resume(),
         stop: () => side.stop(),
       }
-      const startMs = (tokens: number) => (model.isFree ? device.startMs(tokens) : never)
+      const counted = (tokens: number) => (this.#settings.migrationCounts === 'answer' ? tokens : request.promptTokens)
+      const startMs = (tokens: number) => (model.isFree ? device.startMs(counted(tokens)) : never)
       controlled.device = { continues: true, pauses: true, costs: costs.device, startMs }
     }
     const plan: ControllerPlan = {

@@ -7,18 +7,21 @@ import { paperPlanMs } from './plan-times.ts'
 import { deviceProfiles } from './profiles.ts'
 import type { CostRun, PlanRun, Run, TtftRun } from './runs.ts'
 import { paperServers } from './servers.ts'
-import { constrainedSides, type Method, type Setting } from './settings.ts'
+import { constrainedSides, type Method, otherTailShare, paperPatience, type Setting } from './settings.ts'
 
 export const ttftRuns = ({ runs }: BenchDocument) =>
   (runs as readonly Run[]).filter((run): run is TtftRun => run.measured === 'ttft')
 export const costRuns = ({ runs }: BenchDocument) =>
   (runs as readonly Run[]).filter((run): run is CostRun => run.measured === 'cost')
+const overheadRuns = ({ runs }: BenchDocument) =>
+  (runs as readonly Run[]).filter((run): run is CostRun => run.measured === 'overhead')
+const tailRuns = ({ runs }: BenchDocument) => (runs as readonly Run[]).filter((run): run is TtftRun => run.measured === 'tail')
 const planRuns = ({ runs }: BenchDocument) => (runs as readonly Run[]).filter((run): run is PlanRun => run.measured === 'plan')
 
 export function cellsOf(document: BenchDocument): PaperCell[] {
   return [
     ...tailCells(ttftRuns(document)),
-    ...migrationCells(costRuns(document)),
+    ...migrationCells(costRuns(document), overheadRuns(document)),
     ...meanCells(ttftRuns(document)),
     ...costCells(costRuns(document)),
     ...planCells(planRuns(document)),
@@ -75,19 +78,20 @@ function tailRemark(server: string, constrained: Side): string {
   return 'the stand-in’s tail: two points more of slow starts change a cut by up to ten points'
 }
 
-function migrationCells(runs: readonly CostRun[]): PaperCell[] {
+function migrationCells(runs: readonly CostRun[], others: readonly CostRun[]): PaperCell[] {
   return rows.flatMap(({ server, constrained }): PaperCell[] => {
     const of = (migrates: CostRun['migrates'], value: (run: CostRun) => number | null) => {
       const values = known(runs.filter((run) => isOf(server, constrained)(run) && run.migrates === migrates).map(value))
       return values.length === 0 ? undefined : meanOf(values)
     }
     const [mean, p99, tbtS] = migrations[server]![constrained]
+    const own = others.filter(isOf(server, constrained))
     const cell = (metric: string, paper: number, value: (run: CostRun) => number | null, unit: string): PaperCell[] => {
       const ours = of('paper', value)
       const improved = of('brim', value)
       const cells = { place: 'Table 3', row: named(server, constrained), metric, paper, unit }
       if (ours === undefined) return []
-      return [explained({ ...cells, ours, ...(improved !== undefined && { improved }) }, migrationRemark(server, constrained))]
+      return [explained({ ...cells, ours, ...(improved !== undefined && { improved }) }, overheadRemark(own, paper, value))]
     }
     return [
       ...cell('delay_num, mean', mean, (run) => run.bufferedMean, 'tokens'),
@@ -97,22 +101,25 @@ function migrationCells(runs: readonly CostRun[]): PaperCell[] {
   })
 }
 
-/** Of the stand-in’s starts at which B is that of Table 3. */
-const impliedPercentiles: Readonly<Record<string, string>> = {
-  GPT: '98.3rd',
-  LLaMA: '97.4th',
-  DeepSeek: '97.4th',
-  Command: '99.5th',
+/** What other t_m give. */
+function overheadRemark(runs: readonly CostRun[], paper: number, value: (run: CostRun) => number | null): string {
+  const ofAnswer = known(runs.filter(({ migrationCounts }) => migrationCounts === 'answer').map(value))
+  if (ofAnswer.length > 0)
+    return `with t_m of prompt and answer, in place of the prompt alone, it is ${written(meanOf(ofAnswer))}`
+  const tried = runs.flatMap((run) => {
+    const found = value(run)
+    return found === null || run.patience === undefined ? [] : [{ patience: run.patience, found }]
+  })
+  const [nearest] = tried.toSorted((a, b) => Math.abs(Math.log(a.found / paper)) - Math.abs(Math.log(b.found / paper)))
+  if (!nearest) return 'no answer moved in the runs with other t_m'
+  const share = (patience: number) => `${(100 * patience).toFixed(1)} %`
+  return (
+    `t_m here is enough for ${share(paperPatience)} of this stand-in’s starts, as for all servers; ` +
+    `enough for ${share(nearest.patience)} it gives ${written(nearest.found)}`
+  )
 }
 
-/** Found by varying t_m. */
-function migrationRemark(server: string, constrained: Side): string {
-  if (constrained === 'server')
-    return server === 'LLaMA'
-      ? 'with t_m of the prompt alone, without the answer so far, the mean is 6.7; P99 is of the few answers that move'
-      : 'with t_m of the prompt alone, without the answer so far, mean and P99 are 4.5 and 10.0 (GPT), 3.7 and 10.0 (Command)'
-  return `the paper’s B is the ${impliedPercentiles[server]} percentile of this stand-in’s starts; here the 98th counts for all servers`
-}
+const written = (value: number): string => String(Number(value.toPrecision(3)))
 
 function meanCells(runs: readonly TtftRun[]): PaperCell[] {
   const comparisons = comparisonsOf(runs, 'alone')
@@ -125,10 +132,14 @@ function meanCells(runs: readonly TtftRun[]): PaperCell[] {
   const gpt = comparisons.filter(({ server }) => server === 'GPT').map(({ meanCut }) => 100 * meanCut)
   const lowest = Math.min(...comparisons.map(({ budget }) => budget))
   const llama = comparisonsOf(runs, 'beside').filter((each) => isOf('LLaMA', 'device')(each) && each.budget === lowest)
+  const single = (cuts: readonly Comparison[]) => cuts.map(({ meanCut }) => 100 * meanCut)
+  const beside = single(comparisonsOf(runs, 'beside'))
+  const range = (cuts: readonly number[]) => `${written(Math.min(...cuts))} to ${written(Math.max(...cuts))} %`
   const cell = (row: string, metric: string, paper: number | null, ours: number, unit: string) =>
     explained(
       { place: 'Fig. 6', row, metric, paper, ours, unit },
-      'the paper does not say which setting this is, nor against which baseline',
+      'the paper does not say which budgets and baseline this is of: here of means over budgets, against requests sent by chance; of single ' +
+        `budgets the cuts are ${range(single(comparisons))}, and ${range(beside)} against a limited side that starts by chance beside the other one`,
     )
   const cut = 'cut of mean TTFT'
   return [
@@ -143,6 +154,23 @@ function meanCells(runs: readonly TtftRun[]): PaperCell[] {
       '',
     ),
   ]
+}
+
+/** LLaMA with the device limited to the lowest budget: mean and P99 over those of chance beside, with α and with another α. */
+export function tailShareFigures(document: BenchDocument) {
+  const runs = ttftRuns(document).filter(isOf('LLaMA', 'device'))
+  const others = tailRuns(document)
+  const lowest = Math.min(...others.map(({ budget }) => budget))
+  const of = (from: readonly TtftRun[], method: Method) => from.filter((run) => run.method === method && run.budget === lowest)
+  const over = (from: readonly TtftRun[], figure: 'meanMs' | 'p99Ms') =>
+    meanOf(of(from, 'plan').map((run) => run[figure] / of(runs, 'beside').find(({ device }) => device === run.device)![figure]))
+  return {
+    otherTailShare,
+    mean: over(runs, 'meanMs'),
+    p99: over(runs, 'p99Ms'),
+    otherMean: over(others, 'meanMs'),
+    otherP99: over(others, 'p99Ms'),
+  }
 }
 
 /** Migration beside none, by setting. */

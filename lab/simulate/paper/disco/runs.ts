@@ -4,18 +4,28 @@ import type { ScenarioResult } from '../../run/result.ts'
 import type { Scenario } from '../../scenario/scenario.ts'
 import { runScenarios } from '../run-scenarios.ts'
 import { measurePlans, type PlanTimes, sampleCounts } from './plan-times.ts'
-import { constrainedSides, costSettings, outputTokens, type Plan, type Setting, scenarioOf, ttftSettings } from './settings.ts'
+import {
+  constrainedSides,
+  costSettings,
+  outputTokens,
+  overheadSettings,
+  type Plan,
+  type Setting,
+  scenarioOf,
+  tailSettings,
+  ttftSettings,
+} from './settings.ts'
 
-/** Of races for the first token: means over the seeds. */
+/** Of races for the first token: means over the seeds. 'tail': with another α. */
 export interface TtftRun extends Setting {
-  readonly measured: 'ttft'
+  readonly measured: 'ttft' | 'tail'
   readonly meanMs: number
   readonly p99Ms: number
 }
 
-/** Of whole answers: means over the seeds. */
+/** Of whole answers: means over the seeds. 'overhead': with another t_m. */
 export interface CostRun extends Setting {
-  readonly measured: 'cost'
+  readonly measured: 'cost' | 'overhead'
   /** Per 10⁶ answers, of both sides. */
   readonly dollars: number
   /** Per answer. */
@@ -53,31 +63,38 @@ export async function runPlan(plan: Plan, context: Pick<BenchContext, 'io' | 'pr
     return settings.map((setting, i) => runOf(setting, results.slice(i * seeds, (i + 1) * seeds)))
   }
   const { seeds, ttft, cost, batches } = plan
+  const firstTokens = { seeds, requests: ttft.requests, answers: 1 }
+  const whole = { ...cost, answers: outputTokens }
   return [
-    ...(await each('first tokens', ttftSettings(plan), { seeds, requests: ttft.requests, answers: 1 }, ttftRun)),
-    ...(await each('whole answers', costSettings(plan), { ...cost, answers: outputTokens }, costRun)),
+    ...(await each('first tokens', ttftSettings(plan), firstTokens, ttftRun('ttft'))),
+    ...(await each('another α', tailSettings(plan), firstTokens, ttftRun('tail'))),
+    ...(await each('whole answers', costSettings(plan), whole, costRun('cost'))),
+    ...(await each('another t_m', overheadSettings(plan), whole, costRun('overhead'))),
     ...sampleCounts.flatMap((samples) =>
       constrainedSides.map((side): PlanRun => ({ measured: 'plan', times: measurePlans(side, samples, batches) })),
     ),
   ]
 }
 
-function ttftRun(setting: Setting, results: readonly ScenarioResult[]): TtftRun {
-  const mean = meanBy(results)
-  return {
-    measured: 'ttft',
-    ...setting,
-    meanMs: mean(({ all }) => all.ttftMs.mean)!,
-    p99Ms: mean(({ all }) => all.ttftMs.p99)!,
+function ttftRun(measured: TtftRun['measured']) {
+  return (setting: Setting, results: readonly ScenarioResult[]): TtftRun => {
+    const mean = meanBy(results)
+    return { measured, ...setting, meanMs: mean(({ all }) => all.ttftMs.mean)!, p99Ms: mean(({ all }) => all.ttftMs.p99)! }
   }
 }
 
-function costRun(setting: Setting, results: readonly ScenarioResult[]): CostRun {
+function costRun(measured: CostRun['measured']) {
+  return (setting: Setting, results: readonly ScenarioResult[]): CostRun => ({
+    measured,
+    ...setting,
+    ...costsOf(setting, results),
+  })
+}
+
+function costsOf(setting: Setting, results: readonly ScenarioResult[]) {
   const device = scenarioOf(setting, 1, 1, 1).policies.disco.deviceDollarsPerToken!
   const mean = meanBy(results)
   return {
-    measured: 'cost',
-    ...setting,
     dollars: mean(({ all }) => {
       const { dollars, devicePromptTokens: promptTokens, deviceOutputTokens: tokens } = all.work
       return (1e6 * (dollars + costOf(device, { promptTokens, tokens }))) / all.answered

@@ -19,6 +19,10 @@ export interface Setting {
   readonly method: Method
   /** 'paper': with the paper's t_m; 'brim': with this project's. */
   readonly migrates: 'no' | 'paper' | 'brim'
+  /** A suspected cause that is varied: of the server's starts, that t_m is enough for; whether t_m counts the answer; α. */
+  readonly patience?: number
+  readonly migrationCounts?: 'answer' | 'prompt'
+  readonly tailShare?: number
 }
 
 export interface Plan {
@@ -79,6 +83,43 @@ export function costSettings({ cost }: Plan): Setting[] {
   )
 }
 
+/** Percentiles of the server's starts that are tried for t_m. */
+const patiences = [0.97, 0.975, 0.98, 0.985, 0.99, 0.995]
+/** α that is tried. */
+export const otherTailShare = 0.1
+
+/** Whole answers with other t_m: what Table 3 may mean. */
+export function overheadSettings({ cost }: Plan): Setting[] {
+  const migrating = { method: 'plan', migrates: 'paper' } as const
+  const others = paperServers.flatMap(({ name: server }) => {
+    const [budget] = cost.budgets
+    const { name: device } = deviceProfiles[0]!
+    return patiences.map(
+      (patience): Setting => ({ server, device, constrained: 'device', budget: budget!, patience, ...migrating }),
+    )
+  })
+  const withAnswer = settingsOf((server, device, constrained): Setting[] =>
+    constrained === 'device'
+      ? []
+      : cost.budgets.map((budget) => ({ server, device, constrained, budget, migrationCounts: 'answer', ...migrating })),
+  )
+  return [...others, ...withAnswer]
+}
+
+/** LLaMA with the device limited most, and another α. */
+export function tailSettings({ ttft }: Plan): Setting[] {
+  const budget = Math.min(...ttft.budgets)
+  return deviceProfiles.map(({ name: device }) => ({
+    server: 'LLaMA',
+    device,
+    constrained: 'device',
+    budget,
+    method: 'plan',
+    migrates: 'no',
+    tailShare: otherTailShare,
+  }))
+}
+
 const settingsOf = (of: (server: string, device: string, constrained: Side) => Setting[]): Setting[] =>
   paperServers.flatMap((server) =>
     deviceProfiles.flatMap((device) => constrainedSides.flatMap((constrained) => of(server.name, device.name, constrained))),
@@ -88,7 +129,7 @@ const dispatchOf = { plan: 'plan', beside: 'chance-beside', alone: 'chance' } as
 
 /** @param answers tokens of each answer; 1: the race for the first token alone, which what follows does not change */
 export function scenarioOf(setting: Setting, seed: number, requests: number, answers: number): Scenario {
-  const { constrained, budget, method, migrates } = setting
+  const { constrained, budget, method, migrates, patience = paperPatience, migrationCounts = 'prompt', tailShare } = setting
   const { ttftMs, price } = paperServers.find(({ name }) => name === setting.server)!
   const profile = deviceProfiles.find(({ name }) => name === setting.device)!
   return Scenario.parse({
@@ -112,7 +153,8 @@ export function scenarioOf(setting: Setting, seed: number, requests: number, ans
         autoPatienceS: null,
         dispatch: dispatchOf[method],
         migrates: migrates !== 'no',
-        ...(migrates === 'paper' && { patience: paperPatience, returns: false }),
+        ...(migrates === 'paper' && { patience, migrationCounts, returns: false }),
+        ...(tailShare !== undefined && { tailShare }),
         learn: 'group',
         profiledStarts,
         deviceDollarsPerToken: deviceCosts(profile, constrained),

@@ -1,14 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import { summarise } from '../../../../lab/simulate/paper/disco/bench.ts'
-import { cellsOf, comparisonsOf, costCutsOf } from '../../../../lab/simulate/paper/disco/cells.ts'
+import { cellsOf, comparisonsOf, costCutsOf, tailShareFigures } from '../../../../lab/simulate/paper/disco/cells.ts'
 import { deviceProfiles } from '../../../../lab/simulate/paper/disco/profiles.ts'
 import type { CostRun, Run, TtftRun } from '../../../../lab/simulate/paper/disco/runs.ts'
 import { paperServers } from '../../../../lab/simulate/paper/disco/servers.ts'
 import {
   constrainedSides,
   costSettings,
+  overheadSettings,
   quickPlan,
+  type Setting,
   scenarioOf,
+  tailSettings,
   ttftSettings,
 } from '../../../../lab/simulate/paper/disco/settings.ts'
 import { runScenario } from '../../../../lab/simulate/run/run-scenario.ts'
@@ -17,21 +20,23 @@ const p99 = { plan: 600, beside: 1_000, alone: 1_200 }
 const ttft = ttftSettings(quickPlan).map(
   (setting): TtftRun => ({ measured: 'ttft', ...setting, meanMs: 300, p99Ms: p99[setting.method] }),
 )
-const cost = costSettings(quickPlan).map(
-  (setting): CostRun => ({
-    measured: 'cost',
-    ...setting,
-    dollars: { no: 100, paper: 30, brim: 20 }[setting.migrates],
-    migrations: 0.5,
-    bufferedMean: setting.server === 'LLaMA' ? null : 5,
-    bufferedP99: 6,
-    tbtP99Ms: 209,
-    delayedTokens: 0,
-  }),
+const tail = tailSettings(quickPlan).map((setting): TtftRun => ({ measured: 'tail', ...setting, meanMs: 330, p99Ms: 500 }))
+const costOf = (setting: Setting) => ({
+  ...setting,
+  dollars: { no: 100, paper: 30, brim: 20 }[setting.migrates],
+  migrations: 0.5,
+  bufferedMean: setting.server === 'LLaMA' ? null : 5,
+  bufferedP99: 6,
+  tbtP99Ms: 209,
+  delayedTokens: 0,
+})
+const cost = costSettings(quickPlan).map((setting): CostRun => ({ measured: 'cost', ...costOf(setting) }))
+const overhead = overheadSettings(quickPlan).map(
+  (setting): CostRun => ({ measured: 'overhead', ...costOf(setting), bufferedMean: setting.patience === 0.995 ? 8 : 7 }),
 )
 const times = { updateUs: [1], planUs: [2], allLengthsMs: [3], sortedMs: [4] }
 const plans = constrainedSides.map((constrained): Run => ({ measured: 'plan', times: { ...times, samples: 1_000, constrained } }))
-const runs: Run[] = [...ttft, ...cost, ...plans]
+const runs: Run[] = [...ttft, ...tail, ...cost, ...overhead, ...plans]
 const cells = cellsOf({ bench: '', conditions: {}, summary: {}, runs })
 
 describe('the cells of DiSCo’s tables', () => {
@@ -54,6 +59,17 @@ describe('the cells of DiSCo’s tables', () => {
     const fig7 = cells.filter(({ place }) => place === 'Fig. 7')
     for (const { ours, improved } of fig7) expect([ours, improved]).toEqual([70, 80])
     expect(costCutsOf(cost, 'paper', 'server')).toHaveLength(24)
+  })
+
+  it('are explained by the t_m that come nearest to them', () => {
+    const remarkOf = (row: string) => cells.find((cell) => cell.row === row && cell.metric === 'delay_num, mean')!.remark
+    expect(remarkOf('Command, device limited')).toContain('enough for 99.5 % it gives 8')
+    expect(remarkOf('Command, server limited')).toContain('prompt and answer, in place of the prompt alone, it is 7')
+  })
+
+  it('have the other α beside the one of all runs', () => {
+    const figures = tailShareFigures({ bench: '', conditions: {}, summary: {}, runs })
+    expect(figures).toEqual({ otherTailShare: 0.1, mean: 1, p99: 0.6, otherMean: expect.closeTo(1.1), otherP99: 0.5 })
   })
 
   it('are each within a quarter of the paper, or explained', () => {
