@@ -10,6 +10,8 @@ export interface SketchRecord {
   /** l: expected length of the answer, in tokens of the LLM. */
   readonly expectedTokens: number
   /** Without what its sentences add. */
+  /** As in `SketchPlan`; absent: whatever is left of f(l). */
+  readonly withinS?: number
   readonly figures: PiceFigures
 }
 

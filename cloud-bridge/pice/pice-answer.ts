@@ -131,7 +131,9 @@ export class PiceAnswer {
     }
     if (typeof lines === 'string') return yield* this.#full(lines)
     this.#figures.sketchLines = lines.length
-    const record: SketchRecord = { kind: 'sketch', lines, expectedTokens, figures: { ...this.#figures } }
+    const { withinS } = plan
+    const limited = withinS === Number.POSITIVE_INFINITY ? {} : { withinS }
+    const record: SketchRecord = { kind: 'sketch', lines, expectedTokens, ...limited, figures: { ...this.#figures } }
     this.#write(record)
     yield* this.#expand(record, [])
   }
@@ -218,10 +220,10 @@ export class PiceAnswer {
     yield* sentences.ready()
   }
 
-  #expansionOf({ lines, expectedTokens, figures }: SketchRecord, missing: readonly number[]): ExpansionRequest {
+  #expansionOf({ lines, expectedTokens, withinS, figures }: SketchRecord, missing: readonly number[]): ExpansionRequest {
     const { candidates, clock, maxExpansionMs } = this.#parts
     const { temperature, topP, topK, seed } = this.#asked.request.sampling
-    const { budgetMs, deadlineMs } = expansionTime(figures, clock.nowMs() - this.#startedMs, maxExpansionMs)
+    const { budgetMs, deadlineMs } = expansionTime({ ...figures, withinS }, clock.nowMs() - this.#startedMs, maxExpansionMs)
     return {
       id: this.#log.id,
       input: {

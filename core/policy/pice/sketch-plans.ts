@@ -16,6 +16,9 @@ export interface PredictionTerms extends ExpansionTerms {
   readonly unmeasuredAbility: number
 }
 
+/** By so much longer than predicted may an expansion take where others wait. */
+const lateness = 1.5
+
 /** Times in seconds from now. */
 export interface SketchPlan {
   readonly mode: 'sketch'
@@ -28,6 +31,11 @@ export interface SketchPlan {
   readonly sketchS: number
   /** f(l) − f(|r|): what is left for the expansion. The real sketch may leave more or less. */
   readonly budgetS: number
+  /**
+   * The most that the expansion should take where other answers wait or are sketched, from its sketch on: about what this plan's
+   * small model takes, because what an abler, slower one took beyond that would keep them waiting. Infinity: there are none.
+   */
+  readonly withinS: number
   /** Expansions that will wait when the sketch is written. */
   readonly ahead: number
   /** From the sketch to the beginning of its expansion; Δ(r) and c·f(l)/p. */
@@ -51,6 +59,7 @@ export function sketchPlans(
   terms: PredictionTerms,
 ): readonly SketchPlan[] {
   const fullS = answerS(cloud, tokens)
+  const othersWait = cloud.waitS > 0 || view.waiting.length > 0
   const [longest = 1] = sketchShares
   // What was asked for before is not written later than if it were asked for now, whatever was expected then.
   const latestS = (expectedTokens: number) => answerS(cloud, longest * expectedTokens + terms.sketchSlackTokens)
@@ -75,12 +84,17 @@ export function sketchPlans(
         const metrics = {
           // A sketch that is the whole answer leaves nothing to the small model.
           error: (1 - (model.ability ?? terms.unmeasuredAbility)) * (1 - share),
-          throughput: bottleneckS({ cloud, sketchS, networkS, expansionS, edgeWaitS: waitS, fleetS }),
+          throughput: bottleneckS({
+            ...{ cloud, sketchS, networkS, expansionS, edgeWaitS: waitS },
+            // Faster models take less of what the fleet can do.
+            fleetS: (fleetS * expansionS) / usualS(device, tokens, terms),
+          }),
           latency: predictedS,
           serverCost: sketchTokens,
           edgeCost: tokens * terms.candidates,
         }
-        const times = { queueS: waitS, networkS, expansionS, predictedS }
+        const withinS = othersWait ? lateness * (networkS + expansionS) : Number.POSITIVE_INFINITY
+        const times = { withinS, queueS: waitS, networkS, expansionS, predictedS }
         return { mode: 'sketch', ...level, ahead, ...times, device: device.device, model: model.model, metrics }
       }),
     )
@@ -129,11 +143,13 @@ interface Stages {
 
 /**
  * The stage that limits the throughput: max(f(|r|), Δ, c·f(l)/p) (PICE §IV-A) while nothing waits. Else the stage that answers
- * wait for longest, because the others have time to spare: what this answer takes of all that it computes at once.
+ * wait for longest: what this answer takes of all that it computes at once. Time of devices counts beside the LLM's by how long
+ * sketches wait for it; where they do not, devices have it to spare.
  */
 function bottleneckS({ cloud, sketchS, networkS, expansionS, edgeWaitS, fleetS }: Stages): number {
   if (edgeWaitS > cloud.waitS) return fleetS
-  return cloud.waitS > 0 ? cloudS(cloud, sketchS) : Math.max(sketchS, networkS, expansionS)
+  if (cloud.waitS > 0) return cloudS(cloud, sketchS) + (fleetS * edgeWaitS) / cloud.waitS
+  return Math.max(sketchS, networkS, expansionS)
 }
 
 /** Seconds of the LLM for an answer that it computes until then. */

@@ -53,6 +53,10 @@ export const PiceSettings = z
       .boolean()
       .default(true)
       .describe('plans count that readers read along at their rates; false: answers count when they are complete, as PICE'),
+    sparesDevices: z
+      .boolean()
+      .default(true)
+      .describe('devices use no abler small model than planned while others wait; false: whichever is in time, as PICE'),
     sharesPrefix: z.boolean().default(true).describe('what prompts have in common is computed once, in the cloud and on devices'),
     waitingPerDevice: z.number().min(0).default(2).describe('sketches that may wait for each device'),
     sequences: count.default(16).describe('that a device decodes together'),

@@ -107,13 +107,13 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
       simulation.cancel(late)
       end()
       answer.work.sketchTokens = sketchTokens
-      const { tokensPerSentence, candidates, expansionS } = settings
+      const { tokensPerSentence, candidates, expansionS, sparesDevices } = settings
       const written = writeSketch(answer.request, { sketchTokens, expectedTokens, tokensPerSentence }, chance.sketches)
       const sentences = new Sentences(answer, written)
       const isTaken =
         written.words.length > 1 &&
         fleet.expand({
-          ...expansionTime(plan, simulation.nowMs - atMs, 1_000 * expansionS),
+          ...expansionTime(sparesDevices ? plan : { ...plan, withinS: undefined }, simulation.nowMs - atMs, 1_000 * expansionS),
           answer,
           sketch: written,
           candidates,

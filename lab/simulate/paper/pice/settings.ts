@@ -166,6 +166,7 @@ export function scenarioOf(setting: Setting, seed: number): Scenario {
   const paper = {
     overlaps: false,
     countsSketching: false,
+    sparesDevices: false,
     sharesPrefix: false,
     waitingPerDevice: 1,
     sequences: testbed.sentencesAtOnce,

@@ -82,6 +82,11 @@ describe('what a device makes of a sketch', () => {
 describe('the time that devices are given for a sketch', () => {
   it('is what is left of the full answer; the deadline is twice that or the prediction, within limits', () => {
     expect(expansionTime({ fullS: 30, predictedS: 20 }, 10_000, 60_000)).toEqual({ budgetMs: 20_000, deadlineMs: 40_000 })
+    // Where others wait: the budget is shorter, the deadline is not.
+    expect(expansionTime({ fullS: 30, predictedS: 20, withinS: 5 }, 10_000, 60_000)).toEqual({
+      budgetMs: 5_000,
+      deadlineMs: 40_000,
+    })
     expect(expansionTime({ fullS: 30, predictedS: 40 }, 10_000, 90_000)).toEqual({ budgetMs: 20_000, deadlineMs: 60_000 })
     expect(expansionTime({ fullS: 30, predictedS: 40 }, 10_000, 50_000).deadlineMs).toBe(50_000)
     expect(expansionTime({ fullS: 3, predictedS: null }, 10_000, 60_000)).toEqual({ budgetMs: 1, deadlineMs: 4_000 })

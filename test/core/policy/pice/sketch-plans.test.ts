@@ -30,10 +30,23 @@ describe('the prediction for a sketch', () => {
     expect(queueS(900)).toBeCloseTo(20.95 + 8 - 11)
   })
 
+  it('leaves no time for a slower small model where others wait', () => {
+    expect(planOf().withinS).toBe(Number.POSITIVE_INFINITY)
+    const slower = { ...slm, model: 'slower', tpotS: 0.04 }
+    const view = { devices: [{ ...device, models: [slm, slower] }], waiting: [] }
+    const plans = sketchPlans(201, view, { ...cloud, waitS: 20 }, [0.5], terms)
+    expect(plans[0]!.withinS).toBeGreaterThan(plans[0]!.expansionS)
+    expect(plans[0]!.withinS).toBeLessThan(plans[1]!.expansionS)
+    const busy = { ...view, waiting: [{ id: 'w', expectedTokens: 100, waitedS: 0 }] }
+    expect(sketchPlans(201, busy, cloud, [0.5], terms)[0]!.withinS).toBeCloseTo(plans[0]!.withinS)
+  })
+
   it('has the stage as bottleneck that answers wait for', () => {
     expect(planOf().metrics.throughput).toBeCloseTo(11)
     // The LLM writes four sketches at once.
     expect(planOf({}, { waitS: 20, slots: 4 }).metrics.throughput).toBeCloseTo(11 / 4)
+    // The sketch waits for the device half as long as for the LLM, so that the device's time counts half.
+    expect(planOf({ busyS: 71 }, { waitS: 40, slots: 4 }).metrics.throughput).toBeCloseTo(11 / 4 + (200 * 0.02) / 2)
     // The device works for longer than the sketch takes: it limits the answers per second.
     expect(planOf({ busyS: 30 }).metrics.throughput).toBeCloseTo(200 * 0.02)
   })

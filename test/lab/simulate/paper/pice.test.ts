@@ -34,7 +34,7 @@ describe("PICE's testbed", () => {
   })
 
   it('answers cloud-only and by PICE at about the rates of Table III', async () => {
-    const perMin = async (method: 'cloud-only' | 'PICE') => {
+    const perMin = async (method: 'cloud-only' | 'PICE' | 'Brim') => {
       const result = await runScenario(scenarioOf({ measured: 'table', method, model: 'qwen2.5-72b', rpm: 30, requests: 120 }, 1))
       return 60 * result.all.answersPerS
     }
@@ -42,6 +42,8 @@ describe("PICE's testbed", () => {
     expect(cloud / 14.891).toBeGreaterThan(0.75)
     expect(cloud / 14.891).toBeLessThan(1.25)
     expect(pice).toBeGreaterThan(1.1 * cloud)
+    // No abler small models than the devices can afford.
+    expect(await perMin('Brim')).toBeGreaterThan(1.1 * pice)
   })
 })
 
