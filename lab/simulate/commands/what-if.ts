@@ -86,6 +86,8 @@ export const command = defineCommand({
   },
   async run(options, io) {
     const { goal, out, json } = options
+    // Before the work that is to be saved there.
+    if (out !== undefined) await writable(out, () => mkdir(out, { recursive: true }))
     const situation = situationOf(options)
     const folders = ['', dirname(resolve(options.trace)), options.data ?? defaultDataFolder()]
     const simulate = simulator(situation, { folders, workers: options.workers ?? availableParallelism() }, io)
@@ -213,11 +215,15 @@ function table(tried: readonly Tried[], best: Tried): string[] {
 }
 
 async function save(folder: string, files: Readonly<Record<string, string>>, io: Io): Promise<void> {
+  for (const [name, text] of Object.entries(files)) await writable(folder, () => writeFile(join(folder, `${name}.yaml`), text))
+  io.err(`saved to ${folder}`)
+}
+
+/** @throws BrimError TARGET_UNWRITABLE */
+async function writable(folder: string, write: () => Promise<unknown>): Promise<void> {
   try {
-    await mkdir(folder, { recursive: true })
-    for (const [name, text] of Object.entries(files)) await writeFile(join(folder, `${name}.yaml`), text)
+    await write()
   } catch (cause) {
     throw new BrimError('TARGET_UNWRITABLE', `${folder} cannot be written`, { cause, hint: 'name another folder with --out' })
   }
-  io.err(`saved to ${folder}`)
 }

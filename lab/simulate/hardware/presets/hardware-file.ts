@@ -1,5 +1,6 @@
 import { parseDocument } from 'yaml'
 import { z } from 'zod'
+import { plainMessage } from '../../../../core/base/config.ts'
 import { BrimError } from '../../../../core/base/errors.ts'
 import type { Board } from '../board.ts'
 import type { Hardware } from '../roofline.ts'
@@ -33,9 +34,9 @@ export const isHardwareFile = (name: string): boolean => /\.(ya?ml|json)$/.test(
 export function parseHardwareFile(text: string, file: string): Board {
   const document = parseDocument(text, { prettyErrors: false })
   const problems = document.errors.map(({ message }) => message)
-  const parsed = HardwareFile.safeParse(document.toJS())
+  const parsed = HardwareFile.safeParse(document.toJS(), { error: plainMessage })
   if (!parsed.success)
-    problems.push(...parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the file'}: ${message}`))
+    problems.push(...parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the file'} ${message}`))
   if (!parsed.success || problems.length > 0)
     throw new BrimError('CONFIG_INVALID', `${file} describes no machine: ${problems.join('; ')}`, {
       hint: '"brim simulate calibrate" writes such files',
