@@ -2,37 +2,30 @@ import { setMaxListeners } from 'node:events'
 import type { TextDelta } from '../../core/answer/endpoint.ts'
 import type { PiceFigures } from '../../core/answer/figures.ts'
 import type { BridgeMode } from '../../core/base/answer-modes.ts'
-import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
 import { cleanExpansion } from '../../core/pice/clean-expansion.ts'
-import { expandInstruction, sketchInstruction } from '../../core/pice/prompts.ts'
-import { SketchReader } from '../../core/pice/sketch-reader.ts'
+import { expandInstruction } from '../../core/pice/prompts.ts'
 import { mostConfident } from '../../core/policy/pice/confidence.ts'
 import { expansionTime } from '../../core/policy/pice/expansion-deadline.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
-import { maxSketchLines } from '../../core/protocol/expansion.ts'
 import type { ChatMessage } from '../../core/text/chat-message.ts'
 import type { AnswerLog } from '../llm/journalled-endpoint.ts'
 import type { FullRecord, PiceRecord, SentenceRecord, SketchRecord, TextRecord } from './answer-log.ts'
 import { sketchMessages } from './conversation.ts'
 import type { Expanded, Expander, ExpansionRequest } from './expander.ts'
-import type { Asked, Llm } from './llm.ts'
+import type { Asked } from './llm.ts'
 import type { Planned, Planner } from './planner.ts'
+import { maxReplyTokens } from './reply-length.ts'
 import { Sentences } from './sentences.ts'
+import { type SketchFailure, type SketchParts, writeSketch } from './write-sketch.ts'
 
-export interface AnswerParts {
-  readonly llm: Llm
+export interface AnswerParts extends SketchParts {
   readonly planner: Planner
   readonly expander: Pick<Expander, 'expand' | 'judge'>
   /** Expansions of each sentence that the most confident is chosen from. */
   readonly candidates: number
-  /** From the plan to the end of the sketch; then the LLM answers in full. */
-  readonly maxSketchMs: number
   /** For the expansion of a sketch; then the LLM writes what is missing. */
   readonly maxExpansionMs: number
-  readonly clock: Clock
-  readonly logger: Logger
   /** An answer has ended, or was given up. */
   readonly onEnded: (ended: EndedAnswer) => void
 }
@@ -44,8 +37,6 @@ export interface EndedAnswer {
   readonly expansionMs: number | undefined
 }
 
-/** A text may have this many times the tokens that it was asked to have, and these more: then it is cut off. */
-const maxExcess = { factor: 3, tokens: 64 }
 /** Sentences that the LLM writes at once. */
 const maxParallel = 8
 
@@ -125,7 +116,21 @@ export class PiceAnswer {
     this.#figures.level = plan.level
     let lines: readonly string[] | SketchFailure
     try {
-      lines = yield* this.#lines(plan)
+      lines = yield* writeSketch(this.#parts, {
+        id: this.#log.id,
+        asked: this.#asked,
+        plan,
+        signal: this.#signal,
+        counted: (tokens) => {
+          this.#figures.sketchTokens += tokens
+          this.#figures.cloudTokens += tokens
+        },
+        progress: (sketch) => {
+          this.#begin()
+          this.#hasSketch = true
+          return { source: this.#llmSource, text: '', tokenCount: 0, end: undefined, sketch: [...sketch] }
+        },
+      })
     } finally {
       end()
     }
@@ -136,49 +141,6 @@ export class PiceAnswer {
     const record: SketchRecord = { kind: 'sketch', lines, expectedTokens, ...limited, figures: { ...this.#figures } }
     this.#write(record)
     yield* this.#expand(record, [])
-  }
-
-  /** The lines of the sketch, each sent when it is complete. */
-  async *#lines({ level, sketchTokens }: SketchPlan): AsyncGenerator<TextDelta, readonly string[] | SketchFailure> {
-    const { llm, clock, logger } = this.#parts
-    const reader = new SketchReader()
-    const lines: string[] = []
-    const progress = (): TextDelta => {
-      this.#begin()
-      this.#hasSketch = true
-      return { source: this.#llmSource, text: '', tokenCount: 0, end: undefined, sketch: [...lines] }
-    }
-    const done = new AbortController()
-    const late = clock.sleep(this.#parts.maxSketchMs, done.signal).then(
-      () => done.abort(),
-      () => {},
-    )
-    const instruction = sketchInstruction(llm.prompts, level, sketchTokens)
-    let end: TextDelta['end']
-    try {
-      const signal = AbortSignal.any([this.#signal, done.signal])
-      for await (const delta of llm.reply(this.#asked, instruction, { maxTokens: boundOf(sketchTokens) }, signal)) {
-        const complete = reader.push(delta.text)
-        if (delta.end === 'stop') complete.push(...reader.end())
-        this.#figures.sketchTokens += delta.tokenCount
-        this.#figures.cloudTokens += delta.tokenCount
-        lines.push(...complete)
-        end = delta.end
-        if (complete.length > 0) yield progress()
-        if (reader.isFull) break
-      }
-    } catch (err) {
-      this.#signal.throwIfAborted()
-      logger.info({ err, answer: this.#log.id }, 'no sketch: the LLM answers in full')
-      return 'sketch-failed'
-    } finally {
-      done.abort()
-      await late
-    }
-    if (lines.length >= maxSketchLines) return 'sketch-long'
-    // What a model has written before it began to loop is a sketch.
-    if (end !== 'stop' && !reader.isFull) return 'sketch-long'
-    return lines.length < 2 ? 'sketch-short' : lines
   }
 
   /** Each sentence from a device, or from the LLM if no device writes it in time. @param written those that were written before */
@@ -290,7 +252,7 @@ export class PiceAnswer {
   async #writeSentence({ lines, expectedTokens }: SketchRecord, sentence: number, signal: AbortSignal): Promise<SentenceRecord> {
     const { llm } = this.#parts
     const line = lines[sentence]!
-    const maxTokens = boundOf(Math.ceil(expectedTokens / lines.length))
+    const maxTokens = maxReplyTokens(Math.ceil(expectedTokens / lines.length))
     let reply = ''
     let cloudTokens = 0
     for await (const delta of llm.reply(this.#asked, expandInstruction(llm.prompts, lines, line), { maxTokens }, signal)) {
@@ -381,10 +343,5 @@ export class PiceAnswer {
     this.#log.append(record)
   }
 }
-
-/** Why the LLM answers in full after it was asked for a sketch: too few lines, no end, an error or too late. */
-type SketchFailure = 'sketch-short' | 'sketch-long' | 'sketch-failed'
-
-const boundOf = (tokens: number): number => maxExcess.factor * tokens + maxExcess.tokens
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length

@@ -1,0 +1,70 @@
+import type { TextDelta } from '../../core/answer/endpoint.ts'
+import type { Clock } from '../../core/base/clock.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import { sketchInstruction } from '../../core/pice/prompts.ts'
+import { SketchReader } from '../../core/pice/sketch-reader.ts'
+import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
+import { maxSketchLines } from '../../core/protocol/expansion.ts'
+import type { Asked, Llm } from './llm.ts'
+import { maxReplyTokens } from './reply-length.ts'
+
+export interface SketchParts {
+  readonly llm: Llm
+  /** From the plan to the end of the sketch; then the LLM answers in full. */
+  readonly maxSketchMs: number
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+export interface SketchedAnswer {
+  readonly id: string
+  readonly asked: Asked
+  readonly plan: Pick<SketchPlan, 'level' | 'sketchTokens'>
+  readonly signal: AbortSignal
+  /** The LLM has written more tokens. */
+  counted(tokens: number): void
+  /** Further lines are complete: what the client gets of them. @param lines all so far */
+  progress(lines: readonly string[]): TextDelta
+}
+
+/** Why the LLM answers in full after it was asked for a sketch: too few lines, no end, an error or too late. */
+export type SketchFailure = 'sketch-short' | 'sketch-long' | 'sketch-failed'
+
+/** The lines of a sketch by the LLM, each sent when it is complete. @throws BrimError CANCELED */
+export async function* writeSketch(
+  { llm, maxSketchMs, clock, logger }: SketchParts,
+  { id, asked, plan: { level, sketchTokens }, signal, counted, progress }: SketchedAnswer,
+): AsyncGenerator<TextDelta, readonly string[] | SketchFailure> {
+  const reader = new SketchReader()
+  const lines: string[] = []
+  const done = new AbortController()
+  const late = clock.sleep(maxSketchMs, done.signal).then(
+    () => done.abort(),
+    () => {},
+  )
+  const instruction = sketchInstruction(llm.prompts, level, sketchTokens)
+  let end: TextDelta['end']
+  try {
+    const limits = { maxTokens: maxReplyTokens(sketchTokens) }
+    for await (const delta of llm.reply(asked, instruction, limits, AbortSignal.any([signal, done.signal]))) {
+      const complete = reader.push(delta.text)
+      if (delta.end === 'stop') complete.push(...reader.end())
+      counted(delta.tokenCount)
+      lines.push(...complete)
+      end = delta.end
+      if (complete.length > 0) yield progress(lines)
+      if (reader.isFull) break
+    }
+  } catch (err) {
+    signal.throwIfAborted()
+    logger.info({ err, answer: id }, 'no sketch: the LLM answers in full')
+    return 'sketch-failed'
+  } finally {
+    done.abort()
+    await late
+  }
+  if (lines.length >= maxSketchLines) return 'sketch-long'
+  // What a model has written before it began to loop is a sketch.
+  if (end !== 'stop' && !reader.isFull) return 'sketch-long'
+  return lines.length < 2 ? 'sketch-short' : lines
+}
