@@ -88,7 +88,7 @@ function simulate(run: HatRun, conditions: Conditions, hardware: Hardware): Answ
   const world = worldOf(simulation, run, conditions, hardware, { stepRows, promptRows })
   const modes = modesOf(world, samples, mode, hat)
   const ended = new Map<number, AnswerRecord>()
-  const collector = { gap() {}, ended: (record: AnswerRecord) => ended.set(record.id, record) }
+  const collector = { first() {}, gap() {}, ended: (record: AnswerRecord) => ended.set(record.id, record) }
   for (const [id, sample] of samples.entries()) {
     const { atMs, device, promptTokens, tokens } = sample
     const request = { id, atMs, mode, part: mode, device, promptTokens, outputTokens: tokens, sharedTokens: 0, tokensPerS: 1e6 }

@@ -55,7 +55,7 @@ function simulate(run: PiceRun, conditions: Conditions): AnswerTimes[] {
   const world = worldOf(simulation, conditions)
   const modes = { cloud: cloudMode(world), device: localMode(world), sketch: modeOf(run, world) }
   const ended = new Map<number, AnswerRecord>()
-  const collector = { gap() {}, ended: (record: AnswerRecord) => ended.set(record.id, record) }
+  const collector = { first() {}, gap() {}, ended: (record: AnswerRecord) => ended.set(record.id, record) }
   const ask = (id: number, atMs: number, mode: Mode, outputTokens: number) => {
     const request = {
       id,

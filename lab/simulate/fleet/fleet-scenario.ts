@@ -6,6 +6,8 @@ import type { DayRequest, Kind } from './trace-day.ts'
 
 /** Prices of GPT-4o-mini, per token: what DiSCo weighs against a device's energy, and what answers are said to cost. */
 export const dollarsPerToken = { prompt: 0.15e-6, output: 0.6e-6 }
+/** Of a household in the United States, 2024 (EIA). */
+export const dollarsPerKwh = 0.165
 /** The cloud's model on one GPU. */
 export const cloud = { model: 'qwen2.5-32b', gpu: 'a100-80' } as const
 /** Readers, half of them each. */
@@ -39,8 +41,8 @@ const splitting: readonly string[] = ['agx-orin', 'orin-nx']
 const others: readonly string[] = ['orin-nano', 'pixel', 'xiaomi']
 /** Of what is not private. */
 const othersShare = 0.7
-/** Boards on mains that expand sketches. */
-const helpers: readonly string[] = ['agx-orin']
+/** Boards on mains expand sketches. */
+const helpers: readonly string[] = ['agx-orin', 'orin-nx', 'orin-nano']
 const ofOthers = (kind: Kind) => `${kind}, small devices`
 
 export interface FleetSize {
@@ -49,12 +51,20 @@ export interface FleetSize {
   readonly gpus: number
 }
 
-/** @param requests of a trace day @param withTraces false: links have constant rates, for which no traces are needed */
+export interface FleetConditions {
+  readonly seed?: number
+  /** Seconds in which requests come that count. Absent: all count. */
+  readonly counted?: { readonly fromS: number; readonly untilS: number }
+  /** False: links have constant rates, for which no traces are needed. */
+  readonly withTraces?: boolean
+}
+
+/** @param requests of a trace day */
 export function fleetScenario(
   method: Method,
   requests: readonly DayRequest[],
   { devices, gpus }: FleetSize,
-  { seed = 1, withTraces = true }: { readonly seed?: number; readonly withTraces?: boolean } = {},
+  { seed = 1, counted, withTraces = true }: FleetConditions = {},
 ): Scenario {
   const rate = (trace: string, meanBytesPerS: number) => (withTraces ? { trace, meanBytesPerS } : meanBytesPerS)
   return Scenario.parse({
@@ -70,11 +80,16 @@ export function fleetScenario(
       smallModels,
       link: { up: rate(trace, up), down: rate(trace, down), rttMs },
     })),
-    policies: { hat: { wire: method.wire }, pice: { helpers }, disco: { learn: 'group', share: serverShare } },
+    policies: {
+      hat: method.hat,
+      pice: { helpers, ...method.pice },
+      disco: { learn: 'group', share: serverShare, ...method.disco },
+    },
     workload: {
       requests: requests.length,
       arrivals: { kind: 'list', requests: spread(requests, seed) },
       readers,
+      ...(counted && { counted }),
       modes: partsOf(method),
     },
   })

@@ -9,16 +9,30 @@ export interface Method {
   readonly modes: Readonly<Record<Kind, ModeName>>
   /** Of the cloud's engine. */
   readonly policy: PolicyName
-  /** Settings of the modes that differ from those of the paper. */
-  readonly wire: 'fp16' | 'int8'
+  /** Settings of the modes: Brim's own, or the paper's. */
+  readonly hat: Readonly<Record<string, unknown>>
+  readonly pice: Readonly<Record<string, unknown>>
+  readonly disco: Readonly<Record<string, unknown>>
   /** Undefined: no request comes to the cloud. */
   readonly needsCloud: boolean
 }
 
 const all = (mode: ModeName): Method['modes'] => ({ private: mode, long: mode, cheap: mode })
-const paper = { policy: 'chunked', wire: 'fp16', needsCloud: true } as const
-const own = { policy: 'tokenflow', wire: 'int8', needsCloud: true } as const
-const brim = { private: 'hat', long: 'pice', cheap: 'auto' } as const
+const paper = {
+  policy: 'chunked',
+  hat: {},
+  // Answers count when they are complete, and devices are given as long as they take.
+  pice: { readsAlong: false },
+  disco: { autoPatienceS: null },
+  needsCloud: true,
+} as const
+/** Options of Brim that the paper does not have. */
+const hat = { wire: 'int8', deviceWeights: 'int4', pacedDrafts: true, branching: 'each' } as const
+const own = { policy: 'tokenflow', hat, pice: {}, disco: {}, needsCloud: true } as const
+const brim = { private: 'private', long: 'pice', cheap: 'auto' } as const
+
+/** Whether private text stays on the device. */
+export const keepsText = ({ modes }: Method): boolean => ['hat', 'private', 'local'].includes(modes.private)
 
 /** Brim, each paper alone, and none of them. Clouds of today take prompts in chunks, which stands for all that do not say else. */
 export const methods: readonly Method[] = [
@@ -37,5 +51,5 @@ export const ablations: readonly Method[] = [
   { ...own, name: 'Brim without PICE', modes: { ...brim, long: 'auto' } },
   { ...own, name: 'Brim without DiSCo', modes: { ...brim, cheap: 'cloud' } },
   { ...own, name: 'Brim without TokenFlow', modes: brim, policy: 'chunked' },
-  { ...own, name: 'Brim without int8 states', modes: brim, wire: 'fp16' },
+  { ...own, name: 'Brim without int8 and int4', modes: brim, hat: { ...hat, wire: 'fp16', deviceWeights: 'fp16' } },
 ]

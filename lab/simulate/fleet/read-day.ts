@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { BrimError } from '../../../core/base/errors.ts'
 import { parseRequestTrace } from '../traces/request-trace.ts'
-import { type DayRequest, traceDay } from './trace-day.ts'
+import type { TracePart } from './trace-day.ts'
 
 /** Whose prompts are long for devices: Mooncake's are scaled by a tenth. Programs that complete code keep no secrets here. */
 const traces = [
@@ -13,8 +13,8 @@ const traces = [
   { file: 'mooncake/conversation_trace.jsonl.gz', prompts: 0.1, privateShare: 0.3 },
 ]
 
-/** The trace day of the data folder. @throws BrimError REQUEST_INVALID naming the file that is missing */
-export async function readDay(folder: string, seed: number): Promise<DayRequest[]> {
+/** The traces of a day, from the data folder. @throws BrimError REQUEST_INVALID naming the file that is missing */
+export async function readTraces(folder: string): Promise<TracePart[]> {
   const parts = traces.map(async ({ file, ...part }) => {
     const path = join(folder, file)
     const bytes = await readFile(path).catch((cause: unknown) => {
@@ -26,5 +26,5 @@ export async function readDay(folder: string, seed: number): Promise<DayRequest[
     const text = (file.endsWith('.gz') ? await promisify(gunzip)(bytes) : bytes).toString('utf8')
     return { ...part, requests: parseRequestTrace(text, path) }
   })
-  return traceDay(await Promise.all(parts), seed)
+  return await Promise.all(parts)
 }

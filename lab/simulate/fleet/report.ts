@@ -1,159 +1,182 @@
 import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
+import type { LinePanel } from '../../plot/plot.ts'
+import { findingsOf } from './findings.ts'
+import type { FleetConditions } from './fleet-conditions.ts'
+import type { FleetRun } from './fleet-run.ts'
+import { medianOf, runsOf, spreadOf } from './medians.ts'
+import { ablations, methods } from './methods.ts'
+import { goal, needsOf } from './needs.ts'
 
-/** One way to serve the fleet: what its readers got, and what it took. */
-export interface FleetRun {
-  readonly method: string
-  readonly requests: number
-  /** Refused, or without an end. */
-  readonly unserved: number
-  readonly ttftMeanMs: number
-  readonly ttftP95Ms: number
-  readonly ttftP99Ms: number
-  /** Mean of the answers' means. */
-  readonly tbtMs: number
-  /** To the last token, mean. */
-  readonly latencyMs: number
-  /** TokenFlow Eq. 2, of each request. */
-  readonly qos: number
-  /** Waiting after the first token over reading time. */
-  readonly stalls: number
-  /** Of the cloud's tokens. */
-  readonly dollars: number
-  /** Of devices, beside idle power. */
-  readonly joules: number
-  readonly gpuBusy: number
-  /** Private requests whose text left the device. */
-  readonly privateLeft: number
-  readonly privateRequests: number
-  /** Share of the tokens that were written by small models. */
-  readonly bySmallModels: number
-  /** Null: none up to the most that were tried. */
-  readonly neededGpus: number | null
-  readonly durationS: number
-  readonly parts: readonly { part: string; ttftMeanMs: number; ttftP95Ms: number; latencyMs: number }[]
-}
-
-const runsOf = ({ runs }: BenchDocument) => runs as FleetRun[]
-const seconds = (ms: number | null): string => (ms === null || Number.isNaN(ms) ? '–' : (ms / 1_000).toFixed(2))
+const conditionsOf = ({ conditions }: BenchDocument) => conditions as unknown as FleetConditions
+const all = ({ runs }: BenchDocument) => runs as readonly FleetRun[]
+const seconds = (ms: number): string => (Number.isNaN(ms) ? '–' : (ms / 1_000).toFixed(2))
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
 
-const head = [
-  '',
-  'TTFT mean, s',
-  'P95',
-  'P99',
-  'TBT, ms',
-  'whole answer, s',
-  'QoS',
-  'stalls',
-  '$',
-  'kJ of devices',
-  'unserved',
-  'private text left',
-  'by small models',
-  'GPUs busy',
-  'GPUs needed',
+type Column = readonly [title: string, value: (run: FleetRun) => number, text: (value: number) => string]
+
+const ttftMean: Column = ['TTFT mean, s', ({ ttftMeanMs }) => ttftMeanMs, seconds]
+const ttftP95: Column = ['P95', ({ ttftP95Ms }) => ttftP95Ms, seconds]
+const qoe: Column = ['QoE', ({ qoe }) => qoe, (value) => value.toFixed(3)]
+
+/** Shown with the range over the seeds. */
+const ranged: readonly Column[] = [ttftMean, ttftP95, qoe]
+const plain: readonly Column[] = [
+  ['P99', ({ ttftP99Ms }) => ttftP99Ms, seconds],
+  ['TBT, ms', ({ tbtMs }) => tbtMs, (value) => value.toFixed(0)],
+  ['whole answer, s', ({ latencyMs }) => latencyMs, seconds],
+  ['QoS', ({ qos }) => qos, (value) => value.toFixed(1)],
+  ['stalls', ({ stalls }) => stalls, percent],
+  ['$ tokens', ({ tokenDollars }) => tokenDollars, (value) => value.toFixed(3)],
+  ['$ energy', ({ energyDollars }) => energyDollars, (value) => value.toFixed(4)],
+  ['J of devices', ({ joules }) => joules, (value) => value.toFixed(0)],
+  ['unserved', ({ unserved }) => unserved, (value) => value.toFixed(0)],
+  ['private text left', ({ privateLeft, privateRequests }) => privateLeft / privateRequests, (value) => percent(value)],
+  ['by small models', ({ bySmallModels }) => bySmallModels, percent],
+  ['GPUs busy', ({ gpuBusy }) => gpuBusy, percent],
 ]
 
-const row = (run: FleetRun): string[] => [
-  run.method,
-  seconds(run.ttftMeanMs),
-  seconds(run.ttftP95Ms),
-  seconds(run.ttftP99Ms),
-  run.tbtMs.toFixed(0),
-  seconds(run.latencyMs),
-  run.qos.toFixed(1),
-  percent(run.stalls),
-  run.dollars.toFixed(3),
-  (run.joules / 1_000).toFixed(1),
-  String(run.unserved),
-  `${run.privateLeft} of ${run.privateRequests}`,
-  percent(run.bySmallModels),
-  percent(run.gpuBusy),
-  run.neededGpus === null ? '–' : String(run.neededGpus),
-]
+function textOf(runs: readonly FleetRun[], [, value, text]: Column): string {
+  return runs.length === 0 ? '–' : text(medianOf(runs, value))
+}
+
+function rangeOf(runs: readonly FleetRun[], [, value, text]: Column): string {
+  if (runs.length === 0) return '–'
+  const { median, least, most } = spreadOf(runs, value)
+  return runs.length === 1 ? text(median) : `${text(median)} (${text(least)}–${text(most)})`
+}
+
+function fullTable(title: string, names: readonly string[], runs: readonly FleetRun[], gpus: number): Table {
+  return {
+    title,
+    head: ['', ...[...ranged, ...plain].map(([name]) => name)],
+    rows: names.map((name) => {
+      const own = runsOf(runs, name, gpus)
+      return [name, ...ranged.map((column) => rangeOf(own, column)), ...plain.map((column) => textOf(own, column))]
+    }),
+  }
+}
+
+const names = methods.map(({ name }) => name)
+const withoutParts = ['Brim', ...ablations.map(({ name }) => name)]
+const parts = ['private', 'long', 'long, small devices', 'cheap', 'cheap, small devices']
 
 export const fleetReport: BenchReport = {
   title: 'A fleet: all four methods together',
   contents: 'the figures of every run',
   figure(document) {
-    const runs = runsOf(document)
-    const panel = (title: string, yLabel: string, value: (run: FleetRun) => number) => ({
-      kind: 'bars' as const,
+    const { counts, studied, seeds } = conditionsOf(document)
+    const runs = all(document)
+    const byGpus = (title: string, yLabel: string, value: (run: FleetRun) => number): LinePanel => ({
+      kind: 'lines',
       title,
+      xLabel: 'GPUs',
       yLabel,
-      groups: runs
-        .filter(({ method }) => !method.startsWith('Brim without'))
-        .map((run) => ({
-          label: run.method.replace(' alone', '').replace('TokenFlow', 'Token Flow'),
-          bars: [{ name: 'simulated', value: value(run) }],
+      series: methods
+        .filter(({ needsCloud }) => needsCloud)
+        .map(({ name }) => ({
+          name: name.replace(' alone', ''),
+          points: counts.map((gpus) => [gpus, medianOf(runsOf(runs, name, gpus), value)] as const),
         })),
+    })
+    const bars = (title: string, yLabel: string, value: (run: FleetRun) => number) => ({
+      kind: 'bars' as const,
+      title: `${title}, ${studied} GPUs`,
+      yLabel,
+      groups: names.map((name) => ({
+        label: name.replace(' alone', '').replace('TokenFlow', 'Token Flow'),
+        bars: [{ name: 'simulated', value: medianOf(runsOf(runs, name, studied), value) }],
+      })),
     })
     return {
       title: '1,000 devices, one cloud',
-      subtitle: `${String(document.conditions.requests)} requests of a trace day on ${String(document.conditions.gpus)} GPUs`,
+      subtitle: `The same requests of a trace day by each method, with few and many GPUs; median of ${seeds.length} seeds`,
       columns: 2,
       panels: [
-        panel('Time to the first token, mean', 's', ({ ttftMeanMs }) => ttftMeanMs / 1_000),
-        panel('Quality of service (Eq. 2)', 'of each request', ({ qos }) => qos),
-        panel('Cost of the cloud’s tokens', '$', ({ dollars }) => dollars),
-        panel('Energy of the devices', 'kJ', ({ joules }) => joules / 1_000),
+        byGpus('Time to the first token, mean', 's', ({ ttftMeanMs }) => ttftMeanMs / 1_000),
+        byGpus('Time to the first token, P95', 's', ({ ttftP95Ms }) => ttftP95Ms / 1_000),
+        byGpus('Quality of experience', '1: nothing came late', ({ qoe }) => qoe),
+        byGpus('Stalls', '% of reading time', ({ stalls }) => 100 * stalls),
+        bars('Cost of 1,000 requests', '$', ({ tokenDollars, energyDollars }) => tokenDollars + energyDollars),
+        bars('Energy of the devices', 'J per request', ({ joules }) => joules),
       ],
     }
   },
-  figureText: 'First tokens, quality of service, cost and energy of Brim, each paper alone, cloud only and device only',
+  figureText:
+    'First tokens, quality of experience, stalls, cost and energy of Brim, each paper alone, cloud only and device only',
   tables(document): Table[] {
-    const runs = runsOf(document)
-    const isAblation = ({ method }: FleetRun) => method.startsWith('Brim without')
-    const parts = ['private', 'long', 'long, small devices', 'cheap', 'cheap, small devices']
+    const { counts, studied, overloaded, ablated } = conditionsOf(document)
+    const runs = all(document)
+    const byGpus = (title: string, column: Column): Table => ({
+      title,
+      head: ['', ...counts.map((gpus) => `${gpus} GPUs`)],
+      rows: names.map((name) => [name, ...counts.map((gpus) => textOf(runsOf(runs, name, gpus), column))]),
+    })
     return [
-      { title: 'Methods', head, rows: runs.filter((run) => !isAblation(run)).map(row) },
-      { title: 'Brim without each part', head, rows: runs.filter((run) => isAblation(run) || run.method === 'Brim').map(row) },
+      fullTable(`Methods, ${studied} GPUs`, names, runs, studied),
+      fullTable(`Methods, overloaded: ${overloaded} GPUs`, names, runs, overloaded),
+      byGpus('Load: mean TTFT in s', ttftMean),
+      byGpus('Load: P95 of TTFT in s', ttftP95),
+      byGpus('Load: QoE', qoe),
       {
-        title: 'By kind of request: mean TTFT / whole answer, s',
-        head: ['', ...parts],
-        rows: runs.map((run) => [
-          run.method,
-          ...parts.map((part) => {
-            const own = run.parts.find((each) => each.part === part)
-            return own ? `${seconds(own.ttftMeanMs)} / ${seconds(own.latencyMs)}` : '–'
-          }),
+        title: 'GPUs needed',
+        head: ['', 'mean TTFT, s', 'P95, s', 'stalls', 'GPUs'],
+        rows: needsOf(runs).map(({ method, level, low, high }) => [
+          method,
+          `≤ ${seconds(level.ttftMeanMs)}`,
+          `≤ ${seconds(level.ttftP95Ms)}`,
+          `≤ ${percent(level.stalls)}`,
+          high - low > 1 ? `${low + 1} to ${high}` : String(high),
         ]),
       },
+      ...ablated.map((gpus) => fullTable(`Brim without each part, ${gpus} GPUs`, withoutParts, runs, gpus)),
+      ...[studied, overloaded].map((gpus) => ({
+        title: `By kind of request, ${gpus} GPUs: mean TTFT / whole answer, s; QoE`,
+        head: ['', ...parts],
+        rows: [...names, ...(ablated.includes(gpus) ? withoutParts.slice(1) : [])].map((name) => [
+          name,
+          ...parts.map((part) => partText(runsOf(runs, name, gpus), part)),
+        ]),
+      })),
     ]
   },
-  findings: () =>
-    `What the runs say:
+  findings(document) {
+    return findingsOf(all(document), conditionsOf(document))
+  },
+  conditions(document) {
+    const { devices, counts, seeds, windowS, warmUpS, coolDownS, requests, dayS, dayRequests, cores } = conditionsOf(document)
+    return `Everything is simulated, on ${cores} cores. Figures are medians of the seeds ${seeds.join(', ')}, with the range over them in brackets. A seed decides which requests
+are private, which devices ask, how fast they are read, and when in its trace each link begins.
 
-- Only HAT and the device's own small model keep private text on the device. Clouds, PICE and DiSCo get it.
-- Brim is not the fastest here. PICE sketches what is long, which frees GPUs, but a sketched answer's first token waits until a device has expanded its first
-  sentence: the columns of long requests show it. Without PICE, Brim's TTFT is less than half.
-- HAT's first token waits for hidden states on the uplink; int8 states take a third off it. A board computes for it about as much as for an answer of its own.
-- TokenFlow alone needs fewer GPUs for the same level than first come, first served.
-- DiSCo's budget sends some prompts to small devices alone. Phones read 30 to 80 prompt tokens per second, so that these requests
-  make the tail of TTFT.
-- *GPUs needed* has a dash where a tail does not come from the cloud: no number of GPUs shortens it.`,
-  conditions({ conditions }) {
-    const { devices, gpus, mostGpus, requests, simulatedS, dayS, dayRequests, cores, seed } = conditions
-    const level = conditions.level as { readonly ttftMs: number; readonly stalls: number }
-    const day = Number(dayS)
-    return `Everything is simulated, on ${String(cores)} cores; seed ${String(seed)}.
-
-- ${String(devices)} devices: 50 per thousand Jetson AGX Orin 32GB, 250 Orin NX, 300 Orin Nano, 200 each Pixel 7 Pro and Xiaomi 14. Links follow
+- ${devices} devices: 50 per thousand Jetson AGX Orin 32GB, 250 Orin NX, 300 Orin Nano, 200 each Pixel 7 Pro and Xiaomi 14. Links follow
   net-lumos5g; their means are HAT's WiFi for boards and the medians of net-speedtest-5g for phones.
 - The day: azure-llm-2023 (conversations, code) and mooncake (conversations, prompts a tenth as long), the gaps between their blocks
-  left out: ${String(dayRequests)} requests in ${day.toFixed(0)} s, ${(Number(dayRequests) / Number(devices)).toFixed(0)} for each device, which is a day compressed ${(86_400 / day).toFixed(0)} times. Of it, ${String(simulatedS)} s from the
-  busiest minute on are simulated: ${String(requests)} requests, until the last is answered.
+  left out: ${dayRequests} requests in ${dayS.toFixed(0)} s, ${(dayRequests / devices).toFixed(0)} for each device, which is a day compressed ${(86_400 / dayS).toFixed(0)} times. Of it, the busiest ${windowS} s
+  are simulated: ${requests} requests, until the last is answered. Those of the first ${warmUpS} s and of the last ${coolDownS} s do not count.
 - A request is private with probability 0.3 (none of code), else long if its answer has 300 tokens or more, else cheap. All
   methods answer the same requests of the same devices on the same links.
-- Brim: private by HAT, long by PICE, cheap by DiSCo, the engine by TokenFlow. *Each alone*: all requests by it, on an engine that takes prompts
-  in chunks (TokenFlow: its own); *cloud only*: first come, first served. Where HAT is the method, small devices (Orin Nano, phones)
-  ask the cloud: they would compute its two first layers for tens of tokens per second. Private requests are asked by AGX Orin and Orin NX.
-- Cloud: Qwen2.5-32B on A100 80GB, ${String(gpus)} of them, each with the whole model. *GPUs needed*: the least number with P95 TTFT of at most
-  ${level.ttftMs / 1_000} s and stalls of at most ${percent(level.stalls)} of reading time, by bisection up to ${String(mostGpus)}.
-- *$*: the tokens that the cloud computed, at GPT-4o-mini's prices ($0.15 and $0.60 per million), under HAT also those that the device computes with it. *kJ*:
-  computing and radio beside idle power. Readers take 5 or 10 tokens per second.
-- *by small models*: tokens not written by the cloud's model. What that does to the quality of answers is not simulated.
-- *QoS*: TokenFlow Eq. 2 of each request. A short window is simulated from an empty cloud on: differences of a few percent say nothing.`
+- Brim: private by HAT, where the small model begins what would be late, with int8 states, int4 weights on devices, drafts that end by
+  their pace and branch at each token; long by PICE and cheap by DiSCo, as their readers read along and wait; the engine by TokenFlow.
+  *Each alone*: all requests by it, as its paper has it, on an engine that takes prompts in chunks (TokenFlow: its own); *cloud only*: first come, first served. Where
+  HAT is the method, small devices (Orin Nano, phones) ask the cloud: they would compute its two first layers for tens of tokens per
+  second. Private requests are asked by AGX Orin and Orin NX. All boards expand sketches.
+- Cloud: Qwen2.5-32B on A100 80GB, ${counts.join(', ')} of them, each with the whole model. *GPUs needed*: the least number, as
+  far as it was searched for, with a mean TTFT of at most ${goal.ttftMeanMs / 1_000} s, a P95 of at most ${goal.ttftP95Ms / 1_000} s, and stalls of at most ${percent(goal.stalls)} of reading time. Where ${String(counts.at(-1))} GPUs do
+  not reach that, because devices and links take longer, the level is 1.1 times what they reach: more GPUs than needed for it change little.
+- *QoE*, the headline, is Andes' (Liu et al. 2024): what a reader has read by any time, over what he would have with a first token within
+  1 s and no stalls. *QoS* is Eq. 2 of TokenFlow, of each request: tokens far ahead of the reader are worth 0 there, so that pacing alone raises
+  it; QoE neither rewards nor punishes tokens that come early. Readers take 5 or 10 tokens per second.
+- *$* is for a thousand requests: the tokens that the cloud computed at GPT-4o-mini's prices ($0.15 and $0.60 per million), under HAT also
+  those that the device computes with it; the energy that devices take beside idle power at $0.165 per kWh (EIA, households, 2024).
+- *by small models*: tokens not written by the cloud's model. What that does to the quality of answers is not simulated.`
   },
+}
+
+function partText(runs: readonly FleetRun[], part: string): string {
+  const own = runs.flatMap((run) => {
+    const found = run.parts.find((each) => each.part === part)
+    return found ? [{ ...run, ...found }] : []
+  })
+  if (own.length === 0) return '–'
+  const of = (value: (run: FleetRun) => number) => medianOf(own, value)
+  return `${seconds(of((run) => run.ttftMeanMs))} / ${seconds(of((run) => run.latencyMs))}; ${of((run) => run.qoe).toFixed(2)}`
 }

@@ -48,3 +48,14 @@ export function traceDay(parts: readonly TracePart[], seed: number): DayRequest[
     .filter(({ atS }) => atS <= endS)
     .sort((a, b) => a.atS - b.atS)
 }
+
+/** The busiest stretch of a day: its requests, from its beginning on. */
+export function busiest(day: readonly DayRequest[], seconds: number): DayRequest[] {
+  let [first, most, from] = [0, 0, 0]
+  for (let last = 0; last < day.length; last += 1) {
+    while (day[last]!.atS - day[first]!.atS >= seconds) first += 1
+    if (last - first + 1 > most) [most, from] = [last - first + 1, first]
+  }
+  const fromS = day[from]?.atS ?? 0
+  return day.slice(from, from + most).map((request) => ({ ...request, atS: request.atS - fromS }))
+}

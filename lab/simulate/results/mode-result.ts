@@ -68,6 +68,11 @@ export class ModeCounter {
     this.#requests += 1
   }
 
+  /** A first token has come, whatever becomes of the answer. */
+  first(ttftMs: number): void {
+    this.#ttft.add(ttftMs)
+  }
+
   gap(ms: number, tokens: number): void {
     this.#gaps.add(ms)
     this.#gaps.add(0, tokens - 1)
@@ -91,7 +96,6 @@ export class ModeCounter {
     if (record.stalledMs > 0) this.#stalls += 1
     this.#readingS += record.tokens / record.tokensPerS
     if (record.migrations > 0) this.#buffered.add(record.bufferedTokens / record.migrations)
-    if (record.tokens > 0) this.#ttft.add(record.ttftMs)
     if (record.tokens > 1) this.#answerTbt.add(record.tbtMs)
   }
 

@@ -36,6 +36,10 @@ export class ResultCollector implements Collector {
     this.#counterOf(request)?.asked()
   }
 
+  first(request: Request, ttftMs: number): void {
+    this.#counterOf(request)?.first(ttftMs)
+  }
+
   gap(request: Request, ms: number, tokens: number): void {
     this.#counterOf(request)?.gap(ms, tokens)
   }

@@ -70,6 +70,7 @@ export class Answer {
   #arrived(count: number): void {
     const { nowMs } = this.#simulation
     if (this.reader.sent > 0) this.#collector.gap(this.request, nowMs - this.#lastMs, count)
+    else this.#collector.first(this.request, nowMs - this.request.atMs)
     const unread = unreadOf(this.reader, nowMs)
     for (let at = 0; at < count; at += 1) this.#weightedTokens += effectiveWeight(unread + at, this.request.outputTokens)
     this.#lateness ??= new Lateness(this.request.tokensPerS, this.request.atMs)

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
+import { fleetRun } from '../../../../lab/simulate/fleet/fleet-run.ts'
 import { fleetScenario } from '../../../../lab/simulate/fleet/fleet-scenario.ts'
 import { ablations, methods } from '../../../../lab/simulate/fleet/methods.ts'
-import { leastEnough } from '../../../../lab/simulate/fleet/needed-gpus.ts'
-import { type DayRequest, traceDay } from '../../../../lab/simulate/fleet/trace-day.ts'
+import { busiest, type DayRequest, traceDay } from '../../../../lab/simulate/fleet/trace-day.ts'
+import { bracketOf, meets, nextToTry, reachable } from '../../../../lab/simulate/needed-gpus.ts'
 import { runScenario } from '../../../../lab/simulate/run/run-scenario.ts'
 
 const traced = (atMs: number, outputTokens = 100, sharedTokens = 0) => ({ atMs, promptTokens: 400, outputTokens, sharedTokens })
@@ -38,16 +39,53 @@ describe('traceDay', () => {
   })
 })
 
-describe('leastEnough', () => {
-  it('finds for each search the least number that is enough, or that none is', async () => {
-    const wanted = [1, 7, 16, 17]
-    const asked: number[] = []
-    const found = await leastEnough(wanted.length, 16, async (numbers) => {
-      asked.push(numbers.size)
-      return new Map([...numbers].map(([i, number]) => [i, number >= wanted[i]!]))
-    })
-    expect(found).toEqual([1, 7, 16, undefined])
-    expect(asked).toEqual([4, 3, 3, 3, 3])
+describe('the busiest stretch', () => {
+  it('has the most requests of any as long, and begins with its first', () => {
+    const at = (atS: number): DayRequest => ({ atS, promptTokens: 1, outputTokens: 1, sharedTokens: 0, part: 'cheap' })
+    const times = (day: readonly number[], seconds: number) => busiest(day.map(at), seconds).map(({ atS }) => atS)
+    expect(times([0, 5, 20, 22, 29, 30, 60], 10)).toEqual([0, 2, 9])
+    expect(times([0, 5, 20, 22, 29, 29.5, 60], 10)).toEqual([0, 2, 9, 9.5])
+    expect(times([], 10)).toEqual([])
+  })
+})
+
+describe('the GPUs that are needed', () => {
+  const goal = { ttftMeanMs: 1_000, ttftP95Ms: 2_000, stalls: 0.01 }
+  const best = { gpus: 16, ttftMeanMs: 500, ttftP95Ms: 900, stalls: 0, unserved: 0 }
+  const level = reachable(goal, best)
+  const with_ = (gpus: number, fields = {}) => ({ ...best, gpus, ...fields })
+
+  it('are found by bisection between those that were tried', () => {
+    for (const least of [1, 3, 8, 10, 16])
+      for (const exactness of [1, 2, 4]) {
+        const answer = (gpus: number) => with_(gpus, { ttftP95Ms: gpus >= least ? 2_000 : 2_001 })
+        const tried = [8, 16].map(answer)
+        for (let next = nextToTry(bracketOf(tried, level), exactness); next !== undefined; ) {
+          tried.push(answer(next))
+          next = nextToTry(bracketOf(tried, level), exactness)
+        }
+        const { low, high } = bracketOf(tried, level)
+        expect(low).toBeLessThan(least)
+        expect(high).toBeGreaterThanOrEqual(least)
+        expect(high - low).toBeLessThanOrEqual(exactness)
+      }
+  })
+
+  it('are those above all that are not enough', () => {
+    const tried = [with_(4), with_(8, { unserved: 1 }), with_(12), with_(16)]
+    expect(bracketOf(tried, level)).toEqual({ low: 8, high: 12 })
+  })
+
+  it('are of a level that the most GPUs reach', () => {
+    expect(level).toEqual(goal)
+    const slow = with_(16, { ttftMeanMs: 2_000, ttftP95Ms: 4_000, stalls: 0.02 })
+    const lower = reachable(goal, slow)
+    for (const figure of ['ttftMeanMs', 'ttftP95Ms', 'stalls'] as const) {
+      expect(lower[figure]).toBeCloseTo(1.1 * slow[figure])
+      expect(meets({ ...slow, [figure]: 1.09 * slow[figure] }, lower)).toBe(true)
+      expect(meets({ ...slow, [figure]: 1.11 * slow[figure] }, lower)).toBe(false)
+    }
+    expect(meets({ ...slow, unserved: 1 }, lower)).toBe(false)
   })
 })
 
@@ -76,10 +114,19 @@ describe('a fleet', () => {
       expect(all.tokens).toBe(3 * (30 + 70 + 110))
     }
     const of = (name: string) => results[names.indexOf(name)]!
-    expect(of('Brim').modes.private!.work.rounds).toBeGreaterThan(0)
+    expect(of('HAT alone').modes.private!.work.rounds).toBeGreaterThan(0)
+    expect(of('Brim').modes.private!.work.serverOutputTokens).toBeGreaterThan(0)
     expect(of('Brim without HAT').modes.private!.atServer).toBe(0)
     expect(of('device only').all.work.serverOutputTokens).toBe(0)
     expect(of('cloud only').all.work.deviceOutputTokens).toBe(0)
     expect(of('cloud only').modes.private!.atServer).toBe(3)
+    const hatAlone = fleetRun(methods.find(({ name }) => name === 'HAT alone')!, { gpus: 1, seed: 1 }, of('HAT alone'), requests)
+    expect(hatAlone).toMatchObject({ requests: 9, unserved: 0, privateLeft: 0, privateRequests: 3, bySmallModels: 0 })
+    expect(
+      fleetRun(methods.find(({ name }) => name === 'device only')!, { gpus: 0, seed: 1 }, of('device only'), requests),
+    ).toMatchObject({
+      tokenDollars: 0,
+      bySmallModels: 1,
+    })
   })
 })

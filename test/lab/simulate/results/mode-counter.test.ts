@@ -29,7 +29,10 @@ const record = (fields: Partial<AnswerRecord> = {}): AnswerRecord => ({
 function counted(records: readonly AnswerRecord[], open = 0): ModeCounter {
   const counter = new ModeCounter()
   for (let at = 0; at < records.length + open; at += 1) counter.asked()
-  for (const each of records) counter.ended(each)
+  for (const each of records) {
+    if (each.tokens > 0) counter.first(each.ttftMs)
+    counter.ended(each)
+  }
   return counter
 }
 

@@ -20,7 +20,9 @@ function recordOf(deliveries: readonly (readonly [atMs: number, tokens: number])
   const simulation = new Simulation(1)
   const gaps: (readonly [ms: number, tokens: number])[] = []
   const records: AnswerRecord[] = []
+  const firsts: number[] = []
   const collector = {
+    first: (_: unknown, ttftMs: number) => void firsts.push(ttftMs),
     gap: (_: unknown, ms: number, tokens: number) => void gaps.push([ms, tokens]),
     ended: (record: AnswerRecord) => void records.push(record),
   }
@@ -29,15 +31,16 @@ function recordOf(deliveries: readonly (readonly [atMs: number, tokens: number])
   for (const [atMs, tokens] of deliveries) simulation.at(atMs, () => answer.deliver(tokens))
   simulation.at(deliveries.at(-1)![0], () => answer.end())
   simulation.advance(1_000)
-  return { record: records[0]!, gaps, answer }
+  return { record: records[0]!, firsts, gaps, answer }
 }
 
 it('counts from the request to the first token, then between tokens', () => {
-  const { record, gaps } = recordOf([
+  const { record, firsts, gaps } = recordOf([
     [1_500, 1],
     [1_700, 2],
     [2_100, 1],
   ])
+  expect(firsts).toEqual([record.ttftMs])
   expect(record).toMatchObject({ ttftMs: 500, endedMs: 2_100, tokens: 4, tbtMs: 200 })
   // Together, they have no time between them; the first ends no gap.
   expect(gaps).toEqual([
