@@ -3,7 +3,7 @@ import type { Requests } from './tracker.ts'
 import { type WorkingSetLimits, workingSetSize } from './working-set.ts'
 
 export interface AdmissionLimits extends WorkingSetLimits {
-  /** Share by which the rates may exceed Γ, which is an estimate, before the order of arrival governs. */
+  /** Share by which the rates may exceed Γ, which is an estimate, before nothing is admitted and the order of arrival governs. */
   readonly overloadTolerance: number
 }
 
@@ -30,7 +30,7 @@ const meanBytes = (streams: readonly StreamState[]): number =>
 
 /**
  * The requests that may join the working set, the earliest first: while it has room (Eq. 4, 5) and the readers take no more
- * than the engine generates (Eq. 6).
+ * than the engine generates (Eq. 6), within the tolerance.
  * @param ratesCount false for memory that nothing else could use: whatever the rates, it is better used than free
  */
 export function admissible(
@@ -47,7 +47,7 @@ export function admissible(
   const memoryBytes = state.slow ? state.memory.budgetBytes + state.slow.budgetBytes : Number.POSITIVE_INFINITY
   const size = workingSetSize(memoryBytes, requestBytes, residents.length, limits)
   const places = Math.max(0, size - requests.working)
-  const maxTokensPerS = ratesCount ? throughput(requests, state) : Number.POSITIVE_INFINITY
+  const maxTokensPerS = ratesCount ? (1 + limits.overloadTolerance) * throughput(requests, state) : Number.POSITIVE_INFINITY
   let { tokensPerS } = requests
   let count = 0
   while (count < Math.min(places, newcomers.length)) {
