@@ -51,7 +51,7 @@ export interface FleetSize {
   readonly gpus: number
 }
 
-export interface FleetConditions {
+export interface RunConditions {
   readonly seed?: number
   /** Seconds in which requests come that count. Absent: all count. */
   readonly counted?: { readonly fromS: number; readonly untilS: number }
@@ -64,7 +64,7 @@ export function fleetScenario(
   method: Method,
   requests: readonly DayRequest[],
   { devices, gpus }: FleetSize,
-  { seed = 1, counted, withTraces = true }: FleetConditions = {},
+  { seed = 1, counted, withTraces = true }: RunConditions = {},
 ): Scenario {
   const rate = (trace: string, meanBytesPerS: number) => (withTraces ? { trace, meanBytesPerS } : meanBytesPerS)
   return Scenario.parse({

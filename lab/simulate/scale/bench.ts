@@ -2,14 +2,33 @@ import { readFile } from 'node:fs/promises'
 import { projectRoot } from '../../../core/base/version.ts'
 import type { Bench } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
+import { bracketOf, meets, nextToTry, reachable, type ServiceLevel, stallsOf, type Tried } from '../needed-gpus.ts'
+import type { ScenarioResult } from '../run/result.ts'
 import { runScenario } from '../run/run-scenario.ts'
 import { capacityOf, type MeasuredBridge, measuredBridge, type ScaleRun } from './capacity.ts'
 import { scaleReport } from './report.ts'
 import { perDeviceS, scaleScenario } from './scale-scenario.ts'
 
-const sizes = [100, 1_000, 10_000, 100_000]
-/** Virtual seconds: fewer of larger fleets, so that memory and time are bounded. */
-const windowS = { quick: [30, 15, 8, 3], full: [60, 30, 15, 6] }
+const goal: ServiceLevel = { ttftMeanMs: 1_000, ttftP95Ms: 2_000, stalls: 0.01 }
+/** The GPUs of larger fleets are those of this one, in proportion. */
+const largestSearched = 1_000
+/** Requests per second for which one GPU is enough in any case. */
+const perGpuS = 5
+/** Virtual seconds: fewer of larger fleets, so that memory and time are bounded. Those of the first third do not count. */
+const sizes = [
+  { devices: 100, quickS: 45, fullS: 180 },
+  { devices: largestSearched, quickS: 21, fullS: 90 },
+  { devices: 10_000, quickS: 6, fullS: 30 },
+  { devices: 100_000, quickS: 3, fullS: 9 },
+]
+
+const triedWith = (gpus: number, { all }: ScenarioResult): Tried => ({
+  gpus,
+  ttftMeanMs: all.ttftMs.mean,
+  ttftP95Ms: all.ttftMs.p95,
+  stalls: stallsOf(all),
+  unserved: Object.values(all.refused).reduce((sum, count) => sum + count, 0),
+})
 
 export const scaleBench: Bench = {
   name: 'simulate-scale',
@@ -22,25 +41,53 @@ export const scaleBench: Bench = {
     const bridge: MeasuredBridge = measuredBridge(
       JSON.parse(await readFile(new URL('docs/results/fleet/fleet.json', projectRoot), 'utf8')),
     )
-    const runs: ScaleRun[] = []
-    // One after the other: each states its memory.
-    for (const [i, devices] of sizes.entries()) {
-      const seconds = (quick ? windowS.quick : windowS.full)[i]!
-      progress(`${devices} devices, ${devices * perDeviceS} requests/s, ${seconds} s`)
-      const begunMs = performance.now()
-      const scenario = scaleScenario(devices, seconds)
+    const simulate = async (devices: number, gpus: number, seconds: number) => {
+      progress(`${devices} devices, ${devices * perDeviceS} requests/s, ${seconds} s, ${gpus} GPUs`)
+      const scenario = scaleScenario({ devices, gpus, seconds, countedFromS: seconds / 3 })
       const result = await runScenario(scenario, { signal: io.signal })
       io.signal.throwIfAborted()
-      const rssMb = process.memoryUsage.rss() / 1e6
-      runs.push(capacityOf(devices, result, bridge, { rssMb, tookS: (performance.now() - begunMs) / 1_000 }))
+      return result
+    }
+    /** The least GPUs with which a fleet keeps the level, and that level. */
+    const search = async (devices: number, seconds: number) => {
+      const tried: Tried[] = []
+      const tryWith = async (gpus: number) => {
+        tried.push(triedWith(gpus, await simulate(devices, gpus, seconds)))
+      }
+      await tryWith(Math.ceil((devices * perDeviceS) / perGpuS))
+      const level = reachable(goal, tried[0]!)
+      for (;;) {
+        const bracket = bracketOf(tried, level)
+        const next = nextToTry(bracket, 1)
+        if (next === undefined) return { gpus: bracket.high, level }
+        await tryWith(next)
+      }
+    }
+
+    const runs: ScaleRun[] = []
+    let found: { readonly gpus: number; readonly level: ServiceLevel } | undefined
+    // One after the other: each states its memory.
+    for (const { devices, quickS, fullS } of sizes) {
+      const seconds = quick ? quickS : fullS
+      const isSearched = devices <= largestSearched
+      if (isSearched) found = await search(devices, seconds)
+      const { level, gpus: searched } = found!
+      const gpus = isSearched ? searched : Math.ceil((searched * devices) / largestSearched)
+      const begunMs = performance.now()
+      const result = await simulate(devices, gpus, seconds)
+      const own = { rssMb: process.memoryUsage.rss() / 1e6, tookS: (performance.now() - begunMs) / 1_000 }
+      const keepsLevel = meets(triedWith(gpus, result), level)
+      runs.push(capacityOf(devices, result, bridge, { ...own, level, isSearched, keepsLevel, seconds }))
     }
     const largest = runs.at(-1)!
     return {
-      conditions: { bridge },
+      conditions: { bridge, goal, largestSearched, perGpuS },
       summary: {
         bridgesAt100k: largest.bridges,
         gpusAt100k: largest.gpus,
+        devicesPerGpu: largest.devices / largest.gpus,
         requestsPerSAt100k: largest.requestsPerS,
+        ttftP95MsAt100k: largest.ttftP95Ms,
         rssMbAt100k: largest.rssMb,
       },
       runs,

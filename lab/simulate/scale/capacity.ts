@@ -1,5 +1,7 @@
 import { z } from 'zod'
+import { type ServiceLevel, stallsOf } from '../needed-gpus.ts'
 import type { ScenarioResult } from '../run/result.ts'
+import { perDeviceS } from './scale-scenario.ts'
 
 const FleetDocument = z.object({
   conditions: z.object({ startedAt: z.string(), commit: z.string().nullable() }),
@@ -37,8 +39,11 @@ export interface ScaleRun {
   readonly bridgeCpuPercent: number
   readonly bridgeMb: number
   readonly isMeasured: boolean
-  /** Given: one for so many requests per second. How busy they were is simulated. */
+  /** The least that keep the level, or as many for each device as a smaller fleet needs. */
   readonly gpus: number
+  readonly isSearched: boolean
+  readonly level: ServiceLevel
+  readonly keepsLevel: boolean
   readonly gpuBusy: number
   readonly boardsBusy: number
   readonly phonesBusy: number
@@ -46,9 +51,13 @@ export interface ScaleRun {
   readonly downBytesPerS: number
   readonly ttftMs: number
   readonly ttftP95Ms: number
-  readonly tokensPerS: number
+  /** Waiting over reading time. */
+  readonly stalls: number
+  readonly refused: Readonly<Record<string, number>>
+  /** Tokens of sketches over those of long answers that have ended. */
+  readonly sketchedShare: number
   /** Of the simulator. */
-  readonly simulatedS: number
+  readonly seconds: number
   readonly events: number
   readonly rssMb: number
   readonly tookS: number
@@ -58,7 +67,7 @@ export function capacityOf(
   devices: number,
   result: ScenarioResult,
   bridge: MeasuredBridge,
-  run: Pick<ScaleRun, 'rssMb' | 'tookS'>,
+  run: Pick<ScaleRun, 'rssMb' | 'tookS' | 'level' | 'isSearched' | 'keepsLevel' | 'seconds'>,
 ): ScaleRun {
   const { all, engines, durationS, events } = result
   const bridges = Math.ceil(devices / bridge.mostDevices)
@@ -68,7 +77,7 @@ export function capacityOf(
     groups.reduce((sum, group) => sum + group.count * of(group), 0) / durationS
   return {
     devices,
-    requestsPerS: all.requests / durationS,
+    requestsPerS: devices * perDeviceS,
     bridges,
     bridgeCpuPercent: bridge.cpuPercent * share,
     bridgeMb: bridge.rssMb * share,
@@ -81,8 +90,9 @@ export function capacityOf(
     downBytesPerS: bytes(({ downBytes }) => downBytes),
     ttftMs: all.ttftMs.mean,
     ttftP95Ms: all.ttftMs.p95,
-    tokensPerS: all.tbtMs.count / durationS,
-    simulatedS: durationS,
+    stalls: stallsOf(all),
+    refused: all.refused,
+    sketchedShare: (result.modes.long?.work.sketchTokens ?? 0) / Math.max(1, result.modes.long?.tokens ?? 0),
     events,
     ...run,
   }
