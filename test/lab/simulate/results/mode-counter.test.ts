@@ -48,8 +48,8 @@ describe('the figures of a mode', () => {
   })
 
   it('count the answers whose prompts the server has computed any of', () => {
-    const records = [record({ serverPromptTokens: 1 }), record({ serverOutputTokens: 5 }), record()]
-    expect(counted(records).result(1).atServer).toBe(1)
+    const records = [1, 2].map((serverPromptTokens) => record({ serverPromptTokens }))
+    expect(counted([...records, record({ serverOutputTokens: 5 }), record()]).result(1).atServer).toBe(2)
   })
 
   it('share what readers had in hand among the changes of an answer’s side', () => {
