@@ -113,7 +113,13 @@ describe('the candidates', () => {
     const [steps, chunks, drafts] = refinements
     const best = steps!.of(hat).find(({ settings }) => settings.stepRows === 2_048 && settings.policy === 'tokenflow')!
     const wide = chunks!.of(best)
-    expect(wide.map(({ settings }) => settings.maxChunk)).toContain(1_024)
+    const sizes = wide.map(({ settings: { maxChunk, firstChunk } }) => [maxChunk, firstChunk])
+    expect(sizes).toEqual(
+      expect.arrayContaining([
+        [64, 64],
+        [1_024, 128],
+      ]),
+    )
     expect(chunks!.of(hat).map(({ settings }) => settings.maxChunk)).not.toContain(1_024)
     const drafted = drafts!.of(wide[0]!)[0]!
     expect(settingsOf(drafted)).toMatchObject({ policy: 'tokenflow', stepRows: 2_048, maxChunk: 64, firstChunk: 64 })
