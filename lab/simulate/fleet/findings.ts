@@ -69,7 +69,7 @@ export function findingsOf(runs: readonly FleetRun[], conditions: FleetCondition
   const parts = (gpus: number) => {
     const better = idle(gpus)
     const own = `Brim has QoE ${experience.text(of('Brim', gpus, experience))}, mean TTFT ${meanTtft.text(of('Brim', gpus, meanTtft))}`
-    return better.length === 0 ? `${own}; no part harms either` : `${own}; better: ${better.join('; ')}`
+    return better.length === 0 ? `${own}; no other form is better in either` : `${own}; better: ${better.join('; ')}`
   }
   const private_ = keeping.filter((name) => name !== 'Brim')
   return `What the runs say (a method is better where the medians differ by more than ${100 * noise} %):

@@ -28,8 +28,9 @@ const paper = {
 } as const
 /** Options of Brim that the paper does not have. */
 const hat = { wire: 'int8', deviceWeights: 'int4', pacedDrafts: true, branching: 'each' } as const
-const own = { policy: 'tokenflow', hat, pice: {}, disco: {}, needsCloud: true } as const
-const brim = { private: 'private', long: 'pice', cheap: 'auto' } as const
+const disco = { share: 0.5, autoPatienceS: 2 } as const
+const own = { policy: 'tokenflow', hat, pice: {}, disco, needsCloud: true } as const
+const brim = { private: 'private', long: 'auto', cheap: 'auto' } as const
 
 /** Whether private text stays on the device. */
 export const keepsText = ({ modes }: Method): boolean => ['hat', 'private', 'local'].includes(modes.private)
@@ -45,11 +46,11 @@ export const methods: readonly Method[] = [
   { ...paper, name: 'device only', modes: all('local'), needsCloud: false },
 ]
 
-/** Brim without one of its parts. What is private stays on the device where there is no HAT. */
+/** Brim without one of its parts, or with sketches. What is private stays on the device where there is no HAT. */
 export const ablations: readonly Method[] = [
   { ...own, name: 'Brim without HAT', modes: { ...brim, private: 'local' } },
-  { ...own, name: 'Brim without PICE', modes: { ...brim, long: 'auto' } },
-  { ...own, name: 'Brim without DiSCo', modes: { ...brim, cheap: 'cloud' } },
+  { ...own, name: 'Brim with sketches of long answers', modes: { ...brim, long: 'pice' } },
+  { ...own, name: 'Brim without DiSCo', modes: { private: 'hat', long: 'cloud', cheap: 'cloud' } },
   { ...own, name: 'Brim without TokenFlow', modes: brim, policy: 'chunked' },
   { ...own, name: 'Brim without int8 and int4', modes: brim, hat: { ...hat, wire: 'fp16', deviceWeights: 'fp16' } },
 ]
