@@ -1,17 +1,26 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { z } from 'zod'
 import type { Bench } from '../../../frame/bench.ts'
 import { benchCommand } from '../../../frame/command.ts'
-import { runAll } from '../../run/run-all.ts'
+import { dataOption, defaultDataFolder } from '../../run/data-folder.ts'
+import { type RunScenarioOptions, runScenario } from '../../run/run-scenario.ts'
+import type { AnswerRecord } from '../../world/answer-record.ts'
 import { isWithin, unexplained } from '../comparison.ts'
-import { cases } from './cases.ts'
+import { runScenarios } from '../run-scenarios.ts'
+import { cases, long, recordedCases } from './cases.ts'
 import { cellsOf } from './cells.ts'
 import { tokenFlowPaperReport } from './report.ts'
-import { type FlowRun, flowRun } from './runs.ts'
-import { type Case, scenarioOf } from './setups.ts'
+import { type FlowRun, flowRun, timelineOf } from './runs.ts'
+import { type Case, recordings, scenarioOf } from './setups.ts'
 
 const options = {
   seeds: z.int().min(1).meta({ description: 'number of seeds', fallback: '3, with --quick 1' }).optional(),
+  data: dataOption,
 }
+
+/** Seconds between the points of Figs. 14 and 15. */
+const timelineS = 5
 
 export const tokenFlowPaperBench: Bench<typeof options> = {
   name: 'paper-tokenflow',
@@ -20,25 +29,40 @@ export const tokenFlowPaperBench: Bench<typeof options> = {
   options,
   examples: [],
   goals: { unexplainedCells: { max: 0 }, improvedP99TtftCut: { min: 0.802 }, improvedEffectiveGain: { min: 0.825 } },
-  async run({ quick, io, progress }, { seeds = quick ? 1 : 3 }) {
-    const wanted = Array.from({ length: seeds }, (_, i) => cases.map((one): [Case, number] => [one, i + 1])).flat()
-    let shown = 0
-    const results = await runAll(
+  async run({ quick, io, progress }, { seeds = quick ? 1 : 3, data = defaultDataFolder() }) {
+    const missing = missingTraces(data)
+    if (missing.length > 0) progress(`Figs. 12 to 15 are left out, because ${missing.join(' and ')} is not in ${data} (--data)`)
+    const drawn = Array.from({ length: seeds }, (_, i) => cases.map((one): [Case, number] => [one, i + 1])).flat()
+    const recorded = missing.length > 0 ? [] : recordedCases.map((one): [Case, number] => [one, 1])
+    const isLong = ([{ setup }]: [Case, number]) => setup === long
+    const wanted = [...drawn, ...recorded.filter((one) => !isLong(one))]
+    const results = await runScenarios(
+      '',
       wanted.map(([one, seed]) => scenarioOf(one, seed)),
-      {
-        signal: io.signal,
-        onProgress(share) {
-          if (share < shown) return
-          shown += 0.1
-          progress(`${Math.round(100 * share)} % of ${wanted.length} runs`)
-        },
-      },
+      { io, progress },
+      [data],
     )
-    io.signal.throwIfAborted()
     const runs = wanted.map(([one, seed], i) => flowRun(one, seed, results[i]!))
-    return { conditions: { seeds }, summary: summarise(runs), runs }
+    for (const [one, seed] of recorded.filter(isLong)) {
+      progress(`Figs. 14 and 15: ${one.server}`)
+      runs.push(await longRun(one, seed, { folders: [data], signal: io.signal }))
+      io.signal.throwIfAborted()
+    }
+    return { conditions: { seeds, recorded: missing.length === 0 }, summary: summarise(runs), runs }
   },
   report: tokenFlowPaperReport,
+}
+
+/** Files that the folder of the traces lacks. */
+function missingTraces(folder: string): string[] {
+  const files = new Set(Object.values(recordings).map(({ file }) => file))
+  return [...files].filter((file) => !existsSync(join(folder, file)))
+}
+
+async function longRun(one: Case, seed: number, options: RunScenarioOptions): Promise<FlowRun> {
+  const records: AnswerRecord[] = []
+  const result = await runScenario(scenarioOf(one, seed), { ...options, onRecord: (record) => records.push(record) })
+  return { ...flowRun(one, seed, result), timeline: timelineOf(records, timelineS) }
 }
 
 /** `brim simulate paper tokenflow` */

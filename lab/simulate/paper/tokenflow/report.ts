@@ -1,17 +1,27 @@
 import type { BenchDocument, BenchReport, Table } from '../../../frame/bench.ts'
 import { markdownTable } from '../../../frame/page.ts'
-import type { BarPanel, Figure } from '../../../plot/plot.ts'
+import type { BarPanel, Figure, LinePanel } from '../../../plot/plot.ts'
 import { comparisonTables } from '../comparison.ts'
-import { ablated, bursts, leftOut, poissons } from './cases.ts'
+import { ablated, bursts, leftOut, long, onA6000, onH200, poissons } from './cases.ts'
 import { cellsOf, type Metric, means, shortNames, units } from './cells.ts'
 import type { FlowRun } from './runs.ts'
-import { defaultTokensPerS, lengthDeviation, type ServerName, type SetupName, servers, setups } from './setups.ts'
+import {
+  defaultTokensPerS,
+  isRecording,
+  lengthDeviation,
+  recordings,
+  type ServerName,
+  type SetupName,
+  servers,
+  setups,
+} from './setups.ts'
 
 const serverNames = Object.keys(servers) as ServerName[]
 const shown: readonly Metric[] = [
   'effectivePerS',
   'rawPerS',
   'meanTtftS',
+  'p50TtftS',
   'p99TtftS',
   'stalledS',
   'qos',
@@ -30,17 +40,19 @@ export const tokenFlowPaperReport: BenchReport = {
   conditions,
 }
 
-/** Figs. 16 and 17 are bars without numbers: these are ours. */
+/** The paper's figures are bars without numbers: these are ours. */
 function valueTable(document: BenchDocument): Table {
-  const mean = means(runsOf(document))
+  const runs = runsOf(document)
+  const mean = means(runs)
+  const recorded = hasRecordings(runs) ? [...onA6000, ...onH200] : []
   return {
-    title: 'Figs. 16 and 17, all values',
+    title: 'Figs. 12 to 17, all values',
     head: [
       'set-up',
       'server',
       ...shown.map((metric) => (units[metric] ? `${shortNames[metric]}, ${units[metric]}` : shortNames[metric])),
     ],
-    rows: [...bursts, ...poissons].flatMap((setup) =>
+    rows: [...recorded, ...bursts, ...poissons].flatMap((setup) =>
       serverNames.map((server) => [
         setup,
         server,
@@ -50,8 +62,25 @@ function valueTable(document: BenchDocument): Table {
   }
 }
 
+const hasRecordings = (runs: readonly FlowRun[]) => runs.some(({ setup }) => isRecording(setup))
+
+/** Figs. 14 and 15. */
+const timelinePanel = (runs: readonly FlowRun[], which: 'queued' | 'running'): LinePanel => ({
+  kind: 'lines',
+  title: `${long}: requests ${which}`,
+  xLabel: 'seconds',
+  yLabel: '',
+  isDense: true,
+  series: runs.flatMap(({ server, timeline }) =>
+    timeline
+      ? [{ name: server, points: timeline[which].map((count, at): [number, number] => [at * timeline.everyS, count]) }]
+      : [],
+  ),
+})
+
 function figure(document: BenchDocument): Figure {
-  const mean = means(runsOf(document))
+  const runs = runsOf(document)
+  const mean = means(runs)
   const panel = (title: string, names: readonly SetupName[], metric: Metric): BarPanel => ({
     kind: 'bars',
     title: `${title}: ${shortNames[metric]}`,
@@ -63,11 +92,19 @@ function figure(document: BenchDocument): Figure {
   })
   const metrics = ['effectivePerS', 'rawPerS', 'meanTtftS', 'p99TtftS'] as const
   return {
-    title: 'TokenFlow’s Figs. 16 and 17 and Table 2, simulated',
+    title: 'TokenFlow’s Figs. 12 to 17 and Table 2, simulated',
     subtitle: `Qwen2-7B on an RTX 4090, Llama3-8B on an H200; readers of ${defaultTokensPerS} tokens/s`,
     columns: 2,
     panels: [
       ...metrics.flatMap((metric) => [panel('Burst', bursts, metric), panel('Poisson', poissons, metric)]),
+      ...(hasRecordings(runs)
+        ? [
+            panel('Recorded', [...onA6000, ...onH200], 'effectivePerS'),
+            panel('Recorded', [...onA6000, ...onH200], 'meanTtftS'),
+            timelinePanel(runs, 'queued'),
+            timelinePanel(runs, 'running'),
+          ]
+        : []),
       {
         kind: 'bars',
         title: `Table 2, ${ablated}: total`,
@@ -85,15 +122,18 @@ function figure(document: BenchDocument): Figure {
 }
 
 function conditions({ conditions: { seeds } }: BenchDocument): string {
-  const rows = Object.entries(setups).map(([name, setup]) => [
-    name,
-    setup.gpu,
-    setup.model,
-    String(setup.memoryShare),
-    'perS' in setup ? `${setup.requests}, ${setup.perS}/s` : `${setup.requests} at once`,
-    String(setup.promptTokens),
-    String(setup.outputTokens),
-  ])
+  const rows = [
+    ...Object.entries(setups).map(([name, setup]) => [
+      ...[name, setup.gpu, setup.model, String(setup.memoryShare)],
+      'perS' in setup ? `${setup.requests}, ${setup.perS}/s` : `${setup.requests} at once`,
+      ...[String(setup.promptTokens), String(setup.outputTokens)],
+    ]),
+    ...Object.entries(recordings).map(([name, { gpu, model, memoryShare, requests, file, skipS, speed }]) => [
+      ...[name, gpu, model, String(memoryShare)],
+      `${requests} of ${file} from ${skipS} s on, ${speed} times as fast`,
+      ...['recorded', 'recorded'],
+    ]),
+  ]
   const servedBy = Object.entries(servers).map(([name, server]) => [
     name,
     Object.entries(server)
@@ -116,7 +156,7 @@ ${markdownTable(['server', 'settings of the scenario’s cloud'], servedBy)}
   what is preempted is computed again, as with Andes.
 - *TokenFlow* is the paper’s: a plan takes 0.4 ms, and no step begins while KV moves. *Brim* plans within 0.1 ms and moves KV beside the
   steps; both choose by one policy, with Brim’s bounds on waiting.
-- Not simulated: Figs. 12 to 15, whose recorded requests (BurstGPT and a provider’s) are not public in full. Those of azure-llm-2023 do
-  not stand in for them: their answers are short (211 tokens), so that prompts are what is scarce, which preemption does not help. On an
-  H200 with Qwen2.5-32B at 1.2 times their speed, mean TTFT falls by 19 % against SGLang and effective throughput stays.`
+- Figs. 12 to 15: **other recordings than the paper’s** stand in for BurstGPT and for the trace of a provider, neither of which is in our
+  data: the conversations of azure-llm-2023 (1,140 prompt tokens, 212 of answers) and of Mooncake (11,700 and 343), at 1.2 times the load
+  that SGLang serves. Prompts take most of the engine's time there, which preemption does not reduce.`
 }

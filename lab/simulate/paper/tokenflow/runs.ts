@@ -1,4 +1,5 @@
 import type { ScenarioResult } from '../../run/result.ts'
+import type { AnswerRecord } from '../../world/answer-record.ts'
 import type { Case } from './setups.ts'
 
 /** What one server made of one set-up, with one seed. */
@@ -10,12 +11,36 @@ export interface FlowRun extends Case {
   readonly effectivePerS: number
   readonly rawPerS: number
   readonly meanTtftS: number
+  readonly p50TtftS: number
   readonly p99TtftS: number
   /** Mean over answers. */
   readonly stalledS: number
   readonly qos: number
   readonly preemptions: number
   readonly movedGb: number
+  /** Of one long run: requests without and with a first token that have not ended, each so many seconds. */
+  readonly timeline?: Timeline
+}
+
+export interface Timeline {
+  readonly everyS: number
+  readonly queued: readonly number[]
+  readonly running: readonly number[]
+}
+
+/** @param records of all answers of a run */
+export function timelineOf(records: readonly AnswerRecord[], everyS: number): Timeline {
+  const lastMs = records.reduce((last, { endedMs }) => Math.max(last, endedMs), 0)
+  const points = Math.floor(lastMs / (1_000 * everyS)) + 1
+  const count = (from: (record: AnswerRecord) => number, to: (record: AnswerRecord) => number): number[] => {
+    const counts = new Array<number>(points).fill(0)
+    for (const record of records)
+      for (let at = Math.ceil(from(record) / (1_000 * everyS)); at < points && at * everyS * 1_000 < to(record); at += 1)
+        counts[at]! += 1
+    return counts
+  }
+  const begunMs = ({ atMs, ttftMs }: AnswerRecord) => atMs + ttftMs
+  return { everyS, queued: count(({ atMs }) => atMs, begunMs), running: count(begunMs, ({ endedMs }) => endedMs) }
 }
 
 export function flowRun(one: Case, seed: number, { durationS, all, engines }: ScenarioResult): FlowRun {
@@ -28,6 +53,7 @@ export function flowRun(one: Case, seed: number, { durationS, all, engines }: Sc
     effectivePerS: all.effectiveTokensPerS,
     rawPerS: all.tokensPerS,
     meanTtftS: all.ttftMs.mean / 1_000,
+    p50TtftS: all.ttftMs.p50 / 1_000,
     p99TtftS: all.ttftMs.p99 / 1_000,
     stalledS: all.stalledMs.mean / 1_000,
     qos: all.qos,

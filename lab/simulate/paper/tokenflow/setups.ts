@@ -1,7 +1,6 @@
 import { Scenario } from '../../scenario/scenario.ts'
 
-/** A row of the paper's Table 1, or a machine of another figure. */
-interface Setup {
+interface Server {
   readonly gpu: string
   readonly model: string
   /** Of the GPU's memory, for weights and KV. */
@@ -9,10 +8,23 @@ interface Setup {
   /** SGLang's default for the size of the memory. */
   readonly chunkRows: number
   readonly requests: number
+}
+
+/** A row of the paper's Table 1, or a machine of another figure. */
+interface Drawn extends Server {
   /** Requests per second; undefined: all at once. */
   readonly perS?: number
   readonly promptTokens: number
   readonly outputTokens: number
+}
+
+/** Recorded requests. */
+interface Recorded extends Server {
+  /** In the folder of the traces. */
+  readonly file: string
+  readonly skipS: number
+  /** How many times as fast as recorded. */
+  readonly speed: number
 }
 
 /**
@@ -40,8 +52,30 @@ export const setups = {
     ...{ gpu: 'ascend-910b', model: 'llama3-8b', memoryShare: 0.5, chunkRows: 8_192 },
     ...{ requests: 100, ...onRtx4090.L },
   },
-} satisfies Readonly<Record<string, Setup>>
-export type SetupName = keyof typeof setups
+} satisfies Readonly<Record<string, Drawn>>
+
+/**
+ * In place of BurstGPT and of a provider's trace (§7.1.2). A part without gaps of each: azure-llm-2023 and mooncake are samples of blocks
+ * of two minutes. The paper does not say how fast it replays its own: these ask for 1.2 times what SGLang generates when it is always busy.
+ */
+const azure = { file: 'azure-llm-2023/AzureLLMInferenceTrace_conv.csv', skipS: 2_280 }
+const mooncake = { file: 'mooncake/conversation_trace.jsonl.gz', skipS: 480 }
+const a6000 = { gpu: 'a6000', model: 'qwen2.5-7b', memoryShare: 0.88, chunkRows: 8_192 }
+export const recordings = {
+  'A6000, Azure': { ...a6000, ...azure, requests: 1_500, speed: 1.08 },
+  'A6000, Mooncake': { ...a6000, ...mooncake, requests: 500, speed: 0.129 },
+  'H200, Azure': { ...h200, ...azure, requests: 4_000, speed: 4.83 },
+  'H200, Mooncake': { ...h200, ...mooncake, requests: 1_500, speed: 0.512 },
+  /** Figs. 14 and 15. */
+  'H200, Qwen2.5-32B, Azure': {
+    ...{ gpu: 'h200', model: 'qwen2.5-32b', memoryShare: 0.88, chunkRows: 8_192 },
+    ...{ ...azure, requests: 4_300, speed: 1.37 },
+  },
+} satisfies Readonly<Record<string, Recorded>>
+export type RecordingName = keyof typeof recordings
+export type SetupName = keyof typeof setups | RecordingName
+
+export const isRecording = (name: SetupName): name is RecordingName => name in recordings
 
 /** The systems that are compared. Times of a plan are those of §7.6; Andes is built on SGLang. */
 export const servers = {
@@ -83,27 +117,35 @@ export const nameOf = ({ setup, server, ...changes }: Case): string =>
   [setup, server, ...Object.entries(changes).map(([name, value]) => `${name} ${value}`)].join(', ')
 
 export function scenarioOf(one: Case, seed: number): Scenario {
-  const { gpu, model, memoryShare, chunkRows, requests, promptTokens, outputTokens, ...arrival }: Setup = setups[one.setup]
-  const lengths = (mean: number) => ({ kind: 'normal', mean, deviation: lengthDeviation * mean })
-  const { intervalMs, conservativeness } = one
+  const { setup, server, intervalMs, conservativeness } = one
+  const { gpu, model, memoryShare, chunkRows, requests }: Server = isRecording(setup) ? recordings[setup] : setups[setup]
   return Scenario.parse({
     name: nameOf(one),
     seed,
     cloud: {
       ...{ gpu, model, memoryShare },
       ...{ stepStreams: 1_024, stepRows: 16_384, promptRows: chunkRows },
-      ...servers[one.server],
+      ...servers[server],
       ...(one.without && without[one.without]),
     },
     workload: {
       requests,
-      arrivals: arrival.perS === undefined ? { kind: 'burst' } : { kind: 'poisson', perS: arrival.perS },
-      promptTokens: lengths(promptTokens),
-      outputTokens: lengths(outputTokens),
-      maxOutputTokens: 2 * outputTokens,
+      ...(isRecording(setup) ? recordedWorkload(recordings[setup]) : drawnWorkload(setups[setup])),
       readers: [{ tokensPerS: one.tokensPerS ?? defaultTokensPerS, share: 1 }],
       modes: [{ mode: 'cloud' }],
     },
     policies: { tokenflow: { ...(intervalMs && { intervalMs }), ...(conservativeness && { conservativeness }) } },
   })
 }
+
+function drawnWorkload({ perS, promptTokens, outputTokens }: Drawn) {
+  const lengths = (mean: number) => ({ kind: 'normal', mean, deviation: lengthDeviation * mean })
+  return {
+    arrivals: perS === undefined ? { kind: 'burst' } : { kind: 'poisson', perS },
+    promptTokens: lengths(promptTokens),
+    outputTokens: lengths(outputTokens),
+    maxOutputTokens: 2 * outputTokens,
+  }
+}
+
+const recordedWorkload = ({ file, skipS, speed }: Recorded) => ({ arrivals: { kind: 'trace', file, skipS, speed } })

@@ -13,7 +13,7 @@ const runs = (change: (run: FlowRun) => Partial<FlowRun> = () => ({})): FlowRun[
   cases.flatMap((one) =>
     [1, 2].map((seed) => {
       const run: FlowRun = {
-        ...{ ...one, seed, totalS: 100, effectivePerS: 1_000, rawPerS: 2_000, meanTtftS: 10, p99TtftS: 50 },
+        ...{ ...one, seed, totalS: 100, effectivePerS: 1_000, rawPerS: 2_000, meanTtftS: 10, p50TtftS: 10, p99TtftS: 50 },
         ...{ stalledS: 1, qos: 900, preemptions: 5, movedGb: 3 },
       }
       return { ...run, ...change(run) }
