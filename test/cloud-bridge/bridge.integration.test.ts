@@ -337,10 +337,10 @@ describe('the bridge does not start', () => {
       message: expect.stringMatching(/id: must be lower-case letters/),
     })
     await expect(start({ tokenBudget: 64, chunkTokens: 65 })).rejects.toMatchObject({
-      message: expect.stringContaining('tokenBudget: chunkTokens'),
+      message: expect.stringContaining('tokenBudget: must hold a chunk'),
     })
     await expect(start({ frameTokens: 64, chunkTokens: 65 })).rejects.toMatchObject({
-      message: expect.stringContaining('frameTokens: chunkTokens'),
+      message: expect.stringContaining('frameTokens: must hold a chunk'),
     })
     await expect(start({ mqtPort: 1 } as object)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
   })
