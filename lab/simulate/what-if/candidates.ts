@@ -17,6 +17,8 @@ export interface Candidate {
   readonly agent: Options
   readonly bridge: Options
   readonly settings: Settings
+  /** What the options do not say. */
+  readonly note?: string
 }
 
 /** A bridge's default of --chunk-tokens, where it fits. */
@@ -42,7 +44,7 @@ export const ways: readonly Candidate[] = [
     way: 'sketches',
     name: 'sketches (PICE)',
     mode: 'pice',
-    agent: { mode: 'cloud', ...atServer },
+    note: 'Clients ask the bridge, not an agent, and state how fast they read (brim.tokens_per_s). Agents expand sketches.',
     bridge: { 'answer-mode': 'auto' },
   },
 ]

@@ -19,6 +19,7 @@ export function configFiles(situation: Situation, goal: Goal, best: Tried, way: 
   const head = [
     `# By brim simulate what-if ${basename(situation.trace)}: ${candidate.name} is best for ${goal}, of ${tried.length} ways that were simulated.`,
     `# ${situation.devices} × ${situation.board} with ${situation.smallModel}, ${situation.gpus} × ${situation.gpu} with ${situation.model}.`,
+    ...(candidate.note ? [`# ${candidate.note}`] : []),
     `# ${figures(best)}`,
     ...(way === best ? [] : [`# with the defaults: ${figures(way)}`]),
     ...reasons(best, tried),

@@ -179,6 +179,14 @@ describe('configuration files', () => {
     expect(Number(/kv-budget-bytes: (.*)/.exec(bridge)![1])).toBeCloseTo(0.9 * 80 * 2 ** 30 - 16e9, -10)
   })
 
+  it('leave sketches to the bridge, whom clients ask', () => {
+    const best = tried(ways.find(({ way }) => way === 'sketches')!, 100, 1)
+    const { agent, bridge } = configFiles(situation, 'cost', best, best, [])
+    expect(agent).toContain('# Clients ask the bridge')
+    expect(agent).not.toMatch(/^(mode|server):/m)
+    expect(bridge).toContain('\nanswer-mode: auto\n')
+  })
+
   it('say what the settings gain over the defaults', () => {
     const better = refinements[2]!.of(hat)[0]!
     const files = configFiles(situation, 'latency', tried(better, 100, 1), tried(hat, 300, 1), [])
