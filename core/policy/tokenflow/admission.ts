@@ -13,13 +13,12 @@ export function isOverloaded(requests: Requests, state: ServingState, limits: Ad
 }
 
 /**
- * Γ of Eq. 6: the most that has been measured; infinite where nothing has been. Without a slow tier no more than the requests that
- * the memory holds at their present lengths get together: others would have to compute their KV again. With one, requests take turns
- * in the fast tier.
+ * Γ of Eq. 6: the most that has been measured, but no more than the requests that the memory holds at their present lengths get
+ * together; infinite where nothing has been measured.
  */
-function throughput({ residents }: Requests, { speeds, memory, step, slow }: ServingState): number {
+function throughput({ residents }: Requests, { speeds, memory, step }: ServingState): number {
   const measured = speeds.tokensPerS ?? Number.POSITIVE_INFINITY
-  if (slow || residents.length === 0) return measured
+  if (residents.length === 0) return measured
   const fitting = Math.max(1, Math.floor(memory.budgetBytes / meanBytes(residents)))
   const streams = Math.min(fitting, step.streams)
   const stepS = speeds.stepSOf(streams)
