@@ -43,9 +43,8 @@ const remarks = [
   {
     where: /^Figs. 12 and 13,/,
     remark:
-      'not the paper’s requests. On the A6000 memory is not what these lack: SGLang preempts none of them, and prompts take the engine’s ' +
-      'time. On the H200, with 0.3 of its memory, they do, but the paper’s steps that wait for transfers then lose more than preemption ' +
-      'gains; Brim’s do not wait',
+      'not the paper’s requests. On the A6000 memory is not what these lack: SGLang preempts none of them. On the H200, with 0.3 of its ' +
+      'memory, they do, but the paper’s steps that wait for transfers then lose more than preemption gains; Brim’s do not wait',
   },
   {
     where: /^Fig. 16, bursts: (mean|effective)/,

@@ -158,5 +158,5 @@ ${markdownTable(['server', 'settings of the scenario’s cloud'], servedBy)}
   steps; both choose by one policy, with Brim’s bounds on waiting.
 - Figs. 12 to 15: **other recordings than the paper’s** stand in for BurstGPT and for the trace of a provider, neither of which is in our
   data: the conversations of azure-llm-2023 (1,140 prompt tokens, 212 of answers) and of Mooncake (11,700 and 343), at 1.2 times the load
-  that SGLang serves. Prompts take most of the engine's time there, which preemption does not reduce.`
+  that SGLang serves. Andes is left out of Figs. 14 and 15.`
 }
