@@ -45,7 +45,7 @@ const options = { data: dataOption }
 export const fleetBench: Bench<typeof options> = {
   name: 'simulate-fleet',
   commandLine: 'brim simulate fleet',
-  quickLimit: '2 minutes',
+  quickLimit: '3 minutes',
   options,
   examples: [],
   goals: {},
