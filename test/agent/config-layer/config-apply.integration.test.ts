@@ -65,6 +65,12 @@ async function fleetSettings(): Promise<Record<string, unknown>> {
   return Object.fromEntries(options.filter(({ source }) => source === 'fleet').map(({ name, value }) => [name, value]))
 }
 
+/** As the bridge lists it. */
+async function device(): Promise<unknown> {
+  const { devices } = (await (await fetch(`${bridge.httpUrl}/v1/devices`)).json()) as { devices: unknown[] }
+  return devices[0]
+}
+
 interface Ended {
   state: string
   result: Record<string, unknown> | null
@@ -75,7 +81,9 @@ interface Ended {
 async function apply(settings: object, probe?: object): Promise<Ended> {
   const submission = { kind: 'config.apply', device: 'jetson-01', input: { settings, probe } }
   const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(submission) }
-  const { id } = (await (await fetch(`${bridge.httpUrl}/v1/jobs`, post)).json()) as { id: string }
+  const accepted = await fetch(`${bridge.httpUrl}/v1/jobs`, post)
+  const { id, ...rest } = (await accepted.json()) as { id: string }
+  expect(accepted.ok, JSON.stringify(rest)).toBe(true)
   let job: Ended = { state: '', result: null, error: null }
   await expect
     .poll(
@@ -91,6 +99,8 @@ async function apply(settings: object, probe?: object): Promise<Ended> {
 
 it('starts with what the fleet has set before, without what failed and what is unknown', async () => {
   await expect.poll(starts, { timeout: 20_000 }).toBe(1)
+  // The agent is ready before the bridge has heard so.
+  await expect.poll(device, { timeout: 20_000 }).toMatchObject({ id: 'jetson-01', state: 'ready' })
   expect(await fleetSettings()).toEqual({ telemetry: 2 })
   expect(readFileSync(layerFile, 'utf8')).toContain('the agent ended 3 times')
 }, 30_000)
