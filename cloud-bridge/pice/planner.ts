@@ -6,7 +6,8 @@ import { foreseenTokens } from '../../core/pice/foresight.ts'
 import { type AnswerPlan, type FullReason, isFinal, longTokens, type Question } from '../../core/policy/pice/plan-answer.ts'
 import type { PlanPolicy } from '../../core/policy/pice/plan-policy.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
-import type { CloudSpeed, WaitingExpansion } from '../../core/policy/pice/state.ts'
+import { SketchesUnderWay } from '../../core/policy/pice/sketches-under-way.ts'
+import type { CloudSpeed } from '../../core/policy/pice/state.ts'
 import { Watchdog } from '../../core/upstream/watchdog.ts'
 import type { CloudMeter } from './cloud-meter.ts'
 import { type SketchMessages, sketchMessages } from './conversation.ts'
@@ -64,7 +65,7 @@ const typicalSpeed: CloudSpeed = { waitS: 0, ttftS: 1, tpotS: 0.05 }
 export class Planner {
   readonly #options: PlannerOptions
   /** Sketches that are being written. */
-  readonly #sketching = new Map<string, { readonly expectedTokens: number; readonly completeMs: number }>()
+  readonly #sketching = new SketchesUnderWay()
 
   constructor(options: PlannerOptions) {
     this.#options = options
@@ -105,9 +106,8 @@ export class Planner {
   }
 
   /** The LLM begins to write a sketch, with which plans that follow count. @returns to be called when it is submitted or given up */
-  begin(id: string, expectedTokens: number, { sketchS }: Pick<SketchPlan, 'sketchS'>): () => void {
-    this.#sketching.set(id, { expectedTokens, completeMs: this.#options.clock.nowMs() + sketchS * 1_000 })
-    return () => void this.#sketching.delete(id)
+  begin(id: string, expectedTokens: number, plan: Pick<SketchPlan, 'sketchS'>): () => void {
+    return this.#sketching.begin(id, expectedTokens, plan, this.#options.clock.nowMs())
   }
 
   /** A full answer has ended by itself. */
@@ -127,14 +127,12 @@ export class Planner {
   #policyFor(question: Question, speed: CloudSpeed): AnswerPlan {
     const { policy, expander, llm, clock } = this.#options
     const { devices, waiting } = expander.view()
-    const nowMs = clock.nowMs()
-    const sketching: WaitingExpansion[] = [...this.#sketching].map(([id, { expectedTokens, completeMs }]) => ({
-      id,
-      expectedTokens,
-      waitedS: 0,
-      arrivesInS: Math.max(0, completeMs - nowMs) / 1_000,
-    }))
-    return policy(question, { devices, waiting: [...waiting, ...sketching] }, speed, llm.prompts.sketchShares)
+    return policy(
+      question,
+      { devices, waiting: [...waiting, ...this.#sketching.waiting(clock.nowMs())] },
+      speed,
+      llm.prompts.sketchShares,
+    )
   }
 
   async #foresee(asked: Asked, signal: AbortSignal): Promise<{ readonly foreseen: number | undefined; readonly tokens: number }> {

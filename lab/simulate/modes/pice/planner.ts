@@ -2,6 +2,7 @@ import { parseObjectives } from '../../../../core/policy/pice/objectives-text.ts
 import { type AnswerPlan, defaultPlanTerms, isFinal, longTokens } from '../../../../core/policy/pice/plan-answer.ts'
 import { type PlanPolicy, planPolicy, type SketchPolicy } from '../../../../core/policy/pice/plan-policy.ts'
 import type { SketchPlan } from '../../../../core/policy/pice/sketch-plans.ts'
+import { SketchesUnderWay } from '../../../../core/policy/pice/sketches-under-way.ts'
 import type { PiceSettings } from '../../scenario/pice-settings.ts'
 import type { World } from '../../world/world.ts'
 import { type Llm, llmOf } from '../llm.ts'
@@ -15,7 +16,7 @@ export class SketchPlanner {
   readonly #fleet: SketchFleet
   readonly #policy: PlanPolicy
   /** Sketches that are being written. */
-  readonly #sketching = new Map<number, { readonly expectedTokens: number; readonly completeMs: number }>()
+  readonly #sketching = new SketchesUnderWay()
 
   constructor(world: World, fleet: SketchFleet, policy: SketchPolicy, settings: PiceSettings) {
     const { candidates, overlaps, waitingPerDevice, objectives, tokensPerSentence, minTokens } = settings
@@ -46,13 +47,7 @@ export class SketchPlanner {
     if (!speed) return undefined
     const { devices, waiting } = this.#fleet.view()
     const { nowMs } = this.#world.simulation
-    const sketching = [...this.#sketching].map(([id, sketch]) => ({
-      id: String(id),
-      expectedTokens: sketch.expectedTokens,
-      waitedS: 0,
-      arrivesInS: Math.max(0, sketch.completeMs - nowMs) / 1_000,
-    }))
-    const view = { devices, waiting: this.#settings.countsSketching ? [...waiting, ...sketching] : waiting }
+    const view = { devices, waiting: this.#settings.countsSketching ? [...waiting, ...this.#sketching.waiting(nowMs)] : waiting }
     const question = {
       expectedTokens,
       isSketchRequested: false,
@@ -63,8 +58,7 @@ export class SketchPlanner {
   }
 
   /** The LLM begins to write a sketch, with which plans that follow count. @returns to be called when it ends */
-  begin(id: number, expectedTokens: number, { sketchS }: Pick<SketchPlan, 'sketchS'>): () => void {
-    this.#sketching.set(id, { expectedTokens, completeMs: this.#world.simulation.nowMs + sketchS * 1_000 })
-    return () => void this.#sketching.delete(id)
+  begin(id: number, expectedTokens: number, plan: Pick<SketchPlan, 'sketchS'>): () => void {
+    return this.#sketching.begin(String(id), expectedTokens, plan, this.#world.simulation.nowMs)
   }
 }
