@@ -67,7 +67,7 @@ describe('private answers, for which the small model may begin', () => {
     return records.sort((a, b) => a.id - b.id)
   }
 
-  it('have every token once, whoever writes', async () => {
+  it('have every token once, whichever side writes', async () => {
     for (const patienceS of [0.01, 0.5, 2, null])
       for (const { tokens, refusal } of await privately('private', patienceS)) expect({ tokens, refusal }).toEqual({ tokens: 60 })
   })
