@@ -154,15 +154,15 @@ export class BridgeLink {
   }
 
   /**
-   * Chooses a bridge among those announced, unless the device is connected to one: if that one fails, `onLost` follows.
-   * @param anew also while the device is connected
+   * Chooses a bridge among those announced.
+   * @param anew also where the present one is connected and draining
    */
   #choose({ anew = false } = {}): void {
-    if (this.#data.connected && !anew) return
     const modelId = this.#modelId
     const { credentials, dataUrl, logger } = this.#options
     const previous = this.#choice
-    const announced = chooseBridge(this.#states, modelId, previous?.bridge)
+    const present = previous && { bridge: previous.bridge, isConnected: this.#data.connected && !anew }
+    const announced = chooseBridge(this.#states, modelId, present)
     if (!announced) return
     const choice = { ...announced, data: credentials?.dataUrl ?? dataUrl ?? announced.data }
     this.#choice = choice

@@ -10,15 +10,25 @@ export interface BridgeChoice {
   readonly birth: number
 }
 
+/** The bridge that was chosen last. */
+export interface PresentBridge {
+  readonly bridge: string
+  /** Its data plane is connected. */
+  readonly isConnected: boolean
+}
+
 /**
  * The bridge to connect to. Bridges that serve the device's model are preferred; another is still chosen if it is the
  * only one, so that the error names the mismatch. Then the present bridge is preferred, then the least busy one.
+ * @returns undefined: there is none, or the present one stays because it is connected and announces no more: its sessions
+ * go on until the connection is lost
  */
 export function chooseBridge(
   states: ReadonlyMap<string, BridgeState>,
   modelId: string | undefined,
-  present: string | undefined,
+  present: PresentBridge | undefined,
 ): BridgeChoice | undefined {
+  if (present?.isConnected && states.get(present.bridge)?.state !== 'ready') return undefined
   const candidates = [...states].flatMap(([bridge, state]) =>
     state.state === 'ready' && state.data !== undefined
       ? [{ bridge, data: state.data, modelId: state.modelId, birth: state.birth, sessions: state.sessions ?? 0 }]
@@ -27,7 +37,7 @@ export function chooseBridge(
   candidates.sort(
     (a, b) =>
       Number(b.modelId === modelId) - Number(a.modelId === modelId) ||
-      Number(b.bridge === present) - Number(a.bridge === present) ||
+      Number(b.bridge === present?.bridge) - Number(a.bridge === present?.bridge) ||
       a.sessions - b.sessions ||
       (a.bridge < b.bridge ? -1 : 1),
   )

@@ -14,8 +14,9 @@ const ready = (fields: Partial<BridgeState> = {}): BridgeState => ({
   sessions: 0,
   ...fields,
 })
-const choose = (states: Record<string, BridgeState>, present?: string) =>
-  chooseBridge(new Map(Object.entries(states)), ours, present)?.bridge
+const chosenOf = (states: Record<string, BridgeState>, present?: string, isConnected = false) =>
+  chooseBridge(new Map(Object.entries(states)), ours, present === undefined ? undefined : { bridge: present, isConnected })
+const choose = (states: Record<string, BridgeState>, present?: string) => chosenOf(states, present)?.bridge
 
 describe('the choice of a bridge', () => {
   it.each([
@@ -54,5 +55,18 @@ describe('the choice of a bridge', () => {
     },
   ])('$what', ({ states, present, chosen }) => {
     expect(choose(states as Record<string, BridgeState>, present)).toBe(chosen)
+  })
+
+  it('follows what the connected bridge announces after a restart with another model', () => {
+    const restarted = ready({ modelId: other, birth: 2 })
+    expect(chosenOf({ a: restarted }, 'a', true)).toMatchObject({ bridge: 'a', modelId: other, birth: 2 })
+    expect(chosenOf({ a: restarted, b: ready() }, 'a', true)).toMatchObject({ bridge: 'b', modelId: ours })
+    expect(chosenOf({ a: ready({ birth: 3 }), b: ready() }, 'a', true)).toMatchObject({ bridge: 'a', modelId: ours, birth: 3 })
+  })
+
+  it.each(['draining', 'lost', 'disconnected'] as const)('stays with a connected bridge that is %s', (state) => {
+    expect(chosenOf({ a: ready({ state }), b: ready() }, 'a', true)).toBeUndefined()
+    expect(chosenOf({ a: ready({ state }), b: ready() }, 'a', false)?.bridge).toBe('b')
+    expect(chosenOf({ b: ready() }, 'a', true)).toBeUndefined()
   })
 })
