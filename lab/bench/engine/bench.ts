@@ -21,7 +21,7 @@ export const engineBench: Bench = {
     qwenDecodeTokensPerS: { min: 40 },
     qwenBuildS: { max: 60 },
   },
-  run: benchEngine,
+  run: (context) => benchEngine({ small, qwen }, context.quick ? quick : full, context),
   report: engineReport,
 }
 
@@ -29,7 +29,7 @@ export const engineBench: Bench = {
 export const command = benchCommand(engineBench)
 
 /** A Llama of 25 million parameters. */
-const smallConfig = {
+const small = {
   architectures: ['LlamaForCausalLM'],
   hidden_size: 512,
   intermediate_size: 1408,
@@ -44,6 +44,8 @@ const smallConfig = {
   eos_token_id: 2,
 } as const
 
+const qwen = { ...qwen05bConfig, max_position_embeddings: 4096 }
+
 const styles: readonly Style[] = ['in-place', 'copying', 'growing']
 const threads = 2
 const seed = 1
@@ -51,6 +53,12 @@ const formats: readonly Format[] = ['fp32', 'fp16', 'int4']
 /** Sequences of a packed step, and the tokens of context of each. */
 const packed = { sequences: 8, context: 256 }
 const qwenContext = 128
+
+/** Configurations of the models, whose weights are random. */
+interface Models {
+  readonly small: Readonly<Record<string, unknown>>
+  readonly qwen: Readonly<Record<string, unknown>>
+}
 
 interface Effort {
   readonly contexts: readonly number[]
@@ -76,20 +84,19 @@ const full: Effort = {
 const quick: Effort = { contexts: [128, 1024], rounds: 4, tokensPerRound: 10, prefills: 1, packedRounds: 20, qwenRounds: 3 }
 
 /** Measures both engines, model by model. */
-async function benchEngine(context: BenchContext): Promise<BenchResult> {
-  const effort = context.quick ? quick : full
+export async function benchEngine(models: Models, effort: Effort, context: BenchContext): Promise<BenchResult> {
   const folder = await mkdtemp(join(tmpdir(), 'brim-bench-'))
   const runs: EngineRun[] = []
   try {
-    const onnxruntime = await benchSmall(join(folder, 'small'), effort, runs, context)
-    await benchQwen(join(folder, 'qwen'), effort, runs, context)
+    const onnxruntime = await benchSmall(models.small, join(folder, 'small'), effort, runs, context)
+    await benchQwen(models.qwen, join(folder, 'qwen'), effort, runs, context)
     const conditions = {
       onnxruntime,
       provider: 'CPUExecutionProvider',
       threads,
       seed,
       spinning: false,
-      small: smallConfig,
+      small: models.small,
       packed,
       warmUp,
       effort,
@@ -100,9 +107,15 @@ async function benchEngine(context: BenchContext): Promise<BenchResult> {
   }
 }
 
-async function benchSmall(folder: string, effort: Effort, runs: EngineRun[], context: BenchContext): Promise<string> {
+async function benchSmall(
+  config: Models['small'],
+  folder: string,
+  effort: Effort,
+  runs: EngineRun[],
+  context: BenchContext,
+): Promise<string> {
   const checkpoint = join(folder, 'checkpoint')
-  await writeRandomCheckpoint(checkpoint, { config: smallConfig, dtype: 'F16', seed })
+  await writeRandomCheckpoint(checkpoint, { config, dtype: 'F16', seed })
   const bundles = new Map<Format, string>()
   for (const format of formats) {
     context.progress(`building the small model in ${format}`)
@@ -160,11 +173,17 @@ async function benchPacked(engine: EngineProcess, format: Format, effort: Effort
   apart.samplesMs.push(...separateMs)
 }
 
-async function benchQwen(folder: string, effort: Effort, runs: EngineRun[], context: BenchContext): Promise<void> {
+async function benchQwen(
+  config: Models['qwen'],
+  folder: string,
+  effort: Effort,
+  runs: EngineRun[],
+  context: BenchContext,
+): Promise<void> {
   const what = { model: 'qwen2.5-0.5b-shaped', format: 'int4', style: 'in-place', context: qwenContext } as const
   const [checkpoint, out] = [join(folder, 'checkpoint'), join(folder, 'bundle')]
   context.progress('writing a random checkpoint with the shape of Qwen2.5-0.5B')
-  await writeRandomCheckpoint(checkpoint, { config: { ...qwen05bConfig, max_position_embeddings: 4096 }, dtype: 'BF16', seed })
+  await writeRandomCheckpoint(checkpoint, { config, dtype: 'BF16', seed })
   context.progress('building it in int4')
   const startMs = performance.now()
   await buildBundle({ checkpoint, out, format: 'int4', signal: context.io.signal })

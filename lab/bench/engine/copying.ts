@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { env, InferenceSession, Tensor } from 'onnxruntime-node'
+import { packItems } from '../../../core/engine/part-packing.ts'
 import { readManifest } from '../../../core/model/bundle.ts'
 import { graphInputs, kvNames } from '../../../core/model/graph-io.ts'
 import { promptIds } from './prompt.ts'
@@ -34,14 +35,17 @@ export async function openCopyingEngine(bundle: string, threads: number, style: 
     const size = shape.reduce((product, dim) => product * dim, 1)
     return Object.fromEntries(buffers.map(({ past }) => [past, new Tensor('float32', new Float32Array(size), shape)]))
   }
-  /** @returns the KV after these tokens */
+  /** @returns the KV after these tokens. Attention reads each row once: rows are not padded as in our engine (ADR 0012). */
   const run = async (kv: Tensors, length: number, ids: readonly number[]): Promise<Tensors> => {
-    const total = length + ids.length
+    const { spread, keep, seqlens, totals, select } = packItems([{ rows: ids.length, past: length, select: 'last' }], 1)
+    const int64 = (values: BigInt64Array) => new Tensor('int64', values, [values.length])
     const results = await session.run({
       [graphInputs.ids]: new Tensor('int64', BigInt64Array.from(ids, BigInt), [1, ids.length]),
-      [graphInputs.seqlens]: new Tensor('int32', Int32Array.of(total - 1), [1]),
-      [graphInputs.totals]: new Tensor('int32', Int32Array.of(total), [1]),
-      [graphInputs.select]: new Tensor('int64', BigInt64Array.of(BigInt(ids.length - 1)), [1]),
+      [graphInputs.spread]: int64(spread),
+      [graphInputs.keep]: int64(keep),
+      [graphInputs.seqlens]: new Tensor('int32', seqlens, [1]),
+      [graphInputs.totals]: new Tensor('int32', totals, [1]),
+      [graphInputs.select]: int64(select),
       ...kv,
     })
     return Object.fromEntries(buffers.map(({ past, present }) => [past, results[present] as Tensor]))
