@@ -8,6 +8,7 @@ import { sha256OfFile } from '../../core/base/sha256-of-file.ts'
 import { skipBirths } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
+import { forgetSteadyTime } from '../../core/store/steady-time.ts'
 import { bridgeDatabases } from '../databases.ts'
 import { type BridgeIdentity, identityOf } from '../identity/bridge-identity.ts'
 import { openIdentityStore } from '../identity/store.ts'
@@ -121,7 +122,11 @@ function prepare(folder: string, { at, version, files }: Backup, actor: string):
   const holds = (file: string) => files.some(({ name }) => name === file)
   for (const { file } of bridgeDatabases) if (holds(file)) withDatabase(join(folder, file), checkIntegrity)
   withDatabase(join(folder, 'bridge.sqlite'), (store) => skipBirths(store, skippedBirths))
-  if (holds('jobs.sqlite')) withDatabase(join(folder, 'jobs.sqlite'), renameNewJobs)
+  if (holds('jobs.sqlite'))
+    withDatabase(join(folder, 'jobs.sqlite'), (store) => {
+      renameNewJobs(store)
+      forgetSteadyTime(store)
+    })
   const identities = openIdentityStore(folder)
   identities.addChange(actor, 'bridge.restore', at, { version })
   identities.close()

@@ -54,6 +54,8 @@ export interface OpenFleetOptions {
   /** The broker is not connected: the bridge receives no messages of devices. */
   readonly onBrokerLost: () => void
   readonly clock: Clock
+  /** UTC ms, for what expires. */
+  readonly wallMs: () => number
   readonly logger: Logger
 }
 
@@ -64,7 +66,7 @@ export type OpenFleet = ReturnType<typeof openFleet>
  * @throws BrimError STORE_FAILED
  */
 export function openFleet(options: OpenFleetOptions) {
-  const { store, stateDir, bridge, telemetrySamples, limits, identities, jobs, onUnreadable, onBaseless, clock } = options
+  const { store, stateDir, bridge, telemetrySamples, limits, identities, jobs, onUnreadable, onBaseless, clock, wallMs } = options
   const log = (component: string) => options.logger.child({ component })
   const feed = new FleetFeed()
   const registry = createRegistry({
@@ -91,7 +93,7 @@ export function openFleet(options: OpenFleetOptions) {
     store,
     bridge,
     clock,
-    wallMs: Date.now,
+    wallMs,
     publish: options.publish,
     onChange: (device) => feed.publish(device, 'commands'),
     onUnreadable,

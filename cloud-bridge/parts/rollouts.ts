@@ -11,7 +11,7 @@ export function openRollouts({ clock, closers, log }: Base, { store, identitySto
     jobs: jobs.store,
     queue: jobs.queue,
     isKnown: devices.fleet.has,
-    wallMs: Date.now,
+    wallMs: jobs.wallMs,
     onDecided({ id, state, reason, devices: detail }) {
       identityStore.record([
         { actor: 'rollout', action: `rollout.${state}`, subject: id, outcome: 'ok', detail: { reason, ...detail } },

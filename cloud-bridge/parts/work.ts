@@ -15,7 +15,7 @@ export function openWork({ config, clock, closers, logger, log, downlink, announ
     clock,
     logger: log('control'),
   })
-  const jobs = openJobs(config, { bridge, clock, wallMs: Date.now, publish, onUnreadable, logger: log('jobs') })
+  const jobs = openJobs(config, { bridge, clock, publish, onUnreadable, logger: log('jobs') })
   closers.push(jobs.close)
   const devices = openFleet({
     ...config,
@@ -39,11 +39,12 @@ export function openWork({ config, clock, closers, logger, log, downlink, announ
       expansions.onBrokerLost()
     },
     clock,
+    wallMs: jobs.wallMs,
     logger,
   })
   closers.push(devices.close)
   announce.onFleetSize(devices.size)
-  const expansions = openExpansions(config, { jobs, fleet: devices, clock, wallMs: Date.now, logger: log('pice') })
+  const expansions = openExpansions(config, { jobs, fleet: devices, clock, wallMs: jobs.wallMs, logger: log('pice') })
   closers.push(expansions.close)
   return { jobs, devices, expansions }
 }

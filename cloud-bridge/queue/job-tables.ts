@@ -1,4 +1,5 @@
 import { holderOf, type Job, type JobError, type JobState, type JobTerms } from '../../core/policy/jobs/job.ts'
+import { steadyTimeTable } from '../../core/store/steady-time.ts'
 
 /** SQL conditions of finished jobs: those that succeeded or were canceled, and dead letters. */
 export const isDone = "finished_ms IS NOT NULL AND state IN ('SUCCEEDED', 'CANCELED')"
@@ -87,6 +88,7 @@ CREATE TABLE job_names (from_n INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
 INSERT INTO job_names (from_n, name) SELECT 0, name FROM job_store;
 DROP TABLE job_store;
 `,
+  steadyTimeTable,
 ]
 
 /** A row of `jobs`. */

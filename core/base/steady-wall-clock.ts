@@ -17,8 +17,8 @@ export interface SteadyTime {
   /** The newest time, UTC ms. */
   readonly ms: number
   readonly boot: string
-  /** A believed time: later ones are compared with the time that has passed since. */
-  readonly anchor: { readonly ms: number; readonly upMs: number }
+  /** Later times are compared with the time that has passed since. `isSure`: false after a start with a doubtful clock. */
+  readonly anchor: { readonly ms: number; readonly upMs: number; readonly isSure: boolean }
   /** The clock has jumped; it is believed if it stays there. */
   readonly doubt: { readonly gapMs: number; readonly sinceUpMs: number } | undefined
 }
@@ -38,7 +38,7 @@ export const believedOffMs = 24 * 3_600_000
 export function steadyTimeAfter(then: SteadyTime | undefined, now: ClockReading): SteadyTime {
   if (!then) return believed(now)
   const isSameBoot = then.boot === now.boot
-  const anchor = isSameBoot ? then.anchor : { ms: then.ms, upMs: now.upMs }
+  const anchor = isSameBoot ? then.anchor : { ms: then.ms, upMs: now.upMs, isSure: false }
   const expectedMs = anchor.ms + Math.max(0, now.upMs - anchor.upMs)
   const gapMs = now.wallMs - expectedMs
   // A clock without battery starts in 1970, until it is set from the network.
@@ -56,16 +56,25 @@ export function steadyTimeAfter(then: SteadyTime | undefined, now: ClockReading)
 const believed = ({ wallMs, upMs, boot }: ClockReading): SteadyTime => ({
   ms: wallMs,
   boot,
-  anchor: { ms: wallMs, upMs },
+  anchor: { ms: wallMs, upMs, isSure: true },
   doubt: undefined,
 })
+
+/** A jump of the clock that is believed now: stored times are on the old scale. */
+export interface BelievedJump {
+  readonly gapMs: number
+  /** Older times are right: how much time had passed since was not known. */
+  readonly sinceMs: number
+}
 
 export interface SteadyWallClockOptions {
   readonly read: () => ClockReading
   /** The time that was stored last; undefined: never. */
   readonly stored: SteadyTime | undefined
-  /** The clock has jumped by `gapMs`; 0: it is believed again. */
+  /** The clock has jumped by `gapMs`; 0: it is back. */
   readonly onDoubt: (gapMs: number) => void
+  /** Called before the first time on the new scale, `time`, is returned. */
+  readonly onBelieved: (jump: BelievedJump, time: SteadyTime) => void
 }
 
 /** The time of day for stored deadlines: it passes as real time does, while the machine's clock jumps. */
@@ -75,8 +84,8 @@ export class SteadyWallClock {
 
   constructor(options: SteadyWallClockOptions) {
     this.#options = options
-    this.#time = steadyTimeAfter(options.stored, options.read())
-    if (this.#time.doubt) options.onDoubt(this.#time.doubt.gapMs)
+    // What the clock has done since is found by the first call of `now`.
+    this.#time = options.stored ?? steadyTimeAfter(undefined, options.read())
   }
 
   /** UTC ms. */
@@ -84,10 +93,15 @@ export class SteadyWallClock {
 
   /** The time in the form in which it is stored. */
   now(): SteadyTime {
-    const before = this.#time.doubt?.gapMs ?? 0
-    this.#time = steadyTimeAfter(this.#time, this.#options.read())
-    const after = this.#time.doubt?.gapMs ?? 0
-    if (Math.abs(after - before) > toleranceMs) this.#options.onDoubt(after)
+    const { onDoubt, onBelieved, read } = this.#options
+    const before = this.#time
+    this.#time = steadyTimeAfter(before, read())
+    const { anchor, doubt } = this.#time
+    const gapMs = anchor.ms - before.anchor.ms - (anchor.upMs - before.anchor.upMs)
+    const isSameBoot = this.#time.boot === before.boot
+    const sinceMs = before.anchor.isSure ? Number.NEGATIVE_INFINITY : before.anchor.ms
+    if (isSameBoot && gapMs !== 0) onBelieved({ gapMs, sinceMs }, this.#time)
+    else if (Math.abs((doubt?.gapMs ?? 0) - (before.doubt?.gapMs ?? 0)) > toleranceMs) onDoubt(doubt?.gapMs ?? 0)
     return this.#time
   }
 }

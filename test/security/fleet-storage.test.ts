@@ -41,6 +41,7 @@ afterEach(async () => {
 
 const open = () =>
   openFleet({
+    wallMs: Date.now,
     store,
     stateDir: dir.path,
     bridge: 'bridge-1',

@@ -40,7 +40,6 @@ export function openExpansionWorld(
     {
       bridge: 'bridge-1',
       clock,
-      wallMs,
       publish(device, leaf, text) {
         if (leaf !== 'jobs') return
         const message = JSON.parse(text) as ToJobDevice
@@ -55,6 +54,7 @@ export function openExpansionWorld(
       onUnreadable: () => {},
       logger: silentLogger(),
     },
+    () => ({ wallMs: wallMs(), upMs: wallMs(), boot: '' }),
   )
   const expansions = openExpansions(
     { stateDir, limits, sketchPolicy, answerMode },

@@ -18,6 +18,7 @@ beforeEach(() => {
   clock = fakeClock()
   events = []
   opened = openFleet({
+    wallMs: Date.now,
     store,
     stateDir: dir.path,
     bridge: 'bridge-1',

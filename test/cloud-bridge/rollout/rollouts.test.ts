@@ -65,7 +65,6 @@ function openBridge(dir: TempDir, devices: ScriptedDevices, wall: { ms: number }
     {
       bridge: 'bridge-1',
       clock,
-      wallMs,
       publish(device, leaf, message) {
         if (leaf !== 'jobs') return
         const report = (event: object) => queue.onJobEvent(device, Buffer.from(JSON.stringify(event)))
@@ -74,6 +73,7 @@ function openBridge(dir: TempDir, devices: ScriptedDevices, wall: { ms: number }
       onUnreadable: () => {},
       logger: silentLogger(),
     },
+    () => ({ wallMs: wall.ms, upMs: wall.ms, boot: '' }),
   )
   const known = new Set(ids(100))
   const decided: string[] = []

@@ -134,14 +134,51 @@ it('follows a clock that is set for the first time', () => {
   expect(clock.after(1_000)).toBe(0)
 })
 
-it('reports when a doubt begins and ends', () => {
-  let reading: ClockReading = { wallMs: startMs, upMs: 0, boot: 'first' }
-  const gaps: number[] = []
-  const clock = new SteadyWallClock({ read: () => reading, stored: undefined, onDoubt: (gapMs) => gaps.push(gapMs) })
-  const read = (upMs: number, errorMs: number) => {
-    reading = { wallMs: startMs + upMs + errorMs, upMs, boot: 'first' }
-    return clock.nowMs() - startMs
+describe('the events of a clock', () => {
+  const at = (upMs: number, errorMs = 0, boot = 'first'): ClockReading => ({ wallMs: startMs + upMs + errorMs, upMs, boot })
+
+  function watched(stored?: SteadyTime) {
+    let reading = at(0)
+    const events: unknown[] = []
+    const open = (first: ClockReading) => {
+      reading = first
+      const options = { read: () => reading, stored, onDoubt: (gapMs: number) => events.push(gapMs) }
+      return new SteadyWallClock({ ...options, onBelieved: (jump) => events.push(jump) })
+    }
+    return {
+      events,
+      open,
+      nowMs(clock: SteadyWallClock, then: ClockReading) {
+        reading = then
+        return clock.nowMs() - startMs
+      },
+    }
   }
-  expect([read(1_000, 0), read(2_000, hourMs), read(5_000, hourMs), read(6_000, 0)]).toEqual([1_000, 2_000, 5_000, 6_000])
-  expect(gaps).toEqual([hourMs, 0])
+
+  it('tell when a doubt begins, and that the clock is back', () => {
+    const { events, open, nowMs } = watched()
+    const clock = open(at(0))
+    expect([at(1_000), at(2_000, hourMs), at(5_000, hourMs), at(6_000)].map((then) => nowMs(clock, then))).toEqual([
+      1_000, 2_000, 5_000, 6_000,
+    ])
+    expect(events).toEqual([hourMs, 0])
+  })
+
+  it('tell that a jump is believed, and that all stored times are on the old scale', () => {
+    const { events, open, nowMs } = watched()
+    const clock = open(at(0))
+    nowMs(clock, at(1_000, hourMs))
+    expect(nowMs(clock, at(1_000 + confirmMs, hourMs))).toBe(1_000 + confirmMs + hourMs)
+    expect(events).toEqual([hourMs, { gapMs: hourMs, sinceMs: Number.NEGATIVE_INFINITY }])
+  })
+
+  it('tell, after a restart of the machine, that only later times are on the old scale', () => {
+    const weekMs = 7 * 24 * hourMs
+    const { events, open, nowMs } = watched(steadyTimeAfter(undefined, at(0)))
+    const jumped = at(1_000, weekMs, 'second')
+    const clock = open(jumped)
+    expect(nowMs(clock, jumped)).toBe(0)
+    expect(nowMs(clock, at(1_000 + confirmMs, weekMs, 'second'))).toBe(1_000 + confirmMs + weekMs)
+    expect(events).toEqual([weekMs + 1_000, { gapMs: weekMs + 1_000, sinceMs: startMs }])
+  })
 })
