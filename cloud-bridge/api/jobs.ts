@@ -9,6 +9,7 @@ import type { RouteRequest, Routes } from '../http/router.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import { type FindBundle, requireBundle } from './offered.ts'
+import { requireAdminFor } from './require-admin.ts'
 
 /** Events of one response, or of one batch of a stream. */
 const eventsAtOnce = 500
@@ -44,6 +45,7 @@ export function jobRoutes(queue: JobQueue, jobs: JobStore, targets: JobTargets):
   async function submit({ body, headers, caller }: RouteRequest<typeof submitAny>) {
     caller.auditAs('job.submit', jobOperations.submit.path)
     const { submissions, isBatch } = submissionsOf(body, headers['idempotency-key'])
+    for (const { kind, input } of submissions) requireAdminFor(kind, input, caller)
     await requireTargets(submissions.filter(isNew))
     // A client that repeats a request after a lost response is charged once.
     caller.requireJobs(submissions.filter(isNew).length)
@@ -89,7 +91,8 @@ export function jobRoutes(queue: JobQueue, jobs: JobStore, targets: JobTargets):
     })
     router.serve(jobOperations.retry, ({ params: { id }, caller }) => {
       caller.auditAs('job.retry', id)
-      const { state, boundTo } = existing(id)
+      const { state, boundTo, kind, input } = existing(id)
+      requireAdminFor(kind, input, caller)
       if (boundTo !== null && !targets.isKnown(boundTo)) throw unknownDevice(boundTo)
       if (isTerminal(state)) caller.requireJobs(1)
       const again = queue.retry(id)

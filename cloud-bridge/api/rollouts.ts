@@ -4,8 +4,8 @@ import { rolloutOperations } from '../../core/protocol/http/rollouts.ts'
 import { InstallInput, SoftwareInput } from '../../core/protocol/jobs.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { RouteRequest, Routes } from '../http/router.ts'
-import type { Caller } from '../identity/authorizer.ts'
 import type { RolloutCommand, Rollouts } from '../rollout/rollouts.ts'
+import { requireAdminFor } from './require-admin.ts'
 
 /** Of one rollout, in its description. */
 const shownFailures = 10
@@ -30,7 +30,7 @@ export function rolloutRoutes({ rollouts, fleet, requireBundle, requireRelease }
   async function create({ body, caller }: RouteRequest<typeof rolloutOperations.create>) {
     const { kind, input, selector, dryRun } = body
     caller.auditAs('rollout.create', rolloutOperations.create.path, { kind, selector, dryRun })
-    if (kind === 'software.install') requireAdmin(caller)
+    requireAdminFor(kind, input, caller)
     if (kind === 'bundle.install') await requireBundle(InstallInput.parse(input))
     if (kind === 'software.install') await requireRelease(SoftwareInput.parse(input))
     const devices = selectDevices(fleet.devices(), selector).map(({ id }) => id)
@@ -46,9 +46,9 @@ export function rolloutRoutes({ rollouts, fleet, requireBundle, requireRelease }
   const control =
     (command: RolloutCommand) =>
     ({ params: { id }, caller }: RouteRequest<(typeof rolloutOperations)[RolloutCommand]>) => {
-      const { kind } = existing(id)
+      const { kind, input } = existing(id)
       caller.auditAs(`rollout.${command}`, id)
-      if (command === 'resume' && kind === 'software.install') requireAdmin(caller)
+      if (command === 'resume') requireAdminFor(kind, input, caller)
       const { rollout, changed } = rollouts.command(id, command, caller.actor.who) ?? { rollout: existing(id), changed: false }
       caller.auditAs(`rollout.${command}`, id, { changed })
       return { ...rollout, changed }
@@ -69,14 +69,6 @@ export function rolloutRoutes({ rollouts, fleet, requireBundle, requireRelease }
     router.serve(rolloutOperations.resume, control('resume'))
     router.serve(rolloutOperations.abort, control('abort'))
   }
-}
-
-/** As for administration, a key is needed even where nothing else needs one: what runs on the devices outlives that. */
-function requireAdmin({ key }: Caller): void {
-  if (key?.role === 'admin') return
-  throw new BrimError('FORBIDDEN', "only an admin's key rolls out software", {
-    hint: 'brim login with such a key; at the bridge, "brim bridge key create --role admin" creates one',
-  })
 }
 
 const noDevices = new BrimError('DEVICE_UNKNOWN', 'the selection fits no device', {

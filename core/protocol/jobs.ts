@@ -30,6 +30,12 @@ export type JobKind = (typeof jobKinds)[number]
 /** Kinds that change the device. They run one at a time beside the others, because they mostly wait for network and disk. */
 export const maintenanceKinds: ReadonlySet<string> = new Set<JobKind>(['bundle.install', 'config.apply', 'software.install'])
 
+/**
+ * Whether only an admin may have this done, as a job or as a rollout. The rest of what operators can install is bounded by the
+ * signatures and by what the device's owner has configured.
+ */
+export const isForAdmins = (kind: string, _input: unknown): boolean => kind === 'software.install'
+
 /** Maximum size of a job's input and of a device's event, as JSON: both fit into an MQTT packet of the bridge's broker. */
 export const maxInputBytes = 128 * 1024
 export const maxEventBytes = 192 * 1024

@@ -68,7 +68,7 @@ export const maxBatchJobs = 1_000
 export const JobBatch = z.strictObject({ jobs: z.array(JobSubmission).min(1).max(maxBatchJobs) })
 
 export const jobOperations = {
-  submit: post('/v1/jobs', 'operate', 'Submit one job, or a batch of jobs', {
+  submit: post('/v1/jobs', 'operate', 'Submit one job, or a batch of jobs; `software.install` needs an admin', {
     body: z.union([JobSubmission, JobBatch]),
     maxBodyBytes: 8 * 2 ** 20,
     status: 202,
@@ -96,7 +96,7 @@ export const jobOperations = {
   cancel: post('/v1/jobs/:id/cancel', 'operate', 'Cancel a job', {
     response: z.object({ canceled: z.boolean().describe('False: the job had ended before.'), state: JobState }),
   }),
-  retry: post('/v1/jobs/:id/retry', 'operate', 'Submit the same work again as a new job', {
+  retry: post('/v1/jobs/:id/retry', 'operate', 'Submit the same work again as a new job; `software.install` needs an admin', {
     status: 202,
     response: z.object({ id: z.string(), retryOf: z.string() }),
   }),

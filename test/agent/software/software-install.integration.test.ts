@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { chmodSync, mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -112,7 +112,8 @@ async function submit(version: string, archiveSha256: string): Promise<string> {
     input: { version, archiveSha256, probe: { prompt: 'Hello' } },
     timeouts: { acceptS: 2 },
   }
-  const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(submission) }
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${readFileSync(adminKey, 'utf8').trim()}` }
+  const post = { method: 'POST', headers, body: JSON.stringify(submission) }
   return ((await (await fetch(`${bridge.httpUrl}/v1/jobs`, post)).json()) as { id: string }).id
 }
 

@@ -1,0 +1,52 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { enrolDevice } from '../support/enrol-device.ts'
+import { tempDir } from '../support/temp-dir.ts'
+
+const dir = tempDir()
+let bridge: TestBridge
+let store: IdentityStore
+const keys: Record<string, string> = {}
+
+beforeAll(async () => {
+  const stateDir = join(dir.path, 'bridge')
+  bridge = await startTestBridge({ stateDir, auth: true, upstream: { url: 'http://127.0.0.1:9/v1', model: 'none' } })
+  store = openIdentityStore(stateDir)
+  for (const role of ['operator', 'admin'] as const) keys[role] = store.createKey('operator:test', role, role).key
+  await enrolDevice({ dir: dir.path, bridge }, store, 'orin')
+})
+afterAll(async () => {
+  store.close()
+  await bridge.close()
+  dir[Symbol.dispose]()
+})
+
+async function post(role: string, path: string, body: unknown) {
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${keys[role]}` }
+  const response = await fetch(bridge.httpUrl + path, { method: 'POST', headers, body: JSON.stringify(body) })
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+}
+
+const software = { version: '0.1.0', archiveSha256: 'a'.repeat(64), url: 'https://releases.example.com/old.tar.gz' }
+const job = { kind: 'software.install', device: 'orin', input: software }
+const harmless = { kind: 'profile', device: 'orin', input: {} }
+
+describe('an operator cannot install software on devices', () => {
+  it.each([
+    ['a job', '/v1/jobs', job],
+    ['one job of a batch', '/v1/jobs', { jobs: [harmless, job] }],
+    ['a rollout', '/v1/rollouts', { kind: 'software.install', input: software, selector: { devices: ['orin'] } }],
+  ])('by %s', async (_, path, body) => {
+    expect(await post('operator', path, body)).toMatchObject({ status: 403, body: { error: { code: 'FORBIDDEN' } } })
+    expect((await post('admin', path, body)).status).toBe(202)
+  })
+
+  it("by the retry of an admin's job", async () => {
+    const { id } = (await post('admin', '/v1/jobs', job)).body
+    expect((await post('operator', `/v1/jobs/${id}/cancel`, {})).status).toBe(200)
+    expect((await post('operator', `/v1/jobs/${id}/retry`, {})).status).toBe(403)
+    expect((await post('admin', `/v1/jobs/${id}/retry`, {})).status).toBe(202)
+  })
+})
