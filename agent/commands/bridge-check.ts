@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { Io } from '../../core/base/io.ts'
 import { connectPinned } from '../../core/base/pinned-socket.ts'
+import { shownUrl } from '../../core/base/shown-url.ts'
 import { stateHome } from '../../core/base/state-home.ts'
 import type { Check } from '../../core/commands/doctor-checks.ts'
 import { brokerPort } from '../../core/protocol/mqtt-url.ts'
@@ -33,7 +34,7 @@ export async function checkBroker({ mqttUrl, pins = [] }: Broker): Promise<Check
   try {
     if (pins.length > 0 && /^(?:mqtts|wss):$/.test(protocol)) (await connectPinned(mqttUrl, pins, signal)).destroy()
     else await connectTcp(hostname.replace(/^\[(.*)\]$/, '$1'), brokerPort(mqttUrl), signal)
-    return { name: 'bridge', status: 'ok', detail: `${mqttUrl} can be reached`, values: { url: mqttUrl } }
+    return { name: 'bridge', status: 'ok', detail: `${shownUrl(mqttUrl)} can be reached`, values: { url: shownUrl(mqttUrl) } }
   } catch (error) {
     const why = signal.aborted
       ? `no response within ${timeoutMs / 1_000} s`
@@ -44,10 +45,10 @@ export async function checkBroker({ mqttUrl, pins = [] }: Broker): Promise<Check
     return {
       name: 'bridge',
       status: 'fail',
-      detail: `${mqttUrl}: ${why}`,
+      detail: `${shownUrl(mqttUrl)}: ${why}`,
       hint,
       code: 'BROKER_UNREACHABLE',
-      values: { url: mqttUrl },
+      values: { url: shownUrl(mqttUrl) },
     }
   }
 }

@@ -1,8 +1,9 @@
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import { withShownUrls } from '../../core/base/shown-url.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
 import { type JobDetails, jobOperations, maxBatchJobs } from '../../core/protocol/http/jobs.ts'
-import { InstallInput, JobSubmission, maxInputBytes } from '../../core/protocol/jobs.ts'
+import { InstallInput, JobSubmission, maintenanceKinds, maxInputBytes } from '../../core/protocol/jobs.ts'
 import { reasonOf } from '../../core/protocol/read-message.ts'
 import type { EventBatch, EventSource } from '../http/event-streams.ts'
 import type { RouteRequest, Routes } from '../http/router.ts'
@@ -28,7 +29,8 @@ export interface JobTargets {
 export function jobRoutes(queue: JobQueue, jobs: JobStore, targets: JobTargets): Routes {
   function existing(id: string) {
     const job = jobs.find(id)
-    if (job) return job
+    // Only the devices need what the URL of an installation holds beside its address.
+    if (job) return maintenanceKinds.has(job.kind) ? { ...job, input: withShownUrls(job.input) } : job
     throw new BrimError('JOB_UNKNOWN', `there is no job "${id}"`, { hint: '"brim job list" shows the latest jobs' })
   }
 

@@ -2,6 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
+import { withShownUrls } from '../../core/base/shown-url.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { endedDevices, isOpen, newRollout, type RolloutEvent } from '../../core/policy/rollout/rollout.ts'
 import { rateOf } from '../../core/policy/rollout/start-rate.ts'
@@ -150,7 +151,8 @@ function describe({ id, kind, input, selector, pace, createdMs, createdBy, ended
   return {
     id,
     kind,
-    input,
+    // Viewers see it, but only the devices need what a URL holds beside its address.
+    input: withShownUrls(input),
     selector,
     pace,
     state: rollout.state,

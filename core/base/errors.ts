@@ -1,6 +1,8 @@
+import { shownUrls } from './shown-url.ts'
+
 /**
  * A failure that a person must act on: a stable code (listed in docs/errors.md), a message naming what failed, the
- * cause, and a hint with what to try. Expected outcomes are return values; impossible states throw a plain Error.
+ * cause, and a hint with what to try. URLs in it lose their user and query, because errors are logged and shown to others. Expected outcomes are return values; impossible states throw a plain Error.
  */
 export class BrimError extends Error {
   override readonly name = 'BrimError'
@@ -14,9 +16,9 @@ export class BrimError extends Error {
     message: string,
     options: { cause?: unknown; hint?: string | undefined; retryAfterMs?: number | undefined } = {},
   ) {
-    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    super(shownUrls(message), 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
-    this.hint = options.hint
+    this.hint = options.hint === undefined ? undefined : shownUrls(options.hint)
     this.retryAfterMs = options.retryAfterMs
   }
 }
@@ -141,7 +143,7 @@ const maxIssues = 3
 
 /** The message of an error. That of a schema is a JSON document; its problems are listed in its place. */
 export function messageOf(error: Error): string {
-  if (!('issues' in error) || !Array.isArray(error.issues)) return error.message
+  if (!('issues' in error) || !Array.isArray(error.issues)) return shownUrls(error.message)
   const issues = error.issues as readonly { readonly path: readonly PropertyKey[]; readonly message: string }[]
   const described = issues
     .slice(0, maxIssues)

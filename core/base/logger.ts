@@ -1,6 +1,7 @@
 import { destination, type Logger, multistream, pino } from 'pino'
 import { errorFields } from './error-fields.ts'
 import { type LogFormat, logText } from './log-text.ts'
+import { shownUrls } from './shown-url.ts'
 import { visibleText } from './visible-text.ts'
 
 export type { Logger }
@@ -23,11 +24,11 @@ export interface LoggerOptions {
   readonly priorities?: boolean | undefined
 }
 
-/** A logger with lines on stderr. They never contain prompts, completions or credentials. */
+/** A logger with lines on stderr. They never contain prompts, completions or credentials, nor those of URLs. */
 export function createLogger(level: string, context: Record<string, unknown> = {}, options: LoggerOptions = {}): Logger {
   const { onError = () => {}, tap, format = 'json', priorities = false } = options
   const lines = destination({ fd: 2, sync: true })
-  const stderr = { write: (line: string) => lines.write(shown(line, format, priorities)) }
+  const stderr = { write: (line: string) => lines.write(shown(shownUrls(line), format, priorities)) }
   const minLevel = pino.levels.values[level] ?? Number.POSITIVE_INFINITY
   return pino(
     {
@@ -49,7 +50,7 @@ export function createLogger(level: string, context: Record<string, unknown> = {
     tap
       ? multistream([
           { level: level as 'info', stream: stderr },
-          { level: 'debug', stream: tap },
+          { level: 'debug', stream: { write: (line: string) => tap.write(shownUrls(line)) } },
         ])
       : stderr,
   )

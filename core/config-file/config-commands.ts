@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import type { Io } from '../base/io.ts'
+import { withShownUrls } from '../base/shown-url.ts'
 import type { Command, Menu, OptionsOf } from '../cli/command.ts'
 import { type Configuration, defineConfiguredCommand } from './configured-command.ts'
 import { type EffectiveSetting, effectiveSettings, mergeLayers, type Settings } from './setting.ts'
@@ -62,7 +63,7 @@ function show<Shape extends z.ZodRawShape>(program: ConfiguredProgram<Shape>): C
     ],
     run(configuration, io) {
       const { file, json } = configuration
-      const options = effectiveOf(configuration, program, io)
+      const options = withShownUrls(effectiveOf(configuration, program, io))
       if (json) io.out(JSON.stringify({ config: file ?? null, options }))
       else io.out(options.map(lineOf(options)).join('\n'))
     },

@@ -1,4 +1,4 @@
-import { shownUrl } from '../base/shown-url.ts'
+import { shownUrls } from '../base/shown-url.ts'
 
 /** What authenticates someone, wherever it may have got to. */
 const secrets: readonly (readonly [RegExp, string])[] = [
@@ -6,18 +6,14 @@ const secrets: readonly (readonly [RegExp, string])[] = [
   [/\bbrim-(key|enroll)-1\.[\w-]+/g, 'brim-$1-1.[removed]'],
   [/\b(Bearer|Basic)\s+[\w.~+/=-]+/gi, '$1 [removed]'],
   [/\b(password|passwd|secret|token|api[_-]?key)("?\s*[:=]\s*"?)[^\s",}]+/gi, '$1$2[removed]'],
-  [/(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@"]+@/gi, '$1[removed]@'],
 ]
 
 /** The text without passwords, keys and tokens. */
 export const scrub = (text: string): string =>
-  secrets.reduce((scrubbed, [pattern, replacement]) => scrubbed.replace(pattern, replacement), text)
+  secrets.reduce((scrubbed, [pattern, replacement]) => scrubbed.replace(pattern, replacement), shownUrls(text))
 
-/** The value of an option: a URL without user and query. */
-export function scrubValue<T>(value: T): T | string {
-  if (typeof value !== 'string') return value
-  return URL.canParse(value) && value.includes('://') ? shownUrl(value) : scrub(value)
-}
+/** The value of an option. */
+export const scrubValue = <T>(value: T): T | string => (typeof value === 'string' ? scrub(value) : value)
 
 /** Strings of a log line that its writer chooses, not the text of a request, an answer or another server. */
 const loggedWords = [

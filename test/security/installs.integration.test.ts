@@ -14,7 +14,7 @@ beforeAll(async () => {
   const stateDir = join(dir.path, 'bridge')
   bridge = await startTestBridge({ stateDir, auth: true, upstream: { url: 'http://127.0.0.1:9/v1', model: 'none' } })
   store = openIdentityStore(stateDir)
-  for (const role of ['operator', 'admin'] as const) keys[role] = store.createKey('operator:test', role, role).key
+  for (const role of ['viewer', 'operator', 'admin'] as const) keys[role] = store.createKey('operator:test', role, role).key
   await enrolDevice({ dir: dir.path, bridge }, store, 'orin')
 })
 afterAll(async () => {
@@ -29,7 +29,10 @@ async function post(role: string, path: string, body: unknown) {
   return { status: response.status, body: (await response.json()) as Record<string, unknown> }
 }
 
-const software = { version: '0.1.0', archiveSha256: 'a'.repeat(64), url: 'https://releases.example.com/old.tar.gz' }
+const textOf = async (role: string, path: string) =>
+  (await fetch(bridge.httpUrl + path, { headers: { authorization: `Bearer ${keys[role]}` } })).text()
+
+const software = { version: '0.1.0', archiveSha256: 'a'.repeat(64), url: 'https://releases.example.com/old.tar.gz?api=s3cret' }
 const job = { kind: 'software.install', device: 'orin', input: software }
 const harmless = { kind: 'profile', device: 'orin', input: {} }
 
@@ -49,4 +52,13 @@ describe('an operator cannot install software on devices', () => {
     expect((await post('operator', `/v1/jobs/${id}/retry`, {})).status).toBe(403)
     expect((await post('admin', `/v1/jobs/${id}/retry`, {})).status).toBe(202)
   })
+})
+
+it('a secret in the URL of an installation is shown to neither viewers nor operators', async () => {
+  const { id } = (await post('admin', '/v1/jobs', job)).body
+  const shown = [await textOf('viewer', '/v1/rollouts'), await textOf('operator', `/v1/jobs/${id}`)]
+  for (const text of shown) {
+    expect(text).toContain('https://releases.example.com/old.tar.gz?…')
+    expect(text).not.toContain('s3cret')
+  }
 })
