@@ -115,7 +115,9 @@ export const BridgeLimits = z.strictObject({
     .int()
     .min(1)
     .default(120)
-    .describe("answers per minute that an enrolled device may ask the bridge's models for; more requests get status 429"),
+    .describe(
+      "answers per minute that an enrolled device may ask the bridge's models for; each answer of a request counts, and more get status 429",
+    ),
   deviceJobBytesPerDay: z
     .int()
     .min(1_024)
@@ -186,7 +188,9 @@ export const BridgeLimits = z.strictObject({
     .int()
     .min(1)
     .default(6_000)
-    .describe('requests per minute of an API key without a quota of its own; more get status 429'),
+    .describe(
+      'requests per minute of an API key without a quota of its own, each answer of a request counted; more get status 429',
+    ),
   mqttBurstS: z
     .number()
     .min(1)
@@ -306,7 +310,9 @@ export const BridgeLimits = z.strictObject({
     .int()
     .min(1)
     .default(512)
-    .describe("answers that wait for their first step by the bridge's model; a further request gets status 429"),
+    .describe(
+      "answers that wait for their first step by the bridge's model, shared evenly among the clients that want more; one that gets no place gets status 429",
+    ),
   sessionRepeats: z
     .int()
     .min(0)

@@ -32,7 +32,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/support-bundle': { values: ['core/base', 'core/cli', 'core/commands', 'core/config-file'], types: ['core/store'] },
   'core/login': { values: ['core/base'] },
   'core/protocol': { values: ['core/base', 'core/openai', 'core/signing'] },
-  'core/text': { values: ['core/base'] },
+  'core/text': { values: ['core/base', 'core/policy/fairness'] },
   'core/openai': { values: ['core/base'], types: ['core/text'] },
   'core/model': { values: ['core/base', 'core/protocol', 'core/text'] },
   'core/engine': { values: ['core/base', 'core/protocol', 'core/text', 'core/model'] },
@@ -53,7 +53,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // Decisions and estimators: pure.
   'core/policy/estimate': { values: [] },
   'core/policy/hat': { values: ['core/policy/estimate'] },
-  'core/policy/admission': { values: ['core/policy/quota'], types: ['core/base', 'core/protocol'] },
+  'core/policy/fairness': { values: [] },
+  'core/policy/admission': { values: ['core/policy/fairness', 'core/policy/quota'], types: ['core/base', 'core/protocol'] },
   'core/policy/serving': { values: ['core/policy/admission', 'core/policy/estimate'] },
   'core/policy/tokenflow': { values: ['core/policy/admission', 'core/policy/serving'] },
   'core/policy/pice': { values: ['core/policy/estimate'] },

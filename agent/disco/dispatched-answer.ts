@@ -209,7 +209,7 @@ export class DispatchedAnswer implements RunListener {
     const { model: own } = endpoint
     const isShared = model !== own && model.tokenizer && own.tokenizer && sharesTokens(own, model)
     const prompt = isShared
-      ? new Prompt({ kind: 'ids', tokens: { model, ids: await request.prompt.idsFor(model, signal) } })
+      ? new Prompt({ kind: 'ids', tokens: { model, ids: await request.prompt.idsFor(model, request.client, signal) } })
       : request.prompt
     yield* endpoint.answer({ ...request, prompt }, signal)
   }

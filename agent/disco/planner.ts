@@ -193,7 +193,7 @@ async function readable(allowed: ChosenSides, mode: DeviceMode, request: AnswerR
   // The split model must hold the prompt; the small one is only looked at in time, as it may never be needed.
   if (mode === 'private' && server) {
     const promptTokens = await tokensFor(server, request, signal)
-    if (device?.endpoint.model.tokenizer) await request.prompt.check(device.endpoint.model, signal)
+    if (device?.endpoint.model.tokenizer) await request.prompt.check(device.endpoint.model, request.client, signal)
     return { sides: allowed, promptTokens: promptTokens ?? 0 }
   }
   const failures: unknown[] = []

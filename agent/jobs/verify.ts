@@ -15,8 +15,8 @@ export function hatVerify(model: TextModel, draftedBy: (createDrafter: () => Dra
   return async (input, _emitText, signal) => {
     const { continuation, ...rest } = parseInput(VerifyInput, input)
     const prompt = promptOf(rest)
-    const promptTokens = (await prompt.idsFor(model, signal)).length
-    const draft = await model.prompts.encode({ kind: 'text', text: continuation, continues: true }, signal)
+    const promptTokens = (await prompt.idsFor(model, jobClient, signal)).length
+    const draft = await model.prompts.encode({ kind: 'text', text: continuation, continues: true }, jobClient, signal)
     const endpoint = draftedBy(() => continuationDrafter(promptTokens, draft))
     const request = { prompt, maxTokens: draft.length + 1, sampling: greedy, stop: [], client: jobClient }
     const chosen: number[] = []

@@ -2,6 +2,7 @@ import type { TextModel } from '../../core/answer/text-model.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { expandInstruction, expandNextInstruction, type PicePrompts, withInstruction } from '../../core/pice/prompts.ts'
 import type { ChatMessage } from '../../core/text/chat-message.ts'
+import { jobClient } from '../jobs/generate.ts'
 import type { GroupWork, SketchWork } from './expansion-work.ts'
 
 /** An expansion is not begun with room for fewer tokens. */
@@ -140,7 +141,7 @@ export class SketchPrompts {
       ? ({ kind: 'chat', messages: chat } as const)
       : ({ kind: 'text', text: `${chat.map(({ content }) => content).join('\n\n')}\n\n` } as const)
     try {
-      return await prompts.encode(prompt, this.#signal)
+      return await prompts.encode(prompt, jobClient, this.#signal)
     } catch (error) {
       if (error instanceof BrimError && error.code === 'CONTEXT_OVERFLOW') return undefined
       throw error

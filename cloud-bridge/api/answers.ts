@@ -53,6 +53,7 @@ export function answerRoutes({ served, resumable, meter, inProgress, maxBodyByte
         const { body, headers, caller, reply, id } = request
         const { client } = caller
         const asked = read(body, served, { client, tokensPerS: headers['x-brim-tokens-per-s'] })
+        caller.takeAnswers(asked.answers.length)
         await inProgress.run(async () => {
           if (resumable?.accepts(asked)) await resumable.serve(path, asked, newHead(format, asked), client, connectionOf(request))
           else await serveAnswers(optionsFor(request), format, asked, reply, id)

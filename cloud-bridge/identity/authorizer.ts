@@ -26,6 +26,11 @@ export interface Caller {
   readonly client: string
   /** As the audit log names it. */
   readonly actor: Exclude<Actor, string>
+  /**
+   * Counts the answers that a request asks for; the request has counted as one of them.
+   * @throws BrimError QUOTA_EXCEEDED
+   */
+  takeAnswers(count: number): void
   /** @throws BrimError QUOTA_EXCEEDED when the key may not submit this many new jobs today */
   requireJobs(count: number): void
   /** Counts new jobs against the key's quota. */
@@ -58,6 +63,7 @@ const anonymous: Caller = {
   device: undefined,
   client: '',
   actor: { who: 'anyone', from: '' },
+  takeAnswers() {},
   requireJobs() {},
   countJobs() {},
   auditAs() {},
@@ -143,6 +149,11 @@ export function createAuthorizer({
       device,
       client: key?.id ?? (device === undefined ? '' : deviceCaller(device)),
       actor,
+      takeAnswers(count) {
+        if (count <= 1) return
+        if (key) quotas.takeRequests(key, count - 1)
+        else if (device !== undefined) quotas.takeAnswers(device, count - 1)
+      },
       requireJobs: (count) => (key ? quotas.requireJobs(key, count) : undefined),
       countJobs: (count) => (key ? quotas.countJobs(key, count) : undefined),
       auditAs(action, subject, detail = {}) {
@@ -178,7 +189,7 @@ export function createAuthorizer({
       const token = bearerOf(request.headers.authorization) ?? ''
       const key = store.keyOf(token)
       if (key) {
-        quotas.takeRequest(key)
+        quotas.takeRequests(key)
         usedKeys.add(key.id)
       }
       const subject = gate.subjectOf(token)
@@ -188,7 +199,7 @@ export function createAuthorizer({
       const { device } = caller
       if (allowed && device !== undefined && access === 'ask') {
         if (!deviceAnswers) throw noDeviceAnswers
-        if (operation.method === 'POST') quotas.takeAnswer(device)
+        if (operation.method === 'POST') quotas.takeAnswers(device)
       }
       if (allowed) return caller
       if (!key) throw unknownKey

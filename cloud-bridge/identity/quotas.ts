@@ -33,25 +33,25 @@ export class Quotas {
     this.#wallMs = wallMs
   }
 
-  /** @throws BrimError QUOTA_EXCEEDED */
-  takeRequest({ id, name, requestsPerMinute: own }: KeyRecord): void {
+  /** @param count of requests, or of answers that one request asks for. @throws BrimError QUOTA_EXCEEDED */
+  takeRequests({ id, name, requestsPerMinute: own }: KeyRecord, count = 1): void {
     const perMinute = own ?? this.#rates.keyRequestsPerMinute
-    this.#take(id, perMinute, `key ${name} may make ${perMinute} requests a minute`)
+    this.#take(id, perMinute, count, `key ${name} may make ${perMinute} requests a minute, each answer counted as one`)
   }
 
-  /** A device asks for an answer. @throws BrimError QUOTA_EXCEEDED */
-  takeAnswer(device: string): void {
+  /** A device asks for answers. @throws BrimError QUOTA_EXCEEDED */
+  takeAnswers(device: string, count = 1): void {
     const perMinute = this.#rates.deviceAnswersPerMinute
-    this.#take(deviceCaller(device), perMinute, `device ${device} may ask for ${perMinute} answers a minute`)
+    this.#take(deviceCaller(device), perMinute, count, `device ${device} may ask for ${perMinute} answers a minute`)
   }
 
-  #take(caller: string, perMinute: number, rule: string): void {
-    const judged = judgeRequest(this.#due(caller), perMinute, this.#clock.nowMs())
-    if (judged.kind === 'refused')
-      throw new BrimError('QUOTA_EXCEEDED', rule, {
-        hint: `try again in ${Math.ceil(judged.retryAfterMs / 1_000)} s`,
-        retryAfterMs: judged.retryAfterMs,
-      })
+  #take(caller: string, perMinute: number, count: number, rule: string): void {
+    const judged = judgeRequest(this.#due(caller), perMinute, this.#clock.nowMs(), count)
+    if (judged.kind === 'refused') {
+      const { retryAfterMs } = judged
+      if (count >= perMinute) throw new BrimError('QUOTA_EXCEEDED', rule, { hint: 'ask for fewer answers at once' })
+      throw new BrimError('QUOTA_EXCEEDED', rule, { hint: `try again in ${Math.ceil(retryAfterMs / 1_000)} s`, retryAfterMs })
+    }
     this.#dueMs.set(caller, judged.next)
   }
 

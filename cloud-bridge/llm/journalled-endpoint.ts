@@ -63,7 +63,8 @@ export function journalled(endpoint: TokenEndpoint, log: AnswerLog): TokenEndpoi
           if (isLast && end) return
         }
       for await (const delta of endpoint.answer(restOf(request, endpoint, ids), signal)) {
-        if (ids.length === 0) log.begin({ ids: await request.prompt.idsFor(model, signal), answered: begunBy(request, model) })
+        if (ids.length === 0)
+          log.begin({ ids: await request.prompt.idsFor(model, request.client, signal), answered: begunBy(request, model) })
         log.append(recordOf(delta))
         ids.push(...delta.tokens)
         yield delta

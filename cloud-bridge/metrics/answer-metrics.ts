@@ -101,7 +101,7 @@ export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPer
     /** Known without tokenising again, because the endpoint has done so. Another server tells it with the last delta. */
     async function promptLength(delta: AnswerDelta): Promise<number> {
       if ('text' in delta) return 0
-      return (await request.prompt.idsFor(delta.source.model, signal)).length
+      return (await request.prompt.idsFor(delta.source.model, request.client, signal)).length
     }
   }
 

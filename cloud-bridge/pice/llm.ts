@@ -61,7 +61,7 @@ export class Llm {
   /** Tokens of the request's prompt, where the model runs here. */
   async promptTokens({ request }: Asked, signal: AbortSignal): Promise<Pick<TextDelta, 'promptTokens'>> {
     const { model } = this.#endpoint
-    return model.tokenizer ? { promptTokens: (await request.prompt.idsFor(model, signal)).length } : {}
+    return model.tokenizer ? { promptTokens: (await request.prompt.idsFor(model, request.client, signal)).length } : {}
   }
 
   async *#textOf(endpoint: Endpoint, request: AnswerRequest, signal: AbortSignal): AsyncGenerator<TextDelta, void> {

@@ -4,6 +4,7 @@ import type { Sequence } from '../../core/engine/contract.ts'
 import { firstCapacity } from '../../core/engine/sequence.ts'
 import type { KvLimits, KvUsage } from '../../core/policy/admission/kv.ts'
 import { sessionWaitMs } from '../../core/policy/admission/session.ts'
+import { clientOf } from '../../core/policy/fairness/client.ts'
 import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { reuseOf } from '../../core/policy/serving/prefix-reuse.ts'
 import { AnswerQueue } from './answer-queue.ts'
@@ -224,8 +225,9 @@ export function createServing({ model, policy, step, clock, logger, onStep, ...o
     },
     openTokens(owner, request) {
       const kind = kindOf(model.tokens, 'token ids')
-      answers.enter(streams + 1)
+      const entered = answers.enter(streams + 1, clientOf(owner))
       streams += 1
+      if (entered) loop.get(entered.displaced)?.failWaiting(entered.error)
       const sequence = kv.createEmpty(owner, kind)
       const stream = new ModelTokenStream(streams, owner, sequence, request, host)
       tokenStreams.add(stream)

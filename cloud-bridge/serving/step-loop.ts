@@ -62,6 +62,10 @@ export class StepLoop {
     this.#streams.set(stream.id, stream)
   }
 
+  get(id: number): EngineStream | undefined {
+    return this.#streams.get(id)
+  }
+
   enqueue(stream: EngineStream): void {
     if (this.#isClosed) {
       stream.fail(shuttingDown())

@@ -129,10 +129,10 @@ export interface Start {
  * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID, CHAT_TEMPLATE_INVALID, CANCELED
  */
 export async function startOf(request: AnswerRequest, model: TextModel, signal: AbortSignal): Promise<Start> {
-  const { prompt, answered, maxTokens, sampling, ignoreEos } = request
+  const { prompt, answered, maxTokens, sampling, ignoreEos, client } = request
   checkSampling(sampling)
   const eos = ignoreEos ? [] : model.eos
-  const promptIds = await prompt.idsFor(model, signal)
+  const promptIds = await prompt.idsFor(model, client, signal)
   if (!answered) return { ids: promptIds, answered: [], maxTokens: answerBudget(promptIds, maxTokens, model.dims), eos }
   const own = inTokensOf(model, answered)
   const ids = [...promptIds, ...own]

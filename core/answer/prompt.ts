@@ -22,9 +22,9 @@ export class Prompt {
     return this.#content.kind === 'ids'
   }
 
-  /** @throws BrimError CONTEXT_OVERFLOW, CHAT_TEMPLATE_INVALID, REQUEST_INVALID (the template rejects the conversation), CANCELED */
-  idsFor(model: TextModel, signal: AbortSignal): Promise<readonly number[]> {
-    const known = this.#ids.get(model) ?? this.#encode(model, signal)
+  /** @param client that waits for them. @throws BrimError CONTEXT_OVERFLOW, CHAT_TEMPLATE_INVALID, REQUEST_INVALID (the template rejects the conversation), CANCELED */
+  idsFor(model: TextModel, client: string, signal: AbortSignal): Promise<readonly number[]> {
+    const known = this.#ids.get(model) ?? this.#encode(model, client, signal)
     this.#ids.set(model, known)
     return known
   }
@@ -38,14 +38,14 @@ export class Prompt {
   }
 
   /** Checks that the model can read the prompt, without tokenising it. @throws BrimError as `idsFor` */
-  async check(model: TextModel, signal: AbortSignal): Promise<void> {
-    if (this.#content.kind === 'chat') await model.prompts.check(this.#content, signal)
+  async check(model: TextModel, client: string, signal: AbortSignal): Promise<void> {
+    if (this.#content.kind === 'chat') await model.prompts.check(this.#content, client, signal)
   }
 
-  async #encode(model: TextModel, signal: AbortSignal): Promise<readonly number[]> {
+  async #encode(model: TextModel, client: string, signal: AbortSignal): Promise<readonly number[]> {
     const content = this.#content
-    if (content.kind !== 'ids') return model.prompts.encode(content, signal)
+    if (content.kind !== 'ids') return model.prompts.encode(content, client, signal)
     const { ids, model: source } = content.tokens
-    return sharesTokens(model, source) ? ids : model.prompts.encode(this.asText(), signal)
+    return sharesTokens(model, source) ? ids : model.prompts.encode(this.asText(), client, signal)
   }
 }

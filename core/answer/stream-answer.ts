@@ -86,7 +86,7 @@ export async function* streamAnswer(
     if (!finishReason) throw new Error('the endpoint stopped before the end of its answer')
     if (reader) {
       const begun = request.answered ? inTokensOf(reader, request.answered) : []
-      promptTokens = (await request.prompt.idsFor(reader, signal)).length + begun.length
+      promptTokens = (await request.prompt.idsFor(reader, request.client, signal)).length + begun.length
     }
     const summary = { finishReason, promptTokens: promptTokens ?? 0, tokens, tokenIds, report: report.build() }
     speed = speedOf(summary)

@@ -1,12 +1,12 @@
 import { encodePrompt, type PromptReader, type PromptText, renderPrompt, requireFits } from './prompt-text.ts'
 import { PromptThread } from './prompt-thread.ts'
 
-/** Tokenises prompts without blocking the event loop. */
+/** Tokenises prompts without blocking the event loop. Clients take turns: `user` is one as `clientOf` reads it. */
 export interface PromptEncoder {
   /** @throws BrimError CONTEXT_OVERFLOW, CHAT_TEMPLATE_INVALID, REQUEST_INVALID (the template rejects it), CANCELED, OUT_OF_MEMORY */
-  encode(prompt: PromptText, signal: AbortSignal): Promise<readonly number[]>
+  encode(prompt: PromptText, user: string, signal: AbortSignal): Promise<readonly number[]>
   /** Checks that the chat template accepts the prompt. @throws BrimError as `encode`, except CONTEXT_OVERFLOW */
-  check(prompt: PromptText, signal: AbortSignal): Promise<void>
+  check(prompt: PromptText, user: string, signal: AbortSignal): Promise<void>
 }
 
 /** Length of a prompt, in UTF-16 units, that is tokenised on the event loop: it takes less than 50 ms in the worst case. */
@@ -19,14 +19,14 @@ export function createPromptEncoder(reader: PromptReader, folder?: string): Prom
   const { name, contextLimit } = reader
   const thread = folder === undefined ? undefined : new PromptThread({ name, folder, contextLimit })
   return {
-    async encode(prompt, signal) {
+    async encode(prompt, user, signal) {
       if (prompt.kind === 'text') requireFits(prompt.text, reader)
       if (!thread || isShort(prompt)) return encodePrompt(prompt, reader)
-      return thread.run({ kind: 'encode', prompt: JSON.stringify(prompt) }, signal)
+      return thread.run({ kind: 'encode', prompt: JSON.stringify(prompt) }, user, signal)
     },
-    async check(prompt, signal) {
+    async check(prompt, user, signal) {
       if (!thread || isShort(prompt)) renderPrompt(prompt, reader)
-      else await thread.run({ kind: 'render', prompt: JSON.stringify(prompt) }, signal)
+      else await thread.run({ kind: 'render', prompt: JSON.stringify(prompt) }, user, signal)
     },
   }
 }

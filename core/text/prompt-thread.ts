@@ -1,5 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { BrimError } from '../base/errors.ts'
+import { clientOf } from '../policy/fairness/client.ts'
+import { RoundRobin } from '../policy/fairness/round-robin.ts'
 import type { PromptResult, PromptTask, WorkerModel } from './prompt-worker.ts'
 
 const entry = new URL('./prompt-worker.js', import.meta.url)
@@ -12,15 +14,18 @@ const maxHeapMb = 1_024
 
 interface Pending {
   readonly task: PromptTask
+  readonly client: string
   resolve(ids: readonly number[]): void
   reject(error: unknown): void
 }
 
-/** Tokenises one prompt after the other in a worker thread, which starts with the first. Short prompts do not wait for long ones. */
+/**
+ * Tokenises one prompt after the other in a worker thread, which starts with the first. Clients take turns, and of each client the
+ * shortest prompt is next.
+ */
 export class PromptThread {
   readonly #model: WorkerModel
-  /** The shortest first. */
-  readonly #waiting: Pending[] = []
+  readonly #waiting = new RoundRobin<Pending>()
   #worker: Worker | undefined
   #current: Pending | undefined
   #idle: NodeJS.Timeout | undefined
@@ -31,18 +36,19 @@ export class PromptThread {
 
   /**
    * On abort a task that runs ends at once, with its thread.
+   * @param user as `clientOf`
    * @throws BrimError CANCELED, OUT_OF_MEMORY, and as the task does
    */
-  async run(task: PromptTask, signal: AbortSignal): Promise<readonly number[]> {
+  async run(task: PromptTask, user: string, signal: AbortSignal): Promise<readonly number[]> {
     if (signal.aborted) throw canceled()
+    const client = clientOf(user)
     let onAbort = () => {}
     try {
       return await new Promise((resolve, reject) => {
-        const pending = { task, resolve, reject }
+        const pending = { task, client, resolve, reject }
         onAbort = () => this.#cancel(pending)
         signal.addEventListener('abort', onAbort, { once: true })
-        this.#waiting.push(pending)
-        this.#waiting.sort((a, b) => a.task.prompt.length - b.task.prompt.length)
+        this.#waiting.add(client, pending, (other) => other.task.prompt.length > task.prompt.length)
         this.#next()
       })
     } finally {
@@ -52,7 +58,7 @@ export class PromptThread {
 
   #next(): void {
     if (this.#current) return
-    this.#current = this.#waiting.shift()
+    this.#current = this.#waiting.next()
     clearTimeout(this.#idle)
     if (this.#current) {
       this.#worker ??= this.#start()
@@ -91,7 +97,7 @@ export class PromptThread {
 
   #cancel(pending: Pending): void {
     pending.reject(canceled())
-    if (pending !== this.#current) return void this.#waiting.splice(this.#waiting.indexOf(pending), 1)
+    if (pending !== this.#current) return void this.#waiting.remove(pending.client, pending)
     this.#stop()
     // Later: at a shutdown all tasks are canceled in this turn, and each would start a thread first.
     setImmediate(() => this.#next())

@@ -61,6 +61,14 @@ describe('an enrolled device', () => {
     expect((await ask(bridge, other)).status).toBe(200)
   })
 
+  it('has each answer of a request counted, and is told to ask for fewer where its rate never allows so many', async () => {
+    const token = await (await enrolled(bridge, 'open', 'jetson-07')).token()
+    expect((await ask(bridge, token, { ...question, n: 4 })).status).toBe(200)
+    expect((await ask(bridge, token, { ...question, n: 3 })).status).toBe(429)
+    const tooMany = await ask(bridge, token, { ...question, n: 100 })
+    expect([tooMany.status, tooMany.headers.get('retry-after')]).toEqual([429, null])
+  })
+
   it('is given no answer of another device, nor the rest of one', async () => {
     const own = await (await enrolled(bridge, 'open', 'jetson-04')).token()
     const other = await (await enrolled(bridge, 'open', 'jetson-05')).token()

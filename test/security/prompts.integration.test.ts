@@ -109,11 +109,11 @@ describe('a long prompt', () => {
     const model = await start(2 ** 20)
     const text = `${randomLetters(6_000)} Where does the river rise? ${'灯 '.repeat(500)}`
     const { signal } = new AbortController()
-    expect(await model.prompts.encode({ kind: 'text', text }, signal)).toEqual(model.tokenizer.encode(text))
+    expect(await model.prompts.encode({ kind: 'text', text }, '', signal)).toEqual(model.tokenizer.encode(text))
     const messages = [{ role: 'user', content: text }]
     const rendered = model.chatTemplate!.render(messages)
     const expected = model.tokenizer.encode(rendered, { addSpecialTokens: false })
-    expect(await model.prompts.encode({ kind: 'chat', messages }, signal)).toEqual(expected)
+    expect(await model.prompts.encode({ kind: 'chat', messages }, '', signal)).toEqual(expected)
   })
 
   it('is refused by the chat template as a short one is', async () => {
@@ -128,7 +128,7 @@ describe('a long prompt', () => {
   it('waits for shorter ones, and is dropped when its client leaves', async () => {
     const model = await start(2 ** 20)
     const [first, second] = [new AbortController(), new AbortController()]
-    const encode = (text: string, { signal }: AbortController) => model.prompts.encode({ kind: 'text', text }, signal)
+    const encode = (text: string, { signal }: AbortController) => model.prompts.encode({ kind: 'text', text }, '', signal)
     const running = encode(randomLetters(mebibyte), first)
     const waiting = encode(randomLetters(mebibyte), second)
     const shorter = encode('a '.repeat(4_096), new AbortController())

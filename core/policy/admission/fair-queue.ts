@@ -1,3 +1,4 @@
+import { RoundRobin } from '../fairness/round-robin.ts'
 import { TokenBucket } from '../quota/token-bucket.ts'
 
 export interface FairQueueLimits {
@@ -25,9 +26,7 @@ const burstS = 0.05
 export class FairQueue<T> {
   readonly #limits: FairQueueLimits
   readonly #bucket: TokenBucket
-  /** Network → its items, oldest first. The first network is next. */
-  readonly #networks = new Map<string, Waiting<T>[]>()
-  #size = 0
+  readonly #waiting = new RoundRobin<Waiting<T>>()
   /** Of the item that was admitted last: those that come now will wait about as long. */
   #waitedMs = 0
 
@@ -37,19 +36,15 @@ export class FairQueue<T> {
   }
 
   get size(): number {
-    return this.#size
+    return this.#waiting.size
   }
 
   /** @returns whether the item will be admitted; false: it is refused */
   offer(item: T, network: string, nowMs: number): boolean {
     const { perS, maxWaitS } = this.#limits
-    const isSlow = this.#size > 0 && this.#waitedMs > 1_000 * (1 + maxWaitS)
-    if (isSlow || this.#size >= perS * (1 + maxWaitS)) return false
-    const own = this.#networks.get(network)
-    const waiting = { item, sinceMs: nowMs }
-    if (own) own.push(waiting)
-    else this.#networks.set(network, [waiting])
-    this.#size += 1
+    const isSlow = this.size > 0 && this.#waitedMs > 1_000 * (1 + maxWaitS)
+    if (isSlow || this.size >= perS * (1 + maxWaitS)) return false
+    this.#waiting.add(network, { item, sinceMs: nowMs })
     return true
   }
 
@@ -59,22 +54,13 @@ export class FairQueue<T> {
    */
   admit(nowMs: number, isGone: (item: T) => boolean = () => false): T[] {
     const admitted: T[] = []
-    while (this.#size > 0 && this.#bucket.spend(0, nowMs) === 0) {
-      const { item, sinceMs } = this.#next()
+    while (this.size > 0 && this.#bucket.spend(0, nowMs) === 0) {
+      const { item, sinceMs } = this.#waiting.next()!
       this.#waitedMs = nowMs - sinceMs
       if (isGone(item)) continue
       this.#bucket.spend(1, nowMs)
       admitted.push(item)
     }
     return admitted
-  }
-
-  #next(): Waiting<T> {
-    const [network, items] = this.#networks.entries().next().value!
-    this.#networks.delete(network)
-    const next = items.shift()!
-    if (items.length > 0) this.#networks.set(network, items)
-    this.#size -= 1
-    return next
   }
 }

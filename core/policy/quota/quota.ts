@@ -20,14 +20,15 @@ export type Judgement<Next> =
 const minuteMs = 60_000
 
 /**
- * Whether one more request is allowed: the generic cell rate algorithm (ITU-T I.371, virtual scheduling). A minute's worth may
+ * Whether more requests are allowed, all or none: the generic cell rate algorithm (ITU-T I.371, virtual scheduling). A minute's worth may
  * come at once, then one request per interval of the rate.
  * @param dueMs when all earlier requests would have been due at an even rate, monotonic ms; −∞ before the first
  * @param perMinute integer >= 1
- * @returns `next`: the `dueMs` after this request
+ * @param count more than `perMinute` are never granted
+ * @returns `next`: the `dueMs` after these requests
  */
-export function judgeRequest(dueMs: number, perMinute: number, nowMs: number): Judgement<number> {
-  const next = Math.max(dueMs, nowMs) + minuteMs / perMinute
+export function judgeRequest(dueMs: number, perMinute: number, nowMs: number, count = 1): Judgement<number> {
+  const next = Math.max(dueMs, nowMs) + (count * minuteMs) / perMinute
   const aheadMs = next - nowMs - minuteMs
   // Less than a millisecond is a rounding error.
   return aheadMs < 1 ? { kind: 'granted', next } : { kind: 'refused', retryAfterMs: Math.ceil(aheadMs) }

@@ -46,7 +46,7 @@ beforeAll(async () => {
   const opened = await openModel(runtime, bundle, { parts: 'chain', threads: 1 })
   model = await loadTextModel(bundle, opened.manifest)
   prompt = new Prompt({ kind: 'chat', messages: [{ role: 'user', content: 'Where does the river rise?' }] })
-  promptIds = await prompt.idsFor(model, never)
+  promptIds = await prompt.idsFor(model, '', never)
   const chain = opened.chain({ cuts: 'half' })
   reference = (ids, sampling, maxTokens) => referenceAnswer(chain, ids, sampling, maxTokens, opened.manifest.tokens.eos)
   release = async () => {

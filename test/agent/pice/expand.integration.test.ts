@@ -102,7 +102,7 @@ async function run(input: object, options: RunOptions = {}) {
 /** What the model alone makes of the line. @param shown the part of the sketch in its prompt */
 async function alone(lines: readonly string[], at: number, shown = lines): Promise<string> {
   const chat = withInstruction(messages, expandInstruction(prompts, shown, lines[at]!))
-  const promptIds = await model.text.prompts.encode({ kind: 'chat', messages: chat }, AbortSignal.timeout(5_000))
+  const promptIds = await model.text.prompts.encode({ kind: 'chat', messages: chat }, '', AbortSignal.timeout(5_000))
   let text = ''
   for await (const event of generate(model.chain, model.text.tokenizer, {
     promptIds,

@@ -26,7 +26,7 @@ export const command = defineCommand({
       ),
     requestsPerMinute: limit
       .meta({
-        description: 'max requests per minute, which may all come at once',
+        description: 'max requests per minute, each answer of a request counted; they may all come at once',
         fallback: '6000, or what the bridge sets with --limit keyRequestsPerMinute',
       })
       .optional(),

@@ -112,3 +112,14 @@ describe('jobs per day', () => {
     )
   })
 })
+
+it('several requests at once count as many, and more than a minute holds are never granted', () => {
+  const together = judgeRequest(Number.NEGATIVE_INFINITY, 60, 0, 7)
+  let due = Number.NEGATIVE_INFINITY
+  for (let request = 0; request < 7; request++) {
+    const judged = judgeRequest(due, 60, 0)
+    if (judged.kind === 'granted') due = judged.next
+  }
+  expect(together).toEqual({ kind: 'granted', next: due })
+  expect(judgeRequest(Number.NEGATIVE_INFINITY, 60, 1e9, 61).kind).toBe('refused')
+})

@@ -1,0 +1,61 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
+import { buildTextBundle } from '../support/agent-world.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { type TempDir, tempDir } from '../support/temp-dir.ts'
+
+const question = { messages: [{ role: 'user', content: 'Where does the river rise?' }], temperature: 0, ignore_eos: true }
+const waitingAnswers = 16
+
+let dir: TempDir
+let bundle: string
+beforeAll(async () => {
+  dir = tempDir()
+  bundle = await buildTextBundle(dir.path, { adapter: false })
+})
+afterAll(() => dir[Symbol.dispose]())
+
+describe.each(['decode-first', 'tokenflow', 'fcfs'] as const)('a flood of one API key, with the policy %s', (servingPolicy) => {
+  let bridge: TestBridge
+  let keys: { flood: string; honest: string }
+  beforeAll(async () => {
+    const stateDir = join(dir.path, servingPolicy)
+    // Memory for a few answers.
+    const memory = { kvBudgetBytes: 512 * 1_024, chunkTokens: 16, prefixKeepS: 0 }
+    bridge = await startTestBridge({ bundle, stateDir, auth: true, servingPolicy, ...memory, limits: { waitingAnswers } })
+    const store = openIdentityStore(stateDir)
+    const key = (name: string) => store.createKey('operator:test', name, 'client').key
+    keys = { flood: key('flood'), honest: key('honest') }
+    store.close()
+  })
+  afterAll(() => bridge.close())
+
+  const ask = (key: string, body: object, signal: AbortSignal | null = null) =>
+    fetch(`${bridge.httpUrl}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
+      body: JSON.stringify({ ...question, ...body }),
+      signal,
+    })
+
+  it.each([
+    ['of many requests', 60, {}],
+    ['of requests for many answers each', 6, { n: 12 }],
+    ['of many requests, each of another user', 60, { user: 'x' }],
+  ])('%s leaves another key its share of the places', async (_, requests, body) => {
+    const over = new AbortController()
+    let refused = 0
+    const own = (at: number) => ('user' in body ? { ...body, user: `user ${at}` } : body)
+    const flood = Array.from({ length: requests }, async (_, at) => {
+      const response = await ask(keys.flood, { ...own(at), max_tokens: 48 }, over.signal)
+      await response.arrayBuffer()
+      if (response.status === 429) refused += 1
+    })
+    await expect.poll(() => refused).toBeGreaterThan(0)
+    const honest = await Promise.all(Array.from({ length: waitingAnswers / 2 }, () => ask(keys.honest, { max_tokens: 8 })))
+    expect(honest.map(({ status }) => status)).toEqual(honest.map(() => 200))
+    over.abort()
+    await Promise.allSettled(flood)
+  })
+})
