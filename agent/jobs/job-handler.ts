@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import '../../core/base/plain-messages.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
 import { reasonOf } from '../../core/protocol/read-message.ts'

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import '../../core/base/plain-messages.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { withShownUrls } from '../../core/base/shown-url.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'

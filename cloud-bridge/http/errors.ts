@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import '../../core/base/plain-messages.ts'
 import { BrimError, type ErrorCode, toErrorJson } from '../../core/base/errors.ts'
 import { type ErrorBody, statusOf, toErrorBody } from '../../core/openai/api-error.ts'
 import type { ErrorResponse } from '../../core/protocol/http/error-response.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { plainMessage } from '../base/config.ts'
+import '../base/plain-messages.ts'
 import { BrimError } from '../base/errors.ts'
 
 /**
@@ -97,7 +97,7 @@ export function parseFlags<Schema extends z.ZodType>(
   const flags = flagsOf(schema)
   const repeated = flags.find(({ name, isList }) => !isList && Array.isArray(values[name]))
   if (repeated) throw new BrimError('USAGE', `--${repeated.name} is given more than once`, { hint: 'give it once' })
-  const parsed = schema.safeParse(settingsOf(flags, values), { error: plainMessage })
+  const parsed = schema.safeParse(settingsOf(flags, values))
   if (parsed.success) return parsed.data
   const label = (name: string) => (positionals.includes(name) ? name : `--${name}`)
   throw new BrimError('USAGE', problemsOf(parsed.error, flags, values, label).join('; '), {

@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { plainMessage } from '../base/config.ts'
 
 /** The option `--limit <name>=<number>`, repeatable, for a table of limits. */
 export function limitFlag(table: z.ZodObject) {
@@ -7,7 +6,7 @@ export function limitFlag(table: z.ZodObject) {
   const Setting = z.string().transform((text, context): [string, number] => {
     const [name = '', value = ''] = text.split('=')
     const limit = table.shape[name]
-    const parsed = limit?.safeParse(value === '' ? undefined : Number(value), { error: plainMessage })
+    const parsed = limit?.safeParse(value === '' ? undefined : Number(value))
     const problem =
       value === ''
         ? `must be like ${names[0]}=65536`

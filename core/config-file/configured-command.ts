@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { plainMessage } from '../base/config.ts'
 import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
 import type { Command, OptionsOf } from '../cli/command.ts'
@@ -93,7 +92,7 @@ export function parseSettings<Shape extends z.ZodRawShape>(
   }
   const repeated = flags.filter(({ name, isList }) => !isList && Array.isArray(values[name]))
   const clashing = flags.filter(({ name, conflicts }) => settings.has(name) && conflicts !== undefined && settings.has(conflicts))
-  const parsed = schema.safeParse(settingsOf(flags, values), { error: plainMessage })
+  const parsed = schema.safeParse(settingsOf(flags, values))
   const wrong = [
     ...repeated.map(({ name }) => `--${name} is given more than once`),
     ...clashing.map(({ name, conflicts = '' }) => `${label(name)} and ${label(conflicts)} exclude each other`),

@@ -1,3 +1,4 @@
+import '../base/plain-messages.ts'
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'

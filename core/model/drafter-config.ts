@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import '../base/plain-messages.ts'
 import { BrimError } from '../base/errors.ts'
 import type { Architecture } from './architecture.ts'
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import '../base/plain-messages.ts'
 import { answerModes } from '../base/answer-modes.ts'
 import { listOf } from '../base/list-of.ts'
 import { ReaderRate } from '../base/reader-rates.ts'

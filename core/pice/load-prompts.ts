@@ -1,6 +1,5 @@
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { plainMessage } from '../base/config.ts'
 import { BrimError } from '../base/errors.ts'
 import { picePromptsFile } from '../model/checkpoint.ts'
 import { tokenizerFolder } from '../model/manifest.ts'
@@ -23,7 +22,7 @@ export async function loadPicePrompts(bundle: string, otherwise: PicePrompts = g
 
 /** @throws BrimError PROMPTS_INVALID naming the file */
 export async function readPicePrompts(file: string): Promise<PicePrompts> {
-  const parsed = PicePrompts.safeParse(parseJson(file, await readText(file)), { error: plainMessage })
+  const parsed = PicePrompts.safeParse(parseJson(file, await readText(file)))
   if (parsed.success) return parsed.data
   const wrong = parsed.error.issues.map(({ path, message }) => [path.join('.'), message].filter(Boolean).join(': '))
   throw invalid(file, wrong.join('; '))

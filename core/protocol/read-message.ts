@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import '../base/plain-messages.ts'
 import type { ErrorCode } from '../base/errors.ts'
 import { jsonShapeProblem } from '../base/json-shape.ts'
 import { maxMessageBytes } from './jobs.ts'

@@ -34,9 +34,9 @@ function edit(change: (manifest: Editable<Manifest>, input: Editable<PartManifes
 const file = ({ files }: Manifest, name: string) => files.find((entry) => entry.path === name)!
 const changes: [string, Parameters<typeof edit>[0], RegExp][] = [
   ['ten million layers in a part', (_, input) => (input.layers = [0, 1e7]), /part input: .* layers 0 to 10000000, not 0 to 1/],
-  ['ten million layers in the model', ({ dims }) => (dims.layers = 1e7), /"dims\.layers": Too big/],
+  ['ten million layers in the model', ({ dims }) => (dims.layers = 1e7), /"dims\.layers": must be at most/],
   ['a split without a middle', (m) => (m.split = m.dims.layers), /leaves no middle/],
-  ['a vocabulary of billions', ({ dims }) => (dims.vocab = 2 ** 31), /"dims\.vocab": Too big/],
+  ['a vocabulary of billions', ({ dims }) => (dims.vocab = 2 ** 31), /"dims\.vocab": must be at most/],
   ['heads that are too wide', ({ dims }) => Object.assign(dims, { heads: 1_024, kvHeads: 1_024, headDim: 1_024 }), /wider than/],
   ["another model's key-value heads", (_, input) => (input.kvHeads = 1_024), /do not belong to this model/],
   ['an adapter with endless heads', (m) => Object.assign(m.parts.adapter!, { kvHeads: 1_024, headDim: 1_024 }), /part adapter/],
@@ -50,15 +50,15 @@ const changes: [string, Parameters<typeof edit>[0], RegExp][] = [
     /tokenizer have/,
   ],
   ['weights that end after their file should', (m) => (file(m, 'input.weights').bytes = 2 ** 40), /but its weights end at/],
-  ['a size beyond every disk', (m) => (file(m, 'input.weights').bytes = 2 ** 52), /bytes": Too big/],
+  ['a size beyond every disk', (m) => (file(m, 'input.weights').bytes = 2 ** 52), /bytes": must be at most/],
   ['a file that is listed twice', ({ files }) => files.push(files[0]!), /listed twice/],
   ['a weight of another size', (_, { weights }) => (weights[0]!.bytes = 4), /rope\.cos .* does not have 4 bytes/],
   ['a weight beyond the dimensions', (_, { weights }) => (weights[0]!.dims = [2 ** 25, 2 ** 25]), /larger than the model's/],
   ['a rotary table that is too short', ({ dims }) => (dims.contextLimit *= 2), /does not cover \d+ positions/],
   ['two weights of one name', (_, { weights }) => weights.push(weights[0]!), /same name/],
   ['endless weights', (_, { weights }) => weights.push(...endless()), /weights are too many for 1 layer/],
-  ['more weights than can be listed', (_, { weights }) => weights.push(...endless(40_000)), /weights": Too big/],
-  ['a name of a megabyte', ({ card }) => (card.name = 'x'.repeat(2 ** 20)), /"card\.name": Too big/],
+  ['more weights than can be listed', (_, { weights }) => weights.push(...endless(40_000)), /weights": must have at most/],
+  ['a name of a megabyte', ({ card }) => (card.name = 'x'.repeat(2 ** 20)), /"card\.name": must have at most/],
 ]
 
 /** Weights that each name the same bytes again. */

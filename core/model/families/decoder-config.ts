@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import '../../base/plain-messages.ts'
 import { BrimError } from '../../base/errors.ts'
 import type { Architecture, Rope, RopeScaling } from '../architecture.ts'
 import type { Dims } from '../manifest.ts'

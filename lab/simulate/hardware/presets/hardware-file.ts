@@ -1,6 +1,5 @@
 import { parseDocument } from 'yaml'
 import { z } from 'zod'
-import { plainMessage } from '../../../../core/base/config.ts'
 import { BrimError } from '../../../../core/base/errors.ts'
 import type { Board } from '../board.ts'
 import type { Hardware } from '../roofline.ts'
@@ -34,7 +33,7 @@ export const isHardwareFile = (name: string): boolean => /\.(ya?ml|json)$/.test(
 export function parseHardwareFile(text: string, file: string): Board {
   const document = parseDocument(text, { prettyErrors: false })
   const problems = document.errors.map(({ message }) => message)
-  const parsed = HardwareFile.safeParse(document.toJS(), { error: plainMessage })
+  const parsed = HardwareFile.safeParse(document.toJS())
   if (!parsed.success)
     problems.push(...parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the file'} ${message}`))
   if (!parsed.success || problems.length > 0)
