@@ -10,12 +10,15 @@ export interface ListenerSettings {
   readonly http: HttpLimits
 }
 
+/** Connections that are enough for most fleets: the default limits are for ten thousand devices. */
+const manyDevices = 1_000
+
 /** @param maxFiles the process's limit of open files; Infinity: none */
 export function listenerSettings(limits: BridgeLimits, maxFiles: number, logger: Logger): ListenerSettings {
   const wanted = { mqtt: limits.mqttConnections, http: limits.httpConnections }
   const shares = shareOpenFiles(wanted, maxFiles, limits.reservedFiles)
-  if (shares.mqtt < wanted.mqtt || shares.http < wanted.http)
-    logger.warn({ maxFiles, ...shares }, 'fewer connections than configured: the limit of open files is low (ulimit -n)')
+  if (shares.mqtt < Math.min(wanted.mqtt, manyDevices))
+    logger.warn({ maxFiles, ...shares }, 'few connections are accepted: the limit of open files is low (ulimit -n)')
   const each = {
     perNetwork: limits.connectionsPerNetwork,
     waiting: limits.waitingConnections,

@@ -56,7 +56,7 @@ const options = {
     .enum(['none', 'slm'])
     .meta({
       description: "slm: the device's small model continues where the bridge, or the server of mode cloud, cannot be reached",
-      fallback: 'none',
+      fallback: '--fallback of the agent',
     })
     .optional(),
 }

@@ -1,6 +1,7 @@
 import { configMenu } from '../../core/config-file/config-commands.ts'
 import { installedConfig } from '../../core/config-file/installed-file.ts'
 import { readAgentConfig } from '../config.ts'
+import { readConfiguredFiles } from '../configured-files.ts'
 import { agentSettings, openFleetConfig, options } from './run.ts'
 
 /** `brim agent config …` */
@@ -10,4 +11,5 @@ export const menu = configMenu({
   defaultFile: () => installedConfig('agent'),
   fleetOf: (configuration, io) => openFleetConfig(configuration, io).layer,
   check: (given, io) => void readAgentConfig(agentSettings(given, io)),
+  readFiles: (given, io) => readConfiguredFiles(readAgentConfig(agentSettings(given, io))),
 })

@@ -82,6 +82,11 @@ export const DispatchConfig = z.strictObject({
     description:
       'how requests are answered that name no mode. private: by HAT; local: by the small model; cloud: by --server; cheap: by what costs less; fast: by both at once; auto: by both, within --budget-share',
   }),
+  fallback: z.enum(['none', 'slm']).default('none').meta({
+    flag: 'fallback',
+    description:
+      'for requests that do not say: slm, the first --slm continues answers of the modes private and cloud whose bridge or server cannot be reached; none, they fail',
+  }),
   constrained: z.enum(['auto', 'device', 'server']).default('auto').meta({
     flag: 'constrained',
     description: 'side that --budget-share limits; auto: the dearer one at the present battery level',

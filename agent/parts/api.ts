@@ -32,6 +32,7 @@ export async function openApi(
       return [dispatch.model]
     },
     dispatch: dispatch.planner,
+    fallback: config.dispatch.fallback,
     get slm() {
       return answering.slm
     },

@@ -56,7 +56,7 @@ export function openCertificate(files: CertificatePair, clock: Clock, logger: Lo
 }
 
 /** @throws BrimError CONFIG_INVALID */
-function readPair({ cert, key }: CertificatePair): CertificatePair {
+export function readPair({ cert, key }: CertificatePair): CertificatePair {
   try {
     const mode = statSync(key).mode & 0o777
     if ((mode & 0o007) !== 0)

@@ -80,6 +80,9 @@ const maxIgnored = 16
 
 const fallbackField = 'brim.fallback'
 const wantsFallback = ({ brim }: CommonFields) => brim?.fallback === 'slm'
+/** Requests that do not say so either, where the owner of the device allows it and it has a small model. */
+const mayFallBack = (request: CommonFields, { slm, fallback = 'none' }: Pick<Served, 'slm' | 'fallback'>) =>
+  (request.brim?.fallback ?? (slm ? fallback : 'none')) === 'slm'
 
 /** What the two endpoints of OpenAI name differently. */
 interface Asked {
@@ -93,7 +96,7 @@ function apiRequest(
   schema: typeof ChatRequest | typeof CompletionRequest,
   body: unknown,
   request: CommonFields,
-  { slm, dispatch, nextSeed, requestLimits: { apiAnswers } }: Served,
+  { slm, fallback, dispatch, nextSeed, requestLimits: { apiAnswers } }: Served,
   origin: RequestOrigin,
   { model, prompts, maxTokens, logprobs }: Asked,
 ): ApiRequest {
@@ -128,7 +131,7 @@ function apiRequest(
     ...(request.brim?.token_ids || request.return_token_ids ? { tokenIds: true } : {}),
     ...(request.stream ? {} : { isWhole: true }),
     ...(mode === undefined ? {} : { mode }),
-    ...(wantsFallback(request) ? { fallback: 'slm' } : {}),
+    ...(mayFallBack(request, { slm, fallback }) ? { fallback: 'slm' } : {}),
     client,
   })
   const answers = prompts.flatMap((prompt) => Array.from({ length: each }, (_, nth) => answerTo(prompt, nth)))

@@ -55,6 +55,8 @@ export interface Served {
   readonly models: readonly ApiModel[]
   /** The device's small model, which may continue answers that lose their bridge; absent: there is none. */
   readonly slm?: TokenEndpoint | undefined
+  /** Whether it may do so for requests that do not say. Absent: it may not. */
+  readonly fallback?: 'none' | 'slm' | undefined
   /** At an agent: what the modes of its answers need. Absent at a bridge. */
   readonly dispatch?: Dispatching | undefined
   /** For requests without a seed. */

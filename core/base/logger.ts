@@ -1,3 +1,4 @@
+import { isatty } from 'node:tty'
 import { destination, type Logger, multistream, pino } from 'pino'
 import { errorFields } from './error-fields.ts'
 import { type LogFormat, logText } from './log-text.ts'
@@ -18,16 +19,18 @@ export interface LoggerOptions {
   /** Receives every `err` that is logged at the level or above. */
   readonly onError?: (error: unknown) => void
   readonly tap?: LogTap
-  /** Of the lines on stderr: JSON by default. */
+  /** Of the lines on stderr. Absent: text on a terminal, else JSON. */
   readonly format?: LogFormat | undefined
   /** Lines start with `<N>`, their priority for journald and syslog. */
   readonly priorities?: boolean | undefined
 }
 
+const stderrFd = 2
+
 /** A logger with lines on stderr. They never contain prompts, completions or credentials, nor those of URLs. */
 export function createLogger(level: string, context: Record<string, unknown> = {}, options: LoggerOptions = {}): Logger {
-  const { onError = () => {}, tap, format = 'json', priorities = false } = options
-  const lines = destination({ fd: 2, sync: true })
+  const { onError = () => {}, tap, format = isatty(stderrFd) ? 'text' : 'json', priorities = false } = options
+  const lines = destination({ fd: stderrFd, sync: true })
   const stderr = { write: (line: string) => lines.write(shown(shownUrls(line), format, priorities)) }
   const minLevel = pino.levels.values[level] ?? Number.POSITIVE_INFINITY
   return pino(

@@ -15,6 +15,8 @@ interface ConfiguredProgram<Shape extends z.ZodRawShape> {
   readonly fleetOf?: (configuration: Configuration<Shape>, io: Io) => Settings
   /** @throws BrimError CONFIG_INVALID if the program would not start with these options */
   readonly check: (options: OptionsOf<Shape>, io: Io) => void
+  /** @throws BrimError if a file that these options name cannot be used */
+  readonly readFiles: (options: OptionsOf<Shape>, io: Io) => Promise<void>
 }
 
 /** `… config check` and `… config show`: what `… run` would do with the same options and file. */
@@ -27,7 +29,10 @@ export function configMenu<Shape extends z.ZodRawShape>(program: ConfiguredProgr
       [example, 'options of a file, and where each value was set'],
     ],
     commands: {
-      check: [`check a configuration file and options, without starting anything`, async () => ({ command: check(program) })],
+      check: [
+        'check a configuration file, options, and the files that they name, without starting anything',
+        async () => ({ command: check(program) }),
+      ],
       show: ['show the effective options, and where each value was set', async () => ({ command: show(program) })],
     },
   }
@@ -44,8 +49,9 @@ function check<Shape extends z.ZodRawShape>(program: ConfiguredProgram<Shape>): 
   return defineConfiguredCommand({
     ...shared(program),
     examples: [[`${words} config check --config edited.yaml`, 'before the file is installed: exit code 2 if it is wrong']],
-    run(configuration, io) {
+    async run(configuration, io) {
       effectiveOf(configuration, program, io)
+      await program.readFiles(configuration.parse(program.fleetOf?.(configuration, io)), io)
       const { file, json } = configuration
       if (json) io.out(JSON.stringify({ ok: true, config: file ?? null }))
       else io.out(`${file ?? 'the configuration'}: no mistakes found`)

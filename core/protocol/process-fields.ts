@@ -21,7 +21,10 @@ export const processFields = {
     .meta({ fleet: true, description: 'log level on stderr' }),
   log: z
     .strictObject({
-      format: z.enum(logFormats).default('json').describe('format of log lines on stderr: text for people, JSON for programs'),
+      format: z
+        .enum(logFormats)
+        .meta({ description: 'format of log lines on stderr', fallback: 'text on a terminal, else json' })
+        .optional(),
       /** Lines start with their priority, for journald. */
       priorities: z.boolean().default(false),
     })

@@ -1,6 +1,7 @@
 import { configMenu } from '../../../core/config-file/config-commands.ts'
 import { installedConfig } from '../../../core/config-file/installed-file.ts'
 import { readBridgeConfig } from '../../config.ts'
+import { readConfiguredFiles } from '../../configured-files.ts'
 import { bridgeSettings, options } from './run.ts'
 
 /** `brim bridge config …` */
@@ -9,4 +10,5 @@ export const menu = configMenu({
   options,
   defaultFile: () => installedConfig('bridge'),
   check: (given, io) => void readBridgeConfig(bridgeSettings(given, io)),
+  readFiles: (given, io) => readConfiguredFiles(readBridgeConfig(bridgeSettings(given, io))),
 })

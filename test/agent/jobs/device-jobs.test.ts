@@ -138,7 +138,7 @@ describe('a job on a device', () => {
   it.each([
     ['of a newer version', { v: 2 }, 'PROTOCOL_VERSION', 'supports version 1'],
     ['whose kind is no string', { kind: 7 }, 'MESSAGE_INVALID', '"kind": must be a string'],
-    ['of an unknown type', { type: 'pause' }, 'MESSAGE_INVALID', '"type": Invalid'],
+    ['of an unknown type', { type: 'pause' }, 'MESSAGE_INVALID', '"type": has none of the allowed forms'],
   ])('%s is refused with the reason, and a newer attempt still runs', async (_, fields, code, why) => {
     const { port, events, calls } = device()
     port.onJob(run(fields))

@@ -108,6 +108,22 @@ describe('a configuration file', () => {
     expect(bridge.err).toContain('FILE:2: mqtt-port and --broker exclude each other')
   })
 
+  it.each([
+    ['agent', 'id: a\nbundle: absent', 'absent'],
+    ['agent', 'id: a\nslm: [absent]', 'absent'],
+    ['agent', 'id: a\napi-key-file: absent', 'absent'],
+    ['agent', 'id: a\npice-prompts: absent', 'absent'],
+    ['bridge', 'bundle: absent', 'absent'],
+    ['bridge', 'upstream: http://127.0.0.1:1\nupstream-model: m\nupstream-key-file: absent', 'absent'],
+    ['bridge', 'upstream: http://127.0.0.1:1\nupstream-model: m\ntls-cert: absent\ntls-key: absent.key', 'absent'],
+    ['bridge', 'upstream: http://127.0.0.1:1\nupstream-model: m\nbroker: mqtt://b\nbroker-admin-file: absent', 'absent'],
+  ])('of an %s names files that it could not use: %j', async (program, text, named) => {
+    const { code, err } = await brim(`${program} config check`, text)
+    expect(code).not.toBe(0)
+    expect(err).toContain(named)
+    expect((await brim(`${program} config show`, text)).code).toBe(0)
+  })
+
   it('is refused where it cannot be read', async () => {
     const { io, err } = captureIo()
     expect(await run(['agent', 'run', '--config', join(folder, 'absent')], io)).toBe(2)

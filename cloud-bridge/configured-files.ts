@@ -1,0 +1,19 @@
+import { readManifest } from '../core/model/bundle.ts'
+import { readPicePrompts } from '../core/pice/load-prompts.ts'
+import { readApiKey } from '../core/upstream/api-key.ts'
+import { readHookSecret, readLogin } from './broker/broker-secrets.ts'
+import type { BridgeConfig } from './config.ts'
+import { readPair } from './http/certificate.ts'
+
+/**
+ * Reads every file that the configuration names, as a start does.
+ * @throws BrimError CONFIG_INVALID, BUNDLE_INVALID, PROMPTS_INVALID naming the first file that a bridge could not use
+ */
+export async function readConfiguredFiles({ bundle, tls, upstream, broker, picePrompts }: BridgeConfig): Promise<void> {
+  if (bundle !== undefined) await readManifest(bundle)
+  if (tls) readPair(tls)
+  if (upstream?.keyFile !== undefined) readApiKey(upstream.keyFile)
+  if (broker?.adminFile !== undefined) readLogin(broker.adminFile)
+  if (broker?.hookSecretFile !== undefined) readHookSecret(broker.hookSecretFile)
+  if (picePrompts !== undefined) await readPicePrompts(picePrompts)
+}
