@@ -3,6 +3,8 @@ import { join, resolve } from 'node:path'
 import { BrimError } from '../base/errors.ts'
 import { megabytes } from '../base/megabytes.ts'
 import type { States } from '../protocol/states.ts'
+import { loadChatTemplate } from '../text/chat-template.ts'
+import { tokenizerFile } from '../text/tokenizer.ts'
 import { attentionOf } from './architecture.ts'
 import { type BundleFormats, checkFormat, checkSplit, partSpecs, splitWarning } from './build-options.ts'
 import { writePart } from './build-part.ts'
@@ -176,16 +178,19 @@ async function writeParts(
 
 /** Copies tokenizer, chat template and configuration into the bundle. */
 async function copyTextFiles(draft: BundleDraft, { folder }: Checkpoint, { onEvent }: BuildOptions): Promise<void> {
+  let hasTokenizer = false
   for (const file of textFiles) {
     const content = await readFile(join(folder, file)).catch((cause: NodeJS.ErrnoException) => {
       if (cause.code === 'ENOENT') return undefined
       throw new BrimError('CHECKPOINT_INVALID', `cannot read ${join(folder, file)}`, { cause })
     })
     if (content) await draft.write(`${tokenizerFolder}/${file}`, content)
-    else if (file === 'tokenizer.json')
-      onEvent?.({
-        kind: 'warning',
-        message: `${folder} has no tokenizer.json (transformers can convert a tokenizer.model): the bundle will accept token ids only`,
-      })
+    hasTokenizer ||= content !== undefined && file === tokenizerFile
   }
+  const missing = !hasTokenizer
+    ? `${tokenizerFile} (transformers can convert a tokenizer.model): the bundle will accept token ids only`
+    : (await loadChatTemplate(folder)) === undefined
+      ? 'chat template: the bundle will refuse conversations ("brim ask", /v1/chat/completions); models for conversations come with one, in chat_template.jinja or tokenizer_config.json'
+      : undefined
+  if (missing !== undefined) onEvent?.({ kind: 'warning', message: `${folder} has no ${missing}` })
 }

@@ -1,7 +1,8 @@
-import { readFile, stat } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
+import { isLfsPointer, lfsHint, lfsProblem } from '../base/lfs-pointer.ts'
 import { loadTokenizer, tokenizerFile } from '../text/tokenizer.ts'
 import type { Architecture } from './architecture.ts'
 import { readArchitecture } from './families/index.ts'
@@ -37,6 +38,10 @@ export const textFiles = [
  */
 export async function openCheckpoint(folder: string): Promise<Checkpoint> {
   const config = await readJson(folder, 'config.json')
+  if (config === undefined && (await ggufIn(folder)) !== undefined)
+    throw new BrimError('CHECKPOINT_NOT_FOUND', `${await ggufIn(folder)} is a GGUF file; Brim reads safetensors`, {
+      hint: 'give the folder of the model that it was made from: config.json, *.safetensors and tokenizer.json',
+    })
   if (config === undefined)
     throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} has no config.json`, {
       hint: 'give the folder of a Hugging Face model, with config.json, *.safetensors and tokenizer.json',
@@ -47,6 +52,13 @@ export async function openCheckpoint(folder: string): Promise<Checkpoint> {
   const tensors = await TensorFiles.open(await weightFiles(folder))
   const architecture = { ...configured, tiedEmbeddings: configured.tiedEmbeddings && !(await hasOwnHead(tensors)) }
   return { folder, architecture, tokens, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
+}
+
+/** The folder itself may be the file. */
+async function ggufIn(folder: string): Promise<string | undefined> {
+  if (folder.endsWith('.gguf')) return folder
+  const names = await readdir(folder).catch(() => [])
+  return names.find((name) => name.endsWith('.gguf'))
 }
 
 /**
@@ -99,6 +111,7 @@ export async function readJson(folder: string, file: string): Promise<object | u
   try {
     return z.looseObject({}).parse(JSON.parse(text))
   } catch (cause) {
+    if (isLfsPointer(text)) throw new BrimError('CHECKPOINT_INVALID', `${join(folder, file)} ${lfsProblem}`, { hint: lfsHint })
     throw new BrimError('CHECKPOINT_INVALID', `${join(folder, file)} is not a JSON object`, {
       cause,
       hint: 'copy or download the file again',

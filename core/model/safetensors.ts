@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
+import { isLfsPointer, lfsHint, lfsProblem } from '../base/lfs-pointer.ts'
 
 /** Bytes per value of every type in the format. Brim reads only F32, F16 and BF16. */
 const typeBytes: Readonly<Record<string, number>> = {
@@ -45,6 +46,7 @@ const Entry = z.object({
 /** @returns the length in bytes of the JSON header after the prefix. @throws BrimError SAFETENSORS_INVALID */
 export function headerLength(file: string, prefix: Uint8Array, fileBytes: number): number {
   if (prefix.length < prefixBytes) throw invalid(file, `has ${fileBytes} bytes, too few for a header`)
+  if (isLfsPointer(prefix)) throw new BrimError('SAFETENSORS_INVALID', `${file} ${lfsProblem}`, { hint: lfsHint })
   const length = new DataView(prefix.buffer, prefix.byteOffset, prefixBytes).getBigUint64(0, true)
   if (length > BigInt(maxHeaderBytes)) throw invalid(file, `claims a header of ${length} bytes`)
   if (Number(length) + prefixBytes > fileBytes)

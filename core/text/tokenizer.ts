@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { Tokenizer } from '@huggingface/tokenizers'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
+import { isLfsPointer, lfsHint, lfsProblem } from '../base/lfs-pointer.ts'
 import { Detokenizer } from './detokenizer.ts'
 import { tokenDecoder } from './token-decoder.ts'
 import { readTokenizerConfig } from './tokenizer-config.ts'
@@ -102,9 +103,12 @@ function textTokenizer(library: Tokenizer, json: TokenizerJson, configured: Read
 
 async function readTokenizerJson(file: string): Promise<TokenizerJson> {
   let json: unknown
+  let text = ''
   try {
-    json = JSON.parse(await readFile(file, 'utf8'))
+    text = await readFile(file, 'utf8')
+    json = JSON.parse(text)
   } catch (cause) {
+    if (isLfsPointer(text)) throw new BrimError('TOKENIZER_INVALID', `${file} ${lfsProblem}`, { hint: lfsHint })
     throw invalid(file, cause instanceof SyntaxError ? 'it is not JSON' : 'it cannot be read', cause)
   }
   const type = z.object({ model: z.object({ type: z.string() }) }).safeParse(json)

@@ -101,7 +101,7 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
     },
   }
   const planner = new Planner({
-    config: { mode: 'private', constrained: 'auto', share: 0.5, autoPatienceS: 10, tokensPerS: 5, ...config },
+    config: { mode: 'private', fallback: 'none', constrained: 'auto', share: 0.5, autoPatienceS: 10, tokensPerS: 5, ...config },
     candidates: () => ({ hasServer: false, ...(Object.fromEntries(only.map((name) => [name, all[name]()])) as object) }),
     problem: () => new BrimError('MODEL_MISSING', 'no model is installed'),
     estimates,

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -28,6 +28,7 @@ beforeAll(async () => {
   llama = await tinyCheckpoint(join(dir.path, 'llama'), {}, { adapter: { split: 1, heads: 2, kvHeads: 1, headDim: 32 } })
   qwen = await tinyCheckpoint(join(dir.path, 'qwen'), tinyQwen2Config, { dtype: 'BF16' })
   writeFileSync(join(llama, 'tokenizer.json'), JSON.stringify(tokenizerJson({ a: 0 }, 159)))
+  writeFileSync(join(llama, 'chat_template.jinja'), '{{ messages[0].content }}')
   writeFileSync(join(llama, 'generation_config.json'), JSON.stringify({ eos_token_id: [2, 7], pad_token_id: 0 }))
 })
 afterAll(() => dir[Symbol.dispose]())
@@ -168,6 +169,14 @@ describe('a bundle', () => {
       expect.stringMatching(/the device gets 2 of 4 layers \(50 %\)/),
       expect.stringMatching(/no tokenizer\.json/),
     ])
+  })
+
+  it('comes with a warning if there is no chat template', async () => {
+    const folder = join(dir.path, 'base')
+    cpSync(llama, folder, { recursive: true })
+    rmSync(join(folder, 'chat_template.jinja'))
+    const { events } = await build({ checkpoint: folder })
+    expect(events).toContainEqual({ kind: 'warning', message: expect.stringMatching(/no chat template/) })
   })
 
   it('omits an adapter for another split, with a warning', async () => {

@@ -43,6 +43,20 @@ describe('a checkpoint is rejected', () => {
     await refuses('CHECKPOINT_NOT_FOUND', /has neither model\.safetensors nor model\.safetensors\.index\.json/)
   })
 
+  it('if it is a GGUF file, or a folder with one', async () => {
+    await refuses('CHECKPOINT_NOT_FOUND', /GGUF/, { checkpoint: join(dir.path, 'model-q4.gguf') })
+    rmSync(join(checkpoint, 'config.json'))
+    writeFileSync(join(checkpoint, 'model-q4.gguf'), 'GGUF')
+    await refuses('CHECKPOINT_NOT_FOUND', /model-q4\.gguf is a GGUF file/)
+  })
+
+  it.each(['config.json', 'model.safetensors', 'tokenizer.json'])('if %s is a pointer of Git LFS', async (file) => {
+    writeFileSync(join(checkpoint, file), 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 11422654\n')
+    const code =
+      { 'model.safetensors': 'SAFETENSORS_INVALID', 'tokenizer.json': 'TOKENIZER_INVALID' }[file] ?? 'CHECKPOINT_INVALID'
+    await refuses(code, new RegExp(`${file} is a pointer of Git LFS`))
+  })
+
   it('if config.json is not JSON', async () => {
     writeFileSync(join(checkpoint, 'config.json'), '{"hidden_size": 6')
     await refuses('CHECKPOINT_INVALID', /config\.json is not a JSON object/)
