@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -28,7 +28,6 @@ beforeAll(async () => {
   llama = await tinyCheckpoint(join(dir.path, 'llama'), {}, { adapter: { split: 1, heads: 2, kvHeads: 1, headDim: 32 } })
   qwen = await tinyCheckpoint(join(dir.path, 'qwen'), tinyQwen2Config, { dtype: 'BF16' })
   writeFileSync(join(llama, 'tokenizer.json'), JSON.stringify(tokenizerJson({ a: 0 }, 159)))
-  writeFileSync(join(llama, 'chat_template.jinja'), '{{ messages[0].content }}')
   writeFileSync(join(llama, 'generation_config.json'), JSON.stringify({ eos_token_id: [2, 7], pad_token_id: 0 }))
 })
 afterAll(() => dir[Symbol.dispose]())
@@ -115,7 +114,10 @@ describe('a bundle', () => {
   })
 
   it('without a split has one part and no adapter', async () => {
-    const { manifest, events } = await build()
+    const checkpoint = join(dir.path, 'with-template')
+    cpSync(llama, checkpoint, { recursive: true })
+    writeFileSync(join(checkpoint, 'chat_template.jinja'), '{{ messages[0].content }}')
+    const { manifest, events } = await build({ checkpoint })
     expect(manifest.split).toBeNull()
     expect(Object.keys(manifest.parts)).toEqual(['whole'])
     expect(events.filter((event) => event.kind === 'warning')).toEqual([])
@@ -172,10 +174,7 @@ describe('a bundle', () => {
   })
 
   it('comes with a warning if there is no chat template', async () => {
-    const folder = join(dir.path, 'base')
-    cpSync(llama, folder, { recursive: true })
-    rmSync(join(folder, 'chat_template.jinja'))
-    const { events } = await build({ checkpoint: folder })
+    const { events } = await build()
     expect(events).toContainEqual({ kind: 'warning', message: expect.stringMatching(/no chat template/) })
   })
 
