@@ -1,7 +1,7 @@
 import { configMenu } from '../../core/config-file/config-commands.ts'
 import { installedConfig } from '../../core/config-file/installed-file.ts'
 import { readAgentConfig } from '../config.ts'
-import { readConfiguredFiles } from '../configured-files.ts'
+import { readConfiguredFiles } from '../parts/configured-files.ts'
 import { agentSettings, openFleetConfig, options } from './run.ts'
 
 /** `brim agent config …` */

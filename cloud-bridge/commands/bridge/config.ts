@@ -1,7 +1,7 @@
 import { configMenu } from '../../../core/config-file/config-commands.ts'
 import { installedConfig } from '../../../core/config-file/installed-file.ts'
 import { readBridgeConfig } from '../../config.ts'
-import { readConfiguredFiles } from '../../configured-files.ts'
+import { readConfiguredFiles } from '../../parts/configured-files.ts'
 import { bridgeSettings, options } from './run.ts'
 
 /** `brim bridge config …` */

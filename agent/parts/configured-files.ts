@@ -1,9 +1,9 @@
-import { readManifest } from '../core/model/bundle.ts'
-import { readApiKeys } from '../core/openai/api-keys.ts'
-import { readPicePrompts } from '../core/pice/load-prompts.ts'
-import { readApiKey } from '../core/upstream/api-key.ts'
-import { BundleFolder } from './bundles/bundle-folder.ts'
-import type { AgentConfig } from './config.ts'
+import { readManifest } from '../../core/model/bundle.ts'
+import { readApiKeys } from '../../core/openai/api-keys.ts'
+import { readPicePrompts } from '../../core/pice/load-prompts.ts'
+import { readApiKey } from '../../core/upstream/api-key.ts'
+import { BundleFolder } from '../bundles/bundle-folder.ts'
+import type { AgentConfig } from '../config.ts'
 
 /**
  * Reads every file that the configuration names, as a start does.

@@ -1,9 +1,9 @@
-import { readManifest } from '../core/model/bundle.ts'
-import { readPicePrompts } from '../core/pice/load-prompts.ts'
-import { readApiKey } from '../core/upstream/api-key.ts'
-import { readHookSecret, readLogin } from './broker/broker-secrets.ts'
-import type { BridgeConfig } from './config.ts'
-import { readPair } from './http/certificate.ts'
+import { readManifest } from '../../core/model/bundle.ts'
+import { readPicePrompts } from '../../core/pice/load-prompts.ts'
+import { readApiKey } from '../../core/upstream/api-key.ts'
+import { readHookSecret, readLogin } from '../broker/broker-secrets.ts'
+import type { BridgeConfig } from '../config.ts'
+import { readPair } from '../http/certificate.ts'
 
 /**
  * Reads every file that the configuration names, as a start does.
