@@ -21,6 +21,7 @@ import type { Labels } from '../fleet/labels.ts'
 import { batchOf, type EventSource } from '../http/event-streams.ts'
 import type { RouteRequest, Routes } from '../http/router.ts'
 import type { Actor } from '../identity/audit-log.ts'
+import type { Caller } from '../identity/authorizer.ts'
 
 /** Of one device, in its whole description. */
 const shownCommands = 10
@@ -55,8 +56,10 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
     throw new BrimError('DEVICE_UNKNOWN', `this bridge knows no device "${id}"`, { hint: '"brim device list" lists them' })
   }
 
+  const allFor = (caller: Caller) => fleet.devices().map((device) => shownTo(caller, device))
+
   /** The state now, then every change; of one device, or of all. */
-  function changesOf(only: string | undefined): EventSource {
+  function changesOf(only: string | undefined, caller: Caller): EventSource {
     const first = only === undefined ? fleet.devices().map(({ id }) => id) : [existing(only).id]
     type Change = Pick<FleetEvent, 'type' | 'device'>
     /** Changes not yet sent: of each device each kind once, however often it came. */
@@ -65,7 +68,7 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
       next() {
         const taken = [...due.entries()].slice(0, maxEventsPerBatch)
         for (const [key] of taken) due.delete(key)
-        const events = taken.map(([, change]) => ({ data: eventOf(change) }))
+        const events = taken.map(([, change]) => ({ data: eventOf(change, caller) }))
         return { events, after: due.size > 0 ? 'more' : 'wait' }
       },
       subscribe: (wake) =>
@@ -77,9 +80,10 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
     }
   }
 
-  function eventOf({ type, device }: Pick<FleetEvent, 'type' | 'device'>) {
+  function eventOf({ type, device }: Pick<FleetEvent, 'type' | 'device'>, caller: Caller) {
     const command = type === 'commands' ? { command: commands.of(device, 1)[0] } : {}
-    return { type, device, at: nowIso(), now: fleet.device(device) ?? null, ...command }
+    const now = fleet.device(device)
+    return { type, device, at: nowIso(), now: now ? shownTo(caller, now) : null, ...command }
   }
 
   function log({ params: { id }, query: { level, lines }, acceptsEvents, events }: RouteRequest<typeof deviceOperations.log>) {
@@ -149,18 +153,18 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
   }
 
   return (router) => {
-    router.serve(fleetOperations.status, () => ({ ...describe(), devices: fleet.devices() }))
+    router.serve(fleetOperations.status, ({ caller }) => ({ ...describe(), devices: allFor(caller) }))
     router.serve(fleetOperations.summary, async () => ({ ...describe(), devices: await fleet.devicesAs(fleetRowOf) }))
-    router.serve(fleetOperations.events, ({ events }) => events(changesOf(undefined)))
-    router.serve(deviceOperations.list, () => ({ devices: fleet.devices() }))
-    router.serve(deviceOperations.show, ({ params: { id } }) => ({
-      ...existing(id),
+    router.serve(fleetOperations.events, ({ events, caller }) => events(changesOf(undefined, caller)))
+    router.serve(deviceOperations.list, ({ caller }) => ({ devices: allFor(caller) }))
+    router.serve(deviceOperations.show, ({ params: { id }, caller }) => ({
+      ...shownTo(caller, existing(id)),
       jobsUnderWay: fleet.jobsOf(id),
       commands: commands.of(id, shownCommands),
       log: logs.of(id, 'warn', shownLines),
       smallModels: options.smallModelsOf(id),
     }))
-    router.serve(deviceOperations.events, ({ params: { id }, events }) => events(changesOf(id)))
+    router.serve(deviceOperations.events, ({ params: { id }, events, caller }) => events(changesOf(id, caller)))
     router.serve(deviceOperations.log, log)
     router.serve(deviceOperations.telemetry, ({ params: { id }, query: { since, limit } }) => {
       existing(id)
@@ -178,6 +182,12 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
     router.serve(deviceOperations.showCommand, showCommand)
   }
 }
+
+/** With the serial number of the machine goes what protects a stolen key, so viewers do not see it. */
+const shownTo = ({ key }: Caller, device: Device): Device =>
+  device.identity === null || key?.role !== 'viewer'
+    ? device
+    : { ...device, identity: { ...device.identity, hardware: null, clone: null } }
 
 const onlyForAdmins = (id: string) =>
   new BrimError('FORBIDDEN', `device "${id}" is enrolled: only the key of an admin removes it`, {

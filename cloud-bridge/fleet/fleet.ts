@@ -96,7 +96,7 @@ export function createFleet({ registry, labels, identities, jobs, otherAt = () =
 function conflictsOf(address: string | undefined, identity: DeviceIdentity | undefined): Problem[] {
   const others = [
     ...(address === undefined ? [] : [`another device at ${address}`]),
-    ...(identity?.clone == null ? [] : [`its key on another machine, ${identity.clone}`]),
+    ...(identity?.clone == null ? [] : ['its key on another machine']),
   ]
   return others.map((detail) => ({ kind: 'id-conflict', detail }))
 }

@@ -48,7 +48,7 @@ export function judgeEnrolment(
       `this key belongs to device "${keyed.device}": the image was cloned, or the device renamed`,
       'on this device, run "brim agent reset-identity", then enrol it again',
     )
-  if (keyed && isOnOtherMachine(keyed, hardware)) return cloned(keyed, hardware)
+  if (keyed && isOnOtherMachine(keyed, hardware)) return cloned(keyed.device, hardware)
   if (named && named.status !== 'revoked') {
     if (named.publicKey === publicKey && named.tokenId === token.id) return { kind: 'repeat', status: named.status }
     if (named.publicKey !== publicKey)
@@ -82,7 +82,7 @@ export function judgeGrant(
   if (known.status === 'revoked') return refused('NOT_AUTHORIZED', `device "${device}" was revoked`, approve)
   if (known.status === 'pending') return refused('NOT_AUTHORIZED', `device "${device}" waits for approval`, approve)
   // Before the expiry: an approval would admit the other machine.
-  if (isOnOtherMachine(known, hardware)) return cloned(known, hardware)
+  if (isOnOtherMachine(known, hardware)) return cloned(device, hardware)
   if (hasExpired(datesOf(known), nowMs))
     return refused(
       'NOT_AUTHORIZED',
@@ -115,17 +115,18 @@ export function judgeKeyRenewal({ known, holder, renewInMs }: KeyRenewal): { kin
 const isOnOtherMachine = (known: DeviceIdentity, hardware: string | undefined): boolean =>
   known.hardware !== null && known.hardware !== hardware
 
-function cloned({ device, hardware: first }: DeviceIdentity, hardware: string | undefined): Refused {
+/** Names no serial number: a thief of the key could present it. */
+function cloned(device: string, hardware: string | undefined): Refused {
   const approve = `"brim device approve ${device}" at the bridge`
   return hardware === undefined
     ? refused(
         'DEVICE_CLONED',
-        `the key of device "${device}" is bound to ${first}, but the request names no machine`,
+        `the key of device "${device}" is bound to one machine, but the request names no machine`,
         `run the agent as the same user as before, who can read the serial number; or ${approve}`,
       )
     : refused(
         'DEVICE_CLONED',
-        `the key of device "${device}" is used on two machines: ${first}, and now ${hardware}`,
+        `the key of device "${device}" is used on two machines: this one is not the first`,
         `on the copy, run "brim agent reset-identity" and enrol it under its own name; if ${device} has moved to other hardware, or its agent runs as another user, ${approve}`,
       )
 }

@@ -57,8 +57,11 @@ export const Device = z.object({
       status: openEnum(['pending', 'approved', 'revoked']),
       enrolledAt: at,
       keyExpiresAt: at.nullable().default(null).describe('Null: its key does not expire.'),
-      hardware: z.string().nullable(),
-      clone: z.string().nullable(),
+      hardware: z
+        .string()
+        .nullable()
+        .describe('Machine that its key is bound to; null for viewers, and before its first connection.'),
+      clone: z.string().nullable().describe('Another machine that used its key; null for viewers.'),
     })
     .nullable()
     .describe('Null: not enrolled at this bridge.'),

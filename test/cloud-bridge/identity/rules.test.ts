@@ -49,12 +49,7 @@ describe('an enrolment', () => {
     ['under the name of a revoked device', { named: { ...device, publicKey: 'key-b', status: 'revoked' } }, 'enrol', undefined],
     ['with a revoked key', { named: { ...device, status: 'revoked' } }, 'refused', /revoked/],
     ["with another device's key", { keyed: { ...device, device: 'b' } }, 'refused', /"b": the image was cloned/],
-    [
-      'with its key on another machine',
-      { named: device, keyed: device, hardware: 'mac 2' },
-      'refused',
-      /two machines: mac 1, and now mac 2/,
-    ],
+    ['with its key on another machine', { named: device, keyed: device, hardware: 'mac 2' }, 'refused', /used on two machines/],
     [
       'again, though its token is used up',
       { named: device, keyed: device, hardware: 'mac 1', token: { ...token, usesLeft: 0 } },
@@ -102,7 +97,7 @@ describe('a grant', () => {
     expect(judgeGrant('a', { ...device, status: 'revoked' }, 'mac 1', nowMs)).toMatchObject({ code: 'NOT_AUTHORIZED' })
     expect(judgeGrant('a', device, 'mac 2', nowMs)).toMatchObject({
       code: 'DEVICE_CLONED',
-      message: expect.stringMatching(/mac 1.*mac 2/),
+      message: expect.not.stringContaining('mac 1'),
     })
   })
 })
