@@ -133,9 +133,6 @@ export const AgentFields = z.strictObject({
     })
     .optional(),
   slmServer: SlmServerConfig.optional(),
-  dispatch: DispatchConfig.prefault({}),
-  server: ServerConfig.optional(),
-  budget: BudgetConfig.prefault({}),
   picePrompts: z
     .string()
     .min(1)
@@ -144,6 +141,9 @@ export const AgentFields = z.strictObject({
       fallback: 'texts for any model that follows instructions',
     })
     .optional(),
+  dispatch: DispatchConfig.prefault({}),
+  server: ServerConfig.optional(),
+  budget: BudgetConfig.prefault({}),
   fleet: processFields.fleet,
   /** Folder of the agent's databases and key; created when missing. */
   stateDir: z.string().min(1),

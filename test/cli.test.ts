@@ -54,6 +54,13 @@ describe('the command line', () => {
     expect(out()).toContain('--json')
   })
 
+  it.each(commands.filter(({ command }) => command.groups))('shows the options of $words in groups, each once', async (leaf) => {
+    const { io, out } = captureIo()
+    await run([...leaf.words.split(' '), '--help'], io)
+    for (const title of Object.values(leaf.command.groups!)) expect(out()).toContain(`\n${title}:\n`)
+    for (const { name } of leaf.command.flags) expect(out().match(new RegExp(`^ {6}--${name}\\b(?!-)`, 'gm'))).toHaveLength(1)
+  })
+
   it.each(leaves)('shows what happens without each option of %s', (words) => {
     const { command, positionals } = commands.find((leaf) => leaf.words === words)!
     const isSilent = ({ name, type, isRequired, fallback }: Flag) =>

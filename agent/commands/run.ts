@@ -58,6 +58,16 @@ export const command = defineConfiguredCommand({
     ['brim agent run --bundle qwen --id jetson-02 --api-port 0 --json', 'a free port, printed as one line of JSON'],
   ],
   options,
+  groups: {
+    slm: 'Small models and sketches (PICE)',
+    mode: 'Dispatch of answers (DiSCo)',
+    server: 'Server',
+    'budget-dollars': 'Budget',
+    fleet: 'Fleet, state and API',
+    threads: 'Computing and drafting (HAT)',
+    patience: 'Link and telemetry',
+    'drain-seconds': 'Service and log',
+  },
   run: runConfigured,
 })
 

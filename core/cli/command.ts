@@ -14,6 +14,8 @@ export interface Command {
   readonly notes?: string
   /** Its options and positionals. */
   readonly flags: readonly Flag[]
+  /** Headings in its help, each by the name of the option that it stands before. */
+  readonly groups?: Readonly<Record<string, string>>
   /** Options of another command that it takes too, and that its help does not list. */
   readonly alsoTakes?: { readonly command: string; readonly flags: readonly Flag[] }
   /** Options may also be set in a configuration file: only `run` knows which required ones are missing. */

@@ -37,18 +37,30 @@ function menuSections({ commands, examples }: Menu, words: string, isTop: boolea
   ]
 }
 
-function commandSections({ flags, alsoTakes, examples, notes }: Command, name: string, columns: number): string[] {
+function commandSections({ flags, groups, alsoTakes, examples, notes }: Command, name: string, columns: number): string[] {
   const positionals = positionalsOf(name)
   const isPositional = (flag: Flag) => positionals.includes(flag.name)
   const given = flags.filter(isPositional).map((flag): Row => [flag.name, meaningOf(flag)])
-  const options = flags.filter((flag) => !isPositional(flag)).map((flag): Row => [termOf(flag), meaningOf(flag)])
+  const options = flags.filter((flag) => !isPositional(flag))
   return [
     ...(given.length === 0 ? [] : [`Arguments:\n${layOut(given, columns)}`]),
     ...examplesSection(examples),
-    `Options:\n${layOut([...options, ...generalOptions], columns)}`,
+    ...optionGroups(options, groups).map(([title, rows]) => `${title}:\n${layOut(rows, columns)}`),
     ...(alsoTakes === undefined ? [] : [alsoTakesText(alsoTakes.command)]),
     ...(notes === undefined ? [] : [notes]),
   ]
+}
+
+function optionGroups(flags: readonly Flag[], groups: Command['groups'] = {}): [title: string, rows: Row[]][] {
+  const found: [string, Row[]][] = [['Options', []]]
+  for (const flag of flags) {
+    const title = groups[flag.name]
+    if (title !== undefined) found.push([title, []])
+    found.at(-1)![1].push([termOf(flag), meaningOf(flag)])
+  }
+  if (found.length === 1) found[0]![1].push(...generalOptions)
+  else found.push(['General', [...generalOptions]])
+  return found
 }
 
 /** @param command as in `brim agent run` */

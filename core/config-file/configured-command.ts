@@ -31,7 +31,7 @@ export interface Configuration<Shape extends z.ZodRawShape> {
   parse(fleet?: Settings): OptionsOf<Shape>
 }
 
-interface ConfiguredSpec<Shape extends z.ZodRawShape> extends Pick<Command, 'usage' | 'examples' | 'notes'> {
+interface ConfiguredSpec<Shape extends z.ZodRawShape> extends Pick<Command, 'usage' | 'examples' | 'notes' | 'groups'> {
   readonly options: Shape
   /** Absent: its help lists the options. */
   readonly optionsOf?: string

@@ -40,6 +40,16 @@ export const command = defineConfiguredCommand({
     ['brim bridge run --bundle qwen --broker mqtt://127.0.0.1:1883 --broker-admin-file admin', 'with a mosquitto of your own'],
   ],
   options,
+  groups: {
+    'mqtt-port': 'Listeners',
+    'device-answers': 'Access and TLS',
+    fleet: 'Serving',
+    'answer-mode': 'Sketches (PICE)',
+    'frame-tokens': 'Sessions of devices (HAT)',
+    'kv-budget-bytes': 'KV memory',
+    'telemetry-samples': 'Retention',
+    'drain-seconds': 'Service and log',
+  },
   run: ({ parse }, io) => runBridge(parse(), io),
 })
 
