@@ -1,5 +1,6 @@
 import { birthsTable } from '../core/store/births.ts'
 import type { Migrations } from '../core/store/open-database.ts'
+import type { StoreFile } from '../core/store/require-stores.ts'
 import { estimatesTable } from './disco/estimates.ts'
 import { spendingTables } from './disco/spending-ledger.ts'
 import { instanceTable } from './identity/instance.ts'
@@ -21,10 +22,10 @@ export const agentTables: Migrations = [
   estimatesTable,
 ]
 
-/** Every database of an agent's state folder. */
-export const agentDatabases: readonly { readonly file: string; readonly migrations: Migrations }[] = [
-  { file: 'agent.sqlite', migrations: agentTables },
-  { file: 'jobs.sqlite', migrations: ledgerMigrations },
-  { file: 'spool.sqlite', migrations: [spoolTables] },
-  { file: 'spending.sqlite', migrations: [spendingTables] },
+/** Every database of an agent's state folder, in the order in which its first start creates them. */
+export const agentDatabases: readonly StoreFile[] = [
+  { file: 'agent.sqlite', migrations: agentTables, holds: 'records' },
+  { file: 'jobs.sqlite', migrations: ledgerMigrations, holds: 'records' },
+  { file: 'spool.sqlite', migrations: [spoolTables], holds: 'figures' },
+  { file: 'spending.sqlite', migrations: [spendingTables], holds: 'figures' },
 ]

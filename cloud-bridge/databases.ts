@@ -1,5 +1,6 @@
 import { birthsTable } from '../core/store/births.ts'
 import type { Migrations } from '../core/store/open-database.ts'
+import type { StoreFile } from '../core/store/require-stores.ts'
 import { historyTables } from './fleet/history.ts'
 import { fleetTables } from './fleet/open-fleet.ts'
 import { identityTable } from './identity/bridge-identity.ts'
@@ -12,20 +13,17 @@ import { rolloutTables } from './rollout/rollout-store.ts'
 /** Migrations of `bridge.sqlite`, which several parts share. */
 export const bridgeTables: Migrations = [birthsTable, ...fleetTables, rolloutTables, identityTable]
 
-export interface BridgeDatabase {
-  /** In the state folder. */
-  readonly file: string
-  readonly migrations: Migrations
+export interface BridgeDatabase extends StoreFile {
   /** `answers.sqlite` serves for a minute, and holds what clients have asked. */
   readonly isBackedUp: boolean
 }
 
-/** Every database of a bridge. */
+/** Every database of a bridge, in the order in which its first start creates them. */
 export const bridgeDatabases: readonly BridgeDatabase[] = [
-  { file: 'bridge.sqlite', migrations: bridgeTables, isBackedUp: true },
-  { file: 'identity.sqlite', migrations: identityTables, isBackedUp: true },
-  { file: 'jobs.sqlite', migrations: jobTables, isBackedUp: true },
-  { file: 'pice.sqlite', migrations: piceTables, isBackedUp: true },
-  { file: 'telemetry.sqlite', migrations: historyTables, isBackedUp: true },
-  { file: 'answers.sqlite', migrations: answerTables, isBackedUp: false },
+  { file: 'identity.sqlite', migrations: identityTables, holds: 'records', isBackedUp: true },
+  { file: 'bridge.sqlite', migrations: bridgeTables, holds: 'records', isBackedUp: true },
+  { file: 'jobs.sqlite', migrations: jobTables, holds: 'records', isBackedUp: true },
+  { file: 'telemetry.sqlite', migrations: historyTables, holds: 'figures', isBackedUp: true },
+  { file: 'pice.sqlite', migrations: piceTables, holds: 'figures', isBackedUp: true },
+  { file: 'answers.sqlite', migrations: answerTables, holds: 'figures', isBackedUp: false },
 ]

@@ -7,9 +7,10 @@ import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import { nextBirth } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
+import { requireStores } from '../../core/store/require-stores.ts'
 import { BundleFolder } from '../bundles/bundle-folder.ts'
 import type { AgentConfig } from '../config.ts'
-import { agentTables } from '../databases.ts'
+import { agentDatabases, agentTables } from '../databases.ts'
 import { type Identities, openIdentities } from '../identity/identities.ts'
 import { instanceOf } from '../identity/instance.ts'
 import { JobLedger, ledgerMigrations } from '../jobs/ledger.ts'
@@ -47,6 +48,7 @@ export async function openBase(config: AgentConfig, clock: Clock, closers: Close
   closers.push(lockFolder(stateDir))
   const bundles = new BundleFolder(stateDir)
   await bundles.recover()
+  requireStores(stateDir, agentDatabases)
   const store = openDatabase(join(stateDir, 'agent.sqlite'), agentTables)
   closers.push(() => store.close())
   const openJobs = (synchronous: 'FULL' | 'NORMAL') => {

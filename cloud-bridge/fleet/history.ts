@@ -1,9 +1,12 @@
+import { join } from 'node:path'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
+import { sampledWarnings } from '../../core/base/sampled-warnings.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import type { TelemetrySample } from '../../core/protocol/http/devices.ts'
 import type { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { openReplaceable } from '../../core/store/open-replaceable.ts'
 import { packSample, type Timed, unpackSample } from './packed-sample.ts'
 import type { ReadSample } from './telemetry-reader.ts'
 
@@ -27,6 +30,18 @@ export const historyTables = [
 CREATE INDEX bases_device ON bases (device);
 ALTER TABLE samples ADD COLUMN base INTEGER`,
 ]
+
+/**
+ * A database of its own, without a sync at each commit: telemetry is large and may lose its last samples.
+ * @throws BrimError STORE_FAILED
+ */
+export const openHistoryDatabase = (stateDir: string, logger: Logger): Store =>
+  openReplaceable(join(stateDir, 'telemetry.sqlite'), historyTables, readNewest, logger)
+
+function readNewest(store: Store): void {
+  store.prepare('SELECT * FROM usage').all()
+  for (const table of ['samples', 'bases']) store.prepare(`SELECT * FROM ${table} ORDER BY n DESC LIMIT 1`).get()
+}
 
 export interface HistoryQuery {
   /** Samples after this time, the oldest first; absent: the newest samples. */
@@ -117,6 +132,7 @@ interface Usage {
 
 /** The latest samples of every device, on disk: a restart or an outage leaves no gap. */
 export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs, logger }: HistoryOptions): History {
+  const warn = sampledWarnings(logger, clock)
   const insert = store.prepare<Row>(
     'INSERT OR IGNORE INTO samples (device, at_ms, birth, heard_ms, body, base) VALUES (@device, @atMs, @birth, @receivedMs, @body, @base)',
   )
@@ -263,9 +279,14 @@ export function createHistory({ store, maxSamples, maxDeviceBytes, clock, wallMs
       read.set(n, base)
       return base
     }
-    return rows.map(({ body, base, receivedMs }) => {
-      const sample = base === null ? JSON.parse(body) : body === '{}' ? baseOf(base) : unpackSample(baseOf(base), body)
-      return { ...(sample as Omit<DeviceTelemetry, 'v'>), heardAt: new Date(receivedMs).toISOString() }
+    return rows.flatMap(({ body, base, receivedMs, ...row }) => {
+      try {
+        const sample = base === null ? JSON.parse(body) : body === '{}' ? baseOf(base) : unpackSample(baseOf(base), body)
+        return [{ ...(sample as Omit<DeviceTelemetry, 'v'>), heardAt: new Date(receivedMs).toISOString() }]
+      } catch (err) {
+        warn({ err, device: row.device }, 'stored sample damaged: left out')
+        return []
+      }
     })
   }
 

@@ -1,10 +1,9 @@
-import { join } from 'node:path'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { isPresent } from '../../core/policy/fleet/presence.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
-import { openDatabase, type Store } from '../../core/store/open-database.ts'
+import type { Store } from '../../core/store/open-database.ts'
 import type { BridgeConfig } from '../config.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 import type { JobStore } from '../queue/job-store.ts'
@@ -13,7 +12,7 @@ import { DeviceLogs } from './device-logs.ts'
 import { devicesTable } from './device-table.ts'
 import { FleetFeed } from './feed.ts'
 import { createFleet, type FleetOptions } from './fleet.ts'
-import { createHistory, historyTables } from './history.ts'
+import { createHistory, openHistoryDatabase } from './history.ts'
 import { IdConflicts } from './id-conflicts.ts'
 import { createLabels, labelsTable } from './labels.ts'
 import { createRegistry, type RegistryOptions } from './registry.ts'
@@ -79,8 +78,7 @@ export function openFleet(options: OpenFleetOptions) {
     clock,
     logger: log('registry'),
   })
-  // A database of its own, without a sync at each commit: telemetry is large and may lose its last samples.
-  const historyDatabase = openDatabase(join(stateDir, 'telemetry.sqlite'), historyTables, 'NORMAL')
+  const historyDatabase = openHistoryDatabase(stateDir, log('history'))
   const history = createHistory({
     store: historyDatabase,
     maxSamples: telemetrySamples,

@@ -2,8 +2,9 @@ import { join } from 'node:path'
 import { nextBirth } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
+import { requireStores } from '../../core/store/require-stores.ts'
 import { requireRestored } from '../backup/restore.ts'
-import { bridgeTables } from '../databases.ts'
+import { bridgeDatabases, bridgeTables } from '../databases.ts'
 import { openAuditExport } from '../identity/audit-export.ts'
 import { recordStart } from '../identity/bridge-identity.ts'
 import { type IdentityStore, openIdentityStore } from '../identity/store.ts'
@@ -16,16 +17,17 @@ export interface Stores {
   readonly birth: number
 }
 
-/** The state folder, locked for this process, and its databases. @throws BrimError STORE_FAILED, CONFIG_INVALID */
+/** The state folder, locked for this process, and its databases. @throws BrimError STORE_FAILED, STORE_DAMAGED, CONFIG_INVALID */
 export function openStores({ config, clock, closers, log }: Base): Stores {
   closers.push(lockFolder(config.stateDir))
   requireRestored(config.stateDir)
+  requireStores(config.stateDir, bridgeDatabases)
+  const identityStore = openIdentityStore(config.stateDir, config.limits)
+  closers.push(() => identityStore.close())
   const store = openDatabase(join(config.stateDir, 'bridge.sqlite'), bridgeTables)
   closers.push(() => store.close())
   const { id: bridge, fleet, tls } = config
   recordStart(store, { bridge, fleet, tlsCert: tls?.cert ?? null, tlsKey: tls?.key ?? null })
-  const identityStore = openIdentityStore(config.stateDir, config.limits)
-  closers.push(() => identityStore.close())
   if (config.auditLog !== undefined) {
     const { auditLog: file } = config
     const auditExport = openAuditExport({ file, store: identityStore, bridge, clock, logger: log('identity') })

@@ -5,6 +5,7 @@ import type { Expansion } from '../../core/protocol/expansion.ts'
 import type { DeviceSmallModel } from '../../core/protocol/http/devices.ts'
 import { DeviceProfile, SmallModelProfile } from '../../core/protocol/profile.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 
 /** A model of a device as measured, and corrected since. */
 interface ProfiledModel {
@@ -49,8 +50,8 @@ export class DeviceProfiles {
       .prepare<[], Row>('SELECT device, place, measured_at AS measuredAt, profile, factor, runs FROM small_models ORDER BY place')
       .all()
     for (const { device, profile, ...row } of rows) {
-      const read = SmallModelProfile.safeParse(JSON.parse(profile))
-      // One that an earlier release has stored is measured again.
+      const read = SmallModelProfile.safeParse(storedJson(profile))
+      // One that an earlier release has stored, or that is damaged, is measured again.
       if (read.success) this.#devices.set(device, [...(this.#devices.get(device) ?? []), { ...row, profile: read.data }])
     }
     const abilities = store

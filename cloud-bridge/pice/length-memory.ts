@@ -1,7 +1,11 @@
+import { z } from 'zod'
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { LengthRatio } from '../../core/policy/pice/length-ratio.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
+
+const Ratios = z.array(z.number())
 
 /** How well one model foresees the lengths of its answers. */
 export interface Foresight {
@@ -26,7 +30,7 @@ export class LengthMemory {
 
   of(model: string): Foresight {
     const stored = this.#read.get(model)
-    const lengths = new LengthRatio(stored === undefined ? [] : (JSON.parse(stored) as number[]))
+    const lengths = new LengthRatio(stored === undefined ? [] : (Ratios.safeParse(storedJson(stored)).data ?? []))
     return {
       correct: (tokens) => lengths.correct(tokens),
       record: (foreseenTokens, trueTokens) => {

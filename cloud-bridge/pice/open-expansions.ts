@@ -27,7 +27,7 @@ export function openExpansions(
   options: OpenExpansionsOptions,
 ) {
   const { jobs, fleet, clock, wallMs, logger } = options
-  const store = openPiceStore(stateDir)
+  const store = openPiceStore(stateDir, logger)
   const profiles = new DeviceProfiles(store, wallMs)
   const scheduler = new Scheduler({
     queue: jobs.queue,

@@ -1,5 +1,7 @@
 import { join } from 'node:path'
-import { openDatabase, type Store } from '../../core/store/open-database.ts'
+import type { Logger } from '../../core/base/logger.ts'
+import type { Store } from '../../core/store/open-database.ts'
+import { openReplaceable } from '../../core/store/open-replaceable.ts'
 
 /**
  * Migrations. `small_models`: the profiles of the devices' models, in the order of the profile; `factor`: ratio of real to
@@ -36,7 +38,12 @@ CREATE INDEX expansion_jobs_age ON expansion_jobs (at_ms);
 ]
 
 /**
- * A database of its own, without a sync at each commit: after a power cut, what is lost is measured or expanded again.
+ * A database of its own, without a sync at each commit: what is lost by a power cut or damage is measured or expanded again.
  * @throws BrimError STORE_FAILED
  */
-export const openPiceStore = (stateDir: string): Store => openDatabase(join(stateDir, 'pice.sqlite'), piceTables, 'NORMAL')
+export const openPiceStore = (stateDir: string, logger: Logger): Store =>
+  openReplaceable(join(stateDir, 'pice.sqlite'), piceTables, readAll, logger)
+
+function readAll(store: Store): void {
+  for (const table of ['small_models', 'abilities', 'expansion_jobs', 'foresight']) store.prepare(`SELECT * FROM ${table}`).all()
+}

@@ -87,6 +87,7 @@ export const errorCodes = {
   ANSWER_UNKNOWN: 1,
   MODEL_MISSING: 1,
   STORE_FAILED: 1,
+  STORE_DAMAGED: 1,
   STATE_IN_USE: 1,
   BACKUP_INVALID: 1,
   // jobs

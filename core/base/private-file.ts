@@ -50,12 +50,17 @@ export function writePrivate(path: string, text: string): void {
 /** Renames a file within its folder, durably. Throws what the file system throws. */
 export function renamePrivate(from: string, to: string): void {
   renameSync(from, to)
-  // Windows opens no folders.
+  syncToDisk(dirname(to))
+}
+
+/** On return, the content of a file, or the names in a folder, survive a power cut. Throws what the file system throws. */
+export function syncToDisk(path: string): void {
+  // Windows opens no folders, and syncs no file that is open for reading.
   if (process.platform === 'win32') return
-  const folder = openSync(dirname(to), 'r')
+  const opened = openSync(path, 'r')
   try {
-    fsyncSync(folder)
+    fsyncSync(opened)
   } finally {
-    closeSync(folder)
+    closeSync(opened)
   }
 }

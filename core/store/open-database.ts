@@ -2,12 +2,11 @@ import { chmodSync, existsSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
 import { BrimError } from '../base/errors.ts'
-import { matchOwner } from '../base/match-owner.ts'
+import { createDatabase } from './create-database.ts'
+import { damaged, isCorruption, requireSchema } from './damage.ts'
+import { type Migrations, migrate, type Store } from './migrate.ts'
 
-export type Store = Database.Database
-
-/** SQL that takes the database from version i to i + 1 (`user_version`). Steps are only ever added. */
-export type Migrations = readonly string[]
+export type { Migrations, Store }
 
 /** SQLite's names and numbers of what a commit waits for. */
 const synchronousLevels = { NORMAL: 1, FULL: 2 } as const
@@ -22,9 +21,8 @@ export function openDatabase(path: string, migrations: Migrations, synchronous: 
   let store: Store | undefined
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-    const isNew = !existsSync(path)
+    if (!existsSync(path)) createDatabase(path, migrations)
     store = new Database(path, { timeout: 5_000 })
-    if (isNew) matchOwner(path)
     // Before the WAL file is created, which gets the same mode: only the owner may read prompts and answers.
     chmodSync(path, 0o600)
     store.pragma('journal_mode = WAL')
@@ -32,30 +30,16 @@ export function openDatabase(path: string, migrations: Migrations, synchronous: 
     store.pragma('foreign_keys = ON')
     const level = store.pragma('synchronous', { simple: true })
     if (level !== synchronousLevels[synchronous]) throw new Error(`synchronous is ${level}, not ${synchronous}`)
+    requireSchema(store, path, migrations)
     migrate(store, path, migrations)
     return store
   } catch (cause) {
     store?.close()
     if (cause instanceof BrimError) throw cause
+    if (isCorruption(cause)) throw damaged(path, 'its content cannot be read', cause)
     throw new BrimError('STORE_FAILED', `the database ${path} cannot be opened`, {
       cause,
-      hint: 'is the folder writable, is there free disk space? if the file is corrupt, move it away and a new one is created',
+      hint: 'is the folder writable, is there free disk space?',
     })
   }
-}
-
-function migrate(store: Store, path: string, migrations: Migrations): void {
-  const step = store.transaction(() => {
-    // Read inside the transaction: another process may have just migrated.
-    const version = store.pragma('user_version', { simple: true }) as number
-    if (version > migrations.length)
-      throw new BrimError(
-        'STORE_FAILED',
-        `the database ${path} has version ${version}; this release supports version ${migrations.length}`,
-        { hint: 'a newer release has written it: update this one' },
-      )
-    for (const sql of migrations.slice(version)) store.exec(sql)
-    store.pragma(`user_version = ${migrations.length}`)
-  })
-  step.immediate()
 }

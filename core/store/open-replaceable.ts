@@ -1,13 +1,15 @@
-import { rmSync } from 'node:fs'
-import { basename } from 'node:path'
+import { readdirSync, renameSync, rmSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import Database from 'better-sqlite3'
+import { nowIso } from '../base/clock.ts'
 import { BrimError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
+import { isCorruption } from './damage.ts'
 import { type Migrations, openDatabase, type Store } from './open-database.ts'
 
 /**
- * Opens a database of figures without which a process can go on: a corrupt one is replaced by an empty one. Its commits
- * survive a crash of the process, but not a power cut.
+ * Opens a database of figures without which a process can go on: a damaged one is set aside, and an empty one takes its place.
+ * Its commits survive a crash of the process, but not a power cut.
  * @param read reads what is read at the start, so that damage is found now
  * @throws BrimError STORE_FAILED
  */
@@ -20,12 +22,28 @@ export function openReplaceable(path: string, migrations: Migrations, read: (sto
     return store
   } catch (err) {
     store?.close()
-    const cause = err instanceof BrimError ? err.cause : err
-    if (!(cause instanceof Database.SqliteError && corruptCodes.some((code) => cause.code.startsWith(code)))) throw err
-    logger.warn({ err }, `${basename(path)} corrupt, replaced by an empty one`)
-    for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
+    if (!isDamage(err)) throw err
+    const damaged = setAside(path)
+    logger.warn({ err, damaged }, `${basename(path)} damaged: set aside, and begun anew`)
     return open()
   }
 }
 
-const corruptCodes = ['SQLITE_CORRUPT', 'SQLITE_NOTADB']
+/** Of a database of figures: a migration that does not fit its tables, and text that is no JSON, too. */
+function isDamage(error: unknown): boolean {
+  if (error instanceof SyntaxError || isCorruption(error)) return true
+  if (!(error instanceof BrimError)) return false
+  const { code, cause } = error
+  return code === 'STORE_DAMAGED' || (cause instanceof Database.SqliteError && cause.code === 'SQLITE_ERROR')
+}
+
+/** Keeps one damaged copy: a failing disk must not be filled with more. @returns its name */
+function setAside(path: string): string {
+  const folder = dirname(path)
+  for (const name of readdirSync(folder))
+    if (name.startsWith(`${basename(path)}.damaged-`)) rmSync(join(folder, name), { recursive: true, force: true })
+  const to = `${path}.damaged-${nowIso().replace(/[:.]/g, '-')}`
+  renameSync(path, to)
+  for (const suffix of ['-wal', '-shm']) rmSync(path + suffix, { force: true })
+  return basename(to)
+}

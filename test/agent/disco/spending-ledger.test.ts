@@ -111,7 +111,7 @@ describe('the ledger of spending', () => {
     const { ledger, lines, end } = device(dir.path).start()
     ledger.add('slm', dollars(1))
     expect(ledger.spent('slm').dollars).toBe(1)
-    expect(lines).toMatchObject([{ msg: 'spending.sqlite corrupt, replaced by an empty one' }])
+    expect(lines).toMatchObject([{ msg: 'spending.sqlite damaged: set aside, and begun anew' }])
     end()
   })
 

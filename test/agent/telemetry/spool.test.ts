@@ -194,7 +194,7 @@ describe('a spool', () => {
     writeFileSync(path, bytes.fill('x', from))
     const { logger, lines } = recordingLogger('warn')
     openSpoolDatabase(path, logger).close()
-    expect(lines).toMatchObject([{ msg: 'spool.sqlite corrupt, replaced by an empty one' }])
+    expect(lines).toMatchObject([{ msg: 'spool.sqlite damaged: set aside, and begun anew' }])
     const second = open(dir.path)
     second.spool.put('telemetry', { x: 2 })
     expect(second.drain().map(({ x }) => x)).toEqual([2])
