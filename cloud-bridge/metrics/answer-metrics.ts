@@ -74,8 +74,9 @@ export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPer
           promptTokens.inc(name, await promptLength(delta))
         }
         if ('text' in delta) toldByServer = delta.promptTokens ?? toldByServer
-        // Tokens of one delta arrive together.
-        for (let at = 0; at < tokens; at++) {
+        // Tokens of one delta arrive together. What a server counts beyond its text has no time of arrival.
+        const arrived = 'text' in delta ? Math.min(tokens, delta.text.length) : tokens
+        for (let at = 0; at < arrived; at++) {
           if (sentMs.length > 0) gap.observe(name, (nowMs - sentMs.at(-1)!) / 1_000)
           sentMs.push(nowMs)
         }

@@ -1,4 +1,5 @@
 import type { TextDelta } from '../../core/answer/endpoint.ts'
+import { fewestTokens } from '../../core/answer/fewest-tokens.ts'
 import type { SentenceRecord, SentenceSource } from './answer-log.ts'
 
 /** The sentences of one answer, which are chosen in any order and sent in that of their sketch. */
@@ -47,8 +48,8 @@ export class Sentences {
   *ready(): Generator<TextDelta> {
     for (let next = this.#chosen.get(this.#sent); next && !this.#isCut; next = this.#chosen.get(this.#sent)) {
       const { text, tokens, source } = next
-      // An empty sentence takes its line away, too.
-      const tokenCount = text === '' ? 0 : Math.max(1, tokens)
+      // An empty sentence takes its line away, too. The count is the device's claim: a token has a byte of text, and no more than a word.
+      const tokenCount = Math.max(fewestTokens(text).tokens, Math.min(tokens, Buffer.byteLength(text)))
       this.#isCut = this.#sentTokens + tokenCount > this.#maxTokens
       if (this.#isCut) return
       const separator = this.#sentTokens === 0 || text === '' ? '' : ' '

@@ -1,5 +1,5 @@
 import type { BrimError } from '../base/errors.ts'
-import { median, quantile } from '../policy/estimate/quantile.ts'
+import { quantileWithZeros } from '../policy/estimate/quantile.ts'
 import type { AnswerPiece } from './answer-text.ts'
 import type { AnswerDelta, TextDelta } from './endpoint.ts'
 import { type DiscoFigures, type EndpointFigures, noFigures, type PiceFigures } from './figures.ts'
@@ -48,7 +48,9 @@ export function speedOf({ report, tokens }: { report: AnswerReport; tokens: numb
 export class ReportBuilder {
   readonly #acceptedMs: number
   readonly #sources: SourceSpan[] = []
+  /** Of each delta after the first token; further tokens of a delta come without a gap. */
   readonly #gapsMs: number[] = []
+  #tokensWithoutGap = 0
   #figures: AnswerDelta['figures']
   #cause: BrimError | undefined
   #pice: TextDelta['pice']
@@ -68,9 +70,9 @@ export class ReportBuilder {
     if ('text' in delta) this.#pice = delta.pice ?? this.#pice
     // A sketch is no part of the answer.
     if (tokens === 0 && text === '' && delta.end === undefined) return
-    for (let at = 0; at < tokens; at++) {
-      if (this.#tokens + at > 0) this.#gapsMs.push(at === 0 ? nowMs - this.#lastMs : 0)
-    }
+    const hasGap = tokens > 0 && this.#tokens > 0
+    if (hasGap) this.#gapsMs.push(nowMs - this.#lastMs)
+    this.#tokensWithoutGap += Math.max(0, tokens - 1)
     this.#count(delta, tokens)
     this.#figures = delta.figures ?? this.#figures
     this.#cause = delta.cause ?? this.#cause
@@ -82,13 +84,15 @@ export class ReportBuilder {
 
   build(): AnswerReport {
     const gaps = this.#gapsMs
-    const isTimed = gaps.length > 0
+    const zeros = this.#tokensWithoutGap
+    const isTimed = gaps.length + zeros > 0
+    const gapAt = (level: number) => (isTimed ? quantileWithZeros(gaps, zeros, level) : null)
     return {
       ...(this.#figures?.() ?? noFigures),
       mode: this.#sources[0]?.source ?? 'hat',
       ttftMs: (this.#firstTextMs ?? this.#firstTokenMs ?? 0) - this.#acceptedMs,
-      tbtMs: { p50: isTimed ? median(gaps) : null, p95: isTimed ? quantile(gaps, 0.95) : null },
-      tpotMs: isTimed ? gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length : null,
+      tbtMs: { p50: gapAt(0.5), p95: gapAt(0.95) },
+      tpotMs: isTimed ? gaps.reduce((sum, gap) => sum + gap, 0) / (gaps.length + zeros) : null,
       sources: this.#sources,
       fallback: this.#cause ? { code: this.#cause.code, message: this.#cause.message } : null,
       ...(this.#pice && { pice: this.#pice() }),

@@ -4,11 +4,13 @@ import type { RemoteModel } from '../answer/text-model.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Random } from '../base/random.ts'
+import { sampledWarnings } from '../base/sampled-warnings.ts'
+import { shownUrl } from '../base/shown-url.ts'
 import { type AttemptLimits, createAttempts } from './attempts.ts'
 import { UpstreamFailures } from './failure.ts'
 import { type OpenLimits, openStream } from './open-stream.ts'
 import { type AnswerLimits, readAnswer } from './read-answer.ts'
-import { upstreamRequest } from './request-body.ts'
+import { maxPromptTokens, upstreamRequest } from './request-body.ts'
 import type { Watchdog } from './watchdog.ts'
 
 export interface UpstreamLimits extends AttemptLimits, OpenLimits, AnswerLimits {}
@@ -53,12 +55,20 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
   }
   const failures = new UpstreamFailures(name, who)
   const attempts = createAttempts({ limits, failures, clock, random, logger })
+  const warn = sampledWarnings(logger, clock)
 
   return {
     model,
     async *answer(request, signal) {
       const asked = upstreamRequest(request, name, options)
-      const reading = { model, modelNamed, maxTokens: request.maxTokens ?? Number.POSITIVE_INFINITY }
+      const { maxTokens = Number.POSITIVE_INFINITY } = request
+      const reading = {
+        model,
+        modelNamed,
+        maxTokens,
+        maxPromptTokens: maxPromptTokens(request),
+        onExcess: (message: string) => warn({ model: name, url: shownUrl(url), maxTokens: request.maxTokens ?? null }, message),
+      }
       const open = (watchdog: Watchdog, stopping: AbortSignal) =>
         openStream({ url, key: key() }, asked, limits, watchdog, failures, stopping)
       const read = (body: IncomingMessage, watchdog: Watchdog) => readAnswer(body, reading, limits, watchdog, failures)

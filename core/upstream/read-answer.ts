@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { TextDelta } from '../answer/endpoint.ts'
+import { fewestTokens } from '../answer/fewest-tokens.ts'
 import type { RemoteModel } from '../answer/text-model.ts'
 import { readSse } from '../openai/sse-reader.ts'
 import type { AnswerEnd } from '../text/answer-stream.ts'
@@ -21,7 +22,14 @@ export interface AnswerReading {
   readonly modelNamed?: (name: string) => RemoteModel
   /** Infinity: the server ends the answer. */
   readonly maxTokens: number
+  /** Most tokens that the server can count of the prompt; absent: any number. */
+  readonly maxPromptTokens?: number
+  /** Called where the server sends or claims more than it was asked for. @param message constant */
+  readonly onExcess?: (message: string) => void
 }
+
+/** Reasoning that a server may count without sending it, where it was asked for any number of tokens. */
+const maxHiddenTokens = 65_536
 
 /** After an answer's end, for the event that counts its tokens. */
 const usageMs = 2_000
@@ -70,7 +78,7 @@ const givenUp: ReadonlySet<string> = new Set(['abort', 'error'])
  */
 export async function* readAnswer(
   body: AsyncIterable<Uint8Array>,
-  { model, modelNamed = () => model, maxTokens }: AnswerReading,
+  { model, modelNamed = () => model, maxTokens, maxPromptTokens = Number.MAX_SAFE_INTEGER, onExcess = () => {} }: AnswerReading,
   { idleMs, eventChars, answerBytes }: AnswerLimits,
   watchdog: Watchdog,
   failures: UpstreamFailures,
@@ -83,15 +91,23 @@ export async function* readAnswer(
   }
   let tokens = 0
   let bytes = 0
+  let reasoningBytes = 0
   let end: AnswerEnd | undefined
   let usage: z.infer<typeof Usage> | undefined
   /** Of tokens whose text is still to come. */
   let logprobs: number[] = []
   const stalled = () => failures.failed(`sent nothing for ${idleMs / 1_000} s in the middle of an answer`)
-  /** Tokens that are new with the text that is delivered now: counted by the server, or one for each event. */
-  const count = (atLeast: number) => {
+  /** A server's own count: no more than what was asked for, and than what came and may have been left out of it. */
+  const claimed = (name: keyof z.infer<typeof Usage>, most: number) => {
+    const claim = usage?.[name] ?? 0
+    if (claim > most) onExcess('the upstream claims more tokens than it was asked for')
+    return Math.min(claim, most)
+  }
+  /** Tokens that are new with the text that is delivered now: as many as it must have, or as the server counts. */
+  const count = (arrived: number) => {
     const before = tokens
-    tokens = Math.max(tokens + atLeast, usage?.completion_tokens ?? 0)
+    tokens = Math.min(maxTokens, tokens + arrived)
+    tokens = Math.max(tokens, claimed('completion_tokens', Math.min(maxTokens, bytes + reasoningBytes + maxHiddenTokens)))
     return tokens - before
   }
   try {
@@ -110,20 +126,30 @@ export async function* readAnswer(
       const { delta, text = delta?.content, finish_reason: reason } = choice ?? {}
       const scores = end === undefined && !delta?.reasoning_content && !delta?.reasoning ? (choice?.logprobs ?? []) : []
       logprobs = [...logprobs, ...scores].slice(-maxPendingLogprobs)
-      if (delta?.reasoning_content || delta?.reasoning) watchdog.allow(idleMs, stalled)
+      const reasoning = delta?.reasoning_content ?? delta?.reasoning
+      if (reasoning) {
+        reasoningBytes += Buffer.byteLength(reasoning)
+        watchdog.allow(idleMs, stalled)
+      }
       if (text && end === undefined) {
-        if (tokens >= maxTokens) {
+        const within = fewestTokens(text, maxTokens - tokens)
+        const isCut = within.length < text.length || tokens >= maxTokens
+        if (isCut) onExcess('the upstream sent more than max_tokens: its answer was cut')
+        const content = text.slice(0, within.length)
+        if (tokens < maxTokens) {
+          bytes += Buffer.byteLength(content)
+          if (bytes > answerBytes) throw failures.failed(`sent an answer of more than ${answerBytes} bytes`)
+          // A reader that takes its time is not the server's delay.
+          watchdog.pause()
+          const tokenCount = count(Math.max(1, logprobs.length, within.tokens))
+          yield { source, text: content, tokenCount, ...(logprobs.length > 0 && { logprobs }), end: undefined }
+          logprobs = []
+          watchdog.allow(idleMs, stalled)
+        }
+        if (isCut) {
           end = 'length'
           break
         }
-        bytes += Buffer.byteLength(text)
-        if (bytes > answerBytes) throw failures.failed(`sent an answer of more than ${answerBytes} bytes`)
-        // A reader that takes its time is not the server's delay.
-        watchdog.pause()
-        const tokenCount = count(Math.max(1, logprobs.length))
-        yield { source, text, tokenCount, ...(logprobs.length > 0 && { logprobs }), end: undefined }
-        logprobs = []
-        watchdog.allow(idleMs, stalled)
       }
       if (!reason || end !== undefined) continue
       if (givenUp.has(reason)) throw failures.failed(`gave the answer up ("${brief(reason)}")`)
@@ -134,7 +160,13 @@ export async function* readAnswer(
     if (end === undefined) throw error
   }
   if (end === undefined) throw failures.brokenOff()
-  yield { source, text: '', tokenCount: count(0), end, ...(usage && { promptTokens: usage.prompt_tokens }) }
+  yield {
+    source,
+    text: '',
+    tokenCount: count(0),
+    end,
+    ...(usage && { promptTokens: claimed('prompt_tokens', maxPromptTokens) }),
+  }
 }
 
 /** Whether an event repeats the one before it, as a proxy may send it: its id tells, as the same text may well follow itself. */

@@ -64,6 +64,17 @@ export function upstreamRequest(
     : { path: 'completions', body: { prompt: content.text + begun, ...settings, ...(scored && { logprobs: 1 }) } }
 }
 
+/** Tokens that a server's chat template and its own instructions may add to a prompt. */
+const maxTemplateTokens = 1_024
+
+/** Most tokens that a server can count of a request's prompt and the answer so far: one a byte, and its template. */
+export function maxPromptTokens({ prompt, answered }: Pick<AnswerRequest, 'prompt' | 'answered'>): number {
+  const content = prompt.asText()
+  // With the names of roles, which stand for the tokens that separate messages.
+  const text = content.kind === 'chat' ? JSON.stringify(content.messages) : content.text
+  return Buffer.byteLength(text) + (answered ? Buffer.byteLength(textOf(answered)) : 0) + maxTemplateTokens
+}
+
 /** As vLLM and SGLang continue a last message of the assistant; llama.cpp does it without being told. */
 const conversation = (messages: readonly object[], begun: string): object =>
   begun === ''

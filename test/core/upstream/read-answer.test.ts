@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { TextDelta } from '../../../core/answer/endpoint.ts'
 import { UpstreamFailures } from '../../../core/upstream/failure.ts'
-import { readAnswer } from '../../../core/upstream/read-answer.ts'
+import { type AnswerReading, readAnswer } from '../../../core/upstream/read-answer.ts'
 import { Watchdog } from '../../../core/upstream/watchdog.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
@@ -14,16 +14,19 @@ const piece = (content: string) => event({ choices: [{ index: 0, delta: { conten
 const finish = (finish_reason: string) => event({ choices: [{ index: 0, delta: {}, finish_reason }] })
 const usage = event({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 } })
 const done = event('[DONE]')
+/** Of a piece: one for each word, and for blanks alone. */
+const fewest = (text: string) => text.trim().split(/\s+/).length
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
 
 async function* packetsOf(text: string, size = Number.POSITIVE_INFINITY): AsyncGenerator<Uint8Array> {
   const bytes = Buffer.from(text)
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
 }
 
-async function read(body: AsyncIterable<Uint8Array>, maxTokens = Number.POSITIVE_INFINITY) {
+async function read(body: AsyncIterable<Uint8Array>, maxTokens = Number.POSITIVE_INFINITY, reading: Partial<AnswerReading> = {}) {
   const deltas: TextDelta[] = []
   const watchdog = new Watchdog(fakeClock())
-  for await (const delta of readAnswer(body, { model, maxTokens }, limits, watchdog, new UpstreamFailures('large')))
+  for await (const delta of readAnswer(body, { model, maxTokens, ...reading }, limits, watchdog, new UpstreamFailures('large')))
     deltas.push(delta)
   const text = deltas.map((delta) => delta.text).join('')
   const tokens = deltas.reduce((sum, { tokenCount }) => sum + tokenCount, 0)
@@ -38,7 +41,12 @@ describe('the answer of an upstream', () => {
       fc.asyncProperty(texts, fc.integer({ min: 1, max: 40 }), fc.constantFrom('\n', '\r\n'), async (pieces, size, newline) => {
         const stream = `: hello\n\n${pieces.map(piece).join('')}${finish('stop')}${usage}${done}`.replaceAll('\n', newline)
         const answer = await read(packetsOf(stream, size))
-        expect(answer).toMatchObject({ text: pieces.join(''), tokens: Math.max(5, pieces.length), end: 'stop', promptTokens: 7 })
+        expect(answer).toMatchObject({
+          text: pieces.join(''),
+          tokens: Math.max(5, sum(pieces.map(fewest))),
+          end: 'stop',
+          promptTokens: 7,
+        })
       }),
       { numRuns: 100 },
     )
@@ -105,6 +113,29 @@ describe('the answer of an upstream', () => {
       for (;;) yield Buffer.from(piece('x'))
     })()
     expect(await read(endless, 3)).toMatchObject({ text: 'xxx', tokens: 3, end: 'length', promptTokens: undefined })
+  })
+
+  it('that holds more words than it has tokens is cut in the middle of an event', async () => {
+    const excesses: string[] = []
+    const answer = await read(packetsOf(piece('one two three') + piece(' four five') + finish('stop') + usage + done), 4, {
+      onExcess: (message) => excesses.push(message),
+    })
+    expect(answer).toMatchObject({ text: 'one two three four ', tokens: 4, end: 'length' })
+    expect(excesses).toEqual(['the upstream sent more than max_tokens: its answer was cut'])
+  })
+
+  it('has as many tokens as its server claims, up to those asked for, and no fewer than its words', async () => {
+    const claim = (prompt_tokens: number, completion_tokens: number) => event({ usage: { prompt_tokens, completion_tokens } })
+    const stream = (prompt: number, tokens: number) => packetsOf(piece('one two') + finish('stop') + claim(prompt, tokens) + done)
+    const excesses: string[] = []
+    const reading = { maxPromptTokens: 100, onExcess: (message: string) => excesses.push(message) }
+    expect(await read(stream(40, 9), 10, reading)).toMatchObject({ tokens: 9, promptTokens: 40 })
+    expect(await read(stream(40, 0), 10, reading)).toMatchObject({ tokens: 2, promptTokens: 40 })
+    expect(excesses).toEqual([])
+    expect(await read(stream(2 ** 50, 2 ** 50), 10, reading)).toMatchObject({ tokens: 10, promptTokens: 100 })
+    // Reasoning may be counted and not sent.
+    expect(await read(stream(40, 2 ** 50))).toMatchObject({ tokens: 7 + 65_536 })
+    expect(new Set(excesses)).toEqual(new Set(['the upstream claims more tokens than it was asked for']))
   })
 
   it.each([
