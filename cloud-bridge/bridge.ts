@@ -4,7 +4,7 @@ import { createClosers } from '../core/base/closers.ts'
 import type { Logger } from '../core/base/logger.ts'
 import { pinOf } from '../core/base/tls-pin.ts'
 import { version } from '../core/base/version.ts'
-import { dataPath, noModelId } from '../core/protocol/messages.ts'
+import { type BridgeState, dataPath, noModelId } from '../core/protocol/messages.ts'
 import { webSocketBroker } from '../core/protocol/mqtt-url.ts'
 import { type BridgeSettings, readBridgeConfig } from './config.ts'
 import { urlHost } from './http/listen.ts'
@@ -27,8 +27,8 @@ export interface Bridge {
   readonly mqttUrl: string
   readonly httpUrl: string
   readonly dataUrl: string
-  /** Undefined: the bridge serves no bundle. */
-  readonly modelId: string | undefined
+  /** Of the bundles that the bridge serves, as they were given. */
+  readonly modelIds: readonly string[]
   /** SHA-256 of the public key of the TLS certificate: invitations and logins hold the bridge to it. */
   readonly pin: string | undefined
   /** Whether clients that connect now must prove their identity. */
@@ -102,7 +102,7 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
     birth: stores.birth,
     describe: () => ({
       bridge: version,
-      modelId: cloud.modelId ?? noModelId,
+      ...announcedModels(cloud.modelIds),
       data: dataUrl,
       sessions: cloud.sessions.count,
       devices: work.devices.size,
@@ -119,14 +119,14 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
   closers.push(control.close)
   downlink.attach(control)
   work.devices.watchHeartbeats(() => control.connected)
-  const { modelId } = cloud
+  const { modelIds } = cloud
   let isDraining = false
-  base.logger.info({ birth: stores.birth, modelId, mqttUrl, dataUrl, auth: grants.authRequired }, 'bridge ready')
+  base.logger.info({ birth: stores.birth, modelIds, mqttUrl, dataUrl, auth: grants.authRequired }, 'bridge ready')
   return {
     mqttUrl,
     httpUrl,
     dataUrl,
-    modelId,
+    modelIds,
     pin: certificate && pinOf(new X509Certificate(certificate.current.cert).publicKey),
     get auth() {
       return grants.authRequired
@@ -148,4 +148,9 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
     },
     close: closers.closeAll,
   }
+}
+
+/** Agents before 0.3 read only `modelId`. Where it is absent, they open sessions with the model that they have. */
+function announcedModels(modelIds: readonly string[]): Pick<BridgeState, 'modelId' | 'modelIds'> {
+  return modelIds.length > 1 ? { modelIds } : { modelId: modelIds[0] ?? noModelId }
 }

@@ -80,10 +80,10 @@ export type UpstreamConfig = z.infer<typeof UpstreamConfig>
 /** Every setting of a bridge. Those with a description are options of `brim bridge run`. */
 export const BridgeFields = z.strictObject({
   bundle: z
-    .string()
-    .min(1)
+    .union([z.array(z.string().min(1)).min(1), z.string().min(1)])
     .meta({
-      description: 'folder of the bundle that is served',
+      description:
+        'folder of the bundle that is served; repeat it to serve several, as while the fleet changes its model: the first answers requests that name no model (docs/rollouts.md)',
       fallback: 'none: answers come from --upstream, and devices get no sessions',
     })
     .optional(),
@@ -331,10 +331,12 @@ export const BridgeFields = z.strictObject({
   log: processFields.log,
 })
 
-export const BridgeConfig = BridgeFields.transform(({ frameTokens, chunkTokens, kvSlow, ...config }) => {
+export const BridgeConfig = BridgeFields.transform(({ bundle = [], frameTokens, chunkTokens, kvSlow, ...config }) => {
   const maxRows = frameTokens ?? config.tokenBudget
   return {
     ...config,
+    /** The first answers requests that name no model. */
+    servedBundles: [bundle].flat(),
     // The other policies preempt seldom, or compute again by definition.
     kvSlow: kvSlow ?? (config.servingPolicy === 'tokenflow' ? ('memory' as const) : ('none' as const)),
     frameTokens: maxRows,
@@ -349,7 +351,7 @@ export const BridgeConfig = BridgeFields.transform(({ frameTokens, chunkTokens, 
     message: 'must hold a chunk (--chunk-tokens) and a draft with the token before it (--draft-limit + 1)',
     path: ['frameTokens'],
   })
-  .refine(({ bundle, upstream }) => bundle !== undefined || upstream !== undefined, {
+  .refine(({ servedBundles, upstream }) => servedBundles.length > 0 || upstream !== undefined, {
     message: 'a bridge needs a bundle (--bundle) or a server that answers for it (--upstream)',
     path: ['bundle'],
   })

@@ -4,7 +4,7 @@ import { withTimeout } from '../../core/base/with-timeout.ts'
 import { ttftLayout } from '../../core/policy/disco/estimates.ts'
 import { ForgettingHistogram } from '../../core/policy/estimate/forgetting-histogram.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
-import { type BridgeChoice, chooseBridge } from '../../core/policy/link/choose-bridge.ts'
+import { type BridgeChoice, chooseBridge, isMismatch } from '../../core/policy/link/choose-bridge.ts'
 import type { LinkStatus } from '../../core/policy/link/choose-link.ts'
 import { type BridgeState, noModelId } from '../../core/protocol/messages.ts'
 import type { DeviceTopic } from '../../core/protocol/topics.ts'
@@ -75,7 +75,7 @@ export class BridgeLink {
     const choice = this.#choice
     return {
       broker: this.#control.connected ? 'connected' : 'unreachable',
-      bridge: choice && this.#isMismatch(choice) ? 'mismatch' : this.#data.isResponsive ? 'connected' : 'unreachable',
+      bridge: choice && isMismatch(choice, this.#modelId) ? 'mismatch' : this.#data.isResponsive ? 'connected' : 'unreachable',
       ...(choice
         ? { bridgeId: choice.bridge, dataUrl: choice.data, sessions: this.#states.get(choice.bridge)?.sessions ?? 0 }
         : {}),
@@ -85,7 +85,7 @@ export class BridgeLink {
   /** Why no session could be opened now; undefined: a bridge responds. */
   get problem(): BrimError | undefined {
     const choice = this.#choice
-    if (choice && this.#isMismatch(choice)) return mismatchError(choice, this.#modelId)
+    if (choice && isMismatch(choice, this.#modelId)) return mismatchError(choice, this.#modelId)
     if (this.#data.isResponsive) return undefined
     if (choice && this.#control.connected)
       return bridgeUnreachable(`bridge "${choice.bridge}" at ${shownUrl(choice.data)} does not respond`)
@@ -139,7 +139,7 @@ export class BridgeLink {
     const choice = this.#choice ?? (await this.#discover(signal))
     // The bridge may have moved to another address, which only the broker knows.
     if (!this.#data.connected && !this.#control.connected) void this.#control.retryNow()
-    if (this.#isMismatch(choice, modelId)) throw mismatchError(choice, modelId)
+    if (isMismatch(choice, modelId)) throw mismatchError(choice, modelId)
     // Chosen for another model, which this bridge does not serve.
     this.#data.connectTo(choice.data)
     return this.#data.open(modelId, signal, options).catch((error: unknown) => {
@@ -166,11 +166,11 @@ export class BridgeLink {
     if (!announced) return
     const choice = { ...announced, data: credentials?.dataUrl ?? dataUrl ?? announced.data }
     this.#choice = choice
-    if (!this.#isMismatch(choice)) {
+    if (!isMismatch(choice, modelId)) {
       this.#data.connectTo(choice.data)
       // The bridge has restarted: the back-off from its absence no longer applies.
       if (choice.birth !== previous?.birth) this.#data.retryNow()
-    } else if (choice.modelId !== previous?.modelId)
+    } else if (String(choice.modelIds) !== String(previous?.modelIds))
       logger.error({ err: mismatchError(choice, modelId) }, 'no session can be opened')
     for (const resolve of this.#onDiscovered) resolve()
   }
@@ -206,15 +206,11 @@ export class BridgeLink {
       hint: 'is the bridge running? --bridge names its MQTT address',
     })
   }
-
-  #isMismatch({ modelId }: BridgeChoice, own = this.#modelId): boolean {
-    return modelId !== undefined && own !== undefined && modelId !== own
-  }
 }
 
-function mismatchError({ bridge, modelId }: BridgeChoice, own: string | undefined): BrimError {
+function mismatchError({ bridge, modelIds = [] }: BridgeChoice, own: string | undefined): BrimError {
   const short = (id: string | undefined) => `${id?.slice(0, 12)}…`
-  const served = modelId === noModelId ? 'no bundle' : short(modelId)
+  const served = modelIds.includes(noModelId) ? 'no bundle' : modelIds.map(short).join(' and ')
   return new BrimError('BUNDLE_MISMATCH', `this device has model ${short(own)}, but bridge "${bridge}" serves ${served}`, {
     hint: 'install the same bundle on both',
   })

@@ -13,7 +13,7 @@ const shownFailures = 10
 export interface RolloutRoutesOptions {
   readonly rollouts: Rollouts
   readonly fleet: Pick<Fleet, 'devices'>
-  /** @throws BrimError MODEL_UNKNOWN: the bridge does not offer this bundle */
+  /** @throws BrimError MODEL_UNKNOWN: the bridge does not offer this bundle; BUNDLE_MISMATCH: it does not serve its model */
   readonly requireBundle: (wanted: InstallInput) => Promise<void>
   /** @throws BrimError MODEL_UNKNOWN: the bridge does not offer this release */
   readonly requireRelease: (wanted: SoftwareInput) => Promise<void>

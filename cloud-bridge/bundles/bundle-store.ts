@@ -8,8 +8,8 @@ import { openServedBundles } from './served-bundles.ts'
 import { Uploads } from './uploads.ts'
 
 export interface BundleStoreOptions {
-  /** Folder of the bundle that the bridge serves itself; undefined: none. */
-  readonly bundle: string | undefined
+  /** Folders of the bundles that the bridge serves itself. */
+  readonly own: readonly string[]
   /** Folder of the other bundles, and of what operators push; created when it is needed. */
   readonly folder: string
   /** Of uploads that are not published yet. */
@@ -20,8 +20,8 @@ export interface BundleStoreOptions {
 export type BundleStore = ReturnType<typeof openBundleStore>
 
 /** What devices install from this bridge: bundles and releases of the agent. Both are published one at a time. */
-export function openBundleStore({ bundle, folder, uploadBytes, wallMs }: BundleStoreOptions) {
-  const served = openServedBundles({ bundle, folder })
+export function openBundleStore({ own, folder, uploadBytes, wallMs }: BundleStoreOptions) {
+  const served = openServedBundles({ own, folder })
   // In the same folder, so that publishing needs no copies.
   const uploads = new Uploads(join(folder, '.uploads'), uploadBytes)
   const staging = join(folder, '.incoming')

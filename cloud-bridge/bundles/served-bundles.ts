@@ -19,8 +19,8 @@ export interface BundleOnDisk {
 }
 
 export interface ServedBundlesOptions {
-  /** Folder of the bundle that the bridge serves itself; undefined: none. */
-  readonly bundle: string | undefined
+  /** Folders of the bundles that the bridge serves itself. */
+  readonly own: readonly string[]
   /** Folder whose subfolders are bundles too. */
   readonly folder: string
 }
@@ -36,7 +36,7 @@ export interface ServedBundles {
   refresh(): Promise<void>
 }
 
-export function openServedBundles({ bundle, folder }: ServedBundlesOptions): ServedBundles {
+export function openServedBundles({ own, folder }: ServedBundlesOptions): ServedBundles {
   let known = new Map<string, BundleOnDisk>()
   /** Folder → what was read there, and when it was last modified then. */
   let read = new Map<string, { readonly changedMs: number; readonly found: BundleOnDisk | undefined }>()
@@ -54,14 +54,15 @@ export function openServedBundles({ bundle, folder }: ServedBundlesOptions): Ser
 
   async function scan(): Promise<void> {
     const names = await readdir(folder).catch(() => [])
-    const folders = [...(bundle === undefined ? [] : [bundle]), ...names.map((name) => join(folder, name))]
+    const folders = [...own, ...names.map((name) => join(folder, name))]
     const found = await Promise.all(folders.map(readChanged))
     read = new Map([...read].filter(([at]) => folders.includes(at)))
-    const own = bundle === undefined ? undefined : found[0]
-    const others = found.filter((one) => one !== own).sort((a, b) => (a?.changedMs ?? 0) - (b?.changedMs ?? 0))
-    const signedCopy = others.find((one) => one?.manifestSha256 === own?.manifestSha256)
+    const served = found.slice(0, own.length)
+    const others = found.slice(own.length).sort((a, b) => (a?.changedMs ?? 0) - (b?.changedMs ?? 0))
+    const hashes = new Set(served.map((one) => one?.manifestSha256))
+    const signedCopies = others.filter((one) => hashes.has(one?.manifestSha256))
     // Of the bundles of one model the last wins: the bridge's own or a copy of it that was signed, else the newest.
-    known = new Map([...others, own, signedCopy].flatMap((one) => (one ? [[one.manifest.modelId, one] as const] : [])))
+    known = new Map([...others, ...served, ...signedCopies].flatMap((one) => (one ? [[one.manifest.modelId, one] as const] : [])))
   }
 
   return {

@@ -5,12 +5,13 @@ import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
 import { smallRows } from '../../core/policy/serving/step-defaults.ts'
 import { createPolicy } from '../../core/policy/tokenflow/named-policies.ts'
 import type { BridgeConfig } from '../config.ts'
+import { servedJointly } from '../serving/joint-serving.ts'
 import type { OpenedModel } from '../serving/open-served-model.ts'
 import { openSlowTier } from '../serving/open-slow-tier.ts'
 import { createServing } from '../serving/serving.ts'
-import type { EndedStep } from '../serving/serving-metrics.ts'
+import { type EndedStep, ServingMetrics } from '../serving/serving-metrics.ts'
 import { StepLog } from '../serving/step-log.ts'
-import { createSessions } from './sessions.ts'
+import { createSessions, type SessionModel } from './sessions.ts'
 
 /** Steps that `/v1/steps` lists. */
 const loggedSteps = 8_192
@@ -19,7 +20,7 @@ const minChunkTokens = 16
 
 /** What is served, and its dimensions. */
 type Served = Pick<OpenedModel, 'served' | 'slots'> & {
-  readonly manifest: { readonly dims: Pick<Manifest['dims'], 'hidden' | 'contextLimit'> }
+  readonly manifest: Pick<Manifest, 'modelId'> & { readonly dims: Pick<Manifest['dims'], 'hidden' | 'contextLimit'> }
 }
 
 export interface ServeMiddleOptions {
@@ -30,61 +31,69 @@ export interface ServeMiddleOptions {
   readonly onStep?: ((step: EndedStep) => void) | undefined
 }
 
-/** The middle part of a bundle, serving HAT sessions. */
+/** The middle parts of one bundle or several, serving HAT sessions. Each has a step loop, and its part of the KV memory. */
 export function serveMiddle(
   config: BridgeConfig,
-  { served, manifest, slots }: Served,
+  bundles: readonly [Served, ...Served[]],
   { clock, logger, onCount, onStep: onEachStep }: ServeMiddleOptions,
 ) {
-  const { hidden, contextLimit } = manifest.dims
   const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit, pipeline } = config
-  const monitor = new StateMonitor(config.smoothing)
   const steps = new StepLog(loggedSteps)
+  const metrics = new ServingMetrics(Math.max(...bundles.map(({ slots }) => slots)))
   const originMs = clock.nowMs()
-  const onStep = (step: EndedStep) => {
-    steps.record(step, originMs, monitor.g.knots().length === 0 ? undefined : monitor.g.at(step.tokens))
-    monitor.record(step.tokens, step.computeMs / 1_000)
-    onEachStep?.(step)
-  }
+  const servingLogger = logger.child({ component: 'serving' })
+  const slow = openSlowTier(config, { clock, logger: servingLogger }, bundles.length)
+  const budgetBytes = Math.floor(config.kvBudgetBytes / bundles.length)
   const decodeRows = smallRows(draftLimit)
-  const serving = createServing({
-    model: served,
-    policy: createPolicy(config.servingPolicy, { promptRows: promptTokens, minPromptRows: decodeRows }),
-    step: { rows: tokenBudget, streams: slots, pipeline },
-    kv: {
-      budgetBytes: config.kvBudgetBytes,
-      ownerBytes: Math.floor((config.kvBudgetBytes * config.limits.deviceKvPercent) / 100),
-      contextLimit,
-      firstPositions: chunkTokens,
-      prefixMs: config.prefixKeepS * 1_000,
-    },
-    tiers: {
-      slow: openSlowTier(config, { clock, logger: logger.child({ component: 'serving' }) }),
-      writeThrough: config.kvWriteThrough,
-      overlap: config.kvOverlap,
-    },
-    maxDecodeRows: decodeRows,
-    maxMemoryWaitMs: config.limits.deviceMemoryWaitS * 1_000,
-    maxWaitingAnswers: config.limits.waitingAnswers,
-    clock,
-    logger: logger.child({ component: 'serving' }),
-    onStep,
-  })
   // X_max of HAT Eq. 3: one step computes the whole chunk.
   const maxChunkTokens = Math.min(tokenBudget, frameTokens)
+
+  function serve({ served, manifest: { dims }, slots }: Served): SessionModel {
+    const monitor = new StateMonitor(config.smoothing)
+    const onStep = (step: EndedStep) => {
+      steps.record(step, originMs, monitor.g.knots().length === 0 ? undefined : monitor.g.at(step.tokens))
+      monitor.record(step.tokens, step.computeMs / 1_000)
+      onEachStep?.(step)
+    }
+    const serving = createServing({
+      model: served,
+      policy: createPolicy(config.servingPolicy, { promptRows: promptTokens, minPromptRows: decodeRows }),
+      step: { rows: tokenBudget, streams: slots, pipeline },
+      kv: {
+        budgetBytes,
+        ownerBytes: Math.floor((budgetBytes * config.limits.deviceKvPercent) / 100),
+        contextLimit: dims.contextLimit,
+        firstPositions: chunkTokens,
+        prefixMs: config.prefixKeepS * 1_000,
+      },
+      tiers: { slow, writeThrough: config.kvWriteThrough, overlap: config.kvOverlap },
+      maxDecodeRows: decodeRows,
+      maxMemoryWaitMs: config.limits.deviceMemoryWaitS * 1_000,
+      maxWaitingAnswers: config.limits.waitingAnswers,
+      clock,
+      logger: servingLogger,
+      onStep,
+      metrics,
+    })
+    return {
+      serving,
+      refusal: served.rows ? undefined : `bridge ${config.id} serves a model without a split: devices cannot take part`,
+      width: dims.hidden,
+      chunks: {
+        monitor,
+        limits: { minTokens: Math.min(minChunkTokens, maxChunkTokens), maxTokens: maxChunkTokens },
+        // Whatever its stages: the bridge computes the pieces of one prompt one after the other.
+        pipeline: 1,
+        initialTokens: chunkTokens,
+      },
+      contextLimit: dims.contextLimit,
+    }
+  }
+
+  const models = new Map(bundles.map((bundle) => [bundle.manifest.modelId, serve(bundle)]))
   const sessions = createSessions({
-    serving,
-    refusal: served.rows ? undefined : `bridge ${config.id} serves a model without a split: devices cannot take part`,
-    width: hidden,
-    chunks: {
-      monitor,
-      limits: { minTokens: Math.min(minChunkTokens, maxChunkTokens), maxTokens: maxChunkTokens },
-      // Whatever its stages: the bridge computes the pieces of one prompt one after the other.
-      pipeline: 1,
-      initialTokens: chunkTokens,
-    },
+    models,
     limits: {
-      contextLimit,
       maxRows: frameTokens,
       // A verification: the draft and the token before it.
       maxPaddedRows: draftLimit + 1,
@@ -96,5 +105,7 @@ export function serveMiddle(
     logger: logger.child({ component: 'hat' }),
     onCount,
   })
-  return { serving, steps, sessions }
+  /** By model id. */
+  const servings = new Map([...models].map(([modelId, { serving }]) => [modelId, serving]))
+  return { servings, serving: servedJointly([...servings.values()], metrics), steps, sessions }
 }

@@ -6,7 +6,7 @@ import { sessionRefusal, sessionRetryMs } from '../../core/policy/admission/sess
 import { ChunkAdvice, type ChunkAdviceOptions, type DeviceRates } from '../../core/policy/hat/chunk-advice.ts'
 import { encodeFault, type Fault } from '../../core/protocol/fault.ts'
 import { decodeFrame, type Frame, peekFrame, rowBytes, type Wire } from '../../core/protocol/frame.ts'
-import { sessionHex } from '../../core/protocol/messages.ts'
+import { noModelId, sessionHex } from '../../core/protocol/messages.ts'
 import type { OpenedStream, Resume, Serving } from '../serving/serving.ts'
 import type { Stream } from '../serving/stream.ts'
 import { createSession, type Session, type SessionOptions } from './session.ts'
@@ -22,13 +22,24 @@ export interface Peer {
   advise(session: bigint, chunkTokens: number): void
 }
 
-export interface SessionsOptions {
+/** A model that devices open sessions with. */
+export interface SessionModel {
   readonly serving: Serving
-  /** Why this bridge opens no sessions at all. */
+  /** Why this bridge opens no sessions with it. */
   readonly refusal?: string | undefined
   readonly width: number
   readonly chunks: Omit<ChunkAdviceOptions, 'bytesPerToken'>
-  readonly limits: SessionOptions['limits'] & { readonly sessionsPerDevice: number; readonly idleMs: number }
+  readonly contextLimit: number
+}
+
+export interface SessionsOptions {
+  /** By model id. */
+  readonly models: ReadonlyMap<string, SessionModel>
+  /** Of each session, whatever its model. */
+  readonly limits: Omit<SessionOptions['limits'], 'contextLimit'> & {
+    readonly sessionsPerDevice: number
+    readonly idleMs: number
+  }
   readonly clock: Clock
   readonly logger: Logger
   /** The number of sessions has changed. */
@@ -44,11 +55,13 @@ export interface OpenOptions {
 export type OpenResult =
   | { kind: 'opened'; session: bigint; epoch: number; held: number; moved: boolean; chunkTokens: number; frameTokens: number }
   | { kind: 'refused'; code: 'SESSION_REFUSED'; message: string; retryAfterMs: number }
+  | { kind: 'refused'; code: 'BUNDLE_MISMATCH'; message: string }
 
 /** The HAT sessions of all devices. */
 export interface Sessions {
   readonly count: number
-  open(peer: Peer, options?: OpenOptions): Promise<OpenResult>
+  /** @param modelId that the device asks for */
+  open(peer: Peer, modelId: string, options?: OpenOptions): Promise<OpenResult>
   /** Handles a binary message; resolves when it has been answered or dropped. Never rejects. */
   receive(peer: Peer, bytes: Uint8Array): Promise<void>
   /** What the device reports about the reader of a session's answer. */
@@ -65,6 +78,7 @@ export interface Sessions {
 
 interface Entry {
   readonly session: Session
+  readonly model: SessionModel
   readonly stream: Stream
   readonly peer: Peer
   readonly chunks: ChunkAdvice
@@ -74,7 +88,7 @@ interface Entry {
 }
 
 export function createSessions(options: SessionsOptions): Sessions {
-  const { serving, limits, clock, logger } = options
+  const { models, limits, clock, logger } = options
   const entries = new Map<bigint, Entry>()
   /** Sessions of each device, including those being opened. */
   const counts = new Map<string, number>()
@@ -134,18 +148,20 @@ export function createSessions(options: SessionsOptions): Sessions {
     expiring = undefined
   }
 
-  async function open(peer: Peer, { resume, wire = 'fp16' }: OpenOptions): Promise<OpenResult> {
-    if (options.refusal !== undefined) return refuse(options.refusal)
+  async function open(peer: Peer, model: SessionModel, { resume, wire = 'fp16' }: OpenOptions): Promise<OpenResult> {
+    const { serving, refusal } = model
+    if (refusal !== undefined) return refuse(refusal)
     const opened = await serving.open(peer.device, resume)
     if (!opened) return refuse(`${serving.shortageOf(peer.device)}; ${entries.size} sessions are open`)
     if (stop.signal.aborted || closedPeers.has(peer)) {
       await opened.stream.close()
       return refuse('the connection has closed')
     }
-    return start(peer, opened, wire)
+    return start(peer, model, opened, wire)
   }
 
-  function start(peer: Peer, { stream, moved }: OpenedStream, wire: Wire): OpenResult {
+  function start(peer: Peer, model: SessionModel, { stream, moved }: OpenedStream, wire: Wire): OpenResult {
+    const { width, contextLimit } = model
     const held = stream.length
     const id = randomBytes(8).readBigUInt64LE()
     epochs += 1
@@ -153,8 +169,8 @@ export function createSessions(options: SessionsOptions): Sessions {
     const session = createSession({
       id,
       epoch: epochs,
-      width: options.width,
-      limits,
+      width,
+      limits: { ...limits, contextLimit },
       stream,
       clock,
       send: peer.send.bind(peer),
@@ -163,10 +179,10 @@ export function createSessions(options: SessionsOptions): Sessions {
         void end(entry)
       },
     })
-    const chunks = new ChunkAdvice({ ...options.chunks, bytesPerToken: rowBytes(wire, options.width) })
+    const chunks = new ChunkAdvice({ ...model.chunks, bytesPerToken: rowBytes(wire, width) })
     chunks.revise(peer.rates)
     const startedMs = clock.nowMs()
-    const entry: Entry = { session, stream, peer, chunks, log, startedMs, usedMs: startedMs }
+    const entry: Entry = { session, model, stream, peer, chunks, log, startedMs, usedMs: startedMs }
     entries.set(id, entry)
     changeCount(peer, 1)
     expiring ??= expireSessions()
@@ -188,7 +204,9 @@ export function createSessions(options: SessionsOptions): Sessions {
     get count() {
       return entries.size
     },
-    async open(peer, openOptions = {}) {
+    async open(peer, modelId, openOptions = {}) {
+      const model = models.get(modelId)
+      if (!model) return { kind: 'refused', code: 'BUNDLE_MISMATCH', message: mismatch(modelId, [...models.keys()]) }
       const { sessionsPerDevice: maxSessions } = limits
       const load = { openSessions: counts.get(peer.device) ?? 0, maxSessions, isClosing: isDraining || stop.signal.aborted }
       const refusal = sessionRefusal(load)
@@ -196,7 +214,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       // Counts while it is being opened, so that many requests at once cannot exceed the limit.
       changeCount(peer, 1)
       try {
-        return await open(peer, openOptions)
+        return await open(peer, model, openOptions)
       } finally {
         changeCount(peer, -1)
       }
@@ -235,7 +253,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       const handle = await remove(entry, () => entry.session.keep(keep))
       if (handle === undefined || !closedPeers.has(peer)) return handle
       // The device cannot be sent the handle any more; if it was revoked, no handle may lead to its KV.
-      serving.drop(handle)
+      entry.model.serving.drop(handle)
       return undefined
     },
     async closePeer(peer) {
@@ -256,4 +274,10 @@ export function createSessions(options: SessionsOptions): Sessions {
       await Promise.all(ending)
     },
   }
+}
+
+function mismatch(modelId: string, served: readonly string[]): string {
+  const models = served.filter((id) => id !== noModelId)
+  if (models.length === 0) return 'this bridge serves no bundle'
+  return `the device runs model ${modelId}, this bridge ${models.join(' and ')}: build or copy one bundle for both`
 }

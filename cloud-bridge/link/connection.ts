@@ -6,7 +6,6 @@ import type { DeviceRates } from '../../core/policy/hat/chunk-advice.ts'
 import {
   closeCodes,
   frameCostBytes,
-  noModelId,
   readAheadBytes,
   sessionBits,
   sessionHex,
@@ -21,7 +20,7 @@ import { createProbeAnswers } from './probe-answers.ts'
 export interface ConnectionOptions {
   readonly sessions: Sessions
   readonly bridge: string
-  /** `noModelId`: the bridge serves no bundle. */
+  /** Of the bridge's first bundle; `noModelId`: it serves none. */
   readonly modelId: string
   /** Maximum tokens that a device drafts per round. */
   readonly draftLimit: number
@@ -140,20 +139,10 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   }
 
   async function openSession(owner: Peer, { request, modelId: requested, resume, wire }: Open): Promise<ToDevice> {
-    if (requested !== modelId)
-      return {
-        type: 'refused',
-        request,
-        code: 'BUNDLE_MISMATCH',
-        message:
-          modelId === noModelId
-            ? 'this bridge serves no bundle'
-            : `the device runs model ${requested}, this bridge ${modelId}: build or copy one bundle for both`,
-      }
-    const result = await sessions.open(owner, { resume, wire })
+    const result = await sessions.open(owner, requested, { resume, wire })
     if (result.kind === 'refused') {
-      const { code, message, retryAfterMs } = result
-      return { type: 'refused', request, code, message, retryAfterMs }
+      const { kind: _, ...reason } = result
+      return { type: 'refused', request, ...reason }
     }
     const { session, kind: _, ...terms } = result
     return { type: 'opened', request, session: sessionHex(session), ...terms, draftLimit: options.draftLimit, reading: true }

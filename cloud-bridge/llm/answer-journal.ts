@@ -27,6 +27,7 @@ export const answerTables = [
 
 /** @typeParam Request JSON from which the answer can be made again */
 export interface JournalEntry<Request> {
+  readonly modelId: string
   readonly request: Request
   /** What became certain, one after the other: JSON of the endpoint that makes the answer. */
   readonly records: readonly object[]
@@ -34,8 +35,8 @@ export interface JournalEntry<Request> {
 
 export interface AnswerJournalOptions {
   readonly stateDir: string
-  /** Answers of another model are deleted. */
-  readonly modelId: string
+  /** Answers of other models are deleted. */
+  readonly modelIds: readonly string[]
   /** An answer without a connection is deleted after this long. */
   readonly graceMs: number
   /** Answers without a connection, at most; beyond it the oldest are deleted. */
@@ -63,14 +64,14 @@ export class AnswerJournal<Request> {
 
   /** The connections of the answers that an earlier process left end now. @throws BrimError STORE_FAILED */
   constructor(options: AnswerJournalOptions) {
-    const { stateDir, modelId, clock, logger } = options
+    const { stateDir, modelIds, clock, logger } = options
     this.#options = options
     this.#warn = sampledWarnings(logger, clock)
     const store = openReadable(join(stateDir, 'answers.sqlite'), this.#warn)
     this.#store = store
     // Prompts and answers do not stay in freed pages.
     store.pragma('secure_delete = ON')
-    store.prepare('DELETE FROM answers WHERE model <> ?').run(modelId)
+    store.prepare('DELETE FROM answers WHERE model NOT IN (SELECT value FROM json_each(?))').run(JSON.stringify(modelIds))
     store.prepare('UPDATE answers SET detached_ms = ?').run(clock.nowMs())
     this.#insert = store.prepare<[string, string, string, string]>(
       'INSERT INTO answers (id, client, model, request) VALUES (?, ?, ?, ?)',
@@ -83,16 +84,17 @@ export class AnswerJournal<Request> {
        )`,
     )
     this.#deleteExpired = store.prepare<[number]>('DELETE FROM answers WHERE detached_ms <= ?')
-    this.#request = store.prepare<[string, string], { request: string }>(
-      'SELECT request FROM answers WHERE id = ? AND client = ?',
+    this.#request = store.prepare<[string, string], { modelId: string; request: string }>(
+      'SELECT model AS modelId, request FROM answers WHERE id = ? AND client = ?',
     )
     this.#deltas = store.prepare<[string], { at: number; delta: string }>(
       'SELECT at, delta FROM deltas WHERE answer = ? ORDER BY at',
     )
   }
 
-  begin(id: string, client: string, request: Request): void {
-    this.#write(() => this.#insert.run(id, client, this.#options.modelId, JSON.stringify(request)))
+  /** @param modelId of the model that answers */
+  begin(id: string, client: string, modelId: string, request: Request): void {
+    this.#write(() => this.#insert.run(id, client, modelId, JSON.stringify(request)))
   }
 
   /** @param at index of the record in the answer */
@@ -115,7 +117,7 @@ export class AnswerJournal<Request> {
       const row = this.#request.get(id, client)
       if (!row) return undefined
       this.#detach.run(null, id)
-      return { request: JSON.parse(row.request), records: this.#recordsOf(id) }
+      return { modelId: row.modelId, request: JSON.parse(row.request), records: this.#recordsOf(id) }
     } catch (err) {
       this.#warn({ err }, 'an answer cannot be read from the journal')
       return undefined

@@ -33,6 +33,13 @@ export interface AnswerConnection {
   send(answer: ResumableAnswer): Promise<void>
 }
 
+/** A model whose answers can be resumed: its own, or the sketched ones. */
+export interface ResumableModel {
+  /** `noModelId`: of an upstream. */
+  readonly modelId: string
+  readonly endpoint: ResumableEndpoint
+}
+
 const expireEveryMs = 1_000
 
 /**
@@ -42,21 +49,21 @@ const expireEveryMs = 1_000
  */
 export class ResumableAnswers {
   readonly #journal: AnswerJournal<JournalledRequest>
-  readonly #endpoints: readonly ResumableEndpoint[]
+  readonly #models: readonly ResumableModel[]
   readonly #stopExpiry: () => Promise<void>
   /** Answers on a connection. */
   readonly #live = new Map<string, { destroy(): void; readonly ended: Promise<void> }>()
 
-  /** @param endpoints that make the answers. @throws BrimError STORE_FAILED */
-  constructor(endpoints: readonly ResumableEndpoint[], options: AnswerJournalOptions) {
-    this.#endpoints = endpoints
-    this.#journal = new AnswerJournal(options)
+  /** @param models that make the answers. @throws BrimError STORE_FAILED */
+  constructor(models: readonly ResumableModel[], options: Omit<AnswerJournalOptions, 'modelIds'>) {
+    this.#models = models
+    this.#journal = new AnswerJournal({ ...options, modelIds: models.map(({ modelId }) => modelId) })
     this.#stopExpiry = repeatEvery(options.clock, expireEveryMs, () => this.#journal.expire())
   }
 
   /** Whether the answer to a request can be resumed: one answer, streamed, of an endpoint that can. */
   accepts({ endpoint, stream, answers }: ApiRequest): boolean {
-    return stream && answers.length === 1 && this.#endpoints.some((each) => each === endpoint)
+    return stream && answers.length === 1 && this.#models.some((each) => each.endpoint === endpoint)
   }
 
   /** @param client the answer is resumed for no other one */
@@ -70,12 +77,11 @@ export class ResumableAnswers {
     const { includeUsage, tokenIds, returnTokenIds, tokensAsIds } = request
     const { prompt: _, answered: __, ...answer } = request.answers[0]!
     const { id } = head
-    const own = this.#endpoints.find((each) => each === request.endpoint)
+    const own = this.#models.find(({ endpoint }) => endpoint === request.endpoint)
     if (!own) throw new Error('the endpoint of the request makes no answers that can be resumed')
-    const endpoint = own.logged(
-      this.#logOf(id, [], (prompt) =>
-        this.#journal.begin(id, client, { path, head, includeUsage, tokenIds, returnTokenIds, tokensAsIds, prompt, answer }),
-      ),
+    const options = { includeUsage, tokenIds, returnTokenIds, tokensAsIds }
+    const endpoint = own.endpoint.logged(
+      this.#logOf(id, [], (prompt) => this.#journal.begin(id, client, own.modelId, { path, head, ...options, prompt, answer })),
     )
     await this.#send({ path, request: { ...request, endpoint }, stream: { head, after: undefined } }, connection)
   }
@@ -94,7 +100,7 @@ export class ResumableAnswers {
     const entry = this.#journal.resume(id, client)
     if (!entry) throw unknownAnswer(id)
     const { path, head, prompt: written, answer, ...options } = entry.request
-    const found = this.#restore(head.model, written)
+    const found = this.#restore(entry.modelId, written)
     // A model that the bridge has no more.
     if (!found) throw unknownAnswer(id)
     const endpoint = found.endpoint.logged(this.#logOf(id, entry.records))
@@ -114,8 +120,8 @@ export class ResumableAnswers {
     return { id, written, begin, append: (record) => this.#journal.append(id, at++, record) }
   }
 
-  #restore(model: string, written: JournalledPrompt) {
-    for (const endpoint of this.#endpoints.filter((each) => each.model.name === model)) {
+  #restore(modelId: string, written: JournalledPrompt) {
+    for (const { endpoint } of this.#models.filter((each) => each.modelId === modelId)) {
       const ownModel = isTokenEndpoint(endpoint) ? endpoint.model : undefined
       if ('ids' in written && ownModel) return { endpoint, asked: askedIn(written, ownModel) }
       if ('messages' in written && !ownModel)

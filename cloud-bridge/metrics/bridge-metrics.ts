@@ -13,8 +13,8 @@ const streamBuckets = [1, 2, 4, 8, 16]
 /** What the parts of the bridge have counted, read at each scrape. */
 export interface MetricSources {
   readonly version: string
-  /** Undefined: the bridge serves no bundle. */
-  readonly modelId: string | undefined
+  /** Of the bundles that the bridge serves. */
+  readonly modelIds: readonly string[]
   /** HAT sessions that are open. */
   readonly sessions: () => number
   readonly kv: () => { readonly usedBytes: number; readonly cachedBytes: number; readonly budgetBytes: number }
@@ -99,15 +99,15 @@ function listOf(registry: Registry) {
 type Labelled = MetricObject & { readonly labelNames: readonly string[] }
 
 function collectAll(registry: Registry, sources: MetricSources): void {
-  const { version, modelId, serving, sessions, kv, slowKv, transfers, devices, jobs, rollouts, broker } = sources
+  const { version, modelIds, serving, sessions, kv, slowKv, transfers, devices, jobs, rollouts, broker } = sources
   const gauge = (name: string, help: string, read: () => number | Readonly<Record<string, number>>, label?: string) =>
     collectGauge(registry, { name, help, read, ...(label !== undefined && { label }) })
   const counter = (name: string, help: string, read: () => number) => collectCounter(registry, { name, help, read })
   gauge('brim_build_info', 'Always 1.', () => ({ [version]: 1 }), 'version')
   gauge(
     'brim_model_info',
-    'Always 1: the model that the bridge serves.',
-    () => (modelId === undefined ? {} : { [modelId]: 1 }),
+    'Always 1: a model that the bridge serves.',
+    () => Object.fromEntries(modelIds.map((modelId) => [modelId, 1])),
     'model_id',
   )
   gauge('brim_hat_sessions', 'Open HAT sessions of devices.', sessions)

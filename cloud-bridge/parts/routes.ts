@@ -10,7 +10,7 @@ import { deviceRoutes } from '../api/devices.ts'
 import { identityRoutes } from '../api/identity.ts'
 import { jobRoutes } from '../api/jobs.ts'
 import { metricsRoutes } from '../api/metrics.ts'
-import { requireBundle, requireRelease } from '../api/offered.ts'
+import { requireBundle, requireRelease, requireServed } from '../api/offered.ts'
 import { rolloutRoutes } from '../api/rollouts.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import { openBundleStore } from '../bundles/bundle-store.ts'
@@ -34,9 +34,9 @@ export type RouteParts = Stores &
 export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts: RouteParts): readonly Routes[] {
   const { id: bridge, fleet } = config
   const { identityStore, jobs, devices, expansions, grants, broker, identities, quotas, hookSecret } = parts
-  const { serving, sessions, steps, modelId, models, resumable, meter, inProgress } = parts
+  const { serving, sessions, steps, modelIds, models, resumable, meter, inProgress } = parts
   const bundles = openBundleStore({
-    bundle: config.bundle,
+    own: config.servedBundles,
     folder: config.bundles ?? join(config.stateDir, 'bundles'),
     uploadBytes: config.limits.uploadBytes,
     wallMs: Date.now,
@@ -44,14 +44,15 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
   const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
   const load = () => ({
     version,
-    modelId: modelId ?? null,
+    modelId: modelIds[0] ?? null,
+    modelIds,
     uptimeS: uptimeS(),
     sessions: sessions.count,
     kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,
   })
   metrics.collect({
     version,
-    modelId,
+    modelIds,
     sessions: () => sessions.count,
     kv: () => serving.memory,
     slowKv: () => serving.slow,
@@ -102,7 +103,10 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
     rolloutRoutes({
       rollouts: parts.rollouts,
       fleet: devices.fleet,
-      requireBundle: (wanted) => requireBundle(bundles.served.find, wanted),
+      async requireBundle(wanted) {
+        await requireBundle(bundles.served.find, wanted)
+        await requireServed(bundles.served.find, modelIds, wanted)
+      },
       requireRelease: (wanted) => requireRelease(() => bundles.releases.list(), wanted),
     }),
     bundleRoutes(bundles),

@@ -2,6 +2,7 @@ import { AnswerMeter } from '../../core/answer/meter.ts'
 import { loadTextModel, type TextModel } from '../../core/answer/text-model.ts'
 import { AnswersInProgress } from '../../core/api/answers-in-progress.ts'
 import type { ApiModel } from '../../core/api/served.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { loadPicePrompts, readPicePrompts } from '../../core/pice/load-prompts.ts'
 import { generalPrompts } from '../../core/pice/prompts.ts'
@@ -11,9 +12,9 @@ import { serveMiddle } from '../hat/serve-middle.ts'
 import { createDataPlane } from '../link/data-plane.ts'
 import { AnswerStarts } from '../llm/answer-starts.ts'
 import { bridgeEndpoint } from '../llm/endpoint.ts'
-import { type ResumableEndpoint, resumable } from '../llm/journalled-endpoint.ts'
-import { ResumableAnswers } from '../llm/resumable-answers.ts'
-import type { OpenModel } from '../serving/open-served-model.ts'
+import { resumable } from '../llm/journalled-endpoint.ts'
+import { ResumableAnswers, type ResumableModel } from '../llm/resumable-answers.ts'
+import type { OpenedModel, OpenModel } from '../serving/open-served-model.ts'
 import { noModel } from '../serving/served-model.ts'
 import type { Serving } from '../serving/serving.ts'
 import { openUpstream } from '../upstream/open-upstream.ts'
@@ -26,33 +27,32 @@ const heartbeatMs = 15_000
 const helloTimeoutMs = 10_000
 
 /** In the place of a bundle that the bridge does not have. */
-const nothing = { served: noModel, manifest: { dims: { hidden: 1, contextLimit: 1 } }, slots: 1 }
+const nothing = { served: noModel, manifest: { modelId: noModelId, dims: { hidden: 1, contextLimit: 1 } }, slots: 1 }
 
 /**
- * What answers: the served model, with its own answers, the HAT sessions on its middle and the data plane that they are
+ * What answers: the served models, with their own answers, the HAT sessions on their middles and the data plane that they are
  * reached by; and an upstream.
  */
 export async function openServing(base: Base, { grants }: Access, work: Work, openModel: OpenModel) {
-  const { config, clock, closers, logger, log, announce, progress, metrics } = base
-  const { bundle } = config
+  const { config, clock, closers, logger, log, announce, metrics } = base
   const upstream = config.upstream && openUpstream(config.upstream, config.limits, clock, log('upstream'))
-  const model = bundle === undefined ? undefined : await openModel({ ...config, bundle, progress })
-  if (model) closers.push(model.close)
-  const { manifest } = model ?? nothing
-  const served = serveMiddle(config, model ?? nothing, {
+  const opened = await openModels(base, openModel)
+  const [first = nothing, ...others] = opened
+  const served = serveMiddle(config, [first, ...others], {
     clock,
     logger,
     onCount: announce.trigger,
     onStep: metrics.onStep,
   })
   closers.push(served.serving.close)
-  const modelId = model?.manifest.modelId
   const plane = createDataPlane({
     sessions: served.sessions,
     bridge: config.id,
-    modelId: modelId ?? noModelId,
+    modelId: first.manifest.modelId,
     draftLimit: config.draftLimit,
-    maxFrameBytes: maxFrameBytesOf(config.frameTokens, manifest.dims.hidden),
+    maxFrameBytes: Math.max(
+      ...[first, ...others].map(({ manifest }) => maxFrameBytesOf(config.frameTokens, manifest.dims.hidden)),
+    ),
     gate: grants,
     heartbeatMs,
     helloTimeoutMs,
@@ -63,36 +63,54 @@ export async function openServing(base: Base, { grants }: Access, work: Work, op
   const prompts = config.picePrompts === undefined ? generalPrompts : await readPicePrompts(config.picePrompts)
   const starts = new AnswerStarts(clock, announce.trigger)
   const models: ApiModel[] = []
-  const resumables: ResumableEndpoint[] = []
-  if (model?.served.tokens) {
-    const { name, createdAt } = model.manifest.card
-    const llm = starts.timed(bridgeEndpoint(served.serving, await loadLlm(model.folder, model.manifest, served.serving)))
-    const { full, ...sketched } = sketching(llm, await loadPicePrompts(model.folder, prompts), resumable)
-    models.push({ name, modelId, endpoint: full, createdAt, ...sketched })
-    resumables.push(full, sketched.sketching.endpoint)
+  const resumables: ResumableModel[] = []
+  for (const { folder, manifest, served: parts } of opened) {
+    if (!parts.tokens) continue
+    const { modelId, card } = manifest
+    const serving = served.servings.get(modelId)!
+    const llm = starts.timed(bridgeEndpoint(serving, await loadLlm(folder, manifest, serving)))
+    const { full, ...sketched } = sketching(llm, await loadPicePrompts(folder, prompts), resumable)
+    models.push({ name: card.name, modelId, endpoint: full, createdAt: card.createdAt, ...sketched })
+    resumables.push({ modelId, endpoint: full }, { modelId, endpoint: sketched.sketching.endpoint })
   }
   if (upstream) {
     const { full, ...sketched } = sketching(upstream, prompts, (endpoint) => endpoint)
     models.push({ name: upstream.model.name, endpoint: full, createdAt: new Date().toISOString(), ...sketched })
-    resumables.push(sketched.sketching.endpoint)
+    resumables.push({ modelId: noModelId, endpoint: sketched.sketching.endpoint })
   }
   return {
     ...served,
-    modelId,
+    /** Of the served bundles, as they were given. */
+    modelIds: opened.map(({ manifest }) => manifest.modelId),
     plane,
     models,
     starts,
-    resumable: openResumable(base, resumables, modelId),
+    resumable: openResumable(base, resumables),
     meter: new AnswerMeter(clock),
     inProgress: new AnswersInProgress('this bridge'),
   }
 }
 
-function openResumable({ config, clock, closers, log }: Base, endpoints: readonly ResumableEndpoint[], modelId = noModelId) {
-  if (endpoints.length === 0) return undefined
-  const answers = new ResumableAnswers(endpoints, {
+/** @throws BrimError CONFIG_INVALID where two bundles are of one model; as the opening of a bundle */
+async function openModels({ config, closers, progress }: Base, openModel: OpenModel): Promise<OpenedModel[]> {
+  const opened: OpenedModel[] = []
+  for (const bundle of config.servedBundles) {
+    const model = await openModel({ ...config, bundle, progress })
+    closers.push(model.close)
+    const same = opened.find(({ manifest }) => manifest.modelId === model.manifest.modelId)
+    if (same)
+      throw new BrimError('CONFIG_INVALID', `the bundles ${same.folder} and ${bundle} are of one model`, {
+        hint: 'give one of them with --bundle',
+      })
+    opened.push(model)
+  }
+  return opened
+}
+
+function openResumable({ config, clock, closers, log }: Base, models: readonly ResumableModel[]) {
+  if (models.length === 0) return undefined
+  const answers = new ResumableAnswers(models, {
     stateDir: config.stateDir,
-    modelId,
     graceMs: config.limits.answerGraceS * 1_000,
     maxDetached: config.limits.detachedAnswers,
     clock,

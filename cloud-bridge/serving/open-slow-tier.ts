@@ -14,12 +14,14 @@ export interface SlowTierSettings {
 }
 
 /**
- * Without the tier in files, those of a process that was killed are deleted: they hold the KV of its clients.
+ * One tier for all models of a bridge; it closes when the last of them has closed it. Without the tier in files, those of a process that was killed are deleted: they hold the KV of its clients.
+ * @param users number of models
  * @throws the system's error where the folder of the files cannot be created or deleted
  */
 export function openSlowTier(
   { kvSlow, kvSlowBudgetBytes, stateDir }: SlowTierSettings,
   { clock, logger }: { clock: Clock; logger: Logger },
+  users = 1,
 ): SlowTier | undefined {
   const folder = join(stateDir, 'kv')
   if (kvSlow !== 'file') rmSync(folder, { recursive: true, force: true })
@@ -27,10 +29,22 @@ export function openSlowTier(
     case 'none':
       return undefined
     case 'memory':
-      return memoryTier(kvSlowBudgetBytes)
+      return sharedBy(users, memoryTier(kvSlowBudgetBytes))
     case 'file':
-      return fileTier({ folder, budgetBytes: kvSlowBudgetBytes, clock, logger })
+      return sharedBy(users, fileTier({ folder, budgetBytes: kvSlowBudgetBytes, clock, logger }))
     default:
       return kvSlow satisfies never
+  }
+}
+
+function sharedBy(users: number, { usage, open, close }: SlowTier): SlowTier {
+  let openUsers = users
+  return {
+    usage,
+    open,
+    async close() {
+      openUsers -= 1
+      if (openUsers === 0) await close()
+    },
   }
 }

@@ -39,6 +39,8 @@ export interface ServingOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly onStep?: (step: EndedStep) => void
+  /** Counters of several models; absent: its own. */
+  readonly metrics?: ServingMetrics | undefined
 }
 
 /** A prefix that a new stream begins with: the first `length` rows of what the handle leads to. */
@@ -82,13 +84,13 @@ export interface Serving {
 }
 
 /** One model that serves many streams. Knows rows, token ids and KV, but neither their senders nor the transport. */
-export function createServing({ model, policy, step, clock, logger, onStep, ...options }: ServingOptions): Serving {
+export function createServing({ model, policy, step, clock, logger, onStep, metrics, ...options }: ServingOptions): Serving {
   const { prefixMs } = options.kv
   const prefixes = new PrefixCache<RowStream>()
   const kv = new KvMemory({ ...options.kv, firstCapacity }, prefixes)
   const answers = new AnswerQueue(options.maxWaitingAnswers, clock)
   const tiers = new KvTiers({ ...options.tiers, memory: kv, clock, logger, onTransfer: () => loop.planSoon() })
-  const loop = new StepLoop({ model, policy, kv, tiers, limits: step, clock, onStep })
+  const loop = new StepLoop({ model, policy, kv, tiers, limits: step, clock, onStep, metrics })
   const stop = new AbortController()
   const tokenStreams = new Set<ModelTokenStream>()
   let streams = 0

@@ -26,6 +26,7 @@ export interface StepLoopOptions {
   readonly limits: StepLimits
   readonly clock: Clock
   readonly onStep?: ((step: EndedStep) => void) | undefined
+  readonly metrics?: ServingMetrics | undefined
 }
 
 /** A stream's rows in one step. */
@@ -55,7 +56,7 @@ export class StepLoop {
 
   constructor(options: StepLoopOptions) {
     this.#options = options
-    this.metrics = new ServingMetrics(options.limits.streams)
+    this.metrics = options.metrics ?? new ServingMetrics(options.limits.streams)
   }
 
   add(stream: EngineStream): void {

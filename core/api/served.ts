@@ -76,9 +76,12 @@ export function modelFor(name: string | null | undefined, { models }: Served): A
   throw new FieldError('MODEL_UNKNOWN', 'model', `unknown model "${name}"`, `served here: ${served}`)
 }
 
-/** One card for each model, and one for the name that always works. */
+/** One card for each model, under its id where another one has its name, and one for the name that always works. */
 export const modelCards = ({ models }: Served): Model[] => [
-  ...models.map(({ name, createdAt }) => cardOf(name, createdAt)),
+  ...models.map(({ name, modelId, createdAt }, at) => {
+    const isTaken = models.slice(0, at).some((before) => before.name === name)
+    return cardOf((isTaken && modelId) || name, createdAt)
+  }),
   ...models.slice(0, 1).map(({ createdAt }) => cardOf(anyModel, createdAt)),
 ]
 

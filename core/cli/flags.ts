@@ -32,6 +32,8 @@ interface Property {
   readonly default?: unknown
   readonly enum?: readonly (string | number)[]
   readonly items?: Property
+  /** One value, or a list. */
+  readonly anyOf?: readonly Property[]
   readonly properties?: Readonly<Record<string, Property>>
   readonly required?: readonly string[]
   readonly flag?: string
@@ -56,14 +58,14 @@ function flagsIn({ properties = {}, required = [] }: Property, parents: readonly
 }
 
 function flagOf(property: Property, help: string, path: readonly string[], isRequired: boolean): Flag {
-  const isList = property.type === 'array'
-  const value = isList ? (property.items ?? {}) : property
+  const list = [property, ...(property.anyOf ?? [])].find(({ type }) => type === 'array')
+  const value = list ? (list.items ?? {}) : property
   const { default: standard, fallback = textOf(standard), alias, conflicts, fleet = false } = property
   return {
     name: property.flag ?? kebab(path.join('-')),
     path,
     type: typeOf(value.type),
-    isList,
+    isList: list !== undefined,
     isRequired,
     help,
     fallback,

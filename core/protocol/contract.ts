@@ -205,6 +205,7 @@ const bridgeState: Message = {
         ],
       },
     },
+    { v: 1, state: 'ready', birth: 4, at, modelIds: [modelId, 'a1'.repeat(32)], data: 'ws://10.0.0.5:7070/v1/data' },
     { v: 1, state: 'lost', birth: 3, at },
   ],
 }

@@ -108,7 +108,12 @@ export const BridgeState = z.object({
   birth: birth.describe('Start counter of the bridge, persisted.'),
   at,
   bridge: z.string().max(64).optional().describe('Version of the bridge.'),
-  modelId: sha256.optional().describe('Model id of its bundle; zeros only: it serves none.'),
+  modelId: sha256
+    .optional()
+    .describe(
+      'Model id of its bundle; zeros only: it serves none. Absent: it serves several, so that each device finds its own.',
+    ),
+  modelIds: z.array(sha256).max(64).readonly().optional().describe('Model ids of its bundles, where it serves several.'),
   data: z
     .url({ protocol: /^wss?$/ })
     .optional()

@@ -6,7 +6,7 @@ export function metricsPage(): string {
   const metrics = createBridgeMetrics(systemClock, 1)
   metrics.collect({
     version: '',
-    modelId: '',
+    modelIds: [],
     sessions: () => 0,
     kv: () => ({ usedBytes: 0, cachedBytes: 0, budgetBytes: 1 }),
     slowKv: () => undefined,

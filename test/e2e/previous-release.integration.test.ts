@@ -104,4 +104,11 @@ describe.concurrent(`beside release ${previous}`, () => {
     },
     60_000,
   )
+
+  it('an agent answers at a bridge of this one that serves another bundle before its own', async () => {
+    const other = await buildTextBundle(dir.path, { adapter: false, format: 'fp16' })
+    const bridge = await cluster.startBridge({ id: 'with-two', args: ['--bundle', other] })
+    const agent = await startAgent('old-beside-new', bridge, old)
+    expect((await answer(agent)).length).toBeGreaterThan(0)
+  }, 60_000)
 })

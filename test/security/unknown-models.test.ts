@@ -13,7 +13,7 @@ it('requests for unknown models read no manifest again that has not changed', as
   const path = join(dir.path, 'tiny', 'manifest.json')
   const changedAt = new Date('2026-01-01T00:00:00Z')
   utimesSync(path, changedAt, changedAt)
-  const bundles = openServedBundles({ bundle: join(dir.path, 'tiny'), folder: join(dir.path, 'none') })
+  const bundles = openServedBundles({ own: [join(dir.path, 'tiny')], folder: join(dir.path, 'none') })
   const { modelId } = bundle.manifest
   await bundles.find(modelId)
   // Reading it again would fail.

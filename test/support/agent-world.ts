@@ -13,10 +13,14 @@ import { healthOf, startTestBridge, type TestBridge } from './bridge.ts'
 import { tempDir } from './temp-dir.ts'
 
 /** The tiny Llama with tokenizer and chat template, split after its first layer, with a random adapter or without one. */
-export async function buildTextBundle(dir: string, options: { adapter?: boolean } = {}): Promise<string> {
-  const base = { checkpoint: fixtureDir('llama'), split: 1, format: 'fp32', name: 'tiny-llama' } as const
+export async function buildTextBundle(
+  dir: string,
+  options: { adapter?: boolean; format?: 'fp32' | 'fp16' } = {},
+): Promise<string> {
+  const { format = 'fp32' } = options
+  const base = { checkpoint: fixtureDir('llama'), split: 1, format, name: 'tiny-llama' } as const
   if (options.adapter === false) {
-    const out = join(dir, 'plain-bundle')
+    const out = join(dir, `plain-${format}-bundle`)
     await buildBundle({ ...base, out })
     return out
   }

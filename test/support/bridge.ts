@@ -4,7 +4,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Health } from '../../core/protocol/http/bridge.ts'
 
 export interface TestBridge extends Bridge, AsyncDisposable {
-  /** Empty where it serves no bundle. */
+  /** Of its first bundle; empty where it serves none. */
   readonly modelId: string
 }
 
@@ -12,7 +12,7 @@ export interface TestBridge extends Bridge, AsyncDisposable {
 export async function startTestBridge(settings: BridgeSettings, clock?: Clock): Promise<TestBridge> {
   const defaults = { mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent' } as const
   const bridge = await startBridge({ ...defaults, ...settings }, clock)
-  return Object.assign(bridge, { modelId: bridge.modelId ?? '', [Symbol.asyncDispose]: bridge.close })
+  return Object.assign(bridge, { modelId: bridge.modelIds[0] ?? '', [Symbol.asyncDispose]: bridge.close })
 }
 
 export async function healthOf({ httpUrl }: Pick<Bridge, 'httpUrl'>): Promise<Health> {

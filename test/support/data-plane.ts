@@ -46,7 +46,6 @@ export async function startDataPlane(
   const kv = { budgetBytes, ownerBytes: options.ownerBytes ?? budgetBytes, contextLimit, prefixMs: options.prefixMs ?? 0 }
   const serving = testServing(part, { kv, clock, onStep })
   const limits = {
-    contextLimit,
     maxRows,
     maxPaddedRows: draftLimit + 1,
     maxRepeats: options.maxRepeats ?? 64,
@@ -54,7 +53,8 @@ export async function startDataPlane(
     idleMs: 120_000,
   }
   const chunks = { monitor, limits: { minTokens: 4, maxTokens: 64 }, pipeline: 1, initialTokens: 16 }
-  const sessions = createSessions({ serving, width, chunks, limits, clock, logger })
+  const models = new Map([[testModelId, { serving, width, chunks, contextLimit }]])
+  const sessions = createSessions({ models, limits, clock, logger })
   const plane = createDataPlane({
     sessions,
     bridge: 'bridge-1',

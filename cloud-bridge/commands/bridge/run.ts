@@ -36,6 +36,7 @@ export const command = defineConfiguredCommand({
       'brim bridge run --upstream http://127.0.0.1:8000 --upstream-model qwen2.5-7b',
       "answers of another server with OpenAI's API",
     ],
+    ['brim bridge run --bundle new --bundle old', 'while the fleet changes its model: devices have either of the two'],
     ['brim bridge run --config bridge.yaml', 'options from a file, each by its name: "http-port: 7070"'],
     ['brim bridge run --bundle qwen --broker mqtt://127.0.0.1:1883 --broker-admin-file admin', 'with a mosquitto of your own'],
   ],
@@ -99,17 +100,18 @@ export async function runBridge(given: OptionsOf<typeof options>, io: Io, openMo
   }
 }
 
-function printReady({ mqttUrl, httpUrl, dataUrl, modelId, auth, pin }: Bridge, json: boolean, io: Io): void {
+function printReady({ mqttUrl, httpUrl, dataUrl, modelIds, auth, pin }: Bridge, json: boolean, io: Io): void {
   if (json) {
-    io.out(JSON.stringify({ event: 'ready', mqttUrl, httpUrl, dataUrl, modelId, auth, pin }))
+    io.out(JSON.stringify({ event: 'ready', mqttUrl, httpUrl, dataUrl, modelId: modelIds[0], modelIds, auth, pin }))
     return
   }
+  const models = modelIds.length > 0 ? modelIds : ['none: answers come from the upstream, and devices get no sessions']
   const lines = [
     'bridge ready',
     `  MQTT    ${mqttUrl}`,
     `  HTTP    ${httpUrl}`,
     `  data    ${dataUrl}`,
-    `  model   ${modelId ?? 'none: answers come from the upstream, and devices get no sessions'}`,
+    ...models.map((model) => `  model   ${model}`),
     ...(pin === undefined ? [] : [`  pin     ${pin}`]),
     `  accepts ${auth ? 'enrolled devices' : 'every device on this machine'}`,
   ]

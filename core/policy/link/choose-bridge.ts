@@ -5,7 +5,8 @@ export interface BridgeChoice {
   readonly bridge: string
   /** WebSocket URL of the data plane. */
   readonly data: string
-  readonly modelId: string | undefined
+  /** Model ids of its bundles; undefined: it has not announced them. */
+  readonly modelIds: readonly string[] | undefined
   /** Start counter of the bridge. */
   readonly birth: number
 }
@@ -31,16 +32,25 @@ export function chooseBridge(
   if (present?.isConnected && states.get(present.bridge)?.state !== 'ready') return undefined
   const candidates = [...states].flatMap(([bridge, state]) =>
     state.state === 'ready' && state.data !== undefined
-      ? [{ bridge, data: state.data, modelId: state.modelId, birth: state.birth, sessions: state.sessions ?? 0 }]
+      ? [{ bridge, data: state.data, modelIds: servedBy(state), birth: state.birth, sessions: state.sessions ?? 0 }]
       : [],
   )
   candidates.sort(
     (a, b) =>
-      Number(b.modelId === modelId) - Number(a.modelId === modelId) ||
+      Number(servesModel(b, modelId)) - Number(servesModel(a, modelId)) ||
       Number(b.bridge === present?.bridge) - Number(a.bridge === present?.bridge) ||
       a.sessions - b.sessions ||
       (a.bridge < b.bridge ? -1 : 1),
   )
   const [best] = candidates
-  return best && { bridge: best.bridge, data: best.data, modelId: best.modelId, birth: best.birth }
+  return best && { bridge: best.bridge, data: best.data, modelIds: best.modelIds, birth: best.birth }
 }
+
+const servedBy = ({ modelId, modelIds }: BridgeState) => modelIds ?? (modelId === undefined ? undefined : [modelId])
+
+const servesModel = ({ modelIds }: Pick<BridgeChoice, 'modelIds'>, modelId: string | undefined): boolean =>
+  modelId === undefined ? modelIds === undefined : modelIds?.includes(modelId) === true
+
+/** Whether a session with the model would be refused there. */
+export const isMismatch = ({ modelIds }: Pick<BridgeChoice, 'modelIds'>, modelId: string | undefined): boolean =>
+  modelIds !== undefined && modelId !== undefined && !modelIds.includes(modelId)

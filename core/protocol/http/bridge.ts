@@ -7,7 +7,8 @@ const ms = z.number().min(0)
 export const Health = z.object({
   ok: z.literal(true),
   version: z.string(),
-  modelId: z.string().nullable().describe('Null where the bridge serves no bundle.'),
+  modelId: z.string().nullable().describe('Of its first bundle; null where the bridge serves none.'),
+  modelIds: z.array(z.string()).default([]).describe('Of all bundles that it serves.'),
   sessions: count.describe('Open HAT sessions.'),
   kvBytes: count.describe('KV memory of open sessions.'),
   keptKvBytes: count.describe('KV memory of the prefix cache.'),

@@ -25,7 +25,7 @@ let key: string
 let publicKey: string
 const served = () => join(dir.path, 'served')
 const start = async (own?: string) => {
-  const store = openBundleStore({ bundle: own, folder: served(), uploadBytes: 2 ** 30, wallMs: Date.now })
+  const store = openBundleStore({ own: own === undefined ? [] : [own], folder: served(), uploadBytes: 2 ** 30, wallMs: Date.now })
   http = await startTestHttp([bundleRoutes(store), releaseRoutes(store)])
 }
 beforeEach(async () => {

@@ -12,7 +12,8 @@ import { type ScriptedPart, scriptedPart } from '../../support/scripted-part.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 
 const width = 2
-const manifest = { dims: { hidden: width, contextLimit: 1_024 } } as Manifest
+const modelId = 'ab'.repeat(32)
+const manifest = { modelId, dims: { hidden: width, contextLimit: 1_024 } } as Manifest
 const rows = (n: number) => ({ rows: n, width, half: new Uint16Array(n * width).fill(0x3c00) })
 
 interface World {
@@ -22,7 +23,7 @@ interface World {
   /** Frames sent to the device. */
   readonly frames: Frame[]
   readonly peer: Peer
-  open(options?: Parameters<World['middle']['sessions']['open']>[1]): Promise<TestSession>
+  open(options?: Parameters<World['middle']['sessions']['open']>[2]): Promise<TestSession>
 }
 
 interface TestSession {
@@ -38,11 +39,11 @@ function serve(settings: Partial<BridgeSettings> = {}, options: { manual?: boole
   const clock = fakeClock()
   const part = scriptedPart({ manual: options.manual ?? false })
   const config = readBridgeConfig({ bundle: 'bundle', stateDir: 'state', ...settings })
-  const middle = serveMiddle(
-    config,
-    { served: splitModel(part), manifest, slots: 4 },
-    { clock, logger: silentLogger(), onCount: () => {} },
-  )
+  const middle = serveMiddle(config, [{ served: splitModel(part), manifest, slots: 4 }], {
+    clock,
+    logger: silentLogger(),
+    onCount: () => {},
+  })
   const frames: Frame[] = []
   const peer: Peer = {
     device: 'jetson-01',
@@ -57,7 +58,7 @@ function serve(settings: Partial<BridgeSettings> = {}, options: { manual?: boole
     frames,
     peer,
     async open(openOptions) {
-      const opened = await middle.sessions.open(peer, openOptions)
+      const opened = await middle.sessions.open(peer, modelId, openOptions)
       if (opened.kind === 'refused') throw new Error(opened.message)
       const { session: id, epoch, held, chunkTokens } = opened
       let seq = 0
@@ -228,9 +229,9 @@ it('opens no session on a model without a split, and says why', async () => {
   const tokens = { create: () => scriptedPart().createSequence(), bytesPerPosition: 8 }
   const served = { rows: undefined, tokens, step: async () => [] }
   const options = { clock: fakeClock(), logger: silentLogger(), onCount: () => {} }
-  const { sessions } = serveMiddle(config, { served, manifest, slots: 4 }, options)
+  const { sessions } = serveMiddle(config, [{ served, manifest, slots: 4 }], options)
   const peer = { device: 'jetson-01', rates: undefined, send: () => {}, advise: () => {} }
-  expect(await sessions.open(peer)).toMatchObject({
+  expect(await sessions.open(peer, modelId)).toMatchObject({
     kind: 'refused',
     code: 'SESSION_REFUSED',
     message: 'bridge bridge-1 serves a model without a split: devices cannot take part',

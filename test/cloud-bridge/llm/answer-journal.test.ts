@@ -7,28 +7,29 @@ import { fakeClock } from '../../support/fake-clock.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
-const open = (stateDir: string, clock = fakeClock(), modelId = 'm') =>
-  new AnswerJournal<string>({ stateDir, modelId, graceMs: 60_000, maxDetached: 2, clock, logger: silentLogger() })
+const open = (stateDir: string, clock = fakeClock(), modelIds: readonly string[] = ['m', 'n']) =>
+  new AnswerJournal<string>({ stateDir, modelIds, graceMs: 60_000, maxDetached: 2, clock, logger: silentLogger() })
 
 it('keeps what was written when its process ends without closing it, for the same client and model', () => {
   using dir = tempDir()
   const killed = open(dir.path)
-  killed.begin('a', 'client', 'request')
+  killed.begin('a', 'client', 'm', 'request')
   killed.append('a', 0, { tokens: [3] })
   killed.append('a', 1, { tokens: [4, 5], end: 'length' })
   const next = open(dir.path)
   expect(next.resume('a', 'client')).toEqual({
+    modelId: 'm',
     request: 'request',
     records: [{ tokens: [3] }, { tokens: [4, 5], end: 'length' }],
   })
   expect(next.resume('a', 'other')).toBeUndefined()
-  expect(open(dir.path, fakeClock(), 'another model').resume('a', 'client')).toBeUndefined()
+  expect(open(dir.path, fakeClock(), ['n', 'o']).resume('a', 'client')).toBeUndefined()
 })
 
 it('gives the tokens before a gap, and none that cannot be read', () => {
   using dir = tempDir()
   const journal = open(dir.path)
-  for (const id of ['gap', 'broken']) journal.begin(id, 'client', id)
+  for (const id of ['gap', 'broken']) journal.begin(id, 'client', 'n', id)
   journal.append('gap', 0, { tokens: [1] })
   journal.append('gap', 2, { tokens: [3] })
   const other = new Database(join(dir.path, 'answers.sqlite'))
@@ -42,8 +43,8 @@ it('replaces a file that is no database', () => {
   using dir = tempDir()
   writeFileSync(join(dir.path, 'answers.sqlite'), 'x'.repeat(8_192))
   const journal = open(dir.path)
-  journal.begin('a', 'client', 'request')
-  expect(journal.resume('a', 'client')).toEqual({ request: 'request', records: [] })
+  journal.begin('a', 'client', 'm', 'request')
+  expect(journal.resume('a', 'client')).toEqual({ modelId: 'm', request: 'request', records: [] })
 })
 
 it('deletes answers after the grace time, and the oldest of too many', async () => {
@@ -51,7 +52,7 @@ it('deletes answers after the grace time, and the oldest of too many', async () 
   const clock = fakeClock()
   const journal = open(dir.path, clock)
   for (const id of ['a', 'b', 'c']) {
-    journal.begin(id, 'client', id)
+    journal.begin(id, 'client', 'n', id)
     journal.detach(id)
     await clock.advance(1_000)
   }

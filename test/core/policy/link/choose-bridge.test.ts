@@ -59,9 +59,9 @@ describe('the choice of a bridge', () => {
 
   it('follows what the connected bridge announces after a restart with another model', () => {
     const restarted = ready({ modelId: other, birth: 2 })
-    expect(chosenOf({ a: restarted }, 'a', true)).toMatchObject({ bridge: 'a', modelId: other, birth: 2 })
-    expect(chosenOf({ a: restarted, b: ready() }, 'a', true)).toMatchObject({ bridge: 'b', modelId: ours })
-    expect(chosenOf({ a: ready({ birth: 3 }), b: ready() }, 'a', true)).toMatchObject({ bridge: 'a', modelId: ours, birth: 3 })
+    expect(chosenOf({ a: restarted }, 'a', true)).toMatchObject({ bridge: 'a', modelIds: [other], birth: 2 })
+    expect(chosenOf({ a: restarted, b: ready() }, 'a', true)).toMatchObject({ bridge: 'b', modelIds: [ours] })
+    expect(chosenOf({ a: ready({ birth: 3 }), b: ready() }, 'a', true)).toMatchObject({ bridge: 'a', modelIds: [ours], birth: 3 })
   })
 
   it.each(['draining', 'lost', 'disconnected'] as const)('stays with a connected bridge that is %s', (state) => {
