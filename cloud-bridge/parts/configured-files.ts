@@ -9,8 +9,8 @@ import { readPair } from '../http/certificate.ts'
  * Reads every file that the configuration names, as a start does.
  * @throws BrimError CONFIG_INVALID, BUNDLE_INVALID, PROMPTS_INVALID naming the first file that a bridge could not use
  */
-export async function readConfiguredFiles({ bundle, tls, upstream, broker, picePrompts }: BridgeConfig): Promise<void> {
-  if (bundle !== undefined) await readManifest(bundle)
+export async function readConfiguredFiles({ servedBundles, tls, upstream, broker, picePrompts }: BridgeConfig): Promise<void> {
+  for (const bundle of servedBundles) await readManifest(bundle)
   if (tls) readPair(tls)
   if (upstream?.keyFile !== undefined) readApiKey(upstream.keyFile)
   if (broker?.adminFile !== undefined) readLogin(broker.adminFile)
