@@ -7,6 +7,7 @@ import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { mayReceiveToken } from '../../core/policy/link/enrolled-bridge.ts'
 import type { GrantReply } from '../../core/protocol/identity.ts'
 import { dataPath } from '../../core/protocol/messages.ts'
+import { webSocketBroker } from '../../core/protocol/mqtt-url.ts'
 import type { LinkCredentials } from '../link/ports.ts'
 import type { BridgeKey } from './bridge-key.ts'
 import type { BridgePins } from './bridge-pins.ts'
@@ -154,6 +155,7 @@ export function createCredentials(options: CredentialsOptions): Credentials {
     bridge: enrolment.bridge,
     origin: new URL(enrolment.url).origin,
     dataUrl: dataUrl ?? new URL(dataPath, enrolment.url.replace(/^http/, 'ws')).href,
+    webSocketBroker: enrolment.foreignBroker ? undefined : webSocketBroker(enrolment.url),
     async token(url, signal) {
       requireOwn(url)
       return (await newGrant(signal)).token

@@ -168,24 +168,18 @@ export class ControlLink {
   }
 
   async #connect(signal: AbortSignal): Promise<MqttConnection> {
-    const { url, device, credentials, logger } = this.#options
+    const { url, credentials, logger } = this.#options
+    const { webSocketBroker = url } = credentials ?? {}
     try {
       const password = await credentials?.mqttPassword(signal)
-      const socket = await credentials?.dial(url, signal)
-      signal.throwIfAborted()
-      this.#connections += 1
-      const connection = await connectMqtt(
-        {
-          url,
-          clientId: `device-${device}`,
-          password,
-          socket,
-          will: this.#stateMessage('lost'),
-          onMessage: (topic, payload) => this.#onMessage(topic, payload),
-          logger,
-        },
-        signal,
-      )
+      const connection = await this.#connectAt(url, password, signal).catch((error: unknown) => {
+        // The bridge, which has just given the password, may have closed its port for MQTT (--one-port).
+        if (webSocketBroker === url || signal.aborted || !isUnreachable(error)) throw error
+        logger.debug({ url: shownUrl(webSocketBroker) }, 'no broker where the device enrolled, trying the port of HTTP')
+        return this.#connectAt(webSocketBroker, password, signal).catch(() => {
+          throw error
+        })
+      })
       this.#rejection = undefined
       this.#onConnected(connection)
       return connection
@@ -194,6 +188,16 @@ export class ControlLink {
       if (this.#rejection?.code === 'DEVICE_ID_TAKEN') this.#onIdTaken(this.#rejection)
       throw error
     }
+  }
+
+  async #connectAt(url: string, password: string | undefined, signal: AbortSignal): Promise<MqttConnection> {
+    const { device, credentials, logger } = this.#options
+    const socket = await credentials?.dial(url, signal)
+    signal.throwIfAborted()
+    this.#connections += 1
+    const will = this.#stateMessage('lost')
+    const onMessage = (topic: string, payload: Buffer) => this.#onMessage(topic, payload)
+    return connectMqtt({ url, clientId: `device-${device}`, password, socket, will, onMessage, logger }, signal)
   }
 
   #onConnected(connection: MqttConnection): void {
@@ -333,6 +337,9 @@ export class ControlLink {
     return deviceTopic(this.#options.fleet, this.#options.device, leaf)
   }
 }
+
+const isUnreachable = (error: unknown) =>
+  error instanceof BrimError && ['BROKER_UNREACHABLE', 'BRIDGE_UNREACHABLE'].includes(error.code)
 
 const leavesOf = (handlers: ControlService['handlers'] = {}) => Object.keys(handlers) as DeviceTopic[]
 

@@ -8,6 +8,8 @@ export interface LinkCredentials {
   readonly bridge: string
   /** URL of its data plane: the configured one, else at the address where the device enrolled. */
   readonly dataUrl: string
+  /** URL of its own broker on the port of HTTP, where some bridges have it alone; undefined: it uses another broker. */
+  readonly webSocketBroker?: string | undefined
   /**
    * A bearer token for a new connection to `url`.
    * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, BRIDGE_UNREACHABLE, IDENTITY_INVALID if `url` is not that bridge

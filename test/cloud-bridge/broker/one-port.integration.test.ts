@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -63,6 +63,21 @@ it('an agent uses the port of HTTP for everything, and a viewer watches it there
   store.revokeKey('operator:test', id)
   await ended
   expect(operator.connected).toBe(true)
+  await operator.endAsync(true)
+}, 15_000)
+
+it('an agent that enrolled when the bridge had a port for MQTT finds it on the port of HTTP', async () => {
+  await enrolDevice(world, store, 'before')
+  const file = join(world.dir, 'before', 'identity', 'enrolments.json')
+  const [enrolment] = JSON.parse(readFileSync(file, 'utf8'))
+  writeFileSync(file, JSON.stringify([{ ...enrolment, mqttUrl: 'mqtts://127.0.0.1:1' }]))
+  const operatorKey = store.createKey('operator:test', 'ops', 'operator').key
+  const operator = await mqttClient(world.bridge.mqttUrl, 'watcher', { ...insecure, username: 'x', password: operatorKey })
+  const seen = new Set<string>()
+  operator.on('message', (topic) => seen.add(topic))
+  await operator.subscribeAsync('brim/v1/#')
+  await world.startAgent({ id: 'before', bridges: undefined })
+  await expect.poll(() => [...seen]).toContain('brim/v1/default/device/before/state')
   await operator.endAsync(true)
 }, 15_000)
 
