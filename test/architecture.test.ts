@@ -178,7 +178,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // The laboratory may import every library below it; only the front door and the demonstration import the laboratory.
   'lab/plot': { values: ['core'] },
   'lab/cluster': { values: ['core'] },
-  'lab/frame': { values: ['core', 'lab/plot'] },
+  'lab/frame': { values: ['core', 'lab/cluster/cpu-times.ts', 'lab/plot'] },
   'lab/attack': { values: ['core'] },
   // The simulator runs the policies themselves, and none of the parts that carry them out.
   'lab/simulate': { values: ['core', 'lab/cluster/rate-trace.ts', 'lab/cluster/net-trace.ts', 'lab/frame', 'lab/plot'] },

@@ -3,11 +3,13 @@ import type { Menu } from '../../core/cli/command.ts'
 /** `brim bench …` */
 export const menu: Menu = {
   examples: [
+    ['brim bench all --save', 'every page of docs/results, in hours'],
     ['brim bench engine --quick', 'the engine, in under a minute'],
     ['brim bench acceptance --quick', 'the drafters, on a few prompts'],
     ['brim bench hat --quick', 'HAT against its baselines, on shaped links'],
   ],
   commands: {
+    all: ['every benchmark, one after the other; --save goes on where it was interrupted', () => import('./all/bench.ts')],
     engine: [
       'decode and prefill against context length, in place against copying, packed against separate',
       () => import('./engine/bench.ts'),

@@ -1,5 +1,4 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 
 /** One core for the bridge, another for everything else. */
 export interface Cores {
@@ -42,35 +41,4 @@ function ownCores(): number[] | undefined {
 /** Pins all threads of this process. */
 function pin(cores: readonly number[]): void {
   execFileSync('taskset', ['-a', '-c', '-p', cores.join(','), String(process.pid)], { stdio: 'ignore' })
-}
-
-/** Unit of CPU time in /proc (USER_HZ), the same on every Linux. */
-const ticksPerS = 100
-
-/** CPU time of these processes so far, in seconds; undefined without /proc. */
-export function cpuSeconds(pids: readonly number[]): number | undefined {
-  try {
-    return pids.reduce((sum, pid) => sum + secondsOf(readFileSync(`/proc/${pid}/stat`, 'utf8')), 0)
-  } catch {
-    return undefined
-  }
-}
-
-/** CPU time that a core has spent on all processes and the kernel, in seconds; undefined without /proc. */
-export function coreBusySeconds(core: number): number | undefined {
-  try {
-    const line = new RegExp(`^cpu${core} (.*)$`, 'm').exec(readFileSync('/proc/stat', 'utf8'))?.[1]
-    if (line === undefined) return undefined
-    // user nice system idle iowait irq softirq steal
-    const ticks = line.split(' ').map(Number)
-    return ticks.slice(0, 8).reduce((sum, value, at) => (at === 3 || at === 4 ? sum : sum + value), 0) / ticksPerS
-  } catch {
-    return undefined
-  }
-}
-
-/** utime and stime, fields 14 and 15. They are counted from the end of the name, which may hold spaces. */
-function secondsOf(stat: string): number {
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerS
 }

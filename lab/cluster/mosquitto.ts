@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { systemClock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { projectRoot } from '../../core/base/version.ts'
+import { endingWithParent } from './ending-with-parent.ts'
 import { freePort } from './free-port.ts'
 
 /** The configuration that docs/brokers.md recommends to operators. */
@@ -93,7 +94,8 @@ function pluginPath(): string | undefined {
 }
 
 async function launch(config: string, port: number): Promise<ChildProcess> {
-  const child = spawn('mosquitto', ['-c', config], { stdio: 'ignore' })
+  const command = [...endingWithParent(), 'mosquitto', '-c', config]
+  const child = spawn(command[0]!, command.slice(1), { stdio: 'ignore' })
   for (let attempt = 0; attempt < attempts; attempt++) {
     if (child.exitCode !== null) throw new Error(`mosquitto exited with ${child.exitCode}`)
     if (await isListening(port)) return child

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { BrimError } from '../../core/base/errors.ts'
 import { projectRoot } from '../../core/base/version.ts'
 import { pinnedTo } from './cores.ts'
+import { endingWithParent } from './ending-with-parent.ts'
 
 const cli = fileURLToPath(new URL('dist/brim.js', projectRoot))
 
@@ -40,9 +41,10 @@ const quotedLines = 3
  */
 export async function startBrim(args: readonly string[], options: StartOptions): Promise<BrimProcess> {
   options.signal?.throwIfAborted()
-  // The process stops when its stdin closes, so it cannot outlive this one, even after SIGKILL.
+  // Where `endingWithParent` has no effect, the process stops when its stdin closes: it cannot outlive this one.
   const env = { ...options.env, BRIM_STOP_WITH_STDIN: '1' }
   const command = [
+    ...endingWithParent(),
     ...(options.core === undefined ? [] : pinnedTo(options.core)),
     process.execPath,
     options.program ?? cli,

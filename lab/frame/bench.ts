@@ -9,8 +9,10 @@ export interface BenchDocument {
   /** Machine, code, options and everything else that a reader needs to judge or repeat the figures. */
   readonly conditions: Readonly<Record<string, unknown>>
   readonly summary: Summary
-  /** Every sample. */
+  /** Every sample; of a quick run, those of its first repetition. */
   readonly runs: readonly object[]
+  /** All repetitions of a quick run, the first included; `summary` has their medians. */
+  readonly repetitions?: readonly Summary[] | undefined
 }
 
 /** Figures by name; null where nothing was measured. */
@@ -27,7 +29,7 @@ export interface BenchContext {
 }
 
 /** What a run returns; the frame adds the conditions of the machine. */
-export type BenchResult = Omit<BenchDocument, 'bench'>
+export type BenchResult = Pick<BenchDocument, 'conditions' | 'summary' | 'runs'>
 
 export interface Table {
   readonly title: string
@@ -59,6 +61,10 @@ export interface Bench<Options extends z.ZodRawShape = z.ZodRawShape> {
   readonly commandLine?: string
   /** How long --quick takes on two cores; `60 s` where absent. */
   readonly quickLimit?: string
+  /** How often --quick measures; 3 where absent, once if it is timeless. */
+  readonly quickRepetitions?: number
+  /** Its figures do not depend on the speed of the machine, so that no foreign load disturbs them. */
+  readonly isTimeless?: boolean
   readonly options: Options
   readonly examples: readonly Example[]
   readonly goals: Goals

@@ -1,13 +1,15 @@
-import type { BenchDocument, BenchReport, Goals, Summary, Table } from './bench.ts'
+import type { BenchDocument, BenchReport, Goals, Table } from './bench.ts'
+import { cores, type ForeignLoad } from './foreign-load.ts'
+import { isWide, type Range, rangeOf } from './spread.ts'
 
 /** The Markdown page that --save writes beside a document and its figure. */
 export function benchPage(document: BenchDocument, report: BenchReport, goals: Goals): string {
-  const { bench, conditions, summary } = document
-  const { head, rows } = goalTable(summary, goals)
+  const { bench, conditions } = document
+  const { head, rows } = goalTable(document, goals)
   const tables = (report.tables?.(document) ?? []).map((table) => `## ${table.title}\n\n${markdownTable(table.head, table.rows)}`)
   const sections = [
     `# ${report.title}`,
-    `Measured by \`${conditions.command} --save\` on ${conditions.startedAt}, commit ${conditions.commit ?? 'unknown'}. ` +
+    `Measured by \`${conditions.command} --save\` on ${conditions.startedAt}, commit ${conditions.commit ?? 'unknown'}${foreignLoadText(document)}. ` +
       `[${bench}.json](${bench}.json) holds ${report.contents}.`,
     `![${report.figureText}](${bench}.svg)`,
     markdownTable(head, rows),
@@ -30,16 +32,34 @@ export function loadText({ conditions }: BenchDocument): string {
   return `load average ${Number(before).toFixed(1)} before and ${Number(after).toFixed(1)} after`
 }
 
-/** The figures of a summary beside their goals. */
-export function goalTable(summary: Summary, goals: Goals): Omit<Table, 'title'> {
-  const rows = Object.entries(summary).map(([name, value]) =>
-    value === null ? [name, '–', '', ''] : [name, String(Number(value.toPrecision(4))), ...verdict(goals[name], value)],
-  )
-  return { head: ['figure', 'measured', 'goal', ''], rows }
+/** What other processes used during the run; nothing of documents that do not have it. */
+function foreignLoadText({ conditions }: BenchDocument): string {
+  const { foreignLoad } = conditions as { foreignLoad?: ForeignLoad | null }
+  return foreignLoad ? `, beside ${cores(foreignLoad.mean)} of other processes` : ''
 }
 
-function verdict(goal: Goals[string] | undefined, value: number): [string, string] {
-  if (!goal) return ['', '']
-  const isReached = 'min' in goal ? value >= goal.min : value <= goal.max
-  return ['min' in goal ? `≥ ${goal.min}` : `≤ ${goal.max}`, isReached ? 'reached' : 'missed']
+/** The figures of a document beside their goals, with their range where they were measured several times. */
+export function goalTable(
+  { summary, repetitions }: Pick<BenchDocument, 'summary' | 'repetitions'>,
+  goals: Goals,
+): Omit<Table, 'title'> {
+  const rows = Object.entries(summary).map(([name, value]) => {
+    const range = repetitions && rangeOf(repetitions, name)
+    const ranges = repetitions ? [range ? range.map(short).join(' to ') : ''] : []
+    return value === null
+      ? [name, '–', ...ranges, '', '']
+      : [name, short(value), ...ranges, ...verdict(goals[name], value, range)]
+  })
+  return { head: ['figure', 'measured', ...(repetitions ? ['range'] : []), 'goal', ''], rows }
+}
+
+const short = (value: number): string => String(Number(value.toPrecision(4)))
+
+function verdict(goal: Goals[string] | undefined, value: number, range: Range = [value, value]): [string, string] {
+  const wide = isWide(range, value) ? ['wide range'] : []
+  if (!goal) return ['', wide.join()]
+  const isReached = (measured: number) => ('min' in goal ? measured >= goal.min : measured <= goal.max)
+  const [one, other] = range.map(isReached)
+  const reached = one !== other ? 'undecided' : one ? 'reached' : 'missed'
+  return ['min' in goal ? `≥ ${goal.min}` : `≤ ${goal.max}`, [reached, ...wide].join(', ')]
 }

@@ -1,7 +1,9 @@
 import { access, constants, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import { projectRoot } from '../../core/base/version.ts'
 import { renderFigure } from '../plot/plot.ts'
 import type { Bench, BenchDocument, BenchReport, Goals } from './bench.ts'
 import { benchPage } from './page.ts'
@@ -11,11 +13,15 @@ const Document = z.object({
   conditions: z.record(z.string(), z.unknown()),
   summary: z.record(z.string(), z.number().nullable()),
   runs: z.array(z.looseObject({})),
+  repetitions: z.array(z.record(z.string(), z.number().nullable())).optional(),
 })
 
 type Named = Pick<Bench, 'name' | 'commandLine'>
 
 export const commandLineOf = ({ name, commandLine = `brim bench ${name}` }: Named): string => commandLine
+
+/** Where --save writes. */
+export const resultFolder = (name: string): string => fileURLToPath(new URL(`docs/results/${name}/`, projectRoot))
 
 /** Reads a document that --save has written. @throws BrimError REQUEST_INVALID */
 export async function readDocument(file: string, bench: Named): Promise<BenchDocument> {

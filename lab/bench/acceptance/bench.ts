@@ -50,6 +50,7 @@ const options = {
 
 export const acceptanceBench: Bench<typeof options> = {
   name: 'acceptance',
+  isTimeless: true,
   options,
   examples: [['brim bench acceptance --bundle qwen --prompts mine.jsonl', 'on your own bundle and prompts']],
   goals: { acceptLengthAdapter: { min: 2.2 } },

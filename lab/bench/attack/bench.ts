@@ -22,6 +22,8 @@ const options = { seconds: z.number().min(1).default(60).describe('time that all
 
 export const attackBench: Bench<typeof options> = {
   name: 'attack',
+  quickLimit: '2 minutes',
+  quickRepetitions: 2,
   options,
   examples: [['brim bench attack --seconds 600', 'a long attack']],
   goals: { honestP99Ms: { max: 100 }, honestLost: { max: 0 }, bridgeRssMb: { max: 600 } },

@@ -19,6 +19,7 @@ const options = {
 
 export const chaosBench: Bench<typeof options> = {
   name: 'chaos',
+  quickRepetitions: 2,
   options,
   examples: [
     ['brim bench chaos --kills 1000', 'the long run'],

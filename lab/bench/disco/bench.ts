@@ -45,7 +45,8 @@ const options = {
 
 export const discoBench: Bench<typeof options> = {
   name: 'disco',
-  quickLimit: '3 minutes',
+  quickLimit: '6 minutes',
+  quickRepetitions: 2,
   options,
   examples: [['brim bench disco --data traces --seeds 20', 'other copies of the data, more seeds']],
   goals: {

@@ -11,6 +11,8 @@ import { type EngineRun, engineReport, summarise } from './report.ts'
 
 export const engineBench: Bench = {
   name: 'engine',
+  quickLimit: '2 minutes',
+  quickRepetitions: 2,
   options: {},
   examples: [],
   goals: {

@@ -26,6 +26,7 @@ const options = {
 
 export const failoverBench: Bench<typeof options> = {
   name: 'failover',
+  quickRepetitions: 2,
   options,
   examples: [['brim bench failover --runs 20 --seed 7', 'other faults at other moments']],
   goals: {

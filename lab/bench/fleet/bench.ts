@@ -37,6 +37,8 @@ const options = {
 
 export const fleetBench: Bench<typeof options> = {
   name: 'fleet',
+  quickLimit: '2 minutes',
+  quickRepetitions: 2,
   options,
   examples: [['brim bench fleet --devices 2000 --broker embedded', 'a smaller fleet, without a comparison']],
   goals: {

@@ -6,7 +6,7 @@ import type { Io } from '../../../core/base/io.ts'
 import { projectRoot } from '../../../core/base/version.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'
 import { Cluster } from '../../cluster/cluster.ts'
-import { cpuSeconds } from '../../cluster/cores.ts'
+import { cpuSeconds } from '../../cluster/cpu-times.ts'
 import { rssMb } from '../../cluster/memory.ts'
 import { startMosquitto } from '../../cluster/mosquitto.ts'
 

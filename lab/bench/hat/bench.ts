@@ -61,7 +61,8 @@ const options = {
 
 export const hatBench: Bench<typeof options> = {
   name: 'hat',
-  quickLimit: '4 minutes',
+  quickLimit: '8 minutes',
+  quickRepetitions: 2,
   options,
   examples: [['brim bench hat --strategies hat,u-shape --rtt 60', 'two strategies, far from the cloud']],
   goals: {

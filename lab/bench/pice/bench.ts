@@ -29,7 +29,8 @@ const options = {
 
 export const piceBench: Bench<typeof options> = {
   name: 'pice',
-  quickLimit: '4 minutes',
+  quickLimit: '8 minutes',
+  quickRepetitions: 1,
   options,
   examples: [['brim bench pice --methods cloud-only,PICE --seeds 3', 'two methods, three times']],
   goals: {

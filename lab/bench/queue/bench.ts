@@ -15,6 +15,7 @@ const submissionsPerS = 100
 
 export const queueBench: Bench = {
   name: 'queue',
+  quickRepetitions: 2,
   options: {},
   examples: [],
   goals: {

@@ -18,6 +18,7 @@ const summarySize = 1_000
 
 export const simulatorBench: Bench = {
   name: 'simulator',
+  quickRepetitions: 2,
   options: {},
   examples: [],
   goals: { eventsPerS: { min: 1e6 }, bytesPerWaitingRequest: { max: 1_024 } },

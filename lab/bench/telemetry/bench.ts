@@ -20,6 +20,7 @@ const withoutProc = 'other'
 
 export const telemetryBench: Bench = {
   name: 'telemetry',
+  quickRepetitions: 2,
   options: {},
   examples: [],
   goals: { mostPercentOfCore: { max: 0.5 } },
@@ -70,7 +71,7 @@ export async function costOf(device: string, samples: number, io: Pick<Io, 'env'
     const args = ['agent', 'sample', '--count', String(samples), '--every', String(everyS), '--json']
     const path = [join(root, 'bin'), io.env.PATH ?? ''].join(delimiter)
     const { stdout } = await execute(process.execPath, [cli, ...args, ...(device === thisMachine ? [] : ['--root', root])], {
-      env: { ...io.env, PATH: path },
+      env: { ...io.env, PATH: path, BRIM_STOP_WITH_STDIN: '1' },
       signal: io.signal,
     })
     const { cpuMs, percentOfCore } = JSON.parse(stdout) as Pick<DeviceCost, 'cpuMs' | 'percentOfCore'>

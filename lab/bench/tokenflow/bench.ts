@@ -26,7 +26,7 @@ const options = {
 
 export const tokenFlowBench: Bench<typeof options> = {
   name: 'tokenflow',
-  quickLimit: '4 minutes',
+  quickLimit: '6 minutes',
   options,
   examples: [['brim bench tokenflow --workloads "burst 60 SL" --seeds 1', 'one workload']],
   goals: {

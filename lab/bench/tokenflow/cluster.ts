@@ -1,7 +1,8 @@
 import type { Io } from '../../../core/base/io.ts'
 import type { LoggedStep } from '../../../core/protocol/http/bridge.ts'
 import { Cluster } from '../../cluster/cluster.ts'
-import { type Cores, cpuSeconds } from '../../cluster/cores.ts'
+import type { Cores } from '../../cluster/cores.ts'
+import { cpuSeconds } from '../../cluster/cpu-times.ts'
 import { argsOf, type ServerName } from './servers.ts'
 
 interface FlowClusterOptions {

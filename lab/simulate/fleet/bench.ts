@@ -46,6 +46,7 @@ export const fleetBench: Bench<typeof options> = {
   name: 'simulate-fleet',
   commandLine: 'brim simulate fleet',
   quickLimit: '3 minutes',
+  isTimeless: true,
   options,
   examples: [],
   goals: {},

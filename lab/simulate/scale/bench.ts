@@ -34,6 +34,7 @@ export const scaleBench: Bench = {
   name: 'simulate-scale',
   commandLine: 'brim simulate scale',
   quickLimit: '2 minutes',
+  isTimeless: true,
   options: {},
   examples: [],
   goals: {},

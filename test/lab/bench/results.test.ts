@@ -63,7 +63,7 @@ describe.each(benches)('the saved results of bench $name', ({ name, report, goal
   it('are linked in docs/results/README.md, which names every missed goal', async () => {
     const index = textOf('README.md')
     expect(index).toContain(`(${name}/${name}.md)`)
-    const missed = goalTable((await saved()).summary, goals).rows.filter(([, , , verdict]) => verdict === 'missed')
+    const missed = goalTable(await saved(), goals).rows.filter(([, , , verdict]) => verdict === 'missed')
     for (const [figure] of missed) expect(index).toContain(`\`${figure}\``)
   })
 })

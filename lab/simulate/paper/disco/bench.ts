@@ -12,6 +12,8 @@ export const discoPaperBench: Bench = {
   name: 'paper-disco',
   commandLine: 'brim simulate paper disco',
   quickLimit: '2 minutes',
+  // Fig. 9 has the time of plans.
+  quickRepetitions: 1,
   options: {},
   examples: [],
   goals: {

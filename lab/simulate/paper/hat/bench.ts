@@ -11,6 +11,7 @@ export const hatPaperBench: Bench = {
   name: 'paper-hat',
   commandLine: 'brim simulate paper hat',
   quickLimit: '2 minutes',
+  isTimeless: true,
   options: {},
   examples: [],
   goals: {

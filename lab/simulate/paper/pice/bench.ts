@@ -11,6 +11,7 @@ export const picePaperBench: Bench = {
   name: 'paper-pice',
   commandLine: 'brim simulate paper pice',
   quickLimit: '2 minutes',
+  isTimeless: true,
   options: {},
   examples: [],
   goals: {

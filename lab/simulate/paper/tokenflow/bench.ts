@@ -26,6 +26,7 @@ export const tokenFlowPaperBench: Bench<typeof options> = {
   name: 'paper-tokenflow',
   commandLine: 'brim simulate paper tokenflow',
   quickLimit: '2 minutes',
+  isTimeless: true,
   options,
   examples: [],
   goals: { unexplainedCells: { max: 0 }, improvedP99TtftCut: { min: 0.802 }, improvedEffectiveGain: { min: 0.825 } },

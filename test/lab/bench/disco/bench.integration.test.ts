@@ -23,13 +23,13 @@ describe('brim bench disco', () => {
 
   it('names the data that it does not find', async () => {
     const { io } = captureIo()
-    const command = brim(['bench', 'disco', '--quick', '--data=/nonexistent'], io)
+    const command = brim(['bench', 'disco', '--quick', '--despite-load', '--data=/nonexistent'], io)
     await expect(command).rejects.toMatchObject({ code: 'REQUEST_INVALID', hint: expect.stringContaining('--data') })
   })
 
   it('names the document whose replay it cannot take over', async () => {
     const { io } = captureIo()
-    const command = brim(['bench', 'disco', '--replay-from=/nonexistent.json'], io)
+    const command = brim(['bench', 'disco', '--despite-load', '--replay-from=/nonexistent.json'], io)
     await expect(command).rejects.toMatchObject({
       code: 'REQUEST_INVALID',
       message: expect.stringContaining('/nonexistent.json'),
