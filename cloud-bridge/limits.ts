@@ -30,6 +30,13 @@ export const BridgeLimits = z.strictObject({
     .describe(
       'connections to each listener from one IPv4 address or IPv6 /64, loopback and trusted proxies excepted, whose WebSockets count for their clients; beyond it the one that has waited longest for its first or next request is closed, or the new one',
     ),
+  eventStreams: z
+    .int()
+    .min(1)
+    .default(1_024)
+    .describe(
+      'event streams that all clients together have open, each with up to 0.25 MB that its reader has not read; a further one gets status 429',
+    ),
   eventStreamsPerClient: z
     .int()
     .min(1)

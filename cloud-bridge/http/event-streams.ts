@@ -2,9 +2,12 @@ import type { ServerResponse } from 'node:http'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
+import { openSendBuffer } from './send-buffer.ts'
 
 /** Keeps idle streams open through proxies, and detects readers that have disconnected. */
 const heartbeatMs = 15_000
+/** Of each stream: enough for a megabyte per second at a round trip of 100 ms. */
+const sendBufferBytes = 64 * 1024
 /** For clients that are refused one stream too many. */
 const retryAfterMs = 5_000
 
@@ -25,18 +28,26 @@ export interface EventSource {
 /** All these events now, more after the next wake-up. */
 export const batchOf = (events: readonly unknown[]): EventBatch => ({ events: events.map((data) => ({ data })), after: 'wait' })
 
+/** Maximum numbers of streams. */
+export interface EventStreamLimits {
+  readonly total: number
+  readonly perClient: number
+}
+
 /** The server-sent event streams that are open. */
 export class EventStreams {
   readonly #open = new Set<ServerResponse>()
   /** Streams that each client has open. */
   readonly #counts = new Map<string, number>()
+  /** Streams that all clients have open. */
+  #count = 0
   readonly #clock: Clock
-  readonly #maxPerClient: number
+  readonly #limits: EventStreamLimits
+  readonly #sendBuffer = openSendBuffer()
 
-  /** @param maxPerClient absent: no limit */
-  constructor(clock: Clock, maxPerClient = Number.POSITIVE_INFINITY) {
+  constructor(clock: Clock, limits: EventStreamLimits = unlimited) {
     this.#clock = clock
-    this.#maxPerClient = maxPerClient
+    this.#limits = limits
   }
 
   /**
@@ -45,13 +56,12 @@ export class EventStreams {
    */
   claim(response: ServerResponse, client: string): void {
     const count = this.#counts.get(client) ?? 0
-    if (count >= this.#maxPerClient)
-      throw new BrimError('QUOTA_EXCEEDED', `this client has ${count} event streams open, the maximum`, {
-        hint: 'close some, or raise the limit eventStreamsPerClient of the bridge',
-        retryAfterMs,
-      })
+    if (count >= this.#limits.perClient) throw tooMany(`this client has ${count}`, 'eventStreamsPerClient')
+    if (this.#count >= this.#limits.total) throw tooMany(`all clients together have ${this.#count}`, 'eventStreams')
     this.#counts.set(client, count + 1)
+    this.#count += 1
     response.once('close', () => {
+      this.#count -= 1
       const remaining = this.#counts.get(client)! - 1
       if (remaining > 0) this.#counts.set(client, remaining)
       else this.#counts.delete(client)
@@ -64,6 +74,8 @@ export class EventStreams {
     // Without events the reader would not learn that the stream has begun.
     response.flushHeaders()
     this.#open.add(response)
+    const { socket } = response
+    if (socket) this.#sendBuffer.limit(socket, sendBufferBytes)
     const push = () => {
       try {
         pushDue(response, source)
@@ -78,7 +90,7 @@ export class EventStreams {
     let hasStalled = false
     const stopHeartbeats = repeatEvery(this.#clock, heartbeatMs, () => {
       // A reader that has not read for a whole interval, although its connection is open.
-      if (hasStalled && response.writableNeedDrain) return void response.destroy()
+      if (hasStalled && response.writableNeedDrain && socket) return void this.#sendBuffer.destroy(socket)
       hasStalled = response.writableNeedDrain
       if (!response.writableEnded && !hasStalled) response.write(': heartbeat\n\n')
     })
@@ -94,6 +106,14 @@ export class EventStreams {
     for (const response of this.#open) response.end()
   }
 }
+
+const unlimited: EventStreamLimits = { total: Number.POSITIVE_INFINITY, perClient: Number.POSITIVE_INFINITY }
+
+const tooMany = (which: string, limit: string) =>
+  new BrimError('QUOTA_EXCEEDED', `${which} event streams open, the maximum`, {
+    hint: `close some, or raise the limit ${limit} of the bridge`,
+    retryAfterMs,
+  })
 
 function pushDue(response: ServerResponse, source: EventSource): void {
   while (!response.writableEnded && !response.writableNeedDrain) {

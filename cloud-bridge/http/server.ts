@@ -14,7 +14,7 @@ import type { Operation } from '../../core/protocol/http/operation.ts'
 import { type Authorizer, openToAll } from '../identity/authorizer.ts'
 import type { Certificate } from './certificate.ts'
 import { errorReply, ownError, RequestRefused } from './errors.ts'
-import { EventStreams } from './event-streams.ts'
+import { type EventStreamLimits, EventStreams } from './event-streams.ts'
 import { listen } from './listen.ts'
 import { openSockets } from './open-sockets.ts'
 import { refuseUpgrade } from './refuse-upgrade.ts'
@@ -52,8 +52,8 @@ export interface HttpOptions {
   readonly authorizer?: Pick<Authorizer, 'authRequired' | 'authorize'>
   /** Absent: no limits. */
   readonly limits?: HttpLimits | undefined
-  /** Of one API key, or of one network without a key. Absent: no limit. */
-  readonly eventStreamsPerClient?: number
+  /** A client is an API key, or a network without a key. Absent: no limits. */
+  readonly eventStreams?: EventStreamLimits
   /** Maximum values in the JSON of a body. Absent: no limit. */
   readonly jsonValues?: number
   readonly clock: Clock
@@ -86,12 +86,12 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     names = [],
     authorizer = openToAll,
     limits,
-    eventStreamsPerClient,
+    eventStreams,
     jsonValues = Number.POSITIVE_INFINITY,
     clock,
     logger,
   } = options
-  const streams = new EventStreams(clock, eventStreamsPerClient)
+  const streams = new EventStreams(clock, eventStreams)
   const stopping = new AbortController()
 
   /** @returns why the request is refused: a web page may have sent it */

@@ -18,7 +18,7 @@ export async function openHttp(base: Base, parts: RouteParts) {
     names: config.dataUrl === undefined ? [] : [new URL(config.dataUrl).hostname],
     authorizer: parts.authorizer,
     limits: listeners.http,
-    eventStreamsPerClient: config.limits.eventStreamsPerClient,
+    eventStreams: { total: config.limits.eventStreams, perClient: config.limits.eventStreamsPerClient },
     jsonValues: config.limits.httpJsonValues,
     clock,
     logger: log('http'),

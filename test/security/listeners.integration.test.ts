@@ -165,7 +165,7 @@ it('a client cannot open more event streams than its share; another one can, and
   const watch = { method: 'GET', path: '/watch', access: 'open', summary: '' } as const satisfies Operation
   const source = { next: () => batchOf([]), subscribe: () => () => {} }
   const addWatch: Routes = (router) => router.serve(watch, ({ events }) => events(source))
-  await using http = await startTestHttp([addWatch], { eventStreamsPerClient: 2 })
+  await using http = await startTestHttp([addWatch], { eventStreams: { total: 9, perClient: 2 } })
   const first = new AbortController()
   const watching = [await fetch(`${http.url}/watch`, { signal: first.signal }), await http.get('/watch')]
   const refused = await http.get('/watch')

@@ -212,7 +212,7 @@ describe('keys', () => {
     store.grant({ device: 'a', hardware: 'device-tree 1' }, { validMs: 0 }, '127.0.0.1')
     expect(store.grant({ device: 'a', hardware: 'device-tree 2' }, { validMs: 0 }, '127.0.0.1')).toMatchObject({
       code: 'DEVICE_CLONED',
-      message: expect.stringContaining("used on two machines"),
+      message: expect.stringContaining('used on two machines'),
     })
     store.grant({ device: 'a', hardware: 'device-tree 2' }, { validMs: 0 }, '127.0.0.1')
     expect(store.devices()).toMatchObject([{ hardware: 'device-tree 1', clone: 'device-tree 2' }])
