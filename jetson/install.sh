@@ -72,6 +72,11 @@ case $bundle in
 "$source"/bundles/*) bundle=$program${bundle#"$source"} ;;
 esac
 
+# Changes something in the state folder as its owner, who may have put links to files of root there.
+as_user() {
+  if [ -n "$destdir" ]; then change "$@"; else change setpriv --reuid "$user" --regid "$user" --init-groups "$@"; fi
+}
+
 # --- what is here ---------------------------------------------------------------------------------------------------------
 
 # "2.31" → 231: versions as numbers that compare.
@@ -200,7 +205,7 @@ copy_program() {
   change mv "$to.new" "$to"
   change rm -rf "$to.old"
   # What was installed by hand counts from now on, not a release that a job installed before.
-  change rm -f "$destdir$state/agent/releases/current"
+  [ ! -d "$destdir$state/agent" ] || as_user rm -f "$destdir$state/agent/releases/current"
 }
 
 # folder, mode, group
@@ -269,7 +274,7 @@ enrol() {
   say "enrolment: device ${device:-$(own_id)} with the token in $token"
   [ -z "$dry_run" ] || return 0
   # The token stays unreadable for the service's user.
-  setpriv --reuid "$user" --regid "$user" --init-groups "$program/bin/brim" agent enroll --id "$device" --state-dir "$state/agent" --token-file - <"$token" ||
+  as_user "$program/bin/brim" agent enroll --id "$device" --state-dir "$state/agent" --token-file - <"$token" ||
     fail 'this device was not enrolled' 'run the same command again with a new token; everything else is installed'
 }
 

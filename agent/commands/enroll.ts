@@ -21,8 +21,9 @@ export const command = defineCommand({
   },
   async run({ id, tokenFile, replace, stateDir, json }, io) {
     const token = (tokenFile === '-' ? await io.stdin() : await readToken(tokenFile)).trim()
+    const { asOwner } = await import('../../core/store/as-owner.ts')
     const request = { stateDir: agentStateDir(stateDir, id, io), device: id, token, replace }
-    const { url, mqttUrl, bridge, fleet, group, status } = await enrol(request, io.signal)
+    const { url, mqttUrl, bridge, fleet, group, status } = await asOwner(request.stateDir, () => enrol(request, io.signal))
     if (json) return io.out(JSON.stringify({ device: id, bridge, fleet, group, status, url, mqttUrl }))
     io.out(`device ${id} enrolled at bridge ${bridge}, group ${group}: ${status}`)
     if (status === 'pending') io.err(`  next, at the bridge: brim device approve ${id}`)

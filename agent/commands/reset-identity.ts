@@ -7,15 +7,18 @@ export const command = defineCommand({
   options: { id: Id.describe('name of the device'), stateDir: stateDirOption },
   async run({ id, stateDir, json }, io) {
     const { lockFolder } = await import('../../core/store/lock-folder.ts')
+    const { asOwner } = await import('../../core/store/as-owner.ts')
     const { resetIdentity } = await import('../identity/enrolment.ts')
     const folder = agentStateDir(stateDir, id, io)
-    // A running agent would continue with the old key until it ends.
-    const unlock = lockFolder(folder)
-    try {
-      const { publicKey } = resetIdentity(folder)
-      io.out(json ? JSON.stringify({ device: id, publicKey }) : `device ${id} has a new key and is not enrolled`)
-    } finally {
-      unlock()
-    }
+    const { publicKey } = await asOwner(folder, () => {
+      // A running agent would continue with the old key until it ends.
+      const unlock = lockFolder(folder)
+      try {
+        return resetIdentity(folder)
+      } finally {
+        unlock()
+      }
+    })
+    io.out(json ? JSON.stringify({ device: id, publicKey }) : `device ${id} has a new key and is not enrolled`)
   },
 })

@@ -116,6 +116,9 @@ interface Starts {
 
 /** Runs an agent whose fleet may set some of its options. */
 async function runConfigured({ parse, flags, owner }: Configuration<typeof options>, io: Io): Promise<void> {
+  const { stateDir, id } = parse()
+  const { requireOwnFolder } = await import('../../core/store/as-owner.ts')
+  requireOwnFolder(agentStateDir(stateDir, id, io))
   const fleetConfig = openFleetConfig({ parse, flags, owner }, io)
   const software = await openSoftware(parse(), io)
   const restored = software?.start() ?? []

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -5,6 +6,8 @@ import { BrimError } from '../../core/base/errors.ts'
 
 /** Written last: a folder without it is no backup. */
 export const backupFile = 'backup.json'
+/** The bridge's configuration file. */
+export const configFile = 'bridge.yaml'
 
 /** What a backup holds. */
 export const Backup = z.object({
@@ -22,7 +25,7 @@ export const Backup = z.object({
   files: z.array(
     z.object({
       /** A plain file name: no backup writes outside the state folder. */
-      name: z.string().regex(/^[a-z][a-z0-9-]*\.(?:sqlite|json|pem)$/),
+      name: z.string().regex(/^[a-z][a-z0-9-]*\.(?:sqlite|json|pem|yaml)$/),
       bytes: z.int().min(0),
       sha256: z.string().regex(/^[0-9a-f]{64}$/),
     }),
@@ -30,15 +33,19 @@ export const Backup = z.object({
 })
 export type Backup = z.infer<typeof Backup>
 
+/** Of the text of `backupFile`, which has the SHA-256 of every other file: who knows it recognizes the backup. */
+export const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex')
+
 /** @throws BrimError BACKUP_INVALID */
-export function readBackup(folder: string): Backup {
+export function readBackup(folder: string): { readonly backup: Backup; readonly digest: string } {
   const path = join(folder, backupFile)
   if (!existsSync(path))
     throw new BrimError('BACKUP_INVALID', `${folder} holds no backup of a bridge: it has no ${backupFile}`, {
       hint: 'give the folder that "brim bridge backup --out" has written',
     })
   try {
-    return Backup.parse(JSON.parse(readFileSync(path, 'utf8')))
+    const text = readFileSync(path, 'utf8')
+    return { backup: Backup.parse(JSON.parse(text)), digest: digestOf(text) }
   } catch (cause) {
     throw new BrimError('BACKUP_INVALID', `${path} cannot be read`, {
       cause,

@@ -1,14 +1,16 @@
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import type Database from 'better-sqlite3'
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { writePrivate } from '../../core/base/private-file.ts'
+import { makeFolder, renamePrivate, syncToDisk, writePrivate } from '../../core/base/private-file.ts'
 import { sha256OfFile } from '../../core/base/sha256-of-file.ts'
 import { version } from '../../core/base/version.ts'
+import { asOwner } from '../../core/store/as-owner.ts'
+import { lockFile, lockFolder } from '../../core/store/lock-folder.ts'
 import { bridgeDatabases } from '../databases.ts'
 import { type BridgeIdentity, identityOf } from '../identity/bridge-identity.ts'
-import { type Backup, backupFile } from './backup-file.ts'
+import { type Backup, backupFile, configFile, digestOf } from './backup-file.ts'
 import { openSnapshots } from './snapshots.ts'
 
 export const tlsFiles = { cert: 'tls-cert.pem', key: 'tls-key.pem' } as const
@@ -16,11 +18,15 @@ export const tlsFiles = { cert: 'tls-cert.pem', key: 'tls-key.pem' } as const
 const learnedFile = 'suitability.json'
 /** Between these, other work of the process runs. */
 const pagesPerStep = 1_000
+/** Ends the name of a folder that is being written. */
+const partial = '.partial'
 
 export interface BackupOptions {
   readonly stateDir: string
   /** A new folder. */
   readonly out: string
+  /** The bridge's configuration file; undefined: it has none. */
+  readonly config?: string | undefined
   /** Telemetry is most of the bytes. */
   readonly telemetry: boolean
   readonly clock: Clock
@@ -28,59 +34,86 @@ export interface BackupOptions {
 }
 
 export interface WrittenBackup extends Backup {
+  /** Recognizes this backup. */
+  readonly digest: string
   /** Files of the bridge that could not be read. */
   readonly missing: readonly string[]
 }
 
 /**
- * Copies the databases of a bridge, all as of one moment, with the TLS key that its devices know it by. The bridge may run.
- * @throws BrimError TARGET_UNWRITABLE, STORE_FAILED, DISK_FULL
+ * Copies the databases of a bridge, all as of one moment, with the TLS key that its devices know it by, and its configuration. The
+ * bridge may run. The copy is on disk on return.
+ * @throws BrimError TARGET_UNWRITABLE, STORE_FAILED, STATE_IN_USE for another backup to the same folder, DISK_FULL
  */
-export async function backUp({ stateDir, out, telemetry, clock, signal }: BackupOptions): Promise<WrittenBackup> {
+export async function backUp({ out, ...source }: BackupOptions): Promise<WrittenBackup> {
+  const { stateDir, signal } = source
   if (!existsSync(join(stateDir, 'bridge.sqlite')))
     throw new BrimError('STORE_FAILED', `${stateDir} is not the state folder of a bridge`, {
       hint: 'name it with --state-dir',
     })
   if (existsSync(out)) throw new BrimError('TARGET_UNWRITABLE', `${out} exists`, { hint: 'give the path of a new folder' })
-  const folder = `${resolve(out)}.${process.pid}.partial`
+  const folder = `${resolve(out)}${partial}`
+  let unlock: (() => void) | undefined
   try {
-    mkdirSync(dirname(folder), { recursive: true })
-    mkdirSync(folder, { mode: 0o700 })
-    const written = await writeBackup({ stateDir, folder, telemetry, clock, signal })
-    renameSync(folder, out)
+    makeFolder(dirname(folder))
+    removeUnfinished(dirname(folder))
+    unlock = lockFolder(folder)
+    const written = await writeBackup({ ...source, folder })
+    unlock()
+    rmSync(join(folder, lockFile))
+    syncToDisk(folder)
+    renamePrivate(folder, out)
     return written
   } catch (cause) {
-    rmSync(folder, { recursive: true, force: true })
+    if (unlock) rmSync(folder, { recursive: true, force: true })
+    unlock?.()
     if (cause instanceof BrimError || signal.aborted) throw cause
     throw diskError(cause, out)
   }
 }
 
-async function writeBackup({ stateDir, folder, telemetry, clock, signal }: Omit<BackupOptions, 'out'> & { folder: string }) {
+/** Removes what killed backups have left in a folder: private copies of databases and keys. */
+function removeUnfinished(folder: string): void {
+  for (const { name } of readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory())) {
+    const path = join(folder, name)
+    if (!name.endsWith(partial) || !existsSync(join(path, lockFile))) continue
+    try {
+      const unlock = lockFolder(path)
+      rmSync(path, { recursive: true, force: true })
+      unlock()
+    } catch {
+      // Another backup writes it, or another user has.
+    }
+  }
+}
+
+type Source = Omit<BackupOptions, 'out'> & { readonly folder: string }
+
+async function writeBackup({ stateDir, folder, telemetry, config, clock, signal }: Source): Promise<WrittenBackup> {
   const files = bridgeDatabases
     .filter(({ file, isBackedUp }) => isBackedUp && (telemetry || file !== 'telemetry.sqlite'))
     .map(({ file }) => file)
     .filter((file) => existsSync(join(stateDir, file)))
   const at = nowIso()
-  const snapshots = await openSnapshots(
-    files.map((file) => join(stateDir, file)),
-    clock,
-    signal,
-  )
+  const paths = files.map((file) => join(stateDir, file))
+  const snapshots = await asOwner(stateDir, () => openSnapshots(paths, clock, signal))
   let bridge: BridgeIdentity
+  let others: readonly OtherFile[]
   try {
     bridge = identityIn(snapshots[files.indexOf('bridge.sqlite')]!, stateDir)
+    others = [
+      ...(await asOwner(stateDir, () => ownFiles(stateDir, bridge))),
+      ...(config === undefined ? [] : [{ path: config, name: configFile, bytes: readIfReadable(config) }]),
+    ]
     for (const [i, file] of files.entries()) await copyDatabase(snapshots[i]!, join(folder, file), signal)
   } finally {
-    for (const snapshot of snapshots) snapshot.close()
+    await asOwner(stateDir, () => {
+      for (const snapshot of snapshots) snapshot.close()
+    })
   }
-  const others = [
-    [join(stateDir, learnedFile), learnedFile],
-    [bridge.tlsCert, tlsFiles.cert],
-    [bridge.tlsKey, tlsFiles.key],
-  ] as const
-  const copied = others.filter(([path, name]) => path !== null && copyPrivate(path, join(folder, name)))
-  const names = [...files, ...copied.map(([, name]) => name)]
+  const copied = others.flatMap(({ name, bytes }) => (bytes === undefined ? [] : [{ name, bytes }]))
+  for (const { name, bytes } of copied) writeFileSync(join(folder, name), bytes, { mode: 0o600, flush: true })
+  const names = [...files, ...copied.map(({ name }) => name)]
   const backup: Backup = {
     v: 1,
     at,
@@ -93,9 +126,10 @@ async function writeBackup({ stateDir, folder, telemetry, clock, signal }: Omit<
       }),
     ),
   }
-  writePrivate(join(folder, backupFile), `${JSON.stringify(backup, null, 2)}\n`)
-  const missing = others.flatMap(([path, name]) => (path === null || name === learnedFile || names.includes(name) ? [] : [path]))
-  return { ...backup, missing }
+  const text = `${JSON.stringify(backup, null, 2)}\n`
+  writePrivate(join(folder, backupFile), text)
+  const missing = others.flatMap(({ path, name, bytes }) => (bytes === undefined && name !== learnedFile ? [path] : []))
+  return { ...backup, digest: digestOf(text), missing }
 }
 
 /** @throws BrimError STORE_FAILED */
@@ -110,6 +144,28 @@ function identityIn(database: Database.Database, stateDir: string): BridgeIdenti
   }
 }
 
+interface OtherFile {
+  readonly path: string
+  /** In the backup. */
+  readonly name: string
+  /** Undefined: it cannot be read. */
+  readonly bytes: Buffer | undefined
+}
+
+/** What the user of the bridge can read: its database names the files, and that user writes the database. */
+function ownFiles(stateDir: string, { tlsCert, tlsKey }: BridgeIdentity): OtherFile[] {
+  const file = (path: string | null, name: string) => (path === null ? [] : [{ path, name, bytes: readIfReadable(path) }])
+  return [...file(join(stateDir, learnedFile), learnedFile), ...file(tlsCert, tlsFiles.cert), ...file(tlsKey, tlsFiles.key)]
+}
+
+function readIfReadable(path: string): Buffer | undefined {
+  try {
+    return readFileSync(path)
+  } catch {
+    return undefined
+  }
+}
+
 /** @param snapshot in a read transaction, which the copy shows */
 async function copyDatabase(snapshot: Database.Database, to: string, signal: AbortSignal): Promise<void> {
   await snapshot.backup(to, {
@@ -119,18 +175,7 @@ async function copyDatabase(snapshot: Database.Database, to: string, signal: Abo
     },
   })
   chmodSync(to, 0o600)
-}
-
-/** @returns whether the file could be read */
-function copyPrivate(from: string, to: string): boolean {
-  try {
-    readFileSync(from)
-  } catch {
-    return false
-  }
-  copyFileSync(from, to)
-  chmodSync(to, 0o600)
-  return true
+  syncToDisk(to)
 }
 
 /** What failed while a folder was written. */

@@ -1,10 +1,23 @@
-import { chmodSync, copyFileSync, existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, join } from 'node:path'
 import Database from 'better-sqlite3'
 import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { matchOwner } from '../../core/base/match-owner.ts'
-import { sha256OfFile } from '../../core/base/sha256-of-file.ts'
+import { renamePrivate, syncToDisk } from '../../core/base/private-file.ts'
+import { asOwner } from '../../core/store/as-owner.ts'
 import { skipBirths } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
@@ -14,7 +27,7 @@ import { type BridgeIdentity, identityOf } from '../identity/bridge-identity.ts'
 import { openIdentityStore } from '../identity/store.ts'
 import { renameNewJobs } from '../queue/job-names.ts'
 import { diskError } from './backup.ts'
-import { type Backup, readBackup } from './backup-file.ts'
+import { type Backup, configFile, readBackup } from './backup-file.ts'
 
 /** In the state folder while a restore replaces its databases. */
 const unfinished = 'restoring'
@@ -25,6 +38,8 @@ export interface RestoreOptions {
   /** Folder of the backup. */
   readonly from: string
   readonly stateDir: string
+  /** Digest of the backup that is expected; undefined: any. */
+  readonly expect?: string | undefined
   /** Replace the databases of another bridge. */
   readonly replaceIdentity: boolean
   /** As the audit log names it. */
@@ -33,37 +48,66 @@ export interface RestoreOptions {
 
 export interface Restored {
   readonly backup: Backup
+  readonly digest: string
   /** Folder with what was replaced; undefined: there was nothing. */
   readonly replaced: string | undefined
 }
 
 /**
  * Replaces the databases of a bridge that does not run by those of a backup. What it replaces is kept. New jobs get another name
- * in their ids: devices have finished jobs of which the backup knows nothing.
+ * in their ids: devices have finished jobs of which the backup knows nothing. All of it is on disk on return.
  * @throws BrimError BACKUP_INVALID, STATE_IN_USE, IDENTITY_INVALID, STORE_FAILED also for a backup of a newer release, DISK_FULL
  */
-export async function restore({ from, stateDir, replaceIdentity, actor }: RestoreOptions): Promise<Restored> {
-  const backup = readBackup(from)
-  await verify(from, backup)
+export async function restore({ from, stateDir, expect, replaceIdentity, actor }: RestoreOptions): Promise<Restored> {
+  const { backup, digest } = readBackup(from)
+  if (expect !== undefined && expect.toLowerCase() !== digest)
+    throw new BrimError('BACKUP_INVALID', `${from} is another backup than the expected one: its digest is ${digest}`, {
+      hint: 'compare it with the digest that "brim bridge backup" printed; another one has been altered since',
+    })
+  // Before the change of users: only this one may be able to read the backup.
+  const sources = openSources(from, backup)
+  try {
+    return {
+      backup,
+      digest,
+      replaced: await asOwner(stateDir, () => putBack({ stateDir, replaceIdentity, actor, backup, sources })),
+    }
+  } finally {
+    for (const { fd } of sources) closeSync(fd)
+  }
+}
+
+interface PutBack extends Pick<RestoreOptions, 'stateDir' | 'replaceIdentity' | 'actor'> {
+  readonly backup: Backup
+  readonly sources: readonly Source[]
+}
+
+/** @returns folder with what was replaced */
+function putBack({ stateDir, replaceIdentity, actor, backup, sources }: PutBack): string | undefined {
   const unlock = lockFolder(stateDir)
+  const staging = join(stateDir, unfinished)
   try {
     if (!replaceIdentity) requireSameBridge(stateDir, backup)
-    const staging = join(stateDir, unfinished)
     rmSync(`${staging}.new`, { recursive: true, force: true })
     mkdirSync(`${staging}.new`, { mode: 0o700 })
-    matchOwner(`${staging}.new`)
-    for (const { name } of backup.files) copyPrivate(join(from, name), join(`${staging}.new`, name))
+    for (const source of sources) copyVerified(source, join(`${staging}.new`, source.name))
+    // It stays in the backup: the operator installs it.
+    rmSync(join(`${staging}.new`, configFile), { force: true })
     prepare(`${staging}.new`, backup, actor)
+    for (const name of ['.', ...readdirSync(`${staging}.new`)]) syncToDisk(join(`${staging}.new`, name))
     // From here on the bridge refuses to start until it is done; the same command begins anew.
     rmSync(staging, { recursive: true, force: true })
-    renameSync(`${staging}.new`, staging)
+    renamePrivate(`${staging}.new`, staging)
     const replaced = setAside(stateDir)
     for (const name of readdirSync(staging)) renameSync(join(staging, name), join(stateDir, name))
+    // What marks it as interrupted goes after all else is on disk.
+    syncToDisk(stateDir)
     rmSync(staging, { recursive: true })
-    return { backup, replaced }
+    syncToDisk(stateDir)
+    return replaced
   } catch (cause) {
     // It may have filled the disk.
-    rmSync(join(stateDir, `${unfinished}.new`), { recursive: true, force: true })
+    rmSync(`${staging}.new`, { recursive: true, force: true })
     if (cause instanceof BrimError) throw cause
     throw diskError(cause, stateDir)
   } finally {
@@ -79,26 +123,63 @@ export function requireRestored(stateDir: string): void {
   })
 }
 
-/** @throws BrimError BACKUP_INVALID */
-async function verify(from: string, { files }: Backup): Promise<void> {
-  for (const { name, bytes, sha256 } of files) {
-    const path = join(from, name)
-    const found = lstatSync(path, { throwIfNoEntry: false })
-    if (found?.isFile() && found.size === bytes && (await sha256OfFile(path)) === sha256) continue
-    throw new BrimError('BACKUP_INVALID', `${path} is ${found ? 'not as it was written' : 'missing'}`, {
-      hint: 'the copy of the backup is damaged: copy it again, or use another one',
-    })
-  }
+type Source = Backup['files'][number] & { readonly path: string; readonly fd: number }
+
+/** The files of a backup, open. @throws BrimError BACKUP_INVALID */
+function openSources(from: string, { files }: Backup): Source[] {
   if (!files.some(({ name }) => name === 'bridge.sqlite'))
     throw new BrimError('BACKUP_INVALID', `${from} holds no bridge.sqlite`, { hint: 'use another backup' })
+  const sources: Source[] = []
+  try {
+    // No links: a backup holds its files itself.
+    const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)
+    for (const file of files) {
+      const path = join(from, file.name)
+      sources.push({ ...file, path, fd: openSync(path, flags) })
+      if (!fstatSync(sources.at(-1)!.fd).isFile()) throw damaged(path, 'is no file')
+    }
+    return sources
+  } catch (cause) {
+    for (const { fd } of sources) closeSync(fd)
+    if (cause instanceof BrimError) throw cause
+    throw damaged(join(from, files[sources.length]!.name), 'is missing or cannot be read', cause)
+  }
 }
+
+/** Copies a file of a backup. @throws BrimError BACKUP_INVALID if it is not as it was written */
+function copyVerified({ path, fd, bytes, sha256 }: Source, to: string): void {
+  const hash = createHash('sha256')
+  const target = openSync(to, 'wx', 0o600)
+  try {
+    const buffer = Buffer.allocUnsafe(2 ** 20)
+    for (let at = 0; ; ) {
+      const length = readSync(fd, buffer, 0, buffer.length, at)
+      at += length
+      if (at > bytes || (length === 0 && (at < bytes || hash.digest('hex') !== sha256)))
+        throw damaged(path, 'is not as it was written')
+      if (length === 0) return
+      const chunk = buffer.subarray(0, length)
+      hash.update(chunk)
+      writeFileSync(target, chunk)
+    }
+  } finally {
+    closeSync(target)
+  }
+}
+
+const damaged = (path: string, how: string, cause?: unknown) =>
+  new BrimError('BACKUP_INVALID', `${path} ${how}`, {
+    cause,
+    hint: 'the copy of the backup is damaged: copy it again, or use another one',
+  })
 
 /** @throws BrimError IDENTITY_INVALID, STORE_FAILED */
 function requireSameBridge(stateDir: string, { bridge }: Backup): void {
   const path = join(stateDir, 'bridge.sqlite')
   if (!existsSync(path)) return
   const own = readIdentity(path)
-  if (own?.instance === bridge.instance) return
+  // The installation of a new machine has started it.
+  if (own?.instance === bridge.instance || (own && isUnused(stateDir))) return
   const [ours, theirs] = [own, bridge].map((one) => (one ? `"${one.bridge}" of fleet "${one.fleet}"` : 'of an earlier release'))
   throw new BrimError('IDENTITY_INVALID', `the backup is of bridge ${theirs}, but ${stateDir} belongs to bridge ${ours}`, {
     hint: 'choose another --state-dir, or make this bridge the other one with --replace-identity: its devices must enrol again',
@@ -115,6 +196,17 @@ function readIdentity(path: string): BridgeIdentity | undefined {
   } finally {
     store.close()
   }
+}
+
+/** Whether no device, key, token or job depends on the bridge in a folder. @throws BrimError STORE_FAILED */
+function isUnused(stateDir: string): boolean {
+  const isEmpty = (file: string, tables: readonly string[]) => {
+    const path = join(stateDir, file)
+    return (
+      !existsSync(path) || withDatabase(path, (store) => tables.every((table) => !store.prepare(`SELECT 1 FROM ${table}`).get()))
+    )
+  }
+  return isEmpty('identity.sqlite', ['identities', 'keys', 'enrol_tokens']) && isEmpty('jobs.sqlite', ['jobs'])
 }
 
 /** Migrates the copies, and marks them as restored. @throws BrimError STORE_FAILED */
@@ -158,13 +250,7 @@ function setAside(stateDir: string): string | undefined {
   if (names.length === 0) return undefined
   const folder = join(stateDir, `replaced-${nowIso().replace(/[:.]/g, '-')}`)
   mkdirSync(folder, { mode: 0o700 })
-  matchOwner(folder)
   for (const name of names) renameSync(join(stateDir, name), join(folder, name))
+  syncToDisk(folder)
   return folder
-}
-
-function copyPrivate(from: string, to: string): void {
-  copyFileSync(from, to)
-  chmodSync(to, 0o600)
-  matchOwner(to)
 }

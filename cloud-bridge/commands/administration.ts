@@ -41,13 +41,17 @@ export async function administer<T>(
   }
   const { administrationOf } = await import('../identity/administration.ts')
   const { openIdentityStore } = await import('../identity/store.ts')
-  const store = openIdentityStore(localBridgeDir(stateDir, io))
-  try {
-    // A user who can write the bridge's database is an admin.
-    return await use(administrationOf(store, `operator:${io.env.USER || 'unknown'}`), undefined)
-  } finally {
-    store.close()
-  }
+  const { asOwner } = await import('../../core/store/as-owner.ts')
+  const folder = localBridgeDir(stateDir, io)
+  return asOwner(folder, async () => {
+    const store = openIdentityStore(folder)
+    try {
+      // A user who can write the bridge's database is an admin.
+      return await use(administrationOf(store, `operator:${io.env.USER || 'unknown'}`), undefined)
+    } finally {
+      store.close()
+    }
+  })
 }
 
 function overHttp(client: BridgeClient): Administration {

@@ -1,5 +1,5 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { BrimError } from './errors.ts'
 
 /** The mode of a file that other users can access, such as `0644`; undefined if it is private. Throws if there is no such file. */
@@ -38,9 +38,11 @@ export function createPrivate(path: string): void {
 /** Writes a file atomically and durably, readable by this user only. @throws BrimError TARGET_UNWRITABLE */
 export function writePrivate(path: string, text: string): void {
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    makeFolder(dirname(path))
     const unfinished = `${path}.${process.pid}`
-    writeFileSync(unfinished, text, { mode: 0o600, flush: true })
+    rmSync(unfinished, { force: true })
+    // Not through a link that another user has put there.
+    writeFileSync(unfinished, text, { mode: 0o600, flush: true, flag: 'wx' })
     renamePrivate(unfinished, path)
   } catch (cause) {
     throw new BrimError('TARGET_UNWRITABLE', `${path} cannot be written`, { cause, hint: 'does the folder belong to this user?' })
@@ -51,6 +53,16 @@ export function writePrivate(path: string, text: string): void {
 export function renamePrivate(from: string, to: string): void {
   renameSync(from, to)
   syncToDisk(dirname(to))
+}
+
+/** Creates a folder that only this user can read, and those above it, unless they exist. Throws what the file system throws. */
+export function makeFolder(path: string): void {
+  const first = mkdirSync(path, { recursive: true, mode: 0o700 })
+  if (first === undefined) return
+  for (let made = resolve(path); ; made = dirname(made)) {
+    syncToDisk(dirname(made))
+    if (made === resolve(first)) return
+  }
 }
 
 /** On return, the content of a file, or the names in a folder, survive a power cut. Throws what the file system throws. */

@@ -1,7 +1,6 @@
 import { closeSync, linkSync, openSync, renameSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
-import { matchOwner } from '../base/match-owner.ts'
 import { syncToDisk } from '../base/private-file.ts'
 import { type Migrations, migrate } from './migrate.ts'
 
@@ -15,7 +14,6 @@ export function createDatabase(path: string, migrations: Migrations): void {
   try {
     // Only the owner may read it, and no link that another user has put there is followed.
     closeSync(openSync(unfinished, 'wx', 0o600))
-    matchOwner(unfinished)
     const store = new Database(unfinished)
     try {
       migrate(store, path, migrations)

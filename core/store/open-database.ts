@@ -1,7 +1,9 @@
-import { chmodSync, existsSync, mkdirSync } from 'node:fs'
+import { chmodSync, existsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
 import { BrimError } from '../base/errors.ts'
+import { makeFolder } from '../base/private-file.ts'
+import { requireOwnFolder } from './as-owner.ts'
 import { createDatabase } from './create-database.ts'
 import { damaged, isCorruption, requireSchema } from './damage.ts'
 import { type Migrations, migrate, type Store } from './migrate.ts'
@@ -20,7 +22,8 @@ const synchronousLevels = { NORMAL: 1, FULL: 2 } as const
 export function openDatabase(path: string, migrations: Migrations, synchronous: keyof typeof synchronousLevels = 'FULL'): Store {
   let store: Store | undefined
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    makeFolder(dirname(path))
+    requireOwnFolder(dirname(path))
     if (!existsSync(path)) createDatabase(path, migrations)
     store = new Database(path, { timeout: 5_000 })
     // Before the WAL file is created, which gets the same mode: only the owner may read prompts and answers.

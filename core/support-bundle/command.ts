@@ -81,7 +81,8 @@ async function writeSupportBundle<Shape extends z.ZodRawShape>(
   const { name } = program
   const out = String(owner.get('out')?.value ?? `brim-${name}-support.tar.gz`)
   const stateDir = program.stateDirOf(owner, io)
-  const { examineDatabases } = await import('./databases.ts')
+  const [{ examineDatabases }, { asOwner }] = await Promise.all([import('./databases.ts'), import('../store/as-owner.ts')])
+  const ofProgram = await program.databases()
   const fleet = attempt(() => program.fleetOf?.(configuration, io) ?? new Map())
   const options = effectiveSettings(flags, mergeLayers(fleet instanceof Map ? fleet : new Map(), owner)).map((option) => ({
     ...option,
@@ -97,7 +98,7 @@ async function writeSupportBundle<Shape extends z.ZodRawShape>(
     },
     'config.json': { file: file ?? null, options, ...(fleet instanceof Map ? {} : { fleet }) },
     'doctor.json': await program.checks(io),
-    'databases.json': { stateDir, databases: examineDatabases(stateDir, await program.databases()) },
+    'databases.json': { stateDir, databases: await asOwner(stateDir, () => examineDatabases(stateDir, ofProgram)) },
     ...(await describeProcess(program, owner, io)),
     'log.jsonl': await readLog(name, owner.get('log-file')?.value, io),
   }

@@ -1,4 +1,15 @@
-import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import Database from 'better-sqlite3'
@@ -9,6 +20,7 @@ import { openSnapshots } from '../../../cloud-bridge/backup/snapshots.ts'
 import { bridgeDatabases, bridgeTables } from '../../../cloud-bridge/databases.ts'
 import { identityOf, recordStart } from '../../../cloud-bridge/identity/bridge-identity.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { identityTables } from '../../../cloud-bridge/identity/tables.ts'
 import { createJobStore } from '../../../cloud-bridge/queue/job-store.ts'
 import { jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
 import { systemClock } from '../../../core/base/clock.ts'
@@ -61,10 +73,13 @@ function jobIds(stateDir: string): string[] {
   }
 }
 
-const take = (stateDir: string, out = at('backup'), telemetry = true) =>
-  backUp({ stateDir, out, telemetry, clock: systemClock, signal: new AbortController().signal })
-const putBack = (stateDir: string, replaceIdentity = false) =>
-  restore({ from: at('backup'), stateDir, replaceIdentity, actor: 'operator:test' })
+const backupOf = (stateDir: string, out = at('backup'), telemetry = true) => ({
+  ...{ stateDir, out, telemetry, clock: systemClock },
+  signal: new AbortController().signal,
+})
+const take = (stateDir: string, out?: string, telemetry?: boolean) => backUp(backupOf(stateDir, out, telemetry))
+const putBack = (stateDir: string, replaceIdentity = false, expect?: string) =>
+  restore({ from: at('backup'), stateDir, replaceIdentity, expect, actor: 'operator:test' })
 
 describe('a backup', () => {
   it('shows all databases at one moment while the bridge writes', async () => {
@@ -119,6 +134,35 @@ describe('a backup', () => {
     await expect(take(at('nothing'), at('other'))).rejects.toMatchObject({ code: 'STORE_FAILED' })
     expect(readdirSync(dir.path).filter((name) => name.includes('partial'))).toEqual([])
   })
+
+  it('removes what killed backups have left beside it, and nothing else', async () => {
+    const stateDir = makeState('north')
+    // As the operating system leaves it: the lock is free, the file remains.
+    lockFolder(at('killed.partial'))()
+    writeFileSync(at('killed.partial/tls-key.pem'), 'key')
+    mkdirSync(at('notes.partial'))
+    symlinkSync(stateDir, at('link.partial'))
+    lockFolder(stateDir)()
+    const unlock = lockFolder(at('other.partial'))
+    await take(stateDir)
+    expect(readdirSync(dir.path).filter((name) => name.includes('partial'))).toEqual([
+      'link.partial',
+      'notes.partial',
+      'other.partial',
+    ])
+    expect(jobIds(stateDir)).toHaveLength(1)
+    await expect(take(stateDir, at('other'))).rejects.toMatchObject({ code: 'STATE_IN_USE' })
+    unlock()
+  })
+
+  it('holds the configuration file, and no lock', async () => {
+    writeFileSync(at('north.yaml'), 'id: north\n', { mode: 0o640 })
+    await backUp({ ...backupOf(makeState('north')), config: at('north.yaml') })
+    expect(readFileSync(at('backup/bridge.yaml'), 'utf8')).toBe('id: north\n')
+    expect(readdirSync(at('backup'))).not.toContain('lock.sqlite')
+    await putBack(at('elsewhere'))
+    expect(readdirSync(at('elsewhere'))).not.toContain('bridge.yaml')
+  })
 })
 
 describe('a restore', () => {
@@ -166,6 +210,46 @@ describe('a restore', () => {
     const unlock = lockFolder(stateDir)
     await expect(putBack(stateDir)).rejects.toMatchObject({ code: 'STATE_IN_USE' })
     unlock()
+  })
+
+  it('refuses a backup that was altered since its digest was noted', async () => {
+    const stateDir = makeState('north')
+    const { digest } = await take(stateDir)
+    // An admin's key, planted by a user who can write the backup.
+    const path = join(at('backup'), 'identity.sqlite')
+    const store = openDatabase(path, identityTables)
+    store.prepare('DELETE FROM audit').run()
+    store.pragma('journal_mode = DELETE')
+    store.close()
+    const description = JSON.parse(readFileSync(at('backup/backup.json'), 'utf8'))
+    const bytes = readFileSync(path)
+    const sha256 = createHash('sha256').update(bytes).digest('hex')
+    for (const file of description.files)
+      if (file.name === 'identity.sqlite') Object.assign(file, { sha256, bytes: bytes.length })
+    const written = readFileSync(at('backup/backup.json'))
+    writeFileSync(at('backup/backup.json'), JSON.stringify(description))
+    await expect(putBack(stateDir, false, digest)).rejects.toMatchObject({ code: 'BACKUP_INVALID' })
+    expect(await putBack(stateDir)).toMatchObject({ digest: expect.not.stringContaining(digest) })
+    // The hash of each file is compared too.
+    writeFileSync(at('backup/backup.json'), written)
+    await expect(putBack(stateDir, false, digest)).rejects.toMatchObject({ code: 'BACKUP_INVALID' })
+  })
+
+  it('replaces a bridge that was started on a new machine, and no device, key or job depends on', async () => {
+    await take(makeState('north'))
+    const fresh = at('fresh')
+    const store = openDatabase(join(fresh, 'bridge.sqlite'), bridgeTables)
+    recordStart(store, { bridge: 'bridge-1', fleet: 'default', tlsCert: null, tlsKey: null })
+    store.close()
+    const identities = openIdentityStore(fresh)
+    identities.createKey('operator:test', 'first', 'admin')
+    await expect(putBack(fresh)).rejects.toMatchObject({ code: 'IDENTITY_INVALID' })
+    identities.close()
+    for (const name of readdirSync(fresh)) if (name.startsWith('identity')) rmSync(join(fresh, name))
+    openIdentityStore(fresh).close()
+    const { replaced } = await putBack(fresh)
+    expect(readdirSync(replaced!)).toContain('bridge.sqlite')
+    expect(jobIds(fresh)).toHaveLength(1)
   })
 
   it('refuses a damaged backup, and one of a newer release, before it changes anything', async () => {
