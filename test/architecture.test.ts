@@ -29,7 +29,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/listen': { values: ['core/base', 'core/policy/admission'] },
   'core/cli': { values: ['core/base'] },
   'core/config-file': { values: ['core/base', 'core/cli'] },
-  'core/support-bundle': { values: ['core/base', 'core/cli', 'core/commands', 'core/config-file'], types: ['core/store'] },
+  'core/support-bundle': { values: ['core/base', 'core/cli', 'core/commands', 'core/config-file', 'core/store'] },
   'core/login': { values: ['core/base'] },
   'core/protocol': { values: ['core/base', 'core/openai', 'core/signing'] },
   'core/text': { values: ['core/base', 'core/policy/fairness'] },
