@@ -116,7 +116,7 @@ check_machine() {
     needed=$(release_field glibc)
     [ "$(version_number "$glibc")" -ge "$(version_number "$needed")" ] ||
       fail "this archive needs glibc $needed or newer; this system has $glibc" \
-        'JetPack 5 or newer, or Debian 11, Ubuntu 20.04 or newer'
+        'JetPack 5 or newer, or Debian 10, Ubuntu 20.04 or newer'
     say "program: Brim $(release_field version) with Node $(release_field node), needs glibc $needed"
   else
     [ -f "$source/dist/brim.js" ] && [ -d "$source/node_modules" ] || fail "$source is not built" 'scripts/setup'
@@ -131,7 +131,7 @@ check_machine() {
   fi
   case $jetpack in
   4) warn 'JetPack 4 has glibc 2.27: Node and ONNX Runtime need 2.28. Use a container (docs/packages.md)' ;;
-  ?*) say "ONNX Runtime: on the CPU. For CUDA or TensorRT set ORT_LIB in $config/$role.env to a library built with them (docs/jetson.md)" ;;
+  ?*) say "ONNX Runtime: on the CPU (docs/jetson.md)" ;;
   esac
 }
 

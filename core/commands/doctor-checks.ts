@@ -110,7 +110,12 @@ async function checkProviders(runtime: Runtime): Promise<Check> {
     else unusable.push(provider)
   }
   const rest = unusable.length === 0 ? '' : `; not usable on this machine: ${unusable.join(', ')}`
-  return { name: 'providers', status: 'ok', detail: `${usable.join(', ')}${rest}`, values: { usable, unusable } }
+  return {
+    name: 'providers',
+    status: 'ok',
+    detail: `${usable.join(', ')}${rest}; Brim computes on the CPU`,
+    values: { usable, unusable },
+  }
 }
 
 /** 2·value, computed by this provider. */

@@ -35,7 +35,7 @@ scrape_configs:
   - job_name: brim
     scheme: https
     authorization: { credentials_file: /etc/prometheus/brim.key }
-    static_configs: [{ targets: ['bridge.example:8443'] }]
+    static_configs: [{ targets: ['bridge.example:7070'] }]
 \`\`\`
 
 Names are as Prometheus and OpenMetrics advise (base units, \`_total\` for counters), and as vLLM's, buckets included, where vLLM measures
