@@ -117,6 +117,11 @@ export const AgentLimits = z.strictObject({
     .positive()
     .default(60)
     .describe('seconds in which a changed device must answer the probe of the job; then the change is undone'),
+  healthSoakS: z
+    .number()
+    .min(0)
+    .default(120)
+    .describe('seconds with a bridge, after the probe, before a change that needed another start of the agent is kept'),
 
   slmAnswers: z
     .int()

@@ -296,6 +296,13 @@ export const BridgeLimits = z.strictObject({
     .min(0)
     .default(1_024)
     .describe('streamed answers that are kept after their connections have ended; beyond it the oldest are deleted'),
+  rolloutSoakS: z
+    .number()
+    .min(0)
+    .default(120)
+    .describe(
+      'seconds after the success of a device in which its loss counts as a failure of the rollout; the first group and the rollout end after them',
+    ),
   sketchPromptBytes: z
     .int()
     .min(1_024)

@@ -8,27 +8,48 @@ export interface HealthGateOptions {
   readonly hasBridge: () => boolean
   /** What answers the probe; undefined: the device has no model. */
   readonly endpoint: () => Endpoint | undefined
-  readonly limits: { readonly healthBridgeS: number; readonly healthProbeS: number }
+  readonly limits: { readonly healthBridgeS: number; readonly healthProbeS: number; readonly healthSoakS: number }
   readonly clock: Clock
 }
 
 const pollMs = 250
 
 /**
- * Whether the device is healthy after a change: a bridge is connected, and the device answers the probe.
+ * Whether the device is healthy after a change: a bridge is connected, the device answers the probe, and then lives on with a
+ * bridge for the soak time. A process that ends before has not decided.
  * @param probe absent: no answer is required
  * @returns why it is not; undefined: it is healthy
  * @throws the signal's reason when aborted
  */
 export async function healthProblem(
-  { hasBridge, endpoint, limits, clock }: HealthGateOptions,
+  options: HealthGateOptions,
   probe: Probe | undefined,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const untilMs = clock.nowMs() + limits.healthBridgeS * 1_000
-  while (!hasBridge()) {
-    if (clock.nowMs() >= untilMs) return `no bridge was connected within ${limits.healthBridgeS} s`
+  const { endpoint, limits, clock } = options
+  const unanswered = () => probe && probeProblem(endpoint(), probe, limits.healthProbeS, clock, signal)
+  return (
+    (await linkProblem(options, 0, signal)) ??
+    (await unanswered()) ??
+    (await linkProblem(options, limits.healthSoakS * 1_000, signal))
+  )
+}
+
+/** Waits until a bridge has been connected for this long in all. @returns why not: it was away for too long */
+async function linkProblem({ hasBridge, limits, clock }: HealthGateOptions, forMs: number, signal: AbortSignal) {
+  let connectedMs = 0
+  let lastMs = clock.nowMs()
+  let seenMs = lastMs
+  for (;;) {
+    const nowMs = clock.nowMs()
+    if (hasBridge()) {
+      connectedMs += nowMs - lastMs
+      seenMs = nowMs
+      if (connectedMs >= forMs) return undefined
+    } else if (nowMs - seenMs >= limits.healthBridgeS * 1_000) {
+      return `no bridge was connected within ${limits.healthBridgeS} s`
+    }
+    lastMs = nowMs
     await clock.sleep(pollMs, signal)
   }
-  return probe && probeProblem(endpoint(), probe, limits.healthProbeS, clock, signal)
 }

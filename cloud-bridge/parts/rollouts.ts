@@ -5,12 +5,14 @@ import type { Stores } from './stores.ts'
 import type { Work } from './work.ts'
 
 /** The rollouts, on the queue's jobs; what they decide by themselves is in the audit log as well. */
-export function openRollouts({ clock, closers, log }: Base, { store, identityStore }: Stores, { jobs, devices }: Work) {
+export function openRollouts({ config, clock, closers, log }: Base, { store, identityStore }: Stores, { jobs, devices }: Work) {
   const rollouts = createRollouts({
     store: createRolloutStore(store),
     jobs: jobs.store,
     queue: jobs.queue,
     isKnown: devices.fleet.has,
+    lastState: devices.lastState,
+    soakMs: config.limits.rolloutSoakS * 1_000,
     wallMs: jobs.wallMs,
     onDecided({ id, state, reason, devices: detail }) {
       identityStore.record([
@@ -21,6 +23,7 @@ export function openRollouts({ clock, closers, log }: Base, { store, identitySto
     logger: log('rollout'),
   })
   closers.push(rollouts.close)
+  closers.push(devices.feed.subscribe((device, what) => what === 'state' && rollouts.onDeviceState(device)))
   return rollouts
 }
 export type OpenRollouts = ReturnType<typeof openRollouts>

@@ -8,8 +8,10 @@ import {
   type RolloutAction,
   type RolloutEvent,
 } from '../../core/policy/rollout/rollout.ts'
+import { nextSoak, type Soak, soakProblem } from '../../core/policy/rollout/soak.ts'
 import { type JobDetails, maxBatchJobs } from '../../core/protocol/http/jobs.ts'
 import { JobSubmission } from '../../core/protocol/jobs.ts'
+import type { DeviceState } from '../../core/protocol/messages.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import type { DeviceError, RolloutStore, StoredRollout } from './rollout-store.ts'
@@ -20,6 +22,10 @@ export interface RolloutParts {
   readonly queue: Pick<JobQueue, 'submit' | 'cancel' | 'watch'>
   /** Whether a device is still one of the fleet. */
   readonly isKnown: (device: string) => boolean
+  /** The last state of a device; undefined: it never published one. */
+  readonly lastState: (device: string) => Pick<DeviceState, 'state' | 'birth'> | undefined
+  /** A device that has succeeded is watched for this long: its loss counts as a failure. */
+  readonly soakMs: number
   /** UTC ms: starts and outcomes outlive this process. */
   readonly wallMs: () => number
 }
@@ -46,6 +52,8 @@ export class OpenRollout {
   #unsubmitted: StartedDevice[] = []
   /** By job. */
   readonly #underWay = new Map<string, StartedDevice & { readonly unwatch: () => void }>()
+  /** The devices that have succeeded and are watched. */
+  readonly #soaking = new Map<string, Soak & { readonly place: number }>()
   /** Jobs that may have ended. */
   readonly #changed = new Set<string>()
   readonly #onJobChanged: () => void
@@ -57,6 +65,10 @@ export class OpenRollout {
     this.#rollout = stored.rollout
     this.#endedMs = stored.endedMs
     this.#onJobChanged = onJobChanged
+    // A device needs time to return after a start of the bridge: its watch begins again.
+    const watched = isOpen(stored.rollout) ? parts.store.succeededSince(stored.n, parts.wallMs() - parts.soakMs) : []
+    for (const { place, device } of watched) this.#watch(place, device)
+    this.#rollout = { ...stored.rollout, soaking: watched.length }
     if (devicesUnderWay(stored.rollout) === 0) return
     for (const { place, device, job } of parts.store.devices(stored.n, 0, 'started', stored.rollout.devices)) {
       if (job === null) this.#unsubmitted.push({ place, device })
@@ -75,6 +87,7 @@ export class OpenRollout {
   /** Starts the devices that are due, after what could not be done before. Call it every second. */
   tick(): void {
     this.settle()
+    this.#endSoaks()
     this.#submitJobs()
     this.apply({ kind: 'tick' })
   }
@@ -109,18 +122,63 @@ export class OpenRollout {
     }
   }
 
+  /** Whether the device has succeeded and is watched. */
+  watches(device: string): boolean {
+    return this.#soaking.has(device)
+  }
+
+  /** A device has published a state, or is lost. */
+  onDeviceState(device: string): void {
+    const soak = this.#soaking.get(device)
+    const seen = soak && this.#parts.lastState(device)
+    if (!seen) return
+    const next = nextSoak(soak, seen)
+    if ('problem' in next) this.#settleSoaks([{ ...soak, device, problem: next.problem }])
+    else this.#soaking.set(device, { ...soak, ...next })
+  }
+
+  /** Ends the watches whose time is over. */
+  #endSoaks(): void {
+    const nowMs = this.#parts.wallMs()
+    const over = [...this.#soaking].filter(([, { untilMs }]) => untilMs <= nowMs)
+    if (over.length > 0) this.#settleSoaks(over.map(([device, soak]) => ({ ...soak, device, problem: soakProblem(soak) })))
+  }
+
+  /** Counts devices whose watch has ended. @param devices with a problem: they have failed after all */
+  #settleSoaks(devices: readonly (StartedDevice & { readonly problem: string | undefined })[]): void {
+    const { store } = this.#parts
+    this.#change(() =>
+      devices.map(({ place, problem }): RolloutEvent => {
+        const error = problem !== undefined && { code: 'HEALTH_CHECK_FAILED', message: problem }
+        return { kind: error && store.failDevice(this.#stored.n, place, error) ? 'lost' : 'soaked' }
+      }),
+    )
+    for (const { device } of devices) this.#soaking.delete(device)
+  }
+
+  #watch(place: number, device: string): void {
+    const { lastState, soakMs, wallMs } = this.#parts
+    this.#soaking.set(device, { place, untilMs: wallMs() + soakMs, seen: lastState(device) })
+  }
+
   close(): void {
     for (const { unwatch } of this.#underWay.values()) unwatch()
     this.#underWay.clear()
   }
 
   #end(devices: readonly EndedDevice[]): void {
-    const { store, wallMs } = this.#parts
+    const { store, wallMs, soakMs } = this.#parts
+    const watched: StartedDevice[] = []
     this.#change(() =>
-      devices.flatMap(({ place, outcome, error }) =>
-        store.endDevice(this.#stored.n, place, outcome, error, wallMs()) ? [{ kind: 'ended', outcome }] : [],
-      ),
+      devices.flatMap(({ place, device, outcome, error }): RolloutEvent[] => {
+        if (!store.endDevice(this.#stored.n, place, outcome, error, wallMs())) return []
+        if (outcome !== 'succeeded') return [{ kind: 'ended', outcome }]
+        if (soakMs === 0) return [{ kind: 'ended', outcome }, { kind: 'soaked' }]
+        watched.push({ place, device })
+        return [{ kind: 'ended', outcome }]
+      }),
     )
+    for (const { place, device } of watched) this.#watch(place, device)
   }
 
   /** Stores the steps of these events in one transaction; then carries them out. */

@@ -125,6 +125,12 @@ export function createRolloutStore(store: Store) {
   const devices = store.prepare<[number, number, string | null, string | null, number], DeviceRow>(
     `SELECT ${columns} FROM rollout_devices WHERE rollout = ? AND place >= ? AND (? IS NULL OR state = ?) ORDER BY place LIMIT ?`,
   )
+  const succeededSince = store.prepare<[number, number], DeviceRow>(
+    `SELECT ${columns} FROM rollout_devices WHERE rollout = ? AND state = 'succeeded' AND ended_ms > ?`,
+  )
+  const fail = store.prepare(
+    "UPDATE rollout_devices SET state = 'failed', error = ? WHERE rollout = ? AND place = ? AND state = 'succeeded'",
+  )
   const latestFailed = store.prepare<[number, number], DeviceRow>(
     `SELECT ${columns} FROM rollout_devices WHERE rollout = ? AND state = 'failed' ORDER BY ended_ms DESC, place DESC LIMIT ?`,
   )
@@ -145,7 +151,7 @@ export function createRolloutStore(store: Store) {
     const pace = JSON.parse(row.pace) as RolloutPace
     const outcomes = JSON.parse(row.outcomes) as Rollout['outcomes']
     const isFirstPassed = row.first_passed === 1
-    const rollout = { state, reason, terms: termsOf(pace), devices, next, outcomes, isFirstPassed, recentStarts: [] }
+    const rollout = { state, reason, terms: termsOf(pace), devices, next, outcomes, soaking: 0, isFirstPassed, recentStarts: [] }
     const [input, selector] = [JSON.parse(row.input) as unknown, JSON.parse(row.selector) as RolloutSelector]
     return { n, id, kind, input, selector, pace, createdMs, createdBy, endedMs, rollout }
   }
@@ -187,6 +193,11 @@ export function createRolloutStore(store: Store) {
     /** @returns false: the device had ended */
     endDevice: (n: number, place: number, outcome: DeviceOutcome, error: DeviceError | null, nowMs: number): boolean =>
       end.run(outcome, Math.round(nowMs), error && JSON.stringify(error), n, place).changes === 1,
+    /** The devices whose success is not older. */
+    succeededSince: (n: number, sinceMs: number) => succeededSince.all(n, sinceMs).map(deviceOf),
+    /** A device that had succeeded was lost. @returns false: it had not succeeded */
+    failDevice: (n: number, place: number, error: DeviceError): boolean =>
+      fail.run(JSON.stringify(error), n, place).changes === 1,
     setJob: (n: number, place: number, job: string) => void setJob.run(job, n, place),
     /** Rollouts with devices that have not ended. @param nowMs for the starts that count against their rates */
     open: (nowMs: number): StoredRollout[] =>

@@ -31,6 +31,8 @@ export interface Rollouts {
   create(submission: RolloutSubmission, devices: readonly string[], createdBy: string): Rollout
   /** @returns the rollout, and whether the command changed it; undefined: there is no such rollout */
   command(id: string, command: RolloutCommand, by: string): { rollout: Rollout; changed: boolean } | undefined
+  /** A device has published a state, or is lost. */
+  onDeviceState(device: string): void
   find(id: string): Rollout | undefined
   /** The newest first. */
   list(limit: number): Rollout[]
@@ -117,6 +119,9 @@ export function createRollouts(options: RolloutsOptions): Rollouts {
       onChanged(one, stored.rollout.state, true)
       return { rollout: describe(one.stored), changed }
     },
+    onDeviceState(device) {
+      if ([...open.values()].some((one) => one.watches(device))) forEach((one) => one.onDeviceState(device))
+    },
     find(id) {
       const stored = storedOf(id)
       return stored && describe(stored)
@@ -167,7 +172,8 @@ function describe({ id, kind, input, selector, pace, createdMs, createdBy, ended
 
 function devicesOf({ rollout }: Pick<StoredRollout, 'rollout'>): Rollout['devices'] {
   const { devices: total, next, outcomes } = rollout
-  return { total, waiting: isOpen(rollout) ? total - next : 0, started: next - endedDevices(rollout), ...outcomes }
+  const waiting = isOpen(rollout) ? total - next : 0
+  return { total, waiting, started: next - endedDevices(rollout), ...outcomes, soaking: isOpen(rollout) ? rollout.soaking : 0 }
 }
 
 const describeDevice = ({ place, device, state, job, startedMs, endedMs, error }: StoredDevice): RolloutDevice => ({

@@ -21,7 +21,8 @@ let before: { folder: string; modelId: string }
 let after: { folder: string; modelId: string }
 
 const start = async (...bundle: string[]) => {
-  bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge'), ...ports })
+  const limits = { rolloutSoakS: 1 }
+  bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge'), limits, ...ports })
 }
 const bundleOf = async (folder: string) => ({ folder, modelId: (await readManifest(folder)).modelId })
 

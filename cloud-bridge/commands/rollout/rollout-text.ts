@@ -13,12 +13,13 @@ export function summaryText({ id, kind, state, reason, devices }: Rollout): stri
 
 /** A bar, and the numbers behind it. */
 export function progressText({ state, devices, ratePerMinute }: Rollout): string {
-  const { total, succeeded, failed, canceled, skipped, started, waiting } = devices
+  const { total, succeeded, failed, canceled, skipped, started, waiting, soaking } = devices
   const share = (count: number) => (total > 0 ? Math.min(barWidth, Math.round((barWidth * count) / total)) : 0)
   const [good, bad] = [share(succeeded), Math.min(barWidth - share(succeeded), share(failed))]
   const bar = `[${'#'.repeat(good)}${'x'.repeat(bad)}${'-'.repeat(barWidth - good - bad)}]`
   const counts = Object.entries({ succeeded, failed, canceled, skipped, 'under way': started, waiting })
   const parts = counts.flatMap(([name, count]) => (count > 0 || name === 'succeeded' ? [`${count} ${name}`] : []))
+  if (soaking > 0) parts.push(`${soaking} watched after their success`)
   return [bar, parts.join(', '), ...(state === 'running' && waiting > 0 ? [`${ratePerMinute} a minute`] : [])].join('  ')
 }
 

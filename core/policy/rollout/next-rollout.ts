@@ -18,12 +18,20 @@ import { recentAt, startsDue } from './start-rate.ts'
 export function nextRollout(rollout: Rollout, event: RolloutEvent, nowMs: number): RolloutStep {
   switch (event.kind) {
     case 'tick':
-      return rollout.state === 'running' ? started(rollout, nowMs) : unchanged(rollout)
+      return ticked(rollout, nowMs)
     case 'ended': {
       if (devicesUnderWay(rollout) === 0) return unchanged(rollout)
       const outcomes = { ...rollout.outcomes, [event.outcome]: rollout.outcomes[event.outcome] + 1 }
-      const counted = { ...rollout, outcomes }
-      return isOpen(rollout) ? judged(counted) : unchanged(counted)
+      const soaking = rollout.soaking + Number(event.outcome === 'succeeded')
+      return judged({ ...rollout, outcomes, soaking })
+    }
+    case 'soaked':
+      return rollout.soaking === 0 ? unchanged(rollout) : judged({ ...rollout, soaking: rollout.soaking - 1 })
+    case 'lost': {
+      if (rollout.soaking === 0) return unchanged(rollout)
+      const { succeeded, failed } = rollout.outcomes
+      const outcomes = { ...rollout.outcomes, succeeded: succeeded - 1, failed: failed + 1 }
+      return judged({ ...rollout, outcomes, soaking: rollout.soaking - 1 })
     }
     case 'pause':
       return rollout.state === 'running' ? step({ ...rollout, state: 'paused', reason: event.reason }) : unchanged(rollout)
@@ -41,6 +49,17 @@ export function nextRollout(rollout: Rollout, event: RolloutEvent, nowMs: number
 const step = (rollout: Rollout, ...actions: RolloutAction[]): RolloutStep => ({ rollout, actions })
 const unchanged = (rollout: Rollout): RolloutStep => step(rollout)
 
+/** Judges again first: the watch over devices may have ended while the bridge was off. */
+function ticked(rollout: Rollout, nowMs: number): RolloutStep {
+  if (rollout.state === 'paused' && isDone(rollout)) return completed(rollout)
+  if (rollout.state !== 'running') return unchanged(rollout)
+  const now = judged(rollout)
+  return now.rollout.state === 'running' ? started(now.rollout, nowMs) : now
+}
+
+const isDone = (rollout: Rollout): boolean => endedDevices(rollout) === rollout.devices && rollout.soaking === 0
+const completed = (rollout: Rollout): RolloutStep => step({ ...rollout, state: 'completed', reason: null })
+
 function started(rollout: Rollout, nowMs: number): RolloutStep {
   const { next: from, devices, terms, isFirstPassed } = rollout
   const last = isFirstPassed ? devices : Math.min(devices, terms.first)
@@ -50,14 +69,15 @@ function started(rollout: Rollout, nowMs: number): RolloutStep {
   return step({ ...rollout, next: from + count, recentStarts }, { kind: 'start', from, count })
 }
 
-/** A device has ended. */
+/** The outcome of a device has changed. */
 function judged(rollout: Rollout): RolloutStep {
-  const { terms, outcomes, devices, isFirstPassed } = rollout
+  if (!isOpen(rollout)) return unchanged(rollout)
+  const { terms, outcomes, isFirstPassed } = rollout
   if (isAboveLimit(outcomes, terms)) {
     const share = `${outcomes.failed} of ${outcomes.failed + outcomes.succeeded} devices failed`
     return aborted(rollout, `${share}, more than ${terms.abortAbovePercent} %`)
   }
-  if (endedDevices(rollout) === devices) return step({ ...rollout, state: 'completed', reason: null })
+  if (isDone(rollout)) return completed(rollout)
   if (isFirstPassed || !hasFirstEnded(rollout)) return step(rollout)
   const others = terms.first - outcomes.succeeded
   const pause = (reason: string) => step({ ...rollout, state: 'paused', reason })
@@ -70,7 +90,7 @@ const isAboveLimit = ({ succeeded, failed }: Rollout['outcomes'], { abortAfter, 
   succeeded + failed >= abortAfter && failed * 100 > abortAbovePercent * (succeeded + failed)
 
 /** Before the gate is passed, only devices of the first group have started. */
-const hasFirstEnded = (rollout: Rollout): boolean => endedDevices(rollout) >= rollout.terms.first
+const hasFirstEnded = (rollout: Rollout): boolean => endedDevices(rollout) >= rollout.terms.first && rollout.soaking === 0
 
 function aborted(rollout: Rollout, reason: string): RolloutStep {
   const { next: from, devices, outcomes } = rollout

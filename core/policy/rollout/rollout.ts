@@ -33,6 +33,8 @@ export interface Rollout {
   /** Devices start in their order: place of the next one. */
   readonly next: number
   readonly outcomes: Readonly<Record<DeviceOutcome, number>>
+  /** Devices that have succeeded and are still watched: their loss counts as a failure. */
+  readonly soaking: number
   /** Whether devices beyond the first group may start. */
   readonly isFirstPassed: boolean
   /** Starts of the last 60 s, ascending. */
@@ -43,6 +45,8 @@ export type RolloutEvent =
   | { readonly kind: 'tick' }
   /** A device that had started has ended. */
   | { readonly kind: 'ended'; readonly outcome: DeviceOutcome }
+  /** A device that has succeeded lives on well, and is watched no longer; or it was lost. */
+  | { readonly kind: 'soaked' | 'lost' }
   | { readonly kind: 'pause' | 'abort'; readonly reason: string }
   | { readonly kind: 'resume' }
 
@@ -63,7 +67,7 @@ export interface RolloutStep {
 export function newRollout(terms: RolloutTerms, devices: number): Rollout {
   const outcomes = { succeeded: 0, failed: 0, canceled: 0, skipped: 0 }
   const isFirstPassed = terms.first === 0
-  return { state: 'running', reason: null, terms, devices, next: 0, outcomes, isFirstPassed, recentStarts: [] }
+  return { state: 'running', reason: null, terms, devices, next: 0, outcomes, soaking: 0, isFirstPassed, recentStarts: [] }
 }
 
 export const isOpen = ({ state }: Rollout): boolean => state === 'running' || state === 'paused'

@@ -99,7 +99,10 @@ export const Rollout = z.object({
   createdBy: z.string(),
   endedAt: at.nullable(),
   devices: z
-    .object({ total: count, waiting: count, started: count, succeeded: count, failed: count, canceled: count, skipped: count })
+    .object({
+      ...{ total: count, waiting: count, started: count, succeeded: count, failed: count, canceled: count, skipped: count },
+      soaking: count.default(0).describe('Of those that succeeded: still watched, because their loss counts as a failure.'),
+    })
     .describe('Numbers of devices. Started: and not ended. Canceled: its job was. Skipped: it never started.'),
 })
 export type Rollout = z.infer<typeof Rollout>

@@ -30,7 +30,7 @@ beforeAll(async () => {
     heartbeat: 5,
     'log-level': 'silent',
   }
-  const limits = 'limit: [healthBridgeS=20, healthProbeS=10]'
+  const limits = 'limit: [healthBridgeS=20, healthProbeS=10, healthSoakS=1]'
   writeFileSync(
     file,
     `${Object.entries(lines)

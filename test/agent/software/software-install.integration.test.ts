@@ -59,7 +59,7 @@ beforeAll(async () => {
     'api-port: 0',
     `state-dir: ${state}`,
     `trusted-key: ${readSigner(keyFile).publicKey}`,
-    'limit: [healthBridgeS=3]',
+    'limit: [healthBridgeS=3, healthSoakS=1]',
   ]
   writeFileSync(config, `${lines.join('\n')}\n`)
   startService()
@@ -148,6 +148,24 @@ it('returns to the release before where the new one has no bridge', async () => 
   expect(job).toMatchObject({ state: 'REJECTED', error: { code: 'HEALTH_CHECK_FAILED' } })
   expect(job.error?.message).toContain('no bridge was connected within 3 s')
   expect(exits).toEqual([75, 75])
+  expect(current).toThrow('ENOENT')
+}, 60_000)
+
+it('returns to the release before where the new one dies again and again after it was ready', async () => {
+  const seen = async () => {
+    const device = (await (await fetch(`${bridge.httpUrl}/v1/devices/jetson-01`)).json()) as { state: string; birth: number }
+    return device.state === 'ready' ? device.birth : 0
+  }
+  const before = await seen()
+  const job = await submit('9.1.5', await release('9.1.5', '--limit healthSoakS=600'))
+  let last = before
+  for (let start = 1; start <= 3; start++) {
+    await expect.poll(seen, { timeout: 20_000, interval: 50 }).toBeGreaterThan(last)
+    last = await seen()
+    agent.kill('SIGKILL')
+  }
+  expect(await ended(job)).toMatchObject({ state: 'REJECTED', error: { code: 'HEALTH_CHECK_FAILED' } })
+  expect(exits.splice(2)).toEqual([75, 'SIGKILL', 'SIGKILL', 'SIGKILL'])
   expect(current).toThrow('ENOENT')
 }, 60_000)
 

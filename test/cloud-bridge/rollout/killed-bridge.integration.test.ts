@@ -72,7 +72,7 @@ it('a rollout survives a killed bridge and a device that vanishes, and an abort 
   const url = `http://127.0.0.1:${http}`
   const upstream = ['--upstream', 'http://127.0.0.1:1', '--upstream-model', 'none']
   const ports = ['--http-port', String(http), '--mqtt-port', String(mqtt)]
-  const args = ['bridge', 'run', ...upstream, '--state-dir', dir.path, ...ports]
+  const args = ['bridge', 'run', ...upstream, '--state-dir', dir.path, ...ports, '--limit', 'rolloutSoakS=0']
   const start = () => startBrim(args, { env: process.env })
   const brim = async (...words: string[]) => {
     const { io, out, err } = captureIo()
@@ -120,7 +120,7 @@ it('a rollout survives a killed bridge and a device that vanishes, and an abort 
     expect(all.map(({ jobs }) => jobs.size)).toEqual([1, 1, 1, 1])
     expect((await brim('list')).out).toContain('3/4')
     const { devices } = JSON.parse((await brim('status', '--json')).out) as Rollout
-    expect(devices).toEqual({ total: 4, waiting: 0, started: 0, succeeded: 3, failed: 0, canceled: 1, skipped: 0 })
+    expect(devices).toEqual({ total: 4, waiting: 0, started: 0, succeeded: 3, failed: 0, canceled: 1, skipped: 0, soaking: 0 })
   } finally {
     await bridge.stop()
   }

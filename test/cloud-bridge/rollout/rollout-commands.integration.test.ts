@@ -12,7 +12,7 @@ let world: AgentWorld
 let signingKey: string
 let access: string[]
 beforeAll(async () => {
-  world = await startAgentWorld()
+  world = await startAgentWorld({ bridge: { limits: { rolloutSoakS: 0 } } })
   signingKey = join(world.dir, 'release.key')
   writeFileSync(signingKey, newSigningKey(), { mode: 0o600 })
   const trustedKeys = [readSigner(signingKey).publicKey]

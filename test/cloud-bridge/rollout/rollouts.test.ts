@@ -5,6 +5,7 @@ import { createRolloutStore, rolloutTables } from '../../../cloud-bridge/rollout
 import { createRollouts } from '../../../cloud-bridge/rollout/rollouts.ts'
 import { RolloutSubmission } from '../../../core/protocol/http/rollouts.ts'
 import type { ToJobDevice } from '../../../core/protocol/jobs.ts'
+import type { DeviceState } from '../../../core/protocol/messages.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -41,8 +42,16 @@ function scriptedDevices(behaviourOf: (device: string) => Behaviour = () => 'suc
 }
 type ScriptedDevices = ReturnType<typeof scriptedDevices>
 
-/** A bridge's queue and rollouts on a state folder. @param cutAt number of the write at which the power fails */
-function openBridge(dir: TempDir, devices: ScriptedDevices, wall: { ms: number }, cutAt = Number.POSITIVE_INFINITY) {
+/**
+ * A bridge's queue and rollouts on a state folder.
+ * @param options `cutAt`: number of the write at which the power fails; `soakMs`: how long devices are watched after their success
+ */
+function openBridge(
+  dir: TempDir,
+  devices: ScriptedDevices,
+  wall: { ms: number },
+  { cutAt = Number.POSITIVE_INFINITY, soakMs = 0 } = {},
+) {
   const clock = fakeClock()
   const wallMs = () => wall.ms
   const database = openDatabase(join(dir.path, 'bridge.sqlite'), [rolloutTables])
@@ -76,6 +85,7 @@ function openBridge(dir: TempDir, devices: ScriptedDevices, wall: { ms: number }
     () => ({ wallMs: wall.ms, upMs: wall.ms, boot: '' }),
   )
   const known = new Set(ids(100))
+  const seen = new Map<string, Pick<DeviceState, 'state' | 'birth'>>()
   const decided: string[] = []
   const disk = { isFull: false }
   const store = createRolloutStore(database)
@@ -88,6 +98,8 @@ function openBridge(dir: TempDir, devices: ScriptedDevices, wall: { ms: number }
     jobs,
     queue: { ...queue, submit: cut(queue.submit), cancel: cut(queue.cancel) },
     isKnown: (device) => known.has(device),
+    lastState: (device) => seen.get(device),
+    soakMs,
     onDecided: ({ state }) => decided.push(state),
     wallMs,
     clock,
@@ -104,6 +116,11 @@ function openBridge(dir: TempDir, devices: ScriptedDevices, wall: { ms: number }
     queue,
     get writes() {
       return writes
+    },
+    /** A device publishes a state, or is lost. */
+    see(device: string, state: DeviceState['state'], birth: number) {
+      seen.set(device, { state, birth })
+      rollouts.onDeviceState(device)
     },
     connect(names: readonly string[]) {
       for (const device of names)
@@ -227,12 +244,75 @@ describe('a rollout on the queue', () => {
   })
 })
 
+describe('a rollout whose devices are watched after their success', () => {
+  const pace = { first: 1, ratePerMinute: 60, growth: 1 }
+  const watched = { soakMs: 60_000 }
+
+  it('waits with the others until the first has lived on, and with its end until all have', async () => {
+    using dir = tempDir()
+    const bridge = openBridge(dir, scriptedDevices(), { ms: 1e12 }, watched)
+    bridge.connect(ids(3))
+    const { id } = bridge.rollouts.create(submissionOf(pace), ids(3), 'ada')
+    await bridge.pass(50_000)
+    expect(bridge.rollouts.find(id)?.devices).toMatchObject({ succeeded: 1, soaking: 1, waiting: 2 })
+    await bridge.pass(20_000)
+    expect(bridge.rollouts.find(id)).toMatchObject({ state: 'running', devices: { succeeded: 3, soaking: 2 } })
+    await bridge.pass(60_000)
+    expect(bridge.rollouts.find(id)).toMatchObject({ state: 'completed', devices: { succeeded: 3, soaking: 0 } })
+    await bridge.close()
+  })
+
+  it('counts a device as failed that dies again, and starts no others', async () => {
+    using dir = tempDir()
+    const bridge = openBridge(dir, scriptedDevices(), { ms: 1e12 }, watched)
+    bridge.connect(ids(3))
+    bridge.see('device-0', 'ready', 7)
+    const { id } = bridge.rollouts.create(submissionOf(pace), ids(3), 'ada')
+    await bridge.pass(3_000)
+    bridge.see('device-0', 'lost', 7)
+    expect(bridge.rollouts.find(id)?.devices).toMatchObject({ succeeded: 1 })
+    bridge.see('device-0', 'ready', 8)
+    expect(bridge.rollouts.find(id)).toMatchObject({ state: 'paused', devices: { succeeded: 0, failed: 1, waiting: 2 } })
+    expect(bridge.rollouts.failures(id, 1)).toMatchObject([{ error: { code: 'HEALTH_CHECK_FAILED' } }])
+    await bridge.close()
+  })
+
+  it('watches them after a restart of the bridge, too', async () => {
+    using dir = tempDir()
+    const [devices, wall] = [scriptedDevices(), { ms: 1e12 }]
+    const before = openBridge(dir, devices, wall, watched)
+    before.connect(ids(2))
+    const { id } = before.rollouts.create(submissionOf({ ...pace, first: 2 }), ids(2), 'ada')
+    await before.pass(5_000)
+    expect(before.rollouts.find(id)?.devices).toMatchObject({ succeeded: 2, soaking: 2 })
+    await before.close()
+    const after = openBridge(dir, devices, wall, watched)
+    after.see('device-1', 'lost', 7)
+    await after.pass(50_000)
+    expect(after.rollouts.find(id)?.devices).toMatchObject({ succeeded: 2, soaking: 2 })
+    await after.pass(15_000)
+    expect(after.rollouts.find(id)).toMatchObject({ state: 'completed', devices: { succeeded: 1, failed: 1, soaking: 0 } })
+    await after.close()
+    // The watch of a rollout that was off for longer is over.
+    const third = openBridge(dir, devices, wall, watched)
+    third.connect(ids(1))
+    const other = third.rollouts.create(submissionOf(pace), ids(1), 'ada')
+    await third.pass(3_000)
+    await third.close()
+    wall.ms += 120_000
+    const fourth = openBridge(dir, devices, wall, watched)
+    await fourth.pass(2_000)
+    expect(fourth.rollouts.find(other.id)?.state).toBe('completed')
+    await fourth.close()
+  })
+})
+
 it('a bridge that is killed at any write goes on after its restart, and submits no job twice', async () => {
   const course = async (cutAt: number) => {
     using dir = tempDir()
     const wall = { ms: 1e12 }
     const devices = scriptedDevices((device) => (device === 'device-3' ? 'hangs' : 'succeeds'))
-    const first = openBridge(dir, devices, wall, cutAt)
+    const first = openBridge(dir, devices, wall, { cutAt })
     first.connect(ids(4))
     const submission = submissionOf({ first: 1, ratePerMinute: 60, growth: 1 })
     try {

@@ -26,10 +26,15 @@ const terms: RolloutTerms = {
 function simulate(given: Partial<RolloutTerms>, devices: number) {
   let rollout: Rollout = newRollout({ ...terms, ...given }, devices)
   const states = Array.from({ length: devices }, () => 'waiting')
+  /** Places of the devices that have succeeded and are watched. */
+  let watched: number[] = []
   const starts: { atMs: number; place: number; rate: number }[] = []
   const world = {
     states,
     starts,
+    get watched() {
+      return watched
+    },
     get rollout() {
       return rollout
     },
@@ -51,13 +56,28 @@ function simulate(given: Partial<RolloutTerms>, devices: number) {
       }
       return actions
     },
-    /** The device that started first, of those under way, ends. */
+    /** The device that started first, of those under way, ends; the watch over it is over at once. */
     end(outcome: DeviceOutcome, nth = 0) {
+      const hasEnded = world.report(outcome, nth)
+      if (hasEnded && outcome === 'succeeded') world.endWatch('soaked', watched.length - 1)
+      return hasEnded
+    },
+    /** It ends; where it has succeeded, it is watched. */
+    report(outcome: DeviceOutcome, nth = 0) {
       const places = states.flatMap((state, place) => (state === 'started' ? [place] : []))
-      if (places.length === 0) return false
-      world.set('started', outcome, places[nth % places.length]!)
+      const place = places[nth % places.length]
+      if (place === undefined) return false
+      world.set('started', outcome, place)
+      if (outcome === 'succeeded') watched.push(place)
       world.on({ kind: 'ended', outcome })
       return true
+    },
+    endWatch(kind: 'soaked' | 'lost', nth = 0) {
+      const place = watched[nth % watched.length]
+      if (place === undefined) return
+      watched = watched.filter((other) => other !== place)
+      if (kind === 'lost') world.set('succeeded', 'failed', place)
+      world.on({ kind })
     },
   }
   return world
@@ -82,6 +102,10 @@ const anyMove = fc.oneof(
       nth: fc.nat(50),
     }),
   },
+  {
+    weight: 60,
+    arbitrary: fc.record({ kind: fc.constantFrom('soaked' as const, 'soaked' as const, 'lost' as const), nth: fc.nat(50) }),
+  },
   { weight: 10, arbitrary: fc.record({ kind: fc.constantFrom('pause' as const, 'resume' as const) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('abort' as const) }) },
 )
@@ -97,7 +121,8 @@ describe('any course of a rollout', () => {
           if (move.kind === 'tick') {
             nowMs += move.afterMs
             world.on({ kind: 'tick' }, nowMs)
-          } else if (move.kind === 'ended') world.end(move.outcome as DeviceOutcome, move.nth)
+          } else if (move.kind === 'ended') world.report(move.outcome as DeviceOutcome, move.nth)
+          else if (move.kind === 'soaked' || move.kind === 'lost') world.endWatch(move.kind, move.nth)
           else if (move.kind === 'resume') world.on({ kind: 'resume' })
           else world.on({ kind: move.kind, reason: 'by hand' })
           const { rollout, states } = world
@@ -105,6 +130,8 @@ describe('any course of a rollout', () => {
           for (const outcome of deviceOutcomes)
             expect(rollout.outcomes[outcome]).toBe(states.filter((state) => state === outcome).length)
           expect(devicesUnderWay(rollout)).toBe(states.filter((state) => state === 'started').length)
+          expect(rollout.soaking).toBe(world.watched.length)
+          if (rollout.state === 'completed' || (!before.isFirstPassed && rollout.isFirstPassed)) expect(rollout.soaking).toBe(0)
           // A rollout that has ended stays so, and starts nothing.
           if (before.state === 'aborted' || before.state === 'completed') expect(rollout.state).toBe(before.state)
           if (rollout.state !== 'running') expect(rollout.recentStarts).toEqual(before.recentStarts)
@@ -114,7 +141,7 @@ describe('any course of a rollout', () => {
           const isAbove =
             succeeded + failed >= given.abortAfter && failed > (given.abortAbovePercent / 100) * (succeeded + failed)
           const wasOpen = before.state === 'running' || before.state === 'paused'
-          if (wasOpen && move.kind === 'ended') expect(rollout.state === 'aborted').toBe(isAbove)
+          if (wasOpen && (move.kind === 'ended' || move.kind === 'lost')) expect(rollout.state === 'aborted').toBe(isAbove)
         }
         for (const { atMs, rate } of world.starts) {
           const within = world.starts.filter((start) => start.atMs > atMs - 60_000 && start.atMs <= atMs)
@@ -155,6 +182,37 @@ describe('the first group', () => {
     world.end('succeeded')
     world.on({ kind: 'tick' }, 60_000)
     expect(world.rollout.next).toBe(20)
+  })
+
+  it('holds them back until it has lived on after its success, and pauses the rollout where a device of it is lost', () => {
+    const world = simulate({ first: 2, ratePerMinute: 600 }, 20)
+    world.on({ kind: 'tick' }, 1_000)
+    world.report('succeeded')
+    world.report('succeeded')
+    world.endWatch('soaked')
+    world.on({ kind: 'tick' }, 30_000)
+    expect(world.rollout).toMatchObject({ state: 'running', next: 2, soaking: 1 })
+    world.endWatch('soaked')
+    world.on({ kind: 'tick' }, 60_000)
+    expect(world.rollout.next).toBe(20)
+
+    const lost = simulate({ first: 2 }, 20)
+    lost.on({ kind: 'tick' }, 1_000)
+    lost.on({ kind: 'tick' }, 30_000)
+    for (let device = 0; device < 2; device++) lost.report('succeeded')
+    lost.endWatch('lost')
+    lost.endWatch('soaked')
+    expect(lost.rollout).toMatchObject({ state: 'paused', reason: '1 of 2 devices of the first group did not succeed' })
+  })
+
+  it('goes on where its watch ended while the bridge was off', () => {
+    const world = simulate({ first: 1 }, 3)
+    world.on({ kind: 'tick' }, 1_000)
+    world.report('succeeded')
+    const { rollout } = nextRollout({ ...world.rollout, soaking: 0 }, { kind: 'tick' }, 60_000)
+    expect(rollout).toMatchObject({ isFirstPassed: true, next: 2 })
+    const ended = { ...rollout, state: 'paused' as const, next: 3, outcomes: { ...rollout.outcomes, succeeded: 3 } }
+    expect(nextRollout(ended, { kind: 'tick' }, 90_000).rollout.state).toBe('completed')
   })
 
   it('pauses the rollout where that was asked for, and where one of it fails', () => {
@@ -209,6 +267,17 @@ it('aborts exactly above the share, once enough devices have ended', () => {
   expect(world.rollout).toMatchObject({ state: 'aborted', reason: '2 of 5 devices failed, more than 25 %' })
   world.end('succeeded')
   expect(world.rollout).toMatchObject({ state: 'aborted', outcomes: { succeeded: 4, failed: 2, skipped: 0 } })
+})
+
+it('is completed once the last device has lived on, and aborted by devices that were lost after their success', () => {
+  const world = simulate({ abortAbovePercent: 25, abortAfter: 2, ratePerMinute: 600 }, 4)
+  world.on({ kind: 'tick' }, 1_000)
+  for (let device = 0; device < 4; device++) world.report('succeeded')
+  expect(world.rollout).toMatchObject({ state: 'running', soaking: 4 })
+  world.endWatch('lost')
+  expect(world.rollout).toMatchObject({ state: 'running', outcomes: { succeeded: 3, failed: 1 } })
+  world.endWatch('lost')
+  expect(world.rollout).toMatchObject({ state: 'aborted', reason: '2 of 4 devices failed, more than 25 %' })
 })
 
 it('counts no outcome of a device that has not started', () => {
