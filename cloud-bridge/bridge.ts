@@ -3,11 +3,14 @@ import { type Clock, systemClock } from '../core/base/clock.ts'
 import { createClosers } from '../core/base/closers.ts'
 import type { Logger } from '../core/base/logger.ts'
 import { pinOf } from '../core/base/tls-pin.ts'
+import { tryOrLog } from '../core/base/try-or-log.ts'
 import { version } from '../core/base/version.ts'
 import { type BridgeState, dataPath, noModelId } from '../core/protocol/messages.ts'
 import { webSocketBroker } from '../core/protocol/mqtt-url.ts'
 import { type BridgeSettings, readBridgeConfig } from './config.ts'
+import type { Certificate } from './http/certificate.ts'
 import { urlHost } from './http/listen.ts'
+import { forgetAddress, writeAddress } from './identity/local-access.ts'
 import { connectControl } from './link/control.ts'
 import { openAccess } from './parts/access.ts'
 import { openAuthorizer } from './parts/authorizer.ts'
@@ -93,6 +96,7 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
   const httpUrl = `${certificate ? 'https' : 'http'}://${authority}`
   const mqttUrl = broker.url ?? webSocketBroker(httpUrl)
   const dataUrl = config.dataUrl ?? `${certificate ? 'wss' : 'ws'}://${authority}${dataPath}`
+  showAddress(base, httpUrl, certificate)
   const control = await connectControl({
     url: mqttUrl,
     openStream: broker.openStream,
@@ -127,7 +131,7 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
     httpUrl,
     dataUrl,
     modelIds,
-    pin: certificate && pinOf(new X509Certificate(certificate.current.cert).publicKey),
+    pin: certificate && pinIn(certificate),
     get auth() {
       return grants.authRequired
     },
@@ -153,4 +157,18 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
 /** Agents before 0.3 read only `modelId`. Where it is absent, they open sessions with the model that they have. */
 function announcedModels(modelIds: readonly string[]): Pick<BridgeState, 'modelId' | 'modelIds'> {
   return modelIds.length > 1 ? { modelIds } : { modelId: modelIds[0] ?? noModelId }
+}
+
+const pinIn = ({ current }: Certificate) => pinOf(new X509Certificate(current.cert).publicKey)
+
+/** Tells commands on this machine where the bridge listens, while it does. */
+function showAddress({ config, closers, logger }: Base, httpUrl: string, certificate: Certificate | undefined): void {
+  const url = httpUrl.replace(/0\.0\.0\.0|\[::\]/, '127.0.0.1')
+  const write = () =>
+    tryOrLog(logger, 'address not written: commands on this machine need --bridge-url', () =>
+      writeAddress(config.stateDir, { url, ...(certificate ? { pin: pinIn(certificate) } : {}) }),
+    )
+  write()
+  certificate?.onChange(write)
+  closers.push(() => forgetAddress(config.stateDir))
 }

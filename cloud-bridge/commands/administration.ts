@@ -5,7 +5,7 @@ import { accessOf, type BridgeAccess, bridgeOptions } from '../../core/login/bri
 import { readLogins } from '../../core/login/logins.ts'
 import { adminOperations } from '../../core/protocol/http/admin.ts'
 import type { Administration } from '../identity/administration.ts'
-import { BridgeClient } from './bridge-client.ts'
+import { BridgeClient, userOf } from './bridge-client.ts'
 import { localBridgeDir } from './state-dir.ts'
 
 /** For commands that manage tokens, keys and devices: over HTTP, or in the state folder of this machine's bridge. */
@@ -41,13 +41,14 @@ export async function administer<T>(
   }
   const { administrationOf } = await import('../identity/administration.ts')
   const { openIdentityStore } = await import('../identity/store.ts')
+  const { readAddress } = await import('../identity/local-access.ts')
   const { asOwner } = await import('../../core/store/as-owner.ts')
   const folder = localBridgeDir(stateDir, io)
   return asOwner(folder, async () => {
     const store = openIdentityStore(folder)
     try {
       // A user who can write the bridge's database is an admin.
-      return await use(administrationOf(store, `operator:${io.env.USER || 'unknown'}`), undefined)
+      return await use(administrationOf(store, `operator:${userOf(io)}`), readAddress(folder))
     } finally {
       store.close()
     }

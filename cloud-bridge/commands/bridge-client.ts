@@ -1,10 +1,12 @@
+import { existsSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { json as jsonOf } from 'node:stream/consumers'
 import type { z } from 'zod'
 import { BrimError, isErrorCode } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { requestOnce, trustHint } from '../../core/base/pinned-request.ts'
-import { accessOf, type BridgeAccess, type BridgeOptions } from '../../core/login/bridge-access.ts'
+import { accessOf, type BridgeAccess, type BridgeOptions, readKey } from '../../core/login/bridge-access.ts'
+import { readLogins } from '../../core/login/logins.ts'
 import { readSse } from '../../core/openai/sse-reader.ts'
 import { ErrorResponse } from '../../core/protocol/http/error-response.ts'
 import {
@@ -15,6 +17,8 @@ import {
   type ResponseOf,
   urlOf,
 } from '../../core/protocol/http/operation.ts'
+
+import { localBridgeDir } from './state-dir.ts'
 
 const sameRelease = 'update the bridge and this machine to the same release'
 
@@ -124,6 +128,23 @@ function readJson(data: string): unknown {
   }
 }
 
-/** @throws BrimError USAGE, IDENTITY_INVALID */
+/** @throws BrimError USAGE, IDENTITY_INVALID, STORE_FAILED */
 export const bridgeClient = async (options: BridgeOptions, io: Io): Promise<BridgeClient> =>
-  new BridgeClient(await accessOf(options, io), io.signal)
+  new BridgeClient((await localAccess(options, io)) ?? (await accessOf(options, io)), io.signal)
+
+/** For the audit log. */
+export const userOf = ({ env }: Io): string => env.SUDO_USER || env.USER || 'unknown'
+
+/** Where there is neither an option nor a login: the bridge that runs on this machine, for a user who may write its state folder. */
+async function localAccess({ bridgeUrl, keyFile }: BridgeOptions, io: Io): Promise<BridgeAccess | undefined> {
+  if (bridgeUrl !== undefined || readLogins(io).current !== null) return undefined
+  const folder = localBridgeDir(undefined, io)
+  if (!existsSync(folder)) return undefined
+  const { readAddress, localKey } = await import('../identity/local-access.ts')
+  const { asOwner } = await import('../../core/store/as-owner.ts')
+  const key = keyFile === undefined ? undefined : await readKey(keyFile, io)
+  return asOwner(folder, () => {
+    const address = readAddress(folder)
+    return address && { ...address, key: key ?? localKey(folder, userOf(io)) }
+  })
+}

@@ -35,6 +35,23 @@ export function createPrivate(path: string): void {
   }
 }
 
+/**
+ * Makes a secret that cannot be made again, and writes it to a new private file, which is created first.
+ * @param path undefined: no file
+ * @throws BrimError TARGET_UNWRITABLE, and what `make` throws
+ */
+export async function secretInto<T>(path: string | undefined, make: () => Promise<T>, textOf: (made: T) => string): Promise<T> {
+  if (path === undefined) return make()
+  createPrivate(path)
+  const made = await make().catch((error: unknown) => {
+    // The next attempt creates it again.
+    rmSync(path)
+    throw error
+  })
+  writePrivate(path, `${textOf(made)}\n`)
+  return made
+}
+
 /** Writes a file atomically and durably, readable by this user only. @throws BrimError TARGET_UNWRITABLE */
 export function writePrivate(path: string, text: string): void {
   try {

@@ -65,6 +65,7 @@ describe.skipIf(!canBootSystemd())('the services under systemd', () => {
     expect(await run(installer, ...options)).toContain('device jetson-01 enrolled at bridge bridge-1')
     expect(await property('brim-agent', 'User')).toBe('brim')
     expect(await property('brim-agent', 'StatusText')).toMatch(/^ready, .*, 0 answers in progress$/)
+    expect(await run('brim', 'fleet', 'status')).toContain('jetson-01')
     expect(await run('brim', 'ask', 'hello', '--max-tokens', '2', '--json')).toContain('"tokens"')
     expect(await run(installer, ...options, '--no-start')).toContain('this device is enrolled already')
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { secretInto } from '../../../../core/base/private-file.ts'
 import { visibleLine } from '../../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../../core/cli/command.ts'
 import { keyRoles } from '../../../../core/protocol/http/admin.ts'
@@ -10,11 +11,11 @@ const limit = z.int().min(1)
 
 export const command = defineCommand({
   examples: [
-    ['brim bridge key create --name monitoring > key', 'sent as "Authorization: Bearer <key>"'],
+    ['brim bridge key create --name monitoring --out key', 'sent as "Authorization: Bearer <key>"'],
     ['brim bridge key create --name sam --role admin | brim login --bridge-url …', 'an operator who logs in here'],
-    ['(umask 077; brim bridge key create --name sam --role admin > key)', 'for "brim login --key-file key" elsewhere'],
-    ['(umask 077; brim bridge key create --name app --role client > key)', 'for a program that asks the model of the bridge'],
-    ['brim bridge key create --name ci --role operator --jobs-per-day 1000 > key', 'for a program, with a quota'],
+    ['brim bridge key create --name sam --role admin --out key', 'for "brim login --key-file key" elsewhere'],
+    ['brim bridge key create --name app --role client --out key', 'for a program that asks the model of the bridge'],
+    ['brim bridge key create --name ci --role operator --jobs-per-day 1000 --out key', 'for a program, with a quota'],
   ],
   options: {
     name: Id.describe('name of the person or program that uses the key'),
@@ -31,15 +32,27 @@ export const command = defineCommand({
       })
       .optional(),
     jobsPerDay: limit.meta({ description: 'max new jobs per day (UTC)', fallback: 'no limit' }).optional(),
+    out: z
+      .string()
+      .min(1)
+      .meta({
+        description: 'new file for the key, readable by this user only; the key is not printed',
+        fallback: 'standard output',
+      })
+      .optional(),
     days: z.int().min(0).max(3_660).default(365).describe('validity in days; 0: the key does not expire'),
     ...administrationOptions,
   },
-  async run({ json, name, role, requestsPerMinute = null, jobsPerDay = null, days, ...options }, io) {
+  async run({ json, name, role, requestsPerMinute = null, jobsPerDay = null, out, days, ...options }, io) {
     const terms = { name, role, requestsPerMinute, jobsPerDay }
     const expiresS = days === 0 ? null : days * secondsPerDay
-    const { id, key, expiresAt } = await administer(options, io, (admin) => admin.createKey({ ...terms, expiresS }))
-    if (json) return io.out(JSON.stringify({ id, ...terms, expiresAt, key }))
-    io.out(visibleLine(key))
+    const { id, key, expiresAt } = await secretInto(
+      out,
+      () => administer(options, io, (admin) => admin.createKey({ ...terms, expiresS })),
+      (created) => created.key,
+    )
+    if (json) return io.out(JSON.stringify({ id, ...terms, expiresAt, ...(out === undefined ? { key } : { out }) }))
+    if (out === undefined) io.out(visibleLine(key))
     io.err(visibleLine(`key ${id} for ${name}, ${role}, ${expiresAt === null ? 'without expiry' : `until ${expiresAt}`}`))
   },
 })

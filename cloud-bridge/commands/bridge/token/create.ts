@@ -1,9 +1,9 @@
 import { X509Certificate } from 'node:crypto'
-import { readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 import { BrimError } from '../../../../core/base/errors.ts'
 import { isLoopback } from '../../../../core/base/loopback.ts'
-import { createPrivate, writePrivate } from '../../../../core/base/private-file.ts'
+import { secretInto } from '../../../../core/base/private-file.ts'
 import { pinOf } from '../../../../core/base/tls-pin.ts'
 import { visibleLine } from '../../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../../core/cli/command.ts'
@@ -28,14 +28,14 @@ export const command = defineCommand({
       .url({ protocol: /^https?$/, hostname: /./, error: 'must be a URL like http://bridge:7070' })
       .meta({
         description: "the bridge's HTTP URL as devices reach it",
-        fallback: `--bridge-url, else the login's, else ${localBridge}`,
+        fallback: `--bridge-url, else the login's, else that of the bridge on this machine, else ${localBridge}`,
       })
       .optional(),
     tlsCert: z
       .string()
       .meta({
         description: "PEM file of the bridge's certificate; devices then trust its key, whatever its issuer",
-        fallback: "the login's pin",
+        fallback: 'the pin of the login, or of the bridge that runs on this machine',
       })
       .optional(),
     group: Id.default('default').describe('group of the devices that enrol with it'),
@@ -54,20 +54,14 @@ export const command = defineCommand({
   },
   async run({ json, url: givenUrl, tlsCert, group, uses, expires: expiresS, approve, out, ...options }, io) {
     const givenPin = tlsCert === undefined ? undefined : pinOfFile(tlsCert)
-    // A token is created once: a file that cannot take it must be known before.
-    if (out !== undefined) createPrivate(out)
-    const { token, secret, at } = await administer(options, io, async (admin, at) => ({
-      ...(await admin.createToken({ group, uses, approve, expiresS })),
-      at,
-    })).catch((error: unknown) => {
-      // The next attempt creates it again.
-      if (out !== undefined) rmSync(out)
-      throw error
-    })
-    const url = givenUrl ?? at?.url ?? localBridge
-    const pin = givenPin ?? at?.pin
-    const text = invitationText({ url, id: token.id, secret, ...(pin === undefined ? {} : { pin }) })
-    if (out !== undefined) writePrivate(out, `${text}\n`)
+    const create = () =>
+      administer(options, io, async (admin, at) => {
+        const { token, secret } = await admin.createToken({ group, uses, approve, expiresS })
+        const url = givenUrl ?? at?.url ?? localBridge
+        const pin = givenPin ?? at?.pin
+        return { token, url, text: invitationText({ url, id: token.id, secret, ...(pin === undefined ? {} : { pin }) }) }
+      })
+    const { token, url, text } = await secretInto(out, create, (created) => created.text)
     if (json) return io.out(JSON.stringify({ ...token, url, ...(out === undefined ? { token: text } : { out }) }))
     if (out === undefined) io.out(text)
     const devices = uses === 1 ? 'one device' : `${uses} devices`

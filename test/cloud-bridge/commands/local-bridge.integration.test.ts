@@ -1,0 +1,46 @@
+import { chmodSync, copyFileSync, existsSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+import { run } from '../../../brim.ts'
+import { readInvitation } from '../../../core/protocol/identity.ts'
+import { startTestBridge } from '../../support/bridge.ts'
+import { captureIo } from '../../support/captured-io.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+import { tinyBundle } from '../../support/tiny-bundle.ts'
+
+it('commands on the machine of a bridge find its address, its pin and a key by themselves', async () => {
+  using dir = tempDir()
+  using bundle = await tinyBundle()
+  const stateDir = join(dir.path, 'state', 'brim', 'bridge')
+  const tls = { cert: join(dir.path, 'cert.pem'), key: join(dir.path, 'key.pem') }
+  for (const part of ['cert', 'key'] as const) {
+    copyFileSync(fileURLToPath(new URL(`../../fixtures/tls/first.${part}.pem`, import.meta.url)), tls[part])
+    chmodSync(tls[part], 0o600)
+  }
+  const env = { HOME: dir.path, XDG_STATE_HOME: join(dir.path, 'state') }
+  const brim = async (...argv: string[]) => {
+    const { io, out, err } = captureIo({ env })
+    return { code: await run(argv, io), out: out(), err: err() }
+  }
+  {
+    await using bridge = await startTestBridge({ bundle: bundle.path, stateDir, auth: true, tls })
+    expect(await brim('whoami', '--json')).toMatchObject({ code: 0, out: expect.stringContaining('"role":"admin"') })
+    expect((await brim('fleet', 'status')).code).toBe(0)
+
+    const key = join(dir.path, 'key')
+    expect(await brim('bridge', 'key', 'create', '--name', 'sam', '--out', key)).toMatchObject({ code: 0, out: '' })
+    expect(statSync(key).mode & 0o777).toBe(0o600)
+    expect(await brim('whoami', '--key-file', key)).toMatchObject({ code: 0, out: expect.stringContaining('sam') })
+
+    const token = join(dir.path, 'token')
+    await brim('bridge', 'token', 'create', '--out', token)
+    expect(readInvitation(readFileSync(token, 'utf8').trim())).toMatchObject({ url: bridge.httpUrl, pin: bridge.pin })
+
+    // A revoked key is replaced: a user who may write this folder is an admin.
+    const keys = JSON.parse((await brim('bridge', 'key', 'list', '--json')).out).keys as { id: string; name: string }[]
+    await brim('bridge', 'key', 'revoke', keys.find(({ name }) => name === 'local')!.id)
+    expect((await brim('fleet', 'status')).code).toBe(0)
+  }
+  expect(existsSync(join(stateDir, 'address.json'))).toBe(false)
+})
