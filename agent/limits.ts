@@ -104,7 +104,9 @@ export const AgentLimits = z.strictObject({
     .int()
     .min(0)
     .default(1)
-    .describe('attempts that follow a request to that server that failed before its first token'),
+    .describe(
+      'attempts that follow a request to that server that failed before its first token, where the server cannot be paid for it',
+    ),
   serverTotalS: z.number().positive().default(600).describe('seconds for one answer of that server, with waits and retries'),
 
   healthBridgeS: z

@@ -7,6 +7,7 @@ import {
 } from '../../core/policy/disco/start-estimates.ts'
 import type { LinearFit } from '../../core/policy/estimate/linear-fit.ts'
 import type { Spender } from './budget.ts'
+import type { AnswerSide } from './side.ts'
 import type { SmallModelSlots } from './small-model-slots.ts'
 
 /** What could write answers on one side. Its estimated start is infinitely late while it is busy. */
@@ -24,6 +25,8 @@ export interface DeviceCandidate extends Candidate {
 
 /** HAT, the bridge's own model, or another server. */
 export interface ServerCandidate extends Candidate, ServerEstimate {
+  /** As of `AnswerSide`. */
+  readonly maxPromptTokens?: AnswerSide['maxPromptTokens']
   /** Resolves when it can be reached again, after it has failed; absent: unknown. */
   untilReachable?(signal: AbortSignal): Promise<void>
 }
@@ -32,7 +35,7 @@ type Made<C extends Candidate> = Pick<C, 'endpoint' | 'spender' | 'continues' | 
 
 /** @param estimated arguments of `serverEstimate` */
 export function serverCandidate(
-  made: Made<ServerCandidate> & Pick<ServerCandidate, 'untilReachable'>,
+  made: Made<ServerCandidate> & Pick<ServerCandidate, 'untilReachable' | 'maxPromptTokens'>,
   ...estimated: Parameters<typeof serverEstimate>
 ): ServerCandidate {
   return { ...made, ...serverEstimate(...estimated) }

@@ -9,6 +9,7 @@ import { AnswerController } from '../../core/policy/disco/answer-controller.ts'
 import type { ControllerAction } from '../../core/policy/disco/controller-plan.ts'
 import { otherSide, type Side } from '../../core/policy/disco/state.ts'
 import { Barrier } from './barrier.ts'
+import type { Run } from './budget.ts'
 import { canceled, contextFull, isReplaceable, withoutRoom } from './failures.ts'
 import { answeredAfter, type DeltaPiece, piecesOf } from './pieces.ts'
 import type { AnswerPlan } from './plan.ts'
@@ -98,7 +99,8 @@ export class DispatchedAnswer implements RunListener {
     for (const piece of piecesOf(content, this.#plan.tokensPerS > 0)) {
       if (!run.hasBegun) this.#begun(side, run, nowMs)
       run.tokens += piece.tokens
-      this.#plan.observe.spent(side, { promptTokens: 0, tokens: piece.tokens })
+      run.cost?.arrived(piece.tokens)
+      if (piece.isLast) run.cost?.completed('text' in delta ? delta.promptTokens : undefined)
       if (!piece.isLast && run.stops?.push(piece.delta).end) {
         this.#apply(this.#controller.received(side, { ...piece, isLast: true, delta: { ...piece.delta, end: 'length' } }, nowMs))
         this.#stop(side)
@@ -170,27 +172,34 @@ export class DispatchedAnswer implements RunListener {
   }
 
   #start(side: Side, after: readonly DeltaPiece[]): void {
-    const { sides, promptTokens, observe } = this.#plan
+    const { sides, promptTokens } = this.#plan
     const target = sides[side]!
     const request = this.#request
     const tokens = after.reduce((sum, piece) => sum + piece.tokens, 0)
     // What goes on for another side ends with its context, as any continuation does.
     const isContinued = after.length > 0 || request.answered || (this.#causes.has(side) && target.endpoint.model.tokenizer)
-    const asked = {
+    const left: AnswerRequest = {
       ...request,
       ...(isContinued && { answered: answeredAfter(request.answered ?? nothingAnswered(this.#options.model), after) }),
       ...(request.maxTokens !== undefined && { maxTokens: Math.max(1, request.maxTokens - tokens) }),
     }
     const contextTokens = promptTokens + tokens
-    observe.spent(side, { promptTokens: contextTokens, tokens: 0 })
+    const allowed = this.#allow(side, target, left, tokens)
+    const cost = 'error' in allowed ? undefined : allowed.run
+    const asked: AnswerRequest = {
+      ...left,
+      ...(cost?.maxTokens !== undefined && { maxTokens: cost.maxTokens }),
+      ...(cost && target.maxPromptTokens && { billing: cost }),
+    }
     const run = new SideRun(
       {
-        answer: (...args) => this.#answerOf(target, ...args),
+        answer: 'error' in allowed ? () => failing(allowed.error) : (...args) => this.#answerOf(target, ...args),
         request: asked,
         signal: this.#signal,
         taken: this.#taken,
         nowMs: this.#nowMs,
         contextTokens,
+        cost,
         // The reader looks for stop strings itself; where it is far behind, much would be computed in vain.
         stops:
           this.#plan.tokensPerS > 0 && request.stop.length > 0
@@ -201,6 +210,19 @@ export class DispatchedAnswer implements RunListener {
     )
     this.#runs.set(side, run)
     this.#closed.push(run.closed)
+  }
+
+  /** What the budget allows a start of a side to cost, or why it does not allow it. @param tokens of the answer before */
+  #allow(side: Side, target: AnswerSide, request: AnswerRequest, tokens: number): { run: Run } | { error: BrimError } {
+    const { promptTokens, observe } = this.#plan
+    const counted = (target.promptTokens ?? promptTokens) + tokens
+    const limits = { promptTokens: target.maxPromptTokens?.(request) ?? counted, tokens: request.maxTokens }
+    try {
+      return { run: observe.start(side, { promptTokens: counted, limits, isBilled: target.maxPromptTokens !== undefined }) }
+    } catch (error) {
+      if (!(error instanceof BrimError)) throw error
+      return { error }
+    }
   }
 
   /** Sides that share the tokens of the endpoint's model read the prompt in them. */
@@ -290,6 +312,11 @@ const maxTimerMs = 2 ** 31 - 1
 /** Whether each of two sides can go on after the other one's very tokens. */
 function continueTokens({ endpoint: { model: a } }: AnswerSide, { endpoint: { model: b } }: AnswerSide): boolean {
   return a.tokenizer !== undefined && b.tokenizer !== undefined && sharesTokens(a, b) && sharesTokens(b, a)
+}
+
+// biome-ignore lint/correctness/useYield: an endpoint that may not answer
+async function* failing(error: BrimError): AsyncGenerator<AnswerDelta, void> {
+  throw error
 }
 
 const nothingAnswered = (model: DispatchOptions['model']): Answered => (model.tokenizer ? { model, ids: [] } : { text: '' })

@@ -55,7 +55,7 @@ export class Planner {
     const { candidates, problem, estimates, budget } = this.#options
     const mode = this.#modeOf(request)
     const allowed = sidesOf(mode, request, candidates(), problem)
-    const { sides, promptTokens } = await readable(allowed, mode, request, signal)
+    const { sides, counted, promptTokens } = await readable(allowed, mode, request, signal)
     if (mode === 'auto') estimates.promptTokens.record(promptTokens)
 
     const remaining = (tokens: number) => {
@@ -70,8 +70,15 @@ export class Planner {
     // Until it is known whether the device starts, no other answer counts on it.
     const release = sides.device && wanted.device < never ? sides.device.slots.reserve() : () => {}
     const asked = both.flatMap((side): [Side, WantedSide][] => {
-      const spender = sides[side]?.spender
-      return spender ? [[side, { spender, estimate: work, isBackup: isBackup(mode, side, wanted[side]) }]] : []
+      const candidate = sides[side]
+      if (!candidate) return []
+      const { spender } = candidate
+      const estimate = { ...work, promptTokens: counted[side] ?? promptTokens }
+      const limits = {
+        promptTokens: maxPromptTokensOf(candidate)?.(request) ?? estimate.promptTokens,
+        tokens: request.maxTokens,
+      }
+      return [[side, { spender, estimate, limits, isBackup: isBackup(mode, side, wanted[side]) }]]
     })
     const admission = await budget
       .admit({ sides: Object.fromEntries(asked), promptTokens, isAuto: mode === 'auto' }, signal)
@@ -96,8 +103,8 @@ export class Planner {
     return {
       mode,
       sides: {
-        ...(device && { device: sideOf(device, costs.device, begin) }),
-        ...(server && { server: sideOf(server, costs.server) }),
+        ...(device && { device: sideOf(device, counted.device, costs.device, begin) }),
+        ...(server && { server: sideOf(server, counted.server, costs.server) }),
       },
       dispatch,
       constrained,
@@ -105,7 +112,9 @@ export class Planner {
       promptTokens,
       preferred: device && server && preferredSide(mode, costs),
       expectedRemaining: remaining,
-      exhausted: admission.exhausted,
+      get exhausted() {
+        return admission.exhausted
+      },
       costOf: (side) => admission.costOf(side),
       observe: {
         firstToken(side, ms, tokens) {
@@ -113,7 +122,7 @@ export class Planner {
           if (side === 'server' || !hasWaited) candidateOf(side)?.firstToken(ms, tokens)
         },
         canceled: (side, ms, tokens) => candidateOf(side)?.canceled(ms, tokens),
-        spent: (side, spent) => admission.spent(side, spent),
+        start: (side, run) => admission.start(side, run),
         ended(tokens) {
           release()
           admission.end()
@@ -160,13 +169,26 @@ export class Planner {
   }
 }
 
+/** The sides that can read a prompt, and its length. */
+interface Readable {
+  readonly sides: ChosenSides
+  readonly counted: Readonly<Partial<Record<Side, number | undefined>>>
+  readonly promptTokens: number
+}
+
 /** @param onBegin called before a start of the small model waits for it */
-function sideOf(candidate: DeviceCandidate | ServerCandidate, costs: TokenCosts | undefined, onBegin?: () => void): AnswerSide {
+function sideOf(
+  candidate: DeviceCandidate | ServerCandidate,
+  promptTokens: number | undefined,
+  costs: TokenCosts | undefined,
+  onBegin?: () => void,
+): AnswerSide {
   const { endpoint, continues, pauses } = candidate
   const startMs = (tokens: number) => candidate.startMs(tokens)
+  const common = { promptTokens, continues, pauses, costs, startMs }
   if (!('slots' in candidate)) {
-    const { untilReachable } = candidate
-    return { endpoint, continues, pauses, costs, startMs, ...(untilReachable && { untilReachable }) }
+    const { untilReachable, maxPromptTokens } = candidate
+    return { ...common, endpoint, maxPromptTokens, ...(untilReachable && { untilReachable }) }
   }
   const { slots } = candidate
   const limited: Endpoint = {
@@ -181,20 +203,23 @@ function sideOf(candidate: DeviceCandidate | ServerCandidate, costs: TokenCosts 
       }
     },
   }
-  return { endpoint: limited, continues, pauses, costs, startMs }
+  return { ...common, endpoint: limited }
 }
 
+const maxPromptTokensOf = (candidate: DeviceCandidate | ServerCandidate) =>
+  'maxPromptTokens' in candidate ? candidate.maxPromptTokens : undefined
+
 /**
- * The sides that can read the prompt, and its length. The length is that of the side that is sure to read it.
+ * The sides that can read the prompt, and its length: as far as each of them counts it, and that of the side that is sure to read it.
  * @throws BrimError where there is none
  */
-async function readable(allowed: ChosenSides, mode: DeviceMode, request: AnswerRequest, signal: AbortSignal) {
+async function readable(allowed: ChosenSides, mode: DeviceMode, request: AnswerRequest, signal: AbortSignal): Promise<Readable> {
   const { device, server } = allowed
   // The split model must hold the prompt; the small one is only looked at in time, as it may never be needed.
   if (mode === 'private' && server) {
     const promptTokens = await tokensFor(server, request, signal)
     if (device?.endpoint.model.tokenizer) await request.prompt.check(device.endpoint.model, request.client, signal)
-    return { sides: allowed, promptTokens: promptTokens ?? 0 }
+    return { sides: allowed, counted: { server: promptTokens }, promptTokens: promptTokens ?? 0 }
   }
   const failures: unknown[] = []
   const count = async (candidate: DeviceCandidate | ServerCandidate | undefined) => {
@@ -212,7 +237,8 @@ async function readable(allowed: ChosenSides, mode: DeviceMode, request: AnswerR
     ...(onDevice && device && { device }),
     ...(atServer && server && { server }),
   }
-  return { sides, promptTokens: onDevice?.tokens ?? atServer?.tokens ?? estimatedTokens(request) }
+  const counted: Partial<Record<Side, number | undefined>> = { device: onDevice?.tokens, server: atServer?.tokens }
+  return { sides, counted, promptTokens: counted.device ?? counted.server ?? estimatedTokens(request) }
 }
 
 /** Undefined: another server reads the prompt, and tells only then. @throws BrimError as `startOf` */

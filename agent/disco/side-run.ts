@@ -3,6 +3,7 @@ import type { AnswerDelta, AnswerRequest } from '../../core/answer/endpoint.ts'
 import { untilAborted } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { Barrier } from './barrier.ts'
+import type { Run } from './budget.ts'
 
 /** Receives what a side sends, until the side is stopped. */
 export interface RunListener {
@@ -19,6 +20,8 @@ export interface RunOptions {
   readonly nowMs: number
   /** Of the prompt and the answer so far. */
   readonly contextTokens: number
+  /** What it may cost; undefined: it may not start. */
+  readonly cost: Run | undefined
   /** Finds stop strings in what the run writes. */
   readonly stops: AnswerText | undefined
 }
@@ -31,6 +34,7 @@ export class SideRun {
   readonly request: AnswerRequest
   readonly startedMs: number
   readonly contextTokens: number
+  readonly cost: Run | undefined
   readonly stops: AnswerText | undefined
   /** Of the answer, from this run. */
   tokens = 0
@@ -41,10 +45,11 @@ export class SideRun {
   readonly #stopped = untilAborted(this.#stopping.signal)
   readonly #going = new Barrier()
 
-  constructor({ answer, request, signal, taken, nowMs, contextTokens, stops }: RunOptions, listener: RunListener) {
+  constructor({ answer, request, signal, taken, nowMs, contextTokens, cost, stops }: RunOptions, listener: RunListener) {
     this.request = request
     this.startedMs = nowMs
     this.contextTokens = contextTokens
+    this.cost = cost
     this.stops = stops
     this.closed = this.#read(answer(request, AbortSignal.any([signal, this.#stopping.signal])), taken, listener)
   }

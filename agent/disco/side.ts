@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../core/answer/endpoint.ts'
+import type { AnswerRequest, Endpoint } from '../../core/answer/endpoint.ts'
 import type { ControlledSide } from '../../core/policy/disco/controller-plan.ts'
 
 /**
@@ -7,6 +7,10 @@ import type { ControlledSide } from '../../core/policy/disco/controller-plan.ts'
  */
 export interface AnswerSide extends ControlledSide {
   readonly endpoint: Endpoint
+  /** Tokens of the prompt, where it counts them itself. */
+  readonly promptTokens?: number | undefined
+  /** Of another server, which is paid: tokens that it can count at most of a prompt and the answer so far. */
+  readonly maxPromptTokens?: ((request: AnswerRequest) => number) | undefined
   /** Resolves when an endpoint that has failed can be reached again; rejects with the signal's reason. Absent: an attempt shows it. */
   untilReachable?(signal: AbortSignal): Promise<void>
 }

@@ -10,7 +10,8 @@ import type { Side, TokenCosts } from '../../core/policy/disco/state.ts'
 import type { Spending } from '../../core/protocol/spending.ts'
 import type { Admission, Budget, BudgetRequest, Spender, WantedSide } from './budget.ts'
 import type { BudgetConfig, DispatchConfig } from './config.ts'
-import type { Reservation, SpendingLedger } from './spending-ledger.ts'
+import { defaultMaxTokens, SideAccount, type SideRates } from './side-account.ts'
+import type { SpendingLedger } from './spending-ledger.ts'
 
 /** J per token. */
 export interface EnergyPerToken extends TokenCosts {
@@ -34,6 +35,8 @@ export interface SpendingBudgetOptions {
   readonly clock: Clock
   readonly warn: Warn
 }
+
+type PricesOf = (work: SideWork) => Spent
 
 /** What a budget limits. */
 interface Cap {
@@ -66,7 +69,8 @@ export class SpendingBudget implements Budget {
       signal.throwIfAborted()
       const exhausted = wanted.filter(([, side]) => !this.#hasRoom(side))
       const within = wanted.filter((side) => !exhausted.includes(side))
-      const isEnough = config.whenExhausted === 'other' ? within.length > 0 : exhausted.every(([, { isBackup }]) => isBackup)
+      const mayLeaveOut = config.whenExhausted === 'other' || exhausted.every(([, { isBackup }]) => isBackup)
+      const isEnough = mayLeaveOut && within.length > 0
       const error = exhausted.length > 0 ? this.#exhausted(exhausted.map(([, side]) => side)) : undefined
       if (!error || isEnough) {
         if (error) warn({ reason: error.message }, 'budget exhausted: a side of the answer is left out')
@@ -141,17 +145,37 @@ export class SpendingBudget implements Budget {
     return spender === 'slm' && joules !== undefined ? { figure: 'joules', max: joules } : undefined
   }
 
-  /** One answer that costs more than the whole budget still is admitted, alone. */
-  #maxBefore({ spender, estimate }: WantedSide, { figure, max }: Cap): number {
-    return Math.max(0, max - this.#spendingOf(spender, estimate, false)[figure])
+  /** What a side must be able to spend to be admitted: the longest prompt, and as many tokens as are expected. */
+  #needed({ spender, estimate, limits }: WantedSide): Spent {
+    const tokens = Math.max(1, Math.ceil(Math.min(estimate.tokens, limits.tokens ?? estimate.tokens)))
+    return this.#pricesOf(spender)({ promptTokens: limits.promptTokens, tokens })
   }
 
+  #maxBefore(side: WantedSide, { figure, max }: Cap): number {
+    return Math.max(0, max - this.#needed(side)[figure])
+  }
+
+  /** An answer that may cost more than the whole budget is admitted while nothing else is spent, and shortened. */
   #hasRoom(side: WantedSide): boolean {
     const cap = this.#capOf(side.spender)
     if (!cap) return true
     const { ledger } = this.#options
     const used = sumOf(ledger.spent(side.spender), ledger.reserved(side.spender))[cap.figure]
-    return used <= this.#maxBefore(side, cap) && used < cap.max
+    if (used > 0 || this.#needed(side)[cap.figure] <= cap.max)
+      return used < cap.max && used + this.#needed(side)[cap.figure] <= cap.max
+    return this.#affordable(cap, this.#pricesOf(side.spender), 0, side.limits.promptTokens) >= 1
+  }
+
+  /** Tokens that may follow a prompt. @param used of the figure */
+  #affordable({ figure, max }: Cap, pricesOf: PricesOf, used: number, promptTokens: number): number {
+    const prompt = pricesOf({ promptTokens, tokens: 0 })[figure]
+    const perToken = pricesOf({ promptTokens: 0, tokens: 1 })[figure]
+    const left = max - used - prompt
+    if (left < 0) return 0
+    if (perToken === 0) return Number.MAX_SAFE_INTEGER
+    const tokens = Math.floor(left / perToken)
+    // Sums of fractions may be rounded up.
+    return used + pricesOf({ promptTokens, tokens })[figure] <= max ? tokens : Math.max(0, tokens - 1)
   }
 
   #exhausted(sides: readonly WantedSide[]): BrimError {
@@ -161,15 +185,11 @@ export class SpendingBudget implements Budget {
       const reserved = ledger.reserved(side.spender)[cap.figure]
       return ledger.msUntil(side.spender, cap.figure, Math.max(0, this.#maxBefore(side, cap) - reserved))
     })
-    const texts = sides.map(({ spender, estimate }) => {
-      const { figure, max } = this.#capOf(spender)!
-      const [spent, reserved] = [ledger.spent(spender)[figure], ledger.reserved(spender)[figure]]
-      const held = reserved > 0 ? `, ${amount(reserved, figure)} reserved by answers in progress` : ''
-      const isFull = spent + reserved >= max
-      const expected = isFull
-        ? ''
-        : `; this answer may take ${amount(this.#spendingOf(spender, estimate, false)[figure], figure)}`
-      return `${names[spender]} has spent ${amount(spent, figure)} of ${amount(max, figure)}${held}${expected}`
+    const texts = sides.map((side) => {
+      const { figure, max } = this.#capOf(side.spender)!
+      const isFull = ledger.spent(side.spender)[figure] + ledger.reserved(side.spender)[figure] >= max
+      const expected = isFull ? '' : `; this answer may take ${amount(this.#needed(side)[figure], figure)}`
+      return `${this.#spentText(side.spender)}${expected}`
     })
     const flags = sides.map(({ spender }) => `--budget-${this.#capOf(spender)!.figure}`)
     return new BrimError('BUDGET_EXHAUSTED', `the budget for ${config.windowH} h is exhausted: ${texts.join('; ')}`, {
@@ -179,26 +199,49 @@ export class SpendingBudget implements Budget {
     })
   }
 
+  /** @param spender whose spending is limited @param own what the answer itself has reserved */
+  #spentText(spender: Spender, own = nothingSpent): string {
+    const { ledger } = this.#options
+    const { figure, max } = this.#capOf(spender)!
+    const spent = ledger.spent(spender)[figure]
+    const reserved = ledger.reserved(spender)[figure] - own[figure]
+    const held = reserved > 0 ? `, ${amount(reserved, figure)} reserved by answers in progress` : ''
+    return `${names[spender]} has spent ${amount(spent, figure)} of ${amount(max, figure)}${held}`
+  }
+
   #begin(
     { promptTokens, isAuto }: BudgetRequest,
     sides: readonly (readonly [Side, WantedSide])[],
-    exhausted: string | undefined,
+    leftOut: string | undefined,
   ): Admission {
-    const { ledger } = this.#options
+    const { ledger, config } = this.#options
     ledger.add('requests', { ...nothingSpent, promptTokens, autoPromptTokens: isAuto ? promptTokens : 0 })
-    const reserve = ({ spender, estimate, isBackup }: WantedSide) =>
+    const accounts = new Map(
       // A backup that is alone is none.
-      ledger.reserve(spender, isBackup && sides.length > 1 ? nothingSpent : this.#spendingOf(spender, estimate, isAuto))
-    const accounts = new Map(sides.map(([side, wanted]) => [side, new AnswerAccount(wanted.spender, reserve(wanted))]))
+      sides.map(([side, wanted]) => [side, this.#account(wanted, isAuto, wanted.isBackup && sides.length > 1)]),
+    )
+    let exhausted = leftOut
     return {
       sides: [...accounts.keys()],
-      exhausted,
-      spent: (side, work) => {
+      get exhausted() {
+        return exhausted
+      },
+      start: (side, request) => {
         const account = accounts.get(side)
         if (!account) throw new Error(`the budget has not admitted the ${side} side`)
+        const { spender } = account.rates
         // The share limits the sides with which an answer starts: what migrates later does so because it costs less.
         const isStart = [...accounts.values()].every(({ spent }) => spent.tokens === 0)
-        account.add(this.#spendingOf(account.spender, work, isAuto && isStart), this.#energyOf(account.spender)?.source)
+        const spent = this.#capOf(spender) && this.#spentText(spender, account.reserved)
+        const run = account.start(request, isStart)
+        if (!run) {
+          const { limits, promptTokens } = request
+          const estimate = { promptTokens, tokens: limits.tokens ?? 1 }
+          throw this.#exhausted([{ spender, limits, estimate, isBackup: true }])
+        }
+        if (spent !== undefined && run.maxTokens! < (request.limits.tokens ?? defaultMaxTokens))
+          exhausted ??= `the budget for ${config.windowH} h allows ${run.maxTokens} tokens of this answer: ${spent}`
+        return run
       },
       costOf: (side) => this.#costOf(accounts.get(side)),
       end: () => {
@@ -209,58 +252,63 @@ export class SpendingBudget implements Budget {
     }
   }
 
+  /** @param isBackup nothing is reserved for it before it starts */
+  #account({ spender, estimate, limits }: WantedSide, isAuto: boolean, isBackup: boolean): SideAccount {
+    const { ledger } = this.#options
+    const cap = this.#capOf(spender)
+    const pricesOf = this.#pricesOf(spender)
+    const used = () => (cap ? sumOf(ledger.spent(spender), ledger.reserved(spender))[cap.figure] : 0)
+    const expected = () => {
+      if (!cap) return estimate
+      const affordable = this.#affordable(cap, pricesOf, used(), limits.promptTokens)
+      return { ...limits, tokens: Math.min(limits.tokens ?? defaultMaxTokens, affordable) }
+    }
+    const reservation = ledger.reserve(spender, isBackup ? nothingSpent : pricesOf(expected()))
+    const rates: SideRates = {
+      spender,
+      isCapped: cap !== undefined,
+      energy: this.#energyOf(spender)?.source ?? null,
+      spendingOf: (work, isStart) => ({
+        ...pricesOf(work),
+        autoPromptTokens: isAuto && isStart ? Math.round(work.promptTokens) : 0,
+      }),
+      affordable: (promptTokens, committed) => {
+        if (!cap) return Number.MAX_SAFE_INTEGER
+        const others = used() - reservation.spending[cap.figure]
+        return this.#affordable(cap, pricesOf, others + committed[cap.figure], promptTokens)
+      },
+    }
+    return new SideAccount(rates, reservation)
+  }
+
   /** What HAT costs the device and the bridge is unknown. */
   #energyOf(spender: Spender): EnergyPerToken | undefined {
     return spender === 'slm' ? this.#options.energy() : undefined
   }
 
-  /** Unknown prices and energies count as 0. */
-  #spendingOf(spender: Spender, work: SideWork, isAuto: boolean): Spent {
+  /** At the present prices, which hold for an answer from its start. Unknown ones count as 0. */
+  #pricesOf(spender: Spender): PricesOf {
     const energy = this.#energyOf(spender)
     const costs = this.costs(spender)
-    return {
+    return (work) => ({
       promptTokens: Math.round(work.promptTokens),
-      autoPromptTokens: isAuto ? Math.round(work.promptTokens) : 0,
+      autoPromptTokens: 0,
       tokens: Math.round(work.tokens),
       dollars: costs ? costOf(costs, work) : 0,
       joules: energy ? costOf(energy, work) : 0,
-    }
+    })
   }
 
-  #costOf(account: AnswerAccount | undefined): SideCost {
+  #costOf(account: SideAccount | undefined): SideCost {
     if (!account) return { promptTokens: 0, tokens: 0, dollars: 0 }
-    const { spender, spent, energy } = account
+    const { spent, rates } = account
     const { promptTokens, tokens, dollars, joules } = spent
-    const isKnown = tokens + promptTokens === 0 || this.costs(spender) !== undefined
+    const isSpent = tokens + promptTokens > 0
+    const isKnown = !isSpent || this.costs(rates.spender) !== undefined
     const cost = { promptTokens, tokens, dollars: isKnown ? dollars : null }
-    return spender === 'server' ? cost : { ...cost, joules: energy === null ? null : joules, energy }
-  }
-}
-
-/** What one side has spent on one answer. */
-class AnswerAccount {
-  readonly spender: Spender
-  readonly #reservation: Reservation
-  spent = nothingSpent
-  /** How the energy is known; null: it is not, or none was spent. */
-  energy: EnergyPerToken['source'] | null = null
-
-  constructor(spender: Spender, reservation: Reservation) {
-    this.spender = spender
-    this.#reservation = reservation
-  }
-
-  add(spending: Spent, energy: EnergyPerToken['source'] | undefined): void {
-    this.spent = sumOf(this.spent, spending)
-    // By twice as much each time, because it is stored.
-    const { tokens, promptTokens } = this.#reservation.spending
-    if (this.spent.tokens > tokens || this.spent.promptTokens > promptTokens)
-      this.#reservation.raise(sumOf(this.spent, this.spent))
-    this.energy = energy ?? this.energy
-  }
-
-  settle(): void {
-    this.#reservation.settle(this.spent)
+    if (rates.spender === 'server') return cost
+    const energy = isSpent ? rates.energy : null
+    return { ...cost, joules: energy === null ? null : joules, energy }
   }
 }
 

@@ -8,6 +8,7 @@ import { seededRandom } from '../../core/base/random.ts'
 import { greedy } from '../../core/engine/sampler.ts'
 import { readApiKey } from '../../core/upstream/api-key.ts'
 import { type UpstreamLimits, upstreamEndpoint } from '../../core/upstream/endpoint.ts'
+import { promptTokensOf } from '../../core/upstream/request-body.ts'
 import type { AgentConfig } from '../config.ts'
 import { bridgeLlm } from '../disco/bridge-llm.ts'
 import type { Budget } from '../disco/budget.ts'
@@ -35,6 +36,7 @@ interface Server {
   readonly name: string
   readonly endpoint: Endpoint
   readonly continues: boolean
+  readonly maxPromptTokens?: (request: AnswerRequest) => number
   untilReachable?(signal: AbortSignal): Promise<void>
 }
 
@@ -162,6 +164,7 @@ function serverOpener(
       name: `${url} ${model}`,
       endpoint: upstreamEndpoint({ ...common, url, model, who: `the server of ${model}`, key, continues }),
       continues,
+      maxPromptTokens: (request) => promptTokensOf(request).most,
     }
     return () => opened
   }

@@ -36,6 +36,16 @@ export interface AnswerRequest {
   readonly client: string
   /** Called when the answer waits for a bridge, because the connection to the one before was lost. */
   readonly onWaiting?: () => void
+  /** Of a server that is paid. Absent: what it costs is of no interest. */
+  readonly billing?: Billing
+}
+
+/** Learns from the endpoint of another server what may have to be paid for. A request that was sent and not refused is not repeated. */
+export interface Billing {
+  /** The server has the request, and may answer all of it, whether or not the answer arrives. */
+  sent(): void
+  /** It has responded that it does not answer. */
+  refused(): void
 }
 
 /** Whether only models whose tokens are known can answer the request: no server that takes text and returns text. */

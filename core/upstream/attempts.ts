@@ -26,13 +26,15 @@ interface Asking<Delta> {
   /** @throws BrimError; those with `retryAfterMs` may be retried */
   open(watchdog: Watchdog, signal: AbortSignal): Promise<IncomingMessage>
   read(body: IncomingMessage, watchdog: Watchdog): AsyncGenerator<Delta, void>
+  /** Whether the server may answer the attempt that has failed, and be paid for it. Absent: it costs nothing. */
+  mayBeBilled?(): boolean
 }
 
 export type Attempts = <Delta>(asking: Asking<Delta>, signal: AbortSignal) => AsyncGenerator<Delta, void>
 
 /**
  * The requests to one server, a bounded number at once. A request that fails before its first token is repeated, if a retry
- * may succeed; later failures end the answer, because a second attempt would answer differently.
+ * may succeed; later failures end the answer, because a second attempt would answer differently, or be paid for twice.
  */
 export function createAttempts({ limits, failures, clock, random, logger }: AttemptOptions): Attempts {
   const slots = new Slots(limits)
@@ -71,7 +73,8 @@ export function createAttempts({ limits, failures, clock, random, logger }: Atte
         } catch (error) {
           ended.throwIfAborted()
           const retryAfterMs = error instanceof BrimError ? error.retryAfterMs : undefined
-          const waitMs = hasBegun ? undefined : retryWaitMs(failed, retryAfterMs, limits, random.next())
+          const isFinal = hasBegun || asking.mayBeBilled?.()
+          const waitMs = isFinal ? undefined : retryWaitMs(failed, retryAfterMs, limits, random.next())
           if (waitMs === undefined) throw error
           logger.info({ err: error, failed, waitMs }, 'the upstream failed before its first token: another attempt follows')
           await clock.sleep(waitMs, ended).catch(() => ended.throwIfAborted())

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import type { Endpoint } from '../answer/endpoint.ts'
+import type { Billing, Endpoint } from '../answer/endpoint.ts'
 import type { RemoteModel } from '../answer/text-model.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
@@ -10,7 +10,7 @@ import { type AttemptLimits, createAttempts } from './attempts.ts'
 import { UpstreamFailures } from './failure.ts'
 import { type OpenLimits, openStream } from './open-stream.ts'
 import { type AnswerLimits, readAnswer } from './read-answer.ts'
-import { maxPromptTokens, upstreamRequest } from './request-body.ts'
+import { promptTokensOf, upstreamRequest } from './request-body.ts'
 import type { Watchdog } from './watchdog.ts'
 
 export interface UpstreamLimits extends AttemptLimits, OpenLimits, AnswerLimits {}
@@ -66,13 +66,25 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
         model,
         modelNamed,
         maxTokens,
-        maxPromptTokens: maxPromptTokens(request),
+        promptTokens: promptTokensOf(request),
         onExcess: (message: string) => warn({ model: name, url: shownUrl(url), maxTokens: request.maxTokens ?? null }, message),
       }
+      let mayBeBilled = false
+      const { billing } = request
+      const counted: Billing | undefined = billing && {
+        sent() {
+          mayBeBilled = true
+          billing.sent()
+        },
+        refused() {
+          mayBeBilled = false
+          billing.refused()
+        },
+      }
       const open = (watchdog: Watchdog, stopping: AbortSignal) =>
-        openStream({ url, key: key() }, asked, limits, watchdog, failures, stopping)
+        openStream({ url, key: key() }, asked, limits, watchdog, failures, stopping, counted)
       const read = (body: IncomingMessage, watchdog: Watchdog) => readAnswer(body, reading, limits, watchdog, failures)
-      yield* attempts({ open, read }, signal)
+      yield* attempts({ open, read, mayBeBilled: () => mayBeBilled }, signal)
     },
   }
 }

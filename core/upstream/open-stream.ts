@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestTls } from 'node:https'
 import type { Socket } from 'node:net'
+import type { Billing } from '../answer/endpoint.ts'
 import { brief, type UpstreamFailures } from './failure.ts'
 import type { UpstreamRequest } from './request-body.ts'
 import type { Watchdog } from './watchdog.ts'
@@ -44,6 +45,7 @@ export async function openStream(
   watchdog: Watchdog,
   failures: UpstreamFailures,
   signal: AbortSignal,
+  billing?: Billing,
 ): Promise<IncomingMessage> {
   const to = new URL(url)
   to.pathname = `${to.pathname.replace(/\/$/, '')}/${path}`
@@ -62,7 +64,10 @@ export async function openStream(
     signal,
     ...(dialed ? { createConnection: () => dialed } : { agent: false }),
   })
-  const connected = () => watchdog.allow(firstTokenMs, () => failures.failed(`sent no token within ${firstTokenMs / 1_000} s`))
+  const connected = () => {
+    billing?.sent()
+    watchdog.allow(firstTokenMs, () => failures.failed(`sent no token within ${firstTokenMs / 1_000} s`))
+  }
   if (dialed) connected()
   else onConnected(request, connected)
   // Errors after the response are those of its body.
@@ -75,6 +80,7 @@ export async function openStream(
     throw unreachable(cause)
   }
   try {
+    if (response.statusCode !== 200) billing?.refused()
     await requireStream(response, failures)
     return response
   } catch (error) {

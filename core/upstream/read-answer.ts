@@ -5,6 +5,7 @@ import type { RemoteModel } from '../answer/text-model.ts'
 import { readSse } from '../openai/sse-reader.ts'
 import type { AnswerEnd } from '../text/answer-stream.ts'
 import { brief, type UpstreamFailures } from './failure.ts'
+import type { PromptTokens } from './request-body.ts'
 import type { Watchdog } from './watchdog.ts'
 
 export interface AnswerLimits {
@@ -22,8 +23,8 @@ export interface AnswerReading {
   readonly modelNamed?: (name: string) => RemoteModel
   /** Infinity: the server ends the answer. */
   readonly maxTokens: number
-  /** Most tokens that the server can count of the prompt; absent: any number. */
-  readonly maxPromptTokens?: number
+  /** What the server can count of the prompt; absent: any number. */
+  readonly promptTokens?: PromptTokens
   /** Called where the server sends or claims more than it was asked for. @param message constant */
   readonly onExcess?: (message: string) => void
 }
@@ -78,7 +79,13 @@ const givenUp: ReadonlySet<string> = new Set(['abort', 'error'])
  */
 export async function* readAnswer(
   body: AsyncIterable<Uint8Array>,
-  { model, modelNamed = () => model, maxTokens, maxPromptTokens = Number.MAX_SAFE_INTEGER, onExcess = () => {} }: AnswerReading,
+  {
+    model,
+    modelNamed = () => model,
+    maxTokens,
+    promptTokens: prompt = { least: 0, most: Number.MAX_SAFE_INTEGER },
+    onExcess = () => {},
+  }: AnswerReading,
   { idleMs, eventChars, answerBytes }: AnswerLimits,
   watchdog: Watchdog,
   failures: UpstreamFailures,
@@ -165,7 +172,7 @@ export async function* readAnswer(
     text: '',
     tokenCount: count(0),
     end,
-    ...(usage && { promptTokens: claimed('prompt_tokens', maxPromptTokens) }),
+    ...(usage && { promptTokens: Math.max(prompt.least, claimed('prompt_tokens', prompt.most)) }),
   }
 }
 

@@ -1,4 +1,5 @@
 import type { AnswerRequest } from '../answer/endpoint.ts'
+import { fewestTokens } from '../answer/fewest-tokens.ts'
 import { textOf } from '../answer/text-model.ts'
 import { FieldError } from '../openai/api-error.ts'
 
@@ -9,6 +10,12 @@ export interface UpstreamRequest {
   /** Below the base URL. */
   readonly path: 'chat/completions' | 'completions'
   readonly body: object
+}
+
+/** Bounds of a server's own count. */
+export interface PromptTokens {
+  readonly least: number
+  readonly most: number
 }
 
 export interface RequestOptions {
@@ -65,14 +72,19 @@ export function upstreamRequest(
 }
 
 /** Tokens that a server's chat template and its own instructions may add to a prompt. */
-const maxTemplateTokens = 1_024
+const maxTemplateTokens = 512
 
-/** Most tokens that a server can count of a request's prompt and the answer so far: one a byte, and its template. */
-export function maxPromptTokens({ prompt, answered }: Pick<AnswerRequest, 'prompt' | 'answered'>): number {
+/** What a server can count of a request's prompt and the answer so far: no fewer tokens than words; one a byte, and its template. */
+export function promptTokensOf({ prompt, answered }: Pick<AnswerRequest, 'prompt' | 'answered'>): PromptTokens {
   const content = prompt.asText()
-  // With the names of roles, which stand for the tokens that separate messages.
-  const text = content.kind === 'chat' ? JSON.stringify(content.messages) : content.text
-  return Buffer.byteLength(text) + (answered ? Buffer.byteLength(textOf(answered)) : 0) + maxTemplateTokens
+  const begun = answered ? textOf(answered) : ''
+  const texts = content.kind === 'chat' ? content.messages.map((message) => message.content ?? '') : [content.text]
+  // The names of roles stand for the tokens that separate messages.
+  const sent = content.kind === 'chat' ? JSON.stringify(content.messages) : content.text
+  return {
+    least: [...texts, begun].reduce((sum, text) => sum + fewestTokens(text).tokens, 0),
+    most: Buffer.byteLength(sent) + Buffer.byteLength(begun) + maxTemplateTokens,
+  }
 }
 
 /** As vLLM and SGLang continue a last message of the assistant; llama.cpp does it without being told. */

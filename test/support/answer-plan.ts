@@ -38,9 +38,19 @@ export function answerPlan(
     observe: {
       firstToken: (side, ms, tokens) => observed.first.push({ side, ms, tokens }),
       canceled: (side, ms, tokens) => observed.canceled.push({ side, ms, tokens }),
-      spent(side, { promptTokens, tokens }) {
-        const before = observed.spent[side]
-        observed.spent[side] = { promptTokens: before.promptTokens + promptTokens, tokens: before.tokens + tokens }
+      start(side, { promptTokens, limits }) {
+        const add = (work: SideWork) => {
+          const before = observed.spent[side]
+          observed.spent[side] = { promptTokens: before.promptTokens + work.promptTokens, tokens: before.tokens + work.tokens }
+        }
+        add({ promptTokens, tokens: 0 })
+        return {
+          maxTokens: limits.tokens,
+          sent() {},
+          refused() {},
+          arrived: (tokens) => add({ promptTokens: 0, tokens }),
+          completed() {},
+        }
       },
       ended: (tokens) => observed.ended.push(tokens),
     },

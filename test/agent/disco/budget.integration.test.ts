@@ -76,15 +76,18 @@ describe('the budget of an agent', () => {
   })
 
   it('ends at the server, not on the device, and survives a restart', async () => {
-    const settings = { budget: { dollars: 30 } }
+    const settings = { budget: { dollars: 65 } }
     const first = await startAgent('limited', settings)
-    expect((await ask(first, 'cloud')).status).toBe(200)
+    // Its prompt of 59 tokens leaves 6 for the answer.
+    const { status: begun, disco: cut } = await ask(first, 'cloud')
+    expect([begun, cut.cost.server.tokens]).toEqual([200, 6])
+    expect(cut.exhausted).toBe('the budget for 24 h allows 6 tokens of this answer: the server has spent $0 of $65')
     const refused = await ask(first, 'cloud')
     expect(refused).toMatchObject({
       status: 429,
       error: {
         code: 'BUDGET_EXHAUSTED',
-        message: expect.stringMatching(/^the budget for 24 h is exhausted: the server has spent \$\d+ of \$30$/),
+        message: expect.stringMatching(/^the budget for 24 h is exhausted: the server has spent \$\d+ of \$65$/),
         hint: expect.stringContaining('brim agent budget'),
       },
     })
@@ -100,7 +103,7 @@ describe('the budget of an agent', () => {
     expect((await ask(second, 'private')).disco.exhausted).toBeNull()
     const { io, out } = captureIo({})
     expect(await run(['agent', 'budget', '--api', second.apiUrl], io)).toBe(0)
-    expect(out()).toMatch(/^server +\$\d+ of \$30/m)
+    expect(out()).toMatch(/^server +\$\d+ of \$65/m)
   })
 
   it('counts what an agent that was killed had reserved', async () => {
@@ -121,11 +124,11 @@ describe('the budget of an agent', () => {
   })
 
   it('lets a device without energy left use the server, and refuses where the owner wants that', async () => {
-    const agent = await startAgent('tired', { budget: { joules: 1e-6 } })
+    const agent = await startAgent('tired', { budget: { joules: 0.0016 } })
     expect((await ask(agent, 'local')).status).toBe(200)
     expect((await ask(agent, 'local')).error!.message).toContain('the small model has spent')
     expect((await ask(agent, 'fast')).disco.cost).toMatchObject({ device: { tokens: 0 }, server: { tokens: 12 } })
-    const strict = await startAgent('strict', { budget: { joules: 1e-6, whenExhausted: 'refuse' } })
+    const strict = await startAgent('strict', { budget: { joules: 0.0016, whenExhausted: 'refuse' } })
     expect((await ask(strict, 'local')).status).toBe(200)
     expect((await ask(strict, 'fast')).status).toBe(429)
   })

@@ -66,7 +66,7 @@ describe('a clock that jumps', () => {
   it('neither frees a budget early nor twice', async () => {
     vi.useFakeTimers({ toFake: ['Date'] })
     await using upstream = await scriptedUpstream(streamed('The', ' river'))
-    const agent = await startDevice('jumping', { server: { at: upstream.url, ...dear }, budget: { dollars: 20, windowH: 1 } })
+    const agent = await startDevice('jumping', { server: { at: upstream.url, ...dear }, budget: { dollars: 800, windowH: 1 } })
     const codeOf = async () => (await askStreaming(agent, { mode: 'cloud' })).error?.code
     const startMs = Date.now()
     const at = (ms: number) => vi.setSystemTime(startMs + ms)
@@ -102,7 +102,7 @@ describe('a clock that jumps', () => {
 it('an agent that is killed in the middle of an answer has spent what the answer had reserved', async () => {
   await using upstream = await scriptedUpstream((response) => startStream(response, ...Array<string>(12).fill(piece(' word'))))
   const command = ['agent', 'run', '--slm', slm, '--id', 'killed', '--state-dir', join(dir.path, 'killed'), '--api-port', '0']
-  const server = ['--server', upstream.url, '--server-model', dear.model, '--server-price', dear.price, '--budget-dollars', '40']
+  const server = ['--server', upstream.url, '--server-model', dear.model, '--server-price', dear.price, '--budget-dollars', '800']
   const start = () => startBrim([...command, ...server, '--bridge', 'mqtt://127.0.0.1:1', '--threads', '1'], { env: process.env })
   const first = await start()
   const apiUrl = String(first.ready.apiUrl)
@@ -115,7 +115,7 @@ it('an agent that is killed in the middle of an answer has spent what the answer
   try {
     const device = { apiUrl: String(again.ready.apiUrl) }
     const { server: spent } = await spendingAt(device.apiUrl)
-    expect(spent).toMatchObject({ reservedDollars: 0, maxDollars: 40 })
+    expect(spent).toMatchObject({ reservedDollars: 0, maxDollars: 800 })
     expect(spent.dollars).toBeGreaterThanOrEqual(50)
     expect((await askStreaming(device, { mode: 'cloud' })).error).toMatchObject({ code: 'BUDGET_EXHAUSTED' })
     const { sources, report } = await askStreaming(device, { mode: 'fast' })

@@ -44,6 +44,9 @@ const endpoint = (of: TextModel | { name: string }, answer?: Endpoint['answer'])
   answer: answer ?? (() => Promise.reject(new Error('not asked')) as never),
 })
 
+const notStarted = () => {
+  throw new Error('not started')
+}
 const words = (count: number) => Array.from({ length: count }, () => 'word').join(' ')
 const request = (more: Partial<AnswerRequest> & { promptTokens?: number } = {}): AnswerRequest => ({
   prompt: new Prompt({ kind: 'text', text: words(more.promptTokens ?? 10) }),
@@ -97,7 +100,7 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
       const sides = admit?.(wanted) ?? (Object.keys(wanted.sides) as Admission['sides'])
       const costOf = () => ({ promptTokens: 0, tokens: 0, dollars: null })
       const exhausted = admit && 'spent'
-      return { sides, exhausted, spent() {}, costOf, end: () => void ended++ }
+      return { sides, exhausted, start: notStarted, costOf, end: () => void ended++ }
     },
   }
   const planner = new Planner({

@@ -1,10 +1,12 @@
 import { join } from 'node:path'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { BudgetRequest, Spender } from '../../../agent/disco/budget.ts'
+import type { Admission, BudgetRequest, Run, RunRequest, Spender } from '../../../agent/disco/budget.ts'
 import { BudgetConfig } from '../../../agent/disco/config.ts'
 import { type EnergyPerToken, SpendingBudget } from '../../../agent/disco/spending-budget.ts'
 import { SpendingLedger, spendingTables } from '../../../agent/disco/spending-ledger.ts'
 import type { BrimError } from '../../../core/base/errors.ts'
+import type { Side } from '../../../core/policy/disco/state.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -49,7 +51,14 @@ function owner(settings: object, options: { price?: boolean; energy?: EnergyPerT
 const wanted = (spender: Spender, tokens: number, isBackup = false) => ({
   spender,
   estimate: { promptTokens: 0, tokens },
+  limits: { promptTokens: 0, tokens },
   isBackup,
+})
+/** A start of a side. */
+const run = (promptTokens: number, tokens?: number, isBilled = false) => ({
+  promptTokens,
+  limits: { promptTokens, tokens },
+  isBilled,
 })
 const both = (tokens: number): BudgetRequest => ({
   sides: { device: wanted('slm', tokens), server: wanted('server', tokens) },
@@ -76,17 +85,18 @@ describe("the owner's budget", () => {
     using flops = owner({}, { price: false, energy: 'flops' })
     const answer = await flops.budget.admit(both(5), signal)
     expect(answer.costOf('server')).toEqual({ promptTokens: 0, tokens: 0, dollars: 0 })
-    answer.spent('device', { promptTokens: 10, tokens: 0 })
-    answer.spent('device', { promptTokens: 0, tokens: 5 })
-    answer.spent('server', { promptTokens: 10, tokens: 1 })
+    const onDevice = answer.start('device', run(10))
+    const cloud = answer.start('server', run(10))
+    onDevice.arrived(5)
+    cloud.arrived(1)
     expect(answer.costOf('device')).toEqual({ promptTokens: 10, tokens: 5, dollars: 2, joules: 20, energy: 'flops' })
     expect(answer.costOf('server')).toEqual({ promptTokens: 10, tokens: 1, dollars: null })
     answer.end()
     expect(flops.ledger.spent('slm')).toEqual({ promptTokens: 10, autoPromptTokens: 10, tokens: 5, dollars: 2, joules: 20 })
     expect(flops.ledger.spent('requests')).toMatchObject({ promptTokens: 3, autoPromptTokens: 3 })
     const migrated = await flops.budget.admit(both(5), signal)
-    migrated.spent('server', { promptTokens: 3, tokens: 1 })
-    migrated.spent('device', { promptTokens: 4, tokens: 4 })
+    migrated.start('server', run(3)).arrived(1)
+    migrated.start('device', run(4)).arrived(4)
     migrated.end()
     // What migrates is not among the prompts that the share limits.
     expect(flops.ledger.spent('slm')).toMatchObject({ promptTokens: 14, autoPromptTokens: 10 })
@@ -105,26 +115,56 @@ describe("the owner's budget", () => {
       exhausted: expect.stringContaining('the server has spent $0 of $10, $8 reserved'),
     })
     expect(limited.warnings).toEqual([{ reason: deviceOnly.exhausted }])
-    first.spent('server', { promptTokens: 0, tokens: 2 })
+    first.start('server', run(0, 8)).arrived(2)
     first.end()
     first.end()
     expect((await limited.budget.admit(both(8), signal)).sides).toEqual(['device', 'server'])
   })
 
-  it('reserves more for an answer that costs more than was expected', async () => {
+  it('reserves all that a start may cost, also the second of one answer, and none that the budget does not allow', async () => {
     using limited = owner({ dollars: 100 })
     const answer = await limited.budget.admit(atServer(10), signal)
-    for (let tokens = 0; tokens < 60; tokens++) answer.spent('server', { promptTokens: 0, tokens: 1 })
-    expect(limited.ledger.reserved('server').dollars).toBeGreaterThanOrEqual(60)
-    await expect(limited.budget.admit(atServer(41), signal)).rejects.toThrow('exhausted')
+    expect(limited.ledger.reserved('server').dollars).toBe(10)
+    answer.start('server', run(5, 20)).arrived(3)
+    expect(limited.ledger.reserved('server').dollars).toBe(25)
+    answer.start('server', run(8, 30)).arrived(30)
+    expect(limited.ledger.reserved('server').dollars).toBe(63)
+    await expect(limited.budget.admit(atServer(38), signal)).rejects.toThrow('exhausted')
+    expect(() => answer.start('server', run(40, 1))).toThrow('63 reserved by answers in progress; this answer may take $41')
+    expect(answer.start('server', run(30, 20)).maxTokens).toBe(7)
+    expect(answer.exhausted).toBe('the budget for 24 h allows 7 tokens of this answer: the server has spent $0 of $100')
     answer.end()
-    expect(limited.ledger.spent('server').dollars).toBe(60)
+    expect(limited.ledger.spent('server').dollars).toBe(5 + 3 + 8 + 30 + 30)
+  })
+
+  it('counts a paid server by its own count, or by all that it was asked for where it does not tell', async () => {
+    using limited = owner({ dollars: 1_000 })
+    const cost = async (end: (of: Run) => void) => {
+      const before = limited.ledger.spent('server').dollars
+      const answer = await limited.budget.admit(atServer(10), signal)
+      end(answer.start('server', { promptTokens: 5, limits: { promptTokens: 40, tokens: 20 }, isBilled: true }))
+      answer.end()
+      return limited.ledger.spent('server').dollars - before
+    }
+    const arriving = (of: Run) => {
+      of.sent()
+      of.arrived(3)
+    }
+    expect(await cost(() => {})).toBe(0)
+    expect(await cost((of) => of.sent())).toBe(60)
+    expect(await cost((of) => [of.sent(), of.refused()])).toBe(0)
+    expect(await cost((of) => [of.sent(), of.refused(), of.sent()])).toBe(60)
+    // Left, or broken off: the server may go on.
+    expect(await cost(arriving)).toBe(60)
+    expect(await cost((of) => [arriving(of), of.completed(undefined)])).toBe(60)
+    expect(await cost((of) => [arriving(of), of.completed(11)])).toBe(14)
+    expect(await cost((of) => [arriving(of), of.arrived(2 ** 50), of.completed(2 ** 50)])).toBe(60)
   })
 
   it('refuses where the other side cannot answer either, and says when to retry', async () => {
     using limited = owner({ dollars: 10 })
     const answer = await limited.budget.admit(atServer(10), signal)
-    answer.spent('server', { promptTokens: 0, tokens: 10 })
+    answer.start('server', run(0, 10)).arrived(10)
     answer.end()
     await limited.clock.advance(hourMs)
     const error: BrimError = await limited.budget.admit(atServer(1), signal).then(Promise.reject, (reason) => reason)
@@ -139,12 +179,22 @@ describe("the owner's budget", () => {
     expect((await limited.budget.admit(atServer(1), signal)).sides).toEqual(['server'])
   })
 
-  it('admits an answer that costs more than the whole budget only while nothing else is spent', async () => {
+  it('shortens an answer that costs more than the whole budget, and admits it only while nothing else is spent', async () => {
     using limited = owner({ dollars: 10, whenExhausted: 'refuse' })
     const answer = await limited.budget.admit(atServer(50), signal)
+    expect(answer.start('server', run(3, 50)).maxTokens).toBe(7)
     await expect(limited.budget.admit(atServer(1), signal)).rejects.toThrow('reserved by answers in progress')
     answer.end()
-    expect((await limited.budget.admit(atServer(50), signal)).sides).toEqual(['server'])
+    await expect(limited.budget.admit(atServer(50), signal)).rejects.toThrow('has spent $3 of $10; this answer may take $50')
+  })
+
+  it('does not admit an answer whose prompt alone costs more than the budget', async () => {
+    using limited = owner({ dollars: 10 })
+    const { sides } = atServer(1)
+    const limits = { promptTokens: 10, tokens: 1 }
+    await expect(
+      limited.budget.admit({ ...atServer(1), sides: { server: { ...sides.server!, limits } } }, signal),
+    ).rejects.toThrow('has spent $0 of $10; this answer may take $11')
   })
 
   it('refuses rather than use the other side, if the owner wants that; a backup is left out', async () => {
@@ -180,17 +230,109 @@ describe("the owner's budget", () => {
     await late
   })
 
-  it('overspends by no more than answers exceed their estimates, whatever arrives at once', async () => {
-    using limited = owner({ dollars: 100, whenExhausted: 'refuse' })
-    const requests = Array.from({ length: 50 }, () => limited.budget.admit(atServer(10), signal))
-    const admitted = (await Promise.allSettled(requests)).flatMap((result) =>
-      result.status === 'fulfilled' ? [result.value] : [],
+  it('is never exceeded, whatever arrives, in whatever order and how many at once', async () => {
+    const max = 1_000
+    const step = fc.oneof(
+      fc.record({
+        kind: fc.constant('ask' as const),
+        side: fc.constantFrom<Spender>('server', 'slm'),
+        prompt: fc.nat(60),
+        hidden: fc.nat(60),
+        tokens: fc.option(fc.integer({ min: 1, max: 400 }), { nil: undefined }),
+        expected: fc.nat(400),
+        isBackup: fc.boolean(),
+      }),
+      fc.record({
+        kind: fc.constantFrom('again' as const, 'sent' as const, 'refused' as const, 'arrive' as const, 'complete' as const),
+        of: fc.nat(20),
+        tokens: fc.oneof(fc.nat(300), fc.constant(2 ** 50)),
+        tells: fc.boolean(),
+      }),
+      fc.record({ kind: fc.constant('end' as const), of: fc.nat(20) }),
+      fc.record({ kind: fc.constant('wait' as const), ms: fc.nat(3 * hourMs) }),
     )
-    expect(admitted).toHaveLength(10)
-    for (const answer of admitted) {
-      answer.spent('server', { promptTokens: 0, tokens: 11 })
-      answer.end()
-    }
-    expect(limited.ledger.spent('server').dollars).toBe(110)
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 60 }), async (steps) => {
+        using limited = owner({ dollars: max, joules: max, whenExhausted: 'refuse' })
+        const open: { readonly answer: Admission; readonly side: Side; readonly asked: RunRequest; readonly runs: TrueRun[] }[] =
+          []
+        /** What an honest server has been paid for answers that have ended, and by when. */
+        const bills: { readonly atMs: number; readonly dollars: number }[] = []
+        const start = (of: (typeof open)[number]) => {
+          try {
+            of.runs.push({ run: of.answer.start(of.side, of.asked), produced: 0, sent: false, isOver: false })
+          } catch (error) {
+            expect(error).toMatchObject({ code: 'BUDGET_EXHAUSTED' })
+          }
+        }
+        const bound = () => {
+          for (const [account, figure] of [
+            ['server', 'dollars'],
+            ['slm', 'joules'],
+          ] as const)
+            expect(limited.ledger.spent(account)[figure] + limited.ledger.reserved(account)[figure]).toBeLessThanOrEqual(max)
+        }
+        for (const one of steps) {
+          const of = 'of' in one ? open[one.of % Math.max(1, open.length)] : undefined
+          const last = of?.runs.at(-1)
+          if (one.kind === 'wait') await limited.clock.advance(one.ms)
+          else if (one.kind === 'ask') {
+            const { side: spender, prompt, hidden, tokens, expected, isBackup } = one
+            const limits = { promptTokens: prompt + hidden, tokens }
+            const estimate = { promptTokens: prompt, tokens: expected }
+            const side = spender === 'slm' ? 'device' : 'server'
+            const sides = { [side]: { spender, estimate, limits, isBackup } }
+            const answer = await limited.budget.admit({ sides, promptTokens: prompt, isAuto: false }, signal).catch(() => {})
+            if (!answer) continue
+            const isBilled = spender === 'server'
+            open.push({ answer, side, asked: { promptTokens: prompt, limits, isBilled }, runs: [] })
+            start(open.at(-1)!)
+          } else if (of && one.kind === 'again') start(of)
+          else if (of && one.kind === 'end') {
+            of.answer.end()
+            open.splice(open.indexOf(of), 1)
+            if (of.side === 'server')
+              for (const { sent, run, produced, told } of of.runs)
+                if (sent)
+                  bills.push({
+                    atMs: limited.clock.nowMs(),
+                    // One that was left may write on to its limit, and its prompt is as long as it can be.
+                    dollars: told ?? of.asked.limits.promptTokens + Math.max(produced, run.maxTokens!),
+                  })
+          } else if (last && !last.isOver && 'tells' in one) {
+            const { run } = last
+            if (one.kind === 'sent') {
+              run.sent()
+              last.sent = true
+            } else if (one.kind === 'refused' && last.produced === 0) {
+              run.refused()
+              last.sent = false
+            } else if (one.kind === 'arrive' && (last.sent || of!.side === 'device')) {
+              run.arrived(one.tokens)
+              last.produced = Math.min(run.maxTokens!, last.produced + one.tokens)
+            } else if (one.kind === 'complete' && last.sent) {
+              last.isOver = true
+              run.completed(one.tells ? of!.asked.promptTokens : undefined)
+              if (one.tells) last.told = of!.asked.promptTokens + last.produced
+            }
+          }
+          bound()
+          const windowed = bills.filter(({ atMs }) => atMs > limited.clock.nowMs() - 24 * hourMs)
+          expect(windowed.reduce((sum, { dollars }) => sum + dollars, 0)).toBeLessThanOrEqual(
+            limited.ledger.spent('server').dollars,
+          )
+        }
+      }),
+      { numRuns: 150 },
+    )
   })
 })
+
+interface TrueRun {
+  readonly run: Run
+  produced: number
+  sent: boolean
+  isOver: boolean
+  /** What its server bills and tells. */
+  told?: number
+}

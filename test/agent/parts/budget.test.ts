@@ -106,9 +106,9 @@ it('forgets what was spent by the time of day where that is ahead: a device that
   onTestFinished(() => void vi.useRealTimers())
   await using device = deviceLike('server', { server: { at: 'bridge', price: '1/1' } })
   const estimate = { promptTokens: 5, tokens: 5 }
-  const sides = { server: { spender: 'server', estimate, isBackup: false } } as const
+  const sides = { server: { spender: 'server', estimate, limits: estimate, isBackup: false } } as const
   const answer = await device.budget.admit({ sides, promptTokens: 5, isAuto: false }, signal)
-  answer.spent('server', { promptTokens: 5, tokens: 0 })
+  answer.start('server', { promptTokens: 5, limits: estimate, isBilled: false })
   answer.end()
   expect(device.budget.report.server.promptTokens).toBe(5)
   vi.setSystemTime(Date.UTC(2026, 10, 24))

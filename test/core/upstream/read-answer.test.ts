@@ -128,11 +128,12 @@ describe('the answer of an upstream', () => {
     const claim = (prompt_tokens: number, completion_tokens: number) => event({ usage: { prompt_tokens, completion_tokens } })
     const stream = (prompt: number, tokens: number) => packetsOf(piece('one two') + finish('stop') + claim(prompt, tokens) + done)
     const excesses: string[] = []
-    const reading = { maxPromptTokens: 100, onExcess: (message: string) => excesses.push(message) }
+    const reading = { promptTokens: { least: 4, most: 100 }, onExcess: (message: string) => excesses.push(message) }
     expect(await read(stream(40, 9), 10, reading)).toMatchObject({ tokens: 9, promptTokens: 40 })
     expect(await read(stream(40, 0), 10, reading)).toMatchObject({ tokens: 2, promptTokens: 40 })
     expect(excesses).toEqual([])
     expect(await read(stream(2 ** 50, 2 ** 50), 10, reading)).toMatchObject({ tokens: 10, promptTokens: 100 })
+    expect(await read(stream(0, 2), 10, reading)).toMatchObject({ promptTokens: 4 })
     // Reasoning may be counted and not sent.
     expect(await read(stream(40, 2 ** 50))).toMatchObject({ tokens: 7 + 65_536 })
     expect(new Set(excesses)).toEqual(new Set(['the upstream claims more tokens than it was asked for']))

@@ -1,0 +1,108 @@
+import { nothingSpent, type Spending, sumOf } from '../../core/policy/disco/spending.ts'
+import type { Run, RunRequest, Spender } from './budget.ts'
+import type { Reservation } from './spending-ledger.ts'
+
+/** What of one side's answers counts towards a budget; prices are those of the answer's start. */
+export interface SideRates {
+  readonly spender: Spender
+  spendingOf(work: { readonly promptTokens: number; readonly tokens: number }, isStart: boolean): Spending
+  /** Tokens that the budget allows after a prompt, beside what has been spent, is reserved by others, and is committed here. */
+  affordable(promptTokens: number, committed: Spending): number
+  /** Whether a budget limits the side. */
+  readonly isCapped: boolean
+  /** How the energy is known; null: it is not. */
+  readonly energy: 'measured' | 'flops' | null
+}
+
+/** Tokens of an answer that states no limit, where a budget must hold: models' own limits are rarely lower. */
+export const defaultMaxTokens = 4_096
+
+interface RunCost {
+  /** What has come, for the report. */
+  spent(): Spending
+  /** What may have to be paid if the run ended now. */
+  due(): Spending
+  /** What may have to be paid in all. */
+  readonly most: Spending
+}
+
+/**
+ * What one side spends on one answer, start by start. Everything that a start may cost is reserved before it: the longest prompt that
+ * its server can count and the most tokens that it is asked for. What it has not cost is free again when the answer ends.
+ */
+export class SideAccount {
+  readonly rates: SideRates
+  readonly #reservation: Reservation
+  readonly #runs: RunCost[] = []
+
+  constructor(rates: SideRates, reservation: Reservation) {
+    this.rates = rates
+    this.#reservation = reservation
+  }
+
+  /** What has come so far. */
+  get spent(): Spending {
+    return this.#runs.reduce((sum, run) => sumOf(sum, run.spent()), nothingSpent)
+  }
+
+  get reserved(): Spending {
+    return this.#reservation.spending
+  }
+
+  /** @param isStart whether the answer has no token yet @returns undefined: the budget does not allow a token */
+  start({ promptTokens, limits, isBilled }: RunRequest, isStart: boolean): Run | undefined {
+    const { rates } = this
+    const committed = this.#runs.reduce((sum, { most }) => sumOf(sum, most), nothingSpent)
+    const asked = limits.tokens ?? (rates.isCapped ? defaultMaxTokens : undefined)
+    const maxTokens = asked === undefined ? undefined : Math.min(asked, rates.affordable(limits.promptTokens, committed))
+    if (maxTokens !== undefined && maxTokens < 1) return undefined
+    const costOf = (prompt: number, tokens: number) => rates.spendingOf({ promptTokens: prompt, tokens }, isStart)
+    const most = costOf(limits.promptTokens, maxTokens ?? 0)
+    let arrived = 0
+    let counted: number | undefined
+    let state: 'waiting' | 'sent' | 'refused' | 'ended' = 'waiting'
+    const came = () => {
+      if (isBilled && (state === 'waiting' || state === 'refused')) return nothingSpent
+      const spent = costOf(counted ?? promptTokens, arrived)
+      return rates.isCapped ? atMost(spent, most) : spent
+    }
+    this.#runs.push({
+      spent: came,
+      // A server that has the request may write all of it, and count more than it sends.
+      due: () =>
+        isBilled && rates.isCapped && (state === 'sent' || (state === 'ended' && counted === undefined)) ? most : came(),
+      most,
+    })
+    const reserved = sumOf(committed, most)
+    if (rates.isCapped) this.#reservation.raise(reserved)
+    return {
+      maxTokens,
+      sent() {
+        state = 'sent'
+      },
+      refused() {
+        state = 'refused'
+      },
+      arrived(tokens) {
+        arrived += tokens
+      },
+      completed(prompt) {
+        counted = prompt
+        state = 'ended'
+      },
+    }
+  }
+
+  settle(): void {
+    this.#reservation.settle(this.#runs.reduce((sum, run) => sumOf(sum, run.due()), nothingSpent))
+  }
+}
+
+/** A server that claims more than it was asked for is not believed. */
+const atMost = (spent: Spending, most: Spending): Spending => ({
+  promptTokens: Math.min(spent.promptTokens, most.promptTokens),
+  autoPromptTokens: Math.min(spent.autoPromptTokens, most.autoPromptTokens),
+  tokens: Math.min(spent.tokens, most.tokens),
+  dollars: Math.min(spent.dollars, most.dollars),
+  joules: Math.min(spent.joules, most.joules),
+})
