@@ -24,6 +24,7 @@ const failureOf: Partial<Record<ErrorCode, AttemptFailure>> = {
   DISK_FULL: 'refused',
   CONFIG_INVALID: 'refused',
   SIGNATURE_INVALID: 'refused',
+  DOWNGRADE_REFUSED: 'refused',
   HEALTH_CHECK_FAILED: 'refused',
   RELEASE_INVALID: 'refused',
   BUNDLE_UNAVAILABLE: 'unavailable',

@@ -1,6 +1,8 @@
 import { freemem } from 'node:os'
+import { join } from 'node:path'
 import { nextSeed } from '../../core/base/next-seed.ts'
 import type { GetOptionsOf } from '../bundles/get.ts'
+import { SequenceFloors } from '../bundles/sequence-floors.ts'
 import { createDeviceJobs } from '../jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from '../jobs/generate.ts'
 import { bundleInstall } from '../jobs/install.ts'
@@ -28,6 +30,7 @@ export function openWork(
   const install = bundleInstall({
     ...config,
     folder: bundles,
+    floors: new SequenceFloors(join(config.stateDir, 'bundle-sequences.json')),
     getOptions,
     inUse: () => models.folders,
     logger: jobLogger,

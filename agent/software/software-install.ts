@@ -11,6 +11,7 @@ import { fetchSignaturesAt } from '../bundles/fetch-bundle.ts'
 import { fetchFile } from '../bundles/fetch-file.ts'
 import { fetchSmall } from '../bundles/fetch-small.ts'
 import { type GetOptions, type GetOptionsOf, get, patiently } from '../bundles/get.ts'
+import type { Numbered } from '../bundles/sequence-floors.ts'
 import { type JobHandler, parseInput, RestartRequired } from '../jobs/job-handler.ts'
 import { isKept } from '../jobs/wait-for-trial.ts'
 import type { Software } from './software.ts'
@@ -50,22 +51,22 @@ export function softwareInstall(options: SoftwareInstallOptions): JobHandler {
     const release = `${version}-${archiveSha256.slice(0, 8)}`
     const result = { version, archiveSha256, release }
     if (await isKept(() => software.nextStep(id, release), clock, signal)) return result
-    await download(options, wanted, release, link, progress, signal)
+    software.floors.begin(await download(options, wanted, release, link, progress, signal))
     software.begin(id, release, probe)
     restart()
     throw new RestartRequired()
   }
 }
 
-/** @throws BrimError SIGNATURE_INVALID, BUNDLE_UNAVAILABLE, BUNDLE_CORRUPT, RELEASE_INVALID, DISK_FULL */
+/** @throws BrimError SIGNATURE_INVALID, DOWNGRADE_REFUSED, BUNDLE_UNAVAILABLE, BUNDLE_CORRUPT, RELEASE_INVALID, DISK_FULL */
 async function download(
   { software, trustedKeys, getOptions }: SoftwareInstallOptions,
-  { version, archiveSha256, url }: SoftwareInput,
+  { version, archiveSha256, url, allowDowngrade }: SoftwareInput,
   release: string,
   link: string,
   progress: (done: number, total: number) => void,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<Numbered> {
   if (trustedKeys.length === 0)
     throw new BrimError('SIGNATURE_INVALID', 'this device trusts no key, so that it installs no software', {
       hint: 'its owner sets trusted-key to the public key that signs releases',
@@ -74,7 +75,9 @@ async function download(
   const options = getOptions(link, signal)
   const source = url === undefined ? await atBridge(archiveSha256, options) : await atServer(new URL(url), options)
   const signatures = parseSignatures(await fetchSignaturesAt('software', source.signature, options))
-  requireSigned('software', archiveSha256, signatures, trustedKeys)
+  const { sequence } = requireSigned('software', archiveSha256, signatures, trustedKeys)
+  const numbered = { series: 'software', name: release, sequence, allowDowngrade: allowDowngrade === true }
+  software.floors.require(numbered)
   const { folder } = software
   if (!folder.has(release)) {
     const to = folder.archiveOf(archiveSha256)
@@ -89,6 +92,7 @@ async function download(
       })
     await folder.install(release, archiveSha256, version, platform, signal)
   }
+  return numbered
 }
 
 /** The archive at the bridge that sent the job. */

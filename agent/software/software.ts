@@ -12,6 +12,7 @@ import {
   undoTrial,
 } from '../../core/policy/trial/trial.ts'
 import type { Probe } from '../../core/protocol/jobs.ts'
+import { SequenceFloors } from '../bundles/sequence-floors.ts'
 import type { ChangeOnTrial } from '../trial/change.ts'
 import { TrialFile } from '../trial/trial-file.ts'
 import { copyDatabases, restoreMigrated } from './database-copies.ts'
@@ -38,12 +39,14 @@ export interface SoftwareOptions {
  */
 export class Software {
   readonly folder: ReleaseFolder
+  readonly floors: SequenceFloors
   readonly #options: SoftwareOptions
   readonly #file: TrialFile<string>
   readonly #copies: string
 
   constructor(options: SoftwareOptions) {
     this.folder = new ReleaseFolder(options.path)
+    this.floors = new SequenceFloors(join(options.path, 'sequences.json'))
     this.#options = options
     this.#file = new TrialFile(join(options.path, 'trial.json'), z.string())
     this.#copies = join(options.path, '.databases')
@@ -83,6 +86,7 @@ export class Software {
       kind: 'software',
       probe: trial.probe,
       keep: () => {
+        this.floors.keep(trial.change)
         this.#file.set(keepTrial(this.#file.state))
         this.#endTrial()
         this.folder.prune([trial.change, this.folder.link('previous')])

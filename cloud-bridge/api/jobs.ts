@@ -11,7 +11,7 @@ import type { RouteRequest, Routes } from '../http/router.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import { type FindBundle, requireBundle } from './offered.ts'
-import { requireAdminFor } from './require-admin.ts'
+import { downgradeOf, requireAdminFor } from './require-admin.ts'
 
 /** Events of one response, or of one batch of a stream. */
 const eventsAtOnce = 500
@@ -55,7 +55,11 @@ export function jobRoutes(queue: JobQueue, jobs: JobStore, targets: JobTargets):
     const submitted = queue.submit(submissions).map(({ id, isNew }) => ({ id, isNew, visibleToBridge: true as const }))
     const newJobs = submitted.filter(({ isNew }) => isNew).length
     caller.countJobs(newJobs)
-    caller.auditAs('job.submit', submitted[0]!.id, { jobs: submitted.length, new: newJobs })
+    caller.auditAs('job.submit', submitted[0]!.id, {
+      jobs: submitted.length,
+      new: newJobs,
+      ...submissions.map(({ input }) => downgradeOf(input)).find(({ allowDowngrade }) => allowDowngrade),
+    })
     return isBatch ? { jobs: submitted } : submitted[0]!
   }
 

@@ -1,5 +1,5 @@
 import { BrimError } from '../../core/base/errors.ts'
-import { isForAdmins } from '../../core/protocol/jobs.ts'
+import { allowsDowngrade, isForAdmins } from '../../core/protocol/jobs.ts'
 import type { Caller } from '../identity/authorizer.ts'
 
 /**
@@ -14,3 +14,7 @@ export function requireAdminFor(kind: string, input: unknown, { key }: Caller): 
     hint: 'brim login with such a key; at the bridge, "brim bridge key create --role admin" creates one',
   })
 }
+
+/** For the audit log: whether devices may go back to older versions. */
+export const downgradeOf = (input: unknown): { readonly allowDowngrade?: true } =>
+  allowsDowngrade(input) ? { allowDowngrade: true } : {}

@@ -5,7 +5,7 @@ import { InstallInput, SoftwareInput } from '../../core/protocol/jobs.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { RouteRequest, Routes } from '../http/router.ts'
 import type { RolloutCommand, Rollouts } from '../rollout/rollouts.ts'
-import { requireAdminFor } from './require-admin.ts'
+import { downgradeOf, requireAdminFor } from './require-admin.ts'
 
 /** Of one rollout, in its description. */
 const shownFailures = 10
@@ -29,7 +29,7 @@ export function rolloutRoutes({ rollouts, fleet, requireBundle, requireRelease }
 
   async function create({ body, caller }: RouteRequest<typeof rolloutOperations.create>) {
     const { kind, input, selector, dryRun } = body
-    caller.auditAs('rollout.create', rolloutOperations.create.path, { kind, selector, dryRun })
+    caller.auditAs('rollout.create', rolloutOperations.create.path, { kind, selector, dryRun, ...downgradeOf(input) })
     requireAdminFor(kind, input, caller)
     if (kind === 'bundle.install') await requireBundle(InstallInput.parse(input))
     if (kind === 'software.install') await requireRelease(SoftwareInput.parse(input))
@@ -39,7 +39,7 @@ export function rolloutRoutes({ rollouts, fleet, requireBundle, requireRelease }
     caller.requireJobs(devices.length)
     const rollout = rollouts.create(body, devices, caller.actor.who)
     caller.countJobs(devices.length)
-    caller.auditAs('rollout.create', rollout.id, { kind, selector, devices: devices.length })
+    caller.auditAs('rollout.create', rollout.id, { kind, selector, devices: devices.length, ...downgradeOf(input) })
     return { rollout, devices }
   }
 

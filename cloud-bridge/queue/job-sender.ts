@@ -1,4 +1,4 @@
-import type { JobAck, ToJobDevice } from '../../core/protocol/jobs.ts'
+import { inputApart, type JobAck, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { Dispatch } from './dispatching.ts'
 import type { AttemptEffect } from './job-database.ts'
 import type { JobStore } from './job-store.ts'
@@ -10,7 +10,7 @@ export type PublishToDevice = (device: string, leaf: 'jobs' | 'acks', message: s
 export function createJobSender(bridge: string, jobs: JobStore, publish: PublishToDevice) {
   const publishJob = (device: string, message: ToJobDevice) => publish(device, 'jobs', JSON.stringify(message))
   const send = ({ device, job, attempt, kind, input }: Dispatch) =>
-    publishJob(device, { v: 1, type: 'run', bridge, job, attempt, kind, ...probeApart(kind, input) })
+    publishJob(device, { v: 1, type: 'run', bridge, job, attempt, kind, ...inputApart(kind, input) })
   return {
     send,
     sendAck: (device: string, ack: JobAck) => publish(device, 'acks', JSON.stringify(ack)),
@@ -25,11 +25,4 @@ export function createJobSender(bridge: string, jobs: JobStore, publish: Publish
       }
     },
   }
-}
-
-/** The input of an attempt, and its probe beside it, which devices of release 0.2 ignore there. */
-function probeApart(kind: string, input: unknown): { readonly input: unknown; readonly probe?: unknown } {
-  if (kind !== 'bundle.install' || typeof input !== 'object' || input === null || !('probe' in input)) return { input }
-  const { probe, ...rest } = input
-  return { input: rest, probe }
 }

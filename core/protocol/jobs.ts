@@ -34,7 +34,12 @@ export const maintenanceKinds: ReadonlySet<string> = new Set<JobKind>(['bundle.i
  * Whether only an admin may have this done, as a job or as a rollout. The rest of what operators can install is bounded by the
  * signatures and by what the device's owner has configured.
  */
-export const isForAdmins = (kind: string, _input: unknown): boolean => kind === 'software.install'
+export const isForAdmins = (kind: string, input: unknown): boolean =>
+  kind === 'software.install' || (kind === 'bundle.install' && allowsDowngrade(input))
+
+/** Whether the device of an installation may go back to an older version. */
+export const allowsDowngrade = (input: unknown): boolean =>
+  typeof input === 'object' && input !== null && 'allowDowngrade' in input
 
 /** Maximum size of a job's input and of a device's event, as JSON: both fit into an MQTT packet of the bridge's broker. */
 export const maxInputBytes = 128 * 1024
@@ -104,6 +109,9 @@ export const Probe = z.strictObject({
 })
 export type Probe = z.infer<typeof Probe>
 
+/** Of an installation: an admin allows the device to go back to a lower number than it has had of a bundle or of the software. */
+const allowDowngrade = z.literal(true).optional()
+
 /**
  * Input of `bundle.install`, which installs the parts of a model that a device runs. `manifestSha256` identifies a version
  * of the model with its drafters and tokenizer, and covers every byte, so that no server of the files can change them. `url`
@@ -115,6 +123,7 @@ export const InstallInput = z.strictObject({
   url: z.url({ protocol: /^https?$/ }).optional(),
   activate: z.boolean().optional(),
   probe: Probe.optional(),
+  allowDowngrade,
 })
 export type InstallInput = z.infer<typeof InstallInput>
 
@@ -145,6 +154,7 @@ export const SoftwareInput = z.strictObject({
   archiveSha256: sha256,
   url: z.url({ protocol: /^https?$/ }).optional(),
   probe: Probe.optional(),
+  allowDowngrade,
 })
 export type SoftwareInput = z.infer<typeof SoftwareInput>
 
@@ -286,8 +296,9 @@ export const ToJobDevice = z.discriminatedUnion('type', [
     ...attempt,
     type: z.literal('run'),
     kind: z.string().max(64).describe('The kind of job. A device refuses a kind that it does not support.'),
-    input: z.unknown().describe('As submitted, but for the probe of an installation.'),
+    input: z.unknown().describe('As submitted, but for the fields below.'),
     probe: z.unknown().optional().describe('Probe of the input: apart, because devices of release 0.2 refuse an input with one.'),
+    allowDowngrade: z.unknown().optional().describe('Of the input too: the device may go back to a lower release number.'),
   }),
   z.object({ ...attempt, type: z.literal('cancel') }),
 ])
@@ -300,9 +311,24 @@ const reported = {
 }
 const error = z.object({ code: z.string().max(64), message: z.string().max(2_000) })
 
+/** Fields of the input of an installation that a message has beside the input. */
+const apart = ['probe', 'allowDowngrade'] as const
+type Apart = Pick<Extract<ToJobDevice, { type: 'run' }>, 'input' | (typeof apart)[number]>
+
+/** The input of an attempt as its message has it. */
+export function inputApart(kind: string, input: unknown): Apart {
+  if (kind !== 'bundle.install' || typeof input !== 'object' || input === null) return { input }
+  const fields = Object.entries(input)
+  const isApart = ([name]: [string, unknown]) => apart.some((each) => each === name)
+  const rest = fields.filter((field) => !isApart(field))
+  return { ...Object.fromEntries(fields.filter(isApart)), input: Object.fromEntries(rest) }
+}
+
 /** The input of an attempt as the device parses it. */
-export const inputOf = ({ input, probe }: Pick<Extract<ToJobDevice, { type: 'run' }>, 'input' | 'probe'>): unknown =>
-  probe === undefined || typeof input !== 'object' ? input : { ...input, probe }
+export function inputOf({ input, ...message }: Apart): unknown {
+  const beside = apart.flatMap((name) => (message[name] === undefined ? [] : [[name, message[name]]]))
+  return beside.length === 0 || typeof input !== 'object' ? input : { ...input, ...Object.fromEntries(beside) }
+}
 
 /** On device/<id>/events. The device resends each event until the bridge acknowledges it. */
 export const JobEvent = z.discriminatedUnion('type', [

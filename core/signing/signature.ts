@@ -10,8 +10,13 @@ export type SignedKind = 'bundle' | 'software'
 export const PublicKey = z.string().regex(/^[A-Za-z0-9_-]{43}$/, 'must be 43 characters as "brim bundle keygen" prints them')
 export type PublicKey = z.infer<typeof PublicKey>
 
+/** Number of a release among those of its series: a device that has had a higher one does not go back to it. */
+export const Sequence = z.int().min(1)
+
 const Signature = z.strictObject({
   publicKey: PublicKey,
+  /** Signed too. Absent: signed without a number, as before there were any. */
+  sequence: Sequence.optional(),
   /** 64 bytes, base64url. */
   signature: z.string().regex(/^[A-Za-z0-9_-]{86}$/),
 })
@@ -27,8 +32,8 @@ export const maxSignatureBytes = 4_096
 
 export interface Signer {
   readonly publicKey: PublicKey
-  /** @param sha256 of the manifest or archive, hex */
-  sign(kind: SignedKind, sha256: string): Signature
+  /** @param sha256 of the manifest or archive, hex @param sequence absent: no number */
+  sign(kind: SignedKind, sha256: string, sequence?: number): Signature
 }
 
 /** A new key, as PEM (PKCS 8). */
@@ -42,13 +47,17 @@ export function readSigner(path: string): Signer {
   const { x: publicKey = '' } = createPublicKey(key).export({ format: 'jwk' })
   return {
     publicKey,
-    sign: (kind, sha256) => ({ publicKey, signature: sign(null, signedBytes(kind, sha256), key).toString('base64url') }),
+    sign(kind, sha256, sequence) {
+      const signature = sign(null, signedBytes(kind, sha256, sequence), key).toString('base64url')
+      return { publicKey, ...(sequence === undefined ? {} : { sequence }), signature }
+    },
   }
 }
 
 /**
  * Requires a signature by one of the trusted keys.
  * @param sha256 of the manifest or archive, hex
+ * @returns that with the highest number
  * @throws BrimError SIGNATURE_INVALID
  */
 export function requireSigned(
@@ -56,10 +65,12 @@ export function requireSigned(
   sha256: string,
   { signatures }: SignatureFile,
   trusted: readonly PublicKey[],
-): PublicKey {
+): Pick<Signature, 'publicKey' | 'sequence'> {
   const known = signatures.filter(({ publicKey }) => trusted.includes(publicKey))
-  const good = known.find(({ publicKey, signature }) => hasSigned(publicKey, signedBytes(kind, sha256), signature))
-  if (good) return good.publicKey
+  const [good] = known
+    .filter(({ publicKey, sequence, signature }) => hasSigned(publicKey, signedBytes(kind, sha256, sequence), signature))
+    .sort((a, b) => (b.sequence ?? 0) - (a.sequence ?? 0))
+  if (good) return good
   const signers = signatures.map(({ publicKey }) => publicKey).join(', ')
   throw known.length === 0
     ? new BrimError('SIGNATURE_INVALID', `the ${kind} is signed by ${signers}, which this device does not trust`, {
@@ -70,7 +81,10 @@ export function requireSigned(
       })
 }
 
-const signedBytes = (kind: SignedKind, sha256: string) => Buffer.from(`brim-signature-v1\n${kind}\n${sha256}\n`)
+const signedBytes = (kind: SignedKind, sha256: string, sequence: number | undefined) =>
+  Buffer.from(
+    sequence === undefined ? `brim-signature-v1\n${kind}\n${sha256}\n` : `brim-signature-v2\n${kind}\n${sha256}\n${sequence}\n`,
+  )
 
 function hasSigned(publicKey: PublicKey, bytes: Uint8Array, signature: string): boolean {
   try {

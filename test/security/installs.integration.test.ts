@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
+import type { AuditLine } from '../../core/protocol/http/admin.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -34,6 +35,8 @@ const textOf = async (role: string, path: string) =>
 
 const software = { version: '0.1.0', archiveSha256: 'a'.repeat(64), url: 'https://releases.example.com/old.tar.gz?api=s3cret' }
 const job = { kind: 'software.install', device: 'orin', input: software }
+const bundle = { modelId: 'a'.repeat(64), manifestSha256: 'b'.repeat(64), url: 'https://models.example.com/qwen' }
+const downgrade = { kind: 'bundle.install', input: { ...bundle, allowDowngrade: true } }
 const harmless = { kind: 'profile', device: 'orin', input: {} }
 
 describe('an operator cannot install software on devices', () => {
@@ -44,6 +47,16 @@ describe('an operator cannot install software on devices', () => {
   ])('by %s', async (_, path, body) => {
     expect(await post('operator', path, body)).toMatchObject({ status: 403, body: { error: { code: 'FORBIDDEN' } } })
     expect((await post('admin', path, body)).status).toBe(202)
+  })
+
+  it.each([
+    ['a job', '/v1/jobs', { ...downgrade, device: 'orin' }],
+    ['a rollout', '/v1/rollouts', { ...downgrade, selector: { devices: ['orin'] } }],
+  ])('and cannot make them go back to an older bundle, by %s', async (_, path, body) => {
+    expect(await post('operator', path, body)).toMatchObject({ status: 403, body: { error: { code: 'FORBIDDEN' } } })
+    expect((await post('admin', path, body)).status).toBe(202)
+    const [line] = (JSON.parse(await textOf('admin', '/v1/admin/audit?limit=1')) as { audit: AuditLine[] }).audit
+    expect(line).toMatchObject({ outcome: 'ok', detail: { allowDowngrade: true } })
   })
 
   it("by the retry of an admin's job", async () => {

@@ -1,6 +1,8 @@
+import { join } from 'node:path'
 import type { BundleFolder } from '../../agent/bundles/bundle-folder.ts'
 import type { OwnBridge } from '../../agent/bundles/get.ts'
 import { Patience } from '../../agent/bundles/patience.ts'
+import { SequenceFloors } from '../../agent/bundles/sequence-floors.ts'
 import { bundleInstall, type InstallOptions } from '../../agent/jobs/install.ts'
 import type { JobContext } from '../../agent/jobs/job-handler.ts'
 import { systemClock } from '../../core/base/clock.ts'
@@ -28,6 +30,7 @@ export const installInto = (
 ) =>
   bundleInstall({
     folder,
+    floors: new SequenceFloors(join(folder.folderOf('.'), '../bundle-sequences.json')),
     getOptions: (_link, signal) => ({ own, sources, stallMs: 30_000, patience, signal }),
     inUse: () => [],
     activate: async ({ commit }) => {

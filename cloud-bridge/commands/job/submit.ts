@@ -11,6 +11,7 @@ import { type BridgeClient, bridgeClient } from '../bridge-client.ts'
 import { versionOf } from '../bundle-version.ts'
 import { columns } from '../columns.ts'
 import { devicesWith } from '../labels.ts'
+import { allowDowngrade } from '../rollout/content.ts'
 import { followJob } from './follow.ts'
 
 const inputOptions = {
@@ -39,6 +40,7 @@ const inputOptions = {
       fallback: 'none',
     })
     .optional(),
+  allowDowngrade,
 }
 type InputOptions = z.output<z.ZodObject<typeof inputOptions>>
 
@@ -180,20 +182,26 @@ async function bodyOf(given: SubmitOptions, client: BridgeClient) {
 
 /** @throws BrimError USAGE, BUNDLE_INVALID */
 async function inputOf(options: InputOptions, client: BridgeClient): Promise<unknown> {
-  const { kind, prompt, input, maxTokens, model, url, activate, probe } = options
+  const { kind, prompt, input, maxTokens, model, url, activate, probe, allowDowngrade } = options
   if (
-    (model !== undefined || url !== undefined || activate) &&
+    (model !== undefined || url !== undefined || activate || allowDowngrade) &&
     (kind !== 'bundle.install' || model === undefined || input !== undefined)
   )
-    throw new BrimError('USAGE', '--model, --url and --activate are for bundle.install, which takes no --input with them', {
-      hint: 'brim job submit bundle.install --model <bundle> --device <id>',
-    })
+    throw new BrimError(
+      'USAGE',
+      '--model, --url, --activate and --allow-downgrade are for bundle.install, which takes no --input with them',
+      {
+        hint: 'brim job submit bundle.install --model <bundle> --device <id>',
+      },
+    )
   if (probe !== undefined && !activate)
     throw new BrimError('USAGE', '--probe is for bundle.install with --activate', {
       hint: 'other kinds take a probe in --input: {"probe": {"prompt": "Hello"}}',
     })
   const probed = probe === undefined ? {} : { probe: { prompt: probe } }
-  if (model !== undefined) return { ...(await versionOf(model, client)), url, ...(activate ? { activate, ...probed } : {}) }
+  const downgrade = allowDowngrade ? { allowDowngrade } : {}
+  if (model !== undefined)
+    return { ...(await versionOf(model, client)), url, ...(activate ? { activate, ...probed } : {}), ...downgrade }
   if (input === undefined) return prompt === undefined ? {} : { messages: [{ role: 'user', content: prompt }], maxTokens }
   if (prompt !== undefined || maxTokens !== undefined)
     throw new BrimError('USAGE', '--input is the whole input and cannot be combined with --prompt or --max-tokens', {

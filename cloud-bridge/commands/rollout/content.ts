@@ -10,6 +10,12 @@ import { readPackage } from '../bundle/package.ts'
 import { publishPackage } from '../bundle/publish.ts'
 import { versionOf } from '../bundle-version.ts'
 
+/** Of what installs a bundle or a release. */
+export const allowDowngrade = z
+  .boolean()
+  .default(false)
+  .describe('devices may go back to a lower number than they have had ("brim bundle sign --sequence"); for admins')
+
 /** What a rollout installs. */
 export const contentOptions = {
   model: z.string().describe('bundle: its folder on this machine, or the id of a model that the bridge serves').optional(),
@@ -25,6 +31,7 @@ export const contentOptions = {
   reset: z.boolean().default(false).describe('config: unset all that the fleet has set'),
   archive: z.string().describe('software: the signed archive of a release, which is uploaded to the bridge').optional(),
   release: z.string().describe('software: sha256 of a release that the bridge has, in place of --archive').optional(),
+  allowDowngrade,
   probe: z
     .string()
     .default('Hello')
@@ -48,17 +55,19 @@ export async function inputOf(what: ContentKind, given: ContentOptions, client: 
     for (const name of names)
       if (other !== what && given[name] !== contentOptions[name].parse(undefined))
         throw new BrimError('USAGE', `--${name} is for ${other}, not for ${what}`)
+  if (what === 'config' && given.allowDowngrade) throw new BrimError('USAGE', '--allow-downgrade is for bundle and software')
+  const downgrade = given.allowDowngrade ? { allowDowngrade: true } : {}
   const probe = given.probe === '' ? {} : { probe: { prompt: given.probe } }
   switch (what) {
     case 'bundle': {
       const { model, url, activate } = given
       if (model === undefined) throw needs('--model <folder or id>', what)
-      return { ...(await versionOf(model, client)), url, ...(activate && { activate, ...probe }) }
+      return { ...(await versionOf(model, client)), url, ...(activate && { activate, ...probe }), ...downgrade }
     }
     case 'config':
       return { settings: await settingsOf(given), ...probe }
     case 'software':
-      return { ...(await releaseOf(given, client, io)), ...probe }
+      return { ...(await releaseOf(given, client, io)), ...probe, ...downgrade }
     default:
       return what satisfies never
   }

@@ -73,7 +73,7 @@ const servedHash = () => sha256Of(join(root, 'manifest.json'))
 const state = () => join(dir.path, 'state')
 const never = new AbortController().signal
 function install(
-  fields: { modelId?: string; manifestSha256?: string; url?: string } = {},
+  fields: { modelId?: string; manifestSha256?: string; url?: string; allowDowngrade?: true } = {},
   options: { inUse?: string[]; signal?: AbortSignal } & Omit<InstallSettings, 'inUse'> = {},
 ) {
   const { own, inUse = [], signal = never, ...others } = options
@@ -195,6 +195,37 @@ describe('bundle.install', () => {
     requests = []
     expect(await install({}, trusting).done).toMatchObject(signed)
     expect(requests).toEqual([])
+  })
+
+  it('does not go back to a lower number of a bundle without the word of an admin', async () => {
+    const path = join(dir.path, 'own.key')
+    writeFileSync(path, newSigningKey(), { mode: 0o600 })
+    const { publicKey, sign } = readSigner(path)
+    const trusting = { trustedKeys: [publicKey] }
+    /** Another version of the same name. */
+    const version = async (sequence: number | undefined) => {
+      appendFileSync(join(root, 'manifest.json'), ' ')
+      await addSignature(join(root, signatureFile), sign('bundle', servedHash(), sequence))
+    }
+    for (const sequence of [undefined, 3, 7]) {
+      await version(sequence)
+      expect(await install({}, trusting).done).toMatchObject({ signedBy: publicKey })
+    }
+    for (const [sequence, why] of [
+      [6, 'bundle tiny: the version has the number 6, but this device has had 7'],
+      [undefined, 'has no number'],
+    ] as const) {
+      await version(sequence)
+      requests = []
+      const error = await failed(install({}, trusting).done)
+      expect(error).toMatchObject({ code: 'DOWNGRADE_REFUSED', message: expect.stringContaining(why) })
+      expect(requests.some(({ path }) => path === weights())).toBe(false)
+      expect(partials()).toEqual([])
+    }
+    await version(5)
+    expect(await install({ allowDowngrade: true }, trusting).done).toMatchObject({ signedBy: publicKey })
+    await version(6)
+    expect(await install({}, trusting).done).toMatchObject({ signedBy: publicKey })
   })
 
   it('fails if the disk is full', async ({ skip }) => {

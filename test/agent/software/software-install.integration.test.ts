@@ -80,7 +80,7 @@ async function operator(...words: string[]): Promise<string> {
 }
 
 /** An archive of a release whose agent is this checkout's. @param more words of the command line that it adds */
-async function release(version: string, more = '', { printed = version, isSigned = true } = {}): Promise<string> {
+async function release(version: string, more = '', { printed = version, isSigned = true, sequence = 1 } = {}): Promise<string> {
   const name = `brim-${version}-${platform}`
   const folder = join(dir.path, name)
   mkdirSync(join(folder, 'bin'), { recursive: true })
@@ -93,7 +93,7 @@ async function release(version: string, more = '', { printed = version, isSigned
   const sha256 = sha256Of(archive)
   const key = join(dir.path, 'other.key')
   if (!isSigned) writeFileSync(key, newSigningKey(), { mode: 0o600 })
-  const signatures = [readSigner(isSigned ? keyFile : key).sign('software', sha256)]
+  const signatures = [readSigner(isSigned ? keyFile : key).sign('software', sha256, sequence)]
   writeFileSync(`${archive}.sig.json`, JSON.stringify({ v: 1, signatures }))
   await operator('bundle', 'push', archive, '--bridge', bridge.httpUrl, '--key-file', adminKey)
   return sha256
@@ -105,11 +105,11 @@ interface Ended {
   error: { code: string; message: string } | null
 }
 
-async function submit(version: string, archiveSha256: string): Promise<string> {
+async function submit(version: string, archiveSha256: string, fields: object = {}): Promise<string> {
   const submission = {
     kind: 'software.install',
     device: 'jetson-01',
-    input: { version, archiveSha256, probe: { prompt: 'Hello' } },
+    input: { version, archiveSha256, probe: { prompt: 'Hello' }, ...fields },
     timeouts: { acceptS: 2 },
   }
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${readFileSync(adminKey, 'utf8').trim()}` }
@@ -170,7 +170,7 @@ it('returns to the release before where the new one dies again and again after i
 }, 60_000)
 
 it('keeps a release that is healthy, although it is killed on trial', async () => {
-  const sha256 = await release('9.2.0')
+  const sha256 = await release('9.2.0', '', { sequence: 7 })
   const job = await submit('9.2.0', sha256)
   await expect.poll(() => exits.length, { timeout: 20_000 }).toBe(3)
   agent.kill('SIGKILL')
@@ -180,4 +180,15 @@ it('keeps a release that is healthy, although it is killed on trial', async () =
   // Another job for the same release has nothing to do.
   expect(await ended(await submit('9.2.0', sha256))).toMatchObject({ state: 'SUCCEEDED' })
   expect(exits).toHaveLength(4)
+}, 60_000)
+
+it('goes back to a lower number only where an admin allows it', async () => {
+  const older = await release('9.1.9', '', { sequence: 6 })
+  expect(await ended(await submit('9.1.9', older))).toMatchObject({
+    state: 'REJECTED',
+    error: { code: 'DOWNGRADE_REFUSED', message: expect.stringContaining('has the number 6, but this device has had 7') },
+  })
+  expect(exits).toHaveLength(4)
+  expect((await ended(await submit('9.1.9', older, { allowDowngrade: true }))).state).toBe('SUCCEEDED')
+  expect(current()).toBe(`9.1.9-${older.slice(0, 8)}`)
 }, 60_000)

@@ -186,7 +186,7 @@ describe('brim job', () => {
     [
       ['submit', 'bundle.install', '--url', 'http://a/', '--device', 'a'],
       2,
-      '--model, --url and --activate are for bundle.install',
+      '--model, --url, --activate and --allow-downgrade are for bundle.install',
     ],
     [['submit', 'bundle.install', '--model', 'a', '--probe', 'Hello'], 2, '--probe is for bundle.install with --activate'],
     [['submit', 'bundle.install', '--model', 'nowhere', '--device', 'a'], 1, 'nowhere is not a bundle'],

@@ -79,6 +79,7 @@ describe('brim rollout', () => {
       [[...config, '--agent-version', '~1.0'], 'must be conditions such as <0.3.0'],
       [['create', 'config', '--all'], 'needs --set <name=value>'],
       [[...config, '--all', '--model', 'qwen'], '--model is for bundle, not for config'],
+      [[...config, '--all', '--allow-downgrade'], '--allow-downgrade is for bundle and software'],
       [['create', 'bundle', '--model', 'qwen', '--all', '--reset'], '--reset is for config, not for bundle'],
       [['create', 'software', '--all', '--archive', join(world.dir, 'none.tar.gz')], 'does not exist'],
       [['status', 'none'], 'there is no rollout "none"'],

@@ -19,7 +19,7 @@ describe('signatures', () => {
 
   it('admit what a trusted key has signed, also beside the signature of another key', () => {
     const both = file(other.sign('bundle', sha256), own.sign('bundle', sha256))
-    expect(requireSigned('bundle', sha256, both, [own.publicKey])).toBe(own.publicKey)
+    expect(requireSigned('bundle', sha256, both, [own.publicKey])).toMatchObject({ publicKey: own.publicKey })
   })
 
   it.each([
@@ -31,6 +31,14 @@ describe('signatures', () => {
     expect(() => requireSigned(kind, hash, file(own.sign('bundle', sha256)), trusted)).toThrow(
       expect.objectContaining({ code: 'SIGNATURE_INVALID' }),
     )
+  })
+
+  it('cover their number, which can neither be changed nor left out nor added', () => {
+    const [numbered, plain] = [own.sign('bundle', sha256, 7), own.sign('bundle', sha256)]
+    expect(requireSigned('bundle', sha256, file(plain, numbered), [own.publicKey]).sequence).toBe(7)
+    const { sequence: _, ...stripped } = numbered
+    for (const forged of [{ ...numbered, sequence: 8 }, stripped, { ...plain, sequence: 7 }])
+      expect(() => requireSigned('bundle', sha256, file(forged), [own.publicKey])).toThrow(/does not fit/)
   })
 
   it('refuse a public key that is no point of the curve', () => {
