@@ -1,10 +1,10 @@
+import type { AnswerMeter } from '../core/answer/meter.ts'
 import { type Clock, systemClock } from '../core/base/clock.ts'
 import { createClosers } from '../core/base/closers.ts'
 import type { BrimError } from '../core/base/errors.ts'
 import type { Logger } from '../core/base/logger.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
 import { type Host, openHost } from './device/host.ts'
-import type { AnswerCounts } from './idle-memory.ts'
 import { Answering } from './parts/answering.ts'
 import { openApi } from './parts/api.ts'
 import { openBase } from './parts/base.ts'
@@ -27,7 +27,7 @@ export interface Agent {
   /** Undefined: the agent waits for the job that installs its first bundle. */
   readonly modelId: string | undefined
   /** Answers so far. */
-  readonly answers: AnswerCounts
+  readonly answers: Pick<AnswerMeter, 'active' | 'totals'>
   /** Name of the small model that answers can fall back to. */
   readonly slm: string | undefined
   readonly logger: Logger

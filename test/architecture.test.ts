@@ -91,7 +91,6 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/software': { values: ['core', 'agent/bundles', 'agent/jobs', 'agent/trial'] },
   'agent/config-layer': { values: ['core', 'agent/jobs', 'agent/trial'] },
   'agent/limits.ts': { values: [] },
-  'agent/idle-memory.ts': { values: ['core'] },
   // The migrations of every part's database.
   'agent/databases.ts': { values: ['core', 'agent'] },
   'agent/config.ts': { values: ['core', 'agent/disco/config.ts', 'agent/hat', 'agent/limits.ts'] },
@@ -103,7 +102,6 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'core',
       'agent/agent.ts',
       'agent/config.ts',
-      'agent/idle-memory.ts',
       'agent/limits.ts',
       'agent/parts/configured-files.ts',
       'agent/config-layer',

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { systemClock, untilAborted } from '../../core/base/clock.ts'
 import { BrimError, toErrorJson } from '../../core/base/errors.ts'
+import { releaseMemoryAtRest } from '../../core/base/idle-memory.ts'
 import type { Io } from '../../core/base/io.ts'
 import { isJournal } from '../../core/base/journal.ts'
 import { orAborted } from '../../core/base/or-aborted.ts'
@@ -15,7 +16,6 @@ import { type Service, startService } from '../../core/service/service.ts'
 import type { Agent, Changes, OpenSmall } from '../agent.ts'
 import { AgentFields, type AgentSettings, readAgentConfig } from '../config.ts'
 import { FleetConfig, FleetSettings } from '../config-layer/fleet-config.ts'
-import { releaseMemoryAtRest } from '../idle-memory.ts'
 import { AgentLimits } from '../limits.ts'
 import type { Software } from '../software/software.ts'
 import { TrialFile } from '../trial/trial-file.ts'
@@ -167,7 +167,11 @@ async function runStarts(starts: Starts, io: Io, openSmall?: OpenSmall): Promise
         clock: systemClock,
         logger: agent.logger,
       })
-      const stopReleasing = releaseMemoryAtRest(agent.answers, releaseUnusedMemory, systemClock)
+      const stopReleasing = releaseMemoryAtRest(
+        () => ({ active: agent.answers.active, done: agent.answers.totals.busyS }),
+        releaseUnusedMemory,
+        systemClock,
+      )
       try {
         printReady(agent, given, io)
         const end = await Promise.race([untilAborted(io.signal), agent.idTaken, agent.restart])

@@ -3,6 +3,7 @@ import { loadTextModel, type TextModel } from '../../core/answer/text-model.ts'
 import { AnswersInProgress } from '../../core/api/answers-in-progress.ts'
 import type { ApiModel } from '../../core/api/served.ts'
 import { BrimError } from '../../core/base/errors.ts'
+import { releaseMemoryAtRest } from '../../core/base/idle-memory.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { loadPicePrompts, readPicePrompts } from '../../core/pice/load-prompts.ts'
 import { generalPrompts } from '../../core/pice/prompts.ts'
@@ -45,6 +46,10 @@ export async function openServing(base: Base, { grants }: Access, work: Work, op
     onStep: metrics.onStep,
   })
   closers.push(served.serving.close)
+  const releaseFree = () => {
+    for (const part of [...opened, ...served.servings.values()]) part.releaseFree()
+  }
+  closers.push(releaseMemoryAtRest(() => ({ active: 0, done: served.serving.metrics.steps }), releaseFree, clock))
   const plane = createDataPlane({
     sessions: served.sessions,
     bridge: config.id,
@@ -95,7 +100,12 @@ export async function openServing(base: Base, { grants }: Access, work: Work, op
 async function openModels({ config, closers, progress }: Base, openModel: OpenModel): Promise<OpenedModel[]> {
   const opened: OpenedModel[] = []
   for (const bundle of config.servedBundles) {
-    const model = await openModel({ ...config, bundle, progress })
+    const model = await openModel({
+      ...config,
+      kvBudgetBytes: Math.floor(config.kvBudgetBytes / config.servedBundles.length),
+      bundle,
+      progress,
+    })
     closers.push(model.close)
     const same = opened.find(({ manifest }) => manifest.modelId === model.manifest.modelId)
     if (same)

@@ -19,6 +19,8 @@ export interface ServedModelOptions {
   readonly pipeline: number
   /** Path of a libonnxruntime. Default: the library of the onnxruntime-node package. */
   readonly library?: string | undefined
+  /** KV memory of all streams together. */
+  readonly kvBudgetBytes: number
   /** Folder that remembers what this machine has verified. */
   readonly stateDir: string
   /** Notices a step that does not return. */
@@ -32,6 +34,8 @@ export interface OpenedModel {
   readonly manifest: Manifest
   /** Streams that one step can serve. */
   readonly slots: number
+  /** Gives KV memory that no stream uses back to the system, until it is used again. */
+  releaseFree(): void
   close(): Promise<void>
 }
 
@@ -42,7 +46,7 @@ export type OpenModel = (options: ServedModelOptions) => Promise<OpenedModel>
  * @throws BrimError as openVerifiedBundle
  */
 export async function openServedModel(options: ServedModelOptions): Promise<OpenedModel> {
-  const { bundle, threads, pipeline, library, stateDir, progress } = options
+  const { bundle, threads, pipeline, library, kvBudgetBytes, stateDir, progress } = options
   const { split, files } = await readManifest(bundle)
   const answers = options.answers && files.some(({ path }) => path === `${tokenizerFolder}/${tokenizerFile}`)
   const model = await openVerifiedBundle(bundle, {
@@ -51,11 +55,19 @@ export async function openServedModel(options: ServedModelOptions): Promise<Open
     threads,
     stages: pipeline,
     slots: slotCounts,
+    // All that streams have used at once is theirs again.
+    maxFreeKvBytes: kvBudgetBytes,
     verified: new VerifiedBundles(stateDir),
     progress,
   })
   const { manifest } = model
-  const opened = { folder: bundle, manifest, slots: Math.max(...slotCounts), close: () => model.release() }
+  const opened = {
+    folder: bundle,
+    manifest,
+    slots: Math.max(...slotCounts),
+    releaseFree: () => model.releaseFree(),
+    close: () => model.release(),
+  }
   if (split === null) return { ...opened, served: wholeModel(model.chain({ cuts: 'full' }), manifest.parts.whole!) }
   const around = answers && { input: model.part('input'), head: shareHead(model.head(), manifest.dims.vocab) }
   return { ...opened, served: splitModel(model.part('middle'), around || undefined) }

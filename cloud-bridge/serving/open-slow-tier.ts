@@ -37,11 +37,10 @@ export function openSlowTier(
   }
 }
 
-function sharedBy(users: number, { usage, open, close }: SlowTier): SlowTier {
+function sharedBy(users: number, { close, ...tier }: SlowTier): SlowTier {
   let openUsers = users
   return {
-    usage,
-    open,
+    ...tier,
     async close() {
       openUsers -= 1
       if (openUsers === 0) await close()

@@ -79,6 +79,8 @@ export interface Serving {
   drop(handle: string): void
   /** Deletes all prefixes of an owner, and of those whose names are its own and a path after it; their open answers leave none. */
   purge(owner: string): void
+  /** Gives memory of the slow tier that no stream uses back to the system, until it is used again. */
+  releaseFree(): void
   /** Rejects what waits, lets running steps finish, releases the cached prefixes. Streams are closed by their owners. */
   close(): Promise<void>
 }
@@ -243,6 +245,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
       for (const stream of tokenStreams) if (isOwned(stream.owner)) stream.leaveNothing()
       for (const { sequence } of prefixes.deleteOwned(isOwned)) kv.release(sequence)
     },
+    releaseFree: () => tiers.slow?.releaseFree(),
     async close() {
       stop.abort()
       await loop.close()

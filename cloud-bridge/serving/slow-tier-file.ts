@@ -8,7 +8,8 @@ import type { Logger } from '../../core/base/logger.ts'
 import { sampledWarnings, type Warn } from '../../core/base/sampled-warnings.ts'
 import { SerialQueue } from '../../core/engine/serial-queue.ts'
 import { pageRows } from '../../core/policy/serving/write-through.ts'
-import type { Page, SlowCopy, SlowTier } from './slow-tier.ts'
+import { PagePool } from './page-pool.ts'
+import { fullValuesOf, type Page, type SlowCopy, type SlowTier } from './slow-tier.ts'
 import { TierBudget } from './tier-budget.ts'
 
 export interface FileTierOptions {
@@ -35,13 +36,16 @@ export function fileTier({ folder, budgetBytes, clock, logger }: FileTierOptions
   const budget = new TierBudget(budgetBytes)
   const disk = new Disk(clock, sampledWarnings(logger, clock))
   const copies = new Set<FileCopy>()
+  const pool = new PagePool()
   let opened = 0
   return {
     usage: budget,
+    allocate: (values) => pool.acquire(values),
+    releaseFree: () => pool.releaseFree(),
     open() {
       opened += 1
       const path = join(folder, `${opened}.kv`)
-      const copy = new FileCopy(path, budget, disk, () => copies.delete(copy))
+      const copy = new FileCopy(path, { budget, disk, pool }, () => copies.delete(copy))
       copies.add(copy)
       return copy
     },
@@ -83,6 +87,8 @@ class FileCopy implements SlowCopy {
   readonly #path: string
   readonly #budget: TierBudget
   readonly #disk: Disk
+  /** Of pages until they are written. */
+  readonly #pool: PagePool
   readonly #onRelease: () => void
   readonly #queue = new SerialQueue()
   readonly #seed = randomInt(2 ** 32)
@@ -93,10 +99,15 @@ class FileCopy implements SlowCopy {
   /** Places in the file. */
   #pages = 0
 
-  constructor(path: string, budget: TierBudget, disk: Disk, onRelease: () => void) {
+  constructor(
+    path: string,
+    { budget, disk, pool }: { readonly budget: TierBudget; readonly disk: Disk; readonly pool: PagePool },
+    onRelease: () => void,
+  ) {
     this.#path = path
     this.#budget = budget
     this.#disk = disk
+    this.#pool = pool
     this.#onRelease = onRelease
   }
 
@@ -105,9 +116,13 @@ class FileCopy implements SlowCopy {
   }
 
   async save(at: number, page: Page): Promise<boolean> {
-    this.#pageBytes ||= headBytes + (page.values.byteLength / page.rows) * pageRows
-    if (this.#disk.isPaused || !this.#chargePages(at + 1)) return false
-    return this.#queue.run(() => this.#write(at, page).then(() => true, this.#disk.onFailedWrite))
+    this.#pageBytes ||= headBytes + fullValuesOf(page) * Float32Array.BYTES_PER_ELEMENT
+    try {
+      if (this.#disk.isPaused || !this.#chargePages(at + 1)) return false
+      return await this.#queue.run(() => this.#write(at, page).then(() => true, this.#disk.onFailedWrite))
+    } finally {
+      this.#pool.recycle(page)
+    }
   }
 
   load(at: number): Promise<Page | undefined> {

@@ -1,25 +1,38 @@
-import type { Page, SlowCopy, SlowTier } from './slow-tier.ts'
+import { PagePool } from './page-pool.ts'
+import { fullValuesOf, type Page, type SlowCopy, type SlowTier } from './slow-tier.ts'
 import { TierBudget } from './tier-budget.ts'
 
-/** The slow tier in the memory of this process. Pages are zeroed when they are freed. */
+/** The slow tier in the memory of this process. Pages are zeroed when they are freed, and each is charged in full. */
 export function memoryTier(budgetBytes: number): SlowTier {
   const budget = new TierBudget(budgetBytes)
-  return { usage: budget, open: () => new MemoryCopy(budget), close: async () => {} }
+  const pool = new PagePool(budgetBytes)
+  return {
+    usage: budget,
+    allocate: (values) => pool.acquire(values),
+    releaseFree: () => pool.releaseFree(),
+    open: () => new MemoryCopy(budget, pool),
+    close: async () => {},
+  }
 }
 
 class MemoryCopy implements SlowCopy {
   readonly #budget: TierBudget
+  readonly #pool: PagePool
   readonly #pages = new Map<number, Page>()
   bytes = 0
 
-  constructor(budget: TierBudget) {
+  constructor(budget: TierBudget, pool: PagePool) {
     this.#budget = budget
+    this.#pool = pool
   }
 
   async save(at: number, page: Page): Promise<boolean> {
     this.#free(at)
-    if (!this.#budget.charge(page.values.byteLength)) return false
-    this.bytes += page.values.byteLength
+    if (!this.#budget.charge(chargeOf(page))) {
+      this.#pool.recycle(page)
+      return false
+    }
+    this.bytes += chargeOf(page)
     this.#pages.set(at, page)
     return true
   }
@@ -33,11 +46,13 @@ class MemoryCopy implements SlowCopy {
   }
 
   #free(at: number): void {
-    const values = this.#pages.get(at)?.values
-    if (!values) return
-    values.fill(0)
-    this.bytes -= values.byteLength
-    this.#budget.free(values.byteLength)
+    const page = this.#pages.get(at)
+    if (!page) return
+    this.#pool.recycle(page)
+    this.bytes -= chargeOf(page)
+    this.#budget.free(chargeOf(page))
     this.#pages.delete(at)
   }
 }
+
+const chargeOf = (page: Page) => fullValuesOf(page) * Float32Array.BYTES_PER_ELEMENT

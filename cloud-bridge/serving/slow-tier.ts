@@ -1,4 +1,5 @@
 import type { KvUsage } from '../../core/policy/admission/kv.ts'
+import { pageRows } from '../../core/policy/serving/write-through.ts'
 
 /** Leading rows of a page as `Sequence.readRows` gives them. */
 export interface Page {
@@ -6,9 +7,16 @@ export interface Page {
   readonly values: Float32Array
 }
 
+/** Values of the page if it had all of its rows. */
+export const fullValuesOf = ({ rows, values }: Page): number => (values.length / rows) * pageRows
+
 /** KV outside the memory that steps compute with, in pages of streams. Full or failing, it loses pages, but never throws. */
 export interface SlowTier {
   readonly usage: KvUsage
+  /** Zeroed memory for a page of so many values, to be saved: with its values or the first of them. */
+  allocate(values: number): Float32Array
+  /** Gives memory that no page uses back to the system, until it is used again. */
+  releaseFree(): void
   /** A place for the pages of one stream, which is charged as they are saved. */
   open(): SlowCopy
   close(): Promise<void>
@@ -18,7 +26,7 @@ export interface SlowTier {
 export interface SlowCopy {
   readonly bytes: number
   /**
-   * Saves the rows of page `at`, in place of what it held. The tier keeps `values`.
+   * Saves the rows of page `at`, in place of what it held. The tier keeps `values`, wherever they were allocated.
    * @returns whether they were saved; where they were not, the page is lost
    */
   save(at: number, page: Page): Promise<boolean>

@@ -196,7 +196,7 @@ export class StreamKv implements TieredKv {
     const sequence = this.#sequence
     const from = this.#pageStart
     const to = Math.min(from + pageRows, sequence.length)
-    const values = new Float32Array((to - from) * sequence.rowValues)
+    const values = slow.allocate(pageRows * sequence.rowValues).subarray(0, (to - from) * sequence.rowValues)
     const save = this.#tiers
       .savePage(values.byteLength, () => {
         this.#copy ??= this.#tiers.openCopy(this, slow)
@@ -258,6 +258,8 @@ export class StreamKv implements TieredKv {
     const { overlap } = this.#tiers
     const sequence = this.#sequence
     while (!overlap && this.#tiers.evictionProgress) await this.#evictionProgress()
+    // Buffers that grow page by page would be copied each time they double.
+    if (this.#charge()) sequence.reserve(sequence.length + this.#owner.waitingRows)
     let pages = 0
     while (sequence.held < sequence.length && !this.#isClosing) {
       const at = Math.floor(sequence.held / pageRows)

@@ -38,13 +38,14 @@ export class AttentionPart {
   readonly #names: KvNames[] = []
   readonly #queue = new SerialQueue()
 
-  constructor(source: PartSource, dims: Dims) {
+  /** @param maxFreeKvBytes as of KvPool */
+  constructor(source: PartSource, dims: Dims, maxFreeKvBytes?: number) {
     const { kvHeads, headDim, layers } = source.manifest
     const shape = { layers: layers[1] - layers[0], kvHeads, headDim }
     this.source = source
     this.dims = dims
     this.#sessions = new PartSessions(source)
-    this.#pool = new KvPool(source.runtime, shape)
+    this.#pool = new KvPool(source.runtime, shape, maxFreeKvBytes)
     this.#paddingSlot = new KvMemory(source.runtime, shape, 1)
   }
 
@@ -67,6 +68,11 @@ export class AttentionPart {
    */
   step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
     return this.#queue.run(() => this.#step(items, outputs))
+  }
+
+  /** Gives KV memory that no sequence uses back to the system. */
+  releaseFree(): void {
+    this.#pool.releaseFree()
   }
 
   async release(): Promise<void> {

@@ -38,6 +38,8 @@ export interface Sequence {
    * buffers hold. @throws RangeError if `from` exceeds `held`; BrimError OUT_OF_MEMORY, CONTEXT_OVERFLOW
    */
   writeRows(from: number, to: number, rows: Float32Array): void
+  /** Grows the buffers to `length` positions at once, rather than as rows are written. @throws BrimError OUT_OF_MEMORY, CONTEXT_OVERFLOW */
+  reserve(length: number): void
   /** Releases the buffers, which are zeroed. Before the next step all rows must be written back, or dropped. */
   evict(): void
   /** Releases the buffers, which are zeroed before another sequence uses them. The sequence must not be used again. */
@@ -80,8 +82,11 @@ export interface Part {
 
 /** `output`: states → logits, without a sequence. */
 export interface Head {
-  /** @returns logits [rows, vocab] row-major, valid until the next call */
-  logits(states: States): Promise<Float32Array>
+  /**
+   * @param memory of an earlier result that is read no more: the new one takes its place, where it fits
+   * @returns logits [rows, vocab] row-major, valid until the next call
+   */
+  logits(states: States, memory?: ArrayBuffer): Promise<Float32Array<ArrayBuffer>>
 }
 
 /** `medusa`: deep states → guesses of the tokens after the next one, without a sequence. */

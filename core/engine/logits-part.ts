@@ -24,13 +24,16 @@ export class LogitsPart {
     await this.#sessions.open(1)
   }
 
-  /** @returns [rows, perRow, vocab] row-major. @throws RangeError, BrimError RUNTIME_FAILED */
-  logits(states: States): Promise<Float32Array> {
+  /**
+   * @param memory for the result, where it is large enough; default: new memory
+   * @returns [rows, perRow, vocab] row-major. @throws RangeError, BrimError RUNTIME_FAILED
+   */
+  logits(states: States, memory?: ArrayBuffer): Promise<Float32Array<ArrayBuffer>> {
     const { hidden, vocab } = this.#dims
     checkStates(states, hidden)
-    if (!this.source.needsEvenRows || states.rows % 2 === 0) return this.#queue.run(() => this.#run(states))
+    if (!this.source.needsEvenRows || states.rows % 2 === 0) return this.#queue.run(() => this.#run(states, memory))
     const padded = concatStates([states, sliceStates(states, 0, 1)], hidden)
-    return this.#queue.run(async () => (await this.#run(padded)).subarray(0, states.rows * this.#perRow * vocab))
+    return this.#queue.run(async () => (await this.#run(padded, memory)).subarray(0, states.rows * this.#perRow * vocab))
   }
 
   async release(): Promise<void> {
@@ -38,12 +41,12 @@ export class LogitsPart {
     await this.#sessions.release()
   }
 
-  async #run(states: States): Promise<Float32Array> {
+  async #run(states: States, memory: ArrayBuffer | undefined): Promise<Float32Array<ArrayBuffer>> {
     const { runtime } = this.source
     const { hidden, vocab } = this.#dims
     const { session } = await this.#sessions.open(1)
     const vectors = states.rows * this.#perRow
-    const logits = new Float32Array(vectors * vocab)
+    const logits = floatsIn(memory, vectors * vocab)
     const inputs = statesInputs(runtime, [states], hidden, graphInputs)
     const output = runtime.tensor('float32', [1, vectors, vocab], logits)
     try {
@@ -53,4 +56,10 @@ export class LogitsPart {
     }
     return logits
   }
+}
+
+/** So many values in this memory, or in new memory where it is smaller. */
+export function floatsIn(memory: ArrayBuffer | undefined, values: number): Float32Array<ArrayBuffer> {
+  const fits = memory && memory.byteLength >= values * Float32Array.BYTES_PER_ELEMENT
+  return fits ? new Float32Array(memory, 0, values) : new Float32Array(values)
 }

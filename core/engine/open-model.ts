@@ -36,6 +36,8 @@ export interface OpenModelOptions {
   readonly branching?: boolean
   /** Number of stages of `middle`; each can run a different step at the same time. Default: 1. */
   readonly stages?: number
+  /** KV memory without a sequence that each part keeps, at most. Default: 64 MiB. */
+  readonly maxFreeKvBytes?: number
   /** Called after the release of the model. */
   readonly onRelease?: () => Promise<void>
 }
@@ -53,6 +55,8 @@ export interface LoadedModel {
   medusa(): MedusaHeads
   /** `whole`, or `input` → `middle` → `output`. */
   chain(options: { readonly cuts: Cut }): Chain
+  /** Gives KV memory that no sequence uses back to the system, until it is used again. */
+  releaseFree(): void
   /** Waits for running steps, then frees everything. */
   release(): Promise<void>
 }
@@ -131,7 +135,7 @@ class BundleModel implements LoadedModel {
   async load(name: PartName, options: OpenModelOptions & Pick<PartSource, 'runtime' | 'folder'>): Promise<void> {
     const manifest = this.manifest.parts[name]
     if (!manifest) throw this.#missing(name)
-    const { runtime, folder, threads, providers = [], slots = [1], branching = false, stages = 1 } = options
+    const { runtime, folder, threads, providers = [], slots = [1], branching = false, stages = 1, maxFreeKvBytes } = options
     const { schema, dims } = this.manifest
     const format = formatOf(this.manifest, name)
     const needsEvenRows = format.name === 'int4' && format.accuracyLevel === 1
@@ -148,7 +152,7 @@ class BundleModel implements LoadedModel {
     const isCut = name === 'middle' && stages !== 1
     const parts: AttentionPart[] = []
     for (const stage of isCut ? await splitIntoStages(folder, this.manifest, manifest, stages) : [asBuilt]) {
-      const part = new AttentionPart(await sourceOf(stage), dims)
+      const part = new AttentionPart(await sourceOf(stage), dims, maxFreeKvBytes)
       parts.push(part)
       this.#attention.push(part)
       for (const count of slots) {
@@ -178,6 +182,10 @@ class BundleModel implements LoadedModel {
   chain({ cuts }: { readonly cuts: Cut }): Chain {
     if (this.#whole) return new WholeChain(this.manifest, this.#whole)
     return new SplitChain(this.manifest, { input: this.part('input'), middle: this.part('middle'), head: this.head() }, cuts)
+  }
+
+  releaseFree(): void {
+    for (const part of this.#attention) part.releaseFree()
   }
 
   async release(): Promise<void> {

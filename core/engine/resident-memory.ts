@@ -4,6 +4,8 @@ import { enlargeStacks } from '../base/native-stacks.ts'
 
 /** MADV_DONTNEED of madvise(2). */
 const dontNeed = 4
+/** _SC_PAGESIZE of sysconf(3). */
+const pageSizeName = 30
 
 /**
  * Gives memory back that this process used to start or for an answer: free pages of the C heap, and pages of program
@@ -20,6 +22,27 @@ export function releaseUnusedMemory(): void {
   }
   const madvise = libc.func('madvise', 'int', ['uint64_t', 'size_t', 'int'])
   for (const { from, to } of unchangedCode(readFileSync('/proc/self/smaps', 'utf8'))) madvise(from, Number(to - from), dontNeed)
+}
+
+/**
+ * Gives the memory of a zeroed buffer back to the system, which gives it again, zeroed, when it is used: the whole pages of the system
+ * within it. @returns false where nothing was given back
+ */
+export type ReleasePages = (buffer: Float32Array<ArrayBuffer>) => boolean
+
+/** Linux only. */
+export function loadReleasePages(): ReleasePages {
+  if (process.platform !== 'linux') return () => false
+  enlargeStacks(koffi)
+  const libc = koffi.load(null)
+  const madvise = libc.func('madvise', 'int', ['uint64_t', 'size_t', 'int'])
+  const pageBytes = BigInt(libc.func('sysconf', 'long', ['int'])(pageSizeName))
+  return (buffer) => {
+    const start = koffi.address(buffer)
+    const from = ((start + pageBytes - 1n) / pageBytes) * pageBytes
+    const to = ((start + BigInt(buffer.byteLength)) / pageBytes) * pageBytes
+    return from < to && madvise(from, Number(to - from), dontNeed) === 0
+  }
 }
 
 /** Mappings of code and constants: read-only, and no page differs from its file. */

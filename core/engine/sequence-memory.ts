@@ -1,5 +1,6 @@
 import { BrimError } from '../base/errors.ts'
 import { maxPadRows } from './part-packing.ts'
+import { loadReleasePages } from './resident-memory.ts'
 import type { Runtime, Tensor } from './runtime.ts'
 
 export interface KvShape {
@@ -103,53 +104,112 @@ export class KvMemory extends KvBlock {
     this.values = Array.from({ length: layers }, (_, layer) => tensorAt(2 * layer + 1))
   }
 
+  /** All positions of all planes. */
+  get all(): Float32Array<ArrayBuffer> {
+    return this.data
+  }
+
   release(): void {
     for (const tensor of [...this.keys, ...this.values]) tensor.release()
   }
 }
 
-/** Zeroed KV memory for the sequences of one part. Recycled memory is zeroed and reused, up to a limit. */
+/**
+ * Zeroed KV memory for the sequences of one part, which is zeroed and reused. New memory is dear where much of it comes and goes: V8
+ * counts what each ArrayBuffer holds, and collects the whole heap whenever some MB have been allocated.
+ */
 export class KvPool {
   readonly rowValues: number
   readonly #runtime: Runtime
   readonly #shape: KvShape
-  readonly #free = new Map<number, KvMemory[]>()
-  #freeBytes = 0
+  readonly #maxFreeBytes: number
+  readonly #free = new MemoryByCapacity()
+  /** Without pages of the system: it costs nothing but addresses. */
+  readonly #unbacked = new MemoryByCapacity()
+  readonly #releasePages = loadReleasePages()
+  #usedBytes = 0
 
-  constructor(runtime: Runtime, shape: KvShape) {
+  /** @param maxFreeBytes more than this is not kept; nor are its pages where, with what is in use, there are more */
+  constructor(runtime: Runtime, shape: KvShape, maxFreeBytes = defaultMaxFreeBytes) {
     this.#runtime = runtime
     this.#shape = shape
+    this.#maxFreeBytes = maxFreeBytes
     this.rowValues = rowValuesOf(shape)
   }
 
   acquire(capacity: number): KvMemory {
-    const memory = this.#free.get(capacity)?.pop()
-    if (!memory) return new KvMemory(this.#runtime, this.#shape, capacity)
-    this.#freeBytes -= memory.bytes
+    const memory = this.#free.take(capacity) ?? this.#acquireUnbacked(capacity)
+    this.#usedBytes += memory.bytes
     return memory
   }
 
   recycle(memory: KvMemory): void {
-    if (this.#freeBytes + memory.bytes > maxFreeBytes) {
+    this.#usedBytes -= memory.bytes
+    if (this.#free.bytes + memory.bytes > this.#maxFreeBytes) {
       memory.release()
       return
     }
     memory.zero()
-    this.#freeBytes += memory.bytes
-    const free = this.#free.get(memory.capacity)
-    if (free) free.push(memory)
-    else this.#free.set(memory.capacity, [memory])
+    this.#free.add(memory)
+  }
+
+  /** Gives the pages of free memory back to the system, until it is used again. */
+  releaseFree(): void {
+    this.#releaseFreeBeyond(0)
   }
 
   release(): void {
-    for (const memory of [...this.#free.values()].flat()) memory.release()
-    this.#free.clear()
-    this.#freeBytes = 0
+    for (const memory of [...this.#free.takeAll(), ...this.#unbacked.takeAll()]) memory.release()
+  }
+
+  #acquireUnbacked(capacity: number): KvMemory {
+    const memory = this.#unbacked.take(capacity) ?? new KvMemory(this.#runtime, this.#shape, capacity)
+    this.#releaseFreeBeyond(Math.max(0, this.#maxFreeBytes - this.#usedBytes - memory.bytes))
+    return memory
+  }
+
+  #releaseFreeBeyond(bytes: number): void {
+    for (const memory of this.#free.takeBeyond(bytes)) {
+      if (this.#releasePages(memory.all)) this.#unbacked.add(memory)
+      else memory.release()
+    }
+  }
+}
+
+class MemoryByCapacity {
+  readonly #memories = new Map<number, KvMemory[]>()
+  bytes = 0
+
+  add(memory: KvMemory): void {
+    const same = this.#memories.get(memory.capacity)
+    if (same) same.push(memory)
+    else this.#memories.set(memory.capacity, [memory])
+    this.bytes += memory.bytes
+  }
+
+  take(capacity: number): KvMemory | undefined {
+    const memory = this.#memories.get(capacity)?.pop()
+    this.bytes -= memory?.bytes ?? 0
+    return memory
+  }
+
+  /** As many as it takes to keep no more than this. */
+  *takeBeyond(bytes: number): Iterable<KvMemory> {
+    for (const capacity of this.#memories.keys())
+      while (this.bytes > bytes) {
+        const memory = this.take(capacity)
+        if (!memory) break
+        yield memory
+      }
+  }
+
+  takeAll(): Iterable<KvMemory> {
+    return this.takeBeyond(Number.NEGATIVE_INFINITY)
   }
 }
 
 /** Beyond this, new memory from the system is cheaper, because the system zeroes pages only when they are touched. */
-const maxFreeBytes = 64 * 1024 * 1024
+const defaultMaxFreeBytes = 64 * 1024 * 1024
 
 function allocate(values: number): Float32Array<ArrayBuffer> {
   try {

@@ -117,7 +117,7 @@ export class KvSequence implements Sequence {
       })
   }
 
-  /** Grows the capacity to `length` positions. @throws BrimError CONTEXT_OVERFLOW, OUT_OF_MEMORY (nothing has changed then) */
+  /** @throws BrimError CONTEXT_OVERFLOW, OUT_OF_MEMORY (nothing has changed then) */
   reserve(length: number): void {
     this.requireWithinContext(length)
     if (length <= this.capacity) return

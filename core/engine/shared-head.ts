@@ -12,13 +12,19 @@ export interface SharedHead {
   read<T>(states: States, look: (logits: Float32Array, row: number) => T): Promise<T[]>
 }
 
+/** More is not kept between calls: a bridge reads one row of logits for each stream of a step. */
+const maxKeptBytes = 32 * 2 ** 20
+
 /** Calls are serialised, because logits are valid only until the head's next call. */
 export function shareHead(head: Head, vocab: number): SharedHead {
   const queue = new SerialQueue()
+  // New memory for every step would make V8 collect the whole heap every few seconds.
+  let memory: ArrayBuffer | undefined
   return {
     read(states, look) {
       const reading = queue.run(async () => {
-        const logits = await head.logits(states)
+        const logits = await head.logits(states, memory)
+        if (logits.buffer.byteLength <= maxKeptBytes) memory = logits.buffer
         return Array.from({ length: states.rows }, (_, row) => look(logits.subarray(row * vocab, (row + 1) * vocab), row))
       })
       return reading.catch((error: unknown) => {

@@ -91,6 +91,11 @@ export class StackedSequence implements Sequence {
     }
   }
 
+  reserve(length: number): void {
+    this.#requireIdle()
+    for (const part of this.parts) part.reserve(length)
+  }
+
   evict(): void {
     this.#requireIdle()
     for (const part of this.parts) part.evict()

@@ -65,6 +65,7 @@ function plainSequence(): PlainSequence {
     bytes: 64 * 16 * 2 * 4,
     rowValues: 16 * 2,
     readRows() {},
+    reserve() {},
     writeRows(_, to) {
       held = Math.min(length, Math.max(held, to))
     },

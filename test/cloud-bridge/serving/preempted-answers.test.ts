@@ -89,7 +89,7 @@ function preempting(random: Random, counts: Counts, beforePlan: () => void = () 
 /** A slow tier of which every so many-th transfer fails. */
 function failing(tier: SlowTier, random: Random): SlowTier {
   return {
-    usage: tier.usage,
+    ...tier,
     close: () => tier.close(),
     open() {
       const copy = tier.open()

@@ -56,6 +56,7 @@ export async function workshop(
         head: () => model.head(),
         medusa: () => model.medusa(),
         chain: (cuts) => model.chain(cuts),
+        releaseFree: () => model.releaseFree(),
         release: () => model.release(),
       }
     },

@@ -45,3 +45,31 @@ it('grows to the context limit if doubling would exceed it', () => {
   expect(sequence.capacity).toBe(100)
   expect(() => sequence.reserve(101)).toThrow(expect.objectContaining({ code: 'CONTEXT_OVERFLOW' }))
 })
+
+it('reuses buffers of all capacities, without their pages where more than the limit is free or in use', () => {
+  const perPosition = 2 * 2 * 2 * 16 * 4
+  const mib = 2 ** 20 / perPosition
+  const pool = new KvPool(runtime, shape, 100 * 2 ** 20)
+  const small = Array.from({ length: 90 }, () => pool.acquire(mib))
+  for (const memory of small) memory.all.fill(1)
+  for (const memory of small) pool.recycle(memory)
+  const before = process.memoryUsage().rss
+  const large = pool.acquire(90 * mib)
+  if (process.platform === 'linux') expect(before - process.memoryUsage().rss).toBeGreaterThan(60 * 2 ** 20)
+  pool.recycle(large)
+  const again = Array.from({ length: 90 }, () => pool.acquire(mib))
+  expect(again.every((memory) => small.includes(memory))).toBe(process.platform === 'linux')
+  expect(again.every(({ all }) => all.every((value) => value === 0))).toBe(true)
+  expect(pool.acquire(90 * mib) === large).toBe(process.platform === 'linux')
+})
+
+it('gives the pages of free buffers back to the system', () => {
+  const pool = new KvPool(runtime, shape, 2 ** 30)
+  const memory = pool.acquire((128 * 2 ** 20) / (2 * 2 * 2 * 16 * 4))
+  memory.all.fill(1)
+  pool.recycle(memory)
+  const before = process.memoryUsage().rss
+  pool.releaseFree()
+  if (process.platform === 'linux') expect(before - process.memoryUsage().rss).toBeGreaterThan(100 * 2 ** 20)
+  expect(pool.acquire(memory.capacity).all.every((value) => value === 0)).toBe(true)
+})

@@ -1,21 +1,14 @@
 import { expect, it, onTestFinished } from 'vitest'
-import { releaseMemoryAtRest } from '../../agent/idle-memory.ts'
-import { fakeClock } from '../support/fake-clock.ts'
+import { releaseMemoryAtRest } from '../../../core/base/idle-memory.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
 
 it('releases memory once after the start and once after answers, never during one', async () => {
   const clock = fakeClock()
   let active = 0
   let busyS = 0
   let releases = 0
-  const answers = {
-    get active() {
-      return active
-    },
-    get totals() {
-      return { busyS }
-    },
-  }
-  onTestFinished(releaseMemoryAtRest(answers, () => releases++, clock))
+  const work = () => ({ active, done: busyS })
+  onTestFinished(releaseMemoryAtRest(work, () => releases++, clock))
 
   await clock.advance(60_000)
   expect(releases).toBe(1)
