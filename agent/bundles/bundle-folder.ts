@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
+import { readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { clockIsSet } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
+import { makeFolder, syncToDisk } from '../../core/base/private-file.ts'
 import { readManifest, verifyHashes } from '../../core/model/bundle.ts'
 import { devicePartsOf, filesOf } from '../../core/model/bundle-files.ts'
 import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
@@ -47,7 +48,7 @@ export class BundleFolder {
   /** The folder of a version's download, with what an earlier attempt has downloaded. */
   async partial({ modelId, manifestSha256 }: BundleVersion): Promise<string> {
     const folder = join(this.#partials, `${modelId}-${manifestSha256.slice(0, 16)}`)
-    await mkdir(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder)
     // Marks the download as active: a growing file does not change the time of its folder.
     const now = new Date()
     await utimes(folder, now, now)
@@ -110,10 +111,10 @@ export class BundleFolder {
     const old = join(this.#partials, version.modelId + replaced)
     await rm(old, { recursive: true, force: true })
     if (existsSync(to)) await rename(to, old)
+    // The names of its files, which are on disk themselves.
+    await syncFolders(from)
     await rename(from, to)
-    const folder = await open(this.#root)
-    await folder.sync()
-    await folder.close()
+    syncToDisk(this.#root)
     await rm(old, { recursive: true, force: true })
     return to
   }
@@ -150,4 +151,10 @@ export class BundleFolder {
       { hint: 'give a folder or more characters of the id; "brim job submit bundle.install" installs a model' },
     )
   }
+}
+
+async function syncFolders(folder: string): Promise<void> {
+  const entries = await readdir(folder, { withFileTypes: true })
+  for (const entry of entries) if (entry.isDirectory()) await syncFolders(join(folder, entry.name))
+  syncToDisk(folder)
 }

@@ -1,26 +1,29 @@
-import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
+import { makeFolder, renamePrivate, syncToDisk } from '../../core/base/private-file.ts'
 
 /** Counters of starts go on above those of the release that was undone: bridges tell starts apart by them. */
 const birthsAhead = 1_000
 
 /**
  * Copies the databases of a state folder, which no process has open. A newer release may migrate them, and this one could not
- * read them then.
+ * read them then. They are on disk on return.
  * @throws what the file system throws; there is no copy then
  */
 export function copyDatabases(stateDir: string, to: string): void {
   rmSync(to, { recursive: true, force: true })
   const unfinished = `${to}.unfinished`
   rmSync(unfinished, { recursive: true, force: true })
-  mkdirSync(unfinished, { recursive: true, mode: 0o700 })
+  makeFolder(unfinished)
   for (const name of databasesIn(stateDir)) {
     // Merges the log of a process that was killed.
     withDatabase(join(stateDir, name), (store) => store.pragma('wal_checkpoint(TRUNCATE)'))
     copyFileSync(join(stateDir, name), join(unfinished, name))
+    syncToDisk(join(unfinished, name))
   }
-  renameSync(unfinished, to)
+  syncToDisk(unfinished)
+  renamePrivate(unfinished, to)
 }
 
 /**
@@ -40,6 +43,7 @@ export function restoreMigrated(stateDir: string, from: string): string[] {
     // Needs no space: the other release may have filled the disk.
     renameSync(copy, to)
   }
+  if (restored.length > 0) syncToDisk(stateDir)
   return restored
 }
 

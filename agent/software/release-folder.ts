@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync } from 'node:fs'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import { makeFolder, renamePrivate, syncToDisk } from '../../core/base/private-file.ts'
 
 /** Links to the release that is started, the one before it, and the one on trial. `jetson/launch` reads them. */
 type ReleaseLink = 'current' | 'previous' | 'trial'
@@ -45,18 +46,19 @@ export class ReleaseFolder {
     }
   }
 
-  /** Atomically. @param release undefined: removes the link */
+  /** Atomically, and on disk on return. @param release undefined: removes the link */
   setLink(name: ReleaseLink, release: string | undefined): void {
     const link = join(this.path, name)
     if (release === undefined) {
       rmSync(link, { force: true })
+      if (existsSync(this.path)) syncToDisk(this.path)
       return
     }
-    mkdirSync(this.path, { recursive: true, mode: 0o700 })
+    makeFolder(this.path)
     const next = join(this.path, `.${name}.next`)
     rmSync(next, { force: true })
     symlinkSync(release, next)
-    renameSync(next, link)
+    renamePrivate(next, link)
   }
 
   get trialStarts(): number {
@@ -96,6 +98,7 @@ export class ReleaseFolder {
       // A power cut after the rename must not leave empty files behind.
       await run('sync', ['-f', to], signal)
       await rename(to, join(this.path, release))
+      syncToDisk(this.path)
     } finally {
       await rm(to, { recursive: true, force: true })
       // A retry after an interruption needs it again; it cannot mend anything else.
