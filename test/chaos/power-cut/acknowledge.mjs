@@ -20,31 +20,39 @@ import { openDatabase } from '../../../dist/core/store/open-database.js'
 
 const logger = { warn() {}, error() {}, info() {}, debug() {} }
 const clock = systemClock
+/** Keeps databases from being closed, and so synced, by the collection of garbage. */
+const open = []
+const keep = (object) => {
+  open.push(object)
+  return object
+}
 const spent = { promptTokens: 1, autoPromptTokens: 0, tokens: 1, dollars: 0.1, joules: 0 }
 
 const places = {
   queue(dir) {
     const store = openDatabase(join(dir, 'jobs.sqlite'), jobTables)
-    const jobs = createJobStore(store, { next: () => 0.5 }, { attemptBytes: 2 ** 20, deviceBytesPerDay: 2 ** 20 })
+    const jobs = keep(createJobStore(store, { next: () => 0.5 }, { attemptBytes: 2 ** 20, deviceBytesPerDay: 2 ** 20 }))
     const job = { kind: 'profile', target: null, priority: 5, key: null, input: '{}', terms: '{}', deadlineMs: 60_000 }
     return jobs.submit([job], 0)[0].id
   },
   ledger(dir) {
-    const ledger = new JobLedger(openDatabase(join(dir, 'jobs.sqlite'), ledgerMigrations))
+    const ledger = keep(new JobLedger(openDatabase(join(dir, 'jobs.sqlite'), ledgerMigrations)))
     return ledger.add('mqtt://bridge', { bridge: 'b', job: 'j', attempt: 1, kind: 'profile', input: {} })
   },
   spool(dir) {
     const store = openSpoolDatabase(join(dir, 'spool.sqlite'), logger)
     const limits = { maxBytes: 2 ** 20, maxAgeMs: 60_000 }
-    new Spool({ store, birth: 1, limits, clock, wall: () => ({ ms: 1, isSet: true }), logger }).put('telemetry', { n: 1 })
+    const wall = () => ({ ms: 1, isSet: true })
+    keep(new Spool({ store, birth: 1, limits, clock, wall, logger })).put('telemetry', { n: 1 })
   },
   journal(dir) {
-    const journal = new AnswerJournal({ stateDir: dir, modelIds: ['m'], graceMs: 60_000, maxDetached: 9, clock, logger })
+    const options = { stateDir: dir, modelIds: ['m'], graceMs: 60_000, maxDetached: 9, clock, logger }
+    const journal = keep(new AnswerJournal(options))
     journal.begin('a', 'client', 'm', {})
   },
   budget(dir) {
     const store = openSpendingDatabase(join(dir, 'spending.sqlite'), logger)
-    const ledger = new SpendingLedger({ store, windowMs: 3_600_000, clock, wallMs: () => 1, logger })
+    const ledger = keep(new SpendingLedger({ store, windowMs: 3_600_000, clock, wallMs: () => 1, logger }))
     ledger.add('server', spent)
     ledger.reserve('server', spent)
   },
@@ -52,7 +60,7 @@ const places = {
     new TrialFile(join(dir, 'fleet-config.json'), z.string()).set({ kept: 'x' })
   },
   identity(dir) {
-    const store = openIdentityStore(join(dir, 'bridge'))
+    const store = keep(openIdentityStore(join(dir, 'bridge')))
     makeKey(keyFileOf(join(dir, 'agent')))
     return store.createKey('operator:test', 'sam', 'admin').id
   },
