@@ -1,9 +1,12 @@
 import { BrimError } from '../../core/base/errors.ts'
+import { nearestWord } from '../../core/cli/nearest-word.ts'
 import { selectDevices } from '../../core/policy/rollout/select-devices.ts'
-import { rolloutOperations } from '../../core/protocol/http/rollouts.ts'
-import { InstallInput, SoftwareInput } from '../../core/protocol/jobs.ts'
+import { fleetOptions } from '../../core/protocol/fleet-options.ts'
+import { maxSelected, RolloutSubmission, rolloutOperations } from '../../core/protocol/http/rollouts.ts'
+import { ConfigInput, InstallInput, SoftwareInput } from '../../core/protocol/jobs.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { RouteRequest, Routes } from '../http/router.ts'
+import type { Caller } from '../identity/authorizer.ts'
 import type { RolloutCommand, Rollouts } from '../rollout/rollouts.ts'
 import { downgradeOf, requireAdminFor } from './require-admin.ts'
 
@@ -30,7 +33,24 @@ export function rolloutRoutes({ rollouts, fleet, requireBundle, requireRelease }
   async function create({ body, caller }: RouteRequest<typeof rolloutOperations.create>) {
     const { kind, input, selector, dryRun } = body
     caller.auditAs('rollout.create', rolloutOperations.create.path, { kind, selector, dryRun, ...downgradeOf(input) })
+    return begin('rollout.create', body, caller)
+  }
+
+  function retry({ params: { id }, caller }: RouteRequest<typeof rolloutOperations.retry>) {
+    const { kind, input, pace } = existing(id)
+    caller.auditAs('rollout.retry', id, downgradeOf(input))
+    const devices = rollouts.devices(id, 0, 'failed', maxSelected).map(({ device }) => device)
+    if (devices.length === 0)
+      throw new BrimError('REQUEST_INVALID', `no device of rollout ${id} has failed`, {
+        hint: `"brim rollout status ${id} --devices" lists them`,
+      })
+    return begin('rollout.retry', RolloutSubmission.parse({ kind, input, selector: { devices }, pace }), caller)
+  }
+
+  async function begin(action: 'rollout.create' | 'rollout.retry', body: RolloutSubmission, caller: Caller) {
+    const { kind, input, selector, dryRun } = body
     requireAdminFor(kind, input, caller)
+    if (kind === 'config.apply') requireFleetOptions(ConfigInput.parse(input))
     if (kind === 'bundle.install') await requireBundle(InstallInput.parse(input))
     if (kind === 'software.install') await requireRelease(SoftwareInput.parse(input))
     const devices = selectDevices(fleet.devices(), selector).map(({ id }) => id)
@@ -39,7 +59,7 @@ export function rolloutRoutes({ rollouts, fleet, requireBundle, requireRelease }
     caller.requireJobs(devices.length)
     const rollout = rollouts.create(body, devices, caller.actor.who)
     caller.countJobs(devices.length)
-    caller.auditAs('rollout.create', rollout.id, { kind, selector, devices: devices.length, ...downgradeOf(input) })
+    caller.auditAs(action, rollout.id, { kind, selector, devices: devices.length, ...downgradeOf(input) })
     return { rollout, devices }
   }
 
@@ -68,7 +88,19 @@ export function rolloutRoutes({ rollouts, fleet, requireBundle, requireRelease }
     router.serve(rolloutOperations.pause, control('pause'))
     router.serve(rolloutOperations.resume, control('resume'))
     router.serve(rolloutOperations.abort, control('abort'))
+    router.serve(rolloutOperations.retry, retry)
   }
+}
+
+/** @throws BrimError REQUEST_INVALID: each device would refuse the configuration */
+function requireFleetOptions({ settings }: ConfigInput): void {
+  const unknown = Object.keys(settings).filter((name) => !fleetOptions.some((known) => known === name))
+  if (unknown.length === 0) return
+  const problems = unknown.map((name) => {
+    const nearest = nearestWord(name, fleetOptions)
+    return `"${name}" is no option that the fleet may set${nearest === undefined ? '' : `; did you mean "${nearest}"?`}`
+  })
+  throw new BrimError('REQUEST_INVALID', problems.join('; '), { hint: `the fleet may set ${fleetOptions.join(', ')}` })
 }
 
 const noDevices = new BrimError('DEVICE_UNKNOWN', 'the selection fits no device', {

@@ -223,14 +223,21 @@ export class OpenRollout {
     if (this.#unsubmitted.length === 0) return
     const { isKnown, jobs, queue, store } = this.#parts
     const gone: EndedDevice[] = []
+    // Rollouts of the same kind that were given devices while this one was paused.
+    const ofNewer = store.ofNewer(this.#stored.kind, this.#stored.n)
     while (this.#unsubmitted.length > 0) {
       const batch = this.#unsubmitted.slice(0, maxBatchJobs)
-      const wanted = batch.filter(({ device }) => isOpen(this.#rollout) && isKnown(device))
+      const wanted = batch.filter(({ device }) => isOpen(this.#rollout) && isKnown(device) && !ofNewer.has(device))
       const submitted = wanted.length === 0 ? [] : queue.submit(wanted.map(({ device }) => this.#submissionFor(device)))
       const found = batch.flatMap((one): { one: StartedDevice; job: string }[] => {
         const at = wanted.indexOf(one)
         const job = at < 0 ? jobs.idOfKey(this.#keyOf(one.device)) : submitted[at]!.id
-        if (job === undefined) gone.push({ ...one, outcome: isOpen(this.#rollout) ? 'skipped' : 'canceled', error: null })
+        if (job === undefined)
+          gone.push({
+            ...one,
+            outcome: isOpen(this.#rollout) ? 'skipped' : 'canceled',
+            error: superseded(ofNewer.get(one.device)),
+          })
         return job === undefined ? [] : [{ one, job }]
       })
       store.transaction(() => {
@@ -273,3 +280,6 @@ function endOf(job: JobDetails | undefined): Pick<EndedDevice, 'outcome' | 'erro
   if (job.state === 'SUCCEEDED') return { outcome: 'succeeded', error: null }
   return { outcome: job.state === 'CANCELED' ? 'canceled' : 'failed', error: job.error }
 }
+
+const superseded = (newer: string | undefined): DeviceError | null =>
+  newer === undefined ? null : { code: 'CANCELED', message: `rollout ${newer}, which is newer, has the device` }

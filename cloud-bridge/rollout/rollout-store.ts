@@ -137,9 +137,14 @@ export function createRolloutStore(store: Store) {
   const openOf = store
     .prepare<[string, string], string>(
       `SELECT id FROM rollout_devices JOIN rollouts ON n = rollout
-     WHERE device = ? AND rollout_devices.state IN ('waiting', 'started') AND kind = ?`,
+     WHERE device = ? AND kind = ? AND rollout_devices.state IN ('waiting', 'started')
+       AND (rollout_devices.state = 'started' OR rollouts.state = 'running')`,
     )
     .pluck()
+  const ofNewer = store.prepare<[string, number], { device: string; id: string }>(
+    `SELECT device, id FROM rollouts JOIN rollout_devices ON rollout = n
+     WHERE kind = ? AND n > ? AND rollout_devices.state NOT IN ('skipped', 'canceled') ORDER BY n`,
+  )
   const superseded = store
     .prepare<[number], number>('SELECT n FROM rollouts WHERE ended_ms IS NOT NULL ORDER BY n DESC LIMIT -1 OFFSET ?')
     .pluck()
@@ -215,8 +220,11 @@ export function createRolloutStore(store: Store) {
     devices: (n: number, from: number, state: RolloutDeviceState | null, limit: number) =>
       devices.all(n, from, state, state, limit).map(deviceOf),
     latestFailed: (n: number, limit: number) => latestFailed.all(n, limit).map(deviceOf),
-    /** The rollout of this kind that a device waits for or takes part in; undefined: none. */
+    /** The rollout of this kind that a device takes part in, or waits for while it runs; undefined: none. */
     openOf: (device: string, kind: string): string | undefined => openOf.get(device, kind),
+    /** The devices that rollouts of this kind after the n-th have, with the newest of these. */
+    ofNewer: (kind: string, n: number): ReadonlyMap<string, string> =>
+      new Map(ofNewer.all(kind, n).map(({ device, id }) => [device, id])),
   }
 }
 

@@ -190,5 +190,5 @@ const iso = (ms: number) => new Date(ms).toISOString()
 
 const inAnother = (device: string, other: string, kind: string) =>
   new BrimError('REQUEST_INVALID', `device "${device}" waits for, or takes part in, rollout ${other}, which is a ${kind} too`, {
-    hint: `wait for its end, or "brim rollout abort ${other}"`,
+    hint: `wait for its end, or "brim rollout pause ${other}": devices that it has not started are free then; "abort" ends it`,
   })

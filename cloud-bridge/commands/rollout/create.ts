@@ -6,7 +6,7 @@ import { bridgeOptions } from '../../../core/login/bridge-access.ts'
 import { rolloutOperations } from '../../../core/protocol/http/rollouts.ts'
 import { bridgeClient } from '../bridge-client.ts'
 import { contentKinds, contentOptions, inputOf } from './content.ts'
-import { followRollout } from './follow.ts'
+import { showNew } from './follow.ts'
 import { paceOf, paceOptions, selectorOf, selectorOptions } from './selection.ts'
 
 const options = {
@@ -45,15 +45,8 @@ async function create(given: OptionsOf<typeof options>, io: Io): Promise<void> {
   const body = { kind: contentKinds[what], input: await inputOf(what, given, client, io), selector, pace, dryRun }
   const { raw, value } = await client.call(rolloutOperations.create, { body })
   const { rollout, devices } = value
-  if (rollout === null) {
-    if (json) io.out(JSON.stringify(raw))
-    else if (devices.length === 0) io.err('no matching devices')
-    else io.out(devices.map(visibleLine).join('\n'))
-    return
-  }
-  if (given.watch) {
-    if (!json) io.err(visibleLine(`rollout ${rollout.id}: ${devices.length} devices`))
-    return followRollout(client, rollout.id, json, io)
-  }
-  io.out(json ? JSON.stringify(raw) : visibleLine(rollout.id))
+  if (rollout !== null) return showNew(client, { raw, id: rollout.id, devices: devices.length }, given, io)
+  if (json) io.out(JSON.stringify(raw))
+  else if (devices.length === 0) io.err('no matching devices')
+  else io.out(devices.map(visibleLine).join('\n'))
 }

@@ -2,9 +2,9 @@ import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { visibleLine } from '../../../core/base/visible-text.ts'
-import { rolloutOperations } from '../../../core/protocol/http/rollouts.ts'
+import { type Rollout, type RolloutDevice, rolloutOperations } from '../../../core/protocol/http/rollouts.ts'
 import type { BridgeClient } from '../bridge-client.ts'
-import { hasEnded, progressText, requireSuccess, summaryText } from './rollout-text.ts'
+import { devicesText, hasEnded, progressText, requireSuccess, summaryText } from './rollout-text.ts'
 
 const intervalMs = 1_000
 
@@ -20,7 +20,7 @@ export async function followRollout(client: BridgeClient, id: string, json: bool
   while (!io.signal.aborted) {
     try {
       const { raw, value } = await client.call(rolloutOperations.show, { params: { id } })
-      const text = json ? JSON.stringify(raw) : `${visibleLine(summaryText(value))}\n${visibleLine(progressText(value))}`
+      const text = json ? JSON.stringify(raw) : followText(value)
       if (redraws) io.raw.out(`\u001b[H\u001b[J${text}\n`)
       else if (text !== shown) io.out(text)
       if (text !== shown && value.state === 'paused' && !json)
@@ -37,4 +37,23 @@ export async function followRollout(client: BridgeClient, id: string, json: bool
     }
     await systemClock.sleep(intervalMs, io.signal).catch(() => {})
   }
+}
+
+/** Follows a rollout that has just been created, or prints its id. */
+export async function showNew(
+  client: BridgeClient,
+  { raw, id, devices }: { readonly raw: unknown; readonly id: string; readonly devices: number },
+  { watch, json }: { readonly watch: boolean; readonly json: boolean },
+  io: Io,
+): Promise<void> {
+  if (!watch) return io.out(json ? JSON.stringify(raw) : visibleLine(id))
+  if (!json) io.err(visibleLine(`rollout ${id}: ${devices} devices`))
+  return followRollout(client, id, json, io)
+}
+
+/** How far it is, and why devices failed. */
+function followText(rollout: Rollout & { readonly failures: readonly RolloutDevice[] }): string {
+  const { failures } = rollout
+  const lines = [summaryText(rollout), progressText(rollout)].map(visibleLine)
+  return [...lines, ...(failures.length > 0 ? [devicesText(failures)] : [])].join('\n')
 }

@@ -12,6 +12,7 @@ export const menu: Menu = {
     list: ['list the latest rollouts', () => import('./list.ts')],
     'pause <id>': ['start no further devices', () => import('./pause.ts')],
     'resume <id>': ['go on; also past the first group once it has ended', () => import('./resume.ts')],
+    'retry <id>': ['begin another rollout of the same, for the devices that failed', () => import('./retry.ts')],
     'abort <id>': ['start no further devices, and cancel what runs', () => import('./abort.ts')],
   },
 }

@@ -14,7 +14,8 @@ export const rolloutDeviceStates = ['waiting', 'started', 'succeeded', 'failed',
 const id = Id.meta({ title: 'id' })
 const at = z.iso.datetime()
 const count = z.int().min(0)
-const maxSelected = 100_000
+/** Devices of one rollout. */
+export const maxSelected = 100_000
 
 export const RolloutSelector = z
   .strictObject({
@@ -118,6 +119,11 @@ export const RolloutDevice = z.object({
 })
 export type RolloutDevice = z.infer<typeof RolloutDevice>
 
+/** Of a new rollout, and of the retry of one. */
+const Created = z.object({
+  rollout: Rollout.nullable().describe('Null after a dry run.'),
+  devices: z.array(z.string()).describe('In the order in which they start.'),
+})
 const Control = { response: Rollout.extend({ changed: z.boolean().describe('False: it was in this state, or had ended.') }) }
 
 export const rolloutOperations = {
@@ -125,10 +131,7 @@ export const rolloutOperations = {
     body: RolloutSubmission,
     maxBodyBytes: 8 * 2 ** 20,
     status: 202,
-    response: z.object({
-      rollout: Rollout.nullable().describe('Null after a dry run.'),
-      devices: z.array(z.string()).describe('In the order in which they start.'),
-    }),
+    response: Created,
   }),
   list: get('/v1/rollouts', 'read', 'Rollouts, newest first', {
     query: z.object({ limit: z.coerce.number().int().min(1).max(1_000).default(50) }),
@@ -153,4 +156,8 @@ export const rolloutOperations = {
     'Start no further devices, and cancel the jobs of those that have started',
     Control,
   ),
+  retry: post('/v1/rollouts/:id/retry', 'operate', 'Begin another rollout of the same, for the devices that failed', {
+    status: 202,
+    response: Created,
+  }),
 } satisfies Operations

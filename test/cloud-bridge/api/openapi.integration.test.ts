@@ -205,6 +205,7 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     await call(rolloutOperations.pause, { id })
     await call(rolloutOperations.resume, { id })
     await call(rolloutOperations.abort, { id })
+    await call(rolloutOperations.retry, { id }, {}, 400)
     await call(rolloutOperations.list, {}, { query: { limit: 1 } })
     expect(await call(rolloutOperations.show, { id })).toMatchObject({ id, createdBy: expect.stringContaining('key:ada/') })
     expect((await call(rolloutOperations.devices, { id })).devices).toMatchObject([{ place: 0, device: 'orin' }])

@@ -64,9 +64,13 @@ describe('brim rollout', () => {
       '--watch',
     )
     expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('1 of 2 devices failed, more than 40 %') })
+    expect(refused.out).toMatch(/jetson-02 +failed .*SIGNATURE_INVALID/)
     expect((await rollout('status', '--state', 'failed')).out).toMatch(/jetson-02 +failed .*SIGNATURE_INVALID/)
     expect(await brim('bundle', 'sign', world.bundle, '--key', signingKey)).toMatchObject({ code: 0 })
-    expect(await rollout(...bundle, '--device', 'jetson-02', '--watch')).toMatchObject({ code: 0 })
+    const { id } = await latest()
+    expect(await rollout('retry', id, '--watch')).toMatchObject({ code: 0, err: expect.stringContaining('1 devices') })
+    expect(await latest()).toMatchObject({ state: 'completed', selector: { devices: ['jetson-02'] }, devices: { succeeded: 1 } })
+    expect(await rollout('retry', (await latest()).id)).toMatchObject({ code: 2, err: expect.stringContaining('no device') })
   })
 
   it('refuses what selects no device, what is no rate, and software without the key of an admin', async () => {
@@ -77,6 +81,9 @@ describe('brim rollout', () => {
       [[...config, '--all', '--rate', '0'], '"pace.ratePerMinute"'],
       [[...config, '--group', 'none'], 'the selection fits no device'],
       [[...config, '--agent-version', '~1.0'], 'must be conditions such as <0.3.0'],
+      [['create', 'config', '--all', '--set', 'nosuch=1'], '"nosuch" is no option that the fleet may set'],
+      [['create', 'config', '--all', '--set', 'telemtry=1'], 'did you mean "telemetry"?'],
+      [['create', 'config', '--all', '--set', 'bridge=mqtt://127.0.0.1'], '"bridge" is no option that the fleet may set'],
       [['create', 'config', '--all'], 'needs --set <name=value>'],
       [[...config, '--all', '--model', 'qwen'], '--model is for bundle, not for config'],
       [[...config, '--all', '--allow-downgrade'], '--allow-downgrade is for bundle and software'],

@@ -232,6 +232,32 @@ describe('a rollout on the queue', () => {
     await bridge.close()
   })
 
+  it('a paused rollout leaves the devices that it has not started to a newer one, and skips them then', async () => {
+    using dir = tempDir()
+    const bridge = openBridge(
+      dir,
+      scriptedDevices((device) => (device === 'device-0' ? 'fails' : 'succeeds')),
+      { ms: 1e12 },
+    )
+    bridge.connect(ids(4))
+    const { id } = bridge.rollouts.create(submissionOf({ first: 1, ratePerMinute: 60 }), ids(4), 'ada')
+    expect(() => bridge.rollouts.create(submissionOf({}), ['device-3'], 'ada')).toThrow(`rollout ${id}`)
+    await bridge.pass(3_000)
+    expect(bridge.rollouts.find(id)?.state).toBe('paused')
+    const newer = bridge.rollouts.create(submissionOf({ first: 0, ratePerMinute: 60 }), ['device-1', 'device-2'], 'ada')
+    await bridge.pass(10_000)
+    expect(bridge.rollouts.find(newer.id)).toMatchObject({ state: 'completed', devices: { succeeded: 2 } })
+    bridge.rollouts.command(id, 'resume', 'ada')
+    await bridge.pass(10_000)
+    expect(bridge.rollouts.devices(id, 0, undefined, 4)).toMatchObject([
+      { state: 'failed' },
+      { state: 'skipped', error: { message: `rollout ${newer.id}, which is newer, has the device` } },
+      { state: 'skipped' },
+      { state: 'succeeded' },
+    ])
+    await bridge.close()
+  })
+
   it('a device that never returns fails at its time limit, not before', async () => {
     using dir = tempDir()
     const bridge = openBridge(dir, scriptedDevices(), { ms: 1e12 })

@@ -1,0 +1,21 @@
+/** The options of an agent that a job `config.apply` may set; all others are set by the owner of the device alone. */
+export const fleetOptions = [
+  'slm',
+  'reading-speed',
+  'threads',
+  'drafter',
+  'draft-ahead',
+  'draft-branching',
+  'draft-threshold',
+  'draft-limit',
+  'draft-paced',
+  'smoothing',
+  'patience',
+  'telemetry',
+  'heartbeat',
+  'reconnect-max',
+  'spool-mb',
+  'spool-days',
+  'log-level',
+  'dead-band',
+] as const
