@@ -74,7 +74,7 @@ export class SideAccount {
       most,
     })
     const reserved = sumOf(committed, most)
-    if (rates.isCapped) this.#reservation.raise(reserved)
+    if (rates.isCapped && !isSame(reserved, this.#reservation.spending)) this.#reservation.raise(reserved)
     return {
       maxTokens,
       sent() {
@@ -97,6 +97,10 @@ export class SideAccount {
     this.#reservation.settle(this.#runs.reduce((sum, run) => sumOf(sum, run.due()), nothingSpent))
   }
 }
+
+/** Each change of a reservation waits for the disk. */
+const isSame = (a: Spending, b: Spending): boolean =>
+  a.dollars === b.dollars && a.joules === b.joules && a.tokens === b.tokens && a.promptTokens === b.promptTokens
 
 /** A server that claims more than it was asked for is not believed. */
 const atMost = (spent: Spending, most: Spending): Spending => ({

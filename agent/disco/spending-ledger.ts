@@ -1,10 +1,10 @@
-import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import {
   laterTime,
   nothingSpent,
   type Spending,
+  type SpendingClocks,
   type SpendingTime,
   SpendingWindow,
   sumOf,
@@ -36,17 +36,27 @@ CREATE TABLE reserved (
 ) STRICT;
 CREATE TABLE spending_time (only INTEGER PRIMARY KEY CHECK (only = 1), ms INTEGER NOT NULL, wall_ms INTEGER) STRICT;`
 
-/** @throws BrimError STORE_FAILED */
+/**
+ * What the time was counted by. No migration: a release before must open the database after a trial of this one has failed. `ms` is
+ * that of `spending_time`, unless such a release has counted on.
+ */
+const clocksTable = `CREATE TABLE IF NOT EXISTS spending_clocks (
+  only INTEGER PRIMARY KEY CHECK (only = 1),
+  ms INTEGER NOT NULL,
+  boot TEXT NOT NULL,
+  up_ms REAL NOT NULL,
+  is_off_counted INTEGER NOT NULL
+) STRICT`
+
+/** Reservations are on disk before a request is sent: a power cut forgets nothing. @throws BrimError STORE_FAILED */
 export const openSpendingDatabase = (path: string, logger: Logger): Store =>
-  openReplaceable(path, [spendingTables], (store) => store.prepare('SELECT * FROM spending').all(), logger)
+  openReplaceable(path, [spendingTables], (store) => store.prepare('SELECT * FROM spending').all(), logger, 'FULL')
 
 export interface SpendingLedgerOptions {
   /** Has `spendingTables`. */
   readonly store: Store
   readonly windowMs: number
-  readonly clock: Clock
-  /** Time of day; undefined: the device's clock is not set. */
-  readonly wallMs: () => number | undefined
+  readonly clocks: () => SpendingClocks
   readonly logger: Logger
 }
 
@@ -57,6 +67,17 @@ export interface Reservation {
   raise(spending: Spending): void
   /** Replaces it by what was spent. Further calls do nothing. */
   settle(spent: Spending): void
+}
+
+interface TimeRow {
+  readonly ms: number
+  readonly wallMs: number | null
+}
+
+interface ClocksRow {
+  readonly boot: string
+  readonly upMs: number
+  readonly isOffCounted: number
 }
 
 interface Row {
@@ -79,10 +100,10 @@ export class SpendingLedger {
   readonly #reserved = new Map<Account, Set<{ spending: Spending }>>()
   readonly #statements
   #time: SpendingTime
-  #atMs: number
 
   constructor(options: SpendingLedgerOptions) {
-    const { store, windowMs, clock, wallMs } = options
+    const { store, windowMs, clocks } = options
+    store.exec(clocksTable)
     this.#options = options
     this.#window = new SpendingWindow(windowMs)
     this.#statements = {
@@ -96,10 +117,11 @@ export class SpendingLedger {
       free: store.prepare<[number | bigint]>('DELETE FROM reserved WHERE id = ?'),
       forget: store.prepare<[number]>('DELETE FROM spending WHERE at_ms <= ?'),
       setTime: store.prepare('INSERT OR REPLACE INTO spending_time (only, ms, wall_ms) VALUES (1, ?, ?)'),
+      setClocks: store.prepare(
+        'INSERT OR REPLACE INTO spending_clocks (only, ms, boot, up_ms, is_off_counted) VALUES (1, ?, ?, ?, ?)',
+      ),
     }
-    const time = store.prepare<[], { ms: number; wallMs: number | null }>('SELECT ms, wall_ms AS wallMs FROM spending_time').get()
-    this.#time = laterTime({ ms: time?.ms ?? 0, wallMs: time?.wallMs ?? undefined }, 0, wallMs())
-    this.#atMs = clock.nowMs()
+    this.#time = laterTime(storedTime(store), clocks())
     this.#load()
   }
 
@@ -170,10 +192,7 @@ export class SpendingLedger {
   }
 
   #now(): number {
-    const { clock, wallMs } = this.#options
-    const nowMs = clock.nowMs()
-    this.#time = laterTime(this.#time, Math.max(0, nowMs - this.#atMs), wallMs())
-    this.#atMs = nowMs
+    this.#time = laterTime(this.#time, this.#options.clocks())
     return this.#time.ms
   }
 
@@ -186,11 +205,22 @@ export class SpendingLedger {
         .transaction(() => {
           write(this.#window.bucketAt(nowMs))
           this.#statements.forget.run(this.#window.forgottenAt(nowMs))
-          this.#statements.setTime.run(Math.round(nowMs), this.#time.wallMs === undefined ? null : Math.round(this.#time.wallMs))
+          const { wallMs, boot, upMs, isOffCounted } = this.#time
+          this.#statements.setTime.run(Math.round(nowMs), wallMs === undefined ? null : Math.round(wallMs))
+          this.#statements.setClocks.run(Math.round(nowMs), boot, upMs, Number(isOffCounted))
         })
         .immediate()
     })
   }
+}
+
+/** The latest time that was stored. */
+function storedTime(store: Store): SpendingTime {
+  const time = store.prepare<[], TimeRow>('SELECT ms, wall_ms AS wallMs FROM spending_time').get() ?? { ms: 0, wallMs: null }
+  const clocks = store
+    .prepare<[number], ClocksRow>('SELECT boot, up_ms AS upMs, is_off_counted AS isOffCounted FROM spending_clocks WHERE ms = ?')
+    .get(time.ms) ?? { boot: '', upMs: 0, isOffCounted: 0 }
+  return { ms: time.ms, wallMs: time.wallMs ?? undefined, ...clocks, isOffCounted: clocks.isOffCounted === 1 }
 }
 
 const valuesOf = (atMs: number, account: Account, { promptTokens, autoPromptTokens, tokens, dollars, joules }: Spending) =>

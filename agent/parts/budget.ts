@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { clockIsSet } from '../../core/base/clock.ts'
 import { sampledWarnings } from '../../core/base/sampled-warnings.ts'
+import { systemClocks } from '../../core/base/steady-wall-clock.ts'
 import { type BatteryCondition, exchangeRate, flopsPerJoule } from '../../core/policy/disco/exchange-rate.ts'
 import { flopsOf } from '../../core/policy/disco/flops.ts'
 import type { Host } from '../device/host.ts'
@@ -20,12 +21,14 @@ const typicalAnswer = { promptTokens: 128, tokens: 128 }
 
 /**
  * What answers may cost and have cost, by the samples of the device: power, and its battery.
+ * @param clocks of the machine
  * @returns with `sampler`, from which the budget learns @throws BrimError STORE_FAILED
  */
 export function openBudget(
   { config, clock, closers, logger }: Pick<Base, 'config' | 'clock' | 'closers' | 'logger'>,
   models: Pick<ActiveModels, 'slm'>,
   host: Host,
+  clocks = systemClocks(),
 ) {
   const budgetLogger = logger.child({ component: 'budget' })
   const store = openSpendingDatabase(join(config.stateDir, 'spending.sqlite'), budgetLogger)
@@ -53,8 +56,10 @@ export function openBudget(
     ledger: new SpendingLedger({
       store,
       windowMs: config.budget.windowH * hourMs,
-      clock,
-      wallMs: () => (clockIsSet() ? Date.now() : undefined),
+      clocks() {
+        const { wallMs, ...up } = clocks()
+        return { wallMs: clockIsSet(wallMs) ? wallMs : undefined, ...up }
+      },
       logger: budgetLogger,
     }),
     clock,

@@ -12,6 +12,7 @@ export type { Migrations, Store }
 
 /** SQLite's names and numbers of what a commit waits for. */
 const synchronousLevels = { NORMAL: 1, FULL: 2 } as const
+export type Synchronous = keyof typeof synchronousLevels
 
 /**
  * Opens or creates a database whose commits are on disk when they return: WAL, synchronous FULL (a reopened WAL database
@@ -19,7 +20,7 @@ const synchronousLevels = { NORMAL: 1, FULL: 2 } as const
  * @param synchronous NORMAL: the last commits survive a crash of the process, but not a power cut
  * @throws BrimError STORE_FAILED
  */
-export function openDatabase(path: string, migrations: Migrations, synchronous: keyof typeof synchronousLevels = 'FULL'): Store {
+export function openDatabase(path: string, migrations: Migrations, synchronous: Synchronous = 'FULL'): Store {
   let store: Store | undefined
   try {
     makeFolder(dirname(path))

@@ -5,16 +5,22 @@ import { nowIso } from '../base/clock.ts'
 import { BrimError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import { isCorruption } from './damage.ts'
-import { type Migrations, openDatabase, type Store } from './open-database.ts'
+import { type Migrations, openDatabase, type Store, type Synchronous } from './open-database.ts'
 
 /**
  * Opens a database of figures without which a process can go on: a damaged one is set aside, and an empty one takes its place.
- * Its commits survive a crash of the process, but not a power cut.
+ * By default its commits survive a crash of the process, but not a power cut.
  * @param read reads what is read at the start, so that damage is found now
  * @throws BrimError STORE_FAILED
  */
-export function openReplaceable(path: string, migrations: Migrations, read: (store: Store) => unknown, logger: Logger): Store {
-  const open = () => openDatabase(path, migrations, 'NORMAL')
+export function openReplaceable(
+  path: string,
+  migrations: Migrations,
+  read: (store: Store) => unknown,
+  logger: Logger,
+  synchronous: Synchronous = 'NORMAL',
+): Store {
+  const open = () => openDatabase(path, migrations, synchronous)
   let store: Store | undefined
   try {
     store = open()

@@ -86,22 +86,37 @@ export class SpendingWindow<Account extends string> {
   }
 }
 
-/** The time by which spending is forgotten, and the latest time of day that was seen by then. */
+/** The time by which spending is forgotten, and what it was counted by. */
 export interface SpendingTime {
   readonly ms: number
-  /** Undefined: the device's clock has never been set. */
+  /** The latest time of day by then; undefined: the device's clock has never been set. */
   readonly wallMs: number | undefined
+  /** Start of the machine that `upMs` belongs to, and the time since then. */
+  readonly boot: string
+  readonly upMs: number
+  /** Whether the time for which the machine was off before this start has been counted. */
+  readonly isOffCounted: boolean
 }
 
+/** What the device's clocks show: the time of day, undefined while it is not set; and the time since its start, sleep included. */
+export type SpendingClocks = Pick<SpendingTime, 'wallMs' | 'boot' | 'upMs'>
+
 /**
- * Time goes on with the monotonic clock, and with the time of day where that is ahead: a device sleeps, or is off. A time of day
- * that was set back, or is lost (a clock without battery starts in 1970), delays nothing; one that is set ahead by mistake counts
- * once, however often it is corrected and set again.
- * @param elapsedMs monotonic, since `then`; 0 after a restart @param wallMs time of day; undefined: not set
+ * Time goes on as the machine is up, whatever happens to its time of day. How long it was off is known only by the time of day, which
+ * counts once for each start of the machine, and only beyond the latest one before: a clock that is set ahead, even step by step, frees
+ * no budget, and a start with a wrong clock frees it at most once.
  */
-export function laterTime(then: SpendingTime, elapsedMs: number, wallMs: number | undefined): SpendingTime {
-  if (then.wallMs === undefined) return { ms: then.ms + elapsedMs, wallMs }
-  const expectedMs = then.wallMs + elapsedMs
-  const reachedMs = Math.max(expectedMs, wallMs ?? expectedMs)
-  return { ms: then.ms + (reachedMs - then.wallMs), wallMs: reachedMs }
+export function laterTime(then: SpendingTime, { wallMs, boot, upMs }: SpendingClocks): SpendingTime {
+  const isSameBoot = then.boot === boot
+  const elapsedMs = isSameBoot ? Math.max(0, upMs - then.upMs) : 0
+  const expectedMs = then.wallMs === undefined ? wallMs : then.wallMs + elapsedMs
+  const isOffCounted = isSameBoot && then.isOffCounted
+  const offMs = isOffCounted || wallMs === undefined ? 0 : Math.max(0, wallMs - expectedMs!)
+  return {
+    ms: then.ms + elapsedMs + offMs,
+    wallMs: expectedMs === undefined ? undefined : expectedMs + offMs,
+    boot,
+    upMs,
+    isOffCounted: isOffCounted || wallMs !== undefined,
+  }
 }

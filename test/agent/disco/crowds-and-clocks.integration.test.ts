@@ -63,7 +63,7 @@ describe('fifty requests at once on a device that holds one', () => {
 describe('a clock that jumps', () => {
   const hourMs = 3_600_000
 
-  it('neither frees a budget early nor twice', async () => {
+  it('frees no budget, also where it is set ahead step by step', async () => {
     vi.useFakeTimers({ toFake: ['Date'] })
     await using upstream = await scriptedUpstream(streamed('The', ' river'))
     const agent = await startDevice('jumping', { server: { at: upstream.url, ...dear }, budget: { dollars: 800, windowH: 1 } })
@@ -71,17 +71,12 @@ describe('a clock that jumps', () => {
     const startMs = Date.now()
     const at = (ms: number) => vi.setSystemTime(startMs + ms)
     expect(await codeOf()).toBeUndefined()
-    for (const ms of [0, -24 * hourMs, 0.5 * hourMs, -startMs, 0]) {
-      at(ms)
+    for (const hours of [0, -24, 0.5, 2, 0, 25, 50, 75, 0]) {
+      at(hours * hourMs)
       expect(await codeOf()).toBe('BUDGET_EXHAUSTED')
     }
-    at(2 * hourMs)
-    expect(await codeOf()).toBeUndefined()
-    // Corrected, and set ahead again.
-    for (const ms of [0, 2 * hourMs, 0]) {
-      at(ms)
-      expect(await codeOf()).toBe('BUDGET_EXHAUSTED')
-    }
+    at(-startMs)
+    expect(await codeOf()).toBe('BUDGET_EXHAUSTED')
   })
 
   it.each([

@@ -1,4 +1,4 @@
-import { join } from 'node:path'
+import Database from 'better-sqlite3'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Admission, BudgetRequest, Run, RunRequest, Spender } from '../../../agent/disco/budget.ts'
@@ -7,25 +7,22 @@ import { type EnergyPerToken, SpendingBudget } from '../../../agent/disco/spendi
 import { SpendingLedger, spendingTables } from '../../../agent/disco/spending-ledger.ts'
 import type { BrimError } from '../../../core/base/errors.ts'
 import type { Side } from '../../../core/policy/disco/state.ts'
-import { openDatabase } from '../../../core/store/open-database.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { tempDir } from '../../support/temp-dir.ts'
 
 const hourMs = 3_600_000
 const { signal } = new AbortController()
 
 /** $1 a token at the server, 1 J a token at the small model, λ = $0.1 per J. */
 function owner(settings: object, options: { price?: boolean; energy?: EnergyPerToken['source'] | undefined } = {}) {
-  const dir = tempDir()
-  const store = openDatabase(join(dir.path, 'spending.sqlite'), [spendingTables])
+  const store = new Database(':memory:')
+  store.exec(spendingTables)
   const clock = fakeClock()
   const config = BudgetConfig.parse(settings)
   const ledger = new SpendingLedger({
     store,
     windowMs: config.windowH * hourMs,
-    clock,
-    wallMs: () => undefined,
+    clocks: () => ({ wallMs: undefined, boot: 'first', upMs: clock.nowMs() }),
     logger: silentLogger(),
   })
   const { price = true, energy = 'measured' } = options
@@ -41,11 +38,7 @@ function owner(settings: object, options: { price?: boolean; energy?: EnergyPerT
     clock,
     warn: (fields) => warnings.push(fields),
   })
-  const dispose = () => {
-    store.close()
-    dir[Symbol.dispose]()
-  }
-  return { budget, clock, ledger, warnings, [Symbol.dispose]: dispose }
+  return { budget, clock, ledger, warnings, [Symbol.dispose]: () => void store.close() }
 }
 
 const wanted = (spender: Spender, tokens: number, isBackup = false) => ({

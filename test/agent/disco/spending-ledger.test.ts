@@ -13,13 +13,22 @@ const dollars = (amount: number) => ({ ...nothingSpent, dollars: amount, tokens:
 /** A device with a ledger on disk, and a time of day of its own. */
 function device(path: string, windowMs = 24 * hourMs) {
   const wall = { ms: Date.UTC(2026, 10, 1) as number | undefined }
+  let starts = 0
   return {
     wall,
-    start() {
+    /** @param isBoot whether the machine starts, too */
+    start(isBoot = true) {
+      if (isBoot) starts += 1
+      const boot = `${starts}`
       const { logger, lines } = recordingLogger('warn')
       const store = openSpendingDatabase(join(path, 'spending.sqlite'), logger)
       const clock = fakeClock()
-      const ledger = new SpendingLedger({ store, windowMs, clock, wallMs: () => wall.ms, logger })
+      const ledger = new SpendingLedger({
+        store,
+        windowMs,
+        clocks: () => ({ wallMs: wall.ms, boot, upMs: clock.nowMs() }),
+        logger,
+      })
       return { store, clock, ledger, lines, end: () => store.close() }
     },
   }
@@ -90,6 +99,41 @@ describe('the ledger of spending', () => {
     expect(rebooted.ledger.spent('server').dollars).toBe(0)
     rebooted.end()
     await clock.advance(0)
+  })
+
+  it('frees nothing for a clock that is set ahead step by step, also over restarts of the agent', async () => {
+    using dir = tempDir()
+    const { wall, start } = device(dir.path)
+    let { ledger, end } = start()
+    ledger.add('server', dollars(1))
+    for (let days = 0; days < 5; days++) {
+      wall.ms! += 25 * hourMs
+      expect(ledger.spent('server').dollars).toBe(1)
+      end()
+      ;({ ledger, end } = start(false))
+      expect(ledger.spent('server').dollars).toBe(1)
+    }
+    end()
+  })
+
+  it('takes the time of day after a release that did not know the start of the machine', () => {
+    using dir = tempDir()
+    const { wall, start } = device(dir.path)
+    const first = start()
+    first.ledger.add('server', dollars(1))
+    first.store.exec('UPDATE spending_time SET ms = ms + 1')
+    first.end()
+    wall.ms! += 20 * hourMs
+    const second = start(false)
+    expect(second.ledger.msUntil('server', 'dollars', 0)).toBeLessThan(5 * hourMs)
+    second.end()
+  })
+
+  it('is on disk before a request is sent, so that a power cut forgets nothing', () => {
+    using dir = tempDir()
+    const { store, end } = device(dir.path).start()
+    expect(store.pragma('synchronous', { simple: true })).toBe(2)
+    end()
   })
 
   it('stays small however much is spent', async () => {

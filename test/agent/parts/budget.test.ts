@@ -1,8 +1,9 @@
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type AgentSettings, readAgentConfig } from '../../../agent/config.ts'
 import type { ActiveModels } from '../../../agent/models/active-models.ts'
 import { openBudget } from '../../../agent/parts/budget.ts'
 import { createClosers } from '../../../core/base/closers.ts'
+import type { ClockReading } from '../../../core/base/steady-wall-clock.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { fixtureHost } from '../../support/device-fixture.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
@@ -13,7 +14,7 @@ import { tempDir } from '../../support/temp-dir.ts'
 const dims = { layers: 24, hidden: 896, heads: 14, kvHeads: 2, headDim: 64, ffn: 4_864, vocab: 151_936, contextLimit: 32_768 }
 const { signal } = new AbortController()
 
-function deviceLike(fixture: string, settings: Partial<AgentSettings> = {}) {
+function deviceLike(fixture: string, settings: Partial<AgentSettings> = {}, clocks?: () => ClockReading) {
   const dir = tempDir()
   const device = fixtureHost(fixture)
   const closers = createClosers()
@@ -21,7 +22,7 @@ function deviceLike(fixture: string, settings: Partial<AgentSettings> = {}) {
   const slm = { source: { dims }, speed } as ActiveModels['slm']
   const config = readAgentConfig({ id: 'phone', stateDir: dir.path, ...settings })
   const base = { config, clock: fakeClock(), closers, logger: silentLogger() }
-  const { budget, sampler } = openBudget(base, { slm }, device.host)
+  const { budget, sampler } = openBudget(base, { slm }, device.host, clocks)
   return {
     device,
     speed,
@@ -101,16 +102,17 @@ it('limits the dearer side, or the one that the owner names', async () => {
   expect(forced.budget.report.auto).toMatchObject({ constrained: 'server', maxShare: 0.2 })
 })
 
-it('forgets what was spent by the time of day where that is ahead: a device that sleeps has no other clock', async () => {
-  vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 10, 22) })
-  onTestFinished(() => void vi.useRealTimers())
-  await using device = deviceLike('server', { server: { at: 'bridge', price: '1/1' } })
+it('forgets what was spent as the machine is up or asleep, whatever its time of day', async () => {
+  const now = { wallMs: Date.UTC(2026, 10, 22), upMs: 1_000, boot: 'a' }
+  await using device = deviceLike('server', { server: { at: 'bridge', price: '1/1' } }, () => now)
   const estimate = { promptTokens: 5, tokens: 5 }
   const sides = { server: { spender: 'server', estimate, limits: estimate, isBackup: false } } as const
   const answer = await device.budget.admit({ sides, promptTokens: 5, isAuto: false }, signal)
   answer.start('server', { promptTokens: 5, limits: estimate, isBilled: false })
   answer.end()
   expect(device.budget.report.server.promptTokens).toBe(5)
-  vi.setSystemTime(Date.UTC(2026, 10, 24))
+  now.wallMs = Date.UTC(2026, 10, 24)
+  expect(device.budget.report.server.promptTokens).toBe(5)
+  now.upMs += 25 * 3_600_000
   expect(device.budget.report.server.promptTokens).toBe(0)
 })

@@ -1,4 +1,4 @@
-import { array, assert, integer, property, record } from 'fast-check'
+import fc, { array, assert, integer, property, record } from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { laterTime, nothingSpent, type SpendingTime, SpendingWindow } from '../../../../core/policy/disco/spending.ts'
 
@@ -60,25 +60,62 @@ describe('spending in a sliding window', () => {
 describe('the time of spending', () => {
   const dayMs = 24 * 3_600_000
   const wallMs = Date.UTC(2026, 10, 1)
-  const start: SpendingTime = { ms: 1_000, wallMs }
+  const start: SpendingTime = { ms: 1_000, wallMs, boot: 'a', upMs: 50_000, isOffCounted: true }
 
-  it('counts the time that the device was off', () => {
-    expect(laterTime(start, 0, wallMs + dayMs)).toEqual({ ms: 1_000 + dayMs, wallMs: wallMs + dayMs })
+  it('goes on as the machine is up, whatever its time of day', () => {
+    for (const wall of [undefined, wallMs - 300 * dayMs, wallMs + 2_000, wallMs + 300 * dayMs])
+      expect(laterTime(start, { wallMs: wall, boot: 'a', upMs: 52_000 })).toEqual({
+        ...start,
+        ms: 3_000,
+        wallMs: wallMs + 2_000,
+        upMs: 52_000,
+      })
   })
 
-  it('goes on without a time of day, and takes it from the first that is set', () => {
-    const unset = laterTime({ ms: 0, wallMs: undefined }, 5_000, undefined)
-    expect(unset).toEqual({ ms: 5_000, wallMs: undefined })
-    expect(laterTime(unset, 10, wallMs)).toEqual({ ms: 5_010, wallMs })
-    expect(laterTime(start, 2_000, undefined)).toEqual({ ms: 3_000, wallMs: wallMs + 2_000 })
+  it('counts the time that the machine was off, once it is known', () => {
+    const ahead = { wallMs: wallMs + dayMs, boot: 'b', upMs: 10 }
+    expect(laterTime(start, ahead)).toEqual({ ms: 1_000 + dayMs, ...ahead, isOffCounted: true })
+    // A clock without battery is set from the network.
+    const unset = laterTime(start, { wallMs: undefined, boot: 'b', upMs: 10 })
+    expect(unset).toEqual({ ms: 1_000, wallMs, boot: 'b', upMs: 10, isOffCounted: false })
+    expect(laterTime(unset, { wallMs: wallMs + dayMs, boot: 'b', upMs: 70 })).toMatchObject({ ms: 1_000 + dayMs })
   })
 
-  it('never goes back, and takes a clock that jumps to and fro for one jump', () => {
-    let time = start
-    for (let n = 0; n < 10; n++) {
-      time = laterTime(time, 1_000, wallMs - 5 * dayMs)
-      time = laterTime(time, 1_000, wallMs + dayMs)
-    }
-    expect(time.ms).toBe(1_000 + dayMs + 18_000)
+  it('takes the time of day from the first that is set', () => {
+    const never: SpendingTime = { ms: 0, wallMs: undefined, boot: '', upMs: 0, isOffCounted: false }
+    const unset = laterTime(never, { wallMs: undefined, boot: 'a', upMs: 5_000 })
+    expect(unset).toEqual({ ms: 0, wallMs: undefined, boot: 'a', upMs: 5_000, isOffCounted: false })
+    const set = laterTime(unset, { wallMs, boot: 'a', upMs: 5_010 })
+    expect(set).toEqual({ ms: 10, wallMs, boot: 'a', upMs: 5_010, isOffCounted: true })
+  })
+
+  it('is never ahead of the time that has passed, but for one jump at each start of the machine with a wrong clock', () => {
+    const step = fc.record({
+      upMs: fc.oneof(fc.nat(1_000), fc.nat(dayMs)),
+      /** The time of day that is shown is wrong by so much; absent: it is not set. */
+      errorMs: fc.option(fc.integer({ min: -40 * dayMs, max: 40 * dayMs }), { nil: undefined }),
+      offMs: fc.option(fc.nat(3 * dayMs), { nil: undefined }),
+    })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+        let [trueMs, upMs, boot, time] = [0, 50_000, 0, { ...start, boot: '0' }]
+        let wrongStartsMs = 0
+        for (const { upMs: more, errorMs, offMs } of steps) {
+          trueMs += more
+          upMs += more
+          if (offMs !== undefined) {
+            trueMs += offMs
+            upMs = 10
+            boot += 1
+          }
+          const before = time
+          const shown = errorMs === undefined ? undefined : wallMs + trueMs + errorMs
+          time = laterTime(time, { wallMs: shown, boot: `${boot}`, upMs })
+          expect(time.ms).toBeGreaterThanOrEqual(before.ms)
+          if (time.isOffCounted && !(before.isOffCounted && before.boot === time.boot)) wrongStartsMs += Math.max(0, errorMs ?? 0)
+          expect(time.ms - start.ms).toBeLessThanOrEqual(trueMs + wrongStartsMs)
+        }
+      }),
+    )
   })
 })
