@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { allowedMethods } from '../../core/api/allowed-methods.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { jsonShapeProblem } from '../../core/base/json-shape.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -21,12 +22,20 @@ export function guardRequests(app: FastifyInstance, access: ApiAccess): void {
   })
 }
 
+/** Before the routes of the API. */
 export function reportErrors(app: FastifyInstance, logger: Logger): void {
+  const methodsOf = allowedMethods(app)
   app.setNotFoundHandler((request, reply) => {
-    const error = new BrimError('REQUEST_INVALID', `unknown route ${request.method} ${request.url.split('?')[0]}`, {
+    const path = request.url.split('?')[0]!
+    const allowed = methodsOf(path)
+    if (allowed.length > 0) {
+      const error = new BrimError('REQUEST_INVALID', `${path} takes ${allowed.join(', ')}`)
+      return reply.code(405).header('allow', allowed.join(', ')).send(toErrorBody(error, 405))
+    }
+    const error = new BrimError('REQUEST_INVALID', `unknown route ${request.method} ${path}`, {
       hint: `this API has POST /v1/chat/completions and /v1/completions, GET /v1/models, /health, ${budgetPath} and ${readyPath}`,
     })
-    return reply.code(404).send(toErrorBody(error))
+    return reply.code(404).send(toErrorBody(error, 404))
   })
   app.setErrorHandler((thrown, request, reply) => {
     const status = httpStatusOf(thrown)

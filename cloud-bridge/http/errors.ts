@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import '../../core/base/plain-messages.ts'
 import { BrimError, type ErrorCode, toErrorJson } from '../../core/base/errors.ts'
-import { type ErrorBody, statusOf, toErrorBody } from '../../core/openai/api-error.ts'
+import { type ErrorBody, errorType, statusOf, toErrorBody } from '../../core/openai/api-error.ts'
 import type { ErrorResponse } from '../../core/protocol/http/error-response.ts'
 import type { Operation } from '../../core/protocol/http/operation.ts'
 
@@ -33,10 +33,13 @@ const statuses: Partial<Record<ErrorCode, number>> = {
 /** The method, path or origin of a request is not allowed. */
 export class RequestRefused extends BrimError {
   readonly status: 403 | 404 | 405
+  /** Methods that the path takes. */
+  readonly allowed: readonly string[]
 
-  constructor(status: RequestRefused['status'], message: string) {
+  constructor(status: RequestRefused['status'], message: string, allowed: readonly string[] = []) {
     super('REQUEST_INVALID', message)
     this.status = status
+    this.allowed = allowed
   }
 }
 
@@ -46,17 +49,19 @@ export const noSuchPath = new RequestRefused(404, 'no such path')
 export function errorReply(error: unknown, form: Operation['errors']): ErrorReply {
   const isOpenai = form === 'openai'
   if (!(error instanceof BrimError)) {
-    const body = { error: { code: 'INTERNAL', message: 'the bridge failed; its log says why' } }
-    return { status: 500, headers: {}, body: isOpenai ? toErrorBody(error) : body }
+    return { status: 500, headers: {}, body: toErrorBody(error) }
   }
   const status = error instanceof RequestRefused ? error.status : (statuses[error.code] ?? (isOpenai ? statusOf(error) : 500))
   return {
     status,
     headers: {
       ...(error.retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(error.retryAfterMs / 1_000)) }),
+      ...(error instanceof RequestRefused && error.allowed.length > 0 ? { allow: error.allowed.join(', ') } : {}),
       ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
     },
-    body: isOpenai ? toErrorBody(error, status) : toErrorJson(error),
+    body: isOpenai
+      ? toErrorBody(error, status)
+      : { error: { ...toErrorJson(error).error, type: errorType(status), param: null } },
   }
 }
 

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
+import { allowedMethods } from '../../core/api/allowed-methods.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { jsonShapeProblem } from '../../core/base/json-shape.ts'
 import { networkOf } from '../../core/listen/network.ts'
@@ -80,7 +81,7 @@ export interface RouterOptions {
 export function createRouter(app: FastifyInstance, options: RouterOptions): Router {
   const { authorize, streams, proxies, stopping, jsonValues } = options
   const callers = new WeakMap<FastifyRequest, Caller>()
-  const methods = new Map<string, string[]>()
+  const methodsOf = allowedMethods(app)
   readJson(app, jsonValues)
   app.setValidatorCompiler<z.ZodType>(({ schema, httpPart }) => (data: unknown) => {
     if (httpPart === 'body' && data === null) return { error: invalid('send JSON (content-type: application/json)') }
@@ -89,8 +90,8 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
     return parsed.success ? { value: parsed.data } : { error: invalidRequest(parsed.error, whole) }
   })
   app.setNotFoundHandler((request) => {
-    const known = methods.get(request.url.split('?', 1)[0]!)
-    throw known ? new RequestRefused(405, `${known.join(' or ')} only`) : noSuchPath
+    const allowed = methodsOf(request.url.split('?', 1)[0]!)
+    throw allowed.length === 0 ? noSuchPath : new RequestRefused(405, `this path takes ${allowed.join(', ')}`, allowed)
   })
 
   function begin(request: FastifyRequest, reply: FastifyReply, operation: Operation): void {
@@ -129,7 +130,6 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
   return {
     serve(operation, handler) {
       const { method, path, query, body, maxBodyBytes = usualBodyBytes, status = 200, errors } = operation
-      methods.set(path, [...(methods.get(path) ?? []), method])
       app.route({
         method,
         url: path,

@@ -113,7 +113,6 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
 
   const app = fastify({
     serverFactory: (handler) => createNodeServer(handler, certificate, limits),
-    exposeHeadRoutes: false,
     genReqId: requestIdOf,
     frameworkErrors: refuse,
     routerOptions: { maxParamLength },

@@ -44,6 +44,12 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   CANCELED: 503,
 }
 
+/** Names of OpenAI's that programs look for. */
+const openaiCodes: Partial<Record<ErrorCode, string>> = {
+  CONTEXT_OVERFLOW: 'context_length_exceeded',
+  MODEL_UNKNOWN: 'model_not_found',
+}
+
 /** A field of the request body is wrong. */
 export class FieldError extends BrimError {
   readonly param: string
@@ -68,15 +74,19 @@ export function toErrorBody(error: unknown, status = statusOf(error)): ErrorBody
   return {
     error: {
       message,
-      type: status === 429 ? 'rate_limit_error' : status < 500 ? 'invalid_request_error' : 'server_error',
+      type: errorType(status),
       param: error instanceof FieldError ? error.param : null,
-      code,
+      code: openaiCodes[code] ?? code,
       ...(hint === undefined ? {} : { hint }),
     },
   }
 }
 
-/** The error that a server reported; a code that we do not have becomes REQUEST_INVALID. */
+export const errorType = (status: number): string =>
+  status === 429 ? 'rate_limit_error' : status < 500 ? 'invalid_request_error' : 'server_error'
+
+/** The error that a server reported; a code that neither we nor OpenAI have becomes REQUEST_INVALID. */
 export function fromErrorDetail({ message, code, hint }: ErrorDetail): BrimError {
-  return new BrimError(code != null && isErrorCode(code) ? code : 'REQUEST_INVALID', message, { hint: hint ?? undefined })
+  const own = Object.keys(openaiCodes).find((each) => openaiCodes[each as ErrorCode] === code) ?? code ?? ''
+  return new BrimError(isErrorCode(own) ? own : 'REQUEST_INVALID', message, { hint: hint ?? undefined })
 }

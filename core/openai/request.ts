@@ -73,7 +73,9 @@ const Message = z
   })
   .transform(({ content, ...message }): ChatMessage => {
     const text = Array.isArray(content) ? content.map((part) => part.text).join('\n') : (content ?? null)
-    return { ...message, content: text }
+    // Newer clients' name of the same role, which chat templates do not know.
+    const role = message.role === 'developer' ? 'system' : message.role
+    return { ...message, role, content: text }
   })
 
 /** The body of POST /v1/chat/completions. */

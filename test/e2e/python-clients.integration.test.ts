@@ -69,7 +69,7 @@ describe.skipIf(python === undefined)('the unmodified clients for Python', () =>
       sampledStreamed: atAgent!.sampled,
       ignored: 'store, typical_p',
       tokenIds: 8,
-      unknownModel: { class: 'NotFoundError', status: 404, code: 'MODEL_UNKNOWN', param: 'model' },
+      unknownModel: { class: 'NotFoundError', status: 404, code: 'model_not_found', param: 'model' },
       tools: { ...refused, param: 'tools' },
       rate: { ...refused, param: 'x-brim-tokens-per-s' },
     }

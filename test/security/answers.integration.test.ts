@@ -152,7 +152,10 @@ describe('a request larger than the fast tier', () => {
     const words = { ...question, messages: [{ role: 'user', content: 'river '.repeat(400) }] }
     for (const body of [words, { ...question, max_tokens: 100_000 }]) {
       const refused = await post(small.httpUrl, body)
-      expect([refused.status, (await refused.json()) as unknown]).toMatchObject([400, { error: { code: 'CONTEXT_OVERFLOW' } }])
+      expect([refused.status, (await refused.json()) as unknown]).toMatchObject([
+        400,
+        { error: { code: 'context_length_exceeded' } },
+      ])
     }
     const long = await post(small.httpUrl, { ...question, max_tokens: null, ignore_eos: true })
     expect((await long.json()) as unknown).toMatchObject({ choices: [{ finish_reason: 'length' }] })

@@ -74,10 +74,10 @@ describe('a prompt that the context cannot hold', () => {
     const text = 'a'.repeat(3 * mebibyte)
     expect(await complete(text)).toMatchObject({
       status: 400,
-      code: 'CONTEXT_OVERFLOW',
+      code: 'context_length_exceeded',
       message: expect.stringContaining('at least'),
     })
-    expect(await chat([{ role: 'user', content: text }])).toMatchObject({ status: 400, code: 'CONTEXT_OVERFLOW' })
+    expect(await chat([{ role: 'user', content: text }])).toMatchObject({ status: 400, code: 'context_length_exceeded' })
   })
 
   it('is refused beyond the limit of the agent, whatever the context', async () => {

@@ -5,6 +5,8 @@ export const ErrorResponse = z.object({
   error: z.object({
     code: z.string().describe('Stable; docs/errors.md explains each one.'),
     message: z.string(),
+    type: z.string().optional().describe("OpenAI's kind of error."),
+    param: z.string().nullish().describe("The field of the request that is wrong, where the request is one of OpenAI's API."),
     hint: z.string().optional().describe('What to try.'),
     cause: z.string().optional(),
   }),

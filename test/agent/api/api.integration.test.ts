@@ -252,7 +252,7 @@ describe('the unmodified openai package', () => {
     const wrong = openai.chat.completions.create({ model: 'gpt-none', messages })
     await expect(wrong).rejects.toMatchObject({
       status: 404,
-      code: 'MODEL_UNKNOWN',
+      code: 'model_not_found',
       param: 'model',
       type: 'invalid_request_error',
     })
@@ -306,19 +306,20 @@ describe('a request that cannot be served', () => {
     ['tools', ...chat({ tools: [{ type: 'function' }] }), 400, 'REQUEST_INVALID', 'tools'],
     ['a temperature below 0', ...chat({ temperature: -1 }), 400, 'REQUEST_INVALID', 'temperature'],
     ['no tokens', ...chat({ max_tokens: 0 }), 400, 'REQUEST_INVALID', 'max_tokens'],
-    ['an unknown model', ...chat({ model: 'other' }), 404, 'MODEL_UNKNOWN', 'model'],
-    ['more than the context holds', ...chat({ max_tokens: 600 }), 400, 'CONTEXT_OVERFLOW', null],
+    ['an unknown model', ...chat({ model: 'other' }), 404, 'model_not_found', 'model'],
+    ['more than the context holds', ...chat({ max_tokens: 600 }), 400, 'context_length_exceeded', null],
     [
       'a prompt longer than the context',
       '/v1/completions',
       { prompt: Array.from({ length: 513 }, () => 5) },
       400,
-      'CONTEXT_OVERFLOW',
+      'context_length_exceeded',
       null,
     ],
     ['a token that does not exist', '/v1/completions', { prompt: [5, 999_999] }, 400, 'REQUEST_INVALID', null],
     ['a prompt that is an object', '/v1/completions', { prompt: { text: 'x' } }, 400, 'REQUEST_INVALID', 'prompt'],
     ['an unknown path', '/v1/embeddings', {}, 404, 'REQUEST_INVALID', null],
+    ['a path that is only read', '/v1/models', {}, 405, 'REQUEST_INVALID', null],
   ])('is rejected before any work: %s', async (_, path, body, status, code, param) => {
     const answer = await post(path, body)
     expect(answer).toEqual({
@@ -326,6 +327,25 @@ describe('a request that cannot be served', () => {
       body: { error: expect.objectContaining({ code, param, type: 'invalid_request_error', message: expect.any(String) }) },
     })
     expect(await world.bridgeHealth()).toMatchObject({ sessions: 0, kvBytes: 0 })
+  })
+
+  it('names the methods of a path, and answers HEAD as GET', async () => {
+    const posted = await fetch(`${world.agent.apiUrl}/v1/chat/completions`)
+    expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'POST'])
+    expect((await fetch(`${world.agent.apiUrl}/v1/models`, { method: 'HEAD' })).status).toBe(200)
+  })
+
+  it('may begin with a message of the developer', async () => {
+    const ask = async (role: string) => {
+      const messages = [
+        { role, content: 'Be brief.' },
+        { role: 'user', content: 'hello' },
+      ]
+      const { status, body } = await post('/v1/chat/completions', { messages, max_tokens: 2, temperature: 0 })
+      const { choices, usage } = body as unknown as { choices: { message: unknown }[]; usage: { prompt_tokens: number } }
+      return [status, choices[0]?.message, usage.prompt_tokens]
+    }
+    expect(await ask('developer')).toEqual(await ask('system'))
   })
 
   it('is served when unsupported fields have neutral values', async () => {

@@ -146,13 +146,13 @@ describe('the unmodified openai package at a bridge', () => {
   it('recognises errors by status, code and type', async () => {
     const ask = (fields: object) => openai.chat.completions.create({ model: 'brim', messages, ...fields })
     const type = 'invalid_request_error'
-    await expect(ask({ model: 'gpt-none' })).rejects.toMatchObject({ status: 404, code: 'MODEL_UNKNOWN', param: 'model', type })
+    await expect(ask({ model: 'gpt-none' })).rejects.toMatchObject({ status: 404, code: 'model_not_found', param: 'model', type })
     await expect(ask({ tools: [{ type: 'function' }] })).rejects.toMatchObject({ status: 400, param: 'tools', type })
-    await expect(ask({ max_tokens: 600 })).rejects.toMatchObject({ status: 400, code: 'CONTEXT_OVERFLOW', type })
+    await expect(ask({ max_tokens: 600 })).rejects.toMatchObject({ status: 400, code: 'context_length_exceeded', type })
     const many = Array.from({ length: 9 }, () => messages[0]!)
     await expect(ask({ messages: many })).rejects.toMatchObject({ status: 400, param: 'messages' })
     await expect(clientWith('wrong').models.list()).rejects.toMatchObject({ status: 401, code: 'NOT_AUTHORIZED', type })
-    await expect(openai.models.retrieve('none')).rejects.toMatchObject({ status: 404, code: 'MODEL_UNKNOWN' })
+    await expect(openai.models.retrieve('none')).rejects.toMatchObject({ status: 404, code: 'model_not_found' })
   })
 })
 

@@ -123,7 +123,8 @@ describe('a bridge that serves bundles and requires authentication', () => {
   it('sends nothing without a token, and no file that no manifest lists', async () => {
     expect((await fetch(`${world.bridge.httpUrl}/v1/bundles`)).status).toBe(401)
     expect((await fetch(`${world.bridge.httpUrl}/v1/bundles/${small.modelId}/manifest.json`)).status).toBe(401)
-    for (const path of ['/..%2f..%2fbridge.sqlite', '/nothing', '', '/tokenizer'])
+    expect((await get(`/${small.modelId}`)).status).toBe(405)
+    for (const path of ['/..%2f..%2fbridge.sqlite', '/nothing', '/tokenizer'])
       expect((await get(`/${small.modelId}${path}`)).status).toBe(404)
   })
 })

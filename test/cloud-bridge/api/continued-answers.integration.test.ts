@@ -174,6 +174,6 @@ describe('a prompt that cannot be read', () => {
 
   it('another model than the one that the id names is refused', async () => {
     const model = bridge.modelId.replace(/^./, (digit) => (digit === '0' ? '1' : '0'))
-    expect(await ask('completions', { prompt: 'a', model })).toMatchObject({ error: { code: 'MODEL_UNKNOWN' } })
+    expect(await ask('completions', { prompt: 'a', model })).toMatchObject({ error: { code: 'model_not_found' } })
   })
 })

@@ -52,7 +52,10 @@ const routes: Routes = (router) => {
 }
 
 const answered = async (response: Response) => [response.status, await response.json()]
-const refused = (status: number, message: string) => [status, { error: { code: 'REQUEST_INVALID', message } }]
+const refused = (status: number, message: string) => [
+  status,
+  { error: { code: 'REQUEST_INVALID', message, type: 'invalid_request_error', param: null } },
+]
 
 describe('an operation', () => {
   it('receives decoded parameters and a validated query, and responds with uncached JSON', async () => {
@@ -91,7 +94,9 @@ describe('an operation', () => {
 describe('an error', () => {
   it('of the bridge has its status, code and hint', async () => {
     await using http = await startTestHttp([routes])
-    const body = { error: { code: 'JOB_UNKNOWN', message: 'no such thing', hint: 'another one' } }
+    const body = {
+      error: { code: 'JOB_UNKNOWN', message: 'no such thing', hint: 'another one', type: 'invalid_request_error', param: null },
+    }
     expect(await answered(await http.get('/things/wrong'))).toEqual([404, body])
     const later = await http.get('/things/later')
     expect([later.status, later.headers.get('retry-after')]).toEqual([429, '2'])
@@ -102,7 +107,7 @@ describe('an error', () => {
     await using http = await startTestHttp([routes], { logger })
     expect(await answered(await http.get('/things/broken'))).toEqual([
       500,
-      { error: { code: 'INTERNAL', message: 'the bridge failed; its log says why' } },
+      { error: { code: 'INTERNAL', message: 'the server failed; its log has the reason', type: 'server_error', param: null } },
     ])
     expect(lines).toMatchObject([{ msg: 'HTTP request failed', err: { message: 'disk I/O error' } }])
     expect((await http.get('/things/1')).status).toBe(200)
@@ -117,7 +122,11 @@ describe('an error', () => {
     expect(await post(JSON.stringify({ name: 'x'.repeat(100) }))).toEqual(refused(400, 'the body is longer than 100 bytes'))
     expect(await answered(await http.get('/nowhere'))).toEqual(refused(404, 'no such path'))
     expect(await answered(await http.get('/things/1/touch/it'))).toEqual(refused(404, 'no such path'))
-    expect(await answered(await fetch(`${http.url}/things`, { method: 'DELETE' }))).toEqual(refused(405, 'GET or POST only'))
+    const deleted = await fetch(`${http.url}/things/1`, { method: 'DELETE' })
+    expect(deleted.headers.get('allow')).toBe('GET, HEAD')
+    expect(await answered(deleted)).toEqual(refused(405, 'this path takes GET, HEAD'))
+    const head = await fetch(`${http.url}/things/1`, { method: 'HEAD' })
+    expect([head.status, await head.text()]).toEqual([200, ''])
     expect(await answered(await http.get('/things/%ff'))).toEqual([
       400,
       { error: expect.objectContaining({ code: 'REQUEST_INVALID' }) },
