@@ -6,6 +6,7 @@ import { SilentStarts } from '../../core/policy/disco/silent-starts.ts'
 import { ForgettingHistogram, type HistogramLayout } from '../../core/policy/estimate/forgetting-histogram.ts'
 import { LinearFit } from '../../core/policy/estimate/linear-fit.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 
 /** A migration: what was learned from answers, as JSON. */
 export const estimatesTable = 'CREATE TABLE dispatch_estimates (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;'
@@ -104,6 +105,6 @@ export class DispatchEstimates {
 
   #stored(name: string): unknown {
     const row = this.#read.get(name)
-    return row && JSON.parse(row.value)
+    return row && storedJson(row.value)
   }
 }

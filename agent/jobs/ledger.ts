@@ -1,9 +1,11 @@
 import { statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { nowIso } from '../../core/base/clock.ts'
 import type { Lane } from '../../core/policy/jobs/dispatch.ts'
 import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
 import { type JobEvent, maintenanceKinds, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 
 /**
  * A migration: the device's jobs and their outcomes. `link` is the address of the broker that delivered the job and
@@ -120,11 +122,19 @@ export class JobLedger {
       deleteOldSentences: store.prepare(
         `DELETE FROM finished_sentence WHERE entry <= (SELECT max(n) FROM ledger) - ${maxUnfinished}`,
       ),
+      setAside: store.prepare("UPDATE ledger SET state = 'done', input = 'null', last_event = ?, acknowledged = 0 WHERE n = ?"),
       next: { work: next('work'), maintenance: next('maintenance') },
       waiting: count('waiting'),
       running: count('running'),
       open: store.prepare<[], Row>(`SELECT * FROM ledger WHERE ${isOpen} ORDER BY n`),
     }
+    this.#setDamagedAside()
+  }
+
+  /** A damaged job ends as a failure, which its bridge is told: the others go on. */
+  #setDamagedAside(): void {
+    const { open, setAside } = this.#statements
+    for (const row of open.all()) if (isDamaged(row)) setAside.run(JSON.stringify(damagedEvent(row)), row.n)
   }
 
   /**
@@ -204,7 +214,8 @@ export class JobLedger {
 
   /** Those that earlier attempts of a job have finished. */
   sentencesOf({ bridge, job }: Pick<LedgerEntry, 'bridge' | 'job'>): ExpandedSentence[] {
-    return this.#statements.sentences.all(bridge, job).map((stored) => JSON.parse(stored) as ExpandedSentence)
+    const sentences = this.#statements.sentences.all(bridge, job).map((stored) => storedJson(stored))
+    return sentences.filter((sentence) => sentence !== undefined) as ExpandedSentence[]
   }
 
   /** The bridge has stored the attempt's events up to `n`. */
@@ -232,10 +243,23 @@ export class JobLedger {
   }
 }
 
-function entryOf({ n: _, input, last_event, ...row }: Row): LedgerEntry {
-  return {
-    ...row,
-    input: JSON.parse(input) as unknown,
-    lastEvent: last_event === null ? null : (JSON.parse(last_event) as FinalEvent),
-  }
+function entryOf(stored: Row): LedgerEntry {
+  const { n: _, input, last_event, ...row } = stored
+  if (isDamaged(stored)) return { ...row, state: 'done', input: null, lastEvent: damagedEvent(stored) }
+  return { ...row, input: storedJson(input), lastEvent: storedJson(last_event ?? 'null') as FinalEvent | null }
 }
+
+const isDamaged = ({ input, last_event }: Row): boolean =>
+  storedJson(input) === undefined || storedJson(last_event ?? 'null') === undefined
+
+const damagedEvent = ({ bridge, job, attempt }: Row): FinalEvent => ({
+  v: 1,
+  bridge,
+  job,
+  attempt,
+  n: 1,
+  at: nowIso(),
+  type: 'failed',
+  failure: 'failed',
+  error: { code: 'STORE_DAMAGED', message: 'what the device had stored of the job is damaged' },
+})

@@ -6,6 +6,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import { greedy } from '../../core/engine/sampler.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 import { jobClient } from './generate.ts'
 import type { JobHandler } from './job-handler.ts'
 
@@ -65,7 +66,7 @@ export class ProfileStore {
   /** Null before the first profile. */
   get last(): Record<string, unknown> | null {
     const row = this.#read.get()
-    return row ? (JSON.parse(row.profile) as Record<string, unknown>) : null
+    return row ? ((storedJson(row.profile) ?? null) as Record<string, unknown> | null) : null
   }
 
   save(profile: Record<string, unknown>): void {

@@ -1,6 +1,7 @@
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 import type { MeasuredSpeed } from '../slm/measure.ts'
 
 /** What was measured of one small model on this device. */
@@ -37,7 +38,7 @@ export class SpeedStore {
     const known = this.#known.get(key)
     if (known) return known
     const row = this.#read.get(key)
-    const speed = row && (JSON.parse(row.speed) as StoredSpeed)
+    const speed = row && (storedJson(row.speed) as StoredSpeed | undefined)
     if (speed) this.#known.set(key, speed)
     return speed
   }

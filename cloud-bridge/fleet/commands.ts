@@ -7,6 +7,7 @@ import { type Command, type CommandAction, CommandReply } from '../../core/proto
 import type { CommandRecord } from '../../core/protocol/http/devices.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 
 /**
@@ -100,9 +101,11 @@ export function createCommands(options: CommandsOptions): Commands {
   function send(rows: readonly Row[]): void {
     for (const row of rows) {
       const { expiresAt, wish } = recordOf(row)
-      if (wallMs() >= row.expiresMs) ended(row, 'EXPIRED', present.has(row.device) ? 'no reply' : 'the device was not connected')
+      if (storedJson(row.wish) === undefined) ended(row, 'REFUSED', 'its stored action is damaged')
+      else if (wallMs() >= row.expiresMs)
+        ended(row, 'EXPIRED', present.has(row.device) ? 'no reply' : 'the device was not connected')
       else if (present.has(row.device))
-        publish(row.device, JSON.stringify({ v: 1, bridge, id: row.id, expiresAt, ...wish } satisfies Command))
+        publish(row.device, JSON.stringify({ v: 1, bridge, id: row.id, expiresAt, ...(wish as CommandAction) } satisfies Command))
     }
   }
 
@@ -155,7 +158,7 @@ export function createCommands(options: CommandsOptions): Commands {
 
 const recordOf = ({ wish, expiresMs, ...row }: Row) => ({
   ...row,
-  wish: JSON.parse(wish) as CommandAction,
+  wish: (storedJson(wish) as CommandAction | undefined) ?? { type: 'damaged' },
   expiresAt: iso(expiresMs),
 })
 

@@ -8,6 +8,7 @@ import type {
   TokenRecord,
   TokenRequest,
 } from '../../core/protocol/http/admin.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 import type { Actor } from './audit-log.ts'
 import type { IdentityStore } from './store.ts'
 
@@ -64,6 +65,6 @@ export function administrationOf(store: IdentityStore, actor: Actor, presentPin?
       if (!store.withdrawPin(actor, pin))
         throw new BrimError('IDENTITY_UNKNOWN', 'no such TLS key is announced', { hint: '"brim bridge tls status" lists them' })
     },
-    audit: async (limit) => store.audit(limit).map((line) => ({ ...line, detail: JSON.parse(line.detail) as unknown })),
+    audit: async (limit) => store.audit(limit).map((line) => ({ ...line, detail: storedJson(line.detail) ?? line.detail })),
   }
 }

@@ -3,6 +3,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 import type { AuditRecord } from './audit-log.ts'
 import type { IdentityStore } from './store.ts'
 
@@ -26,7 +27,7 @@ export interface AuditExportOptions {
  */
 export function openAuditExport({ file, store, bridge, clock, logger }: AuditExportOptions): { close(): Promise<void> } {
   const lineOf = ({ detail, ...line }: AuditRecord) =>
-    `${JSON.stringify({ bridge, ...line, detail: JSON.parse(detail) as unknown })}\n`
+    `${JSON.stringify({ bridge, ...line, detail: storedJson(detail) ?? detail })}\n`
   const append = (text: string) => appendFileSync(file, text, { mode: 0o600, flush: true })
 
   function exportDue(): void {

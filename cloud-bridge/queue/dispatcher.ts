@@ -90,21 +90,23 @@ export class Dispatcher {
     })
     // Not before: what a failed transaction leaves undone is tried again.
     this.#changed.clear()
-    this.#readChanges()
+    const isIncomplete = this.#readChanges()
     const idle = jobs.hasWaiting() ? this.#free.work.idle(maxPerTurn) : []
     const { dispatched, effects } = jobs.rebalance(idle, nowMs)
     onDispatched([...claimed, ...dispatched], effects)
-    if (claimed.length > 0 && this.#readyKinds.size > 0) this.schedule()
+    if (isIncomplete || (claimed.length > 0 && this.#readyKinds.size > 0)) this.schedule()
   }
 
-  #readChanges(): void {
+  /** @returns whether a claim found less than there is */
+  #readChanges(): boolean {
     const { jobs } = this.#options
-    const { devices, kinds } = jobs.takeChanges()
+    const { devices, kinds, isIncomplete } = jobs.takeChanges()
     for (const kind of kinds) this.#readyKinds.add(kind)
     for (const device of devices) {
       for (const lane of lanes) this.#free[lane].setLoad(device, jobs.loads(lane).get(device) ?? 0)
       this.#changed.add(device)
     }
+    return isIncomplete
   }
 
   /** The devices that may get jobs in this turn, each once. */

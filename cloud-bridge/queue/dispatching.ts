@@ -1,5 +1,6 @@
 import { type AvailableDevice, assignJobs, type Lane, rebalanceJobs } from '../../core/policy/jobs/dispatch.ts'
 import { maintenanceKinds } from '../../core/protocol/jobs.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 import type { AttemptEffect, JobDatabase } from './job-database.ts'
 import type { JobRow } from './job-tables.ts'
 
@@ -68,17 +69,20 @@ export function createDispatching(db: JobDatabase) {
   }
 
   function dispatch(row: JobRow, device: string, nowMs: number): Dispatch[] {
-    const { isChanged } = db.apply(row, { kind: 'dispatch', device }, nowMs)
-    return isChanged ? [dispatchTo(device, row.attempt + 1, row)] : []
+    const dispatched = dispatchTo(device, row.attempt + 1, row)
+    if (!dispatched) {
+      db.setAside(row, nowMs)
+      return []
+    }
+    const { isChanged, isSetAside } = db.apply(row, { kind: 'dispatch', device }, nowMs)
+    return isChanged && !isSetAside ? [dispatched] : []
   }
 
-  const dispatchTo = (device: string, attempt: number, { n, kind, input }: JobRow): Dispatch => ({
-    job: db.idOf(n),
-    attempt,
-    device,
-    kind,
-    input: JSON.parse(input) as unknown,
-  })
+  /** Undefined: the job's input is damaged. */
+  function dispatchTo(device: string, attempt: number, { n, kind, input: json }: JobRow): Dispatch | undefined {
+    const input = storedJson(json)
+    return input === undefined ? undefined : { job: db.idOf(n), attempt, device, kind, input }
+  }
 
   return {
     /** Dispatches queued jobs of a lane to devices with free slots. @param nowMs wall clock */
@@ -104,7 +108,7 @@ export function createDispatching(db: JobDatabase) {
         return { dispatched, effects }
       })
     },
-    /** The current attempt of a job, to be sent again; undefined: no device has the job. */
+    /** The current attempt of a job, to be sent again; undefined: no device has the job, or it is damaged. */
     dispatchOf(id: string): Dispatch | undefined {
       const row = db.rowOf(id)
       return row?.holder == null ? undefined : dispatchTo(row.holder, row.attempt, row)

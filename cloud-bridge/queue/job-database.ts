@@ -5,7 +5,7 @@ import type { StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import { JobLoads } from './job-loads.ts'
 import { openJobNames } from './job-names.ts'
-import { columnsOf, type JobRow, jobOf, storedBytes, updateJob } from './job-tables.ts'
+import { columnsOf, damagedError, type JobRow, jobOf, setAsideJob, storedBytes, updateJob } from './job-tables.ts'
 
 /** A message that an attempt's device must receive. */
 export type AttemptEffect = { readonly job: string } & Exclude<JobEffect, { kind: 'storeResult' }>
@@ -22,6 +22,8 @@ export interface ReportedData {
 export interface Applied {
   readonly effects: AttemptEffect[]
   readonly isChanged: boolean
+  /** The job is damaged, and has ended for it. */
+  readonly isSetAside?: boolean
   /** Bytes that it has stored. */
   readonly bytes: number
 }
@@ -36,6 +38,7 @@ export class JobDatabase {
   readonly #transaction
   readonly #byNumber
   readonly #update
+  readonly #setAside
   readonly #addEvent
   readonly #addShare
 
@@ -52,6 +55,7 @@ export class JobDatabase {
     this.#transaction = store.transaction((work: () => unknown) => work())
     this.#byNumber = store.prepare<[number], JobRow>('SELECT * FROM jobs WHERE n = ?')
     this.#update = store.prepare(updateJob)
+    this.#setAside = store.prepare(setAsideJob)
     this.#addEvent = store.prepare(
       `INSERT INTO job_events (job, seq, at_ms, attempt, device, type, data)
        VALUES (?, (SELECT coalesce(max(seq), 0) + 1 FROM job_events WHERE job = ?), ?, ?, ?, ?, ?)`,
@@ -90,6 +94,7 @@ export class JobDatabase {
   /** Stores the job's next state and a line of its history. Call it inside a transaction. */
   apply(row: JobRow, input: JobInput, nowMs: number, reported?: ReportedData): Applied {
     const before = jobOf(row)
+    if (!before) return this.setAside(row, nowMs)
     const { job, effects } = nextJob(before, input, nowMs, this.#random)
     const id = this.idOf(row.n)
     const messages = effects.flatMap((effect) => (effect.kind === 'storeResult' ? [] : [{ job: id, ...effect }]))
@@ -113,6 +118,24 @@ export class JobDatabase {
     if (!isHeld && (finishedMs !== null || attemptBytes > 0))
       this.#storeShares(row, before, input, { attemptBytes, resultBytes, isFinished: finishedMs !== null })
     return { effects: messages, isChanged: true, bytes: (line?.bytes ?? 0) + resultBytes }
+  }
+
+  /** Ends a job of which a part is damaged, so that the others go on. Call it inside a transaction. */
+  setAside(row: JobRow, nowMs: number): Applied {
+    if (isTerminal(row.state)) return { effects: [], isChanged: false, bytes: 0 }
+    const { n, kind, attempt, holder, target } = row
+    const json = JSON.stringify(damagedError)
+    this.#setAside.run(json, Math.round(nowMs), n)
+    this.#addEvent.run(n, n, Math.round(nowMs), attempt, holder, 'failed', JSON.stringify({ error: damagedError }))
+    if (holder === null) this.loads.onSetAside(kind, target)
+    else this.loads.move({ kind, from: holder, to: null })
+    const job = this.idOf(n)
+    return {
+      effects: holder === null ? [] : [{ kind: 'cancelAttempt', job, device: holder, attempt }],
+      isChanged: true,
+      isSetAside: true,
+      bytes: storedBytes(json),
+    }
   }
 
   /**

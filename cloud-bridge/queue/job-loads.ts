@@ -15,6 +15,8 @@ export interface JobChanges {
   readonly devices: ReadonlySet<string>
   /** Kinds of which a job has become ready that any device may run. */
   readonly kinds: ReadonlySet<string>
+  /** A damaged job was among the candidates: there may be others in its place. */
+  readonly isIncomplete: boolean
 }
 
 /**
@@ -30,6 +32,7 @@ export class JobLoads {
   #moves: Move[] = []
   #devices = new Set<string>()
   #kinds = new Set<string>()
+  #isIncomplete = false
 
   /** @param store must have the tables of `jobTables` */
   constructor(store: Store) {
@@ -87,6 +90,12 @@ export class JobLoads {
     this.#bound[laneOf(kind)].add(target)
   }
 
+  /** A queued job is damaged. */
+  onSetAside(kind: string, target: string | null): void {
+    this.onReady(kind, target)
+    this.#isIncomplete = true
+  }
+
   /** Whether jobs that only this device may run may be ready. */
   mayHaveOwn(device: string, lane: Lane): boolean {
     return this.#bound[lane].has(device)
@@ -111,9 +120,10 @@ export class JobLoads {
 
   /** The changes since the last call. */
   takeChanges(): JobChanges {
-    const changes = { devices: this.#devices, kinds: this.#kinds }
+    const changes = { devices: this.#devices, kinds: this.#kinds, isIncomplete: this.#isIncomplete }
     this.#devices = new Set()
     this.#kinds = new Set()
+    this.#isIncomplete = false
     return changes
   }
 

@@ -1,8 +1,9 @@
 import { isTerminal, type JobState } from '../../core/policy/jobs/job.ts'
 import type { JobDetails, JobSummary, StoredJobEvent } from '../../core/protocol/http/jobs.ts'
 import type { JobKind } from '../../core/protocol/jobs.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 import type { JobDatabase } from './job-database.ts'
-import { isDead, type JobRow, jobOf } from './job-tables.ts'
+import { damagedError, isDead, isSetAside, type JobRow, jobOf } from './job-tables.ts'
 
 export interface JobFilter {
   readonly state?: JobState | undefined
@@ -26,13 +27,18 @@ export function createJobReader(db: JobDatabase) {
       (SELECT count(*) FROM jobs WHERE holder IS NOT NULL) AS held,
       (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE ${isDead} LIMIT ${maxCounted})) AS dead`,
   )
+  const setAside = db.store
+    .prepare<[], number>(
+      `SELECT count(*) FROM (SELECT 1 FROM jobs INDEXED BY jobs_set_aside WHERE ${isSetAside} LIMIT ${maxCounted})`,
+    )
+    .pluck()
   const events = db.store.prepare<
     [number, number, number],
     { seq: number; at_ms: number; attempt: number; device: string | null; type: string; data: string }
   >('SELECT seq, at_ms, attempt, device, type, data FROM job_events WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?')
 
   function summaryOf(row: JobRow): JobSummary {
-    const { devices, failures, error } = jobOf(row)
+    const { devices, failures, error } = jobOf(row) ?? { devices: [], failures: {}, error: damagedError }
     return {
       id: db.idOf(row.n),
       kind: row.kind,
@@ -56,12 +62,16 @@ export function createJobReader(db: JobDatabase) {
     find(id: string): JobDetails | undefined {
       const row = db.rowOf(id)
       if (!row) return undefined
-      const { input, result, devices } = row
+      const { devices } = row
+      const summary = summaryOf(row)
+      const [input, result] = [storedJson(row.input), storedJson(row.result ?? 'null')]
+      const isDamaged = input === undefined || result === undefined
       return {
-        ...summaryOf(row),
-        input: JSON.parse(input) as unknown,
-        result: result === null ? null : (JSON.parse(result) as unknown),
-        devices: JSON.parse(devices ?? '[]') as string[],
+        ...summary,
+        error: isDamaged ? damagedError : summary.error,
+        input: input ?? null,
+        result: result ?? null,
+        devices: (storedJson(devices ?? '[]') ?? []) as string[],
       }
     },
     /** For the log: how a job has ended; undefined: it has not. */
@@ -69,7 +79,7 @@ export function createJobReader(db: JobDatabase) {
       const row = db.rowOf(id)
       if (row?.finished_ms == null) return undefined
       const { kind, state, attempt, submitted_ms, finished_ms } = row
-      return { job: id, kind, state, attempt, device: jobOf(row).devices.at(-1), tookMs: finished_ms - submitted_ms }
+      return { job: id, kind, state, attempt, device: jobOf(row)?.devices.at(-1), tookMs: finished_ms - submitted_ms }
     },
     /** The newest jobs first. */
     list({ state, kind, dead, limit }: JobFilter): JobSummary[] {
@@ -95,12 +105,14 @@ export function createJobReader(db: JobDatabase) {
       if (n === undefined) return []
       return events
         .all(n, seq, limit)
-        .map(({ at_ms, data, ...event }) => ({ ...event, at: iso(at_ms), data: JSON.parse(data) as unknown }))
+        .map(({ at_ms, data, ...event }) => ({ ...event, at: iso(at_ms), data: storedJson(data) ?? {} }))
     },
     /** The jobs that a device holds, the oldest first. */
     heldBy: (device: string) => (db.loads.isIdle(device) ? [] : heldBy.all(device).map(summaryOf)),
     /** Ids of the jobs that only this device may run, and that have not ended. */
     openOf: (device: string) => openOf.all(device).map(({ n }) => db.idOf(n)),
+    /** Number of jobs that were set aside because a part of them was damaged (at most 10,000 are counted). */
+    countDamaged: () => setAside.get() ?? 0,
     /** Numbers of queued and dispatched jobs, and of dead letters (at most 10,000 of these are counted). */
     counts() {
       const { open, held, dead } = counts.get()!

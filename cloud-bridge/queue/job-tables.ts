@@ -1,9 +1,16 @@
 import { holderOf, type Job, type JobError, type JobState, type JobTerms } from '../../core/policy/jobs/job.ts'
 import { steadyTimeTable } from '../../core/store/steady-time.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 
 /** SQL conditions of finished jobs: those that succeeded or were canceled, and dead letters. */
 export const isDone = "finished_ms IS NOT NULL AND state IN ('SUCCEEDED', 'CANCELED')"
 export const isDead = "finished_ms IS NOT NULL AND state IN ('FAILED', 'REJECTED', 'TIMED_OUT')"
+
+/** Why a damaged job failed. A migration holds it. */
+export const damagedError: JobError = { code: 'STORE_DAMAGED', message: 'the stored job is damaged: submit it again' }
+
+/** SQL condition of damaged jobs that have been set aside. */
+export const isSetAside = `error = '${JSON.stringify(damagedError)}'`
 
 /** What a row takes beside its JSON, about. */
 const rowBytes = 64
@@ -89,6 +96,7 @@ INSERT INTO job_names (from_n, name) SELECT 0, name FROM job_store;
 DROP TABLE job_store;
 `,
   steadyTimeTable,
+  `CREATE INDEX jobs_set_aside ON jobs (n) WHERE ${isSetAside}`,
 ]
 
 /** A row of `jobs`. */
@@ -123,20 +131,25 @@ export interface JobRow {
   readonly finished_ms: number | null
 }
 
-/** The row as the policy's input. */
-export function jobOf(row: JobRow): Job {
+/** The row as the policy's input; undefined: it is damaged. */
+export function jobOf(row: JobRow): Job | undefined {
+  const terms = storedJson(row.terms) as JobTerms | undefined
+  const devices = storedJson(row.devices ?? '[]') as string[] | undefined
+  const failures = storedJson(row.failures ?? '{}') as Job['failures'] | undefined
+  const error = storedJson(row.error ?? 'null') as JobError | null | undefined
+  if (!terms || !devices || !failures || error === undefined) return undefined
   return {
     state: row.state,
     attempt: row.attempt,
-    devices: JSON.parse(row.devices ?? '[]') as string[],
-    failures: JSON.parse(row.failures ?? '{}') as Job['failures'],
-    terms: JSON.parse(row.terms) as JobTerms,
+    devices,
+    failures,
+    terms,
     endsByMs: row.ends_by_ms,
     dueMs: row.due_ms,
     notBeforeMs: row.not_before_ms,
     runByMs: row.run_by_ms,
     lostAtMs: row.lost_at_ms,
-    error: row.error === null ? null : (JSON.parse(row.error) as JobError),
+    error,
   }
 }
 
@@ -151,3 +164,6 @@ export function columnsOf(job: Job): readonly (string | number | null)[] {
 export const updateJob = `UPDATE jobs SET state = ?, attempt = ?, devices = ?, failures = ?, holder = ?,
   due_ms = ?, not_before_ms = ?, run_by_ms = ?, lost_at_ms = ?, error = ?,
   target = ?, heard_n = ?, attempt_bytes = ?, result = ?, finished_ms = ? WHERE n = ?`
+
+export const setAsideJob = `UPDATE jobs SET state = 'FAILED', holder = NULL, due_ms = NULL, not_before_ms = NULL, run_by_ms = NULL,
+  lost_at_ms = NULL, error = ?, finished_ms = ? WHERE n = ?`

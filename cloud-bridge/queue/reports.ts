@@ -1,6 +1,7 @@
 import { isFinal, type JobReport } from '../../core/policy/jobs/job.ts'
 import { judgeStorage, type StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
 import { maxMessageBytes, resultProblem, sentenceProblem } from '../../core/protocol/jobs.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 import type { DeviceUsage } from './device-usage.ts'
 import type { AttemptEffect, JobDatabase, ReportedData } from './job-database.ts'
 import { type JobRow, storedBytes } from './job-tables.ts'
@@ -47,6 +48,13 @@ export function createReports(db: JobDatabase, usage: DeviceUsage) {
           gaps.add(one)
           continue
         }
+      }
+      const needsInput = isFinal(report) || 'sentence' in one.data
+      if (needsInput && storedJson(row.input) === undefined) {
+        const { effects: cancellations, isChanged } = db.setAside(row, nowMs)
+        if (isChanged) changed.add(one.job)
+        effects.push(...cancellations)
+        continue
       }
       const checked = isFinal(report) ? checkResult(row, one) : isCurrent ? checkEvent(row, one, nowMs) : one
       const input = { kind: 'report', device, attempt, report: checked.report } as const

@@ -1,8 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import type { DeviceOutcome, Rollout, RolloutTerms } from '../../core/policy/rollout/rollout.ts'
 import { recentAt } from '../../core/policy/rollout/start-rate.ts'
-import type { RolloutPace, RolloutSelector, RolloutSubmission, rolloutDeviceStates } from '../../core/protocol/http/rollouts.ts'
+import {
+  RolloutPace,
+  type RolloutSelector,
+  type RolloutSubmission,
+  type rolloutDeviceStates,
+} from '../../core/protocol/http/rollouts.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { storedJson } from '../../core/store/stored-json.ts'
 
 /**
  * A migration. `next` and `outcomes` count what `rollout_devices` holds, and change with it. `ended_ms`: when the last device
@@ -105,6 +111,10 @@ export function createRolloutStore(store: Store) {
   const update = store.prepare(
     'UPDATE rollouts SET state = ?, reason = ?, next = ?, outcomes = ?, first_passed = ?, ended_ms = ? WHERE n = ?',
   )
+  const abort = store.prepare("UPDATE rollouts SET state = 'aborted', reason = ?, ended_ms = ? WHERE n = ?")
+  const abortDevices = store.prepare(
+    "UPDATE rollout_devices SET state = 'skipped', ended_ms = ? WHERE rollout = ? AND state IN ('waiting', 'started')",
+  )
   const start = store.prepare(
     "UPDATE rollout_devices SET state = 'started', started_ms = ? WHERE rollout = ? AND place >= ? AND place < ?",
   )
@@ -153,17 +163,27 @@ export function createRolloutStore(store: Store) {
 
   function storedOf(row: Row): StoredRollout {
     const { n, id, kind, devices, state, reason, next, created_ms: createdMs, created_by: createdBy, ended_ms: endedMs } = row
-    const pace = JSON.parse(row.pace) as RolloutPace
-    const outcomes = JSON.parse(row.outcomes) as Rollout['outcomes']
+    const pace = (storedJson(row.pace) as RolloutPace | undefined) ?? RolloutPace.parse({})
+    const outcomes = (storedJson(row.outcomes) as Rollout['outcomes'] | undefined) ?? noOutcomes
     const isFirstPassed = row.first_passed === 1
     const rollout = { state, reason, terms: termsOf(pace), devices, next, outcomes, soaking: 0, isFirstPassed, recentStarts: [] }
-    const [input, selector] = [JSON.parse(row.input) as unknown, JSON.parse(row.selector) as RolloutSelector]
+    const [input, selector] = [storedJson(row.input) ?? null, (storedJson(row.selector) ?? {}) as RolloutSelector]
     return { n, id, kind, input, selector, pace, createdMs, createdBy, endedMs, rollout }
+  }
+
+  function setAside({ n }: Row, nowMs: number): void {
+    transaction.immediate(() => {
+      abort.run('its stored record is damaged', Math.round(nowMs), n)
+      abortDevices.run(Math.round(nowMs), n)
+    })
   }
 
   const deviceOf = ({ error, ...row }: DeviceRow): StoredDevice => ({
     ...row,
-    error: error === null ? null : (JSON.parse(error) as DeviceError),
+    error:
+      error === null
+        ? null
+        : ((storedJson(error) as DeviceError | undefined) ?? { code: 'STORE_DAMAGED', message: 'unreadable' }),
   })
 
   return {
@@ -204,12 +224,19 @@ export function createRolloutStore(store: Store) {
     failDevice: (n: number, place: number, error: DeviceError): boolean =>
       fail.run(JSON.stringify(error), n, place).changes === 1,
     setJob: (n: number, place: number, job: string) => void setJob.run(job, n, place),
-    /** Rollouts with devices that have not ended. @param nowMs for the starts that count against their rates */
+    /**
+     * Rollouts with devices that have not ended. One whose record is damaged ends here: the others go on.
+     * @param nowMs for the starts that count against their rates
+     */
     open: (nowMs: number): StoredRollout[] =>
-      open.all().map((row) => {
+      open.all().flatMap((row) => {
+        if (isDamaged(row)) {
+          setAside(row, nowMs)
+          return []
+        }
         const stored = storedOf(row)
         const recentStarts = recentAt(recent.all(row.n, nowMs - 60_000), nowMs)
-        return { ...stored, rollout: { ...stored.rollout, recentStarts } }
+        return [{ ...stored, rollout: { ...stored.rollout, recentStarts } }]
       }),
     find(id: string): StoredRollout | undefined {
       const row = byId.get(id)
@@ -227,6 +254,11 @@ export function createRolloutStore(store: Store) {
       new Map(ofNewer.all(kind, n).map(({ device, id }) => [device, id])),
   }
 }
+
+const noOutcomes: Rollout['outcomes'] = { succeeded: 0, failed: 0, canceled: 0, skipped: 0 }
+
+const isDamaged = ({ pace, outcomes, input, selector }: Row): boolean =>
+  [pace, outcomes, input, selector].some((json) => storedJson(json) === undefined)
 
 export function termsOf(pace: RolloutPace): RolloutTerms {
   const { ratePerMinute, growth, first, pauseAfterFirst, abortAbovePercent, abortAfter } = pace

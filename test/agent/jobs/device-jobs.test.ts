@@ -83,6 +83,22 @@ const types = (events: readonly JobEvent[]) => events.map(({ type }) => type)
 const untilAborted = (signal: AbortSignal) =>
   new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(new BrimError('CANCELED', 'stopped'))))
 
+it('a damaged job of an earlier start fails, and the others run', async () => {
+  const first = device(() => new Promise(() => {}))
+  first.port.onJob(run())
+  first.port.onJob(run({ job: '0123abcd-2' }))
+  await expect.poll(first.calls).toBe(1)
+  first.kill()
+  const store = openDatabase(join(dir!.path, 'jobs.sqlite'), ledgerMigrations)
+  store.prepare("UPDATE ledger SET input = '{' WHERE job <> '0123abcd-2'").run()
+  store.close()
+  const next = device()
+  await expect.poll(() => types(next.events)).toContain('succeeded')
+  const damaged = next.events.filter(({ job }) => job !== '0123abcd-2')
+  expect(damaged).toMatchObject([{ type: 'failed', error: { code: 'STORE_DAMAGED' } }])
+  expect(next.calls()).toBe(1)
+})
+
 describe('a device that drains', () => {
   it('ends the job that runs, and begins the waiting one only after its next start', async () => {
     let end = () => {}

@@ -65,6 +65,27 @@ describe('a remote command', () => {
     await close()
   })
 
+  it('whose record is damaged is refused, and keeps no other from being sent', async () => {
+    using dir = tempDir()
+    const { clock, open } = world(dir.path)
+    const before = await open()
+    const [damaged, other] = [1, 2].map(() => before.commands.send('a', { type: 'drain' }, 'operator-x', 30).id)
+    await before.close()
+    const store = openDatabase(join(dir.path, 'bridge.sqlite'), [commandsTable])
+    store.prepare("UPDATE commands SET wish = '{' WHERE id = ?").run(damaged)
+    store.close()
+    const { commands, sent, close } = await open()
+    commands.setPresence('a', true)
+    await clock.advance(1_000)
+    expect(sent.every(({ command }) => command.id === other)).toBe(true)
+    expect(sent.length).toBeGreaterThan(0)
+    expect(commands.of('a', 10)).toMatchObject([
+      { id: other },
+      { id: damaged, state: 'REFUSED', reason: expect.stringContaining('damaged') },
+    ])
+    await close()
+  })
+
   it('waits for an absent device, across a restart of the bridge', async () => {
     using dir = tempDir()
     const { clock, open } = world(dir.path)

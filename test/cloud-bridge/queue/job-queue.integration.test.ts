@@ -74,6 +74,54 @@ function report(device: string, job: string, attempt: number, ...types: string[]
 }
 const runs = () => sent.filter(({ type }) => type === 'run').map(({ device, job, attempt }) => [device, job, attempt])
 
+describe('damaged jobs', () => {
+  const damage = (id: string, column: string) =>
+    store.prepare(`UPDATE jobs SET ${column} = '{"prompt":"Is it' WHERE n = ?`).run(id.split('-')[1])
+
+  it.each(['input', 'terms', 'devices', 'failures', 'error'])('with an unreadable %s fail, and others run', async (column) => {
+    const [first, second, third] = [submit(), submit(), submit()]
+    damage(first, column)
+    damage(second, column)
+    expect(jobs.list({ limit: 10 }).map(({ id }) => id)).toEqual([third, second, first])
+    connect('a')
+    await clock.advance(200)
+    await expect.poll(runs).toEqual([['a', third, 1]])
+    expect(jobs.countDamaged()).toBe(2)
+    expect(jobs.find(first)).toMatchObject({ state: 'FAILED', error: { code: 'STORE_DAMAGED' } })
+    expect(ids(jobs.list({ dead: true, limit: 10 }))).toEqual([second, first])
+    expect(jobs.events(first, 0, 10)).toMatchObject([{ type: 'failed', data: { error: { code: 'STORE_DAMAGED' } } }])
+  })
+
+  it.each(['input', 'terms'])('with an unreadable %s that a device holds are canceled there, and free it', async (column) => {
+    connect('a')
+    const first = submit()
+    await expect.poll(runs).toEqual([['a', first, 1]])
+    damage(first, column)
+    report('a', first, 1, 'accepted', 'running', 'succeeded')
+    await expect.poll(() => jobs.find(first)).toMatchObject({ state: 'FAILED', error: { code: 'STORE_DAMAGED' } })
+    expect(sent.some(({ type, job }) => type === 'cancel' && job === first)).toBe(true)
+    const second = submit()
+    await expect.poll(runs).toEqual([
+      ['a', first, 1],
+      ['a', second, 1],
+    ])
+  })
+
+  it('with an unreadable result or history are shown without it', async () => {
+    connect('a')
+    const first = submit()
+    await expect.poll(runs).toEqual([['a', first, 1]])
+    report('a', first, 1, 'accepted', 'running', 'succeeded')
+    await expect.poll(() => jobs.find(first)?.state).toBe('SUCCEEDED')
+    damage(first, 'result')
+    store.prepare("UPDATE job_events SET data = '{'").run()
+    expect(jobs.find(first)).toMatchObject({ state: 'SUCCEEDED', result: null, error: { code: 'STORE_DAMAGED' } })
+    expect(jobs.events(first, 0, 10).map(({ data }) => data)).toEqual([{}, {}, {}, {}])
+  })
+})
+
+const ids = (list: readonly { id: string }[]) => list.map(({ id }) => id)
+
 describe('the queue of a bridge', () => {
   it('gives each device one job to run and one to wait, and moves the waiting one to an idle device', async () => {
     connect('a')

@@ -189,6 +189,27 @@ describe('a rollout on the queue', () => {
     await bridge.close()
   })
 
+  it('whose record is damaged is aborted at the next start, and others go on', async () => {
+    using dir = tempDir()
+    const before = openBridge(dir, scriptedDevices(), { ms: 1e12 })
+    const [damaged, other] = [0, 1].map(
+      (at) => before.rollouts.create(submissionOf({}), ids(4).slice(2 * at, 2 * at + 2), 'ada').id,
+    )
+    await before.close()
+    const database = openDatabase(join(dir.path, 'bridge.sqlite'), [rolloutTables])
+    database.prepare("UPDATE rollouts SET pace = '{' WHERE id = ?").run(damaged)
+    database.close()
+    const bridge = openBridge(dir, scriptedDevices(), { ms: 1e12 })
+    bridge.connect(ids(4))
+    await bridge.pass(90_000)
+    expect(bridge.rollouts.list(10)).toMatchObject([
+      { id: other, state: 'completed' },
+      { id: damaged, state: 'aborted', reason: expect.stringContaining('damaged') },
+    ])
+    expect(bridge.rollouts.create(submissionOf({}), ids(2), 'ada').state).toBe('running')
+    await bridge.close()
+  })
+
   it('waits for an operator after the first group, and skips devices that are gone', async () => {
     using dir = tempDir()
     const devices = scriptedDevices()
