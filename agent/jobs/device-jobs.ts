@@ -3,13 +3,13 @@ import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { lanes } from '../../core/policy/jobs/dispatch.ts'
+import { StorageWatch } from '../../core/store/storage-watch.ts'
 import type { ControlService, Publisher } from '../link/ports.ts'
 import { AttemptOutbox } from './attempt-outbox.ts'
 import type { JobHandlers } from './job-handler.ts'
 import { JobInbox } from './job-inbox.ts'
 import { JobRunner } from './job-runner.ts'
 import type { JobLedger } from './ledger.ts'
-import { StorageWatch } from './storage-watch.ts'
 
 export type DeviceJobs = ReturnType<typeof createDeviceJobs>
 
@@ -26,7 +26,10 @@ const resendMs = 2_000
 export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
   const publishers = new Map<string, Publisher>()
   const storage = new StorageWatch({
+    requireSpace: () => ledger.requireSpace(),
     probe: () => ledger.probe(),
+    code: 'STORE_FAILED',
+    what: 'the device cannot store jobs',
     onChange() {
       for (const publisher of publishers.values()) void publisher.publishState()
     },
@@ -59,9 +62,15 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
       }
     },
 
+    /** Why the disk stores no jobs; null: it does. */
+    get storageFailure(): string | null {
+      return storage.failure ?? null
+    },
+
     /** Runs the waiting jobs. The services announce no kinds before it. */
     start(handlers: JobHandlers): void {
       current = handlers
+      storage.check()
       for (const entry of ledger.open()) {
         if (entry.state === 'running') tryOrLog(logger, 'interrupted job not stored', () => outbox.interrupt(entry))
         else if (entry.state === 'waiting') outbox.open(entry)

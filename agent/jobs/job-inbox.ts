@@ -4,10 +4,10 @@ import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { inputOf, JobAck, JobAddress, ToJobDevice } from '../../core/protocol/jobs.ts'
 import { readMessage, type Unreadable } from '../../core/protocol/read-message.ts'
+import type { StorageWatch } from '../../core/store/storage-watch.ts'
 import type { AttemptOutbox } from './attempt-outbox.ts'
 import type { JobRunner } from './job-runner.ts'
 import type { JobLedger, LedgerEntry } from './ledger.ts'
-import type { StorageWatch } from './storage-watch.ts'
 
 type Run = Extract<ToJobDevice, { type: 'run' }>
 
@@ -80,7 +80,8 @@ export class JobInbox {
     if (last?.type === 'succeeded') outbox.publish(link, { ...last, attempt: Math.max(attempt, last.attempt) })
     if (last?.type === 'succeeded' || (before && before.attempt >= attempt)) return
     const { code, message } = error
-    const event = { v: 1, bridge, job, attempt, n: 1, at: nowIso(), type: 'failed', failure: 'refused' } as const
+    // Another device may run it, or this one once it has space.
+    const event = { v: 1, bridge, job, attempt, n: 1, at: nowIso(), type: 'failed', failure: 'unavailable' } as const
     outbox.publish(link, { ...event, error: { code, message } })
   }
 

@@ -3,12 +3,12 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Lane } from '../../core/policy/jobs/dispatch.ts'
 import { maxEventBytes } from '../../core/protocol/jobs.ts'
+import type { StorageWatch } from '../../core/store/storage-watch.ts'
 import type { AttemptOutbox } from './attempt-outbox.ts'
 import { AttemptReporter } from './attempt-reporter.ts'
 import { type JobContext, type JobHandlers, RestartRequired } from './job-handler.ts'
 import type { JobLedger, LedgerEntry } from './ledger.ts'
 import { interrupted, type Outcome, outcomeOf } from './outcome.ts'
-import type { StorageWatch } from './storage-watch.ts'
 
 export interface JobRunnerOptions {
   readonly ledger: JobLedger

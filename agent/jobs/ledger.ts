@@ -1,10 +1,9 @@
-import { statfsSync } from 'node:fs'
-import { dirname } from 'node:path'
 import { nowIso } from '../../core/base/clock.ts'
 import type { Lane } from '../../core/policy/jobs/dispatch.ts'
 import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
 import { type JobEvent, maintenanceKinds, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { probeStorage, requireSpace } from '../../core/store/storage-full.ts'
 import { storedJson } from '../../core/store/stored-json.ts'
 
 /**
@@ -68,9 +67,6 @@ const maxUnfinished = 100
 const maintenance = [...maintenanceKinds].map((kind) => `'${kind}'`).join(', ')
 /** SQL conditions. */
 const isOf: Readonly<Record<Lane, string>> = { work: `kind NOT IN (${maintenance})`, maintenance: `kind IN (${maintenance})` }
-
-/** Free space below which the disk counts as full: a job is smaller. */
-const minFreeBytes = 2 ** 20
 
 /** The device's durable record of its jobs: accepted jobs survive a restart, finished jobs do not run again. */
 export class JobLedger {
@@ -167,10 +163,12 @@ export class JobLedger {
 
   /** @throws if a job could not be stored now */
   probe(): void {
-    const { bavail, bsize } = statfsSync(dirname(this.#store.name))
-    if (bavail * bsize < minFreeBytes) throw new Error('the disk is full')
-    // Free space proves nothing where writing itself fails. The same value is written again.
-    this.#store.pragma(`user_version = ${this.#store.pragma('user_version', { simple: true })}`)
+    probeStorage(this.#store)
+  }
+
+  /** @throws where the disk is full */
+  requireSpace(): void {
+    requireSpace(this.#store)
   }
 
   find(bridge: string, job: string): LedgerEntry | undefined {

@@ -54,6 +54,7 @@ export async function openApi(
       profile: work.profiles.last,
       clockIsSet: clockIsSet(),
       draining: remote.isDraining,
+      storageFailure: work.jobs.storageFailure,
       ...dispatch.health,
       ...links.status,
     }),

@@ -8,6 +8,7 @@ import { nextBirth } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
 import { requireStores } from '../../core/store/require-stores.ts'
+import { isExclusive } from '../../core/store/storage-full.ts'
 import { BundleFolder } from '../bundles/bundle-folder.ts'
 import type { AgentConfig } from '../config.ts'
 import { agentDatabases, agentTables } from '../databases.ts'
@@ -56,7 +57,8 @@ export async function openBase(config: AgentConfig, clock: Clock, closers: Close
     closers.push(() => opened.close())
     return opened
   }
-  const ledger = new JobLedger(openJobs('FULL'), openJobs('NORMAL'))
+  const durableJobs = openJobs('FULL')
+  const ledger = new JobLedger(durableJobs, isExclusive(durableJobs) ? durableJobs : openJobs('NORMAL'))
   const birth = nextBirth(store)
   const instance = instanceOf(store, stateDir)
 

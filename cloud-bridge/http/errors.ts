@@ -4,6 +4,7 @@ import { BrimError, type ErrorCode, toErrorJson } from '../../core/base/errors.t
 import { type ErrorBody, errorType, statusOf, toErrorBody } from '../../core/openai/api-error.ts'
 import type { ErrorResponse } from '../../core/protocol/http/error-response.ts'
 import type { Operation } from '../../core/protocol/http/operation.ts'
+import { isStorageFull, storageFull } from '../../core/store/storage-full.ts'
 
 export interface ErrorReply {
   readonly status: number
@@ -28,6 +29,7 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   BUNDLE_CORRUPT: 400,
   SIGNATURE_INVALID: 400,
   DISK_FULL: 507,
+  STORAGE_FULL: 507,
 }
 
 /** The method, path or origin of a request is not allowed. */
@@ -46,8 +48,10 @@ export class RequestRefused extends BrimError {
 export const noSuchPath = new RequestRefused(404, 'no such path')
 
 /** The text of an unexpected error is logged only. @param form that of the operation */
-export function errorReply(error: unknown, form: Operation['errors']): ErrorReply {
+export function errorReply(thrown: unknown, form: Operation['errors']): ErrorReply {
   const isOpenai = form === 'openai'
+  const isUnnamed = !(thrown instanceof BrimError) && isStorageFull(thrown)
+  const error = isUnnamed ? storageFull('the bridge stores nothing', thrown) : thrown
   if (!(error instanceof BrimError)) {
     return { status: 500, headers: {}, body: toErrorBody(error) }
   }

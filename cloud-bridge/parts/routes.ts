@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { nextSeed } from '../../core/base/next-seed.ts'
 import { version } from '../../core/base/version.ts'
+import { bridgeProblemsOf } from '../../core/policy/fleet/bridge-problems.ts'
 import { adminRoutes } from '../api/admin.ts'
 import { answerRoutes } from '../api/answers.ts'
 import { bridgeRoutes } from '../api/bridge.ts'
@@ -42,6 +43,7 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
     wallMs: Date.now,
   })
   const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
+  const problems = () => bridgeProblemsOf({ storageFailure: jobs.storage.failure, damagedJobs: jobs.store.countDamaged() })
   const load = () => ({
     version,
     modelId: modelIds[0] ?? null,
@@ -97,7 +99,13 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
         expansions.profiles.forget(device)
         return open.length
       },
-      describe: () => ({ bridge, ...load(), kvBudgetBytes: config.kvBudgetBytes, jobs: jobs.store.counts() }),
+      describe: () => ({
+        bridge,
+        ...load(),
+        kvBudgetBytes: config.kvBudgetBytes,
+        jobs: jobs.store.counts(),
+        problems: problems(),
+      }),
       clock,
     }),
     rolloutRoutes({

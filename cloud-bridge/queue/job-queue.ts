@@ -113,7 +113,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
 
   return {
     start() {
-      jobs.markAllAbsent(wallMs())
+      tryOrLog(logger, 'presence not stored', () => void jobs.markAllAbsent(wallMs()))
       stopTicking ??= repeatEvery(clock, tickMs, () => {
         tryOrLog(logger, 'job deadlines not checked', applyDeadlines)
         tryOrLog(logger, 'quotas of devices not read', () => {
@@ -144,7 +144,8 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       return submitted
     },
     onDeviceState(device, { state, jobs: kinds = [] }) {
-      if (takesJobs(state)) dispatcher.addDevice(device, kinds)
+      // A device whose disk is full announces no kinds: jobs that only it may run wait as well.
+      if (takesJobs(state) && kinds.length > 0) dispatcher.addDevice(device, kinds)
       else dispatcher.removeDevice(device)
       tryOrLog(logger, 'presence not stored', () => {
         sender.runEffects(jobs.setPresence(device, isPresent(state), wallMs()))

@@ -1,15 +1,20 @@
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { seededRandom } from '../../core/base/random.ts'
+import { repeatEvery } from '../../core/base/repeat.ts'
 import { systemClocks } from '../../core/base/steady-wall-clock.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
+import { isStorageFull, probeStorage, requireSpace } from '../../core/store/storage-full.ts'
+import { StorageWatch } from '../../core/store/storage-watch.ts'
 import type { BridgeConfig } from '../config.ts'
 import { openJobClock } from './job-clock.ts'
 import { createJobQueue, type JobQueueOptions } from './job-queue.ts'
-import { createJobStore } from './job-store.ts'
+import { createJobStore, type JobStore } from './job-store.ts'
 import { jobTables } from './job-tables.ts'
 
 const dayMs = 86_400_000
+/** Interval of the checks whether the disk is full. */
+const checkStorageMs = 2_000
 
 type OpenJobsLimits = Pick<BridgeConfig['limits'], 'deviceJobBytesPerDay' | 'jobAttemptBytes'>
 
@@ -25,19 +30,46 @@ export function openJobs(
 ) {
   const database = openDatabase(join(stateDir, 'jobs.sqlite'), jobTables)
   const { jobAttemptBytes: attemptBytes, deviceJobBytesPerDay: deviceBytesPerDay } = limits
-  const store = createJobStore(database, seededRandom(randomInt(2 ** 32)), { attemptBytes, deviceBytesPerDay })
+  const unguarded = createJobStore(database, seededRandom(randomInt(2 ** 32)), { attemptBytes, deviceBytesPerDay })
   const { keepDays, keepDeadDays, keepCount: maxJobs, keepBytes: maxBytes } = jobs
   const retention = { doneMs: keepDays * dayMs, deadMs: keepDeadDays * dayMs, maxJobs, maxBytes }
+  const storage = new StorageWatch({
+    requireSpace: () => requireSpace(database),
+    probe: () => probeStorage(database),
+    onChange: () => {},
+    code: 'STORAGE_FULL',
+    what: 'the bridge cannot store jobs',
+    logger: options.logger,
+  })
+  storage.check()
+  const stopChecking = repeatEvery(options.clock, checkStorageMs, () => storage.check())
+  /** What is left of a full disk is for jobs that have begun. */
+  function whileStored<T>(write: () => T): T {
+    if (storage.isFailing) throw storage.onFailure(new Error(storage.failure))
+    try {
+      return write()
+    } catch (error) {
+      throw isStorageFull(error) ? storage.onFailure(error) : error
+    }
+  }
+  const store: JobStore = {
+    ...unguarded,
+    submit: (jobs, nowMs) => whileStored(() => unguarded.submit(jobs, nowMs)),
+    retry: (id, nowMs) => whileStored(() => unguarded.retry(id, nowMs)),
+  }
   const time = openJobClock({ store: database, clocks, clock: options.clock, logger: options.logger })
   const wallMs = time.nowMs
   const queue = createJobQueue({ ...options, jobs: store, retention, wallMs })
   return {
     store,
     queue,
+    /** Whether its disk stores jobs. */
+    storage,
     /** The time of day that the jobs' deadlines are compared with: UTC ms. */
     wallMs,
     async close() {
       await queue.close()
+      await stopChecking()
       await time.close()
       database.close()
     },

@@ -90,6 +90,7 @@ export const errorCodes = {
   MODEL_MISSING: 1,
   STORE_FAILED: 1,
   STORE_DAMAGED: 1,
+  STORAGE_FULL: 1,
   STATE_IN_USE: 1,
   BACKUP_INVALID: 1,
   // jobs

@@ -20,6 +20,7 @@ export function migrate(store: Store, path: string, migrations: Migrations): voi
         `the database ${path} has version ${version}; this release supports version ${migrations.length}`,
         { hint: 'a newer release has written it: update this one' },
       )
+    if (version === migrations.length) return
     for (const sql of migrations.slice(version)) store.exec(sql)
     store.pragma(`user_version = ${migrations.length}`)
   })

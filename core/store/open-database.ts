@@ -7,6 +7,7 @@ import { requireOwnFolder } from './as-owner.ts'
 import { createDatabase } from './create-database.ts'
 import { damaged, isCorruption, requireSchema } from './damage.ts'
 import { type Migrations, migrate, type Store } from './migrate.ts'
+import { isStorageFull, lacksIndexSpace, storageFull } from './storage-full.ts'
 
 export type { Migrations, Store }
 
@@ -16,19 +17,39 @@ export type Synchronous = keyof typeof synchronousLevels
 
 /**
  * Opens or creates a database whose commits are on disk when they return: WAL, synchronous FULL (a reopened WAL database
- * would have NORMAL), foreign keys on, a lock timeout of 5 s, readable by its owner only.
+ * would have NORMAL), foreign keys on, a lock timeout of 5 s, readable by its owner only. On a full disk an existing one is opened
+ * too: it can be read, and other processes cannot open it until this one ends.
  * @param synchronous NORMAL: the last commits survive a crash of the process, but not a power cut
- * @throws BrimError STORE_FAILED
+ * @throws BrimError STORE_FAILED, STORE_DAMAGED, STORAGE_FULL
  */
 export function openDatabase(path: string, migrations: Migrations, synchronous: Synchronous = 'FULL'): Store {
-  let store: Store | undefined
   try {
     makeFolder(dirname(path))
     requireOwnFolder(dirname(path))
     if (!existsSync(path)) createDatabase(path, migrations)
-    store = new Database(path, { timeout: 5_000 })
+    try {
+      return connect(path, migrations, synchronous, 'NORMAL')
+    } catch (error) {
+      if (!lacksIndexSpace(error)) throw error
+      return connect(path, migrations, synchronous, 'EXCLUSIVE')
+    }
+  } catch (cause) {
+    if (cause instanceof BrimError) throw cause
+    if (isCorruption(cause)) throw damaged(path, 'its content cannot be read', cause)
+    if (isStorageFull(cause)) throw storageFull(`the database ${path} is not opened`, cause)
+    throw new BrimError('STORE_FAILED', `the database ${path} cannot be opened`, {
+      cause,
+      hint: 'is the folder writable, is there free disk space?',
+    })
+  }
+}
+
+function connect(path: string, migrations: Migrations, synchronous: Synchronous, locking: 'NORMAL' | 'EXCLUSIVE'): Store {
+  const store = new Database(path, { timeout: 5_000 })
+  try {
     // Before the WAL file is created, which gets the same mode: only the owner may read prompts and answers.
     chmodSync(path, 0o600)
+    store.pragma(`locking_mode = ${locking}`)
     store.pragma('journal_mode = WAL')
     store.pragma(`synchronous = ${synchronous}`)
     store.pragma('foreign_keys = ON')
@@ -37,13 +58,8 @@ export function openDatabase(path: string, migrations: Migrations, synchronous: 
     requireSchema(store, path, migrations)
     migrate(store, path, migrations)
     return store
-  } catch (cause) {
-    store?.close()
-    if (cause instanceof BrimError) throw cause
-    if (isCorruption(cause)) throw damaged(path, 'its content cannot be read', cause)
-    throw new BrimError('STORE_FAILED', `the database ${path} cannot be opened`, {
-      cause,
-      hint: 'is the folder writable, is there free disk space?',
-    })
+  } catch (error) {
+    store.close()
+    throw error
   }
 }

@@ -37,10 +37,15 @@ export const command = defineCommand({
         const reasons = whyUnused(device, facts)
         return { id: device.id, used: !reasons.some(({ blocks }) => blocks), reasons }
       })
-    if (json) return io.out(JSON.stringify({ bridge: status.bridge, version: status.version, devices }))
+    if (json)
+      return io.out(JSON.stringify({ bridge: status.bridge, version: status.version, problems: status.problems, devices }))
     const used = devices.filter((device) => device.used).length
     const inColour = io.outIsTty && !io.env.NO_COLOR
     io.out(`${used} of ${devices.length} ${devices.length === 1 ? 'device' : 'devices'} used`)
+    for (const { kind, detail, fix } of status.problems) {
+      const text = visibleLine(`! bridge ${status.bridge}  ${kind}  ${detail}  →  ${fix}`)
+      io.raw.out(`${inColour ? styleText('red', text, { validateStream: false }) : text}\n`)
+    }
     const found = devices.flatMap(({ id, reasons }) => reasons.map((reason) => ({ id, ...reason })))
     const lines = columns(found.map(({ id, ...reason }) => rowOf(id, reason))).split('\n')
     for (const [i, { blocks }] of found.entries()) {

@@ -117,6 +117,14 @@ export const FleetEvent = z.object({
 })
 export type FleetEvent = z.infer<typeof FleetEvent>
 
+/** What needs attention at the bridge itself. */
+export const BridgeProblem = z.object({
+  kind: openEnum(['storage-full', 'damaged-jobs']),
+  detail: z.string(),
+  fix: z.string().describe('A command or an instruction.'),
+})
+export type BridgeProblem = z.infer<typeof BridgeProblem>
+
 export const FleetStatus = z.object({
   bridge: z.string(),
   version: z.string(),
@@ -126,6 +134,7 @@ export const FleetStatus = z.object({
   kvBytes: count.describe('KV memory of open sessions.'),
   kvBudgetBytes: count,
   jobs: z.object({ queued: count, underWay: count, dead: count }),
+  problems: z.array(BridgeProblem).default([]).describe('Of the bridge itself, the most severe first.'),
   devices: z.array(Device).describe('All devices that have ever connected.'),
 })
 export type FleetStatus = z.infer<typeof FleetStatus>

@@ -444,7 +444,7 @@ describe('a job on a device', () => {
     port.onJob(run())
     port.onJob(run())
     expect(events).toMatchObject(
-      [1, 2].map(() => ({ type: 'failed', n: 1, attempt: 1, failure: 'refused', error: { code: 'STORE_FAILED' } })),
+      [1, 2].map(() => ({ type: 'failed', n: 1, attempt: 1, failure: 'unavailable', error: { code: 'STORE_FAILED' } })),
     )
     expect(kindsPublished).toEqual([[]])
     await clock.advance(10_000)

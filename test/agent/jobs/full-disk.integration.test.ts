@@ -48,7 +48,7 @@ function fill(file: string): void {
 }
 
 describe('a device whose disk is full', () => {
-  it('stays connected, fails a job that it cannot store, and takes jobs again once there is space', async ({ skip }) => {
+  it('stays connected, acknowledges no job that it cannot store, and runs it once there is space', async ({ skip }) => {
     if (!isMounted) skip('a file system of a few MB can be mounted by root only')
     await using states = await watchTopic(world.bridge.mqttUrl, deviceTopic('default', 'full', 'state'))
     const state = () => JSON.parse(states.messages.at(-1)?.text ?? '{}') as { jobs?: string[]; connection?: number }
@@ -61,7 +61,9 @@ describe('a device whose disk is full', () => {
       const failing = await submit('x'.repeat(100_000))
       await expect
         .poll(() => jobOf(failing), { timeout: 10_000 })
-        .toMatchObject({ state: 'REJECTED', error: { code: 'STORE_FAILED' } })
+        .toMatchObject({ state: 'QUEUED', failures: { unavailable: 1 }, error: { code: 'STORE_FAILED' } })
+      const { events } = (await fromBridge(`/v1/jobs/${failing}/events`)) as { events: { type: string }[] }
+      expect(events.map(({ type }) => type)).not.toContain('accepted')
       await expect.poll(() => state().jobs).toEqual([])
       await expect
         .poll(deviceOf, { timeout: 10_000 })
@@ -74,6 +76,8 @@ describe('a device whose disk is full', () => {
       await expect.poll(() => state().jobs, { timeout: 10_000 }).toContain('hat.generate')
       const later = await submit('Can you')
       await expect.poll(() => jobOf(later), { timeout: 10_000 }).toMatchObject({ state: 'SUCCEEDED' })
+      // It is longer than the context, which only the device finds.
+      await expect.poll(() => jobOf(failing), { timeout: 10_000 }).toMatchObject({ error: { code: 'CONTEXT_OVERFLOW' } })
       expect(state().connection).toBe(1)
     } finally {
       await agent.close()

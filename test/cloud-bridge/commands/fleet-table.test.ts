@@ -29,6 +29,7 @@ const fleet = (devices: Device[], more: object = {}): FleetSummary => ({
   kvBytes: 5e8,
   kvBudgetBytes: 2e9,
   jobs: { queued: 12, underWay: 4, dead: 1 },
+  problems: [],
   devices: devices.map(fleetRowOf),
   ...more,
 })
