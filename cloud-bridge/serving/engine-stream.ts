@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Sequence } from '../../core/engine/contract.ts'
+import { clientOf } from '../../core/policy/fairness/client.ts'
 import type { Phase, Resumption, StreamState } from '../../core/policy/serving/policy.ts'
 import type { KvMemory } from './kv-memory.ts'
 import type { KvTiers } from './kv-tiers.ts'
@@ -83,6 +84,7 @@ export abstract class EngineStream implements KvOwner {
     const missingBytes = memory.missingFor(sequence, contextLength + waitingRows)
     return {
       id: this.id,
+      client: clientOf(this.owner),
       source: this.source,
       waitingRows,
       phase,

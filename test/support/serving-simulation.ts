@@ -8,6 +8,8 @@ export interface SimulatedRequest {
   readonly promptRows: number
   readonly tokens: number
   readonly tokensPerS: number
+  /** Default: all requests are of one. */
+  readonly client?: string
 }
 
 export interface SimulatedEngine {
@@ -72,12 +74,13 @@ export function simulate(policy: ServingPolicy, engine: SimulatedEngine, request
     },
     onMove: ({ preempt, resume }) => moves.push({ atMs: simulation.nowMs, preempt, resume: resume.map(({ stream }) => stream) }),
   })
-  for (const [i, { atMs, promptRows, tokens, tokensPerS: rate }] of requests.entries())
+  for (const [i, { atMs, promptRows, tokens, tokensPerS: rate, client = '' }] of requests.entries())
     simulation.at(atMs, () => {
       const reader = new Reader(rate, tokens, atMs)
       serving.answer({
         promptTokens: promptRows,
         outputTokens: tokens,
+        client,
         cachedTokens: 0,
         reader,
         token() {

@@ -14,6 +14,7 @@ export const unmeasured: ServingSpeeds = {
 /** A resident stream that decodes, apart from `fields`. */
 export const streamState = (id: number, fields: Partial<StreamState> = {}): StreamState => ({
   id,
+  client: '',
   source: 'device',
   waitingRows: 1,
   phase: 'decode',

@@ -1,5 +1,5 @@
 import { admitInOrder } from './admit-in-order.ts'
-import { packStep } from './pack-step.ts'
+import { FairPacker } from './pack-step.ts'
 import type { ServingPolicy, StreamState } from './policy.ts'
 
 export interface DecodeFirstLimits {
@@ -20,6 +20,7 @@ export interface DecodeFirstLimits {
  * as it has waiting rows and its KV fits. Streams are preempted, the latest first, only where the others could not proceed.
  */
 export function decodeFirst(limits: DecodeFirstLimits): ServingPolicy {
+  const packer = new FairPacker()
   return {
     plan(state, nowMs) {
       const { evict, preempt, resume, ready } = admitInOrder(state, state.waiting)
@@ -27,7 +28,7 @@ export function decodeFirst(limits: DecodeFirstLimits): ServingPolicy {
       const promptsAreLimited = decoding || ready.some(({ phase }) => phase !== 'prefill')
       // Stable: streams of the same rank stay in the order of arrival.
       const ranked = ready.toSorted((a, b) => rankOf(a, limits) - rankOf(b, limits))
-      const run = packStep(ranked, state.step, {
+      const run = packer.pack(ranked, state.step, {
         promptRows: promptsAreLimited ? limits.promptRows : state.step.rows,
         minPromptRows: limits.minPromptRows,
       })

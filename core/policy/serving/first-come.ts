@@ -1,5 +1,5 @@
 import { admitInOrder } from './admit-in-order.ts'
-import { packStep } from './pack-step.ts'
+import { FairPacker } from './pack-step.ts'
 import type { ServingPolicy } from './policy.ts'
 import { ReservedShare } from './reserved-share.ts'
 
@@ -19,6 +19,7 @@ export interface FirstComeOptions {
  */
 export function firstCome({ chunkRows, reserves = 'whole' }: FirstComeOptions = {}): ServingPolicy {
   const share = reserves === 'share' ? new ReservedShare() : undefined
+  const packer = new FairPacker()
   return {
     plan(state) {
       // Streams are numbered in the order in which they are opened.
@@ -30,7 +31,7 @@ export function firstCome({ chunkRows, reserves = 'whole' }: FirstComeOptions = 
       if (admitted.preempt.length > 0) share?.preempted(ready)
       else if (ranked.length > prompts.length) share?.decoded()
       const promptRows = chunkRows ?? state.step.rows
-      const run = packStep(ranked, state.step, { promptRows, minPromptRows: 1 })
+      const run = packer.pack(ranked, state.step, { promptRows, minPromptRows: 1 })
       return { ...admitted, run, lookAgainAtMs: undefined }
     },
   }

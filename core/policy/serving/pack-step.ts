@@ -1,3 +1,4 @@
+import { hasSeveralClients, turnsOf } from '../fairness/in-turns.ts'
 import type { ServingPlan, ServingState, StreamState } from './policy.ts'
 
 export interface PackLimits {
@@ -27,4 +28,44 @@ export function packStep(ranked: Iterable<StreamState>, step: ServingState['step
     if (isPrompt) freePromptRows -= rows
   }
   return run
+}
+
+/**
+ * Fills steps as `packStep`, but fairly to clients: they take turns for places and rows, and of those with the same turn the client
+ * goes first that has had the fewest rows while it waited. The order given decides among equals. Mutable.
+ */
+export class FairPacker {
+  /** Rows of each client that waited for the last step, beyond those of earlier ones. */
+  #served = new Map<string, number>()
+
+  pack(ranked: readonly StreamState[], step: ServingState['step'], limits: PackLimits): ServingPlan['run'] {
+    if (!hasSeveralClients(ranked)) {
+      this.#served.clear()
+      return packStep(ranked, step, limits)
+    }
+    const served = this.#ofThose(ranked)
+    this.#served = served
+    const turns = turnsOf(ranked)
+    const rowsOf = (at: number) => served.get(ranked[at]!.client)!
+    const order = Array.from(ranked.keys()).sort((a, b) => turns[a]! - turns[b]! || rowsOf(a) - rowsOf(b))
+    const clients = new Map(ranked.map(({ id, client }) => [id, client]))
+    const run = packStep(
+      order.map((at) => ranked[at]!),
+      step,
+      limits,
+    )
+    for (const { stream, rows } of run) {
+      const client = clients.get(stream)!
+      served.set(client, served.get(client)! + rows)
+    }
+    return run
+  }
+
+  /** A client that did not wait for the last step begins with the fewest rows of those that did. */
+  #ofThose(ranked: readonly StreamState[]): Map<string, number> {
+    const known = ranked.flatMap(({ client }) => this.#served.get(client) ?? [])
+    const fewest = known.reduce((least, rows) => Math.min(least, rows), Number.POSITIVE_INFINITY)
+    const first = known.length > 0 ? fewest : 0
+    return new Map(ranked.map(({ client }) => [client, this.#served.get(client) ?? first]))
+  }
 }

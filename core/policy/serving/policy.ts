@@ -36,6 +36,8 @@ export interface ReaderState {
 /** A stream as a policy sees it. */
 export interface StreamState {
   readonly id: number
+  /** Whose it is: a device, or a client of the API. Clients share the engine evenly. */
+  readonly client: string
   /** A device's hidden states, or the tokens of an answer of the bridge's own. */
   readonly source: 'device' | 'answer'
   /** Rows that wait to be computed, 0 where the stream is idle. */

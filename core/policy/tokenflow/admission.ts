@@ -1,3 +1,4 @@
+import { turnsOf } from '../fairness/in-turns.ts'
 import type { ServingState, StreamState } from '../serving/policy.ts'
 import type { Requests } from './tracker.ts'
 import { type WorkingSetLimits, workingSetSize } from './working-set.ts'
@@ -7,9 +8,18 @@ export interface AdmissionLimits extends WorkingSetLimits {
   readonly overloadTolerance: number
 }
 
-/** Whether the readers take more than the engine generates, so that no schedule serves them all (Eq. 6 violated). */
-export function isOverloaded(requests: Requests, state: ServingState, limits: AdmissionLimits): boolean {
-  return requests.tokensPerS > (1 + limits.overloadTolerance) * throughput(requests, state)
+/**
+ * Whether the readers take more than the engine generates, so that no schedule serves them all (Eq. 6 violated).
+ * @param admitted that are about to join the requests
+ */
+export function isOverloaded(
+  requests: Requests,
+  state: ServingState,
+  limits: AdmissionLimits,
+  admitted: readonly StreamState[] = [],
+): boolean {
+  const tokensPerS = admitted.reduce((sum, { reader }) => sum + (reader?.tokensPerS ?? 0), requests.tokensPerS)
+  return tokensPerS > (1 + limits.overloadTolerance) * throughput(requests, state)
 }
 
 /**
@@ -29,8 +39,9 @@ const meanBytes = (streams: readonly StreamState[]): number =>
   Math.max(1, streams.reduce((sum, { kvBytes }) => sum + kvBytes, 0) / streams.length)
 
 /**
- * The requests that may join the working set, the earliest first: while it has room (Eq. 4, 5) and the readers take no more
- * than the engine generates (Eq. 6), within the tolerance.
+ * The requests that may join the working set, those whose turn it is first: while it has room (Eq. 4, 5) and the readers take no
+ * more than the engine generates (Eq. 6), within the tolerance. Whatever others have of both, a client with fewer
+ * requests in the working set than another one may have more.
  * @param ratesCount false for memory that nothing else could use: whatever the rates, it is better used than free
  */
 export function admissible(
@@ -48,12 +59,22 @@ export function admissible(
   const size = workingSetSize(memoryBytes, requestBytes, residents.length, limits)
   const places = Math.max(0, size - requests.working)
   const maxTokensPerS = ratesCount ? (1 + limits.overloadTolerance) * throughput(requests, state) : Number.POSITIVE_INFINITY
+  const owed = owedCount(requests)
   let { tokensPerS } = requests
   let count = 0
-  while (count < Math.min(places, newcomers.length)) {
+  while (count < newcomers.length) {
     tokensPerS += newcomers[count]!.reader?.tokensPerS ?? 0
-    if (tokensPerS > maxTokensPerS) break
+    if ((count >= places || tokensPerS > maxTokensPerS) && count >= owed) break
     count += 1
   }
   return newcomers.slice(0, count)
+}
+
+/** How many of the newcomers, which take turns, are of clients that have fewer requests in the working set than another one. */
+function owedCount({ newcomers, byClient }: Requests): number {
+  if (!byClient) return 0
+  const most = Math.max(0, ...byClient.values())
+  const turns = turnsOf(newcomers, byClient)
+  const first = turns.findIndex((turn) => turn + 1 >= most)
+  return first < 0 ? newcomers.length : first
 }

@@ -1,4 +1,4 @@
-import { packStep } from '../serving/pack-step.ts'
+import { FairPacker } from '../serving/pack-step.ts'
 import { isDeviceWithoutReader, isEvictable, placeDevices } from '../serving/place-devices.ts'
 import type { ServingPolicy, ServingState, StreamState } from '../serving/policy.ts'
 import { Room } from '../serving/room.ts'
@@ -24,6 +24,7 @@ export interface AndesLimits {
 export function andes(limits: AndesLimits): ServingPolicy {
   let requests = 0
   let preemptions = 0
+  const packer = new FairPacker()
   return {
     heedsReaders: true,
     plan(state, nowMs) {
@@ -79,7 +80,7 @@ export function andes(limits: AndesLimits): ServingPolicy {
           stream: id,
           by: resumptions.includes('recompute') ? 'recompute' : 'load',
         })),
-        run: packStep(ranked, state.step, { promptRows: limits.promptRows, minPromptRows: 1 }),
+        run: packer.pack(ranked, state.step, { promptRows: limits.promptRows, minPromptRows: 1 }),
         lookAgainAtMs: outside.length > resume.length ? nowMs + limits.horizonS * 1_000 : undefined,
       }
     },

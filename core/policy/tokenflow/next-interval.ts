@@ -1,3 +1,4 @@
+import { maxMinShares } from '../fairness/max-min.ts'
 import { isEvictable } from '../serving/place-devices.ts'
 import type { ServingState, StreamState } from '../serving/policy.ts'
 import type { Room } from '../serving/room.ts'
@@ -50,20 +51,82 @@ export function chooseForInterval(
   const idle = requests.idle.filter((stream) => !isCritical(stream, state, limits, nowMs))
   const idleBytes = idle.reduce((sum, { kvBytes }) => sum + kvBytes, 0)
   const memoryBytes = room.freeBytes + room.cachedBytes + reclaimableBytes + idleBytes
-  if (isOverloaded(requests, state, limits)) {
-    if (left.length === 0 && !isShort) return undefined
-    const ordered = [...residents, ...left].sort((a, b) => a.id - b.id)
-    return choiceOf(firstThatFit(ordered, memoryBytes), [...idle, ...residents], short)
-  }
+  const joining = admissible(requests, state, limits, true).filter((stream) => !resumed.has(stream))
+  const crowded = isOverloaded(requests, state, limits, joining)
+  const choose = (claims: Claims, bytes: number): Chosen =>
+    crowded ? earliest(claims, bytes) : mostUseful(claims, bytes, isShort, state, limits, nowMs)
+  const claims = { residents, left, joining }
+  const { streams, isDue } = requests.byClient ? byShares(claims, memoryBytes, choose) : choose(claims, memoryBytes)
+  if (!isShort && !isDue) return undefined
+  const choice = choiceOf(streams, [...idle, ...residents], short)
+  return crowded ? choice : { ...choice, resume: loadable(choice.resume, state, limits, nowMs) }
+}
+
+/** The streams among which memory is given out. */
+interface Claims {
+  readonly residents: readonly StreamState[]
+  /** Preempted, without those that get free memory anyway. */
+  readonly left: readonly StreamState[]
+  readonly joining: readonly StreamState[]
+}
+
+/** Those that get memory. `isDue`: others than residents claim it. */
+interface Chosen {
+  readonly streams: readonly StreamState[]
+  readonly isDue: boolean
+}
+
+/** Gives out each client's share of the memory; what one does not need, or is too small for a stream, is for all. */
+function byShares(claims: Claims, memoryBytes: number, choose: (claims: Claims, bytes: number) => Chosen): Chosen {
+  const all = [...claims.residents, ...claims.left, ...claims.joining]
+  const demands = new Map<string, number>()
+  for (const stream of all) demands.set(stream.client, (demands.get(stream.client) ?? 0) + bytesOf(stream))
+  const own = Array.from(maxMinShares(demands, memoryBytes), ([client, bytes]) =>
+    choose(
+      claimsOf(claims, (stream) => stream.client === client),
+      bytes,
+    ),
+  )
+  const chosen = new Set(own.flatMap(({ streams }) => streams))
+  const leftBytes = [...chosen].reduce((bytes, stream) => bytes - bytesOf(stream), memoryBytes)
+  const others = choose(
+    claimsOf(claims, (stream) => !chosen.has(stream)),
+    leftBytes,
+  )
+  return { streams: [...chosen, ...others.streams], isDue: others.isDue || own.some(({ isDue }) => isDue) }
+}
+
+const claimsOf = ({ residents, left, joining }: Claims, isOne: (stream: StreamState) => boolean): Claims => ({
+  residents: residents.filter(isOne),
+  left: left.filter(isOne),
+  joining: joining.filter(isOne),
+})
+
+function earliest({ residents, left, joining }: Claims, memoryBytes: number): Chosen {
+  const ordered = [...residents, ...left, ...joining].sort((a, b) => a.id - b.id)
+  return { streams: firstThatFit(ordered, memoryBytes), isDue: left.length + joining.length > 0 }
+}
+
+function mostUseful(
+  { residents, left, joining }: Claims,
+  memoryBytes: number,
+  isShort: boolean,
+  state: ServingState,
+  limits: IntervalLimits,
+  nowMs: number,
+): Chosen {
   const critical = left.filter((stream) => isCritical(stream, state, limits, nowMs))
-  const admitted = affordable(requests, resumed, room.freeBytes + room.cachedBytes + idleBytes, state, limits, nowMs)
-  if (critical.length + admitted.length === 0 && !isShort) return undefined
-  const candidates = [...residents, ...critical, ...admitted]
+  // Newcomers for which running requests can make way, because their buffers last out a swap (§4.2.1).
+  let spareBytes = memoryBytes
+  for (const stream of residents) {
+    spareBytes -= isShort ? stream.kvBytes : bytesOf(stream)
+    if (!isCritical(stream, state, limits, nowMs)) spareBytes += stream.kvBytes
+  }
+  const candidates = [...residents, ...critical, ...firstThatFit(joining, spareBytes)]
   const bytes = new Float64Array(candidates.map(bytesOf))
   const chosen = chooseWithin(utilitiesOf(candidates, residents, state, limits, nowMs), bytes, memoryBytes)
   const streams = chosen.sort((a, b) => a - b).map((at) => candidates[at]!)
-  const choice = choiceOf(streams, [...idle, ...residents], short)
-  return { ...choice, resume: loadable(choice.resume, state, limits, nowMs) }
+  return { streams, isDue: candidates.length > residents.length }
 }
 
 /** Nothing is resumed, and residents make way for the rows of others, until the next choice. */
@@ -96,25 +159,6 @@ function loadable(
     loaded.push(stream)
   }
   return loaded
-}
-
-/** Newcomers for which running requests can make way, because their buffers last out a swap (§4.2.1). */
-function affordable(
-  requests: Requests,
-  resumed: ReadonlySet<StreamState>,
-  freeBytes: number,
-  state: ServingState,
-  limits: IntervalLimits,
-  nowMs: number,
-): readonly StreamState[] {
-  const waiting = admissible(requests, state, limits, true)
-  if (waiting.length === 0) return []
-  let bytes = freeBytes
-  for (const stream of requests.residents) if (!isCritical(stream, state, limits, nowMs)) bytes += stream.kvBytes
-  return firstThatFit(
-    waiting.filter((stream) => !resumed.has(stream)),
-    bytes,
-  )
 }
 
 function utilitiesOf(

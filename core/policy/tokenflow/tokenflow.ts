@@ -1,4 +1,5 @@
-import { packStep } from '../serving/pack-step.ts'
+import { countByClient, hasSeveralClients, inTurns } from '../fairness/in-turns.ts'
+import { FairPacker, packStep } from '../serving/pack-step.ts'
 import { isDeviceWithoutReader, placeDevices } from '../serving/place-devices.ts'
 import type { ServingPlan, ServingPolicy, ServingState, StreamState } from '../serving/policy.ts'
 import { Room } from '../serving/room.ts'
@@ -28,6 +29,7 @@ export interface TokenFlowLimits extends IntervalLimits {
 export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
   let nextChoiceMs = Number.NEGATIVE_INFINITY
   const budget = new RecomputeBudget()
+  const packer = new FairPacker()
   return {
     heedsReaders: true,
     plan(state, nowMs) {
@@ -64,7 +66,7 @@ export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
         evict: room.evict,
         preempt: Array.from(preempt, ({ id }) => id),
         resume: waysBack([...devices.resume, ...resume], preempt, state),
-        run: nextStep(devices.ready, stayed.concat(resume), state, limits, nowMs),
+        run: nextStep(packer, devices.ready, stayed.concat(resume), state, limits, nowMs),
         lookAgainAtMs: outside > 0 ? (nextChoiceMs > nowMs ? nextChoiceMs : nowMs + limits.intervalMs) : undefined,
       }
     },
@@ -96,6 +98,14 @@ function fillFreeMemory(
   const { away, residents, smallestBytes } = requests
   const resume: StreamState[] = []
   if (smallestBytes === Number.POSITIVE_INFINITY || smallestBytes > room.freeBytes + room.cachedBytes) return resume
+  if (requests.byClient && isOverloaded(requests, state, limits)) {
+    const waiting = [...away.toSorted((a, b) => a.id - b.id), ...admissible(requests, state, limits, false)]
+    for (const stream of inTurns(waiting, countByClient(residents))) {
+      if (!reserve().take(stream)) break
+      resume.push(stream)
+    }
+    return resume
+  }
   const places = state.step.streams - residents.length
   // In the order in which the next choice would leave them their memory.
   const left = isOverloaded(requests, state, limits) ? away.toSorted((a, b) => a.id - b.id).values() : byBuffer(away, nowMs)
@@ -138,6 +148,7 @@ function waysBack(
  * so that large recomputations do not delay a first token. A prompt takes no longer than the shortest buffer lasts.
  */
 function nextStep(
+  packer: FairPacker,
   devices: readonly StreamState[],
   ready: readonly StreamState[],
   { step, speeds }: ServingState,
@@ -161,5 +172,7 @@ function nextStep(
     yield* byBuffer(others, nowMs)
   }
   const rows = Math.max(promptRows, Math.min(step.rows, affordableRows))
-  return packStep(ranked(), step, { promptRows: rows, minPromptRows: 1 })
+  const limits = { promptRows: rows, minPromptRows: 1 }
+  // In the order of their buffers as far as they are taken.
+  return hasSeveralClients([...devices, ...ready]) ? packer.pack([...ranked()], step, limits) : packStep(ranked(), step, limits)
 }

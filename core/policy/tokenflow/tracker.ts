@@ -1,3 +1,4 @@
+import { countByClient, hasSeveralClients, inTurns } from '../fairness/in-turns.ts'
 import { isEvictable } from '../serving/place-devices.ts'
 import type { ServingState, StreamState } from '../serving/policy.ts'
 import { ascending } from './ascending.ts'
@@ -10,7 +11,7 @@ export interface Requests {
   readonly idle: readonly StreamState[]
   /** Preempted. */
   readonly away: readonly StreamState[]
-  /** Not admitted yet, in the order of arrival. */
+  /** Not admitted yet: clients take turns, each of them in the order of arrival. */
   readonly newcomers: readonly StreamState[]
   /** Of those without memory: what the smallest resumption charges. */
   readonly smallestBytes: number
@@ -18,6 +19,8 @@ export interface Requests {
   readonly working: number
   /** Σ r_i of Eq. 6: tokens per second that their readers take. */
   readonly tokensPerS: number
+  /** Of `working`, how many each client has; undefined where all requests are of one. */
+  readonly byClient: ReadonlyMap<string, number> | undefined
 }
 
 export function track(state: ServingState): Requests {
@@ -40,6 +43,7 @@ export function track(state: ServingState): Requests {
     if (residency === 'evicted') away.push(stream)
     else if (residency === 'resident') residents.push(stream)
   }
+  const byClient = hasSeveralClients(state.waiting) ? countByClient(workingOf(state.waiting, newcomers)) : undefined
   return {
     residents,
     // Collected on demand: most plans preempt nothing.
@@ -47,11 +51,17 @@ export function track(state: ServingState): Requests {
       return state.idle.filter((stream) => stream.reader && isEvictable(stream))
     },
     away,
-    newcomers,
+    newcomers: byClient ? inTurns(newcomers, byClient) : newcomers,
     smallestBytes,
     working,
     tokensPerS,
+    byClient,
   }
+}
+
+function workingOf(waiting: readonly StreamState[], newcomers: readonly StreamState[]): readonly StreamState[] {
+  const isNew = new Set(newcomers)
+  return waiting.filter((stream) => stream.reader && !isNew.has(stream))
 }
 
 /** Those whose buffer ends first first; put in order as far as they are taken. */

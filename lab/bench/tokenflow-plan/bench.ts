@@ -77,6 +77,7 @@ function stateOf(requests: number, nowMs: number): ServingState {
     if (hasBegun) reader.deliver(6 + Math.floor(40 * random.next()), nowMs - 2_000)
     return {
       id,
+      client: '',
       source: 'answer',
       arrivedMs: 0,
       stepsSkipped: 0,

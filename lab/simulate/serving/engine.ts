@@ -8,6 +8,8 @@ export interface EngineAnswer {
   /** Of the prompt's beginning: rows that a cached prefix holds. */
   readonly cachedTokens: number
   readonly outputTokens: number
+  /** Clients share the engine evenly; absent: all answers are of one, as in the papers. */
+  readonly client?: string
   /** The scheduler sees this reader. The one who gets the tokens delivers to it. */
   readonly reader: Reader
   /** Another token is there; called `outputTokens` times unless the answer is stopped. */

@@ -102,14 +102,14 @@ class SimulatedEngine implements Engine, OwnerHost {
       return () => {}
     }
     this.#waitingAnswers += 1
-    const { reader, cachedTokens } = answer
-    const stream = this.#open({ source: 'answer', reader, kv: answerKv, cachedRows: cachedTokens })
+    const { reader, cachedTokens, client = '' } = answer
+    const stream = this.#open({ source: 'answer', client, reader, kv: answerKv, cachedRows: cachedTokens })
     stream.owner = new AnswerRun(answer, stream, this)
     return () => this.close(stream)
   }
 
   session(reader?: Reader, held = 0): EngineSession {
-    const stream = this.#open({ source: 'device', reader, kv: this.#options.deviceKv })
+    const stream = this.#open({ source: 'device', client: '', reader, kv: this.#options.deviceKv })
     const session = new SessionRun(stream, this.#tiers, this, { ...this.#options, held })
     stream.owner = session
     return session

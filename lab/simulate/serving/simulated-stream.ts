@@ -28,6 +28,7 @@ export interface StreamHost {
  */
 export class SimulatedStream implements StreamState, UnsavedRows {
   readonly id: number
+  readonly client: string
   readonly source: 'device' | 'answer'
   readonly reader: ReaderState | undefined
   readonly kv: KvSize
@@ -71,11 +72,18 @@ export class SimulatedStream implements StreamState, UnsavedRows {
 
   constructor(
     id: number,
-    { source, reader, kv, cachedRows = 0 }: Pick<SimulatedStream, 'source' | 'reader' | 'kv'> & { cachedRows?: number },
+    {
+      source,
+      client,
+      reader,
+      kv,
+      cachedRows = 0,
+    }: Pick<SimulatedStream, 'source' | 'client' | 'reader' | 'kv'> & { cachedRows?: number },
     host: StreamHost,
   ) {
     this.id = id
     this.source = source
+    this.client = client
     this.reader = reader
     this.kv = kv
     this.cachedRows = cachedRows

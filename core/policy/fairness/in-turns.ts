@@ -1,0 +1,41 @@
+interface OfClient {
+  readonly client: string
+}
+
+export function hasSeveralClients(items: readonly OfClient[]): boolean {
+  const first = items[0]?.client
+  return items.some(({ client }) => client !== first)
+}
+
+/** How many of the items each client has. */
+export function countByClient(items: readonly OfClient[]): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const { client } of items) counts.set(client, (counts.get(client) ?? 0) + 1)
+  return counts
+}
+
+const none: ReadonlyMap<string, number> = new Map()
+
+/**
+ * The turn of each item: how many the client has before it. Those of the same turn are equal, so that of k clients none can say
+ * that another one had more.
+ * @param ordered in the order of each client's items
+ * @param held how many each client has before all of these
+ */
+export function turnsOf(ordered: readonly OfClient[], held: ReadonlyMap<string, number> = none): Float64Array {
+  const next = new Map(held)
+  return Float64Array.from(ordered, ({ client }) => {
+    const turn = next.get(client) ?? 0
+    next.set(client, turn + 1)
+    return turn
+  })
+}
+
+/** The items by their turns: each client's first ones, then the second ones, and so on; the order is kept within a turn and a client. */
+export function inTurns<T extends OfClient>(ordered: readonly T[], held: ReadonlyMap<string, number> = none): readonly T[] {
+  if (!hasSeveralClients(ordered)) return ordered
+  const turns = turnsOf(ordered, held)
+  return Array.from(ordered.keys())
+    .sort((a, b) => turns[a]! - turns[b]!)
+    .map((at) => ordered[at]!)
+}
