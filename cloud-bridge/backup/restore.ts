@@ -24,6 +24,7 @@ import { openDatabase, type Store } from '../../core/store/open-database.ts'
 import { forgetSteadyTime } from '../../core/store/steady-time.ts'
 import { bridgeDatabases } from '../databases.ts'
 import { type BridgeIdentity, identityOf } from '../identity/bridge-identity.ts'
+import { localKeyName } from '../identity/local-access.ts'
 import { openIdentityStore } from '../identity/store.ts'
 import { renameNewJobs } from '../queue/job-names.ts'
 import { diskError } from './backup.ts'
@@ -198,15 +199,18 @@ function readIdentity(path: string): BridgeIdentity | undefined {
   }
 }
 
-/** Whether no device, key, token or job depends on the bridge in a folder. @throws BrimError STORE_FAILED */
+/**
+ * Whether no device, key, token or job depends on the bridge in a folder, other than the key that a command on this machine has
+ * created. @throws BrimError STORE_FAILED, STORE_DAMAGED
+ */
 function isUnused(stateDir: string): boolean {
-  const isEmpty = (file: string, tables: readonly string[]) => {
+  const isEmpty = (file: string, rows: readonly string[]) => {
     const path = join(stateDir, file)
-    return (
-      !existsSync(path) || withDatabase(path, (store) => tables.every((table) => !store.prepare(`SELECT 1 FROM ${table}`).get()))
-    )
+    if (!existsSync(path)) return true
+    return withDatabase(path, (store) => rows.every((each) => !store.prepare(`SELECT 1 FROM ${each}`).get()))
   }
-  return isEmpty('identity.sqlite', ['identities', 'keys', 'enrol_tokens']) && isEmpty('jobs.sqlite', ['jobs'])
+  const identities = ['identities', `keys WHERE name <> '${localKeyName}'`, 'enrol_tokens']
+  return isEmpty('identity.sqlite', identities) && isEmpty('jobs.sqlite', ['jobs'])
 }
 
 /** Migrates the copies, and marks them as restored. @throws BrimError STORE_FAILED */

@@ -15,6 +15,8 @@ const Address = z.object({
 export type Address = Omit<z.infer<typeof Address>, 'v'>
 
 const addressFileOf = (stateDir: string) => join(stateDir, 'address.json')
+/** Of the key that `localKey` creates. */
+export const localKeyName = 'local'
 const keyFileOf = (stateDir: string) => join(stateDir, 'local-key')
 
 /** Tells the commands on this machine where the bridge listens, until `forgetAddress`. @throws BrimError TARGET_UNWRITABLE */
@@ -46,7 +48,7 @@ export function localKey(stateDir: string, user: string): string {
     const stored = existsSync(path) ? readFileSync(path, 'utf8').trim() : ''
     // It may have been revoked, or the folder restored from a backup.
     if (store.keyOf(stored)) return stored
-    const { key } = store.createKey(`operator:${user}`, 'local', 'admin')
+    const { key } = store.createKey(`operator:${user}`, localKeyName, 'admin')
     writePrivate(path, `${key}\n`)
     return key
   } finally {

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
+import { userOf } from '../bridge-client.ts'
 import { localBridgeDir } from '../state-dir.ts'
 
 export const command = defineCommand({
@@ -35,7 +36,7 @@ export const command = defineCommand({
       import('../../backup/restore.ts'),
     ])
     const target = localBridgeDir(stateDir, io)
-    const actor = `operator:${io.env.USER || 'unknown'}`
+    const actor = `operator:${userOf(io)}`
     const { backup, digest, replaced } = await restore({ from: folder, stateDir: target, expect, replaceIdentity, actor })
     const { at, bridge, files } = backup
     const hasKey = files.some(({ name }) => name === tlsFiles.key)

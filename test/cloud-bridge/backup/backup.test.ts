@@ -19,6 +19,7 @@ import { requireRestored, restore } from '../../../cloud-bridge/backup/restore.t
 import { openSnapshots } from '../../../cloud-bridge/backup/snapshots.ts'
 import { bridgeDatabases, bridgeTables } from '../../../cloud-bridge/databases.ts'
 import { identityOf, recordStart } from '../../../cloud-bridge/identity/bridge-identity.ts'
+import { localKey } from '../../../cloud-bridge/identity/local-access.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { identityTables } from '../../../cloud-bridge/identity/tables.ts'
 import { createJobStore } from '../../../cloud-bridge/queue/job-store.ts'
@@ -246,7 +247,8 @@ describe('a restore', () => {
     await expect(putBack(fresh)).rejects.toMatchObject({ code: 'IDENTITY_INVALID' })
     identities.close()
     for (const name of readdirSync(fresh)) if (name.startsWith('identity')) rmSync(join(fresh, name))
-    openIdentityStore(fresh).close()
+    // As a command on this machine does.
+    localKey(fresh, 'sam')
     const { replaced } = await putBack(fresh)
     expect(readdirSync(replaced!)).toContain('bridge.sqlite')
     expect(jobIds(fresh)).toHaveLength(1)
