@@ -3,6 +3,7 @@ import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { fleetRowOf } from '../../core/policy/fleet/fleet-row.ts'
 import { isConnected } from '../../core/policy/fleet/presence.ts'
+import { bridgeFacts } from '../../core/policy/fleet/unused.ts'
 import {
   type Device,
   type DeviceSmallModel,
@@ -154,7 +155,11 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
 
   return (router) => {
     router.serve(fleetOperations.status, ({ caller }) => ({ ...describe(), devices: allFor(caller) }))
-    router.serve(fleetOperations.summary, async () => ({ ...describe(), devices: await fleet.devicesAs(fleetRowOf) }))
+    router.serve(fleetOperations.summary, async () => {
+      const status = describe()
+      const bridge = bridgeFacts(status, Date.now())
+      return { ...status, devices: await fleet.devicesAs((device) => fleetRowOf(device, bridge)) }
+    })
     router.serve(fleetOperations.events, ({ events, caller }) => events(changesOf(undefined, caller)))
     router.serve(deviceOperations.list, ({ caller }) => ({ devices: allFor(caller) }))
     router.serve(deviceOperations.show, ({ params: { id }, caller }) => ({

@@ -125,6 +125,12 @@ export function createRegistry(options: RegistryOptions): Registry {
     return true
   }
 
+  /** A will is the broker's message: the device was seen before it. */
+  function lastSeenMs(device: string, { state }: DeviceState, receivedAtMs: number): number {
+    const before = table.get(device)
+    return state === 'lost' && before ? (connected.get(device)?.receivedAtMs ?? Date.parse(before.lastSeen)) : receivedAtMs
+  }
+
   /** Stores only some heartbeats: each costs a write. */
   function onHeartbeat(device: string, known: ConnectedDevice): void {
     known.receivedMs = clock.nowMs()
@@ -167,7 +173,7 @@ export function createRegistry(options: RegistryOptions): Registry {
   function onNewState(device: string, state: DeviceState): DeviceState | undefined {
     const fields = { device, birth: state.birth, state: state.state }
     const [receivedAtMs, nowMs] = [Date.now(), clock.nowMs()]
-    if (!putState(device, state, receivedAtMs)) {
+    if (!putState(device, state, lastSeenMs(device, state, receivedAtMs))) {
       logger.info(fields, 'will of an earlier birth ignored')
       return undefined
     }

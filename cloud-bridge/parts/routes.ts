@@ -47,6 +47,7 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
   const load = () => ({
     version,
     modelId: modelIds[0] ?? null,
+    modelIds,
     uptimeS: uptimeS(),
     sessions: sessions.count,
     kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,
@@ -69,7 +70,6 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
     bridgeRoutes({
       health: () => ({
         ...load(),
-        modelIds,
         keptKvBytes: serving.memory.cachedBytes,
         pipeline: config.pipeline,
         serving: serving.metrics,

@@ -4,7 +4,7 @@ import { BrimError } from '../../../core/base/errors.ts'
 import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand } from '../../../core/cli/command.ts'
 import { bridgeOptions } from '../../../core/login/bridge-access.ts'
-import { type UnusedReason, whyUnused } from '../../../core/policy/fleet/unused.ts'
+import { bridgeFacts, type UnusedReason, whyUnused } from '../../../core/policy/fleet/unused.ts'
 import { fleetOperations } from '../../../core/protocol/http/devices.ts'
 import { bridgeClient } from '../bridge-client.ts'
 import { columns } from '../columns.ts'
@@ -12,7 +12,7 @@ import { labelOption, withLabels } from '../labels.ts'
 
 export const command = defineCommand({
   examples: [
-    ['brim fleet doctor', 'one line per reason, with the command that mends it'],
+    ['brim fleet doctor', 'one line per reason, with the command that fixes it'],
     ['brim fleet doctor --device jetson-01', 'one device'],
     ['brim fleet doctor --json | jq ".devices[] | select(.used | not)"', 'for programs'],
   ],
@@ -30,7 +30,7 @@ export const command = defineCommand({
     const unknown = names?.find((name) => !status.devices.some(({ id }) => id === name))
     if (unknown !== undefined)
       throw new BrimError('DEVICE_UNKNOWN', `no device "${unknown}"`, { hint: '"brim device list" lists them' })
-    const facts = { version: status.version, modelId: status.modelId, wallMs: Date.now() }
+    const facts = bridgeFacts(status, Date.now())
     const devices = status.devices
       .filter(({ id }) => names === undefined || names.includes(id))
       .map((device) => {

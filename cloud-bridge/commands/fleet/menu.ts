@@ -8,6 +8,6 @@ export const menu: Menu = {
   ],
   commands: {
     status: ['show the bridge, its problems, and a line per device, those with problems first', () => import('./status.ts')],
-    doctor: ['say why devices are not used, in a line each with the command that mends it', () => import('./doctor.ts')],
+    doctor: ['say why devices are not used, in a line each with the command that fixes it', () => import('./doctor.ts')],
   },
 }

@@ -7,6 +7,7 @@ import { visibleLine } from '../../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { bridgeOptions } from '../../../core/login/bridge-access.ts'
 import { fleetRowOf } from '../../../core/policy/fleet/fleet-row.ts'
+import { bridgeFacts } from '../../../core/policy/fleet/unused.ts'
 import { type FleetStatus, type FleetSummary, fleetOperations } from '../../../core/protocol/http/devices.ts'
 import type { Received } from '../bridge-client.ts'
 import { bridgeClient } from '../bridge-client.ts'
@@ -35,6 +36,7 @@ export const command = defineCommand({
   options,
   notes:
     `${stateNotes}\n` +
+    'Usable: the bridge gives it work; "brim fleet doctor" says why not, and the command that fixes it.\n' +
     'SEEN: time since its last message. W: power. BAT: battery. °C: hottest zone; "!": clocks are throttled.\n' +
     'CPU, GPU: percent. UP, DOWN: measured link, bytes/s. TK/S: decoded tokens/s of its fastest model. –: unknown.\n' +
     'A column is left out when it is unknown for every device.',
@@ -53,7 +55,8 @@ async function readSummary(given: StatusOptions, io: Io): Promise<FleetSummary> 
     if (!(error instanceof BrimError) || error.code !== 'REQUEST_INVALID') throw error
     // The bridge of an earlier release has no such path.
     const { raw, value } = await client.call(fleetOperations.status, {})
-    return { raw, value: { ...value, devices: value.devices.map(fleetRowOf) } }
+    const bridge = bridgeFacts(value, Date.now())
+    return { raw, value: { ...value, devices: value.devices.map((device) => fleetRowOf(device, bridge)) } }
   })
   return withLabels(summary, given.label).value
 }

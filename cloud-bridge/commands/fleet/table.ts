@@ -76,6 +76,7 @@ function headOf(status: FleetSummary, isPart: boolean): string[][] {
   const states = new Map<string, number>()
   for (const state of devices.map(shortState)) states.set(state, (states.get(state) ?? 0) + 1)
   const counts = [...states].sort(([a], [b]) => a.localeCompare(b)).map(([state, count]) => `${count} ${state}`)
+  const usable = devices.filter((device) => device.unusable === null).length
   return [
     [
       `bridge ${bridge}`,
@@ -85,7 +86,9 @@ function headOf(status: FleetSummary, isPart: boolean): string[][] {
       `KV ${percent((100 * kvBytes) / kvBudgetBytes)} % of ${compact(kvBudgetBytes)}B`,
       `jobs: ${jobs.queued} queued, ${jobs.underWay} under way, ${jobs.dead} dead`,
     ],
-    [`${devices.length} ${devices.length === 1 ? 'device' : 'devices'}: ${counts.join(', ') || none}`],
+    [
+      `${devices.length} ${devices.length === 1 ? 'device' : 'devices'}: ${counts.join(', ') || none}${devices.length === 0 ? '' : `; ${usable} usable`}`,
+    ],
   ]
 }
 
@@ -113,16 +116,23 @@ const wordsOf: Readonly<Record<string, string>> = {
   errors: 'recent errors',
 } satisfies Partial<Record<ProblemKind, string>>
 /** Devices without problems come after those with some, revoked ones last. */
-const worst = ({ problems, state }: FleetRow) =>
-  Math.min(severe.length + (state === 'revoked' ? 2 : 1), ...problems.map(({ kind }) => rankOf(kind)))
+const worst = (device: FleetRow) =>
+  Math.min(severe.length + (device.state === 'revoked' ? 2 : 1), ...problemsOf(device).map(({ kind }) => rankOf(kind)))
+
+/** A device that seems well, and that the bridge does not use, has a problem too. */
+const problemsOf = ({ state, problems, unusable }: Omit<FleetRow, 'id'>) =>
+  state === 'ready' && unusable !== null && problems.length === 0
+    ? [{ kind: `unusable: ${unusable.kind}`, detail: unusable.detail }]
+    : problems
 
 /** One line per kind of problem, with the devices that have it. */
 function problemLines(devices: readonly FleetRow[], width: number): TableLine[] {
-  const kinds = [...new Set(devices.flatMap(({ problems }) => problems.map(({ kind }) => kind)))]
+  const all = devices.map(({ id, ...device }) => ({ id, problems: problemsOf(device) }))
+  const kinds = [...new Set(all.flatMap(({ problems }) => problems.map(({ kind }) => kind)))]
   return kinds
     .sort((a, b) => rankOf(a) - rankOf(b))
     .map((kind) => {
-      const affected = devices.flatMap(({ id, problems }) => {
+      const affected = all.flatMap(({ id, problems }) => {
         const details = problems.filter((problem) => problem.kind === kind).map(({ detail }) => detail)
         return details.length === 0 ? [] : [{ id, detail: details.filter((detail) => detail !== '').join(', ') }]
       })
@@ -163,7 +173,7 @@ function tableOf(devices: readonly FleetRow[], width: number): TableLine[] {
       .trimEnd()
   const moodOf = (device: FleetRow): Mood => {
     if (shortState(device) === 'lost') return 'bad'
-    if (device.problems.length > 0) return 'warning'
+    if (problemsOf(device).length > 0) return 'warning'
     return shortState(device) === 'ready' ? 'plain' : 'quiet'
   }
   return [{ text: line(0), mood: 'quiet' }, ...sorted.map((device, n) => ({ text: line(n + 1), mood: moodOf(device) }))]

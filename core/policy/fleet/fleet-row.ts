@@ -1,7 +1,9 @@
 import type { Device, FleetRow } from '../../protocol/http/devices.ts'
+import { type BridgeFacts, whyUnused } from './unused.ts'
 
 /** What the table of a fleet shows of a device. */
-export function fleetRowOf(device: Device): FleetRow {
+export function fleetRowOf(device: Device, bridge: BridgeFacts): FleetRow {
+  const blocking = whyUnused(device, bridge).find(({ blocks }) => blocks)
   const { id, seenS, jobs, labels, problems, telemetry } = device
   const { device: hardware, power, battery, temperatures, throttling, load, link, answers } = telemetry ?? {}
   const speeds = Object.values(answers?.decodeTokensPerS ?? {})
@@ -22,6 +24,7 @@ export function fleetRowOf(device: Device): FleetRow {
     tokensPerS: speeds.length === 0 ? null : Math.max(...speeds),
     labels,
     problems,
+    unusable: blocking ? { kind: blocking.kind, detail: blocking.detail } : null,
   }
 }
 

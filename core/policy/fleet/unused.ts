@@ -1,5 +1,5 @@
 import { compareVersions } from '../../base/version-range.ts'
-import type { Device } from '../../protocol/http/devices.ts'
+import type { Device, FleetStatus } from '../../protocol/http/devices.ts'
 
 /** Why the bridge does not use a device, or uses it less than it could. */
 export interface UnusedReason {
@@ -7,7 +7,7 @@ export interface UnusedReason {
   /** Whether the device gets nothing to do; else it gets less, or does it worse. */
   readonly blocks: boolean
   readonly detail: string
-  /** The command that mends it. */
+  /** The command that fixes it. */
   readonly fix: string
   /** Where to run it. */
   readonly at: 'device' | 'operator'
@@ -31,11 +31,19 @@ export type UnusedKind =
 /** What a device is compared with. */
 export interface BridgeFacts {
   readonly version: string
-  /** Of the bundle that it serves; null: none. */
-  readonly modelId: string | null
+  /** Of the bundles that it serves. */
+  readonly modelIds: readonly string[]
   /** UTC ms. */
   readonly wallMs: number
 }
+
+/** @param status a bridge of an earlier release names one bundle */
+export const bridgeFacts = ({ version, modelId, modelIds }: FleetFacts, wallMs: number): BridgeFacts => ({
+  version,
+  modelIds: modelIds.length > 0 || modelId === null ? modelIds : [modelId],
+  wallMs,
+})
+type FleetFacts = Pick<FleetStatus, 'version' | 'modelId' | 'modelIds'>
 
 export interface UnusedLimits {
   /** Telemetry is sent every 10 s, or seldom by a device whose owner wants so. */
@@ -115,9 +123,10 @@ function versionReasons({ id, agent }: Device, { version }: BridgeFacts): Unused
 }
 
 function bundleReasons({ id, modelId }: Device, bridge: BridgeFacts): UnusedReason[] {
-  if (bridge.modelId === null || modelId === bridge.modelId) return []
-  const detail = modelId === null ? 'has no bundle' : `has ${modelId}, the bridge serves ${bridge.modelId}`
-  return [blocked('bundle', detail, `brim job submit bundle.install --model ${bridge.modelId} --activate --device ${id}`)]
+  const [first] = bridge.modelIds
+  if (first === undefined || (modelId !== null && bridge.modelIds.includes(modelId))) return []
+  const detail = modelId === null ? 'has no bundle' : `has ${modelId}, the bridge serves ${bridge.modelIds.join(' and ')}`
+  return [blocked('bundle', detail, `brim job submit bundle.install --model ${first} --activate --device ${id}`)]
 }
 
 function sampleReasons(device: Device, { wallMs }: BridgeFacts, limits: UnusedLimits): UnusedReason[] {

@@ -128,7 +128,8 @@ export type BridgeProblem = z.infer<typeof BridgeProblem>
 export const FleetStatus = z.object({
   bridge: z.string(),
   version: z.string(),
-  modelId: z.string().nullable().describe('Null where the bridge serves no bundle.'),
+  modelId: z.string().nullable().describe('Of its first bundle; null where the bridge serves none.'),
+  modelIds: z.array(z.string()).default([]).describe('Of all bundles that it serves.'),
   uptimeS: count,
   sessions: count.describe('Open HAT sessions.'),
   kvBytes: count.describe('KV memory of open sessions.'),
@@ -159,6 +160,11 @@ export const FleetRow = z.object({
   tokensPerS: figureOrNull.describe('Decode rate of its fastest model.'),
   labels: Labels,
   problems: Device.shape.problems,
+  unusable: z
+    .object({ kind: z.string(), detail: z.string() })
+    .nullable()
+    .default(null)
+    .describe('Why the bridge gives it nothing to do, as `brim fleet doctor` says; null: it is used.'),
 })
 export type FleetRow = z.infer<typeof FleetRow>
 

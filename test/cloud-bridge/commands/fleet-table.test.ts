@@ -12,7 +12,7 @@ const device = (id: string, more: object = {}): Device => ({
   lastSeen: '2026-01-01T00:00:00Z',
   seenS: 3,
   agent: '0.1.0',
-  modelId: null,
+  modelId: 'a'.repeat(64),
   labels: {},
   jobs: 0,
   problems: [],
@@ -20,6 +20,7 @@ const device = (id: string, more: object = {}): Device => ({
   telemetry: null,
   ...more,
 })
+const facts = { version: '0.1.0', modelIds: ['a'.repeat(64)], wallMs: Date.parse('2026-01-01T00:00:03Z') }
 const fleet = (devices: Device[], more: object = {}): FleetSummary => ({
   bridge: 'bridge-1',
   version: '0.1.0',
@@ -30,7 +31,8 @@ const fleet = (devices: Device[], more: object = {}): FleetSummary => ({
   kvBudgetBytes: 2e9,
   jobs: { queued: 12, underWay: 4, dead: 1 },
   problems: [],
-  devices: devices.map(fleetRowOf),
+  modelIds: ['a'.repeat(64)],
+  devices: devices.map((one) => fleetRowOf(one, facts)),
   ...more,
 })
 const textOf = (status: FleetSummary) => layOutFleet(status).map(({ text }) => text)
@@ -55,12 +57,19 @@ describe('the table of a fleet', () => {
     expect(textOf(fleet([orin('jetson-01'), device('jetson-02')]))).toEqual([
       'bridge bridge-1  0.1.0  up 3d  14 sessions  KV 25 % of 2.0GB',
       'jobs: 12 queued, 4 under way, 1 dead',
-      '2 devices: 2 ready',
+      '2 devices: 2 ready; 2 usable',
       '',
       'DEVICE    STATE MODULE   SEEN  W °C CPU GPU   UP DOWN JOBS TK/S',
       'jetson-01 ready AGX Orin   3s 23 71  23  98 1.3M  13M    2   62',
       'jetson-02 ready –          3s  –  –   –   –    –    –    0    –',
     ])
+  })
+
+  it('names the devices that are ready and not used, and why', () => {
+    const lines = textOf(fleet([device('a'), device('b', { modelId: 'b'.repeat(64) }), device('c', { state: 'lost' })]))
+    expect(lines).toContain('3 devices: 1 lost, 2 ready; 1 usable')
+    expect(lines.find((line) => line.startsWith('! 1 unusable: bundle: b'))).toBeDefined()
+    expect(lines.at(-3)).toMatch(/^b /)
   })
 
   it('starts with the problems, the worst first, and marks throttled clocks', () => {
@@ -95,7 +104,7 @@ describe('the table of a fleet', () => {
     ]
     const lines = layOutFleet(fleet(devices))
     expect(lines.map(({ text }) => text).slice(2, 4)).toEqual([
-      '4 devices: 1 never, 1 pending, 1 ready, 1 revoked',
+      '4 devices: 1 never, 1 pending, 1 ready, 1 revoked; 1 usable',
       '! 1 waiting for approval: d-waits',
     ])
     expect(lines.slice(-4).map(({ text, mood }) => [...text.split(/ +/).slice(0, 2), mood])).toEqual([

@@ -3,7 +3,7 @@ import { whyUnused } from '../../../../core/policy/fleet/unused.ts'
 import type { Device } from '../../../../core/protocol/http/devices.ts'
 
 const wallMs = Date.parse('2026-05-01T12:00:00Z')
-const bridge = { version: '0.3.0', modelId: 'qwen@1', wallMs }
+const bridge = { version: '0.3.0', modelIds: ['qwen@1'], wallMs }
 const telemetry = {
   ageS: 5,
   at: '2026-05-01T11:59:55Z',
@@ -41,7 +41,7 @@ const reasonsOf = (one: Device, of = bridge) =>
 describe('a device', () => {
   it('without a reason is used, one minor release apart too', () => {
     for (const agent of ['0.2.9', '0.3.1', '0.4.0']) expect(reasonsOf(device({ agent }))).toEqual([])
-    expect(reasonsOf(device({ modelId: null }), { ...bridge, modelId: null as unknown as string })).toEqual([])
+    expect(reasonsOf(device({ modelId: null }), { ...bridge, modelIds: [] })).toEqual([])
     expect(reasonsOf(device({ identity: null }))).toEqual([])
     expect(reasonsOf(sampled({ jobs: { waiting: 2, running: 1 } }))).toEqual([])
   })
