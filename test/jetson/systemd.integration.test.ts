@@ -56,9 +56,7 @@ describe.skipIf(!canBootSystemd())('the services under systemd', () => {
     expect(await run(installer, '--bridge', '--bundle', '/opt/brim/bundles/demo')).toContain('start: brim-bridge')
     expect(await property('brim-bridge', 'StatusText')).toMatch(/^ready, 0 devices connected/)
 
-    const asBrim = ['setpriv', '--reuid', 'brim', '--regid', 'brim', '--init-groups', 'brim']
-    const token = await run(...asBrim, 'bridge', 'token', 'create', '--approve', '--state-dir', '/var/lib/brim/bridge')
-    await run('sh', '-c', `umask 077; echo '${token.trim()}' >/root/token`)
+    await run('brim', 'bridge', 'token', 'create', '--approve', '--out', '/root/token')
     const dropIn = '/run/systemd/system/brim-agent.service.d'
     await run('sh', '-c', `mkdir -p ${dropIn}; printf '[Service]\\nWatchdogSec=3\\nRestartSec=100ms\\n' >${dropIn}/test.conf`)
     const options = ['--id', 'jetson-01', '--bundle', '/opt/brim/bundles/demo', '--token-file', '/root/token']
@@ -86,6 +84,16 @@ describe.skipIf(!canBootSystemd())('the services under systemd', () => {
     expect(await property('brim-agent', 'Result')).toBe('success')
     const journal = await run('journalctl', '--unit', 'brim-agent', '--output', 'cat')
     for (const line of ['agent ready', 'agent draining', 'agent drained']) expect(journal).toContain(line)
+
+    // Root acts in the state folder as its user, and elsewhere as root.
+    await run('brim', 'bridge', 'backup', '--out', '/root/backup')
+    expect(await run('ls', '/root/backup')).toContain('bridge.yaml')
+    expect(await run('brim', 'bridge', 'restore', '/root/backup')).toContain('in /var/lib/brim/bridge')
+    expect(await run('find', '/var/lib/brim/bridge', '!', '-user', 'brim')).toBe('')
+    expect(await run('find', '/root/backup', '/root/token', '!', '-user', 'root')).toBe('')
+    await run('systemctl', 'start', 'brim-bridge')
+    expect(await run('brim', 'bridge', 'audit')).toContain('bridge.restore')
+    await run('systemctl', 'stop', 'brim-bridge')
 
     await run(installer, '--uninstall', '--purge')
     expect(await run('sh', '-c', 'ls /etc/systemd/system /etc/brim /var/lib/brim')).not.toContain('agent')

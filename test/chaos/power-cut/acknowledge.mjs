@@ -52,7 +52,8 @@ const places = {
   },
   budget(dir) {
     const store = openSpendingDatabase(join(dir, 'spending.sqlite'), logger)
-    const ledger = keep(new SpendingLedger({ store, windowMs: 3_600_000, clock, wallMs: () => 1, logger }))
+    const clocks = () => ({ wallMs: 1, boot: 'first', upMs: clock.nowMs() })
+    const ledger = keep(new SpendingLedger({ store, windowMs: 3_600_000, clocks, logger }))
     ledger.add('server', spent)
     ledger.reserve('server', spent)
   },

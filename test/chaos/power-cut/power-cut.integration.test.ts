@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { openSpendingDatabase, SpendingLedger } from '../../../agent/disco/spending-ledger.ts'
 import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
 import { JobLedger, ledgerMigrations } from '../../../agent/jobs/ledger.ts'
 import { openSpoolDatabase } from '../../../agent/telemetry/spool.ts'
@@ -61,6 +62,14 @@ describe.skipIf(skips)('after a power cut', () => {
 
     it('a job that a device has accepted is in its ledger', () => {
       expect(jobsOfDevice(join(left, 'ledger'))).toEqual(['j'])
+    })
+
+    it('what was spent and reserved is counted', () => {
+      const store = openSpendingDatabase(join(left, 'budget/spending.sqlite'), silentLogger())
+      const clocks = () => ({ wallMs: 1, boot: 'first', upMs: systemClock.nowMs() })
+      const options = { store, windowMs: 3_600_000, clocks, logger: silentLogger() }
+      expect(new SpendingLedger(options).spent('server').dollars).toBeCloseTo(0.2)
+      store.close()
     })
 
     it('a change on trial is known', () => {
