@@ -10,7 +10,7 @@ export interface ListedBench {
 
 /** In the order in which they run: some read what others have saved (validation, simulate scale). */
 export const benchmarks: readonly ListedBench[] = [
-  bench('engine', 90, 110),
+  bench('engine', 100, 120),
   bench('acceptance', 5, 240),
   bench('telemetry', 42, 35),
   bench('tokenflow-plan', 6, 3),
@@ -21,17 +21,17 @@ export const benchmarks: readonly ListedBench[] = [
   bench('failover', 56, 145),
   bench('fleet', 80, 400),
   bench('hat', 465, 1_900),
-  bench('tokenflow', 480, 2_800),
-  bench('pice', 480, 1_460),
-  bench('disco', 360, 570),
+  bench('tokenflow', 320, 2_900),
+  bench('pice', 430, 1_460),
+  bench('disco', 280, 570),
   bench('chaos', 52, 1_850),
   simulation('validation', ['validate'], 3, 6),
-  simulation('simulate-scale', ['scale'], 120, 400),
-  simulation('simulate-fleet', ['fleet'], 130, 1_500),
-  simulation('paper-tokenflow', ['paper', 'tokenflow'], 60, 150),
-  simulation('paper-hat', ['paper', 'hat'], 60, 300),
-  simulation('paper-disco', ['paper', 'disco'], 120, 900),
-  simulation('paper-pice', ['paper', 'pice'], 120, 500),
+  simulation('simulate-scale', ['scale'], 60, 240),
+  simulation('simulate-fleet', ['fleet'], 200, 3_600),
+  simulation('paper-tokenflow', ['paper', 'tokenflow'], 66, 150),
+  simulation('paper-hat', ['paper', 'hat'], 23, 120),
+  simulation('paper-disco', ['paper', 'disco'], 33, 300),
+  simulation('paper-pice', ['paper', 'pice'], 36, 240),
 ]
 
 function bench(name: string, quickS: number, fullS: number): ListedBench {

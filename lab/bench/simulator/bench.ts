@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import type { Bench } from '../../frame/bench.ts'
+import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import type { Simulation } from '../../simulate/kernel/simulation.ts'
 import { runScenario, ScenarioRun } from '../../simulate/run/run-scenario.ts'
@@ -9,7 +9,6 @@ import { bareEvents, mixedEvents } from './mixed-events.ts'
 import { type SimulatorRun, simulatorReport } from './report.ts'
 import { scenariosOf, waitingScenario } from './scenarios.ts'
 
-const waitingRequests = 100_000
 /** Devices of the mixed events, and bare events that wait. */
 const sizes = [100, 1_000, 10_000] as const
 const repetitions = 5
@@ -22,31 +21,46 @@ export const simulatorBench: Bench = {
   options: {},
   examples: [],
   goals: { eventsPerS: { min: 1e6 }, bytesPerWaitingRequest: { max: 1_024 } },
-  async run({ quick, progress, io }) {
-    const events = quick ? 2e6 : 1e7
-    const runs: SimulatorRun[] = []
-    for (const size of sizes) {
-      progress(`${size} devices`)
-      runs.push({ kind: 'mixed', size, ...fastest(mixedEvents(size), events) })
-      runs.push({ kind: 'bare', size, ...fastest(bareEvents(size), events) })
-    }
-    for (const scenario of scenariosOf(quick ? 500 : 3_000)) {
-      progress(`scenario: ${scenario.name}`)
-      const cpuS = cpuClock()
-      const { events, all } = await runScenario(scenario, { signal: io.signal })
-      runs.push({ kind: 'scenario', mode: scenario.name, requests: all.requests, tokens: all.tokens, events, cpuS: cpuS() })
-    }
-    for (const mode of ['cloud', 'local'] as const) {
-      progress(`${waitingRequests} requests wait: ${mode}`)
-      runs.push({ kind: 'waiting', mode, ...(await bytesOfWaiting(mode)) })
-    }
-    return { conditions: { waitingRequests }, summary: summarise(runs), runs }
-  },
+  run: (context) => benchSimulator(context.quick ? quick : full, context),
   report: simulatorReport,
 }
 
 /** `brim bench simulator` */
 export const command = benchCommand(simulatorBench)
+
+interface Effort {
+  /** Of each size, in all its repetitions. */
+  readonly events: number
+  /** Of each scenario. */
+  readonly requests: number
+  readonly waitingRequests: number
+}
+
+const full: Effort = { events: 1e7, requests: 3_000, waitingRequests: 100_000 }
+const quick: Effort = { ...full, events: 2e6, requests: 500 }
+
+export async function benchSimulator(
+  { events, requests, waitingRequests }: Effort,
+  { progress, io }: BenchContext,
+): Promise<BenchResult> {
+  const runs: SimulatorRun[] = []
+  for (const size of sizes) {
+    progress(`${size} devices`)
+    runs.push({ kind: 'mixed', size, ...fastest(mixedEvents(size), events) })
+    runs.push({ kind: 'bare', size, ...fastest(bareEvents(size), events) })
+  }
+  for (const scenario of scenariosOf(requests)) {
+    progress(`scenario: ${scenario.name}`)
+    const cpuS = cpuClock()
+    const { events, all } = await runScenario(scenario, { signal: io.signal })
+    runs.push({ kind: 'scenario', mode: scenario.name, requests: all.requests, tokens: all.tokens, events, cpuS: cpuS() })
+  }
+  for (const mode of ['cloud', 'local'] as const) {
+    progress(`${waitingRequests} requests wait: ${mode}`)
+    runs.push({ kind: 'waiting', mode, ...(await bytesOfWaiting(mode, waitingRequests)) })
+  }
+  return { conditions: { waitingRequests }, summary: summarise(runs), runs }
+}
 
 function summarise(runs: readonly SimulatorRun[]) {
   const rateOf = (kind: 'mixed' | 'bare') => {
@@ -79,7 +93,10 @@ function fastest(simulation: Simulation, events: number): { readonly events: num
 }
 
 /** What the heap grows by, from an empty world to one in which all requests have arrived. */
-async function bytesOfWaiting(mode: 'cloud' | 'local'): Promise<{ readonly waiting: number; readonly bytes: number }> {
+async function bytesOfWaiting(
+  mode: 'cloud' | 'local',
+  waitingRequests: number,
+): Promise<{ readonly waiting: number; readonly bytes: number }> {
   const scenario = waitingScenario(mode, waitingRequests)
   const run = new ScenarioRun(scenario, await readScenarioData(scenario, []))
   const before = heapBytes()

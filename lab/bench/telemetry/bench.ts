@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Io } from '../../../core/base/io.ts'
 import { projectRoot } from '../../../core/base/version.ts'
-import type { Bench } from '../../frame/bench.ts'
+import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { type DeviceCost, everyS, telemetryReport } from './report.ts'
 
@@ -24,21 +24,26 @@ export const telemetryBench: Bench = {
   options: {},
   examples: [],
   goals: { mostPercentOfCore: { max: 0.5 } },
-  async run({ quick, progress, io }) {
-    const samples = quick ? 50 : 300
-    const runs: DeviceCost[] = []
-    for (const device of devicesToMeasure()) {
-      const cost = await costOf(device, samples, io)
-      progress(`${device}: ${cost.cpuMs} ms of CPU per sample`)
-      runs.push(cost)
-    }
-    return { conditions: { samples, everyS }, summary: summarise(runs), runs }
-  },
+  run: (context) => benchTelemetry(devicesToMeasure(), context.quick ? 50 : 300, context),
   report: telemetryReport,
 }
 
 /** `brim bench telemetry` */
 export const command = benchCommand(telemetryBench)
+
+export async function benchTelemetry(
+  devices: readonly string[],
+  samples: number,
+  { progress, io }: BenchContext,
+): Promise<BenchResult> {
+  const runs: DeviceCost[] = []
+  for (const device of devices) {
+    const cost = await costOf(device, samples, io)
+    progress(`${device}: ${cost.cpuMs} ms of CPU per sample`)
+    runs.push(cost)
+  }
+  return { conditions: { samples, everyS }, summary: summarise(runs), runs }
+}
 
 export function summarise(runs: readonly DeviceCost[]) {
   const percentOf = (name: string) => runs.find(({ device }) => device === name)?.percentOfCore ?? null

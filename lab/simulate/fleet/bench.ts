@@ -1,4 +1,4 @@
-import type { Bench } from '../../frame/bench.ts'
+import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { nextToTry } from '../needed-gpus.ts'
 import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
@@ -14,8 +14,21 @@ import { summarise } from './summary.ts'
 import { busiest, traceDay } from './trace-day.ts'
 
 const devices = 1_000
+
+interface FleetPlan {
+  readonly counts: readonly number[]
+  readonly overloaded: number
+  readonly studied: number
+  readonly ablated: readonly number[]
+  readonly exactness: number
+  readonly seeds: readonly number[]
+  readonly windowS: number
+  readonly warmUpS: number
+  readonly coolDownS: number
+}
+
 /** `counts`: GPUs of the runs, ascending; `studied` and `overloaded` are shown in full, `ablated` without each part. Of the day, the busiest `windowS`. */
-const plans = {
+const plans: Readonly<Record<'quick' | 'full', FleetPlan>> = {
   quick: {
     counts: [8, 16, 24],
     overloaded: 8,
@@ -50,63 +63,65 @@ export const fleetBench: Bench<typeof options> = {
   options,
   examples: [],
   goals: {},
-  async run({ quick, io, progress }, { data = defaultDataFolder() }) {
-    const plan = quick ? plans.quick : plans.full
-    const { counts, overloaded, studied, ablated, exactness, seeds, windowS, warmUpS, coolDownS } = plan
-    const traces = await readTraces(data)
-    const counted = { fromS: warmUpS, untilS: windowS - coolDownS }
-    const days = new Map(seeds.map((seed) => [seed, traceDay(traces, seed)]))
-    const requestsOf = (seed: number) => busiest(days.get(seed)!, windowS)
-    const runs: FleetRun[] = []
-
-    const simulate = async (tasks: readonly (readonly [Method, number])[], what: string) => {
-      const all = tasks.flatMap(([method, gpus]) => seeds.map((seed) => ({ method, gpus, seed })))
-      progress(`${what}: ${all.length} runs`)
-      const scenarios = all.map(({ method, gpus, seed }) =>
-        fleetScenario(method, requestsOf(seed), { devices, gpus }, { seed, counted }),
-      )
-      const results = await runAll(scenarios, { folders: [data], signal: io.signal })
-      io.signal.throwIfAborted()
-      const isCounted = ({ atS }: { readonly atS: number }) => atS >= counted.fromS && atS < counted.untilS
-      for (const [at, { method, ...rest }] of all.entries())
-        runs.push(fleetRun(method, rest, results[at] as ScenarioResult, requestsOf(rest.seed).filter(isCounted)))
-    }
-    for (const gpus of counts)
-      await simulate(
-        methods.filter(({ needsCloud }) => needsCloud).map((method) => [method, gpus]),
-        `${gpus} GPUs`,
-      )
-    await simulate(
-      methods.filter(({ needsCloud }) => !needsCloud).map((method) => [method, 0]),
-      'devices alone',
-    )
-    await simulate(
-      ablations.flatMap((method) => ablated.map((gpus): [Method, number] => [method, gpus])),
-      'without each part',
-    )
-    for (;;) {
-      const next = needsOf(runs).flatMap(({ method: name, ...bracket }): [Method, number][] => {
-        const gpus = nextToTry(bracket, exactness)
-        return gpus === undefined ? [] : [[methods.find((method) => method.name === name)!, gpus]]
-      })
-      if (next.length === 0) break
-      await simulate(next, 'GPUs needed')
-    }
-    const day = days.get(seeds[0]!)!
-    return {
-      conditions: {
-        devices,
-        ...plan,
-        requests: requestsOf(seeds[0]!).length,
-        dayS: day.at(-1)!.atS,
-        dayRequests: day.length,
-      },
-      summary: summarise(runs, { studied, overloaded }),
-      runs,
-    }
-  },
+  run: (context, { data = defaultDataFolder() }) => benchFleet(context.quick ? plans.quick : plans.full, data, context),
   report: fleetReport,
 }
 
 /** `brim simulate fleet` */
 export const command = benchCommand(fleetBench)
+
+/** @param data folder of the traces */
+export async function benchFleet(plan: FleetPlan, data: string, { io, progress }: BenchContext): Promise<BenchResult> {
+  const { counts, overloaded, studied, ablated, exactness, seeds, windowS, warmUpS, coolDownS } = plan
+  const traces = await readTraces(data)
+  const counted = { fromS: warmUpS, untilS: windowS - coolDownS }
+  const days = new Map(seeds.map((seed) => [seed, traceDay(traces, seed)]))
+  const requestsOf = (seed: number) => busiest(days.get(seed)!, windowS)
+  const runs: FleetRun[] = []
+
+  const simulate = async (tasks: readonly (readonly [Method, number])[], what: string) => {
+    const all = tasks.flatMap(([method, gpus]) => seeds.map((seed) => ({ method, gpus, seed })))
+    progress(`${what}: ${all.length} runs`)
+    const scenarios = all.map(({ method, gpus, seed }) =>
+      fleetScenario(method, requestsOf(seed), { devices, gpus }, { seed, counted }),
+    )
+    const results = await runAll(scenarios, { folders: [data], signal: io.signal })
+    io.signal.throwIfAborted()
+    const isCounted = ({ atS }: { readonly atS: number }) => atS >= counted.fromS && atS < counted.untilS
+    for (const [at, { method, ...rest }] of all.entries())
+      runs.push(fleetRun(method, rest, results[at] as ScenarioResult, requestsOf(rest.seed).filter(isCounted)))
+  }
+  for (const gpus of counts)
+    await simulate(
+      methods.filter(({ needsCloud }) => needsCloud).map((method) => [method, gpus]),
+      `${gpus} GPUs`,
+    )
+  await simulate(
+    methods.filter(({ needsCloud }) => !needsCloud).map((method) => [method, 0]),
+    'devices alone',
+  )
+  await simulate(
+    ablations.flatMap((method) => ablated.map((gpus): [Method, number] => [method, gpus])),
+    'without each part',
+  )
+  for (;;) {
+    const next = needsOf(runs).flatMap(({ method: name, ...bracket }): [Method, number][] => {
+      const gpus = nextToTry(bracket, exactness)
+      return gpus === undefined ? [] : [[methods.find((method) => method.name === name)!, gpus]]
+    })
+    if (next.length === 0) break
+    await simulate(next, 'GPUs needed')
+  }
+  const day = days.get(seeds[0]!)!
+  return {
+    conditions: {
+      devices,
+      ...plan,
+      requests: requestsOf(seeds[0]!).length,
+      dayS: day.at(-1)!.atS,
+      dayRequests: day.length,
+    },
+    summary: summarise(runs, { studied, overloaded }),
+    runs,
+  }
+}

@@ -29,3 +29,8 @@ export async function runScenarios(
   io.signal.throwIfAborted()
   return results.map((result) => result!)
 }
+
+/** A scenario with a share of its requests. */
+export function withShareOfRequests({ workload, ...rest }: Scenario, share: number): Scenario {
+  return { ...rest, workload: { ...workload, requests: Math.ceil(share * workload.requests) } }
+}

@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { menu } from '../../../brim.ts'
+import { projectRoot } from '../../../core/base/version.ts'
 import { benchmarks } from '../../../lab/bench/all/benchmarks.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
@@ -21,6 +23,15 @@ describe('brim bench all', () => {
   it('runs every command that saves results', async () => {
     const listed = benchmarks.map(({ words }) => words.join(' '))
     expect(['bench all', ...listed].sort()).toEqual((await savedCommands([])).sort())
+  })
+
+  it('has their times on the page of results', () => {
+    const page = readFileSync(new URL('docs/results/README.md', projectRoot), 'utf8').split('## How long they take')[1]
+    const rows = page
+      ?.split('\n')
+      .flatMap((line) => /^\| ([a-z-]+) \|/.exec(line)?.[1] ?? [])
+      .filter((name) => name !== 'benchmark')
+    expect(rows?.slice(0, benchmarks.length)).toEqual(benchmarks.map(({ name }) => name))
   })
 
   it('rejects a benchmark that does not exist', async () => {

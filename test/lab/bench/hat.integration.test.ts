@@ -43,7 +43,7 @@ describe('brim bench hat with invalid options', () => {
     ['--prompts', '/nowhere', 'REQUEST_INVALID', '/nowhere'],
   ])('rejects %s %s before anything is started', async (option, value, code, named) => {
     const { io, err } = captureIo()
-    const command = brim(['bench', 'hat', `${option}=${value}`], io)
+    const command = brim(['bench', 'hat', '--despite-load', `${option}=${value}`], io)
     await expect(command).rejects.toMatchObject({ code, message: expect.stringContaining(named) })
     expect(err()).toBe('')
   })

@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { benchDispatch } from '../../../lab/bench/queue/dispatch.ts'
-import { benchEnqueue, benchFinished, summariseStore } from '../../../lab/bench/queue/store.ts'
+import { benchQueue, queueBench } from '../../../lab/bench/queue/bench.ts'
+import { summariseStore } from '../../../lab/bench/queue/store.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
+import { expectFigures } from '../../support/bench-result.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tempDir } from '../../support/temp-dir.ts'
-
-const ignoreProgress = () => {}
 
 describe('the figures of bench queue', () => {
   it('compare each round with bare SQLite in the same round, and take the median', () => {
@@ -17,19 +16,17 @@ describe('the figures of bench queue', () => {
     expect(summary.slowdownAt100k).toBeCloseTo(1.1)
   })
 
-  it('come from jobs that a job store stored and finished', () => {
-    using dir = tempDir()
-    const rounds = benchEnqueue(dir.path, { rounds: 2, jobs: 100 }, ignoreProgress)
-    const lives = benchFinished(dir.path, { rounds: 2, jobs: 100, finished: 1_000 }, ignoreProgress)
-    for (const value of Object.values(summariseStore(rounds, lives))) expect(value).toBeGreaterThan(0)
-  })
-
-  it('include the dispatch latency that a bridge process measures', { timeout: 60_000 }, async () => {
+  it('come from jobs that a job store stored and finished, and from the dispatch that a bridge process measures', {
+    timeout: 60_000,
+  }, async () => {
     using dir = tempDir()
     const { io } = captureIo({ env: { PATH: '' } })
-    const limits = { bundle: await buildTextBundle(dir.path), dir: dir.path, devices: 5, jobs: 40, perS: 200 }
-    const { p50Ms, p99Ms } = await benchDispatch(limits, io, ignoreProgress)
-    expect(p50Ms).toBeGreaterThan(0)
-    expect(p99Ms).toBeGreaterThanOrEqual(p50Ms)
+    const effort = { rounds: 2, jobs: 100, finished: 1_000, devices: 5, perS: 200 }
+    const result = await benchQueue(effort, await buildTextBundle(dir.path), { quick: true, io, progress: io.err })
+    expectFigures(queueBench, result)
+    for (const value of Object.values(result.summary)) expect(value).toBeGreaterThan(0)
+    const { dispatchP50Ms, dispatchP99Ms, dispatchDeviceCommitP50Ms } = result.summary
+    expect(dispatchP99Ms).toBeGreaterThanOrEqual(dispatchP50Ms!)
+    expect(dispatchP50Ms).toBeGreaterThan(dispatchDeviceCommitP50Ms!)
   })
 })

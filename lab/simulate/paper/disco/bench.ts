@@ -1,4 +1,4 @@
-import type { Bench, BenchDocument, Summary } from '../../../frame/bench.ts'
+import type { Bench, BenchContext, BenchDocument, BenchResult, Summary } from '../../../frame/bench.ts'
 import { benchCommand } from '../../../frame/command.ts'
 import { comparisonTables, isWithin, unexplained } from '../comparison.ts'
 import { cellsOf, comparisonsOf, costCutsOf, costRuns, ttftRuns } from './cells.ts'
@@ -6,7 +6,7 @@ import { paperFigure } from './figure.ts'
 import { tailCuts } from './paper-figures.ts'
 import { paperReport } from './report.ts'
 import { type Run, runPlan } from './runs.ts'
-import { fullPlan, quickPlan } from './settings.ts'
+import { fullPlan, type Plan, quickPlan } from './settings.ts'
 
 export const discoPaperBench: Bench = {
   name: 'paper-disco',
@@ -21,16 +21,17 @@ export const discoPaperBench: Bench = {
     largestTailCut: { min: 0.52 },
     tableErrorTurned: { max: 6 },
   },
-  async run(context) {
-    const plan = context.quick ? quickPlan : fullPlan
-    const runs = await runPlan(plan, context)
-    return { conditions: { plan }, summary: summarise(runs), runs }
-  },
+  run: (context) => measurePaper(context.quick ? quickPlan : fullPlan, context),
   report: { ...paperReport, figure: paperFigure, tables: (document) => comparisonTables(cellsOf(document)) },
 }
 
 /** `brim simulate paper disco` */
 export const command = benchCommand(discoPaperBench)
+
+export async function measurePaper(plan: Plan, context: Pick<BenchContext, 'io' | 'progress'>): Promise<BenchResult> {
+  const runs = await runPlan(plan, context)
+  return { conditions: { plan }, summary: summarise(runs), runs }
+}
 
 export function summarise(runs: readonly Run[]): Summary {
   const document: BenchDocument = { bench: '', conditions: {}, summary: {}, runs }

@@ -1,4 +1,4 @@
-import type { Bench } from '../../../frame/bench.ts'
+import type { Bench, BenchContext, BenchResult } from '../../../frame/bench.ts'
 import { benchCommand } from '../../../frame/command.ts'
 import { measure, type Run } from './measure.ts'
 import { plannedRuns } from './plan.ts'
@@ -22,18 +22,20 @@ export const hatPaperBench: Bench = {
     tbtReductionShortImproved: { min: 0.75 },
     tbtReductionLongImproved: { min: 0.75 },
   },
-  async run({ quick, io, progress }) {
-    const count = quick ? requests.quick : requests.full
-    const plan = plannedRuns(count)
-    const runs: Run[] = []
-    for (const [at, planned] of plan.entries()) {
-      const { setup, purpose, variation } = planned
-      progress(`run ${at + 1} of ${plan.length}: ${setup.method}, ${setup.dataset} prompts, ${purpose}, ${variation}`)
-      runs.push(await measure(planned, io.signal))
-    }
-    return { conditions: { requests: count }, summary: summarise(runs), runs }
-  },
+  run: (context) => measurePaper(context.quick ? requests.quick : requests.full, context),
   report: hatPaperReport,
+}
+
+/** @param count requests of a run */
+export async function measurePaper(count: number, { io, progress }: BenchContext): Promise<BenchResult> {
+  const plan = plannedRuns(count)
+  const runs: Run[] = []
+  for (const [at, planned] of plan.entries()) {
+    const { setup, purpose, variation } = planned
+    progress(`run ${at + 1} of ${plan.length}: ${setup.method}, ${setup.dataset} prompts, ${purpose}, ${variation}`)
+    runs.push(await measure(planned, io.signal))
+  }
+  return { conditions: { requests: count }, summary: summarise(runs), runs }
 }
 
 /** `brim simulate paper hat` */

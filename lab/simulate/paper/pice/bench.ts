@@ -1,11 +1,11 @@
-import type { Bench, BenchDocument, Summary } from '../../../frame/bench.ts'
+import type { Bench, BenchContext, BenchDocument, BenchResult, Summary } from '../../../frame/bench.ts'
 import { benchCommand } from '../../../frame/command.ts'
 import { comparisonTables, isWithin, unexplained } from '../comparison.ts'
 import { cellsOf, gainOf, runsOf } from './cells.ts'
 import { paperFigure } from './figure.ts'
 import { conditionsText, findingsText } from './report.ts'
 import { runPlan } from './runs.ts'
-import { fullPlan, quickPlan, studied } from './settings.ts'
+import { fullPlan, type Plan, quickPlan, studied } from './settings.ts'
 
 export const picePaperBench: Bench = {
   name: 'paper-pice',
@@ -20,11 +20,7 @@ export const picePaperBench: Bench = {
     brimThroughputGain: { min: 1.5 },
     brimLatencyCut: { min: 0.43 },
   },
-  async run(context) {
-    const plan = context.quick ? quickPlan : fullPlan
-    const runs = await runPlan(plan, context)
-    return { conditions: { plan }, summary: summarise({ runs }), runs }
-  },
+  run: (context) => measurePaper(context.quick ? quickPlan : fullPlan, context),
   report: {
     title: 'PICE’s tables and figures, simulated',
     contents: 'every setting with the means over its seeds',
@@ -39,6 +35,11 @@ export const picePaperBench: Bench = {
 
 /** `brim simulate paper pice` */
 export const command = benchCommand(picePaperBench)
+
+export async function measurePaper(plan: Plan, context: Pick<BenchContext, 'io' | 'progress'>): Promise<BenchResult> {
+  const runs = await runPlan(plan, context)
+  return { conditions: { plan }, summary: summarise({ runs }), runs }
+}
 
 export function summarise(document: Pick<BenchDocument, 'runs'>): Summary {
   const cells = cellsOf(document)

@@ -1,6 +1,6 @@
 import type { BenchContext } from '../../../frame/bench.ts'
 import type { ScenarioResult } from '../../run/result.ts'
-import { runScenarios } from '../run-scenarios.ts'
+import { runScenarios, withShareOfRequests } from '../run-scenarios.ts'
 import { type Plan, type Setting, scenarioOf, settingsOf } from './settings.ts'
 
 /** A setting's means over its seeds. */
@@ -17,9 +17,11 @@ export interface Run extends Setting {
 
 /** @param context its progress throws once the command was interrupted */
 export async function runPlan(plan: Plan, context: Pick<BenchContext, 'io' | 'progress'>): Promise<Run[]> {
-  const { seeds } = plan
+  const { seeds, share } = plan
   const settings = settingsOf(plan)
-  const scenarios = settings.flatMap((setting) => Array.from({ length: seeds }, (_, seed) => scenarioOf(setting, seed + 1)))
+  const scenarios = settings.flatMap((setting) =>
+    Array.from({ length: seeds }, (_, seed) => withShareOfRequests(scenarioOf(setting, seed + 1), share)),
+  )
   const results = await runScenarios('', scenarios, context)
   return settings.map((setting, at) => runOf(setting, results.slice(at * seeds, (at + 1) * seeds)))
 }

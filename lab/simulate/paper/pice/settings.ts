@@ -33,6 +33,8 @@ export interface Plan {
   readonly edgeShares: readonly number[]
   /** Of static scheduling. */
   readonly minTokens: readonly number[]
+  /** Of the requests of each setting. */
+  readonly share: number
 }
 
 export const fullPlan: Plan = {
@@ -42,6 +44,7 @@ export const fullPlan: Plan = {
   mbitsPerS: [1, 10, 100, 1_000],
   edgeShares: [0.1, 0.2, 0.3, 0.5],
   minTokens: [400, 600, 800, 1_000],
+  share: 1,
 }
 
 export const quickPlan: Plan = {
