@@ -42,6 +42,8 @@ describe('a device', () => {
   it('without a reason is used, one minor release apart too', () => {
     for (const agent of ['0.2.9', '0.3.1', '0.4.0']) expect(reasonsOf(device({ agent }))).toEqual([])
     expect(reasonsOf(device({ modelId: null }), { ...bridge, modelIds: [] })).toEqual([])
+    // While the fleet changes its model, devices have either.
+    expect(reasonsOf(device({ modelId: 'qwen@1' }), { ...bridge, modelIds: ['qwen@2', 'qwen@1'] })).toEqual([])
     expect(reasonsOf(device({ identity: null }))).toEqual([])
     expect(reasonsOf(sampled({ jobs: { waiting: 2, running: 1 } }))).toEqual([])
   })
