@@ -80,7 +80,7 @@ export type UpstreamConfig = z.infer<typeof UpstreamConfig>
 /** Every setting of a bridge. Those with a description are options of `brim bridge run`. */
 export const BridgeFields = z.strictObject({
   bundle: z
-    .union([z.array(z.string().min(1)).min(1), z.string().min(1)])
+    .union([z.array(z.string().min(1)).min(1).max(16), z.string().min(1)])
     .meta({
       description:
         'folder of the bundle that is served; repeat it to serve several, as while the fleet changes its model: the first answers requests that name no model (docs/rollouts.md)',

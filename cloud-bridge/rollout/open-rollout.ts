@@ -1,3 +1,4 @@
+import type { Clock } from '../../core/base/clock.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
 import { nextRollout } from '../../core/policy/rollout/next-rollout.ts'
 import {
@@ -28,6 +29,7 @@ export interface RolloutParts {
   readonly soakMs: number
   /** UTC ms: starts and outcomes outlive this process. */
   readonly wallMs: () => number
+  readonly clock: Clock
 }
 
 interface StartedDevice {
@@ -62,7 +64,6 @@ export class OpenRollout {
   constructor(parts: RolloutParts, stored: StoredRollout, onJobChanged: () => void) {
     this.#parts = parts
     this.#stored = stored
-    this.#rollout = stored.rollout
     this.#endedMs = stored.endedMs
     this.#onJobChanged = onJobChanged
     // A device needs time to return after a start of the bridge: its watch begins again.
@@ -139,7 +140,7 @@ export class OpenRollout {
 
   /** Ends the watches whose time is over. */
   #endSoaks(): void {
-    const nowMs = this.#parts.wallMs()
+    const nowMs = this.#parts.clock.nowMs()
     const over = [...this.#soaking].filter(([, { untilMs }]) => untilMs <= nowMs)
     if (over.length > 0) this.#settleSoaks(over.map(([device, soak]) => ({ ...soak, device, problem: soakProblem(soak) })))
   }
@@ -157,8 +158,8 @@ export class OpenRollout {
   }
 
   #watch(place: number, device: string): void {
-    const { lastState, soakMs, wallMs } = this.#parts
-    this.#soaking.set(device, { place, untilMs: wallMs() + soakMs, seen: lastState(device) })
+    const { lastState, soakMs, clock } = this.#parts
+    this.#soaking.set(device, { place, untilMs: clock.nowMs() + soakMs, seen: lastState(device) })
   }
 
   close(): void {

@@ -1,4 +1,3 @@
-import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
@@ -16,7 +15,6 @@ const tickMs = 1_000
 export interface RolloutsOptions extends RolloutParts {
   /** A rollout has paused, was aborted or has ended by itself. */
   readonly onDecided: (rollout: Rollout) => void
-  readonly clock: Clock
   readonly logger: Logger
 }
 

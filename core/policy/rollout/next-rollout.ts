@@ -12,7 +12,7 @@ import { recentAt, startsDue } from './start-rate.ts'
 
 /**
  * The only way in which a rollout changes. Devices start at ticks, within the rate. A rollout that has ended changes only by
- * the outcomes of the devices that were under way.
+ * the outcomes of the devices that were under way or watched.
  * @param nowMs wall clock
  */
 export function nextRollout(rollout: Rollout, event: RolloutEvent, nowMs: number): RolloutStep {
