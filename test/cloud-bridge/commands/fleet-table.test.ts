@@ -25,7 +25,6 @@ const fleet = (devices: Device[], more: object = {}): FleetSummary => ({
   bridge: 'bridge-1',
   version: '0.1.0',
   modelId: 'a'.repeat(64),
-  modelIds: ['a'.repeat(64)],
   uptimeS: 273_600,
   sessions: 14,
   kvBytes: 5e8,
