@@ -5,7 +5,7 @@ type Seen = Pick<DeviceState, 'state' | 'birth'>
 
 /** A device that has succeeded, while the rollout watches whether it lives on. */
 export interface Soak {
-  /** When the watch ends, by the clock of this process. */
+  /** When the watch ends, by a monotonic clock. */
   readonly untilMs: number
   /** Start of its agent that it was last seen with, and its state then; undefined: never. */
   readonly seen: Seen | undefined
