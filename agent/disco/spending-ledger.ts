@@ -9,7 +9,8 @@ import {
   SpendingWindow,
   sumOf,
 } from '../../core/policy/disco/spending.ts'
-import type { Store } from '../../core/store/open-database.ts'
+import { damaged, isCorruption } from '../../core/store/damage.ts'
+import { openDatabase, type Store } from '../../core/store/open-database.ts'
 import { openReplaceable } from '../../core/store/open-replaceable.ts'
 import { type Spender, spenders } from './budget.ts'
 
@@ -48,9 +49,23 @@ const clocksTable = `CREATE TABLE IF NOT EXISTS spending_clocks (
   is_off_counted INTEGER NOT NULL
 ) STRICT`
 
-/** Reservations are on disk before a request is sent: a power cut forgets nothing. @throws BrimError STORE_FAILED */
-export const openSpendingDatabase = (path: string, logger: Logger): Store =>
-  openReplaceable(path, [spendingTables], (store) => store.prepare('SELECT * FROM spending').all(), logger, 'FULL')
+/**
+ * Reservations are on disk before a request is sent: a power cut forgets nothing.
+ * @param isBounded there is a budget, which a damaged ledger must not begin anew
+ * @throws BrimError STORE_FAILED, STORE_DAMAGED
+ */
+export function openSpendingDatabase(path: string, isBounded: boolean, logger: Logger): Store {
+  const read = (store: Store) => store.prepare('SELECT * FROM spending').all()
+  if (!isBounded) return openReplaceable(path, [spendingTables], read, logger, 'FULL')
+  const store = openDatabase(path, [spendingTables])
+  try {
+    read(store)
+    return store
+  } catch (cause) {
+    store.close()
+    throw isCorruption(cause) ? damaged(path, 'its content cannot be read', cause) : cause
+  }
+}
 
 export interface SpendingLedgerOptions {
   /** Has `spendingTables`. */

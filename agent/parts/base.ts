@@ -3,6 +3,8 @@ import { type Clock, clockIsSet, nowIso } from '../../core/base/clock.ts'
 import type { Closers } from '../../core/base/closers.ts'
 import { createLogger, type Logger } from '../../core/base/logger.ts'
 import { Progress } from '../../core/base/progress.ts'
+import { repeatEvery } from '../../core/base/repeat.ts'
+import { SteadyWallClock, systemClocks } from '../../core/base/steady-wall-clock.ts'
 import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import { nextBirth } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
@@ -21,6 +23,7 @@ import { RecentErrors } from '../telemetry/recent-errors.ts'
 import { openSpoolDatabase, Spool } from '../telemetry/spool.ts'
 
 const dayMs = 24 * 3_600_000
+const readClocksMs = 60_000
 
 /** What every part needs. Each part registers with `closers` how it is closed. */
 export interface Base {
@@ -84,10 +87,17 @@ export async function openBase(config: AgentConfig, clock: Clock, closers: Close
   })
   const identities = openIdentities(config, clock, logger.child({ component: 'identity' }))
   closers.push(identities.close)
+  // A command must not expire because the clock has jumped.
+  const steady = new SteadyWallClock({ read: systemClocks(), stored: undefined, onDoubt: () => {}, onBelieved: () => {} })
+  // A jump counts from when it is seen.
+  closers.push(repeatEvery(clock, readClocksMs, () => void steady.now()))
   const remote = createRemote({
     store,
     log: outbox,
-    wallMs: () => (clockIsSet() ? Date.now() : undefined),
+    wallMs() {
+      const ms = steady.nowMs()
+      return clockIsSet(ms) ? ms : undefined
+    },
     logger: logger.child({ component: 'remote' }),
   })
   const verified = new VerifiedBundles(stateDir)

@@ -31,7 +31,9 @@ export function openBudget(
   clocks = systemClocks(),
 ) {
   const budgetLogger = logger.child({ component: 'budget' })
-  const store = openSpendingDatabase(join(config.stateDir, 'spending.sqlite'), budgetLogger)
+  const { dollars, joules } = config.budget
+  const isBounded = dollars !== undefined || joules !== undefined
+  const store = openSpendingDatabase(join(config.stateDir, 'spending.sqlite'), isBounded, budgetLogger)
   closers.push(() => store.close())
   const sampler = createSampler({ host, stateDir: config.stateDir, clock, logger: logger.child({ component: 'device' }) })
   const power = new TokenEnergy()

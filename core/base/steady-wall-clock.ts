@@ -27,8 +27,11 @@ export interface SteadyTime {
 export const toleranceMs = 2_000
 /** A jump is believed after it has stood for this long. */
 export const confirmMs = 15 * 60_000
-/** A machine that starts again is believed to have been off for this long at most, before its clock has stood for `confirmMs`. */
-export const believedOffMs = 24 * 3_600_000
+/**
+ * A machine that starts again is believed to have been off for this long at most, before its clock has stood for `confirmMs`. A clock
+ * that lost its time is years off.
+ */
+export const believedOffMs = 31 * 24 * 3_600_000
 
 /**
  * The time of day after `then`. Within one start of the machine the time that has passed is known, so that a jump of the clock is

@@ -1,10 +1,11 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openSpendingDatabase, SpendingLedger } from '../../../agent/disco/spending-ledger.ts'
 import { nothingSpent } from '../../../core/policy/disco/spending.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const hourMs = 3_600_000
@@ -21,7 +22,7 @@ function device(path: string, windowMs = 24 * hourMs) {
       if (isBoot) starts += 1
       const boot = `${starts}`
       const { logger, lines } = recordingLogger('warn')
-      const store = openSpendingDatabase(join(path, 'spending.sqlite'), logger)
+      const store = openSpendingDatabase(join(path, 'spending.sqlite'), false, logger)
       const clock = fakeClock()
       const ledger = new SpendingLedger({
         store,
@@ -147,6 +148,18 @@ describe('the ledger of spending', () => {
     expect(rows).toBeLessThan(67)
     expect(ledger.spent('slm').dollars).toBeLessThan(63)
     end()
+  })
+
+  it.each([0, 4_096])('is not begun anew where there is a budget and its file is damaged from byte %i on', (from) => {
+    using dir = tempDir()
+    const path = join(dir.path, 'spending.sqlite')
+    const open = () => openSpendingDatabase(path, true, silentLogger())
+    open().close()
+    writeFileSync(path, readFileSync(path).fill('x', from))
+    expect(open).toThrow(expect.objectContaining({ code: 'STORE_DAMAGED' }))
+    expect(readFileSync(path).at(-1)).toBe(0x78)
+    writeFileSync(path, '')
+    expect(open).toThrow(expect.objectContaining({ code: 'STORE_DAMAGED' }))
   })
 
   it('begins anew where its file is corrupt, and says so', () => {

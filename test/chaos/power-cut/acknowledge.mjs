@@ -51,7 +51,7 @@ const places = {
     journal.begin('a', 'client', 'm', {})
   },
   budget(dir) {
-    const store = openSpendingDatabase(join(dir, 'spending.sqlite'), logger)
+    const store = openSpendingDatabase(join(dir, 'spending.sqlite'), true, logger)
     const clocks = () => ({ wallMs: 1, boot: 'first', upMs: clock.nowMs() })
     const ledger = keep(new SpendingLedger({ store, windowMs: 3_600_000, clocks, logger }))
     ledger.add('server', spent)

@@ -65,7 +65,7 @@ describe.skipIf(skips)('after a power cut', () => {
     })
 
     it('what was spent and reserved is counted', () => {
-      const store = openSpendingDatabase(join(left, 'budget/spending.sqlite'), silentLogger())
+      const store = openSpendingDatabase(join(left, 'budget/spending.sqlite'), true, silentLogger())
       const clocks = () => ({ wallMs: 1, boot: 'first', upMs: systemClock.nowMs() })
       const options = { store, windowMs: 3_600_000, clocks, logger: silentLogger() }
       expect(new SpendingLedger(options).spent('server').dollars).toBeCloseTo(0.2)

@@ -2,7 +2,12 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { run } from '../../../brim.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { createJobStore } from '../../../cloud-bridge/queue/job-store.ts'
+import { jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
+import { newJob } from '../../../cloud-bridge/queue/submissions.ts'
+import { JobSubmission } from '../../../core/protocol/jobs.ts'
 import { deviceTopic } from '../../../core/protocol/topics.ts'
+import { openDatabase } from '../../../core/store/open-database.ts'
 import { registerAbsentDevice } from '../../support/absent-device.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { startTestBridge } from '../../support/bridge.ts'
@@ -95,6 +100,19 @@ describe('brim fleet status', () => {
     expect(await watch.stop()).toBe(0)
     expect((await brim('device', 'label', 'jetson-01', 'watched-')).out).toBe('jetson-01 has no labels\n')
   })
+})
+
+it('brim fleet doctor names jobs that were damaged at the bridge', async () => {
+  expect((await brim('fleet', 'doctor')).out).not.toContain('! bridge')
+  const database = openDatabase(join(world.dir, 'bridge', 'jobs.sqlite'), jobTables)
+  const jobs = createJobStore(database, { next: () => 0 }, { attemptBytes: 1, deviceBytesPerDay: 1 })
+  const submission = JobSubmission.parse({ kind: 'profile', input: {}, device: 'nowhere' })
+  const { id } = jobs.submit([newJob(submission)], Date.now())[0]!
+  database.prepare("UPDATE jobs SET terms = '{' WHERE target = 'nowhere'").run()
+  jobs.cancel(id, Date.now())
+  database.close()
+  expect((await brim('fleet', 'doctor')).out).toMatch(/! bridge bridge-1 +damaged-jobs +1 job was damaged .*brim job list --dead/)
+  expect((await brim('job', 'list', '--dead')).out).toContain(id)
 })
 
 it('brim fleet status prints colours only on a terminal, and none with NO_COLOR', async () => {
