@@ -60,9 +60,9 @@ export async function backUp({ out, ...source }: BackupOptions): Promise<Written
     unlock = lockFolder(folder)
     const written = await writeBackup({ ...source, folder })
     unlock()
-    rmSync(join(folder, lockFile))
-    syncToDisk(folder)
+    // The next backup recognizes an unfinished one by its lock, so that goes last.
     renamePrivate(folder, out)
+    rmSync(join(out, lockFile))
     return written
   } catch (cause) {
     if (unlock) rmSync(folder, { recursive: true, force: true })
@@ -100,11 +100,12 @@ async function writeBackup({ stateDir, folder, telemetry, config, clock, signal 
   let bridge: BridgeIdentity
   let others: readonly OtherFile[]
   try {
-    bridge = identityIn(snapshots[files.indexOf('bridge.sqlite')]!, stateDir)
-    others = [
-      ...(await asOwner(stateDir, () => ownFiles(stateDir, bridge))),
-      ...(config === undefined ? [] : [{ path: config, name: configFile, bytes: readIfReadable(config) }]),
-    ]
+    const read = await asOwner(stateDir, () => {
+      const identity = identityIn(snapshots[files.indexOf('bridge.sqlite')]!, stateDir)
+      return { identity, own: ownFiles(stateDir, identity) }
+    })
+    bridge = read.identity
+    others = [...read.own, ...(config === undefined ? [] : [{ path: config, name: configFile, bytes: readIfReadable(config) }])]
     for (const [i, file] of files.entries()) await copyDatabase(snapshots[i]!, join(folder, file), signal)
   } finally {
     await asOwner(stateDir, () => {

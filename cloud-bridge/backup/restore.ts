@@ -63,7 +63,7 @@ export async function restore({ from, stateDir, expect, replaceIdentity, actor }
   const { backup, digest } = readBackup(from)
   if (expect !== undefined && expect.toLowerCase() !== digest)
     throw new BrimError('BACKUP_INVALID', `${from} is another backup than the expected one: its digest is ${digest}`, {
-      hint: 'compare it with the digest that "brim bridge backup" printed; another one has been altered since',
+      hint: 'compare it with the digest that "brim bridge backup" printed: the backup may have been altered',
     })
   // Before the change of users: only this one may be able to read the backup.
   const sources = openSources(from, backup)

@@ -146,6 +146,15 @@ describe.skipIf(isMissing('the rights of root', process.getuid?.() === 0)).each(
       }
     })
 
+    it('has neither user nor groups of root there', async () => {
+      const ids = () => [process.geteuid!(), process.getegid!(), ...process.getgroups!()]
+      const before = ids()
+      expect(await asOwner(makeFolder(uid), ids)).not.toContain(0)
+      expect(ids()).toEqual(before)
+      await expect(asOwner(at('state'), () => Promise.reject(new Error('no')))).rejects.toThrow('no')
+      expect(ids()).toEqual(before)
+    })
+
     it('opens no database there by itself', () => {
       const folder = makeFolder(uid)
       const hint = expect.stringContaining(`sudo -u '#${uid}'`)
