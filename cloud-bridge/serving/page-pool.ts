@@ -1,17 +1,15 @@
+import { uncountedFloats } from '../../core/base/uncounted-memory.ts'
 import { loadReleasePages } from '../../core/engine/resident-memory.ts'
 import { fullValuesOf, type Page } from './slow-tier.ts'
 
 /** Memory is allocated for so many bytes of pages at once. */
 const blockBytes = 16 * 2 ** 20
 
-/**
- * Zeroed memory for pages, which is recycled. V8 counts what each ArrayBuffer holds, and collects the whole heap whenever some
- * 64 MB have been allocated: one ArrayBuffer for each page would make it do so all the time.
- */
+/** Zeroed memory for pages, which is recycled. */
 export class PagePool {
   readonly #blocks = new Set<ArrayBufferLike>()
   /** By their number of values. */
-  readonly #free = new Map<number, Float32Array<ArrayBuffer>[]>()
+  readonly #free = new Map<number, Float32Array[]>()
   readonly #releasePages = loadReleasePages()
   readonly #maxBytes: number
   #bytes = 0
@@ -21,7 +19,7 @@ export class PagePool {
     this.#maxBytes = maxBytes
   }
 
-  acquire(values: number): Float32Array<ArrayBuffer> {
+  acquire(values: number): Float32Array {
     const free = this.#freeOf(values)
     if (free.length === 0) this.#allocate(values, free)
     return free.pop()!
@@ -33,7 +31,7 @@ export class PagePool {
     page.values.fill(0)
     if (!this.#blocks.has(buffer)) return
     const values = fullValuesOf(page)
-    this.#freeOf(values).push(new Float32Array(buffer as ArrayBuffer, byteOffset, values))
+    this.#freeOf(values).push(new Float32Array(buffer, byteOffset, values))
   }
 
   /** Gives the memory of free pages back to the system, until they are used again. */
@@ -41,15 +39,15 @@ export class PagePool {
     for (const page of [...this.#free.values()].flat()) this.#releasePages(page)
   }
 
-  #freeOf(values: number): Float32Array<ArrayBuffer>[] {
+  #freeOf(values: number): Float32Array[] {
     const free = this.#free.get(values) ?? []
     this.#free.set(values, free)
     return free
   }
 
-  #allocate(values: number, free: Float32Array<ArrayBuffer>[]): void {
+  #allocate(values: number, free: Float32Array[]): void {
     const pages = Math.max(1, Math.floor(blockBytes / (values * Float32Array.BYTES_PER_ELEMENT)))
-    const block = new Float32Array(pages * values)
+    const block = uncountedFloats(pages * values)
     if (this.#bytes + block.byteLength > this.#maxBytes) this.releaseFree()
     this.#blocks.add(block.buffer)
     this.#bytes += block.byteLength

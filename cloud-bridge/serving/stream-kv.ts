@@ -258,11 +258,17 @@ export class StreamKv implements TieredKv {
     const { overlap } = this.#tiers
     const sequence = this.#sequence
     while (!overlap && this.#tiers.evictionProgress) await this.#evictionProgress()
-    // Buffers that grow page by page would be copied each time they double.
-    if (this.#charge()) sequence.reserve(sequence.length + this.#owner.waitingRows)
+    // What leaves has been saved before, as a rule, and is gone at once.
+    if (this.#tiers.evictionProgress && !this.#charge()) await this.#evictionProgress()
+    let isCharged = false
     let pages = 0
     while (sequence.held < sequence.length && !this.#isClosing) {
       const at = Math.floor(sequence.held / pageRows)
+      if (!isCharged && this.#charge()) {
+        isCharged = true
+        // Buffers that grow page by page would be copied each time they double.
+        sequence.reserve(sequence.length + this.#owner.waitingRows)
+      }
       if (!(await this.#chargeSoon(overlap ? (at + 1) * pageRows : undefined))) return this.#leave()
       if (!(await this.#loadPage(at))) return this.#loseRowsFrom(at * pageRows)
       pages += 1

@@ -28,7 +28,7 @@ export function releaseUnusedMemory(): void {
  * Gives the memory of a zeroed buffer back to the system, which gives it again, zeroed, when it is used: the whole pages of the system
  * within it. @returns false where nothing was given back
  */
-export type ReleasePages = (buffer: Float32Array<ArrayBuffer>) => boolean
+export type ReleasePages = (buffer: Float32Array) => boolean
 
 /** Linux only. */
 export function loadReleasePages(): ReleasePages {

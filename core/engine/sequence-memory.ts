@@ -1,4 +1,5 @@
 import { BrimError } from '../base/errors.ts'
+import { uncountedFloats } from '../base/uncounted-memory.ts'
 import { maxPadRows } from './part-packing.ts'
 import { loadReleasePages } from './resident-memory.ts'
 import type { Runtime, Tensor } from './runtime.ts'
@@ -15,16 +16,20 @@ const rowValuesOf = ({ layers, kvHeads, headDim }: KvShape) => 2 * layers * kvHe
 /** Keys and values of one sequence in one block: keys then values per layer, each [1, kvHeads, capacity + spare, headDim]. */
 export class KvBlock {
   readonly capacity: number
-  protected readonly data: Float32Array<ArrayBuffer>
+  protected readonly data: Float32Array
   readonly #shape: KvShape
   readonly #spare: number
 
-  /** Zeroed. @param spare positions beyond the capacity, which no row keeps. @throws BrimError OUT_OF_MEMORY */
-  constructor(shape: KvShape, capacity: number, spare = 0) {
+  /**
+   * Zeroed. @param spare positions beyond the capacity, which no row keeps
+   * @param isKept V8 need not count the memory, as garbage that it does not know of is never collected for its sake
+   * @throws BrimError OUT_OF_MEMORY
+   */
+  constructor(shape: KvShape, capacity: number, spare = 0, isKept = false) {
     this.capacity = capacity
     this.#shape = shape
     this.#spare = spare
-    this.data = allocate((capacity + spare) * rowValuesOf(shape))
+    this.data = allocate((capacity + spare) * rowValuesOf(shape), isKept)
   }
 
   /** Bytes of the capacity, without the spare positions. */
@@ -92,9 +97,9 @@ export class KvMemory extends KvBlock {
   readonly keys: readonly Tensor[]
   readonly values: readonly Tensor[]
 
-  /** Zeroed. @throws BrimError OUT_OF_MEMORY */
-  constructor(runtime: Runtime, shape: KvShape, capacity: number) {
-    super(shape, capacity, maxPadRows)
+  /** As KvBlock. */
+  constructor(runtime: Runtime, shape: KvShape, capacity: number, isKept = false) {
+    super(shape, capacity, maxPadRows, isKept)
     const { layers, kvHeads, headDim } = shape
     const positions = capacity + maxPadRows
     const dims = [1, kvHeads, positions, headDim]
@@ -105,7 +110,7 @@ export class KvMemory extends KvBlock {
   }
 
   /** All positions of all planes. */
-  get all(): Float32Array<ArrayBuffer> {
+  get all(): Float32Array {
     return this.data
   }
 
@@ -114,14 +119,12 @@ export class KvMemory extends KvBlock {
   }
 }
 
-/**
- * Zeroed KV memory for the sequences of one part, which is zeroed and reused. New memory is dear where much of it comes and goes: V8
- * counts what each ArrayBuffer holds, and collects the whole heap whenever some MB have been allocated.
- */
+/** Zeroed KV memory for the sequences of one part, which is zeroed and reused. */
 export class KvPool {
   readonly rowValues: number
   readonly #runtime: Runtime
   readonly #shape: KvShape
+  readonly #isKept: boolean
   readonly #maxFreeBytes: number
   readonly #free = new MemoryByCapacity()
   /** Without pages of the system: it costs nothing but addresses. */
@@ -129,11 +132,15 @@ export class KvPool {
   readonly #releasePages = loadReleasePages()
   #usedBytes = 0
 
-  /** @param maxFreeBytes more than this is not kept; nor are its pages where, with what is in use, there are more */
-  constructor(runtime: Runtime, shape: KvShape, maxFreeBytes = defaultMaxFreeBytes) {
+  /**
+   * @param maxFreeBytes more than this is not kept; nor are its pages where, with what is in use, there are more. Default: as an agent
+   *   needs, which has few sequences
+   */
+  constructor(runtime: Runtime, shape: KvShape, maxFreeBytes?: number) {
     this.#runtime = runtime
     this.#shape = shape
-    this.#maxFreeBytes = maxFreeBytes
+    this.#isKept = maxFreeBytes !== undefined
+    this.#maxFreeBytes = maxFreeBytes ?? defaultMaxFreeBytes
     this.rowValues = rowValuesOf(shape)
   }
 
@@ -146,6 +153,8 @@ export class KvPool {
   recycle(memory: KvMemory): void {
     this.#usedBytes -= memory.bytes
     if (this.#free.bytes + memory.bytes > this.#maxFreeBytes) {
+      memory.zero()
+      this.#releasePages(memory.all)
       memory.release()
       return
     }
@@ -163,7 +172,7 @@ export class KvPool {
   }
 
   #acquireUnbacked(capacity: number): KvMemory {
-    const memory = this.#unbacked.take(capacity) ?? new KvMemory(this.#runtime, this.#shape, capacity)
+    const memory = this.#unbacked.take(capacity) ?? new KvMemory(this.#runtime, this.#shape, capacity, this.#isKept)
     this.#releaseFreeBeyond(Math.max(0, this.#maxFreeBytes - this.#usedBytes - memory.bytes))
     return memory
   }
@@ -211,9 +220,9 @@ class MemoryByCapacity {
 /** Beyond this, new memory from the system is cheaper, because the system zeroes pages only when they are touched. */
 const defaultMaxFreeBytes = 64 * 1024 * 1024
 
-function allocate(values: number): Float32Array<ArrayBuffer> {
+function allocate(values: number, isKept: boolean): Float32Array {
   try {
-    return new Float32Array(values)
+    return isKept ? uncountedFloats(values) : new Float32Array(values)
   } catch (cause) {
     throw new BrimError('OUT_OF_MEMORY', `no memory for a KV cache of ${Math.ceil((values * 4) / 2 ** 20)} MiB`, {
       cause,
