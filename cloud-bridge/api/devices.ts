@@ -11,8 +11,8 @@ import {
   type FleetEvent,
   type FleetStatus,
   fleetOperations,
-  maxLabels,
 } from '../../core/protocol/http/devices.ts'
+import { maxLabels } from '../../core/protocol/http/labels.ts'
 import type { Commands } from '../fleet/commands.ts'
 import type { DeviceLogs } from '../fleet/device-logs.ts'
 import type { FleetFeed } from '../fleet/feed.ts'

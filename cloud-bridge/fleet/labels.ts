@@ -1,4 +1,5 @@
-import { type LabelChange, maxLabels } from '../../core/protocol/http/devices.ts'
+import type { LabelChange } from '../../core/protocol/http/devices.ts'
+import { maxLabels } from '../../core/protocol/http/labels.ts'
 import type { Store } from '../../core/store/open-database.ts'
 
 /** A migration: the labels that operators give devices. Devices do not know their labels. */

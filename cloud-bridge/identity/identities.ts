@@ -48,6 +48,8 @@ export interface IdentitiesOptions {
   readonly failedProofsPerMinute: number
   /** Where devices find the control plane. */
   readonly controlPlane: Pick<EnrolReply, 'mqttPort' | 'mqttPath' | 'mqttTls' | 'mqttUrl'>
+  /** A device has enrolled with a token that has these labels. */
+  readonly onEnrolled?: (device: string, labels: Readonly<Record<string, string>>) => void
   /** A grant begins. @returns the device's password for the control plane; undefined: its access token is the password */
   readonly onGrant?: (device: string) => Promise<string | undefined>
   /** A grant has ended, by expiry, revocation or another key: the connections of the device must end. */
@@ -99,6 +101,8 @@ export function createIdentities(options: IdentitiesOptions): Identities {
       options.onAuthRequired?.()
       logger.info('first device enrolled: clients must now prove their identity')
     }
+    const { labels = {} } = store.bySecret(request.token) ?? {}
+    if (Object.keys(labels).length > 0) options.onEnrolled?.(device, labels)
     return EnrolReply.parse({ v: 1, group, status, ...options.controlPlane })
   }
 

@@ -101,4 +101,5 @@ export const identityTables = [
   // `pins`: separated by spaces.
   `CREATE TABLE next_pins (pin TEXT PRIMARY KEY, announced_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
   CREATE TABLE device_pins (device TEXT PRIMARY KEY, pins TEXT NOT NULL) STRICT, WITHOUT ROWID`,
+  "ALTER TABLE enrol_tokens ADD COLUMN labels TEXT NOT NULL DEFAULT '{}'",
 ]

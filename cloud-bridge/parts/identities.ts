@@ -39,6 +39,7 @@ export function openIdentities(base: Base, parts: Stores & Work & Access & OpenS
       mqttTls: certificate !== undefined,
       mqttUrl: broker.external ? broker.url : undefined,
     },
+    onEnrolled: (device, labels) => void devices.labels.change(device, { set: labels, unset: [] }),
     onGrant: (device) => broker.admit(device),
     onGrantEnd(device) {
       broker.disconnect(device)

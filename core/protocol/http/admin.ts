@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { Id } from '../id.ts'
+import { Labels, LabelsToSet } from './labels.ts'
 import { openEnum } from './open-enum.ts'
 import { get, type Operations, post } from './operation.ts'
 
@@ -21,6 +22,7 @@ export const TokenRequest = z.object({
     .min(1)
     .max(366 * 86_400),
   approve: z.boolean().describe('Devices are approved as they enrol.'),
+  labels: LabelsToSet.default({}).describe('Given to devices as they enrol.'),
 })
 export type TokenRequest = z.infer<typeof TokenRequest>
 
@@ -30,6 +32,7 @@ export const TokenRecord = z.object({
   group: z.string(),
   usesLeft: z.int().min(0),
   approve: z.boolean(),
+  labels: Labels.default({}),
   createdAt: at,
   expiresAt: at,
   revokedAt: at.nullable(),

@@ -3,23 +3,15 @@ import { CommandAction, DeviceLog, logLevels } from '../commands.ts'
 import { DeviceTelemetry, deviceStates } from '../messages.ts'
 import { SmallModelProfile } from '../profile.ts'
 import { JobSummary } from './jobs.ts'
+import { Labels, LabelsToSet, labelKey, maxLabels } from './labels.ts'
 import { openEnum } from './open-enum.ts'
 import { get, type Operations, post } from './operation.ts'
 
 const at = z.iso.datetime()
 const count = z.int().min(0)
 
-export const maxLabels = 32
-const labelKey = z
-  .string()
-  .regex(/^[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?$/, 'a label key has lower-case letters, digits and . _ / -')
-const labelValue = z
-  .string()
-  .regex(/^[A-Za-z0-9](?:[A-Za-z0-9._/:-]{0,61}[A-Za-z0-9])?$/, 'a label value has letters, digits and . _ / : -')
-const Labels = z.record(z.string(), z.string())
-
 export const LabelChange = z.strictObject({
-  set: z.record(labelKey, labelValue).default({}),
+  set: LabelsToSet.default({}),
   unset: z.array(labelKey).max(maxLabels).default([]),
 })
 export type LabelChange = z.infer<typeof LabelChange>

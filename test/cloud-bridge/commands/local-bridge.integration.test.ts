@@ -37,6 +37,13 @@ it('commands on the machine of a bridge find its address, its pin and a key by t
     await brim('bridge', 'token', 'create', '--out', token)
     expect(readInvitation(readFileSync(token, 'utf8').trim())).toMatchObject({ url: bridge.httpUrl, pin: bridge.pin })
 
+    const labelled = join(dir.path, 'labelled')
+    await brim('bridge', 'token', 'create', '--approve', '--label', 'site=lab', '--label', 'row=3', '--out', labelled)
+    const agentDir = join(dir.path, 'agent')
+    await brim('agent', 'enroll', '--id', 'orin', '--token-file', labelled, '--state-dir', agentDir)
+    const { devices } = JSON.parse((await brim('fleet', 'status', '--json')).out)
+    expect(devices).toMatchObject([{ id: 'orin', labels: { site: 'lab', row: '3' } }])
+
     // A revoked key is replaced: a user who may write this folder is an admin.
     const keys = JSON.parse((await brim('bridge', 'key', 'list', '--json')).out).keys as { id: string; name: string }[]
     await brim('bridge', 'key', 'revoke', keys.find(({ name }) => name === 'local')!.id)

@@ -12,6 +12,7 @@ const token: TokenRecord = {
   group: 'lab',
   usesLeft: 1,
   approve: false,
+  labels: {},
   createdAt: '2026-05-31T00:00:00Z',
   expiresAt: '2026-06-02T00:00:00Z',
   revokedAt: null,

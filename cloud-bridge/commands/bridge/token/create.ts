@@ -11,6 +11,7 @@ import { localBridge } from '../../../../core/login/bridge-access.ts'
 import { Id } from '../../../../core/protocol/id.ts'
 import { invitationText } from '../../../../core/protocol/identity.ts'
 import { administer, administrationOptions } from '../../administration.ts'
+import { labelPairs } from '../../labels.ts'
 
 const secondsOf = { m: 60, h: 3_600, d: 86_400 } as const
 const Duration = z
@@ -21,7 +22,7 @@ const Duration = z
 export const command = defineCommand({
   examples: [
     ['brim bridge token create --out token', 'for one device, valid for a day; an operator approves the device'],
-    ['brim bridge token create --approve --uses 20 --expires 7d --group lab --out token', 'for twenty devices'],
+    ['brim bridge token create --approve --uses 20 --expires 7d --label site=lab --out token', 'for twenty devices with a label'],
   ],
   options: {
     url: z
@@ -35,13 +36,17 @@ export const command = defineCommand({
       .string()
       .meta({
         description: "PEM file of the bridge's certificate; devices then trust its key, whatever its issuer",
-        fallback: 'the pin of the login, or of the bridge that runs on this machine',
+        fallback: 'the pin of the login; without --url, that of the bridge on this machine',
       })
       .optional(),
     group: Id.default('default').describe('group of the devices that enrol with it'),
     uses: z.int().min(1).default(1).describe('number of devices that can enrol with it'),
     expires: Duration.prefault('24h').describe('validity: 30m, 24h, 7d'),
     approve: z.boolean().default(false).describe('approve its devices as they enrol'),
+    label: z
+      .array(z.string())
+      .meta({ description: 'label of the devices that enrol with it, key=value; repeatable', fallback: 'none' })
+      .optional(),
     out: z
       .string()
       .min(1)
@@ -52,13 +57,21 @@ export const command = defineCommand({
       .optional(),
     ...administrationOptions,
   },
-  async run({ json, url: givenUrl, tlsCert, group, uses, expires: expiresS, approve, out, ...options }, io) {
+  async run({ json, url: givenUrl, tlsCert, group, uses, expires: expiresS, approve, label = [], out, ...options }, io) {
     const givenPin = tlsCert === undefined ? undefined : pinOfFile(tlsCert)
     const create = () =>
       administer(options, io, async (admin, at) => {
-        const { token, secret } = await admin.createToken({ group, uses, approve, expiresS })
+        const { token, secret } = await admin.createToken({
+          group,
+          uses,
+          approve,
+          expiresS,
+          labels: Object.fromEntries(labelPairs(label)),
+        })
         const url = givenUrl ?? at?.url ?? localBridge
-        const pin = givenPin ?? at?.pin
+        // Another URL may lead to a proxy with a certificate of its own.
+        const isProxied = givenUrl !== undefined && at?.key === undefined
+        const pin = givenPin ?? (isProxied ? undefined : at?.pin)
         return { token, url, text: invitationText({ url, id: token.id, secret, ...(pin === undefined ? {} : { pin }) }) }
       })
     const { token, url, text } = await secretInto(out, create, (created) => created.text)
