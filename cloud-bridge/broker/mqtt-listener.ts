@@ -21,8 +21,7 @@ export interface MqttListenerOptions {
   readonly certificate?: Certificate | undefined
   /** Whether clients must prove their identity. */
   readonly authRequired: boolean
-  /** Serves MQTT on this connection. */
-  /** @param onConnect the client of this connection has sent its CONNECT packet */
+  /** Serves MQTT on this connection, which has sent its first bytes. @param onConnect the client of this connection has sent its CONNECT packet */
   readonly serve: (transport: Duplex, address: string | undefined, onConnect: () => void) => void
   readonly clock: Clock
   readonly logger: Logger
@@ -37,7 +36,8 @@ export interface MqttListener {
 /** The TCP port of the embedded broker. @throws BrimError LISTEN_REFUSED, LISTEN_FAILED */
 export async function startMqttListener(options: MqttListenerOptions): Promise<MqttListener> {
   const { host, port, connectionLimits, certificate, authRequired, serve, clock, logger } = options
-  const onSocket = (socket: Socket) => serve(socket, socket.remoteAddress, () => guard.beginRequest(socket))
+  const onSocket = (socket: Socket) =>
+    onFirstBytes(socket, () => serve(socket, socket.remoteAddress, () => guard.beginRequest(socket)))
   const server = certificate ? createTlsServer(certificate.current, onSocket) : createServer(onSocket)
   if (server instanceof TlsServer) certificate?.onChange((pair) => server.setSecureContext(pair))
   const sockets = openSockets(server)
@@ -58,4 +58,16 @@ export async function startMqttListener(options: MqttListenerOptions): Promise<M
       await closed
     },
   }
+}
+
+/** A client of the broker costs several times as much as its socket: when thousands of silent ones close, all others would wait. */
+function onFirstBytes(socket: Socket, begin: () => void): void {
+  const onReadable = () => {
+    // The end: reading it closes the socket.
+    if (socket.readableLength === 0) return void socket.read()
+    socket.off('readable', onReadable)
+    begin()
+  }
+  socket.on('readable', onReadable)
+  socket.on('error', () => socket.destroy())
 }
