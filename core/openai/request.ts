@@ -35,7 +35,7 @@ const common = {
   stop: z.union([StopString, listOf(StopString, { max: maxStopStrings })]).nullish(),
   stream: z.boolean().nullish(),
   /** Identifies the application's user. */
-  user: z.string().nullish(),
+  user: z.string().max(1_024).nullish(),
   stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
   /** Answers to each prompt. */
   n: z.int().min(1).nullish(),
