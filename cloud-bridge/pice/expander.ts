@@ -8,6 +8,8 @@ export type Expanded = Omit<ExpandedSentence, 'sketch'> & { readonly device: str
 export interface ExpansionRequest {
   /** Names the answer in the queue and in logs; a request with a known id continues that expansion after a restart. */
   readonly id: string
+  /** That asked for the answer, as `clientOf`: clients share the devices evenly. */
+  readonly client: string
   readonly input: SketchInput
   /** By when all sentences must have arrived, ms from now; what is missing then is left to the caller. */
   readonly deadlineMs: number

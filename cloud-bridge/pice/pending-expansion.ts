@@ -1,4 +1,5 @@
 import { BrimError } from '../../core/base/errors.ts'
+import { clientOf } from '../../core/policy/fairness/client.ts'
 import { sentencesOf } from '../../core/protocol/expansion.ts'
 import type { SketchInput } from '../../core/protocol/jobs.ts'
 import type { Expanded, ExpansionRequest } from './expander.ts'
@@ -6,6 +7,7 @@ import type { Expanded, ExpansionRequest } from './expander.ts'
 /** One answer's sketch: which candidates of which sentences are missing, and those that wait for the answer to take them. */
 export class PendingExpansion {
   readonly id: string
+  readonly client: string
   /** The clock's time, as `deadlineMs`. */
   readonly sinceMs: number
   readonly deadlineMs: number
@@ -22,8 +24,9 @@ export class PendingExpansion {
   #failure: BrimError | undefined
   #wake = () => {}
 
-  constructor({ id, input, deadlineMs }: ExpansionRequest, nowMs: number) {
+  constructor({ id, client, input, deadlineMs }: ExpansionRequest, nowMs: number) {
     this.id = id
+    this.client = clientOf(client)
     this.sinceMs = nowMs
     this.deadlineMs = nowMs + deadlineMs
     this.#input = input

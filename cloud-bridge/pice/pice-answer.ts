@@ -188,6 +188,7 @@ export class PiceAnswer {
     const { budgetMs, deadlineMs } = expansionTime({ ...figures, withinS }, clock.nowMs() - this.#startedMs, maxExpansionMs)
     return {
       id: this.#log.id,
+      client: this.#asked.request.client,
       input: {
         messages: sketchMessages(this.#asked.messages, Number.POSITIVE_INFINITY),
         sketch: [...lines],

@@ -3,6 +3,9 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
+import { clientToDisplace } from '../../core/policy/fairness/full-room.ts'
+import { countByClient, ofLeastServed } from '../../core/policy/fairness/in-turns.ts'
+import { Served } from '../../core/policy/fairness/served.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
 import { type DispatchRule, hasRoom, termsOf } from '../../core/policy/pice/dispatch-rules.ts'
 import { FleetQueue, usualS } from '../../core/policy/pice/fleet-queue.ts'
@@ -66,6 +69,8 @@ export class Scheduler implements Expander {
   /** Jobs that an earlier start of the bridge submitted, and whose answers may still come back. */
   readonly #orphans: Set<string>
   readonly #profileRequests: ProfileRequests
+  /** Sketches that devices have taken. */
+  readonly #served = new Served()
   readonly #startedMs: number
   readonly #stopTicking: () => Promise<void>
   /** Since when no device takes expansions. */
@@ -153,7 +158,7 @@ export class Scheduler implements Expander {
     const places = log.placesOf(request.id)
     if (places.length === 0) {
       if (this.#isAlone()) throw noDevice()
-      this.#checkSpace()
+      this.#takePlace(pending.client)
     }
     for (const other of this.#pending)
       if (other.id === request.id) other.fail(new BrimError('CANCELED', 'the answer was asked for again'))
@@ -266,15 +271,21 @@ export class Scheduler implements Expander {
     return this.#aloneSinceMs !== undefined && clock.nowMs() - this.#aloneSinceMs >= 1_000 * limits.expansionDeviceWaitS
   }
 
-  /** @throws BrimError QUEUE_FULL */
-  #checkSpace(): void {
+  /** Another client with more sketches that wait gives up its latest for one of this client. @throws BrimError QUEUE_FULL */
+  #takePlace(client: string): void {
     const { limits, devices, clock } = this.#options
-    const waiting = this.#waiting().length
+    const waiting = this.#waiting()
     const idle = this.#idle(clock.nowMs()).length
-    if (!hasRoom(waiting, idle, devices.list().length, limits.waitingExpansionsPerDevice))
-      throw new BrimError('QUEUE_FULL', `${waiting} sketches wait for devices, the maximum (limit waitingExpansionsPerDevice)`, {
-        hint: 'the bridge answers in full',
-      })
+    if (hasRoom(waiting.length, idle, devices.list().length, limits.waitingExpansionsPerDevice)) return
+    const error = new BrimError(
+      'QUEUE_FULL',
+      `${waiting.length} sketches wait for devices, the maximum (limit waitingExpansionsPerDevice)`,
+      { hint: 'the bridge answers in full' },
+    )
+    const other = clientToDisplace(countByClient(waiting), client)
+    const latest = waiting.findLast((pending) => pending.client === other)
+    if (!latest) throw error
+    latest.fail(error)
   }
 
   /** Sketches that no device is expanding. */
@@ -341,7 +352,7 @@ export class Scheduler implements Expander {
     for (const [at, device] of idle.entries()) {
       waiting = waiting.filter(({ hasEnded }) => !hasEnded)
       if (waiting.length > 0) fleet ??= this.#fleetFor(waiting, nowMs)
-      const batch = fleet && waiting.length > 0 ? this.#batchFor(device, waiting, idle.length - at, fleet, nowMs) : []
+      const batch = fleet && waiting.length > 0 ? this.#batchInTurn(device, waiting, idle.length - at, fleet, nowMs) : []
       if (batch.length > 0) {
         this.#submit(device, batch, nowMs)
         fleet = undefined
@@ -355,6 +366,13 @@ export class Scheduler implements Expander {
     const measured = this.#measured(able, nowMs)
     const known = new Map(measured.map((device) => [device.device, device]))
     return { able, known, queue: new FleetQueue(measured, termsOf(waiting.map(sketchOf))) }
+  }
+
+  /** Of the clients of which devices have taken the fewest sketches while they waited, unless this device is not for theirs. */
+  #batchInTurn(device: string, waiting: readonly PendingExpansion[], ...rest: [number, AbleFleet, number]): PendingExpansion[] {
+    const next = ofLeastServed(waiting, this.#served.ofThose(waiting))
+    const batch = this.#batchFor(device, next, ...rest)
+    return batch.length > 0 || next.length === waiting.length ? batch : this.#batchFor(device, waiting, ...rest)
   }
 
   #batchFor(
@@ -397,6 +415,7 @@ export class Scheduler implements Expander {
       for (const [sketch, pending] of batch.entries()) {
         pending.attempts += 1
         pending.triedDevices.add(device)
+        this.#served.add(pending.client, 1)
         job.attach(pending, sketch)
       }
       this.#follow(job)

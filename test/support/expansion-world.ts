@@ -79,7 +79,7 @@ export function openExpansionWorld(
   }
 
   /** Expands a sketch in the test's name. */
-  function expand(id: string, fields: Partial<SketchInput> = {}, deadlineMs = 60_000) {
+  function expand(id: string, fields: Partial<SketchInput> = {}, deadlineMs = 60_000, client = '') {
     const input = SketchInput.parse({
       prompt: `Question ${id}?`,
       sketch: ['one', 'two', 'three'],
@@ -90,7 +90,8 @@ export function openExpansionWorld(
     const got: Expanded[] = []
     const ended = (async () => {
       try {
-        for await (const expanded of expansions.expander.expand({ id, input, deadlineMs }, stopping.signal)) got.push(expanded)
+        for await (const expanded of expansions.expander.expand({ id, client, input, deadlineMs }, stopping.signal))
+          got.push(expanded)
         return 'done'
       } catch (error) {
         return (error as { code?: string }).code ?? String(error)

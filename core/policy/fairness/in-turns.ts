@@ -1,4 +1,4 @@
-interface OfClient {
+export interface OfClient {
   readonly client: string
 }
 
@@ -12,6 +12,13 @@ export function countByClient(items: readonly OfClient[]): Map<string, number> {
   const counts = new Map<string, number>()
   for (const { client } of items) counts.set(client, (counts.get(client) ?? 0) + 1)
   return counts
+}
+
+/** The items of the clients that have been served least. */
+export function ofLeastServed<T extends OfClient>(items: readonly T[], served: ReadonlyMap<string, number>): readonly T[] {
+  const servedTo = ({ client }: T) => served.get(client) ?? 0
+  const least = items.reduce((fewest, item) => Math.min(fewest, servedTo(item)), Number.POSITIVE_INFINITY)
+  return items.filter((item) => servedTo(item) === least)
 }
 
 const none: ReadonlyMap<string, number> = new Map()

@@ -1,4 +1,5 @@
 import { hasSeveralClients, turnsOf } from '../fairness/in-turns.ts'
+import { Served } from '../fairness/served.ts'
 import type { ServingPlan, ServingState, StreamState } from './policy.ts'
 
 export interface PackLimits {
@@ -35,16 +36,12 @@ export function packStep(ranked: Iterable<StreamState>, step: ServingState['step
  * goes first that has had the fewest rows while it waited. The order given decides among equals. Mutable.
  */
 export class FairPacker {
-  /** Rows of each client that waited for the last step, beyond those of earlier ones. */
-  #served = new Map<string, number>()
+  readonly #served = new Served()
 
   pack(ranked: readonly StreamState[], step: ServingState['step'], limits: PackLimits): ServingPlan['run'] {
-    if (!hasSeveralClients(ranked)) {
-      this.#served.clear()
-      return packStep(ranked, step, limits)
-    }
-    const served = this.#ofThose(ranked)
-    this.#served = served
+    const isShared = hasSeveralClients(ranked)
+    const served = this.#served.ofThose(isShared ? ranked : ranked.slice(0, 1))
+    if (!isShared) return packStep(ranked, step, limits)
     const turns = turnsOf(ranked)
     const rowsOf = (at: number) => served.get(ranked[at]!.client)!
     const order = Array.from(ranked.keys()).sort((a, b) => turns[a]! - turns[b]! || rowsOf(a) - rowsOf(b))
@@ -54,18 +51,7 @@ export class FairPacker {
       step,
       limits,
     )
-    for (const { stream, rows } of run) {
-      const client = clients.get(stream)!
-      served.set(client, served.get(client)! + rows)
-    }
+    for (const { stream, rows } of run) this.#served.add(clients.get(stream)!, rows)
     return run
-  }
-
-  /** A client that did not wait for the last step begins with the fewest rows of those that did. */
-  #ofThose(ranked: readonly StreamState[]): Map<string, number> {
-    const known = ranked.flatMap(({ client }) => this.#served.get(client) ?? [])
-    const fewest = known.reduce((least, rows) => Math.min(least, rows), Number.POSITIVE_INFINITY)
-    const first = known.length > 0 ? fewest : 0
-    return new Map(ranked.map(({ client }) => [client, this.#served.get(client) ?? first]))
   }
 }

@@ -39,7 +39,7 @@ async function expand(id: string, fields: Partial<SketchInput> = {}): Promise<Ex
   const messages = [{ role: 'user' as const, content: 'Tell me about a lighthouse.' }]
   const input = SketchInput.parse({ messages, sketch, expectedTokens: 100, ...fields })
   const expanded: Expanded[] = []
-  for await (const sentence of bridge.expander.expand({ id, input, deadlineMs: 60_000 }, AbortSignal.timeout(60_000)))
+  for await (const sentence of bridge.expander.expand({ id, client: '', input, deadlineMs: 60_000 }, AbortSignal.timeout(60_000)))
     expanded.push(sentence)
   return expanded
 }

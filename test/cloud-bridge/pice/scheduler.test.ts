@@ -147,6 +147,26 @@ describe('the expansion of a sketch', () => {
     expect(await waiting.ended).toBe('done')
   })
 
+  it('gives each client its share of the places and of the devices, however many sketches another one has', async () => {
+    await reopen({ waitingExpansionsPerDevice: 4, expansionsPerJob: 1 })
+    world.connect('a')
+    const ask = (id: string, client: string) => world.expand(id, {}, 60_000, client)
+    ask('first', 'flood/1')
+    await runsAre(1)
+    const flood = [1, 2, 3, 4].map((at) => ask(`flood-${at}`, `flood/${at}`))
+    await turns()
+    expect(await ask('flood-5', 'flood/5').ended).toBe('QUEUE_FULL')
+    for (const id of ['honest-1', 'honest-2']) ask(id, 'honest/')
+    expect(await Promise.all([flood[2]!.ended, flood[3]!.ended])).toEqual(['QUEUE_FULL', 'QUEUE_FULL'])
+    expect(await ask('honest-3', 'honest/').ended).toBe('QUEUE_FULL')
+    for (let run = 1; run <= 4; run++) {
+      world.succeed(world.runs[run - 1]!)
+      await runsAre(run + 1)
+      await turns()
+    }
+    expect([1, 2, 3, 4].flatMap(prompts)).toEqual(['flood-1', 'honest-1', 'flood-2', 'honest-2'].map((id) => `Question ${id}?`))
+  })
+
   it('cancels the job once no answer needs it', async () => {
     world.connect('a')
     const first = world.expand('x')
