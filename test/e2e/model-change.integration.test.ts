@@ -24,6 +24,12 @@ const start = async (...bundle: string[]) => {
   const limits = { rolloutSoakS: 1 }
   bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge'), limits, ...ports })
 }
+async function startDevice(id: string): Promise<Agent> {
+  const common = { bundle: before.folder, bridges: [bridge.mqttUrl], apiPort: 0, threads: 1, logLevel: 'silent' as const }
+  const agent = await startAgent({ ...common, id, stateDir: join(dir.path, id), reconnectMaxS: 1 })
+  agents.push(agent)
+  return agent
+}
 const bundleOf = async (folder: string) => ({ folder, modelId: (await readManifest(folder)).modelId })
 
 beforeAll(async () => {
@@ -34,9 +40,7 @@ beforeAll(async () => {
   mkdirSync(join(dir.path, 'bridge', 'bundles'), { recursive: true })
   cpSync(after.folder, join(dir.path, 'bridge', 'bundles', 'pushed'), { recursive: true })
   await start(before.folder)
-  const common = { bundle: before.folder, bridges: [bridge.mqttUrl], apiPort: 0, threads: 1, logLevel: 'silent' as const }
-  for (const id of ['jetson-01', 'jetson-02'])
-    agents.push(await startAgent({ ...common, id, stateDir: join(dir.path, id), reconnectMaxS: 1 }))
+  for (const id of ['jetson-01', 'jetson-02']) await startDevice(id)
 })
 afterAll(async () => {
   await Promise.all(agents.map((agent) => agent.close()))
@@ -52,9 +56,9 @@ const areReady = async () => {
   const statuses = await Promise.all(agents.map(async ({ apiUrl }) => (await fetch(`${apiUrl}/ready`)).status))
   return statuses.every((status) => status === 200)
 }
-const rollout = async () => {
+const rollout = async (...devices: string[]) => {
   const { io, out, err } = captureIo()
-  const words = ['rollout', 'create', 'bundle', '--model', after.folder, '--all', '--watch', '--bridge-url', bridge.httpUrl]
+  const words = ['rollout', 'create', 'bundle', '--model', after.folder, ...devices, '--watch', '--bridge-url', bridge.httpUrl]
   const error = await brim([...words, '--json'], io).then(
     () => undefined,
     (thrown: unknown) => thrown,
@@ -66,7 +70,7 @@ const rollout = async () => {
 describe("a change of the fleet's model", () => {
   it('is refused while the bridge does not serve the new one, with the command that does', async () => {
     await expect.poll(areReady, eventually).toBe(true)
-    expect((await rollout()).error).toMatchObject({
+    expect((await rollout('--all')).error).toMatchObject({
       code: 'BUNDLE_MISMATCH',
       message: expect.stringContaining('this bridge does not serve "tiny-llama"'),
       hint: expect.stringMatching(/brim bridge run --bundle \S+pushed --bundle/),
@@ -83,7 +87,7 @@ describe("a change of the fleet's model", () => {
       for (; asking.goOn; await sleep(20)) asking.statuses.push((await ask(apiUrl)).status)
     }
     const applications = agents.map(application)
-    const done = await rollout()
+    const done = await rollout('--all')
     asking.goOn = false
     await Promise.all(applications)
     expect(done).toMatchObject({ error: undefined, rollout: { state: 'completed', devices: { succeeded: 2 } } })
@@ -110,6 +114,17 @@ describe("a change of the fleet's model", () => {
     await start(after.folder)
     await expect.poll(areReady, eventually).toBe(true)
     for (const { apiUrl } of agents) expect((await ask(apiUrl)).status).toBe(200)
+  })
+
+  it('is made up for by a device that was away', async () => {
+    const late = await startDevice('late')
+    await expect
+      .poll(async () => (await fetch(`${late.apiUrl}/ready`)).json(), eventually)
+      .toMatchObject({ reasons: ['BUNDLE_MISMATCH'] })
+    const known = async () => (await fetch(`${bridge.httpUrl}/v1/devices/late`)).status
+    await expect.poll(known, eventually).toBe(200)
+    expect((await rollout('--device', 'late')).rollout).toMatchObject({ state: 'completed', devices: { succeeded: 1 } })
+    expect((await ask(late.apiUrl)).status).toBe(200)
   })
 })
 
