@@ -11,6 +11,8 @@ const failedAfter = 3
  */
 export class SilentStarts {
   #inARow = 0
+  /** Of the starts before the first of them, which make F longer. */
+  #lateMs = 0
 
   /** Until its next first token the server counts as failed, outside the budget: the device does not wait for it. */
   get isFailed(): boolean {
@@ -23,6 +25,7 @@ export class SilentStarts {
 
   /** The server was given up after so many ms without a token. @param ttftMs F, without this start */
   givenUp(ms: number, ttftMs: Distribution): void {
-    if (ms >= ttftMs.quantile(lateLevel)) this.#inARow += 1
+    if (this.#inARow === 0) this.#lateMs = ttftMs.quantile(lateLevel)
+    if (ms >= this.#lateMs) this.#inARow += 1
   }
 }

@@ -53,8 +53,9 @@ export function serverEstimate(
       own.record(ms)
     },
     canceled(ms) {
-      if (!silence.isFailed) own.recordAtLeast(ms, starts)
+      const { isFailed } = silence
       silence.givenUp(ms, starts)
+      if (!isFailed) own.recordAtLeast(ms, starts)
     },
   }
 }

@@ -124,6 +124,30 @@ describe('a server that accepts and never answers', () => {
   })
 })
 
+it('a server that was silent three times in a row is not waited for any longer, until it answers again', async () => {
+  const server = { at: upstream.url, model: 'large' }
+  const dispatch = { constrained: 'device', share: 0.2, autoPatienceS: 0.5 } as const
+  const patient = await startDevice({ server, dispatch, limits: {} })
+  try {
+    const deviceStartMs = async () => {
+      const { report } = await askStreaming(patient, { mode: 'auto', tokens_per_s: 0 }, { max_tokens: 4 })
+      return (report.disco.startMs as { device: number }).device
+    }
+    respond = streamed('The', ' river')
+    for (let request = 0; request < 10; request++) await askStreaming(patient, { mode: 'cloud' })
+    expect(await deviceStartMs()).toBeGreaterThan(0)
+    respond = silent
+    for (let request = 0; request < 3; request++)
+      await askStreaming(patient, { mode: 'cloud', fallback: 'slm', tokens_per_s: 100 }, { max_tokens: 4 })
+    respond = streamed('The', ' river')
+    expect(await deviceStartMs()).toBe(0)
+    await askStreaming(patient, { mode: 'cloud' })
+    expect(await deviceStartMs()).toBeGreaterThan(0)
+  } finally {
+    await patient.close()
+  }
+})
+
 it('a client that leaves while a server is silent frees its connection, and what was reserved', async () => {
   respond = silent
   const before = upstream.requests.length
