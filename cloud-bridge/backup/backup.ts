@@ -8,6 +8,7 @@ import { sha256OfFile } from '../../core/base/sha256-of-file.ts'
 import { version } from '../../core/base/version.ts'
 import { asOwner } from '../../core/store/as-owner.ts'
 import { lockFile, lockFolder } from '../../core/store/lock-folder.ts'
+import { requireStores } from '../../core/store/require-stores.ts'
 import { bridgeDatabases } from '../databases.ts'
 import { type BridgeIdentity, identityOf } from '../identity/bridge-identity.ts'
 import { type Backup, backupFile, configFile, digestOf } from './backup-file.ts'
@@ -43,7 +44,7 @@ export interface WrittenBackup extends Backup {
 /**
  * Copies the databases of a bridge, all as of one moment, with the TLS key that its devices know it by, and its configuration. The
  * bridge may run. The copy is on disk on return.
- * @throws BrimError TARGET_UNWRITABLE, STORE_FAILED, STATE_IN_USE for another backup to the same folder, DISK_FULL
+ * @throws BrimError TARGET_UNWRITABLE, STORE_FAILED, STORE_DAMAGED, STATE_IN_USE for another backup to the same folder, DISK_FULL
  */
 export async function backUp({ out, ...source }: BackupOptions): Promise<WrittenBackup> {
   const { stateDir, signal } = source
@@ -51,6 +52,7 @@ export async function backUp({ out, ...source }: BackupOptions): Promise<Written
     throw new BrimError('STORE_FAILED', `${stateDir} is not the state folder of a bridge`, {
       hint: 'name it with --state-dir',
     })
+  requireStores(stateDir, bridgeDatabases)
   if (existsSync(out)) throw new BrimError('TARGET_UNWRITABLE', `${out} exists`, { hint: 'give the path of a new folder' })
   const folder = `${resolve(out)}${partial}`
   let unlock: (() => void) | undefined

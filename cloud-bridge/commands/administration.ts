@@ -41,10 +41,13 @@ export async function administer<T>(
   }
   const { administrationOf } = await import('../identity/administration.ts')
   const { openIdentityStore } = await import('../identity/store.ts')
+  const { bridgeDatabases } = await import('../databases.ts')
+  const { requireStores } = await import('../../core/store/require-stores.ts')
   const { readAddress } = await import('../identity/local-access.ts')
   const { asOwner } = await import('../../core/store/as-owner.ts')
   const folder = localBridgeDir(stateDir, io)
   return asOwner(folder, async () => {
+    requireStores(folder, bridgeDatabases)
     const store = openIdentityStore(folder)
     try {
       // A user who can write the bridge's database is an admin.

@@ -127,6 +127,7 @@ export class JobDatabase {
     const json = JSON.stringify(damagedError)
     this.#setAside.run(json, Math.round(nowMs), n)
     this.#addEvent.run(n, n, Math.round(nowMs), attempt, holder, 'failed', JSON.stringify({ error: damagedError }))
+    this.#addShare.run(holder ?? '', n, storedBytes(row.input) + row.attempt_bytes, 1)
     if (holder === null) this.loads.onSetAside(kind, target)
     else this.loads.move({ kind, from: holder, to: null })
     const job = this.idOf(n)

@@ -62,7 +62,6 @@ export function createJobReader(db: JobDatabase) {
     find(id: string): JobDetails | undefined {
       const row = db.rowOf(id)
       if (!row) return undefined
-      const { devices } = row
       const summary = summaryOf(row)
       const [input, result] = [storedJson(row.input), storedJson(row.result ?? 'null')]
       const isDamaged = input === undefined || result === undefined
@@ -71,7 +70,7 @@ export function createJobReader(db: JobDatabase) {
         error: isDamaged ? damagedError : summary.error,
         input: input ?? null,
         result: result ?? null,
-        devices: (storedJson(devices ?? '[]') ?? []) as string[],
+        devices: [...(jobOf(row)?.devices ?? [])],
       }
     },
     /** For the log: how a job has ended; undefined: it has not. */

@@ -131,13 +131,24 @@ export interface JobRow {
   readonly finished_ms: number | null
 }
 
+// Not by a schema: each change of each job reads them.
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const numbersOfTerms = ['attempts', 'acceptMs', 'startMs', 'stepMs', 'runMs', 'lostAfterMs']
+const isTerms = (value: unknown): value is JobTerms =>
+  isObject(value) && numbersOfTerms.every((name) => Number.isFinite(value[name]))
+const isNames = (value: unknown): value is string[] => Array.isArray(value) && value.every((name) => typeof name === 'string')
+const isCounts = (value: unknown): value is Job['failures'] => isObject(value) && Object.values(value).every(Number.isInteger)
+const isErrorOrNull = (value: unknown): value is JobError | null =>
+  value === null || (isObject(value) && typeof value.code === 'string' && typeof value.message === 'string')
+
 /** The row as the policy's input; undefined: it is damaged. */
 export function jobOf(row: JobRow): Job | undefined {
-  const terms = storedJson(row.terms) as JobTerms | undefined
-  const devices = storedJson(row.devices ?? '[]') as string[] | undefined
-  const failures = storedJson(row.failures ?? '{}') as Job['failures'] | undefined
-  const error = storedJson(row.error ?? 'null') as JobError | null | undefined
-  if (!terms || !devices || !failures || error === undefined) return undefined
+  const terms = storedJson(row.terms)
+  const devices = storedJson(row.devices ?? '[]')
+  const failures = storedJson(row.failures ?? '{}')
+  const error = storedJson(row.error ?? 'null')
+  if (!isTerms(terms) || !isNames(devices) || !isCounts(failures) || !isErrorOrNull(error)) return undefined
   return {
     state: row.state,
     attempt: row.attempt,

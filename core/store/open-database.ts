@@ -39,10 +39,14 @@ export function openDatabase(path: string, migrations: Migrations, synchronous: 
     if (isStorageFull(cause)) throw storageFull(`the database ${path} is not opened`, cause)
     throw new BrimError('STORE_FAILED', `the database ${path} cannot be opened`, {
       cause,
-      hint: 'is the folder writable, is there free disk space?',
+      hint: isBusy(cause)
+        ? 'a process that started on a full disk uses it alone: free space and restart that process'
+        : 'is the folder writable, is there free disk space?',
     })
   }
 }
+
+const isBusy = (error: unknown) => error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')
 
 function connect(path: string, migrations: Migrations, synchronous: Synchronous, locking: 'NORMAL' | 'EXCLUSIVE'): Store {
   const store = new Database(path, { timeout: 5_000 })

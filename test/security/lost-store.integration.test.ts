@@ -4,10 +4,12 @@ import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { startAgent } from '../../agent/agent.ts'
 import { agentDatabases } from '../../agent/databases.ts'
+import { run } from '../../brim.ts'
 import { bridgeDatabases } from '../../cloud-bridge/databases.ts'
 import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import type { StoreFile } from '../../core/store/require-stores.ts'
 import { startTestBridge } from '../support/bridge.ts'
+import { captureIo } from '../support/captured-io.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
 let dir: TempDir
@@ -90,8 +92,17 @@ it('keys that an operator creates before the first start of a bridge are no reas
   await ran(openBridge)
 })
 
-it('the command line does not take an empty identity.sqlite for a new one', async () => {
+it('the command line takes no empty or lost identity.sqlite for a new one, and backs up no part of a bridge', async () => {
   await ran(openBridge)
+  const command = async (...words: string[]) => {
+    const { io, err } = captureIo()
+    expect(await run([...words, '--state-dir', dir.path, '--json'], io)).toBe(1)
+    return (JSON.parse(err()) as { error: { code: string } }).error.code
+  }
   truncateSync(join(dir.path, 'identity.sqlite'), 0)
-  expect(() => openIdentityStore(dir.path)).toThrow(expect.objectContaining({ code: 'STORE_DAMAGED' }))
+  expect(await command('bridge', 'key', 'create', '--name', 'ada')).toBe('STORE_DAMAGED')
+  rmSync(join(dir.path, 'identity.sqlite'))
+  expect(await command('bridge', 'key', 'create', '--name', 'ada')).toBe('STORE_DAMAGED')
+  expect(await command('bridge', 'backup', '--out', join(dir.path, 'backup'))).toBe('STORE_DAMAGED')
+  expect(existsSync(join(dir.path, 'identity.sqlite'))).toBe(false)
 })

@@ -75,13 +75,13 @@ function report(device: string, job: string, attempt: number, ...types: string[]
 const runs = () => sent.filter(({ type }) => type === 'run').map(({ device, job, attempt }) => [device, job, attempt])
 
 describe('damaged jobs', () => {
-  const damage = (id: string, column: string) =>
-    store.prepare(`UPDATE jobs SET ${column} = '{"prompt":"Is it' WHERE n = ?`).run(id.split('-')[1])
+  const damage = (id: string, column: string, json = '{"prompt":"Is it') =>
+    store.prepare(`UPDATE jobs SET ${column} = ? WHERE n = ?`).run(json, id.split('-')[1])
 
   it.each(['input', 'terms', 'devices', 'failures', 'error'])('with an unreadable %s fail, and others run', async (column) => {
     const [first, second, third] = [submit(), submit(), submit()]
     damage(first, column)
-    damage(second, column)
+    damage(second, column, column === 'input' ? '' : '[{"attemptt":3}]')
     expect(jobs.list({ limit: 10 }).map(({ id }) => id)).toEqual([third, second, first])
     connect('a')
     await clock.advance(200)
