@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { projectRoot } from '../../core/base/version.ts'
 
-/** What a benchmark does not run: it may change between two of them. */
-const noCode = ['docs', 'test', '*.md'].map((path) => `:(exclude)${path}`)
+/** What no benchmark runs or reads as its input. Prompts of benchmarks are in test/fixtures. */
+const noCode = [':(exclude)docs', ':(exclude)*.md', ':(exclude,glob)test/**/*.ts']
 
 /**
  * The commit that runs: of the checkout, with `-dirty` where code has changed since; of an installation the one that was built.

@@ -39,7 +39,8 @@ export const command = defineCommand({
     ['brim bench all --save', 'every page of docs/results; an interrupted run goes on where it was'],
     ['brim bench all --quick --only hat,tokenflow', 'two benchmarks, rougher'],
   ],
-  notes: `With --save, benchmarks that this code has saved already are skipped (changed documents and tests count as the same code).
+  notes: `With --save, benchmarks that this code has saved already are skipped (changed documents and tests count as the same code), except
+those that read the documents of others.
 A run that other processes disturb is repeated, at most ${maxAttempts - 1} times; it is never saved.`,
   options,
   run: runAll,
@@ -50,8 +51,8 @@ async function runAll({ quick, save, only, despiteLoad, json }: OptionsOf<typeof
   const flags = [quick && '--quick', save && '--save', despiteLoad && '--despite-load'].filter((flag) => flag !== false)
   const outcomes = new Map<string, Outcome>()
   const commit = currentCommit()
-  for (const { name } of chosen)
-    if (save && (await isSaved(resultFolder(name), name, quick, commit))) outcomes.set(name, 'saved before')
+  for (const { name, readsResults } of chosen)
+    if (save && !readsResults && (await isSaved(resultFolder(name), name, quick, commit))) outcomes.set(name, 'saved before')
   const due = chosen.filter(({ name }) => !outcomes.has(name))
   for (const [at, bench] of due.entries()) {
     const estimate = `about ${minutes([bench], quick)} of ${minutes(due.slice(at), quick)}`

@@ -29,7 +29,7 @@ describe('brim bench all', () => {
     const page = readFileSync(new URL('docs/results/README.md', projectRoot), 'utf8').split('## How long they take')[1]
     const rows = page
       ?.split('\n')
-      .flatMap((line) => /^\| ([a-z-]+) \|/.exec(line)?.[1] ?? [])
+      .flatMap((line) => /^\| ([a-z][a-z-]*) \|/.exec(line)?.[1] ?? [])
       .filter((name) => name !== 'benchmark')
     expect(rows?.slice(0, benchmarks.length)).toEqual(benchmarks.map(({ name }) => name))
   })
@@ -39,7 +39,7 @@ describe('brim bench all', () => {
     await expect(command).rejects.toMatchObject({ code: 'USAGE', message: expect.stringContaining('nothing') })
   })
 
-  it('runs the chosen ones in processes of their own, with an estimate', async () => {
+  it('runs the chosen ones in processes of their own, with an estimate', { timeout: 120_000 }, async () => {
     const { io, out, err } = captureIo()
     await brim(['bench', 'all', '--quick', '--only', 'validation', '--json'], io)
     expect(JSON.parse(out())).toEqual({ validation: 'measured' })

@@ -51,7 +51,7 @@ describe('the commit of a measurement', () => {
   it('holds the same code as another one if only documents and tests differ', () => {
     using dir = tempDir()
     const { root, commit, first } = checkout(dir.path)
-    commit('test/a.test.ts', '1')
+    commit('test/lab/a.test.ts', '1')
     const documents = commit('docs/page.md', '1')
     const code = commit('lab/a.ts', '2')
     expect([documents, code, `${first}-dirty`, 'unknown'].map((other) => isSameCode(first, other, root))).toEqual([
