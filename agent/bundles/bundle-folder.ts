@@ -4,7 +4,7 @@ import { readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { clockIsSet } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { makeFolder, syncToDisk } from '../../core/base/private-file.ts'
+import { makeFolder, syncToDisk, syncTree } from '../../core/base/private-file.ts'
 import { readManifest, verifyHashes } from '../../core/model/bundle.ts'
 import { devicePartsOf, filesOf } from '../../core/model/bundle-files.ts'
 import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
@@ -111,8 +111,7 @@ export class BundleFolder {
     const old = join(this.#partials, version.modelId + replaced)
     await rm(old, { recursive: true, force: true })
     if (existsSync(to)) await rename(to, old)
-    // The names of its files, which are on disk themselves.
-    await syncFolders(from)
+    await syncTree(from)
     await rename(from, to)
     syncToDisk(this.#root)
     await rm(old, { recursive: true, force: true })
@@ -151,10 +150,4 @@ export class BundleFolder {
       { hint: 'give a folder or more characters of the id; "brim job submit bundle.install" installs a model' },
     )
   }
-}
-
-async function syncFolders(folder: string): Promise<void> {
-  const entries = await readdir(folder, { withFileTypes: true })
-  for (const entry of entries) if (entry.isDirectory()) await syncFolders(join(folder, entry.name))
-  syncToDisk(folder)
 }

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
-import { constants, copyFile, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { constants, copyFile, mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
+import { renamePrivate } from '../../core/base/private-file.ts'
 import { readManifest, verifyHashes } from '../../core/model/bundle.ts'
 import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
 import type { MissingFile } from '../../core/protocol/http/uploads.ts'
@@ -117,7 +118,7 @@ export class PublishedBundles {
   async #sign(folder: string, signatures: SignatureFile): Promise<void> {
     const unfinished = join(folder, `${signatureFile}.new`)
     await writeFile(unfinished, signaturesText(signatures), { flush: true })
-    await rename(unfinished, join(folder, signatureFile))
+    renamePrivate(unfinished, join(folder, signatureFile))
   }
 
   /** Deletes what was published of a model before. Folders that operators have copied stay. */

@@ -1,6 +1,7 @@
-import { link, mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
+import { link, mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
+import { makeFolder, renamePrivate, syncTree } from '../../core/base/private-file.ts'
 import type { SignatureFile, SignedKind } from '../../core/signing/signature.ts'
 import { signersOf } from '../../core/signing/signature-file.ts'
 
@@ -19,9 +20,9 @@ export async function linkFile(from: string, to: string): Promise<void> {
 
 /** Renames a complete folder, durably. */
 export async function publishFolder(folder: string, to: string): Promise<void> {
-  await rename(folder, to)
-  const parent = await open(dirname(to))
-  await parent.sync().finally(() => parent.close())
+  await syncTree(folder)
+  makeFolder(dirname(to))
+  renamePrivate(folder, to)
 }
 
 /** Refuses signatures of something else, before they reach a device. @throws BrimError SIGNATURE_INVALID */

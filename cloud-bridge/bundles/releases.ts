@@ -1,7 +1,8 @@
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
+import { renamePrivate } from '../../core/base/private-file.ts'
 import { sha256OfFile } from '../../core/base/sha256-of-file.ts'
 import type { BodyOf } from '../../core/protocol/http/operation.ts'
 import type { releaseOperations, ServedRelease } from '../../core/protocol/http/releases.ts'
@@ -79,7 +80,7 @@ export class Releases {
     const described = `${JSON.stringify({ ...release, ...known, publishedAt, signatures } satisfies StoredRelease)}\n`
     if (known) {
       await writeFile(join(to, `${releaseFile}.new`), described, { flush: true })
-      await rename(join(to, `${releaseFile}.new`), join(to, releaseFile))
+      renamePrivate(join(to, `${releaseFile}.new`), join(to, releaseFile))
       return { missing: [] }
     }
     const missing = await this.#uploads.missing({ sha256, bytes })
@@ -89,7 +90,6 @@ export class Releases {
     await writeFiles(staged, { [releaseFile]: described })
     await linkFile(this.#uploads.pathOf(sha256), join(staged, archiveFile))
     await rm(to, { recursive: true, force: true })
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     await publishFolder(staged, to)
     await this.#uploads.remove([sha256])
     for (const old of (await this.#stored()).slice(maxReleases)) await rm(join(this.#folder, old.sha256), { recursive: true })

@@ -1,5 +1,17 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { open } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
 import { BrimError } from './errors.ts'
 
 /** The mode of a file that other users can access, such as `0644`; undefined if it is private. Throws if there is no such file. */
@@ -92,4 +104,17 @@ export function syncToDisk(path: string): void {
   } finally {
     closeSync(opened)
   }
+}
+
+/** The same of a folder and everything in it, which may be gigabytes. */
+export async function syncTree(folder: string): Promise<void> {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) await syncTree(path)
+    else if (entry.isFile() && process.platform !== 'win32') {
+      const file = await open(path)
+      await file.sync().finally(() => file.close())
+    }
+  }
+  syncToDisk(folder)
 }

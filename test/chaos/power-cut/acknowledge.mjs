@@ -11,6 +11,7 @@ import { JobLedger, ledgerMigrations } from '../../../dist/agent/jobs/ledger.js'
 import { Software } from '../../../dist/agent/software/software.js'
 import { openSpoolDatabase, Spool } from '../../../dist/agent/telemetry/spool.js'
 import { TrialFile } from '../../../dist/agent/trial/trial-file.js'
+import { publishFolder } from '../../../dist/cloud-bridge/bundles/publishing.js'
 import { openIdentityStore } from '../../../dist/cloud-bridge/identity/store.js'
 import { AnswerJournal } from '../../../dist/cloud-bridge/llm/answer-journal.js'
 import { createJobStore } from '../../../dist/cloud-bridge/queue/job-store.js'
@@ -77,6 +78,12 @@ const places = {
     } catch (error) {
       return error.code
     }
+  },
+  async published(dir) {
+    const staged = join(dir, '.incoming/one')
+    mkdirSync(join(staged, 'parts'), { recursive: true })
+    writeFileSync(join(staged, 'parts/part.onnx'), 'part')
+    await publishFolder(staged, join(dir, 'bundles/one'))
   },
   async bundle(dir) {
     const folder = new BundleFolder(dir)

@@ -83,6 +83,10 @@ describe.skipIf(skips)('after a power cut', () => {
       store.close()
     })
 
+    it('a bundle or release that the bridge has published is complete', () => {
+      expect(readFileSync(join(left, 'published/bundles/one/parts/part.onnx'), 'utf8')).toBe('part')
+    })
+
     it('an installed bundle is complete', () => {
       const folder = join(left, 'bundle/bundles', 'a'.repeat(64))
       expect(readFileSync(join(folder, 'manifest.json'), 'utf8')).toBe('manifest')
