@@ -120,7 +120,7 @@ export class AttemptOutbox {
 
   /** Publishes the event if the broker is connected. */
   publish(link: string, event: JobEvent): void {
-    void this.#connections.get(link)?.publisher.publish('events', JSON.stringify(event))
+    void this.#connections.get(link)?.publisher.publish('events', JSON.stringify(event), event.bridge)
   }
 
   #finish(entry: LedgerEntry, outcome: Outcome, n: number): void {

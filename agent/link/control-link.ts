@@ -6,7 +6,7 @@ import type { Random } from '../../core/base/random.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
 import { onOwnState } from '../../core/policy/link/retained-state.ts'
-import { bridgeStateDelivery, deviceDelivery } from '../../core/protocol/delivery.ts'
+import { bridgeStateDelivery, deviceDelivery, leavesTo, pairsOf } from '../../core/protocol/delivery.ts'
 import { type BridgeState, DeviceState, MessageFault } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import {
@@ -18,6 +18,7 @@ import {
 } from '../../core/protocol/topics.ts'
 import { AnnouncedBridges } from './announced-bridges.ts'
 import { connectMqtt, type MqttConnection, type MqttMessage } from './mqtt-connection.ts'
+import { OwnTopics } from './own-topics.ts'
 import type { ControlService, LinkCredentials, Publisher } from './ports.ts'
 import { Reconnector } from './reconnector.ts'
 
@@ -61,6 +62,9 @@ export class ControlLink {
   readonly #options: ControlLinkOptions
   readonly #stateTopic: string
   readonly #bridges: AnnouncedBridges
+  /** Outlives connections: the broker delivers no message before the device has subscribed. */
+  readonly #own: OwnTopics
+  #hasWarned = false
   readonly #reconnector: Reconnector
   readonly #closing = new AbortController()
   /** Resolves when the bridge has refused this device, because another one uses its id. */
@@ -84,6 +88,7 @@ export class ControlLink {
     this.#modelId = options.modelId
     this.#stateTopic = deviceTopic(options.fleet, options.device, 'state')
     this.#bridges = new AnnouncedBridges(options.logger, options.credentials?.bridge)
+    this.#own = new OwnTopics(options.credentials?.bridge)
     this.idTaken = new Promise((resolve) => {
       this.#onIdTaken = resolve
     })
@@ -205,14 +210,18 @@ export class ControlLink {
     this.#connection = connection
     this.#bridges.clear()
     const leaves = new Set<DeviceTopic>(['state', 'faults', ...this.#services.flatMap(({ handlers }) => leavesOf(handlers))])
-    connection.subscribe({
+    void connection.subscribe({
       [allBridgeStates(fleet)]: bridgeStateDelivery,
       ...Object.fromEntries([...leaves].map((leaf) => [this.#topicOf(leaf), deviceDelivery[leaf]])),
     })
+    for (const bridge of this.#own.bridges) void this.#resumeOwn(connection, bridge)
     void this.#publishState(connection)
     void this.#republish(connection)
     const publisher: Publisher = {
-      publish: (leaf, message) => connection.publish({ topic: this.#topicOf(leaf), message, delivery: deviceDelivery[leaf] }),
+      publish: (leaf, message, bridge) => {
+        const own = bridge !== undefined && this.#own.has(bridge) ? bridge : undefined
+        return connection.publish({ topic: this.#topicOf(leaf, own), message, delivery: deviceDelivery[leaf] })
+      },
       publishState: () => this.#publishState(connection),
     }
     for (const { onConnection } of this.#services) onConnection?.(publisher)
@@ -221,6 +230,31 @@ export class ControlLink {
       for (const { onConnection } of this.#services) onConnection?.(undefined)
     })
     logger.info({ url: shownUrl(url) }, 'control plane connected')
+  }
+
+  /** @returns whether the broker delivers what this bridge publishes on its own topics */
+  #subscribeOwn(connection: MqttConnection, bridge: string): Promise<boolean> {
+    const leaves = pairsOf(leavesTo('device'))
+    return connection.subscribe(Object.fromEntries(leaves.map((leaf) => [this.#topicOf(leaf, bridge), deviceDelivery[leaf]])))
+  }
+
+  /** On a new connection to the broker, whose rules may have changed. */
+  async #resumeOwn(connection: MqttConnection, bridge: string): Promise<void> {
+    if ((await this.#subscribeOwn(connection, bridge)) || connection !== this.#connection) return
+    this.#own.delete(bridge)
+    void this.#publishState(connection)
+  }
+
+  /** A bridge has announced whether it has topics of its own: from now on they are used only, or no longer. */
+  async #followTopics(bridge: string): Promise<void> {
+    const connection = this.#connection
+    const announced = this.#bridges.states.get(bridge)
+    if (!connection || (announced?.state !== 'ready' && announced?.state !== 'draining')) return
+    if (this.#own.has(bridge) === (announced.ownTopics === true)) return
+    if (announced.ownTopics !== true) this.#own.delete(bridge)
+    else if (await this.#subscribeOwn(connection, bridge)) this.#own.add(bridge, this.#options.clock.nowMs())
+    else return
+    if (connection === this.#connection) void this.#publishState(connection)
   }
 
   async #publishState(connection: MqttConnection): Promise<boolean> {
@@ -269,6 +303,7 @@ export class ControlLink {
       clockIsSet: clockIsSet(),
       connection: this.#connections,
       ...(heartbeatS > 0 ? { heartbeatS } : {}),
+      ...(this.#own.bridges.length > 0 ? { ownTopics: this.#own.bridges } : {}),
       ...serviceFields,
       ...(state === undefined ? {} : { state }),
     }
@@ -276,11 +311,19 @@ export class ControlLink {
   }
 
   #onMessage(topic: string, payload: Buffer): void {
-    const { fleet, device, onBridges } = this.#options
+    const { fleet, device, onBridges, clock, logger } = this.#options
     const bridge = parseBridgeStateTopic(fleet, topic)
-    if (bridge !== undefined && this.#bridges.onMessage(bridge, payload)) onBridges(this.#bridges.states)
+    if (bridge !== undefined && this.#bridges.onMessage(bridge, payload)) {
+      onBridges(this.#bridges.states)
+      void this.#followTopics(bridge)
+    }
     const own = parseDeviceTopic(fleet, topic)
     if (own?.device !== device) return
+    if (own.leaf !== 'state' && !this.#own.accepts(own.bridge, payload, clock.nowMs())) {
+      if (!this.#hasWarned) logger.warn({ topic }, 'message in the name of a bridge that is not its sender ignored')
+      this.#hasWarned = true
+      return
+    }
     if (own.leaf === 'state') this.#onOwnState(payload)
     else if (own.leaf === 'faults') this.#onFault(payload)
     // A closing device takes no jobs or commands. It stores acknowledgements, so that the next start does not resend the events.
@@ -333,8 +376,9 @@ export class ControlLink {
     return withTimeout(goodbyeTimeoutMs, Promise.race([delivered, connection.closed]), this.#options.clock)
   }
 
-  #topicOf(leaf: DeviceTopic): string {
-    return deviceTopic(this.#options.fleet, this.#options.device, leaf)
+  /** @param bridge whose own topic it is; undefined: that of all bridges */
+  #topicOf(leaf: DeviceTopic, bridge?: string): string {
+    return deviceTopic(this.#options.fleet, this.#options.device, leaf, bridge)
   }
 }
 

@@ -42,7 +42,8 @@ export interface MqttConnectionOptions {
 export interface MqttConnection {
   /** Resolves with the cause, if one is known, when the connection has closed. */
   readonly closed: Promise<Error | undefined>
-  subscribe(filters: Readonly<Record<string, Pick<Delivery, 'qos'>>>): void
+  /** @returns whether the broker has granted all of them */
+  subscribe(filters: Readonly<Record<string, Pick<Delivery, 'qos'>>>): Promise<boolean>
   /** @returns whether the broker has acknowledged it */
   publish(message: MqttMessage): Promise<boolean>
   /** @param force without a DISCONNECT packet, and without waiting for messages in flight */
@@ -88,11 +89,13 @@ export function connectMqtt(options: MqttConnectionOptions, signal: AbortSignal)
   })
   const connection: MqttConnection = {
     closed,
-    subscribe(filters) {
-      client.subscribe({ ...filters }, (err) => {
-        if (err) logger.warn({ err }, "not subscribed to all of the device's topics")
-      })
-    },
+    subscribe: (filters) =>
+      new Promise((resolve) => {
+        client.subscribe({ ...filters }, (err, granted = []) => {
+          if (err) logger.warn({ err }, "not subscribed to all of the device's topics")
+          resolve(!err && granted.every(({ qos }) => qos < 128))
+        })
+      }),
     publish: ({ topic, message, delivery }) =>
       client.publishAsync(topic, message, publishOptions(delivery)).then(
         () => true,

@@ -26,8 +26,11 @@ export interface LinkCredentials {
 
 /** Publishes below the device's own topic on one connection. Both resolve to false if the connection closes first. */
 export interface Publisher {
-  /** @returns whether the broker has acknowledged the message */
-  publish(leaf: DeviceTopic, message: string): Promise<boolean>
+  /**
+   * @param bridge to which alone the message is sent, if it has topics of its own
+   * @returns whether the broker has acknowledged the message
+   */
+  publish(leaf: DeviceTopic, message: string, bridge?: string): Promise<boolean>
   /** Publishes the retained state again. @returns whether the broker has acknowledged it */
   publishState(): Promise<boolean>
 }

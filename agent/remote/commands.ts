@@ -38,7 +38,7 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions) {
   let isDraining = readDraining.get() !== undefined
   let isStopping = false
   const links = new Map<string, Publisher>()
-  const send = (link: string, reply: string) => void links.get(link)?.publish('replies', reply)
+  const send = (link: string, reply: string, bridge: string) => void links.get(link)?.publish('replies', reply, bridge)
 
   function run(command: CommandEnvelope): Pick<CommandReply, 'outcome' | 'reason'> {
     const nowMs = wallMs()
@@ -82,7 +82,7 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions) {
     const address = CommandAddress.safeParse(json)
     if (!address.success) return
     const reply: CommandReply = { v: 1, ...address.data, at: nowIso(), outcome: 'refused', reason }
-    send(link, JSON.stringify(reply))
+    send(link, JSON.stringify(reply), reply.bridge)
   }
 
   function onCommand(link: string, payload: Uint8Array): void {
@@ -100,13 +100,13 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions) {
       }
       const delivered = publishDraining(link)
       // The new state must arrive before the reply, and brokers do not keep the order of two topics.
-      if (delivered) void delivered.then(() => send(link, reply))
-      else send(link, reply)
+      if (delivered) void delivered.then(() => send(link, reply, command.bridge))
+      else send(link, reply, command.bridge)
     } catch (err) {
       logger.error({ err, command: command.id }, 'command not stored')
       const reason = `the device cannot store the command: ${err instanceof Error ? err.message : String(err)}`
       const { bridge, id } = command
-      send(link, JSON.stringify({ v: 1, bridge, id, at: nowIso(), outcome: 'refused', reason } satisfies CommandReply))
+      send(link, JSON.stringify({ v: 1, bridge, id, at: nowIso(), outcome: 'refused', reason } satisfies CommandReply), bridge)
     }
   }
 

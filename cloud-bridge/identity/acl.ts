@@ -1,8 +1,8 @@
-import { leavesFrom, leavesTo } from '../../core/protocol/delivery.ts'
+import { leavesFrom, leavesTo, pairsOf } from '../../core/protocol/delivery.ts'
 import { type DeviceTopic, idPattern, parseBridgeStateTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
 
 const deviceLeaves = { publish: leavesFrom('device'), subscribe: leavesTo('device') }
-const bridgeLeaves = { publish: leavesFrom('bridge') }
+const bridgeLeaves = { publish: leavesFrom('bridge'), subscribe: leavesTo('bridge') }
 
 export interface Member {
   readonly kind: 'device' | 'bridge'
@@ -29,14 +29,17 @@ export function rulesOf({ kind, id }: Member, fleet: string): TopicRules {
   const deviceTopics = (leaves: readonly string[], device: string) =>
     leaves.map((leaf) => `brim/v1/${fleet}/device/${device}/${leaf}`)
   const bridgeState = (bridge: string) => `brim/v1/${fleet}/bridge/${bridge}/state`
+  /** Those below them that belong to one bridge. */
+  const ownTopics = (leaves: readonly DeviceTopic[], device: string, bridge: string) =>
+    deviceTopics(pairsOf(leaves), device).map((topic) => `${topic}/${bridge}`)
   if (kind === 'device')
     return {
-      publish: deviceTopics(deviceLeaves.publish, id),
-      subscribe: [...deviceTopics(deviceLeaves.subscribe, id), bridgeState('+')],
+      publish: [...deviceTopics(deviceLeaves.publish, id), ...ownTopics(deviceLeaves.publish, id, '+')],
+      subscribe: [...deviceTopics(deviceLeaves.subscribe, id), ...ownTopics(deviceLeaves.subscribe, id, '+'), bridgeState('+')],
     }
   return {
-    publish: [...deviceTopics(bridgeLeaves.publish, '+'), bridgeState(id)],
-    subscribe: [...deviceTopics(['+'], '+'), bridgeState('+')],
+    publish: [...deviceTopics(bridgeLeaves.publish, '+'), ...ownTopics(bridgeLeaves.publish, '+', id), bridgeState(id)],
+    subscribe: [...deviceTopics(['+'], '+'), ...ownTopics(bridgeLeaves.subscribe, '+', id), bridgeState('+')],
   }
 }
 

@@ -8,8 +8,8 @@ import { disableNagle } from '../../core/base/no-delay.ts'
 import type { Progress } from '../../core/base/progress.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
 import { isLoginRefused } from '../../core/protocol/connack.ts'
-import { bridgeStateDelivery, deviceDelivery, leavesTo, publishOptions } from '../../core/protocol/delivery.ts'
-import { BridgeState } from '../../core/protocol/messages.ts'
+import { bridgeStateDelivery, deviceDelivery, leavesTo, pairsOf, publishOptions } from '../../core/protocol/delivery.ts'
+import { BridgeState, DeviceState } from '../../core/protocol/messages.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import { allDevices, bridgeStateTopic, type DeviceTopic, deviceTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
 
@@ -70,8 +70,16 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   const { url, fleet, bridge, birth, accepts = () => true, clock, logger } = options
   const topic = bridgeStateTopic(fleet, bridge)
   let current: BridgeState['state'] = 'ready'
-  const stateMessage = (state: BridgeState['state']): string =>
-    JSON.stringify({ v: 1, state, birth, at: nowIso(), ...options.describe() } satisfies BridgeState)
+  /** A broker in this process has no other bridge. */
+  const mayShare = options.openStream === undefined
+  /** Whether the broker delivers what devices publish on this bridge's own topics. */
+  let hasOwnTopics = false
+  /** Devices that use them only. */
+  const onOwnTopics = new Set<string>()
+  const stateMessage = (state: BridgeState['state']): string => {
+    const own = hasOwnTopics ? { ownTopics: true } : {}
+    return JSON.stringify({ v: 1, state, birth, at: nowIso(), ...options.describe(), ...own } satisfies BridgeState)
+  }
 
   const settings: IClientOptions = {
     // By default each packet is described for a log that is off.
@@ -114,8 +122,15 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
   client.on('message', (on, payload) => {
     if (on === topic) return onOwnState(payload)
     const from = parseDeviceTopic(fleet, on)
-    if (from && accepts(from.device)) handlers[from.leaf]?.(from.device, payload)
+    if (!from || !accepts(from.device) || (from.bridge ?? bridge) !== bridge) return
+    if (from.leaf === 'state' && mayShare) noteTopics(from.device, payload)
+    handlers[from.leaf]?.(from.device, payload)
   })
+  function noteTopics(device: string, payload: Uint8Array): void {
+    const read = readMessage(DeviceState, payload)
+    if (read.kind === 'message' && read.message.ownTopics?.includes(bridge)) onOwnTopics.add(device)
+    else onOwnTopics.delete(device)
+  }
   client.on('connect', () => {
     expectation?.rest()
     disableNagle(client.stream)
@@ -130,7 +145,13 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
       logger.error({ err }, 'subscription to device messages failed; reconnecting')
       client.stream.destroy()
     })
-    publishState()
+    if (!mayShare) return publishState()
+    const own = pairsOf(leavesTo('bridge')).map((leaf) => [allDevices(fleet, leaf, bridge), { qos: deviceDelivery[leaf].qos }])
+    client.subscribe(Object.fromEntries(own), (err, granted = []) => {
+      // The rules of the broker may be older than these topics.
+      hasOwnTopics = !err && granted.every(({ qos }) => qos < 128)
+      publishState()
+    })
   })
   // During an outage every attempt fails alike: only the first is a warning.
   client.on('error', (err) => logger[client.reconnecting ? 'debug' : 'warn']({ err }, 'broker connection failed'))
@@ -150,7 +171,8 @@ export async function connectControl(options: ControlOptions): Promise<ControlLi
     },
     publish(device, leaf, message) {
       if (!client.connected || current === 'disconnected') return
-      client.publish(deviceTopic(fleet, device, leaf), message, publishOptions(deviceDelivery[leaf]), (err) => {
+      const own = onOwnTopics.has(device) ? bridge : undefined
+      client.publish(deviceTopic(fleet, device, leaf, own), message, publishOptions(deviceDelivery[leaf]), (err) => {
         if (err) logger.warn({ err, device, leaf }, 'message to the device not published')
       })
     },

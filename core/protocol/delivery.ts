@@ -1,4 +1,4 @@
-import type { DeviceTopic } from './topics.ts'
+import { type DeviceTopic, type PairTopic, pairTopics } from './topics.ts'
 
 export type Party = 'device' | 'bridge'
 
@@ -31,6 +31,9 @@ export const bridgeStateDelivery: Delivery = { from: 'bridge', to: ['device', 'b
 
 /** The options of an MQTT publish. */
 export const publishOptions = ({ qos, retain }: Delivery) => ({ qos, retain })
+
+/** Of `leaves`, those below which bridges have topics of their own. */
+export const pairsOf = (leaves: readonly DeviceTopic[]): PairTopic[] => pairTopics.filter((leaf) => leaves.includes(leaf))
 
 /** The topics that a party publishes on, or subscribes to. */
 export const leavesFrom = (party: Party): DeviceTopic[] => leaves(({ from }) => from === party)

@@ -52,6 +52,13 @@ export const DeviceState = z.object({
     .positive()
     .optional()
     .describe('Heartbeat interval: the state is republished at least this often. Absent: it is not republished.'),
+  ownTopics: z
+    .array(id)
+    .max(64)
+    .optional()
+    .describe(
+      'Bridges with which the device exchanges jobs, commands and their outcomes on topics of their own (`jobs/<bridge>`) only.',
+    ),
 })
 export type DeviceState = z.infer<typeof DeviceState>
 
@@ -129,6 +136,12 @@ export const BridgeState = z.object({
     .optional()
     .describe(
       'True: the bridge rebuilds samples from deltas, and counts telemetry as a heartbeat. Absent: it needs complete samples, without absent figures.',
+    ),
+  ownTopics: z
+    .boolean()
+    .optional()
+    .describe(
+      'True: the bridge publishes and subscribes topics of its own too (`jobs/<bridge>`), which other bridges may not use.',
     ),
   answerTtftMs: z
     .object({

@@ -6,21 +6,36 @@ const root = (fleet: string) => `brim/v1/${checked(fleet, 'fleet')}`
 export const deviceTopics = ['state', 'telemetry', 'jobs', 'events', 'acks', 'commands', 'replies', 'log', 'faults'] as const
 export type DeviceTopic = (typeof deviceTopics)[number]
 
-export const deviceTopic = (fleet: string, device: string, leaf: DeviceTopic) =>
-  `${root(fleet)}/device/${checked(device, 'device')}/${leaf}`
+/** Topics with the messages between one bridge and one device. Below each, a bridge may have its own: `jobs/bridge-1`. */
+export const pairTopics = ['jobs', 'events', 'acks', 'commands', 'replies', 'faults'] as const
+export type PairTopic = (typeof pairTopics)[number]
+
+/** @param bridge whose own topic it is; undefined: that of all bridges */
+export const deviceTopic = (fleet: string, device: string, leaf: DeviceTopic, bridge?: string) =>
+  `${root(fleet)}/device/${checked(device, 'device')}/${leaf}${ownLevel(bridge)}`
 export const bridgeStateTopic = (fleet: string, bridge: string) => `${root(fleet)}/bridge/${checked(bridge, 'bridge')}/state`
 /** Filter of one topic of every device. */
-export const allDevices = (fleet: string, leaf: DeviceTopic) => `${root(fleet)}/device/+/${leaf}`
+export const allDevices = (fleet: string, leaf: DeviceTopic, bridge?: string) =>
+  `${root(fleet)}/device/+/${leaf}${ownLevel(bridge)}`
 export const allBridgeStates = (fleet: string) => `${root(fleet)}/bridge/+/state`
 
-/** The device and leaf of a device topic of this fleet; undefined: another topic. */
-export function parseDeviceTopic(fleet: string, topic: string): { device: string; leaf: DeviceTopic } | undefined {
+export interface ParsedDeviceTopic {
+  readonly device: string
+  readonly leaf: DeviceTopic
+  /** Whose own topic it is; undefined: that of all bridges. */
+  readonly bridge: string | undefined
+}
+
+/** A device topic of this fleet; undefined: another topic. */
+export function parseDeviceTopic(fleet: string, topic: string): ParsedDeviceTopic | undefined {
   const prefix = `${root(fleet)}/device/`
   if (!topic.startsWith(prefix)) return undefined
-  const [device, leaf, ...rest] = topic.slice(prefix.length).split('/')
+  const [device, name, bridge, ...rest] = topic.slice(prefix.length).split('/')
   if (device === undefined || !idPattern.test(device) || rest.length > 0) return undefined
-  const known = deviceTopics.find((name) => name === leaf)
-  return known ? { device, leaf: known } : undefined
+  const leaf = deviceTopics.find((each) => each === name)
+  if (leaf === undefined) return undefined
+  const isKnown = bridge === undefined || (idPattern.test(bridge) && pairTopics.some((each) => each === leaf))
+  return isKnown ? { device, leaf, bridge } : undefined
 }
 
 /** The bridge of a bridge state topic of this fleet; undefined: another topic. */
@@ -29,6 +44,8 @@ export function parseBridgeStateTopic(fleet: string, topic: string): string | un
   const [bridge, leaf, ...rest] = topic.startsWith(prefix) ? topic.slice(prefix.length).split('/') : []
   return bridge !== undefined && idPattern.test(bridge) && leaf === 'state' && rest.length === 0 ? bridge : undefined
 }
+
+const ownLevel = (bridge: string | undefined) => (bridge === undefined ? '' : `/${checked(bridge, 'bridge')}`)
 
 function checked(id: string, what: string): string {
   if (!idPattern.test(id)) throw new RangeError(`${what} id "${id}" must match ${idPattern}`)

@@ -1,6 +1,6 @@
 import { type Channel, channels, dataMessages, type Message } from '../../core/protocol/contract.ts'
 import { dataPath } from '../../core/protocol/messages.ts'
-import { idPattern } from '../../core/protocol/topics.ts'
+import { idPattern, pairTopics } from '../../core/protocol/topics.ts'
 import { protocolVersion } from '../../core/protocol/version.ts'
 import { type Schema, type Variant, variantsOf } from './asyncapi.ts'
 
@@ -47,6 +47,10 @@ port. Other brokers have their own users.
 | topic | from | to | QoS | retained | message |
 | --- | --- | --- | --- | --- | --- |
 ${channels.map(row).join('\n')}
+
+At a broker outside the bridge, a bridge may have topics of its own below ${pairTopics.map((leaf) => `\`${leaf}\``).join(', ')}:
+\`brim/v1/<fleet>/device/<device>/jobs/<bridge>\`, with the same messages. A bridge and a device that both announce \`ownTopics\` use only
+these with each other ([ADR 14](adr/0014-bridges-on-one-broker-have-topics-of-their-own.md)).
 
 ${channels.map(({ message, address }) => section(message, `On \`${shown(address)}\`.`)).join('\n')}
 ## The data plane

@@ -6,12 +6,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { projectRoot } from '../../core/base/version.ts'
 import { type AgentNode, type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { startOpenBroker } from '../support/served-broker.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 // The packages of the release before are this one's: what changed on the wire is in Brim's own code.
 const previous = '0.2.0'
 const dir = tempDir()
 let cluster: Cluster
+let bundle: string
 let old: string
 
 beforeAll(async () => {
@@ -21,7 +24,7 @@ beforeAll(async () => {
   symlinkSync(fileURLToPath(new URL('node_modules', projectRoot)), join(root, 'node_modules'))
   old = join(root, 'dist/brim.js')
   mkdirSync(join(dir.path, 'cluster'))
-  const bundle = await buildTextBundle(dir.path, { adapter: false })
+  bundle = await buildTextBundle(dir.path, { adapter: false })
   cluster = await Cluster.create({ bundle, folder: join(dir.path, 'cluster'), env: process.env })
 }, 60_000)
 
@@ -48,8 +51,12 @@ async function answer({ ready }: AgentNode): Promise<string> {
   return (choices as { message: { content: string } }[])[0]!.message.content
 }
 
+interface AnyBridge {
+  readonly ready: { readonly httpUrl: string }
+}
+
 /** A job of the bridge for the device. @returns the text of its result */
-async function jobText({ ready }: BridgeNode, device: string): Promise<unknown> {
+async function jobText({ ready }: AnyBridge, device: string): Promise<unknown> {
   const input = { messages: [{ role: 'user', content: 'Hello' }], maxTokens: 8 }
   const { id } = await post(`${ready.httpUrl}/v1/jobs`, { kind: 'hat.generate', device, input, timeouts: { acceptS: 1 } })
   let job: Record<string, unknown> = {}
@@ -62,7 +69,7 @@ async function jobText({ ready }: BridgeNode, device: string): Promise<unknown> 
 }
 
 /** The version of the agent that the bridge knows, once it has a sample of its telemetry. */
-async function reportedVersion({ ready }: BridgeNode, device: string): Promise<unknown> {
+async function reportedVersion({ ready }: AnyBridge, device: string): Promise<unknown> {
   let shown: Record<string, unknown> = {}
   const read = async () => {
     shown = await getJson(`${ready.httpUrl}/v1/devices/${device}`)
@@ -104,6 +111,16 @@ describe.concurrent(`beside release ${previous}`, () => {
     },
     60_000,
   )
+
+  it('its agent does the jobs of a bridge of this one at a broker of its own', async () => {
+    await using broker = await startOpenBroker()
+    const at = { id: 'shared', bundle, stateDir: join(dir.path, 'shared'), broker: { url: broker.url } }
+    await using bridge = await startTestBridge(at)
+    const agent = await cluster.startAgent({ id: 'old-shared', bridges: [broker.url], args: agentOptions, program: old })
+    const text = await answer(agent)
+    expect(String(await reportedVersion({ ready: bridge }, 'old-shared')).startsWith(previous)).toBe(true)
+    expect(await jobText({ ready: bridge }, 'old-shared')).toBe(text)
+  }, 60_000)
 
   it('an agent answers at a bridge of this one that serves another bundle before its own', async () => {
     const other = await buildTextBundle(dir.path, { adapter: false, format: 'fp16' })

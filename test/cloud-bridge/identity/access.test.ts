@@ -18,7 +18,10 @@ it.each([
   ['viewer', 'bridge/b/state', true],
   ['viewer', 'device/a/jobs', false],
   ['viewer', 'device/a/events', false],
+  ['viewer', 'device/a/events/bridge-1', false],
   ['operator', 'device/a/events', true],
+  ['operator', 'device/a/events/bridge-1', true],
+  ['operator', 'device/a/telemetry/bridge-1', false],
   ['operator', 'device/a/unknown', false],
   ['client', 'device/a/state', false],
 ])('a key with the role %s watches %s: %s', (role, path, allowed) => {
