@@ -52,7 +52,10 @@ export function jobRoutes(queue: JobQueue, jobs: JobStore, targets: JobTargets):
     await requireTargets(submissions.filter(isNew))
     // A client that repeats a request after a lost response is charged once.
     caller.requireJobs(submissions.filter(isNew).length)
-    const submitted = queue.submit(submissions).map(({ id, isNew }) => ({ id, isNew, visibleToBridge: true as const }))
+    const submitted = queue.submit(submissions).map(({ id, isNew }, at) => {
+      const { kind, device = null } = submissions[at]!
+      return { id, isNew, visibleToBridge: true as const, waitsFor: isNew ? queue.lacksDevice(kind, device) : null }
+    })
     const newJobs = submitted.filter(({ isNew }) => isNew).length
     caller.countJobs(newJobs)
     caller.auditAs('job.submit', submitted[0]!.id, {
@@ -85,7 +88,11 @@ export function jobRoutes(queue: JobQueue, jobs: JobStore, targets: JobTargets):
     router.serve(jobOperations.list, ({ query: { dead, ...query } }) => ({
       jobs: jobs.list({ ...query, dead: dead !== undefined }),
     }))
-    router.serve(jobOperations.show, ({ params: { id } }) => ({ ...existing(id), visibleToBridge: true }))
+    router.serve(jobOperations.show, ({ params: { id } }) => {
+      const job = existing(id)
+      const waitsFor = job.state === 'QUEUED' ? queue.lacksDevice(job.kind, job.boundTo) : null
+      return { ...job, visibleToBridge: true as const, waitsFor }
+    })
     router.serve(jobOperations.events, ({ params: { id }, query, headers, acceptsEvents, events }) => {
       existing(id)
       if (!acceptsEvents) return { events: jobs.events(id, query.after, eventsAtOnce) }

@@ -66,6 +66,13 @@ export class Dispatcher {
     this.schedule()
   }
 
+  /** Whether a job of this kind can be sent now. @param target the only device that may run it, which rejects what it cannot; null: any */
+  runs(kind: string, target: string | null): boolean {
+    if (target !== null) return this.#kindsOf.has(target)
+    for (const kinds of this.#kindsOf.values()) if (kinds.includes(kind)) return true
+    return false
+  }
+
   /** Call it after every change that may allow a dispatch. */
   schedule(): void {
     if (this.#isScheduled || this.#isClosed) return

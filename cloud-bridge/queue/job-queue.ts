@@ -51,6 +51,8 @@ export interface JobQueue {
   /** Calls `notify` with the result of each job of this kind that has succeeded. Call it before `start`. */
   onSucceeded(kind: JobKind, notify: (device: string, result: unknown) => void): void
   readonly dispatchMs: DispatchFigures
+  /** Why no device can take a job of this kind now, else null. @param target the only device that may run it; null: any */
+  lacksDevice(kind: string, target: string | null): string | null
   close(): Promise<void>
 }
 
@@ -127,6 +129,11 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       tryOrLog(logger, 'presence not stored', () => {
         for (const id of jobs.markAllAbsent(wallMs())) feed.publish(id)
       })
+    },
+    lacksDevice(kind, target) {
+      if (dispatcher.runs(kind, target)) return null
+      if (target !== null) return `device "${target}" is not connected, or takes no jobs`
+      return `no connected device takes jobs ${kind}${kind === 'slm.generate' ? '; start an agent with --slm' : ''}`
     },
     submit(submissions) {
       const submitted = jobs.submit(submissions.map(newJob), wallMs())

@@ -58,10 +58,13 @@ export const StoredJobEvent = z.object({
 export type StoredJobEvent = z.infer<typeof StoredJobEvent>
 
 export const EndEvent = z.object({ type: z.literal('end'), job: JobDetails })
+const waitsFor = z.string().nullable().default(null).describe('Why no device can take the job now; null: one can, or has it.')
+
 export const Submitted = z.object({
   id: z.string(),
   isNew: z.boolean().describe('False: a job with this idempotency key existed already.'),
   visibleToBridge: z.literal(true).describe('Input and result are stored at the bridge in plain text.'),
+  waitsFor,
 })
 
 export const maxBatchJobs = 1_000
@@ -84,7 +87,7 @@ export const jobOperations = {
     response: z.object({ jobs: z.array(JobSummary) }),
   }),
   show: get('/v1/jobs/:id', 'operate', 'One job with its input and result', {
-    response: JobDetails.extend({ visibleToBridge: z.literal(true) }),
+    response: JobDetails.extend({ visibleToBridge: z.literal(true), waitsFor }),
   }),
   events: get('/v1/jobs/:id/events', 'operate', 'Events of one job; as a stream, later events too, until the job has ended', {
     query: z.object({

@@ -170,7 +170,10 @@ describe('brim job', () => {
 
   it('cancels a queued job', async () => {
     await registerAbsentDevice(world.bridge, 'jetson-09')
-    const id = (await brim('submit', 'slm.generate', '--prompt', 'Hello', '--device', 'jetson-09')).out.trim()
+    const waiting = await brim('submit', 'slm.generate', '--prompt', 'Hello', '--device', 'jetson-09')
+    expect(waiting.err).toContain('device "jetson-09" is not connected')
+    const id = waiting.out.trim()
+    expect((await brim('show', id)).out).toMatch(/^waitsFor +device "jetson-09"/m)
     expect((await brim('cancel', id)).out).toBe(`job ${id} is canceled\n`)
     expect((await brim('list', '--state', 'CANCELED')).out).toContain(id)
   })

@@ -44,6 +44,9 @@ it('commands on the machine of a bridge find its address, its pin and a key by t
     const { devices } = JSON.parse((await brim('fleet', 'status', '--json')).out)
     expect(devices).toMatchObject([{ id: 'orin', labels: { site: 'lab', row: '3' } }])
 
+    const waiting = await brim('job', 'submit', 'slm.generate', '--prompt', 'Hello')
+    expect(waiting).toMatchObject({ code: 0, err: expect.stringContaining('no connected device takes jobs slm.generate') })
+
     // A revoked key is replaced: a user who may write this folder is an admin.
     const keys = JSON.parse((await brim('bridge', 'key', 'list', '--json')).out).keys as { id: string; name: string }[]
     await brim('bridge', 'key', 'revoke', keys.find(({ name }) => name === 'local')!.id)
