@@ -1,12 +1,14 @@
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { type Manifest, manifestFile } from '../../../core/model/manifest.ts'
 import { streamAnswerFrom } from '../../../core/openai/client.ts'
 import { readSse } from '../../../core/openai/sse-reader.ts'
 import { freePort } from '../../../lab/cluster/free-port.ts'
 import { startBrim } from '../../../lab/cluster/processes.ts'
-import { buildTextBundle } from '../../support/agent-world.ts'
+import { buildSlmBundle, buildTextBundle } from '../../support/agent-world.ts'
 import { healthOf, startTestBridge, type TestBridge } from '../../support/bridge.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
@@ -81,6 +83,24 @@ async function rest(url: string, lastId: string | undefined, events?: number, ke
   expect(response.status).toBe(200)
   return read(response, stop, events)
 }
+
+it('an answer goes on with its own model where the bridge serves two of one name', async () => {
+  const other = await buildSlmBundle(dir.path)
+  const file = join(other, manifestFile)
+  const manifest = JSON.parse(readFileSync(file, 'utf8')) as Manifest
+  writeFileSync(file, JSON.stringify({ ...manifest, card: { ...manifest.card, name: 'tiny-llama' } }))
+  const stateDir = join(dir.path, 'two')
+  await using bridge = await startTestBridge({ bundle: [bundle, other], stateDir, limits: { answerGraceS: 30 } })
+  const texts: string[] = []
+  for (const model of [bridge.modelId, manifest.modelId]) {
+    const body = { ...greedy, model }
+    const whole = await ask(bridge.httpUrl, body)
+    const first = await ask(bridge.httpUrl, body, 3)
+    expect(first.text + (await rest(bridge.httpUrl, first.lastId)).text).toBe(whole.text)
+    texts.push(whole.text)
+  }
+  expect(texts[0]).not.toBe(texts[1])
+})
 
 describe('a streamed answer whose connection is lost', () => {
   let bridge: TestBridge

@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, readdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
+import { openSlowTier } from '../../../cloud-bridge/serving/open-slow-tier.ts'
 import type { Page, SlowTier } from '../../../cloud-bridge/serving/slow-tier.ts'
 import { fileTier } from '../../../cloud-bridge/serving/slow-tier-file.ts'
 import { memoryTier } from '../../../cloud-bridge/serving/slow-tier-memory.ts'
@@ -161,4 +162,16 @@ describe('a slow tier in files', () => {
       await tier.close()
     }
   })
+})
+
+it('a slow tier of two models stays open until both have closed it', async () => {
+  const folder = newFolder()
+  const settings = { kvSlow: 'file', kvSlowBudgetBytes: 2 ** 20, stateDir: dirname(folder) } as const
+  const tier = openSlowTier(settings, { clock: systemClock, logger: silentLogger() }, 2)!
+  const copy = tier.open()
+  expect(await copy.save(0, page(1))).toBe(true)
+  await tier.close()
+  expect(await copy.load(0)).toEqual(page(1))
+  await tier.close()
+  expect(existsSync(folder)).toBe(false)
 })
