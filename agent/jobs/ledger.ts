@@ -3,7 +3,7 @@ import type { Lane } from '../../core/policy/jobs/dispatch.ts'
 import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
 import { type JobEvent, maintenanceKinds, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { Store } from '../../core/store/open-database.ts'
-import { probeStorage, requireSpace } from '../../core/store/storage-full.ts'
+import { isStorageFull, probeStorage, requireSpace } from '../../core/store/storage-full.ts'
 import { storedJson } from '../../core/store/stored-json.ts'
 
 /**
@@ -127,10 +127,14 @@ export class JobLedger {
     this.#setDamagedAside()
   }
 
-  /** A damaged job ends as a failure, which its bridge is told: the others go on. */
+  /** A damaged job ends as a failure, which its bridge is told: the others go on. On a full disk, the next start does so. */
   #setDamagedAside(): void {
     const { open, setAside } = this.#statements
-    for (const row of open.all()) if (isDamaged(row)) setAside.run(JSON.stringify(damagedEvent(row)), row.n)
+    try {
+      for (const row of open.all()) if (isDamaged(row)) setAside.run(JSON.stringify(damagedEvent(row)), row.n)
+    } catch (error) {
+      if (!isStorageFull(error)) throw error
+    }
   }
 
   /**

@@ -62,6 +62,17 @@ describe('the history of telemetry', () => {
     await close()
   })
 
+  it('leaves out a damaged sample', async () => {
+    using dir = tempDir()
+    const { history, store, lines, times, close } = open(dir.path)
+    for (const s of [10, 20, 30]) history.add('a', { telemetry: sample(s), isBase: false })
+    expect(times('a')).toEqual([10, 20, 30])
+    store.prepare("UPDATE samples SET body = '{' WHERE at_ms = ?").run(noon + 20_000)
+    expect(times('a')).toEqual([10, 30])
+    expect(lines).toMatchObject([{ msg: 'stored sample damaged: left out' }])
+    await close()
+  })
+
   it('stores a repeated sample once', async () => {
     using dir = tempDir()
     const { history, times, close } = open(dir.path)
