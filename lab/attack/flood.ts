@@ -14,6 +14,8 @@ export interface AttackTarget {
 /** One attack that test/security and `brim bench attack` run. It is bounded, and ends when the signal is aborted. */
 export interface Flood {
   readonly name: string
+  /** Of the attacker's API key; absent: viewer. */
+  readonly keyRole?: 'client'
   /** @returns what it did, such as connections opened and refused */
   run(target: AttackTarget, signal: AbortSignal): Promise<Readonly<Record<string, number>>>
 }

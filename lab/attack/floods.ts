@@ -1,4 +1,5 @@
 import { anonymousRequests } from './anonymous-requests.ts'
+import { answersFlood } from './answers.ts'
 import { endlessAnswers, telemetryFlood } from './device-data.ts'
 import type { Flood } from './flood.ts'
 import { hiddenStatesFlood } from './hidden-states.ts'
@@ -19,6 +20,7 @@ export const floods: readonly Flood[] = [
   pingFlood,
   hiddenStatesFlood(),
   promptsFlood,
+  answersFlood,
   telemetryFlood,
   endlessAnswers,
 ]

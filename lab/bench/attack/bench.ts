@@ -39,7 +39,7 @@ export const command = benchCommand(attackBench)
 
 interface AttackLimits {
   readonly bundle: string
-  readonly floods: readonly Pick<Flood, 'name'>[]
+  readonly floods: readonly Pick<Flood, 'name' | 'keyRole'>[]
   readonly aloneS: number
   readonly togetherS: number
 }
@@ -49,7 +49,7 @@ export async function benchAttack(limits: AttackLimits, { io, progress }: BenchC
   const { bundle, aloneS, togetherS } = limits
   progress('starting a bridge and an agent, and enrolling devices')
   const names = limits.floods.map(({ name }) => name)
-  await using cluster = await startAttackCluster({ bundle, floods: names, io })
+  await using cluster = await startAttackCluster({ bundle, floods: limits.floods, io })
   const device = await startHonestDevice({ ...cluster, signal: io.signal })
   const phases = [
     { name: undisturbed, floods: [], s: aloneS },

@@ -3,6 +3,7 @@ import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { invitationText } from '../../../core/protocol/identity.ts'
+import type { Flood } from '../../attack/flood.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import { rssMb } from '../../cluster/memory.ts'
 import type { FloodAttack } from './flood-worker.ts'
@@ -10,8 +11,8 @@ import type { FloodAttack } from './flood-worker.ts'
 interface AttackClusterOptions {
   /** Folder of a split bundle. */
   readonly bundle: string
-  /** Names of floods: each attacks with a device and a viewer's key of its own. */
-  readonly floods: readonly string[]
+  /** Each attacks with a device and a key of its own. */
+  readonly floods: readonly Pick<Flood, 'name' | 'keyRole'>[]
   readonly io: Io
 }
 
@@ -44,8 +45,8 @@ export function startAttackCluster({ bundle, floods, io }: AttackClusterOptions)
       const measured = await enrolled('measured')
       const agent = await cluster.startAgent({ id: 'honest', bridges: [mqttUrl] })
       const attacks: FloodAttack[] = []
-      for (const flood of floods) {
-        const { key: apiKey } = store.createKey(operator, flood, 'viewer')
+      for (const { name: flood, keyRole = 'viewer' } of floods) {
+        const { key: apiKey } = store.createKey(operator, flood, keyRole)
         const device = await enrolled(`attacker-${flood}`)
         attacks.push({ flood, target: { mqttUrl, httpUrl, dataUrl, agentUrl: agent.ready.apiUrl, device, apiKey } })
       }

@@ -29,7 +29,8 @@ export const attackReport: BenchReport = {
   tables: (document) => [floodTable(document)],
   conditions: (document) => `A \`brim bridge run --auth\` process and a \`brim agent run\` process. An enrolled device in the
 benchmark's process publishes telemetry ten times a second and runs 2.5 jobs a second; the agent answers every other second.
-The attacker is a process on the same machine; each flood has an enrolled device and a viewer's key of its own. It runs each
+The attacker is a process on the same machine; each flood has an enrolled device and a key of its own, a
+viewer's or a client's. It runs each
 flood of \`lab/attack\` alone, then all of them together for ${document.conditions.seconds} s.
 ${document.conditions.cpu}, ${document.conditions.cores} cores for all of them; ${loadText(document)}.
 
