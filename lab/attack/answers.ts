@@ -1,9 +1,10 @@
+import { setMaxListeners } from 'node:events'
 import { Agent, request } from 'node:http'
 import { seededRandom } from '../../core/base/random.ts'
 import type { Flood } from './flood.ts'
 
 /** Requests at a time. */
-const clients = 64
+const clients = 16
 /** Long enough for the tokenizer's thread, short enough for the context's bound in bytes. */
 const longChars = 16 * 1_024
 
@@ -25,11 +26,14 @@ export const answersFlood: Flood = {
     const counts = { answered: 0, refused: 0, limited: 0, failed: 0 }
     const agent = new Agent({ keepAlive: true, maxSockets: clients })
     const bodies = [asking('Where does the river rise?'), asking('Who keeps the lamp?', { n: 128 }), asking(randomLetters())]
+    // Each request listens.
+    const stop = AbortSignal.any([signal])
+    setMaxListeners(0, stop)
     let next = 0
     const attack = async () => {
       while (!signal.aborted) {
         const body = bodies[next++ % bodies.length]!
-        const status = await post(`${httpUrl}/v1/chat/completions`, { apiKey, body, agent, signal }).catch(() => undefined)
+        const status = await post(`${httpUrl}/v1/chat/completions`, { apiKey, body, agent, signal: stop }).catch(() => undefined)
         if (status === undefined) counts.failed += 1
         else if (status === 429) counts.limited += 1
         else if (status >= 400) counts.refused += 1
