@@ -4,7 +4,7 @@ import { readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { clockIsSet } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { makeFolder, syncToDisk, syncTree } from '../../core/base/private-file.ts'
+import { makeFolder, syncNames, syncToDisk } from '../../core/base/private-file.ts'
 import { readManifest, verifyHashes } from '../../core/model/bundle.ts'
 import { devicePartsOf, filesOf } from '../../core/model/bundle-files.ts'
 import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
@@ -111,7 +111,7 @@ export class BundleFolder {
     const old = join(this.#partials, version.modelId + replaced)
     await rm(old, { recursive: true, force: true })
     if (existsSync(to)) await rename(to, old)
-    await syncTree(from)
+    syncNames(from)
     await rename(from, to)
     syncToDisk(this.#root)
     await rm(old, { recursive: true, force: true })

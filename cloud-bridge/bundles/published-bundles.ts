@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { constants, copyFile, mkdir, readdir, rm, writeFile } from 'node:fs/promises'
+import { constants, copyFile, mkdir, open, readdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
 import { renamePrivate } from '../../core/base/private-file.ts'
@@ -72,7 +72,7 @@ export class PublishedBundles {
         await rm(to, { recursive: true, force: true })
         for (const file of manifest.files) await this.#place(file, staged)
         if (signatures) await writeFile(join(staged, signatureFile), signaturesText(signatures), { flush: true })
-        await publishFolder(staged, to)
+        publishFolder(staged, to)
         await this.#uploads.remove(manifest.files.map(({ sha256 }) => sha256))
         await this.#removeOthers(modelId, to)
       }
@@ -102,11 +102,13 @@ export class PublishedBundles {
     const known = this.#served.fileOf(sha256)
     if (bytes === 0) {
       await mkdir(dirname(to), { recursive: true, mode: 0o700 })
-      await writeFile(to, '')
+      await writeFile(to, '', { flush: true })
     } else if ((await this.#uploads.missing(file)) === undefined) await linkFile(this.#uploads.pathOf(sha256), to)
     else if (known !== undefined) {
       await mkdir(dirname(to), { recursive: true, mode: 0o700 })
       await copyFile(known, to, constants.COPYFILE_FICLONE)
+      const copy = await open(to)
+      await copy.sync().finally(() => copy.close())
     }
     await verifyHashes(staged, { files: [file] }).catch(async (error: unknown) => {
       await this.#uploads.remove([sha256])

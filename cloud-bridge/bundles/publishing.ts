@@ -1,7 +1,7 @@
 import { link, mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
-import { makeFolder, renamePrivate, syncTree } from '../../core/base/private-file.ts'
+import { makeFolder, renamePrivate, syncNames } from '../../core/base/private-file.ts'
 import type { SignatureFile, SignedKind } from '../../core/signing/signature.ts'
 import { signersOf } from '../../core/signing/signature-file.ts'
 
@@ -18,9 +18,9 @@ export async function linkFile(from: string, to: string): Promise<void> {
   await link(from, to)
 }
 
-/** Renames a complete folder, durably. */
-export async function publishFolder(folder: string, to: string): Promise<void> {
-  await syncTree(folder)
+/** Renames a complete folder, whose files are on disk, durably. */
+export function publishFolder(folder: string, to: string): void {
+  syncNames(folder)
   makeFolder(dirname(to))
   renamePrivate(folder, to)
 }

@@ -90,7 +90,7 @@ export class Releases {
     await writeFiles(staged, { [releaseFile]: described })
     await linkFile(this.#uploads.pathOf(sha256), join(staged, archiveFile))
     await rm(to, { recursive: true, force: true })
-    await publishFolder(staged, to)
+    publishFolder(staged, to)
     await this.#uploads.remove([sha256])
     for (const old of (await this.#stored()).slice(maxReleases)) await rm(join(this.#folder, old.sha256), { recursive: true })
     return { missing: [] }

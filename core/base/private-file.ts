@@ -10,7 +10,6 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { open } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { BrimError } from './errors.ts'
 
@@ -106,15 +105,8 @@ export function syncToDisk(path: string): void {
   }
 }
 
-/** The same of a folder and everything in it, which may be gigabytes. */
-export async function syncTree(folder: string): Promise<void> {
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
-    const path = join(folder, entry.name)
-    if (entry.isDirectory()) await syncTree(path)
-    else if (entry.isFile() && process.platform !== 'win32') {
-      const file = await open(path)
-      await file.sync().finally(() => file.close())
-    }
-  }
+/** The names in a folder and in those below it survive a power cut; so do the contents that were synced. */
+export function syncNames(folder: string): void {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) if (entry.isDirectory()) syncNames(join(folder, entry.name))
   syncToDisk(folder)
 }

@@ -79,11 +79,11 @@ const places = {
       return error.code
     }
   },
-  async published(dir) {
+  published(dir) {
     const staged = join(dir, '.incoming/one')
     mkdirSync(join(staged, 'parts'), { recursive: true })
-    writeFileSync(join(staged, 'parts/part.onnx'), 'part')
-    await publishFolder(staged, join(dir, 'bundles/one'))
+    writeFileSync(join(staged, 'parts/part.onnx'), 'part', { flush: true })
+    publishFolder(staged, join(dir, 'bundles/one'))
   },
   async bundle(dir) {
     const folder = new BundleFolder(dir)
