@@ -110,7 +110,7 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
       data: dataUrl,
       sessions: cloud.sessions.count,
       devices: work.devices.size,
-      telemetryDeltas: true,
+      telemetryDeltas: config.telemetryDeltas,
       answerTtftMs: cloud.starts.wire,
     }),
     accepts,

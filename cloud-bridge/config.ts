@@ -300,6 +300,12 @@ export const BridgeFields = z.strictObject({
     .min(0)
     .default(8_640)
     .describe('telemetry samples retained per device, about 2 KB each; the default is a day at 10 s; 0: none'),
+  telemetryDeltas: z
+    .boolean()
+    .default(true)
+    .describe(
+      'devices send most telemetry as differences from a complete sample, which saves bytes; --no-telemetry-deltas: each sample is complete, for other readers of the topic such as Home Assistant or Telegraf',
+    ),
   /** Retention of finished jobs, their texts and their idempotency keys. */
   jobs: z
     .strictObject({

@@ -23,7 +23,7 @@ Each message is one line of JSON. Once devices have enrolled (or with \`--auth\`
 key as password; the user name and the client id are free, except that a client id must not begin with \`device-\` or \`bridge-\`:
 
 \`\`\`sh
-(umask 077; brim bridge key create --name wall --role viewer > wall.key)
+brim bridge key create --name wall --role viewer --out wall.key
 mosquitto_sub -h bridge.example -p 8883 --cafile cert.pem -u wall -P "$(cat wall.key)" -t 'brim/v1/#' -v
 \`\`\`
 
@@ -31,6 +31,9 @@ Such a watcher may use any filter and publishes nothing. It receives what \`/v1\
 everything except \`jobs\`, \`events\` and \`acks\`, which carry the content of jobs and need the role operator. It is disconnected within
 5 s when its key is revoked or expires. MQTT over WebSocket (MQTT Explorer: protocol \`wss\`, path \`mqtt\`) is on the bridge's HTTP
 port. Other brokers have their own users.
+
+Most telemetry messages are deltas against a complete sample, which a watcher that has just come has not seen: with \`brim bridge run
+--no-telemetry-deltas\` each one is a complete sample, for Home Assistant, Telegraf and other readers.
 
 ## Rules
 
