@@ -9,6 +9,7 @@ import { grow, makeWay } from './hand-over.ts'
 import { chooseForInterval, type IntervalLimits, isCritical, leastChange } from './next-interval.ts'
 import { RecomputeBudget, recomputeS } from './recompute-budget.ts'
 import { evictS, loadS, wayBack } from './resumption.ts'
+import { intervalAfter, movedS } from './swap-cost.ts'
 import { byBuffer, byBufferDescending, lastsS, type Requests, track } from './tracker.ts'
 
 export interface TokenFlowLimits extends IntervalLimits {
@@ -18,7 +19,7 @@ export interface TokenFlowLimits extends IntervalLimits {
 
 /**
  * TokenFlow (EuroSys '26, doi:10.1145/3767295.3769328, §4): as many requests as the working set holds share the fast tier,
- * each of them resident while its reader would else run out of tokens. Every Δt, if a request waits for admission or the buffer
+ * each of them resident while its reader would else run out of tokens. Every Δt, or as much later as the last choice moved KV, if a request waits for admission or the buffer
  * of a preempted one runs low, those that hold the memory next are chosen. In between, free memory is given to requests that
  * wait, and nothing is preempted unless a resident request has no memory for its next row.
  *
@@ -26,13 +27,16 @@ export interface TokenFlowLimits extends IntervalLimits {
  * the earliest run to their end. So a request waits at most for those that arrived before it and for the working set. Devices'
  * streams without a reader go before all others. The policy remembers when it chose last: each Serving needs its own.
  */
-export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
+export function tokenflow(given: TokenFlowLimits): ServingPolicy {
   let nextChoiceMs = Number.NEGATIVE_INFINITY
   const budget = new RecomputeBudget()
   const packer = new FairPacker()
+  // Δt, until the next choice.
+  let { intervalMs } = given
   return {
     heedsReaders: true,
     plan(state, nowMs) {
+      const limits = { ...given, intervalMs }
       const tracked = track(state)
       const room = new Room(state)
       const devices = placeDevices(state, room, isDeviceWithoutReader, () => [
@@ -56,8 +60,13 @@ export function tokenflow(limits: TokenFlowLimits): ServingPolicy {
           ? chooseForInterval(requests, new Set(resume), { room, short }, state, limits, nowMs)
           : leastChange(requests, short, state, limits, nowMs)
         if (choice) {
-          if (isDue) nextChoiceMs = nowMs + limits.intervalMs
+          const [left, before] = [preempt.size, resume.length]
           makeWay(choice, short, reserve(), { ...state.speeds, spareS }, nowMs, { room, ready, resume, preempt })
+          if (isDue) {
+            const moved = movedS([...preempt].slice(left), resume.slice(before), state.speeds)
+            intervalMs = intervalAfter(moved, given.intervalMs)
+            nextChoiceMs = nowMs + intervalMs
+          }
         }
       }
       for (const stream of resume) if (!stream.resumptions.includes('load')) budget.spend(recomputeS(stream, state.speeds))
