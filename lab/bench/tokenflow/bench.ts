@@ -26,7 +26,7 @@ const options = {
 
 export const tokenFlowBench: Bench<typeof options> = {
   name: 'tokenflow',
-  quickLimit: '6 minutes',
+  quickLimit: '8 minutes',
   options,
   examples: [['brim bench tokenflow --workloads "burst 60 SL" --seeds 1', 'one workload']],
   goals: {
@@ -36,6 +36,14 @@ export const tokenFlowBench: Bench<typeof options> = {
     rawOverFcfs: { min: 0.97 },
     effectiveOverAndes: { min: 1.2 },
     rawOverAndes: { min: 1.05 },
+    meanTtftOverDefaultMatched: { max: 1 },
+    p99TtftOverDefaultMatched: { max: 1 },
+    stalledOverDefaultMatched: { max: 1 },
+    stalledOverFcfsMatched: { max: 1.5 },
+    meanTtftOverDefaultOverload: { max: 1 },
+    p99TtftOverDefaultOverload: { max: 1 },
+    stalledOverDefaultOverload: { max: 1 },
+    stalledOverFcfsOverload: { max: 1.5 },
     stepLoopOverhead: { max: 0.05 },
     writeThroughCost: { max: 0.03 },
     failedRequests: { max: 0 },

@@ -93,9 +93,23 @@ export function summarise(runs: readonly FlowRun[], costs: TierCosts): Summary {
     withoutOffloadOverAll: ratioOf(runs, 'totalS', ['no offload', 'tokenflow']),
     withoutWriteThroughOverAll: ratioOf(runs, 'totalS', ['no write-through', 'tokenflow']),
     withoutOverlapOverAll: ratioOf(runs, 'totalS', ['no overlap', 'tokenflow']),
+    ...crowdFigures(runs, 'Matched', 'matched crowd'),
+    ...crowdFigures(runs, 'Overload', 'overloading crowd'),
     stepLoopOverhead: medianOrNull(costs.turns.map(({ withTier }) => withTier.overhead)),
     writeThroughCost: costOf(costs),
     failedRequests: sum(runs.map(({ samples }) => samples.filter(({ error }) => error !== null).length)),
+  }
+}
+
+/** What the readers of a crowd see, beside the default policy and FCFS. */
+function crowdFigures(runs: readonly FlowRun[], name: 'Matched' | 'Overload', workload: WorkloadName): Summary {
+  const over = (figure: FigureName, other: ServerName) => ratioOf(runs, figure, ['tokenflow', other], workload)
+  return {
+    [`meanTtftOverDefault${name}`]: over('ttftMeanMs', 'default'),
+    [`p99TtftOverDefault${name}`]: over('ttftP99Ms', 'default'),
+    [`stalledOverDefault${name}`]: over('stalledS', 'default'),
+    [`stalledOverFcfs${name}`]: over('stalledS', 'fcfs'),
+    [`rawOverFcfs${name}`]: over('rawTokensPerS', 'fcfs'),
   }
 }
 

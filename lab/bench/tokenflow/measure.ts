@@ -52,7 +52,9 @@ export async function measureRuns(setup: Setup): Promise<FlowRun[]> {
       if (workload === plan.ablation.workload && nth < plan.ablation.seeds)
         await inTurn('ablation', workload, plan.ablation.servers)
     }
-    if (nth === 0) for (const workload of plan.rates) await inTurn('rates', workload, plan.rateServers)
+    if (nth > 0) continue
+    for (const workload of plan.rates) await inTurn('rates', workload, plan.rateServers)
+    for (const workload of plan.crowds) await inTurn('crowds', workload, plan.crowdServers)
   }
   return runs
 }

@@ -1,4 +1,4 @@
-import { ablated, policies, type ServerName } from './servers.ts'
+import { ablated, crowdServers, policies, type ServerName } from './servers.ts'
 import type { WorkloadName } from './workload.ts'
 
 /** What is measured, and how often. */
@@ -10,6 +10,9 @@ export interface Plan {
   /** Servers of the workloads in `rates`, which have the first seed only. */
   readonly rates: readonly WorkloadName[]
   readonly rateServers: readonly ServerName[]
+  /** Readers at once in great numbers, with the first seed only. */
+  readonly crowds: readonly WorkloadName[]
+  readonly crowdServers: readonly ServerName[]
   /** Seeds of the ablation, on the workload of the paper's Table 2. */
   readonly ablation: { readonly workload: WorkloadName; readonly servers: readonly ServerName[]; readonly seeds: number }
   /** Share of each workload's requests. */
@@ -26,6 +29,8 @@ export const fullPlan: Plan = {
   servers: policies,
   rates: ['rate 20', 'rate 30', 'rates 15 and 20'],
   rateServers: policies,
+  crowds: ['matched crowd', 'overloading crowd'],
+  crowdServers,
   ablation: { workload: 'burst 80 LL', servers: ablated, seeds: 3 },
   share: 1,
   saturated: { streams: 16, answerTokens: 160 },
@@ -56,5 +61,6 @@ export function restrictedPlan(plan: Plan, { workloads, seeds }: Restrictions): 
     seeds: seeds === undefined ? plan.seeds : Array.from({ length: seeds }, (_, i) => i + 1),
     compared: only(plan.compared),
     rates: only(plan.rates),
+    crowds: only(plan.crowds),
   }
 }

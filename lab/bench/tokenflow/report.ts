@@ -53,6 +53,9 @@ function methodText({ conditions }: BenchDocument): string {
 - "Poisson 2" and "Poisson 4" ask for two and four times as many tokens per second as a saturated bridge generates. The traces
   are the first 80 requests of [lab/bench/tokenflow/traces](../../../lab/bench/tokenflow/traces/README.md), compressed to twice that,
   with lengths scaled to means of 128 and 256 tokens.
+- A crowd is not of the paper: 300 readers at once, prompts of 64 tokens, answers of 128. A quarter each takes 1, 2, 3 and 4 times
+  the slowest's rate; together they take what a saturated bridge generates (matched), or 4.5 times as much (overload). *default* is
+  the policy that a bridge has without an option. All answers count, and all of their stalls.
 - The fast tier holds one in ${conditions.overcommitment} bytes of the KV that all requests of a workload have in the end.
 - TTFT is the time from the request to the first text, at the client; a quantile is over requests. Throughput is over the time from
   the first request to the last token. Effective throughput weighs a token by what its reader has not read yet when it arrives

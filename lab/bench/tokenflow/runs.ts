@@ -2,8 +2,8 @@ import type { ServerName } from './servers.ts'
 import type { FlowSample } from './timeline.ts'
 import type { WorkloadName } from './workload.ts'
 
-/** Purpose of a run: policies compared, reading rates, or what each technique of the KV tiers gives. */
-export type Measured = 'compared' | 'rates' | 'ablation'
+/** Purpose of a run: policies compared, reading rates, crowds of readers, or what each technique of the KV tiers gives. */
+export type Measured = 'compared' | 'rates' | 'crowds' | 'ablation'
 
 /** One workload at one bridge. */
 export interface FlowRun {

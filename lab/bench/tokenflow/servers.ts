@@ -1,6 +1,9 @@
+import { stepDefaults } from '../../../core/policy/serving/step-defaults.ts'
+import type { PolicyName } from '../../../core/policy/tokenflow/named-policies.ts'
+
 /** A bridge as it is measured. */
 interface Server {
-  readonly policy: 'fcfs' | 'chunked' | 'andes' | 'tokenflow'
+  readonly policy: PolicyName
   /** What its slow tier does; Andes has none: what it preempts is computed again. */
   readonly tier: readonly string[]
 }
@@ -13,6 +16,7 @@ const table = {
   chunked: { policy: 'chunked', tier: none },
   andes: { policy: 'andes', tier: none },
   tokenflow: { policy: 'tokenflow', tier: slow },
+  default: { policy: stepDefaults.policy, tier: none },
   // The ablation, Table 2.
   'no offload': { policy: 'tokenflow', tier: none },
   'no write-through': { policy: 'tokenflow', tier: [...slow, '--no-kv-write-through'] },
@@ -24,6 +28,8 @@ export const servers: Readonly<Record<ServerName, Server>> = table
 
 /** The policies that are compared. */
 export const policies = ['fcfs', 'chunked', 'andes', 'tokenflow'] as const satisfies readonly ServerName[]
+/** Those before a crowd of readers. */
+export const crowdServers = ['fcfs', 'default', 'tokenflow'] as const satisfies readonly ServerName[]
 /** What the ablation leaves out, one at a time. */
 export const ablated = ['no offload', 'no write-through', 'no overlap'] as const satisfies readonly ServerName[]
 

@@ -17,6 +17,7 @@ export const tablesOf = (document: BenchDocument): Table[] => {
   const tables = [
     ...workloadNames.map((workload) => policyTable(runs, 'compared', workload)),
     ...workloadNames.map((workload) => policyTable(runs, 'rates', workload)),
+    ...workloadNames.map((workload) => policyTable(runs, 'crowds', workload)),
     ablationTable(runs),
   ]
   return tables.filter(({ rows }) => rows.length > 0)

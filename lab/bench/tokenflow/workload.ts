@@ -46,6 +46,7 @@ const lengthRange = { min: 0.125, max: 3 }
 
 /** "S" and "L" of the paper's Table 1 on the RTX 4090: prompts of 512 and 1,024 tokens, answers of 1,024 and 2,048. */
 const lengths = {
+  SS: { promptTokens: 512 * lengthScale, answerTokens: 1_024 * lengthScale },
   SL: { promptTokens: 512 * lengthScale, answerTokens: 2_048 * lengthScale },
   LL: { promptTokens: 1_024 * lengthScale, answerTokens: 2_048 * lengthScale },
 }
@@ -53,6 +54,14 @@ const alike = [{ share: 1, rate: 1 }]
 /** The paper's 20, 25 and 30 tokens/s become 60, 75 and 90 % of what the bridge generates. */
 export const readingLoads = { 20: 0.6, 25: 0.75, 30: 0.9 } as const
 const burst = { arrivals: { kind: 'burst' }, requests: 60, ...lengths.SL, readers: alike } as const
+
+/** Not of the paper: many readers at once, of whom the fastest take four times as much as the slowest. */
+const crowd = {
+  ...burst,
+  ...lengths.SS,
+  requests: 300,
+  readers: [1, 2, 3, 4].map((rate) => ({ share: 0.25, rate })),
+} as const
 
 const table = {
   'burst 60 SL': { ...burst, readingLoad: readingLoads[25] },
@@ -83,6 +92,8 @@ const table = {
       { share: 0.6, rate: 20 },
     ],
   },
+  'matched crowd': { ...crowd, readingLoad: 1 },
+  'overloading crowd': { ...crowd, readingLoad: 4.5 },
 } as const satisfies Record<string, Workload>
 
 export type WorkloadName = keyof typeof table

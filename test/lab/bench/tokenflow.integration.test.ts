@@ -13,6 +13,7 @@ const tiny = {
   ...quickPlan,
   share: 0.1,
   servers: ['tokenflow'],
+  crowds: [],
   ablation: { ...quickPlan.ablation, servers: [] },
   saturated: { streams: 4, answerTokens: 32 },
   costTurns: 1,

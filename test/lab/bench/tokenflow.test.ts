@@ -159,6 +159,25 @@ describe('the summary', () => {
     expect(summary.meanTtftOverFcfsSpread).toBeCloseTo(0.25)
   })
 
+  it('compares what a crowd sees with the default policy, and its stalls with those of FCFS too', () => {
+    const crowd = (server: FlowRun['server'], ttftMs: number, stallMs: number) =>
+      run({
+        measured: 'crowds',
+        workload: 'overloading crowd',
+        server,
+        samples: [sample(0, 100, 2, { gaps: encodeArrivals([ttftMs, ttftMs + 100 + stallMs]) })],
+      })
+    const summary = summarise([crowd('tokenflow', 200, 300), crowd('default', 400, 600), crowd('fcfs', 800, 100)], costs)
+    expect(summary).toMatchObject({
+      meanTtftOverDefaultOverload: 0.5,
+      p99TtftOverDefaultOverload: 0.5,
+      meanTtftOverDefaultMatched: null,
+    })
+    expect(summary.stalledOverDefaultOverload).toBeCloseTo(0.5)
+    expect(summary.stalledOverFcfsOverload).toBeCloseTo(3)
+    expect(summary.meanTtftOverFcfs).toBeNull()
+  })
+
   it('takes the median cost of write-through, and counts failed requests', () => {
     const summary = summarise([run({ samples: [sample(0, 0, 0, { error: 'refused' }), sample(1, 1, 5)] })], costs)
     expect(summary.writeThroughCost).toBeCloseTo(0.02)
