@@ -1,8 +1,9 @@
 import { BrimError } from '../../core/base/errors.ts'
+import { withShownUrls } from '../../core/base/shown-url.ts'
 import { nearestWord } from '../../core/cli/nearest-word.ts'
 import { selectDevices } from '../../core/policy/rollout/select-devices.ts'
 import { fleetOptions } from '../../core/protocol/fleet-options.ts'
-import { maxSelected, RolloutSubmission, rolloutOperations } from '../../core/protocol/http/rollouts.ts'
+import { maxSelected, type Rollout, RolloutSubmission, rolloutOperations } from '../../core/protocol/http/rollouts.ts'
 import { ConfigInput, InstallInput, SoftwareInput } from '../../core/protocol/jobs.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { RouteRequest, Routes } from '../http/router.ts'
@@ -60,7 +61,7 @@ export function rolloutRoutes({ rollouts, fleet, requireBundle, requireRelease }
     const rollout = rollouts.create(body, devices, caller.actor.who)
     caller.countJobs(devices.length)
     caller.auditAs(action, rollout.id, { kind, selector, devices: devices.length, ...downgradeOf(input) })
-    return { rollout, devices }
+    return { rollout: shown(rollout), devices }
   }
 
   const control =
@@ -71,14 +72,14 @@ export function rolloutRoutes({ rollouts, fleet, requireBundle, requireRelease }
       if (command === 'resume') requireAdminFor(kind, input, caller)
       const { rollout, changed } = rollouts.command(id, command, caller.actor.who) ?? { rollout: existing(id), changed: false }
       caller.auditAs(`rollout.${command}`, id, { changed })
-      return { ...rollout, changed }
+      return { ...shown(rollout), changed }
     }
 
   return (router) => {
     router.serve(rolloutOperations.create, create)
-    router.serve(rolloutOperations.list, ({ query: { limit } }) => ({ rollouts: rollouts.list(limit) }))
+    router.serve(rolloutOperations.list, ({ query: { limit } }) => ({ rollouts: rollouts.list(limit).map(shown) }))
     router.serve(rolloutOperations.show, ({ params: { id } }) => ({
-      ...existing(id),
+      ...shown(existing(id)),
       failures: rollouts.failures(id, shownFailures),
     }))
     router.serve(rolloutOperations.devices, ({ params: { id }, query: { state, from, limit } }) => {
@@ -91,6 +92,9 @@ export function rolloutRoutes({ rollouts, fleet, requireBundle, requireRelease }
     router.serve(rolloutOperations.retry, retry)
   }
 }
+
+/** Viewers see it, but only the devices need what a URL holds beside its address. */
+const shown = (rollout: Rollout): Rollout => ({ ...rollout, input: withShownUrls(rollout.input) })
 
 /** @throws BrimError REQUEST_INVALID: each device would refuse the configuration */
 function requireFleetOptions({ settings }: ConfigInput): void {

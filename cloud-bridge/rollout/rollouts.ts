@@ -1,7 +1,6 @@
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
-import { withShownUrls } from '../../core/base/shown-url.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { endedDevices, isOpen, newRollout, type RolloutEvent } from '../../core/policy/rollout/rollout.ts'
 import { rateOf } from '../../core/policy/rollout/start-rate.ts'
@@ -154,8 +153,7 @@ function describe({ id, kind, input, selector, pace, createdMs, createdBy, ended
   return {
     id,
     kind,
-    // Viewers see it, but only the devices need what a URL holds beside its address.
-    input: withShownUrls(input),
+    input,
     selector,
     pace,
     state: rollout.state,

@@ -1,9 +1,11 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { rolloutRoutes } from '../../cloud-bridge/api/rollouts.ts'
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import type { AuditLine } from '../../core/protocol/http/admin.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
+import { startTestHttp } from '../support/http.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const dir = tempDir()
@@ -74,4 +76,23 @@ it('a secret in the URL of an installation is shown to neither viewers nor opera
     expect(text).toContain('https://releases.example.com/old.tar.gz?…')
     expect(text).not.toContain('s3cret')
   }
+})
+
+it('the retry of a rollout gives the devices the whole URL again', async () => {
+  const rollout = { kind: 'bundle.install', input: { ...bundle, url: software.url }, pace: {} }
+  let given: unknown
+  const rollouts = {
+    find: () => rollout,
+    devices: () => [{ device: 'orin' }],
+    create(submission: { input: unknown }) {
+      given = submission.input
+      return { ...rollout, id: 'again' }
+    },
+  }
+  const fleet = { devices: () => [{ id: 'orin', state: 'ready', identity: null }] }
+  const offered = { requireBundle: async () => {}, requireRelease: async () => {} }
+  await using http = await startTestHttp([rolloutRoutes({ rollouts, fleet, ...offered } as never)])
+  const response = await http.post('/v1/rollouts/first/retry', {})
+  expect(await response.text()).not.toContain('s3cret')
+  expect(given).toMatchObject({ url: software.url })
 })

@@ -169,6 +169,7 @@ const commands: readonly string[][] = [
   ['rollout', 'list'],
   ['rollout', 'pause', '1'],
   ['rollout', 'resume', '1'],
+  ['rollout', 'retry', '1'],
   ['rollout', 'status', '1'],
   ['rollout', 'status', '1', '--devices'],
   ['whoami'],
