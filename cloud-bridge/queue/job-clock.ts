@@ -5,6 +5,7 @@ import { type ClockReading, SteadyWallClock } from '../../core/base/steady-wall-
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import { readSteadyTime, writeSteadyTime } from '../../core/store/steady-time.ts'
+import { isStorageFull } from '../../core/store/storage-full.ts'
 
 /** Interval between two writes of the time: what another start of the machine compares its clock with. */
 const storeEveryMs = 60_000
@@ -44,7 +45,15 @@ export function openJobClock({ store, clocks, clock, logger }: JobClockOptions) 
       })
     },
   })
-  const write = () => tryOrLog(logger, 'time of the jobs not stored', () => writeSteadyTime(store, steady.now()))
+  const write = () =>
+    tryOrLog(logger, 'time of the jobs not stored', () => {
+      try {
+        writeSteadyTime(store, steady.now())
+      } catch (error) {
+        // The queue reports it.
+        if (!isStorageFull(error)) throw error
+      }
+    })
   write()
   const stop = repeatEvery(clock, storeEveryMs, write)
   return {

@@ -65,13 +65,17 @@ export async function secretInto<T>(path: string | undefined, make: () => Promis
 
 /** Writes a file atomically and durably, readable by this user only. @throws BrimError TARGET_UNWRITABLE */
 export function writePrivate(path: string, text: string): void {
+  const unfinished = `${path}.${process.pid}`
   try {
     makeFolder(dirname(path))
-    const unfinished = `${path}.${process.pid}`
     rmSync(unfinished, { force: true })
-    // Not through a link that another user has put there.
-    writeFileSync(unfinished, text, { mode: 0o600, flush: true, flag: 'wx' })
-    renamePrivate(unfinished, path)
+    try {
+      // Not through a link that another user has put there.
+      writeFileSync(unfinished, text, { mode: 0o600, flush: true, flag: 'wx' })
+      renamePrivate(unfinished, path)
+    } finally {
+      rmSync(unfinished, { force: true })
+    }
   } catch (cause) {
     throw new BrimError('TARGET_UNWRITABLE', `${path} cannot be written`, { cause, hint: 'does the folder belong to this user?' })
   }

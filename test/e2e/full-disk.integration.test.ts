@@ -81,7 +81,7 @@ describe.skipIf(missing !== undefined)('a bridge on a full disk', () => {
     store.exec(`UPDATE jobs SET state = 'SENT', attempt = 1, holder = 'a', devices = '["a"]'`)
     store.close()
     disk.fill()
-    await using bridge = await openBridge()
+    const bridge = await openBridge()
     expect(await jobs(bridge)).toEqual([body.id])
     expect(await problems(bridge)).toEqual(['storage-full'])
     expect(await submit(bridge)).toMatchObject({ status: 507, body: { error: { code: 'STORAGE_FULL' } } })
@@ -89,6 +89,11 @@ describe.skipIf(missing !== undefined)('a bridge on a full disk', () => {
     disk.free()
     await expect.poll(async () => (await submit(bridge)).status, { timeout: 10_000 }).toBe(202)
     expect(await problems(bridge)).toEqual([])
+    await bridge.close()
+    // From its next start on, other processes can open its databases again.
+    await using next = await openBridge()
+    createKey()
+    expect(await jobs(next)).toContain(body.id)
   })
 
   it('names the reason where it has never started there', async () => {
