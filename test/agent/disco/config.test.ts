@@ -7,7 +7,14 @@ const read = (settings: Partial<AgentSettings>) => readAgentConfig({ id: 'phone'
 describe('the settings of dispatch', () => {
   it('are private unless the owner says otherwise', () => {
     const { dispatch, server } = read({})
-    expect(dispatch).toEqual({ mode: 'private', constrained: 'auto', share: 0.5, autoPatienceS: 10, tokensPerS: 5 })
+    expect(dispatch).toEqual({
+      mode: 'private',
+      fallback: 'none',
+      constrained: 'auto',
+      share: 0.5,
+      autoPatienceS: 10,
+      tokensPerS: 5,
+    })
     expect(server).toBeUndefined()
   })
 

@@ -11,6 +11,7 @@ import { bestOf, leastLost, type Tried } from '../../../../lab/simulate/what-if/
 import { configFiles } from '../../../../lab/simulate/what-if/config-files.ts'
 import { type Situation, scenarioOf } from '../../../../lab/simulate/what-if/situation.ts'
 import { captureIo } from '../../../support/captured-io.ts'
+import { tinyBundle } from '../../../support/tiny-bundle.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'brim-what-if-'))
 const rows = Array.from({ length: 6 }, (_, i) => `${2 * i},${40 + 10 * i},${8 + i}`)
@@ -154,15 +155,20 @@ describe('configuration files', () => {
     const file = join(folder, `${program}.yaml`)
     writeFileSync(file, text)
     const { io, err } = captureIo({ env: { HOME: folder } })
-    return { code: await run([program, 'config', 'check', '--config', file, '--bundle', folder, ...more], io), err: err() }
+    return { code: await run([program, 'config', 'check', '--config', file, ...more], io), err: err() }
   }
 
   it('are accepted by agent and bridge', async () => {
+    using bundle = await tinyBundle()
+    const { path } = bundle
     for (const candidate of [...ways, ...refinements.flatMap(({ of }) => [...of(hat).slice(-1), ...of(cloud).slice(-1)])]) {
       const best = tried(candidate, 100, 1)
       const files = configFiles(situation, 'ttft', best, best, [])
-      expect(await check('agent', files.agent, '--id', 'd', '--slm', folder), files.agent).toEqual({ code: 0, err: '' })
-      expect(await check('bridge', files.bridge), files.bridge).toEqual({ code: 0, err: '' })
+      expect(await check('agent', files.agent, '--id', 'd', '--bundle', path, '--slm', path), files.agent).toEqual({
+        code: 0,
+        err: '',
+      })
+      expect(await check('bridge', files.bridge, '--bundle', path), files.bridge).toEqual({ code: 0, err: '' })
     }
   })
 
