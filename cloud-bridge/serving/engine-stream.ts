@@ -43,6 +43,7 @@ export abstract class EngineStream implements KvOwner {
   readonly owner: string
   protected closing: Promise<void> | undefined
   readonly #host: EngineHost
+  readonly #client: string
   /** Resolves when the running step has ended; undefined while no step holds the stream. */
   #step: Promise<void> | undefined
   #endStep = () => {}
@@ -50,6 +51,7 @@ export abstract class EngineStream implements KvOwner {
   constructor(id: number, owner: string, sequence: Sequence, residency: 'resident' | 'evicted', host: EngineHost) {
     this.id = id
     this.owner = owner
+    this.#client = clientOf(owner)
     this.kv = new StreamKv(sequence, residency, this, host.tiers)
     this.#host = host
   }
@@ -84,7 +86,7 @@ export abstract class EngineStream implements KvOwner {
     const missingBytes = memory.missingFor(sequence, contextLength + waitingRows)
     return {
       id: this.id,
-      client: clientOf(this.owner),
+      client: this.#client,
       source: this.source,
       waitingRows,
       phase,

@@ -31,11 +31,14 @@ const none: ReadonlyMap<string, number> = new Map()
  */
 export function turnsOf(ordered: readonly OfClient[], held: ReadonlyMap<string, number> = none): Float64Array {
   const next = new Map(held)
-  return Float64Array.from(ordered, ({ client }) => {
+  const turns = new Float64Array(ordered.length)
+  for (let at = 0; at < turns.length; at += 1) {
+    const { client } = ordered[at]!
     const turn = next.get(client) ?? 0
+    turns[at] = turn
     next.set(client, turn + 1)
-    return turn
-  })
+  }
+  return turns
 }
 
 /** The items by their turns: each client's first ones, then the second ones, and so on; the order is kept within a turn and a client. */
