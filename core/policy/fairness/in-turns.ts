@@ -24,8 +24,8 @@ export function ofLeastServed<T extends OfClient>(items: readonly T[], served: R
 const none: ReadonlyMap<string, number> = new Map()
 
 /**
- * The turn of each item: how many the client has before it. Those of the same turn are equal, so that of k clients none can say
- * that another one had more.
+ * The turn of each item: how many items its client has before it. Served by their turns, no client is ahead of another by more than
+ * one item.
  * @param ordered in the order of each client's items
  * @param held how many each client has before all of these
  */

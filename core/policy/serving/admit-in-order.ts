@@ -15,7 +15,7 @@ export interface AdmittedInOrder extends Pick<ServingPlan, 'evict' | 'preempt' |
  * client with most are preempted for it.
  * @param ordered the waiting streams, first those that go first
  * @param growth `free`: a stream is resumed as soon as its present rows fit; a number: only where it can grow to its full length,
- *   and the residents by this share of what they lack. With 1, nothing is preempted.
+ *   and the residents by this share of what they lack. With 1, no stream is preempted for another one of its client.
  */
 export function admitInOrder(
   state: ServingState,
@@ -80,7 +80,7 @@ const resumptionOf = ({ id, resumptions }: StreamState): ServingPlan['resume'][n
   by: resumptions.includes('load') ? 'load' : 'recompute',
 })
 
-/** The last of these streams, of clients that have more of them than so many beside one more; none where they are too small. */
+/** The last of these streams, of clients that have more than `count` + 1 of them; none where all together are too small. */
 function leavingFor(count: number, missingBytes: number, residents: readonly StreamState[]): readonly StreamState[] {
   const turns = turnsOf(residents)
   const leaving: StreamState[] = []

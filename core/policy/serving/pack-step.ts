@@ -32,8 +32,8 @@ export function packStep(ranked: Iterable<StreamState>, step: ServingState['step
 }
 
 /**
- * Fills steps as `packStep`, but fairly to clients: they take turns for places and rows, and of those with the same turn the client
- * goes first that has had the fewest rows while it waited. The order given decides among equals. Mutable.
+ * Fills steps as `packStep`, but clients take turns for places and rows; within a turn, the client that has been served the fewest rows
+ * while it waited goes first. The order given decides among equals. Mutable.
  */
 export class FairPacker {
   readonly #served = new Served()
