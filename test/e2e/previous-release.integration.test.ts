@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { projectRoot } from '../../core/base/version.ts'
 import { type AgentNode, type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
@@ -64,7 +64,7 @@ async function jobText({ ready }: AnyBridge, device: string): Promise<unknown> {
     job = await getJson(`${ready.httpUrl}/v1/jobs/${String(id)}`)
     return job.state
   }
-  await expect.poll(read, { timeout: 20_000, interval: 100 }).toBe('SUCCEEDED')
+  await vi.waitUntil(async () => (await read()) === 'SUCCEEDED', { timeout: 20_000, interval: 100 })
   return (job.result as { text: string }).text
 }
 
@@ -75,7 +75,7 @@ async function reportedVersion({ ready }: AnyBridge, device: string): Promise<un
     shown = await getJson(`${ready.httpUrl}/v1/devices/${device}`)
     return (shown.telemetry ?? null) !== null
   }
-  await expect.poll(read, { timeout: 20_000, interval: 100 }).toBe(true)
+  await vi.waitUntil(read, { timeout: 20_000, interval: 100 })
   return shown.agent
 }
 
