@@ -1,4 +1,5 @@
 import { BrimError } from '../../core/base/errors.ts'
+import { ownCodeOf } from '../../core/openai/api-error.ts'
 import { UpstreamFailures } from '../../core/upstream/failure.ts'
 
 const sameModel = 'the bridge must serve the bundle of this device, and answer with it (not --no-answers)'
@@ -12,7 +13,7 @@ export class BridgeFailures extends UpstreamFailures {
   override coded(code: string, reason: string, retryAfterMs: number): BrimError | undefined {
     const because = (own: ConstructorParameters<typeof BrimError>[0], hint: string) =>
       new BrimError(own, `${this.who} cannot be asked: ${reason}`, { hint })
-    switch (code) {
+    switch (ownCodeOf(code)) {
       case 'NOT_AUTHORIZED':
         return because('NOT_AUTHORIZED', 'enrol this device at the bridge with "brim agent enroll"')
       case 'FORBIDDEN':

@@ -87,6 +87,10 @@ export const errorType = (status: number): string =>
 
 /** The error that a server reported; a code that neither we nor OpenAI have becomes REQUEST_INVALID. */
 export function fromErrorDetail({ message, code, hint }: ErrorDetail): BrimError {
-  const own = Object.keys(openaiCodes).find((each) => openaiCodes[each as ErrorCode] === code) ?? code ?? ''
+  const own = ownCodeOf(code ?? '')
   return new BrimError(isErrorCode(own) ? own : 'REQUEST_INVALID', message, { hint: hint ?? undefined })
 }
+
+/** Our code for one of OpenAI's; others unchanged: bridges of earlier releases send ours. */
+export const ownCodeOf = (code: string): string =>
+  Object.keys(openaiCodes).find((own) => openaiCodes[own as ErrorCode] === code) ?? code

@@ -128,7 +128,7 @@ export const command = defineCommand({
 async function submitOne(given: SubmitOptions, client: BridgeClient, io: Io): Promise<void> {
   const { raw, value } = await client.call(submit, { body: await bodyOf(given, client) })
   // An older bridge does not say.
-  if (value.waitsFor !== null) io.err(visibleLine(`the job waits: ${value.waitsFor}`))
+  if (value.waitsFor !== null && !given.json) io.err(visibleLine(`the job waits: ${value.waitsFor}`))
   if (given.watch) return followJob(client, value.id, given.json, io)
   io.out(given.json ? JSON.stringify(raw) : visibleLine(value.id))
   if (!value.isNew && !given.json) io.err('a job with this key already exists')

@@ -38,7 +38,7 @@ describe('hello', () => {
 
   it.each([
     ['text that is not JSON', 'hello?', 'not JSON'],
-    ['an unknown message', '{"type":"dance"}', '"type": Invalid'],
+    ['an unknown message', '{"type":"dance"}', '"type": has none of the allowed forms'],
     ['an open before hello', JSON.stringify({ type: 'open', request: 1, modelId: testModelId }), 'hello must be the first'],
     [
       'a message that is too long',
