@@ -85,9 +85,13 @@ export class EventStreams {
       }
     }
     const unsubscribe = source.subscribe(push)
-    response.on('drain', push)
-    response.on('error', () => response.destroy())
     let hasStalled = false
+    response.on('drain', () => {
+      // A slow reader with much to read has always something to drain.
+      hasStalled = false
+      push()
+    })
+    response.on('error', () => response.destroy())
     const stopHeartbeats = repeatEvery(this.#clock, heartbeatMs, () => {
       // A reader that has not read for a whole interval, although its connection is open.
       if (hasStalled && response.writableNeedDrain && socket) return void this.#sendBuffer.destroy(socket)

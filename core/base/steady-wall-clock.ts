@@ -40,7 +40,7 @@ export const believedOffMs = 31 * 24 * 3_600_000
  */
 export function steadyTimeAfter(then: SteadyTime | undefined, now: ClockReading): SteadyTime {
   if (!then) return believed(now)
-  const isSameBoot = then.boot === now.boot
+  const isSameBoot = isSameStart(then, now)
   const anchor = isSameBoot ? then.anchor : { ms: then.ms, upMs: now.upMs, isSure: false }
   const expectedMs = anchor.ms + Math.max(0, now.upMs - anchor.upMs)
   const gapMs = now.wallMs - expectedMs
@@ -55,6 +55,13 @@ export function steadyTimeAfter(then: SteadyTime | undefined, now: ClockReading)
   if (!isLost && now.upMs - doubt.sinceUpMs >= confirmMs) return believed(now)
   return { ms: Math.max(then.ms, expectedMs), boot: now.boot, anchor, doubt }
 }
+
+/**
+ * Whether both are of one start of the machine. A container that starts again can have the host's id and an uptime of its own, which
+ * begins anew.
+ */
+const isSameStart = ({ boot, anchor, doubt }: SteadyTime, now: Pick<ClockReading, 'boot' | 'upMs'>): boolean =>
+  boot === now.boot && now.upMs >= (doubt?.sinceUpMs ?? anchor.upMs)
 
 const believed = ({ wallMs, upMs, boot }: ClockReading): SteadyTime => ({
   ms: wallMs,
@@ -98,10 +105,11 @@ export class SteadyWallClock {
   now(): SteadyTime {
     const { onDoubt, onBelieved, read } = this.#options
     const before = this.#time
-    this.#time = steadyTimeAfter(before, read())
+    const reading = read()
+    this.#time = steadyTimeAfter(before, reading)
     const { anchor, doubt } = this.#time
     const gapMs = anchor.ms - before.anchor.ms - (anchor.upMs - before.anchor.upMs)
-    const isSameBoot = this.#time.boot === before.boot
+    const isSameBoot = isSameStart(before, reading)
     const sinceMs = before.anchor.isSure ? Number.NEGATIVE_INFINITY : before.anchor.ms
     if (isSameBoot && gapMs !== 0) onBelieved({ gapMs, sinceMs }, this.#time)
     else if (Math.abs((doubt?.gapMs ?? 0) - (before.doubt?.gapMs ?? 0)) > toleranceMs) onDoubt(doubt?.gapMs ?? 0)

@@ -128,6 +128,21 @@ describe('after a restart of the machine', () => {
   })
 })
 
+it("passes where a container starts again: its uptime begins anew, and the id of the start is the host's", () => {
+  for (const restarts of [false, true]) {
+    const clock = machine(restarts)
+    clock.after(0)
+    clock.reboot('first')
+    clock.after(90 * 24 * hourMs)
+    clock.after(1_000, believedOffMs + hourMs)
+    clock.after(confirmMs, believedOffMs + hourMs)
+    expect(clock.after(hourMs)).toBe(believedOffMs + hourMs)
+    clock.reboot('first')
+    expect(clock.after(hourMs, believedOffMs + hourMs)).toBe(believedOffMs + hourMs)
+    expect(clock.after(hourMs, believedOffMs + hourMs)).toBe(believedOffMs + hourMs)
+  }
+})
+
 it('follows a clock that is set for the first time', () => {
   const clock = machine()
   expect(clock.after(0, -startMs)).toBe(-startMs)
