@@ -64,7 +64,7 @@ export async function openServing(base: Base, { grants }: Access, work: Work, op
     clock,
     logger: log('link'),
   })
-  const sketching = openSketching(base, work)
+  const sketching = openSketching(base, work.expansions)
   const prompts = config.picePrompts === undefined ? generalPrompts : await readPicePrompts(config.picePrompts)
   const starts = new AnswerStarts(clock, announce.trigger)
   const models: ApiModel[] = []

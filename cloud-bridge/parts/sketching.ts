@@ -18,7 +18,10 @@ import type { Work } from './work.ts'
 const seedBound = 2 ** 32
 
 /** Sketches and their expansion, for the models of a bridge. */
-export function openSketching({ config, clock, closers, log, metrics }: Base, { expansions: { expander, lengths } }: Work) {
+export function openSketching(
+  { config, clock, closers, log, metrics }: Pick<Base, 'config' | 'clock' | 'closers' | 'log' | 'metrics'>,
+  { expander, lengths }: Pick<Work['expansions'], 'expander' | 'lengths'>,
+) {
   const logger = log('pice')
   const { stateDir, answerMode, sketchCandidates: candidates, sketchObjectives, limits } = config
   const planTerms = {
