@@ -144,6 +144,7 @@ describe('a planned answer', () => {
       w.connect('a', { ttftMs: 10, tpotMs })
       const { ended } = w.ask()
       if (mode === 'sketch') w.fleet.succeed(await w.run(0))
+      else await expect.poll(() => w.calls.slice(2).map(kindOf)).toContain('full')
       const { figures } = await ended
       expect(figures).toMatchObject({ mode, reason: mode === 'full' ? 'latency' : null })
       if (mode === 'sketch')
@@ -193,6 +194,7 @@ describe('a planned answer', () => {
     await w.clock.advance(2_900)
     expect(w.calls).toHaveLength(4)
     await w.clock.advance(200)
+    await expect.poll(() => w.calls.slice(4).map(kindOf)).toEqual(['line', 'line'])
     expect(await ended).toMatchObject({ figures: { reason: 'expansion', expandedSentences: 1, completedSentences: 2 } })
     const rest = (['foresight', 'sketch', 'line', 'line'] as const).map((kind) => [kind, readerRates.max])
     expect(w.calls.slice(2).map((call) => [kindOf(call), call.request.tokensPerS])).toEqual(rest)

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { BridgeLimits } from '../../../cloud-bridge/limits.ts'
-import { type ExpansionWorld, openExpansionWorld } from '../../support/expansion-world.ts'
+import { type ExpansionRun, type ExpansionWorld, openExpansionWorld } from '../../support/expansion-world.ts'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
@@ -200,6 +200,27 @@ describe('an expansion that fails', () => {
     world.succeed(world.runs[1]!)
     expect(await answer.ended).toBe('done')
     expect(answer.texts()).toHaveLength(3)
+  })
+
+  it.each<[string, (run: ExpansionRun) => unknown]>([
+    ['has failed', (run) => world.fail(run)],
+    ['has sent too little', (run) => world.report(run, { type: 'succeeded', result: { sentences: [], runs: [] } })],
+  ])('is not given to a device that %s, not even after its rest, while another one is busy', async (_, fail) => {
+    world.connect('a')
+    world.expand('x')
+    await runsAre(1)
+    const [run] = world.runs
+    world.connect('b')
+    world.expand('y')
+    await runsAre(2)
+    world.begin(world.runs[1]!)
+    fail(run!)
+    await turns()
+    await clock.advance(5_000)
+    expect(world.runs).toHaveLength(2)
+    world.succeed(world.runs[1]!)
+    await runsAre(3)
+    expect(world.runs[2]).toMatchObject({ device: 'b', input: { sketches: [{ prompt: 'Question x?' }] } })
   })
 
   it('is given to the same device only if there is no other, after a rest, and a limited number of times', async () => {
