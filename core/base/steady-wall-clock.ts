@@ -60,8 +60,8 @@ export function steadyTimeAfter(then: SteadyTime | undefined, now: ClockReading)
  * Whether both are of one start of the machine. A container that starts again can have the host's id and an uptime of its own, which
  * begins anew.
  */
-const isSameStart = ({ boot, anchor, doubt }: SteadyTime, now: Pick<ClockReading, 'boot' | 'upMs'>): boolean =>
-  boot === now.boot && now.upMs >= (doubt?.sinceUpMs ?? anchor.upMs)
+const isSameStart = ({ boot, ms, anchor }: SteadyTime, now: Pick<ClockReading, 'boot' | 'upMs'>): boolean =>
+  boot === now.boot && anchor.ms + now.upMs - anchor.upMs >= ms - 2 * toleranceMs
 
 const believed = ({ wallMs, upMs, boot }: ClockReading): SteadyTime => ({
   ms: wallMs,

@@ -143,6 +143,15 @@ it("passes where a container starts again: its uptime begins anew, and the id of
   }
 })
 
+it('passes where a container starts again at a higher uptime than its service did before', () => {
+  const clock = machine()
+  clock.after(10_000)
+  clock.after(20 * 24 * hourMs)
+  clock.reboot('first')
+  expect(clock.after(11_000)).toBe(0)
+  expect(clock.after(hourMs)).toBe(0)
+})
+
 it('follows a clock that is set for the first time', () => {
   const clock = machine()
   expect(clock.after(0, -startMs)).toBe(-startMs)
