@@ -9,19 +9,26 @@ export interface Soak {
   readonly untilMs: number
   /** Start of its agent that it was last seen with, and its state then; undefined: never. */
   readonly seen: Seen | undefined
+  /** Orderly starts since. */
+  readonly starts?: number
 }
+
+/** An agent may be stopped and started once. A program that ends by itself, however orderly, is started again each time. */
+const maxStarts = 1
 
 /**
  * The device has published a state, or is lost.
- * @returns the watch that goes on, or why the device has failed: its agent ended without a goodbye and was started again. An
- * agent that was stopped may start again, and a connection may break.
+ * @returns the watch that goes on, or why the device has failed: its agent ended without a goodbye and was started again, or was
+ * started several times. A connection may break.
  */
 export function nextSoak(soak: Soak, seen: Seen): Soak | { readonly problem: string } {
-  const { seen: before } = soak
+  const { seen: before, starts = 0 } = soak
   const wasStopped = before === undefined || before.state === 'disconnected'
   if (isConnected(seen.state) && !wasStopped && seen.birth > before.birth)
     return { problem: 'its agent ended without a goodbye, and was started again, soon after its success' }
-  return { ...soak, seen }
+  const isStart = before !== undefined && seen.birth > before.birth
+  if (isStart && starts >= maxStarts) return { problem: 'its agent was started again and again soon after its success' }
+  return { ...soak, seen, starts: starts + (isStart ? 1 : 0) }
 }
 
 /** The watch is over. @returns why the device has failed; undefined: it has not */

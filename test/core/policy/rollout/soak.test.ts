@@ -29,6 +29,11 @@ describe('a device that has succeeded', () => {
   it.each([
     { what: 'is lost and does not return', states: [seen('lost', 5)], problem: 'has not returned' },
     { what: 'dies and is started again', states: [seen('lost', 5), seen('ready', 6)], problem: 'without a goodbye' },
+    {
+      what: 'ends in order and is started, twice',
+      states: [seen('disconnected', 5), seen('ready', 6), seen('disconnected', 6), seen('ready', 7)],
+      problem: 'again and again',
+    },
     { what: 'dies before its loss is known', states: [seen('ready', 6)], problem: 'without a goodbye' },
   ])('has failed where it $what', ({ states, problem }) => {
     expect(outcomeOf(...states)).toContain(problem)
