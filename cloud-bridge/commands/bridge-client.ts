@@ -5,7 +5,7 @@ import type { z } from 'zod'
 import { BrimError, isErrorCode } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { requestOnce, trustHint } from '../../core/base/pinned-request.ts'
-import { accessOf, type BridgeAccess, type BridgeOptions, readKey } from '../../core/login/bridge-access.ts'
+import { accessOf, type BridgeAccess, type BridgeOptions } from '../../core/login/bridge-access.ts'
 import { readLogins } from '../../core/login/logins.ts'
 import { readSse } from '../../core/openai/sse-reader.ts'
 import { ErrorResponse } from '../../core/protocol/http/error-response.ts'
@@ -135,16 +135,16 @@ export const bridgeClient = async (options: BridgeOptions, io: Io): Promise<Brid
 /** For the audit log. */
 export const userOf = ({ env }: Io): string => env.SUDO_USER || env.USER || 'unknown'
 
-/** Where there is neither an option nor a login: the bridge that runs on this machine, for a user who may write its state folder. */
+/** Where there is neither option nor login: the bridge that runs on this machine, for a user who may write its state folder. */
 async function localAccess({ bridgeUrl, keyFile }: BridgeOptions, io: Io): Promise<BridgeAccess | undefined> {
-  if (bridgeUrl !== undefined || readLogins(io).current !== null) return undefined
+  // A key that is given goes only to a bridge that is named: the address is that of another user, where root runs the command.
+  if (bridgeUrl !== undefined || keyFile !== undefined || readLogins(io).current !== null) return undefined
   const folder = localBridgeDir(undefined, io)
   if (!existsSync(folder)) return undefined
   const { readAddress, localKey } = await import('../identity/local-access.ts')
   const { asOwner } = await import('../../core/store/as-owner.ts')
-  const key = keyFile === undefined ? undefined : await readKey(keyFile, io)
   return asOwner(folder, () => {
     const address = readAddress(folder)
-    return address && { ...address, key: key ?? localKey(folder, userOf(io)) }
+    return address && { ...address, key: localKey(folder, userOf(io)) }
   })
 }

@@ -1,8 +1,9 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { writePrivate } from '../../core/base/private-file.ts'
+import { isFolderLocked } from '../../core/store/lock-folder.ts'
 import { openIdentityStore } from './store.ts'
 
 const Address = z.object({
@@ -15,7 +16,7 @@ const Address = z.object({
 export type Address = Omit<z.infer<typeof Address>, 'v'>
 
 const addressFileOf = (stateDir: string) => join(stateDir, 'address.json')
-/** Of the key that `localKey` creates. */
+/** Name of the key that the commands on the bridge's own machine make for themselves. */
 export const localKeyName = 'local'
 const keyFileOf = (stateDir: string) => join(stateDir, 'local-key')
 
@@ -25,12 +26,17 @@ export const writeAddress = (stateDir: string, address: Address): void =>
 
 export const forgetAddress = (stateDir: string): void => rmSync(addressFileOf(stateDir), { force: true })
 
-/** Where the bridge of this state folder listens; undefined: it does not run. @throws BrimError STORE_FAILED */
+/**
+ * Where the bridge of this state folder listens; undefined: it does not run. A bridge that was killed leaves its address, at which
+ * another program may listen since: only the lock tells that it runs.
+ * @throws BrimError STORE_FAILED
+ */
 export function readAddress(stateDir: string): Address | undefined {
   const path = addressFileOf(stateDir)
-  if (!existsSync(path)) return undefined
+  if (!isFolderLocked(stateDir)) return undefined
   try {
-    return Address.parse(JSON.parse(readFileSync(path, 'utf8')))
+    const text = readPlainFile(path)
+    return text === undefined ? undefined : Address.parse(JSON.parse(text))
   } catch (cause) {
     throw new BrimError('STORE_FAILED', `${path} cannot be read`, { cause, hint: 'restart the bridge, which writes it' })
   }
@@ -45,7 +51,7 @@ export function localKey(stateDir: string, user: string): string {
   const path = keyFileOf(stateDir)
   const store = openIdentityStore(stateDir)
   try {
-    const stored = existsSync(path) ? readFileSync(path, 'utf8').trim() : ''
+    const stored = readPlainFile(path)?.trim() ?? ''
     // It may have been revoked, or the folder restored from a backup.
     if (store.keyOf(stored)) return stored
     const { key } = store.createKey(`operator:${user}`, localKeyName, 'admin')
@@ -53,5 +59,22 @@ export function localKey(stateDir: string, user: string): string {
     return key
   } finally {
     store.close()
+  }
+}
+
+/** Without waiting, as for a pipe that another user has put there. @returns undefined where there is no file. Throws what the file system throws */
+function readPlainFile(path: string): string | undefined {
+  let file: number
+  try {
+    file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw cause
+  }
+  try {
+    if (!fstatSync(file).isFile()) throw new Error('it is no file')
+    return readFileSync(file, 'utf8')
+  } finally {
+    closeSync(file)
   }
 }

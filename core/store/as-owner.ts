@@ -14,6 +14,7 @@ const root = 0
  */
 export async function asOwner<T>(folder: string, use: () => T | Promise<T>): Promise<T> {
   const owner = foreignOwner(existing(resolve(folder)))
+  if (process.getuid?.() === root && process.geteuid?.() !== root) throw new Error('root acts as another user already')
   if (owner === undefined) return use()
   // Its native part is loaded at the first use, and that user may be unable to read the program.
   new Database(':memory:').close()

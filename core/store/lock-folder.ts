@@ -7,6 +7,20 @@ import { requireOwnFolder } from './as-owner.ts'
 /** In every locked folder. */
 export const lockFile = 'lock.sqlite'
 
+/** Whether a process holds the lock of a folder now. Never throws: a folder that cannot be read is not locked. */
+export function isFolderLocked(folder: string): boolean {
+  let lock: Database.Database | undefined
+  try {
+    lock = new Database(join(folder, lockFile), { timeout: 0, readonly: true, fileMustExist: true })
+    lock.pragma('user_version')
+    return false
+  } catch (cause) {
+    return cause instanceof Database.SqliteError && cause.code.startsWith('SQLITE_BUSY')
+  } finally {
+    lock?.close()
+  }
+}
+
 /**
  * Locks a folder for this process: two processes on the same databases would repeat each other's work. The operating system
  * releases the lock when the process ends, even by a crash.

@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync, existsSync, readFileSync, statSync } from 'node:fs'
+import { chmodSync, copyFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
@@ -31,7 +31,6 @@ it('commands on the machine of a bridge find its address, its pin and a key by t
     const key = join(dir.path, 'key')
     expect(await brim('bridge', 'key', 'create', '--name', 'sam', '--out', key)).toMatchObject({ code: 0, out: '' })
     expect(statSync(key).mode & 0o777).toBe(0o600)
-    expect(await brim('whoami', '--key-file', key)).toMatchObject({ code: 0, out: expect.stringContaining('sam') })
 
     const token = join(dir.path, 'token')
     await brim('bridge', 'token', 'create', '--out', token)
@@ -51,6 +50,15 @@ it('commands on the machine of a bridge find its address, its pin and a key by t
     const keys = JSON.parse((await brim('bridge', 'key', 'list', '--json')).out).keys as { id: string; name: string }[]
     await brim('bridge', 'key', 'revoke', keys.find(({ name }) => name === 'local')!.id)
     expect((await brim('fleet', 'status')).code).toBe(0)
+
+    expect(await brim('login', '--bridge-url', bridge.httpUrl, '--pin', bridge.pin!, '--key-file', key)).toMatchObject({
+      code: 0,
+    })
+    expect(await brim('whoami')).toMatchObject({ code: 0, out: expect.stringContaining('sam') })
+    await brim('logout')
   }
   expect(existsSync(join(stateDir, 'address.json'))).toBe(false)
+  // As a bridge that was killed leaves it: another program may listen there.
+  writeFileSync(join(stateDir, 'address.json'), JSON.stringify({ v: 1, url: 'http://127.0.0.1:1' }))
+  expect((await brim('whoami')).err).not.toMatch(/127\.0\.0\.1:1\b/)
 })
