@@ -51,7 +51,7 @@ it('reads the benchmarks of engine and HAT in this repository', async () => {
   expect(engine.steps.some(({ streams, rows }) => streams === 8 && rows === 1)).toBe(true)
   const hat = await readMeasurements('docs/results/hat/hat.json', undefined)
   expect(hat.part.layers).toBe(11)
-  expect(hat.steps.reduce((sum, { seconds }) => sum + seconds.length, 0)).toBeGreaterThan(40_000)
+  expect(hat.steps.reduce((sum, { seconds }) => sum + seconds.length, 0)).toBeGreaterThan(5_000)
 })
 
 it('reads the profile of a device', async () => {
