@@ -12,7 +12,7 @@ import { tempDir } from '../../support/temp-dir.ts'
 
 const moduleOf = (name: string) => fileURLToPath(new URL(`dist/lab/cluster/${name}.js`, projectRoot))
 
-/** The processes of a lab, started by a process of its own that then waits for ever. */
+/** The processes of a lab, started by a process of its own that then only waits. */
 async function startLab(script: string): Promise<{ readonly lab: ChildProcess; readonly pids: readonly number[] }> {
   const lab = spawn(process.execPath, ['--input-type=module', '-e', `${script}\nsetInterval(() => {}, 1_000)`], {
     stdio: ['ignore', 'pipe', 'inherit'],
