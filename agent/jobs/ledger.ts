@@ -127,7 +127,7 @@ export class JobLedger {
     this.#setDamagedAside()
   }
 
-  /** A damaged job ends as a failure, which its bridge is told: the others go on. On a full disk, the next start does so. */
+  /** A damaged job ends as a failure, which the agent reports to its bridge: the others go on. On a full disk, the next start does so. */
   #setDamagedAside(): void {
     const { open, setAside } = this.#statements
     try {

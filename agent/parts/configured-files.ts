@@ -7,7 +7,7 @@ import type { AgentConfig } from '../config.ts'
 
 /**
  * Reads every file that the configuration names, as a start does.
- * @throws BrimError CONFIG_INVALID, BUNDLE_INVALID, BUNDLE_MISSING, PROMPTS_INVALID naming the first file that an agent could not use
+ * @throws BrimError CONFIG_INVALID, BUNDLE_INVALID, PROMPTS_INVALID naming the first file that an agent could not use
  */
 export async function readConfiguredFiles(config: AgentConfig): Promise<void> {
   const { bundle, slms = [], apiKeyFile, slmServer, server, picePrompts, stateDir } = config

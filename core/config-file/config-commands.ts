@@ -50,8 +50,7 @@ function check<Shape extends z.ZodRawShape>(program: ConfiguredProgram<Shape>): 
     ...shared(program),
     examples: [[`${words} config check --config edited.yaml`, 'before the file is installed: exit code 2 if it is wrong']],
     async run(configuration, io) {
-      effectiveOf(configuration, program, io)
-      await program.readFiles(configuration.parse(program.fleetOf?.(configuration, io)), io)
+      await program.readFiles(effectiveOf(configuration, program, io).parsed, io)
       const { file, json } = configuration
       if (json) io.out(JSON.stringify({ ok: true, config: file ?? null }))
       else io.out(`${file ?? 'the configuration'}: no mistakes found`)
@@ -69,7 +68,7 @@ function show<Shape extends z.ZodRawShape>(program: ConfiguredProgram<Shape>): C
     ],
     run(configuration, io) {
       const { file, json } = configuration
-      const options = withShownUrls(effectiveOf(configuration, program, io))
+      const options = withShownUrls(effectiveOf(configuration, program, io).options)
       if (json) io.out(JSON.stringify({ config: file ?? null, options }))
       else io.out(options.map(lineOf(options)).join('\n'))
     },
@@ -81,11 +80,12 @@ function effectiveOf<Shape extends z.ZodRawShape>(
   configuration: Configuration<Shape>,
   { fleetOf, check }: ConfiguredProgram<Shape>,
   io: Io,
-): EffectiveSetting[] {
+): { readonly parsed: OptionsOf<Shape>; readonly options: EffectiveSetting[] } {
   const { flags, owner, parse } = configuration
   const fleet = fleetOf?.(configuration, io) ?? new Map()
-  check(parse(fleet), io)
-  return effectiveSettings(flags, mergeLayers(fleet, owner))
+  const parsed = parse(fleet)
+  check(parsed, io)
+  return { parsed, options: effectiveSettings(flags, mergeLayers(fleet, owner)) }
 }
 
 function lineOf(options: readonly EffectiveSetting[]) {
