@@ -2,16 +2,15 @@ import { join } from 'node:path'
 import { clockIsSet } from '../../core/base/clock.ts'
 import { sampledWarnings } from '../../core/base/sampled-warnings.ts'
 import { systemClocks } from '../../core/base/steady-wall-clock.ts'
-import { type BatteryCondition, exchangeRate, flopsPerJoule } from '../../core/policy/disco/exchange-rate.ts'
+import { exchangeRate, flopsPerJoule } from '../../core/policy/disco/exchange-rate.ts'
 import { flopsOf } from '../../core/policy/disco/flops.ts'
 import type { Host } from '../device/host.ts'
-import type { Sample } from '../device/sample.ts'
-import { createSampler, type Sampler } from '../device/sampler.ts'
+import { createSampler } from '../device/sampler.ts'
 import { costsOf } from '../disco/config.ts'
 import { type EnergyPerToken, SpendingBudget } from '../disco/spending-budget.ts'
 import { openSpendingDatabase, SpendingLedger } from '../disco/spending-ledger.ts'
 import type { ActiveModels } from '../models/active-models.ts'
-import { TokenEnergy } from '../telemetry/token-energy.ts'
+import { PowerState } from '../telemetry/power-state.ts'
 import type { Base } from './base.ts'
 
 const hourMs = 3_600_000
@@ -22,7 +21,7 @@ const typicalAnswer = { promptTokens: 128, tokens: 128 }
 /**
  * What answers may cost and have cost, by the samples of the device: power, and its battery.
  * @param clocks of the machine
- * @returns with `sampler`, from which the budget learns @throws BrimError STORE_FAILED
+ * @returns with `sampler`, whose samples the budget shares @throws BrimError STORE_FAILED
  */
 export function openBudget(
   { config, clock, closers, logger }: Pick<Base, 'config' | 'clock' | 'closers' | 'logger'>,
@@ -36,17 +35,8 @@ export function openBudget(
   const store = openSpendingDatabase(join(config.stateDir, 'spending.sqlite'), isBounded, budgetLogger)
   closers.push(() => store.close())
   const sampler = createSampler({ host, stateDir: config.stateDir, clock, logger: logger.child({ component: 'device' }) })
-  const power = new TokenEnergy()
-  let last: Sample | undefined
-  const observed: Sampler = {
-    async sample(signal) {
-      last = await sampler.sample(signal)
-      const { totalW } = last.power
-      const isBusy = models.slm?.speed.isComputing ?? false
-      if (totalW !== null) power.sampled({ watts: totalW, isBusy, busyS: 0, tokens: 0 })
-      return last
-    },
-  }
+  const power = new PowerState(sampler, () => models.slm?.speed.isComputing ?? false, clock)
+  closers.push(power.start())
   const setting = config.budget.energyPrice
   const budget = new SpendingBudget({
     config: config.budget,
@@ -54,7 +44,7 @@ export function openBudget(
     maxWaitMs: config.limits.budgetWaitS * 1_000,
     price: costsOf(config.server?.price),
     energy: () => energyOf(models, power),
-    exchangeRate: () => exchangeRate(batteryOf(last), setting === undefined ? undefined : setting / joulesPerKilowattHour),
+    exchangeRate: () => exchangeRate(power.battery, setting === undefined ? undefined : setting / joulesPerKilowattHour),
     ledger: new SpendingLedger({
       store,
       windowMs: config.budget.windowH * hourMs,
@@ -67,29 +57,17 @@ export function openBudget(
     clock,
     warn: sampledWarnings(budgetLogger, clock),
   })
-  return { budget, sampler: observed }
+  return { budget, sampler: power }
 }
 
 export type OwnerBudget = ReturnType<typeof openBudget>
 
 /** Of the small model: from the device's power while it computes and its speed, else from its size. */
-function energyOf({ slm }: Pick<ActiveModels, 'slm'>, power: TokenEnergy): EnergyPerToken | undefined {
+function energyOf({ slm }: Pick<ActiveModels, 'slm'>, power: PowerState): EnergyPerToken | undefined {
   if (!slm) return undefined
   const { prefillTokensPerS, decodeTokensPerS } = slm.speed
   if (power.busyW !== null && prefillTokensPerS !== undefined && decodeTokensPerS !== undefined)
     return { prompt: power.busyW / prefillTokensPerS, output: power.busyW / decodeTokensPerS, source: 'measured' }
   const flops = flopsOf(slm.source.dims, typicalAnswer)
   return { prompt: flops.prompt / flopsPerJoule, output: flops.output / flopsPerJoule, source: 'flops' }
-}
-
-const unreadable: BatteryCondition = { level: undefined, isPlugged: undefined }
-
-/** @returns undefined: there is none. A phone has one; one that says nothing of it hides it. */
-function batteryOf(sample: Sample | undefined): BatteryCondition | undefined {
-  if (!sample) return unreadable
-  const { battery, device } = sample
-  if (!battery) return device.kind === 'termux' ? unreadable : undefined
-  const { levelPercent, isPlugged, state } = battery
-  const charges = state === 'charging' || state === 'full'
-  return { level: levelPercent === null ? undefined : levelPercent / 100, isPlugged: isPlugged ?? (charges ? true : undefined) }
 }

@@ -21,10 +21,12 @@ function deviceLike(fixture: string, settings: Partial<AgentSettings> = {}, cloc
   const speed = new DeviceSpeed()
   const slm = { source: { dims }, speed } as ActiveModels['slm']
   const config = readAgentConfig({ id: 'phone', stateDir: dir.path, ...settings })
-  const base = { config, clock: fakeClock(), closers, logger: silentLogger() }
+  const clock = fakeClock()
+  const base = { config, clock, closers, logger: silentLogger() }
   const { budget, sampler } = openBudget(base, { slm }, device.host, clocks)
   return {
     device,
+    clock,
     speed,
     budget,
     sample: () => sampler.sample(signal),
@@ -74,6 +76,16 @@ describe('the energy of a token', () => {
     await using phone = deviceLike('termux')
     await phone.sample()
     expect(phone.energy.energyReason).toBe('battery')
+  })
+
+  it('is the same whether or not telemetry is reported', async () => {
+    await using jetson = deviceLike('orin-nano-jp6', { telemetryS: 0 })
+    await expect.poll(() => jetson.energy).toMatchObject({ energyReason: 'mains', dollarsPerKwh: 5.4 })
+    await using laptop = deviceLike('laptop', { telemetryS: 0 })
+    await expect.poll(() => laptop.energy.energyReason).toBe('battery')
+    laptop.device.set({ '/sys/class/power_supply/AC/online': '1\n' })
+    await laptop.clock.advance(10_000)
+    await expect.poll(() => laptop.energy.energyReason).toBe('mains')
   })
 
   it('counts a phone that hides its battery as nearly empty', async () => {
