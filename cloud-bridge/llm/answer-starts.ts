@@ -1,5 +1,4 @@
-import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
-import type { Clock } from '../../core/base/clock.ts'
+import type { ObservedAnswer, ObservedRequest } from '../../core/answer/observe.ts'
 import { createTtft } from '../../core/policy/disco/estimates.ts'
 import type { HistogramWire } from '../../core/policy/estimate/forgetting-histogram.ts'
 
@@ -12,13 +11,11 @@ const minAnnounceMs = 60_000
  */
 export class AnswerStarts {
   readonly #ttftMs = createTtft()
-  readonly #clock: Clock
   readonly #onChange: () => void
   #announcedMs = Number.NEGATIVE_INFINITY
 
   /** @param onChange called seldom: what `wire` returns is worth announcing */
-  constructor(clock: Clock, onChange: () => void) {
-    this.#clock = clock
+  constructor(onChange: () => void) {
     this.#onChange = onChange
   }
 
@@ -27,30 +24,22 @@ export class AnswerStarts {
     return this.#ttftMs.toWire()
   }
 
-  /** The same endpoint, whose answers are timed. */
-  timed(endpoint: TokenEndpoint): TokenEndpoint {
-    return { ...endpoint, answer: (...asked) => this.#time(endpoint, ...asked) }
-  }
-
-  async *#time(endpoint: TokenEndpoint, ...asked: Parameters<TokenEndpoint['answer']>): ReturnType<TokenEndpoint['answer']> {
-    const requestedMs = this.#clock.nowMs()
-    const [, signal] = asked
+  begin({ atMs, signal }: ObservedRequest): ObservedAnswer {
     let hasBegun = false
-    try {
-      for await (const delta of endpoint.answer(...asked)) {
-        if (!hasBegun) this.#record(this.#clock.nowMs() - requestedMs)
+    return {
+      tokens: (_, nowMs) => {
+        if (!hasBegun) this.#record(nowMs - atMs, nowMs)
         hasBegun = true
-        yield delta
-      }
-    } finally {
+      },
       // A client that goes away first, such as a device whose own model was faster, tells how long it took at least.
-      if (!hasBegun && signal.aborted) this.#ttftMs.recordAtLeast(this.#clock.nowMs() - requestedMs)
+      ended: (nowMs) => {
+        if (!hasBegun && signal.aborted) this.#ttftMs.recordAtLeast(nowMs - atMs)
+      },
     }
   }
 
-  #record(ms: number): void {
+  #record(ms: number, nowMs: number): void {
     this.#ttftMs.record(ms)
-    const nowMs = this.#clock.nowMs()
     if (nowMs - this.#announcedMs < minAnnounceMs) return
     this.#announcedMs = nowMs
     this.#onChange()

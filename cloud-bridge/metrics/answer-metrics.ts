@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import type { AnswerDelta, Endpoint } from '../../core/answer/endpoint.ts'
-import type { Clock } from '../../core/base/clock.ts'
+import type { AnswerDelta } from '../../core/answer/endpoint.ts'
+import type { ObservedAnswer, ObservedRequest } from '../../core/answer/observe.ts'
 import { readingExperience } from '../../core/policy/tokenflow/quality.ts'
 
 /** Buckets of vLLM's metrics, so that dashboards and alerts carry over. */
@@ -11,15 +11,15 @@ const latencyBuckets = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50
 const label = ['model_name'] as const
 
 export interface AnswerMetrics {
-  /** The same endpoint, whose answers are measured. */
-  measured<Kind extends Endpoint>(endpoint: Kind): Kind
+  /** A client asks for an answer. */
+  onAnswer(asked: ObservedRequest): ObservedAnswer
 }
 
 /**
  * What clients of the bridge experience.
  * @param defaultTokensPerS at which a reader is assumed to read who states no rate
  */
-export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPerS: number): AnswerMetrics {
+export function answerMetrics(registry: Registry, defaultTokensPerS: number): AnswerMetrics {
   const registers = [registry]
   const counter = (name: string, help: string, labelNames: readonly string[] = label) =>
     new Counter({ name, help, labelNames: [...labelNames], registers })
@@ -53,25 +53,21 @@ export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPer
   const gap = histogram('brim_inter_token_latency_seconds', 'Between the tokens of an answer (TBT).', gapBuckets)
   const latency = histogram('brim_e2e_request_latency_seconds', 'From the request to its last token.', latencyBuckets)
 
-  async function* measure(endpoint: Endpoint, ...[request, signal]: Parameters<Endpoint['answer']>) {
-    const { model } = endpoint
+  function onAnswer({ model, request, signal, atMs }: ObservedRequest): ObservedAnswer {
     const name = { model_name: model.name }
-    const requestedMs = clock.nowMs()
     const sentMs: number[] = []
-    let finished = 'abort'
     let toldByServer = 0
     let gauge = waiting
     gauge.inc(name)
-    try {
-      for await (const delta of endpoint.answer(request, signal)) {
-        const nowMs = clock.nowMs()
-        const tokens = tokensOf(delta)
+    return {
+      tokens(tokens, nowMs, delta) {
+        let counted: Promise<void> | undefined
         if (gauge === waiting && tokens > 0) {
           waiting.dec(name)
           gauge = running
           running.inc(name)
-          ttft.observe(name, (nowMs - requestedMs) / 1_000)
-          promptTokens.inc(name, await promptLength(delta))
+          ttft.observe(name, (nowMs - atMs) / 1_000)
+          counted = promptLength(delta).then((length) => promptTokens.inc(name, length))
         }
         if ('text' in delta) toldByServer = delta.promptTokens ?? toldByServer
         // Tokens of one delta arrive together. What a server counts beyond its text has no time of arrival.
@@ -81,22 +77,19 @@ export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPer
           sentMs.push(nowMs)
         }
         generated.inc(name, tokens)
-        finished = delta.end ?? finished
-        yield delta
-      }
-    } catch (error) {
-      if (!signal.aborted) finished = 'error'
-      throw error
-    } finally {
-      gauge.dec(name)
-      promptTokens.inc(name, toldByServer)
-      requests.inc({ ...name, finished_reason: finished })
-      latency.observe(name, (clock.nowMs() - requestedMs) / 1_000)
-      const answer = { tokensPerS: request.tokensPerS ?? defaultTokensPerS, requestedMs, sentMs }
-      const experience = readingExperience(answer)
-      effective.inc(name, experience.weightedTokens)
-      stalls.inc(name, experience.stalls)
-      stalled.inc(name, experience.stalledMs / 1_000)
+        return counted
+      },
+      ended(nowMs, how) {
+        gauge.dec(name)
+        promptTokens.inc(name, toldByServer)
+        requests.inc({ ...name, finished_reason: how })
+        latency.observe(name, (nowMs - atMs) / 1_000)
+        const answer = { tokensPerS: request.tokensPerS ?? defaultTokensPerS, requestedMs: atMs, sentMs }
+        const experience = readingExperience(answer)
+        effective.inc(name, experience.weightedTokens)
+        stalls.inc(name, experience.stalls)
+        stalled.inc(name, experience.stalledMs / 1_000)
+      },
     }
 
     /** Known without tokenising again, because the endpoint has done so. Another server tells it with the last delta. */
@@ -106,9 +99,5 @@ export function answerMetrics(registry: Registry, clock: Clock, defaultTokensPer
     }
   }
 
-  return {
-    measured: (endpoint) => ({ ...endpoint, answer: (...args: Parameters<Endpoint['answer']>) => measure(endpoint, ...args) }),
-  }
+  return { onAnswer }
 }
-
-const tokensOf = (delta: AnswerDelta): number => ('text' in delta ? delta.tokenCount : delta.tokens.length)

@@ -1,5 +1,4 @@
 import { Histogram, type MetricObject, Registry } from 'prom-client'
-import type { Clock } from '../../core/base/clock.ts'
 import type { EndedStep } from '../serving/serving-metrics.ts'
 import { type AnswerMetrics, answerMetrics } from './answer-metrics.ts'
 import { collectCounter, collectGauge } from './collected-metrics.ts'
@@ -49,10 +48,10 @@ export interface BridgeMetrics extends AnswerMetrics, SketchMetrics {
 }
 
 /** The metrics of one bridge, named as Prometheus and OpenMetrics advise, and as vLLM names what it has too. */
-export function createBridgeMetrics(clock: Clock, defaultTokensPerS: number): BridgeMetrics {
+export function createBridgeMetrics(defaultTokensPerS: number): BridgeMetrics {
   const registry = new Registry()
   const registers = [registry]
-  const answers = answerMetrics(registry, clock, defaultTokensPerS)
+  const answers = answerMetrics(registry, defaultTokensPerS)
   const duration = new Histogram({
     name: 'brim_step_duration_seconds',
     help: 'Computing time of a step, through all stages.',

@@ -39,7 +39,7 @@ export function openBase(config: BridgeConfig, clock: Clock, closers: Closers): 
   const downlink = new Downlink()
   const announce = announcer(() => downlink.publishState(), clock)
   closers.push(announce.stop)
-  const metrics = createBridgeMetrics(clock, readingTokensPerS)
+  const metrics = createBridgeMetrics(readingTokensPerS)
   const progress = new Progress(clock)
   const proxies = new Proxies(config.trustedProxies ?? [])
   const startedMs = clock.nowMs()

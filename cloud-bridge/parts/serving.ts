@@ -66,15 +66,17 @@ export async function openServing(base: Base, { grants }: Access, work: Work, op
   })
   const sketching = openSketching(base, work.expansions)
   const prompts = config.picePrompts === undefined ? generalPrompts : await readPicePrompts(config.picePrompts)
-  const starts = new AnswerStarts(clock, announce.trigger)
+  const starts = new AnswerStarts(announce.trigger)
   const models: ApiModel[] = []
   const resumables: ResumableModel[] = []
   for (const { folder, manifest, served: parts } of opened) {
     if (!parts.tokens) continue
     const { modelId, card } = manifest
     const serving = served.servings.get(modelId)!
-    const llm = starts.timed(bridgeEndpoint(serving, await loadLlm(folder, manifest, serving)))
-    const { full, ...sketched } = sketching(llm, await loadPicePrompts(folder, prompts), resumable)
+    const llm = bridgeEndpoint(serving, await loadLlm(folder, manifest, serving))
+    const { full, ...sketched } = sketching(llm, await loadPicePrompts(folder, prompts), resumable, (asked) =>
+      starts.begin(asked),
+    )
     models.push({ name: card.name, modelId, endpoint: full, createdAt: card.createdAt, ...sketched })
     resumables.push({ modelId, endpoint: full }, { modelId, endpoint: sketched.sketching.endpoint })
   }

@@ -1,13 +1,14 @@
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import type { Endpoint } from '../../core/answer/endpoint.ts'
+import { type AnswerListener, observe } from '../../core/answer/observe.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import type { PicePrompts } from '../../core/pice/prompts.ts'
+import { CloudMeter } from '../../core/policy/pice/cloud-meter.ts'
 import { parseObjectives } from '../../core/policy/pice/objectives-text.ts'
 import { defaultPlanTerms } from '../../core/policy/pice/plan-answer.ts'
 import { planPolicy } from '../../core/policy/pice/plan-policy.ts'
 import type { ResumableEndpoint } from '../llm/journalled-endpoint.ts'
-import { CloudMeter } from '../pice/cloud-meter.ts'
 import { piceEndpoint } from '../pice/endpoint.ts'
 import { Llm } from '../pice/llm.ts'
 import { Planner } from '../pice/planner.ts'
@@ -41,15 +42,18 @@ export function openSketching(
   /**
    * @param bare the model's answers, whose speed is measured for plans
    * @param resumable makes them resumable, if they can be
+   * @param listeners follow them, too
    */
   return <Kind extends Endpoint, Full extends Endpoint & Partial<Pick<ResumableEndpoint, 'logged'>>>(
     bare: Kind,
     prompts: PicePrompts,
     resumable: (endpoint: Kind) => Full,
+    ...listeners: readonly AnswerListener[]
   ) => {
-    const cloud = new CloudMeter(clock)
-    const measured = cloud.measured(bare)
-    const llm = new Llm(resumable(measured), prompts)
+    const cloud = new CloudMeter()
+    const measure: AnswerListener = ({ atMs }) => cloud.begin(atMs)
+    const experience: AnswerListener = (asked) => metrics.onAnswer(asked)
+    const llm = new Llm(resumable(observe(bare, clock, measure, ...listeners)), prompts)
     const planner = new Planner({
       llm,
       cloud,
@@ -79,9 +83,10 @@ export function openSketching(
       answerMode,
     )
     const endpoint: ResumableEndpoint = {
-      ...metrics.measured(sketched),
-      logged: (answer) => metrics.measured(sketched.logged(answer)),
+      ...observe(sketched, clock, experience),
+      logged: (answer) => observe(sketched.logged(answer), clock, experience),
     }
-    return { full: resumable(metrics.measured(measured)), sketching: { endpoint, mode: answerMode } }
+    const full = resumable(observe(bare, clock, measure, ...listeners, experience))
+    return { full, sketching: { endpoint, mode: answerMode } }
   }
 }

@@ -1,9 +1,8 @@
 import { createBridgeMetrics } from '../../cloud-bridge/metrics/bridge-metrics.ts'
-import { systemClock } from '../../core/base/clock.ts'
 
 /** docs/metrics.md: every metric of the bridge but those of its process. */
 export function metricsPage(): string {
-  const metrics = createBridgeMetrics(systemClock, 1)
+  const metrics = createBridgeMetrics(1)
   metrics.collect({
     version: '',
     modelIds: [],

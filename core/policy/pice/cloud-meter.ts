@@ -2,12 +2,12 @@ import { Ewma } from '../estimate/ewma.ts'
 import { MonotoneCurve } from '../estimate/monotone-curve.ts'
 import type { CloudSpeed } from './state.ts'
 
-/** An answer that is measured. Times in seconds, of one clock. */
+/** An answer that is measured. Times in ms, of one clock. */
 export interface MeteredAnswer {
   /** Tokens have come. */
-  tokens(count: number, nowS: number): void
+  tokens(count: number, nowMs: number): void
   /** Its reader asks for more. */
-  asked(nowS: number): void
+  asked(nowMs: number): void
   /** Complete, or given up. */
   ended(): void
 }
@@ -16,7 +16,7 @@ export interface MeteredAnswer {
  * How fast an endpoint answers at its present load: f(l) of PICE, measured on every answer that passes. It needs to know nothing of
  * the endpoint's queue, so that it serves for the bridge's own model and for another server alike. Mutable.
  */
-export class AnswerMeter {
+export class CloudMeter {
   readonly #ttftS = new Ewma()
   /** Time per token of one answer, by the number of answers that are being written. */
   readonly #tpotS = new MonotoneCurve()
@@ -39,14 +39,16 @@ export class AnswerMeter {
   }
 
   /** An answer is asked for. */
-  begin(askedS: number): MeteredAnswer {
+  begin(askedMs: number): MeteredAnswer {
+    const askedS = askedMs / 1_000
     const isAlone = this.#waiting === 0
     this.#waiting += 1
     let hasBegun = false
     /** When the last tokens came, and when the reader asked for more. */
     let last: { readonly atS: number; askedS: number } | undefined
     return {
-      tokens: (count, nowS) => {
+      tokens: (count, nowMs) => {
+        const nowS = nowMs / 1_000
         if (!hasBegun) this.#onFirst(nowS, isAlone ? nowS - askedS : undefined)
         hasBegun = true
         // Where the reader was the slower of the two, the time tells nothing about the endpoint.
@@ -54,8 +56,8 @@ export class AnswerMeter {
           this.#tpotS.record(this.#running, (nowS - last.atS) / count)
         last = { atS: nowS, askedS: nowS }
       },
-      asked(nowS) {
-        if (last) last.askedS = nowS
+      asked(nowMs) {
+        if (last) last.askedS = nowMs / 1_000
       },
       ended: () => {
         if (hasBegun) this.#running -= 1

@@ -1,5 +1,5 @@
 import { readerRates } from '../../../core/base/reader-rates.ts'
-import { AnswerMeter } from '../../../core/policy/pice/answer-meter.ts'
+import { CloudMeter } from '../../../core/policy/pice/cloud-meter.ts'
 import type { CloudSpeed } from '../../../core/policy/pice/state.ts'
 import { Reader } from '../../../core/policy/serving/reader.ts'
 import type { EngineAnswer } from '../serving/engine.ts'
@@ -36,7 +36,7 @@ export function llmOf(world: World): Llm {
 /** The cloud's model as answers use it: so many at once, and measured where plans go by its speed (f(l) of PICE). Mutable. */
 export class Llm {
   readonly #world: World
-  readonly #meter: AnswerMeter | undefined
+  readonly #meter: CloudMeter | undefined
   readonly #maxRunning: number
   readonly #waiting: (() => void)[] = []
   #running = 0
@@ -45,7 +45,7 @@ export class Llm {
     const { workload, cloud } = world.scenario
     this.#world = world
     this.#maxRunning = cloud?.answersAtOnce === undefined ? Number.POSITIVE_INFINITY : cloud.answersAtOnce * cloud.replicas
-    if (workload.modes.some(({ mode }) => mode === 'pice' || mode === 'static')) this.#meter = new AnswerMeter()
+    if (workload.modes.some(({ mode }) => mode === 'pice' || mode === 'static')) this.#meter = new CloudMeter()
   }
 
   /** For an answer that is asked for now; undefined before it has answered anything, or without plans. */
@@ -57,7 +57,7 @@ export class Llm {
   answer(answer: EngineAnswer): () => void {
     // Nothing stands between an engine and a hundred thousand answers that wait for it.
     if (!this.#meter && this.#maxRunning === Number.POSITIVE_INFINITY) return leastLoaded(this.#world).answer(answer)
-    const metered = this.#meter?.begin(this.#nowS)
+    const metered = this.#meter?.begin(this.#nowMs)
     const { promptTokens, cachedTokens, outputTokens, reader } = answer
     let left = outputTokens
     let stop: (() => void) | undefined
@@ -74,7 +74,7 @@ export class Llm {
         outputTokens,
         reader,
         token: () => {
-          metered?.tokens(1, this.#nowS)
+          metered?.tokens(1, this.#nowMs)
           left -= 1
           if (left === 0) over()
           answer.token()
@@ -119,8 +119,8 @@ export class Llm {
     }
   }
 
-  get #nowS(): number {
-    return this.#world.simulation.nowMs / 1_000
+  get #nowMs(): number {
+    return this.#world.simulation.nowMs
   }
 
   #next(): void {

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { AnswerStarts } from '../../../cloud-bridge/llm/answer-starts.ts'
 import type { TokenDelta, TokenEndpoint } from '../../../core/answer/endpoint.ts'
+import { observe } from '../../../core/answer/observe.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
 import { ttftLayout } from '../../../core/policy/disco/estimates.ts'
@@ -14,7 +15,7 @@ const quantile = (wire: HistogramWire | undefined, level: number) =>
 it('times from requests to first tokens are announced in tens of numbers, at most once a minute', async () => {
   const clock = fakeClock()
   let announced = 0
-  const starts = new AnswerStarts(clock, () => {
+  const starts = new AnswerStarts(() => {
     announced += 1
   })
   expect(starts.wire).toBeUndefined()
@@ -23,12 +24,12 @@ it('times from requests to first tokens are announced in tens of numbers, at mos
     model: {},
     async *answer(_: unknown, signal: AbortSignal) {
       await clock.sleep(waitMs, signal)
-      yield { end: undefined } as TokenDelta
+      yield { tokens: [] as readonly number[], end: undefined } as TokenDelta
       await clock.sleep(5_000, signal)
-      yield { end: 'length' } as TokenDelta
+      yield { tokens: [] as readonly number[], end: 'length' } as TokenDelta
     },
   } as unknown as TokenEndpoint
-  const timed = starts.timed(endpoint)
+  const timed = observe(endpoint, clock, (asked) => starts.begin(asked))
   async function answer(ms: number): Promise<void> {
     waitMs = ms
     const deltas = timed.answer(request, new AbortController().signal)

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createBridgeMetrics } from '../../../cloud-bridge/metrics/bridge-metrics.ts'
 import type { Endpoint } from '../../../core/answer/endpoint.ts'
+import { observe } from '../../../core/answer/observe.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
@@ -39,8 +40,8 @@ function timedEndpoint(clock: FakeClock, gapsMs: readonly number[], last: 'end' 
 
 async function valuesAfter(run: (measured: (endpoint: Endpoint) => Endpoint, clock: FakeClock) => Promise<void>) {
   const clock = fakeClock()
-  const metrics = createBridgeMetrics(clock, 5)
-  await run(metrics.measured, clock)
+  const metrics = createBridgeMetrics(5)
+  await run((endpoint) => observe(endpoint, clock, (asked) => metrics.onAnswer(asked)), clock)
   const lines = (await metrics.text()).split('\n')
   /** The value of a sample, by the beginning of its line. */
   return (sample: string) =>
@@ -82,7 +83,7 @@ describe('an answer of the bridge', () => {
   it('counts as waiting until its first token, then as running, and as neither after its end', async () => {
     const seen: (readonly [number, number])[] = []
     const clock = fakeClock()
-    const metrics = createBridgeMetrics(clock, 5)
+    const metrics = createBridgeMetrics(5)
     const now = async () => {
       const text = await metrics.text()
       const read = (name: string) => Number(new RegExp(`^${name}{${model}} (\\S+)`, 'm').exec(text)?.[1] ?? 0)
@@ -96,7 +97,11 @@ describe('an answer of the bridge', () => {
         yield* endpoint.answer(...args)
       },
     }
-    for await (const _ of metrics.measured(watched).answer(request, new AbortController().signal)) await now()
+    for await (const _ of observe(watched, clock, (asked) => metrics.onAnswer(asked)).answer(
+      request,
+      new AbortController().signal,
+    ))
+      await now()
     await now()
     expect(seen).toEqual([
       [1, 0],

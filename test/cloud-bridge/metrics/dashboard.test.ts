@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest'
 import { createBridgeMetrics } from '../../../cloud-bridge/metrics/bridge-metrics.ts'
 import { grafanaDashboard } from '../../../scripts/docs/grafana-dashboard.ts'
 import { metricsPage } from '../../../scripts/docs/metrics-page.ts'
-import { fakeClock } from '../../support/fake-clock.ts'
 
 interface Dashboard {
   panels: { title: string; gridPos: { x: number; y: number; w: number; h: number }; targets?: { expr: string }[] }[]
@@ -17,7 +16,7 @@ const known = new Set(
 
 describe('the dashboard', () => {
   it('asks only for metrics that the bridge has', async () => {
-    const processes = await createBridgeMetrics(fakeClock(), 5).text()
+    const processes = await createBridgeMetrics(5).text()
     const asked = panels.flatMap(({ targets = [] }) => targets.flatMap(({ expr }) => expr.match(/\b(brim|process)_\w+/g) ?? []))
     expect(asked.length).toBeGreaterThan(20)
     expect(asked.filter((name) => !known.has(name) && !processes.includes(`${name} `))).toEqual([])

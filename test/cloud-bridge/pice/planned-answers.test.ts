@@ -67,7 +67,7 @@ async function world(
     await fleet.close()
   }
   const config = readBridgeConfig({ stateDir: dir.path, limits, upstream: { url: 'http://127.0.0.1:9/v1', model: 'llm' } })
-  const metrics = createBridgeMetrics(clock, 5)
+  const metrics = createBridgeMetrics(5)
   const llm = scriptedLlm(reply)
   /** Before the first token of a foresight. */
   let foresightMs = 0

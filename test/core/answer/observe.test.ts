@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { CloudMeter } from '../../../cloud-bridge/pice/cloud-meter.ts'
 import type { Endpoint, TextDelta } from '../../../core/answer/endpoint.ts'
+import { observe } from '../../../core/answer/observe.ts'
+import { CloudMeter } from '../../../core/policy/pice/cloud-meter.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
 /** An LLM whose tokens come when the test says so. */
 function world() {
   const clock = fakeClock()
-  const cloud = new CloudMeter(clock)
+  const cloud = new CloudMeter()
   const source = { kind: 'upstream', model: { name: 'llm' } } as const
   function ask() {
     const tokens: (() => void)[] = []
@@ -29,7 +30,7 @@ function world() {
       },
     }
     const request = {} as Parameters<Endpoint['answer']>[0]
-    const deltas = cloud.measured(endpoint).answer(request, stop.signal)
+    const deltas = observe(endpoint, clock, ({ atMs }) => cloud.begin(atMs)).answer(request, stop.signal)
     let next = deltas.next()
     return {
       /** The next token, and the reader wants one more at once, or after some time. */

@@ -1,17 +1,17 @@
 import { expect, it } from 'vitest'
-import { AnswerMeter } from '../../../../core/policy/pice/answer-meter.ts'
+import { CloudMeter } from '../../../../core/policy/pice/cloud-meter.ts'
 
 /** Answers one after the other: a second to the first tokens, then so many tokens every `count` tenths of a second. */
 function metered(count: number, answers = 20) {
-  const meter = new AnswerMeter()
-  let nowS = 0
+  const meter = new CloudMeter()
+  let nowMs = 0
   for (let at = 0; at < answers; at += 1) {
-    const answer = meter.begin(nowS)
-    nowS += 1
-    answer.tokens(count, nowS)
+    const answer = meter.begin(nowMs)
+    nowMs += 1_000
+    answer.tokens(count, nowMs)
     for (let tokens = count; tokens < 40; tokens += count) {
-      nowS += 0.1 * count
-      answer.tokens(count, nowS)
+      nowMs += 100 * count
+      answer.tokens(count, nowMs)
     }
     answer.ended()
   }
@@ -28,25 +28,25 @@ it('measures the same speed whether tokens come one by one or several at once', 
 })
 
 it('knows nothing before the second token, and of no time in which the reader was the slower one', () => {
-  const meter = new AnswerMeter()
+  const meter = new CloudMeter()
   const answer = meter.begin(0)
-  answer.tokens(1, 1)
+  answer.tokens(1, 1_000)
   expect(meter.speed).toBeUndefined()
   // Asked for 9 s after the first, and there at once.
-  answer.asked(10)
-  answer.tokens(1, 10.01)
+  answer.asked(10_000)
+  answer.tokens(1, 10_010)
   expect(meter.speed).toBeUndefined()
-  answer.tokens(1, 10.11)
+  answer.tokens(1, 10_110)
   answer.ended()
   expect(meter.speed!.tpotS).toBeCloseTo(0.1, 6)
 })
 
 it('says how long the next answer would wait behind others', () => {
   const meter = metered(1)
-  const [first, ...waiting] = [0, 0, 0].map(() => meter.begin(100))
-  first!.tokens(1, 101)
+  const [first, ...waiting] = [0, 0, 0].map(() => meter.begin(100_000))
+  first!.tokens(1, 101_000)
   const before = meter.speed!.waitS
-  waiting[0]!.tokens(1, 103)
+  waiting[0]!.tokens(1, 103_000)
   // Two seconds between two first tokens; one waits, and the next one behind it.
   expect(meter.speed!.waitS).toBeCloseTo(4, 6)
   expect(meter.speed!.slots).toBe(2)
