@@ -1,9 +1,9 @@
 import type { Endpoint } from '../../core/answer/endpoint.ts'
 import {
-  deviceEstimate,
-  type ServerEstimate,
+  localEstimate,
+  type RemoteEstimate,
+  remoteEstimate,
   type StartEstimate,
-  serverEstimate,
 } from '../../core/policy/disco/start-estimates.ts'
 import type { LinearFit } from '../../core/policy/estimate/linear-fit.ts'
 import type { Spender } from './budget.ts'
@@ -19,12 +19,12 @@ interface Candidate extends StartEstimate {
 }
 
 /** The small model. */
-export interface DeviceCandidate extends Candidate {
+export interface LocalCandidate extends Candidate {
   readonly slots: SmallModelSlots
 }
 
 /** HAT, the bridge's own model, or another server. */
-export interface ServerCandidate extends Candidate, ServerEstimate {
+export interface RemoteCandidate extends Candidate, RemoteEstimate {
   /** As of `AnswerSide`. */
   readonly maxPromptTokens?: AnswerSide['maxPromptTokens']
   /** Resolves when it can be reached again, after it has failed; absent: unknown. */
@@ -33,22 +33,22 @@ export interface ServerCandidate extends Candidate, ServerEstimate {
 
 type Made<C extends Candidate> = Pick<C, 'endpoint' | 'spender' | 'continues' | 'pauses'>
 
-/** @param estimated arguments of `serverEstimate` */
-export function serverCandidate(
-  made: Made<ServerCandidate> & Pick<ServerCandidate, 'untilReachable' | 'maxPromptTokens'>,
-  ...estimated: Parameters<typeof serverEstimate>
-): ServerCandidate {
-  return { ...made, ...serverEstimate(...estimated) }
+/** @param estimated arguments of `remoteEstimate` */
+export function remoteCandidate(
+  made: Made<RemoteCandidate> & Pick<RemoteCandidate, 'untilReachable' | 'maxPromptTokens'>,
+  ...estimated: Parameters<typeof remoteEstimate>
+): RemoteCandidate {
+  return { ...made, ...remoteEstimate(...estimated) }
 }
 
-/** @param fit and the speed are as of `deviceEstimate` */
-export function deviceCandidate(
-  made: Omit<Made<DeviceCandidate>, 'spender' | 'continues' | 'pauses'>,
+/** @param fit and the speed are as of `localEstimate` */
+export function localCandidate(
+  made: Omit<Made<LocalCandidate>, 'spender' | 'continues' | 'pauses'>,
   slots: SmallModelSlots,
   fit: LinearFit,
   prefillTokensPerS: number | undefined,
-): DeviceCandidate {
-  const estimate = deviceEstimate(fit, prefillTokensPerS)
+): LocalCandidate {
+  const estimate = localEstimate(fit, prefillTokensPerS)
   return {
     ...made,
     ...estimate,

@@ -87,9 +87,10 @@ export const DispatchConfig = z.strictObject({
     description:
       'for requests that do not say: slm, the first --slm continues answers of the modes private and cloud whose bridge or server cannot be reached; none, they fail',
   }),
-  constrained: z.enum(['auto', 'device', 'server']).default('auto').meta({
+  constrained: z.enum(['auto', 'local', 'remote', 'device', 'server']).default('auto').meta({
     flag: 'constrained',
-    description: 'side that --budget-share limits; auto: the dearer one at the present battery level',
+    description:
+      'side that --budget-share limits: local, also called device; remote, also called server; auto: the dearer one at the present battery level',
   }),
   share: z.number().min(0).max(1).default(0.5).meta({
     flag: 'budget-share',

@@ -7,7 +7,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { AnswerController } from '../../core/policy/disco/answer-controller.ts'
 import type { ControllerAction } from '../../core/policy/disco/controller-plan.ts'
-import { otherSide, type Side } from '../../core/policy/disco/state.ts'
+import { otherSide, reportedSide, type Side } from '../../core/policy/disco/state.ts'
 import { Barrier } from './barrier.ts'
 import type { Run } from './budget.ts'
 import { canceled, contextFull, isReplaceable, withoutRoom } from './failures.ts'
@@ -53,8 +53,8 @@ export class DispatchedAnswer implements RunListener {
     const clockMs = options.clock.nowMs()
     this.#time = { clockMs, ms: clockMs }
     this.#signal = AbortSignal.any([signal, this.#ending.signal])
-    const { device, server } = plan.sides
-    this.#controller = new AnswerController(plan, device !== undefined && server !== undefined && continueTokens(device, server))
+    const { local, remote } = plan.sides
+    this.#controller = new AnswerController(plan, local !== undefined && remote !== undefined && continueTokens(local, remote))
   }
 
   /** Call `close` after it. @throws BrimError of the side that failed last; CANCELED */
@@ -290,12 +290,12 @@ export class DispatchedAnswer implements RunListener {
     const { winner, migrations, stalls, stalledMs } = this.#controller
     return {
       mode,
-      constrained: constrained ?? null,
-      startMs: { device: startMs('device'), server: startMs('server') },
-      winner: winner ?? null,
-      migrations: migrations.map((migration) => ({ ...migration })),
+      constrained: constrained ? reportedSide(constrained) : null,
+      startMs: { device: startMs('local'), server: startMs('remote') },
+      winner: winner ? reportedSide(winner) : null,
+      migrations: migrations.map(({ from, to, ...rest }) => ({ from: reportedSide(from), to: reportedSide(to), ...rest })),
       exhausted: exhausted ?? null,
-      cost: { device: costOf('device'), server: costOf('server') },
+      cost: { device: costOf('local'), server: costOf('remote') },
       tokensPerS,
       stalls,
       stalledMs,
@@ -303,7 +303,7 @@ export class DispatchedAnswer implements RunListener {
   }
 }
 
-const sides: readonly Side[] = ['device', 'server']
+const sides: readonly Side[] = ['local', 'remote']
 /** After which an answer is to return to a side that does not tell when it can be reached. */
 const retryMs = 5_000
 /** Of Node. */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
-import { createDeviceTtft, deviceTtftHalfLife, tokensLayout, ttftLayout } from '../../core/policy/disco/estimates.ts'
+import { createLocalTtft, localTtftHalfLife, tokensLayout, ttftLayout } from '../../core/policy/disco/estimates.ts'
 import { SilentStarts } from '../../core/policy/disco/silent-starts.ts'
 import { ForgettingHistogram, type HistogramLayout } from '../../core/policy/estimate/forgetting-histogram.ts'
 import { LinearFit } from '../../core/policy/estimate/linear-fit.ts'
@@ -55,24 +55,24 @@ export class DispatchEstimates {
   }
 
   /** F: time to the first token, in ms. @param server identifies it with its model */
-  serverTtft(server: string): ForgettingHistogram {
+  remoteTtft(server: string): ForgettingHistogram {
     return this.#histogram(`ttft of server ${server}`, ttftLayout)
   }
 
   /** Forgotten at a restart: three requests find it out again. @param server as above */
-  serverSilence(server: string): SilentStarts {
+  remoteSilence(server: string): SilentStarts {
     const known = this.#silence.get(server) ?? new SilentStarts()
     this.#silence.set(server, known)
     return known
   }
 
   /** k·l + c: time to the first token of a small model, in ms by tokens of the prompt. */
-  deviceTtft(modelId: string): LinearFit {
+  localTtft(modelId: string): LinearFit {
     const name = `ttft of model ${modelId}`
     const known = this.#known.get(name)
     if (known instanceof LinearFit) return known
     const stored = FitJson.safeParse(this.#stored(name))
-    const fit = (stored.success && LinearFit.fromWire(deviceTtftHalfLife, stored.data)) || createDeviceTtft()
+    const fit = (stored.success && LinearFit.fromWire(localTtftHalfLife, stored.data)) || createLocalTtft()
     this.#known.set(name, fit)
     return fit
   }

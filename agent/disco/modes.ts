@@ -2,22 +2,22 @@ import { type AnswerRequest, needsTokens } from '../../core/answer/endpoint.ts'
 import type { DeviceMode } from '../../core/base/answer-modes.ts'
 import type { BrimError } from '../../core/base/errors.ts'
 import { FieldError } from '../../core/openai/api-error.ts'
-import type { DeviceCandidate, ServerCandidate } from './candidate.ts'
+import type { LocalCandidate, RemoteCandidate } from './candidate.ts'
 
 /** What can write answers now; each absent where the device has none. */
 export interface Candidates {
-  readonly slm?: DeviceCandidate | undefined
-  readonly hat?: ServerCandidate | undefined
+  readonly slm?: LocalCandidate | undefined
+  readonly hat?: RemoteCandidate | undefined
   /** Of `--server`. */
-  readonly server?: ServerCandidate | undefined
+  readonly server?: RemoteCandidate | undefined
   /** Whether `--server` names one: the bridge's own model is asked in the tokens of the split model, which may be missing. */
   readonly hasServer: boolean
 }
 
 /** Those that one answer may use. */
 export interface ChosenSides {
-  readonly device?: DeviceCandidate | undefined
-  readonly server?: ServerCandidate | undefined
+  readonly local?: LocalCandidate | undefined
+  readonly remote?: RemoteCandidate | undefined
 }
 
 /**
@@ -34,22 +34,22 @@ export function sidesOf(mode: DeviceMode, request: AnswerRequest, candidates: Ca
   switch (mode) {
     case 'private':
       if (!hat) throw problem()
-      return { server: hat, device: fallback }
+      return { remote: hat, local: fallback }
     case 'local':
       if (!slm) throw needed(...smallModel)
-      return { device: slm }
+      return { local: slm }
     case 'cloud':
       if (!server)
         throw hasServer
           ? problem()
           : needed('a server', 'start the agent with --server bridge, or --server and the URL of a server')
       if (isExcluded(server, request)) throw textOnly(server)
-      return { server, device: fallback }
+      return { remote: server, local: fallback }
     default: {
       if (!slm) throw needed(...smallModel)
       const remote = server ?? hat
       if (!remote) throw hasServer ? problem() : needed('a server', 'start the agent with --server, or with --bundle for HAT')
-      return { device: slm, server: isExcluded(remote, request) ? undefined : remote }
+      return { local: slm, remote: isExcluded(remote, request) ? undefined : remote }
     }
   }
 }
@@ -57,10 +57,10 @@ export function sidesOf(mode: DeviceMode, request: AnswerRequest, candidates: Ca
 const smallModel = ['a small model', 'start the agent with --slm <bundle folder>, or ask in the mode private'] as const
 
 /** A server that takes text and returns text has no token ids, and may not go on with what it has not begun. */
-const isExcluded = ({ endpoint, continues }: ServerCandidate, request: AnswerRequest): boolean =>
+const isExcluded = ({ endpoint, continues }: RemoteCandidate, request: AnswerRequest): boolean =>
   endpoint.model.tokenizer === undefined && (needsTokens(request) || (request.answered !== undefined && !continues))
 
-const textOnly = ({ endpoint }: ServerCandidate) =>
+const textOnly = ({ endpoint }: RemoteCandidate) =>
   new FieldError(
     'REQUEST_INVALID',
     'brim.mode',

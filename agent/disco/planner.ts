@@ -1,12 +1,12 @@
 import { type AnswerRequest, type Endpoint, startOf } from '../../core/answer/endpoint.ts'
 import { type DeviceMode, isDeviceMode } from '../../core/base/answer-modes.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
-import { constrainedSide, type SideCosts, type Work } from '../../core/policy/disco/costs.ts'
+import { limitedSide, type SideCosts, type Work } from '../../core/policy/disco/costs.ts'
 import { expectedRemaining } from '../../core/policy/disco/estimates.ts'
 import { preferredSide, startTimes } from '../../core/policy/disco/start-times.ts'
 import type { Dispatch, Side, TokenCosts } from '../../core/policy/disco/state.ts'
 import type { Budget, WantedSide } from './budget.ts'
-import type { DeviceCandidate, ServerCandidate } from './candidate.ts'
+import type { LocalCandidate, RemoteCandidate } from './candidate.ts'
 import type { DispatchConfig } from './config.ts'
 import type { DispatchEstimates } from './estimates.ts'
 import { type Candidates, type ChosenSides, sidesOf } from './modes.ts'
@@ -23,11 +23,11 @@ export interface PlannerOptions {
   readonly budget: Budget
 }
 
-const both: readonly Side[] = ['device', 'server']
+const both: readonly Side[] = ['local', 'remote']
 const never = Number.POSITIVE_INFINITY
 /** A side that starts only if the other one fails, or takes longer than a reader's patience. */
 const isBackup = (mode: DeviceMode, side: Side, startMs: number): boolean =>
-  startMs === never || (startMs > 0 && (side === 'server' || mode === 'private' || mode === 'cloud'))
+  startMs === never || (startMs > 0 && (side === 'remote' || mode === 'private' || mode === 'cloud'))
 /** Of a prompt that no tokenizer here has read. */
 const bytesPerToken = 4
 /** Failures after which the other side may still read the prompt. */
@@ -63,12 +63,12 @@ export class Planner {
       return expectedRemaining(estimates.answerTokens, tokens, left)
     }
     const work = { promptTokens, tokens: remaining(0) }
-    const costs = { device: sides.device && budget.costs('slm'), server: sides.server && budget.costs(sides.server.spender) }
-    const constrained = mode === 'auto' && sides.device && sides.server ? this.#constrained(costs) : undefined
+    const costs = { local: sides.local && budget.costs('slm'), remote: sides.remote && budget.costs(sides.remote.spender) }
+    const constrained = mode === 'auto' && sides.local && sides.remote ? this.#constrained(costs) : undefined
     const tokensPerS = this.#rateOf(mode, request)
     const wanted = this.#dispatch(mode, sides, work, costs, tokensPerS)
     // Until it is known whether the device starts, no other answer counts on it.
-    const release = sides.device && wanted.device < never ? sides.device.slots.reserve() : () => {}
+    const release = sides.local && wanted.local < never ? sides.local.slots.reserve() : () => {}
     const asked = both.flatMap((side): [Side, WantedSide][] => {
       const candidate = sides[side]
       if (!candidate) return []
@@ -87,30 +87,30 @@ export class Planner {
         throw error
       })
     const admitted = (side: Side) => admission.sides.includes(side)
-    const device = admitted('device') ? sides.device : undefined
-    const server = admitted('server') ? sides.server : undefined
+    const local = admitted('local') ? sides.local : undefined
+    const remote = admitted('remote') ? sides.remote : undefined
     // A side that is left alone does not wait for the other.
-    const dispatch = { device: server ? wanted.device : 0, server: device ? wanted.server : 0 }
-    if (!device) release()
+    const dispatch = { local: remote ? wanted.local : 0, remote: local ? wanted.remote : 0 }
+    if (!local) release()
     // The time that a start has waited for the small model tells nothing of its speed.
     let hasWaited = false
     const begin = () => {
       release()
-      hasWaited = device?.slots.isFull ?? false
+      hasWaited = local?.slots.isFull ?? false
     }
 
-    const candidateOf = (side: Side) => (side === 'device' ? device : server)
+    const candidateOf = (side: Side) => (side === 'local' ? local : remote)
     return {
       mode,
       sides: {
-        ...(device && { device: sideOf(device, counted.device, costs.device, begin) }),
-        ...(server && { server: sideOf(server, counted.server, costs.server) }),
+        ...(local && { local: sideOf(local, counted.local, costs.local, begin) }),
+        ...(remote && { remote: sideOf(remote, counted.remote, costs.remote) }),
       },
       dispatch,
       constrained,
       tokensPerS,
       promptTokens,
-      preferred: device && server && preferredSide(mode, costs),
+      preferred: local && remote && preferredSide(mode, costs),
       expectedRemaining: remaining,
       get exhausted() {
         return admission.exhausted
@@ -118,8 +118,8 @@ export class Planner {
       costOf: (side) => admission.costOf(side),
       observe: {
         firstToken(side, ms, tokens) {
-          if (side === 'server') release()
-          if (side === 'server' || !hasWaited) candidateOf(side)?.firstToken(ms, tokens)
+          if (side === 'remote') release()
+          if (side === 'remote' || !hasWaited) candidateOf(side)?.firstToken(ms, tokens)
         },
         canceled: (side, ms, tokens) => candidateOf(side)?.canceled(ms, tokens),
         start: (side, run) => admission.start(side, run),
@@ -138,16 +138,15 @@ export class Planner {
   }
 
   #constrained(costs: SideCosts): Side {
-    const { constrained } = this.#options.config
-    return constrained === 'auto' ? constrainedSide(costs) : constrained
+    return limitedSide(this.#options.config.constrained, costs)
   }
 
-  #dispatch(mode: DeviceMode, { device, server }: ChosenSides, work: Work, costs: SideCosts, tokensPerS: number): Dispatch {
+  #dispatch(mode: DeviceMode, { local, remote }: ChosenSides, work: Work, costs: SideCosts, tokensPerS: number): Dispatch {
     const { config, estimates } = this.#options
     return startTimes(mode, {
-      can: { device: device !== undefined, server: server !== undefined },
-      isDeviceFree: device?.slots.isFree ?? false,
-      isServerSilent: server?.isSilent ?? false,
+      can: { local: local !== undefined, remote: remote !== undefined },
+      isLocalFree: local?.slots.isFree ?? false,
+      isRemoteSilent: remote?.isSilent ?? false,
       costs,
       work,
       // Who takes the answer as it comes has nothing in hand while it returns to the other side.
@@ -155,9 +154,9 @@ export class Planner {
       dispatch: () => ({
         constrained: this.#constrained(costs),
         share: config.share,
-        serverTtftMs: server!.ttftMs,
+        remoteTtftMs: remote!.ttftMs,
         promptLengths: estimates.promptTokens,
-        patience: { maxMs: config.autoPatienceS * 1_000, deviceMs: device!.startMs(work.promptTokens) },
+        patience: { maxMs: config.autoPatienceS * 1_000, localMs: local!.startMs(work.promptTokens) },
       }),
     })
   }
@@ -178,7 +177,7 @@ interface Readable {
 
 /** @param onBegin called before a start of the small model waits for it */
 function sideOf(
-  candidate: DeviceCandidate | ServerCandidate,
+  candidate: LocalCandidate | RemoteCandidate,
   promptTokens: number | undefined,
   costs: TokenCosts | undefined,
   onBegin?: () => void,
@@ -206,7 +205,7 @@ function sideOf(
   return { ...common, endpoint: limited }
 }
 
-const maxPromptTokensOf = (candidate: DeviceCandidate | ServerCandidate) =>
+const maxPromptTokensOf = (candidate: LocalCandidate | RemoteCandidate) =>
   'maxPromptTokens' in candidate ? candidate.maxPromptTokens : undefined
 
 /**
@@ -214,15 +213,15 @@ const maxPromptTokensOf = (candidate: DeviceCandidate | ServerCandidate) =>
  * @throws BrimError where there is none
  */
 async function readable(allowed: ChosenSides, mode: DeviceMode, request: AnswerRequest, signal: AbortSignal): Promise<Readable> {
-  const { device, server } = allowed
+  const { local, remote } = allowed
   // The split model must hold the prompt; the small one is only looked at in time, as it may never be needed.
-  if (mode === 'private' && server) {
-    const promptTokens = await tokensFor(server, request, signal)
-    if (device?.endpoint.model.tokenizer) await request.prompt.check(device.endpoint.model, request.client, signal)
-    return { sides: allowed, counted: { server: promptTokens }, promptTokens: promptTokens ?? 0 }
+  if (mode === 'private' && remote) {
+    const promptTokens = await tokensFor(remote, request, signal)
+    if (local?.endpoint.model.tokenizer) await request.prompt.check(local.endpoint.model, request.client, signal)
+    return { sides: allowed, counted: { remote: promptTokens }, promptTokens: promptTokens ?? 0 }
   }
   const failures: unknown[] = []
-  const count = async (candidate: DeviceCandidate | ServerCandidate | undefined) => {
+  const count = async (candidate: LocalCandidate | RemoteCandidate | undefined) => {
     try {
       return candidate && { candidate, tokens: await tokensFor(candidate, request, signal) }
     } catch (error) {
@@ -231,18 +230,18 @@ async function readable(allowed: ChosenSides, mode: DeviceMode, request: AnswerR
       return undefined
     }
   }
-  const [onDevice, atServer] = [await count(device), await count(server)]
+  const [onDevice, atServer] = [await count(local), await count(remote)]
   if (!onDevice && !atServer) throw failures[0]
   const sides: ChosenSides = {
-    ...(onDevice && device && { device }),
-    ...(atServer && server && { server }),
+    ...(onDevice && local && { local }),
+    ...(atServer && remote && { remote }),
   }
-  const counted: Partial<Record<Side, number | undefined>> = { device: onDevice?.tokens, server: atServer?.tokens }
-  return { sides, counted, promptTokens: counted.device ?? counted.server ?? estimatedTokens(request) }
+  const counted: Partial<Record<Side, number | undefined>> = { local: onDevice?.tokens, remote: atServer?.tokens }
+  return { sides, counted, promptTokens: counted.local ?? counted.remote ?? estimatedTokens(request) }
 }
 
 /** Undefined: another server reads the prompt, and tells only then. @throws BrimError as `startOf` */
-async function tokensFor({ endpoint }: DeviceCandidate | ServerCandidate, request: AnswerRequest, signal: AbortSignal) {
+async function tokensFor({ endpoint }: LocalCandidate | RemoteCandidate, request: AnswerRequest, signal: AbortSignal) {
   const { model } = endpoint
   return model.tokenizer && (await startOf(request, model, signal)).ids.length
 }

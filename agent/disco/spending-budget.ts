@@ -3,10 +3,10 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Warn } from '../../core/base/sampled-warnings.ts'
 import type { SideWork } from '../../core/policy/disco/controller-plan.ts'
-import { constrainedSide, costOf, deviceCosts } from '../../core/policy/disco/costs.ts'
+import { costOf, limitedSide, localCosts } from '../../core/policy/disco/costs.ts'
 import type { ExchangeRate } from '../../core/policy/disco/exchange-rate.ts'
 import { nothingSpent, type Spending as Spent, sumOf } from '../../core/policy/disco/spending.ts'
-import type { Side, TokenCosts } from '../../core/policy/disco/state.ts'
+import { reportedSide, type Side, type TokenCosts } from '../../core/policy/disco/state.ts'
 import type { Spending } from '../../core/protocol/spending.ts'
 import type { Admission, Budget, BudgetRequest, Spender, WantedSide } from './budget.ts'
 import type { BudgetConfig, DispatchConfig } from './config.ts'
@@ -58,7 +58,7 @@ export class SpendingBudget implements Budget {
     const { price, exchangeRate } = this.#options
     if (spender === 'server') return price
     const joules = this.#energyOf(spender)
-    return joules && deviceCosts(joules, exchangeRate().dollarsPerJoule)
+    return joules && localCosts(joules, exchangeRate().dollarsPerJoule)
   }
 
   async admit(request: BudgetRequest, signal: AbortSignal): Promise<Admission> {
@@ -118,8 +118,7 @@ export class SpendingBudget implements Budget {
       hat: workOf(hat!),
       auto: {
         promptTokens: requests!.autoPromptTokens,
-        constrained:
-          dispatch.constrained === 'auto' ? constrainedSide({ device: this.costs('slm'), server: price }) : dispatch.constrained,
+        constrained: reportedSide(limitedSide(dispatch.constrained, { local: this.costs('slm'), remote: price })),
         maxShare: dispatch.share,
         deviceShare: shareOf(slm!.autoPromptTokens),
         serverShare: shareOf(server!.autoPromptTokens + hat!.autoPromptTokens),

@@ -12,7 +12,7 @@ import { promptTokensOf } from '../../core/upstream/request-body.ts'
 import type { AgentConfig } from '../config.ts'
 import { bridgeLlm } from '../disco/bridge-llm.ts'
 import type { Budget } from '../disco/budget.ts'
-import { deviceCandidate, serverCandidate } from '../disco/candidate.ts'
+import { localCandidate, remoteCandidate } from '../disco/candidate.ts'
 import { discoEndpoint } from '../disco/endpoint.ts'
 import { DispatchEstimates } from '../disco/estimates.ts'
 import type { Candidates } from '../disco/modes.ts'
@@ -61,23 +61,23 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
       hasServer: config.server !== undefined,
       hat:
         llm &&
-        serverCandidate(
+        remoteCandidate(
           { spender: 'hat', endpoint: llm.endpoint, continues: true, pauses: true, untilReachable: untilLinked },
-          estimates.serverTtft('hat'),
+          estimates.remoteTtft('hat'),
           undefined,
-          estimates.serverSilence('hat'),
+          estimates.remoteSilence('hat'),
         ),
       slm:
         slm &&
         own &&
-        deviceCandidate({ endpoint: slm }, slots, estimates.deviceTtft(own.source.modelId), own.speed.prefillTokensPerS),
+        localCandidate({ endpoint: slm }, slots, estimates.localTtft(own.source.modelId), own.speed.prefillTokensPerS),
       server:
         server &&
-        serverCandidate(
+        remoteCandidate(
           { ...server, spender: 'server', pauses: false },
-          estimates.serverTtft(server.name),
+          estimates.remoteTtft(server.name),
           config.server?.at === 'bridge' ? links.best.answerTtftMs : undefined,
-          estimates.serverSilence(server.name),
+          estimates.remoteSilence(server.name),
         ),
     }
   }
@@ -120,7 +120,7 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
     get health(): object {
       const { mode } = config.dispatch
       const server = openServer()
-      const own = server && estimates.serverTtft(server.name)
+      const own = server && estimates.remoteTtft(server.name)
       const ttftMs = (level: number) => (own && own.weight > 0 ? Math.round(own.quantile(level)) : null)
       return {
         mode,

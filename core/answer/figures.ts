@@ -1,5 +1,5 @@
 import type { DraftReport } from '../draft/drafter.ts'
-import type { Side } from '../policy/disco/state.ts'
+import type { ReportedSide } from '../policy/disco/state.ts'
 import type { Wire } from '../protocol/frame.ts'
 
 /** What an endpoint spent on its part of an answer, and what it measured: the counts of split decoding with drafts. */
@@ -94,15 +94,15 @@ export interface PiceFigures {
 export interface DiscoFigures {
   readonly mode: 'private' | 'local' | 'cloud' | 'cheap' | 'fast' | 'auto'
   /** The side whose use the budget limits; null where only one side could answer. */
-  readonly constrained: Side | null
+  readonly constrained: ReportedSide | null
   /** When each side was to start, in ms after the request; null: only if the other side failed. */
-  readonly startMs: Readonly<Record<Side, number | null>>
+  readonly startMs: Readonly<Record<ReportedSide, number | null>>
   /** The side of the first token. */
-  readonly winner: Side | null
+  readonly winner: ReportedSide | null
   readonly migrations: readonly MigrationFigures[]
   /** Why the budget has left out a side; null: it has not. */
   readonly exhausted: string | null
-  readonly cost: Readonly<Record<Side, SideCost>>
+  readonly cost: Readonly<Record<ReportedSide, SideCost>>
   /** Tokens per second of delivery; 0: as fast as they came. */
   readonly tokensPerS: number
   /** Gaps in the delivery that the reader waited for, beyond its rate. */
@@ -111,8 +111,8 @@ export interface DiscoFigures {
 }
 
 export interface MigrationFigures {
-  readonly from: Side
-  readonly to: Side
+  readonly from: ReportedSide
+  readonly to: ReportedSide
   /** 'cost': to decode for less; 'failure': the source broke off; 'return': the preferred side is reachable again. */
   readonly reason: 'cost' | 'failure' | 'return'
   /** Tokens of the answer before it. */

@@ -27,11 +27,11 @@ export function answerPlan(
   more: Partial<AnswerPlan> = {},
 ): { readonly plan: AnswerPlan; readonly observed: Observed } {
   const nothing = { promptTokens: 0, tokens: 0 }
-  const observed: Observed = { first: [], canceled: [], spent: { device: nothing, server: nothing }, ended: [] }
+  const observed: Observed = { first: [], canceled: [], spent: { local: nothing, remote: nothing }, ended: [] }
   const plan: AnswerPlan = {
     mode: 'fast',
     sides,
-    dispatch: { device: 0, server: 0 },
+    dispatch: { local: 0, remote: 0 },
     tokensPerS: 0,
     promptTokens: 7,
     expectedRemaining: () => 100,

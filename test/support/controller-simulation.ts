@@ -60,7 +60,7 @@ export function simulate({ plan, sharesTokens, scripts, length, reachable = [], 
   const delivered: { piece: SimulatedPiece; atMs: number }[] = []
   const actions: { action: ControllerAction<SimulatedPiece>; atMs: number }[] = []
   const runs: Partial<Record<Side, Run>> = {}
-  const starts = { device: 0, server: 0 }
+  const starts = { local: 0, remote: 0 }
   const returns = [...reachable].sort((a, b) => a.atMs - b.atMs)
   let failed = false
   let maxWorking = 0
@@ -116,17 +116,17 @@ export function simulate({ plan, sharesTokens, scripts, length, reachable = [], 
   carryOut(controller.begin(nowMs))
   for (let events = 0; !controller.isOver; events++) {
     if (events > 50 * length + 1_000) throw new Error('the answer does not end')
-    const due = { wake: controller.wakeMs ?? Number.POSITIVE_INFINITY, device: nextOf('device'), server: nextOf('server') }
+    const due = { wake: controller.wakeMs ?? Number.POSITIVE_INFINITY, local: nextOf('local'), remote: nextOf('remote') }
     const returnMs = returns[0]?.atMs ?? Number.POSITIVE_INFINITY
-    const next = Math.min(due.wake, due.device, due.server, returnMs)
+    const next = Math.min(due.wake, due.local, due.remote, returnMs)
     if (next === Number.POSITIVE_INFINITY) break
     nowMs = Math.max(nowMs, next)
     if (next === due.wake) carryOut(controller.advance(nowMs))
-    else if (next === due.device) carryOut(step('device'))
-    else if (next === due.server) carryOut(step('server'))
+    else if (next === due.local) carryOut(step('local'))
+    else if (next === due.remote) carryOut(step('remote'))
     else carryOut(controller.reachable(returns.shift()!.side, nowMs))
     onStep?.(controller, nowMs)
-    const working = (['device', 'server'] as const).filter((side) => runs[side] && runs[side].pausedMs === undefined)
+    const working = (['local', 'remote'] as const).filter((side) => runs[side] && runs[side].pausedMs === undefined)
     const isHandingOver = controller.winner === undefined || controller.isMigrating
     if (!isHandingOver) maxWorking = Math.max(maxWorking, working.length)
   }

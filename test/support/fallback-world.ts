@@ -110,8 +110,8 @@ export const privateEndpoint = (hat: TokenEndpoint, slm: TokenEndpoint | undefin
     clock: systemClock,
     async plan({ fallback }) {
       const device = fallback && slm
-      const dispatch = { device: Number.POSITIVE_INFINITY, server: 0 }
-      const sides = { server: answerSide(hat), ...(device && { device: answerSide(device) }) }
+      const dispatch = { local: Number.POSITIVE_INFINITY, remote: 0 }
+      const sides = { remote: answerSide(hat), ...(device && { local: answerSide(device) }) }
       return answerPlan(sides, { mode: 'private', dispatch }).plan
     },
   })

@@ -31,7 +31,7 @@ export class AnswerController<P extends Piece> {
   readonly #plan: ControllerPlan
   readonly #sharesTokens: boolean
   readonly #buffer: AnswerBuffer<P>
-  readonly #sides: Readonly<Record<Side, SideProgress>> = { device: new SideProgress(), server: new SideProgress() }
+  readonly #sides: Readonly<Record<Side, SideProgress>> = { local: new SideProgress(), remote: new SideProgress() }
   readonly #migrations: { -readonly [key in keyof Migration]: Migration[key] }[] = []
   #actions: ControllerAction<P>[] = []
   #begunMs = 0
@@ -115,7 +115,7 @@ export class AnswerController<P extends Piece> {
     if (this.#isOver) return undefined
     const { dueMs = Number.POSITIVE_INFINITY } = this.#buffer
     const giveUpMs = this.#attempt?.giveUpMs ?? Number.POSITIVE_INFINITY
-    const wakeMs = Math.min(dueMs, giveUpMs, this.#startsMs('server'), this.#startsMs('device'))
+    const wakeMs = Math.min(dueMs, giveUpMs, this.#startsMs('remote'), this.#startsMs('local'))
     return wakeMs === Number.POSITIVE_INFINITY ? undefined : wakeMs
   }
 
@@ -334,4 +334,4 @@ export class AnswerController<P extends Piece> {
 }
 
 const noActions: readonly never[] = []
-const sides: readonly Side[] = ['server', 'device']
+const sides: readonly Side[] = ['remote', 'local']

@@ -1,4 +1,4 @@
-import type { Side, TokenCosts } from './state.ts'
+import { type ReportedSide, type Side, sideNamed, type TokenCosts } from './state.ts'
 
 /** Tokens of one answer on one side. */
 export interface Work {
@@ -14,22 +14,26 @@ export const costOf = ({ prompt, output }: TokenCosts, { promptTokens, tokens }:
   prompt * promptTokens + output * tokens
 
 /** c_d · λ. @param joules per token of the prompt and of the answer */
-export const deviceCosts = (joules: TokenCosts, dollarsPerJoule: number): TokenCosts => ({
+export const localCosts = (joules: TokenCosts, dollarsPerJoule: number): TokenCosts => ({
   prompt: joules.prompt * dollarsPerJoule,
   output: joules.output * dollarsPerJoule,
 })
 
 /**
- * The side whose use the budget limits (DiSCo Algorithm 1): the device if each of its tokens costs more than any of the server's,
- * otherwise the server, and so where a price is unknown: money that cannot be counted is spent within limits.
+ * The side whose use the budget limits (DiSCo Algorithm 1): the local one if each of its tokens costs more than any of the remote one's,
+ * otherwise the remote one, and so where a price is unknown: money that cannot be counted is spent within limits.
  */
-export function constrainedSide({ device, server }: SideCosts): Side {
-  if (!device || !server) return 'server'
-  return Math.min(device.prompt, device.output) > Math.max(server.prompt, server.output) ? 'device' : 'server'
+export function constrainedSide({ local, remote }: SideCosts): Side {
+  if (!local || !remote) return 'remote'
+  return Math.min(local.prompt, local.output) > Math.max(remote.prompt, remote.output) ? 'local' : 'remote'
 }
 
-/** The side where this answer costs less; the device where they cost the same or a price is unknown. */
-export function cheaperSide({ device, server }: SideCosts, work: Work): Side {
-  if (!device || !server) return 'device'
-  return costOf(server, work) < costOf(device, work) ? 'server' : 'device'
+/** @param setting the owner's */
+export const limitedSide = (setting: Side | ReportedSide | 'auto', costs: SideCosts): Side =>
+  setting === 'auto' ? constrainedSide(costs) : sideNamed(setting)
+
+/** The side where this answer costs less; the local one where they cost the same or a price is unknown. */
+export function cheaperSide({ local, remote }: SideCosts, work: Work): Side {
+  if (!local || !remote) return 'local'
+  return costOf(remote, work) < costOf(local, work) ? 'remote' : 'local'
 }

@@ -13,9 +13,9 @@ export const createTtft = (): ForgettingHistogram => new ForgettingHistogram(ttf
 /** p(l), or the distribution of answer lengths; mutable. */
 export const createTokenCounts = (): ForgettingHistogram => new ForgettingHistogram(tokensLayout)
 
-/** k·l + c: the device's time to its first token in ms, by prompt length; mutable. */
-export const createDeviceTtft = (): LinearFit => new LinearFit(deviceTtftHalfLife)
-export const deviceTtftHalfLife = 50
+/** k·l + c: the local side's time to its first token in ms, by prompt length; mutable. */
+export const createLocalTtft = (): LinearFit => new LinearFit(localTtftHalfLife)
+export const localTtftHalfLife = 50
 
 /** Expected length of an answer before the first has been seen: the paper's limit, of which many answers need less. */
 const defaultAnswerTokens = 128

@@ -13,7 +13,7 @@ export interface StartEstimate {
   canceled(ms: number, tokens: number): void
 }
 
-export interface ServerEstimate extends StartEstimate {
+export interface RemoteEstimate extends StartEstimate {
   /** F. */
   readonly ttftMs: Distribution
   /** Whether it has stopped answering. */
@@ -34,12 +34,12 @@ export const defaultPatience = 0.9
  * @param silence of earlier starts, to which every start adds
  * @param patience part of the starts that are to be earlier than `startMs`
  */
-export function serverEstimate(
+export function remoteEstimate(
   own: ForgettingHistogram,
   announced?: ForgettingHistogram,
   silence = new SilentStarts(),
   patience = defaultPatience,
-): ServerEstimate {
+): RemoteEstimate {
   const known = announced && own.weight < ownAnswers ? sumOf(own, announced) : own
   const isKnown = known.weight > 0
   const starts = isKnown ? known : unknownStarts()
@@ -77,7 +77,7 @@ function unknownStarts(): ForgettingHistogram {
 const unknownMsPerToken = 20
 
 /** @param fit k·l + c, which every start adds to @param prefillTokensPerS as measured otherwise */
-export function deviceEstimate(fit: LinearFit, prefillTokensPerS: number | undefined): StartEstimate {
+export function localEstimate(fit: LinearFit, prefillTokensPerS: number | undefined): StartEstimate {
   return {
     startMs(tokens) {
       const { line } = fit

@@ -7,11 +7,11 @@ import type { Dispatch } from './state.ts'
 /** What decides when the sides of one answer start. */
 export interface StartState {
   /** Sides that can answer: at least one. */
-  readonly can: { readonly device: boolean; readonly server: boolean }
-  /** Whether an answer would begin at once on the device. */
-  readonly isDeviceFree: boolean
-  /** Whether the server has stopped answering. */
-  readonly isServerSilent: boolean
+  readonly can: { readonly local: boolean; readonly remote: boolean }
+  /** Whether an answer would begin at once on the local side. */
+  readonly isLocalFree: boolean
+  /** Whether the remote side has stopped answering. */
+  readonly isRemoteSilent: boolean
   readonly costs: SideCosts
   readonly work: Work
   /**
@@ -27,24 +27,24 @@ const never = Number.POSITIVE_INFINITY
 
 /** When each side starts, by the mode of the request. */
 export function startTimes(mode: DeviceMode, state: StartState): Dispatch {
-  const { can, isDeviceFree, isServerSilent, costs, work, patienceMs = never, dispatch } = state
-  if (!can.device) return { device: never, server: 0 }
-  if (!can.server) return { device: 0, server: never }
-  if (!isDeviceFree) return { device: never, server: 0 }
+  const { can, isLocalFree, isRemoteSilent, costs, work, patienceMs = never, dispatch } = state
+  if (!can.local) return { local: never, remote: 0 }
+  if (!can.remote) return { local: 0, remote: never }
+  if (!isLocalFree) return { local: never, remote: 0 }
   // The small model goes on only where HAT or the server fails, or is late.
-  if (mode === 'private' || mode === 'cloud') return { device: patienceMs, server: 0 }
-  if (mode === 'fast') return { device: 0, server: 0 }
+  if (mode === 'private' || mode === 'cloud') return { local: patienceMs, remote: 0 }
+  if (mode === 'fast') return { local: 0, remote: 0 }
   if (mode === 'cheap') {
     const cheaper = cheaperSide(costs, work)
-    return { device: cheaper === 'device' ? 0 : never, server: cheaper === 'server' ? 0 : never }
+    return { local: cheaper === 'local' ? 0 : never, remote: cheaper === 'remote' ? 0 : never }
   }
   const planned = dispatchOf(work.promptTokens, dispatch())
-  return isServerSilent ? { ...planned, device: 0 } : planned
+  return isRemoteSilent ? { ...planned, local: 0 } : planned
 }
 
 /** The side that is to write the rest of the answer. */
-export function preferredSide(mode: DeviceMode, { device, server }: SideCosts): PreferredSide | undefined {
-  if (mode === 'private' || mode === 'cloud') return { side: 'server', reason: 'return' }
-  if (mode === 'fast' || !device || !server || device.output === server.output) return undefined
-  return { side: device.output < server.output ? 'device' : 'server', reason: 'cost' }
+export function preferredSide(mode: DeviceMode, { local, remote }: SideCosts): PreferredSide | undefined {
+  if (mode === 'private' || mode === 'cloud') return { side: 'remote', reason: 'return' }
+  if (mode === 'fast' || !local || !remote || local.output === remote.output) return undefined
+  return { side: local.output < remote.output ? 'local' : 'remote', reason: 'cost' }
 }

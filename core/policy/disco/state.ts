@@ -1,12 +1,20 @@
 /**
- * The two endpoints of an answer (DiSCo §4): the device's own small model, and one that is reached over the network: a bridge's
- * LLM, another server, or HAT.
+ * The two endpoints of an answer (DiSCo §4). Local: the device's own small model. Remote: one that is reached over the network, a
+ * bridge's LLM, another server, or HAT.
  */
-export type Side = 'device' | 'server'
+export type Side = 'local' | 'remote'
 
-export const otherSide = (side: Side): Side => (side === 'device' ? 'server' : 'device')
+export const otherSide = (side: Side): Side => (side === 'local' ? 'remote' : 'local')
 
-/** Dollars per token; those of the device by the exchange rate λ (DiSCo Eq. 8). */
+/** The sides as configurations, results and the figures of answers have named them first, and still do: local, remote. */
+export type ReportedSide = 'device' | 'server'
+
+export const reportedSide = (side: Side): ReportedSide => (side === 'local' ? 'device' : 'server')
+
+/** By either name. */
+export const sideNamed = (name: Side | ReportedSide): Side => (name === 'device' ? 'local' : name === 'server' ? 'remote' : name)
+
+/** Dollars per token; those of the local side by the exchange rate λ (DiSCo Eq. 8). */
 export interface TokenCosts {
   /** c^p: of the prompt. */
   readonly prompt: number

@@ -1,11 +1,11 @@
-import type { Side } from '../../../core/policy/disco/state.ts'
+import type { ReportedSide } from '../../../core/policy/disco/state.ts'
 import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { Bench } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { measurePlans, type PlanTimes, perBatch, sampleCounts } from '../../simulate/paper/disco/plan-times.ts'
 import { planReport } from './report.ts'
 
-const constrainedSides: readonly Side[] = ['server', 'device']
+const constrainedSides: readonly ReportedSide[] = ['server', 'device']
 
 export const planBench: Bench = {
   name: 'disco-plan',

@@ -1,4 +1,4 @@
-import type { Side } from '../../../core/policy/disco/state.ts'
+import type { ReportedSide } from '../../../core/policy/disco/state.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
 import type { Figure, LinePanel, Series } from '../../plot/plot.ts'
 import { groupBy, mean } from '../statistics.ts'
@@ -51,7 +51,7 @@ function ttftPanels(title: string, runs: readonly TtftRun[], traces: readonly st
 const of = (runs: readonly TtftRun[], method: MethodName) => runs.filter((run) => run.method === method)
 
 /** Fig. 7. */
-function costPanels(runs: readonly CostRun[], side: Side): LinePanel[] {
+function costPanels(runs: readonly CostRun[], side: ReportedSide): LinePanel[] {
   const own = runs.filter(({ method }) => method === comparedMethods[side].disco)
   return groupBy(own, ({ prices }) => prices).map((these) => ({
     kind: 'lines',

@@ -1,4 +1,4 @@
-import type { Side } from '../../../core/policy/disco/state.ts'
+import type { ReportedSide } from '../../../core/policy/disco/state.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { Summary } from '../../frame/bench.ts'
 import { groupBy, mean, sum } from '../statistics.ts'
@@ -44,7 +44,7 @@ export function traceFigures(trace: LatencyTrace): TraceFigures {
 
 /** A method beside stochastic dispatch with the same trace, device, prompts and budget. */
 export interface Comparison extends Pick<TtftRun, 'trace' | 'device' | 'prompts'> {
-  readonly constrained: Side
+  readonly constrained: ReportedSide
   readonly budget: number
   /** 1 − P99 TTFT over that of stochastic dispatch, from means over seeds. */
   readonly p99Cut: number
@@ -72,7 +72,7 @@ export const meanOf = (series: PerSeed): number => mean(valuesOf(series)) ?? Num
 
 /** Whole answers with migration beside the same without it. */
 export interface Saving extends Pick<CostRun, 'trace' | 'device' | 'prices' | 'lengths'> {
-  readonly constrained: Side
+  readonly constrained: ReportedSide
   readonly budget: number
   /** 1 − cost over that without migration. */
   readonly cut: number
@@ -88,7 +88,7 @@ export function savingsOf(runs: readonly CostRun[]): Saving[] {
 }
 
 /** Of answers that migrated under DiSCo. */
-export function migratedRuns(runs: readonly CostRun[], constrained: Side): CostRun[] {
+export function migratedRuns(runs: readonly CostRun[], constrained: ReportedSide): CostRun[] {
   return runs.filter(({ method, migrated }) => method === comparedMethods[constrained].disco && meanOf(migrated) > 0)
 }
 
@@ -104,7 +104,7 @@ export const isHeavy = ({ tail }: TraceFigures): boolean => tail >= heavyTail
 export function summarise({ traces, ttft, cost, live }: Inputs): Summary {
   const comparisons = comparisonsOf(ttft)
   const heavy = new Set(traces.filter(isHeavy).map(({ name }) => name))
-  const cut = (constrained: Side, prompts: PromptSet, isWanted: boolean) =>
+  const cut = (constrained: ReportedSide, prompts: PromptSet, isWanted: boolean) =>
     mean(
       comparisons
         .filter((each) => each.constrained === constrained && each.prompts === prompts && heavy.has(each.trace) === isWanted)
@@ -112,7 +112,7 @@ export function summarise({ traces, ttft, cost, live }: Inputs): Summary {
     )
   const ratios = (prompts: PromptSet) => comparisons.filter((each) => each.prompts === prompts && each.budget >= lowestBudget)
   const savings = savingsOf(cost)
-  const cuts = (constrained: Side, lengths: AnswerLengths) =>
+  const cuts = (constrained: ReportedSide, lengths: AnswerLengths) =>
     savings.filter((each) => each.constrained === constrained && each.lengths === lengths).map((each) => each.cut)
   const [largestServer, largestDevice] = constrainedSides.map((side) => maxOf(cuts(side, 'limit')))
   const migrated = constrainedSides.flatMap((side) => migratedRuns(cost, side))

@@ -6,7 +6,7 @@ import { streamAnswerFrom } from '../../../core/openai/client.ts'
 import type { SideWork } from '../../../core/policy/disco/controller-plan.ts'
 import { costOf } from '../../../core/policy/disco/costs.ts'
 import { createTokenCounts, createTtft } from '../../../core/policy/disco/estimates.ts'
-import type { Side } from '../../../core/policy/disco/state.ts'
+import type { ReportedSide, Side } from '../../../core/policy/disco/state.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import { portOf } from '../../cluster/relay.ts'
 import { Simulation } from '../../simulate/kernel/simulation.ts'
@@ -77,14 +77,14 @@ interface LiveRequest extends ReplayRequest {
 }
 
 /** Prices with which the limited side is the dearer one whatever a token's energy is. */
-const settings: Readonly<Record<Side, { readonly args: readonly string[]; readonly prices: SidePrices }>> = {
+const settings: Readonly<Record<ReportedSide, { readonly args: readonly string[]; readonly prices: SidePrices }>> = {
   server: {
     args: ['--server-price', '0.40/0.40', '--energy-price', '0'],
-    prices: { server: servicePrices['LLaMA-3.1-70b']!, device: { prompt: 0, output: 0 } },
+    prices: { remote: servicePrices['LLaMA-3.1-70b']!, local: { prompt: 0, output: 0 } },
   },
   device: {
     args: ['--server-price', '0/0'],
-    prices: { server: { prompt: 0, output: 0 }, device: { prompt: 1e-6, output: 1e-6 } },
+    prices: { remote: { prompt: 0, output: 0 }, local: { prompt: 1e-6, output: 1e-6 } },
   },
 }
 
@@ -117,7 +117,7 @@ const scaledProfiles: readonly DeviceProfile[] = deviceProfiles.map(({ prefillTo
   return { ...profile, ...scaled, startMs: 1_000 / scaled.decodeTokensPerS - 1_000 / scaled.prefillTokensPerS }
 })
 
-function startLiveCluster({ bundle, smallModel, io }: LiveOptions, constrained: Side) {
+function startLiveCluster({ bundle, smallModel, io }: LiveOptions, constrained: ReportedSide) {
   return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
     const bridge = await cluster.startBridge()
     const { mqttUrl, httpUrl, dataUrl } = bridge.ready
@@ -161,7 +161,7 @@ async function untilConnected(apiUrl: string, signal: AbortSignal): Promise<void
 }
 
 /** One request after the other, then the replay of all of them. */
-async function measureDevice(device: LiveDevice, constrained: Side, options: LiveOptions): Promise<LiveRun[]> {
+async function measureDevice(device: LiveDevice, constrained: ReportedSide, options: LiveOptions): Promise<LiveRun[]> {
   const requests = liveRequests(device, constrained, options)
   const answers: LiveAnswer[] = []
   for (let i = 0; i < liveLessons; i += lessonsAtOnce) {
@@ -201,7 +201,7 @@ async function measureDevice(device: LiveDevice, constrained: Side, options: Liv
   })
 }
 
-function liveRequests({ index }: LiveDevice, constrained: Side, { trace, shapes, requests }: LiveOptions): LiveRequest[] {
+function liveRequests({ index }: LiveDevice, constrained: ReportedSide, { trace, shapes, requests }: LiveOptions): LiveRequest[] {
   const seed = 10 * index + (constrained === 'server' ? 1 : 2)
   const latencies = trace.latencies.map(({ ttftMs, tokenMs }) => ({ ttftMs: ttftMs / timeScale, tokenMs: tokenMs / timeScale }))
   const random = { shapes: seededRandom(seed), latencies: seededRandom(1_000 + seed) }
@@ -242,12 +242,12 @@ async function ask(device: LiveDevice, request: LiveRequest, nth: number, { dial
     ttftMs,
     tookMs: piecesMs.at(-1)!,
     hasMigrated: disco.migrations.some(({ succeeded }) => succeeded),
-    work: { device: disco.cost.device ?? noWork, server: disco.cost.server ?? noWork },
+    work: { local: disco.cost.device ?? noWork, remote: disco.cost.server ?? noWork },
   }
 }
 
 const figuresOf = ({ ttftMs, gapsMs, hasMigrated }: ReplayedAnswer) => ({ ttftMs, tookMs: ttftMs + sum(gapsMs), hasMigrated })
 
-function dollarsOf(work: Readonly<Record<Side, SideWork>>, profile: DeviceProfile, constrained: Side): number {
-  return costOf(servicePrices['LLaMA-3.1-70b']!, work.server) + costOf(deviceCosts(profile, constrained), work.device)
+function dollarsOf(work: Readonly<Record<Side, SideWork>>, profile: DeviceProfile, constrained: ReportedSide): number {
+  return costOf(servicePrices['LLaMA-3.1-70b']!, work.remote) + costOf(deviceCosts(profile, constrained), work.local)
 }

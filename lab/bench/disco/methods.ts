@@ -1,4 +1,4 @@
-import type { Side } from '../../../core/policy/disco/state.ts'
+import type { ReportedSide } from '../../../core/policy/disco/state.ts'
 
 /** How requests reach the sides: to one side always, by chance within the budget, or by DiSCo's plan. */
 export type Routing = 'one side' | 'chance' | 'plan'
@@ -6,7 +6,7 @@ export type Routing = 'one side' | 'chance' | 'plan'
 export interface Method {
   readonly routing: Routing
   /** The side that the budget limits; of 'one side', the side that is not used. */
-  readonly constrained: Side
+  readonly constrained: ReportedSide
 }
 
 /** By the paper's names; "server only" is its vLLM, "device only" its llama.cpp. */
@@ -27,6 +27,6 @@ export const constrainedSides = ['server', 'device'] as const
 export const comparedMethods = {
   server: { stochastic: 'Stoch-S', disco: 'DiSCo-S' },
   device: { stochastic: 'Stoch-D', disco: 'DiSCo-D' },
-} as const satisfies Record<Side, { readonly stochastic: MethodName; readonly disco: MethodName }>
+} as const satisfies Record<ReportedSide, { readonly stochastic: MethodName; readonly disco: MethodName }>
 
 export const budgets = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1] as const

@@ -1,6 +1,7 @@
 import { seededRandom } from '../../../core/base/random.ts'
 import { costOf } from '../../../core/policy/disco/costs.ts'
 import { createTokenCounts, createTtft } from '../../../core/policy/disco/estimates.ts'
+import { sideNamed } from '../../../core/policy/disco/state.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import { Simulation } from '../../simulate/kernel/simulation.ts'
 import { deviceCosts, deviceProfiles, readingTokensPerS, servicePrices } from '../../simulate/paper/disco/profiles.ts'
@@ -58,7 +59,7 @@ function replayTtft(plan: Plan, trace: LatencyTrace, prompts: PromptSet, shapes:
       if (!counts) continue
       cell.ttftsMs.push(ttftMs)
       cell.prompt += request.promptTokens
-      cell.constrained += work[methods[cell.device.method].constrained].promptTokens
+      cell.constrained += work[sideNamed(methods[cell.device.method].constrained)].promptTokens
     }
   }
   return cells.map(({ device: { method, budget, profile }, ttftsMs, prompt, constrained }) => ({
@@ -96,8 +97,8 @@ function replayCosts(
         })
         // Without migration, prices change nothing.
         const alone = { device: device(undefined), answers: [] as ReplayedAnswer[] }
-        const migrating = Object.entries(servicePrices).map(([name, server]) => {
-          const prices = { server, device: deviceCosts(profile, methods[method].constrained) }
+        const migrating = Object.entries(servicePrices).map(([name, remote]) => {
+          const prices = { remote, local: deviceCosts(profile, methods[method].constrained) }
           return { name, prices, device: device(prices), answers: [] as ReplayedAnswer[] }
         })
         return [{ method, budget, profile, alone, migrating }]
@@ -153,7 +154,7 @@ function costFigures(answers: readonly ReplayedAnswer[], alone: readonly Replaye
 
 /** Per 10⁶ answers. */
 function dollarsOf(answers: readonly ReplayedAnswer[], prices: SidePrices): number {
-  const dollars = answers.map(({ work }) => costOf(prices.server, work.server) + costOf(prices.device, work.device))
+  const dollars = answers.map(({ work }) => costOf(prices.remote, work.remote) + costOf(prices.local, work.local))
   return (1e6 * sum(dollars)) / answers.length
 }
 

@@ -18,7 +18,7 @@ export interface ReplayedAnswer {
   readonly delayedTokens: number
 }
 
-const sideNames = ['server', 'device'] as const
+const sideNames = ['remote', 'local'] as const
 
 /**
  * Replays one answer, alone on the clock.

@@ -1,8 +1,8 @@
 import { dispatchOf } from '../../../core/policy/disco/dispatch.ts'
 import { expectedRemaining } from '../../../core/policy/disco/estimates.ts'
-import { serverEstimate } from '../../../core/policy/disco/start-estimates.ts'
+import { remoteEstimate } from '../../../core/policy/disco/start-estimates.ts'
 import { preferredSide } from '../../../core/policy/disco/start-times.ts'
-import { type Dispatch, otherSide, type Side, type TokenCosts } from '../../../core/policy/disco/state.ts'
+import { type Dispatch, otherSide, type Side, sideNamed, type TokenCosts } from '../../../core/policy/disco/state.ts'
 import type { Distribution } from '../../../core/policy/estimate/distribution.ts'
 import type { ForgettingHistogram } from '../../../core/policy/estimate/forgetting-histogram.ts'
 import type { Simulation } from '../../simulate/kernel/simulation.ts'
@@ -44,17 +44,18 @@ export function answerBy(
   until: 'first token' | 'end',
 ): ReplayedAnswer {
   const { method, profile, prices, tokensPerS, maxTokens } = device
-  const { routing, constrained } = methods[method]
+  const { routing } = methods[method]
+  const constrained = sideNamed(methods[method].constrained)
   const { promptTokens, outputTokens } = request
   // Where nothing depends on F, it is not worth its time.
-  const usesTtft = prices !== undefined || (routing !== 'chance' && constrained === 'device')
-  const server = usesTtft ? serverEstimate(device.ttftMs) : undefined
+  const usesTtft = prices !== undefined || (routing !== 'chance' && constrained === 'local')
+  const server = usesTtft ? remoteEstimate(device.ttftMs) : undefined
   return replayAnswer(
     simulation,
     {
       sides: {
-        server: { ...serverTraits, costs: prices?.server, startMs: (tokens) => server?.startMs(tokens) ?? 0 },
-        device: { ...deviceTraits, costs: prices?.device, startMs: (tokens) => deviceTtftMs(profile, tokens) },
+        remote: { ...remoteTraits, costs: prices?.remote, startMs: (tokens) => server?.startMs(tokens) ?? 0 },
+        local: { ...localTraits, costs: prices?.local, startMs: (tokens) => deviceTtftMs(profile, tokens) },
       },
       dispatch: dispatchBy(device, request, lengths, server?.ttftMs ?? device.ttftMs),
       tokensPerS,
@@ -62,33 +63,34 @@ export function answerBy(
       preferred: prices && preferredSide('auto', prices),
       expectedRemaining: (tokens) => expectedRemaining(lengths.answers, tokens, maxTokens - tokens),
     },
-    { server: simulatedServer(simulation, request), device: simulatedDevice(simulation, profile) },
+    { remote: simulatedServer(simulation, request), local: simulatedDevice(simulation, profile) },
     outputTokens,
     until,
     {
       firstToken(side, ms, tokens) {
-        if (side === 'server') server?.firstToken(ms, tokens)
+        if (side === 'remote') server?.firstToken(ms, tokens)
       },
       canceled(side, ms, tokens) {
-        if (side === 'server') server?.canceled(ms, tokens)
+        if (side === 'remote') server?.canceled(ms, tokens)
       },
     },
   )
 }
 
-const serverTraits = { continues: true, pauses: false }
-const deviceTraits = { continues: true, pauses: true }
+const remoteTraits = { continues: true, pauses: false }
+const localTraits = { continues: true, pauses: true }
 
 function dispatchBy(
   { method, budget }: ReplayedDevice,
   { promptTokens, chance }: ReplayRequest,
   { prompts: promptLengths }: KnownLengths,
-  serverTtftMs: Distribution,
+  remoteTtftMs: Distribution,
 ): Dispatch {
-  const { routing, constrained } = methods[method]
+  const { routing } = methods[method]
+  const constrained = sideNamed(methods[method].constrained)
   const share = budget ?? 0
-  if (routing === 'plan') return dispatchOf(promptTokens, { constrained, share, serverTtftMs, promptLengths })
+  if (routing === 'plan') return dispatchOf(promptTokens, { constrained, share, remoteTtftMs, promptLengths })
   return alone(routing === 'chance' && chance < share ? constrained : otherSide(constrained))
 }
 
-const alone = (side: Side): Dispatch => ({ device: Number.POSITIVE_INFINITY, server: Number.POSITIVE_INFINITY, [side]: 0 })
+const alone = (side: Side): Dispatch => ({ local: Number.POSITIVE_INFINITY, remote: Number.POSITIVE_INFINITY, [side]: 0 })

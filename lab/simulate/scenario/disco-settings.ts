@@ -11,7 +11,10 @@ const DollarsPerToken = z.strictObject({
 /** How devices dispatch answers to themselves and the server: the modes auto, cheap and race. */
 export const DiscoSettings = z
   .strictObject({
-    constrained: z.enum(['auto', 'device', 'server']).default('auto').describe('side that share limits; auto: the dearer one'),
+    constrained: z
+      .enum(['auto', 'local', 'remote', 'device', 'server'])
+      .default('auto')
+      .describe('side that share limits: local, also called device; remote, also called server; auto: the dearer one'),
     share: share.default(0.5).describe('b: part of all prompt tokens that the limited side may process in mode auto'),
     autoPatienceS: z
       .number()

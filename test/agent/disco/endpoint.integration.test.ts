@@ -50,7 +50,7 @@ describe('a race', () => {
   it('is won by the first token, and the other side’s work stops', async () => {
     const device = slm({ firstMs: 10 })
     const slow = server({ firstMs: 5_000 })
-    const { plan, observed } = answerPlan({ device: answerSide(device), server: answerSide(slow) })
+    const { plan, observed } = answerPlan({ local: answerSide(device), remote: answerSide(slow) })
     const askedMs = performance.now()
     const { deltas, tokens, disco } = await answerBy(plan)
     const tookMs = performance.now() - askedMs
@@ -58,16 +58,16 @@ describe('a race', () => {
     expect(kinds(deltas)).toEqual(['slm'])
     expect([slow.working, slow.steps]).toEqual([0, 0])
     expect(disco).toMatchObject({ winner: 'device', migrations: [], startMs: { device: 0, server: 0 } })
-    expect(observed.first).toEqual([{ side: 'device', ms: expect.any(Number), tokens: 7 }])
-    expect(observed.canceled).toEqual([{ side: 'server', ms: expect.any(Number), tokens: 7 }])
+    expect(observed.first).toEqual([{ side: 'local', ms: expect.any(Number), tokens: 7 }])
+    expect(observed.canceled).toEqual([{ side: 'remote', ms: expect.any(Number), tokens: 7 }])
     for (const { ms } of [...observed.first, ...observed.canceled]) expect([ms >= 9, ms <= tookMs]).toEqual([true, true])
-    expect(observed.spent).toEqual({ device: { promptTokens: 7, tokens: ids.length }, server: { promptTokens: 7, tokens: 0 } })
+    expect(observed.spent).toEqual({ local: { promptTokens: 7, tokens: ids.length }, remote: { promptTokens: 7, tokens: 0 } })
     expect(observed.ended).toEqual([ids.length])
   })
 
   it('stops the loser while the winner still writes', async () => {
     const slow = server({ firstMs: 5_000 })
-    const { plan } = answerPlan({ device: answerSide(slm({ gapMs: 5 })), server: answerSide(slow) })
+    const { plan } = answerPlan({ local: answerSide(slm({ gapMs: 5 })), remote: answerSide(slow) })
     const endpoint = discoEndpoint({ model, clock: systemClock, plan: async () => plan })
     const working: number[] = []
     for await (const _ of endpoint.answer(requestOf(), never)) working.push(slow.working)
@@ -93,16 +93,16 @@ describe('migration', () => {
   it('goes on with the very tokens at the side that costs less, once the buffer lasts until its first token', async () => {
     const device = slm()
     const cheap = server({ firstMs: 60 })
-    const costs = { device: { prompt: 0, output: 2 }, server: { prompt: 0, output: 1 } }
+    const costs = { local: { prompt: 0, output: 2 }, remote: { prompt: 0, output: 1 } }
     const { plan, observed } = answerPlan(
       {
-        device: answerSide(device, { costs: costs.device }),
-        server: answerSide(cheap, { costs: costs.server, startMs: () => 100 }),
+        local: answerSide(device, { costs: costs.local }),
+        remote: answerSide(cheap, { costs: costs.remote, startMs: () => 100 }),
       },
       {
         tokensPerS: 50,
-        dispatch: { device: 0, server: Number.POSITIVE_INFINITY },
-        preferred: { side: 'server', reason: 'cost' },
+        dispatch: { local: 0, remote: Number.POSITIVE_INFINITY },
+        preferred: { side: 'remote', reason: 'cost' },
       },
     )
     const { deltas, tokens, disco } = await answerBy(plan)
@@ -113,7 +113,7 @@ describe('migration', () => {
     expect(migration).toMatchObject({ from: 'device', to: 'server', reason: 'cost', delayedTokens: 0, succeeded: true })
     expect(migration!.bufferTokens).toBeOneOf([5, 6])
     expect(device.steps).toBe(migration!.afterTokens)
-    expect(observed.spent.server).toEqual({ promptTokens: 7 + device.steps, tokens: ids.length - device.steps })
+    expect(observed.spent.remote).toEqual({ promptTokens: 7 + device.steps, tokens: ids.length - device.steps })
     expect(disco).toMatchObject({ winner: 'device', tokensPerS: 50, stalls: 0 })
   })
 })
@@ -121,7 +121,7 @@ describe('migration', () => {
 describe('a stop string', () => {
   it('ends the work when it is written, not when it is read', async () => {
     const device = slm()
-    const { plan, observed } = answerPlan({ device: answerSide(device) }, { tokensPerS: 100 })
+    const { plan, observed } = answerPlan({ local: answerSide(device) }, { tokensPerS: 100 })
     const endpoint = discoEndpoint({ model, clock: systemClock, plan: async () => plan })
     const options = { endpoint, clock: systemClock, meter: new AnswerMeter(systemClock) }
     const text = model.tokenizer.decode([...ids], { skipSpecialTokens: false })
@@ -137,7 +137,7 @@ describe('a stop string', () => {
 describe('a side that fails', () => {
   const broken = (code: ErrorCode, after = 4) =>
     server({ failsAfter: () => ({ tokens: after, error: new BrimError(code, 'failed on purpose') }) })
-  const onlyIfServerFails = { dispatch: { device: Number.POSITIVE_INFINITY, server: 0 } }
+  const onlyIfServerFails = { dispatch: { local: Number.POSITIVE_INFINITY, remote: 0 } }
 
   it.each<[ErrorCode, boolean]>([
     ['LINK_LOST', true],
@@ -151,7 +151,7 @@ describe('a side that fails', () => {
     ['RUNTIME_FAILED', false],
   ])('with %s is replaced in a private answer: %s; in others always', async (code, isReplaced) => {
     const answer = (mode: AnswerPlan['mode']) =>
-      answerBy(answerPlan({ device: answerSide(slm()), server: answerSide(broken(code)) }, { mode, ...onlyIfServerFails }).plan)
+      answerBy(answerPlan({ local: answerSide(slm()), remote: answerSide(broken(code)) }, { mode, ...onlyIfServerFails }).plan)
     expect((await answer('cloud')).tokens).toEqual(ids)
     if (isReplaced) expect((await answer('private')).tokens).toEqual(ids)
     else await expect(answer('private')).rejects.toMatchObject({ code })
@@ -159,7 +159,7 @@ describe('a side that fails', () => {
 
   it('leaves the other one what is left of the token limit', async () => {
     const device = slm()
-    const { plan } = answerPlan({ device: answerSide(device), server: answerSide(broken('LINK_LOST')) }, onlyIfServerFails)
+    const { plan } = answerPlan({ local: answerSide(device), remote: answerSide(broken('LINK_LOST')) }, onlyIfServerFails)
     const { tokens } = await answerBy(plan, requestOf({ maxTokens: 6 }))
     expect(tokens).toEqual(ids.slice(0, 6))
     expect(device.requests).toMatchObject([{ maxTokens: 2, answered: { ids: ids.slice(0, 4) } }])
@@ -167,8 +167,8 @@ describe('a side that fails', () => {
 
   it('in the race leaves the answer to the other one, also before that was to start', async () => {
     const { plan } = answerPlan(
-      { device: answerSide(slm()), server: answerSide(broken('UPSTREAM_FAILED', 0)) },
-      { dispatch: { device: 60_000, server: 0 } },
+      { local: answerSide(slm()), remote: answerSide(broken('UPSTREAM_FAILED', 0)) },
+      { dispatch: { local: 60_000, remote: 0 } },
     )
     const { tokens, disco } = await answerBy(plan)
     expect(tokens).toEqual(ids)
@@ -176,12 +176,12 @@ describe('a side that fails', () => {
   })
 
   it('fails the answer where the other one fails too, or cannot go on', async () => {
-    const both = { device: answerSide(broken('OUT_OF_MEMORY', 2)), server: answerSide(broken('LINK_LOST')) }
+    const both = { local: answerSide(broken('OUT_OF_MEMORY', 2)), remote: answerSide(broken('LINK_LOST')) }
     const { plan, observed } = answerPlan(both, onlyIfServerFails)
     await expect(answerBy(plan)).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
     expect(observed.ended).toEqual([undefined])
     const device = answerSide(slm(), { continues: false })
-    const stuck = answerPlan({ device, server: answerSide(broken('LINK_LOST')) }, onlyIfServerFails)
+    const stuck = answerPlan({ local: device, remote: answerSide(broken('LINK_LOST')) }, onlyIfServerFails)
     await expect(answerBy(stuck.plan)).rejects.toMatchObject({ code: 'LINK_LOST' })
   })
 
@@ -192,8 +192,8 @@ describe('a side that fails', () => {
         attempt < 2 ? { tokens: attempt === 0 ? 2 : 0, error: new BrimError(failures[attempt]!, 'failed') } : undefined,
     })
     const { plan } = answerPlan(
-      { device: answerSide(slm()), server: answerSide(hat, { untilReachable: async () => {} }) },
-      { mode: 'private', ...onlyIfServerFails, preferred: { side: 'server', reason: 'return' } },
+      { local: answerSide(slm()), remote: answerSide(hat, { untilReachable: async () => {} }) },
+      { mode: 'private', ...onlyIfServerFails, preferred: { side: 'remote', reason: 'return' } },
     )
     const { tokens, disco } = await answerBy(plan)
     expect(tokens).toEqual(ids)
@@ -206,7 +206,7 @@ describe('a side that fails', () => {
 
   it('with an error that is none of Brim’s fails the answer', async () => {
     const bug = scriptedSide({ model, kind: 'bridge', ids, failsAfter: () => ({ tokens: 1, error: new TypeError('a bug') }) })
-    const { plan } = answerPlan({ device: answerSide(slm()), server: answerSide(bug) }, onlyIfServerFails)
+    const { plan } = answerPlan({ local: answerSide(slm()), remote: answerSide(bug) }, onlyIfServerFails)
     await expect(answerBy(plan)).rejects.toThrow('a bug')
   })
 
@@ -214,8 +214,8 @@ describe('a side that fails', () => {
     const error = new BrimError('LINK_LOST', 'lost on purpose')
     const broken = server({ failsAfter: () => ({ tokens: 4, error }) })
     const { plan } = answerPlan(
-      { device: answerSide(slm()), server: answerSide(broken) },
-      { dispatch: { device: Number.POSITIVE_INFINITY, server: 0 } },
+      { local: answerSide(slm()), remote: answerSide(broken) },
+      { dispatch: { local: Number.POSITIVE_INFINITY, remote: 0 } },
     )
     const { deltas, tokens, disco } = await answerBy(plan)
     expect(tokens).toEqual(ids)
@@ -242,8 +242,8 @@ describe('a server that does not tell its tokens', () => {
       const error = new BrimError('OUT_OF_MEMORY', 'failed on purpose')
       const device = slm({ ids: all, atOnce: tokens, failsAfter: () => ({ tokens, error }) })
       const { plan } = answerPlan(
-        { device: answerSide(device), server: answerSide(remote, { pauses: false }) },
-        { tokensPerS, dispatch: { device: 0, server: Number.POSITIVE_INFINITY } },
+        { local: answerSide(device), remote: answerSide(remote, { pauses: false }) },
+        { tokensPerS, dispatch: { local: 0, remote: Number.POSITIVE_INFINITY } },
       )
       expect(await textBy(plan)).toBe(text)
       expect(text.startsWith(remote.answered[0]!)).toBe(true)
@@ -256,10 +256,10 @@ describe('a server that does not tell its tokens', () => {
       const device = slm({ ids: [...textIds(), model.eos[0]!] })
       const { plan } = answerPlan(
         {
-          device: answerSide(device),
-          server: answerSide(scriptedTextSide(text, failsAfter), { pauses: false, continues: false }),
+          local: answerSide(device),
+          remote: answerSide(scriptedTextSide(text, failsAfter), { pauses: false, continues: false }),
         },
-        { tokensPerS, dispatch: { device: Number.POSITIVE_INFINITY, server: 0 } },
+        { tokensPerS, dispatch: { local: Number.POSITIVE_INFINITY, remote: 0 } },
       )
       expect(await textBy(plan)).toBe(text)
     }
@@ -269,16 +269,16 @@ describe('a server that does not tell its tokens', () => {
 
   it('that goes on by itself is kept aside while the small model starts, and takes the answer back if that does not', async () => {
     const device = slm({ ids: textIds(), firstMs: 60_000 })
-    const costs = { device: { prompt: 0, output: 1 }, server: { prompt: 0, output: 2 } }
+    const costs = { local: { prompt: 0, output: 1 }, remote: { prompt: 0, output: 2 } }
     const { plan } = answerPlan(
       {
-        device: answerSide(device, { costs: costs.device, startMs: () => 20 }),
-        server: answerSide(scriptedTextSide(text), { pauses: false, continues: false, costs: costs.server }),
+        local: answerSide(device, { costs: costs.local, startMs: () => 20 }),
+        remote: answerSide(scriptedTextSide(text), { pauses: false, continues: false, costs: costs.remote }),
       },
       {
         tokensPerS: 100,
-        dispatch: { device: Number.POSITIVE_INFINITY, server: 0 },
-        preferred: { side: 'device', reason: 'cost' },
+        dispatch: { local: Number.POSITIVE_INFINITY, remote: 0 },
+        preferred: { side: 'local', reason: 'cost' },
       },
     )
     const { text: given, report } = await collectAnswer(streamAnswer(options(plan), requestOf(), never))
@@ -293,7 +293,7 @@ describe('a client that leaves', () => {
     const leaving = new AbortController()
     const device = slm({ firstMs: 5_000 })
     const slow = server({ firstMs: 5_000 })
-    const race = answerPlan({ device: answerSide(device), server: answerSide(slow) })
+    const race = answerPlan({ local: answerSide(device), remote: answerSide(slow) })
     const racing = answerBy(race.plan, requestOf(), leaving.signal)
     await expect.poll(() => slow.working).toBe(1)
     leaving.abort(new BrimError('CANCELED', 'the client disconnected'))
@@ -302,7 +302,7 @@ describe('a client that leaves', () => {
     expect(race.observed.ended).toEqual([undefined])
 
     const paced = slm()
-    const { plan, observed } = answerPlan({ device: answerSide(paced) }, { tokensPerS: 1 })
+    const { plan, observed } = answerPlan({ local: answerSide(paced) }, { tokensPerS: 1 })
     for await (const delta of discoEndpoint({ model, clock: systemClock, plan: async () => plan }).answer(requestOf(), never)) {
       expect(delta).toMatchObject({ tokens: [ids[0]] })
       break
@@ -313,7 +313,7 @@ describe('a client that leaves', () => {
 
   it('that reads slowly is not run ahead of where nothing is paced', async () => {
     const device = slm({ atOnce: 2 })
-    const { plan } = answerPlan({ device: answerSide(device) })
+    const { plan } = answerPlan({ local: answerSide(device) })
     const answer = discoEndpoint({ model, clock: systemClock, plan: async () => plan }).answer(requestOf(), never)
     await answer.next()
     await systemClock.sleep(20)

@@ -20,19 +20,19 @@ describe('what answers have taught', () => {
     const file = newFile()
     opened(file, (estimates) => {
       for (let at = 1; at <= 100; at++) {
-        estimates.serverTtft('a').record(at * 10)
+        estimates.remoteTtft('a').record(at * 10)
         estimates.promptTokens.record(at)
         estimates.answerTokens.record(2 * at)
-        estimates.deviceTtft('m').record(at, 5 * at + 30)
+        estimates.localTtft('m').record(at, 5 * at + 30)
       }
       estimates.save()
     })
     opened(file, (estimates) => {
-      expect(estimates.serverTtft('a').quantile(0.5)).toBeCloseTo(500, -2)
-      expect(estimates.serverTtft('b').weight).toBe(0)
+      expect(estimates.remoteTtft('a').quantile(0.5)).toBeCloseTo(500, -2)
+      expect(estimates.remoteTtft('b').weight).toBe(0)
       expect(estimates.promptTokens.mean).toBeCloseTo(51.5, -1)
       expect(estimates.answerTokens.mean).toBeCloseTo(103, -1)
-      const { slope, intercept } = estimates.deviceTtft('m').line!
+      const { slope, intercept } = estimates.localTtft('m').line!
       expect([slope, intercept]).toEqual([expect.closeTo(5), expect.closeTo(30)])
     })
   })
@@ -49,13 +49,13 @@ describe('what answers have taught', () => {
   it('is learned anew where a row cannot be read, and bounded', () => {
     const file = newFile()
     opened(file, (estimates) => {
-      for (let at = 0; at < 200; at++) estimates.serverTtft(`${at}`).record(1)
+      for (let at = 0; at < 200; at++) estimates.remoteTtft(`${at}`).record(1)
       estimates.save()
     })
     const store = openDatabase(file, [estimatesTable])
     expect(store.prepare('SELECT count(*) AS rows FROM dispatch_estimates').get()).toEqual({ rows: 64 })
     store.prepare('UPDATE dispatch_estimates SET value = \'{"weight":-1,"quantiles":[2,1]}\'').run()
-    expect(new DispatchEstimates(store, silentLogger()).serverTtft('199').weight).toBe(0)
+    expect(new DispatchEstimates(store, silentLogger()).remoteTtft('199').weight).toBe(0)
     store.close()
   })
 })

@@ -13,6 +13,7 @@ import { BrimError } from '../../../core/base/errors.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import type { Sampling } from '../../../core/engine/sampler.ts'
 import type { PreferredSide } from '../../../core/policy/disco/controller-plan.ts'
+import { reportedSide } from '../../../core/policy/disco/state.ts'
 import { answerPlan, answerSide } from '../../support/answer-plan.ts'
 import { type FallbackWorld, startFallbackWorld } from '../../support/fallback-world.ts'
 
@@ -49,14 +50,14 @@ const startMs = () => 250
 
 /** Begins at one side, and is to move to the other at once. */
 function movingPlan(slm: TokenEndpoint, to: PreferredSide['side'], more: Partial<AnswerPlan> = {}) {
-  const costs = (side: 'device' | 'server') => ({ prompt: 0, output: side === to ? 1 : 2 })
+  const costs = (side: 'local' | 'remote') => ({ prompt: 0, output: side === to ? 1 : 2 })
   return answerPlan(
     {
-      device: answerSide(slm, { costs: costs('device'), startMs }),
-      server: answerSide(hat, { costs: costs('server'), startMs }),
+      local: answerSide(slm, { costs: costs('local'), startMs }),
+      remote: answerSide(hat, { costs: costs('remote'), startMs }),
     },
     {
-      dispatch: { device: to === 'device' ? never : 0, server: to === 'server' ? never : 0 },
+      dispatch: { local: to === 'local' ? never : 0, remote: to === 'remote' ? never : 0 },
       preferred: { side: to, reason: 'cost' },
       tokensPerS: 40,
       ...more,
@@ -68,16 +69,18 @@ const promptOf = ({ tokenizer, chatTemplate }: LocalModel['text']) =>
   tokenizer.encode(chatTemplate!.render(messages), { addSpecialTokens: false })
 
 describe.each([
-  ['device', 'server'],
-  ['server', 'device'],
+  ['local', 'remote'],
+  ['remote', 'local'],
 ] as const)('an answer that moves from %s to %s', (from, to) => {
   it.each([0, 40])('has the target’s own tokens after the source’s, at a rate of %s', async (tokensPerS) => {
     const plan = movingPlan(slmEndpoint(world.deep, systemClock), to, { tokensPerS })
     const { tokenIds, text, report } = await answerBy(plan)
-    expect(report.disco!.migrations).toMatchObject([{ from, to, reason: 'cost', succeeded: true }])
+    expect(report.disco!.migrations).toMatchObject([
+      { from: reportedSide(from), to: reportedSide(to), reason: 'cost', succeeded: true },
+    ])
     const [first, second] = report.sources
-    expect([first!.source, second!.source]).toEqual(from === 'device' ? ['slm', 'hat'] : ['hat', 'slm'])
-    const chains = { device: world.deep.chain, server: world.hat.chain }
+    expect([first!.source, second!.source]).toEqual(from === 'local' ? ['slm', 'hat'] : ['hat', 'slm'])
+    const chains = { local: world.deep.chain, remote: world.hat.chain }
     const before = tokenIds.slice(0, second!.from)
     const prompt = promptOf(world.text)
     expect(before).toEqual(await referenceAnswer(chains[from], prompt, sampling, before.length, []))
@@ -91,14 +94,14 @@ describe.each([
   it.each([0, 40])('to a model of another vocabulary goes on after a whole word, at a rate of %s', async (tokensPerS) => {
     const plan = movingPlan(slmEndpoint(world.other, systemClock), to, { tokensPerS })
     const { tokenIds, text, report } = await answerBy(plan)
-    expect(report.disco!.migrations).toMatchObject([{ from, to, succeeded: true }])
+    expect(report.disco!.migrations).toMatchObject([{ from: reportedSide(from), to: reportedSide(to), succeeded: true }])
     const seam = report.sources[1]!.from
-    const target = to === 'device' ? world.other : { ...world.hat, text: world.text }
-    const source = from === 'device' ? world.other.text : world.text
+    const target = to === 'local' ? world.other : { ...world.hat, text: world.text }
+    const source = from === 'local' ? world.other.text : world.text
     const before = source.tokenizer.decode(tokenIds.slice(0, seam), { skipSpecialTokens: false })
     expect(text.startsWith(before)).toBe(true)
     // The word that the source has ended with is whole: what it wrote after it is made again.
-    const chain = from === 'device' ? world.other.chain : world.hat.chain
+    const chain = from === 'local' ? world.other.chain : world.hat.chain
     const [next] = (await referenceAnswer(chain, promptOf(source), sampling, seam + 1, [])).slice(seam)
     expect(source.tokenizer.decode([next!], { skipSpecialTokens: false })).toMatch(/^\s/)
     const encoded = target.text.tokenizer.encode(before, { addSpecialTokens: false })
@@ -137,10 +140,10 @@ describe('an answer that has lost its bridge', () => {
     }
     const { plan } = answerPlan(
       {
-        device: answerSide(slmEndpoint({ ...world.deep, chain }, systemClock)),
-        server: answerSide(broken, { untilReachable }),
+        local: answerSide(slmEndpoint({ ...world.deep, chain }, systemClock)),
+        remote: answerSide(broken, { untilReachable }),
       },
-      { mode: 'private', dispatch: { device: never, server: 0 }, preferred: { side: 'server', reason: 'return' } },
+      { mode: 'private', dispatch: { local: never, remote: 0 }, preferred: { side: 'remote', reason: 'return' } },
     )
     const { tokenIds, report } = await answerBy(plan)
     expect(report.sources.map(({ source }) => source)).toEqual(['hat', 'slm', 'hat'])
@@ -165,10 +168,10 @@ describe('an answer that fills the context of one side', () => {
     const dims = { ...world.text.dims, contextLimit: contextLimit + 9 }
     const { plan } = answerPlan(
       {
-        device: answerSide(slmEndpoint(world.deep, systemClock)),
-        server: answerSide(hatEndpoint(world.hat.options(), { ...world.text, dims })),
+        local: answerSide(slmEndpoint(world.deep, systemClock)),
+        remote: answerSide(hatEndpoint(world.hat.options(), { ...world.text, dims })),
       },
-      { dispatch: { device: 0, server: never } },
+      { dispatch: { local: 0, remote: never } },
     )
     const { maxTokens: _, ...unlimited } = requestOf({ prompt, ignoreEos: true })
     const { report, tokenIds, finishReason } = await answerBy(plan, unlimited)
@@ -190,8 +193,8 @@ describe('an answer that fills the context of one side', () => {
       },
     }
     const { plan } = answerPlan(
-      { device: answerSide(slmEndpoint(world.deep, systemClock)), server: answerSide(lost) },
-      { dispatch: { device: 0, server: never } },
+      { local: answerSide(slmEndpoint(world.deep, systemClock)), remote: answerSide(lost) },
+      { dispatch: { local: 0, remote: never } },
     )
     const { maxTokens: _, ...unlimited } = requestOf({ prompt, ignoreEos: true })
     const { tokenIds, finishReason, report } = await answerBy(plan, unlimited)

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest'
 import type { Admission, Budget, BudgetRequest } from '../../../agent/disco/budget.ts'
-import { deviceCandidate, serverCandidate } from '../../../agent/disco/candidate.ts'
+import { localCandidate, remoteCandidate } from '../../../agent/disco/candidate.ts'
 import type { DispatchConfig } from '../../../agent/disco/config.ts'
 import { DispatchEstimates, estimatesTable } from '../../../agent/disco/estimates.ts'
 import { Planner } from '../../../agent/disco/planner.ts'
@@ -81,14 +81,14 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
   const server = endpoint(urlServer ? { name: 'remote' } : model('large', serverContext))
   const asServer = { continues: true, pauses: true }
   const all = {
-    hat: () => serverCandidate({ ...asServer, spender: 'hat', endpoint: endpoint(model('large')) }, estimates.serverTtft('hat')),
-    slm: () => deviceCandidate({ endpoint: slm }, slots, estimates.deviceTtft('small'), 100),
+    hat: () => remoteCandidate({ ...asServer, spender: 'hat', endpoint: endpoint(model('large')) }, estimates.remoteTtft('hat')),
+    slm: () => localCandidate({ endpoint: slm }, slots, estimates.localTtft('small'), 100),
     server: () =>
-      serverCandidate(
+      remoteCandidate(
         { ...asServer, continues: !urlServer, spender: 'server', endpoint: server },
-        estimates.serverTtft('server'),
+        estimates.remoteTtft('server'),
         undefined,
-        estimates.serverSilence('server'),
+        estimates.remoteSilence('server'),
       ),
   }
   const asked: BudgetRequest[] = []
@@ -119,13 +119,13 @@ const names = (planned: Awaited<ReturnType<typeof plan>>) =>
 
 describe('the sides of a mode', () => {
   it('private: HAT, and the small model only as the request allows', async () => {
-    expect(names(await plan({}, {}))).toEqual({ server: 'large' })
+    expect(names(await plan({}, {}))).toEqual({ remote: 'large' })
     const allowed = await plan({}, { fallback: 'slm' })
-    expect(names(allowed)).toEqual({ device: 'small', server: 'large' })
+    expect(names(allowed)).toEqual({ local: 'small', remote: 'large' })
     expect(allowed).toMatchObject({
       mode: 'private',
-      dispatch: { server: 0, device: never },
-      preferred: { side: 'server', reason: 'return' },
+      dispatch: { remote: 0, local: never },
+      preferred: { side: 'remote', reason: 'return' },
       tokensPerS: 0,
     })
   })
@@ -134,8 +134,8 @@ describe('the sides of a mode', () => {
     for (const mode of ['private', 'cloud'] as const) {
       const { planner, asked } = world({ config: { autoPatienceS: 3 } })
       const { dispatch } = await planner.plan(request({ mode, fallback: 'slm', tokensPerS: 5 }), signal)
-      expect(dispatch).toEqual({ server: 0, device: 3_000 })
-      expect(asked[0]!.sides).toMatchObject({ device: { isBackup: true }, server: { isBackup: false } })
+      expect(dispatch).toEqual({ remote: 0, local: 3_000 })
+      expect(asked[0]!.sides).toMatchObject({ local: { isBackup: true }, remote: { isBackup: false } })
     }
   })
 
@@ -150,28 +150,28 @@ describe('the sides of a mode', () => {
 
   it('local: the small model; cloud: the server, and the small model where it fails', async () => {
     const local = await plan({}, { mode: 'local' })
-    expect([names(local), local.dispatch.device]).toEqual([{ device: 'small' }, 0])
-    expect(names(await plan({ urlServer: true }, { mode: 'cloud' }))).toEqual({ server: 'remote' })
+    expect([names(local), local.dispatch.local]).toEqual([{ local: 'small' }, 0])
+    expect(names(await plan({ urlServer: true }, { mode: 'cloud' }))).toEqual({ remote: 'remote' })
     const cloud = await plan({ urlServer: true }, { mode: 'cloud', fallback: 'slm' })
-    expect(cloud).toMatchObject({ dispatch: { server: 0, device: never }, preferred: { side: 'server', reason: 'return' } })
+    expect(cloud).toMatchObject({ dispatch: { remote: 0, local: never }, preferred: { side: 'remote', reason: 'return' } })
   })
 
   it('fast: both at once; without --server HAT takes its place', async () => {
     const planned = await plan({ only: ['hat', 'slm'] }, { mode: 'fast' })
-    expect(names(planned)).toEqual({ device: 'small', server: 'large' })
-    expect(planned.dispatch).toEqual({ device: 0, server: 0 })
+    expect(names(planned)).toEqual({ local: 'small', remote: 'large' })
+    expect(planned.dispatch).toEqual({ local: 0, remote: 0 })
     expect(planned.preferred).toBeUndefined()
   })
 
   it('cheap: the side that costs less for this request; the other only where it fails', async () => {
     const costs = { slm: { prompt: 1, output: 10 }, server: { prompt: 5, output: 1 } }
     const short = { mode: 'cheap', maxTokens: 1, promptTokens: 100 } as const
-    expect((await plan({ costs }, short)).dispatch).toEqual({ device: 0, server: never })
-    expect((await plan({ costs }, { ...short, promptTokens: 2, maxTokens: 100 })).dispatch).toEqual({ device: never, server: 0 })
-    expect((await plan({}, short)).dispatch).toEqual({ device: 0, server: never })
+    expect((await plan({ costs }, short)).dispatch).toEqual({ local: 0, remote: never })
+    expect((await plan({ costs }, { ...short, promptTokens: 2, maxTokens: 100 })).dispatch).toEqual({ local: never, remote: 0 })
+    expect((await plan({}, short)).dispatch).toEqual({ local: 0, remote: never })
     const { planner, asked } = world({ costs })
     await planner.plan(request(short), signal)
-    expect(asked[0]!.sides).toMatchObject({ device: { isBackup: false }, server: { isBackup: true } })
+    expect(asked[0]!.sides).toMatchObject({ local: { isBackup: false }, remote: { isBackup: true } })
   })
 
   it.each([
@@ -200,12 +200,12 @@ describe('auto', () => {
   const cheapServer = { slm: { prompt: 5, output: 5 }, server: { prompt: 1, output: 1 } }
 
   it('limits the dearer side, or the one that the owner names', async () => {
-    expect((await plan({ costs: cheapDevice }, { mode: 'auto' })).constrained).toBe('server')
-    expect((await plan({ costs: cheapServer }, { mode: 'auto' })).constrained).toBe('device')
-    expect((await plan({ costs: cheapServer, config: { constrained: 'server' } }, { mode: 'auto' })).constrained).toBe('server')
-    expect((await plan({}, { mode: 'auto' })).constrained).toBe('server')
+    expect((await plan({ costs: cheapDevice }, { mode: 'auto' })).constrained).toBe('remote')
+    expect((await plan({ costs: cheapServer }, { mode: 'auto' })).constrained).toBe('local')
+    expect((await plan({ costs: cheapServer, config: { constrained: 'server' } }, { mode: 'auto' })).constrained).toBe('remote')
+    expect((await plan({}, { mode: 'auto' })).constrained).toBe('remote')
     const withHat = { costs: cheapServer, only: ['hat', 'slm'] as const }
-    expect((await plan(withHat, { mode: 'auto' })).constrained).toBe('server')
+    expect((await plan(withHat, { mode: 'auto' })).constrained).toBe('remote')
   })
 
   it('answers short prompts on the device alone, long ones on both, where the server is limited', async () => {
@@ -215,7 +215,7 @@ describe('auto', () => {
       const promptTokens = at % 2 === 0 ? 10 : 90
       const planned = await planner.plan(request({ promptTokens }), signal)
       planned.observe.ended(10)
-      dispatches.push([promptTokens, planned.dispatch.device, planned.dispatch.server])
+      dispatches.push([promptTokens, planned.dispatch.local, planned.dispatch.remote])
     }
     expect(dispatches.slice(-2)).toEqual([
       [10, 0, 10_000],
@@ -223,40 +223,40 @@ describe('auto', () => {
     ])
     const { planner: richer } = world({ costs: cheapDevice, config: { share: 0.95, mode: 'auto' } })
     for (let at = 0; at < 100; at++) (await richer.plan(request({ promptTokens: at % 2 ? 90 : 10 }), signal)).observe.ended(10)
-    expect((await richer.plan(request({ promptTokens: 90 }), signal)).dispatch).toEqual({ device: 0, server: 0 })
+    expect((await richer.plan(request({ promptTokens: 90 }), signal)).dispatch).toEqual({ local: 0, remote: 0 })
   })
 
   it('starts a limited server for prompts on which the device would try a reader’s patience, which reserves nothing before', async () => {
     // The small model reads 100 tokens per second.
     const asking = { costs: cheapDevice, config: { share: 0.1, mode: 'auto', autoPatienceS: 3 } } as const
     const { planner, asked } = world(asking)
-    const serverAt = async (promptTokens: number) => (await planner.plan(request({ promptTokens }), signal)).dispatch.server
+    const serverAt = async (promptTokens: number) => (await planner.plan(request({ promptTokens }), signal)).dispatch.remote
     // Enough long ones that neither of the two is beyond the threshold.
     for (let at = 0; at < 20; at++) (await planner.plan(request({ promptTokens: 900 }), signal)).observe.ended(1)
     asked.length = 0
     expect([await serverAt(290), await serverAt(310)]).toEqual([3_000, 0])
-    expect(asked.map(({ sides }) => sides.server!.isBackup)).toEqual([true, false])
+    expect(asked.map(({ sides }) => sides.remote!.isBackup)).toEqual([true, false])
     const { planner: without } = world({ ...asking, config: { ...asking.config, share: 0 } })
-    expect((await without.plan(request({ promptTokens: 900 }), signal)).dispatch.server).toBe(never)
+    expect((await without.plan(request({ promptTokens: 900 }), signal)).dispatch.remote).toBe(never)
   })
 
   it('starts the device late on a slow server, where the device is limited, as the server is known', async () => {
     const { planner, estimates } = world({ costs: cheapServer, config: { share: 0.05, mode: 'auto' } })
     const unknown = await planner.plan(request(), signal)
-    expect(unknown.dispatch.device).toBeCloseTo(2_000)
-    for (let ms = 1; ms <= 200; ms++) unknown.observe.firstToken('server', ms * 3, 10)
+    expect(unknown.dispatch.local).toBeCloseTo(2_000)
+    for (let ms = 1; ms <= 200; ms++) unknown.observe.firstToken('remote', ms * 3, 10)
     unknown.observe.ended(5)
     const known = await planner.plan(request(), signal)
-    expect(known.dispatch.server).toBe(0)
-    expect(known.dispatch.device).toBeGreaterThan(540)
-    expect(known.dispatch.device).toBeLessThanOrEqual(600)
+    expect(known.dispatch.remote).toBe(0)
+    expect(known.dispatch.local).toBeGreaterThan(540)
+    expect(known.dispatch.local).toBeLessThanOrEqual(600)
     expect(estimates.answerTokens.mean).toBe(5)
     expect(estimates.promptTokens.mean).toBeCloseTo(10)
   })
 
   it('prefers the side that decodes for less, once the answer has begun', async () => {
-    expect((await plan({ costs: cheapServer }, { mode: 'auto' })).preferred).toEqual({ side: 'server', reason: 'cost' })
-    expect((await plan({ costs: cheapDevice }, { mode: 'auto' })).preferred).toEqual({ side: 'device', reason: 'cost' })
+    expect((await plan({ costs: cheapServer }, { mode: 'auto' })).preferred).toEqual({ side: 'remote', reason: 'cost' })
+    expect((await plan({ costs: cheapDevice }, { mode: 'auto' })).preferred).toEqual({ side: 'local', reason: 'cost' })
     expect((await plan({}, { mode: 'auto' })).preferred).toBeUndefined()
   })
 })
@@ -281,9 +281,9 @@ describe('what answers teach', () => {
 describe('what one side cannot do', () => {
   it('a text server gets no request that needs tokens', async () => {
     const needs = { mode: 'auto', tokenIds: true } as const
-    expect(names(await plan({ urlServer: true }, needs))).toEqual({ device: 'small' })
+    expect(names(await plan({ urlServer: true }, needs))).toEqual({ local: 'small' })
     expect(() => world({ urlServer: true }).planner.check(request({ ...needs, mode: 'cloud' }))).toThrow(/takes text/)
-    expect(names(await plan({ urlServer: true }, { mode: 'auto' }))).toEqual({ device: 'small', server: 'remote' })
+    expect(names(await plan({ urlServer: true }, { mode: 'auto' }))).toEqual({ local: 'small', remote: 'remote' })
   })
 
   it('a server that does not continue gets no answer that was begun', async () => {
@@ -294,9 +294,9 @@ describe('what one side cannot do', () => {
 
   it('a prompt beyond one context is answered by the other side alone', async () => {
     const long = await plan({ slmContext: 50 }, { mode: 'auto', promptTokens: 100 })
-    expect([names(long), long.dispatch.server, long.promptTokens]).toEqual([{ server: 'large' }, 0, 100])
+    expect([names(long), long.dispatch.remote, long.promptTokens]).toEqual([{ remote: 'large' }, 0, 100])
     const other = await plan({ serverContext: 50 }, { mode: 'fast', promptTokens: 100 })
-    expect([names(other), other.dispatch.device]).toEqual([{ device: 'small' }, 0])
+    expect([names(other), other.dispatch.local]).toEqual([{ local: 'small' }, 0])
     await expect(plan({ serverContext: 50, slmContext: 60 }, { mode: 'fast', promptTokens: 100 })).rejects.toMatchObject({
       code: 'CONTEXT_OVERFLOW',
     })
@@ -311,46 +311,44 @@ describe('the small model holds one answer', () => {
   it('and the next ones go to the server, until it is free', async () => {
     const { planner, finish } = world({ config: { mode: 'fast' } })
     const first = await planner.plan(request(), signal)
-    expect(first.dispatch).toEqual({ device: 0, server: 0 })
+    expect(first.dispatch).toEqual({ local: 0, remote: 0 })
     const second = await planner.plan(request(), signal)
-    expect(second.dispatch).toEqual({ device: never, server: 0 })
-    expect(second.sides.device!.startMs(10)).toBe(never)
+    expect(second.dispatch).toEqual({ local: never, remote: 0 })
+    expect(second.sides.local!.startMs(10)).toBe(never)
     // The device writes the first one.
-    const writing = first.sides.device!.endpoint.answer(request(), signal)
+    const writing = first.sides.local!.endpoint.answer(request(), signal)
     const token = writing.next()
-    expect((await planner.plan(request(), signal)).dispatch.device).toBe(never)
+    expect((await planner.plan(request(), signal)).dispatch.local).toBe(never)
     first.observe.ended(3)
-    expect((await planner.plan(request(), signal)).dispatch.device).toBe(never)
+    expect((await planner.plan(request(), signal)).dispatch.local).toBe(never)
     finish()
     await token
     await writing.return(undefined)
-    expect((await planner.plan(request(), signal)).dispatch.device).toBe(0)
+    expect((await planner.plan(request(), signal)).dispatch.local).toBe(0)
   })
 
   it('is free again when the server has won, or the answer has ended', async () => {
     const { planner } = world({ config: { mode: 'fast' } })
     const first = await planner.plan(request(), signal)
-    first.observe.firstToken('server', 10, 10)
+    first.observe.firstToken('remote', 10, 10)
     const second = await planner.plan(request(), signal)
-    expect(second.dispatch.device).toBe(0)
+    expect(second.dispatch.local).toBe(0)
     second.observe.ended(undefined)
     second.observe.ended(undefined)
-    expect((await planner.plan(request(), signal)).dispatch.device).toBe(0)
+    expect((await planner.plan(request(), signal)).dispatch.local).toBe(0)
   })
 
   it('learns the time to its first token from starts that have not waited', async () => {
     const { planner, estimates, finish } = world({ config: { mode: 'local' } })
     const [first, second] = [await planner.plan(request(), signal), await planner.plan(request(), signal)]
-    const start = ({ sides }: typeof first) => sides.device!.endpoint.answer(request(), signal).next()
+    const start = ({ sides }: typeof first) => sides.local!.endpoint.answer(request(), signal).next()
     const writing = [start(first), start(second)]
-    second.observe.firstToken('device', 9_000, 10)
-    expect(estimates.deviceTtft('small').line).toBeUndefined()
-    first.observe.firstToken('device', 50, 10)
-    expect(estimates.deviceTtft('small').line).toEqual({ slope: 5, intercept: 0 })
+    second.observe.firstToken('local', 9_000, 10)
+    expect(estimates.localTtft('small').line).toBeUndefined()
+    first.observe.firstToken('local', 50, 10)
+    expect(estimates.localTtft('small').line).toEqual({ slope: 5, intercept: 0 })
     const startMs = (name: string, prefillTokensPerS?: number) =>
-      deviceCandidate({ endpoint: endpoint(model(name)) }, world().slots, estimates.deviceTtft(name), prefillTokensPerS).startMs(
-        20,
-      )
+      localCandidate({ endpoint: endpoint(model(name)) }, world().slots, estimates.localTtft(name), prefillTokensPerS).startMs(20)
     expect([startMs('small'), startMs('other', 100), startMs('other')]).toEqual([100, 200, 400])
     finish()
     await writing[0]
@@ -370,29 +368,29 @@ describe('the small model holds one answer', () => {
 
 describe('the budget', () => {
   it('leaves out a side, and the other starts at once', async () => {
-    const { planner, asked, ended, slots } = world({ config: { mode: 'auto' }, admit: () => ['server'] })
+    const { planner, asked, ended, slots } = world({ config: { mode: 'auto' }, admit: () => ['remote'] })
     const planned = await planner.plan(request({ maxTokens: 20 }), signal)
     expect([planned.exhausted, slots.isFree]).toEqual(['spent', true])
-    expect([names(planned), planned.dispatch.server, planned.preferred]).toEqual([{ server: 'large' }, 0, undefined])
+    expect([names(planned), planned.dispatch.remote, planned.preferred]).toEqual([{ remote: 'large' }, 0, undefined])
     expect(asked[0]).toMatchObject({
       isAuto: true,
       promptTokens: 10,
       sides: {
-        device: { spender: 'slm', isBackup: false, estimate: { promptTokens: 10, tokens: 20 } },
-        server: { spender: 'server' },
+        local: { spender: 'slm', isBackup: false, estimate: { promptTokens: 10, tokens: 20 } },
+        remote: { spender: 'server' },
       },
     })
     planned.observe.ended(3)
     expect(ended()).toBe(1)
-    expect((await planner.plan(request(), signal)).dispatch.server).toBe(0)
+    expect((await planner.plan(request(), signal)).dispatch.remote).toBe(0)
   })
 
   it('leaves out the server, and the device does not wait for it', async () => {
     const costs = { slm: { prompt: 5, output: 5 }, server: { prompt: 1, output: 1 } }
     const config = { mode: 'auto', share: 0.05 } as const
-    expect((await plan({ costs, config }, {})).dispatch.device).toBeGreaterThan(0)
-    const alone = await plan({ costs, config, admit: () => ['device'] }, {})
-    expect([names(alone), alone.dispatch.device]).toEqual([{ device: 'small' }, 0])
+    expect((await plan({ costs, config }, {})).dispatch.local).toBeGreaterThan(0)
+    const alone = await plan({ costs, config, admit: () => ['local'] }, {})
+    expect([names(alone), alone.dispatch.local]).toEqual([{ local: 'small' }, 0])
   })
 
   it('does not keep the small model reserved where it refuses', async () => {
@@ -425,56 +423,56 @@ describe('F of a server', () => {
   it('counts a start that was cut short as one that would have taken longer', async () => {
     const { planner, estimates } = world({ config: { mode: 'fast' } })
     const { observe } = await planner.plan(request(), signal)
-    for (let ms = 1; ms <= 100; ms++) observe.firstToken('server', ms * 10, 10)
+    for (let ms = 1; ms <= 100; ms++) observe.firstToken('remote', ms * 10, 10)
     const next = await planner.plan(request(), signal)
-    next.observe.canceled('server', 500, 10)
-    const ttft = estimates.serverTtft('server')
+    next.observe.canceled('remote', 500, 10)
+    const ttft = estimates.remoteTtft('server')
     // Later samples count more: 40 of the 100, and 0.8 of the new one, as four in five of those above 500 ms.
     expect(1 - ttft.cdf(600)).toBeCloseTo(0.446, 3)
-    next.observe.canceled('server', 60_000, 10)
+    next.observe.canceled('remote', 60_000, 10)
     expect(ttft.quantile(1)).toBeGreaterThanOrEqual(119_000)
   })
 
   it('begins with what the bridge announces, until there are own times', () => {
     const estimates = new DispatchEstimates(store, silentLogger())
-    const own = estimates.serverTtft('new')
-    const announced = estimates.serverTtft('announced')
+    const own = estimates.remoteTtft('new')
+    const announced = estimates.remoteTtft('announced')
     for (let at = 0; at < 50; at++) announced.record(300)
     const made = { spender: 'server', endpoint: endpoint({ name: 'x' }), continues: true, pauses: true } as const
-    expect(serverCandidate(made, own, announced).ttftMs.quantile(0.9)).toBeCloseTo(300)
+    expect(remoteCandidate(made, own, announced).ttftMs.quantile(0.9)).toBeCloseTo(300)
     for (let at = 0; at < 30; at++) own.record(900)
-    expect(serverCandidate(made, own, announced).ttftMs.quantile(0.1)).toBeCloseTo(900)
+    expect(remoteCandidate(made, own, announced).ttftMs.quantile(0.1)).toBeCloseTo(900)
   })
 
   it('does not wait ever longer for a server that has stopped answering, and waits again once it answers', async () => {
     const { planner, estimates } = world({
-      config: { mode: 'auto', constrained: 'device', share: 0.05 },
+      config: { mode: 'auto', constrained: 'local', share: 0.05 },
       only: ['slm', 'server'],
     })
-    for (let at = 0; at < 50; at++) estimates.serverTtft('server').record(300 + at)
+    for (let at = 0; at < 50; at++) estimates.remoteTtft('server').record(300 + at)
     const waits: number[] = []
     for (let at = 0; at < 30; at++) {
       const { dispatch, observe } = await planner.plan(request(), new AbortController().signal)
-      waits.push(dispatch.device)
-      observe.canceled('server', dispatch.device + 1_000, 10)
+      waits.push(dispatch.local)
+      observe.canceled('remote', dispatch.local + 1_000, 10)
       observe.ended(undefined)
     }
     expect(waits.slice(0, 3).every((ms) => ms > 300)).toBe(true)
     expect(new Set(waits.slice(3))).toEqual(new Set([0]))
     const { observe } = await planner.plan(request(), new AbortController().signal)
-    observe.firstToken('server', 300, 10)
+    observe.firstToken('remote', 300, 10)
     observe.ended(20)
-    expect((await planner.plan(request(), new AbortController().signal)).dispatch.device).toBeGreaterThan(300)
+    expect((await planner.plan(request(), new AbortController().signal)).dispatch.local).toBeGreaterThan(300)
   })
 
   it('has a longer tail than few starts show; a migration waits as long as nine of ten have taken', () => {
-    const own = new DispatchEstimates(store, silentLogger()).serverTtft('few')
+    const own = new DispatchEstimates(store, silentLogger()).remoteTtft('few')
     const made = { spender: 'server', endpoint: endpoint({ name: 'x' }), continues: true, pauses: true } as const
-    const unknown = serverCandidate(made, own)
+    const unknown = remoteCandidate(made, own)
     expect([unknown.ttftMs.quantile(0.9), unknown.startMs(10)]).toEqual([2_000, 2_000])
     for (let at = 0; at < 4; at++) unknown.firstToken(300, 10)
     expect(unknown.startMs(10)).toBeCloseTo(300)
-    const { ttftMs, startMs } = serverCandidate(made, own)
+    const { ttftMs, startMs } = remoteCandidate(made, own)
     expect([ttftMs.quantile(0.7), ttftMs.quantile(0.9), startMs(10)].map(Math.round)).toEqual([300, 600, 300])
   })
 })

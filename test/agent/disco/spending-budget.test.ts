@@ -54,12 +54,12 @@ const run = (promptTokens: number, tokens?: number, isBilled = false) => ({
   isBilled,
 })
 const both = (tokens: number): BudgetRequest => ({
-  sides: { device: wanted('slm', tokens), server: wanted('server', tokens) },
+  sides: { local: wanted('slm', tokens), remote: wanted('server', tokens) },
   promptTokens: 3,
   isAuto: true,
 })
 const atServer = (tokens: number): BudgetRequest => ({
-  sides: { server: wanted('server', tokens) },
+  sides: { remote: wanted('server', tokens) },
   promptTokens: 3,
   isAuto: false,
 })
@@ -77,54 +77,54 @@ describe("the owner's budget", () => {
   it('reports what each side of an answer has spent, and how its energy is known', async () => {
     using flops = owner({}, { price: false, energy: 'flops' })
     const answer = await flops.budget.admit(both(5), signal)
-    expect(answer.costOf('server')).toEqual({ promptTokens: 0, tokens: 0, dollars: 0 })
-    const onDevice = answer.start('device', run(10))
-    const cloud = answer.start('server', run(10))
+    expect(answer.costOf('remote')).toEqual({ promptTokens: 0, tokens: 0, dollars: 0 })
+    const onDevice = answer.start('local', run(10))
+    const cloud = answer.start('remote', run(10))
     onDevice.arrived(5)
     cloud.arrived(1)
-    expect(answer.costOf('device')).toEqual({ promptTokens: 10, tokens: 5, dollars: 2, joules: 20, energy: 'flops' })
-    expect(answer.costOf('server')).toEqual({ promptTokens: 10, tokens: 1, dollars: null })
+    expect(answer.costOf('local')).toEqual({ promptTokens: 10, tokens: 5, dollars: 2, joules: 20, energy: 'flops' })
+    expect(answer.costOf('remote')).toEqual({ promptTokens: 10, tokens: 1, dollars: null })
     answer.end()
     expect(flops.ledger.spent('slm')).toEqual({ promptTokens: 10, autoPromptTokens: 10, tokens: 5, dollars: 2, joules: 20 })
     expect(flops.ledger.spent('requests')).toMatchObject({ promptTokens: 3, autoPromptTokens: 3 })
     const migrated = await flops.budget.admit(both(5), signal)
-    migrated.start('server', run(3)).arrived(1)
-    migrated.start('device', run(4)).arrived(4)
+    migrated.start('remote', run(3)).arrived(1)
+    migrated.start('local', run(4)).arrived(4)
     migrated.end()
     // What migrates is not among the prompts that the share limits.
     expect(flops.ledger.spent('slm')).toMatchObject({ promptTokens: 14, autoPromptTokens: 10 })
     const alone = await flops.budget.admit(atServer(1), signal)
-    expect(alone.costOf('device')).toEqual({ promptTokens: 0, tokens: 0, dollars: 0 })
+    expect(alone.costOf('local')).toEqual({ promptTokens: 0, tokens: 0, dollars: 0 })
     alone.end()
   })
 
   it('leaves out a side whose budget is exhausted, and frees what was reserved and not spent', async () => {
     using limited = owner({ dollars: 10, joules: 100 })
     const first = await limited.budget.admit(both(8), signal)
-    expect(first.sides).toEqual(['device', 'server'])
+    expect(first.sides).toEqual(['local', 'remote'])
     const deviceOnly = await limited.budget.admit(both(8), signal)
     expect(deviceOnly).toMatchObject({
-      sides: ['device'],
+      sides: ['local'],
       exhausted: expect.stringContaining('the server has spent $0 of $10, $8 reserved'),
     })
     expect(limited.warnings).toEqual([{ reason: deviceOnly.exhausted }])
-    first.start('server', run(0, 8)).arrived(2)
+    first.start('remote', run(0, 8)).arrived(2)
     first.end()
     first.end()
-    expect((await limited.budget.admit(both(8), signal)).sides).toEqual(['device', 'server'])
+    expect((await limited.budget.admit(both(8), signal)).sides).toEqual(['local', 'remote'])
   })
 
   it('reserves all that a start may cost, also the second of one answer, and none that the budget does not allow', async () => {
     using limited = owner({ dollars: 100 })
     const answer = await limited.budget.admit(atServer(10), signal)
     expect(limited.ledger.reserved('server').dollars).toBe(10)
-    answer.start('server', run(5, 20)).arrived(3)
+    answer.start('remote', run(5, 20)).arrived(3)
     expect(limited.ledger.reserved('server').dollars).toBe(25)
-    answer.start('server', run(8, 30)).arrived(30)
+    answer.start('remote', run(8, 30)).arrived(30)
     expect(limited.ledger.reserved('server').dollars).toBe(63)
     await expect(limited.budget.admit(atServer(38), signal)).rejects.toThrow('exhausted')
-    expect(() => answer.start('server', run(40, 1))).toThrow('63 reserved by answers in progress; this answer may take $41')
-    expect(answer.start('server', run(30, 20)).maxTokens).toBe(7)
+    expect(() => answer.start('remote', run(40, 1))).toThrow('63 reserved by answers in progress; this answer may take $41')
+    expect(answer.start('remote', run(30, 20)).maxTokens).toBe(7)
     expect(answer.exhausted).toBe('the budget for 24 h allows 7 tokens of this answer: the server has spent $0 of $100')
     answer.end()
     expect(limited.ledger.spent('server').dollars).toBe(5 + 3 + 8 + 30 + 30)
@@ -135,7 +135,7 @@ describe("the owner's budget", () => {
     const cost = async (end: (of: Run) => void) => {
       const before = limited.ledger.spent('server').dollars
       const answer = await limited.budget.admit(atServer(10), signal)
-      end(answer.start('server', { promptTokens: 5, limits: { promptTokens: 40, tokens: 20 }, isBilled: true }))
+      end(answer.start('remote', { promptTokens: 5, limits: { promptTokens: 40, tokens: 20 }, isBilled: true }))
       answer.end()
       return limited.ledger.spent('server').dollars - before
     }
@@ -157,7 +157,7 @@ describe("the owner's budget", () => {
   it('refuses where the other side cannot answer either, and says when to retry', async () => {
     using limited = owner({ dollars: 10 })
     const answer = await limited.budget.admit(atServer(10), signal)
-    answer.start('server', run(0, 10)).arrived(10)
+    answer.start('remote', run(0, 10)).arrived(10)
     answer.end()
     await limited.clock.advance(hourMs)
     const error: BrimError = await limited.budget.admit(atServer(1), signal).then(Promise.reject, (reason) => reason)
@@ -169,13 +169,13 @@ describe("the owner's budget", () => {
     expect(error.retryAfterMs).toBeGreaterThan(23 * hourMs)
     expect(error.retryAfterMs).toBeLessThan(24 * hourMs)
     await limited.clock.advance(error.retryAfterMs!)
-    expect((await limited.budget.admit(atServer(1), signal)).sides).toEqual(['server'])
+    expect((await limited.budget.admit(atServer(1), signal)).sides).toEqual(['remote'])
   })
 
   it('shortens an answer that costs more than the whole budget, and admits it only while nothing else is spent', async () => {
     using limited = owner({ dollars: 10, whenExhausted: 'refuse' })
     const answer = await limited.budget.admit(atServer(50), signal)
-    expect(answer.start('server', run(3, 50)).maxTokens).toBe(7)
+    expect(answer.start('remote', run(3, 50)).maxTokens).toBe(7)
     await expect(limited.budget.admit(atServer(1), signal)).rejects.toThrow('reserved by answers in progress')
     answer.end()
     await expect(limited.budget.admit(atServer(50), signal)).rejects.toThrow('has spent $3 of $10; this answer may take $50')
@@ -186,7 +186,7 @@ describe("the owner's budget", () => {
     const { sides } = atServer(1)
     const limits = { promptTokens: 10, tokens: 1 }
     await expect(
-      limited.budget.admit({ ...atServer(1), sides: { server: { ...sides.server!, limits } } }, signal),
+      limited.budget.admit({ ...atServer(1), sides: { remote: { ...sides.remote!, limits } } }, signal),
     ).rejects.toThrow('has spent $0 of $10; this answer may take $11')
   })
 
@@ -194,17 +194,17 @@ describe("the owner's budget", () => {
     using limited = owner({ joules: 10, whenExhausted: 'refuse' })
     const answer = await limited.budget.admit(both(5), signal)
     await expect(limited.budget.admit(both(1), signal)).rejects.toThrow('the small model has spent 0 J of 10 J, 10 J reserved')
-    const withBackup = { ...both(1), sides: { device: wanted('slm', 1, true), server: wanted('server', 1) } }
-    expect((await limited.budget.admit(withBackup, signal)).sides).toEqual(['server'])
+    const withBackup = { ...both(1), sides: { local: wanted('slm', 1, true), remote: wanted('server', 1) } }
+    expect((await limited.budget.admit(withBackup, signal)).sides).toEqual(['remote'])
     answer.end()
   })
 
   it('reserves for a backup that is left alone', async () => {
     using limited = owner({ dollars: 10, joules: 10 })
-    const backup = { ...both(8), sides: { device: wanted('slm', 8, true), server: wanted('server', 8) } }
-    expect((await limited.budget.admit(backup, signal)).sides).toEqual(['device', 'server'])
+    const backup = { ...both(8), sides: { local: wanted('slm', 8, true), remote: wanted('server', 8) } }
+    expect((await limited.budget.admit(backup, signal)).sides).toEqual(['local', 'remote'])
     expect(limited.ledger.reserved('slm').joules).toBe(0)
-    expect((await limited.budget.admit(backup, signal)).sides).toEqual(['device'])
+    expect((await limited.budget.admit(backup, signal)).sides).toEqual(['local'])
     expect(limited.ledger.reserved('slm').joules).toBeGreaterThan(0)
   })
 
@@ -217,7 +217,7 @@ describe("the owner's budget", () => {
     canceled.abort(new Error('left'))
     await expect(leaving).rejects.toThrow('left')
     answer.end()
-    expect((await waiting).sides).toEqual(['server'])
+    expect((await waiting).sides).toEqual(['remote'])
     const late = expect(limited.budget.admit(atServer(10), signal)).rejects.toThrow('exhausted')
     await limited.clock.advance(60_001)
     await late
@@ -273,7 +273,7 @@ describe("the owner's budget", () => {
             const { side: spender, prompt, hidden, tokens, expected, isBackup } = one
             const limits = { promptTokens: prompt + hidden, tokens }
             const estimate = { promptTokens: prompt, tokens: expected }
-            const side = spender === 'slm' ? 'device' : 'server'
+            const side = spender === 'slm' ? 'local' : 'remote'
             const sides = { [side]: { spender, estimate, limits, isBackup } }
             const answer = await limited.budget.admit({ sides, promptTokens: prompt, isAuto: false }, signal).catch(() => {})
             if (!answer) continue
@@ -284,7 +284,7 @@ describe("the owner's budget", () => {
           else if (of && one.kind === 'end') {
             of.answer.end()
             open.splice(open.indexOf(of), 1)
-            if (of.side === 'server')
+            if (of.side === 'remote')
               for (const { sent, run, produced, told } of of.runs)
                 if (sent)
                   bills.push({
@@ -300,7 +300,7 @@ describe("the owner's budget", () => {
             } else if (one.kind === 'refused' && last.produced === 0) {
               run.refused()
               last.sent = false
-            } else if (one.kind === 'arrive' && (last.sent || of!.side === 'device')) {
+            } else if (one.kind === 'arrive' && (last.sent || of!.side === 'local')) {
               run.arrived(one.tokens)
               last.produced = Math.min(run.maxTokens!, last.produced + one.tokens)
             } else if (one.kind === 'complete' && last.sent) {

@@ -118,9 +118,9 @@ it('forgets what was spent as the machine is up or asleep, whatever its time of 
   const now = { wallMs: Date.UTC(2026, 10, 22), upMs: 1_000, boot: 'a' }
   await using device = deviceLike('server', { server: { at: 'bridge', price: '1/1' } }, () => now)
   const estimate = { promptTokens: 5, tokens: 5 }
-  const sides = { server: { spender: 'server', estimate, limits: estimate, isBackup: false } } as const
+  const sides = { remote: { spender: 'server', estimate, limits: estimate, isBackup: false } } as const
   const answer = await device.budget.admit({ sides, promptTokens: 5, isAuto: false }, signal)
-  answer.start('server', { promptTokens: 5, limits: estimate, isBilled: false })
+  answer.start('remote', { promptTokens: 5, limits: estimate, isBilled: false })
   answer.end()
   expect(device.budget.report.server.promptTokens).toBe(5)
   now.wallMs = Date.UTC(2026, 10, 24)

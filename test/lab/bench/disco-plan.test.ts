@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { deviceWaitMs, serverStarts } from '../../../core/policy/disco/dispatch.ts'
+import { localWaitMs, remoteStarts } from '../../../core/policy/disco/dispatch.ts'
 import { summarise } from '../../../lab/bench/disco-plan/bench.ts'
 import { measurePlans } from '../../../lab/simulate/paper/disco/plan-times.ts'
 import { sortedDistribution, sortedLengths } from '../../../lab/simulate/paper/disco/sorted-samples.ts'
@@ -28,10 +28,10 @@ describe('the figures of bench disco-plan', () => {
     expect(sorted.all).toEqual([10, 20, 30, 50, 400])
     for (const share of [0.03, 0.2, 0.5, 0.9])
       for (const length of [5, 10, 20, 25, 50, 400, 500]) {
-        const own = { share, serverTtftMs: sortedDistribution(Float64Array.from(samples)), promptLengths: sorted }
-        const exact = { share, serverTtftMs: stepDistribution(atoms), promptLengths: exactLengths(atoms) }
-        expect(deviceWaitMs(length, own)).toBe(deviceWaitMs(length, exact))
-        expect(serverStarts(length, own)).toBe(serverStarts(length, exact))
+        const own = { share, remoteTtftMs: sortedDistribution(Float64Array.from(samples)), promptLengths: sorted }
+        const exact = { share, remoteTtftMs: stepDistribution(atoms), promptLengths: exactLengths(atoms) }
+        expect(localWaitMs(length, own)).toBe(localWaitMs(length, exact))
+        expect(remoteStarts(length, own)).toBe(remoteStarts(length, exact))
       }
   })
 })

@@ -1,9 +1,9 @@
 import type { ControlledSide, ControllerPlan } from '../../../../core/policy/disco/controller-plan.ts'
-import { constrainedSide, costOf, deviceCosts, type SideCosts } from '../../../../core/policy/disco/costs.ts'
-import { createDeviceTtft, createTokenCounts, createTtft, expectedRemaining } from '../../../../core/policy/disco/estimates.ts'
+import { costOf, limitedSide, localCosts, type SideCosts } from '../../../../core/policy/disco/costs.ts'
+import { createLocalTtft, createTokenCounts, createTtft, expectedRemaining } from '../../../../core/policy/disco/estimates.ts'
 import { exchangeRate } from '../../../../core/policy/disco/exchange-rate.ts'
 import { SilentStarts } from '../../../../core/policy/disco/silent-starts.ts'
-import { deviceEstimate, serverEstimate } from '../../../../core/policy/disco/start-estimates.ts'
+import { localEstimate, remoteEstimate } from '../../../../core/policy/disco/start-estimates.ts'
 import { preferredSide, startTimes } from '../../../../core/policy/disco/start-times.ts'
 import { type Dispatch, otherSide, type Side, type TokenCosts } from '../../../../core/policy/disco/state.ts'
 import type { DiscoSettings } from '../../scenario/disco-settings.ts'
@@ -43,7 +43,7 @@ class Known {
   readonly prompts = createTokenCounts()
   readonly answers = createTokenCounts()
   /** k·l + c. */
-  readonly deviceTtft = createDeviceTtft()
+  readonly localTtft = createLocalTtft()
 }
 
 interface DispatchingDevice {
@@ -54,7 +54,7 @@ interface DispatchingDevice {
   readonly battery: number | undefined
 }
 
-const both: readonly Side[] = ['device', 'server']
+const both: readonly Side[] = ['local', 'remote']
 const never = Number.POSITIVE_INFINITY
 /** A prompt at whose length the speed of small models is stated. */
 const profiledTokens = 128
@@ -84,25 +84,25 @@ class WorldDispatch {
     if (mode === 'auto') known.prompts.record(request.promptTokens)
     const announced = this.#world.server || mode === 'private' ? undefined : this.#announced
     const { ttftMs, silence } = mode === 'private' ? known.hat : known
-    const server = serverEstimate(ttftMs, announced, silence, this.#settings.patience)
+    const server = remoteEstimate(ttftMs, announced, silence, this.#settings.patience)
     const profiledS = model ? model.prefillS(profiledTokens) : 0
-    const device = deviceEstimate(known.deviceTtft, profiledTokens / profiledS)
+    const device = localEstimate(known.localTtft, profiledTokens / profiledS)
     const remaining = (tokens: number) =>
       expectedRemaining(known.answers, tokens, this.#world.scenario.workload.maxOutputTokens - tokens)
-    const costs: SideCosts = { server: this.#price, device: model && this.#deviceCosts(own, model, request.promptTokens) }
-    const deviceMs = device.startMs(request.promptTokens)
-    const dispatch = this.#dispatch(answer, mode, own, costs, remaining, server, deviceMs)
-    const release = model && dispatch.device < never ? model.reserve() : () => {}
+    const costs: SideCosts = { remote: this.#price, local: model && this.#localCosts(own, model, request.promptTokens) }
+    const localMs = device.startMs(request.promptTokens)
+    const dispatch = this.#dispatch(answer, mode, own, costs, remaining, server, localMs)
+    const release = model && dispatch.local < never ? model.reserve() : () => {}
     // The time that a start has waited for the small model tells nothing of its speed.
     let hasWaited = false
 
-    const sides: { device?: SimulatedSide; server: SimulatedSide } = { server: this.#serverSide(answer, mode, own.device) }
-    const controlled: { device?: ControlledSide; server: ControlledSide } = {
-      server: { continues: true, pauses: false, costs: costs.server, startMs: server.startMs },
+    const sides: { local?: SimulatedSide; remote: SimulatedSide } = { remote: this.#remoteSide(answer, mode, own.device) }
+    const controlled: { local?: ControlledSide; remote: ControlledSide } = {
+      remote: { continues: true, pauses: false, costs: costs.remote, startMs: server.startMs },
     }
     if (model) {
       const side = new SmallModelSide(model, answer)
-      sides.device = {
+      sides.local = {
         start(run) {
           release()
           hasWaited = model.isFull
@@ -114,7 +114,7 @@ class WorldDispatch {
       }
       const counted = (tokens: number) => (this.#settings.migrationCounts === 'answer' ? tokens : request.promptTokens)
       const startMs = (tokens: number) => (model.isFree ? device.startMs(counted(tokens)) : never)
-      controlled.device = { continues: true, pauses: true, costs: costs.device, startMs }
+      controlled.local = { continues: true, pauses: true, costs: costs.local, startMs }
     }
     const plan: ControllerPlan = {
       sides: controlled,
@@ -129,13 +129,13 @@ class WorldDispatch {
     const dispatched = new DispatchedAnswer(this.#world.simulation, plan, sides, request.outputTokens, {
       delivered: () => answer.deliver(1),
       firstToken(side, ms, tokens) {
-        if (side === 'server') {
+        if (side === 'remote') {
           release()
           server.firstToken(ms, tokens)
         } else if (!hasWaited) device.firstToken(ms, tokens)
       },
       canceled(side, ms, tokens) {
-        if (side === 'server') server.canceled(ms, tokens)
+        if (side === 'remote') server.canceled(ms, tokens)
       },
       ended: (hasFailed) => {
         release()
@@ -192,7 +192,7 @@ class WorldDispatch {
     return known
   }
 
-  #deviceCosts({ device, battery }: DispatchingDevice, model: SmallModel, promptTokens: number): TokenCosts {
+  #localCosts({ device, battery }: DispatchingDevice, model: SmallModel, promptTokens: number): TokenCosts {
     const { deviceDollarsPerToken, dollarsPerKwh } = this.#settings
     if (deviceDollarsPerToken) return deviceDollarsPerToken
     const { computeW } = device.board.power
@@ -202,7 +202,7 @@ class WorldDispatch {
     }
     const condition = battery === undefined ? undefined : { level: battery, isPlugged: false }
     const setting = dollarsPerKwh === undefined ? undefined : dollarsPerKwh / joulesPerKwh
-    return deviceCosts(joules, exchangeRate(condition, setting).dollarsPerJoule)
+    return localCosts(joules, exchangeRate(condition, setting).dollarsPerJoule)
   }
 
   #dispatch(
@@ -211,32 +211,32 @@ class WorldDispatch {
     { model, known }: DispatchingDevice,
     costs: SideCosts,
     remaining: (tokens: number) => number,
-    server: ReturnType<typeof serverEstimate>,
-    deviceMs: number,
+    server: ReturnType<typeof remoteEstimate>,
+    localMs: number,
   ): Dispatch {
     const { dispatch, share, tailShare, autoPatienceS } = this.#settings
-    const patience = autoPatienceS === null ? undefined : { maxMs: autoPatienceS * 1_000, deviceMs }
-    const constrained = this.#settings.constrained === 'auto' ? constrainedSide(costs) : this.#settings.constrained
+    const patience = autoPatienceS === null ? undefined : { maxMs: autoPatienceS * 1_000, localMs }
+    const constrained = limitedSide(this.#settings.constrained, costs)
     if (dispatch !== 'plan' && model) {
       const isLimited = this.#world.simulation.random(`dispatch of ${request.id}`).next() < share
-      const alone = { device: never, server: never, [isLimited ? constrained : otherSide(constrained)]: 0 }
+      const alone = { local: never, remote: never, [isLimited ? constrained : otherSide(constrained)]: 0 }
       return dispatch === 'chance' ? alone : { ...alone, [otherSide(constrained)]: 0 }
     }
     return startTimes(mode, {
-      can: { device: model !== undefined, server: true },
-      isDeviceFree: model?.isFree ?? false,
-      isServerSilent: server.isSilent,
+      can: { local: model !== undefined, remote: true },
+      isLocalFree: model?.isFree ?? false,
+      isRemoteSilent: server.isSilent,
       costs,
       patienceMs: patience?.maxMs,
       work: { promptTokens: request.promptTokens, tokens: mode === 'cheap' ? remaining(0) : 0 },
       dispatch: () => ({
         ...{ constrained, share, tailShare, patience },
-        ...{ serverTtftMs: server.ttftMs, promptLengths: known.prompts },
+        ...{ remoteTtftMs: server.ttftMs, promptLengths: known.prompts },
       }),
     })
   }
 
-  #serverSide(answer: Answer, mode: DispatchMode, device: SimulatedDevice): SimulatedSide {
+  #remoteSide(answer: Answer, mode: DispatchMode, device: SimulatedDevice): SimulatedSide {
     const { server, simulation } = this.#world
     if (mode === 'private') {
       this.#bySplit ??= splitAnswers(this.#world, 'hat')

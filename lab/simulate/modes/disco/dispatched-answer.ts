@@ -28,7 +28,7 @@ export class DispatchedAnswer {
   readonly #outputTokens: number
   readonly #listener: AnswerListener
   /** Of the answer, up to the last one of each side. */
-  readonly #written = { device: 0, server: 0 }
+  readonly #written = { local: 0, remote: 0 }
   /** Sides without their first token. */
   readonly #starting: { [side in Side]?: { readonly atMs: number; readonly tokens: number } | undefined } = {}
   #wakeMs = Number.POSITIVE_INFINITY

@@ -1,4 +1,4 @@
-import type { Side } from '../../../../core/policy/disco/state.ts'
+import type { ReportedSide } from '../../../../core/policy/disco/state.ts'
 import { median } from '../../../../core/policy/estimate/quantile.ts'
 import type { BenchDocument } from '../../../frame/bench.ts'
 import { isWithin, type PaperCell } from '../comparison.ts'
@@ -51,9 +51,10 @@ const known = (values: readonly (number | null)[]): number[] => values.filter((v
 
 /** Servers and limited sides, as the rows of Tables 2 and 3. */
 const rows = paperServers.flatMap(({ name }) => constrainedSides.map((constrained) => ({ server: name, constrained })))
-const named = (server: string, constrained: Side) => `${server}, ${constrained} limited`
-const isOf = (server: string, constrained: Side) => (run: { readonly server: string; readonly constrained: Side }) =>
-  run.server === server && run.constrained === constrained
+const named = (server: string, constrained: ReportedSide) => `${server}, ${constrained} limited`
+const isOf =
+  (server: string, constrained: ReportedSide) => (run: { readonly server: string; readonly constrained: ReportedSide }) =>
+    run.server === server && run.constrained === constrained
 
 function tailCells(runs: readonly TtftRun[]): PaperCell[] {
   const comparisons = comparisonsOf(runs, 'beside')
@@ -72,7 +73,7 @@ function explained(cell: Omit<PaperCell, 'remark'>, text: string): PaperCell {
   return isWithin(cell) ? cell : { ...cell, remark: text }
 }
 
-function tailRemark(server: string, constrained: Side): string {
+function tailRemark(server: string, constrained: ReportedSide): string {
   if (server === 'DeepSeek' && constrained === 'server')
     return 'a few points of nearly nothing: the device is before nine of ten of this server’s starts'
   return 'the stand-in’s tail: two points more of slow starts change a cut by up to ten points'
@@ -174,7 +175,7 @@ export function tailShareFigures(document: BenchDocument) {
 }
 
 /** Migration beside none, by setting. */
-export function costCutsOf(runs: readonly CostRun[], migrates: 'paper' | 'brim', constrained: Side): number[] {
+export function costCutsOf(runs: readonly CostRun[], migrates: 'paper' | 'brim', constrained: ReportedSide): number[] {
   const key = ({ server, device, budget }: Setting) => [server, device, budget].join('\n')
   const own = runs.filter((run) => run.constrained === constrained)
   const alone = new Map(own.filter((run) => run.migrates === 'no').map((run) => [key(run), run.dollars]))

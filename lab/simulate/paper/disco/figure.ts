@@ -1,4 +1,4 @@
-import type { Side } from '../../../../core/policy/disco/state.ts'
+import type { ReportedSide } from '../../../../core/policy/disco/state.ts'
 import type { BenchDocument } from '../../../frame/bench.ts'
 import type { Figure, LinePanel, Series } from '../../../plot/plot.ts'
 import { costRuns, ttftRuns } from './cells.ts'
@@ -24,7 +24,7 @@ export function paperFigure(document: BenchDocument): Figure {
 
 const methodNames: Readonly<Record<Method, string>> = { plan: 'DiSCo', beside: 'chance beside', alone: 'chance' }
 
-function ttftPanel(server: string, side: Side, runs: readonly TtftRun[]): LinePanel {
+function ttftPanel(server: string, side: ReportedSide, runs: readonly TtftRun[]): LinePanel {
   const own = runs.filter((run) => run.server === server && run.constrained === side)
   const series = (['plan', 'beside', 'alone'] as const).map(
     (method): Series => ({
@@ -38,7 +38,7 @@ function ttftPanel(server: string, side: Side, runs: readonly TtftRun[]): LinePa
   return { kind: 'lines', title: `${server}, ${side} limited`, xLabel: 'budget b', yLabel: 'mean TTFT, s', series }
 }
 
-function costPanel(server: string, side: Side, runs: readonly CostRun[]): LinePanel {
+function costPanel(server: string, side: ReportedSide, runs: readonly CostRun[]): LinePanel {
   const own = runs.filter((run) => run.server === server && run.constrained === side)
   const names = { paper: 'with migration', no: 'without migration' } as const
   const series = (['paper', 'no'] as const).map(

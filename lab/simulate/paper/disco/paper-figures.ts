@@ -1,4 +1,4 @@
-import type { Side } from '../../../../core/policy/disco/state.ts'
+import type { ReportedSide } from '../../../../core/policy/disco/state.ts'
 
 /**
  * Table 2, cuts of P99 in per cent, for Pixel 7 Pro with Bloom-1.1B, with Bloom-560M, and Xiaomi 14. **Reading**: the paper's
@@ -6,7 +6,7 @@ import type { Side } from '../../../../core/policy/disco/state.ts'
  * so the paper's own algorithm gives it, and so it is in all eight rows once they are turned round ("tail TTFT remains
  * constant" is then that of the fastest device beside the slowest server).
  */
-export const tailCuts: Readonly<Record<string, Readonly<Record<Side, readonly [number, number, number]>>>> = {
+export const tailCuts: Readonly<Record<string, Readonly<Record<ReportedSide, readonly [number, number, number]>>>> = {
   GPT: { server: [44.04, 37.41, 23.85], device: [16.32, 21.48, 26.39] },
   LLaMA: { server: [26.29, 23.09, 11.08], device: [21.29, 29.3, 35.67] },
   DeepSeek: { server: [15.53, 3.88, 0], device: [25.08, 28.01, 30.91] },
@@ -14,7 +14,7 @@ export const tailCuts: Readonly<Record<string, Readonly<Record<Side, readonly [n
 }
 
 /** Table 3: `delay_num` as mean and P99, and P99 of TBT in seconds. */
-export const migrations: Readonly<Record<string, Readonly<Record<Side, readonly [number, number, number]>>>> = {
+export const migrations: Readonly<Record<string, Readonly<Record<ReportedSide, readonly [number, number, number]>>>> = {
   GPT: { server: [4.21, 9.4, 0.209], device: [6.59, 6.59, 0.217] },
   LLaMA: { server: [5.53, 11, 0.209], device: [10.01, 10.01, 0.217] },
   DeepSeek: { server: [8.13, 11, 0.209], device: [17.17, 17.17, 0.217] },
@@ -22,4 +22,4 @@ export const migrations: Readonly<Record<string, Readonly<Record<Side, readonly 
 }
 
 /** Fig. 7, as the text states it: the largest cut of cost by migration, in per cent (§5.2). */
-export const largestCostCut: Readonly<Record<Side, number>> = { device: 72.7, server: 83.6 }
+export const largestCostCut: Readonly<Record<ReportedSide, number>> = { device: 72.7, server: 83.6 }

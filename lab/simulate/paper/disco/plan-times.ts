@@ -1,13 +1,13 @@
 import { type Random, seededRandom } from '../../../../core/base/random.ts'
 import { type DispatchState, dispatchOf } from '../../../../core/policy/disco/dispatch.ts'
 import { createTokenCounts, createTtft } from '../../../../core/policy/disco/estimates.ts'
-import type { Side } from '../../../../core/policy/disco/state.ts'
+import { type ReportedSide, sideNamed } from '../../../../core/policy/disco/state.ts'
 import { sortedDistribution, sortedLengths } from './sorted-samples.ts'
 
 /** What a request needs, after so many samples, measured. */
 export interface PlanTimes {
   readonly samples: number
-  readonly constrained: Side
+  readonly constrained: ReportedSide
   /** Of learning a prompt's length and a time to the first token, µs; one entry for each batch. */
   readonly updateUs: readonly number[]
   /** When the two sides start on one request, µs. */
@@ -21,7 +21,7 @@ export interface PlanTimes {
 export const sampleCounts = [1_000, 10_000, 100_000] as const
 
 /** DiSCo Fig. 9 (§5.3), on an Apple M1, in ms by samples. */
-export const paperPlanMs: Readonly<Record<Side, Readonly<Record<number, number>>>> = {
+export const paperPlanMs: Readonly<Record<ReportedSide, Readonly<Record<number, number>>>> = {
   server: { 1000: 0.128, 10000: 0.969, 100000: 9.082 },
   device: { 1000: 0.486, 10000: 1.741, 100000: 14.856 },
 }
@@ -32,20 +32,20 @@ export const perBatch = 200
 const warmUp = 20
 
 /** Updates and plans of a device that has seen so many answers. */
-export function measurePlans(constrained: Side, samples: number, batches: number): PlanTimes {
+export function measurePlans(constrained: ReportedSide, samples: number, batches: number): PlanTimes {
   const random = seededRandom(samples)
   const ttfts = Float64Array.from({ length: samples }, () => logNormal(random, 600, 0.7))
   const lengths = Float64Array.from({ length: samples }, () => Math.ceil(logNormal(random, 60, 0.9)))
-  const [serverTtftMs, promptLengths] = [createTtft(), createTokenCounts()]
+  const [remoteTtftMs, promptLengths] = [createTtft(), createTokenCounts()]
   const learn = (i: number) => {
-    serverTtftMs.record(ttfts[i % samples] ?? 0)
+    remoteTtftMs.record(ttfts[i % samples] ?? 0)
     promptLengths.record(lengths[i % samples] ?? 0)
   }
   for (let i = 0; i < samples; i += 1) learn(i)
   const stateOf = (i: number): DispatchState => ({
-    constrained,
+    constrained: sideNamed(constrained),
     share: 0.1 * (1 + (i % 9)),
-    serverTtftMs: serverTtftMs.predictive,
+    remoteTtftMs: remoteTtftMs.predictive,
     promptLengths,
   })
   const planAll = (state: DispatchState, all: readonly number[]) => {
@@ -65,7 +65,7 @@ export function measurePlans(constrained: Side, samples: number, batches: number
     allLengthsMs: timesMs(batches, (batch) => planAll(stateOf(batch), all)),
     sortedMs: timesMs(batches / 10, (batch) => {
       const sorted = sortedLengths(lengths)
-      planAll({ ...stateOf(batch), serverTtftMs: sortedDistribution(ttfts), promptLengths: sorted }, sorted.all)
+      planAll({ ...stateOf(batch), remoteTtftMs: sortedDistribution(ttfts), promptLengths: sorted }, sorted.all)
     }),
   }
 }

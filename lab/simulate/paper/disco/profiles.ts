@@ -1,4 +1,4 @@
-import type { Side, TokenCosts } from '../../../../core/policy/disco/state.ts'
+import type { ReportedSide, TokenCosts } from '../../../../core/policy/disco/state.ts'
 import type { MeasuredRates } from '../../hardware/board.ts'
 import { boardNamed } from '../../hardware/presets/boards.ts'
 
@@ -44,9 +44,9 @@ export const servicePrices: Readonly<Record<string, TokenCosts>> = {
  * Dollars per FLOP of a device in experiments that limit this side (DiSCo appendix E). The paper prints "per million FLOPs",
  * with which a token would cost hundreds of dollars; per million GFLOP the costs are of the order of the prices.
  */
-const dollarsPerFlop: Readonly<Record<Side, number>> = { server: 0.3e-15, device: 5e-15 }
+const dollarsPerFlop: Readonly<Record<ReportedSide, number>> = { server: 0.3e-15, device: 5e-15 }
 
-export function deviceCosts({ flop }: DeviceProfile, constrained: Side): TokenCosts {
+export function deviceCosts({ flop }: DeviceProfile, constrained: ReportedSide): TokenCosts {
   const rate = dollarsPerFlop[constrained]
   return { prompt: flop.prompt * rate, output: flop.output * rate }
 }

@@ -1,4 +1,4 @@
-import type { Side } from '../../../../core/policy/disco/state.ts'
+import type { ReportedSide } from '../../../../core/policy/disco/state.ts'
 import { Scenario } from '../../scenario/scenario.ts'
 import { deviceCosts, deviceProfiles, readingTokensPerS } from './profiles.ts'
 import { paperServers, promptTokens, serverTokenMs } from './servers.ts'
@@ -13,7 +13,7 @@ export type Method = 'plan' | 'beside' | 'alone'
 export interface Setting {
   readonly server: string
   readonly device: string
-  readonly constrained: Side
+  readonly constrained: ReportedSide
   /** b. */
   readonly budget: number
   readonly method: Method
@@ -34,7 +34,7 @@ export interface Plan {
   readonly batches: number
 }
 
-export const constrainedSides: readonly Side[] = ['server', 'device']
+export const constrainedSides: readonly ReportedSide[] = ['server', 'device']
 const budgets = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]
 
 /** The paper: 1,000 requests, means of ten runs. */
@@ -120,7 +120,7 @@ export function tailSettings({ ttft }: Plan): Setting[] {
   }))
 }
 
-const settingsOf = (of: (server: string, device: string, constrained: Side) => Setting[]): Setting[] =>
+const settingsOf = (of: (server: string, device: string, constrained: ReportedSide) => Setting[]): Setting[] =>
   paperServers.flatMap((server) =>
     deviceProfiles.flatMap((device) => constrainedSides.flatMap((constrained) => of(server.name, device.name, constrained))),
   )

@@ -24,13 +24,13 @@ const script = fc.record<SideScript>({
   tokens: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 5 }),
   failsAfter: fc.array(fc.oneof(fc.constant(never), fc.integer({ min: 0, max: 30 })), { minLength: 1, maxLength: 4 }),
 })
-const theSide = fc.constantFrom<Side>('device', 'server')
+const theSide = fc.constantFrom<Side>('local', 'remote')
 const delay = fc.oneof(fc.constant(0), ms(2_000), fc.constant(never))
 const plan: fc.Arbitrary<ControllerPlan> = fc
   .record({
-    both: fc.record({ device: side, server: side }),
+    both: fc.record({ local: side, remote: side }),
     only: fc.option(theSide, { nil: undefined, freq: 5 }),
-    dispatch: fc.record({ device: delay, server: delay }),
+    dispatch: fc.record({ local: delay, remote: delay }),
     tokensPerS: fc.constantFrom(0, 5, 20),
     promptTokens: fc.integer({ min: 1, max: 50 }),
     preferred: fc.option(fc.record({ side: theSide, reason: fc.constantFrom('cost' as const, 'return' as const) }), {
@@ -43,15 +43,15 @@ const plan: fc.Arbitrary<ControllerPlan> = fc
     sides: only ? { [only]: both[only] } : both,
     dispatch: only
       ? { ...dispatch, [only]: 0 }
-      : dispatch.device + dispatch.server === never
-        ? { ...dispatch, server: 0 }
+      : dispatch.local + dispatch.remote === never
+        ? { ...dispatch, remote: 0 }
         : dispatch,
     expectedRemaining: () => remaining,
   }))
 const simulation: fc.Arbitrary<Simulation> = fc.record({
   plan,
   sharesTokens: fc.boolean(),
-  scripts: fc.record({ device: script, server: script }),
+  scripts: fc.record({ local: script, remote: script }),
   length: fc.integer({ min: 1, max: 80 }),
   reachable: fc.array(fc.record({ side: theSide, atMs: ms(10_000) }), { maxLength: 3 }),
 })
@@ -100,7 +100,7 @@ describe('whatever the sides do', () => {
   it('what sides have processed is what they were asked for and what they sent', () => {
     check((each) => {
       const { actions, controller } = simulate(each)
-      for (const name of ['device', 'server'] as const) {
+      for (const name of ['local', 'remote'] as const) {
         const prompts = actions.map(({ action }) =>
           action.kind === 'start' && action.side === name
             ? action.after.reduce((sum, { tokens }) => sum + tokens, each.plan.promptTokens)
@@ -123,23 +123,23 @@ const sideOf = (more: Partial<ControlledSide> = {}): ControlledSide => ({
 const costs = (output: number, prompt = 0) => ({ costs: { prompt, output } })
 /** The device begins; the server writes for less, and starts as fast as it is thought to: in 1 s, with 5 tokens/s being read. */
 function toServer(
-  more: { device?: Partial<ControlledSide>; server?: Partial<ControlledSide>; plan?: Partial<ControllerPlan> } = {},
+  more: { local?: Partial<ControlledSide>; remote?: Partial<ControlledSide>; plan?: Partial<ControllerPlan> } = {},
 ): Simulation {
   return {
     plan: {
       sides: {
-        device: sideOf({ ...costs(2), ...more.device }),
-        server: sideOf({ ...costs(1), startMs: () => 1_000, ...more.server }),
+        local: sideOf({ ...costs(2), ...more.local }),
+        remote: sideOf({ ...costs(1), startMs: () => 1_000, ...more.remote }),
       },
-      dispatch: { device: 0, server: never },
+      dispatch: { local: 0, remote: never },
       tokensPerS: 5,
       promptTokens: 10,
-      preferred: { side: 'server', reason: 'cost' },
+      preferred: { side: 'remote', reason: 'cost' },
       expectedRemaining: () => 100,
       ...more.plan,
     },
     sharesTokens: true,
-    scripts: { device: always, server: { ...always, startMs: [900] } },
+    scripts: { local: always, remote: { ...always, startMs: [900] } },
     length: 40,
   }
 }
@@ -152,26 +152,26 @@ describe('a migration', () => {
     const answer = simulate(toServer())
     // B = 5 tokens/s × (1 s + 10 ms), rounded up; the reader has the first token.
     expect(answer.controller.migrations).toEqual([
-      { from: 'device', to: 'server', reason: 'cost', afterTokens: 7, bufferTokens: 6, delayedTokens: 0, succeeded: true },
+      { from: 'local', to: 'remote', reason: 'cost', afterTokens: 7, bufferTokens: 6, delayedTokens: 0, succeeded: true },
     ])
-    expect(answer.controller.workOf('device').tokens).toBe(7)
-    expect(answer.controller.workOf('server')).toEqual({ promptTokens: 17, tokens: 33 })
-    expect(kindsOf(answer)).toEqual(['start device', 'pause device', 'start server', 'stop device'])
+    expect(answer.controller.workOf('local').tokens).toBe(7)
+    expect(answer.controller.workOf('remote')).toEqual({ promptTokens: 17, tokens: 33 })
+    expect(kindsOf(answer)).toEqual(['start local', 'pause local', 'start remote', 'stop local'])
     expect(answer.controller.stalls).toBe(0)
   })
 
   it('happens only where it pays (Eq. 4, 5)', () => {
     const migrationsWith = (prompt: number, remaining: number) => {
       const plan = { expectedRemaining: () => remaining }
-      return simulate(toServer({ server: costs(1, prompt), plan })).controller.migrations.length
+      return simulate(toServer({ remote: costs(1, prompt), plan })).controller.migrations.length
     }
     // 1 saved per token; overhead at 7 tokens of the answer: 17 tokens of the prompt.
     expect([migrationsWith(1, 17), migrationsWith(1, 18), migrationsWith(0, 0)]).toEqual([0, 1, 0])
-    const unknown = simulate(toServer({ device: { costs: undefined } }))
+    const unknown = simulate(toServer({ local: { costs: undefined } }))
     expect(unknown.controller.migrations).toEqual([])
     // By what is still to come: 10 of 17 tokens, once the buffer is full.
     const short = { expectedRemaining: (tokens: number) => 17 - tokens }
-    expect(simulate(toServer({ server: costs(1, 0.7), plan: short })).controller.migrations).toEqual([])
+    expect(simulate(toServer({ remote: costs(1, 0.7), plan: short })).controller.migrations).toEqual([])
   })
 
   it('does not wait for a buffer where nothing is paced', () => {
@@ -185,16 +185,16 @@ describe('a migration', () => {
 
   it('is never begun to a side that is busy, or that cannot continue', () => {
     for (const tokensPerS of [0, 5])
-      for (const server of [{ startMs: () => never }, { continues: false }])
-        expect(simulate(toServer({ server, plan: { tokensPerS } })).controller.migrations).toEqual([])
+      for (const remote of [{ startMs: () => never }, { continues: false }])
+        expect(simulate(toServer({ remote, plan: { tokensPerS } })).controller.migrations).toEqual([])
   })
 
   it.each([
-    ['pauses', { pauses: true }, ['pause device', 'start server', 'stop server', 'resume device']],
-    ['goes on anew', { pauses: false }, ['stop device', 'start server', 'stop server', 'start device']],
-    ['can do neither', { pauses: false, continues: false }, ['start server', 'stop server']],
-  ])('to a target that is too slow falls back to a source that %s, unseen, and is tried once more', (_, device, expected) => {
-    const slow = { ...toServer({ device }), scripts: { device: always, server: { ...always, startMs: [never] } }, length: 200 }
+    ['pauses', { pauses: true }, ['pause local', 'start remote', 'stop remote', 'resume local']],
+    ['goes on anew', { pauses: false }, ['stop local', 'start remote', 'stop remote', 'start local']],
+    ['can do neither', { pauses: false, continues: false }, ['start remote', 'stop remote']],
+  ])('to a target that is too slow falls back to a source that %s, unseen, and is tried once more', (_, local, expected) => {
+    const slow = { ...toServer({ local }), scripts: { local: always, remote: { ...always, startMs: [never] } }, length: 200 }
     const answer = simulate(slow)
     expect(answer.controller.migrations.map(({ succeeded }) => succeeded)).toEqual(
       [false, false].slice(0, answer.controller.migrations.length),
@@ -202,12 +202,12 @@ describe('a migration', () => {
     expect(kindsOf(answer).slice(1, 1 + expected.length)).toEqual(expected)
     expect(answer.delivered).toHaveLength(200)
     expect(answer.controller.stalls).toBe(0)
-    if (device.pauses) expect(answer.controller.migrations).toHaveLength(2)
+    if (local.pauses) expect(answer.controller.migrations).toHaveLength(2)
   })
 
   it('whose target fails at once falls back to the source', () => {
     const failing = toServer()
-    const answer = simulate({ ...failing, scripts: { ...failing.scripts, server: { ...always, failsAfter: [0, never] } } })
+    const answer = simulate({ ...failing, scripts: { ...failing.scripts, remote: { ...always, failsAfter: [0, never] } } })
     expect(answer.controller.migrations.map(({ succeeded }) => succeeded)).toEqual([false, true])
     const [first, second] = answer.controller.migrations
     expect(second!.afterTokens).toBe(first!.afterTokens + 16)
@@ -215,7 +215,7 @@ describe('a migration', () => {
     // A device that is hardly faster than the reader: the second attempt waits for twice the buffer.
     const slow = simulate({
       ...failing,
-      scripts: { device: { ...always, gapsMs: [150] }, server: { ...always, failsAfter: [0, never] } },
+      scripts: { local: { ...always, gapsMs: [150] }, remote: { ...always, failsAfter: [0, never] } },
       length: 100,
     })
     // 5 tokens/s × (1 s + 150 ms), rounded up.
@@ -223,23 +223,23 @@ describe('a migration', () => {
   })
 
   it('ends with the source that finishes the answer meanwhile', () => {
-    const each = toServer({ device: { pauses: false, continues: false } })
-    const answer = simulate({ ...each, scripts: { device: always, server: { ...always, startMs: [never] } }, length: 12 })
+    const each = toServer({ local: { pauses: false, continues: false } })
+    const answer = simulate({ ...each, scripts: { local: always, remote: { ...always, startMs: [never] } }, length: 12 })
     expect(answer.controller.migrations).toMatchObject([{ succeeded: false }])
-    expect(answer.actions).toContainEqual({ action: { kind: 'stop', side: 'server' }, atMs: 110 })
+    expect(answer.actions).toContainEqual({ action: { kind: 'stop', side: 'remote' }, atMs: 110 })
     expect(answer.delivered).toHaveLength(12)
   })
 
   it('is given up after twice the estimate where no buffer sets the time', () => {
     const each = toServer({ plan: { tokensPerS: 0 } })
-    const answer = simulate({ ...each, scripts: { device: always, server: { ...always, startMs: [never] } } })
-    expect(answer.actions).toContainEqual({ action: { kind: 'stop', side: 'server' }, atMs: 2_000 })
+    const answer = simulate({ ...each, scripts: { local: always, remote: { ...always, startMs: [never] } } })
+    expect(answer.actions).toContainEqual({ action: { kind: 'stop', side: 'remote' }, atMs: 2_000 })
     expect(answer.delivered).toHaveLength(40)
   })
 
   it('is never begun to a side that has failed in the race', () => {
-    const each = toServer({ plan: { dispatch: { device: 0, server: 0 } } })
-    const scripts = { device: { ...always, startMs: [20] }, server: { ...always, failsAfter: [0] } }
+    const each = toServer({ plan: { dispatch: { local: 0, remote: 0 } } })
+    const scripts = { local: { ...always, startMs: [20] }, remote: { ...always, failsAfter: [0] } }
     expect(simulate({ ...each, scripts }).controller.migrations).toEqual([])
   })
 
@@ -247,8 +247,8 @@ describe('a migration', () => {
     // Nobody else goes on: the server starts 1 s after the buffer of 1 token is read, then catches up.
     const lost = toServer({ plan: { preferred: undefined } })
     const scripts = {
-      device: { ...always, failsAfter: [2] },
-      server: { ...always, startMs: [1_400], gapsMs: [100] },
+      local: { ...always, failsAfter: [2] },
+      remote: { ...always, startMs: [1_400], gapsMs: [100] },
     }
     const { controller } = simulate({ ...lost, scripts })
     // Due at 400, 600, … ms; received at 1,410, 1,510, …: the eleventh at 2,410 is due at 2,400, the twelfth at 2,510 at 2,600.
@@ -261,30 +261,30 @@ describe('a migration', () => {
     const [migration] = controller.migrations
     expect(migration).toMatchObject({ afterTokens: 9, bufferTokens: 8, succeeded: true })
     expect(delivered.map(({ piece }) => piece.at)).toEqual(Array.from({ length: 40 }, (_, at) => at))
-    expect(controller.workOf('device').tokens).toBe(10)
+    expect(controller.workOf('local').tokens).toBe(10)
   })
 
   it('back to a side that has failed begins once that is reachable', () => {
     const failing = toServer({
-      plan: { dispatch: { device: never, server: 0 }, preferred: { side: 'server', reason: 'return' } },
+      plan: { dispatch: { local: never, remote: 0 }, preferred: { side: 'remote', reason: 'return' } },
     })
     const answer = simulate({
       ...failing,
-      scripts: { ...failing.scripts, server: { ...always, failsAfter: [3, never] } },
-      reachable: [{ side: 'server', atMs: 200 }],
+      scripts: { ...failing.scripts, remote: { ...always, failsAfter: [3, never] } },
+      reachable: [{ side: 'remote', atMs: 200 }],
     })
     expect(answer.controller.migrations).toMatchObject([
-      { from: 'server', to: 'device', reason: 'failure', afterTokens: 3, succeeded: true },
-      { from: 'device', to: 'server', reason: 'return', succeeded: true },
+      { from: 'remote', to: 'local', reason: 'failure', afterTokens: 3, succeeded: true },
+      { from: 'local', to: 'remote', reason: 'return', succeeded: true },
     ])
-    expect(answer.controller.winner).toBe('server')
+    expect(answer.controller.winner).toBe('remote')
   })
 })
 
 describe('a side that breaks off', () => {
-  const breaking = (server: Partial<ControlledSide>, failsAfter: readonly number[], reachable: Simulation['reachable'] = []) => {
-    const each = toServer({ server, plan: { preferred: undefined } })
-    const scripts = { device: { ...always, failsAfter: [5] }, server: { ...always, startMs: [500], failsAfter } }
+  const breaking = (remote: Partial<ControlledSide>, failsAfter: readonly number[], reachable: Simulation['reachable'] = []) => {
+    const each = toServer({ remote, plan: { preferred: undefined } })
+    const scripts = { local: { ...always, failsAfter: [5] }, remote: { ...always, startMs: [500], failsAfter } }
     return simulate({ ...each, scripts, reachable })
   }
 
@@ -297,19 +297,19 @@ describe('a side that breaks off', () => {
   })
 
   it('while the other one is to take over leaves it the answer, however late that starts', () => {
-    const each = toServer({ device: { pauses: false, continues: false } })
-    const scripts = { device: { ...always, failsAfter: [9] }, server: { ...always, startMs: [5_000] } }
+    const each = toServer({ local: { pauses: false, continues: false } })
+    const scripts = { local: { ...always, failsAfter: [9] }, remote: { ...always, startMs: [5_000] } }
     const answer = simulate({ ...each, scripts })
-    expect(answer.controller.migrations).toMatchObject([{ from: 'device', to: 'server', afterTokens: 6, succeeded: true }])
+    expect(answer.controller.migrations).toMatchObject([{ from: 'local', to: 'remote', afterTokens: 6, succeeded: true }])
     expect([answer.delivered.length, answer.controller.stalls]).toEqual([40, 1])
   })
 
   it('goes on itself where the other one fails, too, and it is reachable again', () => {
-    const answer = breaking({}, [0], [{ side: 'device', atMs: 300 }])
-    expect(kindsOf(answer)).toEqual(['start device', 'start server', 'start device'])
+    const answer = breaking({}, [0], [{ side: 'local', atMs: 300 }])
+    expect(kindsOf(answer)).toEqual(['start local', 'start remote', 'start local'])
     expect(answer.controller.migrations).toMatchObject([
-      { to: 'server', reason: 'failure', succeeded: false },
-      { to: 'device', reason: 'failure', succeeded: true },
+      { to: 'remote', reason: 'failure', succeeded: false },
+      { to: 'local', reason: 'failure', succeeded: true },
     ])
   })
 })
@@ -317,19 +317,19 @@ describe('a side that breaks off', () => {
 describe('the race', () => {
   it('starts each side at its time, and none once there is a token', () => {
     const race = (firstMs: number) => {
-      const each = toServer({ plan: { dispatch: { device: 300, server: 0 }, preferred: undefined } })
-      return kindsOf(simulate({ ...each, scripts: { device: always, server: { ...always, startMs: [firstMs] } } }))
+      const each = toServer({ plan: { dispatch: { local: 300, remote: 0 }, preferred: undefined } })
+      return kindsOf(simulate({ ...each, scripts: { local: always, remote: { ...always, startMs: [firstMs] } } }))
     }
-    expect(race(299)).toEqual(['start server'])
-    expect(race(5_000)).toEqual(['start server', 'start device', 'stop server'])
+    expect(race(299)).toEqual(['start remote'])
+    expect(race(5_000)).toEqual(['start remote', 'start local', 'stop remote'])
   })
 
   it('is decided by the first token: what the loser sends later is no part of the answer', () => {
-    const { plan } = toServer({ plan: { dispatch: { device: 0, server: 0 }, preferred: undefined } })
+    const { plan } = toServer({ plan: { dispatch: { local: 0, remote: 0 }, preferred: undefined } })
     const controller = new AnswerController<ReturnType<typeof pieceOf>>(plan, true)
     controller.begin(0)
-    expect(controller.received('server', pieceOf(0), 10)).toMatchObject([{ kind: 'stop', side: 'device' }, { kind: 'deliver' }])
-    expect(controller.received('device', pieceOf(0), 11)).toEqual([])
-    expect([controller.winner, controller.tokens, controller.workOf('device').tokens]).toEqual(['server', 1, 1])
+    expect(controller.received('remote', pieceOf(0), 10)).toMatchObject([{ kind: 'stop', side: 'local' }, { kind: 'deliver' }])
+    expect(controller.received('local', pieceOf(0), 11)).toEqual([])
+    expect([controller.winner, controller.tokens, controller.workOf('local').tokens]).toEqual(['remote', 1, 1])
   })
 })

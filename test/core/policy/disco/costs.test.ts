@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { cheaperSide, constrainedSide, costOf, deviceCosts } from '../../../../core/policy/disco/costs.ts'
+import { cheaperSide, constrainedSide, costOf, localCosts } from '../../../../core/policy/disco/costs.ts'
 import { dollarsPerFlop, exchangeRate, flopsPerJoule } from '../../../../core/policy/disco/exchange-rate.ts'
 import { flopsOf, flopsPerToken, type ModelShape } from '../../../../core/policy/disco/flops.ts'
 import { bufferTokens, migrationPays } from '../../../../core/policy/disco/migration.ts'
@@ -37,35 +37,35 @@ describe('the price of a joule', () => {
 describe('the side that the budget limits', () => {
   /** BLOOM-1.1B by Table 6, at the paper's two prices of energy. */
   const joules = { prompt: 0.93e9 / flopsPerJoule, output: 0.82e9 / flopsPerJoule }
-  const cheapEnergy = deviceCosts(joules, dollarsPerFlop.plenty * flopsPerJoule)
-  const dearEnergy = deviceCosts(joules, dollarsPerFlop.scarce * flopsPerJoule)
+  const cheapEnergy = localCosts(joules, dollarsPerFlop.plenty * flopsPerJoule)
+  const dearEnergy = localCosts(joules, dollarsPerFlop.scarce * flopsPerJoule)
 
   it("is the one that the paper's prices of energy make dear", () => {
-    expect(constrainedSide({ device: cheapEnergy, server: command })).toBe('server')
-    expect(constrainedSide({ device: dearEnergy, server: command })).toBe('device')
-    expect(constrainedSide({ device: dearEnergy, server: gptMini })).toBe('device')
+    expect(constrainedSide({ local: cheapEnergy, remote: command })).toBe('remote')
+    expect(constrainedSide({ local: dearEnergy, remote: command })).toBe('local')
+    expect(constrainedSide({ local: dearEnergy, remote: gptMini })).toBe('local')
   })
 
   it('is the server, unless each token of the device costs more than any of the server, and where a price is unknown', () => {
-    const device = { prompt: 1, output: 3 }
-    expect(constrainedSide({ device, server: { prompt: 0.5, output: 1 } })).toBe('server')
-    expect(constrainedSide({ device, server: { prompt: 0.5, output: 0.9 } })).toBe('device')
-    expect([constrainedSide({ device }), constrainedSide({ server: command }), constrainedSide({})]).toEqual(
-      Array(3).fill('server'),
+    const local = { prompt: 1, output: 3 }
+    expect(constrainedSide({ local, remote: { prompt: 0.5, output: 1 } })).toBe('remote')
+    expect(constrainedSide({ local, remote: { prompt: 0.5, output: 0.9 } })).toBe('local')
+    expect([constrainedSide({ local }), constrainedSide({ remote: command }), constrainedSide({})]).toEqual(
+      Array(3).fill('remote'),
     )
   })
 
   it('is not always the one where an answer costs more', () => {
-    const [device, server] = [
+    const [local, remote] = [
       { prompt: 1, output: 4 },
       { prompt: 2, output: 2 },
     ]
-    expect(cheaperSide({ device, server }, { promptTokens: 100, tokens: 10 })).toBe('device')
-    expect(cheaperSide({ device, server }, { promptTokens: 10, tokens: 100 })).toBe('server')
+    expect(cheaperSide({ local, remote }, { promptTokens: 100, tokens: 10 })).toBe('local')
+    expect(cheaperSide({ local, remote }, { promptTokens: 10, tokens: 100 })).toBe('remote')
     expect([
-      cheaperSide({ server }, { promptTokens: 1, tokens: 1 }),
-      cheaperSide({ device }, { promptTokens: 1, tokens: 1 }),
-    ]).toEqual(['device', 'device'])
+      cheaperSide({ remote }, { promptTokens: 1, tokens: 1 }),
+      cheaperSide({ local }, { promptTokens: 1, tokens: 1 }),
+    ]).toEqual(['local', 'local'])
   })
 })
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createDeviceTtft, createTokenCounts, expectedRemaining } from '../../../../core/policy/disco/estimates.ts'
+import { createLocalTtft, createTokenCounts, expectedRemaining } from '../../../../core/policy/disco/estimates.ts'
 
 describe('the tokens that an answer still needs', () => {
   it('are those of the answers that were longer than it is', () => {
@@ -19,7 +19,7 @@ describe('the tokens that an answer still needs', () => {
 
 describe("the device's time to the first token", () => {
   it('is linear in the length of the prompt', () => {
-    const fit = createDeviceTtft()
+    const fit = createLocalTtft()
     for (const tokens of [10, 80, 30, 200]) fit.record(tokens, 12 * tokens + 70)
     expect(fit.line?.slope).toBeCloseTo(12)
     expect(fit.line?.intercept).toBeCloseTo(70)

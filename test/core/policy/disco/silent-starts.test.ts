@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { createTtft } from '../../../../core/policy/disco/estimates.ts'
 import { SilentStarts } from '../../../../core/policy/disco/silent-starts.ts'
-import { serverEstimate } from '../../../../core/policy/disco/start-estimates.ts'
+import { remoteEstimate } from '../../../../core/policy/disco/start-estimates.ts'
 
 it('takes a server for failed after three late starts in a row, until it has a first token', () => {
   const ttftMs = createTtft()
@@ -23,7 +23,7 @@ it('compares each late start with those before the first of them, however few th
   const silence = new SilentStarts()
   for (let at = 0; at < 3; at++) {
     expect(silence.isFailed).toBe(false)
-    serverEstimate(own, undefined, silence).canceled(500, 10)
+    remoteEstimate(own, undefined, silence).canceled(500, 10)
   }
   expect(silence.isFailed).toBe(true)
 })

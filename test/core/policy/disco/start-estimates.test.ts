@@ -1,27 +1,27 @@
 import { describe, expect, it } from 'vitest'
-import { createDeviceTtft, createTtft } from '../../../../core/policy/disco/estimates.ts'
+import { createLocalTtft, createTtft } from '../../../../core/policy/disco/estimates.ts'
 import { SilentStarts } from '../../../../core/policy/disco/silent-starts.ts'
-import { deviceEstimate, serverEstimate } from '../../../../core/policy/disco/start-estimates.ts'
+import { localEstimate, remoteEstimate } from '../../../../core/policy/disco/start-estimates.ts'
 
 describe('the estimate of a server', () => {
   it('is not extended by the starts of an outage, once they are known to be one', () => {
     const own = createTtft()
     for (let at = 0; at < 50; at += 1) own.record(300 + at)
     const silence = new SilentStarts()
-    const giveUp = () => serverEstimate(own, undefined, silence).canceled(2 ** 21, 10)
+    const giveUp = () => remoteEstimate(own, undefined, silence).canceled(2 ** 21, 10)
     for (let at = 0; at < 3; at += 1) giveUp()
     expect(silence.isFailed).toBe(true)
     const before = [own.weight, own.quantile(0.9), own.quantile(0.99)]
     for (let at = 0; at < 20; at += 1) giveUp()
     expect([own.weight, own.quantile(0.9), own.quantile(0.99)]).toEqual(before)
-    serverEstimate(own, undefined, silence).firstToken(300, 10)
+    remoteEstimate(own, undefined, silence).firstToken(300, 10)
     expect(silence.isFailed).toBe(false)
   })
 
   it('counts own starts beside the announced ones until there are enough of them', () => {
     const [own, announced] = [createTtft(), createTtft()]
     for (let at = 0; at < 10; at += 1) announced.record(1_000)
-    const shareOfOwn = () => serverEstimate(own, announced).ttftMs.cdf(500)
+    const shareOfOwn = () => remoteEstimate(own, announced).ttftMs.cdf(500)
     const shares = [0, 5, 15, 40].map((count) => {
       while (own.weight < count - 0.5) own.record(100)
       return shareOfOwn()
@@ -35,16 +35,16 @@ describe('the estimate of a server', () => {
 
 describe('the estimate of a device', () => {
   it('is the line through its starts, the time of starting included', () => {
-    const fit = createDeviceTtft()
-    const estimate = deviceEstimate(fit, 100)
+    const fit = createLocalTtft()
+    const estimate = localEstimate(fit, 100)
     for (const tokens of [10, 20, 40, 80]) estimate.firstToken(400 + 5 * tokens, tokens)
     expect(estimate.startMs(10)).toBeCloseTo(450, 6)
     expect(estimate.startMs(200)).toBeCloseTo(1_400, 6)
   })
 
   it('is before that the measured speed of its model, or a guess', () => {
-    expect(deviceEstimate(createDeviceTtft(), 50).startMs(20)).toBe(400)
-    expect(deviceEstimate(createDeviceTtft(), undefined).startMs(20)).toBe(400)
-    expect(deviceEstimate(createDeviceTtft(), 10).startMs(20)).toBe(2_000)
+    expect(localEstimate(createLocalTtft(), 50).startMs(20)).toBe(400)
+    expect(localEstimate(createLocalTtft(), undefined).startMs(20)).toBe(400)
+    expect(localEstimate(createLocalTtft(), 10).startMs(20)).toBe(2_000)
   })
 })

@@ -3,9 +3,9 @@ import { type StartState, startTimes } from '../../../../core/policy/disco/start
 
 const never = Number.POSITIVE_INFINITY
 const state: StartState = {
-  can: { device: true, server: true },
-  isDeviceFree: true,
-  isServerSilent: false,
+  can: { local: true, remote: true },
+  isLocalFree: true,
+  isRemoteSilent: false,
   costs: {},
   work: { promptTokens: 100, tokens: 100 },
   dispatch() {
@@ -15,10 +15,10 @@ const state: StartState = {
 
 describe.each(['private', 'cloud'] as const)('mode %s', (mode) => {
   it('starts the small model where the other side is late, if it is free and may', () => {
-    expect(startTimes(mode, { ...state, patienceMs: 2_000 })).toEqual({ device: 2_000, server: 0 })
-    expect(startTimes(mode, state)).toEqual({ device: never, server: 0 })
-    expect(startTimes(mode, { ...state, patienceMs: 2_000, isDeviceFree: false })).toEqual({ device: never, server: 0 })
-    const alone = { ...state, patienceMs: 2_000, can: { device: false, server: true } }
-    expect(startTimes(mode, alone)).toEqual({ device: never, server: 0 })
+    expect(startTimes(mode, { ...state, patienceMs: 2_000 })).toEqual({ local: 2_000, remote: 0 })
+    expect(startTimes(mode, state)).toEqual({ local: never, remote: 0 })
+    expect(startTimes(mode, { ...state, patienceMs: 2_000, isLocalFree: false })).toEqual({ local: never, remote: 0 })
+    const alone = { ...state, patienceMs: 2_000, can: { local: false, remote: true } }
+    expect(startTimes(mode, alone)).toEqual({ local: never, remote: 0 })
   })
 })

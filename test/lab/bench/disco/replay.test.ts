@@ -14,15 +14,15 @@ const dear = { prompt: 1e-6, output: 1e-5 }
 
 const plan: ControllerPlan = {
   sides: {
-    server: { continues: true, pauses: false, costs: cheap, startMs: () => 600 },
-    device: { continues: true, pauses: true, costs: dear, startMs: (tokens) => (1_000 * tokens) / profile.prefillTokensPerS },
+    remote: { continues: true, pauses: false, costs: cheap, startMs: () => 600 },
+    local: { continues: true, pauses: true, costs: dear, startMs: (tokens) => (1_000 * tokens) / profile.prefillTokensPerS },
   },
-  dispatch: { device: 0, server: 0 },
+  dispatch: { local: 0, remote: 0 },
   tokensPerS: readingTokensPerS,
   promptTokens: 10,
   expectedRemaining: (tokens) => 100 - tokens,
 }
-const deviceMs = (1_000 * 10) / profile.prefillTokensPerS
+const localMs = (1_000 * 10) / profile.prefillTokensPerS
 
 function replayed(changes: Partial<ControllerPlan>, ttftMs: number, until: 'first token' | 'end' = 'end') {
   const seen: string[] = []
@@ -32,8 +32,8 @@ function replayed(changes: Partial<ControllerPlan>, ttftMs: number, until: 'firs
     simulation,
     { ...plan, ...changes },
     {
-      server: simulatedServer(simulation, { server: latency, serverAgain: { ttftMs: 500, tokenMs: 20 } }),
-      device: simulatedDevice(simulation, profile),
+      remote: simulatedServer(simulation, { server: latency, serverAgain: { ttftMs: 500, tokenMs: 20 } }),
+      local: simulatedDevice(simulation, profile),
     },
     100,
     until,
@@ -49,12 +49,12 @@ describe('a replayed answer', () => {
   it('begins with the faster side, and the other one is stopped', () => {
     expect(replayed({}, 200)).toMatchObject({
       ttftMs: 200,
-      seen: ['server began after 200 ms', 'device stopped after 200 ms'],
+      seen: ['remote began after 200 ms', 'local stopped after 200 ms'],
     })
     const slow = replayed({}, 5_000)
-    expect(slow.ttftMs).toBeCloseTo(deviceMs)
-    expect(slow.work.server).toEqual({ promptTokens: 10, tokens: 0 })
-    expect(slow.work.device).toEqual({ promptTokens: 10, tokens: 100 })
+    expect(slow.ttftMs).toBeCloseTo(localMs)
+    expect(slow.work.remote).toEqual({ promptTokens: 10, tokens: 0 })
+    expect(slow.work.local).toEqual({ promptTokens: 10, tokens: 100 })
   })
 
   it('is delivered at the rate of the reader', () => {
@@ -64,17 +64,17 @@ describe('a replayed answer', () => {
   })
 
   it('has a device that waits, and is not used where the server is in time', () => {
-    expect(replayed({ dispatch: { device: 300, server: 0 } }, 200).work.device.promptTokens).toBe(0)
-    expect(replayed({ dispatch: { device: 300, server: 0 } }, 5_000).ttftMs).toBeCloseTo(300 + deviceMs)
-    expect(replayed({ dispatch: { device: never, server: 0 } }, 5_000).ttftMs).toBe(5_000)
+    expect(replayed({ dispatch: { local: 300, remote: 0 } }, 200).work.local.promptTokens).toBe(0)
+    expect(replayed({ dispatch: { local: 300, remote: 0 } }, 5_000).ttftMs).toBeCloseTo(300 + localMs)
+    expect(replayed({ dispatch: { local: never, remote: 0 } }, 5_000).ttftMs).toBe(5_000)
   })
 
   it('moves to the side that decodes for less, and nobody waits', () => {
-    const moved = replayed({ preferred: { side: 'server', reason: 'cost' } }, 5_000)
+    const moved = replayed({ preferred: { side: 'remote', reason: 'cost' } }, 5_000)
     expect(moved).toMatchObject({ hasMigrated: true, failedMigrations: 0, delayedTokens: 0 })
-    expect(moved.work.device.tokens + moved.work.server.tokens).toBe(100)
-    expect(moved.work.device.tokens).toBeLessThan(20)
-    expect(moved.work.server.promptTokens).toBe(10 + 10 + moved.work.device.tokens)
+    expect(moved.work.local.tokens + moved.work.remote.tokens).toBe(100)
+    expect(moved.work.local.tokens).toBeLessThan(20)
+    expect(moved.work.remote.promptTokens).toBe(10 + 10 + moved.work.local.tokens)
     for (const each of moved.gapsMs) expect(each).toBeCloseTo(gapMs)
   })
 
