@@ -24,7 +24,7 @@ const imports = files.flatMap(importsOf)
 const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/base': { values: [] },
   'core/store': { values: ['core/base'] },
-  'core/service': { values: ['core/base'] },
+  'core/service': { values: ['core/base', 'core/policy/machine.ts', 'core/policy/recording.ts'] },
   'core/signing': { values: ['core/base'] },
   'core/listen': { values: ['core/base', 'core/policy/admission'] },
   'core/cli': { values: ['core/base'] },
@@ -51,6 +51,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/commands': { values: ['core/base', 'core/cli', 'core/engine', 'core/model', 'core/text'] },
 
   // Decisions and estimators: pure.
+  'core/policy/machine.ts': { values: [] },
+  'core/policy/recording.ts': { values: ['core/policy/machine.ts'] },
   'core/policy/estimate': { values: [] },
   'core/policy/hat': { values: ['core/policy/estimate'] },
   'core/policy/fairness': { values: [] },
@@ -178,8 +180,11 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'lab/cluster': { values: ['core'] },
   'lab/frame': { values: ['core', 'lab/cluster/cpu-times.ts', 'lab/plot'] },
   'lab/attack': { values: ['core'] },
+  'lab/replay': { values: ['core/policy'] },
   // The simulator runs the policies themselves, and none of the parts that carry them out.
-  'lab/simulate': { values: ['core', 'lab/cluster/rate-trace.ts', 'lab/cluster/net-trace.ts', 'lab/frame', 'lab/plot'] },
+  'lab/simulate': {
+    values: ['core', 'lab/cluster/rate-trace.ts', 'lab/cluster/net-trace.ts', 'lab/frame', 'lab/plot', 'lab/replay'],
+  },
   'lab/random-checkpoint.ts': { values: ['core'] },
   'lab/bench': {
     values: [

@@ -21,6 +21,7 @@ export const menu: Menu = {
     ],
     scale: ['up to 100,000 devices and 10,000 requests per second: bridges, GPUs and bytes', () => import('./scale/bench.ts')],
     paper: ['tables and figures of the papers, simulated', () => import('./paper/menu.ts')],
+    'replay <file>': ['whether the present code decides as a recorded agent or bridge did', () => import('./commands/replay.ts')],
     schema: ['JSON schema of scenario files, with which editors complete them', () => import('./commands/schema.ts')],
   },
 }
