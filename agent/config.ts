@@ -289,6 +289,7 @@ export const AgentFields = z.strictObject({
     .default(7)
     .meta({ fleet: true, description: 'max age of stored telemetry, in days' }),
   limits: AgentLimits.prefault({}),
+  record: processFields.record,
   drainS: processFields.drainS,
   logLevel: processFields.logLevel,
   log: processFields.log,

@@ -332,6 +332,7 @@ export const BridgeFields = z.strictObject({
     })
     .prefault({}),
   limits: BridgeLimits.prefault({}),
+  record: processFields.record,
   drainS: processFields.drainS,
   logLevel: processFields.logLevel,
   log: processFields.log,

@@ -6,6 +6,8 @@ import { Progress } from '../../core/base/progress.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { SteadyWallClock, systemClocks } from '../../core/base/steady-wall-clock.ts'
 import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
+import type { Recording } from '../../core/policy/recording.ts'
+import { recordToFile } from '../../core/service/record-to-file.ts'
 import { nextBirth } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
@@ -44,6 +46,8 @@ export interface Base {
   readonly spool: Spool
   readonly identities: Identities
   readonly remote: ReturnType<typeof createRemote>
+  /** Of this process's machines; undefined: none is asked for. */
+  readonly recording: Recording | undefined
 }
 
 /** State folder, databases, log and identity, which every other part uses. */
@@ -72,6 +76,7 @@ export async function openBase(config: AgentConfig, clock: Clock, closers: Close
     { device: config.id },
     { ...config.log, onError: (error) => errors.add(error), tap: outbox },
   )
+  const recording = recordToFile(config.record, closers, logger)
   if (!clockIsSet()) logger.warn({ at: nowIso() }, 'clock of this device not set: log lines have wrong times')
 
   const spoolLogger = logger.child({ component: 'spool' })
@@ -118,5 +123,6 @@ export async function openBase(config: AgentConfig, clock: Clock, closers: Close
     spool,
     identities,
     remote,
+    recording,
   }
 }

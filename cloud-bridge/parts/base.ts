@@ -4,7 +4,9 @@ import { createLogger, type Logger } from '../../core/base/logger.ts'
 import { Progress } from '../../core/base/progress.ts'
 import { maxOpenFiles } from '../../core/listen/max-open-files.ts'
 import { Proxies } from '../../core/listen/proxies.ts'
+import type { Recording } from '../../core/policy/recording.ts'
 import { readingTokensPerS } from '../../core/policy/serving/reader.ts'
+import { recordToFile } from '../../core/service/record-to-file.ts'
 import type { BridgeConfig } from '../config.ts'
 import { Downlink } from '../link/downlink.ts'
 import { type ListenerSettings, listenerSettings } from '../listener-settings.ts'
@@ -30,11 +32,14 @@ export interface Base {
   readonly proxies: Proxies
   readonly metrics: BridgeMetrics
   readonly startedMs: number
+  /** Of this process's machines; undefined: none is asked for. */
+  readonly recording: Recording | undefined
 }
 
 export function openBase(config: BridgeConfig, clock: Clock, closers: Closers): Base {
   const logger = createLogger(config.logLevel, { bridge: config.id }, config.log)
   const log = (component: string) => logger.child({ component })
+  const recording = recordToFile(config.record, closers, logger)
   const listeners = listenerSettings(config.limits, maxOpenFiles(), log('listen'))
   const downlink = new Downlink()
   const announce = announcer(() => downlink.publishState(), clock)
@@ -43,7 +48,7 @@ export function openBase(config: BridgeConfig, clock: Clock, closers: Closers): 
   const progress = new Progress(clock)
   const proxies = new Proxies(config.trustedProxies ?? [])
   const startedMs = clock.nowMs()
-  return { config, clock, closers, logger, log, downlink, announce, progress, listeners, proxies, metrics, startedMs }
+  return { config, clock, closers, logger, log, downlink, announce, progress, listeners, proxies, metrics, startedMs, recording }
 }
 
 /** Runs `publish` once, an interval after the first of several triggers. */

@@ -10,6 +10,14 @@ export const processFields = {
   library: z.string().optional(),
   /** Weight of earlier measurements (α of HAT). */
   smoothing: z.number().min(0).lt(1),
+  record: z
+    .string()
+    .min(1)
+    .meta({
+      description: 'file for what the process decides and from what inputs, without text, for "brim simulate replay"',
+      fallback: 'none',
+    })
+    .optional(),
   drainS: z.number().min(0).max(3_600).default(30).meta({
     flag: 'drain-seconds',
     description:
