@@ -1,22 +1,10 @@
 import { createHash } from 'node:crypto'
-import {
-  closeSync,
-  constants,
-  existsSync,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import Database from 'better-sqlite3'
 import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { renamePrivate, syncToDisk } from '../../core/base/private-file.ts'
+import { openPlainFile, renamePrivate, syncToDisk } from '../../core/base/private-file.ts'
 import { asOwner } from '../../core/store/as-owner.ts'
 import { skipBirths } from '../../core/store/births.ts'
 import { lockFolder } from '../../core/store/lock-folder.ts'
@@ -132,17 +120,14 @@ function openSources(from: string, { files }: Backup): Source[] {
     throw new BrimError('BACKUP_INVALID', `${from} holds no bridge.sqlite`, { hint: 'use another backup' })
   const sources: Source[] = []
   try {
-    // No links: a backup holds its files itself.
-    const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)
     for (const file of files) {
       const path = join(from, file.name)
-      sources.push({ ...file, path, fd: openSync(path, flags) })
-      if (!fstatSync(sources.at(-1)!.fd).isFile()) throw damaged(path, 'is no file')
+      // A backup holds its files itself, no links to them.
+      sources.push({ ...file, path, fd: openPlainFile(path) })
     }
     return sources
   } catch (cause) {
     for (const { fd } of sources) closeSync(fd)
-    if (cause instanceof BrimError) throw cause
     throw damaged(join(from, files[sources.length]!.name), 'is missing or cannot be read', cause)
   }
 }

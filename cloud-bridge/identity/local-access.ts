@@ -1,8 +1,8 @@
-import { closeSync, constants, fstatSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
-import { writePrivate } from '../../core/base/private-file.ts'
+import { openPlainFile, writePrivate } from '../../core/base/private-file.ts'
 import { isFolderLocked } from '../../core/store/lock-folder.ts'
 import { openIdentityStore } from './store.ts'
 
@@ -62,17 +62,16 @@ export function localKey(stateDir: string, user: string): string {
   }
 }
 
-/** Without waiting, as for a pipe that another user has put there. @returns undefined where there is no file. Throws what the file system throws */
+/** @returns undefined where there is no file. Throws what the file system throws */
 function readPlainFile(path: string): string | undefined {
   let file: number
   try {
-    file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
+    file = openPlainFile(path)
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw cause
   }
   try {
-    if (!fstatSync(file).isFile()) throw new Error('it is no file')
     return readFileSync(file, 'utf8')
   } finally {
     closeSync(file)

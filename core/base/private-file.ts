@@ -1,5 +1,7 @@
 import {
   closeSync,
+  constants,
+  fstatSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -79,6 +81,18 @@ export function writePrivate(path: string, text: string): void {
   } catch (cause) {
     throw new BrimError('TARGET_UNWRITABLE', `${path} cannot be written`, { cause, hint: 'does the folder belong to this user?' })
   }
+}
+
+/**
+ * Opens a file in a folder that another user may write: not through a link, and without waiting for a pipe.
+ * @returns its descriptor. Throws what the file system throws, and where it is no file.
+ */
+export function openPlainFile(path: string): number {
+  // Windows has neither flag.
+  const file = openSync(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0))
+  if (fstatSync(file).isFile()) return file
+  closeSync(file)
+  throw new Error(`${path} is no file`)
 }
 
 /** Renames a file within its folder, durably. Throws what the file system throws. */
