@@ -35,6 +35,7 @@ export default defineConfig({
     // For machines that do other work too: no test needs half of it.
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    expect: { poll: { timeout: 30_000, interval: 20 } },
     projects: [
       {
         extends: true,
