@@ -86,7 +86,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // An endpoint made of endpoints, whichever they are: agent/parts chooses them.
   'agent/disco': { values: ['core'], types: ['agent/identity'] },
   'agent/pice': { values: ['core', 'agent/jobs', 'agent/slm'] },
-  'agent/jobs': { values: ['core', 'agent/bundles'], types: ['agent/link'] },
+  'agent/jobs': { values: ['core', 'agent/bundles', 'agent/slm/filler.ts'], types: ['agent/link'] },
   // Changes that are kept only if the device is healthy with them.
   'agent/trial': { values: ['core'] },
   // Jobs that change the agent itself, for the composition root.
@@ -103,6 +103,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: [
       'core',
       'agent/agent.ts',
+      'agent/api/api-keys.ts',
       'agent/config.ts',
       'agent/limits.ts',
       'agent/parts/configured-files.ts',

@@ -1,8 +1,8 @@
 import { lookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import { BrimError } from '../../core/base/errors.ts'
-import { isPublicAddress } from '../../core/base/public-address.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
+import { isPublicAddress } from './public-address.ts'
 
 /**
  * How a device may connect to a server that a job names, besides its own bridge. An operator of the fleet must not reach

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Io } from '../../core/base/io.ts'
-import { readApiKeys } from '../../core/openai/api-keys.ts'
+import { readApiKeys } from '../api/api-keys.ts'
 
 export const apiOption = z
   .url({ protocol: /^https?$/, error: 'must be an HTTP URL, such as http://127.0.0.1:7071' })

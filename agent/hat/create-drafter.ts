@@ -3,11 +3,11 @@ import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
 import { adapterLookupDrafter } from '../../core/draft/adapter-lookup-drafter.ts'
 import { type Drafter, noDrafter, type TreeDrafter } from '../../core/draft/drafter.ts'
 import { lookupDrafter } from '../../core/draft/lookup-drafter.ts'
-import { type MeasuredChoice, MeasuredDrafters } from '../../core/draft/measured-drafter.ts'
 import { medusaDrafter } from '../../core/draft/medusa-drafter.ts'
 import type { MedusaHeads, Part } from '../../core/engine/contract.ts'
 import type { Sampling } from '../../core/engine/sampler.ts'
 import type { SharedHead } from '../../core/engine/shared-head.ts'
+import { type MeasuredChoice, MeasuredDrafters } from './measured-drafter.ts'
 
 /** `auto`: the fastest in a session, plain decoding included; `medusa`, HAT's baseline, is not among its choices. */
 export const drafterNames = ['auto', 'adapter+lookup', 'adapter', 'lookup', 'medusa', 'none'] as const

@@ -1,5 +1,4 @@
 import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
-import { fillerIds } from '../../core/answer/filler.ts'
 import { Prompt } from '../../core/answer/prompt.ts'
 import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
@@ -7,6 +6,7 @@ import { greedy } from '../../core/engine/sampler.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import { storedJson } from '../../core/store/stored-json.ts'
+import { fillerIds } from '../slm/filler.ts'
 import { jobClient } from './generate.ts'
 import type { JobHandler } from './job-handler.ts'
 

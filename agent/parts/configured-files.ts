@@ -1,7 +1,7 @@
 import { readManifest } from '../../core/model/bundle.ts'
-import { readApiKeys } from '../../core/openai/api-keys.ts'
 import { readPicePrompts } from '../../core/pice/load-prompts.ts'
 import { readApiKey } from '../../core/upstream/api-key.ts'
+import { readApiKeys } from '../api/api-keys.ts'
 import { BundleFolder } from '../bundles/bundle-folder.ts'
 import type { AgentConfig } from '../config.ts'
 

@@ -1,11 +1,11 @@
 import type { Endpoint } from '../../core/answer/endpoint.ts'
-import { fillerIds } from '../../core/answer/filler.ts'
 import { Prompt } from '../../core/answer/prompt.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Chain, Sequence } from '../../core/engine/contract.ts'
 import { choose } from '../../core/engine/logprobs.ts'
 import { greedy } from '../../core/engine/sampler.ts'
+import { fillerIds } from './filler.ts'
 import type { LocalModel } from './local-model.ts'
 
 /** Lengths in tokens. The context of a model may allow less. */

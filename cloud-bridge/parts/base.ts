@@ -2,7 +2,6 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Closers } from '../../core/base/closers.ts'
 import { createLogger, type Logger } from '../../core/base/logger.ts'
 import { Progress } from '../../core/base/progress.ts'
-import { maxOpenFiles } from '../../core/listen/max-open-files.ts'
 import { Proxies } from '../../core/listen/proxies.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import { readingTokensPerS } from '../../core/policy/serving/reader.ts'
@@ -11,6 +10,7 @@ import type { BridgeConfig } from '../config.ts'
 import { Downlink } from '../link/downlink.ts'
 import { type ListenerSettings, listenerSettings } from '../listener-settings.ts'
 import { type BridgeMetrics, createBridgeMetrics } from '../metrics/bridge-metrics.ts'
+import { maxOpenFiles } from './max-open-files.ts'
 
 /** Minimum interval between two publications of the retained state, and of a large fleet: each one goes to every device. */
 const announceEveryMs = 1_000

@@ -2,11 +2,11 @@ import type { TextDelta } from '../../core/answer/endpoint.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { sketchInstruction } from '../../core/pice/prompts.ts'
-import { SketchReader } from '../../core/pice/sketch-reader.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
 import { maxSketchLines } from '../../core/protocol/expansion.ts'
 import type { Asked, Llm } from './llm.ts'
 import { maxReplyTokens } from './reply-length.ts'
+import { SketchReader } from './sketch-reader.ts'
 
 export interface SketchParts {
   readonly llm: Llm

@@ -4,8 +4,8 @@ import { repeatEvery } from '../../core/base/repeat.ts'
 import { type ClockReading, SteadyWallClock } from '../../core/base/steady-wall-clock.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import type { Store } from '../../core/store/open-database.ts'
-import { readSteadyTime, writeSteadyTime } from '../../core/store/steady-time.ts'
 import { isStorageFull } from '../../core/store/storage-full.ts'
+import { readSteadyTime, writeSteadyTime } from './steady-time.ts'
 
 /** Interval between two writes of the time: what another start of the machine compares its clock with. */
 const storeEveryMs = 60_000

@@ -1,6 +1,6 @@
 import { holderOf, type Job, type JobError, type JobState, type JobTerms } from '../../core/policy/jobs/job.ts'
-import { steadyTimeTable } from '../../core/store/steady-time.ts'
 import { storedJson } from '../../core/store/stored-json.ts'
+import { steadyTimeTable } from './steady-time.ts'
 
 /** SQL conditions of finished jobs: those that succeeded or were canceled, and dead letters. */
 export const isDone = "finished_ms IS NOT NULL AND state IN ('SUCCEEDED', 'CANCELED')"

@@ -3,7 +3,7 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type GetOptions, get } from '../../agent/bundles/get.ts'
-import { isPublicAddress } from '../../core/base/public-address.ts'
+import { isPublicAddress } from '../../agent/bundles/public-address.ts'
 import { noPatience } from '../support/install.ts'
 
 /** A service of a device's own network, which only the device can reach. */

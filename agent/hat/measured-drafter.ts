@@ -1,6 +1,6 @@
-import type { Sampling } from '../engine/sampler.ts'
-import { DrafterChoice } from '../policy/hat/drafter-choice.ts'
-import type { Drafter } from './drafter.ts'
+import type { Drafter } from '../../core/draft/drafter.ts'
+import type { Sampling } from '../../core/engine/sampler.ts'
+import { DrafterChoice } from '../../core/policy/hat/drafter-choice.ts'
 
 export interface MeasuredChoice {
   readonly drafter: Drafter

@@ -1,5 +1,5 @@
-import { maxSketchLines } from '../protocol/expansion.ts'
-import { isFence, isIntroduction, withoutMarks } from './reply.ts'
+import { isFence, isIntroduction, withoutMarks } from '../../core/pice/reply.ts'
+import { maxSketchLines } from '../../core/protocol/expansion.ts'
 
 interface SketchBounds {
   readonly maxLines: number

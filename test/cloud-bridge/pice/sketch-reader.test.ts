@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { SketchReader, sketchLines } from '../../../core/pice/sketch-reader.ts'
+import { SketchReader, sketchLines } from '../../../cloud-bridge/pice/sketch-reader.ts'
 
 /** Pieces of replies as models write them, and of what could be mistaken for marks. */
 const piece = fc.constantFrom(

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { BrimError } from '../base/errors.ts'
-import { modeOpenToOthers } from '../base/private-file.ts'
+import { BrimError } from '../../core/base/errors.ts'
+import { modeOpenToOthers } from '../../core/base/private-file.ts'
 
 const minKeyLength = 16
 
