@@ -13,13 +13,9 @@ export function createDeadlines(db: JobDatabase) {
   const held = db.store.prepare<[], JobRow & { holder: string }>('SELECT * FROM jobs WHERE holder IS NOT NULL')
   const heldBy = db.store.prepare<[string], JobRow>('SELECT * FROM jobs WHERE holder = ? ORDER BY n')
   return {
-    /** Applies expired deadlines, up to a limit: call it again until `changed` is empty. */
+    /** Applies expired deadlines, up to a limit: call it again. */
     applyDeadlines: (nowMs: number) =>
-      db.transaction(() => {
-        const rows = due.all(nowMs, maxDue)
-        const effects = rows.flatMap((row) => db.apply(row, { kind: 'tick' }, nowMs).effects)
-        return { effects, changed: rows.map(({ n }) => db.idOf(n)) }
-      }),
+      db.transaction(() => due.all(nowMs, maxDue).flatMap((row) => db.apply(row, { kind: 'tick' }, nowMs).effects)),
     /** Null: there is none. */
     nextDeadlineMs: () => nextDue.get() ?? null,
     /** A device became present or absent. */
@@ -28,13 +24,10 @@ export function createDeadlines(db: JobDatabase) {
       if (db.loads.isIdle(device)) return []
       return db.transaction(() => heldBy.all(device).flatMap((row) => db.apply(row, { kind, device }, nowMs).effects))
     },
-    /** Counts every device as absent. @returns ids of the jobs whose device was present */
-    markAllAbsent: (nowMs: number) =>
-      db.transaction(() =>
-        held.all().flatMap((row) => {
-          const { isChanged } = db.apply(row, { kind: 'absent', device: row.holder }, nowMs)
-          return isChanged ? [db.idOf(row.n)] : []
-        }),
-      ),
+    /** Counts every device as absent. */
+    markAllAbsent: (nowMs: number): void =>
+      db.transaction(() => {
+        for (const row of held.all()) db.apply(row, { kind: 'absent', device: row.holder }, nowMs)
+      }),
   }
 }

@@ -33,6 +33,12 @@ export class DeviceUsage {
     return this.bytesOf(device, nowMs) >= this.#maxBytes
   }
 
+  /** The devices that have stored as much as they may. */
+  exhausted(nowMs: number): string[] {
+    this.renew(nowMs)
+    return [...this.#bytes].flatMap(([device, bytes]) => (bytes >= this.#maxBytes ? [device] : []))
+  }
+
   /** Counts in memory; call `store` in the same transaction. @returns whether the device has just exhausted its quota */
   add(device: string, bytes: number, nowMs: number): boolean {
     const wasExhausted = this.isExhausted(device, nowMs)

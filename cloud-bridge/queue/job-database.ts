@@ -1,5 +1,5 @@
 import type { Random } from '../../core/base/random.ts'
-import { holderOf, isTerminal, type Job, type JobEffect, type JobInput } from '../../core/policy/jobs/job.ts'
+import { holderOf, isTerminal, type Job, type JobEffect, type JobError, type JobInput } from '../../core/policy/jobs/job.ts'
 import { nextJob } from '../../core/policy/jobs/next-job.ts'
 import type { StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
 import type { Store } from '../../core/store/open-database.ts'
@@ -18,6 +18,14 @@ export interface ReportedData {
   readonly n: number
 }
 
+/** How a job has changed, once that is stored. */
+export interface JobChange extends Pick<Job, 'state' | 'failures'> {
+  readonly job: string
+  readonly error: JobError | null
+  /** What a device has reported: a piece of the answer or the result. */
+  readonly data: ReportedData['data']
+}
+
 /** What a change of a job has done. */
 export interface Applied {
   readonly effects: AttemptEffect[]
@@ -34,6 +42,9 @@ export class JobDatabase {
   readonly limits: StorageLimits
   readonly loads: JobLoads
   readonly #random: Random
+  /** Of the transaction. */
+  #changes: JobChange[] = []
+  #onChanged: ((change: JobChange) => void) | undefined
   readonly #names
   readonly #transaction
   readonly #byNumber
@@ -66,15 +77,23 @@ export class JobDatabase {
     )
   }
 
+  /** @param onChanged called with each change of a job, in order, once it is stored. It must not change jobs */
+  follow(onChanged: (change: JobChange) => void): void {
+    this.#onChanged = onChanged
+  }
+
   /** Runs `work` in one transaction, which is on disk on return. */
   transaction<T>(work: () => T): T {
     try {
       const result = this.#transaction.immediate(work) as T
       this.loads.commit()
+      if (this.#onChanged) for (const change of this.#changes) this.#onChanged(change)
       return result
     } catch (error) {
       this.loads.rollBack()
       throw error
+    } finally {
+      this.#changes = []
     }
   }
 
@@ -115,6 +134,7 @@ export class JobDatabase {
     const numbers = [isSameAttempt ? n : 0, isHeld ? attemptBytes : 0]
     this.#update.run(...columnsOf(job), target, ...numbers, result, finishedMs, row.n)
     if (line) this.#addEvent.run(row.n, row.n, Math.round(nowMs), line.attempt, line.device, line.type, line.json)
+    this.#changes.push({ job: id, state: job.state, failures: job.failures, error: job.error, data })
     if (!isHeld && (finishedMs !== null || attemptBytes > 0))
       this.#storeShares(row, before, input, { attemptBytes, resultBytes, isFinished: finishedMs !== null })
     return { effects: messages, isChanged: true, bytes: (line?.bytes ?? 0) + resultBytes }
@@ -131,6 +151,7 @@ export class JobDatabase {
     if (holder === null) this.loads.onSetAside(kind, target)
     else this.loads.move({ kind, from: holder, to: null })
     const job = this.idOf(n)
+    this.#changes.push({ job, state: 'FAILED', failures: {}, error: damagedError, data: {} })
     return {
       effects: holder === null ? [] : [{ kind: 'cancelAttempt', job, device: holder, attempt }],
       isChanged: true,

@@ -1,13 +1,15 @@
-/** Notifies the clients that watch a job. */
-export class JobFeed {
-  readonly #watchers = new Map<string, Set<() => void>>()
+import type { JobChange } from './job-database.ts'
 
-  publish(id: string): void {
-    for (const notify of [...(this.#watchers.get(id) ?? [])]) notify()
+/** Tells those that watch a job how it changes. */
+export class JobFeed {
+  readonly #watchers = new Map<string, Set<(change: JobChange) => void>>()
+
+  publish(change: JobChange): void {
+    for (const notify of [...(this.#watchers.get(change.job) ?? [])]) notify(change)
   }
 
   /** @returns a function that ends the subscription */
-  subscribe(id: string, notify: () => void): () => void {
+  subscribe(id: string, notify: (change: JobChange) => void): () => void {
     const watchers = this.#watchers.get(id) ?? new Set()
     this.#watchers.set(id, watchers.add(notify))
     return () => {

@@ -3,6 +3,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { isPresent, takesJobs } from '../../core/policy/fleet/presence.ts'
+import { isTerminal } from '../../core/policy/jobs/job.ts'
 import type { RetentionLimits } from '../../core/policy/jobs/retention.ts'
 import type { JobKind, JobSubmission } from '../../core/protocol/jobs.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
@@ -10,7 +11,7 @@ import type { OnUnreadable } from '../link/faults.ts'
 import { type DispatchFigures, DispatchLatency } from './dispatch-latency.ts'
 import { Dispatcher } from './dispatcher.ts'
 import { createEventInbox } from './event-inbox.ts'
-import type { AttemptEffect } from './job-database.ts'
+import type { AttemptEffect, JobChange } from './job-database.ts'
 import { JobFeed } from './job-feed.ts'
 import { createJobSender, type PublishToDevice } from './job-sender.ts'
 import type { JobStore } from './job-store.ts'
@@ -46,8 +47,8 @@ export interface JobQueue {
   onDeviceState(device: string, state: DeviceState): void
   /** An event as the broker delivered it. */
   onJobEvent(device: string, payload: Uint8Array): void
-  /** Calls `notify` after each change of the job, and sometimes without a change. @returns a function that ends the subscription */
-  watch(id: string, notify: () => void): () => void
+  /** Calls `notify` after each change of the job, once it is stored. @returns a function that ends the subscription */
+  watch(id: string, notify: (change: JobChange) => void): () => void
   /** Calls `notify` with the result of each job of this kind that has succeeded. Call it before `start`. */
   onSucceeded(kind: JobKind, notify: (device: string, result: unknown) => void): void
   readonly dispatchMs: DispatchFigures
@@ -59,6 +60,9 @@ export interface JobQueue {
 export function createJobQueue(options: JobQueueOptions): JobQueue {
   const { jobs, retention, bridge, clock, wallMs, publish, onUnreadable, logger } = options
   const feed = new JobFeed()
+  /** That those who watch the jobs are to be told. */
+  let changes: JobChange[] = []
+  jobs.follow((change) => void changes.push(change))
   const latency = new DispatchLatency(clock)
   const sender = createJobSender(bridge, jobs, publish)
   const pruner = new Pruner(jobs, retention, clock)
@@ -70,8 +74,8 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       for (const dispatch of dispatched) {
         latency.onSent(dispatch.job, dispatch.attempt)
         sender.send(dispatch)
-        feed.publish(dispatch.job)
       }
+      publishChanges()
     },
     logger,
   })
@@ -80,10 +84,10 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     bridge,
     wallMs,
     sendAck: sender.sendAck,
-    onStored(reports, { effects, gaps, changed, succeeded, exhausted }) {
+    onStored(reports, { effects, gaps, succeeded, exhausted }) {
       for (const device of exhausted) dispatcher.suspendDevice(device)
       for (const report of reports) if (!gaps.has(report)) latency.onStored(report.job, report.attempt)
-      onChanged(effects, changed)
+      onChanged(effects)
       for (const { job, kind, device } of succeeded) resultReaders.get(kind)?.(device, jobs.find(job)?.result)
     },
     onUnreadable,
@@ -92,13 +96,19 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   const resultReaders = new Map<string, (device: string, result: unknown) => void>()
   let stopTicking: (() => Promise<void>) | undefined
 
-  function onChanged(effects: readonly AttemptEffect[], changed: Iterable<string>): void {
+  function onChanged(effects: readonly AttemptEffect[]): void {
     sender.runEffects(effects)
-    for (const id of changed) {
-      feed.publish(id)
-      if (logger.isLevelEnabled('info')) logEnd(id)
-    }
+    publishChanges()
     dispatcher.schedule()
+  }
+
+  function publishChanges(): void {
+    const published = changes
+    changes = []
+    for (const change of published) {
+      feed.publish(change)
+      if (isTerminal(change.state) && logger.isLevelEnabled('info')) logEnd(change.job)
+    }
   }
 
   function logEnd(id: string): void {
@@ -109,8 +119,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   function applyDeadlines(): void {
     const nowMs = wallMs()
     if ((jobs.nextDeadlineMs() ?? Number.POSITIVE_INFINITY) > nowMs) return
-    const { effects, changed } = jobs.applyDeadlines(nowMs)
-    onChanged(effects, changed)
+    onChanged(jobs.applyDeadlines(nowMs))
   }
 
   return {
@@ -127,7 +136,8 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     onBrokerLost() {
       dispatcher.removeAllDevices()
       tryOrLog(logger, 'presence not stored', () => {
-        for (const id of jobs.markAllAbsent(wallMs())) feed.publish(id)
+        jobs.markAllAbsent(wallMs())
+        publishChanges()
       })
     },
     lacksDevice(kind, target) {
@@ -142,7 +152,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     },
     cancel(id) {
       const done = jobs.cancel(id, wallMs())
-      if (done) onChanged(done.effects, [id])
+      if (done) onChanged(done.effects)
       return done?.canceled
     },
     retry(id) {
@@ -155,8 +165,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       if (takesJobs(state) && kinds.length > 0) dispatcher.addDevice(device, kinds)
       else dispatcher.removeDevice(device)
       tryOrLog(logger, 'presence not stored', () => {
-        sender.runEffects(jobs.setPresence(device, isPresent(state), wallMs()))
-        for (const { id } of jobs.heldBy(device)) feed.publish(id)
+        onChanged(jobs.setPresence(device, isPresent(state), wallMs()))
       })
       dispatcher.schedule()
     },

@@ -4,7 +4,7 @@ import type { Store } from '../../core/store/open-database.ts'
 import { createDeadlines } from './deadlines.ts'
 import { DeviceUsage } from './device-usage.ts'
 import { createDispatching } from './dispatching.ts'
-import { JobDatabase } from './job-database.ts'
+import { type JobChange, JobDatabase } from './job-database.ts'
 import { createJobReader } from './job-reader.ts'
 import { createReports } from './reports.ts'
 import { createRetention } from './retention.ts'
@@ -28,8 +28,12 @@ export function createJobStore(store: Store, random: Random, limits: StorageLimi
     ...createDeadlines(db),
     ...createRetention(db),
     ...createJobReader(db),
+    /** @param onChanged called with each change of a job, in order, once it is stored. It must not change jobs */
+    follow: (onChanged: (change: JobChange) => void) => db.follow(onChanged),
     /** Whether the device has stored as much as it may on this day of UTC. @param nowMs wall clock */
     isExhausted: (device: string, nowMs: number) => usage.isExhausted(device, nowMs),
+    /** The devices that have. @param nowMs wall clock */
+    exhausted: (nowMs: number) => usage.exhausted(nowMs),
     /** Call it often. @returns whether a new day has begun after one on which a device was exhausted */
     renewQuotas: (nowMs: number) => usage.renew(nowMs),
   }

@@ -18,8 +18,6 @@ export interface StoredReports {
   readonly effects: AttemptEffect[]
   /** Reports that were not stored, because an earlier event of their attempt is missing: they must not be acknowledged. */
   readonly gaps: ReadonlySet<DeviceReport>
-  /** Ids of jobs that changed. */
-  readonly changed: ReadonlySet<string>
   /** Jobs whose result this is. */
   readonly succeeded: readonly { readonly job: string; readonly kind: string; readonly device: string }[]
   /** Devices that have now stored as much as they may today. */
@@ -30,7 +28,6 @@ export function createReports(db: JobDatabase, usage: DeviceUsage) {
   function storeAll(reports: readonly DeviceReport[], nowMs: number): StoredReports {
     const effects: AttemptEffect[] = []
     const gaps = new Set<DeviceReport>()
-    const changed = new Set<string>()
     const exhausted: string[] = []
     const succeeded: { job: string; kind: string; device: string }[] = []
     for (const one of reports) {
@@ -51,21 +48,18 @@ export function createReports(db: JobDatabase, usage: DeviceUsage) {
       }
       const needsInput = isFinal(report) || 'sentence' in one.data
       if (needsInput && storedJson(row.input) === undefined) {
-        const { effects: cancellations, isChanged } = db.setAside(row, nowMs)
-        if (isChanged) changed.add(one.job)
-        effects.push(...cancellations)
+        effects.push(...db.setAside(row, nowMs).effects)
         continue
       }
       const checked = isFinal(report) ? checkResult(row, one) : isCurrent ? checkEvent(row, one, nowMs) : one
       const input = { kind: 'report', device, attempt, report: checked.report } as const
       const applied = db.apply(row, input, nowMs, checked)
-      if (applied.isChanged) changed.add(one.job)
       if (applied.isChanged && checked.report.type === 'succeeded') succeeded.push({ job: one.job, kind: row.kind, device })
       if (applied.bytes > 0 && usage.add(device, applied.bytes, nowMs)) exhausted.push(device)
       effects.push(...applied.effects)
     }
     usage.store()
-    return { effects, gaps, changed, succeeded, exhausted }
+    return { effects, gaps, succeeded, exhausted }
   }
 
   /** The report; a piece of an answer that was not requested, or beyond the limits, becomes a failure. */

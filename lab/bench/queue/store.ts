@@ -147,8 +147,8 @@ function completeJobs(jobs: JobStore, count: number, batch: number): void {
       )
     report(1, 'accepted')
     report(2, 'running')
-    const { changed } = report(3, 'succeeded', { text: question })
-    if (changed.size !== size) throw new Error(`${changed.size} of ${size} jobs were finished`)
+    const { succeeded } = report(3, 'succeeded', { text: question })
+    if (succeeded.length !== size) throw new Error(`${succeeded.length} of ${size} jobs were finished`)
   }
 }
 
