@@ -59,7 +59,10 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/admission': { values: ['core/policy/fairness', 'core/policy/quota'], types: ['core/base', 'core/protocol'] },
   'core/policy/serving': { values: ['core/policy/admission', 'core/policy/estimate', 'core/policy/fairness'] },
   'core/policy/tokenflow': { values: ['core/policy/admission', 'core/policy/fairness', 'core/policy/serving'] },
-  'core/policy/pice': { values: ['core/policy/estimate'] },
+  'core/policy/pice': {
+    values: ['core/policy/estimate', 'core/policy/fairness', 'core/policy/machine.ts'],
+    types: ['core/protocol'],
+  },
   'core/policy/disco': { values: ['core/policy/estimate'], types: ['core/base'] },
   'core/policy/identity': { values: [] },
   'core/policy/trial': { values: [], types: ['core/protocol'] },

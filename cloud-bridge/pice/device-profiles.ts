@@ -1,4 +1,4 @@
-import { type Ability, abilityOf, judged } from '../../core/policy/pice/ability.ts'
+import { type Ability, judged } from '../../core/policy/pice/ability.ts'
 import { correctedFactor, speedOf } from '../../core/policy/pice/small-model-speed.ts'
 import type { SmallModelSpeed } from '../../core/policy/pice/state.ts'
 import type { Expansion } from '../../core/protocol/expansion.ts'
@@ -6,6 +6,14 @@ import type { DeviceSmallModel } from '../../core/protocol/http/devices.ts'
 import { DeviceProfile, SmallModelProfile } from '../../core/protocol/profile.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import { storedJson } from '../../core/store/stored-json.ts'
+
+/** Follows what is known of devices and models. */
+export interface ProfileListener {
+  /** @param speeds in the order of the profile, without abilities; undefined: the profile is forgotten */
+  onSpeeds(device: string, speeds: readonly SmallModelSpeed[] | undefined): void
+  /** @param ageMs of the last sentence that counts */
+  onAbility(model: string, ability: Ability, ageMs: number): void
+}
 
 /** A model of a device as measured, and corrected since. */
 interface ProfiledModel {
@@ -31,6 +39,7 @@ export class DeviceProfiles {
   readonly #devices = new Map<string, ProfiledModel[]>()
   readonly #wallMs: () => number
   readonly #abilities: Map<string, Ability>
+  #listener: ProfileListener | undefined
   readonly #insert
   readonly #correct
   readonly #remove
@@ -60,6 +69,13 @@ export class DeviceProfiles {
     this.#abilities = new Map(abilities.map(({ model, ...ability }) => [model, ability]))
   }
 
+  /** Tells what is known, then what changes. */
+  follow(listener: ProfileListener): void {
+    this.#listener = listener
+    for (const device of this.#devices.keys()) this.#tellSpeeds(device)
+    for (const model of this.#abilities.keys()) this.#tellAbility(model)
+  }
+
   /** The result of a `profile` job. @returns false: it describes no small models */
   onProfile(device: string, result: unknown): boolean {
     const read = DeviceProfile.safeParse(result)
@@ -73,12 +89,13 @@ export class DeviceProfiles {
       device,
       models.map((profile, place) => ({ place, measuredAt, profile, factor: 1, runs: 0 })),
     )
+    this.#tellSpeeds(device)
     return true
   }
 
   /** What a device measured while it expanded. @returns false: the profile lacks a model that the device has */
   onRuns(device: string, runs: Expansion['runs']): boolean {
-    return runs
+    const areKnown = runs
       .map(({ model, parallel, tokens, tookMs }) => {
         const known = this.#devices.get(device)?.find(({ profile }) => profile.model === model)
         if (!known) return false
@@ -88,6 +105,8 @@ export class DeviceProfiles {
         return true
       })
       .every((isKnown) => isKnown)
+    this.#tellSpeeds(device)
+    return areKnown
   }
 
   /** Models that no profile names do not count: a device names as many as it likes. @param confidence of a sentence (PICE Eq. 3), 0..1 */
@@ -95,21 +114,8 @@ export class DeviceProfiles {
     if (![...this.#devices.values()].flat().some(({ profile }) => profile.model === model)) return
     const ability = judged(this.#abilities.get(model), confidence, Math.round(this.#wallMs()))
     this.#abilities.set(model, ability)
+    this.#tellAbility(model)
     this.#judge.run(model, ability.confidence, ability.sentences, ability.judgedMs)
-  }
-
-  /** Ascending by ability, or as in the profile, by size, where not all are known. Empty: the device has no profile. */
-  speedsOf(device: string): readonly SmallModelSpeed[] {
-    const nowMs = this.#wallMs()
-    const speeds = (this.#devices.get(device) ?? []).map(({ profile, factor }) => ({
-      ...speedOf(profile, factor),
-      ability: abilityOf(this.#abilities.get(profile.model), nowMs),
-    }))
-    return speeds.every(({ ability }) => ability !== undefined) ? speeds.sort((a, b) => a.ability! - b.ability!) : speeds
-  }
-
-  hasProfile(device: string): boolean {
-    return this.#devices.has(device)
   }
 
   /** For operators. */
@@ -123,9 +129,22 @@ export class DeviceProfiles {
   forget(device: string): void {
     this.#remove.run(device)
     this.#devices.delete(device)
+    this.#tellSpeeds(device)
   }
 
   forgetAll(): void {
     for (const device of [...this.#devices.keys()]) this.forget(device)
+  }
+
+  #tellSpeeds(device: string): void {
+    this.#listener?.onSpeeds(
+      device,
+      this.#devices.get(device)?.map(({ profile, factor }) => speedOf(profile, factor)),
+    )
+  }
+
+  #tellAbility(model: string): void {
+    const ability = this.#abilities.get(model)!
+    this.#listener?.onAbility(model, ability, this.#wallMs() - ability.judgedMs)
   }
 }

@@ -1,16 +1,17 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { dispatchRule } from '../../core/policy/pice/dispatch-rules.ts'
+import { ExpansionScheduler } from '../../core/policy/pice/expansion-scheduler.ts'
+import { maxInputBytes } from '../../core/protocol/jobs.ts'
 import type { BridgeConfig } from '../config.ts'
 import type { OpenFleet } from '../fleet/open-fleet.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import { DeviceProfiles } from './device-profiles.ts'
-import { ExpandingDevices } from './expanding-devices.ts'
 import { ExpansionLog } from './expansion-log.ts'
+import { FleetExpander } from './fleet-expander.ts'
 import { LengthMemory } from './length-memory.ts'
 import { openPiceStore } from './pice-store.ts'
-import { Scheduler } from './scheduler.ts'
 
 export interface OpenExpansionsOptions {
   readonly jobs: { readonly queue: JobQueue; readonly store: JobStore }
@@ -29,28 +30,36 @@ export function openExpansions(
   const { jobs, fleet, clock, wallMs, logger } = options
   const store = openPiceStore(stateDir, logger)
   const profiles = new DeviceProfiles(store, wallMs)
-  const scheduler = new Scheduler({
+  const expander = new FleetExpander({
     queue: jobs.queue,
     jobs: jobs.store,
-    devices: new ExpandingDevices(fleet.telemetryOf),
+    scheduler: new ExpansionScheduler(dispatchRule(sketchPolicy, limits.expansionsPerJob), {
+      jobsPerDevice: limits.expansionJobsPerDevice,
+      waitingPerDevice: limits.waitingExpansionsPerDevice,
+      attempts: limits.expansionAttempts,
+      maxJobBytes: maxInputBytes,
+      deviceWaitMs: 1_000 * limits.expansionDeviceWaitS,
+      graceMs: 1_000 * limits.answerGraceS,
+      expectsPlans: answerMode !== 'full',
+      startedMs: clock.nowMs(),
+    }),
+    telemetryOf: fleet.telemetryOf,
     profiles,
     log: new ExpansionLog(store),
-    rule: dispatchRule(sketchPolicy, limits.expansionsPerJob),
-    expectsPlans: answerMode !== 'full',
     limits,
     clock,
     wallMs,
     logger,
   })
-  jobs.queue.onSucceeded('profile', (device, result) => scheduler.onProfile(device, result))
+  jobs.queue.onSucceeded('profile', (device, result) => expander.onProfile(device, result))
   return {
-    expander: scheduler,
+    expander,
     profiles,
     lengths: new LengthMemory(store, logger),
-    onDeviceState: scheduler.onDeviceState,
-    onBrokerLost: scheduler.onBrokerLost,
+    onDeviceState: expander.onDeviceState,
+    onBrokerLost: expander.onBrokerLost,
     async close() {
-      await scheduler.close()
+      await expander.close()
       store.close()
     },
   }

@@ -29,5 +29,8 @@ export function abilityOf(ability: Ability | undefined, nowMs: number): number |
   return ability && weightOf(ability, nowMs) >= 1 ? ability.confidence : undefined
 }
 
+/** Until when `abilityOf` gives a value. */
+export const knownUntilMs = ({ sentences, judgedMs }: Ability): number => judgedMs + halfLifeMs * Math.log2(sentences)
+
 const weightOf = ({ sentences, judgedMs }: Ability, nowMs: number) =>
   sentences * 2 ** (-Math.max(0, nowMs - judgedMs) / halfLifeMs)
