@@ -1,19 +1,12 @@
 import { z } from 'zod'
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
+import type { Foresight } from '../../core/policy/pice/answer-planner.ts'
 import { LengthRatio } from '../../core/policy/pice/length-ratio.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import { storedJson } from '../../core/store/stored-json.ts'
 
 const Ratios = z.array(z.number())
-
-/** How well one model foresees the lengths of its answers. */
-export interface Foresight {
-  /** A foreseen length without the model's systematic error. */
-  correct(tokens: number): number
-  /** An answer has ended by itself. */
-  record(foreseenTokens: number, trueTokens: number): void
-}
 
 /** What was learnt of the foresight of models, remembered over restarts. */
 export class LengthMemory {

@@ -37,9 +37,6 @@ export interface EndedAnswer {
   readonly expansionMs: number | undefined
 }
 
-/** Sentences that the LLM writes at once. */
-const maxParallel = 8
-
 type Figures = { -readonly [Key in keyof PiceFigures]: PiceFigures[Key] }
 
 const unplanned: PiceFigures = {
@@ -147,38 +144,39 @@ export class PiceAnswer {
   async *#expand(record: SketchRecord, written: readonly SentenceRecord[]): AsyncGenerator<TextDelta, void> {
     const { lines, figures } = record
     const { maxTokens = Number.POSITIVE_INFINITY } = this.#asked.request
-    const sentences = new Sentences(lines, maxTokens)
+    const sentences = new Sentences(lines, this.#parts.candidates, maxTokens)
+    const { order } = sentences
     this.#figures = { ...figures }
     for (const sentence of written) this.#count(sentences, sentence)
     yield* sentences.ready()
-    const needsMore = () => sentences.missing.length > 0 && !sentences.isCut
-    if (needsMore()) yield* this.#fromDevices(record, sentences)
-    if (sentences.isEmpty) return yield* this.#full('expansion')
-    if (needsMore()) yield* this.#fromLlm(record, sentences)
+    if (order.needsMore) yield* this.#fromDevices(record, sentences)
+    if (order.isEmpty) return yield* this.#full('expansion')
+    if (order.needsMore) yield* this.#fromLlm(record, sentences)
     const source = sentences.lastSource ?? this.#llmSource
     const promptTokens = await this.#parts.llm.promptTokens(this.#asked, this.#signal)
-    yield { source, text: '', tokenCount: 0, end: sentences.isCut ? 'length' : 'stop', sketch: [], ...promptTokens }
+    yield { source, text: '', tokenCount: 0, end: order.isCut ? 'length' : 'stop', sketch: [], ...promptTokens }
   }
 
   async *#fromDevices(record: SketchRecord, sentences: Sentences): AsyncGenerator<TextDelta, void> {
-    const { expander, candidates, clock, logger } = this.#parts
+    const { expander, clock, logger } = this.#parts
+    const { order } = sentences
     const begunMs = clock.nowMs()
     const arrived = new Map<number, Expanded[]>()
     try {
-      for await (const expanded of expander.expand(this.#expansionOf(record, sentences.missing), this.#signal)) {
+      for await (const expanded of expander.expand(this.#expansionOf(record, order.missing), this.#signal)) {
         const own = [...(arrived.get(expanded.sentence) ?? []), expanded]
         arrived.set(expanded.sentence, own)
         this.#expansionMs = clock.nowMs() - begunMs
-        if (own.length < candidates) continue
+        if (!order.arrived(expanded.sentence)) continue
         this.#choose(record, own, sentences)
         yield* sentences.ready()
-        if (sentences.isCut) return
+        if (order.isCut) return
       }
     } catch (err) {
       this.#signal.throwIfAborted()
       logger.info({ err, answer: this.#log.id }, 'devices have not expanded the whole sketch: the LLM writes what is missing')
     }
-    for (const own of arrived.values()) if (own.length < candidates) this.#choose(record, own, sentences)
+    for (const sentence of order.incomplete) this.#choose(record, arrived.get(sentence)!, sentences)
     yield* sentences.ready()
   }
 
@@ -210,7 +208,7 @@ export class PiceAnswer {
     const { expander, llm } = this.#parts
     const { sentence } = candidates[0]!
     const withText = candidates.filter(({ text }) => text.trim() !== '')
-    if (sentences.has(sentence)) return
+    if (sentences.order.has(sentence)) return
     // An empty text tells of its model, too.
     for (const { model, text } of candidates) if (text.trim() === '') expander.judge(model, 0)
     if (withText.length === 0) return
@@ -237,10 +235,10 @@ export class PiceAnswer {
     const signal = AbortSignal.any([this.#signal, stop.signal])
     // Each sentence listens; beyond ten Node warns of a leak.
     setMaxListeners(0, signal)
-    const { missing } = sentences
+    const { order } = sentences
     try {
-      for (let at = 0; at < missing.length && !sentences.isCut; at += maxParallel) {
-        const writing = missing.slice(at, at + maxParallel).map((sentence) => this.#writeSentence(record, sentence, signal))
+      for (let next = order.nextOfLlm; next.length > 0; next = order.nextOfLlm) {
+        const writing = next.map((sentence) => this.#writeSentence(record, sentence, signal))
         for (const written of await Promise.all(writing)) this.#take(sentences, written)
         yield* sentences.ready()
       }

@@ -13,11 +13,11 @@ it('a sentence has no more tokens than bytes, and no fewer than words, whatever 
     ['two words', 0, 2],
     ['', 65_536, 0],
   ] as const) {
-    const sentences = new Sentences(['a line'], 100)
+    const sentences = new Sentences(['a line'], 1, 100)
     sentences.choose(written(text, claimed))
     expect([...sentences.ready()]).toMatchObject([{ text, tokenCount: counted }])
   }
-  const short = new Sentences(['a line'], 4)
+  const short = new Sentences(['a line'], 1, 4)
   short.choose(written('far more words than that', 1))
-  expect([...short.ready(), short.isCut]).toEqual([true])
+  expect([...short.ready(), short.order.isCut]).toEqual([true])
 })
