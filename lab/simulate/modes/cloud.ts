@@ -10,11 +10,14 @@ export function cloudMode(world: World): Mode {
   return { begin: (answer) => answerInFull(world, answer) }
 }
 
-/** @param cachedTokens of the prompt's beginning, that a reply to the same conversation has left */
-export function answerInFull(world: World, answer: Answer, cachedTokens = 0): void {
+/**
+ * @param cachedTokens of the prompt's beginning, that a reply to the same conversation has left
+ * @param ended the last token is there
+ */
+export function answerInFull(world: World, answer: Answer, cachedTokens = 0, ended?: () => void): void {
   const { server, simulation } = world
   const { id, promptTokens, outputTokens, sharedTokens } = answer.request
-  const full = new FullAnswer(world, answer, Math.max(sharedTokens, cachedTokens))
+  const full = new FullAnswer(world, answer, Math.max(sharedTokens, cachedTokens), ended)
   if (server) {
     const random = simulation.random(`server ${id}`)
     const run = { contextTokens: promptTokens, tokens: outputTokens, token: () => full.token(), failed: () => full.refused() }
@@ -27,11 +30,13 @@ class FullAnswer implements EngineAnswer {
   readonly cachedTokens: number
   readonly #world: World
   readonly #answer: Answer
+  readonly #onEnd: (() => void) | undefined
 
-  constructor(world: World, answer: Answer, cachedTokens: number) {
+  constructor(world: World, answer: Answer, cachedTokens: number, onEnd: (() => void) | undefined) {
     this.#world = world
     this.#answer = answer
     this.cachedTokens = cachedTokens
+    this.#onEnd = onEnd
   }
 
   get promptTokens() {
@@ -52,6 +57,7 @@ class FullAnswer implements EngineAnswer {
     if (answer.tokens < this.outputTokens) return
     charge(this.#world, answer, this.promptTokens, this.outputTokens)
     answer.end()
+    this.#onEnd?.()
   }
 
   refused(): void {

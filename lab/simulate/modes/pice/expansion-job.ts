@@ -4,7 +4,7 @@ import { fittingSequences, PackedDecoder, type SequencePart } from '../../device
 import type { Simulation } from '../../kernel/simulation.ts'
 import type { PiceSettings } from '../../scenario/pice-settings.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
-import type { PendingExpansion } from './pending-expansion.ts'
+import type { ExpansionPart } from './expansion-request.ts'
 import { textBytes } from './text-bytes.ts'
 
 /** Of the prompt that asks for a line, before the line itself, and after it; of one that asks for a further line. */
@@ -14,10 +14,8 @@ export interface ExpansionJobOptions {
   readonly simulation: Simulation
   readonly device: SimulatedDevice
   readonly models: DeviceSmallModels
-  readonly parts: readonly PendingExpansion[]
+  readonly parts: readonly ExpansionPart[]
   readonly settings: Pick<PiceSettings, 'sharesPrefix' | 'sequences'>
-  /** Seconds until the device has expanded everything, as predicted. */
-  readonly predictedS: number
   /** The bridge knows that the device has the job. */
   accepted(): void
   /** The bridge has everything. */
@@ -27,33 +25,21 @@ export interface ExpansionJobOptions {
 /** A job `pice.expand` on its way to a device, in it, and back: as agent/pice/expand.ts carries it out. */
 export class ExpansionJob {
   readonly device: SimulatedDevice
-  readonly parts: readonly PendingExpansion[]
+  readonly parts: readonly ExpansionPart[]
   readonly #options: ExpansionJobOptions
-  readonly #startedMs: number
   readonly #drops: (() => void)[] = []
   #isOver = false
 
   constructor(options: ExpansionJobOptions) {
-    const { simulation, device, parts } = options
+    const { device, parts } = options
     this.#options = options
     this.device = device
     this.parts = parts
-    this.#startedMs = simulation.nowMs
     const tokens = parts.reduce((sum, { request }) => sum + request.sketch.promptTokens + request.sketch.sketchTokens, 0)
     this.#send('down', tokens, () => {
       this.#send('up', 0, () => options.accepted())
       this.#begin()
     })
-  }
-
-  /** Predicted seconds until the device has expanded everything. */
-  get busyS(): number {
-    return Math.max(0, this.#options.predictedS - this.elapsedS)
-  }
-
-  /** Since its submission. */
-  get elapsedS(): number {
-    return (this.#options.simulation.nowMs - this.#startedMs) / 1_000
   }
 
   /** Nothing more is called. */
@@ -177,17 +163,17 @@ export class ExpansionJob {
 }
 
 interface SketchGroups {
-  readonly part: PendingExpansion
+  readonly part: ExpansionPart
   /** Lines that are expanded one after the other in one sequence. */
   readonly groups: readonly (readonly number[])[]
 }
 
 /** What the prompts of all lines of a sketch begin with. */
-const prefixTokens = ({ request: { sketch } }: PendingExpansion) =>
+const prefixTokens = ({ request: { sketch } }: ExpansionPart) =>
   sketch.promptTokens + sketch.sketchTokens + instructionTokens.before
 
 /** @param copied of the prefix, that the sequence has already */
-function partsOf(pending: PendingExpansion, group: readonly number[], copied: number): readonly SequencePart[] {
+function partsOf(pending: ExpansionPart, group: readonly number[], copied: number): readonly SequencePart[] {
   const { words, tokens, sketchTokens } = pending.request.sketch
   const all = words.reduce((sum, own) => sum + own, 0)
   return group.map((sentence, at) => {

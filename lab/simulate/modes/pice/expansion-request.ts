@@ -18,55 +18,19 @@ export interface ExpansionRequest extends ExpansionTime {
   readonly sketch: WrittenSketch
   /** Expansions of each line. */
   readonly candidates: number
-  /** All candidates of a line have arrived. */
-  sentence(at: number): void
+  /** A candidate of a line has arrived. */
+  arrived(sentence: number): void
   /** All have arrived, or no more will. */
   ended(): void
 }
 
-/** One answer's sketch on the fleet: which candidates of which sentences are missing. Mutable. */
-export class PendingExpansion {
+/** What a job expands of a sketch. */
+export interface ExpansionPart {
   readonly request: ExpansionRequest
-  readonly sinceMs: number
-  readonly #missing: Map<number, number>
-  #hasFailed = false
-
-  constructor(request: ExpansionRequest, nowMs: number) {
-    this.request = request
-    this.sinceMs = nowMs
-    this.#missing = new Map(request.sketch.words.map((_, at) => [at, request.candidates]))
-  }
-
-  /** Too late: no more is wanted. */
-  get hasFailed(): boolean {
-    return this.#hasFailed
-  }
-
-  /** Indices of the lines that are missing. */
-  get missing(): readonly number[] {
-    return [...this.#missing.keys()]
-  }
-
-  /** Predicted length of what is missing. */
-  get expectedTokens(): number {
-    const { expectedTokens, words } = this.request.sketch
-    return Math.max(1, Math.round((expectedTokens * this.#missing.size) / words.length))
-  }
-
-  /** A candidate has arrived; none does twice. */
-  take(sentence: number): void {
-    if (this.#hasFailed) return
-    const left = this.#missing.get(sentence)! - 1
-    if (left > 0) return void this.#missing.set(sentence, left)
-    this.#missing.delete(sentence)
-    this.request.sentence(sentence)
-    if (this.#missing.size === 0) this.request.ended()
-  }
-
-  /** What has arrived stays valid. */
-  fail(): void {
-    if (this.#hasFailed || this.#missing.size === 0) return
-    this.#hasFailed = true
-    this.request.ended()
-  }
+  /** Indices of the lines. */
+  readonly missing: readonly number[]
+  /** Predicted length of them. */
+  readonly expectedTokens: number
+  /** The bridge has a candidate of a line. */
+  take(sentence: number): void
 }

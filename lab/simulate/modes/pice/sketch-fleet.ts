@@ -1,187 +1,156 @@
-import { type DispatchRule, dispatchRule, hasRoom, termsOf } from '../../../../core/policy/pice/dispatch-rules.ts'
-import { FleetQueue, usualS } from '../../../../core/policy/pice/fleet-queue.ts'
+import { dispatchRule } from '../../../../core/policy/pice/dispatch-rules.ts'
+import {
+  type ExpansionAction,
+  type ExpansionInput,
+  ExpansionScheduler,
+  noLimits,
+  type SubmittedSketch,
+} from '../../../../core/policy/pice/expansion-scheduler.ts'
 import type { SketchPolicy } from '../../../../core/policy/pice/plan-policy.ts'
-import type { ExpandingDevice, FleetView, WaitingExpansion } from '../../../../core/policy/pice/state.ts'
+import type { FleetView } from '../../../../core/policy/pice/state.ts'
+import type { DeviceSmallModels } from '../../device/device-small-models.ts'
 import { smallModelsOf } from '../../device/small-models.ts'
 import type { PiceSettings } from '../../scenario/pice-settings.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 import type { World } from '../../world/world.ts'
 import { ExpansionJob } from './expansion-job.ts'
-import { Helper } from './helper.ts'
-import { type Alike, IdleHelpers } from './idle-helpers.ts'
-import { type ExpansionRequest, PendingExpansion } from './pending-expansion.ts'
+import type { ExpansionPart, ExpansionRequest } from './expansion-request.ts'
 
-/** Interval of looks at expansions that wait though a device is idle, as the bridge's. */
-const tickMs = 100
+/** As the bridge's limits. Devices do not come and go here, and their jobs do not fail. */
+const settingsOfBridge = { jobsPerDevice: 1, attempts: 3, deviceWaitMs: 3_000, graceMs: 0, expectsPlans: false }
 
-/** PICE's lists of expansions and the devices that take them: cloud-bridge/pice/scheduler.ts on the virtual clock. Mutable. */
+/** A device that expands sketches. */
+interface Helper {
+  readonly name: string
+  readonly device: SimulatedDevice
+  readonly models: DeviceSmallModels
+}
+
+/** The bridge's scheduler of expansions on the virtual clock, and the devices that carry its jobs out. Mutable. */
 export class SketchFleet {
   readonly #world: World
   readonly #settings: PiceSettings
-  readonly #rule: DispatchRule
-  readonly #size: number
-  readonly #idle: IdleHelpers
-  /** Those with a job. */
-  readonly #busy = new Set<Helper>()
-  /** Sketches that no device is expanding, in the order in which they were written. */
-  readonly #waiting = new Set<PendingExpansion>()
-  #isScheduled = false
+  readonly #scheduler: ExpansionScheduler
+  readonly #helpers: ReadonlyMap<string, Helper>
+  readonly #requests = new Map<string, ExpansionRequest>()
+  readonly #jobs = new Map<string, { readonly helper: Helper; readonly job: ExpansionJob }>()
+  #alarm: { readonly atMs: number; readonly handle: number } | undefined
 
   constructor(world: World, policy: SketchPolicy, settings: PiceSettings) {
+    const { helpers: named, abilities, expansionsPerJob, waitingPerDevice } = settings
     this.#world = world
     this.#settings = settings
-    this.#rule = dispatchRule(policy, settings.expansionsPerJob)
-    const { helpers: named, abilities } = settings
-    const helpers = world.devices.flatMap((device: SimulatedDevice): Helper[] => {
+    this.#scheduler = new ExpansionScheduler(dispatchRule(policy, expansionsPerJob), {
+      ...settingsOfBridge,
+      waitingPerDevice,
+      maxJobBytes: Number.POSITIVE_INFINITY,
+      startedMs: world.simulation.nowMs,
+    })
+    for (const [model, confidence] of Object.entries(abilities))
+      this.#feed({ kind: 'ability', model, confidence, sentences: Number.POSITIVE_INFINITY, ageMs: 0 })
+    const helpers = world.devices.flatMap((device): Helper[] => {
       if (named && !named.includes(device.group)) return []
       const models = smallModelsOf(device, world)
-      return models.shapes.length > 0 ? [new Helper(device, models, abilities)] : []
+      return models.shapes.length > 0 ? [{ name: String(device.index), device, models }] : []
     })
-    this.#size = helpers.length
-    this.#idle = new IdleHelpers(helpers)
-    for (const helper of helpers) helper.models.onChange(() => this.#changed(helper))
+    this.#helpers = new Map(helpers.map((helper) => [helper.name, helper]))
+    for (const { name: device, device: of, models } of helpers) {
+      this.#feed({ kind: 'measured', device, speeds: models.speeds(false) })
+      this.#feed({ kind: 'hints', device, current: models.current, networkS: of.link.rttMs / 1_000 })
+      this.#feed({ kind: 'presence', device, presence: { takesJobs: true, canProfile: false } })
+    }
   }
 
   /** Idle devices that are alike are one entry. */
   view(): FleetView {
-    return {
-      devices: this.#known(this.#idleGroups()),
-      waiting: [...this.#waiting].map((pending) => this.#waitingOf(pending)),
-    }
+    return this.#scheduler.view(this.#world.simulation.nowMs)
   }
 
-  /** @returns false: the queue is full; nothing is called */
-  expand(request: ExpansionRequest): boolean {
+  expand(request: ExpansionRequest): void {
+    const { answer, sketch, candidates, budgetMs, deadlineMs } = request
+    const id = String(answer.request.id)
+    const { expectedTokens, words } = sketch
+    this.#requests.set(id, request)
+    const sentences = words.map((_, at) => at)
+    const lines = words.length
+    const asked = { id, client: '', lines, sentences, candidates, arrived: [], expectedTokens, budgetMs, deadlineMs, bytes: 0 }
+    this.#feed({ kind: 'begin', ...asked })
+  }
+
+  #feed(input: ExpansionInput): void {
     const { simulation } = this.#world
-    const { waitingPerDevice } = this.#settings
-    if (!hasRoom(this.#waiting.size, this.#idle.count, this.#size, waitingPerDevice)) return false
-    const pending = new PendingExpansion(
-      {
-        ...request,
-        ended: () => {
-          this.#waiting.delete(pending)
-          request.ended()
-        },
-      },
-      simulation.nowMs,
-    )
-    this.#waiting.add(pending)
-    simulation.after(request.deadlineMs, () => {
-      pending.fail()
-      this.#cancelUseless()
-    })
-    this.#schedule(0)
-    return true
+    for (const action of this.#scheduler.handle(input, simulation.nowMs)) this.#run(action)
+    const { wakeMs } = this.#scheduler
+    if (wakeMs === this.#alarm?.atMs) return
+    if (this.#alarm) simulation.cancel(this.#alarm.handle)
+    this.#alarm = wakeMs === undefined ? undefined : { atMs: wakeMs, handle: simulation.at(wakeMs, () => this.#wake()) }
   }
 
-  #waitingOf(pending: PendingExpansion): WaitingExpansion & { readonly pending: PendingExpansion } {
-    const { request, sinceMs, expectedTokens } = pending
-    const waitedS = (this.#world.simulation.nowMs - sinceMs) / 1_000
-    const { id } = request.answer.request
-    return { id: String(id), expectedTokens, waitedS, budgetS: request.budgetMs / 1_000 - waitedS, pending }
+  #wake(): void {
+    this.#alarm = undefined
+    this.#feed({ kind: 'tick', ...noLimits })
   }
 
-  #idleGroups(): Map<Alike, ExpandingDevice> {
-    const entryOf = ({ known, helpers }: Alike) => ({
-      ...known,
-      device: String(helpers[0]!.device.index),
-      count: helpers.length,
-    })
-    return new Map([...this.#idle.groups].map((alike) => [alike, entryOf(alike)]))
-  }
-
-  /** All devices, in the order of their indices. */
-  #known(idle: ReadonlyMap<Alike, ExpandingDevice>): ExpandingDevice[] {
-    const busy = [...this.#busy].map(({ now }) => now)
-    return [...idle.values(), ...busy].sort((a, b) => Number(a.device) - Number(b.device))
-  }
-
-  #schedule(delayMs: number): void {
-    if (this.#isScheduled) return
-    this.#isScheduled = true
-    this.#world.simulation.after(delayMs, () => {
-      this.#isScheduled = false
-      this.#dispatch()
-    })
-  }
-
-  #dispatch(): void {
-    if (this.#waiting.size === 0) return
-    const idle = [...this.#idle.fastestFirst]
-    const groups = this.#idleGroups()
-    const devices = this.#known(groups)
-    let waiting = [...this.#waiting].map((pending) => this.#waitingOf(pending))
-    let fleet: FleetQueue | undefined
-    /** Devices that leave all that waits to others; those that are like them do so, too. */
-    const unwilling = new Set<Alike>()
-    for (const [at, helper] of idle.entries()) {
-      if (waiting.length === 0) return
-      if (unwilling.size === groups.size) break
-      const alike = this.#idle.alikeOf(helper)
-      if (unwilling.has(alike)) continue
-      fleet ??= new FleetQueue(devices, termsOf(waiting.map(({ pending }) => sketchOf(pending))))
-      const batch = this.#rule(waiting, { device: groups.get(alike), idleDevices: idle.length - at, fleet })
-      if (batch.length === 0) unwilling.add(alike)
-      else {
-        this.#submit(
-          helper,
-          batch.map(({ pending }) => pending),
-        )
-        const taken = new Set(batch)
-        waiting = waiting.filter((each) => !taken.has(each))
-        fleet = undefined
-        unwilling.clear()
+  #run(action: ExpansionAction): void {
+    switch (action.kind) {
+      case 'submit':
+        this.#submit(action)
+        return
+      case 'cancel':
+        this.#jobs.get(action.job)!.job.cancel()
+        this.#jobs.delete(action.job)
+        return
+      case 'deliver':
+        this.#requests.get(action.id)!.arrived(action.sentence)
+        return
+      case 'done':
+      case 'fail': {
+        const request = this.#requests.get(action.id)!
+        this.#requests.delete(action.id)
+        request.ended()
+        return
       }
+      case 'learn': {
+        const { name, models } = this.#jobs.get(action.job)!.helper
+        this.#feed({ kind: 'measured', device: name, speeds: models.speeds(false) })
+        return
+      }
+      case 'profile':
+        throw new Error(`device ${action.device} is measured`)
+      default:
+        action satisfies never
     }
-    // Devices that are idle have left them to faster ones: age may change that.
-    if (waiting.length > 0 && this.#idle.count > 0) this.#schedule(tickMs)
   }
 
-  #submit(helper: Helper, batch: readonly PendingExpansion[]): void {
-    const { device, models, idle: known } = helper
-    const tokens = batch.reduce((sum, { expectedTokens }) => sum + expectedTokens, 0)
-    this.#idle.remove(helper)
-    this.#busy.add(helper)
-    for (const pending of batch) this.#waiting.delete(pending)
-    const job: ExpansionJob = new ExpansionJob({
+  #submit({ job: id, device: name, sketches }: Extract<ExpansionAction, { kind: 'submit' }>): void {
+    const helper = this.#helpers.get(name)!
+    const { device, models } = helper
+    const job = new ExpansionJob({
       simulation: this.#world.simulation,
       device,
       models,
-      parts: batch,
+      parts: sketches.map((sketch, at) => this.#partOf(id, at, sketch)),
       settings: this.#settings,
-      predictedS: known.networkS + usualS(known, tokens, termsOf(batch.map(sketchOf))),
-      accepted: () => helper.accepted(job.elapsedS),
-      ended: () => this.#free(helper),
+      accepted: () => this.#feed({ kind: 'accepted', job: id }),
+      ended: () => {
+        this.#feed({ kind: 'succeeded', job: id, sentences: [], model: models.current })
+        this.#jobs.delete(id)
+      },
     })
-    helper.job = job
+    this.#jobs.set(id, { helper, job })
   }
 
-  #free(helper: Helper): void {
-    helper.job = undefined
-    this.#busy.delete(helper)
-    this.#idle.add(helper)
-    this.#schedule(0)
-  }
-
-  /** Something else has used an idle device's models. */
-  #changed(helper: Helper): void {
-    if (helper.job) return
-    this.#idle.remove(helper)
-    this.#idle.add(helper)
-  }
-
-  /** Ends jobs whose sentences no answer needs. */
-  #cancelUseless(): void {
-    for (const helper of this.#busy)
-      if (helper.job!.parts.every(({ hasFailed }) => hasFailed)) {
-        helper.job!.cancel()
-        this.#free(helper)
-      }
+  #partOf(job: string, sketch: number, { id, sentences, expectedTokens }: SubmittedSketch): ExpansionPart {
+    const arrived = new Map<number, number>()
+    return {
+      request: this.#requests.get(id)!,
+      missing: sentences,
+      expectedTokens,
+      take: (sentence) => {
+        const candidate = arrived.get(sentence) ?? 0
+        arrived.set(sentence, candidate + 1)
+        this.#feed({ kind: 'sentence', job, sketch, sentence, candidate })
+      },
+    }
   }
 }
-
-const sketchOf = ({ expectedTokens, missing, request: { candidates } }: PendingExpansion) => ({
-  expectedTokens,
-  sentences: missing.length,
-  candidates,
-})

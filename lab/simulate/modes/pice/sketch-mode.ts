@@ -1,35 +1,47 @@
+import { AnswerPlanner, type PlanSituation } from '../../../../core/policy/pice/answer-planner.ts'
 import { expansionTime } from '../../../../core/policy/pice/expansion-deadline.ts'
 import { LengthRatio } from '../../../../core/policy/pice/length-ratio.ts'
-import type { SketchPolicy } from '../../../../core/policy/pice/plan-policy.ts'
+import { parseObjectives } from '../../../../core/policy/pice/objectives-text.ts'
+import { defaultPlanTerms } from '../../../../core/policy/pice/plan-answer.ts'
+import { planPolicy, type SketchPolicy } from '../../../../core/policy/pice/plan-policy.ts'
 import type { SketchPlan } from '../../../../core/policy/pice/sketch-plans.ts'
+import { SketchedSentences } from '../../../../core/policy/pice/sketched-sentences.ts'
 import { draw } from '../../scenario/distribution.ts'
+import type { PiceSettings } from '../../scenario/pice-settings.ts'
 import type { Answer } from '../../world/answer.ts'
 import type { Mode } from '../../world/mode.ts'
 import type { World } from '../../world/world.ts'
 import { answerInFull } from '../cloud.ts'
 import { charge, llmOf } from '../llm.ts'
-import type { WrittenSketch } from './pending-expansion.ts'
-import { SketchPlanner } from './planner.ts'
+import type { WrittenSketch } from './expansion-request.ts'
 import { SketchFleet } from './sketch-fleet.ts'
 import { writeSketch } from './written-sketch.ts'
 
 /** Of the prompts that ask for a length, a sketch, and the expansion of a line; and of a length. */
 const instructionTokens = { foresight: 30, sketch: 110, expand: 90 }
 const foresightTokens = 3
-/** Sentences that the LLM writes at once. */
-const maxParallel = 8
 
 /**
- * The LLM answers in full, or sketches and devices expand, as cloud-bridge/pice/pice-answer.ts does: dynamic, whichever is better at
- * the present load (PICE); static, by the length of the answer alone.
+ * The LLM answers in full, or sketches and devices expand: dynamic, whichever is better at the present load (PICE); static, by the
+ * length of the answer alone.
  */
 export function sketchMode(world: World, policy: SketchPolicy): Mode {
   const { simulation } = world
   const settings = world.scenario.policies.pice
   const llm = llmOf(world)
   const fleet = new SketchFleet(world, policy, settings)
-  const planner = new SketchPlanner(world, fleet, policy, settings)
-  const lengths = new LengthRatio()
+  const planner = new AnswerPlanner({
+    policy: planPolicy(policy, termsOf(settings)),
+    sketchShares: settings.sketchShares,
+    foresight: new LengthRatio(),
+    countsSketching: settings.countsSketching,
+  })
+  const situation = (): PlanSituation => ({ speed: llm.speed, view: fleet.view(), nowMs: simulation.nowMs })
+  const plannedOf = ({ request: { tokensPerS } }: Answer) => ({
+    isSketchRequested: false,
+    maxTokens: Number.POSITIVE_INFINITY,
+    tokensPerS: settings.readsAlong ? tokensPerS : undefined,
+  })
   const chance = { foresight: simulation.random(`${policy} foresight`), sketches: simulation.random(`${policy} sketches`) }
   const foreseen = (tokens: number) => {
     const error = draw(
@@ -40,7 +52,8 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
   }
 
   /** After a reply to the same conversation, which has left its prompt in the cache. */
-  const inFull = (answer: Answer) => answerInFull(world, answer, settings.sharesPrefix ? answer.request.promptTokens : 0)
+  const inFull = (answer: Answer, ended?: () => void) =>
+    answerInFull(world, answer, settings.sharesPrefix ? answer.request.promptTokens : 0, ended)
 
   /**
    * @param cachedTokens that an earlier reply to the same conversation has left
@@ -74,18 +87,14 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
   }
 
   function foresee(answer: Answer): void {
-    const { outputTokens, tokensPerS } = answer.request
+    const { outputTokens } = answer.request
     const askedMs = simulation.nowMs
     reply(answer, instructionTokens.foresight, 0, foresightTokens, () => {
       const named = foreseen(outputTokens)
-      const expectedTokens = lengths.correct(named)
-      const plan = planner.plan(expectedTokens, tokensPerS, (simulation.nowMs - askedMs) / 1_000)
-      if (plan?.mode === 'sketch') sketch(answer, expectedTokens, plan)
-      else {
-        // It shows how well its length was foreseen.
-        lengths.record(named, outputTokens)
-        inFull(answer)
-      }
+      const waitedS = (simulation.nowMs - askedMs) / 1_000
+      const { plan, expectedTokens } = planner.plan(plannedOf(answer), named, waitedS, situation())
+      if (plan.mode === 'sketch') sketch(answer, expectedTokens!, plan)
+      else inFull(answer, () => planner.learnLength(named, outputTokens))
     })
   }
 
@@ -93,7 +102,7 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
     const { id, atMs, promptTokens } = answer.request
     const miss = (2 * chance.sketches.next() - 1) * settings.sketchMissTokens
     const sketchTokens = Math.max(1, Math.round(plan.sketchTokens + miss))
-    const end = planner.begin(id, expectedTokens, plan)
+    const end = planner.begin(String(id), expectedTokens, plan, simulation.nowMs)
     const inFullAfterAll = () => {
       simulation.cancel(late)
       end()
@@ -109,83 +118,89 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
       answer.work.sketchTokens = sketchTokens
       const { tokensPerSentence, candidates, expansionS, sparesDevices } = settings
       const written = writeSketch(answer.request, { sketchTokens, expectedTokens, tokensPerSentence }, chance.sketches)
-      const sentences = new Sentences(answer, written)
-      const isTaken =
-        written.words.length > 1 &&
-        fleet.expand({
-          ...expansionTime(sparesDevices ? plan : { ...plan, withinS: undefined }, simulation.nowMs - atMs, 1_000 * expansionS),
-          answer,
-          sketch: written,
-          candidates,
-          sentence: (at) => sentences.take(at),
-          ended: () => complete(answer, written, sentences),
-        })
-      if (!isTaken) inFull(answer)
+      if (written.words.length < 2) return void inFull(answer)
+      const sentences = new Sentences(answer, written, candidates)
+      fleet.expand({
+        ...expansionTime(sparesDevices ? plan : { ...plan, withinS: undefined }, simulation.nowMs - atMs, 1_000 * expansionS),
+        answer,
+        sketch: written,
+        candidates,
+        arrived: (at) => {
+          if (sentences.order.arrived(at)) sentences.take(at)
+        },
+        ended: () => complete(answer, written, sentences),
+      })
     }
     const stop = reply(answer, instructionTokens.sketch, promptTokens, sketchTokens, ended, inFullAfterAll)
   }
 
   /** Devices have written what they will; the LLM writes the rest. */
   function complete(answer: Answer, written: WrittenSketch, sentences: Sentences): void {
-    const { tokens } = written
-    const { missing } = sentences
-    if (missing.length === tokens.length) inFull(answer)
-    else if (missing.length === 0) answer.end()
+    const { order } = sentences
+    for (const sentence of order.incomplete) sentences.take(sentence)
+    if (order.isEmpty) inFull(answer)
     else fill(answer, written, sentences)
   }
 
   /** The LLM writes sentences that are missing, several at once. The answer fails with the first that it refuses. */
-  function fill(answer: Answer, { sketchTokens, tokens }: WrittenSketch, sentences: Sentences): void {
+  function fill(answer: Answer, written: WrittenSketch, sentences: Sentences): void {
     const { promptTokens } = answer.request
-    const { missing } = sentences
+    const { sketchTokens, tokens } = written
+    const { nextOfLlm } = sentences.order
+    if (nextOfLlm.length === 0) return void answer.end()
     const stops: (() => void)[] = []
-    let left = missing.length
-    const writeNext = (): void => {
-      const sentence = missing.shift()
-      if (sentence === undefined) return
-      const ended = () => {
-        sentences.take(sentence)
-        left -= 1
-        if (left === 0) answer.end()
-        else writeNext()
-      }
-      const refused = () => {
-        missing.length = 0
-        for (const stop of stops) stop()
-        answer.end('queue full')
-      }
+    let left = nextOfLlm.length
+    const ended = () => {
+      left -= 1
+      if (left > 0) return
+      for (const sentence of nextOfLlm) sentences.take(sentence)
+      fill(answer, written, sentences)
+    }
+    let isRefused = false
+    const refused = () => {
+      isRefused = true
+      for (const stop of stops) stop()
+      answer.end('queue full')
+    }
+    for (const sentence of nextOfLlm) {
+      if (isRefused) return
       stops.push(reply(answer, sketchTokens + instructionTokens.expand, promptTokens, tokens[sentence]!, ended, refused))
     }
-    for (let at = 0; at < maxParallel; at += 1) writeNext()
   }
 
   return {
     begin(answer) {
       const suits = chance.sketches.next() < settings.suitableShare
-      if (suits && !planner.isFullAnyway(answer.request.tokensPerS)) foresee(answer)
+      if (suits && !planner.planEarly(plannedOf(answer), situation())) foresee(answer)
       else answerInFull(world, answer)
     },
   }
 }
 
-/** The sentences of one answer, which come in any order and are delivered in that of their sketch. Mutable. */
+/** Delivers the sentences of one answer in the order of their sketch. */
 class Sentences {
+  readonly order: SketchedSentences
   readonly #answer: Answer
   readonly #tokens: readonly number[]
-  readonly #taken = new Set<number>()
-  #delivered = 0
 
-  constructor(answer: Answer, { tokens }: WrittenSketch) {
+  constructor(answer: Answer, { tokens }: WrittenSketch, candidates: number) {
+    this.order = new SketchedSentences(tokens.length, candidates)
     this.#answer = answer
     this.#tokens = tokens
   }
 
-  get missing(): number[] {
-    return this.#tokens.flatMap((_, at) => (this.#taken.has(at) ? [] : [at]))
-  }
-
   take(sentence: number): void {
-    this.#taken.add(sentence)
-    for (; this.#taken.has(this.#delivered); this.#delivered += 1) this.#answer.deliver(this.#tokens[this.#delivered]!)
+    this.order.choose(sentence, this.#tokens[sentence]!)
+    for (const { sentence: at } of this.order.takeReady()) this.#answer.deliver(this.#tokens[at]!)
   }
 }
+
+const termsOf = ({ candidates, overlaps, waitingPerDevice, objectives, tokensPerSentence, minTokens }: PiceSettings) => ({
+  ...defaultPlanTerms,
+  tokensPerSentence,
+  minTokens,
+  candidates,
+  overlap: overlaps,
+  maxWaitingPerDevice: waitingPerDevice,
+  objectives: parseObjectives(objectives)!,
+})
