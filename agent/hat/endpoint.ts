@@ -1,7 +1,8 @@
 import { endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
 import type { TextModel } from '../../core/answer/text-model.ts'
 import { drainRate } from '../../core/base/reader-rates.ts'
-import { answerByHat, type HatOptions } from './session.ts'
+import type { HatOptions } from './hat-options.ts'
+import { answerByHat } from './session.ts'
 
 /** The split model as an endpoint: each answer is a HAT session. */
 export function hatEndpoint(options: HatOptions, model: TextModel): TokenEndpoint {

@@ -2,7 +2,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Random } from '../../core/base/random.ts'
 import { LinkRates } from '../../core/policy/estimate/link-rates.ts'
-import { areWorthReporting } from '../../core/policy/hat/chunk-advice.ts'
+import { RateReports } from '../../core/policy/hat/chunk-advice.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { decodeFrame, peekFrame } from '../../core/protocol/frame.ts'
 import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/protocol/messages.ts'
@@ -44,12 +44,11 @@ export class DataConnection {
   readonly #requests: SessionRequests
   readonly #silence: SilenceWatch
   readonly #probe: LinkProbe
+  readonly #rateReports = new RateReports()
   readonly #sessions = new Map<bigint, OpenSession>()
   /** By session: resolvers of the handles under which the bridge caches ended sessions. */
   readonly #handles = new Map<string, (handle: string | undefined) => void>()
   #onWelcome: ((reply: Message<'welcome'> | BrimError) => void) | undefined
-  /** The rates that the bridge was sent last. */
-  #sentRates: Omit<Extract<ToBridge, { type: 'rates' }>, 'type'> | undefined
 
   private constructor(options: DataConnectionOptions) {
     const { url, device, birth, clock } = options
@@ -150,13 +149,8 @@ export class DataConnection {
 
   /** Sends the rates once they are known, and again whenever one of them has moved. */
   #sendRates(): void {
-    const { upBytesPerS } = this.rates
-    const { prefillTokensPerS } = this.#options.speed
-    if (upBytesPerS === undefined || prefillTokensPerS === undefined) return
-    const rates = { upBytesPerS, prefillTokensPerS }
-    if (!areWorthReporting(rates, this.#sentRates)) return
-    this.#sentRates = rates
-    this.#send({ type: 'rates', ...rates })
+    const rates = this.#rateReports.due(this.rates.upBytesPerS, this.#options.speed.prefillTokensPerS)
+    if (rates) this.#send({ type: 'rates', ...rates })
   }
 
   #receive(bytes: Buffer, isBinary: boolean): void {

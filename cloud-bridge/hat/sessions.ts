@@ -235,8 +235,8 @@ export function createSessions(options: SessionsOptions): Sessions {
       entry.usedMs = clock.nowMs()
       await entry.session.receive(frame, entry.usedMs)
       entry.usedMs = clock.nowMs()
-      // A frame that asks for fewer rows than it brings is part of a prompt, and more may follow.
-      if (frame.n > frame.want && entries.has(frame.session) && entry.chunks.revise(peer.rates))
+      const sent = { rows: frame.n, returned: frame.want }
+      if (entries.has(frame.session) && entry.chunks.reviseAfter(sent, peer.rates))
         peer.advise(frame.session, entry.chunks.tokens)
     },
     report(peer, session, tokensPerS, undelivered) {

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
+import type { HatOptions, HatRequest } from '../../agent/hat/hat-options.ts'
 import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
-import { answerByHat, type HatOptions, type HatRequest } from '../../agent/hat/session.ts'
+import { answerByHat } from '../../agent/hat/session.ts'
 import type { DataLink } from '../../agent/link/data-link.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import type { EndpointFigures } from '../../core/answer/figures.ts'

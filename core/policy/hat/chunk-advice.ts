@@ -8,10 +8,19 @@ export interface DeviceRates {
   readonly prefillTokensPerS: number
 }
 
-/** Whether a device reports its rates: they are its first ones, or one of them has moved. */
-export function areWorthReporting(rates: DeviceRates, reported: DeviceRates | undefined): boolean {
-  if (!reported) return true
-  return hasMoved(reported.upBytesPerS, rates.upBytesPerS) || hasMoved(reported.prefillTokensPerS, rates.prefillTokensPerS)
+/** The rates that a device reports to one bridge: its first ones, and again once one of them has moved. Mutable. */
+export class RateReports {
+  /** Those reported last. */
+  reported: DeviceRates | undefined
+
+  /** @returns rates to report before the next frame */
+  due(upBytesPerS: number | undefined, prefillTokensPerS: number | undefined): DeviceRates | undefined {
+    if (upBytesPerS === undefined || prefillTokensPerS === undefined) return undefined
+    const last = this.reported
+    if (last && !hasMoved(last.upBytesPerS, upBytesPerS) && !hasMoved(last.prefillTokensPerS, prefillTokensPerS)) return undefined
+    this.reported = { upBytesPerS, prefillTokensPerS }
+    return this.reported
+  }
 }
 
 export interface ChunkAdviceOptions {
@@ -38,6 +47,12 @@ export class ChunkAdvice {
   /** X. */
   get tokens(): number {
     return this.#tokens
+  }
+
+  /** After a frame. @returns whether X has changed, and the device is to know it */
+  reviseAfter(frame: { readonly rows: number; readonly returned: number }, rates: DeviceRates | undefined): boolean {
+    // A frame that asks for fewer rows than it brings is part of a prompt, and more may follow.
+    return frame.rows > frame.returned && this.revise(rates)
   }
 
   /** @returns whether X has changed */

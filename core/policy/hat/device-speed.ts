@@ -5,6 +5,14 @@ const minPrefillTokens = 8
 /** A step counts for at most this many times the average. */
 const outlierCap = 4
 
+/** Steps of a private answer, with the time that they took. */
+export interface TimedSteps {
+  /** Tokens of a prompt; steps that draft a token; one step that drafts ahead. */
+  readonly of: 'prefill' | 'draft' | 'ahead'
+  readonly count: number
+  readonly seconds: number
+}
+
 /** How fast a device computes, smoothed over its real steps (HAT 'State monitoring'). Mutable. */
 export class DeviceSpeed {
   readonly #alpha: number
@@ -65,6 +73,12 @@ export class DeviceSpeed {
     this.#decodeStepS = new Ewma(this.#alpha)
     this.#draftStepS = new Ewma(this.#alpha)
     this.#aheadStepS = new Ewma(this.#alpha)
+  }
+
+  record({ of, count, seconds }: TimedSteps): void {
+    if (of === 'prefill') this.recordPrefill(count, seconds)
+    else if (of === 'draft') this.recordDraft(count, seconds)
+    else this.recordAheadStep(seconds)
   }
 
   recordPrefill(tokens: number, seconds: number): void {

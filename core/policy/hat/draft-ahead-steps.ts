@@ -1,5 +1,3 @@
-import type { DeviceSpeed } from './device-speed.ts'
-
 /**
  * Tokens of a draft whose alternatives are continued: HAT's last one, or each of them, which prepares for corrections that come
  * earlier and costs more rows in a step.
@@ -46,11 +44,10 @@ export function draftAheadSteps(trip: RoundTrip, stepS: number): number {
 }
 
 /** The steps to draft ahead at the measured time of one step; 0 before the first measurement. */
-export function plannedStepsAhead(trip: RoundTrip, speed: DeviceSpeed): number {
+export function plannedStepsAhead(
+  trip: RoundTrip,
+  speed: { draftStepS?: number | undefined; aheadStepS?: number | undefined },
+): number {
   const stepS = speed.aheadStepS ?? speed.draftStepS
-  if (stepS === undefined) return 0
-  const steps = draftAheadSteps(trip, stepS)
-  // With 0 steps the estimate is never measured again: it decays to the time of an ordinary step.
-  if (steps === 0 && speed.draftStepS !== undefined) speed.recordAheadStep(speed.draftStepS)
-  return steps
+  return stepS === undefined ? 0 : draftAheadSteps(trip, stepS)
 }

@@ -1,5 +1,4 @@
 import { DeviceStream } from '../../../core/draft/device-stream.ts'
-import { draftTokens } from '../../../core/draft/draft-tokens.ts'
 import type { Drafter, TreeDrafter } from '../../../core/draft/drafter.ts'
 import { StateRows } from '../../../core/draft/state-rows.ts'
 import type { Chain, Part } from '../../../core/engine/contract.ts'
@@ -11,6 +10,7 @@ import { acceptDraft } from '../../../core/policy/hat/accept-draft.ts'
 import { maxDraftTokens } from '../../../core/policy/hat/draft-stop.ts'
 import { chainOf, depthOf, root } from '../../../core/policy/hat/draft-tree.ts'
 import { type States, sliceStates } from '../../../core/protocol/states.ts'
+import { draftTokens } from './draft-tokens.ts'
 
 /** A prompt with the LLM's greedy answer. */
 export interface Answered {
@@ -88,14 +88,13 @@ export async function replay(
       const position = prompt.length + at
       await feed([answer[at]!])
       const limit = maxDraftTokens(draftLimit, maxTokens - at - 1, position, dims.contextLimit)
-      const draft = await draftTokens(drafter, stream, feed, { threshold, limit, eos: tokens.eos })
-      const { path } = acceptDraft(chainOf(draft.tokens), (node) => choiceAt(answer, at + 2 + node))
+      const drafted = await draftTokens(drafter, stream, feed, { threshold, limit }, tokens.eos)
+      const { path } = acceptDraft(chainOf(drafted), (node) => choiceAt(answer, at + 2 + node))
       const accepted = path.length
       stream.deep.append(sliceStates(deep, at + 1, at + 2 + accepted))
       stream.gather(position + 1 + accepted, [])
       drafter.gather(position + 1 + accepted, [])
-      const drafted = draft.tokens.length
-      rounds.push({ drafted, longest: drafted, accepted })
+      rounds.push({ drafted: drafted.length, longest: drafted.length, accepted })
       at += accepted + 1
     }
     return rounds

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { HatOptions } from '../../../agent/hat/session.ts'
+import type { HatOptions } from '../../../agent/hat/hat-options.ts'
 import type { Bridge } from '../../../cloud-bridge/bridge.ts'
 import { type Clock, systemClock } from '../../../core/base/clock.ts'
 import { seededRandom } from '../../../core/base/random.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { HatOptions } from '../../../agent/hat/session.ts'
+import type { HatOptions } from '../../../agent/hat/hat-options.ts'
 import { decodeHalves } from '../../../core/base/half.ts'
 import { type Random, seededRandom } from '../../../core/base/random.ts'
 import { adapterDrafter } from '../../../core/draft/adapter-drafter.ts'

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { drafterMaker } from '../../../agent/hat/create-drafter.ts'
-import { answerByHat, type HatOptions } from '../../../agent/hat/session.ts'
+import type { HatOptions } from '../../../agent/hat/hat-options.ts'
+import { answerByHat } from '../../../agent/hat/session.ts'
 import type { LinkSession } from '../../../agent/link/link-session.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { seededRandom } from '../../../core/base/random.ts'

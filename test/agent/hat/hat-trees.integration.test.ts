@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { drafterMaker, drafterNames } from '../../../agent/hat/create-drafter.ts'
+import type { HatOptions } from '../../../agent/hat/hat-options.ts'
 import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
-import type { HatOptions } from '../../../agent/hat/session.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { type Random, seededRandom } from '../../../core/base/random.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { HatOptions } from '../../../agent/hat/session.ts'
+import type { HatOptions } from '../../../agent/hat/hat-options.ts'
 import type { LinkSession } from '../../../agent/link/link-session.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { type Drafter, stateless } from '../../../core/draft/drafter.ts'

@@ -2,11 +2,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { adapterLookupDrafter } from '../../../core/draft/adapter-lookup-drafter.ts'
 import type { KnownStream } from '../../../core/draft/device-stream.ts'
-import { draftTokens } from '../../../core/draft/draft-tokens.ts'
 import { type Drafter, stateless } from '../../../core/draft/drafter.ts'
 import { lookupDrafter } from '../../../core/draft/lookup-drafter.ts'
 import { StateRows } from '../../../core/draft/state-rows.ts'
 import { RowTree } from '../../../core/engine/row-tree.ts'
+import { draftTokens } from '../../../lab/bench/acceptance/draft-tokens.ts'
 
 /** Lookup reads only token ids. */
 function streamOf(ids: number[]): KnownStream & { readonly ids: number[] } {
@@ -27,7 +27,7 @@ async function draftOf(drafter: Drafter, ids: readonly number[], eos: readonly n
   const feed = async (tokens: readonly number[]) => {
     known.ids.push(...tokens)
   }
-  const { tokens } = await draftTokens(drafter, known, feed, { ...limits, eos })
+  const tokens = await draftTokens(drafter, known, feed, limits, eos)
   expect(known.ids).toEqual([...ids, ...tokens])
   drafter.gather(ids.length, [])
   return [...tokens]

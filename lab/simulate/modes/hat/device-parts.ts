@@ -10,8 +10,8 @@ export interface DeviceParts {
   outputS(hardware: Hardware, rows: number): number
   /** The adapter without the head, as it follows a prompt. */
   adapterS(hardware: Hardware, rows: number, context: number): number
-  /** A step of drafting: adapter and head for the last rows, then the first layers for the tokens that they choose. */
-  draftStepS(hardware: Hardware, rows: number, context: number): number
+  /** A guess of the drafter after each of these rows: adapter and head. */
+  guessS(hardware: Hardware, rows: number, context: number): number
   /** Medusa's heads on one deep state. */
   medusaS(hardware: Hardware): number
 }
@@ -33,8 +33,7 @@ export function devicePartsOf(model: ModelShape, layers: number): DeviceParts {
     inputS,
     outputS,
     adapterS,
-    draftStepS: (hardware, rows, context) =>
-      adapterS(hardware, rows, context) + outputS(hardware, rows) + inputS(hardware, rows, context + 1),
+    guessS: (hardware, rows, context) => adapterS(hardware, rows, context) + outputS(hardware, rows),
     medusaS: (hardware) => headS(hardware, medusa, 1),
   }
 }

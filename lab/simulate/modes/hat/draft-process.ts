@@ -1,5 +1,5 @@
 import type { Random } from '../../../../core/base/random.ts'
-import { type DraftLimits, defaultDraftThreshold, draftEnds } from '../../../../core/policy/hat/draft-stop.ts'
+import { defaultDraftThreshold } from '../../../../core/policy/hat/draft-stop.ts'
 
 /** A token that a drafter guesses. */
 export interface DraftedToken {
@@ -14,15 +14,6 @@ export interface DraftProcess {
   next(random: Random): DraftedToken
 }
 
-/** A drafted chain. */
-export interface Chain {
-  readonly tokens: readonly DraftedToken[]
-  /** Whether it is complete: HAT Eq. 5. */
-  readonly ended: boolean
-}
-
-export const emptyChain: Chain = { tokens: [], ended: false }
-
 /** A drafter that knows how certain it is: of its tokens with probability p, a share of p is right. */
 export function calibratedProcess(acceptLength: number): DraftProcess {
   const shape = shapeOf(acceptLength)
@@ -33,24 +24,6 @@ export function calibratedProcess(acceptLength: number): DraftProcess {
       return { topProbability, isRight: random.next() < topProbability }
     },
   }
-}
-
-/** The chain with one token more. */
-export function extended({ tokens }: Chain, token: DraftedToken, limits: DraftLimits): Chain {
-  const all = [...tokens, token]
-  return { tokens: all, ended: draftEnds(probabilitiesOf(all), limits) }
-}
-
-const probabilitiesOf = (tokens: readonly DraftedToken[]) => tokens.map(({ topProbability }) => topProbability)
-
-/** Whether nothing more is drafted after it. */
-export const isComplete = ({ tokens, ended }: Chain, limits: DraftLimits): boolean =>
-  ended || (tokens.length === 0 ? limits.limit === 0 : draftEnds(probabilitiesOf(tokens), limits))
-
-/** Right tokens at its beginning. */
-export function rightTokens(tokens: readonly DraftedToken[]): number {
-  const wrong = tokens.findIndex(({ isRight }) => !isRight)
-  return wrong < 0 ? tokens.length : wrong
 }
 
 /**
@@ -76,14 +49,32 @@ export function shapeOf(acceptLength: number): number {
 /** Heads of Medusa. */
 export const medusaHeads = 4
 
+/** A drafter of trees: how many tokens of the right path are in one. */
+export interface TreeProcess {
+  right(random: Random): number
+}
+
 /** Medusa's tree: each depth is reached from the one above it with the same probability. */
-export function medusaProcess(acceptLength: number): (random: Random) => number {
+export function medusaProcess(acceptLength: number): TreeProcess {
   const probability = medusaProbability(acceptLength)
-  return (random) => {
-    let right = 0
-    while (right < medusaHeads && random.next() < probability) right += 1
-    return right
+  return {
+    right(random) {
+      let right = 0
+      while (right < medusaHeads && random.next() < probability) right += 1
+      return right
+    },
   }
+}
+
+/** The parents of Medusa's tree of 8 tokens (HAT §4.1), whose first nodes are the path of each head's likeliest token. */
+const medusaParents = [-1, 0, 1, 2, -1, 0, -1, 1]
+const depths = [1, 2, 3, 4, 1, 2, 1, 3]
+
+/** The parents of the tree's nodes down to this depth. */
+export function treeOf(maxDepth: number): readonly number[] {
+  if (maxDepth >= medusaHeads) return medusaParents
+  const kept = depths.flatMap((depth, node) => (depth <= maxDepth ? [node] : []))
+  return kept.map((node) => kept.indexOf(medusaParents[node]!))
 }
 
 /** p with p + p² + p³ + p⁴ = accept length − 1. */

@@ -1,31 +1,27 @@
 import type { Random } from '../../../../core/base/random.ts'
-import { nextChunk } from '../../../../core/policy/hat/chunk-size.ts'
-import { type RoundTrip, rowS } from '../../../../core/policy/hat/draft-ahead-steps.ts'
-import { maxDraftTokens } from '../../../../core/policy/hat/draft-stop.ts'
+import { conditionsOf } from '../../../../core/policy/hat/hat-conditions.ts'
+import { HatMachine } from '../../../../core/policy/hat/hat-machine.ts'
+import type { HatAction, HatComputation, HatEvent, HatRules } from '../../../../core/policy/hat/hat-steps.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
 import type { Answer } from '../../world/answer.ts'
 import type { DeviceParts } from './device-parts.ts'
-import type { Drafting } from './drafting.ts'
+import { type DraftProcess, type TreeProcess, treeOf } from './draft-process.ts'
+import { DraftedRows } from './drafted-rows.ts'
 import type { HatDevice } from './hat-device.ts'
-import type { Uplink } from './uplink.ts'
-
-/** Drafts of Medusa's heads: a tree of so many tokens, of which some are right. */
-export interface TreeDrafts {
-  readonly tokens: number
-  right(random: Random): number
-}
+import type { SimulatedSession } from './simulated-session.ts'
 
 export interface HatAnswerOptions {
   readonly simulation: Simulation
   readonly device: HatDevice
   readonly parts: DeviceParts
-  readonly uplink: Uplink
-  /** As agent/hat/strategy.ts. */
-  readonly prefill: 'chunked' | 'whole' | 'whole-all'
-  readonly maxChunkTokens: number
+  readonly session: SimulatedSession
+  /** How the answer is made; its lengths are the request's. */
+  readonly rules: Omit<HatRules, 'promptTokens' | 'maxTokens' | 'contextLimit' | 'draftsTrees' | 'bytesPerToken'>
   /** Undefined: one token per round. */
-  readonly drafts: Drafting | TreeDrafts | undefined
-  readonly draftLimit: number
+  readonly drafts: DraftProcess | TreeProcess | undefined
+  /** Other likely tokens in place of a drafted one, and how often one of them is its correction. */
+  readonly alternatives: number
+  readonly alternativeShare: number
   readonly padding: boolean
   readonly random: Random
   /** The device computes for so many seconds. */
@@ -39,135 +35,148 @@ export interface SplitAnswer extends Pick<Answer, 'work' | 'tokens' | 'reader' |
   end(refusal?: string): void
 }
 
-/** One answer by the split model, in the steps of agent/hat/session.ts. */
+/** One answer by the split model: what the machine decides, with the costs of device and link. */
 export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): void {
-  const { simulation, device, parts, uplink, drafts, draftLimit, compute } = options
+  const { simulation, device, parts, session, rules, drafts, random, compute } = options
   const { promptTokens, outputTokens } = answer.request
   const { work } = answer
+  const chains = drafts && 'next' in drafts ? drafts : undefined
+  const trees = drafts && 'right' in drafts ? drafts : undefined
+  const machine = new HatMachine({
+    ...rules,
+    promptTokens,
+    maxTokens: outputTokens,
+    contextLimit: Number.POSITIVE_INFINITY,
+    draftsTrees: trees !== undefined,
+    draftLimit: drafts ? rules.draftLimit : 0,
+    bytesPerToken: session.rowBytes,
+  })
+  const conditions = conditionsOf({
+    session: () => session,
+    speed: device.speed,
+    paddedRows: () => (options.padding && drafts ? rules.draftLimit + 1 : undefined),
+    mayDraftAhead: () => true,
+  })
+  const rows = new DraftedRows(promptTokens)
+  const others = Array.from({ length: options.alternatives }, () => false)
+  let roundMs = 0
+  let repliedMs = 0
+  let treeRight = 0
 
   const hardware = () => device.device.hardware
-  const feed = (rows: number, context: number, done: () => void) => compute(parts.inputS(hardware(), rows, context), done)
-  const catchUp = (rows: number, context: number, done: () => void) => {
-    if (drafts && 'draft' in drafts) compute(parts.adapterS(hardware(), rows, context), done)
-    else done()
+
+  function tell(event: HatEvent): void {
+    for (const action of machine.handle({ ...event, conditions }, simulation.nowMs)) carryOut(action)
   }
 
-  function feedTimed(rows: number, context: number, done: () => void): void {
-    const startedMs = simulation.nowMs
-    feed(rows, context, () => {
-      device.speed.recordPrefill(rows, (simulation.nowMs - startedMs) / 1_000)
-      done()
-    })
-  }
-
-  /** The device computes the cached prefix too: decoding needs its KV. */
-  function prefill(held: number): void {
-    work.devicePromptTokens = promptTokens
-    work.serverPromptTokens = promptTokens - held
-    const start = () => (options.prefill === 'chunked' ? sendChunks(held) : sendWhole(held))
-    if (held === 0) start()
-    else feedTimed(held, 0, () => catchUp(held, 0, start))
-  }
-
-  /** The device computes a chunk while the bridge computes the one before. Only the last position's deep state comes back. */
-  function sendChunks(from: number): void {
-    const to = from + nextChunk(promptTokens - from, uplink.chunkTokens, options.maxChunkTokens)
-    const isLast = to === promptTokens
-    feedTimed(to - from, from, () =>
-      uplink.awaitCapacity(to - from, () => {
-        uplink.send({ from, rows: to - from, returned: isLast ? 1 : 0 }, () => isLast && first())
-        catchUp(to - from, from, () => !isLast && sendChunks(to))
-      }),
-    )
-  }
-
-  /** The baselines: the device computes the whole prompt before it sends any. */
-  function sendWhole(start: number): void {
-    const send = (from: number): void => {
-      const to = Math.min(from + options.maxChunkTokens, promptTokens)
-      const isLast = to === promptTokens
-      const returned = options.prefill === 'whole-all' ? to - from : isLast ? 1 : 0
-      uplink.awaitCapacity(to - from, () => {
-        uplink.send({ from, rows: to - from, returned }, () => isLast && first())
-        if (isLast) catchUp(promptTokens - start, start, () => {})
-        else send(to)
-      })
+  function carryOut(action: HatAction): void {
+    switch (action.kind) {
+      case 'exchange':
+        exchange(action)
+        break
+      case 'measured':
+        device.speed.record(action.steps)
+        break
+      case 'gather':
+        rows.gather(action.keep, action.rows)
+        break
+      case 'deliver':
+        deliver(action)
+        break
+      case 'end':
+        session.close()
+        answer.end()
+        break
+      case 'report':
+      case 'roundEnded':
+        return
+      case 'reopen':
+      case 'lost':
+        throw new Error('a simulated session is never lost')
+      default:
+        run(action)
     }
-    feedTimed(promptTokens - start, start, () => send(start))
   }
 
-  function first(): void {
-    compute(parts.outputS(hardware(), 1), () => deliver(1))
+  function exchange(action: Extract<HatAction, { kind: 'exchange' }>): void {
+    const verifies = action.from >= promptTokens
+    if (verifies) work.draftingS += (simulation.nowMs - roundMs) / 1_000
+    session.exchange(action, ({ upS, cloudS, downS }) => {
+      if (verifies) {
+        repliedMs = simulation.nowMs
+        work.uplinkS += upS
+        work.cloudS += cloudS
+        work.downlinkS += downS
+      }
+      tell({ kind: 'replied', frame: action.frame, rows: action.returned })
+    })
+    tell({ kind: 'sent' })
   }
 
-  function deliver(tokens: number): void {
-    answer.deliver(tokens)
+  function run(computation: HatComputation): void {
+    switch (computation.kind) {
+      case 'feed':
+        compute(parts.inputS(hardware(), computation.rows, computation.context), () => {
+          rows.feed(computation.tokens, computation.rows, computation.parents)
+          tell({ kind: 'fed' })
+        })
+        break
+      case 'catchUp': {
+        const caughtUp = () => tell({ kind: 'caughtUp' })
+        if (chains) compute(parts.adapterS(hardware(), computation.rows, computation.context), caughtUp)
+        else caughtUp()
+        break
+      }
+      case 'guess':
+        compute(parts.guessS(hardware(), computation.after.length, computation.context), () => guess(computation.after.length))
+        break
+      case 'guessTree':
+        compute(parts.medusaS(hardware()), () => {
+          treeRight = Math.min(trees!.right(random), computation.maxDepth)
+          tell({ kind: 'guessedTree', parents: treeOf(computation.maxDepth) })
+        })
+        break
+      case 'accept':
+        compute(parts.outputS(hardware(), computation.rows), () => accept(computation))
+        break
+      default:
+        computation satisfies never
+    }
+  }
+
+  function guess(branches: number): void {
+    const drafted = Array.from({ length: branches }, () => chains!.next(random))
+    rows.guess(drafted)
+    const guesses = drafted.map(({ topProbability }) => [{ probability: topProbability, endsText: false, alternatives: others }])
+    tell({ kind: 'guessed', guesses })
+  }
+
+  function accept({ position, rows: count }: Extract<HatComputation, { kind: 'accept' }>): void {
+    const right = Math.min(treeRight, count - 1)
+    const acceptance = trees
+      ? { path: Array.from({ length: right }, (_, node) => node), tokens: 1 + right, endsText: false }
+      : rows.accept(position, count - 1, options.alternativeShare, random)
+    treeRight = 0
+    if (position >= promptTokens) work.choosingS += (simulation.nowMs - repliedMs) / 1_000
+    tell({ kind: 'accepted', acceptance })
+  }
+
+  function deliver({ tokens, drafted }: Extract<HatAction, { kind: 'deliver' }>): void {
+    if (machine.counters.rounds > 0) {
+      work.rounds += 1
+      work.draftedTokens += drafted
+      work.gainedTokens += tokens
+    }
     work.deviceOutputTokens += tokens
     work.serverOutputTokens += tokens
-    if (answer.tokens < outputTokens) {
-      round()
-    } else {
-      uplink.close()
-      answer.end()
-    }
-  }
-
-  let roundMs = 0
-
-  function round(): void {
+    answer.deliver(tokens)
     roundMs = simulation.nowMs
-    const position = promptTokens + answer.tokens - 1
-    const limit = maxDraftTokens(draftLimit, outputTokens - answer.tokens, position, Number.POSITIVE_INFINITY)
-    if (!drafts) feed(1, position, () => verify(position, 1, () => 0))
-    else if ('draft' in drafts)
-      drafts.draft(position, limit, rowS(roundTrip(1)), (drafted) => verifyChain(drafts, position, drafted, limit))
-    else verifyTree(drafts, position, limit)
+    tell({ kind: 'taken' })
   }
 
-  function verifyTree(drafts: TreeDrafts, position: number, limit: number): void {
-    compute(parts.medusaS(hardware()), () =>
-      feed(1 + drafts.tokens, position, () =>
-        verify(position, 1 + drafts.tokens, () => Math.min(limit, drafts.right(options.random))),
-      ),
-    )
-  }
-
-  function verifyChain(drafting: Drafting, position: number, drafted: number, limit: number): void {
-    verify(
-      position,
-      1 + drafted,
-      () => drafting.verified(),
-      (right) => drafting.settle(right),
-    )
-    drafting.draftAhead(position, limit, roundTrip(1 + drafted))
-  }
-
-  /** @param verified called when the deep states are back; returns how many tokens of the draft are right */
-  function verify(position: number, rows: number, verified: () => number, settle: (right: number) => void = () => {}): void {
-    const paddedRows = options.padding && drafts ? draftLimit + 1 : undefined
-    work.draftingS += (simulation.nowMs - roundMs) / 1_000
-    uplink.send({ from: position, rows, returned: rows, paddedRows }, ({ upS, cloudS, downS }) => {
-      const right = verified()
-      const repliedMs = simulation.nowMs
-      work.uplinkS += upS
-      work.cloudS += cloudS
-      work.downlinkS += downS
-      compute(parts.outputS(hardware(), rows), () => {
-        settle(right)
-        work.choosingS += (simulation.nowMs - repliedMs) / 1_000
-        work.rounds += 1
-        work.draftedTokens += rows - 1
-        work.gainedTokens += right + 1
-        deliver(right + 1)
-      })
-    })
-  }
-
-  function roundTrip(rows: number): RoundTrip {
-    const { upBytesPerS = Number.POSITIVE_INFINITY, downBytesPerS = Number.POSITIVE_INFINITY, rttS, cloudS } = device.rates
-    // The bridge's waiting and computing are measured as one time.
-    return { rows, bytesPerToken: uplink.rowBytes, upBytesPerS, downBytesPerS, rttS, waitS: 0, computeS: cloudS }
-  }
-
-  uplink.open(prefill)
+  session.open((held) => {
+    work.devicePromptTokens = promptTokens
+    work.serverPromptTokens = promptTokens - held
+    tell({ kind: 'opened', held })
+  })
 }

@@ -1,22 +1,26 @@
 import { LinkRates } from '../../../../core/policy/estimate/link-rates.ts'
-import type { DeviceRates } from '../../../../core/policy/hat/chunk-advice.ts'
+import { type DeviceRates, RateReports } from '../../../../core/policy/hat/chunk-advice.ts'
 import { DeviceSpeed } from '../../../../core/policy/hat/device-speed.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 
 /** What a device has measured in its answers, and what the bridge knows of it. Mutable. */
-export interface HatDevice {
+export class HatDevice {
   readonly device: SimulatedDevice
-  readonly rates: LinkRates
-  readonly speed: DeviceSpeed
-  /** The rates that it has sent with a frame last. */
-  reported: DeviceRates | undefined
-  /** Those of them that have arrived. */
+  readonly rates = new LinkRates()
+  readonly speed = new DeviceSpeed()
+  /** The rates whose report has arrived at the bridge. */
   known: DeviceRates | undefined
-}
+  readonly #reports = new RateReports()
 
-export function hatDevice(device: SimulatedDevice): HatDevice {
-  const rates = new LinkRates()
-  // Pings measure it before the first answer.
-  rates.recordRoundTrip(device.link.rttMs / 1_000)
-  return { device, rates, speed: new DeviceSpeed(), reported: undefined, known: undefined }
+  constructor(device: SimulatedDevice) {
+    this.device = device
+    // Pings measure it before the first answer.
+    this.rates.recordRoundTrip(device.link.rttMs / 1_000)
+  }
+
+  /** Reports rates that have moved. @returns those that the bridge has with the next frame */
+  report(): DeviceRates | undefined {
+    this.#reports.due(this.rates.upBytesPerS, this.speed.prefillTokensPerS)
+    return this.#reports.reported
+  }
 }

@@ -5,19 +5,16 @@ import type { Mode } from '../../world/mode.ts'
 import { leastLoaded, type World } from '../../world/world.ts'
 import { devicePartsOf } from './device-parts.ts'
 import { calibratedProcess, medusaProcess } from './draft-process.ts'
-import { Drafting } from './drafting.ts'
 import { answerBySplit, type HatAnswerOptions, type SplitAnswer } from './hat-answer.ts'
-import { type HatDevice, hatDevice } from './hat-device.ts'
-import { Uplink } from './uplink.ts'
+import { HatDevice } from './hat-device.ts'
+import { SimulatedSession } from './simulated-session.ts'
 
-/** Tokens of Medusa's tree (HAT §4.1). */
-const medusaTree = 8
 /** Most rows of a frame. */
 const wholeTokens = 2_048
 
 /** By which modes differ, as agent/hat/strategy.ts. */
 interface Variant {
-  readonly prefill: HatAnswerOptions['prefill']
+  readonly prefill: HatAnswerOptions['rules']['prefill']
   readonly drafter: 'chain' | 'medusa' | 'none'
   readonly reuse: boolean
 }
@@ -57,8 +54,11 @@ export function splitAnswers(world: World, name: SplitMode): (device: number, an
   const variant = variantOf(name, settings)
   const deviceModel = settings.deviceWeights === 'int4' ? { ...model, bytesPerWeight: int4BytesPerWeight } : model
   const parts = devicePartsOf(deviceModel, inputLayers)
-  const chains = calibratedProcess(settings.acceptLength)
-  const medusa = { tokens: medusaTree, right: medusaProcess(settings.medusaAcceptLength) }
+  const processes = {
+    chain: calibratedProcess(settings.acceptLength),
+    medusa: medusaProcess(settings.medusaAcceptLength),
+    none: undefined,
+  }
   const random = simulation.random(`drafts of ${name}`)
   const devices = new Map<number, HatDevice>()
   // Only HAT limits what a frame holds: the others send prompts whole, as far as a step holds them.
@@ -66,7 +66,7 @@ export function splitAnswers(world: World, name: SplitMode): (device: number, an
   const minChunkTokens = Math.min(settings.minChunkTokens, maxChunkTokens)
 
   function deviceOf(index: number): HatDevice {
-    const known = devices.get(index) ?? hatDevice(world.devices[index]!)
+    const known = devices.get(index) ?? new HatDevice(world.devices[index]!)
     devices.set(index, known)
     return known
   }
@@ -86,7 +86,7 @@ export function splitAnswers(world: World, name: SplitMode): (device: number, an
     const engine = leastLoaded(world)
     // The last token of the prompt is computed always: the answer follows from it.
     const held = variant.reuse ? Math.min(request.sharedTokens, request.promptTokens - 1) : 0
-    const uplink = new Uplink({
+    const session = new SimulatedSession({
       simulation,
       device,
       openSession: () => engine.session(reader, held),
@@ -101,50 +101,32 @@ export function splitAnswers(world: World, name: SplitMode): (device: number, an
         pipeline: pipelinedPrompts ? pipeline : 1,
         initialTokens: Math.min(settings.chunkTokens, maxChunkTokens),
       },
+      frameTokens: maxChunkTokens,
+      draftLimit: settings.draftLimit,
       width: model!.hidden,
       wire: settings.wire,
       transferred: (seconds) => {
         work.joules += energy.radio(seconds)
       },
     })
+    const { draftLimit, threshold, pacedDrafts, draftAhead, branching, alternatives, alternativeShare, padding } = settings
     answerBySplit(answer, {
       simulation,
       device,
       parts,
-      uplink,
-      prefill: variant.prefill,
-      maxChunkTokens,
-      drafts: draftsOf(device, compute),
-      draftLimit: settings.draftLimit,
-      padding: settings.padding,
+      session,
+      rules: { prefill: variant.prefill, draftLimit, threshold, pacedDrafts, draftAhead, branching },
+      drafts: processes[variant.drafter],
+      alternatives,
+      alternativeShare,
+      padding,
       random,
       compute,
     })
     return () => {
       if (isStopped) return
       isStopped = true
-      uplink.close()
+      session.close()
     }
-  }
-
-  function draftsOf(device: HatDevice, compute: HatAnswerOptions['compute']): HatAnswerOptions['drafts'] {
-    if (variant.drafter === 'none') return undefined
-    if (variant.drafter === 'medusa') return medusa
-    const { threshold, pacedDrafts: paced, draftAhead, alternatives, branching, alternativeShare } = settings
-    const hardware = () => device.device.hardware
-    return new Drafting({
-      simulation,
-      process: chains,
-      random,
-      speed: device.speed,
-      threshold,
-      paced,
-      ahead: draftAhead,
-      alternatives,
-      branching,
-      alternativeShare,
-      feed: (rows, context, done) => compute(parts.inputS(hardware(), rows, context), done),
-      step: (rows, context, done) => compute(parts.draftStepS(hardware(), rows, context), done),
-    })
   }
 }

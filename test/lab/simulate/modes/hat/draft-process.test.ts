@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../../../core/base/random.ts'
+import { emptyChain, extended } from '../../../../../core/policy/hat/draft-chain.ts'
 import {
   calibratedProcess,
   type DraftedToken,
-  emptyChain,
-  extended,
   medusaProcess,
-  rightTokens,
+  treeOf,
 } from '../../../../../lab/simulate/modes/hat/draft-process.ts'
 
 const limits = { threshold: 0.6, limit: 64 }
@@ -19,9 +18,19 @@ function mean(rounds: number, of: () => number): number {
 }
 
 function draft(next: () => DraftedToken, { threshold, limit } = limits) {
-  let chain = emptyChain
-  while (!chain.ended) chain = extended(chain, next(), { threshold, limit })
-  return chain.tokens
+  const tokens: DraftedToken[] = []
+  for (let chain = emptyChain; !chain.ended; ) {
+    const token = next()
+    tokens.push(token)
+    chain = extended(chain, [{ probability: token.topProbability, endsText: false, alternatives: [] }], { threshold, limit })
+  }
+  return tokens
+}
+
+/** Right tokens at its beginning. */
+function rightTokens(tokens: readonly DraftedToken[]): number {
+  const wrong = tokens.findIndex(({ isRight }) => !isRight)
+  return wrong < 0 ? tokens.length : wrong
 }
 
 describe('a drafter of a given accept length', () => {
@@ -57,20 +66,20 @@ describe('a drafter of a given accept length', () => {
     expect(right(low)).toBeGreaterThan(right(high))
   })
 
-  it('counts the right tokens before the first wrong one', () => {
-    const [right, wrong] = [
-      { topProbability: 1, isRight: true },
-      { topProbability: 1, isRight: false },
-    ]
-    expect(rightTokens([])).toBe(0)
-    expect(rightTokens([right, right, wrong, right])).toBe(2)
-    expect(rightTokens([right, right])).toBe(2)
-  })
-
   it('gains as many tokens with a tree of Medusa', () => {
     const random = seededRandom(9)
     const tree = medusaProcess(1.89)
-    expect(Math.abs(mean(40_000, () => 1 + tree(random)) - 1.89)).toBeLessThan(0.02)
-    expect(Math.max(...Array.from({ length: 4_000 }, () => tree(random)))).toBe(4)
+    expect(Math.abs(mean(40_000, () => 1 + tree.right(random)) - 1.89)).toBeLessThan(0.02)
+    expect(Math.max(...Array.from({ length: 4_000 }, () => tree.right(random)))).toBe(4)
+  })
+  it('has a tree of Medusa as deep as an answer can still be, whose first nodes are its likeliest path', () => {
+    const trees = [1, 2, 3, 4, 9].map(treeOf)
+    expect(trees.map(({ length }) => length)).toEqual([3, 5, 7, 8, 8])
+    for (const [at, parents] of trees.entries()) {
+      const path = Math.min(at + 1, 4)
+      expect(parents.slice(0, path)).toEqual([-1, 0, 1, 2].slice(0, path))
+      // Parents come before their children.
+      for (const [node, parent] of parents.entries()) expect(parent).toBeLessThan(node)
+    }
   })
 })

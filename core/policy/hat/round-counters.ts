@@ -1,5 +1,3 @@
-import type { EndpointFigures } from '../../core/answer/figures.ts'
-
 /** Counts the rounds of one session. */
 export class RoundCounters {
   /** Tokens of the answer so far. */
@@ -23,7 +21,7 @@ export class RoundCounters {
     this.#tokensOfRounds += tokens
   }
 
-  get figures(): Pick<EndpointFigures, 'rounds' | 'acceptLength' | 'drafted' | 'accepted'> {
+  get figures() {
     const { rounds, drafted, accepted } = this
     return { rounds, acceptLength: rounds === 0 ? null : this.#tokensOfRounds / rounds, drafted, accepted }
   }

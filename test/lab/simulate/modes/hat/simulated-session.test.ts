@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { StateMonitor } from '../../../../../core/policy/hat/state-monitor.ts'
 import type { Wire } from '../../../../../core/protocol/frame.ts'
 import { Simulation } from '../../../../../lab/simulate/kernel/simulation.ts'
-import { type HatDevice, hatDevice } from '../../../../../lab/simulate/modes/hat/hat-device.ts'
-import { Uplink } from '../../../../../lab/simulate/modes/hat/uplink.ts'
+import { HatDevice } from '../../../../../lab/simulate/modes/hat/hat-device.ts'
+import { SimulatedSession } from '../../../../../lab/simulate/modes/hat/simulated-session.ts'
 import type { EngineRows, EngineSession } from '../../../../../lab/simulate/serving/engine.ts'
 import type { SimulatedDevice } from '../../../../../lab/simulate/world/simulated-device.ts'
 import { SimulatedLink } from '../../../../../lab/simulate/world/simulated-link.ts'
@@ -25,39 +25,41 @@ function open({ wire = 'fp16', bytesPerS = 1e6, cloudS = 0.01 }: World = {}) {
   const simulation = new Simulation(1)
   const rate = { intervalMs: Number.POSITIVE_INFINITY, bytesPerS: [bytesPerS] }
   const link = new SimulatedLink(simulation, { up: rate, down: rate, rttMs: 100 }, simulation.random('loss'))
-  const device: HatDevice = hatDevice({ link } as unknown as SimulatedDevice)
+  const device = new HatDevice({ link } as unknown as SimulatedDevice)
   const calls: string[] = []
-  const session = {
+  const engine = {
     contextLength: 0,
     send({ rows, done }: EngineRows) {
       calls.push(`send ${rows}`)
-      session.contextLength += rows
+      engine.contextLength += rows
       simulation.after(1_000 * cloudS, () => done(cloudS))
     },
     truncate(length: number) {
       calls.push(`truncate ${length}`)
-      session.contextLength = length
+      engine.contextLength = length
     },
     close: () => void calls.push('close'),
   } satisfies EngineSession
   const monitor = new StateMonitor()
-  const uplink = new Uplink({
+  const session = new SimulatedSession({
     simulation,
     device,
-    openSession: () => session,
+    openSession: () => engine,
     refused() {},
     chunks: { monitor, limits: { minTokens: 4, maxTokens: 512 }, pipeline: 1, initialTokens: 64 },
+    frameTokens: 512,
+    draftLimit: 8,
     width,
     wire,
     transferred() {},
   })
   const opened: number[] = []
-  uplink.open(() => opened.push(simulation.nowMs))
+  session.open(() => opened.push(simulation.nowMs))
   const advance = () => simulation.advance(10_000)
   advance()
   link.bytes.up = 0
   link.bytes.down = 0
-  return { simulation, link, device, calls, session, monitor, uplink, opened, advance }
+  return { link, device, calls, monitor, session, opened, advance }
 }
 
 it('opens a session with a round trip', () => {
@@ -66,26 +68,26 @@ it('opens a session with a round trip', () => {
 
 describe('a frame', () => {
   it('has its states and its reply theirs, padded to as many rows where that is wanted', () => {
-    const { link, uplink, advance } = open()
-    uplink.send({ from: 0, rows: 5, returned: 1 }, () => {})
+    const { link, session, advance } = open()
+    session.exchange({ from: 0, to: 5, returned: 1 }, () => {})
     advance()
     expect(link.bytes).toEqual({ up: fp16(5), down: fp16(1) })
-    uplink.send({ from: 5, rows: 2, returned: 2, paddedRows: 9 }, () => {})
+    session.exchange({ from: 5, to: 7, returned: 2, paddedRows: 9 }, () => {})
     advance()
     expect(link.bytes).toEqual({ up: fp16(5) + fp16(9), down: fp16(1) + fp16(9) })
   })
 
   it('brings int8 states up, and fp16 ones down', () => {
-    const { link, uplink, advance } = open({ wire: 'int8' })
-    uplink.send({ from: 0, rows: 5, returned: 5 }, () => {})
+    const { link, session, advance } = open({ wire: 'int8' })
+    session.exchange({ from: 0, to: 5, returned: 5 }, () => {})
     advance()
     expect(link.bytes).toEqual({ up: int8(5), down: fp16(5) })
   })
 
   it('says where its time went', () => {
-    const { uplink, advance } = open({ cloudS: 0.25 })
+    const { session, advance } = open({ cloudS: 0.25 })
     let told = { upS: 0, cloudS: 0, downS: 0 }
-    uplink.send({ from: 0, rows: 5, returned: 1 }, (exchange) => {
+    session.exchange({ from: 0, to: 5, returned: 1 }, (exchange) => {
       told = exchange
     })
     advance()
@@ -95,69 +97,33 @@ describe('a frame', () => {
   })
 
   it('replaces the rows of a draft that were rejected', () => {
-    const { calls, uplink, advance } = open()
-    uplink.send({ from: 0, rows: 6, returned: 6 }, () => {})
+    const { calls, session, advance } = open()
+    session.exchange({ from: 0, to: 6, returned: 6 }, () => {})
     advance()
-    uplink.send({ from: 4, rows: 3, returned: 3 }, () => {})
+    session.exchange({ from: 4, to: 7, returned: 3 }, () => {})
     advance()
-    uplink.send({ from: 7, rows: 1, returned: 1 }, () => {})
-    uplink.close()
+    session.exchange({ from: 7, to: 8, returned: 1 }, () => {})
+    session.close()
     advance()
     expect(calls).toEqual(['send 6', 'truncate 4', 'send 3', 'send 1', 'close'])
   })
 })
 
-describe('back-pressure', () => {
-  it('forgets the frames that were replied to, however many they were', () => {
-    const { uplink, advance } = open()
-    let free = 0
-    for (let at = 0; at < 50; at += 1) {
-      uplink.send({ from: 50 * at, rows: 50, returned: 1 }, () => {})
-      advance()
-    }
-    // β_up is known: 110 ms and more of 1 MB/s are far more than two frames.
-    for (let at = 0; at < 5; at += 1)
-      uplink.awaitCapacity(50, () => {
-        free += 1
-        uplink.send({ from: 2_500 + 50 * at, rows: 50, returned: 1 }, () => {})
-      })
-    expect(free).toBe(5)
-  })
-
-  it('lets a frame of any size wait beyond what the link holds, and no more', () => {
-    const { uplink, advance } = open({ bytesPerS: 10_000 })
-    uplink.send({ from: 0, rows: 10, returned: 1 }, () => {})
-    advance()
-    // The link holds 1.1 kB or so: six rows.
-    const freeAfter = (rows: number) => {
-      let isFree = false
-      uplink.awaitCapacity(rows, () => {
-        isFree = true
-      })
-      return isFree
-    }
-    uplink.send({ from: 10, rows: 10, returned: 1 }, () => {})
-    expect(freeAfter(1)).toBe(true)
-    uplink.send({ from: 20, rows: 10, returned: 1 }, () => {})
-    expect([freeAfter(20), freeAfter(5)]).toEqual([true, false])
-  })
-})
-
 describe('advice on chunks', () => {
   it('follows the rows of prompts, and those of drafts cost no message', () => {
-    const { link, device, monitor, uplink, advance } = open()
+    const { link, device, monitor, session, advance } = open()
     device.speed.recordPrefill(1_000, 0.1)
     const exchange = (rows: number, returned: number) => {
       link.bytes.down = 0
-      uplink.send({ from: 0, rows, returned }, () => {})
+      session.exchange({ from: 0, to: rows, returned }, () => {})
       advance()
       return link.bytes.down - fp16(returned)
     }
     exchange(400, 10)
     for (const tokens of [1, 512]) monitor.record(tokens, 0.005 + 1e-4 * tokens)
-    expect([exchange(400, 400), uplink.chunkTokens]).toEqual([0, 64])
+    expect([exchange(400, 400), session.chunkTokens]).toEqual([0, 64])
     expect(exchange(400, 10)).toBe(message)
-    expect(uplink.chunkTokens).not.toBe(64)
+    expect(session.chunkTokens).not.toBe(64)
     expect(exchange(400, 10)).toBe(0)
   })
 })

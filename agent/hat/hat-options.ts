@@ -1,0 +1,71 @@
+import type { EndpointFigures } from '../../core/answer/figures.ts'
+import type { Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
+import type { Part } from '../../core/engine/contract.ts'
+import type { TokenLogprobs } from '../../core/engine/logprobs.ts'
+import type { Sampling } from '../../core/engine/sampler.ts'
+import type { SharedHead } from '../../core/engine/shared-head.ts'
+import type { Dims } from '../../core/model/manifest.ts'
+import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import type { Branching } from '../../core/policy/hat/draft-ahead-steps.ts'
+import type { Wire } from '../../core/protocol/frame.ts'
+import type { LinkSession, SessionOptions } from '../link/link-session.ts'
+import type { PrefixMemory } from './prefix-memory.ts'
+import type { ReopenOptions } from './reopen.ts'
+import type { Prefill } from './strategy.ts'
+
+export interface HatOptions extends ReopenOptions {
+  /** Opens a session, resuming a cached prefix where the options name one. */
+  open(signal: AbortSignal, session?: SessionOptions): Promise<LinkSession>
+  /** How hidden states travel up; as int8 the answer may differ from the reference. */
+  readonly wire: Wire
+  /** Whether verifications are padded to one length, which hides the draft length; undefined: on encrypted links. */
+  readonly padding: boolean | undefined
+  readonly prefill: Prefill
+  /** Prefixes that bridges have cached; undefined: none are resumed or cached. */
+  readonly prefixes: PrefixMemory | undefined
+  readonly dims: Dims
+  readonly input: Part
+  readonly head: SharedHead
+  /** Records the times of this device's steps. */
+  readonly speed: DeviceSpeed
+  createDrafter(sampling: Sampling): Drafter | TreeDrafter
+  /** η of HAT Eq. 5. */
+  readonly threshold: number
+  /** Whether drafts end where another token is not worth its time, in place of η. */
+  readonly pacedDrafts: boolean
+  /** Maximum tokens drafted per round, in addition to the bridge's limit. */
+  readonly draftLimit: number
+  /** Whether to draft ahead during verifications. */
+  readonly draftAhead: boolean
+  /** Where drafting ahead branches. */
+  readonly branching: Branching
+}
+
+export interface HatRequest {
+  /** A client never resumes the prefix of another client. */
+  readonly client: string
+  readonly prompt: readonly number[]
+  /** The answer so far, with which `prompt` ends: penalties count its tokens. Default: a new answer. */
+  readonly answered?: readonly number[]
+  readonly maxTokens: number
+  readonly sampling: Sampling
+  /** Likeliest tokens that are reported beside each choice; undefined: no log probabilities. */
+  readonly logprobs?: number | undefined
+  /** Tokens that end the answer, of which they are part. */
+  readonly eos: readonly number[]
+  /** Tokens per second that the reader takes, > 0; undefined: unknown. */
+  readonly tokensPerS?: number | undefined
+  /** Called when the answer waits for a bridge, because its session was lost. */
+  readonly onWaiting?: (() => void) | undefined
+}
+
+/** Tokens that became certain at once: the first after prefill, then those of each verification. */
+export interface HatRound {
+  readonly tokens: readonly number[]
+  /** Of each token, where the request asks for them. */
+  readonly logprobs?: readonly TokenLogprobs[]
+  readonly drafted: number
+  readonly accepted: number
+  /** Of the session up to here. */
+  figures(): EndpointFigures
+}

@@ -1,0 +1,282 @@
+import type { EndpointFigures } from '../../core/answer/figures.ts'
+import { DeviceStream } from '../../core/draft/device-stream.ts'
+import type { DraftedToken, Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
+import { guessOf } from '../../core/draft/guess-of.ts'
+import { type Choice, choose } from '../../core/engine/logprobs.ts'
+import { acceptDraft } from '../../core/policy/hat/accept-draft.ts'
+import type { DraftTree } from '../../core/policy/hat/draft-tree.ts'
+import { root } from '../../core/policy/hat/draft-tree.ts'
+import { conditionsOf } from '../../core/policy/hat/hat-conditions.ts'
+import { HatMachine } from '../../core/policy/hat/hat-machine.ts'
+import type { FedTokens, HatAction, HatComputation, HatConditions, HatEvent } from '../../core/policy/hat/hat-steps.ts'
+import { rowBytes } from '../../core/protocol/frame.ts'
+import { sliceStates } from '../../core/protocol/states.ts'
+import type { LinkSession } from '../link/link-session.ts'
+import type { HatOptions, HatRequest, HatRound } from './hat-options.ts'
+import { Inbox } from './inbox.ts'
+import { minPrefixTokens, type PrefixMemory } from './prefix-memory.ts'
+import { reopen } from './reopen.ts'
+import { Uplink } from './uplink.ts'
+
+/** Carries out what the machine of one answer decides: it has the token ids and the states. */
+export class HatRun {
+  readonly #options: HatOptions
+  readonly #request: HatRequest
+  readonly #machine: HatMachine
+  readonly #conditions: HatConditions
+  readonly #inbox = new Inbox<HatEvent>()
+  readonly #drafter: Drafter | TreeDrafter
+  readonly #stream: DeviceStream
+  readonly #uplink: Uplink
+  /** Positions of the prompt that the first session held. */
+  readonly #held: number
+  /** Resolves when the device computes nothing more. */
+  #computed: Promise<void> = Promise.resolve()
+  #pending = 0
+  /** The LLM's choices that became certain last. */
+  #choices: readonly Choice[] = []
+  /** After each row that was asked for. */
+  #guesses: readonly (readonly DraftedToken[])[] = []
+  #tree: DraftTree = { tokens: [], parents: [] }
+  /** By row: other likely tokens in place of a drafted one. */
+  readonly #alternatives: (readonly number[] | undefined)[] = []
+  #isDelivered = false
+
+  constructor(options: HatOptions, request: HatRequest, session: LinkSession) {
+    const { dims, input, wire, speed, padding } = options
+    const { prompt, maxTokens, tokensPerS } = request
+    this.#options = options
+    this.#request = request
+    this.#held = session.held
+    this.#drafter = options.createDrafter(request.sampling)
+    this.#stream = new DeviceStream(input, dims.hidden, prompt.length)
+    const openAnother = (avoid: string | undefined, signal: AbortSignal) =>
+      reopen({ ...options, open: (until) => options.open(until, { wire, avoid }) }, signal, request.onWaiting)
+    this.#uplink = new Uplink(session, this.#stream.shallow, openAnother, this.#inbox)
+    this.#conditions = conditionsOf({
+      session: () => this.#uplink.session,
+      speed,
+      paddedRows: () => {
+        const { bridge, draftLimit } = this.#uplink.session
+        return (padding ?? bridge.startsWith('wss:')) ? Math.min(options.draftLimit, draftLimit) + 1 : undefined
+      },
+      mayDraftAhead: () => !('tree' in this.#drafter) && this.#drafter.mayDraftAhead !== false,
+    })
+    this.#machine = new HatMachine({
+      promptTokens: prompt.length,
+      maxTokens,
+      contextLimit: dims.contextLimit,
+      prefill: options.prefill,
+      draftsTrees: 'tree' in this.#drafter,
+      draftLimit: options.draftLimit,
+      threshold: options.threshold,
+      pacedDrafts: options.pacedDrafts,
+      draftAhead: options.draftAhead && options.draftLimit > 0,
+      branching: options.branching,
+      bytesPerToken: rowBytes(wire, dims.hidden),
+      tokensPerS,
+    })
+    this.#inbox.push({ kind: 'opened', held: session.held })
+  }
+
+  /** @returns undefined at the end of the answer. @throws what ends it before that; the signal's reason */
+  async next(signal: AbortSignal): Promise<HatRound | undefined> {
+    if (this.#isDelivered) this.#inbox.push({ kind: 'taken' })
+    this.#isDelivered = false
+    for (;;) {
+      const event = await this.#inbox.next()
+      signal.throwIfAborted()
+      const input = { ...event, conditions: this.#conditions }
+      for (const action of this.#machine.handle(input, this.#options.clock.nowMs())) {
+        if (action.kind === 'deliver') return this.#deliver(action)
+        if (action.kind === 'end') return undefined
+        this.#carryOut(action)
+      }
+    }
+  }
+
+  /** Ends the session: what is under way fails. */
+  interrupt(): void {
+    this.#uplink.close()
+  }
+
+  /** Frees the KV of both sides. @param prefixes remembers what the bridge then caches */
+  async close(prefixes: PrefixMemory | undefined): Promise<void> {
+    const { verified = 0, uplink } = this.#machine
+    if (prefixes && verified >= minPrefixTokens) {
+      const ids = this.#stream.ids.slice(0, verified)
+      // The bridge may not know yet which rows of a tree were kept.
+      void this.#uplink.closeAndCache(Math.min(verified, uplink.chain)).then((cached) => {
+        if (cached) prefixes.remember(this.#request.client, ids.slice(0, cached.length), cached)
+      })
+    } else {
+      this.#uplink.close()
+    }
+    await this.#computed
+    this.#drafter.release()
+    this.#stream.release()
+  }
+
+  #carryOut(action: Exclude<HatAction, { kind: 'deliver' | 'end' }>): void {
+    switch (action.kind) {
+      case 'exchange':
+        this.#uplink.exchange(action)
+        this.#inbox.push({ kind: 'sent' })
+        break
+      case 'reopen':
+        this.#uplink.reopen(action)
+        break
+      case 'lost':
+        this.#inbox.fail(this.#uplink.lostError(action))
+        break
+      case 'measured':
+        this.#options.speed.record(action.steps)
+        break
+      case 'gather':
+        this.#gather(action.keep, action.rows)
+        break
+      case 'report':
+        this.#uplink.report(action.tokensPerS, action.unread)
+        break
+      case 'roundEnded':
+        this.#drafter.roundEnded?.(action.tokens, action.seconds)
+        break
+      default:
+        this.#computed = this.#compute(action).then(
+          (event) => this.#inbox.push(event),
+          (error: unknown) => this.#inbox.fail(error),
+        )
+    }
+  }
+
+  async #compute(computation: HatComputation): Promise<HatEvent> {
+    switch (computation.kind) {
+      case 'feed':
+        await this.#feed(computation)
+        return { kind: 'fed' }
+      case 'catchUp':
+        await this.#drafter.catchUp(this.#stream)
+        return { kind: 'caughtUp' }
+      case 'guess':
+        return this.#guess(computation.after)
+      case 'guessTree':
+        if (!('tree' in this.#drafter)) throw new Error('the drafter makes no trees')
+        this.#tree = await this.#drafter.tree(this.#stream, computation.maxDepth)
+        return { kind: 'guessedTree', parents: this.#tree.parents }
+      case 'accept':
+        return this.#accept(computation)
+      default:
+        return computation satisfies never
+    }
+  }
+
+  async #guess(after: readonly number[]): Promise<HatEvent> {
+    if ('tree' in this.#drafter) throw new Error('the drafter makes trees')
+    this.#guesses = await this.#drafter.next(this.#stream, after)
+    const { eos } = this.#request
+    return { kind: 'guessed', guesses: this.#guesses.map((guesses) => guesses.map((guess) => guessOf(guess, eos))) }
+  }
+
+  async #feed({ tokens, rows, parents }: Extract<HatComputation, { kind: 'feed' }>): Promise<void> {
+    const { length } = this.#stream.ids
+    const { ids, alternatives } = this.#idsOf(tokens, rows)
+    await this.#stream.feed(ids, parents)
+    alternatives?.forEach((others, at) => {
+      this.#alternatives[length + at] = others
+    })
+  }
+
+  #idsOf(tokens: FedTokens, rows: number): { ids: readonly number[]; alternatives?: readonly (readonly number[])[] } {
+    switch (tokens.of) {
+      case 'prompt':
+        return { ids: this.#request.prompt.slice(tokens.from, tokens.from + rows) }
+      case 'pending':
+        return { ids: [this.#pending] }
+      case 'tree':
+        return { ids: [this.#pending, ...this.#tree.tokens].slice(0, rows) }
+      case 'alternatives':
+        return { ids: tokens.alternatives.map(({ row, rank }) => this.#alternatives[row]![rank]!) }
+      case 'guesses': {
+        const taken = tokens.taken.flatMap((count, at) => this.#guesses[at]!.slice(0, count))
+        return { ids: taken.map(({ token }) => token), alternatives: taken.map(({ alternatives }) => alternatives) }
+      }
+      default:
+        return tokens satisfies never
+    }
+  }
+
+  #gather(keep: number, rows: readonly number[]): void {
+    const alternatives = rows.map((row) => this.#alternatives[row])
+    this.#alternatives.length = keep
+    this.#alternatives.push(...alternatives)
+    this.#stream.gather(keep, rows)
+    this.#drafter.gather(keep, rows)
+  }
+
+  /** Chooses after each row, and accepts the draft, whose rows follow the first one. */
+  async #accept({ position, rows }: Extract<HatComputation, { kind: 'accept' }>): Promise<HatEvent> {
+    const all = this.#uplink.takeDeep()
+    const deep = sliceStates(all, all.rows - rows, all.rows)
+    this.#stream.deep.append(deep)
+    const choices = await this.#options.head.read(deep, (logits, at) => this.#chooseAfter(position + at, logits))
+    const { ids, rows: tree } = this.#stream
+    const first = position + 1
+    const end = position + rows
+    const draft = {
+      tokens: ids.slice(first, end),
+      parents: Array.from({ length: rows - 1 }, (_, node) => tree.parentOf(first + node) - first),
+    }
+    const { path, tokens } = acceptDraft(draft, (node) => choices[node + 1]!.token)
+    const ends = tokens.findIndex((token) => this.#request.eos.includes(token))
+    const added = ends < 0 ? tokens : tokens.slice(0, ends + 1)
+    const next = tokens.at(-1)!
+    const last = first + (path.at(-1) ?? root)
+    let continuedBy: number | undefined
+    for (let row = end; row < ids.length && continuedBy === undefined; row++)
+      if (ids[row] === next && tree.parentOf(row) === last) continuedBy = row
+    this.#pending = next
+    this.#choices = [root, ...path].slice(0, added.length).map((node) => choices[node + 1]!)
+    return { kind: 'accepted', acceptance: { path, tokens: added.length, endsText: ends >= 0, continuedBy } }
+  }
+
+  /** A row's path holds the prompt and then the answer, as far as the drafts on it are right. */
+  #chooseAfter(row: number, logits: Float32Array): Choice {
+    const { prompt, answered = [] } = this.#request
+    const { ids, rows } = this.#stream
+    const path = rows.pathTo(row)
+    const newTokens = [...ids.slice(prompt.length, path.line), ...path.rows.map((at) => ids[at]!)]
+    return choose(logits, this.#request, path.line + path.rows.length, [...answered, ...newTokens])
+  }
+
+  #deliver({ drafted, accepted }: Extract<HatAction, { kind: 'deliver' }>): HatRound {
+    this.#isDelivered = true
+    const logprobs = this.#choices.flatMap((choice) => choice.logprobs ?? [])
+    const tokens = this.#choices.map(({ token }) => token)
+    return { tokens, ...(logprobs.length > 0 && { logprobs }), drafted, accepted, figures: () => this.#figures() }
+  }
+
+  #figures(): EndpointFigures {
+    const { bytesUp, bytesDown, wideRows, session } = this.#uplink
+    const { counters, ahead, uplink } = this.#machine
+    const { wire, speed, draftAhead, draftLimit } = this.#options
+    const { prefillTokensPerS = null, draftStepS } = speed
+    const { upBytesPerS = null, downBytesPerS = null } = session.rates
+    return {
+      ...counters.figures,
+      wire,
+      drafting: this.#drafter.report?.() ?? null,
+      ahead: draftAhead && draftLimit > 0 && !('tree' in this.#drafter) ? { ...ahead } : null,
+      reusedTokens: this.#held,
+      bytesUp,
+      bytesDown,
+      wideRows,
+      failovers: uplink.failovers,
+      rates: {
+        upBytesPerS,
+        downBytesPerS,
+        prefillTokensPerS,
+        draftStepMs: draftStepS === undefined ? null : draftStepS * 1_000,
+      },
+    }
+  }
+}

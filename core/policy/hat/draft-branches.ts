@@ -1,0 +1,131 @@
+import type { Branching } from './draft-ahead-steps.ts'
+import { type DraftChain, emptyChain, extended, type Guess } from './draft-chain.ts'
+import type { DraftLimits } from './draft-stop.ts'
+
+/** A continuation drafted ahead. */
+export interface PreparedDraft {
+  /** Rows of the stream, starting with the pending token's row. */
+  readonly rows: readonly number[]
+  /** The draft of the next round, as far as it was drafted ahead. */
+  readonly chain: DraftChain
+}
+
+/** Another likely token in place of the one at a row. */
+export interface Alternative {
+  readonly row: number
+  /** Its place among the alternatives to that token, from 0. */
+  readonly rank: number
+}
+
+/** How a step has continued the branches. */
+export interface BranchStep {
+  /** How many of the guesses after each row are taken. */
+  readonly taken: readonly number[]
+  /** Of the new rows. */
+  readonly parents: readonly number[]
+}
+
+interface Branch {
+  /** The last row; the next token follows it. */
+  tip: number
+  /** Drafted after the branch's first row. */
+  chain: DraftChain
+  /** 1 if the first drafted token becomes the pending one when the branch is used, else 0. */
+  readonly pending: number
+}
+
+/**
+ * Continues a draft during its verification, with one branch for the draft's last token and one for each alternative to it, or
+ * to any of its tokens (HAT 'Parallel drafting'). The branches share one KV, and each step extends all of them. Mutable.
+ */
+export class DraftBranches {
+  /** Tokens that branches begin with: their rows follow the draft's. */
+  readonly alternatives: readonly Alternative[]
+  /** Number of rows before the first row of the branches. */
+  readonly #start: number
+  /** Of the rows from there on. */
+  readonly #parents: number[]
+  readonly #branches: readonly Branch[]
+  #asked: readonly Branch[] = []
+
+  /**
+   * @param draft the draft under verification
+   * @param position row of the token before it
+   */
+  constructor({ guesses, ended }: DraftChain, position: number, branching: Branching) {
+    const first = position + 1
+    const from = branching === 'each' ? 0 : Math.max(0, guesses.length - 1)
+    const alternatives: Alternative[] = []
+    this.#start = first + guesses.length
+    // A drafter without a guess for this token has none for the next ones either.
+    const isOver = guesses.at(-1)?.endsText ?? ended
+    const branches: Branch[] = [{ tip: this.#start - 1, chain: { ...emptyChain, ended: isOver }, pending: 1 }]
+    for (let at = from; at < guesses.length; at++) {
+      guesses[at]!.alternatives.forEach((endsText, rank) => {
+        branches.push({ tip: this.#start + alternatives.length, chain: { ...emptyChain, ended: endsText }, pending: 0 })
+        alternatives.push({ row: first + at, rank })
+      })
+    }
+    this.alternatives = alternatives
+    this.#branches = branches
+    this.#parents = alternatives.map(({ row }) => row - 1)
+  }
+
+  /** Rows of the stream, those of the branches included. */
+  get rows(): number {
+    return this.#start + this.#parents.length
+  }
+
+  /** Of the alternatives' rows. */
+  get parents(): readonly number[] {
+    return this.#parents.slice(0, this.alternatives.length)
+  }
+
+  /** Maximum number of rows that further steps can add: no branch exceeds the length limit of a draft. */
+  maxRows(limit: number): number {
+    let rows = 0
+    for (const { chain, pending } of this.#branches) if (!chain.ended) rows += limit + pending - chain.guesses.length
+    return rows
+  }
+
+  /** The rows that the next step continues; none: every branch has ended. */
+  ask(): readonly number[] {
+    this.#asked = this.#branches.filter(({ chain }) => !chain.ended)
+    return this.#asked.map(({ tip }) => tip)
+  }
+
+  /** Extends the branches that were asked for by one token, or by several if the drafter proposes them at once. */
+  take(guesses: readonly (readonly Guess[])[], limits: DraftLimits): BranchStep {
+    const before = this.#parents.length
+    const taken = this.#asked.map((branch, at) => {
+      const { chain, pending } = branch
+      const longer = extended(chain, guesses[at] ?? [], { ...limits, limit: limits.limit + pending })
+      const count = longer.guesses.length - chain.guesses.length
+      for (let token = 0; token < count; token++) {
+        const { rows } = this
+        this.#parents.push(branch.tip)
+        branch.tip = rows
+      }
+      branch.chain = longer
+      return count
+    })
+    return { taken, parents: this.#parents.slice(before) }
+  }
+
+  /**
+   * The branch that continues the verified answer.
+   * @param first a row of the branches with the pending token. It follows the last accepted row, and has read exactly the
+   *   accepted tokens, so that parents identify the branch (DESIGN 'Three KVs, one truth')
+   */
+  preparedAfter(first: number): PreparedDraft {
+    // A branch is a chain after its first row.
+    const rows = [first]
+    for (let row = first + 1; row < this.rows; row++) if (this.#parents[row - this.#start] === rows.at(-1)) rows.push(row)
+    const branch = this.#branches.find(({ tip }) => tip === rows.at(-1))
+    if (!branch) throw new Error('a branch does not end at its tip')
+    const { chain, pending } = branch
+    const guesses = chain.guesses.slice(pending)
+    // A draft that ended with the token that is now pending has no tokens yet.
+    return { rows, chain: { guesses, ended: chain.ended && (guesses.length > 0 || pending === 0) } }
+  }
+}

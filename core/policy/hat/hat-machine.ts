@@ -1,0 +1,429 @@
+import { type Machine, noActions } from '../machine.ts'
+import { Reader, unreadOf } from '../serving/reader.ts'
+import { nextChunk } from './chunk-size.ts'
+import type { TimedSteps } from './device-speed.ts'
+import { plannedStepsAhead, type RoundTrip, rowS } from './draft-ahead-steps.ts'
+import { DraftBranches, type PreparedDraft } from './draft-branches.ts'
+import { type DraftChain, emptyChain, extended, type Guess, isComplete } from './draft-chain.ts'
+import { RoundPace } from './draft-pace.ts'
+import { type DraftLimits, maxDraftTokens } from './draft-stop.ts'
+import type { Acceptance, HatAction, HatComputation, HatConditions, HatInput, HatRules } from './hat-steps.ts'
+import { RoundCounters } from './round-counters.ts'
+import { UplinkFlow } from './uplink-flow.ts'
+
+const chainOnly: readonly number[] = []
+
+/**
+ * One private answer by the split model (HAT): prefill in chunks, then rounds of drafting on the device and verifying at the
+ * bridge. It decides what the device computes next, which rows are sent when, how long a draft gets, what is drafted during a
+ * verification, and what of it is kept. Token ids and states stay with those who carry its actions out.
+ */
+export class HatMachine implements Machine<HatInput, HatAction> {
+  readonly wakeMs = undefined
+  readonly counters = new RoundCounters()
+  readonly uplink: UplinkFlow
+  /** Of drafting ahead: tokens drafted, rounds that began with a prepared draft, and the tokens of those drafts. */
+  readonly ahead = { drafted: 0, rounds: 0, tokens: 0 }
+  /** Positions that both sides hold; undefined while frames are in flight. */
+  verified: number | undefined
+  readonly #rules: HatRules
+  readonly #pace = new RoundPace()
+  #actions: HatAction[] = []
+  #nowMs = 0
+  #conditions!: HatConditions
+  #reader: Reader | undefined
+  #phase: 'prompt' | 'pending' | 'draft' | 'verification' | 'reading' = 'prompt'
+  #isComputing = false
+  /** When the computation that is measured began. */
+  #beganMs = 0
+
+  /** Of the prompt: positions that the bridge holds, that are computed, that were sent, and that the drafter has processed. */
+  #held = 0
+  #fedTo = 0
+  #sentTo = 0
+  #caughtUpTo = 0
+
+  #roundMs = 0
+  #failovers = 0
+  /** Row of the pending token. */
+  #position = 0
+  /** Maximum path of this round's draft. */
+  #limit = 0
+  #draft: DraftChain = emptyChain
+  /** Tokens of the draft that were prepared. */
+  #preparedTokens = 0
+  #limits: DraftLimits = { threshold: 0, limit: 0 }
+  /** Of a draft that is a tree. */
+  #treeParents: readonly number[] = []
+  #hasPlannedAhead = false
+  #branches: DraftBranches | undefined
+  /** Of drafting ahead, in this verification. */
+  #stepsLeft = 0
+  #stepsTaken = 0
+  /** Rows of the step under way. */
+  #aheadRows = 0
+  #prepared: PreparedDraft | undefined
+  /** Whether the text has ended. */
+  #isOver = false
+
+  constructor(rules: HatRules) {
+    this.#rules = rules
+    this.uplink = new UplinkFlow(rules.bytesPerToken, (action) => this.#actions.push(action))
+  }
+
+  handle(input: HatInput, nowMs: number): readonly HatAction[] {
+    this.#nowMs = nowMs
+    this.#conditions = input.conditions
+    this.#on(input)
+    if (this.#actions.length === 0) return noActions
+    const actions = this.#actions
+    this.#actions = []
+    return actions
+  }
+
+  #on(input: HatInput): void {
+    const { uplink } = this
+    switch (input.kind) {
+      case 'opened':
+        this.#open(input.held)
+        break
+      case 'fed':
+        this.#isComputing = false
+        this.#onFed()
+        break
+      case 'caughtUp':
+        this.#isComputing = false
+        this.#onCaughtUp()
+        break
+      case 'guessed':
+        this.#isComputing = false
+        if (this.#phase === 'draft') this.#onGuessed(input.guesses[0] ?? [])
+        else this.#onGuessedAhead(input.guesses)
+        break
+      case 'guessedTree':
+        this.#isComputing = false
+        this.#onGuessedTree(input.parents)
+        break
+      case 'accepted':
+        this.#isComputing = false
+        this.#onAccepted(input.acceptance)
+        break
+      case 'sent':
+        this.#onSent()
+        break
+      case 'replied':
+        uplink.onReply(input.frame, input.rows, input.conditions)
+        this.#onUplink()
+        break
+      case 'gap':
+        uplink.onGap(input.frame, input.held, input.conditions)
+        this.#onUplink()
+        break
+      case 'failed':
+        uplink.onFailure(input.frame)
+        this.#onUplink()
+        break
+      case 'reopened':
+        uplink.onReopened(input.conditions)
+        this.#onUplink()
+        break
+      case 'taken':
+        this.#onTaken()
+        break
+      default:
+        input satisfies never
+    }
+  }
+
+  #open(held: number): void {
+    const { tokensPerS, maxTokens } = this.#rules
+    if (tokensPerS !== undefined) this.#reader = new Reader(tokensPerS, maxTokens, this.#nowMs)
+    this.#held = held
+    this.#sentTo = held
+    this.#feedPrompt()
+  }
+
+  /** The device computes a cached prefix too: decoding needs its KV, and another bridge would need its rows. */
+  #feedPrompt(): void {
+    const { promptTokens, prefill } = this.#rules
+    const { chunkTokens, frameTokens } = this.#conditions
+    const from = this.#fedTo
+    const left = (from < this.#held ? this.#held : promptTokens) - from
+    let rows = left
+    if (from < this.#held) rows = Math.min(left, frameTokens)
+    else if (prefill === 'chunked') rows = nextChunk(left, chunkTokens, frameTokens)
+    this.#fedTo += rows
+    this.#beganMs = this.#nowMs
+    this.#compute({ kind: 'feed', tokens: { of: 'prompt', from }, rows, context: from })
+  }
+
+  #onFed(): void {
+    switch (this.#phase) {
+      case 'prompt':
+        this.#measured('prefill', this.#fedTo - this.#caughtUpTo)
+        this.#sendPrompt()
+        break
+      case 'pending':
+        this.#beginDraft()
+        break
+      case 'draft':
+        this.#draftOn()
+        break
+      default:
+        this.#onFedAhead()
+    }
+  }
+
+  /** Only the last position's deep state comes back, except to the baseline that gets them all. */
+  #sendPrompt(): void {
+    const { promptTokens, prefill } = this.#rules
+    while (this.#sentTo < this.#fedTo) {
+      const from = this.#sentTo
+      const to = Math.min(from + this.#conditions.frameTokens, this.#fedTo)
+      const returned = prefill === 'whole-all' ? to - from : to === promptTokens ? 1 : 0
+      if (!this.uplink.send({ from, to, returned, parents: chainOnly }, this.#conditions)) return
+      this.#sentTo = to
+    }
+    const context = this.#caughtUpTo
+    this.#caughtUpTo = this.#fedTo
+    this.#compute({ kind: 'catchUp', rows: this.#fedTo - context, context })
+  }
+
+  /** The device computes a chunk while the bridge computes the one before. */
+  #onCaughtUp(): void {
+    const { promptTokens } = this.#rules
+    if (this.#fedTo < promptTokens) this.#feedPrompt()
+    else {
+      this.#position = promptTokens - 1
+      this.#phase = 'verification'
+      this.uplink.settle(this.#conditions)
+      this.#onUplink()
+    }
+  }
+
+  #onUplink(): void {
+    if (this.#isComputing) return
+    if (this.#phase === 'prompt') this.#sendPrompt()
+    else if (this.#phase === 'verification' && this.uplink.isSettled) this.#accept()
+  }
+
+  /** Maximum tokens of a draft, all paths together. */
+  get #maxDrafted(): number {
+    return Math.min(this.#rules.draftLimit, this.#conditions.draftLimit)
+  }
+
+  #onTaken(): void {
+    const { promptTokens, maxTokens, contextLimit, draftsTrees } = this.#rules
+    const { tokens } = this.counters
+    if (this.#isOver || tokens >= maxTokens) {
+      this.#actions.push({ kind: 'end' })
+      return
+    }
+    this.verified = undefined
+    this.#roundMs = this.#nowMs
+    this.#failovers = this.uplink.failovers
+    this.#position = promptTokens + tokens - 1
+    this.#limit = maxDraftTokens(this.#maxDrafted, maxTokens - tokens, this.#position, contextLimit)
+    this.#draft = emptyChain
+    this.#treeParents = chainOnly
+    this.#hasPlannedAhead = false
+    this.#phase = 'pending'
+    if (draftsTrees && this.#limit > 0) this.#compute({ kind: 'guessTree', maxDepth: this.#limit })
+    else if (!this.#takePrepared()) this.#compute({ kind: 'feed', tokens: { of: 'pending' }, rows: 1, context: this.#position })
+  }
+
+  #takePrepared(): boolean {
+    const { chain } = this.#prepared ?? {}
+    this.#prepared = undefined
+    this.#preparedTokens = 0
+    if (!chain) return false
+    const { length } = chain.guesses
+    const kept = Math.min(length, this.#limit)
+    this.#draft = kept === length ? chain : { guesses: chain.guesses.slice(0, kept), ended: true }
+    this.#preparedTokens = kept
+    this.ahead.rounds += 1
+    this.ahead.tokens += kept
+    if (kept < length) this.#actions.push({ kind: 'gather', keep: this.#position + 1 + kept, rows: [] })
+    this.#beginDraft()
+    return true
+  }
+
+  #onGuessedTree(parents: readonly number[]): void {
+    const { contextLimit } = this.#rules
+    // Parents come before their children, so a beginning of a tree is a tree.
+    this.#treeParents = parents.slice(0, Math.min(this.#maxDrafted, contextLimit - 1 - this.#position))
+    const position = this.#position
+    this.#compute({
+      kind: 'feed',
+      tokens: { of: 'tree' },
+      rows: 1 + this.#treeParents.length,
+      context: position,
+      parents: [position - 1, ...this.#treeParents.map((parent) => position + 1 + parent)],
+    })
+  }
+
+  #beginDraft(): void {
+    if (this.#rules.draftsTrees) return void this.#verify(this.#treeParents)
+    this.#phase = 'draft'
+    this.#beganMs = this.#nowMs
+    const { draftStepS = 0 } = this.#conditions
+    this.#limits = this.#draftLimits(rowS(this.#roundTrip(1)) + draftStepS)
+    this.#draftOn()
+  }
+
+  #draftOn(): void {
+    const { length } = this.#draft.guesses
+    if (isComplete(this.#draft, this.#limits)) {
+      if (length > this.#preparedTokens) this.#measured('draft', length - this.#preparedTokens)
+      this.#verify(this.#draft.guesses.map((_, at) => at - 1))
+    } else {
+      const last = this.#position + length
+      this.#compute({ kind: 'guess', after: [last], context: last })
+    }
+  }
+
+  #onGuessed(guesses: readonly Guess[]): void {
+    const before = this.#draft.guesses.length
+    this.#draft = extended(this.#draft, guesses, this.#limits)
+    const rows = this.#draft.guesses.length - before
+    const context = this.#position + 1 + before
+    if (rows > 0) this.#compute({ kind: 'feed', tokens: { of: 'guesses', taken: [rows] }, rows, context })
+    else this.#draftOn()
+  }
+
+  /** Sends the rows of the pending token and of the draft. */
+  #verify(parents: readonly number[]): void {
+    const reader = this.#reader
+    if (reader) this.#actions.push({ kind: 'report', tokensPerS: reader.tokensPerS, unread: unreadOf(reader, this.#nowMs) })
+    const from = this.#position
+    const returned = 1 + parents.length
+    const branches = parents.some((parent, node) => parent !== node - 1)
+    const shifted = branches ? [-1, ...parents.map((parent) => parent + 1)] : chainOnly
+    this.#phase = 'verification'
+    this.uplink.send({ from, to: from + returned, returned, parents: shifted }, this.#conditions)
+    this.uplink.settle(this.#conditions)
+  }
+
+  /**
+   * Plans to draft ahead during the verification, for the steps that fit into the expected round trip (HAT Eq. 6) and no longer
+   * than it lasts.
+   */
+  #onSent(): void {
+    const { draftAhead, draftsTrees, branching, contextLimit } = this.#rules
+    if (this.#phase !== 'verification' || this.#hasPlannedAhead || this.#isComputing) return
+    this.#hasPlannedAhead = true
+    if (!draftAhead || draftsTrees || !this.#conditions.mayDraftAhead || this.#limit === 0) return
+    const trip = this.#roundTrip(1 + this.#draft.guesses.length)
+    const { draftStepS } = this.#conditions
+    this.#stepsLeft = plannedStepsAhead(trip, this.#conditions)
+    // With 0 steps the estimate is never measured again: it decays to the time of an ordinary step.
+    if (this.#stepsLeft === 0 && draftStepS !== undefined) this.#record({ of: 'ahead', count: 1, seconds: draftStepS })
+    if (this.#stepsLeft === 0) return
+    const branches = new DraftBranches(this.#draft, this.#position, branching)
+    if (branches.rows > contextLimit) return
+    this.#branches = branches
+    this.#stepsTaken = 0
+    // Steps take time that would pass without them.
+    this.#limits = this.#draftLimits(rowS(trip))
+    const { alternatives, parents } = branches
+    if (alternatives.length === 0) return void this.#stepAhead()
+    const context = this.#position + this.#draft.guesses.length
+    this.#compute({ kind: 'feed', tokens: { of: 'alternatives', alternatives }, rows: alternatives.length, context, parents })
+  }
+
+  #stepAhead(): void {
+    if (this.uplink.isSettled) return void this.#accept()
+    const branches = this.#branches!
+    if (this.#stepsLeft === 0 || branches.rows + branches.maxRows(this.#limit) > this.#rules.contextLimit) return
+    const after = branches.ask()
+    if (after.length === 0) return
+    this.#beganMs = this.#nowMs
+    this.#compute({ kind: 'guess', after, context: this.#position + this.#draft.guesses.length + this.#stepsTaken })
+  }
+
+  #onGuessedAhead(guesses: readonly (readonly Guess[])[]): void {
+    // Rows that the reply has overtaken would delay the next round.
+    if (this.uplink.isSettled) return void this.#accept()
+    const { taken, parents } = this.#branches!.take(guesses, this.#limits)
+    this.#aheadRows = parents.length
+    if (parents.length === 0) return
+    const context = this.#position + 1 + this.#draft.guesses.length + this.#stepsTaken
+    this.#compute({ kind: 'feed', tokens: { of: 'guesses', taken }, rows: parents.length, context, parents })
+  }
+
+  #onFedAhead(): void {
+    if (this.#aheadRows > 0) {
+      this.ahead.drafted += this.#aheadRows
+      this.#aheadRows = 0
+      this.#stepsTaken += 1
+      this.#stepsLeft -= 1
+      this.#measured('ahead', 1)
+    }
+    this.#stepAhead()
+  }
+
+  /** The head reads the deep rows of the pending token and of the draft. */
+  #accept(): void {
+    const rows = 1 + Math.max(this.#draft.guesses.length, this.#treeParents.length)
+    this.#compute({ kind: 'accept', position: this.#position, rows })
+  }
+
+  #onAccepted({ path, tokens, endsText, continuedBy }: Acceptance): void {
+    const { counters } = this
+    const drafted = Math.max(this.#draft.guesses.length, this.#treeParents.length)
+    this.#isOver = endsText
+    this.#phase = 'reading'
+    this.verified = this.#position + 1 + path.length
+    this.#reader?.deliver(tokens, this.#nowMs)
+    if (counters.tokens === 0) counters.first()
+    else {
+      this.#keep(path, continuedBy)
+      counters.round(tokens, drafted, path.length)
+      const seconds = (this.#nowMs - this.#roundMs) / 1_000
+      // The time of a failover is not the drafter's.
+      if (this.uplink.failovers === this.#failovers) this.#actions.push({ kind: 'roundEnded', tokens, seconds })
+    }
+    this.#actions.push({ kind: 'deliver', tokens, drafted, accepted: path.length })
+  }
+
+  /** Keeps the rows up to the pending token's, the accepted ones, and a prepared draft that follows them. */
+  #keep(path: readonly number[], continuedBy: number | undefined): void {
+    this.uplink.keepRows([0, ...path.map((node) => node + 1)])
+    const seconds = (this.#nowMs - this.#roundMs) / 1_000
+    this.#pace.record({ tokens: path.length + 1, seconds, drafted: this.#draft.guesses.length, accepted: path.length })
+    this.#prepared = continuedBy === undefined ? undefined : this.#branches?.preparedAfter(continuedBy)
+    this.#branches = undefined
+    const first = this.#position + 1
+    const rows = [...path.map((node) => first + node), ...(this.#prepared?.rows ?? [])]
+    // Rows that are in place already need not be moved.
+    const moved = rows.findIndex((row, at) => row !== first + at)
+    const inPlace = moved < 0 ? rows.length : moved
+    this.#actions.push({ kind: 'gather', keep: first + inPlace, rows: rows.slice(inPlace) })
+  }
+
+  #roundTrip(rows: number): RoundTrip {
+    const { upBytesPerS = Number.POSITIVE_INFINITY, downBytesPerS = Number.POSITIVE_INFINITY, rttS, cloudS } = this.#conditions
+    // The bridge's waiting and computing are measured as one time.
+    return { rows, bytesPerToken: this.#rules.bytesPerToken, upBytesPerS, downBytesPerS, rttS, waitS: 0, computeS: cloudS }
+  }
+
+  /** @param tokenS of another drafted token */
+  #draftLimits(tokenS: number): DraftLimits {
+    const { threshold, pacedDrafts } = this.#rules
+    return { threshold, limit: this.#limit, pace: pacedDrafts ? this.#pace.paceAt(tokenS) : undefined }
+  }
+
+  #compute(computation: HatComputation): void {
+    this.#isComputing = true
+    this.#actions.push(computation)
+  }
+
+  /** Steps that began at `#beganMs` are over. */
+  #measured(of: TimedSteps['of'], count: number): void {
+    this.#record({ of, count, seconds: (this.#nowMs - this.#beganMs) / 1_000 })
+  }
+
+  #record(steps: TimedSteps): void {
+    this.#actions.push({ kind: 'measured', steps })
+  }
+}
