@@ -54,7 +54,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/machine.ts': { values: [] },
   'core/policy/recording.ts': { values: ['core/policy/machine.ts'] },
   'core/policy/estimate': { values: [] },
-  'core/policy/hat': { values: ['core/policy/estimate'] },
+  'core/policy/hat': { values: ['core/policy/estimate', 'core/policy/machine.ts', 'core/policy/serving/reader.ts'] },
   'core/policy/fairness': { values: [] },
   'core/policy/admission': { values: ['core/policy/fairness', 'core/policy/quota'], types: ['core/base', 'core/protocol'] },
   'core/policy/serving': { values: ['core/policy/admission', 'core/policy/estimate', 'core/policy/fairness'] },

@@ -7,6 +7,7 @@ import type { SharedHead } from '../../core/engine/shared-head.ts'
 import type { Dims } from '../../core/model/manifest.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Branching } from '../../core/policy/hat/draft-ahead-steps.ts'
+import type { Recording } from '../../core/policy/recording.ts'
 import type { Wire } from '../../core/protocol/frame.ts'
 import type { LinkSession, SessionOptions } from '../link/link-session.ts'
 import type { PrefixMemory } from './prefix-memory.ts'
@@ -39,6 +40,8 @@ export interface HatOptions extends ReopenOptions {
   readonly draftAhead: boolean
   /** Where drafting ahead branches. */
   readonly branching: Branching
+  /** Gets what the machines of answers take and decide. */
+  readonly recording?: Recording | undefined
 }
 
 export interface HatRequest {

@@ -8,7 +8,16 @@ import type { DraftTree } from '../../core/policy/hat/draft-tree.ts'
 import { root } from '../../core/policy/hat/draft-tree.ts'
 import { conditionsOf } from '../../core/policy/hat/hat-conditions.ts'
 import { HatMachine } from '../../core/policy/hat/hat-machine.ts'
-import type { FedTokens, HatAction, HatComputation, HatConditions, HatEvent } from '../../core/policy/hat/hat-steps.ts'
+import type {
+  FedTokens,
+  HatAction,
+  HatComputation,
+  HatConditions,
+  HatEvent,
+  HatInput,
+  HatRules,
+} from '../../core/policy/hat/hat-steps.ts'
+import type { Machine } from '../../core/policy/machine.ts'
 import { rowBytes } from '../../core/protocol/frame.ts'
 import { sliceStates } from '../../core/protocol/states.ts'
 import type { LinkSession } from '../link/link-session.ts'
@@ -23,6 +32,8 @@ export class HatRun {
   readonly #options: HatOptions
   readonly #request: HatRequest
   readonly #machine: HatMachine
+  /** The same, recorded where that is wanted. */
+  readonly #decider: Machine<HatInput, HatAction>
   readonly #conditions: HatConditions
   readonly #inbox = new Inbox<HatEvent>()
   readonly #drafter: Drafter | TreeDrafter
@@ -62,7 +73,7 @@ export class HatRun {
       },
       mayDraftAhead: () => !('tree' in this.#drafter) && this.#drafter.mayDraftAhead !== false,
     })
-    this.#machine = new HatMachine({
+    const rules: HatRules = {
       promptTokens: prompt.length,
       maxTokens,
       contextLimit: dims.contextLimit,
@@ -75,7 +86,9 @@ export class HatRun {
       branching: options.branching,
       bytesPerToken: rowBytes(wire, dims.hidden),
       tokensPerS,
-    })
+    }
+    this.#machine = new HatMachine(rules)
+    this.#decider = options.recording?.of('hat', rules, this.#machine) ?? this.#machine
     this.#inbox.push({ kind: 'opened', held: session.held })
   }
 
@@ -87,7 +100,7 @@ export class HatRun {
       const event = await this.#inbox.next()
       signal.throwIfAborted()
       const input = { ...event, conditions: this.#conditions }
-      for (const action of this.#machine.handle(input, this.#options.clock.nowMs())) {
+      for (const action of this.#decider.handle(input, this.#options.clock.nowMs())) {
         if (action.kind === 'deliver') return this.#deliver(action)
         if (action.kind === 'end') return undefined
         this.#carryOut(action)
