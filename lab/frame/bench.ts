@@ -13,6 +13,16 @@ export interface BenchDocument {
   readonly runs: readonly object[]
   /** All repetitions of a quick run, the first included; `summary` has their medians. */
   readonly repetitions?: readonly Summary[] | undefined
+  /** Of a saved document that keeps less than every sample: what its page shows of all. */
+  readonly shown?: Shown | undefined
+}
+
+/** What a report makes of a document's runs. */
+export interface Shown {
+  readonly figure: Figure
+  readonly tables: readonly Table[]
+  readonly findings: string | null
+  readonly conditions: string
 }
 
 /** Figures by name; null where nothing was measured. */
@@ -46,6 +56,8 @@ export interface BenchReport {
   figure(document: BenchDocument): Figure
   /** Text in place of the figure. */
   readonly figureText: string
+  /** What --save keeps of runs that are too many for the repository: what other commands read of them. Absent: every run. */
+  keptRuns?(document: BenchDocument): BenchDocument['runs']
   /** Printed too, without --json. */
   tables?(document: BenchDocument): readonly Table[]
   /** Markdown below the goals: what a reader should take from the figures, shortcomings included. */

@@ -8,13 +8,13 @@ import { layOutTable } from '../plot/table.ts'
 import type { Bench, BenchDocument } from './bench.ts'
 import type { Machine } from './foreign-load.ts'
 import { measure } from './measure.ts'
-import { goalTable } from './page.ts'
-import { commandLineOf, createFolder, readDocument, resultFolder, saveResults } from './results.ts'
+import { goalTable, shownOf } from './page.ts'
+import { commandLineOf, createFolder, readDocument, resultFolder, savedDocument, saveResults } from './results.ts'
 
 const frameShape = (name: string, quickLimit: string) => ({
   quick: z.boolean().default(false).describe(`measure less, within ${quickLimit} on two cores`),
   save: z.boolean().default(false).describe(`write document, figure and page to docs/results/${name}/`),
-  out: z.string().min(1).meta({ description: 'folder to write document, figure and page to', fallback: 'none' }).optional(),
+  out: z.string().min(1).meta({ description: 'folder to write every sample, figure and page to', fallback: 'none' }).optional(),
   from: z
     .string()
     .min(1)
@@ -53,18 +53,21 @@ async function runBench<Options extends z.ZodRawShape>(
   machine: Machine,
 ): Promise<void> {
   const { save, out, from, json } = given
-  const folders = [...(save ? [resultFolder(bench.name)] : []), ...(out === undefined ? [] : [resolve(out)])]
-  for (const folder of folders) await createFolder(folder)
+  const folders = [
+    ...(save ? [{ folder: resultFolder(bench.name), isWhole: false }] : []),
+    ...(out === undefined ? [] : [{ folder: resolve(out), isWhole: true }]),
+  ]
+  for (const { folder } of folders) await createFolder(folder)
   const document = from === undefined ? await measure(bench, given, io, machine) : await readDocument(from, bench)
   for (const line of json ? [JSON.stringify(document)] : textOf(bench, document)) io.out(line)
-  for (const folder of folders) {
-    await saveResults(folder, document, bench.report, bench.goals)
+  for (const { folder, isWhole } of folders) {
+    await saveResults(folder, isWhole ? document : savedDocument(document, bench.report), bench.report, bench.goals)
     io.err(`saved to ${folder}`)
   }
 }
 
 function textOf(bench: Pick<Bench, 'report' | 'goals'>, document: BenchDocument): string[] {
-  const tables = bench.report.tables?.(document) ?? []
+  const { tables } = shownOf(document, bench.report)
   const { head, rows } = goalTable(document, bench.goals)
   return [...tables.flatMap((table) => [table.title, '', ...layOutTable(table.head, table.rows), '']), ...layOutTable(head, rows)]
 }

@@ -1,24 +1,44 @@
-import type { BenchDocument, BenchReport, Goals, Table } from './bench.ts'
+import type { BenchDocument, BenchReport, Goals, Shown, Table } from './bench.ts'
 import { cores, type ForeignLoad } from './foreign-load.ts'
 import { isWide, type Range, rangeOf } from './spread.ts'
 
 /** The Markdown page that --save writes beside a document and its figure. */
 export function benchPage(document: BenchDocument, report: BenchReport, goals: Goals): string {
-  const { bench, conditions } = document
+  const { conditions } = document
+  const shown = shownOf(document, report)
   const { head, rows } = goalTable(document, goals)
-  const tables = (report.tables?.(document) ?? []).map((table) => `## ${table.title}\n\n${markdownTable(table.head, table.rows)}`)
+  const tables = shown.tables.map((table) => `## ${table.title}\n\n${markdownTable(table.head, table.rows)}`)
   const sections = [
     `# ${report.title}`,
     `Measured by \`${conditions.command} --save\` on ${conditions.startedAt}, commit ${conditions.commit ?? 'unknown'}${foreignLoadText(document)}. ` +
-      `[${bench}.json](${bench}.json) holds ${report.contents}.`,
-    `![${report.figureText}](${bench}.svg)`,
+      contentsText(document, report),
+    `![${report.figureText}](${document.bench}.svg)`,
     markdownTable(head, rows),
-    ...(report.findings ? [report.findings(document)] : []),
+    ...(shown.findings === null ? [] : [shown.findings]),
     ...tables,
     '## Conditions',
-    report.conditions(document),
+    shown.conditions,
   ]
   return `${sections.join('\n\n')}\n`
+}
+
+/** As the document says itself, or as the report makes it of its runs. */
+export function shownOf(document: BenchDocument, report: BenchReport): Shown {
+  return (
+    document.shown ?? {
+      figure: report.figure(document),
+      tables: report.tables?.(document) ?? [],
+      findings: report.findings?.(document) ?? null,
+      conditions: report.conditions(document),
+    }
+  )
+}
+
+function contentsText({ bench, shown }: BenchDocument, { contents }: BenchReport): string {
+  const file = `[${bench}.json](${bench}.json)`
+  if (!shown) return `${file} holds ${contents}.`
+  return `${file} holds what this page shows, and what other commands read.
+The same command at that commit with \`--out FOLDER\` in place of \`--save\` writes ${contents}.`
 }
 
 export function markdownTable(head: Table['head'], rows: Table['rows']): string {

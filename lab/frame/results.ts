@@ -5,8 +5,8 @@ import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { projectRoot } from '../../core/base/version.ts'
 import { renderFigure } from '../plot/plot.ts'
-import type { Bench, BenchDocument, BenchReport, Goals } from './bench.ts'
-import { benchPage } from './page.ts'
+import type { Bench, BenchDocument, BenchReport, Goals, Shown } from './bench.ts'
+import { benchPage, shownOf } from './page.ts'
 
 const Document = z.object({
   bench: z.string(),
@@ -14,6 +14,7 @@ const Document = z.object({
   summary: z.record(z.string(), z.number().nullable()),
   runs: z.array(z.looseObject({})),
   repetitions: z.array(z.record(z.string(), z.number().nullable())).optional(),
+  shown: z.custom<Shown>((value) => typeof value === 'object').optional(),
 })
 
 type Named = Pick<Bench, 'name' | 'commandLine'>
@@ -52,11 +53,41 @@ export async function createFolder(folder: string): Promise<void> {
   }
 }
 
+/** Without the samples that only --out and --json give. */
+export function savedDocument(document: BenchDocument, report: BenchReport): BenchDocument {
+  if (document.shown || !report.keptRuns) return document
+  return { ...document, runs: report.keptRuns(document), shown: shownOf(document, report) }
+}
+
+/** JSON with a line for each run, condition and figure. */
+function documentText(document: BenchDocument): string {
+  const block = ([open, close]: readonly [string, string], lines: readonly string[]) =>
+    `${open}\n  ${lines.join(',\n  ')}\n ${close}`
+  const named = ([name, value]: readonly [string, unknown]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`
+  const parts = Object.entries(document).flatMap(([name, value]) => {
+    if (value === undefined) return []
+    if (typeof value === 'string') return [named([name, value])]
+    const text = Array.isArray(value)
+      ? block(
+          ['[', ']'],
+          value.map((each) => JSON.stringify(each)),
+        )
+      : block(
+          ['{', '}'],
+          Object.entries(value as object)
+            .filter(([, each]) => each !== undefined)
+            .map(named),
+        )
+    return [`${JSON.stringify(name)}: ${text}`]
+  })
+  return `{\n ${parts.join(',\n ')}\n}\n`
+}
+
 /** Writes document, figure and page. @throws BrimError TARGET_UNWRITABLE */
 export async function saveResults(folder: string, document: BenchDocument, report: BenchReport, goals: Goals): Promise<void> {
   const texts = {
-    json: `${JSON.stringify(document, null, 1)}\n`,
-    svg: renderFigure(report.figure(document)),
+    json: documentText(document),
+    svg: renderFigure(shownOf(document, report).figure),
     md: benchPage(document, report, goals),
   }
   try {

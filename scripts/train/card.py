@@ -146,7 +146,7 @@ def positions_section(facts: Facts) -> str:
 
 def accept_length(runs: Sequence[dict]) -> float | None:
     """Tokens per verification, bonus included: all tokens but the first of each answer, over the rounds; None without rounds."""
-    rounds = [len(run["rounds"].split()) for run in runs]
+    rounds = [run["verifications"] for run in runs]
     tokens = sum(run["answerTokens"] - 1 for run, count in zip(runs, rounds, strict=True) if count)
     return tokens / sum(rounds) if sum(rounds) else None
 

@@ -21,6 +21,7 @@ export interface AcceptanceRun {
   readonly accepted: number
   /** Per round the tokens of its longest path and the accepted ones: '3/2 8/8 1/0'. */
   readonly rounds: string
+  readonly verifications: number
 }
 
 export function runOf(
@@ -33,8 +34,18 @@ export function runOf(
     drafted: sum(rounds.map(({ drafted }) => drafted)),
     accepted: sum(rounds.map(({ accepted }) => accepted)),
     rounds: written,
+    verifications: rounds.length,
   }
 }
+
+/** What the tables of the model card are made of. */
+const keptRun = ({ drafter, task, answerTokens, looping, verifications }: AcceptanceRun) => ({
+  drafter,
+  task,
+  answerTokens,
+  looping,
+  verifications,
+})
 
 /** A round with the position of its first token in the context, and the number of tokens it gave. */
 interface PlacedRound extends Pick<Round, 'longest' | 'accepted'> {
@@ -93,6 +104,7 @@ export function acceptLengthsByPosition(
 export const acceptanceReport: BenchReport = {
   title: 'Drafters',
   contents: 'every round of every answer: the length of its draft and how much of it was accepted',
+  keptRuns: (document) => runsOf(document).map(keptRun),
   figure,
   figureText: 'Acceptance rate by draft position, and accept length per task',
   tables: tablesOf,

@@ -37,7 +37,7 @@ const options = {
     .string()
     .min(1)
     .meta({
-      description: 'saved document whose replay is taken over, as no machine changes it: only the live run is measured again',
+      description: 'document of --out whose replay is taken over, as no machine changes it: only the live run is measured again',
       fallback: 'none',
     })
     .optional(),

@@ -7,7 +7,7 @@ import { heavyTail, isHeavy } from './figures.ts'
 import { liveBudget, liveTrace, timeScale } from './live.ts'
 import type { Plan } from './plan.ts'
 import { lessons } from './replay-seed.ts'
-import { tablesOf, tracesOf } from './tables.ts'
+import { liveRuns, tablesOf, tracesOf } from './tables.ts'
 import type { WireFigures } from './wire.ts'
 import { meanGapMs } from './workload.ts'
 
@@ -15,6 +15,7 @@ export const discoReport: BenchReport = {
   title: 'DiSCo and its baselines',
   contents: 'every setting with its figures of each seed, and every answer of the live run beside its replay',
   figure: discoFigure,
+  keptRuns: liveRuns,
   figureText: 'TTFT by budget for heavy-tailed and steady traces, and cost by budget with and without migration',
   tables: tablesOf,
   findings,

@@ -8,7 +8,7 @@ import { type HatCluster, startHatCluster } from './cluster.ts'
 import { type LinkConditions, linkShape } from './links.ts'
 import { type AloneAnswer, askAlone, askDevice, runLoad, type UncheckedAnswer } from './load.ts'
 import type { Plan } from './plan.ts'
-import { encodeSteps, type HatRun, type Measured } from './runs.ts'
+import { encodeSteps, type HatRun, type Measured, stepSizesOf } from './runs.ts'
 import { isExact, type StrategyName } from './strategies.ts'
 import { arrivalsOf, type HatPrompt, lengthLimits, promptOfLength, type WorkloadName, workloadNames } from './workload.ts'
 
@@ -51,9 +51,14 @@ const newTokens = 64
 
 const firstSeed = ({ seeds }: Plan) => seeds[0] ?? 1
 
-function addRun({ runs, answers: all }: Results, run: Omit<HatRun, 'samples'>, answers: readonly UncheckedAnswer[]): HatRun {
+function addRun(
+  { runs, answers: all }: Results,
+  run: Omit<HatRun, 'samples' | 'stepSizes'>,
+  answers: readonly UncheckedAnswer[],
+): HatRun {
   const { steps, ...figures } = run
-  const complete = { ...figures, samples: answers.map(({ sample }) => sample), steps }
+  const samples = answers.map(({ sample }) => sample)
+  const complete = { ...figures, samples, steps, stepSizes: stepSizesOf({ samples, steps }) }
   runs.push(complete)
   if (isExact(run.strategy)) all.push(...answers)
   return complete

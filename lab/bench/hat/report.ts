@@ -3,13 +3,14 @@ import { loadText, markdownTable } from '../../frame/page.ts'
 import { paperPrompts } from '../../simulate/paper/hat/published.ts'
 import { hatFigure } from './figure.ts'
 import type { Plan } from './plan.ts'
-import type { HatRun } from './runs.ts'
+import { type HatRun, keptHatRun } from './runs.ts'
 import { runsOf, tablesOf } from './tables.ts'
 
 export const hatReport: BenchReport = {
   title: 'HAT and its baselines',
   contents: 'every request, and every step of the cloud',
   figure: hatFigure,
+  keptRuns: (document) => runsOf(document).map(keptHatRun),
   figureText: 'TTFT, TBT, delay of a cloud step, and requests within a limit',
   tables: tablesOf,
   findings,

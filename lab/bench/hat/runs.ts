@@ -1,3 +1,6 @@
+import { median } from '../../../core/policy/estimate/quantile.ts'
+import { type Columns, columnsOf } from '../../frame/columns.ts'
+import { groupBy, mean } from '../statistics.ts'
 import type { StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
 
@@ -71,6 +74,40 @@ export interface HatRun {
   readonly samples: readonly Sample[]
   /** Every step of the bridge as items/tokens/computeMs/predictedMs, separated by spaces. */
   readonly steps: string
+  /** The same for calibration. */
+  readonly stepSizes: StepSizes
+}
+
+export interface StepSizes {
+  /** Of the middle of an answer, mean over answers; null without any. */
+  readonly position: number | null
+  /** Steps of one size together, as items/tokens/number/median of computeMs, separated by spaces. */
+  readonly sizes: string
+}
+
+/** What the simulator is calibrated and validated with: such a run as a saved document keeps it. */
+export type KeptHatRun = Pick<
+  HatRun,
+  'measured' | 'strategy' | 'workload' | 'seed' | 'devices' | 'rttMs' | 'perS' | 'isVoid' | 'stepSizes'
+> & { readonly samples: Columns<KeptHatSample> }
+
+const keptNames = ['atMs', 'device', 'promptTokens', 'tokens', 'ttftMs', 'tbtMs', 'tookMs', 'rounds', 'looping'] as const
+export type KeptHatSample = Pick<Sample & { readonly tookMs: number }, (typeof keptNames)[number]>
+
+export function keptHatRun(run: HatRun): KeptHatRun {
+  const { measured, strategy, workload, seed, devices, rttMs, perS, isVoid, stepSizes } = run
+  const ended = run.samples.map((sample) => ({ ...sample, tookMs: sample.piecesMs.at(-1) ?? sample.ttftMs }))
+  const samples = columnsOf(ended, keptNames)
+  return { measured, strategy, workload, seed, devices, rttMs, perS, isVoid, stepSizes, samples }
+}
+
+export function stepSizesOf({ samples, steps }: Pick<HatRun, 'samples' | 'steps'>): StepSizes {
+  const groups = groupBy(decodeSteps(steps), ({ items, tokens }) => `${items}/${tokens}`)
+  const sizes = groups.map((group) => {
+    const [{ items, tokens }] = group as [StepFigures]
+    return `${items}/${tokens}/${group.length}/${median(group.map(({ computeMs }) => computeMs)).toFixed(3)}`
+  })
+  return { position: mean(samples.map(({ promptTokens, tokens }) => promptTokens + tokens / 2)), sizes: sizes.join(' ') }
 }
 
 interface StepFigures {

@@ -2,14 +2,17 @@ import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
 import { loadText, markdownTable } from '../../frame/page.ts'
 import { linkDelayMs } from './cluster.ts'
 import { piceFigure } from './figure.ts'
+import { select } from './figures.ts'
 import { methodNames, methods } from './methods.ts'
 import { paperLoad } from './plan.ts'
-import { capacityOf, machineOf, planOf, tablesOf } from './tables.ts'
+import { keptPiceRun } from './runs.ts'
+import { capacityOf, machineOf, planOf, runsOf, tablesOf } from './tables.ts'
 
 export const piceReport: BenchReport = {
   title: 'PICE and its baselines',
   contents: 'every request with its plan and tokens',
   figure: piceFigure,
+  keptRuns: (document) => select(runsOf(document), { measured: 'compared' }).map(keptPiceRun),
   figureText: 'Throughput and latency by load, queue length and bandwidth; tokens of the LLM; ROUGE-1',
   tables: tablesOf,
   findings,

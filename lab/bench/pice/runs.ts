@@ -1,3 +1,4 @@
+import { type Columns, columnsOf } from '../../frame/columns.ts'
 import type { MethodName } from './methods.ts'
 
 /** One request. */
@@ -57,6 +58,18 @@ export interface PiceRun {
   readonly bridgeCore: number | null
   readonly devicesCore: number | null
   readonly samples: readonly PiceSample[]
+}
+
+/** What the simulator is validated with: such a run as a saved document keeps it. */
+export type KeptPiceRun = Pick<PiceRun, 'measured' | 'method' | 'seed' | 'load'> & {
+  readonly samples: Columns<KeptPiceSample>
+}
+
+const keptNames = ['atMs', 'ttftMs', 'tookMs', 'tokens', 'by'] as const
+export type KeptPiceSample = Pick<PiceSample, (typeof keptNames)[number]>
+
+export function keptPiceRun({ measured, method, seed, load, samples }: PiceRun): KeptPiceRun {
+  return { measured, method, seed, load, samples: columnsOf(samples, keptNames) }
 }
 
 /** What was measured before the runs. */

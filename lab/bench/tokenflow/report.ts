@@ -2,6 +2,7 @@ import { qosPenalties } from '../../../core/policy/tokenflow/quality.ts'
 import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
 import { loadText, markdownTable } from '../../frame/page.ts'
 import { tokenFlowFigure } from './figure.ts'
+import { keptFlowRun } from './runs.ts'
 import { argsOf, type ServerName, servers } from './servers.ts'
 import { runsOf, tablesOf } from './tables.ts'
 import { lengthDeviation, lengthScale, readingLoads } from './workload.ts'
@@ -10,6 +11,7 @@ export const tokenFlowReport: BenchReport = {
   title: 'TokenFlow and its baselines',
   contents: 'every request with the arrival of each of its tokens',
   figure: tokenFlowFigure,
+  keptRuns: (document) => runsOf(document).map(keptFlowRun),
   figureText: 'Throughput and TTFT by workload, requests over time, timelines of answers, and the ablation',
   tables: tablesOf,
   findings,

@@ -1,5 +1,6 @@
+import { type Columns, columnsOf } from '../../frame/columns.ts'
 import type { ServerName } from './servers.ts'
-import type { FlowSample } from './timeline.ts'
+import { arrivalsOf, type FlowSample } from './timeline.ts'
 import type { WorkloadName } from './workload.ts'
 
 /** Purpose of a run: policies compared, reading rates, crowds of readers, or what each technique of the KV tiers gives. */
@@ -20,6 +21,30 @@ export interface FlowRun {
   readonly bridgeCore: number | null
   readonly readersCore: number | null
   readonly samples: readonly FlowSample[]
+}
+
+/** One answer by its first and last token, in ms since the request; null where none came. */
+export interface KeptFlowSample extends Pick<FlowSample, 'atMs' | 'promptTokens' | 'tokensPerS'> {
+  readonly firstMs: number | null
+  readonly lastMs: number | null
+  readonly tokens: number
+}
+
+/** What the simulator is validated with: such a run as a saved document keeps it. */
+export type KeptFlowRun = Pick<FlowRun, 'measured' | 'server' | 'workload' | 'seed' | 'saturatedTokensPerS' | 'fastBytes'> & {
+  readonly samples: Columns<KeptFlowSample>
+}
+
+export function keptFlowRun(run: FlowRun): KeptFlowRun {
+  const { measured, server, workload, seed, saturatedTokensPerS, fastBytes } = run
+  const kept = run.samples.map((sample): KeptFlowSample => {
+    const arrivals = arrivalsOf(sample)
+    const [firstMs, lastMs] = [arrivals[0] ?? null, arrivals.at(-1) ?? null]
+    const { atMs, promptTokens, tokensPerS } = sample
+    return { atMs, promptTokens, tokensPerS, firstMs, lastMs, tokens: arrivals.length }
+  })
+  const samples = columnsOf(kept, ['atMs', 'promptTokens', 'tokensPerS', 'firstMs', 'lastMs', 'tokens'])
+  return { measured, server, workload, seed, saturatedTokensPerS, fastBytes, samples }
 }
 
 /** A bridge whose fast tier holds all streams, so that nothing is preempted. */

@@ -4,10 +4,14 @@ import { z } from 'zod'
 import { projectRoot } from '../../../core/base/version.ts'
 import type { Bench, BenchContext, BenchResult, Summary } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
-import { readDocument } from '../../frame/results.ts'
+import { readDocument, savedDocument } from '../../frame/results.ts'
 import { fitHardware } from '../../simulate/calibrate/fit-hardware.ts'
 import { readMeasurements } from '../../simulate/calibrate/read-measurements.ts'
+import { discoReport } from '../disco/report.ts'
+import { hatReport } from '../hat/report.ts'
+import { piceReport } from '../pice/report.ts'
 import { medianOrNull } from '../statistics.ts'
+import { tokenFlowReport } from '../tokenflow/report.ts'
 import { metrics, type ValidatedBench, type ValidationCell, validatedBenches } from './cells.ts'
 import { validateDisco } from './disco.ts'
 import { validateHat } from './hat.ts'
@@ -27,6 +31,8 @@ const figureOf = (bench: ValidatedBench, metric: string) =>
   `validationError${capital(bench)}${metric === 'throughput' ? 'Throughput' : capital(metric.toLowerCase()).replace(' p95', 'P95')}`
 const capital = (word: string) => word[0]!.toUpperCase() + word.slice(1)
 
+const reports = { tokenflow: tokenFlowReport, hat: hatReport, pice: piceReport, disco: discoReport }
+
 const figures = validatedBenches.flatMap((bench) => metrics.map((metric) => ({ bench, metric, name: figureOf(bench, metric) })))
 
 export const validationBench: Bench<typeof options> = {
@@ -45,7 +51,8 @@ export const command = benchCommand(validationBench)
 async function measure(context: BenchContext, { results }: z.output<z.ZodObject<typeof options>>): Promise<BenchResult> {
   const folder = results ?? fileURLToPath(new URL('docs/results', projectRoot))
   const fileOf = (bench: ValidatedBench) => join(folder, bench, `${bench}.json`)
-  const documentOf = (bench: ValidatedBench) => readDocument(fileOf(bench), { name: bench })
+  const documentOf = async (bench: ValidatedBench) =>
+    savedDocument(await readDocument(fileOf(bench), { name: bench }), reports[bench])
   const steps = await readMeasurements(fileOf('hat'), undefined)
   const { hardware, medianError, p95Error } = fitHardware(steps, steps.steps, {
     name: 'this-machine',

@@ -1,6 +1,7 @@
 import { seededRandom } from '../../../core/base/random.ts'
 import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
+import { rowsOfColumns } from '../../frame/columns.ts'
 import type { Board } from '../../simulate/hardware/board.ts'
 import { layersOf, type ModelShape, wholeModel } from '../../simulate/hardware/model-shape.ts'
 import { modelNamed } from '../../simulate/hardware/presets/models.ts'
@@ -20,7 +21,7 @@ import { Processor } from '../../simulate/world/processor.ts'
 import { SimulatedLink } from '../../simulate/world/simulated-link.ts'
 import type { World } from '../../simulate/world/world.ts'
 import { linkShape } from '../hat/links.ts'
-import type { HatRun, Sample } from '../hat/runs.ts'
+import type { KeptHatRun, KeptHatSample } from '../hat/runs.ts'
 import type { StrategyName } from '../hat/strategies.ts'
 import type { WorkloadName } from '../hat/workload.ts'
 import { bridge } from './bridge.ts'
@@ -64,24 +65,17 @@ const strategies: Readonly<Record<StrategyName, SimulatedStrategy>> = {
 
 /** The runs under load again, with their own requests and links, and the acceptance of their drafts. */
 export function validateHat({ conditions, runs }: BenchDocument, hardware: Hardware): ValidationCell[] {
-  const loaded = (runs as readonly HatRun[]).filter(({ perS, isVoid }) => perS !== null && !isVoid)
+  const loaded = (runs as readonly KeptHatRun[]).filter(({ perS, isVoid }) => perS !== null && !isVoid)
   return loaded.flatMap((run) => {
-    const { measured, strategy, workload, perS, samples } = run
+    const { measured, strategy, workload, perS } = run
+    const samples = rowsOfColumns(run.samples)
     const name = `${measured}, ${workload}, ${strategy}, ${perS!.toFixed(1)}/s, seed ${run.seed}`
-    return cellsOf('hat', name, samples.map(liveTimes), simulate(run, conditions as unknown as Conditions, hardware))
+    return cellsOf('hat', name, samples, simulate(run, samples, conditions as unknown as Conditions, hardware))
   })
 }
 
-const liveTimes = ({ atMs, ttftMs, tbtMs, piecesMs, tokens }: Sample): AnswerTimes => ({
-  atMs,
-  ttftMs,
-  tbtMs,
-  tookMs: piecesMs.at(-1) ?? ttftMs,
-  tokens,
-})
-
-function simulate(run: HatRun, conditions: Conditions, hardware: Hardware): AnswerTimes[] {
-  const { strategy, workload, samples, seed } = run
+function simulate(run: KeptHatRun, samples: readonly KeptHatSample[], conditions: Conditions, hardware: Hardware): AnswerTimes[] {
+  const { strategy, workload, seed } = run
   const { mode, hat, rows } = strategies[strategy]
   const [stepRows, promptRows] = rows(workload)
   const simulation = new Simulation(seed)
@@ -106,11 +100,11 @@ function simulate(run: HatRun, conditions: Conditions, hardware: Hardware): Answ
 /** Answers that repeat themselves are drafted far better than others: each kind has the accept length of its own samples. */
 function modesOf(
   world: World,
-  samples: readonly Sample[],
+  samples: readonly KeptHatSample[],
   name: SimulatedStrategy['mode'],
   hat: Partial<HatSettings>,
-): (sample: Sample) => Mode {
-  const of = (own: readonly Sample[]) => {
+): (sample: KeptHatSample) => Mode {
+  const of = (own: readonly KeptHatSample[]) => {
     const acceptLength = acceptLengthOf(own)
     const settings = { ...world.scenario.policies.hat, ...hat, acceptLength, medusaAcceptLength: acceptLength }
     return splitMode({ ...world, scenario: { ...world.scenario, policies: { ...world.scenario.policies, hat: settings } } }, name)
@@ -121,7 +115,7 @@ function modesOf(
 }
 
 /** Tokens after the first over the verifications that gave them. */
-function acceptLengthOf(samples: readonly Sample[]): number {
+function acceptLengthOf(samples: readonly KeptHatSample[]): number {
   const drafted = samples.filter(({ rounds }) => rounds > 0)
   const rounds = drafted.reduce((sum, sample) => sum + sample.rounds, 0)
   const tokens = drafted.reduce((sum, sample) => sum + sample.tokens - 1, 0)
@@ -130,7 +124,7 @@ function acceptLengthOf(samples: readonly Sample[]): number {
 
 function worldOf(
   simulation: Simulation,
-  { devices: count, seed, rttMs }: HatRun,
+  { devices: count, seed, rttMs }: KeptHatRun,
   conditions: Conditions,
   hardware: Hardware,
   { stepRows, promptRows }: { readonly stepRows: number; readonly promptRows: number },

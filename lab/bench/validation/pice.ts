@@ -1,5 +1,6 @@
 import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
+import { rowsOfColumns } from '../../frame/columns.ts'
 import { type ModelShape, wholeModel } from '../../simulate/hardware/model-shape.ts'
 import { gpuNamed } from '../../simulate/hardware/presets/gpus.ts'
 import { modelNamed } from '../../simulate/hardware/presets/models.ts'
@@ -18,7 +19,7 @@ import { Processor } from '../../simulate/world/processor.ts'
 import { SimulatedLink } from '../../simulate/world/simulated-link.ts'
 import type { World } from '../../simulate/world/world.ts'
 import type { StepPace } from '../pice/paced-model.ts'
-import type { Capacity, PiceRun, PiceSample } from '../pice/runs.ts'
+import type { Capacity, KeptPiceRun, KeptPiceSample } from '../pice/runs.ts'
 import { bridge } from './bridge.ts'
 import { type AnswerTimes, cellsOf, type ValidationCell } from './cells.ts'
 
@@ -36,21 +37,21 @@ interface Conditions {
 
 /** The compared methods again, with their own requests. */
 export function validatePice({ conditions, runs }: BenchDocument): ValidationCell[] {
-  const compared = (runs as readonly PiceRun[]).filter(({ measured }) => measured === 'compared')
-  return compared.flatMap((run) => {
+  return (runs as readonly KeptPiceRun[]).flatMap((run) => {
+    const samples = rowsOfColumns(run.samples)
     const name = `${run.method}, load ${run.load.toFixed(2)}, seed ${run.seed}`
-    return cellsOf('pice', name, run.samples.map(liveTimes), simulate(run, conditions as unknown as Conditions))
+    return cellsOf('pice', name, samples.map(liveTimes), simulate(run, samples, conditions as unknown as Conditions))
   })
 }
 
 /** Sentences of a sketch come at once, so that such an answer has no time between tokens. */
-function liveTimes({ atMs, ttftMs, tookMs, tokens, by }: PiceSample): AnswerTimes {
+function liveTimes({ atMs, ttftMs, tookMs, tokens, by }: KeptPiceSample): AnswerTimes {
   const count = tokens ?? 0
   const tbtMs = by !== 'sketch' && ttftMs !== null && tookMs !== null && count > 1 ? (tookMs - ttftMs) / (count - 1) : null
   return { atMs, ttftMs, tbtMs, tookMs, tokens: count }
 }
 
-function simulate(run: PiceRun, conditions: Conditions): AnswerTimes[] {
+function simulate(run: KeptPiceRun, samples: readonly KeptPiceSample[], conditions: Conditions): AnswerTimes[] {
   const simulation = new Simulation(run.seed)
   const world = worldOf(simulation, conditions)
   const modes = { cloud: cloudMode(world), device: localMode(world), sketch: modeOf(run, world) }
@@ -72,10 +73,10 @@ function simulate(run: PiceRun, conditions: Conditions): AnswerTimes[] {
   }
   const { cloudTokens } = conditions.capacity
   for (let i = 0; i < warmUp.answers; i += 1) ask(-1 - i, 0, modes.cloud, Math.round(cloudTokens))
-  for (const [id, sample] of run.samples.entries())
+  for (const [id, sample] of samples.entries())
     ask(id, warmUp.ms + sample.atMs, methodOf(run, sample, modes), Math.max(1, sample.tokens ?? 1))
   while (simulation.advance(100_000));
-  return run.samples.map(({ atMs }, id) => {
+  return samples.map(({ atMs }, id) => {
     const record = ended.get(id)
     if (!record) return { atMs, ttftMs: null, tbtMs: null, tookMs: null, tokens: 0 }
     const { ttftMs, endedMs, tokens, sketchTokens } = record
@@ -85,10 +86,10 @@ function simulate(run: PiceRun, conditions: Conditions): AnswerTimes[] {
 }
 
 /** Which answers are routed to devices is the router's choice, which texts decide: it is taken over. */
-const methodOf = ({ method }: PiceRun, { by }: PiceSample, modes: Readonly<Record<PiceSample['by'], Mode>>): Mode =>
+const methodOf = ({ method }: KeptPiceRun, { by }: KeptPiceSample, modes: Readonly<Record<KeptPiceSample['by'], Mode>>): Mode =>
   method === 'PICE' || method === 'PICE static' ? modes.sketch : by === 'device' ? modes.device : modes.cloud
 
-const modeOf = ({ method }: PiceRun, world: World): Mode => sketchMode(world, method === 'PICE static' ? 'static' : 'dynamic')
+const modeOf = ({ method }: KeptPiceRun, world: World): Mode => sketchMode(world, method === 'PICE static' ? 'static' : 'dynamic')
 
 function worldOf(simulation: Simulation, { plan, capacity }: Conditions): World {
   const { device: pace } = plan.paces

@@ -1,6 +1,7 @@
 import { Reader } from '../../../core/policy/serving/reader.ts'
 import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
+import { rowsOfColumns } from '../../frame/columns.ts'
 import { predictedS } from '../../simulate/calibrate/measured-steps.ts'
 import { wholeModel } from '../../simulate/hardware/model-shape.ts'
 import { modelNamed } from '../../simulate/hardware/presets/models.ts'
@@ -10,9 +11,8 @@ import { doublingKv } from '../../simulate/serving/kv-size.ts'
 import { createEngine } from '../../simulate/serving/simulated-engine.ts'
 import { stepCost } from '../../simulate/serving/step-cost.ts'
 import { Processor } from '../../simulate/world/processor.ts'
-import type { FlowRun } from '../tokenflow/runs.ts'
+import type { KeptFlowRun, KeptFlowSample } from '../tokenflow/runs.ts'
 import { servers } from '../tokenflow/servers.ts'
-import { arrivalsOf, type FlowSample } from '../tokenflow/timeline.ts'
 import { bridge } from './bridge.ts'
 import { type AnswerTimes, cellsOf, type ValidationCell } from './cells.ts'
 
@@ -33,14 +33,15 @@ const saturated = { streams: 16, rows: 1, context: 144, chosen: 16, seconds: [] 
  * @param machine as HAT's steps show it
  */
 export function validateTokenflow({ runs }: BenchDocument, machine: Hardware): ValidationCell[] {
-  const all = runs as readonly FlowRun[]
+  const all = runs as readonly KeptFlowRun[]
   const hardware = answeringMachine(machine, all[0]!.saturatedTokensPerS)
   return all
     .filter(({ workload }) => workload !== fittedWorkload)
     .flatMap((run) => {
-      const { measured, workload, server, seed, samples } = run
+      const { measured, workload, server, seed } = run
+      const samples = rowsOfColumns(run.samples)
       const name = `${measured}, ${workload}, ${server}, seed ${seed}`
-      return cellsOf('tokenflow', name, samples.map(liveTimes), simulate(run, hardware))
+      return cellsOf('tokenflow', name, samples.map(liveTimes), simulate(run, samples, hardware))
     })
 }
 
@@ -52,15 +53,15 @@ function answeringMachine(machine: Hardware, saturatedTokensPerS: number): Hardw
   return { ...hardware, streamS: hardware.streamS + Math.max(0, missingS) / saturated.streams / shape.layers }
 }
 
-const liveTimes = (sample: FlowSample): AnswerTimes => timesOf(sample.atMs, arrivalsOf(sample))
-
-function timesOf(atMs: number, arrivals: readonly number[]): AnswerTimes {
-  const [first, last] = [arrivals[0] ?? null, arrivals.at(-1) ?? null]
-  const tbtMs = arrivals.length > 1 ? (last! - first!) / (arrivals.length - 1) : null
-  return { atMs, ttftMs: first, tbtMs, tookMs: last, tokens: arrivals.length }
+function liveTimes({ atMs, firstMs, lastMs, tokens }: Omit<KeptFlowSample, 'promptTokens' | 'tokensPerS'>): AnswerTimes {
+  const tbtMs = tokens > 1 ? (lastMs! - firstMs!) / (tokens - 1) : null
+  return { atMs, ttftMs: firstMs, tbtMs, tookMs: lastMs, tokens }
 }
 
-function simulate(run: FlowRun, hardware: Hardware): AnswerTimes[] {
+const timesOf = (atMs: number, arrivals: readonly number[]): AnswerTimes =>
+  liveTimes({ atMs, firstMs: arrivals[0] ?? null, lastMs: arrivals.at(-1) ?? null, tokens: arrivals.length })
+
+function simulate(run: KeptFlowRun, samples: readonly KeptFlowSample[], hardware: Hardware): AnswerTimes[] {
   const { policy, tier } = servers[run.server]
   const shape = modelNamed('brim-demo')
   const { kvBytesPerPosition } = wholeModel(shape)
@@ -87,10 +88,9 @@ function simulate(run: FlowRun, hardware: Hardware): AnswerTimes[] {
     waitsForTransfers: false,
   })
   const handling = new Processor(simulation)
-  const arrivals = run.samples.map((sample): number[] => {
+  const arrivals = samples.map((sample): number[] => {
     const own: number[] = []
-    const { atMs, promptTokens, tokensPerS } = sample
-    const outputTokens = arrivalsOf(sample).length
+    const { atMs, promptTokens, tokensPerS, tokens: outputTokens } = sample
     if (outputTokens === 0) return own
     const ask = () => {
       const reader = new Reader(tokensPerS, outputTokens, atMs)
@@ -104,5 +104,5 @@ function simulate(run: FlowRun, hardware: Hardware): AnswerTimes[] {
     return own
   })
   while (simulation.advance(100_000));
-  return run.samples.map(({ atMs }, at) => timesOf(atMs, arrivals[at]!))
+  return samples.map(({ atMs }, at) => timesOf(atMs, arrivals[at]!))
 }

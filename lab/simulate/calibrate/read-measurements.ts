@@ -53,8 +53,7 @@ const HatDocument = z.object({
   runs: z.array(
     z.object({
       isVoid: z.boolean(),
-      samples: z.array(z.object({ promptTokens: count, tokens: count })),
-      steps: z.string(),
+      stepSizes: z.object({ position: z.number().nullable(), sizes: z.string() }),
     }),
   ),
 })
@@ -165,18 +164,17 @@ function ofHat({ conditions, runs }: z.output<typeof HatDocument>): Measurements
   const shape = modelNamed(conditions.model)
   const steps = runs
     .filter(({ isVoid }) => !isVoid)
-    .flatMap((run) => {
-      const middles = run.samples.map(({ promptTokens, tokens }) => promptTokens + tokens / 2)
-      const middle = middles.reduce((sum, each) => sum + each, 0) / middles.length
-      return run.steps.split(' ').flatMap((step): MeasuredSteps[] => {
-        const [streams = 0, all = 0, ms = 0] = step.split('/').map(Number)
+    .flatMap(({ stepSizes: { position, sizes } }) =>
+      sizes.split(' ').flatMap((size): MeasuredSteps[] => {
+        const [streams = 0, all = 0, number = 0, ms = 0] = size.split('/').map(Number)
         const rows = all / streams
         if (!(ms > 0 && rows >= 1)) return []
-        const context = rows > promptRows ? 0 : 100 * Math.round(middle / 100)
-        return [{ streams, rows, context, chosen: 0, seconds: [ms / 1_000] }]
-      })
-    })
-  return { shape, part: layersOf(shape, 1, shape.layers), steps: grouped(steps), origin: `${steps.length} steps of a bridge` }
+        const context = rows > promptRows ? 0 : 100 * Math.round((position ?? 0) / 100)
+        return [{ streams, rows, context, chosen: 0, seconds: Array.from({ length: number }, () => ms / 1_000) }]
+      }),
+    )
+  const number = steps.reduce((sum, { seconds }) => sum + seconds.length, 0)
+  return { shape, part: layersOf(shape, 1, shape.layers), steps: grouped(steps), origin: `${number} steps of a bridge` }
 }
 
 /** Answers of the small model: a prompt, tokens one by one, and sequences together. */

@@ -3,8 +3,10 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Menu } from '../../../core/cli/command.ts'
 import { execute } from '../../../core/cli/execute.ts'
-import type { Bench } from '../../../lab/frame/bench.ts'
+import type { Bench, BenchReport } from '../../../lab/frame/bench.ts'
 import { benchCommand } from '../../../lab/frame/command.ts'
+import { benchPage } from '../../../lab/frame/page.ts'
+import { savedDocument } from '../../../lab/frame/results.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
@@ -75,6 +77,19 @@ describe('a benchmark', () => {
     expect(out()).toMatch(/Every sum\n\n +sum\n─+\n499500/)
     expect(out()).toMatch(/sum +499500 +≥ 499500 +reached/)
     expect(out()).toMatch(/additionsPerMs +[\d.]+ +≤ 1 +missed/)
+  })
+
+  it('keeps what other commands read where it has too many runs, and shows the same page of it', () => {
+    const report: BenchReport = { ...adding.report, findings: () => 'The sum is right.', keptRuns: () => [] }
+    const document = { bench: 'adding', conditions: { numbers: 9 }, summary: { sum: 7 }, runs: [{ sum: 7 }] }
+    const saved = savedDocument(document, report)
+    expect(saved.runs).toEqual([])
+    const page = benchPage(saved, report, {})
+    expect(page).toContain('with `--out FOLDER` in place of `--save` writes every sum.')
+    const below = (text: string) => text.slice(text.indexOf('!['))
+    expect(below(page)).toBe(below(benchPage(document, report, {})))
+    expect(savedDocument(saved, report)).toBe(saved)
+    expect(savedDocument(document, adding.report)).toBe(document)
   })
 
   it('fails before it measures if its folder cannot be written', async () => {

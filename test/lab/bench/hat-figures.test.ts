@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { figuresOf, gapsOf, predictionError, summarise } from '../../../lab/bench/hat/figures.ts'
-import { decodeSteps, encodeSteps, type HatRun, type Sample } from '../../../lab/bench/hat/runs.ts'
+import { decodeSteps, encodeSteps, type HatRun, type Sample, stepSizesOf } from '../../../lab/bench/hat/runs.ts'
 
 const sample = (figures: Partial<Sample>): Sample => ({
   prompt: 'p',
@@ -35,11 +35,23 @@ const run = (figures: Partial<HatRun>): HatRun => ({
   isVoid: false,
   samples: [sample({})],
   steps: '',
+  stepSizes: { position: null, sizes: '' },
   ...figures,
 })
 const batch = { togetherMs: [2, 2, 2], inTurnMs: [6, 6, 6] }
 
 describe('the steps of a run', () => {
+  it('are kept by size, with their number and median', () => {
+    const steps = [1, 3, 4].map((computeMs) => ({ items: 2, tokens: 8, computeMs, predictedMs: null }))
+    const other = { items: 1, tokens: 16, computeMs: 2, predictedMs: 2 }
+    const samples = [sample({ promptTokens: 10, tokens: 20 })]
+    expect(stepSizesOf({ samples, steps: encodeSteps([...steps, other]) })).toEqual({
+      position: 20,
+      sizes: '2/8/3/3.000 1/16/1/2.000',
+    })
+    expect(stepSizesOf({ samples: [], steps: '' })).toEqual({ position: null, sizes: '' })
+  })
+
   it('survive encoding and decoding, rounded to a hundredth of a millisecond', () => {
     const steps = [
       { items: 1, tokens: 128, computeMs: 12.34, predictedMs: null },

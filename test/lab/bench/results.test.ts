@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { projectRoot } from '../../../core/base/version.ts'
@@ -16,7 +17,7 @@ import { telemetryBench } from '../../../lab/bench/telemetry/bench.ts'
 import { tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
 import { planBench } from '../../../lab/bench/tokenflow-plan/bench.ts'
 import { validationBench } from '../../../lab/bench/validation/bench.ts'
-import { benchPage, goalTable } from '../../../lab/frame/page.ts'
+import { benchPage, goalTable, shownOf } from '../../../lab/frame/page.ts'
 import { readDocument } from '../../../lab/frame/results.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
 import { fleetBench } from '../../../lab/simulate/fleet/bench.ts'
@@ -51,13 +52,19 @@ const benches = [
 const results = new URL('docs/results/', projectRoot)
 const textOf = (path: string) => readFileSync(new URL(path, results), 'utf8')
 
+it('keeps no raw samples: no file is larger than 200 KB', () => {
+  const folder = fileURLToPath(results)
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+  expect(files.filter((file) => statSync(join(folder, file)).size > 200_000)).toEqual([])
+})
+
 describe.each(benches)('the saved results of bench $name', ({ name, report, goals }) => {
   const saved = () => readDocument(fileURLToPath(new URL(`${name}/${name}.json`, results)), { name })
 
   it('have the page and figure that the code makes of their document', async () => {
     const document = await saved()
     expect(textOf(`${name}/${name}.md`)).toBe(benchPage(document, report, goals))
-    expect(textOf(`${name}/${name}.svg`)).toBe(renderFigure(report.figure(document)))
+    expect(textOf(`${name}/${name}.svg`)).toBe(renderFigure(shownOf(document, report).figure))
   })
 
   it('are linked in docs/results/README.md, which names every missed goal', async () => {

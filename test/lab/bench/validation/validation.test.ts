@@ -1,9 +1,10 @@
 import { expect, it } from 'vitest'
-import type { HatRun } from '../../../../lab/bench/hat/runs.ts'
+import type { KeptHatRun } from '../../../../lab/bench/hat/runs.ts'
 import { summaryOf } from '../../../../lab/bench/validation/bench.ts'
 import { cellsOf } from '../../../../lab/bench/validation/cells.ts'
 import { validateDisco } from '../../../../lab/bench/validation/disco.ts'
 import { validateHat } from '../../../../lab/bench/validation/hat.ts'
+import { columnsOf, rowsOfColumns } from '../../../../lab/frame/columns.ts'
 import { readDocument } from '../../../../lab/frame/results.ts'
 import { gpuNamed } from '../../../../lab/simulate/hardware/presets/gpus.ts'
 
@@ -25,15 +26,17 @@ it('leaves out what was not measured', () => {
   expect(cellsOf('hat', 'run', none, answers([1, 1, 1]))).toEqual([])
 })
 
+const sampleNames = ['atMs', 'device', 'promptTokens', 'tokens', 'ttftMs', 'tbtMs', 'tookMs', 'rounds', 'looping'] as const
+
 it('predicts runs of HAT', async () => {
   // About what calibration finds in the steps of this document.
   const hardware = { ...gpuNamed('a40'), bytesPerS: 3.3e10, flopPerS: 1e11, layerS: 4.5e-5, streamS: 3.7e-5 }
   const document = await readDocument('docs/results/hat/hat.json', { name: 'hat' })
-  const all = document.runs as readonly HatRun[]
+  const all = document.runs as readonly KeptHatRun[]
   const runs = all
     .filter(({ measured, seed, workload }) => measured === 'loaded' && seed === 1 && workload === 'short')
     .filter(({ strategy }) => strategy === 'hat' || strategy === 'u-shape')
-    .map((run) => ({ ...run, samples: run.samples.slice(0, 12) }))
+    .map((run) => ({ ...run, samples: columnsOf(rowsOfColumns(run.samples).slice(0, 12), sampleNames) }))
   const cells = validateHat({ ...document, runs }, hardware)
   expect(cells).toHaveLength(2 * 5)
   for (const { metric, error } of cells) if (metric.startsWith('TTFT')) expect(error).toBeLessThan(0.15)
