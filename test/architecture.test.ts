@@ -272,6 +272,16 @@ describe('policy and environment', () => {
   })
 })
 
+describe('one mechanism for one idea', () => {
+  it('sends HTTP requests with one client', () => {
+    // The attacks misuse connections in ways that a client should not; the laboratory's scripts may fetch.
+    const own = files.filter((file) => !relative(root, file).startsWith('lab/'))
+    const sends = /import \{[^}]*\brequest\b[^}]*\} from 'node:https?'|\bfetch\(/
+    const clients = own.filter((file) => sends.test(readFileSync(file, 'utf8'))).map((file) => relative(root, file))
+    expect(clients).toEqual(['core/base/http-client.ts'])
+  })
+})
+
 /** The most specific row that covers a file. */
 function rowOf(file: string): string | undefined {
   const rows = Object.keys(rules).filter((row) => isWithin(file, row))

@@ -1,4 +1,5 @@
 import { BrimError } from '../../core/base/errors.ts'
+import { readBody } from '../../core/base/http-client.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
 import { type GetOptions, get, patiently, unavailable } from './get.ts'
 
@@ -8,20 +9,15 @@ export const fetchSmall = (url: URL, maxBytes: number, options: GetOptions): Pro
 
 async function fetchOnce(url: URL, maxBytes: number, options: GetOptions): Promise<Buffer> {
   const { body } = await get(url, options)
-  const chunks: Buffer[] = []
-  let bytes = 0
+  const tooLarge = () => new BrimError('BUNDLE_INVALID', `${shownUrl(url)} has more than ${maxBytes} bytes`)
   try {
-    for await (const chunk of body as AsyncIterable<Buffer>) {
-      bytes += chunk.byteLength
-      if (bytes > maxBytes) throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} has more than ${maxBytes} bytes`)
-      chunks.push(chunk)
-    }
+    const bytes = await readBody(body, maxBytes, tooLarge)
+    options.patience.onBytes()
+    return bytes
   } catch (cause) {
     options.signal.throwIfAborted()
     throw cause instanceof BrimError ? cause : unavailable(url, cause)
   } finally {
     body.destroy()
   }
-  options.patience.onBytes()
-  return Buffer.concat(chunks)
 }

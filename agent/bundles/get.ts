@@ -1,7 +1,6 @@
-import { once } from 'node:events'
-import { type IncomingMessage, request as requestPlain } from 'node:http'
-import { request as requestTls } from 'node:https'
+import type { IncomingMessage } from 'node:http'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
+import { sendRequest } from '../../core/base/http-client.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
 import type { Credentials } from '../identity/credentials.ts'
 import { allowSource } from './bundle-source.ts'
@@ -94,22 +93,14 @@ function follow(from: URL, location: string, sources: readonly string[] = []): U
 }
 
 async function request(url: URL, from: number, { own, sources, stallMs, signal }: GetOptions): Promise<IncomingMessage> {
-  const lookup = own?.origin === url.origin ? undefined : allowSource(url, sources)
-  const credentials = own?.origin === url.origin ? own.credentials : undefined
+  const isOwn = own?.origin === url.origin
+  const lookup = isOwn ? undefined : allowSource(url, sources)
+  const credentials = isOwn ? own.credentials : undefined
   const authorization = credentials ? { authorization: `Bearer ${await credentials.token(url.href, signal)}` } : {}
-  const pinned = url.protocol === 'https:' ? await credentials?.dial(url.href, signal) : undefined
   const range = from > 0 ? { range: `bytes=${from}-` } : {}
-  const sent = (url.protocol === 'https:' ? requestTls : requestPlain)(url, {
-    headers: { ...authorization, ...range },
-    signal,
-    ...(lookup ? { lookup } : {}),
-    ...(pinned ? { createConnection: () => pinned } : { agent: false }),
-  })
-  sent.setTimeout(stallMs, () => sent.destroy(new Error(`no data for ${stallMs / 1_000} s`)))
-  sent.end()
   try {
-    const [body] = (await once(sent, 'response')) as [IncomingMessage]
-    return body
+    const headers = { ...authorization, ...range }
+    return await sendRequest(url, { headers, signal, lookup, dial: credentials?.dial, maxSilentMs: stallMs })
   } catch (cause) {
     signal.throwIfAborted()
     throw cause instanceof BrimError ? cause : unavailable(url, cause)

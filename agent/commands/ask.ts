@@ -6,7 +6,8 @@ import { ReaderRate } from '../../core/base/reader-rates.ts'
 import { visibleLine } from '../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { accessOf } from '../../core/login/bridge-access.ts'
-import { type Api, streamAnswerFrom } from '../../core/openai/client.ts'
+import type { ApiServer } from '../../core/openai/ask-server.ts'
+import { streamAnswerFrom } from '../../core/openai/client.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
 import { apiOption, readApiKey } from './agent-api.ts'
 import { dollarText } from './dollar-text.ts'
@@ -133,7 +134,7 @@ function requireMode({ mode, bridgeUrl }: AskOptions): void {
 const plainDisplay = (io: Io): Pick<SketchDisplay, 'text' | 'sketch'> => ({ text: (piece) => io.write(piece), sketch: () => {} })
 
 /** A key that is given takes precedence over the login's. @throws BrimError USAGE, CONFIG_INVALID, IDENTITY_INVALID */
-async function apiOf({ api, bridgeUrl, apiKeyFile }: AskOptions, io: Io): Promise<Api> {
+async function apiOf({ api, bridgeUrl, apiKeyFile }: AskOptions, io: Io): Promise<ApiServer> {
   const at =
     bridgeUrl === undefined
       ? { server: 'agent' as const, url: api }

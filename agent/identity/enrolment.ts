@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
-import type { BridgeAddress } from '../../core/base/pinned-request.ts'
+import type { BridgeAddress } from '../../core/base/http-client.ts'
 import { writePrivate } from '../../core/base/private-file.ts'
 import { identityOperations } from '../../core/protocol/http/identity.ts'
 import {

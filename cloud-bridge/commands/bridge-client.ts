@@ -2,13 +2,12 @@ import { existsSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { json as jsonOf } from 'node:stream/consumers'
 import type { z } from 'zod'
-import { BrimError, isErrorCode } from '../../core/base/errors.ts'
+import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
-import { requestOnce, trustHint } from '../../core/base/pinned-request.ts'
 import { accessOf, type BridgeAccess, type BridgeOptions } from '../../core/login/bridge-access.ts'
 import { readLogins } from '../../core/login/logins.ts'
+import { type ApiServer, askServer, notOurs } from '../../core/openai/ask-server.ts'
 import { readSse } from '../../core/openai/sse-reader.ts'
-import { ErrorResponse } from '../../core/protocol/http/error-response.ts'
 import {
   type EventOf,
   type Operation,
@@ -36,14 +35,11 @@ export interface Received<T> {
 
 /** HTTP client of a bridge. @throws BrimError BRIDGE_UNREACHABLE, MESSAGE_INVALID, IDENTITY_INVALID, and the bridge's own errors */
 export class BridgeClient {
-  readonly #access: BridgeAccess
-  /** Path of the URL: a proxy may serve the bridge below one. */
-  readonly #prefix: string
+  readonly #bridge: ApiServer
   readonly #signal: AbortSignal
 
   constructor(access: BridgeAccess, signal: AbortSignal) {
-    this.#access = access
-    this.#prefix = new URL(access.url).pathname.replace(/\/$/, '')
+    this.#bridge = { server: 'bridge', ...access }
     this.#signal = signal
   }
 
@@ -51,7 +47,7 @@ export class BridgeClient {
     const response = await this.#request(operation, args)
     const raw: unknown = await jsonOf(response).catch((cause: unknown) => {
       this.#signal.throwIfAborted()
-      throw this.#unexpected(response, cause)
+      throw notOurs(this.#bridge, response, cause)
     })
     return { raw, value: this.#read(operation.response, raw) as ResponseOf<O> }
   }
@@ -80,41 +76,18 @@ export class BridgeClient {
     })
   }
 
-  async #request<O extends Operation>(
+  #request<O extends Operation>(
     operation: O,
     { params, query, body }: Arguments<O>,
-    accept: Record<string, string> = {},
+    headers: Record<string, string> = {},
     bytes?: Uint8Array,
   ): Promise<IncomingMessage> {
-    const { key, url } = this.#access
-    const path = this.#prefix + urlOf(operation, params ?? ({} as ParamsOf<O>), query)
-    const request = {
-      method: operation.method,
-      headers: { ...accept, ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
-      ...(operation.method === 'POST' ? { body: bytes ?? JSON.stringify(body ?? {}) } : {}),
+    const { method } = operation
+    return askServer(this.#bridge, urlOf(operation, params ?? ({} as ParamsOf<O>), query), {
+      method,
+      headers,
+      ...(method === 'POST' ? { body: bytes ?? JSON.stringify(body ?? {}) } : {}),
       signal: this.#signal,
-    }
-    const response = await requestOnce(this.#access, path, request).catch((cause: unknown) => {
-      this.#signal.throwIfAborted()
-      if (cause instanceof BrimError) throw cause
-      throw new BrimError('BRIDGE_UNREACHABLE', `no bridge responds at ${url}`, {
-        cause,
-        hint: trustHint(cause) ?? 'start one with "brim bridge run", or give its HTTP URL with --bridge-url',
-      })
-    })
-    const { statusCode = 0 } = response
-    if (statusCode >= 200 && statusCode < 300) return response
-    const failure = ErrorResponse.safeParse(await jsonOf(response).catch(() => undefined))
-    if (!failure.success) throw this.#unexpected(response)
-    const { code, message, hint } = failure.data.error
-    throw new BrimError(isErrorCode(code) ? code : 'REQUEST_INVALID', message, { hint })
-  }
-
-  #unexpected(response: IncomingMessage, cause?: unknown): BrimError {
-    const { url } = this.#access
-    return new BrimError('BRIDGE_UNREACHABLE', `${url} responds with status ${response.statusCode}, but is not a bridge`, {
-      cause,
-      hint: 'check the URL: is a proxy or another server there?',
     })
   }
 }

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
+import type { BridgeAddress } from '../base/http-client.ts'
 import type { Io } from '../base/io.ts'
-import type { BridgeAddress } from '../base/pinned-request.ts'
 import { modeOpenToOthers } from '../base/private-file.ts'
 import { readLogins } from './logins.ts'
 

@@ -85,10 +85,10 @@ export function toErrorBody(error: unknown, status = statusOf(error)): ErrorBody
 export const errorType = (status: number): string =>
   status === 429 ? 'rate_limit_error' : status < 500 ? 'invalid_request_error' : 'server_error'
 
-/** The error that a server reported; a code that neither we nor OpenAI have becomes REQUEST_INVALID. */
-export function fromErrorDetail({ message, code, hint }: ErrorDetail): BrimError {
+/** The error that a server reported. @param unknown in the place of a code that neither we nor OpenAI have */
+export function fromErrorDetail({ message, code, hint }: ErrorDetail, unknown: ErrorCode = 'REQUEST_INVALID'): BrimError {
   const own = ownCodeOf(code ?? '')
-  return new BrimError(isErrorCode(own) ? own : 'REQUEST_INVALID', message, { hint: hint ?? undefined })
+  return new BrimError(isErrorCode(own) ? own : unknown, message, { hint: hint ?? undefined })
 }
 
 /** Our code for one of OpenAI's; others unchanged: bridges of earlier releases send ours. */

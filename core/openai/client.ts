@@ -3,21 +3,14 @@ import { json } from 'node:stream/consumers'
 import type { z } from 'zod'
 import { type Clock, systemClock } from '../base/clock.ts'
 import { BrimError } from '../base/errors.ts'
-import { type BridgeAddress, requestOnce, trustHint } from '../base/pinned-request.ts'
-import { ErrorBody, fromErrorDetail } from './api-error.ts'
+import { fromErrorDetail } from './api-error.ts'
+import { type ApiServer, askServer } from './ask-server.ts'
 import type { ChatRequest, CompletionRequest } from './request.ts'
 import { type BrimReport, type SketchProgress, StreamEvent, type Usage } from './responses.ts'
 import { readSse, type SseOptions } from './sse-reader.ts'
 
 /** What a client sends: messages make a chat request, a prompt a completion request. */
 export type AnswerBody = z.input<typeof ChatRequest> | z.input<typeof CompletionRequest>
-
-/** A server with the API, and the credentials for it. */
-export interface Api extends BridgeAddress {
-  readonly server: 'agent' | 'bridge'
-  /** Absent: it requires none. */
-  readonly key?: string | undefined
-}
 
 interface StreamedAnswer {
   readonly text: string
@@ -46,7 +39,7 @@ const reconnectEveryMs = 500
  * stream broke), the server's own errors; the signal's reason
  */
 export async function streamAnswerFrom(
-  api: Api,
+  api: ApiServer,
   body: AnswerBody,
   signal: AbortSignal,
   { onText = () => {}, onSketch = () => {}, onNotice = () => {} }: AnswerListeners = {},
@@ -116,64 +109,32 @@ const isSketch = (brim: BrimReport | SketchProgress): brim is SketchProgress => 
 const isPassing = (error: unknown): boolean =>
   error instanceof BrimError && ['LINK_LOST', 'BRIDGE_UNREACHABLE', 'CANCELED'].includes(error.code)
 
-const post = (api: Api, body: AnswerBody, signal: AbortSignal): Promise<IncomingMessage> =>
-  request(api, `/v1/${'messages' in body ? 'chat/completions' : 'completions'}`, 'text/event-stream', {
+const post = (api: ApiServer, body: AnswerBody, signal: AbortSignal): Promise<IncomingMessage> =>
+  askServer(api, `/v1/${'messages' in body ? 'chat/completions' : 'completions'}`, {
     method: 'POST',
     body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
+    type: 'text/event-stream',
     signal,
   })
 
 /** @param after id of an event: that of the answer, a slash and a number */
-const getRest = (api: Api, after: string, signal: AbortSignal): Promise<IncomingMessage> =>
-  request(api, `/v1/answers/${encodeURIComponent(after.slice(0, after.lastIndexOf('/')))}/events`, 'text/event-stream', {
-    method: 'GET',
+const getRest = (api: ApiServer, after: string, signal: AbortSignal): Promise<IncomingMessage> =>
+  askServer(api, `/v1/answers/${encodeURIComponent(after.slice(0, after.lastIndexOf('/')))}/events`, {
     headers: { 'last-event-id': after },
+    type: 'text/event-stream',
     signal,
   })
 
 /**
  * Asks for something that an API has beside answers.
- * @throws BrimError AGENT_UNREACHABLE, BRIDGE_UNREACHABLE, IDENTITY_INVALID, the server's own errors; the signal's reason
+ * @throws BrimError as `askServer`
  */
-export const getJson = async (api: Api, path: string, signal: AbortSignal): Promise<unknown> =>
-  json(await request(api, path, 'application/json', { method: 'GET', signal }))
-
-async function request(
-  api: Api,
-  route: string,
-  type: 'application/json' | 'text/event-stream',
-  options: Parameters<typeof requestOnce>[2],
-): Promise<IncomingMessage> {
-  const { server, url, key } = api
-  const path = `${new URL(url).pathname.replace(/\/$/, '')}${route}`
-  const authorization = key === undefined ? {} : { authorization: `Bearer ${key}` }
-  const response = await requestOnce(api, path, { ...options, headers: { ...options.headers, ...authorization } }).catch(
-    (cause: unknown) => {
-      options.signal?.throwIfAborted()
-      if (cause instanceof BrimError) throw cause
-      throw unreachable(api, `no ${server} responds at ${url}`, trustHint(cause) ?? startHints[server], cause)
-    },
-  )
-  const { statusCode = 0, headers } = response
-  if (statusCode === 200 && headers['content-type']?.startsWith(type)) return response
-  const parsed = ErrorBody.safeParse(await json(response).catch(() => undefined))
-  if (parsed.success) throw fromErrorDetail(parsed.data.error)
-  const hint = `check ${urlOptions[server]}: is another server on that port?`
-  throw unreachable(api, `${url} responds with status ${statusCode}, but is no ${server} with the API`, hint)
-}
-
-const urlOptions = { agent: '--api', bridge: '--bridge' }
-const startHints = {
-  agent: 'start one with "brim agent run", or give its URL with --api; --bridge asks a bridge',
-  bridge: 'start one with "brim bridge run", or give its HTTP URL or the name of a login with --bridge',
-}
-
-const unreachable = ({ server }: Api, message: string, hint: string, cause?: unknown) =>
-  new BrimError(server === 'agent' ? 'AGENT_UNREACHABLE' : 'BRIDGE_UNREACHABLE', message, { hint, cause })
+export const getJson = async (api: ApiServer, path: string, signal: AbortSignal): Promise<unknown> =>
+  json(await askServer(api, path, { type: 'application/json', signal }))
 
 async function* eventsOf(
   response: IncomingMessage,
-  { server }: Api,
+  { server }: ApiServer,
   signal: AbortSignal,
   listeners: SseOptions,
 ): AsyncGenerator<z.infer<typeof StreamEvent>> {

@@ -8,8 +8,8 @@ import { gzipSync } from 'node:zlib'
 import { z } from 'zod'
 import { nowIso } from '../base/clock.ts'
 import { BrimError } from '../base/errors.ts'
+import { dialPinned, sendRequest } from '../base/http-client.ts'
 import type { Io } from '../base/io.ts'
-import { requestOnce } from '../base/pinned-request.ts'
 import { tarOf } from '../base/tar.ts'
 import { pinOf } from '../base/tls-pin.ts'
 import { version } from '../base/version.ts'
@@ -134,7 +134,7 @@ async function describeProcess<Shape extends z.ZodRawShape>(
   const pin = existsSync(certificate) ? pinOf(new X509Certificate(readFileSync(certificate)).publicKey) : undefined
   const read = async (path: string) => {
     const signal = AbortSignal.any([io.signal, AbortSignal.timeout(requestTimeoutMs)])
-    const response = await requestOnce({ url, pin }, path, { method: 'GET', signal })
+    const response = await sendRequest(new URL(path, url), { dial: dialPinned(pin), signal })
     return `status ${response.statusCode}\n${await text(response)}`
   }
   const entries = paths.map(async (path): Promise<[string, string]> => {

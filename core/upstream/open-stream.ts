@@ -1,8 +1,7 @@
-import { once } from 'node:events'
-import { type ClientRequest, type IncomingMessage, request as requestPlain } from 'node:http'
-import { request as requestTls } from 'node:https'
-import type { Socket } from 'node:net'
+import type { IncomingMessage } from 'node:http'
 import type { Billing } from '../answer/endpoint.ts'
+import { BrimError } from '../base/errors.ts'
+import { type Dial, readBody, sendRequest } from '../base/http-client.ts'
 import { brief, type UpstreamFailures } from './failure.ts'
 import type { UpstreamRequest } from './request-body.ts'
 import type { Watchdog } from './watchdog.ts'
@@ -19,8 +18,8 @@ export interface UpstreamAddress {
   readonly url: string
   /** Bearer token; undefined: none. */
   readonly key: string | undefined
-  /** Opens the connection where its server's key is pinned; it may leave that to the transport. @throws BrimError */
-  readonly dial?: ((url: string, signal: AbortSignal) => Promise<Socket | undefined>) | undefined
+  /** Absent: no key is pinned. */
+  readonly dial?: Dial | undefined
 }
 
 /** What is read of the body of a failed response, in bytes. */
@@ -49,49 +48,29 @@ export async function openStream(
 ): Promise<IncomingMessage> {
   const to = new URL(url)
   to.pathname = `${to.pathname.replace(/\/$/, '')}/${path}`
-  const text = JSON.stringify(body)
   const unreachable = (cause: unknown) => failures.unreachable(defaultRetryAfterMs, cause)
   watchdog.allow(connectMs, () => unreachable(new Error(`no connection within ${connectMs / 1_000} s`)))
-  const dialed = await dial?.(to.href, signal)
-  const request = (to.protocol === 'https:' ? requestTls : requestPlain)(to, {
+  const response = await sendRequest(to, {
     method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(text),
-      accept: 'text/event-stream',
-      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
-    },
+    headers: { accept: 'text/event-stream', ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
+    body: JSON.stringify(body),
     signal,
-    ...(dialed ? { createConnection: () => dialed } : { agent: false }),
+    dial,
+    onConnected() {
+      billing?.sent()
+      watchdog.allow(firstTokenMs, () => failures.failed(`sent no token within ${firstTokenMs / 1_000} s`))
+    },
+  }).catch((cause: unknown) => {
+    throw cause instanceof BrimError ? cause : unreachable(cause)
   })
-  const connected = () => {
-    billing?.sent()
-    watchdog.allow(firstTokenMs, () => failures.failed(`sent no token within ${firstTokenMs / 1_000} s`))
-  }
-  if (dialed) connected()
-  else onConnected(request, connected)
-  // Errors after the response are those of its body.
-  request.on('error', () => {})
-  request.end(text)
-  let response: IncomingMessage
-  try {
-    ;[response] = (await once(request, 'response')) as [IncomingMessage]
-  } catch (cause) {
-    throw unreachable(cause)
-  }
   try {
     if (response.statusCode !== 200) billing?.refused()
     await requireStream(response, failures)
     return response
   } catch (error) {
-    request.destroy()
+    response.destroy()
     throw error
   }
-}
-
-/** Before the request is written: a later limit counts from here. */
-function onConnected(request: ClientRequest, connected: () => void): void {
-  request.once('socket', (socket: Socket) => socket.once('encrypted' in socket ? 'secureConnect' : 'connect', connected))
 }
 
 /** @throws BrimError as `openStream` */
@@ -124,15 +103,9 @@ function retryAfterMsOf(header: string | undefined): number {
 
 /** Message and code, or type, in the body of a failed response, in the forms that servers give them; empty where there are none. */
 async function reasonIn(response: IncomingMessage): Promise<{ reason: string; code: string }> {
-  const chunks: Buffer[] = []
-  let bytes = 0
   try {
-    for await (const chunk of response as AsyncIterable<Buffer>) {
-      chunks.push(chunk)
-      bytes += chunk.byteLength
-      if (bytes > maxErrorBytes) break
-    }
-    const body = JSON.parse(Buffer.concat(chunks).toString()) as { error?: unknown; detail?: unknown } | null
+    const text = (await readBody(response, maxErrorBytes)).toString()
+    const body = JSON.parse(text) as { error?: unknown; detail?: unknown } | null
     const error = body?.error ?? body
     const message = (error as { message?: unknown } | null)?.message ?? body?.detail ?? error
     const { code, type } = (error ?? {}) as { code?: unknown; type?: unknown }

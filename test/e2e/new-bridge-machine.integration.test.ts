@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
-import { requestOnce } from '../../core/base/pinned-request.ts'
+import { dialPinned, sendRequest } from '../../core/base/http-client.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { brim } from '../support/brim.ts'
@@ -44,7 +44,11 @@ const start = (machine: 'old' | 'new', tls: { cert: string; key: string }, setti
 async function bundles(key: string): Promise<string[]> {
   const headers = { authorization: `Bearer ${key}` }
   const access = { url: bridge.httpUrl, pin: bridge.pin }
-  const response = await requestOnce(access, '/v1/bundles', { method: 'GET', headers, signal: AbortSignal.timeout(5_000) })
+  const response = await sendRequest(new URL('/v1/bundles', access.url), {
+    headers,
+    dial: dialPinned(access.pin),
+    signal: AbortSignal.timeout(5_000),
+  })
   const found = JSON.parse(Buffer.concat(await response.toArray()).toString()) as { bundles: { modelId: string }[] }
   return found.bundles.map(({ modelId }) => modelId)
 }

@@ -1,0 +1,95 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request as requestPlain } from 'node:http'
+import { request as requestTls } from 'node:https'
+import type { LookupFunction, Socket } from 'node:net'
+import { connectPinned } from './pinned-socket.ts'
+
+/** HTTP address of a bridge, with the pin of its TLS key. */
+export interface BridgeAddress {
+  readonly url: string
+  /** Several: any of these keys. */
+  readonly pin?: string | readonly string[] | undefined
+}
+
+/**
+ * Opens the connection to a server whose key is pinned; undefined: no key is, and TLS uses the certificates that this system
+ * trusts. @throws BrimError
+ */
+export type Dial = (url: string, signal: AbortSignal) => Promise<Socket | undefined>
+
+export interface HttpRequest {
+  readonly method?: 'GET' | 'POST'
+  readonly headers?: Readonly<Record<string, string>>
+  /** Of a POST: JSON, or other bytes. */
+  readonly body?: string | Uint8Array
+  readonly signal: AbortSignal
+  /** Absent: no key is pinned. */
+  readonly dial?: Dial | undefined
+  /** Name resolution; absent: the system's. */
+  readonly lookup?: LookupFunction | undefined
+  /** Time without a byte after which the server is given up. Absent: no limit. */
+  readonly maxSilentMs?: number
+  /** The connection is open, TLS included; nothing of the request is written yet. */
+  readonly onConnected?: () => void
+}
+
+/**
+ * Sends one HTTP request, on a connection of its own that ends with the response's body or the signal. Redirects are not followed,
+ * and proxies of the environment not used.
+ * @returns the response, whose body is a stream
+ * @throws the signal's reason; BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE as a pinned connection does; what the socket throws
+ */
+export async function sendRequest(url: URL, options: HttpRequest): Promise<IncomingMessage> {
+  const { method = 'GET', headers, body = '', signal, dial, lookup, maxSilentMs, onConnected = () => {} } = options
+  const isTls = url.protocol === 'https:'
+  const dialed = isTls ? await dial?.(url.href, signal) : undefined
+  const request = (isTls ? requestTls : requestPlain)(url, {
+    method,
+    headers: { ...(method === 'POST' ? lengthAndTypeOf(body) : {}), ...headers },
+    signal,
+    ...(lookup ? { lookup } : {}),
+    ...(dialed ? { createConnection: () => dialed } : { agent: false }),
+  })
+  let response: IncomingMessage | undefined
+  if (maxSilentMs !== undefined)
+    request.setTimeout(maxSilentMs, () => (response ?? request).destroy(new Error(`no data for ${maxSilentMs / 1_000} s`)))
+  if (dialed) onConnected()
+  else request.once('socket', (socket) => socket.once(isTls ? 'secureConnect' : 'connect', onConnected))
+  // Errors after the response are those of its body.
+  request.on('error', () => {})
+  request.end(body)
+  try {
+    ;[response] = (await once(request, 'response')) as [IncomingMessage]
+    return response
+  } catch (cause) {
+    signal.throwIfAborted()
+    throw cause
+  }
+}
+
+const lengthAndTypeOf = (body: string | Uint8Array) => ({
+  'content-type': typeof body === 'string' ? 'application/json' : 'application/octet-stream',
+  'content-length': Buffer.byteLength(body),
+})
+
+/** Verifies that a server has one of these keys. */
+export function dialPinned(pin: BridgeAddress['pin']): Dial {
+  const pins = [pin ?? []].flat()
+  return async (url, signal) => (pins.length > 0 ? connectPinned(url, pins, signal) : undefined)
+}
+
+/** The body of a response. @throws `tooLarge` if it is larger; what the body throws */
+export async function readBody(
+  response: IncomingMessage,
+  maxBytes: number,
+  tooLarge = () => new Error(`response of more than ${maxBytes} bytes`),
+): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.byteLength
+    if (bytes > maxBytes) throw tooLarge()
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
