@@ -63,7 +63,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core/policy/estimate', 'core/policy/fairness', 'core/policy/machine.ts'],
     types: ['core/protocol'],
   },
-  'core/policy/disco': { values: ['core/policy/estimate'], types: ['core/base'] },
+  'core/policy/disco': { values: ['core/policy/estimate', 'core/policy/machine.ts'], types: ['core/base'] },
   'core/policy/identity': { values: [] },
   'core/policy/trial': { values: [], types: ['core/protocol'] },
   'core/policy/jobs': { values: [], types: ['core/base'] },

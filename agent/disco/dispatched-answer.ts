@@ -6,7 +6,7 @@ import { type Answered, type RemoteModel, sharesTokens, type TextModel } from '.
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { AnswerController } from '../../core/policy/disco/answer-controller.ts'
-import type { ControllerAction } from '../../core/policy/disco/controller-plan.ts'
+import type { ControllerAction, ControllerInput, Piece } from '../../core/policy/disco/controller-plan.ts'
 import { otherSide, reportedSide, type Side } from '../../core/policy/disco/state.ts'
 import { Barrier } from './barrier.ts'
 import type { Run } from './budget.ts'
@@ -28,7 +28,9 @@ export class DispatchedAnswer implements RunListener {
   readonly #request: AnswerRequest
   readonly #options: DispatchOptions
   readonly #signal: AbortSignal
-  readonly #controller: AnswerController<DeltaPiece>
+  readonly #controller: AnswerController<NumberedPiece>
+  /** What the sides have sent, by number. */
+  readonly #pieces: DeltaPiece[] = []
   readonly #runs = new Map<Side, SideRun>()
   readonly #closed: Promise<void>[] = []
   /** Delivered by the controller, and not taken by the reader. */
@@ -61,7 +63,7 @@ export class DispatchedAnswer implements RunListener {
   async *deltas(): AsyncGenerator<AnswerDelta, void> {
     this.#signal.addEventListener('abort', () => this.#fail(canceled(this.#signal)), { once: true })
     if (this.#signal.aborted) throw canceled(this.#signal)
-    this.#apply(this.#controller.begin(this.#nowMs))
+    this.#handle({ kind: 'begin' })
     while (true) {
       if (this.#signal.aborted) throw canceled(this.#signal)
       const delta = this.#delivered.shift()
@@ -81,32 +83,32 @@ export class DispatchedAnswer implements RunListener {
   /** Stops all work. Resolves when it has freed what it held. */
   async close(): Promise<void> {
     const isLost = this.#failure !== undefined
+    const tokens = this.#controller.isOver ? this.#controller.tokens : this.#takenTokens
+    this.#controller.handle({ kind: 'left' }, this.#nowMs)
     this.#ending.abort(new BrimError('CANCELED', 'the answer has ended'))
     for (const side of sides) this.#stop(side)
     this.#timer?.stop.abort()
     await Promise.all(this.#closed)
-    const tokens = this.#controller.isOver ? this.#controller.tokens : this.#takenTokens
-    this.#plan.observe.ended(isLost ? undefined : tokens)
+    this.#plan.ended(isLost ? undefined : tokens)
   }
 
   onDelta(run: SideRun, delta: AnswerDelta): void {
     const side = this.#sideOf(run)
     if (!side) return
-    const nowMs = this.#nowMs
     const isFull = this.#hasFilledContext(side, run, delta)
     const cause = this.#causes.get(side)
     const content = { ...delta, ...(cause && { cause }), ...(isFull && { end: undefined }) }
     for (const piece of piecesOf(content, this.#plan.tokensPerS > 0)) {
-      if (!run.hasBegun) this.#begun(side, run, nowMs)
+      this.#contextEnd = undefined
       run.tokens += piece.tokens
       run.cost?.arrived(piece.tokens)
       if (piece.isLast) run.cost?.completed('text' in delta ? delta.promptTokens : undefined)
       if (!piece.isLast && run.stops?.push(piece.delta).end) {
-        this.#apply(this.#controller.received(side, { ...piece, isLast: true, delta: { ...piece.delta, end: 'length' } }, nowMs))
+        this.#received(side, { ...piece, isLast: true, delta: { ...piece.delta, end: 'length' } })
         this.#stop(side)
         return
       }
-      this.#apply(this.#controller.received(side, piece, nowMs))
+      this.#received(side, piece)
     }
     if (!isFull || this.#sideOf(run) !== side) return
     this.#contextEnd = 'text' in delta ? { ...delta, text: '', tokenCount: 0 } : { ...delta, tokens: [] }
@@ -120,14 +122,16 @@ export class DispatchedAnswer implements RunListener {
     this.#runs.delete(side)
     // The answer does not depend on a side that fails beside the one that writes.
     const mode = this.#controller.needs(side) ? this.#plan.mode : undefined
-    if (this.#signal.aborted || !isReplaceable(error, mode)) this.#fail(error)
-    else this.#failed(side, withoutRoom(error, this.#causes.get(side), this.#plan.sides[side]!.endpoint.model.name))
+    if (this.#signal.aborted || !isReplaceable(error, mode)) {
+      this.#controller.handle({ kind: 'left', failed: side }, this.#nowMs)
+      this.#fail(error)
+    } else this.#failed(side, withoutRoom(error, this.#causes.get(side), this.#plan.sides[side]!.endpoint.model.name))
   }
 
-  #begun(side: Side, run: SideRun, nowMs: number): void {
-    run.hasBegun = true
-    this.#contextEnd = undefined
-    this.#plan.observe.firstToken(side, nowMs - run.startedMs, run.contextTokens)
+  #received(side: Side, piece: DeltaPiece): void {
+    const { tokens, isLast, border } = piece
+    const id = this.#pieces.push(piece) - 1
+    this.#handle({ kind: 'received', side, piece: { id, tokens, isLast, border } })
   }
 
   /** Goes on from where it was when the clock jumps back, so that the answer does not wait for what is past. */
@@ -145,26 +149,33 @@ export class DispatchedAnswer implements RunListener {
   #failed(side: Side, error: BrimError): void {
     this.#lastError = error
     if (this.#controller.needs(side)) this.#causes.set(otherSide(side), error)
-    this.#apply(this.#controller.failed(side, this.#nowMs))
+    this.#handle({ kind: 'failed', side })
     const { preferred } = this.#plan
     if (preferred?.reason !== 'return' || preferred.side !== side) return
     const { clock } = this.#options
     const reachable = this.#plan.sides[side]?.untilReachable?.(this.#signal) ?? clock.sleep(retryMs, this.#signal)
     reachable
-      .then(() => this.#apply(this.#controller.reachable(side, this.#nowMs)))
+      .then(() => this.#handle({ kind: 'reachable', side }))
       .catch((error) => {
         if (!this.#signal.aborted) this.#fail(error)
       })
   }
 
-  #apply(actions: readonly ControllerAction<DeltaPiece>[]): void {
-    if (this.#signal.aborted) return
+  #handle(input: ControllerInput<NumberedPiece>): void {
+    if (!this.#signal.aborted) this.#apply(this.#controller.handle(input, this.#nowMs))
+  }
+
+  #apply(actions: readonly ControllerAction<NumberedPiece>[]): void {
     for (const action of actions) {
-      if (action.kind === 'start') this.#start(action.side, action.after)
+      if (action.kind === 'start')
+        this.#start(
+          action.side,
+          action.after.map(({ id }) => this.#pieces[id]!),
+        )
       else if (action.kind === 'stop') this.#stop(action.side)
       else if (action.kind === 'pause') this.#runs.get(action.side)?.pause()
       else if (action.kind === 'resume') this.#runs.get(action.side)?.resume()
-      else if (action.kind === 'deliver') this.#deliver(action.piece.delta)
+      else if (action.kind === 'deliver') this.#deliver(this.#pieces[action.piece.id]!.delta)
       else if (this.#contextEnd) this.#deliver(this.#contextEnd)
       else this.#fail(this.#lastError)
     }
@@ -172,8 +183,7 @@ export class DispatchedAnswer implements RunListener {
   }
 
   #start(side: Side, after: readonly DeltaPiece[]): void {
-    const { sides, promptTokens } = this.#plan
-    const target = sides[side]!
+    const target = this.#plan.sides[side]!
     const request = this.#request
     const tokens = after.reduce((sum, piece) => sum + piece.tokens, 0)
     // What goes on for another side ends with its context, as any continuation does.
@@ -183,7 +193,6 @@ export class DispatchedAnswer implements RunListener {
       ...(isContinued && { answered: answeredAfter(request.answered ?? nothingAnswered(this.#options.model), after) }),
       ...(request.maxTokens !== undefined && { maxTokens: Math.max(1, request.maxTokens - tokens) }),
     }
-    const contextTokens = promptTokens + tokens
     const allowed = this.#allow(side, target, left, tokens)
     const cost = 'error' in allowed ? undefined : allowed.run
     const asked: AnswerRequest = {
@@ -197,8 +206,6 @@ export class DispatchedAnswer implements RunListener {
         request: asked,
         signal: this.#signal,
         taken: this.#taken,
-        nowMs: this.#nowMs,
-        contextTokens,
         cost,
         // The reader looks for stop strings itself; where it is far behind, much would be computed in vain.
         stops:
@@ -214,11 +221,11 @@ export class DispatchedAnswer implements RunListener {
 
   /** What the budget allows a start of a side to cost, or why it does not allow it. @param tokens of the answer before */
   #allow(side: Side, target: AnswerSide, request: AnswerRequest, tokens: number): { run: Run } | { error: BrimError } {
-    const { promptTokens, observe } = this.#plan
-    const counted = (target.promptTokens ?? promptTokens) + tokens
+    const plan = this.#plan
+    const counted = (target.promptTokens ?? plan.promptTokens) + tokens
     const limits = { promptTokens: target.maxPromptTokens?.(request) ?? counted, tokens: request.maxTokens }
     try {
-      return { run: observe.start(side, { promptTokens: counted, limits, isBilled: target.maxPromptTokens !== undefined }) }
+      return { run: plan.start(side, { promptTokens: counted, limits, isBilled: target.maxPromptTokens !== undefined }) }
     } catch (error) {
       if (!(error instanceof BrimError)) throw error
       return { error }
@@ -240,7 +247,6 @@ export class DispatchedAnswer implements RunListener {
     const run = this.#runs.get(side)
     if (!run) return
     this.#runs.delete(side)
-    if (!run.hasBegun) this.#plan.observe.canceled(side, this.#nowMs - run.startedMs, run.contextTokens)
     run.stop()
   }
 
@@ -266,7 +272,7 @@ export class DispatchedAnswer implements RunListener {
     const { clock } = this.#options
     const wake = () => {
       this.#timer = undefined
-      this.#apply(this.#controller.advance(this.#nowMs))
+      this.#handle({ kind: 'tick' })
     }
     const sleeping = clock.sleep(Math.min(maxTimerMs, Math.ceil(Math.max(0, atMs - this.#nowMs))), stop.signal)
     sleeping.then(wake).catch((error) => {
@@ -301,6 +307,11 @@ export class DispatchedAnswer implements RunListener {
       stalledMs,
     }
   }
+}
+
+/** A piece whose content is kept here. */
+interface NumberedPiece extends Piece {
+  readonly id: number
 }
 
 const sides: readonly Side[] = ['local', 'remote']

@@ -1,39 +1,34 @@
 import { type AnswerRequest, type Endpoint, startOf } from '../../core/answer/endpoint.ts'
 import { type DeviceMode, isDeviceMode } from '../../core/base/answer-modes.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
-import { limitedSide, type SideCosts, type Work } from '../../core/policy/disco/costs.ts'
-import { expectedRemaining } from '../../core/policy/disco/estimates.ts'
-import { preferredSide, startTimes } from '../../core/policy/disco/start-times.ts'
-import type { Dispatch, Side, TokenCosts } from '../../core/policy/disco/state.ts'
+import type { Dispatcher, DispatchQuestion } from '../../core/policy/disco/dispatcher.ts'
+import type { Side } from '../../core/policy/disco/state.ts'
 import type { Budget, WantedSide } from './budget.ts'
 import type { LocalCandidate, RemoteCandidate } from './candidate.ts'
-import type { DispatchConfig } from './config.ts'
-import type { DispatchEstimates } from './estimates.ts'
 import { type Candidates, type ChosenSides, sidesOf } from './modes.ts'
 import type { AnswerPlan } from './plan.ts'
-import type { AnswerSide } from './side.ts'
+import type { SmallModelSlots } from './small-model-slots.ts'
 
 export interface PlannerOptions {
-  readonly config: DispatchConfig
+  /** Of requests that name none. */
+  readonly mode: DeviceMode
   /** As they are now. */
   readonly candidates: () => Candidates
   /** Why there is no HAT. */
   readonly problem: () => BrimError
-  readonly estimates: DispatchEstimates
+  readonly dispatcher: Dispatcher
+  /** Of the small model, as the dispatcher counts them. */
+  readonly slots: SmallModelSlots
   readonly budget: Budget
 }
 
 const both: readonly Side[] = ['local', 'remote']
-const never = Number.POSITIVE_INFINITY
-/** A side that starts only if the other one fails, or takes longer than a reader's patience. */
-const isBackup = (mode: DeviceMode, side: Side, startMs: number): boolean =>
-  startMs === never || (startMs > 0 && (side === 'remote' || mode === 'private' || mode === 'cloud'))
 /** Of a prompt that no tokenizer here has read. */
 const bytesPerToken = 4
 /** Failures after which the other side may still read the prompt. */
 const unreadable: ReadonlySet<ErrorCode> = new Set(['CONTEXT_OVERFLOW', 'CHAT_TEMPLATE_INVALID', 'REQUEST_INVALID'])
 
-/** Decides for each answer which sides make it, when each of them starts, and how fast it is delivered (DiSCo). */
+/** Plans answers: finds what can write one and how long its prompt is, asks for a plan, and has the budget admit its sides. */
 export class Planner {
   readonly #options: PlannerOptions
 
@@ -44,7 +39,7 @@ export class Planner {
   /** Checks before any work that the mode can answer the request. @throws FieldError, BrimError as `sidesOf` */
   check(request: AnswerRequest): void {
     const { candidates, problem } = this.#options
-    sidesOf(this.#modeOf(request), request, candidates(), problem)
+    sidesOf(this.modeOf(request), request, candidates(), problem)
   }
 
   /**
@@ -52,119 +47,77 @@ export class Planner {
    * CANCELED; as `check`
    */
   async plan(request: AnswerRequest, signal: AbortSignal): Promise<AnswerPlan> {
-    const { candidates, problem, estimates, budget } = this.#options
-    const mode = this.#modeOf(request)
+    const { candidates, problem, dispatcher, budget } = this.#options
+    const mode = this.modeOf(request)
     const allowed = sidesOf(mode, request, candidates(), problem)
     const { sides, counted, promptTokens } = await readable(allowed, mode, request, signal)
-    if (mode === 'auto') estimates.promptTokens.record(promptTokens)
-
-    const remaining = (tokens: number) => {
-      const left = request.maxTokens === undefined ? undefined : request.maxTokens - tokens
-      return expectedRemaining(estimates.answerTokens, tokens, left)
-    }
-    const work = { promptTokens, tokens: remaining(0) }
-    const costs = { local: sides.local && budget.costs('slm'), remote: sides.remote && budget.costs(sides.remote.spender) }
-    const constrained = mode === 'auto' && sides.local && sides.remote ? this.#constrained(costs) : undefined
-    const tokensPerS = this.#rateOf(mode, request)
-    const wanted = this.#dispatch(mode, sides, work, costs, tokensPerS)
-    // Until it is known whether the device starts, no other answer counts on it.
-    const release = sides.local && wanted.local < never ? sides.local.slots.reserve() : () => {}
-    const asked = both.flatMap((side): [Side, WantedSide][] => {
+    const { maxTokens, tokensPerS, isWhole } = request
+    const draft = dispatcher.ask({ mode, sides: this.#asked(sides), promptTokens, maxTokens, tokensPerS, isWhole })
+    const wanted = both.flatMap((side): [Side, WantedSide][] => {
       const candidate = sides[side]
       if (!candidate) return []
-      const { spender } = candidate
-      const estimate = { ...work, promptTokens: counted[side] ?? promptTokens }
-      const limits = {
-        promptTokens: maxPromptTokensOf(candidate)?.(request) ?? estimate.promptTokens,
-        tokens: request.maxTokens,
-      }
-      return [[side, { spender, estimate, limits, isBackup: isBackup(mode, side, wanted[side]) }]]
+      const estimate = { promptTokens: counted[side] ?? promptTokens, tokens: draft.work.tokens }
+      const limits = { promptTokens: maxPromptTokensOf(candidate)?.(request) ?? estimate.promptTokens, tokens: maxTokens }
+      return [[side, { spender: candidate.spender, estimate, limits, isBackup: draft.isBackup(side) }]]
     })
     const admission = await budget
-      .admit({ sides: Object.fromEntries(asked), promptTokens, isAuto: mode === 'auto' }, signal)
+      .admit({ sides: Object.fromEntries(wanted), promptTokens, isAuto: mode === 'auto' }, signal)
       .catch((error: unknown) => {
-        release()
+        draft.drop()
         throw error
       })
-    const admitted = (side: Side) => admission.sides.includes(side)
-    const local = admitted('local') ? sides.local : undefined
-    const remote = admitted('remote') ? sides.remote : undefined
-    // A side that is left alone does not wait for the other.
-    const dispatch = { local: remote ? wanted.local : 0, remote: local ? wanted.remote : 0 }
-    if (!local) release()
-    // The time that a start has waited for the small model tells nothing of its speed.
-    let hasWaited = false
-    const begin = () => {
-      release()
-      hasWaited = local?.slots.isFull ?? false
-    }
-
-    const candidateOf = (side: Side) => (side === 'local' ? local : remote)
+    const plan = draft.begin(admission.sides)
+    const { local, remote } = plan.sides
     return {
+      ...plan,
       mode,
       sides: {
-        ...(local && { local: sideOf(local, counted.local, costs.local, begin) }),
-        ...(remote && { remote: sideOf(remote, counted.remote, costs.remote) }),
+        ...(local && { local: { ...local, endpoint: this.#waiting(sides.local!.endpoint), promptTokens: counted.local } }),
+        ...(remote && { remote: { ...sides.remote!, ...remote, promptTokens: counted.remote } }),
       },
-      dispatch,
-      constrained,
-      tokensPerS,
-      promptTokens,
-      preferred: local && remote && preferredSide(mode, costs),
-      expectedRemaining: remaining,
       get exhausted() {
         return admission.exhausted
       },
       costOf: (side) => admission.costOf(side),
-      observe: {
-        firstToken(side, ms, tokens) {
-          if (side === 'remote') release()
-          if (side === 'remote' || !hasWaited) candidateOf(side)?.firstToken(ms, tokens)
-        },
-        canceled: (side, ms, tokens) => candidateOf(side)?.canceled(ms, tokens),
-        start: (side, run) => admission.start(side, run),
-        ended(tokens) {
-          release()
-          admission.end()
-          if (tokens !== undefined) estimates.answerTokens.record(tokens)
-          estimates.answered()
-        },
+      start: (side, run) => admission.start(side, run),
+      ended(tokens) {
+        admission.end()
+        plan.ended(tokens)
       },
     }
   }
 
-  #modeOf({ mode }: AnswerRequest): DeviceMode {
-    return isDeviceMode(mode) ? mode : this.#options.config.mode
+  modeOf({ mode }: AnswerRequest): DeviceMode {
+    return isDeviceMode(mode) ? mode : this.#options.mode
   }
 
-  #constrained(costs: SideCosts): Side {
-    return limitedSide(this.#options.config.constrained, costs)
-  }
-
-  #dispatch(mode: DeviceMode, { local, remote }: ChosenSides, work: Work, costs: SideCosts, tokensPerS: number): Dispatch {
-    const { config, estimates } = this.#options
-    return startTimes(mode, {
-      can: { local: local !== undefined, remote: remote !== undefined },
-      isLocalFree: local?.slots.isFree ?? false,
-      isRemoteSilent: remote?.isSilent ?? false,
-      costs,
-      work,
-      // Who takes the answer as it comes has nothing in hand while it returns to the other side.
-      patienceMs: tokensPerS > 0 ? config.autoPatienceS * 1_000 : undefined,
-      dispatch: () => ({
-        constrained: this.#constrained(costs),
-        share: config.share,
-        remoteTtftMs: remote!.ttftMs,
-        promptLengths: estimates.promptTokens,
-        patience: { maxMs: config.autoPatienceS * 1_000, localMs: local!.startMs(work.promptTokens) },
-      }),
+  #asked({ local, remote }: ChosenSides): DispatchQuestion['sides'] {
+    const { budget } = this.#options
+    const common = ({ spender, continues, pauses }: LocalCandidate | RemoteCandidate) => ({
+      continues,
+      pauses,
+      costs: budget.costs(spender),
     })
+    return {
+      local: local && { ...common(local), model: local.model, prefillTokensPerS: local.prefillTokensPerS },
+      remote: remote && { ...common(remote), name: remote.name, announced: remote.announced },
+    }
   }
 
-  /** r_c. Only where an answer may migrate to save money is it worth delivering it no faster than it is read. */
-  #rateOf(mode: DeviceMode, { isWhole, tokensPerS }: AnswerRequest): number {
-    if (isWhole) return 0
-    return tokensPerS ?? (mode === 'auto' || mode === 'cheap' ? this.#options.config.tokensPerS : 0)
+  /** The small model, whose answers wait for each other. */
+  #waiting(endpoint: Endpoint): Endpoint {
+    const { slots } = this.#options
+    return {
+      model: endpoint.model,
+      async *answer(request, signal) {
+        const free = await slots.take(signal)
+        try {
+          yield* endpoint.answer(request, signal)
+        } finally {
+          free()
+        }
+      },
+    }
   }
 }
 
@@ -173,36 +126,6 @@ interface Readable {
   readonly sides: ChosenSides
   readonly counted: Readonly<Partial<Record<Side, number | undefined>>>
   readonly promptTokens: number
-}
-
-/** @param onBegin called before a start of the small model waits for it */
-function sideOf(
-  candidate: LocalCandidate | RemoteCandidate,
-  promptTokens: number | undefined,
-  costs: TokenCosts | undefined,
-  onBegin?: () => void,
-): AnswerSide {
-  const { endpoint, continues, pauses } = candidate
-  const startMs = (tokens: number) => candidate.startMs(tokens)
-  const common = { promptTokens, continues, pauses, costs, startMs }
-  if (!('slots' in candidate)) {
-    const { untilReachable, maxPromptTokens } = candidate
-    return { ...common, endpoint, maxPromptTokens, ...(untilReachable && { untilReachable }) }
-  }
-  const { slots } = candidate
-  const limited: Endpoint = {
-    model: endpoint.model,
-    async *answer(request, signal) {
-      onBegin?.()
-      const free = await slots.take(signal)
-      try {
-        yield* endpoint.answer(request, signal)
-      } finally {
-        free()
-      }
-    },
-  }
-  return { ...common, endpoint: limited }
 }
 
 const maxPromptTokensOf = (candidate: LocalCandidate | RemoteCandidate) =>

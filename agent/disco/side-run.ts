@@ -17,9 +17,6 @@ export interface RunOptions {
   readonly signal: AbortSignal
   /** Open while the reader has taken all that was delivered. */
   readonly taken: Barrier
-  readonly nowMs: number
-  /** Of the prompt and the answer so far. */
-  readonly contextTokens: number
   /** What it may cost; undefined: it may not start. */
   readonly cost: Run | undefined
   /** Finds stop strings in what the run writes. */
@@ -32,23 +29,18 @@ export interface RunOptions {
  */
 export class SideRun {
   readonly request: AnswerRequest
-  readonly startedMs: number
-  readonly contextTokens: number
   readonly cost: Run | undefined
   readonly stops: AnswerText | undefined
   /** Of the answer, from this run. */
   tokens = 0
-  hasBegun = false
   /** Resolves when it has freed what it held. */
   readonly closed: Promise<void>
   readonly #stopping = new AbortController()
   readonly #stopped = untilAborted(this.#stopping.signal)
   readonly #going = new Barrier()
 
-  constructor({ answer, request, signal, taken, nowMs, contextTokens, cost, stops }: RunOptions, listener: RunListener) {
+  constructor({ answer, request, signal, taken, cost, stops }: RunOptions, listener: RunListener) {
     this.request = request
-    this.startedMs = nowMs
-    this.contextTokens = contextTokens
     this.cost = cost
     this.stops = stops
     this.closed = this.#read(answer(request, AbortSignal.any([signal, this.#stopping.signal])), taken, listener)

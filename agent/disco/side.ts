@@ -12,5 +12,5 @@ export interface AnswerSide extends ControlledSide {
   /** Of another server, which is paid: tokens that it can count at most of a prompt and the answer so far. */
   readonly maxPromptTokens?: ((request: AnswerRequest) => number) | undefined
   /** Resolves when an endpoint that has failed can be reached again; rejects with the signal's reason. Absent: an attempt shows it. */
-  untilReachable?(signal: AbortSignal): Promise<void>
+  readonly untilReachable?: ((signal: AbortSignal) => Promise<void>) | undefined
 }

@@ -1,8 +1,7 @@
 import { BrimError } from '../../core/base/errors.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
-import { ttftLayout } from '../../core/policy/disco/estimates.ts'
-import { ForgettingHistogram } from '../../core/policy/estimate/forgetting-histogram.ts'
+import type { HistogramWire } from '../../core/policy/estimate/forgetting-histogram.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { type BridgeChoice, chooseBridge, isMismatch } from '../../core/policy/link/choose-bridge.ts'
 import type { LinkStatus } from '../../core/policy/link/choose-link.ts'
@@ -109,9 +108,8 @@ export class BridgeLink {
   }
 
   /** F of the chosen bridge's own model, in ms, as the bridge measures it; undefined: it has announced none. */
-  get answerTtftMs(): ForgettingHistogram | undefined {
-    const announced = this.#choice && this.#states.get(this.#choice.bridge)?.answerTtftMs
-    return announced && ForgettingHistogram.fromWire(ttftLayout, announced)
+  get answerTtftMs(): HistogramWire | undefined {
+    return this.#choice && this.#states.get(this.#choice.bridge)?.answerTtftMs
   }
 
   /** Publishes below the device's own topic, at least once. @returns whether the broker has acknowledged it */

@@ -6,18 +6,18 @@ import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { greedy } from '../../core/engine/sampler.ts'
+import { Dispatcher } from '../../core/policy/disco/dispatcher.ts'
 import { readApiKey } from '../../core/upstream/api-key.ts'
 import { type UpstreamLimits, upstreamEndpoint } from '../../core/upstream/endpoint.ts'
 import { promptTokensOf } from '../../core/upstream/request-body.ts'
 import type { AgentConfig } from '../config.ts'
 import { bridgeLlm } from '../disco/bridge-llm.ts'
 import type { Budget } from '../disco/budget.ts'
-import { localCandidate, remoteCandidate } from '../disco/candidate.ts'
 import { discoEndpoint } from '../disco/endpoint.ts'
-import { DispatchEstimates } from '../disco/estimates.ts'
 import type { Candidates } from '../disco/modes.ts'
 import { Planner } from '../disco/planner.ts'
 import { SmallModelSlots } from '../disco/small-model-slots.ts'
+import { StoredEstimates } from '../disco/stored-estimates.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { Answering } from './answering.ts'
@@ -27,6 +27,8 @@ import { bridgeHttp } from './bridge-http.ts'
 const seedBound = 2 ** 32
 /** Requests that wait for the server. */
 const maxWaiting = 1_024
+/** Of HAT, for what is learned of it. */
+const hatName = 'hat'
 /** Between two looks whether a bridge is back, under an answer that waits for it. */
 const linkCheckMs = 500
 
@@ -48,9 +50,11 @@ interface Server {
 export function openDispatch(base: Base, models: ActiveModels, links: BridgeLinks, answering: Answering, budget: Budget) {
   const { config, store, clock, closers, logger } = base
   const log = logger.child({ component: 'dispatch' })
-  const estimates = new DispatchEstimates(store, log)
+  const estimates = new StoredEstimates(store, log)
   closers.push(() => estimates.save())
   const slots = new SmallModelSlots(config.limits)
+  const { constrained, share, autoPatienceS, tokensPerS } = config.dispatch
+  const dispatcher = new Dispatcher({ constrained, share, patienceMs: autoPatienceS * 1_000, tokensPerS }, estimates, slots)
   const openServer = serverOpener(base, models, links, untilLinked, log)
 
   function candidates(): Candidates {
@@ -59,26 +63,29 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
     const own = models.slm
     return {
       hasServer: config.server !== undefined,
-      hat:
-        llm &&
-        remoteCandidate(
-          { spender: 'hat', endpoint: llm.endpoint, continues: true, pauses: true, untilReachable: untilLinked },
-          estimates.remoteTtft('hat'),
-          undefined,
-          estimates.remoteSilence('hat'),
-        ),
-      slm:
-        slm &&
-        own &&
-        localCandidate({ endpoint: slm }, slots, estimates.localTtft(own.source.modelId), own.speed.prefillTokensPerS),
-      server:
-        server &&
-        remoteCandidate(
-          { ...server, spender: 'server', pauses: false },
-          estimates.remoteTtft(server.name),
-          config.server?.at === 'bridge' ? links.best.answerTtftMs : undefined,
-          estimates.remoteSilence(server.name),
-        ),
+      hat: llm && {
+        spender: 'hat',
+        name: hatName,
+        endpoint: llm.endpoint,
+        continues: true,
+        pauses: true,
+        untilReachable: untilLinked,
+      },
+      slm: slm &&
+        own && {
+          spender: 'slm',
+          model: own.source.modelId,
+          endpoint: slm,
+          continues: true,
+          pauses: true,
+          prefillTokensPerS: own.speed.prefillTokensPerS,
+        },
+      server: server && {
+        ...server,
+        spender: 'server',
+        pauses: false,
+        announced: config.server?.at === 'bridge' ? links.best.answerTtftMs : undefined,
+      },
     }
   }
 
@@ -89,8 +96,9 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
   }
 
   const problem = () => models.problem ?? new BrimError('MODEL_MISSING', 'the model of this device is being replaced')
-  const planner = new Planner({ config: config.dispatch, candidates, problem, estimates, budget })
+  const planner = new Planner({ mode: config.dispatch.mode, candidates, problem, dispatcher, slots, budget })
   const openedAt = nowIso()
+
   return {
     planner,
     /** @throws BrimError MODEL_MISSING where nothing can answer */
@@ -98,7 +106,8 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
       const { llm, slm } = answering
       const model = llm?.text ?? slm?.model ?? openServer()?.endpoint.model
       if (!model) throw problem()
-      const endpoint = discoEndpoint({ model, clock, plan: (request, signal) => planner.plan(request, signal) })
+      const plan = (request: AnswerRequest, signal: AbortSignal) => planner.plan(request, signal)
+      const endpoint = discoEndpoint({ model, clock, plan })
       return { name: model.name, endpoint, createdAt: llm?.manifest.card.createdAt ?? openedAt }
     },
     /** Why requests that name no mode would fail; undefined: they would not. */

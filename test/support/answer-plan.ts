@@ -35,25 +35,27 @@ export function answerPlan(
     tokensPerS: 0,
     promptTokens: 7,
     expectedRemaining: () => 100,
-    observe: {
+    constrained: undefined,
+    learn: {
+      started() {},
       firstToken: (side, ms, tokens) => observed.first.push({ side, ms, tokens }),
       canceled: (side, ms, tokens) => observed.canceled.push({ side, ms, tokens }),
-      start(side, { promptTokens, limits }) {
-        const add = (work: SideWork) => {
-          const before = observed.spent[side]
-          observed.spent[side] = { promptTokens: before.promptTokens + work.promptTokens, tokens: before.tokens + work.tokens }
-        }
-        add({ promptTokens, tokens: 0 })
-        return {
-          maxTokens: limits.tokens,
-          sent() {},
-          refused() {},
-          arrived: (tokens) => add({ promptTokens: 0, tokens }),
-          completed() {},
-        }
-      },
-      ended: (tokens) => observed.ended.push(tokens),
     },
+    start(side, { promptTokens, limits }) {
+      const add = (work: SideWork) => {
+        const before = observed.spent[side]
+        observed.spent[side] = { promptTokens: before.promptTokens + work.promptTokens, tokens: before.tokens + work.tokens }
+      }
+      add({ promptTokens, tokens: 0 })
+      return {
+        maxTokens: limits.tokens,
+        sent() {},
+        refused() {},
+        arrived: (tokens) => add({ promptTokens: 0, tokens }),
+        completed() {},
+      }
+    },
+    ended: (tokens) => observed.ended.push(tokens),
     costOf: (side) => ({ ...observed.spent[side], dollars: null }),
     ...more,
   }

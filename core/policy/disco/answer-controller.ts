@@ -1,5 +1,6 @@
+import { type Machine, noActions } from '../machine.ts'
 import { AnswerBuffer } from './answer-buffer.ts'
-import type { ControllerAction, ControllerPlan, Migration, Piece, SideWork } from './controller-plan.ts'
+import type { ControllerAction, ControllerInput, ControllerPlan, Migration, Piece, SideWork } from './controller-plan.ts'
 import { bufferTokens, migrationPays } from './migration.ts'
 import { SideProgress } from './side-progress.ts'
 import { otherSide, type Side } from './state.ts'
@@ -24,10 +25,9 @@ interface Attempt<P> {
 /**
  * The controller of one answer: which side works, which tokens the reader gets, and when (DiSCo §4). The sides race for the first
  * token; the answer moves to the side that is to write it once the reader's buffer lasts until that side's first token; where a
- * side fails, the other one goes on. Pure: what happens goes in with its time, what is to be done comes out. Mutable; times are
- * in ms of a clock that never goes back.
+ * side fails, the other one goes on. Mutable; times are in ms of a clock that never goes back.
  */
-export class AnswerController<P extends Piece> {
+export class AnswerController<P extends Piece> implements Machine<ControllerInput<P>, ControllerAction<P>> {
   readonly #plan: ControllerPlan
   readonly #sharesTokens: boolean
   readonly #buffer: AnswerBuffer<P>
@@ -110,7 +110,6 @@ export class AnswerController<P extends Piece> {
     )
   }
 
-  /** When `advance` is to be called, if nothing happens before. */
   get wakeMs(): number | undefined {
     if (this.#isOver) return undefined
     const { dueMs = Number.POSITIVE_INFINITY } = this.#buffer
@@ -119,13 +118,9 @@ export class AnswerController<P extends Piece> {
     return wakeMs === Number.POSITIVE_INFINITY ? undefined : wakeMs
   }
 
-  begin(nowMs: number): readonly ControllerAction<P>[] {
-    this.#begunMs = nowMs
-    return this.advance(nowMs)
-  }
-
-  /** Time has passed. */
-  advance(nowMs: number): readonly ControllerAction<P>[] {
+  handle(input: ControllerInput<P>, nowMs: number): readonly ControllerAction<P>[] {
+    if (this.#isOver) return noActions
+    this.#take(input, nowMs)
     if (!this.#isOver) this.#advance(nowMs)
     if (this.#actions.length === 0) return noActions
     const actions = this.#actions
@@ -133,26 +128,51 @@ export class AnswerController<P extends Piece> {
     return actions
   }
 
-  /** A side that was started has sent a piece. */
-  received(side: Side, piece: P, nowMs: number): readonly ControllerAction<P>[] {
+  #take(input: ControllerInput<P>, nowMs: number): void {
+    switch (input.kind) {
+      case 'begin':
+        this.#begunMs = nowMs
+        break
+      case 'tick':
+        break
+      case 'received':
+        this.#receive(input.side, input.piece, nowMs)
+        break
+      case 'failed':
+        this.#fail(input.side, nowMs)
+        break
+      case 'reachable':
+        if (this.#sides[input.side].phase === 'failed') this.#sides[input.side].phase = 'stopped'
+        this.#considerMigration(nowMs)
+        break
+      case 'left':
+        if (input.failed) this.#sides[input.failed].phase = 'failed'
+        for (const side of sides) this.#stop(side, nowMs)
+        this.#isOver = true
+        break
+      default:
+        input satisfies never
+    }
+  }
+
+  #receive(side: Side, piece: P, nowMs: number): void {
     const attempt = this.#attempt
     const progress = this.#sides[side]
     const { isWorking } = progress
+    if (isWorking && !progress.hasBegun) this.#plan.learn.firstToken(side, nowMs - progress.startedMs, progress.contextTokens)
     progress.receive(piece, nowMs)
     if (attempt?.from === side) {
       attempt.aside.push(piece)
       // It has written the whole answer: nothing is left for the target.
       if (piece.isLast) this.#giveUp(attempt, nowMs)
     } else {
-      if (attempt?.to === side) this.#takeOver(attempt)
-      else if (this.#source === undefined && isWorking) this.#win(side)
+      if (attempt?.to === side) this.#takeOver(attempt, nowMs)
+      else if (this.#source === undefined && isWorking) this.#win(side, nowMs)
       if (this.#source === side) this.#append(piece, nowMs)
     }
-    return this.advance(nowMs)
   }
 
-  /** A side that was started refuses, cannot be reached, or has broken off. */
-  failed(side: Side, nowMs: number): readonly ControllerAction<P>[] {
+  #fail(side: Side, nowMs: number): void {
     const attempt = this.#attempt
     const isNeeded = this.needs(side)
     this.#sides[side].phase = 'failed'
@@ -163,18 +183,10 @@ export class AnswerController<P extends Piece> {
       this.#giveUp(attempt, nowMs)
       this.#sides[side].phase = 'stopped'
     } else if (isNeeded) this.#replace(side, nowMs)
-    return this.advance(nowMs)
-  }
-
-  /** A side that has failed may be tried again. */
-  reachable(side: Side, nowMs: number): readonly ControllerAction<P>[] {
-    if (this.#sides[side].phase === 'failed') this.#sides[side].phase = 'stopped'
-    this.#considerMigration(nowMs)
-    return this.advance(nowMs)
   }
 
   #advance(nowMs: number): void {
-    for (const side of sides) if (this.#startsMs(side) <= nowMs) this.#start(side)
+    for (const side of sides) if (this.#startsMs(side) <= nowMs) this.#start(side, nowMs)
     if (this.#attempt && this.#attempt.giveUpMs <= nowMs) this.#giveUp(this.#attempt, nowMs)
     for (let piece = this.#buffer.take(nowMs); piece; piece = this.#buffer.take(nowMs)) {
       this.#actions.push({ kind: 'deliver', piece })
@@ -191,21 +203,25 @@ export class AnswerController<P extends Piece> {
     return isOpen ? this.#begunMs + this.#plan.dispatch[side] : Number.POSITIVE_INFINITY
   }
 
-  #start(side: Side): void {
-    this.#sides[side].start(this.#plan.promptTokens + this.#buffer.tokens)
+  #start(side: Side, nowMs: number): void {
+    this.#plan.learn.started(side)
+    this.#sides[side].start(this.#plan.promptTokens + this.#buffer.tokens, nowMs)
     this.#actions.push({ kind: 'start', side, after: this.#buffer.pieces.slice() })
   }
 
-  #stop(side: Side): void {
+  #stop(side: Side, nowMs: number): void {
     const progress = this.#sides[side]
-    if (progress.isWorking || progress.phase === 'paused') this.#actions.push({ kind: 'stop', side })
+    if (progress.isWorking || progress.phase === 'paused') {
+      this.#actions.push({ kind: 'stop', side })
+      if (!progress.hasBegun) this.#plan.learn.canceled(side, nowMs - progress.startedMs, progress.contextTokens)
+    }
     if (progress.phase !== 'failed') progress.phase = 'stopped'
   }
 
-  #win(side: Side): void {
+  #win(side: Side, nowMs: number): void {
     this.#winner = side
     this.#source = side
-    this.#stop(otherSide(side))
+    this.#stop(otherSide(side), nowMs)
   }
 
   #append(piece: P, nowMs: number): void {
@@ -245,8 +261,8 @@ export class AnswerController<P extends Piece> {
     const lastsUntilMs = this.#buffer.lastsUntilMs(nowMs)
     const patienceMs = Math.max(unbufferedPatience.times * startMs, unbufferedPatience.minMs)
     const giveUpMs = !returns ? Number.POSITIVE_INFINITY : tokensPerS > 0 ? lastsUntilMs - returnMs : nowMs + patienceMs
-    this.#hold(from)
-    this.#begin({ from, to, giveUpMs, aside }, reason, lastsUntilMs)
+    this.#hold(from, nowMs)
+    this.#begin({ from, to, giveUpMs, aside }, reason, lastsUntilMs, nowMs)
   }
 
   /** Where the target goes on: after the last token, or where it reads text, before unread pieces that are made again. */
@@ -265,42 +281,42 @@ export class AnswerController<P extends Piece> {
   }
 
   /** Stops the source in such a way that it can go on if the target fails. */
-  #hold(from: Side): void {
+  #hold(from: Side, nowMs: number): void {
     const side = this.#plan.sides[from]
     if (side?.pauses) {
       this.#sides[from].phase = 'paused'
       this.#actions.push({ kind: 'pause', side: from })
-    } else if (side?.continues) this.#stop(from)
+    } else if (side?.continues) this.#stop(from, nowMs)
     else this.#sides[from].phase = 'aside'
   }
 
-  #begin(attempt: Attempt<P>, reason: Migration['reason'], lastsUntilMs: number): void {
+  #begin(attempt: Attempt<P>, reason: Migration['reason'], lastsUntilMs: number, nowMs: number): void {
     const { from, to } = attempt
     const { tokens: afterTokens, unread: bufferTokens } = this.#buffer
     this.#attempt = attempt
     this.#migrations.push({ from, to, reason, afterTokens, bufferTokens, delayedTokens: 0, succeeded: false })
     this.#lateAfterMs = this.#plan.tokensPerS > 0 ? lastsUntilMs : undefined
-    this.#start(to)
+    this.#start(to, nowMs)
   }
 
-  #takeOver({ from, to }: Attempt<P>): void {
+  #takeOver({ from, to }: Attempt<P>, nowMs: number): void {
     this.#attempt = undefined
     this.#migrations.at(-1)!.succeeded = true
-    this.#stop(from)
+    this.#stop(from, nowMs)
     this.#source = to
   }
 
   /** The source goes on with what it has. */
   #giveUp({ from, to, aside }: Attempt<P>, nowMs: number): void {
     this.#attempt = undefined
-    this.#stop(to)
+    this.#stop(to, nowMs)
     this.#failedMigrations += 1
     for (const piece of aside) this.#buffer.push(piece, nowMs)
     this.#retryAt = this.#buffer.tokens + retryAfterTokens
     if (this.#lateAfterMs !== undefined) this.#lateAfterMs = this.#buffer.lastsUntilMs(nowMs)
     const source = this.#sides[from]
-    if (this.#buffer.isComplete) this.#stop(from)
-    else if (source.phase === 'stopped') this.#start(from)
+    if (this.#buffer.isComplete) this.#stop(from, nowMs)
+    else if (source.phase === 'stopped') this.#start(from, nowMs)
     else {
       if (source.phase === 'paused') this.#actions.push({ kind: 'resume', side: from })
       source.resume(nowMs)
@@ -318,8 +334,8 @@ export class AnswerController<P extends Piece> {
     } else if (hasBegun) {
       if (!this.#sharesTokens) this.#buffer.cut(this.#buffer.tail().at)
       const attempt = { from: failed, to, giveUpMs: Number.POSITIVE_INFINITY, aside: [] }
-      this.#begin(attempt, 'failure', this.#buffer.lastsUntilMs(nowMs))
-    } else if (!this.#sides[to].isWorking) this.#start(to)
+      this.#begin(attempt, 'failure', this.#buffer.lastsUntilMs(nowMs), nowMs)
+    } else if (!this.#sides[to].isWorking) this.#start(to, nowMs)
   }
 
   #countDelay({ tokens }: P, nowMs: number): void {
@@ -333,5 +349,4 @@ export class AnswerController<P extends Piece> {
   }
 }
 
-const noActions: readonly never[] = []
 const sides: readonly Side[] = ['remote', 'local']

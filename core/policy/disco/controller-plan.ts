@@ -29,7 +29,33 @@ export interface ControllerPlan {
   readonly returns?: boolean
   /** Expected tokens that are still to come. */
   expectedRemaining(tokensSoFar: number): number
+  /** Learns from the starts of the sides. */
+  readonly learn: StartListener
 }
+
+/** Tokens are those of the prompt and of the answer so far. */
+export interface StartListener {
+  /** A side is about to start. */
+  started(side: Side): void
+  /** Time from the start of a side to its first token. */
+  firstToken(side: Side, ms: number, tokens: number): void
+  /** A side was stopped before its first token, which would have come later than after so many ms: a censored observation. */
+  canceled(side: Side, ms: number, tokens: number): void
+}
+
+/** What happens to an answer. */
+export type ControllerInput<P extends Piece> =
+  /** First of all. */
+  | { readonly kind: 'begin' }
+  | { readonly kind: 'tick' }
+  /** A side that was started has sent a piece. */
+  | { readonly kind: 'received'; readonly side: Side; readonly piece: P }
+  /** A side that was started refuses, cannot be reached, or has broken off. */
+  | { readonly kind: 'failed'; readonly side: Side }
+  /** A side that has failed may be tried again. */
+  | { readonly kind: 'reachable'; readonly side: Side }
+  /** The reader has left, or the answer cannot go on, perhaps because a side has failed for good: all work ends. */
+  | { readonly kind: 'left'; readonly failed?: Side }
 
 export interface PreferredSide {
   readonly side: Side

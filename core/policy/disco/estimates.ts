@@ -20,16 +20,19 @@ export const localTtftHalfLife = 50
 /** Expected length of an answer before the first has been seen: the paper's limit, of which many answers need less. */
 const defaultAnswerTokens = 128
 
+/** Of past answers, as far as it is needed; `ForgettingHistogram` is one. */
+export interface AnswerLengths {
+  readonly weight: number
+  /** Mean of what longer ones had beyond so many tokens. */
+  meanResidual(tokens: number): number
+}
+
 /**
  * Tokens that are expected to follow, by the answers that were longer than this one is. One that is longer than all that are
  * known is expected to be half written.
  * @param lengths of past answers @param maxTokens that may follow; absent: any number
  */
-export function expectedRemaining(
-  lengths: ForgettingHistogram,
-  tokensSoFar: number,
-  maxTokens = Number.POSITIVE_INFINITY,
-): number {
+export function expectedRemaining(lengths: AnswerLengths, tokensSoFar: number, maxTokens = Number.POSITIVE_INFINITY): number {
   const expected = lengths.weight === 0 ? defaultAnswerTokens - tokensSoFar : lengths.meanResidual(tokensSoFar)
   return Math.min(expected > 0 ? expected : tokensSoFar, maxTokens)
 }

@@ -7,6 +7,9 @@ export class SideProgress {
   /** Of the prompt, and of the answer so far, each time it starts. */
   promptTokens = 0
   tokens = 0
+  /** Of its last start: when it was, and what it must process before its first token. */
+  startedMs = 0
+  contextTokens = 0
   #firstMs: number | undefined
   #lastMs = 0
   /** Since it was started last. */
@@ -21,9 +24,16 @@ export class SideProgress {
     return this.#firstMs !== undefined && this.#tokens > 1 ? (this.#lastMs - this.#firstMs) / (this.#tokens - 1) : 0
   }
 
+  /** Whether its last start has led to a token. */
+  get hasBegun(): boolean {
+    return this.#firstMs !== undefined
+  }
+
   /** @param tokens that it must process before its first one */
-  start(tokens: number): void {
+  start(tokens: number, nowMs: number): void {
     this.phase = 'working'
+    this.startedMs = nowMs
+    this.contextTokens = tokens
     this.promptTokens += tokens
     this.#firstMs = undefined
     this.#tokens = 0

@@ -1,7 +1,7 @@
 import type { ControllerPlan, SideWork } from '../../../core/policy/disco/controller-plan.ts'
 import type { Side } from '../../../core/policy/disco/state.ts'
 import type { Simulation } from '../../simulate/kernel/simulation.ts'
-import { type AnswerListener, DispatchedAnswer } from '../../simulate/modes/disco/dispatched-answer.ts'
+import { DispatchedAnswer } from '../../simulate/modes/disco/dispatched-answer.ts'
 import type { SimulatedSide } from '../../simulate/modes/disco/simulated-side.ts'
 
 /** An answer on the virtual clock. */
@@ -30,7 +30,6 @@ export function replayAnswer(
   sides: Readonly<Record<Side, SimulatedSide>>,
   outputTokens: number,
   until: 'first token' | 'end',
-  observe: Pick<AnswerListener, 'firstToken' | 'canceled'>,
 ): ReplayedAnswer {
   const begunMs = simulation.nowMs
   const gapsMs: number[] = []
@@ -38,7 +37,6 @@ export function replayAnswer(
   let deliveredMs = 0
   let isOver = false
   const answer = new DispatchedAnswer(simulation, plan, sides, outputTokens, {
-    ...observe,
     delivered() {
       const { nowMs } = simulation
       if (ttftMs === undefined) ttftMs = nowMs - begunMs

@@ -1,9 +1,8 @@
-import { dispatchOf } from '../../../core/policy/disco/dispatch.ts'
-import { expectedRemaining } from '../../../core/policy/disco/estimates.ts'
-import { remoteEstimate } from '../../../core/policy/disco/start-estimates.ts'
-import { preferredSide } from '../../../core/policy/disco/start-times.ts'
+import type { Estimates } from '../../../core/policy/disco/dispatch-estimates.ts'
+import { Dispatcher } from '../../../core/policy/disco/dispatcher.ts'
+import { SmallModelUse } from '../../../core/policy/disco/small-model-use.ts'
+import { remoteEstimate, type StartEstimate } from '../../../core/policy/disco/start-estimates.ts'
 import { type Dispatch, otherSide, type Side, sideNamed, type TokenCosts } from '../../../core/policy/disco/state.ts'
-import type { Distribution } from '../../../core/policy/estimate/distribution.ts'
 import type { ForgettingHistogram } from '../../../core/policy/estimate/forgetting-histogram.ts'
 import type { Simulation } from '../../simulate/kernel/simulation.ts'
 import { type DeviceProfile, deviceTtftMs } from '../../simulate/paper/disco/profiles.ts'
@@ -35,7 +34,7 @@ export interface KnownLengths {
   readonly answers: ForgettingHistogram
 }
 
-/** Plans as the agent does, from the same parts, and replays the answer. */
+/** Plans the answer by an agent's dispatcher, and replays it. */
 export function answerBy(
   simulation: Simulation,
   device: ReplayedDevice,
@@ -43,54 +42,47 @@ export function answerBy(
   lengths: KnownLengths,
   until: 'first token' | 'end',
 ): ReplayedAnswer {
-  const { method, profile, prices, tokensPerS, maxTokens } = device
-  const { routing } = methods[method]
+  const { method, profile, prices, tokensPerS, maxTokens, budget } = device
+  const { promptTokens } = request
   const constrained = sideNamed(methods[method].constrained)
-  const { promptTokens, outputTokens } = request
-  // Where nothing depends on F, it is not worth its time.
-  const usesTtft = prices !== undefined || (routing !== 'chance' && constrained === 'local')
-  const server = usesTtft ? remoteEstimate(device.ttftMs) : undefined
-  return replayAnswer(
-    simulation,
-    {
+  const settings = { constrained, share: budget ?? 0, patienceMs: undefined, tokensPerS }
+  const plan = new Dispatcher(settings, estimatesOf(device, lengths), new SmallModelUse(1))
+    .ask({
+      mode: 'auto',
       sides: {
-        remote: { ...remoteTraits, costs: prices?.remote, startMs: (tokens) => server?.startMs(tokens) ?? 0 },
-        local: { ...localTraits, costs: prices?.local, startMs: (tokens) => deviceTtftMs(profile, tokens) },
+        remote: { continues: true, pauses: false, costs: prices?.remote, name: 'server' },
+        local: { continues: true, pauses: true, costs: prices?.local, model: profile.name },
       },
-      dispatch: dispatchBy(device, request, lengths, server?.ttftMs ?? device.ttftMs),
-      tokensPerS,
       promptTokens,
-      preferred: prices && preferredSide('auto', prices),
-      expectedRemaining: (tokens) => expectedRemaining(lengths.answers, tokens, maxTokens - tokens),
-    },
-    { remote: simulatedServer(simulation, request), local: simulatedDevice(simulation, profile) },
-    outputTokens,
-    until,
-    {
-      firstToken(side, ms, tokens) {
-        if (side === 'remote') server?.firstToken(ms, tokens)
-      },
-      canceled(side, ms, tokens) {
-        if (side === 'remote') server?.canceled(ms, tokens)
-      },
-    },
-  )
+      maxTokens,
+      ...baselineOf(device, request),
+    })
+    .begin(['local', 'remote'])
+  const sides = { remote: simulatedServer(simulation, request), local: simulatedDevice(simulation, profile) }
+  return replayAnswer(simulation, plan, sides, request.outputTokens, until)
 }
 
-const remoteTraits = { continues: true, pauses: false }
-const localTraits = { continues: true, pauses: true }
+/** Lengths are learned once for all devices. */
+function estimatesOf({ method, profile, prices, ttftMs }: ReplayedDevice, { prompts, answers }: KnownLengths): Estimates {
+  const { routing, constrained } = methods[method]
+  // Where nothing depends on F, it is not worth its time.
+  const usesTtft = prices !== undefined || (routing !== 'chance' && constrained === 'device')
+  return {
+    promptTokens: { record() {}, sharesAt: (length) => prompts.sharesAt(length) },
+    answerTokens: { record() {}, weight: answers.weight, meanResidual: (tokens) => answers.meanResidual(tokens) },
+    local: () => ({ ...unlearned, startMs: (tokens) => deviceTtftMs(profile, tokens) }),
+    remote: () => (usesTtft ? remoteEstimate(ttftMs) : { ...unlearned, ttftMs, isSilent: false }),
+    answered() {},
+  }
+}
 
-function dispatchBy(
-  { method, budget }: ReplayedDevice,
-  { promptTokens, chance }: ReplayRequest,
-  { prompts: promptLengths }: KnownLengths,
-  remoteTtftMs: Distribution,
-): Dispatch {
+const unlearned: StartEstimate = { startMs: () => 0, firstToken() {}, canceled() {} }
+
+/** One side alone, always or by chance; nothing where DiSCo plans. */
+function baselineOf({ method, budget }: ReplayedDevice, { chance }: ReplayRequest): { readonly dispatch?: Dispatch } {
   const { routing } = methods[method]
+  if (routing === 'plan') return {}
   const constrained = sideNamed(methods[method].constrained)
-  const share = budget ?? 0
-  if (routing === 'plan') return dispatchOf(promptTokens, { constrained, share, remoteTtftMs, promptLengths })
-  return alone(routing === 'chance' && chance < share ? constrained : otherSide(constrained))
+  const side = routing === 'chance' && chance < (budget ?? 0) ? constrained : otherSide(constrained)
+  return { dispatch: { local: Number.POSITIVE_INFINITY, remote: Number.POSITIVE_INFINITY, [side]: 0 } }
 }
-
-const alone = (side: Side): Dispatch => ({ local: Number.POSITIVE_INFINITY, remote: Number.POSITIVE_INFINITY, [side]: 0 })

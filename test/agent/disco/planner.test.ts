@@ -1,14 +1,14 @@
 import { afterAll, describe, expect, it } from 'vitest'
 import type { Admission, Budget, BudgetRequest } from '../../../agent/disco/budget.ts'
-import { localCandidate, remoteCandidate } from '../../../agent/disco/candidate.ts'
 import type { DispatchConfig } from '../../../agent/disco/config.ts'
-import { DispatchEstimates, estimatesTable } from '../../../agent/disco/estimates.ts'
 import { Planner } from '../../../agent/disco/planner.ts'
 import { SmallModelSlots } from '../../../agent/disco/small-model-slots.ts'
+import { estimatesTable, StoredEstimates } from '../../../agent/disco/stored-estimates.ts'
 import type { AnswerRequest, Endpoint } from '../../../core/answer/endpoint.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
 import type { TextModel } from '../../../core/answer/text-model.ts'
 import { BrimError } from '../../../core/base/errors.ts'
+import { Dispatcher } from '../../../core/policy/disco/dispatcher.ts'
 import type { TokenCosts } from '../../../core/policy/disco/state.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -68,7 +68,7 @@ interface World {
 
 function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer, admit, slmContext, serverContext }: World = {}) {
   store.exec('DELETE FROM dispatch_estimates')
-  const estimates = new DispatchEstimates(store, silentLogger())
+  const estimates = new StoredEstimates(store, silentLogger())
   const slots = new SmallModelSlots({ slmAnswers: 1, slmWaiting: 1 })
   let finish = () => {}
   const finished = new Promise<void>((resolve) => {
@@ -81,15 +81,9 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
   const server = endpoint(urlServer ? { name: 'remote' } : model('large', serverContext))
   const asServer = { continues: true, pauses: true }
   const all = {
-    hat: () => remoteCandidate({ ...asServer, spender: 'hat', endpoint: endpoint(model('large')) }, estimates.remoteTtft('hat')),
-    slm: () => localCandidate({ endpoint: slm }, slots, estimates.localTtft('small'), 100),
-    server: () =>
-      remoteCandidate(
-        { ...asServer, continues: !urlServer, spender: 'server', endpoint: server },
-        estimates.remoteTtft('server'),
-        undefined,
-        estimates.remoteSilence('server'),
-      ),
+    hat: () => ({ ...asServer, spender: 'hat', name: 'hat', endpoint: endpoint(model('large')) }),
+    slm: () => ({ ...asServer, spender: 'slm', model: 'small', endpoint: slm, prefillTokensPerS: 100 }),
+    server: () => ({ ...asServer, continues: !urlServer, spender: 'server', name: 'server', endpoint: server }),
   }
   const asked: BudgetRequest[] = []
   let ended = 0
@@ -103,11 +97,14 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
       return { sides, exhausted, start: notStarted, costOf, end: () => void ended++ }
     },
   }
+  const { mode = 'private', constrained = 'auto', share = 0.5, autoPatienceS = 10, tokensPerS = 5 } = config ?? {}
+  const settings = { constrained, share, patienceMs: autoPatienceS * 1_000, tokensPerS }
   const planner = new Planner({
-    config: { mode: 'private', fallback: 'none', constrained: 'auto', share: 0.5, autoPatienceS: 10, tokensPerS: 5, ...config },
+    mode,
+    dispatcher: new Dispatcher(settings, estimates, slots),
+    slots,
     candidates: () => ({ hasServer: false, ...(Object.fromEntries(only.map((name) => [name, all[name]()])) as object) }),
     problem: () => new BrimError('MODEL_MISSING', 'no model is installed'),
-    estimates,
     budget,
   })
   return { planner, estimates, slots, asked, finish: () => finish(), ended: () => ended }
@@ -214,7 +211,7 @@ describe('auto', () => {
     for (let at = 0; at < 200; at++) {
       const promptTokens = at % 2 === 0 ? 10 : 90
       const planned = await planner.plan(request({ promptTokens }), signal)
-      planned.observe.ended(10)
+      planned.ended(10)
       dispatches.push([promptTokens, planned.dispatch.local, planned.dispatch.remote])
     }
     expect(dispatches.slice(-2)).toEqual([
@@ -222,7 +219,7 @@ describe('auto', () => {
       [90, 0, 10_000],
     ])
     const { planner: richer } = world({ costs: cheapDevice, config: { share: 0.95, mode: 'auto' } })
-    for (let at = 0; at < 100; at++) (await richer.plan(request({ promptTokens: at % 2 ? 90 : 10 }), signal)).observe.ended(10)
+    for (let at = 0; at < 100; at++) (await richer.plan(request({ promptTokens: at % 2 ? 90 : 10 }), signal)).ended(10)
     expect((await richer.plan(request({ promptTokens: 90 }), signal)).dispatch).toEqual({ local: 0, remote: 0 })
   })
 
@@ -232,7 +229,7 @@ describe('auto', () => {
     const { planner, asked } = world(asking)
     const serverAt = async (promptTokens: number) => (await planner.plan(request({ promptTokens }), signal)).dispatch.remote
     // Enough long ones that neither of the two is beyond the threshold.
-    for (let at = 0; at < 20; at++) (await planner.plan(request({ promptTokens: 900 }), signal)).observe.ended(1)
+    for (let at = 0; at < 20; at++) (await planner.plan(request({ promptTokens: 900 }), signal)).ended(1)
     asked.length = 0
     expect([await serverAt(290), await serverAt(310)]).toEqual([3_000, 0])
     expect(asked.map(({ sides }) => sides.remote!.isBackup)).toEqual([true, false])
@@ -244,8 +241,8 @@ describe('auto', () => {
     const { planner, estimates } = world({ costs: cheapServer, config: { share: 0.05, mode: 'auto' } })
     const unknown = await planner.plan(request(), signal)
     expect(unknown.dispatch.local).toBeCloseTo(2_000)
-    for (let ms = 1; ms <= 200; ms++) unknown.observe.firstToken('remote', ms * 3, 10)
-    unknown.observe.ended(5)
+    for (let ms = 1; ms <= 200; ms++) unknown.learn.firstToken('remote', ms * 3, 10)
+    unknown.ended(5)
     const known = await planner.plan(request(), signal)
     expect(known.dispatch.remote).toBe(0)
     expect(known.dispatch.local).toBeGreaterThan(540)
@@ -264,7 +261,7 @@ describe('auto', () => {
 describe('what answers teach', () => {
   it('is how much of an answer is still to come, within its limit', async () => {
     const { planner } = world()
-    ;(await planner.plan(request({ mode: 'fast' }), signal)).observe.ended(40)
+    ;(await planner.plan(request({ mode: 'fast' }), signal)).ended(40)
     const { expectedRemaining } = await planner.plan(request({ mode: 'fast', maxTokens: 30 }), signal)
     expect([expectedRemaining(0), expectedRemaining(20), expectedRemaining(30)]).toEqual([30, 10, 0])
     expect((await planner.plan(request({ mode: 'fast' }), signal)).expectedRemaining(25)).toBeCloseTo(15)
@@ -272,8 +269,8 @@ describe('what answers teach', () => {
 
   it('is stored after a few answers, for an agent that is killed', async () => {
     const { planner } = world()
-    for (let at = 0; at < 8; at++) (await planner.plan(request({ mode: 'auto' }), signal)).observe.ended(40)
-    const { promptTokens, answerTokens } = new DispatchEstimates(store, silentLogger())
+    for (let at = 0; at < 8; at++) (await planner.plan(request({ mode: 'auto' }), signal)).ended(40)
+    const { promptTokens, answerTokens } = new StoredEstimates(store, silentLogger())
     expect([promptTokens.mean, answerTokens.mean]).toEqual([expect.closeTo(10, 0), expect.closeTo(40, 0)])
   })
 })
@@ -319,7 +316,7 @@ describe('the small model holds one answer', () => {
     const writing = first.sides.local!.endpoint.answer(request(), signal)
     const token = writing.next()
     expect((await planner.plan(request(), signal)).dispatch.local).toBe(never)
-    first.observe.ended(3)
+    first.ended(3)
     expect((await planner.plan(request(), signal)).dispatch.local).toBe(never)
     finish()
     await token
@@ -330,25 +327,27 @@ describe('the small model holds one answer', () => {
   it('is free again when the server has won, or the answer has ended', async () => {
     const { planner } = world({ config: { mode: 'fast' } })
     const first = await planner.plan(request(), signal)
-    first.observe.firstToken('remote', 10, 10)
+    first.learn.firstToken('remote', 10, 10)
     const second = await planner.plan(request(), signal)
     expect(second.dispatch.local).toBe(0)
-    second.observe.ended(undefined)
-    second.observe.ended(undefined)
+    second.ended(undefined)
+    second.ended(undefined)
     expect((await planner.plan(request(), signal)).dispatch.local).toBe(0)
   })
 
   it('learns the time to its first token from starts that have not waited', async () => {
     const { planner, estimates, finish } = world({ config: { mode: 'local' } })
     const [first, second] = [await planner.plan(request(), signal), await planner.plan(request(), signal)]
-    const start = ({ sides }: typeof first) => sides.local!.endpoint.answer(request(), signal).next()
+    const start = ({ sides, learn }: typeof first) => {
+      learn.started('local')
+      return sides.local!.endpoint.answer(request(), signal).next()
+    }
     const writing = [start(first), start(second)]
-    second.observe.firstToken('local', 9_000, 10)
+    second.learn.firstToken('local', 9_000, 10)
     expect(estimates.localTtft('small').line).toBeUndefined()
-    first.observe.firstToken('local', 50, 10)
+    first.learn.firstToken('local', 50, 10)
     expect(estimates.localTtft('small').line).toEqual({ slope: 5, intercept: 0 })
-    const startMs = (name: string, prefillTokensPerS?: number) =>
-      localCandidate({ endpoint: endpoint(model(name)) }, world().slots, estimates.localTtft(name), prefillTokensPerS).startMs(20)
+    const startMs = (name: string, prefillTokensPerS?: number) => estimates.local({ model: name, prefillTokensPerS }).startMs(20)
     expect([startMs('small'), startMs('other', 100), startMs('other')]).toEqual([100, 200, 400])
     finish()
     await writing[0]
@@ -380,7 +379,7 @@ describe('the budget', () => {
         remote: { spender: 'server' },
       },
     })
-    planned.observe.ended(3)
+    planned.ended(3)
     expect(ended()).toBe(1)
     expect((await planner.plan(request(), signal)).dispatch.remote).toBe(0)
   })
@@ -422,26 +421,25 @@ describe('the rate of delivery', () => {
 describe('F of a server', () => {
   it('counts a start that was cut short as one that would have taken longer', async () => {
     const { planner, estimates } = world({ config: { mode: 'fast' } })
-    const { observe } = await planner.plan(request(), signal)
-    for (let ms = 1; ms <= 100; ms++) observe.firstToken('remote', ms * 10, 10)
+    const { learn } = await planner.plan(request(), signal)
+    for (let ms = 1; ms <= 100; ms++) learn.firstToken('remote', ms * 10, 10)
     const next = await planner.plan(request(), signal)
-    next.observe.canceled('remote', 500, 10)
+    next.learn.canceled('remote', 500, 10)
     const ttft = estimates.remoteTtft('server')
     // Later samples count more: 40 of the 100, and 0.8 of the new one, as four in five of those above 500 ms.
     expect(1 - ttft.cdf(600)).toBeCloseTo(0.446, 3)
-    next.observe.canceled('remote', 60_000, 10)
+    next.learn.canceled('remote', 60_000, 10)
     expect(ttft.quantile(1)).toBeGreaterThanOrEqual(119_000)
   })
 
   it('begins with what the bridge announces, until there are own times', () => {
-    const estimates = new DispatchEstimates(store, silentLogger())
+    const estimates = new StoredEstimates(store, silentLogger())
     const own = estimates.remoteTtft('new')
     const announced = estimates.remoteTtft('announced')
     for (let at = 0; at < 50; at++) announced.record(300)
-    const made = { spender: 'server', endpoint: endpoint({ name: 'x' }), continues: true, pauses: true } as const
-    expect(remoteCandidate(made, own, announced).ttftMs.quantile(0.9)).toBeCloseTo(300)
+    expect(estimates.remote({ name: 'new', announced }).ttftMs.quantile(0.9)).toBeCloseTo(300)
     for (let at = 0; at < 30; at++) own.record(900)
-    expect(remoteCandidate(made, own, announced).ttftMs.quantile(0.1)).toBeCloseTo(900)
+    expect(estimates.remote({ name: 'new', announced }).ttftMs.quantile(0.1)).toBeCloseTo(900)
   })
 
   it('does not wait ever longer for a server that has stopped answering, and waits again once it answers', async () => {
@@ -452,27 +450,26 @@ describe('F of a server', () => {
     for (let at = 0; at < 50; at++) estimates.remoteTtft('server').record(300 + at)
     const waits: number[] = []
     for (let at = 0; at < 30; at++) {
-      const { dispatch, observe } = await planner.plan(request(), new AbortController().signal)
+      const { dispatch, learn, ended } = await planner.plan(request(), new AbortController().signal)
       waits.push(dispatch.local)
-      observe.canceled('remote', dispatch.local + 1_000, 10)
-      observe.ended(undefined)
+      learn.canceled('remote', dispatch.local + 1_000, 10)
+      ended(undefined)
     }
     expect(waits.slice(0, 3).every((ms) => ms > 300)).toBe(true)
     expect(new Set(waits.slice(3))).toEqual(new Set([0]))
-    const { observe } = await planner.plan(request(), new AbortController().signal)
-    observe.firstToken('remote', 300, 10)
-    observe.ended(20)
+    const { learn, ended } = await planner.plan(request(), new AbortController().signal)
+    learn.firstToken('remote', 300, 10)
+    ended(20)
     expect((await planner.plan(request(), new AbortController().signal)).dispatch.local).toBeGreaterThan(300)
   })
 
   it('has a longer tail than few starts show; a migration waits as long as nine of ten have taken', () => {
-    const own = new DispatchEstimates(store, silentLogger()).remoteTtft('few')
-    const made = { spender: 'server', endpoint: endpoint({ name: 'x' }), continues: true, pauses: true } as const
-    const unknown = remoteCandidate(made, own)
+    const estimates = new StoredEstimates(store, silentLogger())
+    const unknown = estimates.remote({ name: 'few' })
     expect([unknown.ttftMs.quantile(0.9), unknown.startMs(10)]).toEqual([2_000, 2_000])
     for (let at = 0; at < 4; at++) unknown.firstToken(300, 10)
     expect(unknown.startMs(10)).toBeCloseTo(300)
-    const { ttftMs, startMs } = remoteCandidate(made, own)
+    const { ttftMs, startMs } = estimates.remote({ name: 'few' })
     expect([ttftMs.quantile(0.7), ttftMs.quantile(0.9), startMs(10)].map(Math.round)).toEqual([300, 600, 300])
   })
 })

@@ -1,10 +1,9 @@
-import type { ControlledSide, ControllerPlan } from '../../../../core/policy/disco/controller-plan.ts'
-import { costOf, limitedSide, localCosts, type SideCosts } from '../../../../core/policy/disco/costs.ts'
-import { createLocalTtft, createTokenCounts, createTtft, expectedRemaining } from '../../../../core/policy/disco/estimates.ts'
+import { costOf, limitedSide, localCosts } from '../../../../core/policy/disco/costs.ts'
+import { DispatchEstimates } from '../../../../core/policy/disco/dispatch-estimates.ts'
+import { Dispatcher, type DispatchQuestion } from '../../../../core/policy/disco/dispatcher.ts'
+import { createTtft } from '../../../../core/policy/disco/estimates.ts'
 import { exchangeRate } from '../../../../core/policy/disco/exchange-rate.ts'
-import { SilentStarts } from '../../../../core/policy/disco/silent-starts.ts'
-import { localEstimate, remoteEstimate } from '../../../../core/policy/disco/start-estimates.ts'
-import { preferredSide, startTimes } from '../../../../core/policy/disco/start-times.ts'
+import { SmallModelUse } from '../../../../core/policy/disco/small-model-use.ts'
 import { type Dispatch, otherSide, type Side, type TokenCosts } from '../../../../core/policy/disco/state.ts'
 import type { DiscoSettings } from '../../scenario/disco-settings.ts'
 import { draw } from '../../scenario/distribution.ts'
@@ -23,7 +22,7 @@ import { SmallModel, SmallModelSide } from './small-model.ts'
 /** Modes of an agent (`DeviceMode`) that may use both sides. */
 export type DispatchMode = 'fast' | 'cheap' | 'auto' | 'private'
 
-/** Answers by device and server as the agent's `Planner` plans them. */
+/** Answers by local and remote side, as the dispatcher of an agent plans them. */
 export function dispatchMode(world: World, mode: DispatchMode): Mode {
   const dispatch = dispatches.get(world) ?? new WorldDispatch(world)
   dispatches.set(world, dispatch)
@@ -33,23 +32,10 @@ export function dispatchMode(world: World, mode: DispatchMode): Mode {
 /** A device's modes share its small model, and what it has learned. */
 const dispatches = new WeakMap<World, WorldDispatch>()
 
-/** What answers have taught. */
-class Known {
-  /** F. */
-  readonly ttftMs = createTtft()
-  readonly silence = new SilentStarts()
-  /** The same of HAT. */
-  readonly hat = { ttftMs: createTtft(), silence: new SilentStarts() }
-  readonly prompts = createTokenCounts()
-  readonly answers = createTokenCounts()
-  /** k·l + c. */
-  readonly localTtft = createLocalTtft()
-}
-
 interface DispatchingDevice {
   readonly device: SimulatedDevice
   readonly model: SmallModel | undefined
-  readonly known: Known
+  readonly dispatcher: Dispatcher
   /** Charge of its battery; undefined: mains. */
   readonly battery: number | undefined
 }
@@ -59,13 +45,16 @@ const never = Number.POSITIVE_INFINITY
 /** A prompt at whose length the speed of small models is stated. */
 const profiledTokens = 128
 const joulesPerKwh = 3.6e6
+/** Of what devices ask, for what they learn. */
+const serverName = 'server'
+const hatName = 'hat'
 
 class WorldDispatch {
   readonly #world: World
   readonly #settings: DiscoSettings
   readonly #price: TokenCosts | undefined
   readonly #devices = new Map<number, DispatchingDevice>()
-  readonly #groups = new Map<string, Known>()
+  readonly #groups = new Map<string, DispatchEstimates>()
   /** F as the bridge announces it. */
   readonly #announced = createTtft()
   #bySplit: ReturnType<typeof splitAnswers> | undefined
@@ -79,80 +68,51 @@ class WorldDispatch {
 
   begin(answer: Answer, mode: DispatchMode): void {
     const { request, work } = answer
-    const own = this.#deviceOf(request.device!)
-    const { model, known } = own
-    if (mode === 'auto') known.prompts.record(request.promptTokens)
-    const announced = this.#world.server || mode === 'private' ? undefined : this.#announced
-    const { ttftMs, silence } = mode === 'private' ? known.hat : known
-    const server = remoteEstimate(ttftMs, announced, silence, this.#settings.patience)
-    const profiledS = model ? model.prefillS(profiledTokens) : 0
-    const device = localEstimate(known.localTtft, profiledTokens / profiledS)
-    const remaining = (tokens: number) =>
-      expectedRemaining(known.answers, tokens, this.#world.scenario.workload.maxOutputTokens - tokens)
-    const costs: SideCosts = { remote: this.#price, local: model && this.#localCosts(own, model, request.promptTokens) }
-    const localMs = device.startMs(request.promptTokens)
-    const dispatch = this.#dispatch(answer, mode, own, costs, remaining, server, localMs)
-    const release = model && dispatch.local < never ? model.reserve() : () => {}
-    // The time that a start has waited for the small model tells nothing of its speed.
-    let hasWaited = false
-
-    const sides: { local?: SimulatedSide; remote: SimulatedSide } = { remote: this.#remoteSide(answer, mode, own.device) }
-    const controlled: { local?: ControlledSide; remote: ControlledSide } = {
-      remote: { continues: true, pauses: false, costs: costs.remote, startMs: server.startMs },
+    const { device, model, dispatcher, battery } = this.#deviceOf(request.device!)
+    const sides: DispatchQuestion['sides'] = {
+      remote: {
+        continues: true,
+        pauses: false,
+        costs: this.#price,
+        name: mode === 'private' ? hatName : serverName,
+        announced: this.#world.server || mode === 'private' ? undefined : this.#announced,
+      },
+      local: model && {
+        continues: true,
+        pauses: true,
+        costs: this.#localCosts(model, battery, request.promptTokens),
+        model: 'small',
+        prefillTokensPerS: profiledTokens / model.prefillS(profiledTokens),
+      },
     }
-    if (model) {
-      const side = new SmallModelSide(model, answer)
-      sides.local = {
-        start(run) {
-          release()
-          hasWaited = model.isFull
-          side.start(run)
-        },
-        pause: () => side.pause(),
-        resume: () => side.resume(),
-        stop: () => side.stop(),
-      }
-      const counted = (tokens: number) => (this.#settings.migrationCounts === 'answer' ? tokens : request.promptTokens)
-      const startMs = (tokens: number) => (model.isFree ? device.startMs(counted(tokens)) : never)
-      controlled.local = { continues: true, pauses: true, costs: costs.local, startMs }
-    }
-    const plan: ControllerPlan = {
-      sides: controlled,
-      dispatch,
-      // Only where an answer may move to save money is it worth delivering it no faster than it is read.
-      tokensPerS: mode === 'fast' ? 0 : request.tokensPerS,
+    const question: DispatchQuestion = {
+      mode,
+      sides,
       promptTokens: request.promptTokens,
-      preferred: model && this.#settings.migrates ? preferredSide(mode, costs) : undefined,
-      returns: this.#settings.returns,
-      expectedRemaining: remaining,
+      maxTokens: this.#world.scenario.workload.maxOutputTokens,
+      // Readers of the mode fast take tokens as fast as these come.
+      ...(mode !== 'fast' && { tokensPerS: request.tokensPerS }),
     }
-    const dispatched = new DispatchedAnswer(this.#world.simulation, plan, sides, request.outputTokens, {
+    const dispatch = this.#baseline(answer, sides)
+    const plan = dispatcher.ask(dispatch ? { ...question, dispatch } : question).begin(both)
+    const ways = { remote: this.#remoteSide(answer, mode, device), ...(model && { local: new SmallModelSide(model, answer) }) }
+    const dispatched = new DispatchedAnswer(this.#world.simulation, plan, ways, request.outputTokens, {
       delivered: () => answer.deliver(1),
-      firstToken(side, ms, tokens) {
-        if (side === 'remote') {
-          release()
-          server.firstToken(ms, tokens)
-        } else if (!hasWaited) device.firstToken(ms, tokens)
-      },
-      canceled(side, ms, tokens) {
-        if (side === 'remote') server.canceled(ms, tokens)
-      },
       ended: (hasFailed) => {
-        release()
         const { controller } = dispatched
-        const [onDevice, atServer] = both.map((side) => controller.workOf(side))
-        work.devicePromptTokens = onDevice!.promptTokens
-        work.deviceOutputTokens = onDevice!.tokens
-        work.serverPromptTokens = atServer!.promptTokens
-        work.serverOutputTokens = atServer!.tokens
-        work.dollars += this.#price ? costOf(this.#price, atServer!) : 0
+        const [local, remote] = both.map((side) => controller.workOf(side))
+        work.devicePromptTokens = local!.promptTokens
+        work.deviceOutputTokens = local!.tokens
+        work.serverPromptTokens = remote!.promptTokens
+        work.serverOutputTokens = remote!.tokens
+        work.dollars += this.#price ? costOf(this.#price, remote!) : 0
         for (const { succeeded, bufferTokens, delayedTokens } of controller.migrations) {
           if (!succeeded) continue
           work.migrations += 1
           work.bufferedTokens += bufferTokens
           work.delayedTokens += delayedTokens
         }
-        if (!hasFailed) known.answers.record(request.outputTokens)
+        plan.ended(hasFailed ? undefined : request.outputTokens)
         answer.end(hasFailed ? 'no side can answer' : undefined)
       },
     })
@@ -163,10 +123,17 @@ class WorldDispatch {
     const known = this.#devices.get(index)
     if (known) return known
     const device = this.#world.devices[index]!
+    const { autoPatienceS, patience, learn, smallModelAnswers, ...settings } = this.#settings
+    const model = SmallModel.of(device, smallModelAnswers)
+    const patienceMs = autoPatienceS === null ? undefined : autoPatienceS * 1_000
     const made = {
       device,
-      model: SmallModel.of(device, this.#settings.smallModelAnswers),
-      known: this.#settings.learn === 'device' ? this.#profiled() : this.#knownTo(device.group),
+      model,
+      dispatcher: new Dispatcher(
+        { ...settings, patienceMs, startsInTime: patience, tokensPerS: 0 },
+        learn === 'device' ? this.#profiled() : this.#knownTo(device.group),
+        model ?? new SmallModelUse(0),
+      ),
       battery: this.#world.scenario.devices.find(({ name }) => name === device.group)?.battery,
     }
     this.#devices.set(index, made)
@@ -174,28 +141,28 @@ class WorldDispatch {
   }
 
   /** The paper's F and p(l) are known (§4.2). */
-  #profiled(): Known {
-    const known = new Known()
+  #profiled(): DispatchEstimates {
+    const estimates = new DispatchEstimates()
     const { server, simulation, scenario } = this.#world
     const { promptTokens } = scenario.workload
     const random = simulation.random('profiled starts')
     for (let at = 0; at < this.#settings.profiledStarts; at += 1) {
-      if (server) known.ttftMs.record(server.draw(random).ttftMs)
-      if (promptTokens !== undefined) known.prompts.record(Math.max(1, Math.round(draw(promptTokens, random))))
+      if (server) estimates.remoteTtft(serverName).record(server.draw(random).ttftMs)
+      if (promptTokens !== undefined) estimates.promptTokens.record(Math.max(1, Math.round(draw(promptTokens, random))))
     }
-    return known
+    return estimates
   }
 
-  #knownTo(group: string): Known {
+  #knownTo(group: string): DispatchEstimates {
     const known = this.#groups.get(group) ?? this.#profiled()
     this.#groups.set(group, known)
     return known
   }
 
-  #localCosts({ device, battery }: DispatchingDevice, model: SmallModel, promptTokens: number): TokenCosts {
+  #localCosts(model: SmallModel, battery: number | undefined, promptTokens: number): TokenCosts {
     const { deviceDollarsPerToken, dollarsPerKwh } = this.#settings
     if (deviceDollarsPerToken) return deviceDollarsPerToken
-    const { computeW } = device.board.power
+    const { computeW } = model.device.board.power
     const joules = {
       prompt: (computeW * model.prefillS(promptTokens)) / promptTokens,
       output: computeW * model.decodeS(promptTokens),
@@ -205,35 +172,14 @@ class WorldDispatch {
     return localCosts(joules, exchangeRate(condition, setting).dollarsPerJoule)
   }
 
-  #dispatch(
-    { request }: Answer,
-    mode: DispatchMode,
-    { model, known }: DispatchingDevice,
-    costs: SideCosts,
-    remaining: (tokens: number) => number,
-    server: ReturnType<typeof remoteEstimate>,
-    localMs: number,
-  ): Dispatch {
-    const { dispatch, share, tailShare, autoPatienceS } = this.#settings
-    const patience = autoPatienceS === null ? undefined : { maxMs: autoPatienceS * 1_000, localMs }
-    const constrained = limitedSide(this.#settings.constrained, costs)
-    if (dispatch !== 'plan' && model) {
-      const isLimited = this.#world.simulation.random(`dispatch of ${request.id}`).next() < share
-      const alone = { local: never, remote: never, [isLimited ? constrained : otherSide(constrained)]: 0 }
-      return dispatch === 'chance' ? alone : { ...alone, [otherSide(constrained)]: 0 }
-    }
-    return startTimes(mode, {
-      can: { local: model !== undefined, remote: true },
-      isLocalFree: model?.isFree ?? false,
-      isRemoteSilent: server.isSilent,
-      costs,
-      patienceMs: patience?.maxMs,
-      work: { promptTokens: request.promptTokens, tokens: mode === 'cheap' ? remaining(0) : 0 },
-      dispatch: () => ({
-        ...{ constrained, share, tailShare, patience },
-        ...{ remoteTtftMs: server.ttftMs, promptLengths: known.prompts },
-      }),
-    })
+  /** Stochastic dispatch, in place of a plan. */
+  #baseline({ request }: Answer, { local, remote }: DispatchQuestion['sides']): Dispatch | undefined {
+    const { dispatch, share, constrained } = this.#settings
+    if (dispatch === 'plan' || !local) return undefined
+    const limited = limitedSide(constrained, { local: local.costs, remote: remote?.costs })
+    const isLimited = this.#world.simulation.random(`dispatch of ${request.id}`).next() < share
+    const alone = { local: never, remote: never, [isLimited ? limited : otherSide(limited)]: 0 }
+    return dispatch === 'chance' ? alone : { ...alone, [otherSide(limited)]: 0 }
   }
 
   #remoteSide(answer: Answer, mode: DispatchMode, device: SimulatedDevice): SimulatedSide {

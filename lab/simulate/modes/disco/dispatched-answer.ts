@@ -1,23 +1,24 @@
 import { AnswerController } from '../../../../core/policy/disco/answer-controller.ts'
-import type { ControllerAction, ControllerPlan, Piece } from '../../../../core/policy/disco/controller-plan.ts'
+import type { ControllerAction, ControllerInput, ControllerPlan, Piece } from '../../../../core/policy/disco/controller-plan.ts'
 import type { Side } from '../../../../core/policy/disco/state.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
 import type { SimulatedSide } from './simulated-side.ts'
 
-/** What becomes of an answer, and what can be learned from it. */
+/** What becomes of an answer. */
 export interface AnswerListener {
   /** The reader gets one more token. */
   delivered(): void
   /** All is delivered, or no side could go on. */
   ended(hasFailed: boolean): void
-  /** Time from the start of a side to its first token. @param tokens of the prompt, and of the answer so far */
-  firstToken(side: Side, ms: number, tokens: number): void
-  /** The side was stopped before its first token, after so many ms. */
-  canceled(side: Side, ms: number, tokens: number): void
 }
 
 const token: Piece = { tokens: 1, isLast: false, border: 'word' }
-const lastToken: Piece = { ...token, isLast: true }
+const receivedFrom = (side: Side) => ({
+  more: { kind: 'received', side, piece: token } as const,
+  last: { kind: 'received', side, piece: { ...token, isLast: true } } as const,
+})
+/** The same for every token. */
+const received = { local: receivedFrom('local'), remote: receivedFrom('remote') }
 
 /** One answer of two sides on the virtual clock: the agent's own `AnswerController` decides, the sides are simulated. Begun once. */
 export class DispatchedAnswer {
@@ -29,8 +30,6 @@ export class DispatchedAnswer {
   readonly #listener: AnswerListener
   /** Of the answer, up to the last one of each side. */
   readonly #written = { local: 0, remote: 0 }
-  /** Sides without their first token. */
-  readonly #starting: { [side in Side]?: { readonly atMs: number; readonly tokens: number } | undefined } = {}
   #wakeMs = Number.POSITIVE_INFINITY
   #wake: number | undefined
 
@@ -51,13 +50,18 @@ export class DispatchedAnswer {
   }
 
   begin(): void {
-    this.#act(this.controller.begin(this.#simulation.nowMs))
+    this.#handle({ kind: 'begin' })
   }
 
   /** Ends all work; nothing more is called. */
   abandon(): void {
+    this.controller.handle({ kind: 'left' }, this.#simulation.nowMs)
     for (const side of Object.values(this.#sides)) side.stop()
     this.#cancelWake()
+  }
+
+  #handle(input: ControllerInput<Piece>): void {
+    this.#act(this.controller.handle(input, this.#simulation.nowMs))
   }
 
   #act(actions: readonly ControllerAction<Piece>[]): void {
@@ -68,7 +72,6 @@ export class DispatchedAnswer {
           break
         case 'pause':
         case 'stop':
-          this.#leave(action.side)
           this.#sides[action.side]![action.kind]()
           break
         case 'resume':
@@ -90,31 +93,17 @@ export class DispatchedAnswer {
   #start(side: Side, afterTokens: number): void {
     const contextTokens = this.#plan.promptTokens + afterTokens
     this.#written[side] = afterTokens
-    this.#starting[side] = { atMs: this.#simulation.nowMs, tokens: contextTokens }
     this.#sides[side]!.start({
       contextTokens,
       tokens: this.#outputTokens - afterTokens,
       token: () => this.#received(side),
-      failed: () => {
-        this.#starting[side] = undefined
-        this.#act(this.controller.failed(side, this.#simulation.nowMs))
-      },
+      failed: () => this.#handle({ kind: 'failed', side }),
     })
   }
 
-  #leave(side: Side): void {
-    const start = this.#starting[side]
-    this.#starting[side] = undefined
-    if (start) this.#listener.canceled(side, this.#simulation.nowMs - start.atMs, start.tokens)
-  }
-
   #received(side: Side): void {
-    const { nowMs } = this.#simulation
-    const start = this.#starting[side]
-    this.#starting[side] = undefined
-    if (start) this.#listener.firstToken(side, nowMs - start.atMs, start.tokens)
     this.#written[side] += 1
-    this.#act(this.controller.received(side, this.#written[side] === this.#outputTokens ? lastToken : token, nowMs))
+    this.#handle(received[side][this.#written[side] === this.#outputTokens ? 'last' : 'more'])
   }
 
   #schedule(): void {
@@ -126,7 +115,7 @@ export class DispatchedAnswer {
     this.#wake = this.#simulation.at(wakeMs, () => {
       this.#wake = undefined
       this.#wakeMs = Number.POSITIVE_INFINITY
-      this.#act(this.controller.advance(this.#simulation.nowMs))
+      this.#handle({ kind: 'tick' })
     })
   }
 

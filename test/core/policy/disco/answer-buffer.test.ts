@@ -48,7 +48,7 @@ describe('the buffer of an answer', () => {
 describe('the progress of a side', () => {
   it('measures the time between its tokens without pauses', () => {
     const side = new SideProgress()
-    side.start(7)
+    side.start(7, 0)
     expect(side.gapMs).toBe(0)
     side.receive(piece(), 100)
     side.receive(piece(), 110)

@@ -26,7 +26,7 @@ const script = fc.record<SideScript>({
 })
 const theSide = fc.constantFrom<Side>('local', 'remote')
 const delay = fc.oneof(fc.constant(0), ms(2_000), fc.constant(never))
-const plan: fc.Arbitrary<ControllerPlan> = fc
+const plan: fc.Arbitrary<Simulation['plan']> = fc
   .record({
     both: fc.record({ local: side, remote: side }),
     only: fc.option(theSide, { nil: undefined, freq: 5 }),
@@ -94,6 +94,13 @@ describe('whatever the sides do', () => {
       const { controller } = simulate(each)
       const answers = Object.keys(each.plan.sides).every((name) => !each.scripts[name as Side].startMs.includes(never))
       if (answers) expect(controller.isOver).toBe(true)
+    })
+  })
+
+  it('every start teaches once how long its first token took, or at least took; one that failed before teaches nothing', () => {
+    check((each) => {
+      const { learned, starts } = simulate(each)
+      expect(learned).toEqual(starts.filter(({ kind }) => kind !== 'failed'))
     })
   })
 
@@ -326,10 +333,13 @@ describe('the race', () => {
 
   it('is decided by the first token: what the loser sends later is no part of the answer', () => {
     const { plan } = toServer({ plan: { dispatch: { local: 0, remote: 0 }, preferred: undefined } })
-    const controller = new AnswerController<ReturnType<typeof pieceOf>>(plan, true)
-    controller.begin(0)
-    expect(controller.received('remote', pieceOf(0), 10)).toMatchObject([{ kind: 'stop', side: 'local' }, { kind: 'deliver' }])
-    expect(controller.received('local', pieceOf(0), 11)).toEqual([])
+    const learn = { started() {}, firstToken() {}, canceled() {} }
+    const controller = new AnswerController<ReturnType<typeof pieceOf>>({ ...plan, learn }, true)
+    controller.handle({ kind: 'begin' }, 0)
+    const received = (side: Side, at: number, nowMs: number) =>
+      controller.handle({ kind: 'received', side, piece: pieceOf(at) }, nowMs)
+    expect(received('remote', 0, 10)).toMatchObject([{ kind: 'stop', side: 'local' }, { kind: 'deliver' }])
+    expect(received('local', 0, 11)).toEqual([])
     expect([controller.winner, controller.tokens, controller.workOf('local').tokens]).toEqual(['remote', 1, 1])
   })
 })

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ControllerPlan } from '../../../../core/policy/disco/controller-plan.ts'
+import type { Side } from '../../../../core/policy/disco/state.ts'
 import { type ReplayedAnswer, replayAnswer } from '../../../../lab/bench/disco/replay.ts'
 import { replaySeed } from '../../../../lab/bench/disco/replay-seed.ts'
 import { simulatedDevice, simulatedServer } from '../../../../lab/bench/disco/simulated-side.ts'
@@ -12,7 +13,7 @@ const gapMs = 1_000 / readingTokensPerS
 const cheap = { prompt: 1e-7, output: 1e-7 }
 const dear = { prompt: 1e-6, output: 1e-5 }
 
-const plan: ControllerPlan = {
+const plan: Omit<ControllerPlan, 'learn'> = {
   sides: {
     remote: { continues: true, pauses: false, costs: cheap, startMs: () => 600 },
     local: { continues: true, pauses: true, costs: dear, startMs: (tokens) => (1_000 * tokens) / profile.prefillTokensPerS },
@@ -27,20 +28,21 @@ const localMs = (1_000 * 10) / profile.prefillTokensPerS
 function replayed(changes: Partial<ControllerPlan>, ttftMs: number, until: 'first token' | 'end' = 'end') {
   const seen: string[] = []
   const latency = { ttftMs, tokenMs: 20 }
+  const learn = {
+    started() {},
+    firstToken: (side: Side, ms: number) => void seen.push(`${side} began after ${ms.toFixed(0)} ms`),
+    canceled: (side: Side, ms: number) => void seen.push(`${side} stopped after ${ms.toFixed(0)} ms`),
+  }
   const simulation = new Simulation(1)
   const answer: ReplayedAnswer = replayAnswer(
     simulation,
-    { ...plan, ...changes },
+    { ...plan, learn, ...changes },
     {
       remote: simulatedServer(simulation, { server: latency, serverAgain: { ttftMs: 500, tokenMs: 20 } }),
       local: simulatedDevice(simulation, profile),
     },
     100,
     until,
-    {
-      firstToken: (side, ms) => seen.push(`${side} began after ${ms.toFixed(0)} ms`),
-      canceled: (side, ms) => seen.push(`${side} stopped after ${ms.toFixed(0)} ms`),
-    },
   )
   return { ...answer, seen }
 }

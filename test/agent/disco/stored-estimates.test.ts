@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest'
-import { DispatchEstimates, estimatesTable } from '../../../agent/disco/estimates.ts'
+import { estimatesTable, StoredEstimates } from '../../../agent/disco/stored-estimates.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
@@ -9,9 +9,9 @@ afterAll(() => dir[Symbol.dispose]())
 let files = 0
 const newFile = () => `${dir.path}/${files++}.sqlite`
 
-function opened(file: string, use: (estimates: DispatchEstimates) => void): void {
+function opened(file: string, use: (estimates: StoredEstimates) => void): void {
   const store = openDatabase(file, [estimatesTable])
-  use(new DispatchEstimates(store, silentLogger()))
+  use(new StoredEstimates(store, silentLogger()))
   store.close()
 }
 
@@ -55,7 +55,7 @@ describe('what answers have taught', () => {
     const store = openDatabase(file, [estimatesTable])
     expect(store.prepare('SELECT count(*) AS rows FROM dispatch_estimates').get()).toEqual({ rows: 64 })
     store.prepare('UPDATE dispatch_estimates SET value = \'{"weight":-1,"quantiles":[2,1]}\'').run()
-    expect(new DispatchEstimates(store, silentLogger()).remoteTtft('199').weight).toBe(0)
+    expect(new StoredEstimates(store, silentLogger()).remoteTtft('199').weight).toBe(0)
     store.close()
   })
 })

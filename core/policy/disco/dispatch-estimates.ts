@@ -1,0 +1,107 @@
+import { ForgettingHistogram, type HistogramLayout, type HistogramWire } from '../estimate/forgetting-histogram.ts'
+import { LinearFit } from '../estimate/linear-fit.ts'
+import type { PromptLengths } from './dispatch.ts'
+import { type AnswerLengths, createLocalTtft, localTtftHalfLife, tokensLayout, ttftLayout } from './estimates.ts'
+import { SilentStarts } from './silent-starts.ts'
+import { localEstimate, type RemoteEstimate, remoteEstimate, type StartEstimate } from './start-estimates.ts'
+
+/** A small model, for what is known of its starts. */
+export interface LocalStarts {
+  readonly model: string
+  /** As measured otherwise; undefined: not at all. */
+  readonly prefillTokensPerS?: number | undefined
+}
+
+/** What is asked over the network, for what is known of its starts. */
+export interface RemoteStarts {
+  /** Of the server, with its model. */
+  readonly name: string
+  /** F as a bridge measures it itself. */
+  readonly announced?: ForgettingHistogram | HistogramWire | undefined
+}
+
+/** What the dispatch of answers depends on. It learns from each of them. */
+export interface Estimates {
+  /** p(l): tokens of prompts in mode auto. */
+  readonly promptTokens: PromptLengths & { record(tokens: number): void }
+  /** Tokens of answers that ended by themselves or at their limit. */
+  readonly answerTokens: AnswerLengths & { record(tokens: number): void }
+  /** For one answer. */
+  local(starts: LocalStarts): StartEstimate
+  /** For one answer. @param patience as of `remoteEstimate` */
+  remote(starts: RemoteStarts, patience?: number): RemoteEstimate
+  /** An answer has ended. */
+  answered(): void
+}
+
+/** Estimates by names, learned from earlier answers. Histograms are stored in tens of numbers each. Mutable. */
+export class DispatchEstimates implements Estimates {
+  readonly #stored: (name: string) => HistogramWire | readonly number[] | undefined
+  readonly #known = new Map<string, ForgettingHistogram | LinearFit>()
+  readonly #silence = new Map<string, SilentStarts>()
+
+  /** @param stored what `toWire` returned of a name; absent: nothing is known yet */
+  constructor(stored: (name: string) => HistogramWire | readonly number[] | undefined = () => undefined) {
+    this.#stored = stored
+  }
+
+  get promptTokens(): ForgettingHistogram {
+    return this.#histogram('prompt tokens', tokensLayout)
+  }
+
+  get answerTokens(): ForgettingHistogram {
+    return this.#histogram('answer tokens', tokensLayout)
+  }
+
+  /** F: time to the first token, in ms. @param name as of `RemoteStarts` */
+  remoteTtft(name: string): ForgettingHistogram {
+    return this.#histogram(`ttft of server ${name}`, ttftLayout)
+  }
+
+  /** Forgotten at a restart: three requests find it out again. @param name as of `RemoteStarts` */
+  remoteSilence(name: string): SilentStarts {
+    const known = this.#silence.get(name) ?? new SilentStarts()
+    this.#silence.set(name, known)
+    return known
+  }
+
+  /** k·l + c: time to the first token of a small model, in ms by tokens of the prompt. */
+  localTtft(model: string): LinearFit {
+    const name = `ttft of model ${model}`
+    const known = this.#known.get(name)
+    if (known instanceof LinearFit) return known
+    const stored = this.#stored(name)
+    const fit = (isSums(stored) && LinearFit.fromWire(localTtftHalfLife, stored)) || createLocalTtft()
+    this.#known.set(name, fit)
+    return fit
+  }
+
+  local({ model, prefillTokensPerS }: LocalStarts): StartEstimate {
+    return localEstimate(this.localTtft(model), prefillTokensPerS)
+  }
+
+  remote({ name, announced }: RemoteStarts, patience?: number): RemoteEstimate {
+    const others =
+      announced instanceof ForgettingHistogram ? announced : announced && ForgettingHistogram.fromWire(ttftLayout, announced)
+    return remoteEstimate(this.remoteTtft(name), others, this.remoteSilence(name), patience)
+  }
+
+  answered(): void {}
+
+  /** All that is known by name. */
+  *wires(): Generator<readonly [string, HistogramWire | readonly number[] | undefined]> {
+    for (const [name, estimate] of this.#known) yield [name, estimate.toWire()]
+  }
+
+  #histogram(name: string, layout: HistogramLayout): ForgettingHistogram {
+    const known = this.#known.get(name)
+    if (known instanceof ForgettingHistogram) return known
+    const stored = this.#stored(name)
+    const histogram =
+      (stored && !isSums(stored) && ForgettingHistogram.fromWire(layout, stored)) || new ForgettingHistogram(layout)
+    this.#known.set(name, histogram)
+    return histogram
+  }
+}
+
+const isSums = (stored: HistogramWire | readonly number[] | undefined): stored is readonly number[] => Array.isArray(stored)
