@@ -69,6 +69,8 @@ export interface Admission {
 export interface Budget {
   /** Of a token now; undefined where price or energy is unknown. */
   costs(spender: Spender): TokenCosts | undefined
+  /** An answer that no budget limits, and nothing was reserved for, has cost this. */
+  count(spender: Spender, work: SideWork): void
   /**
    * Leaves out sides whose budget is exhausted, or waits, or refuses, as configured.
    * @throws BrimError BUDGET_EXHAUSTED; the signal's reason

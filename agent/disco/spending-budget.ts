@@ -61,6 +61,10 @@ export class SpendingBudget implements Budget {
     return joules && localCosts(joules, exchangeRate().dollarsPerJoule)
   }
 
+  count(spender: Spender, work: SideWork): void {
+    this.#options.ledger.add(spender, this.#pricesOf(spender)(work))
+  }
+
   async admit(request: BudgetRequest, signal: AbortSignal): Promise<Admission> {
     const { config, maxWaitMs, clock, warn } = this.#options
     const wanted = Object.entries(request.sides) as [Side, WantedSide][]

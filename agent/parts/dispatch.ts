@@ -16,6 +16,7 @@ import type { Budget } from '../disco/budget.ts'
 import { discoEndpoint } from '../disco/endpoint.ts'
 import type { Candidates } from '../disco/modes.ts'
 import { Planner } from '../disco/planner.ts'
+import { singleEndpoint } from '../disco/single-endpoint.ts'
 import { SmallModelSlots } from '../disco/small-model-slots.ts'
 import { StoredEstimates } from '../disco/stored-estimates.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
@@ -99,6 +100,23 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
   const planner = new Planner({ mode: config.dispatch.mode, candidates, problem, dispatcher, slots, budget })
   const openedAt = nowIso()
 
+  /** HAT, for a private answer that the small model does not go on with and that is delivered as fast as it comes. */
+  function alone(request: AnswerRequest): Endpoint | undefined {
+    const { llm, slm } = answering
+    const { fallback, isWhole, tokensPerS = 0 } = request
+    const isPaced = tokensPerS > 0 && !isWhole
+    if (planner.modeOf(request) !== 'private' || !llm || (fallback === 'slm' && slm) || isPaced) return undefined
+    return singleEndpoint(llm.endpoint, {
+      clock,
+      starts: estimates.remote({ name: hatName }),
+      onEnded(work, hasFailed) {
+        budget.count('hat', work)
+        if (!hasFailed) estimates.answerTokens.record(work.tokens)
+        estimates.answered()
+      },
+    })
+  }
+
   return {
     planner,
     /** @throws BrimError MODEL_MISSING where nothing can answer */
@@ -107,7 +125,7 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
       const model = llm?.text ?? slm?.model ?? openServer()?.endpoint.model
       if (!model) throw problem()
       const plan = (request: AnswerRequest, signal: AbortSignal) => planner.plan(request, signal)
-      const endpoint = discoEndpoint({ model, clock, plan })
+      const endpoint = discoEndpoint({ model, clock, alone, plan })
       return { name: model.name, endpoint, createdAt: llm?.manifest.card.createdAt ?? openedAt }
     },
     /** Why requests that name no mode would fail; undefined: they would not. */

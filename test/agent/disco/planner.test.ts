@@ -89,6 +89,7 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
   let ended = 0
   const budget: Budget = {
     costs: (spender) => costs[spender],
+    count() {},
     async admit(wanted) {
       asked.push(wanted)
       const sides = admit?.(wanted) ?? (Object.keys(wanted.sides) as Admission['sides'])
