@@ -57,7 +57,9 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/hat': { values: ['core/policy/estimate', 'core/policy/machine.ts', 'core/policy/serving/reader.ts'] },
   'core/policy/fairness': { values: [] },
   'core/policy/admission': { values: ['core/policy/fairness', 'core/policy/quota'], types: ['core/base', 'core/protocol'] },
-  'core/policy/serving': { values: ['core/policy/admission', 'core/policy/estimate', 'core/policy/fairness'] },
+  'core/policy/serving': {
+    values: ['core/policy/admission', 'core/policy/estimate', 'core/policy/fairness', 'core/policy/machine.ts'],
+  },
   'core/policy/tokenflow': { values: ['core/policy/admission', 'core/policy/fairness', 'core/policy/serving'] },
   'core/policy/pice': {
     values: ['core/policy/estimate', 'core/policy/fairness', 'core/policy/machine.ts'],

@@ -1,7 +1,6 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
-import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
 import { smallRows } from '../../core/policy/serving/step-defaults.ts'
 import { createPolicy } from '../../core/policy/tokenflow/named-policies.ts'
 import type { BridgeConfig } from '../config.ts'
@@ -49,10 +48,8 @@ export function serveMiddle(
   const maxChunkTokens = Math.min(tokenBudget, frameTokens)
 
   function serve({ served, manifest: { dims }, slots }: Served): SessionModel {
-    const monitor = new StateMonitor(config.smoothing)
     const onStep = (step: EndedStep) => {
-      steps.record(step, originMs, monitor.g.knots().length === 0 ? undefined : monitor.g.at(step.tokens))
-      monitor.record(step.tokens, step.computeMs / 1_000)
+      steps.record(step, originMs)
       onEachStep?.(step)
     }
     const serving = createServing({
@@ -70,6 +67,7 @@ export function serveMiddle(
       maxDecodeRows: decodeRows,
       maxMemoryWaitMs: config.limits.deviceMemoryWaitS * 1_000,
       maxWaitingAnswers: config.limits.waitingAnswers,
+      smoothing: config.smoothing,
       clock,
       logger: servingLogger,
       onStep,
@@ -80,7 +78,7 @@ export function serveMiddle(
       refusal: served.rows ? undefined : `bridge ${config.id} serves a model without a split: devices cannot take part`,
       width: dims.hidden,
       chunks: {
-        monitor,
+        monitor: serving.monitor,
         limits: { minTokens: Math.min(minChunkTokens, maxChunkTokens), maxTokens: maxChunkTokens },
         // Whatever its stages: the bridge computes the pieces of one prompt one after the other.
         pipeline: 1,

@@ -1,5 +1,4 @@
 import type { Sequence, StepItem } from '../../core/engine/contract.ts'
-import type { Phase } from '../../core/policy/serving/policy.ts'
 import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
 import type { RowItem } from './served-model.ts'
 
@@ -20,25 +19,16 @@ export interface AppendResult {
 
 /** The rows of one append, while steps compute them piece by piece. */
 export class PendingRows {
-  readonly phase: Phase
   readonly arrivedMs: number
-  /** Steps that began without them, though they could have run. */
-  stepsSkipped = 0
   readonly #rows: Rows
   readonly #computed: States[] = []
   #waiting: number
   #computeMs = 0
 
-  constructor(rows: Rows, phase: Phase, arrivedMs: number) {
-    this.phase = phase
+  constructor(rows: Rows, arrivedMs: number) {
     this.arrivedMs = arrivedMs
     this.#rows = rows
     this.#waiting = rows.states.rows
-  }
-
-  /** Rows that are still to be computed. */
-  get waiting(): number {
-    return this.#waiting
   }
 
   /** The next `count` rows, and which of those come back. */

@@ -9,6 +9,8 @@ export interface EndedStep {
   readonly tokens: number
   /** From its beginning to its end, through all stages. */
   readonly computeMs: number
+  /** g(tokens) of HAT Eq. 2, as it was before this step; undefined for the first step. */
+  readonly predictedS: number | undefined
 }
 
 /** Counters since the start. The averages are exponential, in ms. */
@@ -31,7 +33,7 @@ export class ServingMetrics {
   }
 
   /** @param arrivedMs when the rows of each of its streams arrived */
-  record({ startedMs, items, tokens, computeMs }: EndedStep, arrivedMs: readonly number[]): void {
+  record({ startedMs, items, tokens, computeMs }: Omit<EndedStep, 'predictedS'>, arrivedMs: readonly number[]): void {
     this.#queueMs.record(arrivedMs.reduce((sum, atMs) => sum + startedMs - atMs, 0) / items)
     this.#computeMs.record(computeMs)
     this.queueMs = this.#queueMs.value ?? 0

@@ -1,19 +1,19 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import type { Sequence } from '../../core/engine/contract.ts'
+import { sampledWarnings } from '../../core/base/sampled-warnings.ts'
 import { firstCapacity } from '../../core/engine/sequence.ts'
-import type { KvLimits, KvUsage } from '../../core/policy/admission/kv.ts'
-import { sessionWaitMs } from '../../core/policy/admission/session.ts'
-import { clientOf } from '../../core/policy/fairness/client.ts'
+import { doublingKv, type KvLimits, type KvUsage, positionsWithin } from '../../core/policy/admission/kv.ts'
+import type { StateMonitor } from '../../core/policy/estimate/state-monitor.ts'
+import type { TierOptions } from '../../core/policy/serving/kv-tiers.ts'
 import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { reuseOf } from '../../core/policy/serving/prefix-reuse.ts'
-import { AnswerQueue } from './answer-queue.ts'
-import { KvMemory } from './kv-memory.ts'
-import { KvTiers, type KvTiersOptions } from './kv-tiers.ts'
+import { ServingMachine } from '../../core/policy/serving/serving-machine.ts'
+import type { EngineStream } from './engine-stream.ts'
 import { PrefixCache } from './prefix-cache.ts'
 import type { SequenceKind, ServedModel } from './served-model.ts'
 import type { EndedStep, ServingMetrics } from './serving-metrics.ts'
-import { type StepLimits, StepLoop } from './step-loop.ts'
+import type { SlowTier } from './slow-tier.ts'
+import { StepLoop } from './step-loop.ts'
 import { type RowHost, RowStream, type Stream } from './stream.ts'
 import { longestPrefix, type TokenPrefix } from './token-prefixes.ts'
 import { ModelTokenStream, type TokenHost, type TokenRequest, type TokenStream } from './token-stream.ts'
@@ -21,7 +21,8 @@ import { ModelTokenStream, type TokenHost, type TokenRequest, type TokenStream }
 export interface ServingOptions {
   readonly model: ServedModel
   readonly policy: ServingPolicy
-  readonly step: StepLimits
+  /** What one step holds, and steps under way at once: as many as the middle has stages. */
+  readonly step: { readonly rows: number; readonly streams: number; readonly pipeline: number }
   readonly kv: Omit<KvLimits, 'bytesPerPosition' | 'firstCapacity'> & {
     readonly budgetBytes: number
     /** KV memory of one owner, at most. */
@@ -29,13 +30,16 @@ export interface ServingOptions {
     /** Cached prefixes expire after this long; 0: nothing is cached. */
     readonly prefixMs: number
   }
-  readonly tiers: Pick<KvTiersOptions, 'slow' | 'writeThrough' | 'overlap'>
+  /** Without a slow tier, rows that leave the memory are lost, so that only streams that can recompute them are preempted. */
+  readonly tiers: Pick<TierOptions, 'writeThrough' | 'overlap'> & { readonly slow: SlowTier | undefined }
   /** More rows than this count as a prompt, whatever they are. */
   readonly maxDecodeRows: number
   /** Rows of devices wait so long for memory that others hold. */
   readonly maxMemoryWaitMs: number
   /** Answers that wait for their first step, at most. */
   readonly maxWaitingAnswers: number
+  /** Weight of the past in the measured load and delay of steps; absent: the default. */
+  readonly smoothing?: number
   readonly clock: Clock
   readonly logger: Logger
   readonly onStep?: (step: EndedStep) => void
@@ -57,6 +61,8 @@ export interface OpenedStream {
 
 export interface Serving {
   readonly metrics: Readonly<ServingMetrics>
+  /** Load and delay of the steps. */
+  readonly monitor: StateMonitor
   readonly memory: KvUsage & { readonly cachedBytes: number }
   /** Of the slow tier; undefined where there is none. */
   readonly slow: KvUsage | undefined
@@ -87,75 +93,96 @@ export interface Serving {
 
 /** One model that serves many streams. Knows rows, token ids and KV, but neither their senders nor the transport. */
 export function createServing({ model, policy, step, clock, logger, onStep, metrics, ...options }: ServingOptions): Serving {
-  const { prefixMs } = options.kv
+  const { prefixMs, budgetBytes, ownerBytes, contextLimit } = options.kv
+  const { slow, writeThrough, overlap } = options.tiers
   const prefixes = new PrefixCache<RowStream>()
-  const kv = new KvMemory({ ...options.kv, firstCapacity }, prefixes)
-  const answers = new AnswerQueue(options.maxWaitingAnswers, clock)
-  const tiers = new KvTiers({ ...options.tiers, memory: kv, clock, logger, onTransfer: () => loop.planSoon() })
-  const loop = new StepLoop({ model, policy, kv, tiers, limits: step, clock, onStep, metrics })
+  const limitsOf = ({ bytesPerPosition }: Pick<SequenceKind, 'bytesPerPosition'>): KvLimits => ({
+    ...options.kv,
+    bytesPerPosition,
+    firstCapacity,
+  })
+  const sizeOf = (kind: SequenceKind | undefined) => doublingKv(limitsOf(kind ?? { bytesPerPosition: 0 }))
+  const machine = new ServingMachine({
+    policy,
+    step,
+    memory: { budgetBytes, ownerBytes },
+    tiers: { slowBytes: slow?.usage.budgetBytes ?? 0, writeThrough, overlap, piecePages: 1 },
+    contextLimit,
+    sizes: { device: sizeOf(model.rows), answer: sizeOf(model.tokens) },
+    sharesPrefixes: true,
+    maxMemoryWaitMs: options.maxMemoryWaitMs,
+    maxWaitingAnswers: options.maxWaitingAnswers,
+    smoothing: options.smoothing,
+  })
+  const takePrefix = (handle: string) => prefixes.delete(handle)?.sequence
+  const loop = new StepLoop({ model, machine, maxStreams: step.streams, takePrefix, clock, onStep, metrics })
   const stop = new AbortController()
   const tokenStreams = new Set<ModelTokenStream>()
   let streams = 0
   let expiring: Promise<void> | undefined
   const host: RowHost & TokenHost = {
-    kv,
-    tiers,
+    slow,
     clock,
+    warn: sampledWarnings(logger, clock),
     maxDecodeRows: options.maxDecodeRows,
-    contextLimit: options.kv.contextLimit,
-    maxMemoryWaitMs: options.maxMemoryWaitMs,
-    canFree: (stream, bytes) => loop.couldFree(stream) >= bytes,
-    enqueue: (stream) => loop.enqueue(stream),
-    withdraw: (stream) => loop.withdraw(stream),
+    feed: (input) => loop.feed(input),
+    served: (id) => machine.get(id),
+    shortageOf: (owner) => machine.memory.shortageOf(owner),
     remove(stream) {
       if (stream instanceof RowStream) prefixes.forget(stream)
       if (stream instanceof ModelTokenStream) tokenStreams.delete(stream)
-      answers.leave(stream.id)
       loop.remove(stream)
     },
-    cache,
-    begin: (stream) => answers.leave(stream.id),
-    beginWith,
-    prefixLength: (owner, ids) => longestOf(owner, ids)?.length ?? 0,
-    cacheTokens(owner, sequence, ids) {
-      if (ids.length === 0) kv.release(sequence)
-      else cache(owner, sequence, ids)
+    leaveRows: (stream, isCached) => (isCached ? cache(stream) : release(stream)),
+    longestPrefix: (owner, ids) => longestOf(owner, ids),
+    leaveTokens(stream, ids) {
+      if (ids.length === 0) release(stream)
+      else cache(stream, ids)
     },
   }
 
-  function cache(owner: string, sequence: Sequence, ids?: readonly number[]): string | undefined {
-    if (prefixMs === 0 || stop.signal.aborted) {
-      kv.release(sequence)
-      return undefined
-    }
-    const handle = prefixes.add(owner, sequence, clock.nowMs(), ids)
+  function release({ id, kv }: EngineStream): undefined {
+    kv.sequence.release()
+    loop.feed({ kind: 'released', stream: id })
+  }
+
+  function cache(stream: EngineStream, ids?: readonly number[]): string | undefined {
+    if (prefixMs === 0 || stop.signal.aborted) return release(stream)
+    const handle = prefixes.add(stream.owner, stream.kv.sequence, clock.nowMs(), ids)
+    loop.feed({ kind: 'cached', stream: stream.id, handle })
     expiring ??= expirePrefixes()
     return handle
   }
 
+  const dropPrefix = (handle: string) => loop.feed({ kind: 'prefix dropped', handle })
+
   async function expirePrefixes(): Promise<void> {
     for (let { oldest } = prefixes; oldest && !stop.signal.aborted; { oldest } = prefixes) {
       const leftMs = oldest.sinceMs + prefixMs - clock.nowMs()
-      if (leftMs <= 0) kv.evictPrefix(oldest.handle)
+      if (leftMs <= 0) dropPrefix(oldest.handle)
       else await clock.sleep(leftMs, stop.signal).catch(() => {})
     }
     expiring = undefined
   }
 
-  /** The KV cached under this handle, if a stream should take it over rather than copy it. */
-  function take(owner: string, { handle, length }: Resume): Sequence | undefined {
+  /** A stream takes the KV cached under this handle over, if it should not copy it. */
+  function take(owner: string, { handle, length }: Resume): RowStream | undefined {
     const found = prefixes.find(owner, handle)
     if (found?.kind !== 'cached' || reuseOf(found.sequence.length, length) !== 'take') return undefined
     found.sequence.truncate(length)
-    return found.sequence
+    const stream = start(owner, found.sequence)
+    stream.resume(handle)
+    prefixes.markTaken(handle, stream)
+    return stream
   }
 
-  async function copyInto(sequence: Sequence, owner: string, { handle, length }: Resume): Promise<void> {
-    if (!prefixes.find(owner, handle) || !kv.grow(sequence, length)) return
-    // Looked up again: growing may have evicted it.
-    const found = prefixes.find(owner, handle)
-    if (found?.kind === 'taken') await found.stream.copyPrefixTo(sequence, length)
-    else if (found && reuseOf(found.sequence.length, length) !== 'none') sequence.copyPrefix(found.sequence, length)
+  async function copyInto(stream: RowStream, { handle, length }: Resume): Promise<void> {
+    const found = prefixes.find(stream.owner, handle)
+    if (found?.kind === 'taken') {
+      const source = await found.stream.prefixOf(length)
+      if (source) stream.beginWith(source, length)
+    } else if (found && reuseOf(found.sequence.length, length) !== 'none')
+      stream.beginWith(found.sequence, length, { handle, rows: found.sequence.length })
   }
 
   function* prefixesOf(owner: string): Iterable<TokenPrefix> {
@@ -166,92 +193,72 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
   /** The last id's row yields the logits of the next token. */
   const longestOf = (owner: string, ids: readonly number[]) => longestPrefix(prefixesOf(owner), ids.slice(0, -1))
 
-  function beginWith(owner: string, ids: readonly number[], empty: Sequence): Sequence {
-    const found = longestOf(owner, ids)
-    if (!found) return empty
-    const { length } = found
-    const { handle, sequence } = found.prefix
-    if (handle !== undefined && reuseOf(sequence.length, length) === 'take') {
-      prefixes.delete(handle)
-      kv.release(empty)
-      sequence.truncate(length)
-      return sequence
-    }
-    const fits = kv.grow(empty, ids.length)
-    // Growing may have evicted it.
-    const isThere = handle === undefined || prefixes.find(owner, handle) !== undefined
-    try {
-      if (fits && isThere) empty.copyPrefix(sequence, length)
-    } catch (err) {
-      // It leaves no rows, so that the stream computes them.
-      logger.warn({ err }, 'prefix not copied')
-    }
-    return empty
-  }
-
-  function start(owner: string, sequence: Sequence, residency: 'resident' | 'evicted'): RowStream {
+  function start(owner: string, sequence: RowStream['kv']['sequence']): RowStream {
     streams += 1
-    const stream = new RowStream(streams, owner, sequence, residency, host)
+    const stream = new RowStream(streams, owner, sequence, host)
     loop.add(stream)
     return stream
   }
 
   return {
     metrics: loop.metrics,
+    monitor: machine.monitor,
     get memory() {
-      return { ...kv.usage, cachedBytes: kv.cachedBytes }
+      const { usedBytes, cachedBytes } = machine.memory
+      return { budgetBytes, usedBytes, cachedBytes }
     },
     get slow() {
-      return tiers.slow?.usage
+      return slow?.usage
     },
-    transfers: tiers.counts,
+    transfers: machine.transfers,
     get waitingAnswers() {
-      return answers.length
+      return machine.waitingAnswers
     },
-    maxPositions: model.tokens ? kv.positionsOf(model.tokens) : 0,
-    shortageOf: (owner) => kv.shortageOf(owner),
+    maxPositions: model.tokens ? positionsWithin(budgetBytes, limitsOf(model.tokens)) : 0,
+    shortageOf: (owner) => machine.memory.shortageOf(owner),
     async open(owner, resume) {
       const taken = resume && take(owner, resume)
-      if (taken) {
-        const stream = start(owner, taken, 'resident')
-        prefixes.markTaken(resume.handle, stream)
-        return { stream, moved: true }
+      if (taken) return { stream: taken, moved: true }
+      const stream = start(owner, kindOf(model.rows, 'hidden states').create())
+      if (await stream.open(Math.min(options.kv.firstPositions, contextLimit))) {
+        if (resume) await copyInto(stream, resume)
+        return { stream, moved: false }
       }
-      const sequence = kv.createWithinShare(owner, kindOf(model.rows, 'hidden states'))
-      if (kv.begin(sequence)) {
-        if (resume) await copyInto(sequence, owner, resume).catch((err) => logger.warn({ err }, 'prefix not copied'))
-        return { stream: start(owner, sequence, 'resident'), moved: false }
-      }
-      const stream = start(owner, sequence, 'evicted')
-      if (await stream.admit(options.kv.firstPositions, sessionWaitMs)) return { stream, moved: false }
       await stream.close()
       return undefined
     },
     openTokens(owner, request) {
-      const kind = kindOf(model.tokens, 'token ids')
-      const entered = answers.enter(streams + 1, clientOf(owner))
+      const sequence = kindOf(model.tokens, 'token ids').create()
       streams += 1
-      if (entered) loop.get(entered.displaced)?.failWaiting(entered.error)
-      const sequence = kv.createEmpty(owner, kind)
       const stream = new ModelTokenStream(streams, owner, sequence, request, host)
-      tokenStreams.add(stream)
       loop.add(stream)
-      loop.enqueue(stream)
+      tokenStreams.add(stream)
+      try {
+        stream.open()
+      } catch (error) {
+        host.remove(stream)
+        sequence.release()
+        throw error
+      }
       return stream
     },
-    drop: (handle) => kv.evictPrefix(handle),
+    drop: dropPrefix,
     purge(owner) {
       const isOwned = (name: string) => name === owner || name.startsWith(`${owner}/`)
       for (const stream of tokenStreams) if (isOwned(stream.owner)) stream.leaveNothing()
-      for (const { sequence } of prefixes.deleteOwned(isOwned)) kv.release(sequence)
+      for (const { handle, sequence } of prefixes.deleteOwned(isOwned)) {
+        dropPrefix(handle)
+        sequence.release()
+      }
     },
-    releaseFree: () => tiers.slow?.releaseFree(),
+    releaseFree: () => slow?.releaseFree(),
     async close() {
       stop.abort()
       await loop.close()
       await expiring
-      for (const { handle } of [...kv.cached()]) kv.evictPrefix(handle)
-      await tiers.close()
+      for (const { handle } of [...prefixes.cached()]) dropPrefix(handle)
+      await loop.dropped()
+      await slow?.close()
     },
   }
 }

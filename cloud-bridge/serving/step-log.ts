@@ -11,11 +11,8 @@ export class StepLog {
     this.#capacity = capacity
   }
 
-  /**
-   * @param originMs the bridge's start, by the clock of the steps
-   * @param predictedS g(tokens) of HAT Eq. 2, as it was before this step; undefined for the first step
-   */
-  record({ startedMs, ...step }: EndedStep, originMs: number, predictedS: number | undefined): void {
+  /** @param originMs the bridge's start, by the clock of the steps */
+  record({ startedMs, predictedS, ...step }: EndedStep, originMs: number): void {
     const predictedMs = predictedS === undefined ? null : predictedS * 1_000
     this.#steps[this.#count % this.#capacity] = { index: this.#count, startMs: startedMs - originMs, ...step, predictedMs }
     this.#count += 1

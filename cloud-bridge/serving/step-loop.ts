@@ -1,287 +1,355 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import type { Phase, ServingPlan, ServingPolicy, ServingState } from '../../core/policy/serving/policy.ts'
-import { StepSpeeds } from '../../core/policy/serving/step-speeds.ts'
-import type { EngineStream, StreamRows } from './engine-stream.ts'
-import type { KvMemory } from './kv-memory.ts'
-import type { KvTiers } from './kv-tiers.ts'
+import type { FullQueue } from '../../core/policy/serving/answer-queue.ts'
+import type { ServingAction, ServingInput, StepPiece } from '../../core/policy/serving/serving-events.ts'
+import type { ServingMachine } from '../../core/policy/serving/serving-machine.ts'
+import type { MeasuredStep } from '../../core/policy/serving/step-speeds.ts'
+import type { EngineStream } from './engine-stream.ts'
 import type { ItemResult, ModelItem, ServedModel } from './served-model.ts'
 import { type EndedStep, ServingMetrics } from './serving-metrics.ts'
-
-export interface StepLimits {
-  /** Rows of one step. */
-  readonly rows: number
-  /** Streams of one step. */
-  readonly streams: number
-  /** Steps under way at once: as many as the middle has stages. */
-  readonly pipeline: number
-}
+import { RowStream } from './stream.ts'
+import { ModelTokenStream } from './token-stream.ts'
 
 export interface StepLoopOptions {
   readonly model: ServedModel
-  readonly policy: ServingPolicy
-  readonly kv: KvMemory
-  readonly tiers: KvTiers
-  readonly limits: StepLimits
+  readonly machine: ServingMachine
+  /** Streams of one step. */
+  readonly maxStreams: number
+  /** The sequence of a cached prefix, which is cached no longer. */
+  readonly takePrefix: (handle: string) => ModelItem['sequence'] | undefined
   readonly clock: Clock
   readonly onStep?: ((step: EndedStep) => void) | undefined
   readonly metrics?: ServingMetrics | undefined
 }
 
-/** A stream's rows in one step. */
-interface Piece extends StreamRows {
-  readonly phase: Phase
-  readonly arrivedMs: number
+/** A stream's rows in a step that computes. */
+interface RunningPiece extends StepPiece {
+  readonly from: EngineStream
   readonly item: ModelItem
 }
 
-/**
- * Carries out the policy's plans: packs rows of many streams into steps, up to `pipeline` of them under way at once, never
- * two with the same stream.
- */
+interface PieceResult {
+  readonly result: ItemResult
+  readonly computeMs: number
+}
+
+interface ComputedStep {
+  readonly runs: readonly MeasuredStep[]
+  /** In the order of the pieces. */
+  readonly results: readonly PieceResult[]
+}
+
+/** After so many pages, transfers let other work of the process proceed. */
+const pagesPerTurn = 8
+const tick: ServingInput = { kind: 'tick' }
+
+/** Does what the serving machine asks for: computes steps, moves rows between the tiers; and tells it how that ended. */
 export class StepLoop {
   readonly metrics: ServingMetrics
   readonly #options: StepLoopOptions
+  readonly #machine: ServingMachine
   readonly #streams = new Map<number, EngineStream>()
-  /** Streams whose rows wait, in the order in which the rows arrived. */
-  readonly #waiting = new Set<EngineStream>()
   readonly #underWay = new Set<Promise<void>>()
+  /** Copies that are being freed. */
+  readonly #dropping = new Set<Promise<void>>()
   #planning: Promise<void> | undefined
   #alarm = new AbortController()
-  #alarmAtMs: number | undefined
-  readonly #speeds = new StepSpeeds()
-  #lastDecodeMs: number | undefined
-  #isClosed = false
+  #alarmMs: number | undefined
+  /** What follows from the end of a step is arranged once. */
+  #isEndingStep = false
+  #loadedPages = 0
 
   constructor(options: StepLoopOptions) {
     this.#options = options
-    this.metrics = options.metrics ?? new ServingMetrics(options.limits.streams)
+    this.#machine = options.machine
+    this.metrics = options.metrics ?? new ServingMetrics(options.maxStreams)
   }
 
   add(stream: EngineStream): void {
     this.#streams.set(stream.id, stream)
   }
 
-  get(id: number): EngineStream | undefined {
-    return this.#streams.get(id)
-  }
-
-  enqueue(stream: EngineStream): void {
-    if (this.#isClosed) {
-      stream.fail(shuttingDown())
-      return
-    }
-    this.#waiting.delete(stream)
-    this.#waiting.add(stream)
-    this.planSoon()
-  }
-
-  /** The rows of the stream no longer wait. */
-  withdraw(stream: EngineStream): void {
-    this.#waiting.delete(stream)
-    this.planSoon()
-  }
-
   remove(stream: EngineStream): void {
     this.#streams.delete(stream.id)
-    this.#waiting.delete(stream)
-    this.planSoon()
   }
 
-  /** Memory that is free, or that the streams that make way for this one hold. */
-  couldFree(stream: EngineStream): number {
-    const { kv, policy } = this.#options
-    const { heedsReaders = false } = policy
-    const { budgetBytes, usedBytes } = kv.usage
-    let bytes = budgetBytes - usedBytes + kv.cachedBytes
-    for (const other of this.#streams.values()) if (other.makesWayFor(stream, heedsReaders)) bytes += other.kv.chargedBytes
-    return bytes
+  /** Tells the machine what has happened, and does what it asks for. */
+  feed(input: ServingInput): void {
+    this.#handle(input)
+    this.#arrange()
   }
 
   /** Rejects what waits; resolves when no step runs any more. */
   async close(): Promise<void> {
-    this.#isClosed = true
-    this.#alarm.abort()
-    this.#rejectWaiting()
+    this.feed({ kind: 'stop' })
     await this.#planning
     await Promise.all(this.#underWay)
-    // The rest of what the last steps computed in part.
-    this.#rejectWaiting()
+    this.#alarm.abort()
   }
 
-  #rejectWaiting(): void {
-    for (const stream of this.#waiting) if (!stream.isInStep) stream.fail(shuttingDown())
+  /** Resolves when the pages of all streams that have closed are freed. */
+  async dropped(): Promise<void> {
+    await Promise.all(this.#dropping)
   }
 
-  /** Call it whenever the next plan may differ from the last one. */
-  planSoon(): void {
-    if (this.#canBegin) this.#planning ??= this.#beginSteps()
+  #handle(input: ServingInput): void {
+    for (const action of this.#machine.handle(input, this.#options.clock.nowMs())) this.#do(action)
   }
 
-  get #canBegin(): boolean {
-    return !this.#isClosed && this.#underWay.size < this.#options.limits.pipeline
+  #do(action: ServingAction): void {
+    switch (action.kind) {
+      case 'begin':
+        this.#begin(action)
+        break
+      case 'save':
+        void this.#save(action)
+        break
+      case 'load':
+        void this.#load(action)
+        break
+      case 'leave':
+        this.#demand(action.stream).kv.leave(action.rows)
+        break
+      case 'drop copy':
+        this.#drop(this.#demand(action.stream))
+        break
+      case 'restart':
+        this.#answer(action.stream).restart()
+        break
+      case 'compare':
+        this.#compare(action.pieces)
+        break
+      case 'take prefix':
+        this.#answer(action.stream).takeOver(this.#demandPrefix(action.handle), action.rows).release()
+        break
+      case 'copy prefix':
+        this.#copyPrefix(action)
+        break
+      case 'release prefix':
+        this.#options.takePrefix(action.handle)?.release()
+        break
+      case 'admitted':
+        this.#session(action.stream).onAdmitted()
+        break
+      case 'fail': {
+        const stream = this.#demand(action.stream)
+        stream.fail(stream.errorOf(action.why, action.length))
+        break
+      }
+      case 'displaced':
+        this.#demand(action.stream).fail(queueFull(action.full))
+        break
+      case 'refused':
+        this.#answer(action.stream).refuse(queueFull(action.full))
+        break
+      case 'hold refused':
+        break
+      case 'closed': {
+        const stream = this.#demand(action.stream)
+        this.#drop(stream)
+        stream.onClosed(action.holdsRows)
+        break
+      }
+      default:
+        action satisfies never
+    }
   }
 
-  async #beginSteps(): Promise<void> {
-    let hasBegun = true
-    while (hasBegun && this.#canBegin) {
+  #demand(id: number): EngineStream {
+    const stream = this.#streams.get(id)
+    if (!stream) throw new Error(`stream ${id} is not open`)
+    return stream
+  }
+
+  #answer(id: number): ModelTokenStream {
+    const stream = this.#demand(id)
+    if (!(stream instanceof ModelTokenStream)) throw new Error(`stream ${id} is no answer`)
+    return stream
+  }
+
+  #session(id: number): RowStream {
+    const stream = this.#demand(id)
+    if (!(stream instanceof RowStream)) throw new Error(`stream ${id} is no session`)
+    return stream
+  }
+
+  #demandPrefix(handle: string): ModelItem['sequence'] {
+    const sequence = this.#options.takePrefix(handle)
+    if (!sequence) throw new Error('a prefix is taken that is not cached')
+    return sequence
+  }
+
+  /** When the machine wants to know that nothing else has happened. */
+  #arrange(): void {
+    if (this.#isEndingStep) return
+    const { wakeMs } = this.#machine
+    if (wakeMs === Number.NEGATIVE_INFINITY) this.#planning ??= this.#planSoon()
+    else this.#setAlarm(wakeMs)
+  }
+
+  async #planSoon(): Promise<void> {
+    while (this.#machine.wakeMs === Number.NEGATIVE_INFINITY) {
       // Lets the streams of the last step append their next rows.
       await nextTurn()
-      if (this.#isClosed) break
-      hasBegun = this.#carryOut(this.#plan())
+      this.#handle(tick)
     }
     // In the same turn as the last plan: what changes after it begins a new round.
     this.#planning = undefined
-  }
-
-  #plan(): ServingPlan {
-    return this.#options.policy.plan(this.#state(), this.#options.clock.nowMs())
-  }
-
-  #state(): ServingState {
-    const { kv, tiers, limits } = this.#options
-    const [streams, waiting] = [this.#streams, this.#waiting]
-    return {
-      waiting: Array.from(waiting).flatMap((stream) => (stream.isWithinShare ? [stream.state] : [])),
-      // On demand: there may be hundreds of both, and a plan is made for every step.
-      get idle() {
-        return [...streams.values()].filter((stream) => !waiting.has(stream)).map((stream) => stream.state)
-      },
-      get cached() {
-        return [...kv.cached()]
-      },
-      memory: tiers.usage,
-      leavingBytes: tiers.leavingBytes,
-      slow: tiers.slow?.usage,
-      speeds: { ...this.#speeds.speeds, ...tiers.speeds, stepSOf: (rows) => this.#speeds.secondsOf(rows) },
-      step: limits,
-      lastDecodeMs: this.#lastDecodeMs,
-    }
-  }
-
-  /** @returns whether the next plan may differ: a step has begun, or a stream has been preempted beyond the plan */
-  #carryOut({ evict, preempt, resume, run, lookAgainAtMs }: ServingPlan): boolean {
-    for (const handle of evict) this.#options.kv.evictPrefix(handle)
-    let madeWay = false
-    for (const id of preempt) {
-      const stream = this.#streams.get(id)
-      stream?.preempt()
-      madeWay ||= stream?.kv.residency === 'evicted'
-    }
-    for (const { stream, by } of resume) this.#streams.get(stream)?.resume(by)
-    this.#setAlarm(lookAgainAtMs)
-    const starting: StreamRows[] = []
-    for (const { stream: id, rows } of run) {
-      const stream = this.#streams.get(id)
-      // A stream that was to be resumed is still evicted if another could not be preempted.
-      if (stream?.canRun) {
-        if (!stream.awaitsRowsOf(starting)) starting.push({ stream, rows })
-      } else {
-        // It waited for its place alone, which it has now: the next plan has room for other rows.
-        madeWay ||= stream?.waitingRows === 0
-      }
-    }
-    // While no step holds the rows that they may copy.
-    for (const { stream } of starting) stream.prepare()
-    const pieces = starting.flatMap(({ stream, rows: planned }): Piece[] => {
-      if (!stream.reserve()) {
-        madeWay ||= stream.kv.residency !== 'resident'
-        return []
-      }
-      // A stream may have found some of its rows in the prefix cache.
-      const { waiting, phase, arrivedMs } = stream.pending!
-      const rows = Math.min(planned, waiting)
-      if (phase !== 'prefill') this.#lastDecodeMs = this.#options.clock.nowMs()
-      return [{ stream, rows, phase, arrivedMs, item: stream.startStep(rows) }]
-    })
-    if (pieces.length === 0) return madeWay
-    for (const stream of this.#waiting) if (!stream.isInStep) stream.skipStep()
-    const running = this.#compute(pieces).finally(() => {
-      this.#underWay.delete(running)
-      for (const { stream } of pieces) stream.finishStep()
-      // Streams that have their next rows need no turn; their readers get the last tokens while the next step computes.
-      if (this.#canBegin && !this.#planning && pieces.every(({ stream }) => stream.continuesAtOnce)) this.#carryOut(this.#plan())
-      for (const { stream } of pieces) stream.deliver()
-      this.planSoon()
-    })
-    this.#underWay.add(running)
-    void this.#saveDuring(pieces)
-    return true
-  }
-
-  /** Writes KV through to the slow tier while the step computes. */
-  async #saveDuring(pieces: readonly Piece[]): Promise<void> {
-    // The library computes on threads of its own, from this turn on.
-    await nextTurn()
-    const kvs = Array.from(this.#streams.values(), ({ kv }) => kv)
-    await this.#options.tiers.saveDuring(this.#speeds.secondsOf(rowsOf(pieces)), kvs)
+    this.#arrange()
   }
 
   #setAlarm(atMs: number | undefined): void {
-    if (atMs === this.#alarmAtMs) return
+    if (atMs === this.#alarmMs) return
     this.#alarm.abort()
-    this.#alarmAtMs = atMs
+    this.#alarmMs = atMs
     if (atMs === undefined) return
     this.#alarm = new AbortController()
     const { clock } = this.#options
     clock.sleep(Math.max(0, atMs - clock.nowMs()), this.#alarm.signal).then(
       () => {
-        this.#alarmAtMs = undefined
-        this.planSoon()
+        this.#alarmMs = undefined
+        this.feed(tick)
       },
       () => {},
     )
   }
 
-  async #compute(pieces: readonly Piece[]): Promise<void> {
+  /** Answers that wait for rows which others of the step are about to compute, and those for which there are more rows by now. */
+  #compare(pieces: readonly { readonly stream: number; readonly rows: number }[]): void {
+    const waiting: number[] = []
+    const behind: number[] = []
+    const starting: { readonly stream: ModelTokenStream; readonly rows: number }[] = []
+    for (const { stream: id, rows } of pieces) {
+      const stream = this.#demand(id)
+      if (!(stream instanceof ModelTokenStream)) continue
+      const isFresh = this.#machine.get(id)?.isFresh
+      if (isFresh && starting.some((other) => stream.awaitsRowsOf(other.stream, other.rows))) {
+        waiting.push(id)
+        continue
+      }
+      starting.push({ stream, rows })
+      if (isFresh && stream.isBehind) behind.push(id)
+    }
+    this.#handle({ kind: 'compared', waiting, behind })
+  }
+
+  #copyPrefix({ stream: id, rows }: { readonly stream: number; readonly rows: number }): void {
+    const stream = this.#demand(id)
+    try {
+      if (stream instanceof ModelTokenStream || stream instanceof RowStream) stream.copyFound(rows)
+    } catch (err) {
+      stream.onNotCopied(err)
+      this.#handle({ kind: 'not found', stream: id })
+    }
+  }
+
+  async #save({ stream: id, from, to, isDuringStep }: Extract<ServingAction, { kind: 'save' }>): Promise<void> {
+    const stream = this.#demand(id)
+    // The library computes on threads of its own, from this turn on.
+    if (isDuringStep) await nextTurn()
+    this.feed({ kind: 'saved', stream: id, ...(await stream.kv.save(from, to)) })
+  }
+
+  async #load({ stream: id, from, reserve }: Extract<ServingAction, { kind: 'load' }>): Promise<void> {
+    const loaded = await this.#demand(id).kv.load(from, reserve)
+    this.#loadedPages += 1
+    if (this.#loadedPages % pagesPerTurn === 0) await nextTurn()
+    this.feed({ kind: 'loaded', stream: id, ...loaded })
+  }
+
+  #drop(stream: EngineStream): void {
+    const dropping = stream.kv.dropCopy().then(() => {
+      this.#dropping.delete(dropping)
+      this.feed({ kind: 'copy dropped' })
+    })
+    this.#dropping.add(dropping)
+  }
+
+  #begin({ step, pieces }: Extract<ServingAction, { kind: 'begin' }>): void {
+    const running = pieces.map((piece): RunningPiece => {
+      const from = this.#demand(piece.stream)
+      return { ...piece, from, item: from.startStep(piece.rows) }
+    })
+    const computing = this.#compute(running).then((computed) => {
+      this.#underWay.delete(computing)
+      this.#end(step, running, computed)
+    })
+    this.#underWay.add(computing)
+  }
+
+  #end(step: number, pieces: readonly RunningPiece[], { runs, results }: ComputedStep): void {
+    this.#isEndingStep = true
+    for (const { from } of pieces) from.finishStep()
+    const failed = pieces.filter((_, at) => isFailed(results[at]!)).map(({ stream }) => stream)
+    this.#handle({ kind: 'step ended', step, runs, failed, trees: pieces.flatMap(treeOf) })
+    for (const [at, { from, rows }] of pieces.entries()) this.#give(from, rows, results[at]!)
+    // Streams that have their next rows need no turn; their readers get the last tokens while the next step computes.
+    if (!this.#planning && pieces.every(({ from }) => from.continuesAtOnce)) this.#handle(tick)
+    for (const { from } of pieces) from.deliver()
+    this.#isEndingStep = false
+    this.#arrange()
+  }
+
+  #give(stream: EngineStream, rows: number, { result, computeMs }: PieceResult): void {
+    if (result.kind === 'failed') {
+      this.metrics.failedItems += 1
+      stream.fail(result.error)
+    } else stream.addResult(result, rows, computeMs)
+  }
+
+  async #compute(pieces: readonly RunningPiece[]): Promise<ComputedStep> {
     const { model, clock } = this.#options
     const startedMs = clock.nowMs()
-    let results: ItemResult[]
     try {
-      results = await model.step(pieces.map(({ item }) => item))
+      const results = await model.step(pieces.map(({ item }) => item))
+      const computeMs = clock.nowMs() - startedMs
+      return { runs: [this.#record(pieces, startedMs, computeMs)], results: results.map((result) => ({ result, computeMs })) }
     } catch (error) {
-      return this.#computeAlone(pieces, error)
+      return pieces.length > 1 ? this.#computeAlone(pieces) : failedRun(error)
     }
-    const computeMs = clock.nowMs() - startedMs
-    this.#record(pieces, startedMs, computeMs)
-    pieces.forEach(({ stream, rows }, i) => {
-      const result = results[i]!
-      if (result.kind === 'failed') this.#fail(stream, result.error)
-      else stream.addResult(result, rows, computeMs)
-      if (stream.waitingRows === 0) this.#waiting.delete(stream)
-    })
   }
 
   /** A failed step leaves every sequence as it was: alone, only the faulty stream fails again. */
-  async #computeAlone(pieces: readonly Piece[], error: unknown): Promise<void> {
-    if (pieces.length > 1) {
-      this.metrics.splits += 1
-      for (const piece of pieces) await this.#compute([piece])
-      return
+  async #computeAlone(pieces: readonly RunningPiece[]): Promise<ComputedStep> {
+    this.metrics.splits += 1
+    const runs: MeasuredStep[] = []
+    const results: PieceResult[] = []
+    for (const piece of pieces) {
+      const alone = await this.#compute([piece])
+      runs.push(...alone.runs)
+      results.push(...alone.results)
     }
-    for (const { stream } of pieces) this.#fail(stream, error)
+    return { runs, results }
   }
 
-  #fail(stream: EngineStream, error: unknown): void {
-    this.metrics.failedItems += 1
-    this.#waiting.delete(stream)
-    stream.fail(error)
-  }
-
-  #record(pieces: readonly Piece[], startedMs: number, computeMs: number): void {
-    const tokens = rowsOf(pieces)
-    const promptRows = rowsOf(pieces.filter(({ phase }) => phase === 'prefill'))
-    this.#speeds.record({ rows: tokens, promptRows, streams: pieces.length, seconds: computeMs / 1_000 })
-    const step = { startedMs, items: pieces.length, tokens, computeMs }
+  #record(pieces: readonly RunningPiece[], startedMs: number, computeMs: number): MeasuredStep {
+    const rows = rowsOf(pieces)
+    const { g } = this.#machine.monitor
+    const predictedS = g.knots().length === 0 ? undefined : g.at(rows)
+    const step = { startedMs, items: pieces.length, tokens: rows, computeMs, predictedS }
     this.metrics.record(
       step,
       pieces.map(({ arrivedMs }) => arrivedMs),
     )
     this.#options.onStep?.(step)
+    const promptRows = rowsOf(pieces.filter(({ phase }) => phase === 'prefill'))
+    return { rows, promptRows, streams: pieces.length, seconds: computeMs / 1_000 }
   }
 }
 
-const rowsOf = (pieces: readonly Piece[]) => pieces.reduce((sum, { rows }) => sum + rows, 0)
+const failedRun = (error: unknown): ComputedStep => ({ runs: [], results: [{ result: { kind: 'failed', error }, computeMs: 0 }] })
 
-const shuttingDown = () => new BrimError('CANCELED', 'the bridge is shutting down')
+const rowsOf = (pieces: readonly StepPiece[]) => pieces.reduce((sum, { rows }) => sum + rows, 0)
+
+const isFailed = ({ result }: PieceResult) => result.kind === 'failed'
+
+function treeOf({ stream, item: { sequence } }: RunningPiece): { readonly stream: number; readonly line: number }[] {
+  return sequence.line < sequence.length ? [{ stream, line: sequence.line }] : []
+}
+
+const queueFull = ({ waiting, retryAfterMs }: FullQueue) =>
+  new BrimError('QUEUE_FULL', `${waiting} answers wait for the bridge's model, the maximum (limit waitingAnswers)`, {
+    hint: 'ask again after the stated time',
+    retryAfterMs,
+  })

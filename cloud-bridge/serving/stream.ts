@@ -1,8 +1,7 @@
 import type { Sequence } from '../../core/engine/contract.ts'
+import { clientOf } from '../../core/policy/fairness/client.ts'
 import { phaseOf } from '../../core/policy/serving/phase.ts'
-import type { Resumption } from '../../core/policy/serving/policy.ts'
-import { Reader } from '../../core/policy/serving/reader.ts'
-import { canceled, type EngineHost, EngineStream, type WaitingRows } from './engine-stream.ts'
+import { canceled, type EngineHost, EngineStream } from './engine-stream.ts'
 import { type AppendResult, PendingRows, type Rows, selectedCount } from './pending-rows.ts'
 import type { ItemResult, RowItem } from './served-model.ts'
 
@@ -46,18 +45,11 @@ export interface Stream {
 /** What a stream of rows needs from its Serving. */
 export interface RowHost extends EngineHost {
   readonly maxDecodeRows: number
-  readonly contextLimit: number
-  /** Rows wait so long for memory that others hold. */
-  readonly maxMemoryWaitMs: number
-  /** Whether other streams could make way for this one until so many bytes are free. */
-  canFree(stream: EngineStream, bytes: number): boolean
-  /** Caches the KV of a closed stream. @returns its handle; undefined: it has been released */
-  cache(owner: string, sequence: Sequence): string | undefined
+  /** Releases the KV of a closed stream, or caches it. @returns its handle; undefined: it has been released */
+  leaveRows(stream: RowStream, isCached: boolean): string | undefined
 }
 
 interface Append {
-  /** Set while it waits for memory; aborted when it has been resolved or rejected. */
-  limit?: AbortController | undefined
   readonly rows: PendingRows
   resolve(result: AppendResult): void
   reject(error: unknown): void
@@ -65,22 +57,19 @@ interface Append {
 
 /** A stream of hidden states, as serving sees it. */
 export class RowStream extends EngineStream implements Stream {
-  /** Only the device knows what the rows came from. */
-  readonly canRecompute = false
-  protected readonly source = 'device'
   readonly continuesAtOnce = false
-  protected readonly followingRows = 0
-  protected reader: Reader | undefined
   readonly #host: RowHost
   #append: Append | undefined
   /** Set while the stream waits for its first memory. */
-  #admission: { readonly rows: WaitingRows; settle(isAdmitted: boolean): void } | undefined
+  #settleAdmission: ((isAdmitted: boolean) => void) | undefined
   /** Rows that are still those that the stream began with. */
   #untouched: number
+  #kept: { readonly length: number; handle: string | undefined } | undefined
+  /** Holds the rows that the stream is about to begin with. */
+  #source: Sequence | undefined
 
-  /** @param residency `evicted`: the sequence is charged nothing yet, and `admit` comes first */
-  constructor(id: number, owner: string, sequence: Sequence, residency: 'resident' | 'evicted', host: RowHost) {
-    super(id, owner, sequence, residency, host)
+  constructor(id: number, owner: string, sequence: Sequence, host: RowHost) {
+    super(id, owner, sequence, host)
     this.#host = host
     this.#untouched = sequence.length
   }
@@ -93,116 +82,74 @@ export class RowStream extends EngineStream implements Stream {
     return this.sequence.line
   }
 
-  get pending(): WaitingRows | undefined {
-    return this.#append?.rows ?? this.#admission?.rows
-  }
-
-  /**
-   * Waits until the policy has given the stream memory for its first rows. @param maxWaitMs at most
-   * @returns false where there is none in time
-   */
-  admit(positions: number, maxWaitMs: number): Promise<boolean> {
-    const { clock } = this.#host
-    if (!this.#couldGet(positions)) return Promise.resolve(false)
+  /** Waits for memory for the first rows. @param positions how many @returns false where there is none in time */
+  open(positions: number): Promise<boolean> {
+    const { id: stream, owner } = this
     return new Promise((resolve) => {
-      const done = new AbortController()
-      const settle = (isAdmitted: boolean) => {
-        this.#admission = undefined
-        done.abort()
-        this.#host.withdraw(this)
-        resolve(isAdmitted)
-      }
-      const rows = { waiting: positions, phase: 'prefill', arrivedMs: clock.nowMs(), stepsSkipped: 0 } as const
-      this.#admission = { rows, settle }
-      this.#host.enqueue(this)
-      clock.sleep(maxWaitMs, done.signal).then(
-        () => settle(false),
-        () => {},
-      )
+      this.#settleAdmission = resolve
+      this.#host.feed({ kind: 'session opened', stream, owner, client: clientOf(owner), positions })
     })
   }
 
-  /** Of a resident stream that was checked when its rows came. */
-  override get isWithinShare(): boolean {
-    return this.kv.residency !== 'evicted' || this.#host.kv.isWithinShare(this.sequence, this.sequence.length + this.waitingRows)
+  /** Takes a cached prefix over. */
+  resume(handle: string): void {
+    const { id: stream, owner } = this
+    this.#host.feed({ kind: 'session resumed', stream, owner, client: clientOf(owner), handle, rows: this.length })
   }
 
-  override resume(by: Resumption): void {
-    super.resume(by)
-    if (this.kv.residency === 'resident') this.#admission?.settle(true)
+  onAdmitted(): void {
+    this.#settleAdmission?.(true)
+    this.#settleAdmission = undefined
   }
 
-  /** Rows that cannot run now keep their memory: they wait until others have made way. */
-  override reserve(): boolean {
-    return this.charge()
+  /** Begins with rows of another sequence, if there is memory. @param cached where it is a cached prefix */
+  beginWith(source: Sequence, length: number, cached?: { readonly handle: string; readonly rows: number }): void {
+    this.#source = source
+    this.#host.feed({ kind: 'found', stream: this.id, rows: length, cached })
+    this.#source = undefined
   }
 
-  /** Whether the owner's share holds so many positions, and the memory could. */
-  #couldGet(length: number): boolean {
-    const { kv } = this.#host
-    if (!kv.isWithinShare(this.sequence, length)) return false
-    return this.#host.canFree(this, kv.missingFor(this.sequence, length))
-  }
-
-  override preempt(): void {
-    super.preempt()
-    this.#limitWait()
-  }
-
-  /** Rows that lack memory for too long fail, so that the device can replay them at another bridge. */
-  #limitWait(): void {
-    const append = this.#append
-    if (!append || append.limit) return
-    append.limit = new AbortController()
-    const { clock, kv, maxMemoryWaitMs } = this.#host
-    clock.sleep(maxMemoryWaitMs, append.limit.signal).then(
-      () => {
-        append.limit = undefined
-        const length = this.length + this.waitingRows
-        const hasMemory = this.kv.residency === 'resident' && kv.missingFor(this.sequence, length) === 0
-        if (this.isInStep || hasMemory) return
-        this.failWaiting(this.outOfMemory(length))
-      },
-      () => {},
-    )
+  /** The memory for the rows that were found is there. */
+  copyFound(rows: number): void {
+    if (!this.#source) throw new Error('rows are copied that were not found')
+    this.sequence.copyPrefix(this.#source, rows)
+    this.#untouched = rows
   }
 
   append(rows: Rows): Promise<AppendResult> {
     this.#demandNoAppend()
-    const { kv, clock, maxDecodeRows } = this.#host
+    const { clock, maxDecodeRows } = this.#host
     const count = rows.states.rows
-    const length = this.length + count
     return new Promise((resolve, reject) => {
       if (this.closing) return reject(canceled())
-      const isResident = this.kv.residency === 'resident'
-      const hasMemory = isResident && kv.grow(this.sequence, length)
-      const mayWait = isResident ? this.#couldGet(length) : kv.canHold(this.sequence, length)
-      if (!hasMemory && !mayWait) return reject(this.outOfMemory(length))
+      this.#append = { rows: new PendingRows(rows, clock.nowMs()), resolve, reject }
       const phase = phaseOf(count, selectedCount(rows.select, count), maxDecodeRows)
-      this.#append = { rows: new PendingRows(rows, phase, clock.nowMs()), resolve, reject }
-      this.#host.enqueue(this)
-      if (!hasMemory) this.#limitWait()
+      this.#host.feed({ kind: 'rows', stream: this.id, rows: count, phase, following: 0 })
     })
   }
 
   truncate(length: number): void {
     this.#demandNoAppend()
-    this.kv.truncate(length)
-    this.#untouched = Math.min(this.#untouched, length)
+    this.sequence.truncate(length)
+    this.#reshaped(length)
   }
 
   gather(from: number, rows: readonly number[]): void {
     this.#demandNoAppend()
-    this.kv.gather(from, rows)
-    this.#untouched = Math.min(this.#untouched, from)
+    this.sequence.gather(from, rows)
+    const moved = rows.findIndex((row, at) => row !== from + at)
+    this.#reshaped(from + (moved < 0 ? rows.length : moved))
+  }
+
+  /** @param unmoved leading rows that are as they were */
+  #reshaped(unmoved: number): void {
+    const { length, line } = this
+    this.#untouched = Math.min(this.#untouched, unmoved)
+    this.#host.feed({ kind: 'reshaped', stream: this.id, length, line, unmoved })
   }
 
   report(tokensPerS: number, unread: number): void {
-    const nowMs = this.#host.clock.nowMs()
-    // How long the answer becomes is the device's secret: as long as the context, at most.
-    this.reader ??= new Reader(tokensPerS, this.#host.contextLimit, nowMs)
-    this.reader.setRate(tokensPerS, nowMs)
-    this.reader.report(unread, nowMs)
+    if (!this.closing) this.#host.feed({ kind: 'reported', stream: this.id, tokensPerS, unread })
   }
 
   async keep(length: number): Promise<string | undefined> {
@@ -210,48 +157,35 @@ export class RowStream extends EngineStream implements Stream {
       await this.close()
       return undefined
     }
-    let handle: string | undefined
-    this.closing = this.stop().then(async () => {
-      this.kv.truncate(length)
-      this.#host.kv.hold(this.sequence, 0)
-      // The cache counts as memory: what has been preempted must fit again.
-      this.kv.load()
-      await this.kv.settled()
-      if (await this.kv.close()) handle = this.#host.cache(this.owner, this.sequence)
-      else this.#host.kv.release(this.sequence)
-    })
-    await this.closing
-    return handle
+    this.#kept = { length, handle: undefined }
+    await this.beginClosing(length)
+    return this.#kept.handle
   }
 
   hold(bytes: number): boolean {
-    return !this.closing && this.#host.kv.hold(this.sequence, bytes)
+    if (this.closing) return false
+    this.#host.feed({ kind: 'held', stream: this.id, bytes })
+    return this.#host.served(this.id)?.account.heldBytes === bytes
   }
 
   close(): Promise<void> {
-    this.closing ??= this.stop().then(async () => {
-      await this.kv.close()
-      this.#host.kv.release(this.sequence)
-    })
-    return this.closing
+    return this.closing ?? this.beginClosing()
+  }
+
+  protected leaveKv(holdsRows: boolean): void {
+    const kept = holdsRows ? this.#kept : undefined
+    if (kept) this.sequence.truncate(kept.length)
+    const handle = this.#host.leaveRows(this, kept !== undefined)
+    if (kept) kept.handle = handle
   }
 
   /**
-   * Copies the first `length` rows, as soon as no step holds the stream; false where they are no longer those that it began
-   * with, or the stream has closed or is evicted.
+   * The sequence, to copy its first `length` rows from, as soon as no step holds it; undefined where they are no longer those that
+   * it began with, or the stream has closed or is not in the memory.
    */
-  async copyPrefixTo(target: Sequence, length: number): Promise<boolean> {
+  async prefixOf(length: number): Promise<Sequence | undefined> {
     await this.stepEnded()
-    await this.kv.settled()
-    if (this.closing || this.isInStep || this.kv.residency !== 'resident' || length > this.#untouched) return false
-    target.copyPrefix(this.sequence, length)
-    return true
-  }
-
-  /** The earlier session goes first, unless readers count. */
-  makesWayFor({ id }: EngineStream, heedsReaders: boolean): boolean {
-    const canMakeWay = this.id > id || (heedsReaders && this.reader !== undefined && this.id !== id)
-    return canMakeWay && this.kv.resumptions.length > 0
+    return this.closing || !this.isResident || length > this.#untouched ? undefined : this.sequence
   }
 
   protected piece(count: number): RowItem {
@@ -267,18 +201,14 @@ export class RowStream extends EngineStream implements Stream {
   }
 
   fail(error: unknown): void {
-    this.#admission?.settle(false)
+    this.#settleAdmission?.(false)
+    this.#settleAdmission = undefined
     this.#settle()?.reject(error)
-  }
-
-  skipStep(): void {
-    if (this.#append) this.#append.rows.stepsSkipped += 1
   }
 
   #settle(): Append | undefined {
     const append = this.#append
     this.#append = undefined
-    append?.limit?.abort()
     return append
   }
 

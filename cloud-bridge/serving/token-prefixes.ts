@@ -9,12 +9,15 @@ export interface TokenPrefix {
   readonly handle?: string | undefined
 }
 
+/** A prefix, and how many of its leading positions are shared. */
+export interface FoundPrefix {
+  readonly prefix: TokenPrefix
+  readonly length: number
+}
+
 /** The first of those that share most leading positions with these ids, and how many; undefined where none shares any. */
-export function longestPrefix(
-  prefixes: Iterable<TokenPrefix>,
-  ids: readonly number[],
-): { readonly prefix: TokenPrefix; readonly length: number } | undefined {
-  let best: { prefix: TokenPrefix; length: number } | undefined
+export function longestPrefix(prefixes: Iterable<TokenPrefix>, ids: readonly number[]): FoundPrefix | undefined {
+  let best: FoundPrefix | undefined
   for (const prefix of prefixes) {
     const length = sharedLength(prefix, ids)
     if (length > (best?.length ?? 0)) best = { prefix, length }

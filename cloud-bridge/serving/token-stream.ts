@@ -2,13 +2,13 @@ import { endOf } from '../../core/answer/endpoint.ts'
 import type { Sequence } from '../../core/engine/contract.ts'
 import { type Choice, choose } from '../../core/engine/logprobs.ts'
 import type { Sampling } from '../../core/engine/sampler.ts'
+import { clientOf } from '../../core/policy/fairness/client.ts'
 import { DrainRate } from '../../core/policy/serving/drain-rate.ts'
-import type { Resumption } from '../../core/policy/serving/policy.ts'
-import { Reader, readingTokensPerS } from '../../core/policy/serving/reader.ts'
+import { readingTokensPerS } from '../../core/policy/serving/reader.ts'
 import type { AnswerEnd } from '../../core/text/answer-stream.ts'
-import { canceled, type EngineHost, EngineStream, type StreamRows, type WaitingRows } from './engine-stream.ts'
+import { canceled, type EngineHost, EngineStream } from './engine-stream.ts'
 import type { ItemResult, TokenItem } from './served-model.ts'
-import { sharedIds, type TokenPrefix } from './token-prefixes.ts'
+import { type FoundPrefix, sharedIds, type TokenPrefix } from './token-prefixes.ts'
 
 /** An answer of the whole model, in token ids. */
 export interface TokenRequest {
@@ -46,14 +46,10 @@ export interface TokenStream {
 }
 
 export interface TokenHost extends EngineHost {
-  /** KV of the first of these ids that the owner's other answers hold or have left; it takes the place of `empty`. */
-  beginWith(owner: string, ids: readonly number[], empty: Sequence): Sequence
-  /** Length of that KV. */
-  prefixLength(owner: string, ids: readonly number[]): number
-  /** A step of the stream begins. */
-  begin(stream: EngineStream): void
-  /** Caches the KV of these ids for later streams of this owner, or releases it. */
-  cacheTokens(owner: string, sequence: Sequence, ids: readonly number[]): void
+  /** KV of the first of these ids that the owner's other answers hold or have left. */
+  longestPrefix(owner: string, ids: readonly number[]): FoundPrefix | undefined
+  /** Releases the KV of a closed stream, or caches it under these ids for later streams of its owner. */
+  leaveTokens(stream: ModelTokenStream, ids: readonly number[]): void
 }
 
 /** A wait for fewer shared rows would cost more than to compute them. */
@@ -64,9 +60,7 @@ const minSharedRows = 16
  * token, or everything once its KV has been dropped.
  */
 export class ModelTokenStream extends EngineStream implements TokenStream {
-  readonly canRecompute = true
-  protected readonly source = 'answer'
-  protected readonly reader: Reader
+  readonly continuesAtOnce = true
   readonly #drain = new DrainRate()
   readonly #host: TokenHost
   readonly #request: TokenRequest
@@ -74,48 +68,50 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   /** With which `#ids` ends. */
   readonly #answer: number[]
   readonly #maxAnswer: number
-  readonly continuesAtOnce = true
-  #arrivedMs: number
-  #stepsSkipped = 0
   /** Chosen in the running step. */
   #chosen: Choice | undefined
   /** Chosen, and not taken by `next` yet. */
   #choices: Choice[] = []
   #end: AnswerEnd | undefined
+  #refusal: { readonly error: unknown } | undefined
   #failure: { readonly error: unknown } | undefined
   #wake = () => {}
   #leavesPrefix = true
-  /** Whether it has no rows that it has computed itself. */
-  #isFresh = true
+  /** Holds the rows that the stream is about to begin with. */
+  #source: Sequence | undefined
 
   constructor(id: number, owner: string, sequence: Sequence, request: TokenRequest, host: TokenHost) {
-    super(id, owner, sequence, 'evicted', host)
-    const nowMs = host.clock.nowMs()
-    const { ids, answered, tokensPerS, maxTokens } = request
+    super(id, owner, sequence, host)
+    const { ids, answered, maxTokens } = request
     this.#host = host
     this.#request = request
     this.#ids = [...ids]
     this.#answer = [...answered]
     this.#maxAnswer = answered.length + maxTokens
-    this.#arrivedMs = nowMs
-    this.reader = new Reader(tokensPerS ?? readingTokensPerS, maxTokens, nowMs)
   }
 
-  get pending(): WaitingRows | undefined {
-    const waiting = this.#ids.length - this.sequence.length
-    if (this.#hasEnded || waiting === 0) return undefined
-    return { waiting, phase: waiting === 1 ? 'decode' : 'prefill', arrivedMs: this.#arrivedMs, stepsSkipped: this.#stepsSkipped }
+  /** Waits for its first step. @throws BrimError QUEUE_FULL */
+  open(): void {
+    const { id: stream, owner } = this
+    const { tokensPerS = readingTokensPerS } = this.#request
+    const [rows, following] = [this.#ids.length, this.#followingRows]
+    this.#host.feed({ kind: 'answer opened', stream, owner, client: clientOf(owner), tokensPerS, rows, following })
+    if (this.#refusal) throw this.#refusal.error
+  }
+
+  /** There is no place for it. */
+  refuse(error: unknown): void {
+    this.#refusal = { error }
   }
 
   /** The last token of an answer becomes no row. */
-  protected get followingRows(): number {
+  get #followingRows(): number {
     return Math.max(0, this.#maxAnswer - this.#answer.length - 1)
   }
 
   /** KV that another answer of the owner may copy now; undefined while a step uses it. */
   get prefix(): TokenPrefix | undefined {
-    if (this.isInStep || this.kv.residency !== 'resident' || this.closing) return undefined
-    return { sequence: this.sequence, ids: this.#ids }
+    return this.closing || !this.isResident ? undefined : { sequence: this.sequence, ids: this.#ids }
   }
 
   async next(): Promise<NextTokens> {
@@ -137,10 +133,10 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   }
 
   #observeTake(tokens: number, backlog: number): void {
-    const nowMs = this.#host.clock.nowMs()
-    this.#drain.take(tokens, backlog, nowMs)
+    this.#drain.take(tokens, backlog, this.#host.clock.nowMs())
     const { tokensPerS } = this.#drain
-    if (tokensPerS !== undefined && this.#request.tokensPerS === undefined) this.reader.setRate(tokensPerS, nowMs)
+    if (tokensPerS !== undefined && this.#request.tokensPerS === undefined && !this.closing)
+      this.#host.feed({ kind: 'rate', stream: this.id, tokensPerS })
   }
 
   /** When it closes, its KV is released rather than cached. */
@@ -149,54 +145,57 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   }
 
   close(): Promise<void> {
-    this.closing ??= this.#release(this.#failure === undefined)
-    return this.closing
+    if (this.closing) return this.closing
+    this.#leavesPrefix &&= this.#failure === undefined
+    return this.beginClosing()
   }
 
-  async #release(isIntact: boolean): Promise<void> {
-    // `closing` is set before what waits is canceled.
-    await Promise.resolve()
-    await this.stop()
-    const holdsRows = await this.kv.close()
-    const { sequence } = this
-    if (isIntact && holdsRows && this.#leavesPrefix)
-      this.#host.cacheTokens(this.owner, sequence, this.#ids.slice(0, sequence.length))
-    else this.#host.kv.release(sequence)
+  protected leaveKv(holdsRows: boolean): void {
+    this.#host.leaveTokens(this, holdsRows && this.#leavesPrefix ? this.#ids.slice(0, this.sequence.length) : [])
   }
 
-  override resume(by: Resumption): void {
-    if (by === 'load' && this.sequence.length > 0) super.resume(by)
-    else if (!this.closing) {
-      this.#isFresh = true
-      this.kv.restart(this.#beginWith)
-    }
+  /** Looks for rows to begin with, in place of its own. */
+  restart(): void {
+    this.sequence.truncate(0)
+    const found = this.#host.longestPrefix(this.owner, this.#ids)
+    const { handle, sequence } = found?.prefix ?? {}
+    const cached = handle === undefined || !sequence ? undefined : { handle, rows: sequence.length }
+    this.#source = sequence
+    this.#host.feed({ kind: 'found', stream: this.id, rows: found?.length ?? 0, cached })
+    this.#source = undefined
   }
 
-  readonly #beginWith = (empty: Sequence) => this.#host.beginWith(this.owner, this.#ids, empty)
-
-  /** Several answers to one prompt arrive at once: one computes it, the others begin with its rows. */
-  override awaitsRowsOf(others: readonly StreamRows[]): boolean {
-    if (!this.#isFresh) return false
-    const needed = this.#ids.slice(0, -1)
-    return others.some(({ stream, rows }) => {
-      if (!(stream instanceof ModelTokenStream) || stream.owner !== this.owner) return false
-      const held = stream.sequence.length
-      const shared = sharedIds(stream.#ids, needed)
-      return Math.min(held + rows, shared) - Math.max(this.sequence.length, Math.min(held, shared)) >= minSharedRows
-    })
+  /** The memory for the rows that were found is there. */
+  copyFound(rows: number): void {
+    if (!this.#source) throw new Error('rows are copied that were not found')
+    this.sequence.copyPrefix(this.#source, rows)
   }
 
-  override prepare(): void {
-    if (this.#isFresh && this.#host.prefixLength(this.owner, this.#ids) > this.sequence.length) this.kv.replace(this.#beginWith)
+  /** The cached rows that were found are the stream's own from now on. @returns the sequence that it had */
+  takeOver(sequence: Sequence, rows: number): Sequence {
+    const before = this.sequence
+    sequence.truncate(rows)
+    this.kv.sequence = sequence
+    return before
   }
 
-  makesWayFor(): boolean {
-    return true
+  /** Whether there are more rows to begin with than it has. */
+  get isBehind(): boolean {
+    return (this.#host.longestPrefix(this.owner, this.#ids)?.length ?? 0) > this.sequence.length
+  }
+
+  /**
+   * Several answers to one prompt arrive at once: one computes it, the others begin with its rows.
+   * @param rows that the other is about to compute
+   */
+  awaitsRowsOf(other: ModelTokenStream, rows: number): boolean {
+    if (other.owner !== this.owner) return false
+    const held = other.sequence.length
+    const shared = sharedIds(other.#ids, this.#ids.slice(0, -1))
+    return Math.min(held + rows, shared) - Math.max(this.sequence.length, Math.min(held, shared)) >= minSharedRows
   }
 
   protected piece(count: number): TokenItem {
-    this.#host.begin(this)
-    this.#isFresh = false
     const from = this.sequence.length
     const isLast = from + count === this.#ids.length
     const read = (logits: Float32Array) => {
@@ -211,16 +210,12 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     if (this.closing) this.fail(canceled())
     if (this.closing || !choice) return
     const { token } = choice
-    const nowMs = this.#host.clock.nowMs()
     this.#ids.push(token)
     this.#answer.push(token)
     this.#choices.push(choice)
-    this.reader.deliver(1, nowMs)
-    this.#arrivedMs = nowMs
-    this.#stepsSkipped = 0
     this.#end = endOf([token], this.#maxAnswer - this.#answer.length, this.#request.eos)
     if (this.#end) void this.close()
-    else this.#host.enqueue(this)
+    else this.#host.feed({ kind: 'rows', stream: this.id, rows: 1, phase: 'decode', following: this.#followingRows })
   }
 
   override deliver(): void {
@@ -232,10 +227,6 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     this.#failure = { error }
     void this.close()
     this.#wake()
-  }
-
-  skipStep(): void {
-    this.#stepsSkipped += 1
   }
 
   get #hasEnded(): boolean {

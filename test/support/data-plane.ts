@@ -1,10 +1,8 @@
 import { createSessions, type Sessions } from '../../cloud-bridge/hat/sessions.ts'
 import { createDataPlane } from '../../cloud-bridge/link/data-plane.ts'
 import type { Serving } from '../../cloud-bridge/serving/serving.ts'
-import type { EndedStep } from '../../cloud-bridge/serving/serving-metrics.ts'
 import { type Clock, systemClock } from '../../core/base/clock.ts'
 import type { Part } from '../../core/engine/contract.ts'
-import { StateMonitor } from '../../core/policy/hat/state-monitor.ts'
 import { maxFrameBytesOf } from '../../core/protocol/frame.ts'
 import { dataPath } from '../../core/protocol/messages.ts'
 import { startTestHttp } from './http.ts'
@@ -40,11 +38,9 @@ export async function startDataPlane(
 ): Promise<TestDataPlane> {
   const { clock = systemClock, width = 2, contextLimit = 256 } = options
   const logger = silentLogger()
-  const monitor = new StateMonitor()
-  const onStep = ({ tokens, computeMs }: EndedStep) => monitor.record(tokens, computeMs / 1_000)
   const budgetBytes = options.budgetBytes ?? 2 ** 30
   const kv = { budgetBytes, ownerBytes: options.ownerBytes ?? budgetBytes, contextLimit, prefixMs: options.prefixMs ?? 0 }
-  const serving = testServing(part, { kv, clock, onStep })
+  const serving = testServing(part, { kv, clock })
   const limits = {
     maxRows,
     maxPaddedRows: draftLimit + 1,
@@ -52,7 +48,7 @@ export async function startDataPlane(
     sessionsPerDevice: options.sessionsPerDevice ?? 8,
     idleMs: 120_000,
   }
-  const chunks = { monitor, limits: { minTokens: 4, maxTokens: 64 }, pipeline: 1, initialTokens: 16 }
+  const chunks = { monitor: serving.monitor, limits: { minTokens: 4, maxTokens: 64 }, pipeline: 1, initialTokens: 16 }
   const models = new Map([[testModelId, { serving, width, chunks, contextLimit }]])
   const sessions = createSessions({ models, limits, clock, logger })
   const plane = createDataPlane({

@@ -15,6 +15,13 @@ export interface KvLimits {
   readonly firstPositions: number
 }
 
+/** The KV memory of one stream's positions. */
+export interface KvSize {
+  readonly bytesPerPosition: number
+  /** What a stream of so many positions is charged; never less for more of them. */
+  chargeOf(positions: number): number
+}
+
 /** A cached prefix: the KV that a closed stream has left for a later one. */
 export interface CachedPrefix {
   readonly handle: string
@@ -51,6 +58,12 @@ export function kvCharge(length: number, { contextLimit, bytesPerPosition, first
   const positions = Math.max(firstCapacity, 2 ** Math.ceil(Math.log2(Math.max(length, 1))))
   return Math.min(contextLimit, positions) * bytesPerPosition
 }
+
+/** As the bridge charges: buffers that double. */
+export const doublingKv = (limits: KvLimits): KvSize => ({
+  bytesPerPosition: limits.bytesPerPosition,
+  chargeOf: (positions) => kvCharge(positions, limits),
+})
 
 /** The longest stream that is charged at most so many bytes, in positions; 0 where they do not hold the first buffers. */
 export function positionsWithin(bytes: number, limits: KvLimits): number {

@@ -1,5 +1,5 @@
+import type { StateMonitor } from '../estimate/state-monitor.ts'
 import { type ChunkLimits, chunkSize, hasMoved, tokenSeconds } from './chunk-size.ts'
-import type { StateMonitor } from './state-monitor.ts'
 
 /** Rates that a device reports. */
 export interface DeviceRates {

@@ -90,7 +90,7 @@ export interface ServingState {
   /** Of the fast tier: what evictions under way are about to free. */
   readonly leavingBytes: number
   /** The slow tier; undefined where there is none, so that eviction means recomputation. */
-  readonly slow: KvUsage | undefined
+  readonly slow: Pick<KvUsage, 'budgetBytes'> | undefined
   readonly speeds: ServingSpeeds
   /** What one step can hold. */
   readonly step: { readonly rows: number; readonly streams: number }

@@ -1,5 +1,5 @@
-import { Ewma } from '../estimate/ewma.ts'
-import { MonotoneCurve } from '../estimate/monotone-curve.ts'
+import { defaultAlpha, Ewma } from '../estimate/ewma.ts'
+import { StateMonitor } from '../estimate/state-monitor.ts'
 import type { ServingSpeeds } from './policy.ts'
 
 /** A step that has ended. */
@@ -13,14 +13,20 @@ export interface MeasuredStep {
 
 /** How fast steps are, learned from those that have ended. Mutable. */
 export class StepSpeeds {
-  readonly #secondsByRows = new MonotoneCurve()
+  /** The same steps, as HAT's decisions read them. */
+  readonly monitor: StateMonitor
   /** Seconds of the steps that only decoded or verified, by their streams. */
   readonly #decodeSeconds = new Map<number, Ewma>()
   readonly #prefillSPerRow = new Ewma()
 
+  /** @param alpha weight of the past in the monitor, 0..1 */
+  constructor(alpha = defaultAlpha) {
+    this.monitor = new StateMonitor(alpha)
+  }
+
   record({ streams, rows, promptRows, seconds }: MeasuredStep): void {
+    this.monitor.record(rows, seconds)
     if (!(seconds > 0)) return
-    this.#secondsByRows.record(rows, seconds)
     if (promptRows === 0) {
       const average = this.#decodeSeconds.get(streams) ?? new Ewma()
       average.record(seconds)
@@ -30,7 +36,7 @@ export class StepSpeeds {
 
   /** Predicted time of a step; undefined before the first. */
   secondsOf(rows: number): number | undefined {
-    return this.#secondsByRows.knots().length === 0 ? undefined : this.#secondsByRows.at(rows)
+    return this.monitor.g.at(rows) || undefined
   }
 
   /**

@@ -101,7 +101,7 @@ function stateOf(requests: number, nowMs: number): ServingState {
     cached: [],
     memory: { budgetBytes: usedBytes + 100, usedBytes },
     leavingBytes: 0,
-    slow: { budgetBytes: 1e9, usedBytes: 0 },
+    slow: { budgetBytes: 1e9 },
     speeds: {
       tokensPerS: requests * 7,
       prefillSPerRow: 0.0006,

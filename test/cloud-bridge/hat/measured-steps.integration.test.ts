@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { StateMonitor } from '../../../core/policy/estimate/state-monitor.ts'
 import { ChunkAdvice } from '../../../core/policy/hat/chunk-advice.ts'
-import { StateMonitor } from '../../../core/policy/hat/state-monitor.ts'
 import { rowBytes } from '../../../core/protocol/frame.ts'
 import type { LoggedStep } from '../../../core/protocol/http/bridge.ts'
 import { startTestBridge } from '../../support/bridge.ts'

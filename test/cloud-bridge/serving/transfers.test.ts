@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { splitModel } from '../../../cloud-bridge/serving/served-model.ts'
 import type { SlowTier } from '../../../cloud-bridge/serving/slow-tier.ts'
@@ -128,7 +128,8 @@ it('loads begin while evictions end, and what they will take is not offered to o
   const events: ('save' | 'load')[] = []
   const slow = watched(async (kind) => {
     if (isHandedOver) events.push(kind)
-    for (let turn = 0; turn < 3; turn++) await nextTurn()
+    // Plans are made meanwhile.
+    await sleep(3)
   })
   let isHandedOver = false
   /** The long answer is preempted, then the short one, for which the long one is loaded again. */

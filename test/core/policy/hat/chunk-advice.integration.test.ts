@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { StateMonitor } from '../../../../core/policy/estimate/state-monitor.ts'
 import { ChunkAdvice } from '../../../../core/policy/hat/chunk-advice.ts'
-import { StateMonitor } from '../../../../core/policy/hat/state-monitor.ts'
 import { startDataPlane, testModelId } from '../../../support/data-plane.ts'
 import { scriptedPart } from '../../../support/scripted-part.ts'
 import { connectDevice } from '../../../support/test-device.ts'

@@ -104,7 +104,7 @@ it('keeps free what the residents grow by until the next choice', () => {
   const resumed = (freeBytes: number) => {
     const state = stateOf([resident, away(2, { reader: reader({ waitedMs: -1_500 }) })], {
       ...{ memory: { budgetBytes: 64 + freeBytes, usedBytes: 64 }, speeds: { ...speeds, stepSOf: () => 0.05 } },
-      slow: { budgetBytes: 1e6, usedBytes: 0 },
+      slow: { budgetBytes: 1e6 },
     })
     return tokenflow({ ...limits, conservativeness: 1, promptRows: 64 }).plan(state, nowMs).resume.length
   }

@@ -205,7 +205,7 @@ describe('free memory', () => {
   const stateWith = (freeBytes: number, isTiered = true, waiting: StreamState = away) =>
     stateOf([...residents, waiting], {
       memory: { budgetBytes: 10_000, usedBytes: 10_000 - freeBytes },
-      slow: isTiered ? { budgetBytes: 1e6, usedBytes: 0 } : undefined,
+      slow: isTiered ? { budgetBytes: 1e6 } : undefined,
       speeds: { ...unmeasured, stepSOf: () => 0.05 },
     })
   const resumedWith = (freeBytes: number, atMs: number) => {

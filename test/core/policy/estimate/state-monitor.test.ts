@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { StateMonitor } from '../../../../core/policy/hat/state-monitor.ts'
+import { StateMonitor } from '../../../../core/policy/estimate/state-monitor.ts'
 
 it('smooths the tokens of a step (Eq. 1), and records its delay for the batch that had it (Eq. 2)', () => {
   const monitor = new StateMonitor()

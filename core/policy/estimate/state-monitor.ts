@@ -1,5 +1,5 @@
-import { defaultAlpha, Ewma } from '../estimate/ewma.ts'
-import { MonotoneCurve } from '../estimate/monotone-curve.ts'
+import { defaultAlpha, Ewma } from './ewma.ts'
+import { MonotoneCurve } from './monotone-curve.ts'
 
 /** The cloud's state as HAT's decisions read it (HAT 'State monitoring', Eq. 1 and 2). Mutable. */
 export class StateMonitor {
