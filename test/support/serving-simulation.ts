@@ -1,5 +1,4 @@
 import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
-import { Reader } from '../../core/policy/serving/reader.ts'
 import { Simulation } from '../../lab/simulate/kernel/simulation.ts'
 import { createEngine } from '../../lab/simulate/serving/simulated-engine.ts'
 
@@ -47,8 +46,17 @@ export function simulate(policy: ServingPolicy, engine: SimulatedEngine, request
   const moves: { atMs: number; preempt: readonly number[]; resume: readonly number[] }[] = []
   const sentMs: number[][] = requests.map(() => [])
   const kv = { bytesPerPosition: engine.bytesPerRow ?? 1, chargeOf: engine.kvBytes }
+  const watched: ServingPolicy = {
+    ...policy,
+    plan(state, nowMs) {
+      const plan = policy.plan(state, nowMs)
+      const { preempt, resume } = plan
+      if (preempt.length + resume.length > 0) moves.push({ atMs: nowMs, preempt, resume: resume.map(({ stream }) => stream) })
+      return plan
+    },
+  }
   const serving = createEngine(simulation, {
-    policy,
+    policy: watched,
     stepS: ({ rows }) => engine.stepMs(rows) / 1_000,
     stepJitter: 0,
     answerKv: kv,
@@ -72,19 +80,16 @@ export function simulate(policy: ServingPolicy, engine: SimulatedEngine, request
       evictBytesPerS: slow?.loadBytesPerS,
       loadBytesPerS: slow?.loadBytesPerS,
     },
-    onMove: ({ preempt, resume }) => moves.push({ atMs: simulation.nowMs, preempt, resume: resume.map(({ stream }) => stream) }),
   })
   for (const [i, { atMs, promptRows, tokens, tokensPerS: rate, client = '' }] of requests.entries())
     simulation.at(atMs, () => {
-      const reader = new Reader(rate, tokens, atMs)
       serving.answer({
         promptTokens: promptRows,
         outputTokens: tokens,
         client,
         cachedTokens: 0,
-        reader,
+        tokensPerS: rate,
         token() {
-          reader.deliver(1, simulation.nowMs)
           sentMs[i]!.push(simulation.nowMs)
         },
         refused() {

@@ -1,4 +1,4 @@
-import { Reader } from '../../../core/policy/serving/reader.ts'
+import { doublingKv } from '../../../core/policy/admission/kv.ts'
 import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
 import { rowsOfColumns } from '../../frame/columns.ts'
@@ -7,7 +7,6 @@ import { wholeModel } from '../../simulate/hardware/model-shape.ts'
 import { modelNamed } from '../../simulate/hardware/presets/models.ts'
 import type { Hardware } from '../../simulate/hardware/roofline.ts'
 import { Simulation } from '../../simulate/kernel/simulation.ts'
-import { doublingKv } from '../../simulate/serving/kv-size.ts'
 import { createEngine } from '../../simulate/serving/simulated-engine.ts'
 import { stepCost } from '../../simulate/serving/step-cost.ts'
 import { Processor } from '../../simulate/world/processor.ts'
@@ -93,12 +92,8 @@ function simulate(run: KeptFlowRun, samples: readonly KeptFlowSample[], hardware
     const { atMs, promptTokens, tokensPerS, tokens: outputTokens } = sample
     if (outputTokens === 0) return own
     const ask = () => {
-      const reader = new Reader(tokensPerS, outputTokens, atMs)
-      const token = () => {
-        reader.deliver(1, simulation.nowMs)
-        own.push(simulation.nowMs - atMs)
-      }
-      engine.answer({ promptTokens, outputTokens, cachedTokens: 0, reader, token, refused() {} })
+      const token = () => own.push(simulation.nowMs - atMs)
+      engine.answer({ promptTokens, outputTokens, cachedTokens: 0, tokensPerS, token, refused() {} })
     }
     simulation.at(atMs, () => handling.run(requestS, ask))
     return own

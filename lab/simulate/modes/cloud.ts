@@ -47,8 +47,8 @@ class FullAnswer implements EngineAnswer {
     return this.#answer.request.outputTokens
   }
 
-  get reader() {
-    return this.#answer.reader
+  get tokensPerS() {
+    return this.#answer.request.tokensPerS
   }
 
   token(): void {

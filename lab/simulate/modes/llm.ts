@@ -1,7 +1,6 @@
 import { readerRates } from '../../../core/base/reader-rates.ts'
 import { CloudMeter } from '../../../core/policy/pice/cloud-meter.ts'
 import type { CloudSpeed } from '../../../core/policy/pice/state.ts'
-import { Reader } from '../../../core/policy/serving/reader.ts'
 import type { EngineAnswer } from '../serving/engine.ts'
 import type { Answer } from '../world/answer.ts'
 import { leastLoaded, type World } from '../world/world.ts'
@@ -58,7 +57,7 @@ export class Llm {
     // Nothing stands between an engine and a hundred thousand answers that wait for it.
     if (!this.#meter && this.#maxRunning === Number.POSITIVE_INFINITY) return leastLoaded(this.#world).answer(answer)
     const metered = this.#meter?.begin(this.#nowMs)
-    const { promptTokens, cachedTokens, outputTokens, reader } = answer
+    const { promptTokens, cachedTokens, outputTokens, tokensPerS } = answer
     let left = outputTokens
     let stop: (() => void) | undefined
     const over = () => {
@@ -72,7 +71,7 @@ export class Llm {
         promptTokens,
         cachedTokens,
         outputTokens,
-        reader,
+        tokensPerS,
         token: () => {
           metered?.tokens(1, this.#nowMs)
           left -= 1
@@ -102,20 +101,19 @@ export class Llm {
 
   /** @returns stops it; nothing more is called. It returns the tokens of an incomplete reply, else 0 */
   reply({ outputTokens, ended, ...reply }: Reply): () => number {
-    const { simulation } = this.#world
-    const reader = new Reader(readerRates.max, outputTokens, simulation.nowMs)
+    let sent = 0
     const stop = this.answer({
       ...reply,
       outputTokens,
-      reader,
+      tokensPerS: readerRates.max,
       token() {
-        reader.deliver(1, simulation.nowMs)
-        if (reader.sent === outputTokens) ended()
+        sent += 1
+        if (sent === outputTokens) ended()
       },
     })
     return () => {
       stop()
-      return reader.sent < outputTokens ? reader.sent : 0
+      return sent < outputTokens ? sent : 0
     }
   }
 

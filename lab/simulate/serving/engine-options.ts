@@ -1,9 +1,12 @@
-import type { ServingPlan, ServingPolicy, ServingSpeeds } from '../../../core/policy/serving/policy.ts'
-import type { KvSize } from './kv-size.ts'
-import type { TierOptions } from './simulated-tiers.ts'
+import type { KvSize } from '../../../core/policy/admission/kv.ts'
+import type { TierOptions } from '../../../core/policy/serving/kv-tiers.ts'
+import type { ServingPolicy, ServingSpeeds } from '../../../core/policy/serving/policy.ts'
+import type { SlowTierLinkOptions } from './slow-tier-link.ts'
 import type { StepContent } from './step-content.ts'
 
-export interface EngineOptions extends TierOptions {
+export interface EngineOptions extends SlowTierLinkOptions, Pick<TierOptions, 'writeThrough' | 'overlap'> {
+  /** KV of the fast tier. */
+  readonly memoryBytes: number
   /** Of its own: a policy may remember its plans. */
   readonly policy: ServingPolicy
   /** Seconds of a step, through all stages of the pipeline. */
@@ -32,6 +35,4 @@ export interface EngineOptions extends TierOptions {
   readonly maxMemoryWaitMs?: number
   /** Speeds that the policy gets in place of those that the engine has measured. */
   readonly speeds?: Partial<ServingSpeeds>
-  /** A plan that moves KV is about to be carried out. */
-  onMove?(plan: ServingPlan): void
 }

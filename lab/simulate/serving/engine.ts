@@ -1,5 +1,5 @@
 import type { KvUsage } from '../../../core/policy/admission/kv.ts'
-import type { StateMonitor } from '../../../core/policy/hat/state-monitor.ts'
+import type { StateMonitor } from '../../../core/policy/estimate/state-monitor.ts'
 import type { Reader } from '../../../core/policy/serving/reader.ts'
 
 /** An answer that the engine makes with the whole model. */
@@ -10,11 +10,11 @@ export interface EngineAnswer {
   readonly outputTokens: number
   /** Clients share the engine evenly; absent: all answers are of one, as in the papers. */
   readonly client?: string
-  /** The scheduler sees this reader. The one who gets the tokens delivers to it. */
-  readonly reader: Reader
+  /** That its reader takes. */
+  readonly tokensPerS: number
   /** Another token is there; called `outputTokens` times unless the answer is stopped. */
   token(): void
-  /** The queue is full; nothing else is called. */
+  /** The queue is full, for this answer or after it came; nothing else is called. */
   refused(): void
 }
 

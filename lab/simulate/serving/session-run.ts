@@ -1,8 +1,7 @@
 import { phaseOf } from '../../../core/policy/serving/phase.ts'
+import type { Reader } from '../../../core/policy/serving/reader.ts'
 import type { EngineRows, EngineSession } from './engine.ts'
-import type { SimulatedStream, StreamOwner } from './simulated-stream.ts'
-import type { SimulatedTiers } from './simulated-tiers.ts'
-import type { OwnerHost } from './stream-host.ts'
+import type { OwnerHost, StreamOwner } from './stream-owner.ts'
 
 interface Piece {
   readonly rows: EngineRows
@@ -16,53 +15,53 @@ interface SessionLimits {
   readonly maxDecodeRows: number
   /** That the stream is charged before its first row. */
   readonly firstPositions: number
-  /** Rows of a cached prefix with which it begins. */
-  readonly held: number
-  /** Absent: rows wait for memory for ever. */
-  readonly maxMemoryWaitMs?: number
 }
 
 /** A device's stream: its pieces of rows are computed one after the other. Mutable. */
 export class SessionRun implements StreamOwner, EngineSession {
-  readonly #stream: SimulatedStream
-  readonly #tiers: SimulatedTiers
+  readonly cachedRows: number
+  readonly #id: number
   readonly #host: OwnerHost
   readonly #limits: SessionLimits
   /** That are not computed, in the order in which they were sent. */
   readonly #pieces: Piece[] = []
   /** How many of them have begun. */
   #begun = 0
+  #state: 'waits' | 'open' | 'failed' | 'closed' = 'waits'
 
-  constructor(stream: SimulatedStream, tiers: SimulatedTiers, host: OwnerHost, limits: SessionLimits) {
-    this.#stream = stream
-    this.#tiers = tiers
+  constructor(id: number, cachedRows: number, host: OwnerHost, limits: SessionLimits) {
+    this.#id = id
+    this.cachedRows = cachedRows
     this.#host = host
     this.#limits = limits
-    const { firstPositions, held } = limits
-    // Otherwise it waits for memory with its first rows.
-    if (!tiers.charge(stream, stream.kv.chargeOf(Math.max(firstPositions, held)))) return
-    stream.place = 'resident'
-    stream.contextLength = held
+  }
+
+  open(reader: Reader | undefined): void {
+    const { firstPositions: positions } = this.#limits
+    this.#host.feed({ kind: 'session opened', stream: this.#id, owner: `${this.#id}`, client: '', positions, reader })
   }
 
   get contextLength(): number {
-    return this.#stream.contextLength
+    return this.#state === 'open' ? this.#host.stream(this.#id).contextLength : 0
   }
 
   send(rows: EngineRows): void {
     this.#pieces.push({ rows, sentMs: this.#host.nowMs, left: rows.rows })
-    this.#beginNext()
+    if (this.#state === 'failed') this.#fail()
+    else this.#beginNext()
   }
 
   truncate(length: number): void {
     if (this.#pieces.length > 0 || length > this.contextLength) throw new RangeError(`no ${length} rows to keep`)
-    this.#stream.truncate(length)
+    this.#host.feed({ kind: 'reshaped', stream: this.#id, length, line: length, unmoved: length })
   }
 
   close(): void {
+    if (this.#state === 'closed') return
+    this.#state = 'closed'
     this.#pieces.length = 0
     this.#begun = 0
-    this.#host.close(this.#stream)
+    this.#host.close(this.#id)
   }
 
   computed(rows: number): void {
@@ -79,36 +78,34 @@ export class SessionRun implements StreamOwner, EngineSession {
     this.#beginNext()
   }
 
+  admitted(): void {
+    this.#state = 'open'
+    if (this.cachedRows > 0) this.#host.feed({ kind: 'found', stream: this.#id, rows: this.cachedRows })
+    this.#beginNext()
+  }
+
+  failed(): void {
+    this.#state = 'failed'
+    this.#fail()
+  }
+
+  /** The device is told with its first rows. */
+  #fail(): void {
+    const [piece] = this.#pieces
+    if (!piece) return
+    this.close()
+    piece.rows.failed?.()
+  }
+
   /** The rows of one piece wait after those of the other. */
   #beginNext(): void {
-    const stream = this.#stream
     const next = this.#pieces[this.#begun]
-    if (!next || stream.waitingRows > 0 || stream.isBlocked) return
+    if (!next || this.#state !== 'open') return
+    const { waitingRows, isBlocked } = this.#host.stream(this.#id)
+    if (waitingRows > 0 || isBlocked) return
     const { rows, returned } = next.rows
     this.#begun += 1
-    stream.wait(rows, phaseOf(rows, returned, this.#limits.maxDecodeRows), this.#host.nowMs)
-    if (stream.place === 'resident') this.#tiers.charge(stream, stream.neededBytes)
-    this.#host.enqueue(stream)
-    if (!this.#hasMemory) this.#limitWait()
-  }
-
-  get #hasMemory(): boolean {
-    return this.#stream.place === 'resident' && this.#stream.growthBytes === 0
-  }
-
-  /** As the bridge's deviceMemoryWaitS. */
-  #limitWait(): void {
-    const { maxMemoryWaitMs } = this.#limits
-    const stream = this.#stream
-    const { contextLength } = stream
-    if (maxMemoryWaitMs === undefined) return
-    this.#host.after(maxMemoryWaitMs, () => {
-      // Others have taken their place since then.
-      if (stream.isClosed || stream.waitingRows === 0 || stream.contextLength !== contextLength) return
-      if (stream.isInStep || this.#hasMemory) return
-      const [piece] = this.#pieces
-      this.close()
-      piece?.rows.failed?.()
-    })
+    const phase = phaseOf(rows, returned, this.#limits.maxDecodeRows)
+    this.#host.feed({ kind: 'rows', stream: this.#id, rows, phase, following: 0 })
   }
 }

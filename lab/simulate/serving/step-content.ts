@@ -1,7 +1,7 @@
+import type { StepPiece } from '../../../core/policy/serving/serving-events.ts'
 import type { StepWork } from '../hardware/roofline.ts'
-import type { SimulatedStream } from './simulated-stream.ts'
 
-/** What one step computes, of the streams that are added to it. Mutable. */
+/** What one step computes, of the pieces that are added to it. Mutable. */
 export class StepContent {
   /** Of answers, through the whole model. */
   readonly answers = { streams: 0, rows: 0, kvPositions: 0, attended: 0 } satisfies StepWork
@@ -11,16 +11,12 @@ export class StepContent {
   chosen = 0
   /** Rows of prompts. */
   promptRows = 0
-  /** Whether rows of another kind are in it. */
-  decodes = false
 
   get rows(): number {
     return this.answers.rows + this.devices.rows
   }
 
-  /** The next `rows` waiting rows of the stream. */
-  add(stream: SimulatedStream, rows: number): void {
-    const { contextLength, waitingRows, phase, source } = stream
+  add({ contextLength, waitingRows, phase, rows }: StepPiece, source: 'answer' | 'device'): void {
     const work = source === 'answer' ? this.answers : this.devices
     work.streams += 1
     work.rows += rows
@@ -28,6 +24,5 @@ export class StepContent {
     work.attended += rows * contextLength + (rows * (rows + 1)) / 2
     if (source === 'answer' && rows === waitingRows) this.chosen += 1
     if (phase === 'prefill') this.promptRows += rows
-    else this.decodes = true
   }
 }

@@ -1,5 +1,4 @@
 import type { ForgettingHistogram } from '../../../../core/policy/estimate/forgetting-histogram.ts'
-import { Reader } from '../../../../core/policy/serving/reader.ts'
 import type { Answer } from '../../world/answer.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 import type { World } from '../../world/world.ts'
@@ -60,7 +59,7 @@ export class EngineSide implements SimulatedSide {
     const { simulation } = this.#world
     const { sharedTokens, tokensPerS } = this.#answer.request
     const askedMs = simulation.nowMs
-    const reader = new Reader(tokensPerS, run.tokens, askedMs)
+    let hasBegun = false
     const arrived = (act: () => void) =>
       this.#send('down', eventBytes, () => {
         if (this.#run === run) act()
@@ -69,10 +68,10 @@ export class EngineSide implements SimulatedSide {
       promptTokens: run.contextTokens,
       outputTokens: run.tokens,
       cachedTokens: sharedTokens,
-      reader,
+      tokensPerS,
       token: () => {
-        if (reader.sent === 0) this.#announced.record(simulation.nowMs - askedMs)
-        reader.deliver(1, simulation.nowMs)
+        if (!hasBegun) this.#announced.record(simulation.nowMs - askedMs)
+        hasBegun = true
         arrived(run.token)
       },
       refused: () =>

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Reader } from '../../../../core/policy/serving/reader.ts'
+import type { ServingPolicy } from '../../../../core/policy/serving/policy.ts'
 import { createPolicy, type PolicyName, policyNames } from '../../../../core/policy/tokenflow/named-policies.ts'
 import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
-import type { Engine } from '../../../../lab/simulate/serving/engine.ts'
+import type { Engine, EngineSession } from '../../../../lab/simulate/serving/engine.ts'
 import type { EngineOptions } from '../../../../lab/simulate/serving/engine-options.ts'
 import { pagedKv } from '../../../../lab/simulate/serving/kv-size.ts'
 import { createEngine } from '../../../../lab/simulate/serving/simulated-engine.ts'
@@ -48,13 +48,11 @@ function answers(fields: Partial<EngineOptions>, asked: readonly Asked[], seed =
   const refused: number[] = []
   for (const [i, { atMs, tokensPerS = 5, cachedTokens = 0, ...one }] of asked.entries())
     simulation.at(atMs, () => {
-      const reader = new Reader(tokensPerS, one.outputTokens, atMs)
       engine.answer({
         ...one,
         cachedTokens,
-        reader,
+        tokensPerS,
         token() {
-          reader.deliver(1, simulation.nowMs)
           tokensMs[i]!.push(simulation.nowMs)
         },
         refused: () => refused.push(i),
@@ -155,7 +153,7 @@ it('calls nothing more of an answer that is stopped, and frees its memory', () =
     promptTokens: 5,
     outputTokens: 100,
     cachedTokens: 0,
-    reader: new Reader(5, 100, 0),
+    tokensPerS: 5,
     token: () => {
       tokens += 1
     },
@@ -197,30 +195,48 @@ it('computes a device’s pieces in order, and beside answers in one step', () =
 })
 
 describe('a device whose rows lack memory', () => {
-  /** Two sessions of 5 bytes a row; the first closes at a time. Memory for 100 rows. */
-  function twoSessions(closesMs: number, maxMemoryWaitMs = 1_000) {
+  const ordinary = policyOf('decode-first')
+  /** Makes nothing way. */
+  const stubborn: ServingPolicy = { plan: (state, nowMs) => ({ ...ordinary.plan(state, nowMs), preempt: [] }) }
+
+  /** Two sessions of 5 bytes a row; the second closes at a time. Memory for 100 rows. */
+  function twoSessions(fields: Partial<EngineOptions>, closesMs: number) {
     const simulation = new Simulation(1)
-    const engine = createEngine(simulation, options({ memoryBytes: 500, maxMemoryWaitMs }))
+    const engine = createEngine(simulation, options({ memoryBytes: 500, maxMemoryWaitMs: 1_000, ...fields }))
     const [first, second] = [engine.session(), engine.session()]
     const events: string[] = []
-    const note = (what: string) => events.push(`${what} ${Math.round(simulation.nowMs)}`)
+    const send = (session: EngineSession, name: string, rows: number) => {
+      const note = (what: string) => events.push(`${name} ${what} ${Math.round(simulation.nowMs)}`)
+      session.send({ rows, returned: 1, done: () => note('done'), failed: () => note('failed') })
+    }
     simulation.at(0, () => {
-      first.send({ rows: 80, returned: 1, done: () => note('first done'), failed: () => note('first failed') })
-      second.send({ rows: 30, returned: 1, done: () => note('second done'), failed: () => note('second failed') })
+      send(first, 'first', 20)
+      send(second, 'second', 60)
     })
-    simulation.at(closesMs, () => first.close())
+    simulation.at(100, () => send(first, 'first', 50))
+    simulation.at(closesMs, () => second.close())
     simulation.advance(10_000)
     return { events, engine }
   }
+  const before = ['first done 90', 'second done 90']
+  const preempting = { slowBytes: 10_000 }
+
+  it('gets that of a later session, which makes way', () => {
+    expect(twoSessions(preempting, 900).events).toEqual([...before, 'first done 160'])
+  })
 
   it('waits until others release some', () => {
-    expect(twoSessions(900).events).toEqual(['first done 90', 'second done 940'])
+    expect(twoSessions({ ...preempting, policy: stubborn }, 900).events).toEqual([...before, 'first done 960'])
   })
 
   it('fails after its time, and releases what it has', () => {
-    const { events, engine } = twoSessions(2_000)
-    expect(events).toEqual(['first done 90', 'second failed 1000'])
+    const { events, engine } = twoSessions({ ...preempting, policy: stubborn }, 2_000)
+    expect(events).toEqual([...before, 'first failed 1100'])
     expect([engine.load, engine.memory.usedBytes]).toEqual([0, 0])
+  })
+
+  it('fails at once where no other session could make way', () => {
+    expect(twoSessions({}, 900).events).toEqual([...before, 'first failed 100'])
   })
 })
 

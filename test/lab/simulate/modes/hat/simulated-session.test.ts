@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { StateMonitor } from '../../../../../core/policy/hat/state-monitor.ts'
+import { StateMonitor } from '../../../../../core/policy/estimate/state-monitor.ts'
 import type { Wire } from '../../../../../core/protocol/frame.ts'
 import { Simulation } from '../../../../../lab/simulate/kernel/simulation.ts'
 import { HatDevice } from '../../../../../lab/simulate/modes/hat/hat-device.ts'
