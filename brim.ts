@@ -1,4 +1,4 @@
-import { realpathSync } from 'node:fs'
+import { existsSync, realpathSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { addAbortSignal } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -11,6 +11,16 @@ import type { Menu } from './core/cli/command.ts'
 import { execute } from './core/cli/execute.ts'
 import { commandWords, withUsefulHint } from './core/cli/useful-hint.ts'
 import { visibleIo } from './core/cli/visible-io.ts'
+
+const laboratory: Menu['commands'] = {
+  bench: ['benchmarks: every figure of the README, measured on this machine', () => import('./lab/bench/menu.ts')],
+  simulate: [
+    "the simulator: the live system's policies on a virtual clock, on hardware that you do not have",
+    () => import('./lab/simulate/menu.ts'),
+  ],
+}
+/** Packages leave the laboratory out. */
+const hasLaboratory = existsSync(new URL('lab/bench', import.meta.url))
 
 /** Every command. A module is loaded when its command runs, or when its help is shown. */
 export const menu: Menu = {
@@ -57,11 +67,7 @@ export const menu: Menu = {
     ],
     doctor: ['check what this machine offers Brim, and what is missing', loadDoctor],
     'completion <shell>': ['print a script that completes commands and options in your shell', loadCompletion],
-    bench: ['benchmarks: every figure of the README, measured on this machine', () => import('./lab/bench/menu.ts')],
-    simulate: [
-      "the simulator: the live system's policies on a virtual clock, on hardware that you do not have",
-      () => import('./lab/simulate/menu.ts'),
-    ],
+    ...(hasLaboratory ? laboratory : {}),
     demo: [
       'run a bridge, two devices and three private answers on this machine',
       () => import('./scripts/demonstration/command.ts'),
@@ -83,9 +89,18 @@ async function loadDoctor() {
   return { command: doctorCommand([async () => [await checkDevice()], checkBridges]) }
 }
 
+/** @throws BrimError PREREQUISITE_MISSING for a command of the laboratory */
+function rejectLaboratory([noun = '']: readonly string[]): void {
+  if (!Object.hasOwn(laboratory, noun)) return
+  throw new BrimError('PREREQUISITE_MISSING', `"brim ${noun}" belongs to a checkout of the sources: packages do not have it`, {
+    hint: 'clone the repository, run scripts/setup, then bin/brim there',
+  })
+}
+
 /** Runs one command; errors are printed. Results go to `io.out`, all else to `io.err`. */
 export async function run(argv: readonly string[], io: Io): Promise<ExitCode> {
   try {
+    if (!hasLaboratory) rejectLaboratory(argv)
     await execute(menu, argv, io)
     return exitCodes.ok
   } catch (thrown) {

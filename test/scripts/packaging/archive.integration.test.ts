@@ -114,6 +114,11 @@ describe.skipIf(needsLinux)('an archive', () => {
     expect(readdirSync(join(demo.home, 'tmp'))).toEqual([])
     const link = join(work, 'brim')
     symlinkSync(brim, link)
+    expect(runAlone(link, ['--help'], []).stdout).not.toMatch(/bench|simulat/)
+    for (const noun of ['bench', 'simulate']) {
+      const { status, stderr } = runAlone(link, [noun, '--help'], [])
+      expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(`"brim ${noun}" belongs to a checkout`) })
+    }
     expect(runAlone(link, ['--version'], []).stdout).toMatch(new RegExp(`^${release.replaceAll('.', '\\.')}`))
   })
 })
