@@ -10,14 +10,19 @@ export function hatEndpoint(options: HatOptions, model: TextModel): TokenEndpoin
   return {
     model,
     async *answer(request, signal) {
-      const { ids: prompt, answered, maxTokens, eos } = await startOf(request, model, signal)
-      const { client, sampling, logprobs, onWaiting } = request
-      const tokensPerS = drainRate(request.tokensPerS)
-      let left = maxTokens
-      const session = { client, prompt, answered, maxTokens, sampling, logprobs, eos, tokensPerS, onWaiting }
-      for await (const { tokens, logprobs, figures } of answerByHat(options, session, signal)) {
-        left -= tokens.length
-        yield { source, tokens, ...(logprobs && { logprobs }), end: endOf(tokens, left, eos), figures }
+      const ended = options.begin?.()
+      try {
+        const { ids: prompt, answered, maxTokens, eos } = await startOf(request, model, signal)
+        const { client, sampling, logprobs, onWaiting } = request
+        const tokensPerS = drainRate(request.tokensPerS)
+        let left = maxTokens
+        const session = { client, prompt, answered, maxTokens, sampling, logprobs, eos, tokensPerS, onWaiting }
+        for await (const { tokens, logprobs, figures } of answerByHat(options, session, signal)) {
+          left -= tokens.length
+          yield { source, tokens, ...(logprobs && { logprobs }), end: endOf(tokens, left, eos), figures }
+        }
+      } finally {
+        ended?.()
       }
     },
   }

@@ -15,6 +15,8 @@ import type { ReopenOptions } from './reopen.ts'
 import type { Prefill } from './strategy.ts'
 
 export interface HatOptions extends ReopenOptions {
+  /** Called when an answer begins, which it may refuse. @returns to be called at its end */
+  readonly begin?: (() => () => void) | undefined
   /** Opens a session, resuming a cached prefix where the options name one. */
   open(signal: AbortSignal, session?: SessionOptions): Promise<LinkSession>
   /** How hidden states travel up; as int8 the answer may differ from the reference. */

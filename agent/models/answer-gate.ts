@@ -1,4 +1,3 @@
-import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
 import { BrimError } from '../../core/base/errors.ts'
 
 /** Counts the answers that use a model, so that it can be closed when none does. */
@@ -7,21 +6,13 @@ export class AnswerGate {
   #isClosed = false
   #onIdle = () => {}
 
-  /** The same endpoint, whose answers are counted. */
-  wrap(endpoint: TokenEndpoint): TokenEndpoint {
-    const gate = this
-    return {
-      model: endpoint.model,
-      async *answer(request, signal) {
-        if (gate.#isClosed) throw replaced()
-        gate.#active++
-        try {
-          yield* endpoint.answer(request, signal)
-        } finally {
-          gate.#active--
-          if (gate.#active === 0) gate.#onIdle()
-        }
-      },
+  /** An answer begins. @returns to be called at its end. @throws BrimError MODEL_MISSING once the gate is closed */
+  begin(): () => void {
+    if (this.#isClosed) throw replaced()
+    this.#active++
+    return () => {
+      this.#active--
+      if (this.#active === 0) this.#onIdle()
     }
   }
 

@@ -46,7 +46,7 @@ export class Answering {
 
 /** HAT with the device's parts of the split model. */
 function splitAnswering(
-  { config, clock }: Base,
+  { config, clock, recording }: Base,
   { model, gate }: ActiveModel<DeviceModel>,
   speed: DeviceSpeed,
   links: BridgeLinks,
@@ -55,6 +55,8 @@ function splitAnswering(
   const { adapter, medusa, input, head, text, manifest } = model
   const { dims } = manifest
   const hat: HatOptions = {
+    begin: () => gate.begin(),
+    recording,
     dims,
     input,
     head,
@@ -84,9 +86,9 @@ function splitAnswering(
   return {
     manifest,
     text,
-    endpoint: gate.wrap(hatEndpoint(hat, text)),
+    endpoint: hatEndpoint(hat, text),
     /** The same without the device's drafter. */
     draftedBy: (createDrafter: HatOptions['createDrafter']) =>
-      gate.wrap(hatEndpoint({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, text)),
+      hatEndpoint({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, text),
   }
 }

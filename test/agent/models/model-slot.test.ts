@@ -2,7 +2,6 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type ActiveModel, ModelSlot, type OpenModel } from '../../../agent/models/model-slot.ts'
-import type { AnswerRequest, TokenDelta, TokenEndpoint } from '../../../core/answer/endpoint.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
@@ -31,31 +30,20 @@ beforeEach(async () => {
 })
 afterEach(() => dir[Symbol.dispose]())
 
-/** An answer of the model that is current now, which goes on until it is left. */
-async function answer() {
-  const endless: TokenEndpoint = {
-    model: {} as TokenEndpoint['model'],
-    async *answer() {
-      for (;;) yield {} as TokenDelta
-    },
-  }
-  const answering = slot.current!.gate.wrap(endless).answer({} as AnswerRequest, never)
-  await answering.next()
-  return answering
-}
+/** Begins an answer of the model that is current now. @returns ends it */
+const answer = () => slot.current!.gate.begin()
 
 describe('the place of a model', () => {
   it('beside: new answers go to the other model at once, and the one before is closed after its last answer', async () => {
-    const before = await answer()
+    const endAnswer = answer()
     await slot.replace(
       { folder: folder('b'), isBeside: true, admit: async (opened) => ({ ...opened, folder: folder('placed') }) },
       never,
     )
     expect(slot.current).toMatchObject({ folder: folder('placed'), model: { folder: folder('b') } })
-    expect((await before.next()).done).toBe(false)
     expect([...open]).toEqual([folder('a'), folder('b')])
     expect(slot.folders).toEqual([folder('placed'), folder('a')])
-    await before.return()
+    endAnswer()
     await expect.poll(() => [...open]).toEqual([folder('b')])
     expect(slot.folders).toEqual([folder('placed')])
   })
@@ -67,25 +55,24 @@ describe('the place of a model', () => {
     await expect(slot.replace({ folder: folder('b'), isBeside, admit: refuse }, never)).rejects.toThrow('not healthy')
     expect(slot.current?.folder).toBe(folder('a'))
     await expect.poll(() => [...open]).toEqual([folder('a')])
-    await (await answer()).return()
+    answer()()
   })
 
   it('without memory for both: waits for the last answer, unless it is canceled', async () => {
-    const before = await answer()
+    const endAnswer = answer()
     const cancel = new AbortController()
     const canceled = slot.replace({ folder: folder('b'), isBeside: false, admit }, cancel.signal)
     cancel.abort(new Error('canceled'))
     await expect(canceled).rejects.toThrow('canceled')
     const replacing = slot.replace({ folder: folder('b'), isBeside: false, admit }, never)
-    expect((await before.next()).done).toBe(false)
     expect([...open]).toEqual([folder('a')])
-    await before.return()
+    endAnswer()
     await replacing
     expect([...open]).toEqual([folder('b')])
   })
 
   it('closes also what answers are in progress on', async () => {
-    await answer()
+    answer()
     await slot.replace({ folder: folder('b'), isBeside: true, admit }, never)
     await slot.close()
     expect([...open]).toEqual([])
