@@ -261,6 +261,25 @@ describe('imports', () => {
   })
 })
 
+describe('the life of a private answer in docs/architecture.md', () => {
+  const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
+  const section = page.split(/^## /m).find((part) => part.startsWith('The life of a private answer\n'))!
+  const named = [...new Set([...section.matchAll(/\]\(\.\.\/([\w/.-]+\.ts)\)/g)].map(([, file]) => file!))]
+
+  it('is what is wired: each file imports one that is named before it, or is imported by one', () => {
+    const isJoined = (one: string, other: string) =>
+      imports.some(({ from, to }) => (from === one && to === other) || (from === other && to === one))
+    const alone = named.filter((file, at) => at > 0 && !named.slice(0, at).some((before) => isJoined(before, file)))
+    expect(named.length).toBeGreaterThan(30)
+    expect(alone).toEqual([])
+  })
+
+  it('passes tokens through at most five generators', () => {
+    const generators = named.flatMap((file) => readFileSync(join(root, file), 'utf8').match(/async (function)?\s*\*/g) ?? [])
+    expect(generators.length).toBeLessThanOrEqual(5)
+  })
+})
+
 describe('policy and environment', () => {
   it('keep clocks, sockets, timers, randomness and packages out of core/policy', () => {
     const impure = /\b(Date\.now|performance\.now|Math\.random|setTimeout|setInterval|process\.)|from 'node:|from '(?!\.)/
