@@ -42,7 +42,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core/base', 'core/engine', 'core/model', 'core/policy/estimate', 'core/text'],
     types: ['core/draft', 'core/policy/disco', 'core/protocol'],
   },
-  'core/api': { values: ['core/answer', 'core/base', 'core/openai', 'core/protocol'] },
+  'core/api': { values: ['core/answer', 'core/base', 'core/listen', 'core/openai', 'core/protocol', 'core/store'] },
   'core/upstream': {
     values: ['core/answer', 'core/base', 'core/openai', 'core/policy/upstream'],
     types: ['core/text'],

@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
+import { RequestRefused } from '../../core/api/http-errors.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
 
@@ -24,7 +25,7 @@ export function requireSafeAddress(host: string, { keys, allowedHosts }: ApiAcce
 /**
  * Why a request is rejected; undefined: it is not. A page of another machine can forge neither header: DNS rebinding leaves the
  * attacker's name in Host, and a cross-site request carries its Origin.
- * @returns REQUEST_INVALID or API_KEY_INVALID
+ * @returns a refusal with status 403, or API_KEY_INVALID
  */
 export function rejectionOf({ host = '', origin, authorization }: IncomingHttpHeaders, access: ApiAccess): BrimError | undefined {
   const { keys, allowedHosts } = access
@@ -35,7 +36,7 @@ export function rejectionOf({ host = '', origin, authorization }: IncomingHttpHe
   const isForeignOrigin = origin !== undefined && !isAllowed(origin)
   const foreign = !isAllowed(`http://${host}`) ? `Host "${host}"` : isForeignOrigin && `Origin "${origin}"`
   if (foreign)
-    return new BrimError('REQUEST_INVALID', `${foreign} is not this machine`, {
+    return new RequestRefused(403, `${foreign} is not this machine`, {
       hint: 'call the API by 127.0.0.1 or localhost, or allow the host with --api-allow-host',
     })
   const given = /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1] ?? ''

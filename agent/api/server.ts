@@ -1,15 +1,15 @@
-import type { AddressInfo } from 'node:net'
-import { fastify } from 'fastify'
+import { once } from 'node:events'
 import { answerPaths } from '../../core/api/answer-paths.ts'
 import { AnswersInProgress } from '../../core/api/answers-in-progress.ts'
-import { requestIdOf } from '../../core/api/request-id.ts'
+import { createHttpApp } from '../../core/api/http-app.ts'
 import { type ServeOptions, serveAnswers } from '../../core/api/serve-answer.ts'
 import { modelCard, modelCards, type Served } from '../../core/api/served.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { guardHttpListener, type HttpLimits, httpTimeLimits } from '../../core/listen/http-listener.ts'
-import { type ApiAccess, requireSafeAddress } from './access.ts'
-import { addHealthRoutes, type HealthOptions } from './health.ts'
-import { guardRequests, readJson, reportErrors } from './http-rules.ts'
+import { guardHttpListener, type HttpLimits } from '../../core/listen/http-listener.ts'
+import { listen, urlHost } from '../../core/listen/listen.ts'
+import { statusOf } from '../../core/openai/api-error.ts'
+import { type ApiAccess, rejectionOf, requireSafeAddress } from './access.ts'
+import { addHealthRoutes, budgetPath, type HealthOptions, readyPath } from './health.ts'
 
 export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'parallel'>, Served, HealthOptions {
   readonly host: string
@@ -41,19 +41,22 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const { host, port, limits, access, clock, logger } = options
   requireSafeAddress(host, access)
   const stopping = new AbortController()
-  const app = fastify({
-    bodyLimit: options.maxBodyBytes,
-    ...(limits && { http: httpTimeLimits(limits), requestTimeout: limits.requestMs }),
-    forceCloseConnections: true,
-    logger: false,
-    genReqId: requestIdOf,
+  const app = createHttpApp({
+    ...options,
+    server: 'agent',
+    limits,
+    jsonLimit: 'apiJsonValues',
+    pathsHint: `this API has POST /v1/chat/completions and /v1/completions, GET /v1/models, /health, ${budgetPath} and ${readyPath}`,
+    admit({ headers, routeOptions }) {
+      const error = routeOptions.url === readyPath ? undefined : rejectionOf(headers, access)
+      if (error) throw error
+    },
+    statusOf,
+    formOf: () => 'openai',
   })
   guardHttpListener(app.server, { limits, what: 'API', clock, logger })
   /** Answers whose endpoints may still hold memory. */
   const inProgress = new AnswersInProgress('this agent')
-  guardRequests(app, access)
-  reportErrors(app, logger)
-  readJson(app, options.maxJsonValues)
   const { health, spending, problems } = options
   addHealthRoutes(app, { health, spending, problems: () => [...(inProgress.problem ? [inProgress.problem] : []), ...problems()] })
   // One after the other: on a device, each of them would slow the others down.
@@ -67,17 +70,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     })
   app.get('/v1/models', async () => ({ object: 'list', data: modelCards(options) }))
   app.get<{ Params: { id: string } }>('/v1/models/:id', async ({ params: { id } }) => modelCard(id, options))
-  try {
-    await app.listen({ host, port })
-  } catch (cause) {
-    await app.close()
-    throw new BrimError('LISTEN_FAILED', `the API cannot listen on ${host}:${port}`, {
-      cause,
-      hint: 'choose another port with --api-port (0: a free one)',
-    })
-  }
-  const { port: bound } = app.server.address() as AddressInfo
-  const url = `http://${host.includes(':') ? `[${host}]` : host}:${bound}`
+  await app.ready()
+  const bound = await listen(app.server, { host, port, what: 'API', flag: '--api-port', authRequired: true })
+  const url = `http://${urlHost(host)}:${bound}`
   logger.info({ url }, 'API listening')
   return {
     url,
@@ -85,6 +80,10 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     async close() {
       stopping.abort(new BrimError('CANCELED', 'the agent is shutting down'))
       await inProgress.drain()
+      const closed = once(app.server, 'close')
+      app.server.close()
+      app.server.closeAllConnections()
+      await closed
       await app.close()
     },
   }

@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import { noSuchPath } from '../../core/api/http-errors.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { devicePartsOf, partsOf } from '../../core/model/bundle-files.ts'
 import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
@@ -10,7 +11,6 @@ import { releaseOperations } from '../../core/protocol/http/releases.ts'
 import { uploadOperations } from '../../core/protocol/http/uploads.ts'
 import { signatureFile } from '../../core/signing/signature.ts'
 import type { BundleStore } from '../bundles/bundle-store.ts'
-import { noSuchPath } from '../http/errors.ts'
 import { type Routes, StreamResponse } from '../http/router.ts'
 
 /**
@@ -27,7 +27,7 @@ export function bundleRoutes({ served, publishBundle, uploads }: BundleStore): R
           ? signedBy.length === 0
           : file !== manifestFile && !manifest.files.some(({ path }) => path === file)
       )
-        throw noSuchPath
+        throw noSuchPath()
       if (caller.device !== undefined && !isForDevices(manifest, file)) throw onlyForBridges
       return fileResponse(join(at, file), headers.range)
     })

@@ -5,8 +5,8 @@ import { createServer as createTlsServer, Server as TlsServer } from 'node:tls'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { guardListener, type ListenerLimits } from '../../core/listen/guard-listener.ts'
+import { listen, urlHost } from '../../core/listen/listen.ts'
 import type { Certificate } from '../http/certificate.ts'
-import { listen, urlHost } from '../http/listen.ts'
 import { openSockets } from '../http/open-sockets.ts'
 
 const tcpKeepAliveMs = 60_000

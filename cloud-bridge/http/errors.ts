@@ -1,16 +1,8 @@
 import type { z } from 'zod'
 import '../../core/base/plain-messages.ts'
-import { BrimError, type ErrorCode, toErrorJson } from '../../core/base/errors.ts'
-import { type ErrorBody, errorType, statusOf, toErrorBody } from '../../core/openai/api-error.ts'
-import type { ErrorResponse } from '../../core/protocol/http/error-response.ts'
+import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
+import { statusOf } from '../../core/openai/api-error.ts'
 import type { Operation } from '../../core/protocol/http/operation.ts'
-import { isStorageFull, storageFull } from '../../core/store/storage-full.ts'
-
-export interface ErrorReply {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: ErrorResponse | ErrorBody
-}
 
 const statuses: Partial<Record<ErrorCode, number>> = {
   REQUEST_INVALID: 400,
@@ -32,49 +24,9 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   STORAGE_FULL: 507,
 }
 
-/** The method, path or origin of a request is not allowed. */
-export class RequestRefused extends BrimError {
-  readonly status: 403 | 404 | 405
-  /** Methods that the path takes. */
-  readonly allowed: readonly string[]
-
-  constructor(status: RequestRefused['status'], message: string, allowed: readonly string[] = []) {
-    super('REQUEST_INVALID', message)
-    this.status = status
-    this.allowed = allowed
-  }
-}
-
-export const noSuchPath = new RequestRefused(404, 'no such path')
-
-/** The text of an unexpected error is logged only. @param form that of the operation */
-export function errorReply(thrown: unknown, form: Operation['errors']): ErrorReply {
-  const isOpenai = form === 'openai'
-  const isUnnamed = !(thrown instanceof BrimError) && isStorageFull(thrown)
-  const error = isUnnamed ? storageFull('the bridge stores nothing', thrown) : thrown
-  if (!(error instanceof BrimError)) {
-    return { status: 500, headers: {}, body: toErrorBody(error) }
-  }
-  const status = error instanceof RequestRefused ? error.status : (statuses[error.code] ?? (isOpenai ? statusOf(error) : 500))
-  return {
-    status,
-    headers: {
-      ...(error.retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(error.retryAfterMs / 1_000)) }),
-      ...(error instanceof RequestRefused && error.allowed.length > 0 ? { allow: error.allowed.join(', ') } : {}),
-      ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
-    },
-    body: isOpenai
-      ? toErrorBody(error, status)
-      : { error: { ...toErrorJson(error).error, type: errorType(status), param: null } },
-  }
-}
-
-/** An error of Fastify (not JSON, too large, malformed URL) as a BrimError; other errors unchanged. */
-export function ownError(error: unknown, maxBodyBytes: number): unknown {
-  if (!(error instanceof Error) || error instanceof BrimError || !('statusCode' in error)) return error
-  if (error.statusCode === 413) return new BrimError('REQUEST_INVALID', `the body is longer than ${maxBodyBytes} bytes`)
-  return Number(error.statusCode) < 500 ? new BrimError('REQUEST_INVALID', error.message) : error
-}
+/** @param form that of the operation */
+export const statusFor = (error: BrimError, form: Operation['errors']): number =>
+  statuses[error.code] ?? (form === 'openai' ? statusOf(error) : 500)
 
 /** A body of 16 KB may have thousands. */
 const maxProblems = 8

@@ -1,14 +1,13 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
-import { allowedMethods } from '../../core/api/allowed-methods.ts'
+import { sendJson } from '../../core/api/http-app.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { jsonShapeProblem } from '../../core/base/json-shape.ts'
 import { networkOf } from '../../core/listen/network.ts'
 import type { Proxies } from '../../core/listen/proxies.ts'
 import type { BodyOf, Operation, ParamsOf, QueryOf, ResponseOf } from '../../core/protocol/http/operation.ts'
 import { type Authorizer, type Caller, clientClosedRequest } from '../identity/authorizer.ts'
-import { invalidRequest, noSuchPath, RequestRefused } from './errors.ts'
+import { invalidRequest } from './errors.ts'
 import type { EventSource, EventStreams } from './event-streams.ts'
 
 /** Most bodies are small. */
@@ -72,28 +71,19 @@ export interface RouterOptions {
   readonly authorize: Authorizer['authorize']
   readonly streams: EventStreams
   readonly proxies: Proxies
-  /** Maximum values in the JSON of a body. */
-  readonly jsonValues: number
   /** Aborted when the server stops. */
   readonly stopping: AbortSignal
 }
 
 export function createRouter(app: FastifyInstance, options: RouterOptions): Router {
-  const { authorize, streams, proxies, stopping, jsonValues } = options
+  const { authorize, streams, proxies, stopping } = options
   const callers = new WeakMap<FastifyRequest, Caller>()
-  const methodsOf = allowedMethods(app)
-  readJson(app, jsonValues)
   app.setValidatorCompiler<z.ZodType>(({ schema, httpPart }) => (data: unknown) => {
-    if (httpPart === 'body' && data === null) return { error: invalid('send JSON (content-type: application/json)') }
+    if (httpPart === 'body' && data === null) return { error: new BrimError('REQUEST_INVALID', sendJson) }
     const parsed = schema.safeParse(data)
     const whole = httpPart === 'body' ? 'the body' : 'the query'
     return parsed.success ? { value: parsed.data } : { error: invalidRequest(parsed.error, whole) }
   })
-  app.setNotFoundHandler((request) => {
-    const allowed = methodsOf(request.url.split('?', 1)[0]!)
-    throw allowed.length === 0 ? noSuchPath : new RequestRefused(405, `this path takes ${allowed.join(', ')}`, allowed)
-  })
-
   function begin(request: FastifyRequest, reply: FastifyReply, operation: Operation): void {
     const caller = authorize(request.raw, operation)
     callers.set(request, caller)
@@ -148,21 +138,3 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
     },
   }
 }
-
-/** Reads JSON only, which a browser sends across sites only after a preflight request. Ignores the body of an operation without one. */
-function readJson(app: FastifyInstance, maxValues: number): void {
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, text, done) => {
-    if (request.routeOptions.schema?.body === undefined) return done(null, undefined)
-    const problem = jsonShapeProblem(text.toString(), maxValues)
-    if (problem !== undefined) return done(invalid(`the body cannot be read: ${problem}`), undefined)
-    try {
-      done(null, JSON.parse(text.toString()))
-    } catch {
-      done(invalid('the body is not JSON'), undefined)
-    }
-  })
-  app.addContentTypeParser('*', (_request, _payload, done) => done(null, undefined))
-}
-
-const invalid = (message: string) => new BrimError('REQUEST_INVALID', message)

@@ -2,20 +2,20 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
 import type { Duplex } from 'node:stream'
-import { type FastifyError, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
-import { requestIdOf } from '../../core/api/request-id.ts'
+import { createHttpApp } from '../../core/api/http-app.ts'
+import { RequestRefused } from '../../core/api/http-errors.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
 import { guardHttpListener, type HttpLimits, httpTimeLimits } from '../../core/listen/http-listener.ts'
+import { listen } from '../../core/listen/listen.ts'
 import { noProxies, type Proxies } from '../../core/listen/proxies.ts'
 import type { Operation } from '../../core/protocol/http/operation.ts'
 import { type Authorizer, openToAll } from '../identity/authorizer.ts'
 import type { Certificate } from './certificate.ts'
-import { errorReply, ownError, RequestRefused } from './errors.ts'
+import { statusFor } from './errors.ts'
 import { type EventStreamLimits, EventStreams } from './event-streams.ts'
-import { listen } from './listen.ts'
 import { openSockets } from './open-sockets.ts'
 import { refuseUpgrade } from './refuse-upgrade.ts'
 import { createRouter, type Routes } from './router.ts'
@@ -67,8 +67,6 @@ export interface HttpServer {
 
 /** Time limit for requests under way at shutdown. */
 const closeTimeoutMs = 1_000
-/** Longer than any URL that Node accepts: an unknown id of any length is unknown, not too long. */
-const maxParamLength = 16 * 1024
 
 /**
  * The bridge's HTTP server: JSON operations, server-sent events and WebSocket upgrades. It refuses browser pages, which send
@@ -103,30 +101,23 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
       : 'not for web pages (behind a proxy, --data-url must name the host that clients use)'
   }
 
-  function refuse(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
-    const own = ownError(error, request.routeOptions.bodyLimit)
-    if (!(own instanceof BrimError)) logger.error({ err: own, request: request.id }, 'HTTP request failed')
-    const { status, headers, body } = errorReply(own, request.routeOptions.config?.errors)
-    if (reply.raw.headersSent) reply.raw.destroy()
-    else void reply.code(status).headers(headers).send(body)
-  }
-
-  const app = fastify({
-    serverFactory: (handler) => createNodeServer(handler, certificate, limits),
-    genReqId: requestIdOf,
-    frameworkErrors: refuse,
-    routerOptions: { maxParamLength },
+  const app = createHttpApp({
+    server: 'bridge',
+    limits,
+    createServer: (handler) => createNodeServer(handler, certificate, limits),
+    maxJsonValues: jsonValues,
+    jsonLimit: 'httpJsonValues',
+    admit(request) {
+      const reason = foreignReason(request.raw)
+      if (reason !== undefined) throw new RequestRefused(403, reason)
+    },
+    readsBody: ({ routeOptions }) => routeOptions.schema?.body !== undefined,
+    statusOf: (error, { routeOptions }) => statusFor(error, routeOptions.config?.errors),
+    formOf: ({ routeOptions }) => routeOptions.config?.errors,
+    clock,
+    logger,
   })
-  app.setReplySerializer((body) => `${JSON.stringify(body)}\n`)
-  app.setErrorHandler(refuse)
-  app.addHook('onRequest', async (request, reply) => {
-    // Where streams find it too: they bypass Fastify.
-    reply.raw.setHeader('x-request-id', request.id)
-    void reply.header('cache-control', 'no-store')
-    const reason = foreignReason(request.raw)
-    if (reason !== undefined) throw new RequestRefused(403, reason)
-  })
-  const router = createRouter(app, { authorize: authorizer.authorize, streams, proxies, stopping: stopping.signal, jsonValues })
+  const router = createRouter(app, { authorize: authorizer.authorize, streams, proxies, stopping: stopping.signal })
   for (const addRoutes of routes) addRoutes(router)
   await app.ready()
 

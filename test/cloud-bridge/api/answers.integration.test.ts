@@ -189,7 +189,7 @@ describe('a request to the bridge', () => {
     }
     const refused = { status: 400, body: { error: { type: 'invalid_request_error', code: 'REQUEST_INVALID' } } }
     expect(await send('{', 'application/json')).toMatchObject(refused)
-    expect(await send('prompt=x', 'application/x-www-form-urlencoded')).toMatchObject(refused)
+    expect(await send('prompt=x', 'application/x-www-form-urlencoded')).toMatchObject({ ...refused, status: 415 })
   })
 
   it('ends, and frees its memory, when the client leaves, and when its key is revoked', async () => {

@@ -118,8 +118,8 @@ describe('an error', () => {
     const post = (body: string, type = 'application/json') =>
       fetch(`${http.url}/things`, { method: 'POST', headers: { 'content-type': type }, body }).then(answered)
     expect(await post('{"name":')).toEqual(refused(400, 'the body is not JSON'))
-    expect(await post('name=a', 'text/plain')).toEqual(refused(400, 'send JSON (content-type: application/json)'))
-    expect(await post(JSON.stringify({ name: 'x'.repeat(100) }))).toEqual(refused(400, 'the body is longer than 100 bytes'))
+    expect(await post('name=a', 'text/plain')).toEqual(refused(415, 'send JSON (content-type: application/json)'))
+    expect(await post(JSON.stringify({ name: 'x'.repeat(100) }))).toEqual(refused(413, 'the body is longer than 100 bytes'))
     expect(await answered(await http.get('/nowhere'))).toEqual(refused(404, 'no such path'))
     expect(await answered(await http.get('/things/1/touch/it'))).toEqual(refused(404, 'no such path'))
     const deleted = await fetch(`${http.url}/things/1`, { method: 'DELETE' })

@@ -1,6 +1,6 @@
 import type { AddressInfo, Server } from 'node:net'
-import { BrimError } from '../../core/base/errors.ts'
-import { isLoopback } from '../../core/base/loopback.ts'
+import { BrimError } from '../base/errors.ts'
+import { isLoopback } from '../base/loopback.ts'
 
 export interface ListenOptions {
   readonly host: string
