@@ -16,7 +16,7 @@ export interface Strategy {
   readonly reuse: boolean
 }
 
-/** The baselines that HAT is compared with (SPEC §1 'Baselines'). U-Sarathi cuts prompts into chunks at the bridge. */
+/** The baselines that HAT is compared with (HAT §4.1). U-Sarathi cuts prompts into chunks at the bridge. */
 const uShape: Strategy = { prefill: 'whole-all', drafter: 'none', draftAhead: false, reuse: false }
 export const strategies = {
   hat: { prefill: 'chunked', drafter: 'auto', draftAhead: true, reuse: true },

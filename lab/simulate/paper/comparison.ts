@@ -2,7 +2,7 @@ import type { Table } from '../../frame/bench.ts'
 
 /** One figure of a paper beside ours. */
 export interface PaperCell {
-  /** 'Table IV', 'Fig. 6'. */
+  /** The paper's table or figure, in its numbering. */
   readonly place: string
   /** What it is of: 'SpecBench, 6 req/s, HAT'. */
   readonly row: string
