@@ -4,7 +4,7 @@ import { RequestRefused } from '../../core/api/http-errors.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { isLoopback } from '../../core/base/loopback.ts'
 
-/** Who may use the API. */
+/** Which clients may use the API. */
 export interface ApiAccess {
   /** One of them is required as bearer token; absent: none is. */
   readonly keys?: readonly string[] | undefined

@@ -168,7 +168,7 @@ function sketchOf({ mode, reason, sketchLines, expandedSentences }: NonNullable<
   return `${expandedSentences} of ${sketchLines} sentences by devices${reason === null ? '' : `: ${reason}`}`
 }
 
-/** Who wrote how much of an answer, how often it moved, and what it has cost. */
+/** How much of an answer each source wrote, how often it moved, and what it has cost. */
 function dispatchOf(sources: BrimReport['sources'], disco: NonNullable<BrimReport['disco']>): string[] {
   const { mode, migrations, cost, tokensPerS, stalls, stalledMs, exhausted } = disco
   const written = sources.map(({ tokens, source, model }) => `${tokens} by ${model} (${source})`)

@@ -99,7 +99,7 @@ export const DispatchConfig = z.strictObject({
   autoPatienceS: z.number().positive().max(86_400).default(defaultAutoPatienceS).meta({
     flag: 'auto-patience',
     description:
-      'seconds that readers wait for a first token: then the server starts in mode auto though --budget-share leaves the prompt to the device, at once where the device will take longer; and in private and cloud the small model for readers at a rate who allow it (fallback: slm). Other budgets hold',
+      'seconds without a first token after which the other side starts. Mode auto: the server, though --budget-share leaves the prompt to the device; at once, if the device is expected to take longer. Modes private and cloud: the small model, if the request allows it (fallback: slm) and states a reading rate. Other budgets still apply',
   }),
   tokensPerS: ReaderRate.default(5).meta({
     fleet: true,

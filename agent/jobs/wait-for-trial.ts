@@ -21,7 +21,7 @@ export async function isKept(next: () => TrialStep, clock: Clock, signal: AbortS
         throw new RestartRequired()
       case 'failed':
         throw new BrimError('HEALTH_CHECK_FAILED', `the device has returned to what it had before: ${step.problem}`, {
-          hint: 'mend the cause, then submit a new job',
+          hint: 'fix the cause, then submit a new job',
         })
       case 'kept':
       case 'begin':

@@ -387,5 +387,5 @@ const isUnreachable = (error: unknown) =>
 
 const leavesOf = (handlers: ControlService['handlers'] = {}) => Object.keys(handlers) as DeviceTopic[]
 
-/** Errors that another attempt does not mend. */
+/** Errors that another attempt does not resolve. */
 const rejections: readonly ErrorCode[] = ['NOT_AUTHORIZED', 'DEVICE_CLONED', 'DEVICE_ID_TAKEN', 'IDENTITY_INVALID']

@@ -50,5 +50,5 @@ export class BundleTrial {
 const unhealthy = (problem: string, cause?: unknown) =>
   new BrimError('HEALTH_CHECK_FAILED', `the device answers with the bundle that it had before: ${problem}`, {
     cause,
-    hint: 'mend the cause, then submit a new job',
+    hint: 'fix the cause, then submit a new job',
   })

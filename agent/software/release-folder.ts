@@ -101,7 +101,7 @@ export class ReleaseFolder {
       syncToDisk(this.path)
     } finally {
       await rm(to, { recursive: true, force: true })
-      // A retry after an interruption needs it again; it cannot mend anything else.
+      // A retry after an interruption needs it again; after any other failure it is of no use.
       if (!signal.aborted) await rm(this.archiveOf(sha256), { force: true })
     }
   }

@@ -2,9 +2,9 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import {
   ageMs,
+  completedWallMs,
   type DropReason,
   type Moment,
-  mendedWallMs,
   nextDrop,
   type SpooledLeaf,
   type SpoolLimits,
@@ -86,7 +86,7 @@ export class Spool {
       counts: store.prepare<[], { leaf: SpooledLeaf; count: number }>('SELECT leaf, count(*) AS count FROM spool GROUP BY leaf'),
       dropped: store.prepare<[], { reason: DropReason; count: number }>('SELECT reason, count FROM dropped'),
       unset: store.prepare<[number], Row>('SELECT * FROM spool WHERE is_set = 0 AND birth = ?'),
-      mend: store.prepare('UPDATE spool SET wall_ms = ?, is_set = 1 WHERE n = ?'),
+      setTime: store.prepare('UPDATE spool SET wall_ms = ?, is_set = 1 WHERE n = ?'),
       used: store
         .prepare<[], number>(
           `SELECT (pages.page_count - free.freelist_count) * size.page_size
@@ -117,7 +117,7 @@ export class Spool {
   put(leaf: SpooledLeaf, body: object): void {
     const now = this.#now()
     const isStored = this.#guarded('message not spooled', () => {
-      this.#mend(now)
+      this.#completeTimes(now)
       const { insert } = this.#statements
       insert.run(leaf, Math.round(now.wallMs), Number(now.isSet), now.birth, now.monotonicMs, JSON.stringify(body))
       if (!now.isSet) this.#hasUnset = true
@@ -134,7 +134,7 @@ export class Spool {
   next(leaf: SpooledLeaf): SpooledMessage | undefined {
     const now = this.#now()
     return this.#guarded('spool not readable', () => {
-      this.#mend(now)
+      this.#completeTimes(now)
       this.#dropExcess(now)
       const row = this.#statements.oldest.get(leaf)
       if (!row) return undefined
@@ -168,11 +168,11 @@ export class Spool {
   }
 
   /** Completes the times of this start's messages once the clock is set: after a restart it would be too late. */
-  #mend(now: Moment): void {
+  #completeTimes(now: Moment): void {
     if (!this.#hasUnset || !now.isSet) return
     for (const row of this.#statements.unset.all(now.birth)) {
-      const wallMs = mendedWallMs(momentOf(row), now)
-      if (wallMs !== undefined) this.#statements.mend.run(wallMs, row.n)
+      const wallMs = completedWallMs(momentOf(row), now)
+      if (wallMs !== undefined) this.#statements.setTime.run(wallMs, row.n)
     }
     this.#hasUnset = false
   }

@@ -33,7 +33,7 @@ export const Backup = z.object({
 })
 export type Backup = z.infer<typeof Backup>
 
-/** Of the text of `backupFile`, which has the SHA-256 of every other file: who knows it recognizes the backup. */
+/** Of the text of `backupFile`, which has the SHA-256 of every other file: an operator who knows it recognizes the backup. */
 export const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /** @throws BrimError BACKUP_INVALID */

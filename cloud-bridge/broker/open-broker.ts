@@ -12,7 +12,7 @@ export interface OpenBrokerOptions extends Omit<BrokerOptions, 'logger'> {
   readonly broker?: BrokerConfig | undefined
   readonly fleet: string
   readonly bridge: string
-  /** The bridge's own password, for a broker that asks the bridge who may connect. */
+  /** The bridge's own password, for a broker that asks the bridge which clients may connect. */
   readonly ownToken: string
   readonly lastState: (device: string) => LastState
   readonly clock: Clock

@@ -5,7 +5,7 @@ type Subscriber = (device: string, what: FleetChange) => void
 /** Notifies subscribers of changes; they read the new values themselves. */
 export class FleetFeed {
   readonly #all = new Set<Subscriber>()
-  /** By device, so that a change costs nothing to those who follow another device. */
+  /** By device, so that a change costs nothing to subscribers of another device. */
   readonly #byDevice = new Map<string, Set<Subscriber>>()
 
   publish(device: string, what: FleetChange): void {

@@ -6,7 +6,7 @@ import type { BridgeConfig } from '../config.ts'
 /** Max lines of each table; then the bridge deletes its oldest. */
 export type AuditLimits = Pick<BridgeConfig['limits'], 'auditChanges' | 'auditRefusals' | 'auditRequests'>
 
-/** Who acts: a user of the bridge's own machine, or a client at an address. */
+/** The author of a change: a user of the bridge's own machine, or a client at an address. */
 export type Actor = string | { readonly who: string; readonly from: string }
 
 export interface AuditRecord extends Readonly<Omit<AuditLine, 'detail'>> {

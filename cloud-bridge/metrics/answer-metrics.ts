@@ -17,7 +17,7 @@ export interface AnswerMetrics {
 
 /**
  * What clients of the bridge experience.
- * @param defaultTokensPerS at which a reader is assumed to read who states no rate
+ * @param defaultTokensPerS assumed for readers that state no rate
  */
 export function answerMetrics(registry: Registry, defaultTokensPerS: number): AnswerMetrics {
   const registers = [registry]

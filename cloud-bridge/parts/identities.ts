@@ -29,7 +29,7 @@ export function openIdentities(base: Base, parts: Stores & Work & Access & OpenS
     onAuthRequired() {
       broker.dropUnproven()
       for (const device of plane.dropUnproven()) serving.purge(device)
-      // No device has proven who it is, the one that enrols included.
+      // No device has proven its identity, the one that enrols included.
       devices.forgetExcept(() => false)
       expansions.profiles.forgetAll()
     },

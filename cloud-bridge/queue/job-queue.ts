@@ -60,7 +60,7 @@ export interface JobQueue {
 export function createJobQueue(options: JobQueueOptions): JobQueue {
   const { jobs, retention, bridge, clock, wallMs, publish, onUnreadable, logger } = options
   const feed = new JobFeed()
-  /** That those who watch the jobs are to be told. */
+  /** Not yet sent to the subscribers of jobs. */
   let changes: JobChange[] = []
   jobs.follow((change) => void changes.push(change))
   const latency = new DispatchLatency(clock)

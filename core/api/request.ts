@@ -29,7 +29,7 @@ export interface ApiRequest {
 
 /** What a request tells beside its body. */
 interface RequestOrigin {
-  /** Who asks: a cached prompt of one client is never reused for another. */
+  /** The asking client: a cached prompt of one client is never reused for another. */
   readonly client: string
   /** The header x-brim-tokens-per-s, for clients that cannot add fields to the body. */
   readonly tokensPerS?: string | string[] | undefined

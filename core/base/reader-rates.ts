@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** Tokens per second that a reader may state: slower ones would be read for weeks, and a faster client does not read along. */
+/** Tokens per second that a reader may state: slower ones would be read for weeks, and a faster client is no reader. */
 export const readerRates = { min: 0.001, max: 10_000 } as const
 
 /** A reader's rate, or 0 for one that takes tokens as fast as they come. */

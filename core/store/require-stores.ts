@@ -8,7 +8,7 @@ export interface StoreFile {
   readonly file: string
   readonly migrations: Migrations
   /**
-   * `records`: what was acknowledged, and who may do what; without it the process does not start.
+   * `records`: what was acknowledged, and the permissions; without it the process does not start.
    * `figures`: what can be measured again; a damaged one is set aside, and a new one is begun.
    */
   readonly holds: 'records' | 'figures'

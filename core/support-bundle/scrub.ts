@@ -1,6 +1,6 @@
 import { shownUrls } from '../base/shown-url.ts'
 
-/** What authenticates someone, wherever it may have got to. */
+/** What authenticates a device, client or operator, wherever in a text it stands. */
 const secrets: readonly (readonly [RegExp, string])[] = [
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g, '[private key]'],
   [/\bbrim-(key|enroll)-1\.[\w-]+/g, 'brim-$1-1.[removed]'],

@@ -26,7 +26,7 @@ export class Detokenizer {
   }
 
   push(id: number): string {
-    return this.#stripStart(this.#mend(this.#decoder.decode(this.#texts.bytesOf(id), { stream: true })))
+    return this.#stripStart(this.#withoutSplitCharacter(this.#decoder.decode(this.#texts.bytesOf(id), { stream: true })))
   }
 
   /** Marks a change of model: an incomplete character that the next token does not complete is dropped. */
@@ -40,7 +40,7 @@ export class Detokenizer {
   }
 
   /** Drops the replacement of a character that was incomplete at the seam: it is the first one of the text. */
-  #mend(text: string): string {
+  #withoutSplitCharacter(text: string): string {
     if (!this.#atSeam || text === '') return text
     this.#atSeam = false
     return text.startsWith(replacement) ? text.slice(replacement.length) : text

@@ -189,7 +189,7 @@ describe('a device', () => {
     expect(answer).toMatchObject({ text: fullAnswer, pice: { expandedSentences: 0, reason: 'expansion' } })
   })
 
-  it('that sends a megabyte harms nobody', async () => {
+  it('that sends a megabyte harms no other answer', async () => {
     await world.device('honest', all)
     let floods = 0
     const events = async (run: DeviceRun) => {

@@ -11,7 +11,7 @@ const env = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 /**
  * Whether systemd can be booted in namespaces of its own: as root, on a kernel that allows them. Where not, the reason is printed.
- * That is no failure under CI=true: many containers allow it to nobody.
+ * That is no failure under CI=true: many containers forbid it.
  */
 export function canBootSystemd(): boolean {
   const isPossible =

@@ -158,7 +158,7 @@ function sampleReasons(device: Device, { wallMs }: BridgeFacts, limits: UnusedLi
   return reasons
 }
 
-/** Problems of the condition (`problemsOf`) and what mends them. */
+/** Problems of the condition (`problemsOf`) and how to fix them. */
 const conditionFixes: Readonly<Record<string, Pick<UnusedReason, 'kind' | 'blocks' | 'fix'>>> = {
   battery: { kind: 'battery', blocks: false, fix: 'plug it in' },
   throttled: { kind: 'heat', blocks: false, fix: 'cool it, or lower its power mode: sudo nvpmodel -q' },

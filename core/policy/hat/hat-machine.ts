@@ -16,7 +16,7 @@ const chainOnly: readonly number[] = []
 /**
  * One private answer by the split model (HAT): prefill in chunks, then rounds of drafting on the device and verifying at the
  * bridge. It decides what the device computes next, which rows are sent when, how long a draft gets, what is drafted during a
- * verification, and what of it is kept. Token ids and states stay with those who carry its actions out.
+ * verification, and what of it is kept. Token ids and states stay with the shell that carries its actions out.
  */
 export class HatMachine implements Machine<HatInput, HatAction> {
   readonly wakeMs = undefined

@@ -91,7 +91,7 @@ export interface FleetSnapshot {
 }
 
 /**
- * The devices that expand sketches: who is there, how fast they are, who rests after a failure. Sorted, and alike ones together, so
+ * The devices that expand sketches: which are connected, how fast they are, which rest after a failure. Sorted, and alike ones together, so
  * that no plan looks at each of thousands. Mutable.
  */
 export class ExpandingFleet {

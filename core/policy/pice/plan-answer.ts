@@ -43,8 +43,8 @@ export interface Question {
   /** The client asks for a sketch: Eq. 2 and the error then only decide which one. A full queue, or no device, still prevents it. */
   readonly isSketchRequested: boolean
   /**
-   * r: tokens per second of a reader who reads along. Then a sketch must be worth his wait: by when he has read all, or by what the
-   * answers gain that wait for the LLM. Absent: the answer counts when it is complete, Eq. 2 as printed.
+   * r: tokens per second of the reader of a streamed answer. Then a sketch must be worth the wait: by when all has been read, or by
+   * what the answers gain that wait for the LLM. Absent: the answer counts when it is complete, Eq. 2 as printed.
    */
   readonly tokensPerS?: number | undefined
   /** Seconds since it was asked for, in which the LLM has foreseen its length. Absent: 0. */
@@ -52,8 +52,8 @@ export interface Question {
 }
 
 /**
- * Why the LLM answers in full: the answer is short; no device expands; the queue is full; no level satisfies Eq. 2, or is worth the
- * wait of who reads along; no small model is able enough; the configured objectives prefer it.
+ * Why the LLM answers in full: the answer is short; no device expands; the queue is full; no level satisfies Eq. 2, or is worth its
+ * reader's wait; no small model is able enough; the configured objectives prefer it.
  */
 export type FullReason = 'short' | 'no-device' | 'queue-full' | 'latency' | 'error' | 'objectives'
 

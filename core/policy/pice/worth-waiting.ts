@@ -2,8 +2,8 @@ import type { SketchPlan } from './sketch-plans.ts'
 import type { CloudSpeed } from './state.ts'
 
 /**
- * Eq. 2 compares when answers are complete. Who reads along has read the last token after max(first token + l / r, complete), and
- * an end that comes before he is there is worth nothing to him.
+ * PICE Eq. 2 compares when answers are complete. The reader of a streamed answer has read the last token after
+ * max(first token + l / r, complete); an end that comes before the reader is there gains nothing.
  */
 export interface AlongReader {
   /** l. */

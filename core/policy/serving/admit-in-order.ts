@@ -10,7 +10,7 @@ export interface AdmittedInOrder extends Pick<ServingPlan, 'evict' | 'preempt' |
 
 /**
  * First come, first served: devices' streams get their memory first; then resident streams grow, and evicted ones are resumed,
- * in the given order while the memory lasts. Where a resident stream has no memory for its next row, the last ones make way.
+ * in the given order while the memory lasts. Where a resident stream has no memory for its next row, the last ones are preempted.
  * Clients take turns: while one has fewer answers in memory than another, its next one is resumed first, and the last ones of the
  * client with most are preempted for it.
  * @param ordered the waiting streams, first those that go first

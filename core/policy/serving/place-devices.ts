@@ -6,16 +6,16 @@ export interface PlacedDevices {
   readonly ready: readonly StreamState[]
   /** Of these, the evicted ones. */
   readonly resume: readonly StreamState[]
-  /** Streams that make way. Their memory is free once they have left, so that a later plan gives it away. */
+  /** Streams to preempt. Their memory is free once they have left, so that a later plan gives it away. */
   readonly preempt: readonly StreamState[]
 }
 
 /**
  * Gives devices' streams their memory before all others: for the next rows of resident ones, then for evicted and new ones,
- * the earliest session first. For one whose memory is not free, the other streams make way, then those of later sessions, idle
+ * the earliest session first. For one whose memory is not free, the other streams are preempted, then those of later sessions, idle
  * ones included, so that no two sessions wait for each other. A stream that would wait in vain preempts nothing.
  * @param goesFirst which streams get this treatment
- * @param others resident streams that can make way, in this order; called only where memory is short
+ * @param others resident streams that can be preempted, in this order; called only where memory is short
  */
 export function placeDevices(
   state: ServingState,

@@ -67,7 +67,7 @@ export function ageMs(then: Moment, now: Moment): number | null {
  * The time of day of a moment at which the device's clock was not set, computed once it is.
  * @returns undefined if the moment has a time of day, or the agent has restarted since
  */
-export function mendedWallMs(then: Moment, now: Moment): number | undefined {
+export function completedWallMs(then: Moment, now: Moment): number | undefined {
   if (then.isSet || !now.isSet || then.birth !== now.birth) return undefined
   return Math.round(now.wallMs - (now.monotonicMs - then.monotonicMs))
 }

@@ -19,7 +19,7 @@ export interface AndesLimits {
 /**
  * Andes (arXiv:2404.16283v2, §4), TokenFlow's baseline: whenever requests wait for memory, those are served whose quality of
  * experience gains most in all, and preempted requests are computed again. What that costs is bounded by its frequency only: P.
- * Beyond P, requests make way just where a resident one has no memory for its next row, the least gaining first.
+ * Beyond P, requests are preempted just where a resident one has no memory for its next row, the least gaining first.
  */
 export function andes(limits: AndesLimits): ServingPolicy {
   let requests = 0

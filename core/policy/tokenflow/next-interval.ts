@@ -12,7 +12,7 @@ import { utilityOf } from './utility.ts'
 export interface IntervalLimits extends AdmissionLimits {
   /** Δt: the memory is given out anew at most this often. */
   readonly intervalMs: number
-  /** μ_b >= 1: a request can make way for a new one if its buffer lasts so many swaps. 1 is agile, 20 nearly FCFS. */
+  /** μ_b >= 1: a request can be preempted for a new one if its buffer lasts so many swaps. 1 is agile, 20 nearly FCFS. */
   readonly conservativeness: number
   /** γ of Eq. 3: weighted tokens that an empty buffer, or a second of stalling, costs. */
   readonly stallWeight: number
@@ -116,7 +116,7 @@ function mostUseful(
   nowMs: number,
 ): Chosen {
   const critical = left.filter((stream) => isCritical(stream, state, limits, nowMs))
-  // Newcomers for which running requests can make way, because their buffers last out a swap (§4.2.1).
+  // Newcomers for which running requests can be preempted, because their buffers last out a swap (§4.2.1).
   let spareBytes = memoryBytes
   for (const stream of residents) {
     spareBytes -= isShort ? stream.kvBytes : bytesOf(stream)
@@ -129,7 +129,7 @@ function mostUseful(
   return { streams, isDue: candidates.length > residents.length }
 }
 
-/** Nothing is resumed, and residents make way for the rows of others, until the next choice. */
+/** Nothing is resumed, and residents are preempted for the rows of others, until the next choice. */
 export function leastChange(
   requests: Requests,
   growing: readonly StreamState[],

@@ -7,7 +7,7 @@ import { ascending } from './ascending.ts'
 export interface Requests {
   /** With their KV in the fast tier. */
   readonly residents: readonly StreamState[]
-  /** Devices' streams without waiting rows whose reader is known: they can make way while their buffers last. */
+  /** Devices' streams without waiting rows whose reader is known: they can be preempted while their buffers last. */
   readonly idle: readonly StreamState[]
   /** Preempted. */
   readonly away: readonly StreamState[]

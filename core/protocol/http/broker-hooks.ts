@@ -15,7 +15,7 @@ export const vernemqHooks = {
 }
 
 /**
- * External brokers ask the bridge who may connect, publish and subscribe.
+ * External brokers ask the bridge which clients may connect, publish and subscribe.
  * https://docs.emqx.com/en/emqx/latest/access-control/authn/http.html, …/authz/http.html, https://docs.vernemq.com/plugindevelopment/webhookplugins
  */
 export const brokerHookOperations = {

@@ -18,7 +18,7 @@ interface AttackClusterOptions {
 
 export type AttackCluster = Awaited<ReturnType<typeof startAttackCluster>>
 
-/** As the audit log names who created the keys and tokens. */
+/** The author of the keys and tokens in the audit log. */
 const operator = 'operator:bench'
 /** Far more than the benchmark sends: the honest operator's own quota must not show as latency. */
 const honestQuota = { requestsPerMinute: 6_000, jobsPerDay: null }

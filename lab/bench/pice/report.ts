@@ -83,5 +83,5 @@ function methodTable(): string {
     const { route, mode, bridge } = methods[name]
     return [name, route, route === 'device' ? '–' : mode, bridge.length === 0 ? '–' : `\`${bridge.join(' ')}\``]
   })
-  return markdownTable(['method', 'who answers is decided by', 'mode at the bridge', 'brim bridge run'], rows)
+  return markdownTable(['method', 'side chosen by', 'mode at the bridge', 'brim bridge run'], rows)
 }

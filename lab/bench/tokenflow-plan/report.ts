@@ -9,7 +9,7 @@ export const stepsPerInterval = 20
 /** The time of each plan. */
 export interface PlanTimes {
   readonly requests: number
-  /** Plans that choose who holds the memory: one of each interval. */
+  /** Plans that give out the memory: one of each interval. */
   readonly choiceMs: readonly number[]
   /** The plans of the other steps. */
   readonly otherMs: readonly number[]
@@ -55,7 +55,7 @@ export const planReport: BenchReport = {
     return `${cpu}, ${cores} cores; ${loadText(document)}; ${intervals} intervals.
 
 - The memory is full and overcommitted five times: a fifth of the requests is resident, a fifth has not begun.
-- *plan* is the mean over an interval of 500 ms with ${stepsPerInterval} steps of ${stepMs} ms: one plan chooses who holds the memory, the others fill a
+- *plan* is the mean over an interval of 500 ms with ${stepsPerInterval} steps of ${stepMs} ms: one plan gives out the memory, the others fill a
   step. Medians of each kind are averaged.
 - The step loop's building of the state objects is not part of these figures.`
   },

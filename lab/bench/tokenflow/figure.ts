@@ -71,7 +71,7 @@ function overTime(runs: readonly FlowRun[]): LinePanel[] {
   return [panel('waiting', 'Waiting for the first token'), panel('running', 'Between first and last token')]
 }
 
-/** Fig. 18: tokens by time of a few answers of a burst, and what a reader takes who begins at once. */
+/** Fig. 18: tokens by time of a few answers of a burst, and those read by a reader that begins at once. */
 function timelines(runs: readonly FlowRun[]): LinePanel[] {
   return firstSeed(runs, 'burst 60 SL')
     .filter(({ server }) => server === 'fcfs' || server === 'tokenflow')

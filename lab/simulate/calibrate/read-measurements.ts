@@ -8,7 +8,7 @@ import type { MeasuredModel, MeasuredSteps } from './measured-steps.ts'
 /** Steps that were measured, and of what. */
 export interface Measurements extends MeasuredModel {
   readonly steps: readonly MeasuredSteps[]
-  /** What they are, for the one who reads the result. */
+  /** What they are, for readers of the result. */
   readonly origin: string
 }
 

@@ -156,14 +156,14 @@ are private, which devices ask, how fast they are read, and when in its trace ea
   methods answer the same requests of the same devices on the same links.
 - Brim: private by HAT, where the small model begins what would be late, with int8 states, int4 weights on devices, drafts that end by
   their pace and branch at each token; all others by DiSCo, which may give half of the prompt tokens to the cloud and lets readers wait 2 s for a
-  device; the engine by TokenFlow. *With sketches*: long ones by PICE, as their readers read along.
+  device; the engine by TokenFlow. *With sketches*: long ones by PICE, for readers of streamed answers.
   *Each alone*: all requests by it, as its paper has it, on an engine that takes prompts in chunks (TokenFlow: its own); *cloud only*: first come, first served. Where
   HAT is the method, small devices (Orin Nano, phones) ask the cloud: they would compute its two first layers for tens of tokens per
   second. Private requests are asked by AGX Orin and Orin NX. All boards expand sketches.
 - Cloud: Qwen2.5-32B on A100 80GB, ${counts.join(', ')} of them, each with the whole model. *GPUs needed*: the least number, as
   far as it was searched for, with a mean TTFT of at most ${goal.ttftMeanMs / 1_000} s, a P95 of at most ${goal.ttftP95Ms / 1_000} s, and stalls of at most ${percent(goal.stalls)} of reading time. Where ${String(counts.at(-1))} GPUs do
   not reach that, because devices and links take longer, the level is 1.1 times what they reach: more GPUs than needed for it change little.
-- *QoE*, the headline, is Andes' (Liu et al. 2024): what a reader has read by any time, over what he would have with a first token within
+- *QoE*, the headline, is Andes' (Liu et al. 2024): what a reader has read by any time, over what the reader would have with a first token within
   1 s and no stalls. *QoS* is Eq. 2 of TokenFlow, of each request: tokens far ahead of the reader are worth 0 there, so that pacing alone raises
   it; QoE neither rewards nor punishes tokens that come early. Readers take 5 or 10 tokens per second.
 - *$* is for a thousand requests: the tokens that the cloud computed at GPT-4o-mini's prices ($0.15 and $0.60 per million), under HAT also

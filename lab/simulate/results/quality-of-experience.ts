@@ -1,4 +1,4 @@
-/** A reader expects the first token within this time, and the others at his rate. */
+/** A reader expects the first token within this time, and the others at the reading rate. */
 const expectedTtftMs = 1_000
 
 /** How late a reader gets to the tokens of an answer. Mutable. */

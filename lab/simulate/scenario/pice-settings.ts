@@ -52,7 +52,7 @@ export const PiceSettings = z
     readsAlong: z
       .boolean()
       .default(true)
-      .describe('plans count that readers read along at their rates; false: answers count when they are complete, as PICE'),
+      .describe('plans compare when streamed answers have been read, at their rates; false: when they are complete, as PICE'),
     sparesDevices: z
       .boolean()
       .default(true)

@@ -201,7 +201,10 @@ export const Workload = z
       .min(1)
       .default([{ tokensPerS: 5, share: 1 }])
       .describe('how fast answers are read'),
-    askers: z.enum(['any', 'idle']).default('any').describe('who asks next: any device, or one without an answer under way'),
+    askers: z
+      .enum(['any', 'idle'])
+      .default('any')
+      .describe('devices that may ask next: any, or those without an answer under way'),
     counted: z
       .strictObject({
         fromS: z.number().nonnegative().default(0).describe('seconds from the beginning'),

@@ -11,6 +11,6 @@ export const TokenFlowSettings = z
       .number()
       .min(1)
       .default(conservativeness)
-      .describe('μ_b: requests make way while their buffers last so many swaps; 20: nearly first come, first served'),
+      .describe('μ_b: requests are preempted while their buffers last so many swaps; 20: nearly first come, first served'),
   })
   .meta({ id: 'TokenFlowSettings' })

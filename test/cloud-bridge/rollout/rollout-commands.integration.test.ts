@@ -49,7 +49,7 @@ describe('brim rollout', () => {
       input: { activate: true, probe: { prompt: 'Hello' } },
       selector: { labels: { site: 'lab' } },
     })
-    // The first device has succeeded before, the second refuses what nobody has signed.
+    // The first device has succeeded before, the second refuses an unsigned bundle.
     const refused = await rollout(
       ...bundle,
       '--all',

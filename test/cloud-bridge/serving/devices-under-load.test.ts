@@ -59,7 +59,7 @@ async function converse(serving: Serving, owner?: string, unread?: number): Prom
 }
 
 describe.each(policyNames)('while answers fill the memory, under %s', (name) => {
-  it("a device's session opens and grows, and no answer differs for having made way", async () => {
+  it("a device's session opens and grows, and no answer differs for having been preempted", async () => {
     const policy = createPolicy(name, { promptRows: 32, minPromptRows: 8 })
     // For two whole answers, or one and the session.
     const budgetBytes = 256 * served().tokens!.bytesPerPosition
@@ -148,7 +148,7 @@ describe('memory that never becomes free', () => {
     const growing = first.append(rows(10)).catch((error: unknown) => {
       failed = error
     })
-    // No other session makes way for the latest one: its rows fail at once.
+    // No other session is preempted for the latest one: its rows fail at once.
     await expect(second.append(rows(10))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
     await clock.advance(6_999)
     expect(failed).toBeUndefined()

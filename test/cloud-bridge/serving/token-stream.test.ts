@@ -175,7 +175,7 @@ describe('answers of the whole model', () => {
     expect(serving.memory.usedBytes).toBe(0)
   })
 
-  it('end, and free their memory, though nobody takes their tokens', async () => {
+  it('end, and free their memory, though no client takes their tokens', async () => {
     const serving = testServing(served())
     const [question] = asked(1)
     const stream = serving.openTokens('client a', request(question!))
@@ -313,7 +313,7 @@ describe('the KV that an answer leaves', () => {
     expect(serving.memory.usedBytes).toBe(0)
   })
 
-  it('makes way for an answer that needs its memory', async () => {
+  it('gives its memory up to an answer that needs it', async () => {
     const budgetBytes = 128 * perPosition()
     const serving = testServing(served(), { kv: { ...kv, budgetBytes } })
     const questions = asked(3)

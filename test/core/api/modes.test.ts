@@ -61,7 +61,7 @@ describe('brim.mode at an agent', () => {
 })
 
 describe('what an endpoint learns of its reader', () => {
-  it('is whether anybody reads along, and how fast: 0 means as fast as it comes', () => {
+  it('is whether the answer has a reader, and how fast: 0 means as fast as it comes', () => {
     expect(read({ tokens_per_s: 0 }, agent(), { stream: true }).answers[0]).toMatchObject({ tokensPerS: 0 })
     expect(read({}, agent(), { stream: true }).answers[0]?.isWhole).toBeUndefined()
     expect(read({}, agent()).answers[0]?.isWhole).toBe(true)

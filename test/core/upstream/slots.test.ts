@@ -4,7 +4,7 @@ import { Slots } from '../../../core/upstream/slots.ts'
 const never = new AbortController().signal
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
-/** Takes a slot; `entered` lists who has one, in order. */
+/** Takes a slot; `entered` lists the holders, in order. */
 function taker(slots: Slots) {
   const entered: string[] = []
   const frees = new Map<string, () => void>()

@@ -24,8 +24,8 @@ import { isMissing } from '../../support/prerequisites.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const title = `brim-${release}-linux-${process.arch}`
-/** nobody's user id; nothing on the system belongs to it. */
-const nobody = 65534
+/** The id of the user `nobody`; nothing on the system belongs to it. */
+const nobodyId = 65534
 const isRoot = process.getuid?.() === 0
 const needsLinux = isMissing('Linux, which archives are made for', process.platform === 'linux')
 
@@ -45,7 +45,7 @@ beforeAll(() => {
 }, 180_000)
 afterAll(() => rmSync(work, { recursive: true, force: true }))
 
-/** Runs a program without anything of this environment but a few programs; as root, without a network and as nobody. */
+/** Runs a program without anything of this environment but a few programs; as root, without a network and as the user `nobody`. */
 function runAlone(program: string, args: readonly string[], tools: readonly string[]) {
   const path = join(work, 'path')
   mkdirSync(path, { recursive: true })
@@ -55,9 +55,9 @@ function runAlone(program: string, args: readonly string[], tools: readonly stri
   const home = mkdtempSync(join(work, 'home-'))
   const temporary = join(home, 'tmp')
   mkdirSync(temporary)
-  if (isRoot) for (const folder of [home, temporary]) chownSync(folder, nobody, nobody)
+  if (isRoot) for (const folder of [home, temporary]) chownSync(folder, nobodyId, nobodyId)
   const clean = ['env', '-i', `HOME=${home}`, `TMPDIR=${temporary}`, `PATH=${path}`, program, ...args]
-  const asNobody = ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', ...clean]
+  const asNobody = ['setpriv', `--reuid=${nobodyId}`, `--regid=${nobodyId}`, '--clear-groups', ...clean]
   const alone = ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh', ...asNobody]
   const [file, ...rest] = isRoot ? alone : clean
   return { home, ...spawnSync(file!, rest, { encoding: 'utf8' }) }

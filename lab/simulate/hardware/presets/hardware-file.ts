@@ -52,7 +52,7 @@ export function parseHardwareFile(text: string, file: string): Board {
   }
 }
 
-/** @param notes lines for the one who reads the file */
+/** @param notes lines for readers of the file */
 export function hardwareFileText(hardware: Hardware, notes: readonly string[]): string {
   const { name, source, memoryBytes, bytesPerS, flopPerS, layerS, streamS, hostBytesPerS, peerBytesPerS } = hardware
   const fields = { name, source, memoryBytes, bytesPerS, flopPerS, layerS, streamS, hostBytesPerS, peerBytesPerS }

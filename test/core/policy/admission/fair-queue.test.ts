@@ -33,7 +33,7 @@ it('lets networks take turns: one that sends much delays itself', () => {
   expect(admitted).toEqual(['flood-0', 'honest-0', 'flood-1', 'honest-1', 'flood-2'])
 })
 
-it('admits fewer where it is asked seldom, as by one who is busy with those before', () => {
+it('admits fewer where it is asked seldom, as by a client that is busy with those before', () => {
   const queue = new FairQueue<number>({ perS: 100, maxWaitS: 2 }, 0)
   for (let item = 0; item < 300; item++) queue.offer(item, 'a', 0)
   expect([0, 1_000, 2_000].map((nowMs) => queue.admit(nowMs).length)).toEqual([6, 6, 6])

@@ -251,7 +251,7 @@ describe('a migration', () => {
   })
 
   it('counts the tokens that came too late because of it', () => {
-    // Nobody else goes on: the server starts 1 s after the buffer of 1 token is read, then catches up.
+    // No other side goes on: the server starts 1 s after the buffer of 1 token is read, then catches up.
     const lost = toServer({ plan: { preferred: undefined } })
     const scripts = {
       local: { ...always, failsAfter: [2] },

@@ -144,7 +144,7 @@ describe('a plan', () => {
     expect(plan(1_000, view, { overlap: false, maxWaitingPerDevice: 2 })).toMatchObject({ mode: 'full' })
   })
 
-  describe('for a reader who reads along', () => {
+  describe('for the reader of a streamed answer', () => {
     const speeds = fc.record({ c: fc.double({ min: 0.05, max: 1.5, noNaN: true }), busyS: fc.integer({ min: 0, max: 20 }) })
     const any = fc.record({
       tokens: fc.integer({ min: 64, max: 1_024 }),
@@ -166,7 +166,7 @@ describe('a plan', () => {
     const planFor = (expectedTokens: number, tokensPerS: number | undefined, view: FleetView, at: CloudSpeed) =>
       planAnswer({ expectedTokens, isSketchRequested: false, tokensPerS }, view, at, shares, cheapest)
 
-    it('a cloud without a queue, that writes faster than he reads, never sketches', () => {
+    it('a cloud without a queue, that writes faster than the reader reads, never sketches', () => {
       fc.assert(
         fc.property(any, ({ tokens, tokensPerS, ...fleet }) => {
           const rate = Math.min(tokensPerS, 1 / cloud.tpotS)
@@ -185,7 +185,7 @@ describe('a plan', () => {
       )
     })
 
-    it('a sketch is made once those that wait and come gain as much by it as he waits longer', () => {
+    it('a sketch is made once those that wait and come gain as much by it as the reader loses', () => {
       const view = fleet(device('d', [model(0.5)]))
       const at = (waitS: number) => planFor(200, 5, view, { ...cloud, waitS }).mode
       // 6.9 s of sketch, 0.05 s of network and 10.45 s of expansion in place of 1 s. It takes 6.9 s of the LLM in place of 20.9 s.
@@ -203,7 +203,7 @@ describe('a plan', () => {
       expect([1, 0.99 * waitS + 1, 1.01 * waitS + 1].map(modeAfter)).toEqual(['full', 'full', 'sketch'])
     })
 
-    it('is Eq. 2 as printed for the one who takes the whole at once, where nothing waits', () => {
+    it('is Eq. 2 as printed for a reader of whole answers, where nothing waits', () => {
       fc.assert(
         fc.property(any, ({ tokens, ...fleet }) => {
           const printed = planFor(tokens, undefined, viewOf(fleet), cloud)
@@ -212,7 +212,7 @@ describe('a plan', () => {
       )
     })
 
-    it('sketches for the one who reads faster than a slow LLM writes', () => {
+    it('sketches for a reader faster than a slow LLM', () => {
       const slow = { ...cloud, tpotS: 1 }
       const view = fleet(device('d', [model(0.2)]))
       expect(planFor(200, 0.5, view, slow).mode).toBe('full')

@@ -75,7 +75,7 @@ describe("the reader of a device's stream", () => {
   const plan = (name: PolicyName, session: StreamState) =>
     planOf(createPolicy(name, { promptRows: 64, minPromptRows: 16 }), [session, device(2), device(3), fresh])
 
-  it('lets it make way for an answer while it has much to read, under tokenflow alone', () => {
+  it('preempts it for an answer while it has much to read, under tokenflow alone', () => {
     expect(plan('tokenflow', idle(60))).toMatchObject({ preempt: [1] })
     expect(plan('tokenflow', idle(0.5)).preempt).toEqual([])
     expect(plan('tokenflow', { ...idle(60), resumptions: [] }).preempt).toEqual([])

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   ageMs,
+  completedWallMs,
   type Moment,
-  mendedWallMs,
   mostImportant,
   nextDrop,
   type SpooledLeaf,
@@ -91,18 +91,18 @@ describe('the time of a spooled message', () => {
 
   it('is completed once the clock is set, for the same birth only', () => {
     const then = { ...now, isSet: false, wallMs: 5, monotonicMs: 20_000 }
-    expect(mendedWallMs(then, now)).toBe(970_000)
-    expect(mendedWallMs({ ...then, birth: 2 }, now)).toBeUndefined()
-    expect(mendedWallMs(then, { ...now, isSet: false })).toBeUndefined()
-    expect(mendedWallMs({ ...then, isSet: true }, now)).toBeUndefined()
+    expect(completedWallMs(then, now)).toBe(970_000)
+    expect(completedWallMs({ ...then, birth: 2 }, now)).toBeUndefined()
+    expect(completedWallMs(then, { ...now, isSet: false })).toBeUndefined()
+    expect(completedWallMs({ ...then, isSet: true }, now)).toBeUndefined()
   })
 
   it('keeps its age when it is completed', () => {
     fc.assert(
       fc.property(moment, moment, (then, later) => {
-        const mended = mendedWallMs(then, later)
-        fc.pre(mended !== undefined && later.monotonicMs >= then.monotonicMs)
-        expect(later.wallMs - mended!).toBe(ageMs(then, later))
+        const completed = completedWallMs(then, later)
+        fc.pre(completed !== undefined && later.monotonicMs >= then.monotonicMs)
+        expect(later.wallMs - completed!).toBe(ageMs(then, later))
       }),
     )
   })

@@ -77,7 +77,7 @@ describe('the way back', () => {
   })
 })
 
-it('a load waits for the eviction that makes way for it', () => {
+it('a load waits for the eviction that frees its memory', () => {
   const wayOf = (writtenRows: number) => {
     const leaving = answerState(1, { writtenRows, reader: reader({ sent: 80, waitedMs: -14_000 }) })
     const state = stateOf([leaving, away(2, { reader: reader({ waitedMs: 3_000 }) })], {

@@ -220,7 +220,7 @@ describe('free memory', () => {
     expect(tokenflow(limits).plan(stateWith(100, true, newcomer), 0).resume).toHaveLength(1)
   })
 
-  it('goes to a preempted request beyond what the others grow by until the next choice, who take turns in the steps', () => {
+  it('goes to a preempted request beyond what the others grow by until the next choice; these take turns in the steps', () => {
     expect(resumedWith(261, 1)).toEqual([99])
     expect(resumedWith(250, 1)).toEqual([])
     expect(resumedWith(133, 400)).toEqual([99])

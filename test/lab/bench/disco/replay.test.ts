@@ -71,7 +71,7 @@ describe('a replayed answer', () => {
     expect(replayed({ dispatch: { local: never, remote: 0 } }, 5_000).ttftMs).toBe(5_000)
   })
 
-  it('moves to the side that decodes for less, and nobody waits', () => {
+  it('moves to the side that decodes for less, and no reader waits', () => {
     const moved = replayed({ preferred: { side: 'remote', reason: 'cost' } }, 5_000)
     expect(moved).toMatchObject({ hasMigrated: true, failedMigrations: 0, delayedTokens: 0 })
     expect(moved.work.local.tokens + moved.work.remote.tokens).toBe(100)

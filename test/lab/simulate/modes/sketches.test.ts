@@ -87,7 +87,7 @@ describe('sketches that devices expand', () => {
     expect(pice.result.all.work.deviceOutputTokens).toBeGreaterThan(0)
   })
 
-  it('are for readers who read along only where the LLM is overloaded, and let them begin sooner there', async () => {
+  it('are for readers of streamed answers only where the LLM is overloaded, and let them begin sooner there', async () => {
     const along = { mode: 'pice', requests: 80, perS: 0.6, pice: { readsAlong: true } }
     const sketched = ({ records }: Awaited<ReturnType<typeof run>>) =>
       records.filter(({ sketchTokens }) => sketchTokens > 0).length

@@ -57,7 +57,7 @@ describe('the figures of a mode', () => {
     expect([bufferedTokens.count, bufferedTokens.mean]).toEqual([1, 25])
   })
 
-  it('count against the quality of service who still waits', () => {
+  it('count readers that still wait against the quality of service', () => {
     const [without, waits] = [counted([record()]).result(10), counted([record()], 1).result(10)]
     expect(waits.qos).toBeLessThan(without.qos)
   })

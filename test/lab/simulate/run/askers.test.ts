@@ -4,7 +4,7 @@ import { Askers } from '../../../../lab/simulate/run/askers.ts'
 
 const devices = [3, 4, 5, 6]
 
-describe('who asks next', () => {
+describe('the device that asks next', () => {
   it('is any of the devices', () => {
     const askers = new Askers(seededRandom(1), false)
     const asked = Array.from({ length: 40 }, () => askers.next(devices))
