@@ -12,6 +12,7 @@ const words: readonly (readonly [RegExp, string])[] = [
   // But for a list of common words.
   [/\b(?:he|his|him|himself)\b(?! (?:her|his|i)\b)/g, 'the reader, the operator; their'],
   [/\bmend(?:s|ed|ing)?\b/gi, 'fix, restore, complete'],
+  [/\b(?:makes?|made|making) way\b/gi, 'is preempted, is evicted, gives its memory up'],
   [/\breads? along\b/gi, 'reads a streamed answer'],
 ]
 

@@ -74,7 +74,7 @@ export interface Serving {
   readonly maxPositions: number
   /** Why the owner gets no more KV memory, for a message. */
   shortageOf(owner: string): string
-  /** Waits a while for others to make way. @returns undefined where there is no KV memory for another stream */
+  /** Waits a while until others are preempted. @returns undefined where there is no KV memory for another stream */
   open(owner: string, resume?: Resume): Promise<OpenedStream | undefined>
   /**
    * Begins an answer of the whole model. Its first step waits until the policy admits it.

@@ -55,7 +55,7 @@ interface CarriedOut {
   /** How many of its resumptions have been. */
   resumed: number
   /** Whether the next plan may differ although no step has begun: a stream has been preempted beyond the plan. */
-  madeWay: boolean
+  mayDiffer: boolean
   /** The step, while `compare` is not answered. */
   starting: { readonly stream: ServedStream; readonly rows: number }[]
   /** Streams of it that are going to begin with more rows. */
@@ -391,22 +391,23 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
     this.#emit({ kind: 'fail', stream: stream.id, why, length })
   }
 
-  /** Whether the owner's share holds what waits, and the memory could, once those make way that can. */
+  /** Whether the owner's share holds what waits, and the memory could, once all streams are preempted that can be. */
   #couldGet(stream: ServedStream): boolean {
     const { missingBytes, account } = stream
     if (!this.#memory.isWithinShare(account, missingBytes)) return false
     const { budgetBytes, usedBytes, cachedBytes } = this.#memory
     let bytes = budgetBytes - usedBytes + cachedBytes
-    for (const other of this.#streams.values()) if (!other.isClosing && this.#makesWay(other, stream)) bytes += other.chargedBytes
+    for (const other of this.#streams.values())
+      if (!other.isClosing && this.#isPreemptible(other, stream)) bytes += other.chargedBytes
     return bytes >= missingBytes
   }
 
-  /** The earlier session goes first, unless readers count. */
-  #makesWay(stream: ServedStream, other: ServedStream): boolean {
+  /** Whether a stream can be preempted for another one: the earlier session goes first, unless readers count. */
+  #isPreemptible(stream: ServedStream, other: ServedStream): boolean {
     if (stream.source === 'answer') return true
     const { heedsReaders = false } = this.#options.policy
-    const canMakeWay = stream.id > other.id || (heedsReaders && stream.reader !== undefined && stream !== other)
-    return canMakeWay && stream.resumptions.length > 0
+    const comesLater = stream.id > other.id || (heedsReaders && stream.reader !== undefined && stream !== other)
+    return comesLater && stream.resumptions.length > 0
   }
 
   /** Rows that lack memory for too long fail, so that the device can replay them at another bridge. */
@@ -489,13 +490,13 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
 
   #carryOut(plan: ServingPlan): void {
     for (const handle of plan.evict) this.#memory.evictCached(handle)
-    let madeWay = false
+    let mayDiffer = false
     for (const id of plan.preempt) {
       const stream = this.#streams.get(id)
       if (stream) this.#preempt(stream)
-      madeWay ||= stream?.place === 'evicted'
+      mayDiffer ||= stream?.place === 'evicted'
     }
-    this.#carriedOut = { plan, resumed: 0, madeWay, starting: [], behind: [] }
+    this.#carriedOut = { plan, resumed: 0, mayDiffer, starting: [], behind: [] }
     this.#resumeStreams()
   }
 
@@ -582,7 +583,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
         hasFresh ||= stream.isFresh && stream.canRecompute
       } else {
         // It waited for its place alone, which it has now: the next plan has room for other rows.
-        carried.madeWay ||= stream?.waitingRows === 0
+        carried.mayDiffer ||= stream?.waitingRows === 0
       }
     }
     if (hasFresh && this.#options.sharesPrefixes)
@@ -616,7 +617,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
     let stepRows = 0
     for (const { stream, rows: planned } of carried.starting) {
       if (!this.#reserve(stream)) {
-        carried.madeWay ||= stream.place !== 'resident'
+        carried.mayDiffer ||= stream.place !== 'resident'
         continue
       }
       const { id, phase, waitingRows, contextLength, arrivedMs } = stream
@@ -641,7 +642,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
 
   /** @param hasBegun whether a step has */
   #endPlan(hasBegun: boolean): void {
-    this.#isDue = hasBegun || this.#carriedOut!.madeWay
+    this.#isDue = hasBegun || this.#carriedOut!.mayDiffer
     this.#carriedOut = undefined
   }
 

@@ -26,7 +26,7 @@ export function grow(residents: readonly StreamState[], room: Room, nowMs: numbe
  * Preempts as many replaceable streams as the chosen ones need, and adds these to `ready` and `resume`.
  * @param speeds with `spareS`: engine seconds that it may take to compute again what is preempted for others than residents
  */
-export function makeWay(
+export function preemptForChosen(
   choice: Choice,
   short: readonly StreamState[],
   reserve: GrowthReserve,
@@ -39,7 +39,7 @@ export function makeWay(
   const replaceable = byBufferDescending(choice.replaceable, nowMs)
   let next = replaceable.next()
   let leftS = speeds.spareS
-  const makeWayUntil = (fits: () => boolean, canPay: (stream: StreamState) => boolean): boolean => {
+  const preemptUntil = (fits: () => boolean, canPay: (stream: StreamState) => boolean): boolean => {
     while (!fits()) {
       if (next.done || !canPay(next.value)) return false
       const stream = next.value
@@ -54,7 +54,7 @@ export function makeWay(
   for (const stream of choice.growing) {
     if (
       preempt.has(stream) ||
-      !makeWayUntil(
+      !preemptUntil(
         () => room.take(stream.growthBytes),
         () => true,
       )
@@ -65,5 +65,5 @@ export function makeWay(
     else ready.push(stream)
   }
   const canPay = (stream: StreamState) => recomputeS(stream, speeds) <= Math.max(0, leftS)
-  for (const stream of choice.resume) if (makeWayUntil(() => reserve.take(stream), canPay)) resume.push(stream)
+  for (const stream of choice.resume) if (preemptUntil(() => reserve.take(stream), canPay)) resume.push(stream)
 }

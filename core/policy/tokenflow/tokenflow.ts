@@ -5,7 +5,7 @@ import type { ServingPlan, ServingPolicy, ServingState, StreamState } from '../s
 import { Room } from '../serving/room.ts'
 import { admissible, isOverloaded } from './admission.ts'
 import { GrowthReserve } from './growth-reserve.ts'
-import { grow, makeWay } from './hand-over.ts'
+import { grow, preemptForChosen } from './hand-over.ts'
 import { chooseForInterval, type IntervalLimits, isCritical, leastChange } from './next-interval.ts'
 import { RecomputeBudget, recomputeS } from './recompute-budget.ts'
 import { evictS, loadS, wayBack } from './resumption.ts'
@@ -61,7 +61,7 @@ export function tokenflow(given: TokenFlowLimits): ServingPolicy {
           : leastChange(requests, short, state, limits, nowMs)
         if (choice) {
           const [left, before] = [preempt.size, resume.length]
-          makeWay(choice, short, reserve(), { ...state.speeds, spareS }, nowMs, { room, ready, resume, preempt })
+          preemptForChosen(choice, short, reserve(), { ...state.speeds, spareS }, nowMs, { room, ready, resume, preempt })
           if (isDue) {
             const moved = movedS([...preempt].slice(left), resume.slice(before), state.speeds)
             intervalMs = intervalAfter(moved, given.intervalMs)

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { StateMonitor } from '../../../../core/policy/estimate/state-monitor.ts'
 
-it('smooths the tokens of a step (Eq. 1), and records its delay for the batch that had it (Eq. 2)', () => {
+it('smooths the tokens of a step (HAT Eq. 1), and records its delay for the batch that had it (HAT Eq. 2)', () => {
   const monitor = new StateMonitor()
   expect(monitor.batchTokens).toBe(0)
   monitor.record(10, 0.1)

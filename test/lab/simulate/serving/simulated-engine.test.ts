@@ -221,7 +221,7 @@ describe('a device whose rows lack memory', () => {
   const before = ['first done 90', 'second done 90']
   const preempting = { slowBytes: 10_000 }
 
-  it('gets that of a later session, which makes way', () => {
+  it('gets that of a later session, which is preempted', () => {
     expect(twoSessions(preempting, 900).events).toEqual([...before, 'first done 160'])
   })
 
@@ -235,7 +235,7 @@ describe('a device whose rows lack memory', () => {
     expect([engine.load, engine.memory.usedBytes]).toEqual([0, 0])
   })
 
-  it('fails at once where no other session could make way', () => {
+  it('fails at once where no other session could be preempted', () => {
     expect(twoSessions({}, 900).events).toEqual([...before, 'first failed 100'])
   })
 })
