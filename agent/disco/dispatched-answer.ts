@@ -5,8 +5,8 @@ import { Prompt } from '../../core/answer/prompt.ts'
 import { type Answered, type RemoteModel, sharesTokens, type TextModel } from '../../core/answer/text-model.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { AnswerController } from '../../core/policy/disco/answer-controller.ts'
-import type { ControllerAction, ControllerInput, Piece } from '../../core/policy/disco/controller-plan.ts'
+import type { ControllerAction, ControllerInput } from '../../core/policy/disco/controller-plan.ts'
+import type { NumberedPiece } from '../../core/policy/disco/dispatch-machine.ts'
 import { otherSide, reportedSide, type Side } from '../../core/policy/disco/state.ts'
 import { Barrier } from './barrier.ts'
 import type { Run } from './budget.ts'
@@ -28,7 +28,6 @@ export class DispatchedAnswer implements RunListener {
   readonly #request: AnswerRequest
   readonly #options: DispatchOptions
   readonly #signal: AbortSignal
-  readonly #controller: AnswerController<NumberedPiece>
   /** What the sides have sent, by number. */
   readonly #pieces: DeltaPiece[] = []
   readonly #runs = new Map<Side, SideRun>()
@@ -55,8 +54,6 @@ export class DispatchedAnswer implements RunListener {
     const clockMs = options.clock.nowMs()
     this.#time = { clockMs, ms: clockMs }
     this.#signal = AbortSignal.any([signal, this.#ending.signal])
-    const { local, remote } = plan.sides
-    this.#controller = new AnswerController(plan, local !== undefined && remote !== undefined && continueTokens(local, remote))
   }
 
   /** Call `close` after it. @throws BrimError of the side that failed last; CANCELED */
@@ -83,8 +80,8 @@ export class DispatchedAnswer implements RunListener {
   /** Stops all work. Resolves when it has freed what it held. */
   async close(): Promise<void> {
     const isLost = this.#failure !== undefined
-    const tokens = this.#controller.isOver ? this.#controller.tokens : this.#takenTokens
-    this.#controller.handle({ kind: 'left' }, this.#nowMs)
+    const tokens = this.#plan.controller.isOver ? this.#plan.controller.tokens : this.#takenTokens
+    this.#plan.handle({ kind: 'left' }, this.#nowMs)
     this.#ending.abort(new BrimError('CANCELED', 'the answer has ended'))
     for (const side of sides) this.#stop(side)
     this.#timer?.stop.abort()
@@ -121,9 +118,9 @@ export class DispatchedAnswer implements RunListener {
     if (!side) return
     this.#runs.delete(side)
     // The answer does not depend on a side that fails beside the one that writes.
-    const mode = this.#controller.needs(side) ? this.#plan.mode : undefined
+    const mode = this.#plan.controller.needs(side) ? this.#plan.mode : undefined
     if (this.#signal.aborted || !isReplaceable(error, mode)) {
-      this.#controller.handle({ kind: 'left', failed: side }, this.#nowMs)
+      this.#plan.handle({ kind: 'left', failed: side }, this.#nowMs)
       this.#fail(error)
     } else this.#failed(side, withoutRoom(error, this.#causes.get(side), this.#plan.sides[side]!.endpoint.model.name))
   }
@@ -148,7 +145,7 @@ export class DispatchedAnswer implements RunListener {
 
   #failed(side: Side, error: BrimError): void {
     this.#lastError = error
-    if (this.#controller.needs(side)) this.#causes.set(otherSide(side), error)
+    if (this.#plan.controller.needs(side)) this.#causes.set(otherSide(side), error)
     this.#handle({ kind: 'failed', side })
     const { preferred } = this.#plan
     if (preferred?.reason !== 'return' || preferred.side !== side) return
@@ -162,7 +159,7 @@ export class DispatchedAnswer implements RunListener {
   }
 
   #handle(input: ControllerInput<NumberedPiece>): void {
-    if (!this.#signal.aborted) this.#apply(this.#controller.handle(input, this.#nowMs))
+    if (!this.#signal.aborted) this.#apply(this.#plan.handle(input, this.#nowMs))
   }
 
   #apply(actions: readonly ControllerAction<NumberedPiece>[]): void {
@@ -262,7 +259,7 @@ export class DispatchedAnswer implements RunListener {
   }
 
   #schedule(): void {
-    const atMs = this.#controller.wakeMs
+    const atMs = this.#plan.controller.wakeMs
     if (this.#timer?.atMs === atMs) return
     this.#timer?.stop.abort()
     this.#timer = undefined
@@ -286,14 +283,14 @@ export class DispatchedAnswer implements RunListener {
     const { maxTokens } = run.request
     if (maxTokens !== undefined && run.tokens + delta.tokens.length >= maxTokens) return false
     const other = this.#plan.sides[otherSide(side)]?.endpoint.model
-    if (!other || !this.#controller.canReplace(side)) return false
+    if (!other || !this.#plan.controller.canReplace(side)) return false
     return !other.tokenizer || other.dims.contextLimit > delta.source.model.dims.contextLimit
   }
 
   #figures(): DiscoFigures {
     const { mode, constrained, dispatch, tokensPerS, costOf, exhausted, sides } = this.#plan
     const startMs = (side: Side) => (sides[side] && Number.isFinite(dispatch[side]) ? dispatch[side] : null)
-    const { winner, migrations, stalls, stalledMs } = this.#controller
+    const { winner, migrations, stalls, stalledMs } = this.#plan.controller
     return {
       mode,
       constrained: constrained ? reportedSide(constrained) : null,
@@ -309,21 +306,11 @@ export class DispatchedAnswer implements RunListener {
   }
 }
 
-/** A piece whose content is kept here. */
-interface NumberedPiece extends Piece {
-  readonly id: number
-}
-
 const sides: readonly Side[] = ['local', 'remote']
 /** After which an answer is to return to a side that does not tell when it can be reached. */
 const retryMs = 5_000
 /** Of Node. */
 const maxTimerMs = 2 ** 31 - 1
-
-/** Whether each of two sides can go on after the other one's very tokens. */
-function continueTokens({ endpoint: { model: a } }: AnswerSide, { endpoint: { model: b } }: AnswerSide): boolean {
-  return a.tokenizer !== undefined && b.tokenizer !== undefined && sharesTokens(a, b) && sharesTokens(b, a)
-}
 
 // biome-ignore lint/correctness/useYield: an endpoint that may not answer
 async function* failing(error: BrimError): AsyncGenerator<AnswerDelta, void> {

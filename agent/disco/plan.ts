@@ -1,5 +1,8 @@
 import type { SideCost } from '../../core/answer/figures.ts'
 import type { DeviceMode } from '../../core/base/answer-modes.ts'
+import type { AnswerController } from '../../core/policy/disco/answer-controller.ts'
+import type { ControllerAction, ControllerInput } from '../../core/policy/disco/controller-plan.ts'
+import type { NumberedPiece } from '../../core/policy/disco/dispatch-machine.ts'
 import type { DispatchPlan } from '../../core/policy/disco/dispatcher.ts'
 import type { Side } from '../../core/policy/disco/state.ts'
 import type { Run, RunRequest } from './budget.ts'
@@ -9,8 +12,12 @@ import type { AnswerSide } from './side.ts'
 export interface AnswerPlan extends DispatchPlan {
   readonly mode: DeviceMode
   readonly sides: Readonly<Partial<Record<Side, AnswerSide>>>
+  /** Of the answer, as it is. */
+  readonly controller: AnswerController<NumberedPiece>
   /** Why the budget has left out a side, or shortened the answer; undefined: it has not. */
   readonly exhausted?: string | undefined
+  /** Something has happened to the answer. */
+  handle(input: ControllerInput<NumberedPiece>, nowMs: number): readonly ControllerAction<NumberedPiece>[]
   /** A side is to begin the answer, or to go on with it. @throws BrimError BUDGET_EXHAUSTED */
   start(side: Side, run: RunRequest): Run
   /** What a side has spent so far, for the report. */

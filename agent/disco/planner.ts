@@ -1,12 +1,16 @@
 import { type AnswerRequest, type Endpoint, startOf } from '../../core/answer/endpoint.ts'
 import { type DeviceMode, isDeviceMode } from '../../core/base/answer-modes.ts'
+import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
-import type { Dispatcher, DispatchQuestion } from '../../core/policy/disco/dispatcher.ts'
+import type { DispatchAction, DispatchInput, DispatchMachine } from '../../core/policy/disco/dispatch-machine.ts'
+import type { DispatchQuestion } from '../../core/policy/disco/dispatcher.ts'
 import type { Side } from '../../core/policy/disco/state.ts'
+import type { Machine } from '../../core/policy/machine.ts'
 import type { Budget, WantedSide } from './budget.ts'
 import type { LocalCandidate, RemoteCandidate } from './candidate.ts'
 import { type Candidates, type ChosenSides, sidesOf } from './modes.ts'
 import type { AnswerPlan } from './plan.ts'
+import { shareTokens } from './side.ts'
 import type { SmallModelSlots } from './small-model-slots.ts'
 
 export interface PlannerOptions {
@@ -16,10 +20,13 @@ export interface PlannerOptions {
   readonly candidates: () => Candidates
   /** Why there is no HAT. */
   readonly problem: () => BrimError
-  readonly dispatcher: Dispatcher
-  /** Of the small model, as the dispatcher counts them. */
+  /** Decides. */
+  readonly dispatch: DispatchMachine
+  /** The same, perhaps recorded. */
+  readonly machine: Machine<DispatchInput, DispatchAction>
   readonly slots: SmallModelSlots
   readonly budget: Budget
+  readonly clock: Clock
 }
 
 const both: readonly Side[] = ['local', 'remote']
@@ -31,6 +38,7 @@ const unreadable: ReadonlySet<ErrorCode> = new Set(['CONTEXT_OVERFLOW', 'CHAT_TE
 /** Plans answers: finds what can write one and how long its prompt is, asks for a plan, and has the budget admit its sides. */
 export class Planner {
   readonly #options: PlannerOptions
+  #answers = 0
 
   constructor(options: PlannerOptions) {
     this.#options = options
@@ -47,12 +55,18 @@ export class Planner {
    * CANCELED; as `check`
    */
   async plan(request: AnswerRequest, signal: AbortSignal): Promise<AnswerPlan> {
-    const { candidates, problem, dispatcher, budget } = this.#options
+    const { candidates, problem, dispatch, budget } = this.#options
     const mode = this.modeOf(request)
     const allowed = sidesOf(mode, request, candidates(), problem)
     const { sides, counted, promptTokens } = await readable(allowed, mode, request, signal)
     const { maxTokens, tokensPerS, isWhole } = request
-    const draft = dispatcher.ask({ mode, sides: this.#asked(sides), promptTokens, maxTokens, tokensPerS, isWhole })
+    const question = { mode, sides: this.#asked(sides), promptTokens, maxTokens, tokensPerS, isWhole }
+    this.#answers += 1
+    const answer = this.#answers
+    this.#handle({ kind: 'ask', answer, question })
+    const draft = dispatch.draftOf(answer)
+    const admit = (admitted: readonly Side[]) =>
+      this.#handle({ kind: 'admit', answer, sides: admitted, sharesTokens: shareTokens(sides) })
     const wanted = both.flatMap((side): [Side, WantedSide][] => {
       const candidate = sides[side]
       if (!candidate) return []
@@ -63,14 +77,17 @@ export class Planner {
     const admission = await budget
       .admit({ sides: Object.fromEntries(wanted), promptTokens, isAuto: mode === 'auto' }, signal)
       .catch((error: unknown) => {
-        draft.drop()
+        admit([])
         throw error
       })
-    const plan = draft.begin(admission.sides)
+    admit(admission.sides)
+    const { plan, controller } = dispatch.answerOf(answer)
     const { local, remote } = plan.sides
     return {
       ...plan,
       mode,
+      controller,
+      handle: (input, nowMs) => this.#options.machine.handle({ ...input, answer }, nowMs) as ReturnType<AnswerPlan['handle']>,
       sides: {
         ...(local && { local: { ...local, endpoint: this.#waiting(sides.local!.endpoint), promptTokens: counted.local } }),
         ...(remote && { remote: { ...sides.remote!, ...remote, promptTokens: counted.remote } }),
@@ -80,11 +97,16 @@ export class Planner {
       },
       costOf: (side) => admission.costOf(side),
       start: (side, run) => admission.start(side, run),
-      ended(tokens) {
+      ended: (tokens) => {
         admission.end()
-        plan.ended(tokens)
+        this.#handle({ kind: 'end', answer, tokens })
       },
     }
+  }
+
+  #handle(input: DispatchInput): void {
+    const { machine, clock } = this.#options
+    machine.handle(input, clock.nowMs())
   }
 
   modeOf({ mode }: AnswerRequest): DeviceMode {

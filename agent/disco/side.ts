@@ -1,5 +1,7 @@
 import type { AnswerRequest, Endpoint } from '../../core/answer/endpoint.ts'
+import { sharesTokens } from '../../core/answer/text-model.ts'
 import type { ControlledSide } from '../../core/policy/disco/controller-plan.ts'
+import type { Side } from '../../core/policy/disco/state.ts'
 
 /**
  * One of the two endpoints of an answer, and what is known of it now. It continues by `AnswerRequest.answered`. It pauses where
@@ -13,4 +15,13 @@ export interface AnswerSide extends ControlledSide {
   readonly maxPromptTokens?: ((request: AnswerRequest) => number) | undefined
   /** Resolves when an endpoint that has failed can be reached again; rejects with the signal's reason. Absent: an attempt shows it. */
   readonly untilReachable?: ((signal: AbortSignal) => Promise<void>) | undefined
+}
+
+/** Whether there are two sides, each of which can go on after the other one's very tokens. */
+export function shareTokens({
+  local,
+  remote,
+}: Readonly<Partial<Record<Side, Pick<AnswerSide, 'endpoint'> | undefined>>>): boolean {
+  const [a, b] = [local?.endpoint.model, remote?.endpoint.model]
+  return a?.tokenizer !== undefined && b?.tokenizer !== undefined && sharesTokens(a, b) && sharesTokens(b, a)
 }

@@ -2,21 +2,18 @@ import { startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
 import type { DiscoFigures } from '../../core/answer/figures.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import type { SideWork } from '../../core/policy/disco/controller-plan.ts'
-import type { StartEstimate } from '../../core/policy/disco/start-estimates.ts'
+import type { SingleAnswer } from '../../core/policy/disco/dispatcher.ts'
 
 export interface SingleEndpointOptions {
   readonly clock: Clock
-  /** Of the endpoint's starts, for the answers that may use it beside others. */
-  readonly starts: StartEstimate
-  /** @param hasFailed otherwise the answer has ended, or its reader has left */
-  onEnded(work: SideWork, hasFailed: boolean): void
+  onEnded(answer: SingleAnswer): void
 }
 
 /**
  * HAT's answers where nothing is left to decide: no other side may take part, no budget limits them, and their readers take tokens
  * as fast as these come. They pass through no plan, buffer or reservation.
  */
-export function singleEndpoint(endpoint: TokenEndpoint, { clock, starts, onEnded }: SingleEndpointOptions): TokenEndpoint {
+export function singleEndpoint(endpoint: TokenEndpoint, { clock, onEnded }: SingleEndpointOptions): TokenEndpoint {
   const { model } = endpoint
   return {
     model,
@@ -24,13 +21,12 @@ export function singleEndpoint(endpoint: TokenEndpoint, { clock, starts, onEnded
       const startedMs = clock.nowMs()
       const { length: promptTokens } = (await startOf(request, model, signal)).ids
       let tokens = 0
-      let hasBegun = false
+      let firstTokenMs: number | undefined
       let hasFailed = false
       const disco = () => figuresOf({ promptTokens, tokens })
       try {
         for await (const delta of endpoint.answer(request, signal)) {
-          if (!hasBegun) starts.firstToken(clock.nowMs() - startedMs, promptTokens)
-          hasBegun = true
+          firstTokenMs ??= clock.nowMs() - startedMs
           tokens += delta.tokens.length
           yield { ...delta, disco }
         }
@@ -38,8 +34,9 @@ export function singleEndpoint(endpoint: TokenEndpoint, { clock, starts, onEnded
         hasFailed = true
         throw error
       } finally {
-        if (!hasBegun && (signal.aborted || !hasFailed)) starts.canceled(clock.nowMs() - startedMs, promptTokens)
-        onEnded({ promptTokens, tokens }, hasFailed)
+        const hasLeft = firstTokenMs === undefined && (signal.aborted || !hasFailed)
+        const canceledMs = hasLeft ? clock.nowMs() - startedMs : undefined
+        onEnded({ promptTokens, tokens, firstTokenMs, canceledMs, hasFailed })
       }
     },
   }

@@ -1,4 +1,3 @@
-import { SmallModelUse } from '../../core/policy/disco/small-model-use.ts'
 import { Slots } from '../../core/upstream/slots.ts'
 
 export interface SmallModelLimits {
@@ -9,12 +8,14 @@ export interface SmallModelLimits {
 }
 
 /** Admits answers to the small model. */
-export class SmallModelSlots extends SmallModelUse {
+export class SmallModelSlots {
   readonly #slots: Slots
+  readonly #onUse: (isUsed: boolean) => void
 
-  constructor({ slmAnswers, slmWaiting }: SmallModelLimits) {
-    super(slmAnswers)
+  /** @param onUse an answer writes or waits, or does so no longer */
+  constructor({ slmAnswers, slmWaiting }: SmallModelLimits, onUse: (isUsed: boolean) => void) {
     this.#slots = new Slots({ requests: slmAnswers, queue: slmWaiting })
+    this.#onUse = onUse
   }
 
   /**
@@ -22,15 +23,15 @@ export class SmallModelSlots extends SmallModelUse {
    * @throws BrimError QUEUE_FULL; the signal's reason
    */
   async take(signal: AbortSignal): Promise<() => void> {
-    const end = this.begin()
+    this.#onUse(true)
     try {
       const free = await this.#slots.take(signal)
       return () => {
-        end()
+        this.#onUse(false)
         free()
       }
     } catch (error) {
-      end()
+      this.#onUse(false)
       throw error
     }
   }

@@ -38,6 +38,17 @@ export class StoredEstimates extends DispatchEstimates {
     )
   }
 
+  /** All that is on disk, by name. */
+  stored(): Record<string, z.infer<typeof EstimateJson>> {
+    const rows = this.#store.prepare<[], { name: string; value: string }>('SELECT name, value FROM dispatch_estimates').all()
+    return Object.fromEntries(
+      rows.flatMap(({ name, value }) => {
+        const { data } = EstimateJson.safeParse(storedJson(value))
+        return data ? [[name, data]] : []
+      }),
+    )
+  }
+
   /** If the disk fails, the estimates are known until the agent ends. */
   override answered(): void {
     this.#answers += 1

@@ -6,7 +6,7 @@ import { nowIso } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { greedy } from '../../core/engine/sampler.ts'
-import { Dispatcher } from '../../core/policy/disco/dispatcher.ts'
+import { DispatchMachine } from '../../core/policy/disco/dispatch-machine.ts'
 import { readApiKey } from '../../core/upstream/api-key.ts'
 import { type UpstreamLimits, upstreamEndpoint } from '../../core/upstream/endpoint.ts'
 import { promptTokensOf } from '../../core/upstream/request-body.ts'
@@ -53,9 +53,15 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
   const log = logger.child({ component: 'dispatch' })
   const estimates = new StoredEstimates(store, log)
   closers.push(() => estimates.save())
-  const slots = new SmallModelSlots(config.limits)
   const { constrained, share, autoPatienceS, tokensPerS } = config.dispatch
-  const dispatcher = new Dispatcher({ constrained, share, patienceMs: autoPatienceS * 1_000, tokensPerS }, estimates, slots)
+  const smallModelAnswers = config.limits.slmAnswers
+  const settings = { constrained, share, patienceMs: autoPatienceS * 1_000, tokensPerS, smallModelAnswers }
+  const dispatch = new DispatchMachine(settings, estimates)
+  const machine = base.recording?.of('disco', { ...settings, known: estimates.stored() }, dispatch) ?? dispatch
+  const slots = new SmallModelSlots(
+    config.limits,
+    (isUsed) => void machine.handle({ kind: 'small model', isUsed }, clock.nowMs()),
+  )
   const openServer = serverOpener(base, models, links, untilLinked, log)
 
   function candidates(): Candidates {
@@ -97,7 +103,7 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
   }
 
   const problem = () => models.problem ?? new BrimError('MODEL_MISSING', 'the model of this device is being replaced')
-  const planner = new Planner({ mode: config.dispatch.mode, candidates, problem, dispatcher, slots, budget })
+  const planner = new Planner({ mode: config.dispatch.mode, candidates, problem, dispatch, machine, slots, budget, clock })
   const openedAt = nowIso()
 
   /** HAT, for a private answer that the small model does not go on with and that is delivered as fast as it comes. */
@@ -108,11 +114,9 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
     if (planner.modeOf(request) !== 'private' || !llm || (fallback === 'slm' && slm) || isPaced) return undefined
     return singleEndpoint(llm.endpoint, {
       clock,
-      starts: estimates.remote({ name: hatName }),
-      onEnded(work, hasFailed) {
-        budget.count('hat', work)
-        if (!hasFailed) estimates.answerTokens.record(work.tokens)
-        estimates.answered()
+      onEnded(single) {
+        budget.count('hat', single)
+        machine.handle({ kind: 'single', name: hatName, single }, clock.nowMs())
       },
     })
   }

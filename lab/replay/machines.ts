@@ -1,3 +1,6 @@
+import { DispatchEstimates } from '../../core/policy/disco/dispatch-estimates.ts'
+import { DispatchMachine, type DispatchMachineSettings } from '../../core/policy/disco/dispatch-machine.ts'
+import type { HistogramWire } from '../../core/policy/estimate/forgetting-histogram.ts'
 import { HatMachine } from '../../core/policy/hat/hat-machine.ts'
 import type { HatRules } from '../../core/policy/hat/hat-steps.ts'
 import type { Machine } from '../../core/policy/machine.ts'
@@ -5,5 +8,9 @@ import type { CreateMachine } from './replay.ts'
 
 /** The machines that are recorded, by name. */
 export const machines: Readonly<Record<string, CreateMachine>> = {
+  disco(settings) {
+    const { known, ...own } = settings as DispatchMachineSettings & { known: Record<string, HistogramWire | readonly number[]> }
+    return new DispatchMachine(own, new DispatchEstimates((name) => known[name])) as Machine<unknown, unknown>
+  },
   hat: (settings) => new HatMachine(settings as HatRules) as Machine<unknown, unknown>,
 }

@@ -1,7 +1,9 @@
 import type { AnswerPlan } from '../../agent/disco/plan.ts'
-import type { AnswerSide } from '../../agent/disco/side.ts'
+import { type AnswerSide, shareTokens } from '../../agent/disco/side.ts'
 import type { Endpoint } from '../../core/answer/endpoint.ts'
+import { AnswerController } from '../../core/policy/disco/answer-controller.ts'
 import type { SideWork } from '../../core/policy/disco/controller-plan.ts'
+import type { NumberedPiece } from '../../core/policy/disco/dispatch-machine.ts'
 import type { Side } from '../../core/policy/disco/state.ts'
 
 export const answerSide = (endpoint: Endpoint, more: Partial<AnswerSide> = {}): AnswerSide => ({
@@ -28,7 +30,7 @@ export function answerPlan(
 ): { readonly plan: AnswerPlan; readonly observed: Observed } {
   const nothing = { promptTokens: 0, tokens: 0 }
   const observed: Observed = { first: [], canceled: [], spent: { local: nothing, remote: nothing }, ended: [] }
-  const plan: AnswerPlan = {
+  const made: Omit<AnswerPlan, 'controller' | 'handle'> = {
     mode: 'fast',
     sides,
     dispatch: { local: 0, remote: 0 },
@@ -59,5 +61,6 @@ export function answerPlan(
     costOf: (side) => ({ ...observed.spent[side], dollars: null }),
     ...more,
   }
-  return { plan, observed }
+  const controller = new AnswerController<NumberedPiece>(made, shareTokens(sides))
+  return { plan: { ...made, controller, handle: (input, nowMs) => controller.handle(input, nowMs) }, observed }
 }

@@ -57,6 +57,16 @@ export interface DispatchQuestion {
   readonly dispatch?: Dispatch
 }
 
+/** An answer that one remote endpoint has made by itself, which may take part in others. */
+export interface SingleAnswer extends SideWork {
+  /** Undefined: it has none. */
+  readonly firstTokenMs: number | undefined
+  /** How long its reader has waited before it left without a token. */
+  readonly canceledMs: number | undefined
+  /** Otherwise it has ended, or its reader has left. */
+  readonly hasFailed: boolean
+}
+
 /** How one answer is to be made. */
 export interface DispatchPlan extends ControllerPlan {
   /** The side whose use the share limits; undefined: mode or sides leave no choice. */
@@ -125,6 +135,15 @@ export class Dispatcher {
       begin: (admitted) => this.#begin({ question, starts, wanted, tokensPerS, remaining, release }, admitted),
       drop: release,
     }
+  }
+
+  /** @param name as of `RemoteStarts` */
+  learn(name: string, { promptTokens, tokens, firstTokenMs, canceledMs, hasFailed }: SingleAnswer): void {
+    const starts = this.#estimates.remote({ name })
+    if (firstTokenMs !== undefined) starts.firstToken(firstTokenMs, promptTokens)
+    if (canceledMs !== undefined) starts.canceled(canceledMs, promptTokens)
+    if (!hasFailed) this.#estimates.answerTokens.record(tokens)
+    this.#estimates.answered()
   }
 
   #begin({ question, starts, wanted, tokensPerS, remaining, release }: Begun, admitted: readonly Side[]): DispatchPlan {

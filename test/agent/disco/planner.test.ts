@@ -8,9 +8,10 @@ import type { AnswerRequest, Endpoint } from '../../../core/answer/endpoint.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
 import type { TextModel } from '../../../core/answer/text-model.ts'
 import { BrimError } from '../../../core/base/errors.ts'
-import { Dispatcher } from '../../../core/policy/disco/dispatcher.ts'
+import { DispatchMachine } from '../../../core/policy/disco/dispatch-machine.ts'
 import type { TokenCosts } from '../../../core/policy/disco/state.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
@@ -69,7 +70,6 @@ interface World {
 function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer, admit, slmContext, serverContext }: World = {}) {
   store.exec('DELETE FROM dispatch_estimates')
   const estimates = new StoredEstimates(store, silentLogger())
-  const slots = new SmallModelSlots({ slmAnswers: 1, slmWaiting: 1 })
   let finish = () => {}
   const finished = new Promise<void>((resolve) => {
     finish = resolve
@@ -99,16 +99,21 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
     },
   }
   const { mode = 'private', constrained = 'auto', share = 0.5, autoPatienceS = 10, tokensPerS = 5 } = config ?? {}
-  const settings = { constrained, share, patienceMs: autoPatienceS * 1_000, tokensPerS }
+  const settings = { constrained, share, patienceMs: autoPatienceS * 1_000, tokensPerS, smallModelAnswers: 1 }
+  const dispatch = new DispatchMachine(settings, estimates)
+  const onUse = (isUsed: boolean) => void dispatch.handle({ kind: 'small model', isUsed }, 0)
+  const slots = new SmallModelSlots({ slmAnswers: 1, slmWaiting: 1 }, onUse)
   const planner = new Planner({
     mode,
-    dispatcher: new Dispatcher(settings, estimates, slots),
+    dispatch,
+    machine: dispatch,
+    clock: fakeClock(),
     slots,
     candidates: () => ({ hasServer: false, ...(Object.fromEntries(only.map((name) => [name, all[name]()])) as object) }),
     problem: () => new BrimError('MODEL_MISSING', 'no model is installed'),
     budget,
   })
-  return { planner, estimates, slots, asked, finish: () => finish(), ended: () => ended }
+  return { planner, estimates, slots, smallModel: dispatch.smallModel, asked, finish: () => finish(), ended: () => ended }
 }
 
 const plan = (of: World, more: Parameters<typeof request>[0]) => world(of).planner.plan(request(more), signal)
@@ -355,22 +360,22 @@ describe('the small model holds one answer', () => {
   })
 
   it('others wait in a queue with an end', async () => {
-    const { slots } = world()
+    const { slots, smallModel } = world()
     const free = await slots.take(signal)
     const waiting = slots.take(signal)
     await expect(slots.take(signal)).rejects.toMatchObject({ code: 'QUEUE_FULL' })
-    expect(slots.isFree).toBe(false)
+    expect(smallModel.isFree).toBe(false)
     free()
     ;(await waiting)()
-    expect(slots.isFree).toBe(true)
+    expect(smallModel.isFree).toBe(true)
   })
 })
 
 describe('the budget', () => {
   it('leaves out a side, and the other starts at once', async () => {
-    const { planner, asked, ended, slots } = world({ config: { mode: 'auto' }, admit: () => ['remote'] })
+    const { planner, asked, ended, smallModel } = world({ config: { mode: 'auto' }, admit: () => ['remote'] })
     const planned = await planner.plan(request({ maxTokens: 20 }), signal)
-    expect([planned.exhausted, slots.isFree]).toEqual(['spent', true])
+    expect([planned.exhausted, smallModel.isFree]).toEqual(['spent', true])
     expect([names(planned), planned.dispatch.remote, planned.preferred]).toEqual([{ remote: 'large' }, 0, undefined])
     expect(asked[0]).toMatchObject({
       isAuto: true,
@@ -397,9 +402,9 @@ describe('the budget', () => {
     const refuse = () => {
       throw new BrimError('BUDGET_EXHAUSTED', 'spent')
     }
-    const { planner, slots } = world({ config: { mode: 'fast' }, admit: refuse })
+    const { planner, smallModel } = world({ config: { mode: 'fast' }, admit: refuse })
     await expect(planner.plan(request(), signal)).rejects.toMatchObject({ code: 'BUDGET_EXHAUSTED' })
-    expect(slots.isFree).toBe(true)
+    expect(smallModel.isFree).toBe(true)
   })
 })
 

@@ -23,12 +23,7 @@ function world(failure?: Error) {
     },
   }
   const seen: unknown[] = []
-  const starts = {
-    startMs: () => 0,
-    firstToken: (ms: number, tokens: number) => void seen.push(['first token', ms, tokens]),
-    canceled: (ms: number, tokens: number) => void seen.push(['canceled', ms, tokens]),
-  }
-  const endpoint = singleEndpoint(hat, { clock, starts, onEnded: (work, hasFailed) => seen.push([work, hasFailed]) })
+  const endpoint = singleEndpoint(hat, { clock, onEnded: (answer) => seen.push(answer) })
   return { clock, endpoint, seen }
 }
 
@@ -55,10 +50,7 @@ describe('an answer about which nothing is to be decided', () => {
       startMs: { device: null, server: 0 },
       cost: { server: { promptTokens: 3, tokens: 3, dollars: null }, device: { tokens: 0 } },
     })
-    expect(seen).toEqual([
-      ['first token', 200, 3],
-      [{ promptTokens: 3, tokens: 3 }, false],
-    ])
+    expect(seen).toEqual([{ promptTokens: 3, tokens: 3, firstTokenMs: 200, hasFailed: false }])
   })
 
   it('that its client leaves counts as a start that would have taken longer; one that fails teaches nothing', async () => {
@@ -69,14 +61,11 @@ describe('an answer about which nothing is to be decided', () => {
     await left.clock.advance(50)
     leaving.abort(new Error('gone'))
     await expect(reading).rejects.toThrow('gone')
-    expect(left.seen).toEqual([
-      ['canceled', 50, 3],
-      [{ promptTokens: 3, tokens: 0 }, true],
-    ])
+    expect(left.seen).toEqual([{ promptTokens: 3, tokens: 0, canceledMs: 50, hasFailed: true }])
     const failing = world(new Error('broken'))
     const failed = read(failing.endpoint.answer(request, new AbortController().signal))
     await turn()
     await Promise.all([expect(failed).rejects.toThrow('broken'), failing.clock.advance(200)])
-    expect(failing.seen).toEqual([[{ promptTokens: 3, tokens: 0 }, true]])
+    expect(failing.seen).toEqual([{ promptTokens: 3, tokens: 0, hasFailed: true }])
   })
 })
