@@ -1,4 +1,17 @@
 import { z } from 'zod'
+import { upstreamLimitFields } from '../core/upstream/limit-table.ts'
+
+const waiting = 'up to 1,024 more wait'
+const serverDefaults = {
+  AnswerBytes: 2 ** 20,
+  ConnectS: 5,
+  EventChars: 2 ** 20,
+  FirstTokenS: 100,
+  IdleS: 60,
+  Requests: 16,
+  Retries: 1,
+  TotalS: 600,
+}
 
 /**
  * What protects the agent from the clients of its API and from its bridges. Each limit is set by
@@ -80,34 +93,11 @@ export const AgentLimits = z.strictObject({
     .default(600)
     .describe('time for the self-test of a bundle that is being installed, in seconds; one that needs longer is not installed'),
 
-  serverAnswerBytes: z
-    .int()
-    .min(1)
-    .default(2 ** 20)
-    .describe(
-      'text of one answer of the server for the modes cloud, cheap, fast and auto (`--server`), in bytes; beyond it that side fails',
-    ),
-  serverConnectS: z.number().positive().default(5).describe('seconds for a connection to that server; then that side fails'),
-  serverEventChars: z
-    .int()
-    .min(1_024)
-    .default(2 ** 20)
-    .describe('size of one event of that server, in characters; beyond it that side fails'),
-  serverFirstTokenS: z
-    .number()
-    .positive()
-    .default(60)
-    .describe('seconds from the connection to that server until its first token; then that side fails'),
-  serverIdleS: z.number().positive().default(20).describe('seconds between two tokens of that server; then that side fails'),
-  serverRequests: z.int().min(1).default(16).describe('requests that are sent to that server at once; up to 1,024 more wait'),
-  serverRetries: z
-    .int()
-    .min(0)
-    .default(1)
-    .describe(
-      'attempts that follow a request to that server that failed before its first token, where the server cannot be paid for it',
-    ),
-  serverTotalS: z.number().positive().default(600).describe('seconds for one answer of that server, with waits and retries'),
+  ...upstreamLimitFields(
+    'server',
+    { ...serverDefaults, FirstTokenS: 60, IdleS: 20 },
+    { server: 'the server of `--server`', failure: 'that side fails', waiting },
+  ),
 
   healthBridgeS: z
     .number()
@@ -145,30 +135,11 @@ export const AgentLimits = z.strictObject({
     .default(2 ** 28)
     .describe('free memory that must remain after a model is opened beside another, in bytes; else the other is closed first'),
 
-  slmServerAnswerBytes: z
-    .int()
-    .min(1)
-    .default(2 ** 20)
-    .describe('text of one answer of the server of a small model (`--slm-server`), in bytes; beyond it the answer fails'),
-  slmServerConnectS: z.number().positive().default(5).describe('seconds for a connection to that server'),
-  slmServerEventChars: z
-    .int()
-    .min(1_024)
-    .default(2 ** 20)
-    .describe('size of one event of that server, in characters; a larger one fails the answer'),
-  slmServerFirstTokenS: z
-    .number()
-    .positive()
-    .default(100)
-    .describe('seconds from the connection to that server until its first token, which may include opening the model'),
-  slmServerIdleS: z.number().positive().default(60).describe('seconds between two tokens of that server'),
-  slmServerRequests: z.int().min(1).default(16).describe('requests that are sent to that server at once; up to 1,024 more wait'),
-  slmServerRetries: z
-    .int()
-    .min(0)
-    .default(1)
-    .describe('attempts that follow a request to that server that failed before its first token'),
-  slmServerTotalS: z.number().positive().default(600).describe('seconds for one answer of that server, with waits and retries'),
+  ...upstreamLimitFields('slmServer', serverDefaults, {
+    server: 'the server of `--slm-server`',
+    failure: 'the answer fails',
+    waiting,
+  }),
   slmWaiting: z
     .int()
     .min(0)

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { upstreamLimitFields } from '../core/upstream/limit-table.ts'
 
 /**
  * What protects the bridge from its clients. Each limit has a default that no correct client reaches, and is set by
@@ -339,51 +340,29 @@ export const BridgeLimits = z.strictObject({
     .describe(
       'size of all uploads of bundles and releases that are not published yet, in bytes; a further piece gets status 507',
     ),
-  upstreamAnswerBytes: z
-    .int()
-    .min(1)
-    .default(4 * 2 ** 20)
-    .describe('text of one answer of the upstream, in bytes; beyond it the answer fails'),
-  upstreamConnectS: z
-    .number()
-    .positive()
-    .default(5)
-    .describe('seconds for a connection to the upstream, TLS included; then it counts as unreachable'),
-  upstreamEventChars: z
-    .int()
-    .min(1_024)
-    .default(2 ** 20)
-    .describe('size of one event of the upstream, in characters; a larger one fails the answer'),
-  upstreamFirstTokenS: z
-    .number()
-    .positive()
-    .default(100)
-    .describe('seconds from the connection to the upstream until its first token; then the answer fails'),
-  upstreamIdleS: z
-    .number()
-    .positive()
-    .default(60)
-    .describe('seconds between two tokens of the upstream, while the client reads; then the answer fails'),
+  ...upstreamLimitFields(
+    'upstream',
+    {
+      AnswerBytes: 4 * 2 ** 20,
+      ConnectS: 5,
+      EventChars: 2 ** 20,
+      FirstTokenS: 100,
+      IdleS: 60,
+      Requests: 64,
+      Retries: 3,
+      TotalS: 3_600,
+    },
+    { server: 'the upstream', failure: 'the answer fails', waiting: 'further ones wait' },
+  ),
   upstreamQueue: z
     .int()
     .min(0)
     .default(1_000)
     .describe('requests that wait for `upstreamRequests`, in order of arrival; a further one gets status 429'),
-  upstreamRequests: z.int().min(1).default(64).describe('requests that the upstream answers at once; further ones wait'),
-  upstreamRetries: z
-    .int()
-    .min(0)
-    .default(3)
-    .describe('attempts that follow one that failed before its first token, where a retry can succeed'),
   upstreamRetryAfterS: z
     .number()
     .min(0)
     .default(10)
     .describe('seconds for which the upstream may ask the bridge to wait (`Retry-After`); beyond it the client is asked instead'),
-  upstreamTotalS: z
-    .number()
-    .positive()
-    .default(3_600)
-    .describe('seconds for one answer of the upstream, with waits and retries; then it fails'),
 })
 export type BridgeLimits = z.infer<typeof BridgeLimits>

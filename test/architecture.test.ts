@@ -97,7 +97,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // Jobs that change the agent itself, for the composition root.
   'agent/software': { values: ['core', 'agent/bundles', 'agent/jobs', 'agent/trial'] },
   'agent/config-layer': { values: ['core', 'agent/jobs', 'agent/trial'] },
-  'agent/limits.ts': { values: [] },
+  'agent/limits.ts': { values: ['core/upstream'] },
   // The migrations of every part's database.
   'agent/databases.ts': { values: ['core', 'agent'] },
   'agent/config.ts': { values: ['core', 'agent/disco/config.ts', 'agent/hat', 'agent/limits.ts'] },
@@ -162,7 +162,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     ],
   },
   'cloud-bridge/backup': { values: ['core', 'cloud-bridge/databases.ts', 'cloud-bridge/identity', 'cloud-bridge/queue'] },
-  'cloud-bridge/limits.ts': { values: [] },
+  'cloud-bridge/limits.ts': { values: ['core/upstream'] },
   'cloud-bridge/listener-settings.ts': { values: ['core'], types: ['cloud-bridge/limits.ts'] },
   'cloud-bridge/config.ts': { values: ['core', 'cloud-bridge/limits.ts'] },
   // The parts of the composition root: nothing but bridge.ts imports them.

@@ -8,9 +8,9 @@ import { seededRandom } from '../../core/base/random.ts'
 import { greedy } from '../../core/engine/sampler.ts'
 import { DispatchMachine } from '../../core/policy/disco/dispatch-machine.ts'
 import { readApiKey } from '../../core/upstream/api-key.ts'
-import { type UpstreamLimits, upstreamEndpoint } from '../../core/upstream/endpoint.ts'
+import { upstreamEndpoint } from '../../core/upstream/endpoint.ts'
+import { upstreamLimitsOf } from '../../core/upstream/limit-table.ts'
 import { promptTokensOf } from '../../core/upstream/request-body.ts'
-import type { AgentConfig } from '../config.ts'
 import { bridgeLlm } from '../disco/bridge-llm.ts'
 import type { Budget } from '../disco/budget.ts'
 import { discoEndpoint } from '../disco/endpoint.ts'
@@ -26,8 +26,6 @@ import type { Base } from './base.ts'
 import { bridgeHttp } from './bridge-http.ts'
 
 const seedBound = 2 ** 32
-/** Requests that wait for the server. */
-const maxWaiting = 1_024
 /** Of HAT, for what is learned of it. */
 const hatName = 'hat'
 /** Between two looks whether a bridge is back, under an answer that waits for it. */
@@ -182,7 +180,7 @@ function serverOpener(
   const { server, limits } = config
   if (!server) return () => undefined
   const common = {
-    limits: serverLimits(limits),
+    limits: upstreamLimitsOf('server', limits),
     clock,
     random: seededRandom(randomInt(seedBound)),
     logger: logger.child({ server: server.at }),
@@ -209,20 +207,5 @@ function serverOpener(
     const endpoint = bridgeLlm({ ...common, model: text, modelId, bridge: () => bridgeHttp(links.best, identities) })
     opened = { of: current, name: `bridge ${modelId}`, endpoint, continues: true, untilReachable: untilLinked }
     return opened
-  }
-}
-
-function serverLimits(limits: AgentConfig['limits']): UpstreamLimits {
-  return {
-    requests: limits.serverRequests,
-    queue: maxWaiting,
-    retries: limits.serverRetries,
-    maxRetryAfterMs: limits.serverTotalS * 1_000,
-    connectMs: limits.serverConnectS * 1_000,
-    firstTokenMs: limits.serverFirstTokenS * 1_000,
-    idleMs: limits.serverIdleS * 1_000,
-    totalMs: limits.serverTotalS * 1_000,
-    eventChars: limits.serverEventChars,
-    answerBytes: limits.serverAnswerBytes,
   }
 }

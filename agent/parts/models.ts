@@ -4,7 +4,7 @@ import { seededRandom } from '../../core/base/random.ts'
 import { loadPicePrompts, readPicePrompts } from '../../core/pice/load-prompts.ts'
 import { generalPrompts } from '../../core/pice/prompts.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import type { AgentConfig } from '../config.ts'
+import { upstreamLimitsOf } from '../../core/upstream/limit-table.ts'
 import { ActiveModels } from '../models/active-models.ts'
 import { BundleChoices } from '../models/bundle-choices.ts'
 import { BundleTrial } from '../models/bundle-trial.ts'
@@ -15,8 +15,6 @@ import { openServerModel } from '../slm/server-model.ts'
 import type { Base } from './base.ts'
 
 const seedBound = 2 ** 32
-/** Requests that wait for the server of a small model. */
-const maxWaiting = 1_024
 
 /**
  * The device's parts of the split model, and its small models: each if it has one.
@@ -61,7 +59,7 @@ export async function openSmallModels({ config, store, clock, closers, logger }:
       slmServer &&
       openServerModel({
         ...slmServer,
-        limits: serverLimits(limits),
+        limits: upstreamLimitsOf('slmServer', limits),
         clock,
         random: seededRandom(randomInt(seedBound)),
         logger: slmLogger,
@@ -76,19 +74,4 @@ export async function openSmallModels({ config, store, clock, closers, logger }:
   })
   closers.push(() => small.close())
   return small
-}
-
-function serverLimits(limits: AgentConfig['limits']) {
-  return {
-    requests: limits.slmServerRequests,
-    queue: maxWaiting,
-    retries: limits.slmServerRetries,
-    maxRetryAfterMs: limits.slmServerTotalS * 1_000,
-    connectMs: limits.slmServerConnectS * 1_000,
-    firstTokenMs: limits.slmServerFirstTokenS * 1_000,
-    idleMs: limits.slmServerIdleS * 1_000,
-    totalMs: limits.slmServerTotalS * 1_000,
-    eventChars: limits.slmServerEventChars,
-    answerBytes: limits.slmServerAnswerBytes,
-  }
 }

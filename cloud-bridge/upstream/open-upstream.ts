@@ -4,7 +4,8 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { readApiKey } from '../../core/upstream/api-key.ts'
-import { type UpstreamLimits, upstreamEndpoint } from '../../core/upstream/endpoint.ts'
+import { upstreamEndpoint } from '../../core/upstream/endpoint.ts'
+import { upstreamLimitsOf } from '../../core/upstream/limit-table.ts'
 import type { UpstreamConfig } from '../config.ts'
 import type { BridgeLimits } from '../limits.ts'
 
@@ -25,24 +26,12 @@ export function openUpstream(
     model,
     key,
     continues,
-    limits: upstreamLimits(limits),
+    limits: upstreamLimitsOf('upstream', limits, {
+      queue: limits.upstreamQueue,
+      maxRetryAfterMs: limits.upstreamRetryAfterS * 1_000,
+    }),
     clock,
     random,
     logger: logger.child({ url }),
   })
-}
-
-function upstreamLimits(limits: BridgeLimits): UpstreamLimits {
-  return {
-    requests: limits.upstreamRequests,
-    queue: limits.upstreamQueue,
-    retries: limits.upstreamRetries,
-    maxRetryAfterMs: limits.upstreamRetryAfterS * 1_000,
-    connectMs: limits.upstreamConnectS * 1_000,
-    firstTokenMs: limits.upstreamFirstTokenS * 1_000,
-    idleMs: limits.upstreamIdleS * 1_000,
-    totalMs: limits.upstreamTotalS * 1_000,
-    eventChars: limits.upstreamEventChars,
-    answerBytes: limits.upstreamAnswerBytes,
-  }
 }
