@@ -10,6 +10,7 @@ import { devicePartsOf } from '../../core/model/bundle-files.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import type { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import type { Recording } from '../../core/policy/recording.ts'
 import type { Probe } from '../../core/protocol/jobs.ts'
 import type { Activated, BundleActivation } from '../bundles/bundle-activation.ts'
 import type { InstalledBundle } from '../bundles/bundle-folder.ts'
@@ -50,6 +51,8 @@ export interface ActiveModelsOptions {
   readonly limits: { readonly slmBytes: number; readonly slmReserveBytes: number; readonly healthProbeS: number }
   /** Opens a small model; absent: as it is. */
   readonly openSmall?: OpenSmall | undefined
+  /** Gets what the pool of small models takes and decides. */
+  readonly recording?: Recording | undefined
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -86,8 +89,11 @@ export class ActiveModels {
         const open = options.openSmall ?? (await import('../slm/local-model.ts')).openLocalModel
         return open({ ...options, bundle, kept })
       },
-      memory: () => ({ limitBytes: slmBytes, reserveBytes: slmReserveBytes, freeBytes: freemem() }),
+      settings: { limitBytes: slmBytes, reserveBytes: slmReserveBytes },
+      freeBytes: freemem,
+      recording: options.recording,
       clock: options.clock,
+      logger: options.logger,
     })
   }
 

@@ -21,7 +21,7 @@ const seedBound = 2 ** 32
  * @param openSmall opens a small model; absent: as it is
  */
 export async function openModels(
-  { config, bundles, store, verified, progress, closers, clock, logger }: Base,
+  { config, bundles, store, verified, progress, recording, closers, clock, logger }: Base,
   openSmall?: OpenSmall,
 ) {
   const configured = async (name: string) => ({ name, folder: await bundles.resolve(name) })
@@ -40,6 +40,7 @@ export async function openModels(
     medusa: config.draft.drafter === 'medusa',
     speed: new DeviceSpeed(config.smoothing),
     openSmall,
+    recording,
     clock,
     logger: logger.child({ component: 'models' }),
   })

@@ -1,10 +1,16 @@
 import type { TextModel } from '../../core/answer/text-model.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
-import { orAborted } from '../../core/base/or-aborted.ts'
-import { SerialQueue } from '../../core/engine/serial-queue.ts'
+import type { Logger } from '../../core/base/logger.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import { type ModelMemory, planOpening } from '../../core/policy/pice/open-models.ts'
+import type { Machine } from '../../core/policy/machine.ts'
+import {
+  SmallModelPool,
+  type SmallModelPoolAction,
+  type SmallModelPoolInput,
+  type SmallModelPoolSettings,
+} from '../../core/policy/pice/small-model-pool.ts'
+import type { Recording } from '../../core/policy/recording.ts'
 import type { LocalModel } from './local-model.ts'
 import type { ModelSource } from './model-source.ts'
 
@@ -16,8 +22,13 @@ export interface KeptOfModel {
 
 export interface ModelPoolOptions {
   readonly open: (folder: string, kept: KeptOfModel | undefined) => Promise<LocalModel & { close(): Promise<void> }>
-  readonly memory: () => ModelMemory
+  readonly settings: SmallModelPoolSettings
+  /** Of this machine, now. */
+  readonly freeBytes: () => number
+  /** Gets what the pool takes and decides. */
+  readonly recording?: Recording | undefined
   readonly clock: Clock
+  readonly logger: Logger
 }
 
 export interface PooledModel {
@@ -29,30 +40,40 @@ export interface PooledModel {
   release(): void
 }
 
-interface Entry {
+interface OpenedModel {
   readonly source: ModelSource
   readonly model: LocalModel & { close(): Promise<void> }
-  borrowers: number
-  usedMs: number
 }
 
-/**
- * The small models of a device, of which as many are open as memory allows, at least one. Models are borrowed in the order of
- * the requests, so that a request for a closed model is not delayed for ever by those for the open one.
- */
+/** A request that waits for its model, or for the closing of one. */
+interface WaitingRequest {
+  readonly name: string
+  readonly resolve: (lent: PooledModel | undefined) => void
+  readonly reject: (error: unknown) => void
+}
+
+type PoolEvent = SmallModelPoolInput extends infer Input ? (Input extends unknown ? Omit<Input, 'freeBytes'> : never) : never
+
+/** The small models of a device as `SmallModelPool` decides which are open. */
 export class ModelPool {
   readonly #options: ModelPoolOptions
-  readonly #requests = new SerialQueue()
+  readonly #pool: SmallModelPool
+  /** The same, recorded where that is wanted. */
+  readonly #decider: Machine<SmallModelPoolInput, SmallModelPoolAction>
   readonly #kept = new Map<string, KeptOfModel>()
-  /** By the hash of the manifest. */
-  readonly #entries = new Map<string, Entry>()
-  readonly #closing = new AbortController()
+  /** Models that are open or being closed, by the hash of the manifest. */
+  readonly #opened = new Map<string, OpenedModel>()
+  readonly #requests = new Map<number, WaitingRequest>()
   #sources: readonly ModelSource[] = []
-  #changes = 0
-  #wake = () => {}
+  #nextRequest = 0
+  /** Why the last model could not be opened. */
+  #failure: unknown
+  #ended = () => {}
 
   constructor(options: ModelPoolOptions) {
     this.#options = options
+    this.#pool = new SmallModelPool(options.settings)
+    this.#decider = options.recording?.of('small-model-pool', options.settings, this.#pool) ?? this.#pool
   }
 
   /** Models that may be borrowed, each name once. */
@@ -62,16 +83,16 @@ export class ModelPool {
 
   /** Name of the model that is open and was used last. */
   get current(): string | undefined {
-    return [...this.#entries.values()].sort((a, b) => b.usedMs - a.usedMs)[0]?.source.name
+    return this.#pool.current
   }
 
   isOpen(name: string): boolean {
-    return [...this.#entries.values()].some(({ source }) => source.name === name)
+    return this.#pool.isOpen(name)
   }
 
   /** Folders of open models. */
   get folders(): readonly string[] {
-    return [...this.#entries.values()].map(({ source }) => source.folder)
+    return this.#pool.open.map((version) => this.#opened.get(version)!.source.folder)
   }
 
   /** What is known of a model that has been open. */
@@ -84,119 +105,137 @@ export class ModelPool {
     this.#sources = sources
     const hashes = new Set(sources.map(({ manifestSha256 }) => manifestSha256))
     for (const hash of this.#kept.keys()) if (!hashes.has(hash)) this.#kept.delete(hash)
-    this.#changed()
-    void this.#requests.run(() => this.#closeUnknown())
+    const models = sources.map(({ name, manifestSha256: version, bytes }) => ({ name, version, bytes }))
+    this.#feed({ kind: 'models', models })
   }
 
   /**
    * Waits for its turn and for memory, which borrowers hold, and opens the model if it is not open.
    * @throws BrimError MODEL_MISSING, OUT_OF_MEMORY, and as its opening; the signal's reason
    */
-  borrow(name: string, signal: AbortSignal): Promise<PooledModel> {
-    const lent = this.#requests.run(() => this.#lend(name, signal))
-    return orAborted(lent, signal, async (late) => late.release())
+  async borrow(name: string, signal: AbortSignal): Promise<PooledModel> {
+    return (await this.#request('borrow', name, signal))!
   }
 
   /** Closes the model if it is open and not borrowed. */
   async closeIdle(name: string): Promise<void> {
-    await this.#requests.run(async () => {
-      for (const entry of [...this.#entries.values()])
-        if (entry.source.name === name && entry.borrowers === 0) await this.#close(entry)
-    })
+    await this.#request('close idle', name)
   }
 
   /** Waits for steps that run, and closes all models, also borrowed ones. */
-  async close(): Promise<void> {
-    this.#closing.abort(new BrimError('CANCELED', 'the agent is shutting down'))
-    this.#changed()
-    await this.#requests.idle()
-    for (const entry of [...this.#entries.values()]) await this.#close(entry)
+  close(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#ended = resolve
+      this.#feed({ kind: 'end' })
+    })
   }
 
-  async #lend(name: string, asked: AbortSignal): Promise<PooledModel> {
-    const signal = AbortSignal.any([asked, this.#closing.signal])
-    for (;;) {
-      signal.throwIfAborted()
-      const seen = this.#changes
-      await this.#closeUnknown()
-      const source = this.#sources.find((known) => known.name === name)
-      if (!source)
-        throw new BrimError('MODEL_MISSING', `the small model ${name} is not installed on this device`, {
-          hint: 'brim job submit bundle.install --model <bundle> --device <id>',
-        })
-      const entry = this.#entries.get(source.manifestSha256)
-      if (entry) return this.#lent(entry, 0)
-      if (await this.#makeRoom(source)) {
-        const startedMs = this.#options.clock.nowMs()
-        return this.#lent(await this.#open(source), this.#options.clock.nowMs() - startedMs)
+  #request(kind: 'borrow' | 'close idle', name: string, signal?: AbortSignal): Promise<PooledModel | undefined> {
+    this.#nextRequest += 1
+    const request = this.#nextRequest
+    return new Promise<PooledModel | undefined>((resolve, reject) => {
+      signal?.throwIfAborted()
+      const onAbort = () => {
+        this.#requests.delete(request)
+        this.#feed({ kind: 'give up', request })
+        reject(signal?.reason)
       }
-      await this.#changedSince(seen, signal)
+      signal?.addEventListener('abort', onAbort, { once: true })
+      const ending =
+        <Value>(end: (value: Value) => void) =>
+        (value: Value) => {
+          signal?.removeEventListener('abort', onAbort)
+          this.#requests.delete(request)
+          end(value)
+        }
+      this.#requests.set(request, { name, resolve: ending(resolve), reject: ending(reject) })
+      this.#feed({ kind, request, name })
+    })
+  }
+
+  #feed(event: PoolEvent): void {
+    const input = { ...event, freeBytes: this.#options.freeBytes() } as SmallModelPoolInput
+    for (const action of this.#decider.handle(input, this.#options.clock.nowMs())) this.#carryOut(action)
+  }
+
+  #carryOut(action: SmallModelPoolAction): void {
+    switch (action.kind) {
+      case 'open':
+        void this.#open(this.#sources.find(({ manifestSha256 }) => manifestSha256 === action.version)!)
+        return
+      case 'close':
+        void this.#close(action.version)
+        return
+      case 'lend':
+        this.#requests.get(action.request)!.resolve(this.#lent(action.version, action.loadMs))
+        return
+      case 'refuse': {
+        const { name, reject } = this.#requests.get(action.request)!
+        reject(this.#refusal(name, action.why))
+        return
+      }
+      case 'idle closed':
+        this.#requests.get(action.request)!.resolve(undefined)
+        return
+      case 'ended':
+        this.#ended()
+        return
+      default:
+        action satisfies never
     }
   }
 
-  /** @returns false: borrowed models are in the way. @throws BrimError OUT_OF_MEMORY */
-  async #makeRoom({ name, bytes }: ModelSource): Promise<boolean> {
-    const open = [...this.#entries.values()].map(({ source, borrowers, usedMs }) => {
-      return { name: source.manifestSha256, bytes: source.bytes, isBorrowed: borrowers > 0, usedMs }
-    })
-    const memory = this.#options.memory()
-    const plan = planOpening(bytes, open, memory)
-    if (plan.kind === 'refuse')
-      throw new BrimError('OUT_OF_MEMORY', `${name} needs ${bytes} bytes; small models may use ${memory.limitBytes}`, {
-        hint: 'raise the limit (brim agent run --limit slmBytes=<number>), or use a smaller model',
-      })
-    if (plan.kind === 'wait') return false
-    for (const hash of plan.close) await this.#close(this.#entries.get(hash)!)
-    return true
-  }
-
-  async #open(source: ModelSource): Promise<Entry> {
-    const model = await this.#options.open(source.folder, this.#kept.get(source.manifestSha256))
-    const entry = { source, model, borrowers: 0, usedMs: this.#options.clock.nowMs() }
-    this.#entries.set(source.manifestSha256, entry)
-    this.#kept.set(source.manifestSha256, { text: model.text, speed: model.speed })
-    return entry
-  }
-
-  #lent(entry: Entry, loadMs: number): PooledModel {
-    entry.borrowers += 1
-    entry.usedMs = this.#options.clock.nowMs()
+  #lent(version: string, loadMs: number): PooledModel {
+    const { source, model } = this.#opened.get(version)!
     let isReturned = false
     const release = () => {
       if (isReturned) return
       isReturned = true
-      entry.borrowers -= 1
-      entry.usedMs = this.#options.clock.nowMs()
-      this.#changed()
-      if (!this.#isKnown(entry)) void this.#requests.run(() => this.#closeUnknown())
+      this.#feed({ kind: 'return', version })
     }
-    return { source: entry.source, model: entry.model, loadMs, release }
+    return { source, model, loadMs, release }
   }
 
-  async #closeUnknown(): Promise<void> {
-    for (const entry of [...this.#entries.values()]) if (entry.borrowers === 0 && !this.#isKnown(entry)) await this.#close(entry)
+  async #open(source: ModelSource): Promise<void> {
+    const version = source.manifestSha256
+    try {
+      const model = await this.#options.open(source.folder, this.#kept.get(version))
+      this.#opened.set(version, { source, model })
+      this.#kept.set(version, { text: model.text, speed: model.speed })
+    } catch (error) {
+      this.#failure = error
+      return this.#feed({ kind: 'broken', version })
+    }
+    this.#feed({ kind: 'opened', version })
   }
 
-  #isKnown({ source }: Entry): boolean {
-    return this.#sources.some(({ manifestSha256 }) => manifestSha256 === source.manifestSha256)
+  async #close(version: string): Promise<void> {
+    try {
+      await this.#opened.get(version)!.model.close()
+    } catch (err) {
+      this.#options.logger.warn({ err, version }, 'small model not closed')
+    }
+    this.#opened.delete(version)
+    this.#feed({ kind: 'closed', version })
   }
 
-  async #close({ source, model }: Entry): Promise<void> {
-    this.#entries.delete(source.manifestSha256)
-    await model.close()
-  }
-
-  /** Resolves when a model has been returned, or the models have changed. */
-  #changedSince(seen: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.#changes !== seen) return resolve()
-      this.#wake = resolve
-      signal.addEventListener('abort', () => resolve(), { once: true })
-    })
-  }
-
-  #changed(): void {
-    this.#changes += 1
-    this.#wake()
+  #refusal(name: string, why: Extract<SmallModelPoolAction, { kind: 'refuse' }>['why']): unknown {
+    switch (why) {
+      case 'broken':
+        return this.#failure
+      case 'ended':
+        return new BrimError('CANCELED', 'the agent is shutting down')
+      case 'unknown':
+        return new BrimError('MODEL_MISSING', `the small model ${name} is not installed on this device`, {
+          hint: 'brim job submit bundle.install --model <bundle> --device <id>',
+        })
+      case 'too large': {
+        const { bytes } = this.#sources.find((source) => source.name === name)!
+        const { limitBytes } = this.#options.settings
+        return new BrimError('OUT_OF_MEMORY', `${name} needs ${bytes} bytes; small models may use ${limitBytes}`, {
+          hint: 'raise the limit (brim agent run --limit slmBytes=<number>), or use a smaller model',
+        })
+      }
+    }
   }
 }

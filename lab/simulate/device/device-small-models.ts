@@ -1,4 +1,8 @@
-import { type OpenModelState, planOpening } from '../../../core/policy/pice/open-models.ts'
+import {
+  SmallModelPool,
+  type SmallModelPoolAction,
+  type SmallModelPoolInput,
+} from '../../../core/policy/pice/small-model-pool.ts'
 import {
   correctedFactor,
   type ExpansionRun,
@@ -20,24 +24,20 @@ const diskBytesPerS = 1e9
 /** As a job `profile` measures. */
 const profile = { promptTokens: 64, answerTokens: 128, sequences: [2, 4, 8, 16] }
 
-interface OpenModel {
-  readonly bytes: number
-  borrowers: number
-  usedMs: number
-  /** When it is read from disk. */
-  readonly openMs: number
-}
+type PoolEvent = SmallModelPoolInput extends infer Input ? (Input extends unknown ? Omit<Input, 'freeBytes'> : never) : never
 
-/** The small models of a device: which are open, how fast they were measured, and what has corrected that. Mutable. */
+/** The small models of a device: its pool on the virtual clock, how fast they were measured, and what has corrected that. Mutable. */
 export class DeviceSmallModels {
   readonly #simulation: Simulation
   readonly #board: Board
   readonly #shapes: readonly ModelShape[]
   readonly #measured: ReadonlyMap<string, MeasuredSmallModel>
   readonly #factors = new Map<string, number>()
-  readonly #open = new Map<string, OpenModel>()
-  readonly #waiting: (() => boolean)[] = []
+  readonly #pool: SmallModelPool
+  /** Those that wait for a model. */
+  readonly #borrowing = new Map<number, (release: () => void) => void>()
   readonly #listeners: (() => void)[] = []
+  #requests = 0
   #current: string | undefined
 
   constructor({ board, smallModels }: Pick<SimulatedDevice, 'board' | 'smallModels'>, simulation: Simulation) {
@@ -45,6 +45,9 @@ export class DeviceSmallModels {
     this.#board = board
     const fitting = smallModels.filter((shape) => modelBytes(shape) <= this.#limitBytes)
     this.#shapes = fitting.toSorted((a, b) => modelBytes(a) - modelBytes(b))
+    this.#pool = new SmallModelPool({ limitBytes: this.#limitBytes, reserveBytes: 0 })
+    const models = this.#shapes.map((shape) => ({ name: shape.name, version: shape.name, bytes: modelBytes(shape) }))
+    this.#feed({ kind: 'models', models })
     this.#measured = new Map(this.#shapes.map((shape) => [shape.name, profiled(board, shape)]))
   }
 
@@ -60,14 +63,14 @@ export class DeviceSmallModels {
 
   /** Name of the model that is open and was used last. */
   get current(): string | undefined {
-    return this.#current
+    return this.#pool.current
   }
 
   /** As measured and corrected. @param isLocal as the device itself sees them: open models need no opening */
   speeds(isLocal: boolean): readonly SmallModelSpeed[] {
     return this.#shapes.map(({ name }) => {
       const speed = speedOf(this.#measured.get(name)!, this.#factors.get(name))
-      return isLocal && this.#open.has(name) ? { ...speed, loadS: 0 } : speed
+      return isLocal && this.#pool.isOpen(name) ? { ...speed, loadS: 0 } : speed
     })
   }
 
@@ -77,39 +80,14 @@ export class DeviceSmallModels {
 
   /** Bytes that no weights take. */
   get freeBytes(): number {
-    return this.#board.hardware.memoryBytes - [...this.#open.values()].reduce((sum, { bytes }) => sum + bytes, 0)
+    return this.#board.hardware.memoryBytes - this.#pool.openBytes
   }
 
-  /** Opens a model if it is not open, once others that are used leave memory for it. @param opened gets what returns it */
+  /** @param opened gets what returns the model */
   borrow(name: string, opened: (release: () => void) => void): void {
-    const bytes = modelBytes(this.shapeOf(name))
-    const lend = (open: OpenModel) => {
-      open.borrowers += 1
-      open.usedMs = this.#simulation.nowMs
-      this.#use(name)
-      const release = () => {
-        open.borrowers -= 1
-        while (this.#waiting[0]?.()) this.#waiting.shift()
-      }
-      this.#simulation.at(open.openMs, () => opened(release))
-      return true
-    }
-    const tryOpening = (): boolean => {
-      const known = this.#open.get(name)
-      if (known) return lend(known)
-      const plan = planOpening(bytes, this.#states, {
-        limitBytes: this.#limitBytes,
-        freeBytes: this.freeBytes,
-        reserveBytes: 0,
-      })
-      if (plan.kind !== 'open') return false
-      for (const closed of plan.close) this.#open.delete(closed)
-      const { nowMs } = this.#simulation
-      const open = { bytes, borrowers: 0, usedMs: nowMs, openMs: nowMs + (1_000 * bytes) / diskBytesPerS }
-      this.#open.set(name, open)
-      return lend(open)
-    }
-    if (this.#waiting.length > 0 || !tryOpening()) this.#waiting.push(tryOpening)
+    this.#requests += 1
+    this.#borrowing.set(this.#requests, opened)
+    this.#feed({ kind: 'borrow', request: this.#requests, name })
   }
 
   /** Corrects the speed of a model by what it has written. */
@@ -118,10 +96,36 @@ export class DeviceSmallModels {
     this.#changed()
   }
 
-  #use(name: string): void {
-    if (name === this.#current) return
-    this.#current = name
-    this.#changed()
+  #feed(event: PoolEvent): void {
+    const input = { ...event, freeBytes: this.freeBytes } as SmallModelPoolInput
+    for (const action of this.#pool.handle(input, this.#simulation.nowMs)) this.#carryOut(action)
+  }
+
+  #carryOut(action: SmallModelPoolAction): void {
+    switch (action.kind) {
+      case 'open': {
+        const { version } = action
+        const readMs = (1_000 * modelBytes(this.shapeOf(version))) / diskBytesPerS
+        this.#simulation.after(readMs, () => this.#feed({ kind: 'opened', version }))
+        return
+      }
+      case 'close':
+        this.#feed({ kind: 'closed', version: action.version })
+        return
+      case 'lend': {
+        const { request, version } = action
+        const opened = this.#borrowing.get(request)!
+        this.#borrowing.delete(request)
+        if (this.#current !== this.current) {
+          this.#current = this.current
+          this.#changed()
+        }
+        opened(() => this.#feed({ kind: 'return', version }))
+        return
+      }
+      default:
+        throw new Error(`the pool of small models is not to ${action.kind}`)
+    }
   }
 
   #changed(): void {
@@ -130,10 +134,6 @@ export class DeviceSmallModels {
 
   get #limitBytes(): number {
     return weightShare * this.#board.hardware.memoryBytes
-  }
-
-  get #states(): OpenModelState[] {
-    return [...this.#open].map(([name, { bytes, borrowers, usedMs }]) => ({ name, bytes, usedMs, isBorrowed: borrowers > 0 }))
   }
 }
 

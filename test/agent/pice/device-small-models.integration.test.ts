@@ -43,8 +43,10 @@ function open({ sources = [small, large], limitBytes = 2 ** 30, server, file = `
   const store = openDatabase(join(dir.path, file), [speedTable])
   const pool = new ModelPool({
     open: (bundle, kept) => openLocalModel({ bundle, threads: 1, kept }),
-    memory: () => ({ limitBytes, freeBytes: 2 ** 40, reserveBytes: 0 }),
+    settings: { limitBytes, reserveBytes: 0 },
+    freeBytes: () => 2 ** 40,
     clock: systemClock,
+    logger: silentLogger(),
   })
   pool.setSources(sources)
   const models = new DeviceSmallModels({

@@ -3,6 +3,7 @@ import type { LocalModel } from '../../../agent/slm/local-model.ts'
 import { ModelPool } from '../../../agent/slm/model-pool.ts'
 import type { ModelSource } from '../../../agent/slm/model-source.ts'
 import { BrimError } from '../../../core/base/errors.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
 
 const source = (name: string, bytes: number, version = '1'): ModelSource => {
   const dims = { layers: 1, hidden: 8, heads: 1, kvHeads: 1, headDim: 8, ffn: 8, vocab: 16, contextLimit: 32 }
@@ -32,8 +33,10 @@ describe('the pool of small models', () => {
           close: async () => void log.push(`close ${folder}`),
         } as LocalModel & { close(): Promise<void> }
       },
-      memory: () => ({ limitBytes: 100, freeBytes: 1_000, reserveBytes: 0 }),
+      settings: { limitBytes: 100, reserveBytes: 0 },
+      freeBytes: () => 1_000,
       clock: { nowMs: () => nowMs++, sleep: async () => {} },
+      logger: silentLogger(),
     })
     pool.setSources([source('a', 30), source('b', 40), source('c', 80), source('huge', 101)])
   })
