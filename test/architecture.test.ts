@@ -62,7 +62,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   },
   'core/policy/tokenflow': { values: ['core/policy/admission', 'core/policy/fairness', 'core/policy/serving'] },
   'core/policy/pice': {
-    values: ['core/policy/estimate', 'core/policy/fairness', 'core/policy/machine.ts'],
+    values: ['core/policy/estimate', 'core/policy/fairness', 'core/policy/machine.ts', 'core/policy/serving'],
     types: ['core/protocol'],
   },
   'core/policy/disco': { values: ['core/policy/estimate', 'core/policy/machine.ts'], types: ['core/base'] },

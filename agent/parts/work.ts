@@ -23,7 +23,7 @@ export function openWork(
   answering: Answering,
   getOptions: GetOptionsOf,
 ) {
-  const { config, bundles, store, ledger, clock, logger } = base
+  const { config, bundles, store, ledger, recording, clock, logger } = base
   const { meter } = answering
   const jobLogger = logger.child({ component: 'jobs' })
   const profiles = new ProfileStore(store)
@@ -42,6 +42,7 @@ export function openWork(
     models: smallModels,
     jobsWaiting: () => jobs.counts.waiting ?? 0,
     kvBytes: () => Math.min(config.limits.expansionKvBytes, freemem() / 2),
+    recording,
     clock,
     nextSeed,
     logger: jobLogger,

@@ -9,9 +9,6 @@ import { runAll } from './run-all.ts'
 import { commonLength, type LinePrompt, type SharedPrefix, SketchPrompts } from './sketch-prompts.ts'
 import { StepPacker } from './step-packer.ts'
 
-/** Prompt tokens of one sequence in a step. */
-const prefillChunk = 256
-
 const promptErrors: ReadonlySet<ErrorCode> = new Set(['CONTEXT_OVERFLOW', 'CHAT_TEMPLATE_INVALID', 'REQUEST_INVALID'])
 
 /**
@@ -162,11 +159,8 @@ class GroupSequences {
   }
 
   /** Appends tokens to a sequence. @returns logits after the last, if selected */
-  async #prefill(sequence: Sequence, ids: readonly number[], select: 'last' | 'none'): Promise<Float32Array> {
+  #prefill(sequence: Sequence, ids: readonly number[], select: 'last' | 'none'): Promise<Float32Array> {
     this.#prefilledTokens += ids.length
-    let from = 0
-    for (; from + prefillChunk < ids.length; from += prefillChunk)
-      await this.#packer.step(sequence, ids.slice(from, from + prefillChunk), 'none')
-    return this.#packer.step(sequence, ids.slice(from), select)
+    return this.#packer.step(sequence, ids, select)
   }
 }

@@ -1,23 +1,29 @@
 import { BrimError } from '../../core/base/errors.ts'
 import type { Chain, Sequence } from '../../core/engine/contract.ts'
 import { slotCounts } from '../../core/model/manifest.ts'
+import { packSequences } from '../../core/policy/pice/pack-sequences.ts'
 
 /** Sequences of one packed step. */
 export const maxPackedSequences = Math.max(...slotCounts)
 
-type Item = Parameters<Chain['step']>[0][number]
-
 interface WaitingStep {
-  readonly item: Item
+  readonly id: number
+  readonly sequence: Sequence
+  /** That no step has computed yet. */
+  ids: readonly number[]
+  readonly phase: 'prefill' | 'decode'
+  readonly select: 'last' | 'none'
   resolve(logits: Float32Array): void
   reject(error: unknown): void
 }
 
-/** Packs steps of different sequences into one: streams that go on at the same time share the cost of reading the weights. */
+/** Packs steps of different sequences into one. */
 export class StepPacker {
   readonly #chain: Chain
   readonly #signal: AbortSignal
-  #waiting: WaitingStep[] = []
+  /** In the order in which they were asked for. */
+  readonly #waiting = new Map<number, WaitingStep>()
+  #asked = 0
   #isActive = false
   #steps = 0
   #items = 0
@@ -34,13 +40,15 @@ export class StepPacker {
   }
 
   /**
-   * One step of this sequence, with whichever others ask for one until it begins.
+   * Computes these tokens of the sequence, many of them in several steps, with whatever other sequences ask for.
    * @returns logits of the last row if it is selected, valid until the next step of any sequence
    * @throws BrimError CANCELED, and as the chain's step
    */
   step(sequence: Sequence, ids: readonly number[], select: 'last' | 'none'): Promise<Float32Array> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ item: { sequence, ids, select }, resolve, reject })
+      this.#asked += 1
+      const phase = ids.length > 1 ? 'prefill' : 'decode'
+      this.#waiting.set(this.#asked, { id: this.#asked, sequence, ids, phase, select, resolve, reject })
       if (this.#isActive) return
       this.#isActive = true
       void this.#run()
@@ -51,28 +59,39 @@ export class StepPacker {
     for (;;) {
       // Streams that the last step has resumed ask for their next one before this.
       await new Promise((resolve) => setImmediate(resolve))
-      const batch = this.#waiting.splice(0, maxPackedSequences)
-      if (batch.length === 0) break
-      await this.#runBatch(batch)
+      if (this.#waiting.size === 0) break
+      const states = [...this.#waiting.values()].map(({ id, ids, phase }) => ({ id, waitingRows: ids.length, phase }))
+      const plan = packSequences(states, maxPackedSequences)
+      await this.#runStep(plan.map(({ stream, rows }) => ({ waiting: this.#waiting.get(stream)!, rows })))
     }
     this.#isActive = false
   }
 
-  async #runBatch(batch: readonly WaitingStep[]): Promise<void> {
+  async #runStep(plan: readonly { readonly waiting: WaitingStep; readonly rows: number }[]): Promise<void> {
     const { vocab } = this.#chain.manifest.dims
     try {
       if (this.#signal.aborted) throw new BrimError('CANCELED', 'the expansion was canceled')
       this.#steps += 1
-      this.#items += batch.length
-      const logits = await this.#chain.step(batch.map(({ item }) => item))
+      this.#items += plan.length
+      const items = plan.map(({ waiting: { sequence, ids, select }, rows }) => {
+        return { sequence, ids: ids.slice(0, rows), select: rows === ids.length ? select : 'none' } as const
+      })
+      const logits = await this.#chain.step(items)
       let row = 0
-      for (const { item, resolve } of batch) {
-        const rows = item.select === 'last' ? 1 : 0
-        resolve(logits.subarray(row * vocab, (row + rows) * vocab))
-        row += rows
+      for (const [at, { waiting, rows }] of plan.entries()) {
+        const selected = items[at]!.select === 'last' ? 1 : 0
+        waiting.ids = waiting.ids.slice(rows)
+        if (waiting.ids.length === 0) {
+          this.#waiting.delete(waiting.id)
+          waiting.resolve(logits.subarray(row * vocab, (row + selected) * vocab))
+        }
+        row += selected
       }
     } catch (error) {
-      for (const { reject } of batch) reject(error)
+      for (const { waiting } of plan) {
+        this.#waiting.delete(waiting.id)
+        waiting.reject(error)
+      }
     }
   }
 }

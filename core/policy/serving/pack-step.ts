@@ -7,6 +7,8 @@ export interface PackLimits {
   readonly promptRows: number
   /** A piece of a prompt has at least this many rows, unless fewer wait: fewer are not worth a place in a step. */
   readonly minPromptRows: number
+  /** Rows of one prompt in this step. Default: no limit. */
+  readonly sequenceRows?: number
 }
 
 /**
@@ -14,14 +16,19 @@ export interface PackLimits {
  * all in one step.
  * @param ranked resident streams with waiting rows
  */
-export function packStep(ranked: Iterable<StreamState>, step: ServingState['step'], limits: PackLimits): ServingPlan['run'] {
+export function packStep(
+  ranked: Iterable<Pick<StreamState, 'id' | 'waitingRows' | 'phase'>>,
+  step: ServingState['step'],
+  limits: PackLimits,
+): ServingPlan['run'] {
+  const { sequenceRows = Number.POSITIVE_INFINITY } = limits
   let freeRows = step.rows
   let freePromptRows = Math.min(limits.promptRows, step.rows)
   const run: { stream: number; rows: number }[] = []
   for (const { id, waitingRows, phase } of ranked) {
     if (run.length === step.streams || freeRows === 0) break
     const isPrompt = phase === 'prefill'
-    const rows = Math.min(waitingRows, freeRows, isPrompt ? freePromptRows : freeRows)
+    const rows = Math.min(waitingRows, freeRows, isPrompt ? Math.min(freePromptRows, sequenceRows) : freeRows)
     const minRows = isPrompt ? Math.min(limits.minPromptRows, limits.promptRows) : waitingRows
     if (rows < Math.min(waitingRows, minRows, step.rows)) continue
     run.push({ stream: id, rows })

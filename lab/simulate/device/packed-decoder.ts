@@ -1,11 +1,10 @@
+import { packSequences } from '../../../core/policy/pice/pack-sequences.ts'
 import type { ModelShape } from '../hardware/model-shape.ts'
 import { wholeModel } from '../hardware/model-shape.ts'
 import { addWork, noWork, type StepWork, workOf } from '../hardware/roofline.ts'
 import type { SimulatedDevice } from '../world/simulated-device.ts'
 import { smallModelStepS } from './small-model-step.ts'
 
-/** Prompt tokens of one sequence in a step, as the agent takes them. */
-const prefillChunk = 256
 /** The most steps in one event, where no reader waits for each token: other work may use the device in between. */
 const stepsAtOnce = 16
 
@@ -97,7 +96,7 @@ export class PackedDecoder {
     if (taken.length === 0) return
     this.#isBusy = true
     const steps = taken.some(({ promptLeft }) => promptLeft > 0) ? 1 : Math.min(...taken.map(stepsOf))
-    const rows = taken.map(({ promptLeft }) => (promptLeft > 0 ? Math.min(promptLeft, prefillChunk) : 1))
+    const rows = packSequences(taken.map(waitingRowsOf), taken.length).map((packed) => packed.rows)
     const seconds = steps * this.#stepS(taken, rows, steps)
     const { processor, energy } = this.#device
     processor.run(seconds, () => {
@@ -157,6 +156,11 @@ export class PackedDecoder {
     else this.#running = this.#running.filter((each) => each !== sequence)
   }
 }
+
+const waitingRowsOf = ({ promptLeft }: Sequence, id: number) =>
+  promptLeft > 0
+    ? ({ id, waitingRows: promptLeft, phase: 'prefill' } as const)
+    : ({ id, waitingRows: 1, phase: 'decode' } as const)
 
 /** Decode steps until the sequence needs something else. */
 function stepsOf({ options, part, written }: Sequence): number {

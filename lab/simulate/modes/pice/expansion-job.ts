@@ -1,4 +1,10 @@
-import { chooseSources, groupSentences, type SketchShape } from '../../../../core/policy/pice/expansion-groups.ts'
+import {
+  ExpansionRun,
+  type ExpansionRunInput,
+  type RequestedSketch,
+  type SentenceGroup,
+  type SketchGroups,
+} from '../../../../core/policy/pice/expansion-run.ts'
 import type { DeviceSmallModels } from '../../device/device-small-models.ts'
 import { fittingSequences, PackedDecoder, type SequencePart } from '../../device/packed-decoder.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
@@ -22,7 +28,7 @@ export interface ExpansionJobOptions {
   ended(): void
 }
 
-/** A job `pice.expand` on its way to a device, in it, and back: as agent/pice/expand.ts carries it out. */
+/** A job `pice.expand` on its way to a device, in it as `ExpansionRun` decides, and back. */
 export class ExpansionJob {
   readonly device: SimulatedDevice
   readonly parts: readonly ExpansionPart[]
@@ -48,59 +54,51 @@ export class ExpansionJob {
     for (const drop of this.#drops) drop()
   }
 
+  /** The job is the only one on its device: the bridge gives it one at a time. */
   #begin(): void {
-    const { simulation, models, settings } = this.#options
-    const maxSequences = settings.sequences
-    const beganMs = simulation.nowMs
-    const shapes = this.parts.map(({ request, missing }): SketchShape => {
-      const { sketch, candidates, budgetMs } = request
-      const { words, expectedTokens } = sketch
-      return { words, expectedTokens, sentences: missing, candidates, budgetS: budgetMs / 1_000 }
-    })
-    const terms = {
+    const { models, settings } = this.#options
+    const run = new ExpansionRun({
+      sketches: this.parts.map(({ request, missing }): RequestedSketch => {
+        const { sketch, candidates, budgetMs } = request
+        const { words, expectedTokens } = sketch
+        return { words, expectedTokens, sentences: missing, candidates, budgetMs }
+      }),
       models: models.speeds(true),
       current: models.current,
       isQueueEmpty: true,
-      maxSequences,
-    }
-    const sources = chooseSources(shapes, terms)
-    const names = [...new Set(sources.map(({ model }) => model))]
-    const expandNext = (): void => {
-      const name = names.shift()
-      if (name === undefined) {
-        this.#send('up', 0, () => this.#end())
-        return
-      }
-      models.borrow(name, (release) => {
-        if (this.#isOver) {
-          release()
-          return
-        }
-        this.#drops.push(release)
-        const spentS = (simulation.nowMs - beganMs) / 1_000
-        const speed = terms.models.find(({ model }) => model === name)!
-        const work = this.parts.flatMap((part, at) => {
-          const shape = { ...shapes[at]!, budgetS: shapes[at]!.budgetS - spentS }
-          return sources
-            .slice(0, part.request.candidates)
-            .filter(({ model }) => model === name)
-            .map(() => ({ part, groups: groupSentences(shape, shape.sentences, speed, maxSequences) }))
-        })
-        this.#expandWith(name, work, () => {
-          this.#drops.splice(this.#drops.indexOf(release), 1)
-          release()
-          expandNext()
-        })
-      })
-    }
-    expandNext()
+      maxSequences: settings.sequences,
+      waitedMs: 0,
+    })
+    this.#feed(run, { kind: 'begin' })
   }
 
-  #expandWith(name: string, work: readonly SketchGroups[], done: () => void): void {
+  #feed(run: ExpansionRun, input: ExpansionRunInput): void {
+    const [action] = run.handle(input, this.#options.simulation.nowMs)
+    if (action?.kind === 'expand') this.#expandWith(run, action.model, action.work)
+    else this.#send('up', 0, () => this.#end())
+  }
+
+  #expandWith(run: ExpansionRun, model: string, work: readonly SketchGroups[]): void {
+    const { models } = this.#options
+    models.borrow(model, (release) => {
+      if (this.#isOver) {
+        release()
+        return
+      }
+      this.#drops.push(release)
+      this.#decode(run, model, work, () => {
+        this.#drops.splice(this.#drops.indexOf(release), 1)
+        release()
+        this.#feed(run, { kind: 'expanded' })
+      })
+    })
+  }
+
+  #decode(run: ExpansionRun, model: string, work: readonly SketchGroups[], done: () => void): void {
     const { device, models, simulation, settings } = this.#options
     const { sharesPrefix, sequences: maxSequences } = settings
-    const shape = models.shapeOf(name)
-    const positions = Math.max(...work.map(({ part }) => prefixTokens(part) + part.expectedTokens))
+    const shape = models.shapeOf(model)
+    const positions = Math.max(...work.map(({ sketch }) => positionsOf(this.parts[sketch]!)))
     const decoder = new PackedDecoder(device, shape, Math.min(maxSequences, fittingSequences(shape, positions, models.freeBytes)))
     const beganMs = simulation.nowMs
     let left = work.reduce((sum, { groups }) => sum + groups.length, 0)
@@ -108,10 +106,11 @@ export class ExpansionJob {
       left -= 1
       if (left > 0) return
       const { steps, sequences, outputTokens } = decoder.figures
-      models.record(name, { sequences: sequences / steps, tokens: outputTokens, tookMs: simulation.nowMs - beganMs })
+      models.record(model, { sequences: sequences / steps, tokens: outputTokens, tookMs: simulation.nowMs - beganMs })
       done()
     }
-    for (const { part, groups } of work) {
+    for (const { sketch, groups } of work) {
+      const part = this.parts[sketch]!
       const { work: spent } = part.request.answer
       const isShared = sharesPrefix && groups.length > 1
       const copiedTokens = isShared ? prefixTokens(part) : 0
@@ -128,13 +127,15 @@ export class ExpansionJob {
           }),
         )
       const addGroups = () => {
-        for (const group of groups) {
-          const parts = partsOf(part, group, copiedTokens)
+        for (const { candidate, sentences } of groups) {
+          const parts = partsOf(part, sentences, copiedTokens)
           add(parts, copiedTokens, (at) => {
+            const sentence = sentences[at]!
             spent.devicePromptTokens += parts[at]!.promptTokens
             spent.deviceOutputTokens += parts[at]!.outputTokens
-            this.#send('up', parts[at]!.outputTokens, () => part.take(group[at]!), [part])
-            if (at === group.length - 1) groupEnded()
+            run.handle({ kind: 'sentence', sketch, sentence, candidate }, simulation.nowMs)
+            this.#send('up', parts[at]!.outputTokens, () => part.take(sentence, candidate), [part])
+            if (at === sentences.length - 1) groupEnded()
           })
         }
       }
@@ -162,18 +163,18 @@ export class ExpansionJob {
   }
 }
 
-interface SketchGroups {
-  readonly part: ExpansionPart
-  /** Lines that are expanded one after the other in one sequence. */
-  readonly groups: readonly (readonly number[])[]
-}
-
 /** What the prompts of all lines of a sketch begin with. */
 const prefixTokens = ({ request: { sketch } }: ExpansionPart) =>
   sketch.promptTokens + sketch.sketchTokens + instructionTokens.before
 
+/** Of a sequence, as expected. */
+const positionsOf = (part: ExpansionPart) => {
+  const { words, expectedTokens } = part.request.sketch
+  return prefixTokens(part) + Math.max(1, Math.round((expectedTokens * part.missing.length) / words.length))
+}
+
 /** @param copied of the prefix, that the sequence has already */
-function partsOf(pending: ExpansionPart, group: readonly number[], copied: number): readonly SequencePart[] {
+function partsOf(pending: ExpansionPart, group: SentenceGroup['sentences'], copied: number): readonly SequencePart[] {
   const { words, tokens, sketchTokens } = pending.request.sketch
   const all = words.reduce((sum, own) => sum + own, 0)
   return group.map((sentence, at) => {

@@ -29,8 +29,6 @@ export interface ExpansionPart {
   readonly request: ExpansionRequest
   /** Indices of the lines. */
   readonly missing: readonly number[]
-  /** Predicted length of them. */
-  readonly expectedTokens: number
   /** The bridge has a candidate of a line. */
-  take(sentence: number): void
+  take(sentence: number, candidate: number): void
 }

@@ -140,17 +140,11 @@ export class SketchFleet {
     this.#jobs.set(id, { helper, job })
   }
 
-  #partOf(job: string, sketch: number, { id, sentences, expectedTokens }: SubmittedSketch): ExpansionPart {
-    const arrived = new Map<number, number>()
+  #partOf(job: string, sketch: number, { id, sentences }: SubmittedSketch): ExpansionPart {
     return {
       request: this.#requests.get(id)!,
       missing: sentences,
-      expectedTokens,
-      take: (sentence) => {
-        const candidate = arrived.get(sentence) ?? 0
-        arrived.set(sentence, candidate + 1)
-        this.#feed({ kind: 'sentence', job, sketch, sentence, candidate })
-      },
+      take: (sentence, candidate) => this.#feed({ kind: 'sentence', job, sketch, sentence, candidate }),
     }
   }
 }

@@ -1,0 +1,15 @@
+import { packStep } from '../serving/pack-step.ts'
+import type { ServingPlan, StreamState } from '../serving/policy.ts'
+
+/** Prompt tokens of one sequence in a step. */
+const prefillChunk = 256
+const limits = { promptRows: Number.POSITIVE_INFINITY, minPromptRows: 1, sequenceRows: prefillChunk }
+
+/**
+ * A step of a small model that decodes several sequences: those that go on at the same time share the cost of reading the weights.
+ * @param waiting in the order in which they have asked
+ */
+export const packSequences = (
+  waiting: Iterable<Pick<StreamState, 'id' | 'waitingRows' | 'phase'>>,
+  maxSequences: number,
+): ServingPlan['run'] => packStep(waiting, { rows: Number.POSITIVE_INFINITY, streams: maxSequences }, limits)
