@@ -22,7 +22,7 @@ import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { isLooping } from '../looping.ts'
 import { heldOutPrompts, readPrompts } from '../prompts.ts'
-import { type Answered, answerGreedily, type ReplayLimits, type ReplayModel, type Round, replay, replayTrees } from './replay.ts'
+import { type Answered, answerGreedily, type ReplayLimits, type ReplayModel, type Round, replay } from './replay.ts'
 import { type AcceptanceRun, acceptanceReport, acceptLength, type DrafterKind, drafters, runOf } from './report.ts'
 
 /** With --quick: at most this many prompts, evenly taken, and answers of at most this many tokens. */
@@ -135,6 +135,7 @@ function partsOf(model: LoadedModel, signal: AbortSignal): ReplayModel {
   const [input, chain] = [model.part('input'), model.chain({ cuts: 'half' })]
   return {
     manifest,
+    head: shareHead(model.head(), manifest.dims.vocab),
     middle: model.part('middle'),
     input: {
       name: input.name,
@@ -157,7 +158,7 @@ function replaysOf(
   limits: ReplayLimits,
 ): [DrafterKind, (answered: Answered) => Promise<Round[]>][] {
   const { parts, dims } = model.manifest
-  const head = shareHead(model.head(), dims.vocab)
+  const { head } = replayModel
   const isAvailable: Record<DrafterKind, boolean> = {
     'adapter+lookup': parts.adapter !== undefined,
     adapter: parts.adapter !== undefined,
@@ -171,16 +172,12 @@ function replaysOf(
     adapter: () => adapterDrafter(model.part('adapter'), head, greedy),
     'adapter-paper': () => adapterDrafter(model.part('adapter-paper'), head, greedy),
     lookup: lookupDrafter,
+    medusa: () => medusaDrafter(model.medusa(), dims.vocab),
     none: noDrafter,
   }
   return drafters
     .filter((kind) => isAvailable[kind])
-    .map((kind) => [
-      kind,
-      kind === 'medusa'
-        ? (answered) => replayTrees(medusaDrafter(model.medusa(), dims.vocab), replayModel, answered)
-        : (answered) => replay(create[kind](), replayModel, answered, limits),
-    ])
+    .map((kind) => [kind, (answered) => replay(create[kind](), replayModel, answered, limits)])
 }
 
 function summarise(runs: readonly AcceptanceRun[]): BenchResult['summary'] {

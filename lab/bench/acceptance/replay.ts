@@ -1,16 +1,18 @@
+import { answerByHat } from '../../../agent/hat/session.ts'
+import type { LinkSession } from '../../../agent/link/link-session.ts'
+import { systemClock } from '../../../core/base/clock.ts'
 import { DeviceStream } from '../../../core/draft/device-stream.ts'
 import type { Drafter, TreeDrafter } from '../../../core/draft/drafter.ts'
-import { StateRows } from '../../../core/draft/state-rows.ts'
 import type { Chain, Part } from '../../../core/engine/contract.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { stepOnce } from '../../../core/engine/require-finite.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
+import type { SharedHead } from '../../../core/engine/shared-head.ts'
 import type { Manifest } from '../../../core/model/manifest.ts'
-import { acceptDraft } from '../../../core/policy/hat/accept-draft.ts'
-import { maxDraftTokens } from '../../../core/policy/hat/draft-stop.ts'
-import { chainOf, depthOf, root } from '../../../core/policy/hat/draft-tree.ts'
-import { type States, sliceStates } from '../../../core/protocol/states.ts'
-import { draftTokens } from './draft-tokens.ts'
+import { LinkRates } from '../../../core/policy/estimate/link-rates.ts'
+import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
+import { chainOf, depthOf } from '../../../core/policy/hat/draft-tree.ts'
+import { concatStates, type States, sliceStates } from '../../../core/protocol/states.ts'
 
 /** A prompt with the LLM's greedy answer. */
 export interface Answered {
@@ -36,6 +38,7 @@ export interface ReplayModel {
   readonly manifest: Manifest
   readonly input: Part
   readonly middle: Part
+  readonly head: SharedHead
   /** The whole model with the wire's rounding. */
   readonly chain: Chain
 }
@@ -69,61 +72,82 @@ async function deepRows({ input, middle, manifest }: ReplayModel, prompt: readon
   }
 }
 
-/** Drafts round by round as a HAT session does, and verifies each draft against the finished answer. */
+/** A HAT session whose bridge has computed the answer before: its rounds, with no draft ahead of a verification. */
 export async function replay(
-  drafter: Drafter,
-  { manifest, input }: ReplayModel,
-  { prompt, answer, maxTokens, deep }: Answered,
+  drafter: Drafter | TreeDrafter,
+  { manifest, input, head }: ReplayModel,
+  answered: Answered,
   { threshold, draftLimit }: ReplayLimits,
 ): Promise<Round[]> {
   const { dims, tokens } = manifest
+  const { prompt, maxTokens } = answered
   const rounds: Round[] = []
-  const stream = new DeviceStream(input, dims.hidden, prompt.length)
-  const feed = (fed: readonly number[]) => stream.feed(fed)
-  try {
-    await feed(prompt)
-    await drafter.catchUp(stream)
-    stream.deep.append(sliceStates(deep, 0, 1))
-    for (let at = 0; at < answer.length - 1; ) {
-      const position = prompt.length + at
-      await feed([answer[at]!])
-      const limit = maxDraftTokens(draftLimit, maxTokens - at - 1, position, dims.contextLimit)
-      const drafted = await draftTokens(drafter, stream, feed, { threshold, limit }, tokens.eos)
-      const { path } = acceptDraft(chainOf(drafted), (node) => choiceAt(answer, at + 2 + node))
-      const accepted = path.length
-      stream.deep.append(sliceStates(deep, at + 1, at + 2 + accepted))
-      stream.gather(position + 1 + accepted, [])
-      drafter.gather(position + 1 + accepted, [])
-      rounds.push({ drafted: drafted.length, longest: drafted.length, accepted })
-      at += accepted + 1
-    }
-    return rounds
-  } finally {
-    stream.release()
-    drafter.release()
-  }
-}
-
-/** The same for trees, which are no deeper than the rest of the answer can be long. */
-export async function replayTrees(drafter: TreeDrafter, { manifest }: ReplayModel, answered: Answered): Promise<Round[]> {
-  const { prompt, answer, maxTokens } = answered
-  const rounds: Round[] = []
-  const deep = new StateRows(manifest.dims.hidden, prompt.length - 1)
-  deep.append(sliceStates(answered.deep, 0, 1))
-  for (let at = 0; at < answer.length - 1; ) {
-    const deepest = maxDraftTokens(Number.POSITIVE_INFINITY, maxTokens - at - 1, prompt.length + at, manifest.dims.contextLimit)
-    const tree = await drafter.tree({ deep }, deepest)
-    const depths = tree.tokens.map((_, node) => depthOf(tree, node))
-    const choiceAfter = (node: number) => choiceAt(answer, at + 1 + (node === root ? 0 : depths[node]!))
-    const { path } = acceptDraft(tree, choiceAfter)
-    deep.append(sliceStates(answered.deep, at + 1, at + 2 + path.length))
-    rounds.push({ drafted: tree.tokens.length, longest: Math.max(0, ...depths), accepted: path.length })
-    at += path.length + 1
+  let longest = 0
+  const measured: Drafter | TreeDrafter =
+    'tree' in drafter
+      ? {
+          ...drafter,
+          async tree(known, maxDepth) {
+            const tree = await drafter.tree(known, maxDepth)
+            longest = Math.max(0, ...tree.tokens.map((_, node) => depthOf(tree, node)))
+            return tree
+          },
+        }
+      : drafter
+  const options = {
+    open: async () => answeredSession(answered),
+    patienceMs: 0,
+    clock: systemClock,
+    wire: 'fp16',
+    padding: false,
+    prefill: 'chunked',
+    prefixes: undefined,
+    dims,
+    input,
+    head,
+    speed: new DeviceSpeed(),
+    createDrafter: () => measured,
+    threshold,
+    pacedDrafts: false,
+    // A tree has a size of its own.
+    draftLimit: 'tree' in drafter ? Number.POSITIVE_INFINITY : draftLimit,
+    draftAhead: false,
+    branching: 'last',
+  } as const
+  const request = { client: '', prompt, maxTokens, sampling: greedy, eos: tokens.eos }
+  for await (const { drafted, accepted, figures } of answerByHat(options, request, new AbortController().signal)) {
+    if (figures().rounds > 0) rounds.push({ drafted, longest: 'tree' in drafter ? longest : drafted, accepted })
+    longest = 0
   }
   return rounds
 }
 
-/** The LLM's token at this place of the answer; −1, which no draft equals, after its end. */
-function choiceAt(answer: readonly number[], at: number): number {
-  return answer[at] ?? -1
+/** The bridge's end of an answer that it has computed before: the deep rows of positions, whatever was drafted for them. */
+function answeredSession({ prompt, deep }: Answered): LinkSession {
+  const rowAt = (position: number) => {
+    // Drafts may go on after the answer's end.
+    const row = Math.min(position - prompt.length + 1, deep.rows - 1)
+    return sliceStates(deep, row, row + 1)
+  }
+  return {
+    bridge: '',
+    held: 0,
+    moved: false,
+    chunkTokens: Number.POSITIVE_INFINITY,
+    frameTokens: Number.POSITIVE_INFINITY,
+    draftLimit: Number.POSITIVE_INFINITY,
+    bytesUp: 0,
+    bytesDown: 0,
+    wire: 'fp16',
+    rates: new LinkRates(),
+    report() {},
+    close() {},
+    closeAndCache: async () => undefined,
+    async exchange(base, { rows, width }, want, form) {
+      const parents = form?.tree?.parents ?? []
+      const tree = parents.length > 0 ? { tokens: parents, parents } : chainOf(Array.from({ length: rows }, () => 0))
+      const wanted = Array.from({ length: want }, (_, at) => rowAt(base - 1 + depthOf(tree, rows - want + at)))
+      return { kind: 'deep', states: concatStates(wanted, width), queueMs: 0, computeMs: 0 }
+    },
+  }
 }

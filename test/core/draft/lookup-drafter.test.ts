@@ -3,10 +3,11 @@ import { describe, expect, it } from 'vitest'
 import { adapterLookupDrafter } from '../../../core/draft/adapter-lookup-drafter.ts'
 import type { KnownStream } from '../../../core/draft/device-stream.ts'
 import { type Drafter, stateless } from '../../../core/draft/drafter.ts'
+import { guessOf } from '../../../core/draft/guess-of.ts'
 import { lookupDrafter } from '../../../core/draft/lookup-drafter.ts'
 import { StateRows } from '../../../core/draft/state-rows.ts'
 import { RowTree } from '../../../core/engine/row-tree.ts'
-import { draftTokens } from '../../../lab/bench/acceptance/draft-tokens.ts'
+import { emptyChain, extended, isComplete } from '../../../core/policy/hat/draft-chain.ts'
 
 /** Lookup reads only token ids. */
 function streamOf(ids: number[]): KnownStream & { readonly ids: number[] } {
@@ -24,13 +25,18 @@ const limits = { threshold: 0.6, limit: 8 }
 /** The draft of one round; all its tokens are dropped afterwards. */
 async function draftOf(drafter: Drafter, ids: readonly number[], eos: readonly number[] = []): Promise<number[]> {
   const known = streamOf([...ids])
-  const feed = async (tokens: readonly number[]) => {
-    known.ids.push(...tokens)
+  const tokens: number[] = []
+  for (let chain = emptyChain; !isComplete(chain, limits); ) {
+    const [guesses = []] = await drafter.next(known, [known.ids.length - 1])
+    const proposed = guesses.map((guess) => guessOf(guess, eos))
+    chain = extended(chain, proposed, limits)
+    const taken = guesses.slice(0, chain.guesses.length - tokens.length).map(({ token }) => token)
+    tokens.push(...taken)
+    known.ids.push(...taken)
   }
-  const tokens = await draftTokens(drafter, known, feed, limits, eos)
   expect(known.ids).toEqual([...ids, ...tokens])
   drafter.gather(ids.length, [])
-  return [...tokens]
+  return tokens
 }
 
 /** Always guesses the same token. */

@@ -13,7 +13,7 @@ import { tokenizerFolder } from '../../../core/model/manifest.ts'
 import { loadChatTemplate } from '../../../core/text/chat-template.ts'
 import { loadTokenizer } from '../../../core/text/tokenizer.ts'
 import { acceptanceBench } from '../../../lab/bench/acceptance/bench.ts'
-import { answerGreedily, replayTrees } from '../../../lab/bench/acceptance/replay.ts'
+import { answerGreedily, replay } from '../../../lab/bench/acceptance/replay.ts'
 import { type AcceptanceRun, type DrafterKind, drafters } from '../../../lab/bench/acceptance/report.ts'
 import { type BenchPrompt, readPrompts } from '../../../lab/bench/prompts.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
@@ -105,10 +105,12 @@ describe('brim bench acceptance', () => {
     const { manifest } = world.model
     const { vocab, hidden } = manifest.dims
     const heads = world.model.medusa()
-    const parts = { manifest, input: world.model.part('input'), middle: world.model.part('middle'), chain: world.chain }
+    const { model, chain, head } = world
+    const parts = { manifest, input: model.part('input'), middle: model.part('middle'), chain, head }
+    const limits = { threshold: 0.6, draftLimit: 8 }
     for (const { ids } of prompts) {
       const answered = await answerGreedily(parts, ids, maxTokens)
-      const rounds = await replayTrees(medusaDrafter(heads, vocab), parts, answered)
+      const rounds = await replay(medusaDrafter(heads, vocab), parts, answered, limits)
       const { answer, deep } = answered
       let at = 0
       for (const { accepted, drafted, longest } of rounds) {
