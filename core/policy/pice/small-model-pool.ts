@@ -33,7 +33,8 @@ export type SmallModelPoolInput = { /** Of the machine, now. */ readonly freeByt
 
 export type SmallModelPoolAction =
   /** Leads to the input `opened` or `broken`, and to `closed`. */
-  | { readonly kind: 'open' | 'close'; readonly version: string }
+  | { readonly kind: 'open'; readonly version: string }
+  | { readonly kind: 'close'; readonly version: string }
   /** @param loadMs time that opening it took; 0 where it was open */
   | { readonly kind: 'lend'; readonly request: number; readonly version: string; readonly loadMs: number }
   /** `ended`: the pool is closed. */
