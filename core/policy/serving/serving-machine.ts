@@ -36,6 +36,8 @@ export interface ServingMachineOptions {
   readonly whatIf?: {
     /** No step begins while an eviction or a load is under way, as where the scheduler moves the KV itself. */
     readonly waitsForTransfers: boolean
+    /** Devices wait for memory for as long as others need it: no session and no rows are refused for the lack of it. */
+    readonly waitsForMemory: boolean
     /** Whether a prompt's next piece begins once the one before has left the first stage; else never two steps hold one stream. */
     readonly pipelinedPrompts: boolean
     /** Speeds that the policy gets in place of those that have been measured. */
@@ -306,10 +308,10 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
       return
     }
     stream.wait(positions, 'prefill', this.#nowMs)
-    if (!this.#couldGet(stream)) this.#fail(stream, 'memory')
+    if (!this.#options.whatIf?.waitsForMemory && !this.#couldGet(stream)) this.#fail(stream, 'memory')
     else {
       stream.isAdmission = true
-      this.#deadlines.set(stream, this.#nowMs + sessionWaitMs)
+      this.#endWaitAfter(stream, sessionWaitMs)
       this.#enqueue(stream)
     }
   }
@@ -367,7 +369,10 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
   #mayWait(stream: ServedStream): boolean {
     const isResident = stream.place === 'resident'
     if (isResident && this.#tiers.charge(stream)) return true
-    if (!(isResident ? this.#couldGet(stream) : this.#memory.canHold(stream.neededBytes))) return false
+    const couldGet = isResident
+      ? this.#options.whatIf?.waitsForMemory || this.#couldGet(stream)
+      : this.#memory.canHold(stream.neededBytes)
+    if (!couldGet) return false
     this.#limitWait(stream)
     return true
   }
@@ -413,7 +418,11 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
   /** Rows that lack memory for too long fail, so that the device can replay them at another bridge. */
   #limitWait(stream: ServedStream): void {
     if (stream.source === 'answer' || stream.waitingRows === 0 || this.#deadlines.has(stream)) return
-    this.#deadlines.set(stream, this.#nowMs + this.#options.maxMemoryWaitMs)
+    this.#endWaitAfter(stream, this.#options.maxMemoryWaitMs)
+  }
+
+  #endWaitAfter(stream: ServedStream, waitMs: number): void {
+    if (!this.#options.whatIf?.waitsForMemory) this.#deadlines.set(stream, this.#nowMs + waitMs)
   }
 
   #passDeadlines(): void {

@@ -65,7 +65,7 @@ export function buildEngines(
         pipelinedPrompts: cloud.pipelinedPrompts,
         maxDecodeRows,
         maxWaiting,
-        maxMemoryWaitMs: 1_000 * cloud.memoryWaitS,
+        maxMemoryWaitMs: cloud.memoryWaitS === 'unlimited' ? undefined : 1_000 * cloud.memoryWaitS,
       },
       `engine ${replica}`,
     ),

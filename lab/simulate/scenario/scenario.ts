@@ -106,9 +106,12 @@ export const Cloud = z
     waitsForTransfers: z.boolean().default(false).describe('no step begins while KV moves; Brim’s engine does not wait'),
     writeThrough: z.boolean().default(true).describe('new KV is written to host memory while steps compute'),
     overlap: z.boolean().default(true).describe('KV of resumed answers is loaded while that of preempted ones leaves'),
-    memoryWaitS: positive
+    memoryWaitS: z
+      .union([positive, z.literal('unlimited')])
       .default(10)
-      .describe('seconds for which rows of a device wait for KV memory; then its session fails, and here its answer'),
+      .describe(
+        'seconds for which rows of a device wait for KV memory; then its session fails, and here its answer; unlimited: none is refused',
+      ),
     maxWaiting: count.default(100_000).describe('answers that wait for their first step; a further request is refused'),
     answersAtOnce: count
       .optional()

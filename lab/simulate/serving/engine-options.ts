@@ -31,8 +31,8 @@ export interface EngineOptions extends SlowTierLinkOptions, Pick<TierOptions, 'w
   readonly maxDecodeRows: number
   /** Answers that wait for their first step, at most. */
   readonly maxWaiting: number
-  /** For which rows of a device wait for memory; then its session fails. Absent: for ever. */
-  readonly maxMemoryWaitMs?: number
+  /** For which rows of a device wait for memory; then its session fails. Absent: devices wait for as long as others need it. */
+  readonly maxMemoryWaitMs?: number | undefined
   /** Speeds that the policy gets in place of those that the engine has measured. */
   readonly speeds?: Partial<ServingSpeeds>
 }

@@ -59,7 +59,12 @@ class SimulatedEngine implements Engine, OwnerHost {
       sharesPrefixes: false,
       maxMemoryWaitMs: options.maxMemoryWaitMs ?? Number.POSITIVE_INFINITY,
       maxWaitingAnswers: options.maxWaiting,
-      whatIf: { waitsForTransfers, pipelinedPrompts: options.pipelinedPrompts && pipeline > 1, speeds },
+      whatIf: {
+        waitsForTransfers,
+        waitsForMemory: options.maxMemoryWaitMs === undefined,
+        pipelinedPrompts: options.pipelinedPrompts && pipeline > 1,
+        speeds,
+      },
     })
     this.#link = new SlowTierLink(simulation, options)
     this.#stages = new StageClock(pipeline)

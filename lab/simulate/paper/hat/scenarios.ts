@@ -92,6 +92,8 @@ export function scenarioOf(setup: Setup, requests: number, seed: number): Scenar
       inputLayers,
       slowBytes: hostBytes,
       policy: 'decode-first',
+      // The paper's server answers every request.
+      memoryWaitS: 'unlimited',
       promptRows,
       stepRows: method === 'u-sarathi' ? sarathiChunk : 2_048,
     },
