@@ -6,7 +6,10 @@ import type { Base } from './base.ts'
 import type { Stores } from './stores.ts'
 
 /** The devices of the fleet, their jobs, and the sketches that they expand. */
-export function openWork({ config, clock, closers, logger, log, downlink, announce }: Base, { store, identityStore }: Stores) {
+export function openWork(
+  { config, clock, closers, logger, log, downlink, announce, recording }: Base,
+  { store, identityStore }: Stores,
+) {
   const bridge = config.id
   const { publish } = downlink
   const { onUnreadable, onBaseless } = createFaultReporter({
@@ -44,7 +47,7 @@ export function openWork({ config, clock, closers, logger, log, downlink, announ
   })
   closers.push(devices.close)
   announce.onFleetSize(devices.size)
-  const expansions = openExpansions(config, { jobs, fleet: devices, clock, wallMs: jobs.wallMs, logger: log('pice') })
+  const expansions = openExpansions(config, { jobs, fleet: devices, recording, clock, wallMs: jobs.wallMs, logger: log('pice') })
   closers.push(expansions.close)
   return { jobs, devices, expansions }
 }

@@ -5,11 +5,11 @@ import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { clientOf } from '../../core/policy/fairness/client.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
+import type { Machine } from '../../core/policy/machine.ts'
 import {
   type ExpansionAction,
   type ExpansionFailure,
   type ExpansionInput,
-  type ExpansionScheduler,
   profileEveryMs,
   type QueueLimits,
 } from '../../core/policy/pice/expansion-scheduler.ts'
@@ -48,7 +48,9 @@ const logMs = 60 * 60_000
 export interface FleetExpanderOptions {
   readonly queue: Pick<JobQueue, 'submit' | 'cancel' | 'watch'>
   readonly jobs: Pick<JobStore, 'events' | 'find' | 'loads' | 'exhausted'>
-  readonly scheduler: ExpansionScheduler
+  readonly scheduler: Machine<ExpansionInput, ExpansionAction>
+  /** Of the scheduler. */
+  readonly view: (nowMs: number) => FleetView
   readonly telemetryOf: (device: string) => LatestTelemetry | null
   readonly profiles: DeviceProfiles
   readonly log: ExpansionLog
@@ -104,9 +106,9 @@ export class FleetExpander implements Expander {
   }
 
   view(): FleetView {
-    const { scheduler, clock } = this.#options
+    const { view, clock } = this.#options
     this.#feed({ kind: 'plan', ...this.#limits() })
-    return scheduler.view(clock.nowMs())
+    return view(clock.nowMs())
   }
 
   async *expand(request: ExpansionRequest, signal: AbortSignal): AsyncGenerator<Expanded, void> {

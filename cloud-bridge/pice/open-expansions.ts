@@ -1,7 +1,8 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { dispatchRule } from '../../core/policy/pice/dispatch-rules.ts'
-import { ExpansionScheduler } from '../../core/policy/pice/expansion-scheduler.ts'
+import { ExpansionScheduler, type RecordedExpansionSettings } from '../../core/policy/pice/expansion-scheduler.ts'
+import type { Recording } from '../../core/policy/recording.ts'
 import { maxInputBytes } from '../../core/protocol/jobs.ts'
 import type { BridgeConfig } from '../config.ts'
 import type { OpenFleet } from '../fleet/open-fleet.ts'
@@ -16,6 +17,8 @@ import { openPiceStore } from './pice-store.ts'
 export interface OpenExpansionsOptions {
   readonly jobs: { readonly queue: JobQueue; readonly store: JobStore }
   readonly fleet: Pick<OpenFleet, 'telemetryOf'>
+  /** Undefined: nothing is recorded. */
+  readonly recording?: Recording | undefined
   readonly clock: Clock
   /** UTC ms. */
   readonly wallMs: () => number
@@ -27,22 +30,27 @@ export function openExpansions(
   { stateDir, limits, sketchPolicy, answerMode }: Pick<BridgeConfig, 'stateDir' | 'limits' | 'sketchPolicy' | 'answerMode'>,
   options: OpenExpansionsOptions,
 ) {
-  const { jobs, fleet, clock, wallMs, logger } = options
+  const { jobs, fleet, recording, clock, wallMs, logger } = options
   const store = openPiceStore(stateDir, logger)
   const profiles = new DeviceProfiles(store, wallMs)
+  const settings: RecordedExpansionSettings = {
+    policy: sketchPolicy,
+    expansionsPerJob: limits.expansionsPerJob,
+    jobsPerDevice: limits.expansionJobsPerDevice,
+    waitingPerDevice: limits.waitingExpansionsPerDevice,
+    attempts: limits.expansionAttempts,
+    maxJobBytes: maxInputBytes,
+    deviceWaitMs: 1_000 * limits.expansionDeviceWaitS,
+    graceMs: 1_000 * limits.answerGraceS,
+    expectsPlans: answerMode !== 'full',
+    startedMs: clock.nowMs(),
+  }
+  const scheduler = new ExpansionScheduler(dispatchRule(sketchPolicy, limits.expansionsPerJob), settings)
   const expander = new FleetExpander({
     queue: jobs.queue,
     jobs: jobs.store,
-    scheduler: new ExpansionScheduler(dispatchRule(sketchPolicy, limits.expansionsPerJob), {
-      jobsPerDevice: limits.expansionJobsPerDevice,
-      waitingPerDevice: limits.waitingExpansionsPerDevice,
-      attempts: limits.expansionAttempts,
-      maxJobBytes: maxInputBytes,
-      deviceWaitMs: 1_000 * limits.expansionDeviceWaitS,
-      graceMs: 1_000 * limits.answerGraceS,
-      expectsPlans: answerMode !== 'full',
-      startedMs: clock.nowMs(),
-    }),
+    scheduler: recording?.of('expansion-scheduler', settings, scheduler) ?? scheduler,
+    view: (nowMs) => scheduler.view(nowMs),
     telemetryOf: fleet.telemetryOf,
     profiles,
     log: new ExpansionLog(store),

@@ -4,6 +4,8 @@ import type { HistogramWire } from '../../core/policy/estimate/forgetting-histog
 import { HatMachine } from '../../core/policy/hat/hat-machine.ts'
 import type { HatRules } from '../../core/policy/hat/hat-steps.ts'
 import type { Machine } from '../../core/policy/machine.ts'
+import { dispatchRule } from '../../core/policy/pice/dispatch-rules.ts'
+import { ExpansionScheduler, type RecordedExpansionSettings } from '../../core/policy/pice/expansion-scheduler.ts'
 import { ExpansionRun, type ExpansionRunSettings } from '../../core/policy/pice/expansion-run.ts'
 import { SmallModelPool, type SmallModelPoolSettings } from '../../core/policy/pice/small-model-pool.ts'
 import type { CreateMachine } from './replay.ts'
@@ -15,6 +17,10 @@ export const machines: Readonly<Record<string, CreateMachine>> = {
     return new DispatchMachine(own, new DispatchEstimates((name) => known[name])) as Machine<unknown, unknown>
   },
   'expansion-run': (settings) => new ExpansionRun(settings as ExpansionRunSettings) as Machine<unknown, unknown>,
+  'expansion-scheduler': (settings) => {
+    const { policy, expansionsPerJob, ...own } = settings as RecordedExpansionSettings
+    return new ExpansionScheduler(dispatchRule(policy, expansionsPerJob), own) as Machine<unknown, unknown>
+  },
   hat: (settings) => new HatMachine(settings as HatRules) as Machine<unknown, unknown>,
   'small-model-pool': (settings) => new SmallModelPool(settings as SmallModelPoolSettings) as Machine<unknown, unknown>,
 }

@@ -7,6 +7,7 @@ import { type DispatchRule, hasRoom, termsOf } from './dispatch-rules.ts'
 import { type DeviceHints, type DevicePresence, ExpandingFleet, type FleetDevice, type FleetSnapshot } from './expanding-fleet.ts'
 import { FleetQueue, usualS } from './fleet-queue.ts'
 import { type AskedSketch, PendingSketch, SketchJob } from './pending-sketch.ts'
+import type { SketchPolicy } from './plan-policy.ts'
 import type { FleetView, SmallModelSpeed, WaitingExpansion } from './state.ts'
 
 /** Interval of looks at sketches that wait although a device is free: their age may change what it takes. */
@@ -31,6 +32,12 @@ export interface ExpansionSettings {
   readonly expectsPlans: boolean
   /** No device is there before. */
   readonly startedMs: number
+}
+
+/** With what the rule of dispatch is made of. */
+export interface RecordedExpansionSettings extends ExpansionSettings {
+  readonly policy: SketchPolicy
+  readonly expansionsPerJob: number
 }
 
 /** What the job queue tells of devices. Those that are not named hold nothing. */

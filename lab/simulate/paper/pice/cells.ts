@@ -98,9 +98,10 @@ function routingRemark(runs: readonly Run[], model: string, [answersPerMin, late
   )
 }
 
-function piceRemark(runs: readonly Run[], model: string, metric: string): string | undefined {
-  if (metric !== 'latency') return undefined
+function piceRemark(runs: readonly Run[], model: string, metric: string): string {
   const more = runOf(runs, 'cause', 'PICE', { model, requests: moreQuestions })
+  if (metric === 'throughput')
+    return `of the number of questions, the last of which ends the measurement: with ${moreQuestions} of them ${written(more.answersPerMin)}/min`
   return `of the number of questions, which the paper does not state, as more arrive than are answered: with ${moreQuestions} of them ${written(more.latencyS)} s`
 }
 
