@@ -1,14 +1,20 @@
 import type { Random } from '../../core/base/random.ts'
 import { chooseModel, switchS } from '../../core/policy/pice/choose-model.ts'
-import { FleetQueue } from '../../core/policy/pice/fleet-queue.ts'
+import { dispatchRule } from '../../core/policy/pice/dispatch-rules.ts'
+import {
+  type ExpansionAction,
+  type ExpansionInput,
+  ExpansionScheduler,
+  noLimits,
+} from '../../core/policy/pice/expansion-scheduler.ts'
 import type { BatchTerms } from '../../core/policy/pice/next-batch.ts'
 import type { AnswerPlan, PlanTerms } from '../../core/policy/pice/plan-answer.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
+import { SketchesUnderWay } from '../../core/policy/pice/sketches-under-way.ts'
 import { answerS, expansionS } from '../../core/policy/pice/speeds.ts'
-import type { CloudSpeed, ExpandingDevice, FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
-import { takeBatch } from '../../core/policy/pice/take-batch.ts'
+import type { CloudSpeed, ExpandingDevice, FleetView } from '../../core/policy/pice/state.ts'
 
-/** A cloud with slots, first come first served, and devices that expand, in simulated time. */
+/** A cloud with slots, first come first served, and devices that expand, in simulated time: a plain check of plans and batches. */
 export interface Simulated {
   readonly cloud: { readonly slots: number; readonly ttftS: number; readonly tpotS: number }
   readonly devices: readonly Omit<ExpandingDevice, 'busyS'>[]
@@ -39,32 +45,36 @@ export interface Outcome {
   readonly states: readonly { readonly idle: number; readonly waiting: number }[]
 }
 
-interface Sketched {
-  readonly arrival: Arrival
-  readonly plan: SketchPlan
-  /** When the sketch is written. */
-  readonly sinceS: number
+const settings = {
+  ...{ jobsPerDevice: 1, waitingPerDevice: Number.POSITIVE_INFINITY, attempts: 3, maxJobBytes: Number.POSITIVE_INFINITY },
+  ...{ deviceWaitMs: 0, graceMs: 0, expectsPlans: false, startedMs: 0 },
 }
 
+/** Drives the bridge's scheduler; how long devices take for its jobs is computed here. */
 export function simulate(arrivals: readonly Arrival[], by: Simulated): Outcome {
   const { terms } = by
   const slots = Array<number>(by.cloud.slots).fill(0)
-  const devices = by.devices.map((device) => ({ ...device, freeS: 0 }))
-  const sketched = new Set<Sketched>()
+  const devices = new Map(by.devices.map((device) => [device.device, { ...device, freeS: 0 }]))
+  const scheduler = new ExpansionScheduler(dispatchRule('dynamic', terms.maxSketches), settings)
+  const underWay = new SketchesUnderWay()
+  const sketched = new Map<string, { readonly arrival: Arrival; readonly plan: SketchPlan; readonly sinceS: number }>()
   const answers: Answered[] = []
   const states: { idle: number; waiting: number }[] = []
+  const events: { readonly atS: number; happen(): void }[] = []
   let nowS = 0
 
-  const expanding = () => devices.map(({ freeS, ...device }) => ({ ...device, busyS: Math.max(0, freeS - nowS) }))
-  const waiting = (): (WaitingExpansion & { readonly sketch: Sketched })[] =>
-    [...sketched].map((sketch, at) => ({
-      id: `${at}`,
-      expectedTokens: sketch.arrival.foreseen,
-      waitedS: Math.max(0, nowS - sketch.sinceS),
-      budgetS: sketch.plan.budgetS - Math.max(0, nowS - sketch.sinceS),
-      arrivesInS: Math.max(0, sketch.sinceS - nowS),
-      sketch,
-    }))
+  const feed = (input: ExpansionInput): void => {
+    for (const action of scheduler.handle(input, 1_000 * nowS)) if (action.kind === 'submit') begin(action)
+  }
+
+  for (const { device, models, current, networkS } of devices.values()) {
+    feed({ kind: 'measured', device, speeds: models.map((model) => ({ ...model, ability: undefined })) })
+    for (const { model, ability = 0 } of models)
+      feed({ kind: 'ability', model, confidence: ability, sentences: Number.POSITIVE_INFINITY, ageMs: 0 })
+    feed({ kind: 'hints', device, current, networkS })
+    feed({ kind: 'presence', device, presence: { takesJobs: true, canProfile: false } })
+  }
+  for (const [id, arrival] of arrivals.entries()) events.push({ atS: arrival.atS, happen: () => ask(String(id), arrival) })
 
   /** @returns when it is computed */
   function compute(tokens: number): number {
@@ -73,47 +83,63 @@ export function simulate(arrivals: readonly Arrival[], by: Simulated): Outcome {
     return slots[at]
   }
 
-  function ask(arrival: Arrival): void {
+  function ask(id: string, arrival: Arrival): void {
     const speed = { ...by.cloud, waitS: Math.max(0, Math.min(...slots) - nowS) }
-    const plan = by.plan(arrival.foreseen, { devices: expanding(), waiting: waiting() }, speed)
-    if (plan.mode === 'full') answers.push({ arrival, plan, latencyS: compute(arrival.tokens) - nowS, waitedS: 0 })
-    else sketched.add({ arrival, plan, sinceS: compute(plan.sketchTokens * by.noise().sketch) })
-  }
-
-  function dispatch(): void {
-    const ready = () => waiting().filter(({ sketch }) => sketch.sinceS <= nowS)
-    for (const device of devices) {
-      const idle = devices.filter(({ freeS }) => freeS <= nowS)
-      if (!idle.includes(device)) continue
-      const batch = takeBatch({ ...device, busyS: 0 }, new FleetQueue(expanding(), terms), ready(), idle.length, terms)
-      if (batch.length > 0) begin(device, batch)
+    const { devices, waiting } = scheduler.view(1_000 * nowS)
+    const view = { devices, waiting: [...waiting, ...underWay.waiting(1_000 * nowS)] }
+    const plan = by.plan(arrival.foreseen, view, speed)
+    if (plan.mode === 'full') {
+      answers.push({ arrival, plan, latencyS: compute(arrival.tokens) - nowS, waitedS: 0 })
+      return
     }
-    states.push({ idle: devices.filter(({ freeS }) => freeS <= nowS).length, waiting: ready().length })
+    const sinceS = compute(plan.sketchTokens * by.noise().sketch)
+    const end = underWay.begin(id, arrival.foreseen, { sketchS: sinceS - nowS }, 1_000 * nowS)
+    events.push({
+      atS: sinceS,
+      happen() {
+        end()
+        sketched.set(id, { arrival, plan, sinceS })
+        const sentences = Array.from({ length: Math.round(arrival.foreseen / terms.tokensPerSentence) }, (_, at) => at)
+        const sketch = { lines: sentences.length, sentences, candidates: 1, expectedTokens: arrival.foreseen, bytes: 0 }
+        feed({ kind: 'begin', id, client: '', arrived: [], budgetMs: 1_000 * plan.budgetS, deadlineMs: 1e9, ...sketch })
+      },
+    })
   }
 
-  function begin(device: (typeof devices)[number], batch: readonly (WaitingExpansion & { readonly sketch: Sketched })[]): void {
-    const tokens = batch.reduce((sum, { sketch }) => sum + sketch.arrival.tokens, 0)
+  function begin({ job, device: name, sketches }: Extract<ExpansionAction, { kind: 'submit' }>): void {
+    const device = devices.get(name)!
+    const batch = sketches.map(({ id }) => sketched.get(id)!)
+    const tokens = batch.reduce((sum, { arrival }) => sum + arrival.tokens, 0)
     const sequences = Math.max(1, Math.round(tokens / terms.tokensPerSentence))
-    const budgetS = Math.min(...batch.map(({ budgetS }) => budgetS!))
+    const budgetS = Math.min(...batch.map(({ plan, sinceS }) => plan.budgetS - (nowS - sinceS)))
     const model = chooseModel(device, { expectedTokens: tokens, sequences, budgetS, mayUpgrade: false })
     device.freeS = nowS + switchS(model, device.current) + expansionS(model, tokens, sequences) * by.noise().expansion
     Object.assign(device, { current: model.model })
-    for (const { sketch, waitedS } of batch) {
-      sketched.delete(sketch)
-      const { arrival, plan } = sketch
-      answers.push({ arrival, plan, latencyS: device.freeS + device.networkS - arrival.atS, waitedS })
-    }
+    for (const { arrival, plan, sinceS } of batch)
+      answers.push({ arrival, plan, latencyS: device.freeS + device.networkS - arrival.atS, waitedS: nowS - sinceS })
+    events.push({
+      atS: device.freeS,
+      happen() {
+        const all = sketches.flatMap(({ sentences }, sketch) => sentences.map((sentence) => ({ sketch, sentence, candidate: 0 })))
+        feed({ kind: 'succeeded', job, sentences: all, model: model.model })
+      },
+    })
   }
 
-  const upcoming = [...arrivals]
   for (;;) {
-    const ends = sketched.size > 0 ? devices.map(({ freeS }) => freeS) : []
-    const sketches = [...sketched].map(({ sinceS }) => sinceS)
-    const later = [...upcoming.slice(0, 1).map(({ atS }) => atS), ...sketches, ...ends].filter((atS) => atS > nowS)
-    if (later.length === 0) return { answers, states }
-    nowS = Math.min(...later)
-    while (upcoming[0] && upcoming[0].atS <= nowS) ask(upcoming.shift()!)
-    dispatch()
+    const wakeS = (scheduler.wakeMs ?? Number.POSITIVE_INFINITY) / 1_000
+    const next = events.length > 0 ? events.reduce((a, b) => (b.atS < a.atS ? b : a)) : undefined
+    if (next && next.atS <= wakeS) {
+      nowS = Math.max(nowS, next.atS)
+      events.splice(events.indexOf(next), 1)
+      next.happen()
+    } else if (!next && scheduler.view(1_000 * nowS).waiting.length === 0) return { answers, states }
+    else {
+      nowS = Math.max(nowS, wakeS)
+      feed({ kind: 'tick', ...noLimits })
+      const idle = [...devices.values()].filter(({ freeS }) => freeS <= nowS).length
+      states.push({ idle, waiting: scheduler.view(1_000 * nowS).waiting.length })
+    }
   }
 }
 
