@@ -1,4 +1,4 @@
-import { isTerminal, terminalStates } from '../../core/policy/jobs/job.ts'
+import { terminalStates } from '../../core/policy/jobs/job.ts'
 import { ExpandedSentence, Expansion } from '../../core/protocol/expansion.ts'
 import { ExpandInput } from '../../core/protocol/jobs.ts'
 import type { JobStore } from '../queue/job-store.ts'
@@ -12,10 +12,8 @@ const idleTypes: ReadonlySet<string> = new Set(['queued', ...terminalStates.map(
 export interface StoredExpansion {
   readonly device: string
   readonly input: ExpandInput
-  readonly hasEnded: boolean
-  /** Whether its device has it; whether it has accepted it, at any time. */
+  /** Whether its device has it. */
   readonly isDispatched: boolean
-  readonly isAccepted: boolean
   /** Some of them twice, where the job has succeeded. */
   readonly sentences: readonly ExpandedSentence[]
 }
@@ -27,19 +25,16 @@ export function readStoredExpansion(id: string, jobs: Pick<JobStore, 'events' | 
   if (!found || found.boundTo === null || !input) return undefined
   const sentences = [...(Expansion.safeParse(found.result).data?.sentences ?? [])]
   let isDispatched = false
-  let isAccepted = false
   for (let seq = 0; ; ) {
     const lines = jobs.events(id, seq, maxLines)
     for (const { type, data } of lines) {
       const { data: sentence } = ExpandedSentence.safeParse(data)
       if (type === 'sentence' && sentence) sentences.push(sentence)
       else if (type === 'sent') isDispatched = true
-      else if (type === 'accepted') isAccepted = true
       else if (idleTypes.has(type)) isDispatched = false
     }
     const last = lines.at(-1)
-    if (!last || lines.length < maxLines)
-      return { device: found.boundTo, input, hasEnded: isTerminal(found.state), isDispatched, isAccepted, sentences }
+    if (!last || lines.length < maxLines) return { device: found.boundTo, input, isDispatched, sentences }
     seq = last.seq
   }
 }

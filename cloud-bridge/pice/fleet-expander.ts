@@ -6,13 +6,14 @@ import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { clientOf } from '../../core/policy/fairness/client.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
 import type { Machine } from '../../core/policy/machine.ts'
-import {
-  type ExpansionAction,
-  type ExpansionFailure,
-  type ExpansionInput,
-  profileEveryMs,
-  type QueueLimits,
-} from '../../core/policy/pice/expansion-scheduler.ts'
+import type {
+  ExpansionAction,
+  ExpansionFailure,
+  ExpansionInput,
+  QueueLimits,
+  SketchPlace,
+} from '../../core/policy/pice/expansion-events.ts'
+import { profileEveryMs } from '../../core/policy/pice/expansion-scheduler.ts'
 import type { CandidatePlace } from '../../core/policy/pice/pending-sketch.ts'
 import type { FleetView } from '../../core/policy/pice/state.ts'
 import {
@@ -90,7 +91,7 @@ export class FleetExpander implements Expander {
   #isClosed = false
 
   constructor(options: FleetExpanderOptions) {
-    const { log, profiles, clock, wallMs } = options
+    const { jobs, log, profiles, clock, wallMs } = options
     this.#options = options
     profiles.follow({
       onSpeeds: (device, speeds) => {
@@ -101,7 +102,10 @@ export class FleetExpander implements Expander {
         this.#feed({ kind: 'ability', model, confidence, sentences, ageMs }),
     })
     log.deleteOlder(wallMs() - logMs)
-    for (const id of log.jobs()) this.#adopt(id)
+    for (const id of log.jobs()) {
+      const job = jobs.find(id)
+      if (job && !isTerminal(job.state)) this.#adopt(id)
+    }
     this.#stopTicking = repeatEvery(clock, tickMs, () => this.#tick())
   }
 
@@ -119,12 +123,9 @@ export class FleetExpander implements Expander {
     this.#readers.get(id)?.arrivals.fail(new BrimError('CANCELED', 'the answer was asked for again'))
     this.#readers.set(id, reader)
     try {
-      this.#feed({
-        kind: 'begin',
-        ...{ id, client: clientOf(client), deadlineMs, arrived, ...(places && { places }) },
-        ...{ lines: input.sketch.length, sentences: sentencesOf(input), candidates: input.candidates },
-        ...{ expectedTokens: input.expectedTokens, budgetMs: input.budgetMs, bytes: bytesOf(input) },
-      })
+      const { sketch, candidates, expectedTokens, budgetMs } = input
+      const asked = { id, client: clientOf(client), candidates, arrived, expectedTokens, budgetMs, deadlineMs, places }
+      this.#feed({ kind: 'begin', ...asked, lines: sketch.length, sentences: sentencesOf(input), bytes: bytesOf(input) })
       yield* reader.arrivals.read(signal)
     } finally {
       if (this.#readers.get(id) === reader) {
@@ -189,12 +190,7 @@ export class FleetExpander implements Expander {
         this.#learn(action.job)
         return
       case 'profile':
-        queue.submit([
-          JobSubmission.parse({
-            ...{ kind: 'profile', input: {}, device: action.device },
-            ...{ deadlineS: profileEveryMs / 1_000, attempts: 2 },
-          }),
-        ])
+        queue.submit([profileOf(action.device)])
         return
       default:
         logger.error({ action: action satisfies never }, 'unknown action')
@@ -290,7 +286,7 @@ export class FleetExpander implements Expander {
   /** What earlier jobs have expanded of a sketch, which the answer gets at once, and where others go on with it. */
   #expandedBefore({ id, input }: ExpansionRequest, arrivals: Arrivals) {
     const stored = this.#options.log.placesOf(id)
-    const places: { job: string; sketch: number }[] = []
+    const places: SketchPlace[] = []
     const arrived: CandidatePlace[] = []
     const missing = new Set(requestedSentences([input]).map(sentenceKey))
     for (const place of stored) {
@@ -309,12 +305,12 @@ export class FleetExpander implements Expander {
   /** Follows a job of an earlier start of the bridge, whose answers may come back. */
   #adopt(id: string): void {
     const stored = this.#stored(id)
-    if (!stored || stored.hasEnded) return
-    const { device, input, isDispatched, isAccepted, sentences } = stored
+    if (!stored) return
+    const { device, input, isDispatched, sentences } = stored
     const expected = requestedSentences(input.sketches).length
     const size = input.sketches.length
     this.#follow(id, id, device, [...sentences])
-    this.#feed({ kind: 'adopt', job: id, device, size, expected, isDispatched, isAccepted, received: sentences.map(placeOf) })
+    this.#feed({ kind: 'adopt', job: id, device, size, expected, isDispatched, received: sentences.map(placeOf) })
   }
 
   #stored(id: string): StoredExpansion | undefined {
@@ -348,6 +344,9 @@ export class FleetExpander implements Expander {
     })
   }
 }
+
+const profileOf = (device: string): JobSubmission =>
+  JobSubmission.parse({ kind: 'profile', input: {}, device, deadlineS: profileEveryMs / 1_000, attempts: 2 })
 
 const expandedOf = ({ sketch: _, ...sentence }: ExpandedSentence, device: string): Expanded => ({ ...sentence, device })
 

@@ -1,12 +1,8 @@
 import type { Random } from '../../core/base/random.ts'
 import { chooseModel, switchS } from '../../core/policy/pice/choose-model.ts'
 import { dispatchRule } from '../../core/policy/pice/dispatch-rules.ts'
-import {
-  type ExpansionAction,
-  type ExpansionInput,
-  ExpansionScheduler,
-  noLimits,
-} from '../../core/policy/pice/expansion-scheduler.ts'
+import { type ExpansionAction, type ExpansionInput, noLimits } from '../../core/policy/pice/expansion-events.ts'
+import { ExpansionScheduler } from '../../core/policy/pice/expansion-scheduler.ts'
 import type { BatchTerms } from '../../core/policy/pice/next-batch.ts'
 import type { AnswerPlan, PlanTerms } from '../../core/policy/pice/plan-answer.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'

@@ -1,9 +1,8 @@
 import { firstCome } from './baselines.ts'
-import type { ExpansionTerms, FleetQueue } from './fleet-queue.ts'
+import { type ExpansionTerms, type FleetQueue, keepsBudgets, worthTaking } from './fleet-queue.ts'
 import { defaultBatchTerms, nextBatch } from './next-batch.ts'
 import type { SketchPolicy } from './plan-policy.ts'
 import type { ExpandingDevice, WaitingExpansion } from './state.ts'
-import { takeBatch } from './take-batch.ts'
 
 /** What decides about a batch beside the expansions that wait. */
 export interface DispatchState {
@@ -22,11 +21,16 @@ export type DispatchRule = <W extends WaitingExpansion>(waiting: readonly W[], s
 export const dispatchRule = (policy: SketchPolicy, maxSketches: number): DispatchRule =>
   policy === 'static' ? inOrder(maxSketches) : byLength(maxSketches)
 
+/**
+ * A batch of like lengths (PICE, Algorithm 1) of those that other devices would not finish much sooner, and no more than the device
+ * finishes in time.
+ */
 const byLength =
   (maxSketches: number): DispatchRule =>
   (waiting, { device, idleDevices, fleet }) => {
     const terms = { ...defaultBatchTerms, maxSketches }
-    return device ? takeBatch(device, fleet, waiting, idleDevices, terms) : nextBatch(waiting, terms, idleDevices)
+    if (!device) return nextBatch(waiting, terms, idleDevices)
+    return nextBatch(worthTaking(device, fleet, waiting, terms.maxWaitS), terms, idleDevices, keepsBudgets(device, fleet.terms))
   }
 
 const inOrder =

@@ -2,10 +2,10 @@ import { dispatchRule } from '../../../../core/policy/pice/dispatch-rules.ts'
 import {
   type ExpansionAction,
   type ExpansionInput,
-  ExpansionScheduler,
   noLimits,
   type SubmittedSketch,
-} from '../../../../core/policy/pice/expansion-scheduler.ts'
+} from '../../../../core/policy/pice/expansion-events.ts'
+import { ExpansionScheduler } from '../../../../core/policy/pice/expansion-scheduler.ts'
 import type { SketchPolicy } from '../../../../core/policy/pice/plan-policy.ts'
 import type { FleetView } from '../../../../core/policy/pice/state.ts'
 import type { DeviceSmallModels } from '../../device/device-small-models.ts'

@@ -1,13 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { dispatchRule } from '../../../../core/policy/pice/dispatch-rules.ts'
-import {
-  type ExpansionAction,
-  type ExpansionInput,
-  ExpansionScheduler,
-  type ExpansionSettings,
-  noLimits,
-} from '../../../../core/policy/pice/expansion-scheduler.ts'
+import { type ExpansionAction, type ExpansionInput, noLimits } from '../../../../core/policy/pice/expansion-events.ts'
+import { ExpansionScheduler, type ExpansionSettings } from '../../../../core/policy/pice/expansion-scheduler.ts'
 
 const settings: ExpansionSettings = {
   jobsPerDevice: 1,
@@ -243,7 +238,7 @@ describe('jobs of an earlier start', () => {
     const fleet = new CheckedFleet()
     const jobOf = (job: string, device: string) =>
       fleet.feed({
-        ...{ kind: 'adopt', job, device, size: 1, expected: 3, isDispatched: true, isAccepted: true },
+        ...{ kind: 'adopt', job, device, size: 1, expected: 3, isDispatched: true },
         received: [{ sketch: 0, sentence: 1, candidate: 0 }],
       })
     jobOf('q1', 'a')

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { dispatchRule } from '../../../../core/policy/pice/dispatch-rules.ts'
 import { FleetQueue, keepsBudgets, worthTaking } from '../../../../core/policy/pice/fleet-queue.ts'
 import { deviceCount, type ExpandingDevice, type SmallModelSpeed } from '../../../../core/policy/pice/state.ts'
-import { takeBatch } from '../../../../core/policy/pice/take-batch.ts'
 
 const terms = { tokensPerSentence: 1_000, candidates: 1 }
 const model = (tpotS: number): SmallModelSpeed => ({
@@ -139,14 +139,10 @@ describe('an idle device', () => {
 
   it('takes as many of like lengths as it finishes in time', () => {
     const idle = device('idle', 10)
-    const batches = { upToTokens: [100], maxSketches: 4, maxWaitS: 99 }
     const taken = (budgetS: number) =>
-      takeBatch(
-        idle,
-        new FleetQueue([idle], terms),
+      dispatchRule('dynamic', 4)(
         three.map((one) => ({ ...one, budgetS })),
-        1,
-        batches,
+        { device: idle, idleDevices: 1, fleet: new FleetQueue([idle], terms) },
       )
     expect(names(taken(99))).toEqual(['oldest', 'older', 'young'])
     expect(names(taken(21))).toEqual(['oldest', 'older'])
