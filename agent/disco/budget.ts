@@ -1,22 +1,9 @@
 import type { Billing } from '../../core/answer/endpoint.ts'
 import type { SideCost } from '../../core/answer/figures.ts'
 import type { SideWork } from '../../core/policy/disco/controller-plan.ts'
+import type { RunAccount, RunRequest, WantedSide } from '../../core/policy/disco/side-account.ts'
+import type { Spender } from '../../core/policy/disco/spending-book.ts'
 import type { Side, TokenCosts } from '../../core/policy/disco/state.ts'
-
-/** What makes tokens of answers: the small model, HAT, or the server of `--server`. */
-export const spenders = ['slm', 'hat', 'server'] as const
-export type Spender = (typeof spenders)[number]
-
-/** A side that an answer is to use. */
-export interface WantedSide {
-  readonly spender: Spender
-  /** What it is expected to do. */
-  readonly estimate: SideWork
-  /** The most that it may do. */
-  readonly limits: RunLimits
-  /** Whether it works only if the other side cannot: nothing is reserved for it, nor waited for. */
-  readonly isBackup: boolean
-}
 
 export interface BudgetRequest {
   readonly sides: Readonly<Partial<Record<Side, WantedSide>>>
@@ -25,31 +12,8 @@ export interface BudgetRequest {
   readonly isAuto: boolean
 }
 
-/** What a start of a side is asked to do at most. */
-export interface RunLimits {
-  /** Of the prompt and the answer so far: what its side can count at most. */
-  readonly promptTokens: number
-  /** Undefined: any number. */
-  readonly tokens: number | undefined
-}
-
-export interface RunRequest {
-  /** Of the prompt and the answer so far, as counted here. */
-  readonly promptTokens: number
-  readonly limits: RunLimits
-  /** Whether its server is paid for what it answers, whether or not that arrives, and counts it itself. */
-  readonly isBilled: boolean
-}
-
-/** A start of a side that the budget allows. All that it may cost is reserved. */
-export interface Run extends Billing {
-  /** Tokens that it may be asked for; undefined: any number. */
-  readonly maxTokens: number | undefined
-  /** Adds tokens that have come. */
-  arrived(tokens: number): void
-  /** It has ended by itself. @param promptTokens as its server counts them; undefined: it does not tell */
-  completed(promptTokens: number | undefined): void
-}
+/** A start of a side that the budget allows. */
+export interface Run extends Billing, RunAccount {}
 
 /** An answer that the budget allows. */
 export interface Admission {

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../core/answer/endpoint.ts'
 import type { LocalStarts, RemoteStarts } from '../../core/policy/disco/dispatch-estimates.ts'
-import type { Spender } from './budget.ts'
+import type { Spender } from '../../core/policy/disco/spending-book.ts'
 import type { AnswerSide } from './side.ts'
 
 /** What could write answers on one side. */

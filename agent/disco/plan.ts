@@ -4,8 +4,9 @@ import type { AnswerController } from '../../core/policy/disco/answer-controller
 import type { ControllerAction, ControllerInput } from '../../core/policy/disco/controller-plan.ts'
 import type { NumberedPiece } from '../../core/policy/disco/dispatch-machine.ts'
 import type { DispatchPlan } from '../../core/policy/disco/dispatcher.ts'
+import type { RunRequest } from '../../core/policy/disco/side-account.ts'
 import type { Side } from '../../core/policy/disco/state.ts'
-import type { Run, RunRequest } from './budget.ts'
+import type { Run } from './budget.ts'
 import type { AnswerSide } from './side.ts'
 
 /** How one answer is to be made, by which endpoints. */

@@ -2,15 +2,27 @@ import type { SideCost } from '../../core/answer/figures.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Warn } from '../../core/base/sampled-warnings.ts'
+import {
+  type Balance,
+  type BudgetAction,
+  type BudgetInput,
+  BudgetMachine,
+  type BudgetSettings,
+  type Cap,
+  type Shortage,
+  type SpenderPrices,
+} from '../../core/policy/disco/budget-machine.ts'
 import type { SideWork } from '../../core/policy/disco/controller-plan.ts'
-import { costOf, limitedSide, localCosts } from '../../core/policy/disco/costs.ts'
+import { limitedSide, localCosts } from '../../core/policy/disco/costs.ts'
 import type { ExchangeRate } from '../../core/policy/disco/exchange-rate.ts'
-import { nothingSpent, type Spending as Spent, sumOf } from '../../core/policy/disco/spending.ts'
+import type { Spending as Spent } from '../../core/policy/disco/spending.ts'
+import type { Spender } from '../../core/policy/disco/spending-book.ts'
 import { reportedSide, type Side, type TokenCosts } from '../../core/policy/disco/state.ts'
+import type { Machine } from '../../core/policy/machine.ts'
+import type { Recording } from '../../core/policy/recording.ts'
 import type { Spending } from '../../core/protocol/spending.ts'
-import type { Admission, Budget, BudgetRequest, Spender, WantedSide } from './budget.ts'
+import type { Admission, Budget, BudgetRequest, Run } from './budget.ts'
 import type { BudgetConfig, DispatchConfig } from './config.ts'
-import { defaultMaxTokens, SideAccount, type SideRates } from './side-account.ts'
 import type { SpendingLedger } from './spending-ledger.ts'
 
 /** J per token. */
@@ -34,24 +46,30 @@ export interface SpendingBudgetOptions {
   readonly ledger: SpendingLedger
   readonly clock: Clock
   readonly warn: Warn
+  readonly recording?: Recording | undefined
 }
 
-type PricesOf = (work: SideWork) => Spent
+type Decision = Exclude<BudgetAction, { readonly kind: 'write' }>
 
-/** What a budget limits. */
-interface Cap {
-  readonly figure: 'dollars' | 'joules'
-  readonly max: number
-}
+const bothSides: readonly Side[] = ['local', 'remote']
 
-/** The budget of this device's owner: caps on what the server and the small model may spend in a window of time. */
+/** The budget of this device's owner, with its ledger: carries out what the machine decides, and says why it refuses. */
 export class SpendingBudget implements Budget {
   readonly #options: SpendingBudgetOptions
+  readonly #budget: BudgetMachine
+  readonly #machine: Machine<BudgetInput, BudgetAction>
+  #answers = 0
+  #runs = 0
   /** Aborted and replaced when an answer frees what it had reserved. */
   #freed = new AbortController()
 
   constructor(options: SpendingBudgetOptions) {
+    const { config, ledger, recording } = options
+    const settings = settingsOf(config)
     this.#options = options
+    this.#budget = new BudgetMachine(settings, ledger.book)
+    const recorded = { ...settings, windowMs: windowMsOf(config), spent: ledger.spent }
+    this.#machine = recording?.of('budget', recorded, this.#budget) ?? this.#budget
   }
 
   costs(spender: Spender): TokenCosts | undefined {
@@ -61,25 +79,27 @@ export class SpendingBudget implements Budget {
     return joules && localCosts(joules, exchangeRate().dollarsPerJoule)
   }
 
-  count(spender: Spender, work: SideWork): void {
-    this.#options.ledger.add(spender, this.#pricesOf(spender)(work))
+  count(spender: Spender, { promptTokens, tokens }: SideWork): void {
+    this.#handle({ kind: 'count', spender, work: { promptTokens, tokens }, prices: this.#pricesOf(spender) })
   }
 
   async admit(request: BudgetRequest, signal: AbortSignal): Promise<Admission> {
     const { config, maxWaitMs, clock, warn } = this.#options
-    const wanted = Object.entries(request.sides) as [Side, WantedSide][]
     const untilMs = clock.nowMs() + maxWaitMs
     for (;;) {
       signal.throwIfAborted()
-      const exhausted = wanted.filter(([, side]) => !this.#hasRoom(side))
-      const within = wanted.filter((side) => !exhausted.includes(side))
-      const mayLeaveOut = config.whenExhausted === 'other' || exhausted.every(([, { isBackup }]) => isBackup)
-      const isEnough = mayLeaveOut && within.length > 0
-      const error = exhausted.length > 0 ? this.#exhausted(exhausted.map(([, side]) => side)) : undefined
-      if (!error || isEnough) {
+      this.#answers += 1
+      const answer = this.#answers
+      const sides = Object.fromEntries(
+        Object.entries(request.sides).map(([side, each]) => [side, { ...each, prices: this.#pricesOf(each.spender) }]),
+      )
+      const decision = this.#handle({ kind: 'ask', answer, question: { ...request, sides } })
+      if (decision?.kind === 'admitted') {
+        const error = decision.leftOut.length > 0 ? this.#exhausted(decision.leftOut) : undefined
         if (error) warn({ reason: error.message }, 'budget exhausted: a side of the answer is left out')
-        return this.#begin(request, within, error?.message)
+        return this.#admission(answer, request, decision.sides, error?.message)
       }
+      const error = this.#exhausted(decision?.kind === 'exhausted' ? decision.shortages : [])
       const leftMs = untilMs - clock.nowMs()
       if (config.whenExhausted !== 'wait' || leftMs <= 0) throw error
       const woken = AbortSignal.any([signal, this.#freed.signal])
@@ -90,7 +110,10 @@ export class SpendingBudget implements Budget {
   /** Window, spending and what is left, for the owner. */
   get report(): Spending {
     const { config, dispatch, price, energy, exchangeRate, ledger } = this.#options
-    const [server, slm, hat, requests] = (['server', 'slm', 'hat', 'requests'] as const).map((account) => ledger.spent(account))
+    const { book, nowMs } = ledger
+    const [server, slm, hat, requests] = (['server', 'slm', 'hat', 'requests'] as const).map((account) =>
+      book.spent(account, nowMs),
+    )
     const shareOf = (prompt: number) => (requests!.autoPromptTokens > 0 ? digits(prompt / requests!.autoPromptTokens) : null)
     const workOf = ({ promptTokens, tokens }: Spent) => ({ promptTokens, tokens })
     const joules = energy()
@@ -101,7 +124,7 @@ export class SpendingBudget implements Budget {
       server: {
         ...workOf(server!),
         dollars: price ? digits(server!.dollars) : null,
-        reservedDollars: digits(ledger.reserved('server').dollars),
+        reservedDollars: digits(book.reserved('server').dollars),
         maxDollars: config.dollars ?? null,
         promptDollarsPerToken: price?.prompt ?? null,
         outputDollarsPerToken: price?.output ?? null,
@@ -110,7 +133,7 @@ export class SpendingBudget implements Budget {
       slm: {
         ...workOf(slm!),
         joules: joules ? digits(slm!.joules) : null,
-        reservedJoules: digits(ledger.reserved('slm').joules),
+        reservedJoules: digits(book.reserved('slm').joules),
         maxJoules: config.joules ?? null,
         energySource: joules?.source ?? null,
         prefillJPerToken: joules ? digits(joules.prompt) : null,
@@ -130,71 +153,72 @@ export class SpendingBudget implements Budget {
     }
   }
 
-  /** Time until a token fits into the budget. */
   #waitS(spender: Spender): number {
-    const cap = this.#capOf(spender)
-    if (!cap) return 0
+    return digits(this.#budget.waitMs(spender, this.#options.ledger.nowMs) / 1_000)
+  }
+
+  #handle(input: BudgetInput): Decision | undefined {
     const { ledger } = this.#options
-    const { [cap.figure]: spent } = ledger.spent(spender)
-    // A total that reaches the cap is one too many.
-    const justBelow = Math.max(0, cap.max * (1 - Number.EPSILON) - ledger.reserved(spender)[cap.figure])
-    return spent <= justBelow ? 0 : digits(ledger.msUntil(spender, cap.figure, justBelow) / 1_000)
+    let decision: Decision | undefined
+    for (const action of this.#machine.handle(input, ledger.nowMs)) {
+      if (action.kind === 'write') ledger.write(action.change)
+      else decision = action
+    }
+    return decision
   }
 
-  #capOf(spender: Spender): Cap | undefined {
-    const { dollars, joules } = this.#options.config
-    if (spender === 'server') return dollars === undefined ? undefined : { figure: 'dollars', max: dollars }
-    // HAT is the bridge's work, for which the device only drafts.
-    return spender === 'slm' && joules !== undefined ? { figure: 'joules', max: joules } : undefined
+  #admission(answer: number, { sides }: BudgetRequest, admitted: readonly Side[], leftOut: string | undefined): Admission {
+    const { config } = this.#options
+    const energy = this.#options.energy()?.source ?? null
+    let exhausted = leftOut
+    const costNow = (side: Side) => this.#costOf(sides[side]?.spender, this.#budget.spentBy(answer, side), energy)
+    /** Once the answer has ended. */
+    let costs: Readonly<Record<Side, SideCost>> | undefined
+    return {
+      sides: admitted,
+      get exhausted() {
+        return exhausted
+      },
+      start: (side, request) => {
+        this.#runs += 1
+        const run = this.#runs
+        const decision = this.#handle({ kind: 'start', answer, side, run, request })
+        if (decision?.kind !== 'allowed') throw this.#exhausted(decision?.kind === 'exhausted' ? decision.shortages : [])
+        const { maxTokens, shortBy } = decision
+        if (shortBy)
+          exhausted ??= `the budget for ${config.windowH} h allows ${maxTokens} tokens of this answer: ${spentText(shortBy)}`
+        return this.#run(run, maxTokens)
+      },
+      costOf: (side) => costs?.[side] ?? costNow(side),
+      end: () => {
+        const [local, remote] = bothSides.map(costNow)
+        costs = { local: local!, remote: remote! }
+        this.#handle({ kind: 'end', answer })
+        this.#freed.abort()
+        this.#freed = new AbortController()
+      },
+    }
   }
 
-  /** What a side must be able to spend to be admitted: the longest prompt, and as many tokens as are expected. */
-  #needed({ spender, estimate, limits }: WantedSide): Spent {
-    const tokens = Math.max(1, Math.ceil(Math.min(estimate.tokens, limits.tokens ?? estimate.tokens)))
-    return this.#pricesOf(spender)({ promptTokens: limits.promptTokens, tokens })
+  #run(run: number, maxTokens: number | undefined): Run {
+    return {
+      maxTokens,
+      sent: () => void this.#handle({ kind: 'sent', run }),
+      refused: () => void this.#handle({ kind: 'refused', run }),
+      arrived: (tokens) => void this.#handle({ kind: 'arrived', run, tokens }),
+      completed: (promptTokens) => void this.#handle({ kind: 'completed', run, promptTokens }),
+    }
   }
 
-  #maxBefore(side: WantedSide, { figure, max }: Cap): number {
-    return Math.max(0, max - this.#needed(side)[figure])
-  }
-
-  /** An answer that may cost more than the whole budget is admitted while nothing else is spent, and shortened. */
-  #hasRoom(side: WantedSide): boolean {
-    const cap = this.#capOf(side.spender)
-    if (!cap) return true
-    const { ledger } = this.#options
-    const used = sumOf(ledger.spent(side.spender), ledger.reserved(side.spender))[cap.figure]
-    if (used > 0 || this.#needed(side)[cap.figure] <= cap.max)
-      return used < cap.max && used + this.#needed(side)[cap.figure] <= cap.max
-    return this.#affordable(cap, this.#pricesOf(side.spender), 0, side.limits.promptTokens) >= 1
-  }
-
-  /** Tokens that may follow a prompt. @param used of the figure */
-  #affordable({ figure, max }: Cap, pricesOf: PricesOf, used: number, promptTokens: number): number {
-    const prompt = pricesOf({ promptTokens, tokens: 0 })[figure]
-    const perToken = pricesOf({ promptTokens: 0, tokens: 1 })[figure]
-    const left = max - used - prompt
-    if (left < 0) return 0
-    if (perToken === 0) return Number.MAX_SAFE_INTEGER
-    const tokens = Math.floor(left / perToken)
-    // Sums of fractions may be rounded up.
-    return used + pricesOf({ promptTokens, tokens })[figure] <= max ? tokens : Math.max(0, tokens - 1)
-  }
-
-  #exhausted(sides: readonly WantedSide[]): BrimError {
-    const { ledger, config } = this.#options
-    const waits = sides.map((side) => {
-      const cap = this.#capOf(side.spender)!
-      const reserved = ledger.reserved(side.spender)[cap.figure]
-      return ledger.msUntil(side.spender, cap.figure, Math.max(0, this.#maxBefore(side, cap) - reserved))
+  #exhausted(shortages: readonly Shortage[]): BrimError {
+    const { config } = this.#options
+    const waits = shortages.map(({ waitMs }) => waitMs)
+    const texts = shortages.map((shortage) => {
+      const { cap, spent, reserved, needed } = shortage
+      const expected = spent + reserved >= cap.max ? '' : `; this answer may take ${amount(needed, cap.figure)}`
+      return `${spentText(shortage)}${expected}`
     })
-    const texts = sides.map((side) => {
-      const { figure, max } = this.#capOf(side.spender)!
-      const isFull = ledger.spent(side.spender)[figure] + ledger.reserved(side.spender)[figure] >= max
-      const expected = isFull ? '' : `; this answer may take ${amount(this.#needed(side)[figure], figure)}`
-      return `${this.#spentText(side.spender)}${expected}`
-    })
-    const flags = sides.map(({ spender }) => `--budget-${this.#capOf(spender)!.figure}`)
+    const flags = shortages.map(({ cap }) => `--budget-${cap.figure}`)
     return new BrimError('BUDGET_EXHAUSTED', `the budget for ${config.windowH} h is exhausted: ${texts.join('; ')}`, {
       hint: `ask again later, or in a mode that spends nothing there; its owner may raise ${flags.join(' or ')}: see "brim agent budget"`,
       // Answers in progress may free what they have reserved at any time.
@@ -202,117 +226,45 @@ export class SpendingBudget implements Budget {
     })
   }
 
-  /** @param spender whose spending is limited @param own what the answer itself has reserved */
-  #spentText(spender: Spender, own = nothingSpent): string {
-    const { ledger } = this.#options
-    const { figure, max } = this.#capOf(spender)!
-    const spent = ledger.spent(spender)[figure]
-    const reserved = ledger.reserved(spender)[figure] - own[figure]
-    const held = reserved > 0 ? `, ${amount(reserved, figure)} reserved by answers in progress` : ''
-    return `${names[spender]} has spent ${amount(spent, figure)} of ${amount(max, figure)}${held}`
-  }
-
-  #begin(
-    { promptTokens, isAuto }: BudgetRequest,
-    sides: readonly (readonly [Side, WantedSide])[],
-    leftOut: string | undefined,
-  ): Admission {
-    const { ledger, config } = this.#options
-    ledger.add('requests', { ...nothingSpent, promptTokens, autoPromptTokens: isAuto ? promptTokens : 0 })
-    const accounts = new Map(
-      // A backup that is alone is none.
-      sides.map(([side, wanted]) => [side, this.#account(wanted, isAuto, wanted.isBackup && sides.length > 1)]),
-    )
-    let exhausted = leftOut
-    return {
-      sides: [...accounts.keys()],
-      get exhausted() {
-        return exhausted
-      },
-      start: (side, request) => {
-        const account = accounts.get(side)
-        if (!account) throw new Error(`the budget has not admitted the ${side} side`)
-        const { spender } = account.rates
-        // The share limits the sides with which an answer starts: what migrates later does so because it costs less.
-        const isStart = [...accounts.values()].every(({ spent }) => spent.tokens === 0)
-        const spent = this.#capOf(spender) && this.#spentText(spender, account.reserved)
-        const run = account.start(request, isStart)
-        if (!run) {
-          const { limits, promptTokens } = request
-          const estimate = { promptTokens, tokens: limits.tokens ?? 1 }
-          throw this.#exhausted([{ spender, limits, estimate, isBackup: true }])
-        }
-        if (spent !== undefined && run.maxTokens! < (request.limits.tokens ?? defaultMaxTokens))
-          exhausted ??= `the budget for ${config.windowH} h allows ${run.maxTokens} tokens of this answer: ${spent}`
-        return run
-      },
-      costOf: (side) => this.#costOf(accounts.get(side)),
-      end: () => {
-        for (const account of accounts.values()) account.settle()
-        this.#freed.abort()
-        this.#freed = new AbortController()
-      },
-    }
-  }
-
-  /** @param isBackup nothing is reserved for it before it starts */
-  #account({ spender, estimate, limits }: WantedSide, isAuto: boolean, isBackup: boolean): SideAccount {
-    const { ledger } = this.#options
-    const cap = this.#capOf(spender)
-    const pricesOf = this.#pricesOf(spender)
-    const used = () => (cap ? sumOf(ledger.spent(spender), ledger.reserved(spender))[cap.figure] : 0)
-    const expected = () => {
-      if (!cap) return estimate
-      const affordable = this.#affordable(cap, pricesOf, used(), limits.promptTokens)
-      return { ...limits, tokens: Math.min(limits.tokens ?? defaultMaxTokens, affordable) }
-    }
-    const reservation = ledger.reserve(spender, isBackup ? nothingSpent : pricesOf(expected()))
-    const rates: SideRates = {
-      spender,
-      isCapped: cap !== undefined,
-      energy: this.#energyOf(spender)?.source ?? null,
-      spendingOf: (work, isStart) => ({
-        ...pricesOf(work),
-        autoPromptTokens: isAuto && isStart ? Math.round(work.promptTokens) : 0,
-      }),
-      affordable: (promptTokens, committed) => {
-        if (!cap) return Number.MAX_SAFE_INTEGER
-        const others = used() - reservation.spending[cap.figure]
-        return this.#affordable(cap, pricesOf, others + committed[cap.figure], promptTokens)
-      },
-    }
-    return new SideAccount(rates, reservation)
-  }
-
   /** What HAT costs the device and the bridge is unknown. */
   #energyOf(spender: Spender): EnergyPerToken | undefined {
     return spender === 'slm' ? this.#options.energy() : undefined
   }
 
-  /** At the present prices, which hold for an answer from its start. Unknown ones count as 0. */
-  #pricesOf(spender: Spender): PricesOf {
-    const energy = this.#energyOf(spender)
-    const costs = this.costs(spender)
-    return (work) => ({
-      promptTokens: Math.round(work.promptTokens),
-      autoPromptTokens: 0,
-      tokens: Math.round(work.tokens),
-      dollars: costs ? costOf(costs, work) : 0,
-      joules: energy ? costOf(energy, work) : 0,
-    })
+  #pricesOf(spender: Spender): SpenderPrices {
+    const joules = this.#energyOf(spender)
+    return { dollars: this.costs(spender), joules: joules && { prompt: joules.prompt, output: joules.output } }
   }
 
-  #costOf(account: SideAccount | undefined): SideCost {
-    if (!account) return { promptTokens: 0, tokens: 0, dollars: 0 }
-    const { spent, rates } = account
+  /** @param energy how that of the small model was known when the answer began */
+  #costOf(spender: Spender | undefined, spent: Spent | undefined, energy: EnergyPerToken['source'] | null): SideCost {
+    if (!spender || !spent) return { promptTokens: 0, tokens: 0, dollars: 0 }
     const { promptTokens, tokens, dollars, joules } = spent
     const isSpent = tokens + promptTokens > 0
-    const isKnown = !isSpent || this.costs(rates.spender) !== undefined
+    const isKnown = !isSpent || this.costs(spender) !== undefined
     const cost = { promptTokens, tokens, dollars: isKnown ? dollars : null }
-    if (rates.spender === 'server') return cost
-    const energy = isSpent ? rates.energy : null
-    return { ...cost, joules: energy === null ? null : joules, energy }
+    if (spender === 'server') return cost
+    const source = isSpent && spender === 'slm' ? energy : null
+    return { ...cost, joules: source === null ? null : joules, energy: source }
   }
+}
+
+const windowMsOf = ({ windowH }: BudgetConfig): number => windowH * 3_600_000
+
+/** HAT is the bridge's work, for which the device only drafts. */
+function settingsOf({ dollars, joules, whenExhausted }: BudgetConfig): BudgetSettings {
+  return {
+    caps: {
+      ...(dollars !== undefined && { server: { figure: 'dollars' as const, max: dollars } }),
+      ...(joules !== undefined && { slm: { figure: 'joules' as const, max: joules } }),
+    },
+    leavesOut: whenExhausted === 'other',
+  }
+}
+
+function spentText({ spender, cap: { figure, max }, spent, reserved }: Balance): string {
+  const held = reserved > 0 ? `, ${amount(reserved, figure)} reserved by answers in progress` : ''
+  return `${names[spender]} has spent ${amount(spent, figure)} of ${amount(max, figure)}${held}`
 }
 
 /** Before a request that was refused is worth another attempt. */

@@ -1,21 +1,10 @@
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
-import {
-  laterTime,
-  nothingSpent,
-  type Spending,
-  type SpendingClocks,
-  type SpendingTime,
-  SpendingWindow,
-  sumOf,
-} from '../../core/policy/disco/spending.ts'
+import { laterTime, type Spending, type SpendingClocks, type SpendingTime } from '../../core/policy/disco/spending.ts'
+import { type Account, type BookChange, SpendingBook, type SpentRow, spenders } from '../../core/policy/disco/spending-book.ts'
 import { damaged, isCorruption } from '../../core/store/damage.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
 import { openReplaceable } from '../../core/store/open-replaceable.ts'
-import { type Spender, spenders } from './budget.ts'
-
-/** What tokens are counted for: what made them, and the requests (prompt tokens only). */
-export type Account = Spender | 'requests'
 
 const columns = 'at_ms, account, prompt_tokens, auto_prompt_tokens, tokens, dollars, joules'
 const types = `at_ms INTEGER NOT NULL,
@@ -75,15 +64,6 @@ export interface SpendingLedgerOptions {
   readonly logger: Logger
 }
 
-/** Expected spending of an answer in progress. */
-export interface Reservation {
-  readonly spending: Spending
-  /** The answer costs more than was expected. */
-  raise(spending: Spending): void
-  /** Replaces it by what was spent. Further calls do nothing. */
-  settle(spent: Spending): void
-}
-
 interface TimeRow {
   readonly ms: number
   readonly wallMs: number | null
@@ -106,13 +86,16 @@ interface Row {
 }
 
 /**
- * What was spent and is reserved, in a sliding window, on disk. Reservations that a killed agent leaves behind count as spent.
- * If the disk fails, spending is known until the agent ends: an answer must not fail for it.
+ * The book of what was spent and is reserved, on disk. Reservations that a killed agent leaves behind count as spent. If the disk
+ * fails, spending is known until the agent ends: an answer must not fail for it.
  */
 export class SpendingLedger {
+  readonly book: SpendingBook
+  /** What was in it at the start. */
+  readonly spent: readonly SpentRow[]
   readonly #options: SpendingLedgerOptions
-  readonly #window: SpendingWindow<Account>
-  readonly #reserved = new Map<Account, Set<{ spending: Spending }>>()
+  /** Rows of the present reservations, by their ids in the book. */
+  readonly #rows = new Map<number, number | bigint>()
   readonly #statements
   #time: SpendingTime
 
@@ -120,7 +103,7 @@ export class SpendingLedger {
     const { store, windowMs, clocks } = options
     store.exec(clocksTable)
     this.#options = options
-    this.#window = new SpendingWindow(windowMs)
+    this.book = new SpendingBook(windowMs)
     this.#statements = {
       add: store.prepare(
         `INSERT INTO spending (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
@@ -137,60 +120,37 @@ export class SpendingLedger {
       ),
     }
     this.#time = laterTime(storedTime(store), clocks())
-    this.#load()
+    this.spent = this.#load()
+    for (const { account, spending, atMs } of this.spent) this.book.window.add(account, spending, atMs)
   }
 
-  /** In the window, reservations not counted. */
-  spent(account: Account): Spending {
-    return this.#window.total(account, this.#now())
+  /** The book's time. */
+  get nowMs(): number {
+    this.#time = laterTime(this.#time, this.#options.clocks())
+    return this.#time.ms
   }
 
-  /** By answers in progress. */
-  reserved(account: Account): Spending {
-    return [...(this.#reserved.get(account) ?? [])].reduce((sum, { spending }) => sumOf(sum, spending), nothingSpent)
-  }
-
-  /** Time until at most `max` of a figure has been spent in the window, if nothing else is. @param max ≥ 0 */
-  msUntil(account: Account, figure: keyof Spending, max: number): number {
-    return this.#window.msUntil(account, figure, max, this.#now())
-  }
-
-  add(account: Account, spending: Spending): void {
-    this.#commit((atMs) => this.#statements.add.run(...valuesOf(atMs, account, spending)))
-    this.#window.add(account, spending, this.#now())
-  }
-
-  reserve(account: Account, spending: Spending): Reservation {
-    const reserved = this.#reserved.get(account) ?? new Set()
-    this.#reserved.set(account, reserved)
-    const own = { spending }
-    reserved.add(own)
-    let id: number | bigint | undefined
+  /** Stores what has changed in the book. */
+  write(change: BookChange): void {
+    const { kind, account, spending } = change
     this.#commit((atMs) => {
-      id = this.#statements.reserve.run(...valuesOf(atMs, account, spending)).lastInsertRowid
+      const values = valuesOf(atMs, account, spending)
+      if (kind === 'add') this.#statements.add.run(...values)
+      else if (kind === 'reserve') this.#rows.set(change.id, this.#statements.reserve.run(...values).lastInsertRowid)
+      else {
+        const row = this.#rows.get(change.id)
+        if (kind === 'raise') {
+          if (row !== undefined) this.#statements.raise.run(...values, row)
+          return
+        }
+        this.#rows.delete(change.id)
+        if (row !== undefined) this.#statements.free.run(row)
+        this.#statements.add.run(...values)
+      }
     })
-    return {
-      get spending() {
-        return own.spending
-      },
-      raise: (raised) => {
-        own.spending = raised
-        this.#commit((atMs) => {
-          if (id !== undefined) this.#statements.raise.run(...valuesOf(atMs, account, raised), id)
-        })
-      },
-      settle: (spent) => {
-        if (!reserved.delete(own)) return
-        this.#commit((atMs) => {
-          if (id !== undefined) this.#statements.free.run(id)
-          this.#statements.add.run(...valuesOf(atMs, account, spent))
-        })
-        this.#window.add(account, spent, this.#now())
-      },
-    }
   }
 
-  #load(): void {
+  #load(): SpentRow[] {
     const { store, logger } = this.#options
     const left = store.prepare<[], Row>(`SELECT ${columns} FROM reserved ORDER BY id`).all()
     if (left.length > 0) {
@@ -202,24 +162,21 @@ export class SpendingLedger {
     }
     const accounts: readonly string[] = [...spenders, 'requests'] satisfies Account[]
     // A later release may know more accounts.
-    for (const row of store.prepare<[], Row>(`SELECT ${columns} FROM spending ORDER BY at_ms`).all())
-      if (accounts.includes(row.account)) this.#window.add(row.account, spendingOf(row), row.at_ms)
-  }
-
-  #now(): number {
-    this.#time = laterTime(this.#time, this.#options.clocks())
-    return this.#time.ms
+    const rows = store.prepare<[], Row>(`SELECT ${columns} FROM spending ORDER BY at_ms`).all()
+    return rows
+      .filter(({ account }) => accounts.includes(account))
+      .map((row) => ({ atMs: row.at_ms, account: row.account, spending: spendingOf(row) }))
   }
 
   /** @param write gets the start of the present bucket */
   #commit(write: (atMs: number) => unknown): void {
     const { store, logger } = this.#options
-    const nowMs = this.#now()
+    const { nowMs } = this
     tryOrLog(logger, 'spending not stored', () => {
       store
         .transaction(() => {
-          write(this.#window.bucketAt(nowMs))
-          this.#statements.forget.run(this.#window.forgottenAt(nowMs))
+          write(this.book.window.bucketAt(nowMs))
+          this.#statements.forget.run(this.book.window.forgottenAt(nowMs))
           const { wallMs, boot, upMs, isOffCounted } = this.#time
           this.#statements.setTime.run(Math.round(nowMs), wallMs === undefined ? null : Math.round(wallMs))
           this.#statements.setClocks.run(Math.round(nowMs), boot, upMs, Number(isOffCounted))

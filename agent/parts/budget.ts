@@ -24,7 +24,7 @@ const typicalAnswer = { promptTokens: 128, tokens: 128 }
  * @returns with `sampler`, whose samples the budget shares @throws BrimError STORE_FAILED
  */
 export function openBudget(
-  { config, clock, closers, logger }: Pick<Base, 'config' | 'clock' | 'closers' | 'logger'>,
+  { config, clock, closers, logger, recording }: Pick<Base, 'config' | 'clock' | 'closers' | 'logger' | 'recording'>,
   models: Pick<ActiveModels, 'slm'>,
   host: Host,
   clocks = systemClocks(),
@@ -56,6 +56,7 @@ export function openBudget(
     }),
     clock,
     warn: sampledWarnings(budgetLogger, clock),
+    recording,
   })
   return { budget, sampler: power }
 }

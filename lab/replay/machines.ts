@@ -1,5 +1,7 @@
+import { BudgetMachine, type BudgetSettings } from '../../core/policy/disco/budget-machine.ts'
 import { DispatchEstimates } from '../../core/policy/disco/dispatch-estimates.ts'
 import { DispatchMachine, type DispatchMachineSettings } from '../../core/policy/disco/dispatch-machine.ts'
+import { SpendingBook, type SpentRow } from '../../core/policy/disco/spending-book.ts'
 import type { HistogramWire } from '../../core/policy/estimate/forgetting-histogram.ts'
 import { HatMachine } from '../../core/policy/hat/hat-machine.ts'
 import type { HatRules } from '../../core/policy/hat/hat-steps.ts'
@@ -12,6 +14,10 @@ import type { CreateMachine } from './replay.ts'
 
 /** The machines that are recorded, by name. */
 export const machines: Readonly<Record<string, CreateMachine>> = {
+  budget(settings) {
+    const { windowMs, spent, ...own } = settings as BudgetSettings & { windowMs: number; spent: readonly SpentRow[] }
+    return new BudgetMachine(own, new SpendingBook(windowMs, spent)) as Machine<unknown, unknown>
+  },
   disco(settings) {
     const { known, ...own } = settings as DispatchMachineSettings & { known: Record<string, HistogramWire | readonly number[]> }
     return new DispatchMachine(own, new DispatchEstimates((name) => known[name])) as Machine<unknown, unknown>

@@ -1,14 +1,17 @@
 import Database from 'better-sqlite3'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Admission, BudgetRequest, Run, RunRequest, Spender } from '../../../agent/disco/budget.ts'
+import type { Admission, BudgetRequest, Run } from '../../../agent/disco/budget.ts'
 import { BudgetConfig } from '../../../agent/disco/config.ts'
 import { type EnergyPerToken, SpendingBudget } from '../../../agent/disco/spending-budget.ts'
 import { SpendingLedger, spendingTables } from '../../../agent/disco/spending-ledger.ts'
 import type { BrimError } from '../../../core/base/errors.ts'
+import type { RunRequest } from '../../../core/policy/disco/side-account.ts'
+import type { Spender } from '../../../core/policy/disco/spending-book.ts'
 import type { Side } from '../../../core/policy/disco/state.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
+import { spendingOf } from '../../support/spending-of.ts'
 
 const hourMs = 3_600_000
 const { signal } = new AbortController()
@@ -38,7 +41,7 @@ function owner(settings: object, options: { price?: boolean; energy?: EnergyPerT
     clock,
     warn: (fields) => warnings.push(fields),
   })
-  return { budget, clock, ledger, warnings, [Symbol.dispose]: () => void store.close() }
+  return { budget, clock, ledger: spendingOf(ledger), warnings, [Symbol.dispose]: () => void store.close() }
 }
 
 const wanted = (spender: Spender, tokens: number, isBackup = false) => ({

@@ -6,6 +6,7 @@ import { nothingSpent } from '../../../core/policy/disco/spending.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
+import { spendingOf } from '../../support/spending-of.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const hourMs = 3_600_000
@@ -24,12 +25,14 @@ function device(path: string, windowMs = 24 * hourMs) {
       const { logger, lines } = recordingLogger('warn')
       const store = openSpendingDatabase(join(path, 'spending.sqlite'), false, logger)
       const clock = fakeClock()
-      const ledger = new SpendingLedger({
-        store,
-        windowMs,
-        clocks: () => ({ wallMs: wall.ms, boot, upMs: clock.nowMs() }),
-        logger,
-      })
+      const ledger = spendingOf(
+        new SpendingLedger({
+          store,
+          windowMs,
+          clocks: () => ({ wallMs: wall.ms, boot, upMs: clock.nowMs() }),
+          logger,
+        }),
+      )
       return { store, clock, ledger, lines, end: () => store.close() }
     },
   }

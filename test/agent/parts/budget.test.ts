@@ -22,7 +22,7 @@ function deviceLike(fixture: string, settings: Partial<AgentSettings> = {}, cloc
   const slm = { source: { dims }, speed } as ActiveModels['slm']
   const config = readAgentConfig({ id: 'phone', stateDir: dir.path, ...settings })
   const clock = fakeClock()
-  const base = { config, clock, closers, logger: silentLogger() }
+  const base = { config, clock, closers, logger: silentLogger(), recording: undefined }
   const { budget, sampler } = openBudget(base, { slm }, device.host, clocks)
   return {
     device,

@@ -55,8 +55,8 @@ const places = {
     const store = openSpendingDatabase(join(dir, 'spending.sqlite'), true, logger)
     const clocks = () => ({ wallMs: 1, boot: 'first', upMs: clock.nowMs() })
     const ledger = keep(new SpendingLedger({ store, windowMs: 3_600_000, clocks, logger }))
-    ledger.add('server', spent)
-    ledger.reserve('server', spent)
+    ledger.write({ kind: 'add', account: 'server', spending: spent })
+    ledger.write({ kind: 'reserve', id: 1, account: 'server', spending: spent })
   },
   trial(dir) {
     new TrialFile(join(dir, 'fleet-config.json'), z.string()).set({ kept: 'x' })

@@ -22,6 +22,7 @@ import { openDatabase } from '../../../core/store/open-database.ts'
 import { requireStores } from '../../../core/store/require-stores.ts'
 import { isMissing } from '../../support/prerequisites.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
+import { spendingOf } from '../../support/spending-of.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 import { buildRecorder, Disk } from './power-cut.ts'
 
@@ -68,7 +69,7 @@ describe.skipIf(skips)('after a power cut', () => {
       const store = openSpendingDatabase(join(left, 'budget/spending.sqlite'), true, silentLogger())
       const clocks = () => ({ wallMs: 1, boot: 'first', upMs: systemClock.nowMs() })
       const options = { store, windowMs: 3_600_000, clocks, logger: silentLogger() }
-      expect(new SpendingLedger(options).spent('server').dollars).toBeCloseTo(0.2)
+      expect(spendingOf(new SpendingLedger(options)).spent('server').dollars).toBeCloseTo(0.2)
       store.close()
     })
 

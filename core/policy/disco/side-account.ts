@@ -1,17 +1,63 @@
-import { nothingSpent, type Spending, sumOf } from '../../core/policy/disco/spending.ts'
-import type { Run, RunRequest, Spender } from './budget.ts'
-import type { Reservation } from './spending-ledger.ts'
+import type { SideWork } from './controller-plan.ts'
+import { nothingSpent, type Spending, sumOf } from './spending.ts'
+import type { Spender } from './spending-book.ts'
+
+/** A side that an answer is to use. */
+export interface WantedSide {
+  readonly spender: Spender
+  /** What it is expected to do. */
+  readonly estimate: SideWork
+  /** The most that it may do. */
+  readonly limits: RunLimits
+  /** Whether it works only if the other side cannot: nothing is reserved for it, nor waited for. */
+  readonly isBackup: boolean
+}
+
+/** What a start of a side is asked to do at most. */
+export interface RunLimits {
+  /** Of the prompt and the answer so far: what its side can count at most. */
+  readonly promptTokens: number
+  /** Undefined: any number. */
+  readonly tokens?: number | undefined
+}
+
+export interface RunRequest {
+  /** Of the prompt and the answer so far, as counted here. */
+  readonly promptTokens: number
+  readonly limits: RunLimits
+  /** Whether its server is paid for what it answers, whether or not that arrives, and counts it itself. */
+  readonly isBilled: boolean
+}
+
+/** A start of a side. All that it may cost is reserved. */
+export interface RunAccount {
+  /** Tokens that it may be asked for; undefined: any number. */
+  readonly maxTokens: number | undefined
+  sent(): void
+  refused(): void
+  /** Adds tokens that have come. */
+  arrived(tokens: number): void
+  /** It has ended by itself. @param promptTokens as its server counts them; undefined: it does not tell */
+  completed(promptTokens: number | undefined): void
+}
+
+/** Expected spending of an answer in progress. */
+interface Reservation {
+  readonly spending: Spending
+  /** The answer costs more than was expected. */
+  raise(spending: Spending): void
+  /** Replaces it by what was spent. */
+  settle(spent: Spending): void
+}
 
 /** What of one side's answers counts towards a budget; prices are those of the answer's start. */
 export interface SideRates {
   readonly spender: Spender
-  spendingOf(work: { readonly promptTokens: number; readonly tokens: number }, isStart: boolean): Spending
+  spendingOf(work: SideWork, isStart: boolean): Spending
   /** Tokens that the budget allows after a prompt, beside what has been spent, is reserved by others, and is committed here. */
   affordable(promptTokens: number, committed: Spending): number
   /** Whether a budget limits the side. */
   readonly isCapped: boolean
-  /** How the energy is known; null: it is not. */
-  readonly energy: 'measured' | 'flops' | null
 }
 
 /** Tokens of an answer that states no limit, where a budget must hold: models' own limits are rarely lower. */
@@ -50,7 +96,7 @@ export class SideAccount {
   }
 
   /** @param isStart whether the answer has no token yet @returns undefined: the budget does not allow a token */
-  start({ promptTokens, limits, isBilled }: RunRequest, isStart: boolean): Run | undefined {
+  start({ promptTokens, limits, isBilled }: RunRequest, isStart: boolean): RunAccount | undefined {
     const { rates } = this
     const committed = this.#runs.reduce((sum, { most }) => sumOf(sum, most), nothingSpent)
     const asked = limits.tokens ?? (rates.isCapped ? defaultMaxTokens : undefined)
