@@ -36,6 +36,12 @@ it.each(words)('comments, help and documents avoid %s: write %s', (word) => {
   expect(found).toEqual([])
 })
 
+it('docs/glossary.md defines each term once', () => {
+  const terms = [...readFileSync(join(root, 'docs/glossary.md'), 'utf8').matchAll(/^\| ([^|]+) \|/gm)].map((match) => match[1]!)
+  const own = terms.filter((term) => term !== 'term' && !term.startsWith('---'))
+  expect(own.filter((term, at) => own.indexOf(term) !== at)).toEqual([])
+})
+
 /** Documents; of code the comments, and the texts of at least three words. */
 function proseOf(file: string): string[] {
   const text = readFileSync(join(root, file), 'utf8')
