@@ -1,4 +1,5 @@
 import type { EndpointFigures } from '../../core/answer/figures.ts'
+import { Arrivals } from '../../core/base/arrivals.ts'
 import { DeviceStream } from '../../core/draft/device-stream.ts'
 import type { DraftedToken, Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
 import { guessOf } from '../../core/draft/guess-of.ts'
@@ -22,7 +23,6 @@ import { rowBytes } from '../../core/protocol/frame.ts'
 import { sliceStates } from '../../core/protocol/states.ts'
 import type { LinkSession } from '../link/link-session.ts'
 import type { HatOptions, HatRequest, HatRound } from './hat-options.ts'
-import { Inbox } from './inbox.ts'
 import { minPrefixTokens, type PrefixMemory } from './prefix-memory.ts'
 import { reopen } from './reopen.ts'
 import { Uplink } from './uplink.ts'
@@ -35,7 +35,7 @@ export class HatRun {
   /** The same, recorded where that is wanted. */
   readonly #decider: Machine<HatInput, HatAction>
   readonly #conditions: HatConditions
-  readonly #inbox = new Inbox<HatEvent>()
+  readonly #events = new Arrivals<HatEvent>()
   readonly #drafter: Drafter | TreeDrafter
   readonly #stream: DeviceStream
   readonly #uplink: Uplink
@@ -63,7 +63,7 @@ export class HatRun {
     this.#stream = new DeviceStream(input, dims.hidden, prompt.length)
     const openAnother = (avoid: string | undefined, signal: AbortSignal) =>
       reopen({ ...options, open: (until) => options.open(until, { wire, avoid }) }, signal, request.onWaiting)
-    this.#uplink = new Uplink(session, this.#stream.shallow, openAnother, this.#inbox)
+    this.#uplink = new Uplink(session, this.#stream.shallow, openAnother, this.#events)
     this.#conditions = conditionsOf({
       session: () => this.#uplink.session,
       speed,
@@ -89,23 +89,22 @@ export class HatRun {
     }
     this.#machine = new HatMachine(rules)
     this.#decider = options.recording?.of('hat', rules, this.#machine) ?? this.#machine
-    this.#inbox.push({ kind: 'opened', held: session.held })
+    this.#events.push({ kind: 'opened', held: session.held })
   }
 
   /** @returns undefined at the end of the answer. @throws what ends it before that; the signal's reason */
   async next(signal: AbortSignal): Promise<HatRound | undefined> {
-    if (this.#isDelivered) this.#inbox.push({ kind: 'taken' })
+    if (this.#isDelivered) this.#events.push({ kind: 'taken' })
     this.#isDelivered = false
-    for (;;) {
-      const event = await this.#inbox.next()
+    for (let event = await this.#events.next(); event; event = await this.#events.next()) {
       signal.throwIfAborted()
       const input = { ...event, conditions: this.#conditions }
       for (const action of this.#decider.handle(input, this.#options.clock.nowMs())) {
         if (action.kind === 'deliver') return this.#deliver(action)
-        if (action.kind === 'end') return undefined
         this.#carryOut(action)
       }
     }
+    return undefined
   }
 
   /** Ends the session: what is under way fails. */
@@ -130,17 +129,20 @@ export class HatRun {
     this.#stream.release()
   }
 
-  #carryOut(action: Exclude<HatAction, { kind: 'deliver' | 'end' }>): void {
+  #carryOut(action: Exclude<HatAction, { kind: 'deliver' }>): void {
     switch (action.kind) {
+      case 'end':
+        this.#events.done()
+        break
       case 'exchange':
         this.#uplink.exchange(action)
-        this.#inbox.push({ kind: 'sent' })
+        this.#events.push({ kind: 'sent' })
         break
       case 'reopen':
         this.#uplink.reopen(action)
         break
       case 'lost':
-        this.#inbox.fail(this.#uplink.lostError(action))
+        this.#events.fail(this.#uplink.lostError(action))
         break
       case 'measured':
         this.#options.speed.record(action.steps)
@@ -156,8 +158,8 @@ export class HatRun {
         break
       default:
         this.#computed = this.#compute(action).then(
-          (event) => this.#inbox.push(event),
-          (error: unknown) => this.#inbox.fail(error),
+          (event) => this.#events.push(event),
+          (error: unknown) => this.#events.fail(error),
         )
     }
   }

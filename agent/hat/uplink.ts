@@ -1,10 +1,10 @@
+import type { Arrivals } from '../../core/base/arrivals.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { StateRows } from '../../core/draft/state-rows.ts'
 import { requireFinite } from '../../core/engine/require-finite.ts'
 import type { HatEvent, UplinkAction } from '../../core/policy/hat/hat-steps.ts'
 import type { States } from '../../core/protocol/states.ts'
 import type { LinkSession, Reply, Resume } from '../link/link-session.ts'
-import type { Inbox } from './inbox.ts'
 import { isLinkFailure } from './reopen.ts'
 
 type ActionOf<Kind extends UplinkAction['kind']> = Extract<UplinkAction, { kind: Kind }>
@@ -15,7 +15,7 @@ export class Uplink {
   wideRows = 0
   readonly #rows: StateRows
   readonly #reopen: (avoid: string | undefined, signal: AbortSignal) => Promise<LinkSession>
-  readonly #inbox: Inbox<HatEvent>
+  readonly #events: Arrivals<HatEvent>
   readonly #closed = new AbortController()
   /** Bytes of the sessions before this one. */
   readonly #before = { up: 0, down: 0 }
@@ -33,12 +33,12 @@ export class Uplink {
     session: LinkSession,
     rows: StateRows,
     reopen: (avoid: string | undefined, signal: AbortSignal) => Promise<LinkSession>,
-    inbox: Inbox<HatEvent>,
+    events: Arrivals<HatEvent>,
   ) {
     this.#session = session
     this.#rows = rows
     this.#reopen = reopen
-    this.#inbox = inbox
+    this.#events = events
   }
 
   /** The current session. */
@@ -90,7 +90,7 @@ export class Uplink {
     this.#session.close()
     this.#reopen(avoid, this.#closed.signal).then(
       (session) => this.#onReopened(session),
-      (error: unknown) => this.#inbox.fail(error),
+      (error: unknown) => this.#events.fail(error),
     )
   }
 
@@ -117,16 +117,16 @@ export class Uplink {
   }
 
   #onReply(frame: number, reply: Reply): void {
-    if (reply.kind === 'gap') return void this.#inbox.push({ kind: 'gap', frame, held: reply.length })
+    if (reply.kind === 'gap') return void this.#events.push({ kind: 'gap', frame, held: reply.length })
     this.wideRows += reply.states.wide?.index.length ?? 0
     if (frame === this.#lastFrame) this.#deep = reply.states
-    this.#inbox.push({ kind: 'replied', frame, rows: reply.states.rows })
+    this.#events.push({ kind: 'replied', frame, rows: reply.states.rows })
   }
 
   #onFailure(frame: number, error: unknown): void {
-    if (this.#closed.signal.aborted || !(isLinkFailure(error) || isFull(error))) return void this.#inbox.fail(error)
+    if (this.#closed.signal.aborted || !(isLinkFailure(error) || isFull(error))) return void this.#events.fail(error)
     this.#lastFailure = error
-    this.#inbox.push({ kind: 'failed', frame })
+    this.#events.push({ kind: 'failed', frame })
   }
 
   #onReopened(session: LinkSession): void {
@@ -136,7 +136,7 @@ export class Uplink {
     this.#before.down += this.#session.bytesDown
     this.#session = session
     this.#isLost = false
-    this.#inbox.push({ kind: 'reopened' })
+    this.#events.push({ kind: 'reopened' })
   }
 }
 

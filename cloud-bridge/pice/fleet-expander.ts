@@ -1,3 +1,4 @@
+import { Arrivals } from '../../core/base/arrivals.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -31,7 +32,6 @@ import type { BridgeLimits } from '../limits.ts'
 import type { JobChange } from '../queue/job-database.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
-import { Arrivals } from './arrivals.ts'
 import { hintsOf, presenceOf } from './device-hints.ts'
 import type { DeviceProfiles } from './device-profiles.ts'
 import type { Expanded, Expander, ExpansionRequest } from './expander.ts'
@@ -65,7 +65,7 @@ export interface FleetExpanderOptions {
 /** An answer that waits for its sentences. */
 interface Reader {
   readonly request: ExpansionRequest
-  readonly arrivals: Arrivals
+  readonly arrivals: Arrivals<Expanded>
 }
 
 /** A job of the queue that expands sketches. */
@@ -118,7 +118,7 @@ export class FleetExpander implements Expander {
   async *expand(request: ExpansionRequest, signal: AbortSignal): AsyncGenerator<Expanded, void> {
     const { id, client, input, deadlineMs } = request
     if (this.#isClosed) throw closing()
-    const reader = { request, arrivals: new Arrivals() }
+    const reader = { request, arrivals: new Arrivals<Expanded>() }
     const { places, arrived } = this.#expandedBefore(request, reader.arrivals)
     this.#readers.get(id)?.arrivals.fail(new BrimError('CANCELED', 'the answer was asked for again'))
     this.#readers.set(id, reader)
@@ -284,7 +284,7 @@ export class FleetExpander implements Expander {
   }
 
   /** What earlier jobs have expanded of a sketch, which the answer gets at once, and where others go on with it. */
-  #expandedBefore({ id, input }: ExpansionRequest, arrivals: Arrivals) {
+  #expandedBefore({ id, input }: ExpansionRequest, arrivals: Arrivals<Expanded>) {
     const stored = this.#options.log.placesOf(id)
     const places: SketchPlace[] = []
     const arrived: CandidatePlace[] = []

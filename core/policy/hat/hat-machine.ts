@@ -82,7 +82,6 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   }
 
   #on(input: HatInput): void {
-    const { uplink } = this
     switch (input.kind) {
       case 'opened':
         this.#open(input.held)
@@ -112,19 +111,10 @@ export class HatMachine implements Machine<HatInput, HatAction> {
         this.#onSent()
         break
       case 'replied':
-        uplink.onReply(input.frame, input.rows, input.conditions)
-        this.#onUplink()
-        break
       case 'gap':
-        uplink.onGap(input.frame, input.held, input.conditions)
-        this.#onUplink()
-        break
       case 'failed':
-        uplink.onFailure(input.frame)
-        this.#onUplink()
-        break
       case 'reopened':
-        uplink.onReopened(input.conditions)
+        this.uplink.on(input, input.conditions)
         this.#onUplink()
         break
       case 'taken':

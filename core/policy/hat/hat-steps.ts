@@ -60,6 +60,17 @@ export interface Acceptance {
   readonly continuedBy?: number | undefined
 }
 
+/** What has happened to a frame, or to its session. */
+export type UplinkEvent =
+  /** With so many deep rows. */
+  | { readonly kind: 'replied'; readonly frame: number; readonly rows: number }
+  /** The bridge has fewer rows than those before the frame. */
+  | { readonly kind: 'gap'; readonly frame: number; readonly held: number }
+  /** Its session has ended. */
+  | { readonly kind: 'failed'; readonly frame: number }
+  /** Another session holds no rows yet. */
+  | { readonly kind: 'reopened' }
+
 /** What has happened. */
 export type HatEvent =
   /** `held`: positions of the prompt that the bridge has. */
@@ -74,14 +85,7 @@ export type HatEvent =
   | { readonly kind: 'accepted'; readonly acceptance: Acceptance }
   /** The frame is under way. */
   | { readonly kind: 'sent' }
-  /** With so many deep rows. */
-  | { readonly kind: 'replied'; readonly frame: number; readonly rows: number }
-  /** The bridge has fewer rows than those before the frame. */
-  | { readonly kind: 'gap'; readonly frame: number; readonly held: number }
-  /** Its session has ended. */
-  | { readonly kind: 'failed'; readonly frame: number }
-  /** Another session holds no rows yet. */
-  | { readonly kind: 'reopened' }
+  | UplinkEvent
   /** The reader has the tokens delivered. */
   | { readonly kind: 'taken' }
 

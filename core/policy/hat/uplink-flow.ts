@@ -1,4 +1,4 @@
-import type { HatConditions, UplinkAction } from './hat-steps.ts'
+import type { HatConditions, UplinkAction, UplinkEvent } from './hat-steps.ts'
 import { maySend } from './in-flight.ts'
 
 /** Replays in a row after which the answer fails. */
@@ -77,27 +77,16 @@ export class UplinkFlow {
     if (this.#last.parents.length > 0) this.#kept = rows
   }
 
-  onReply(frame: number, rows: number, conditions: HatConditions): void {
-    if (!this.#take(frame)) return
-    if (frame === this.#lastId) this.#deepRows = rows
-    this.#advance(conditions)
-  }
-
-  onGap(frame: number, held: number, conditions: HatConditions): void {
-    if (!this.#take(frame)) return
-    this.#gap = Math.min(held, this.#gap ?? held)
-    this.#advance(conditions)
-  }
-
-  onFailure(frame: number): void {
-    if (this.#take(frame)) this.#lose({ kind: 'reopen' })
-  }
-
-  onReopened(conditions: HatConditions): void {
-    this.#isReopening = false
-    // The replay makes it a chain.
-    this.#kept = undefined
-    this.failovers += 1
+  on(event: UplinkEvent, conditions: HatConditions): void {
+    if (event.kind === 'reopened') {
+      this.#isReopening = false
+      // The replay makes it a chain.
+      this.#kept = undefined
+      this.failovers += 1
+    } else if (!this.#take(event.frame)) return
+    else if (event.kind === 'failed') this.#lose({ kind: 'reopen' })
+    else if (event.kind === 'gap') this.#gap = Math.min(event.held, this.#gap ?? event.held)
+    else if (event.frame === this.#lastId) this.#deepRows = event.rows
     this.#advance(conditions)
   }
 

@@ -34,7 +34,7 @@ describe('back-pressure', () => {
     expect([send(16, 21, 0), send(16, 22, 0)]).toEqual([false, true])
     expect(send(22, 30, 0)).toBe(false)
     expect(frames()).toHaveLength(3)
-    flow.onReply(1, 0, conditions)
+    flow.on({ kind: 'replied', frame: 1, rows: 0 }, conditions)
     expect(send(22, 30, 0)).toBe(true)
   })
 
@@ -42,7 +42,7 @@ describe('back-pressure', () => {
     const { flow, send } = uplink()
     for (let at = 0; at < 50; at += 1) {
       expect(send(50 * at, 50 * (at + 1), 0)).toBe(true)
-      flow.onReply(at + 1, 0, conditions)
+      flow.on({ kind: 'replied', frame: at + 1, rows: 0 }, conditions)
     }
     expect([send(0, 1, 0), send(1, 2, 0), send(2, 3, 0)]).toEqual([true, true, true])
   })
@@ -52,10 +52,10 @@ describe('rows that a bridge has lost', () => {
   it('are sent again from the gap, in chunks, the wanted ones in the last frame', () => {
     const { flow, frames, send } = uplink(0)
     send(0, 20, 0)
-    flow.onReply(1, 0, conditions)
+    flow.on({ kind: 'replied', frame: 1, rows: 0 }, conditions)
     send(20, 23, 3)
     flow.settle(conditions)
-    flow.onGap(2, 5, conditions)
+    flow.on({ kind: 'gap', frame: 2, held: 5 }, conditions)
     expect(frames()).toEqual([
       [0, 20, 0],
       [20, 23, 3],
@@ -63,10 +63,10 @@ describe('rows that a bridge has lost', () => {
       [13, 20, 0],
       [20, 23, 3],
     ])
-    flow.onReply(3, 0, conditions)
-    flow.onReply(4, 0, conditions)
+    flow.on({ kind: 'replied', frame: 3, rows: 0 }, conditions)
+    flow.on({ kind: 'replied', frame: 4, rows: 0 }, conditions)
     expect(flow.isSettled).toBe(false)
-    flow.onReply(5, 3, conditions)
+    flow.on({ kind: 'replied', frame: 5, rows: 3 }, conditions)
     expect([flow.isSettled, flow.failovers]).toEqual([true, 0])
   })
 
@@ -74,27 +74,27 @@ describe('rows that a bridge has lost', () => {
     const { flow, frames, send } = uplink()
     send(0, 8, 0)
     send(8, 16, 0)
-    flow.onFailure(1)
+    flow.on({ kind: 'failed', frame: 1 }, conditions)
     expect(frames()).toEqual([[0, 8, 0], [8, 16, 0], 'reopen'])
     // The rest of the prompt waits for the replay.
     expect(send(16, 40, 1)).toBe(true)
     flow.settle(conditions)
-    flow.onFailure(2)
+    flow.on({ kind: 'failed', frame: 2 }, conditions)
     expect(frames()).toEqual([])
-    flow.onReopened(conditions)
+    flow.on({ kind: 'reopened' }, conditions)
     // As many frames as the link holds, and one more.
     expect(frames()).toEqual([
       [0, 8, 0],
       [8, 16, 0],
       [16, 24, 0],
     ])
-    flow.onReply(3, 0, conditions)
+    flow.on({ kind: 'replied', frame: 3, rows: 0 }, conditions)
     expect(frames()).toEqual([[24, 32, 0]])
-    flow.onReply(4, 0, conditions)
+    flow.on({ kind: 'replied', frame: 4, rows: 0 }, conditions)
     expect(frames()).toEqual([[32, 40, 1]])
-    for (const frame of [5, 6]) flow.onReply(frame, 0, conditions)
+    for (const frame of [5, 6]) flow.on({ kind: 'replied', frame, rows: 0 }, conditions)
     expect(flow.isSettled).toBe(false)
-    flow.onReply(7, 1, conditions)
+    flow.on({ kind: 'replied', frame: 7, rows: 1 }, conditions)
     expect([flow.isSettled, flow.failovers]).toEqual([true, 1])
   })
 
@@ -102,7 +102,7 @@ describe('rows that a bridge has lost', () => {
     const { flow, taken, send } = uplink()
     send(0, 1, 1)
     flow.settle(conditions)
-    for (let frame = 1; frame <= 6; frame++) flow.onGap(frame, 0, conditions)
+    for (let frame = 1; frame <= 6; frame++) flow.on({ kind: 'gap', frame, held: 0 }, conditions)
     expect(taken().at(-1)).toEqual({ kind: 'lost', times: 6 })
   })
 
@@ -110,7 +110,7 @@ describe('rows that a bridge has lost', () => {
     const { flow, taken, send } = uplink()
     send(0, 3, 3)
     flow.settle(conditions)
-    flow.onReply(1, 2, conditions)
+    flow.on({ kind: 'replied', frame: 1, rows: 2 }, conditions)
     expect(taken().at(-1)).toEqual({ kind: 'reopen', wrongRows: { got: 2, wanted: 3 } })
   })
 })
@@ -122,7 +122,7 @@ describe('a draft that branches', () => {
     const { flow, taken, send } = uplink()
     send(10, 14, 4, parents)
     flow.settle(conditions)
-    flow.onReply(1, 4, conditions)
+    flow.on({ kind: 'replied', frame: 1, rows: 4 }, conditions)
     flow.keepRows([0, 2])
     // The bridge has the first of them as a chain.
     expect(flow.chain).toBe(11)
@@ -139,8 +139,8 @@ describe('a draft that branches', () => {
     const { flow, taken, send } = uplink()
     send(2, 6, 4, parents)
     flow.settle(conditions)
-    flow.onFailure(1)
-    flow.onReopened(conditions)
+    flow.on({ kind: 'failed', frame: 1 }, conditions)
+    flow.on({ kind: 'reopened' }, conditions)
     expect(taken().slice(2)).toMatchObject([
       { from: 0, to: 2, returned: 0, tree: undefined },
       { from: 2, to: 6, returned: 4, tree: { kept: [], parents } },
@@ -181,18 +181,18 @@ it('settles whatever is lost, with no row missing at the bridge, as long as it i
           isOpen = true
           held = 0
           inFlight.length = 0
-          flow.onReopened(conditions)
+          flow.on({ kind: 'reopened' }, conditions)
         } else {
           const next = inFlight.shift()!
           const [what = 'reply', ...rest] = left
           left = rest
-          if (what === 'fail') flow.onFailure(next.frame)
+          if (what === 'fail') flow.on({ kind: 'failed', frame: next.frame }, conditions)
           else {
             if (what === 'forget') held = Math.floor(held / 2)
-            if (next.from > held) flow.onGap(next.frame, held, conditions)
+            if (next.from > held) flow.on({ kind: 'gap', frame: next.frame, held }, conditions)
             else {
               held = next.to
-              flow.onReply(next.frame, next.returned, conditions)
+              flow.on({ kind: 'replied', frame: next.frame, rows: next.returned }, conditions)
             }
           }
         }
