@@ -5,6 +5,7 @@ import type { BrimError } from '../core/base/errors.ts'
 import type { Logger } from '../core/base/logger.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
 import { type Host, openHost } from './device/host.ts'
+import { openIdentities } from './identity/identities.ts'
 import { Answering } from './parts/answering.ts'
 import { openApi } from './parts/api.ts'
 import { openBase } from './parts/base.ts'
@@ -12,9 +13,13 @@ import { openBudget } from './parts/budget.ts'
 import { type Changes, openChanges } from './parts/changes.ts'
 import { openDispatch } from './parts/dispatch.ts'
 import { openDownloads } from './parts/downloads.ts'
+import { healthOf } from './parts/health.ts'
 import { openLinks } from './parts/links.ts'
 import { openModels, openSmallModels } from './parts/models.ts'
-import { openReporting } from './parts/reporting.ts'
+import { openMonitor } from './parts/monitor.ts'
+import { openRemote } from './parts/remote.ts'
+import { openReporting, openSpool } from './parts/reporting.ts'
+import { openState } from './parts/state.ts'
 import { openWork } from './parts/work.ts'
 import type { OpenSmall } from './slm/local-model.ts'
 import type { RestartKind } from './trial/change.ts'
@@ -64,22 +69,31 @@ export async function startAgent(
 ): Promise<Agent> {
   const closers = createClosers()
   try {
-    const base = await openBase(readAgentConfig(settings), clock, closers)
-    const models = await openModels(base, openSmall)
-    const smallModels = await openSmallModels(base, models)
+    const config = readAgentConfig(settings)
+    const state = await openState(config.stateDir, closers)
+    const { base, logs } = openBase(config, clock, closers, state.birth)
+    const spool = openSpool(base, state)
+    const { logger } = base
+    const identities = openIdentities(config, clock, logger.child({ component: 'identity' }))
+    closers.push(identities.close)
+    const remote = openRemote(base, state, logs.outbox)
+    const models = await openModels(base, state, openSmall)
+    const smallModels = await openSmallModels(base, state, models)
     const budget = openBudget(base, models, host)
-    const links = openLinks(base, models)
+    const links = openLinks(base, state, identities, models)
+    logs.outbox.start(links, spool)
     const answering = new Answering(base, models, links)
-    const dispatch = openDispatch(base, models, links, answering, budget.budget)
-    const downloads = openDownloads(base, links)
-    const work = openWork(base, models, smallModels, answering, downloads)
+    const dispatch = openDispatch(base, { store: state.store, identities }, models, links, answering, budget.budget)
+    const downloads = openDownloads(base, identities, links)
+    const work = openWork(base, state, models, smallModels, answering, downloads)
     const changing = openChanges(base, links, answering, downloads, changes)
     const handlers = () => ({ ...work.handlers(), ...changing.handlers })
-    const reporter = openReporting(base, models, smallModels, links, work, answering, budget)
-    const { config, logger, bundles, birth, remote } = base
-    await bundles.removeUnused(models.folders, Date.now())
+    const monitor = openMonitor({ models, smallModels, answering, work, budget, errors: logs.errors }, spool)
+    const reporter = openReporting(base, state, models, links, monitor, spool)
+    const health = healthOf(config.id, { models, answering, dispatch, links, work, remote })
+    await state.bundles.removeUnused(models.folders, Date.now())
     await models.updateSmallModels()
-    const api = await openApi(base, models, links, answering, dispatch, work, budget)
+    const api = await openApi(base, answering, dispatch, budget, health)
     closers.push(work.jobs.close)
     // Only now that the port is bound: a second agent started by mistake must not replace the first one at the bridge.
     work.jobs.start(handlers())
@@ -97,7 +111,7 @@ export async function startAgent(
     const { drafter } = config.draft
     const { modelId } = models
     const slm = answering.slm?.model.name
-    logger.info({ birth, modelId, apiUrl: api.url, slm, drafter }, 'agent ready')
+    logger.info({ birth: state.birth, modelId, apiUrl: api.url, slm, drafter }, 'agent ready')
     return {
       apiUrl: api.url,
       get modelId() {

@@ -7,7 +7,7 @@ import { tryOrLog } from '../core/base/try-or-log.ts'
 import { version } from '../core/base/version.ts'
 import { urlHost } from '../core/listen/listen.ts'
 import { type BridgeState, dataPath, noModelId } from '../core/protocol/messages.ts'
-import { webSocketBroker } from '../core/protocol/mqtt-url.ts'
+import { mqttPath, webSocketBroker } from '../core/protocol/mqtt-url.ts'
 import { type BridgeSettings, readBridgeConfig } from './config.ts'
 import type { Certificate } from './http/certificate.ts'
 import { forgetAddress, writeAddress } from './identity/local-access.ts'
@@ -18,7 +18,10 @@ import { type Base, openBase } from './parts/base.ts'
 import { openControlBroker } from './parts/broker.ts'
 import { openHttp } from './parts/http.ts'
 import { openIdentities } from './parts/identities.ts'
+import { collectMetrics } from './parts/metrics.ts'
+import { openNetwork } from './parts/network.ts'
 import { openRollouts } from './parts/rollouts.ts'
+import { accessRoutes, fleetRoutes, servingRoutes } from './parts/routes.ts'
 import { openServing } from './parts/serving.ts'
 import { openStores } from './parts/stores.ts'
 import { openWork } from './parts/work.ts'
@@ -71,18 +74,26 @@ export async function startBridge(
 }
 
 async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
-  const { config, closers, log, downlink } = base
+  const { config, closers, logger } = base
   const { id, fleet, host } = config
+  const network = openNetwork(base)
   const stores = openStores(base)
-  const work = openWork(base, stores)
+  const work = openWork(base, stores, network)
   const rollouts = openRollouts(base, stores, work)
   const access = openAccess(base, stores)
   const { grants, certificate } = access
-  const broker = await openControlBroker(base, stores, work, access)
-  const cloud = await openServing(base, access, work, openModel)
-  const parts = { ...stores, ...work, rollouts, ...access, ...cloud, broker }
-  const identities = openIdentities(base, parts)
-  const http = await openHttp(base, { ...parts, identities, ...openAuthorizer(base, stores, parts) })
+  const broker = await openControlBroker(base, network, stores, work, access)
+  const cloud = await openServing(base, network, access, work, openModel)
+  const identities = openIdentities(base, stores, work, access, broker, cloud)
+  const authorization = openAuthorizer(base, network, stores, access, cloud)
+  collectMetrics(base, cloud, work, rollouts, broker)
+  const routes = [
+    ...servingRoutes(base, work, cloud),
+    ...fleetRoutes(base, stores, work, rollouts, broker, cloud),
+    ...accessRoutes(base, stores, access, authorization, identities),
+  ]
+  const upgrades = { [dataPath]: cloud.plane.upgrade, ...(broker.upgrade ? { [mqttPath]: broker.upgrade } : {}) }
+  const http = await openHttp(base, network, access, authorization.authorizer, routes, upgrades)
   closers.push(cloud.plane.close)
   closers.push(() => cloud.sessions.shutdown({ code: 'LINK_LOST', message: `bridge ${id} is shutting down` }))
 
@@ -111,21 +122,22 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
       sessions: cloud.sessions.count,
       devices: work.devices.size,
       telemetryDeltas: config.telemetryDeltas,
-      answerTtftMs: cloud.starts.wire,
+      answerTtftMs: cloud.answers.starts.wire,
     }),
     accepts,
     ...work.devices.handlers,
     onJobEvent: work.jobs.queue.onJobEvent,
     progress: base.progress,
     clock: base.clock,
-    logger: log('control'),
+    logger: logger.child({ component: 'control' }),
   })
   closers.push(control.close)
-  downlink.attach(control)
+  network.downlink.attach(control)
   work.devices.watchHeartbeats(() => control.connected)
-  const { modelIds } = cloud
+  const { modelIds, sessions } = cloud
+  const { inProgress } = cloud.answers
   let isDraining = false
-  base.logger.info({ birth: stores.birth, modelIds, mqttUrl, dataUrl, auth: grants.authRequired }, 'bridge ready')
+  logger.info({ birth: stores.birth, modelIds, mqttUrl, dataUrl, auth: grants.authRequired }, 'bridge ready')
   return {
     mqttUrl,
     httpUrl,
@@ -135,20 +147,20 @@ async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
     get auth() {
       return grants.authRequired
     },
-    logger: base.logger,
+    logger: logger,
     get stalled() {
       return base.progress.stalled
     },
     get status() {
       const { ready, draining } = work.devices.counts()
-      return `${isDraining ? 'draining' : 'ready'}, ${ready + draining} devices connected, ${cloud.sessions.count} sessions, ${cloud.inProgress.count} answers in progress`
+      return `${isDraining ? 'draining' : 'ready'}, ${ready + draining} devices connected, ${sessions.count} sessions, ${inProgress.count} answers in progress`
     },
     async drain() {
-      base.logger.info({ sessions: cloud.sessions.count, answers: cloud.inProgress.count }, 'bridge draining')
+      logger.info({ sessions: sessions.count, answers: inProgress.count }, 'bridge draining')
       isDraining = true
       control.drain()
-      await Promise.all([cloud.sessions.drain(), cloud.inProgress.drain()])
-      base.logger.info('bridge drained')
+      await Promise.all([sessions.drain(), inProgress.drain()])
+      logger.info('bridge drained')
     },
     close: closers.closeAll,
   }

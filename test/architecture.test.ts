@@ -303,6 +303,71 @@ describe('one mechanism for one idea', () => {
   })
 })
 
+describe('parts of a composition root', () => {
+  const parts = ['agent/parts', 'cloud-bridge/parts'].flatMap((dir) => tsFiles(join(root, dir)))
+  const maxInputs = 6
+  const maxFields = 8
+
+  it('have written interfaces', () => {
+    expect(matchesIn(parts, /ReturnType<typeof \w+>/g)).toEqual([])
+  })
+
+  it(`take at most ${maxInputs} inputs, none of which is several parts in one`, () => {
+    const many = parts.flatMap((file) =>
+      [...readFileSync(file, 'utf8').matchAll(/^(?:export )?(?:async )?function (open\w+)\(([\s\S]*?)\)(?:: [^\n]+)? \{$/gm)]
+        .filter(([, , inputs = '']) => inputsOf(inputs).length > maxInputs || /\w &|& \w/.test(inputs))
+        .map(([, name]) => `${relative(root, file)}: ${name}`),
+    )
+    expect(many).toEqual([])
+  })
+
+  it(`have at most ${maxFields} fields`, () => {
+    const large = parts.flatMap((file) =>
+      [...readFileSync(file, 'utf8').matchAll(/^(?:export )?interface (\w+)[^{]*\{\n([\s\S]*?)^\}/gm)]
+        .filter(([, , body = '']) => (body.match(/^ {2}(?:readonly )?\w+[?(:<]/gm) ?? []).length > maxFields)
+        .map(([, name]) => `${relative(root, file)}: ${name}`),
+    )
+    expect(large).toEqual([])
+  })
+
+  it('are wired by name: no root spreads parts into another', () => {
+    const roots = ['agent/agent.ts', 'cloud-bridge/bridge.ts'].map((file) => join(root, file))
+    expect(matchesIn(roots, /const \w+ = \{ \.\.\.\w+, \.\.\./g)).toEqual([])
+  })
+
+  it('have parts of their own that are written down, too, but for these', () => {
+    const sources = ['agent', 'cloud-bridge'].flatMap((dir) => tsFiles(join(root, dir)))
+    const inferred = matchesIn(sources, /export type \w+ = (?:Awaited<)?ReturnType<typeof (?:open|create)\w+>/g)
+    expect(inferred.map((line) => line.split(':')[0])).toEqual([
+      'agent/hat/open-device-model.ts',
+      'cloud-bridge/identity/store.ts',
+      'cloud-bridge/identity/token-store.ts',
+      'cloud-bridge/queue/job-store.ts',
+      'cloud-bridge/rollout/rollout-store.ts',
+    ])
+  })
+})
+
+/** @returns `file: text` of every match */
+function matchesIn(sources: readonly string[], pattern: RegExp): string[] {
+  return sources
+    .flatMap((file) => [...readFileSync(file, 'utf8').matchAll(pattern)].map(([text]) => `${relative(root, file)}: ${text}`))
+    .sort()
+}
+
+/** The parameters of a function: commas within braces and brackets separate none. */
+function inputsOf(parameters: string): string[] {
+  let depth = 0
+  const inputs = ['']
+  for (const character of parameters.replaceAll('=>', '')) {
+    if ('{[(<'.includes(character)) depth += 1
+    if ('}])>'.includes(character)) depth -= 1
+    if (character === ',' && depth === 0) inputs.push('')
+    else inputs[inputs.length - 1] += character
+  }
+  return inputs.filter((input) => input.trim() !== '')
+}
+
 /** The most specific row that covers a file. */
 function rowOf(file: string): string | undefined {
   const rows = Object.keys(rules).filter((row) => isWithin(file, row))

@@ -11,7 +11,27 @@ import { JobInbox } from './job-inbox.ts'
 import { JobRunner } from './job-runner.ts'
 import type { JobLedger } from './ledger.ts'
 
-export type DeviceJobs = ReturnType<typeof createDeviceJobs>
+interface JobService extends Required<ControlService> {
+  readonly handlers: Readonly<Record<'jobs' | 'acks', (payload: Uint8Array) => void>>
+  readonly stateFields: () => { readonly jobs: string[] }
+}
+
+export interface DeviceJobs {
+  /** The job messages of one broker. @param link its address; results go where the job came from */
+  service(link: string): JobService
+  /** Number of jobs on the device; null if the ledger is not readable. */
+  readonly counts: { readonly waiting: number | null; readonly running: number | null }
+  /** Why the disk stores no jobs; null: it does. */
+  readonly storageFailure: string | null
+  /** Runs the waiting jobs. The services announce no kinds before it. */
+  start(handlers: JobHandlers): void
+  /** The kinds of jobs have changed, because the device has another model. Jobs that run are not affected. */
+  replaceHandlers(handlers: JobHandlers): void
+  /** Begins no further job: waiting jobs run after the next start. @returns resolves when none runs */
+  drain(): Promise<void>
+  /** Interrupts the jobs that run. Waiting jobs run after the next start. */
+  close(): Promise<void>
+}
 
 export interface DeviceJobsOptions {
   readonly ledger: JobLedger
@@ -23,7 +43,7 @@ export interface DeviceJobsOptions {
 const resendMs = 2_000
 
 /** The jobs of a device: durable in the ledger, run one at a time in each lane, reported until acknowledged. */
-export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
+export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions): DeviceJobs {
   const publishers = new Map<string, Publisher>()
   const storage = new StorageWatch({
     requireSpace: () => ledger.requireSpace(),
@@ -41,19 +61,16 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
   let current: JobHandlers = {}
   let stopResending: (() => Promise<void>) | undefined
   return {
-    /** The job messages of one broker. @param link its address; results go where the job came from */
-    service: (link: string) =>
-      ({
-        handlers: { jobs: (payload) => inbox.onJob(link, payload), acks: (payload) => inbox.onAck(link, payload) },
-        stateFields: () => ({ jobs: storage.isFailing ? [] : Object.keys(current) }),
-        onConnection(publisher: Publisher | undefined) {
-          if (publisher) publishers.set(link, publisher)
-          else publishers.delete(link)
-          outbox.onConnection(link, publisher)
-        },
-      }) satisfies ControlService,
+    service: (link) => ({
+      handlers: { jobs: (payload) => inbox.onJob(link, payload), acks: (payload) => inbox.onAck(link, payload) },
+      stateFields: () => ({ jobs: storage.isFailing ? [] : Object.keys(current) }),
+      onConnection(publisher: Publisher | undefined) {
+        if (publisher) publishers.set(link, publisher)
+        else publishers.delete(link)
+        outbox.onConnection(link, publisher)
+      },
+    }),
 
-    /** Number of jobs on the device; null if the ledger is not readable. */
     get counts() {
       try {
         return ledger.counts
@@ -62,12 +79,10 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
       }
     },
 
-    /** Why the disk stores no jobs; null: it does. */
     get storageFailure(): string | null {
       return storage.failure ?? null
     },
 
-    /** Runs the waiting jobs. The services announce no kinds before it. */
     start(handlers: JobHandlers): void {
       current = handlers
       storage.check()
@@ -82,17 +97,14 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions) {
       })
     },
 
-    /** The kinds of jobs have changed, because the device has another model. Jobs that run are not affected. */
     replaceHandlers(handlers: JobHandlers): void {
       current = handlers
     },
 
-    /** Begins no further job: waiting jobs run after the next start. @returns resolves when none runs */
     async drain(): Promise<void> {
       await Promise.all(runners.map((runner) => runner.drain()))
     },
 
-    /** Interrupts the jobs that run. Waiting jobs run after the next start. */
     async close(): Promise<void> {
       await Promise.all([stopResending?.(), ...runners.map((runner) => runner.close())])
     },

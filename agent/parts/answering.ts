@@ -1,5 +1,7 @@
 import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
 import { AnswerMeter } from '../../core/answer/meter.ts'
+import type { TextModel } from '../../core/answer/text-model.ts'
+import type { Manifest } from '../../core/model/manifest.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { drafterMaker } from '../hat/create-drafter.ts'
 import { hatEndpoint } from '../hat/endpoint.ts'
@@ -16,7 +18,7 @@ import type { Base } from './base.ts'
 export class Answering {
   readonly meter: AnswerMeter
   /** The split model; undefined: there is none. */
-  llm: ReturnType<typeof splitAnswering> | undefined
+  llm: SplitAnswering | undefined
   slm: TokenEndpoint | undefined
   readonly #base: Base
   readonly #models: ActiveModels
@@ -44,13 +46,21 @@ export class Answering {
   }
 }
 
+interface SplitAnswering {
+  readonly manifest: Manifest
+  readonly text: TextModel
+  readonly endpoint: TokenEndpoint
+  /** The same without the device's drafter. */
+  draftedBy(createDrafter: HatOptions['createDrafter']): TokenEndpoint
+}
+
 /** HAT with the device's parts of the split model. */
 function splitAnswering(
   { config, clock, recording }: Base,
   { model, gate }: ActiveModel<DeviceModel>,
   speed: DeviceSpeed,
   links: BridgeLinks,
-) {
+): SplitAnswering {
   const { draft } = config
   const { adapter, medusa, input, head, text, manifest } = model
   const { dims } = manifest
@@ -87,8 +97,7 @@ function splitAnswering(
     manifest,
     text,
     endpoint: hatEndpoint(hat, text),
-    /** The same without the device's drafter. */
-    draftedBy: (createDrafter: HatOptions['createDrafter']) =>
+    draftedBy: (createDrafter) =>
       hatEndpoint({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, text),
   }
 }

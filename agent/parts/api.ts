@@ -1,28 +1,22 @@
-import { clockIsSet } from '../../core/base/clock.ts'
 import { nextSeed } from '../../core/base/next-seed.ts'
-import { version } from '../../core/base/version.ts'
 import type { HttpLimits } from '../../core/listen/http-listener.ts'
 import { readApiKeys } from '../api/api-keys.ts'
-import { startApi } from '../api/server.ts'
+import type { HealthOptions } from '../api/health.ts'
+import { type Api, startApi } from '../api/server.ts'
 import type { AgentConfig } from '../config.ts'
-import type { BridgeLinks } from '../link/bridge-links.ts'
-import type { ActiveModels } from '../models/active-models.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
 import type { OwnerBudget } from './budget.ts'
 import type { AnswerDispatch } from './dispatch.ts'
-import type { Work } from './work.ts'
 
 /** The OpenAI API on this device. @throws BrimError CONFIG_INVALID, LISTEN_* */
 export async function openApi(
-  { config, clock, closers, logger, remote }: Base,
-  models: ActiveModels,
-  links: BridgeLinks,
+  { config, clock, closers, logger }: Base,
   answering: Answering,
   dispatch: AnswerDispatch,
-  work: Work,
   { budget }: OwnerBudget,
-) {
+  health: Pick<HealthOptions, 'health' | 'problems'>,
+): Promise<Api> {
   const api = await startApi({
     clock,
     meter: answering.meter,
@@ -46,20 +40,8 @@ export async function openApi(
     maxJsonValues: config.limits.apiJsonValues,
     limits: apiLimits(config.limits),
     requestLimits: config.limits,
-    health: () => ({
-      device: config.id,
-      version,
-      modelId: models.modelId ?? null,
-      slm: answering.slm?.model.name ?? null,
-      profile: work.profiles.last,
-      clockIsSet: clockIsSet(),
-      draining: remote.isDraining,
-      storageFailure: work.jobs.storageFailure,
-      ...dispatch.health,
-      ...links.status,
-    }),
+    ...health,
     spending: () => budget.report,
-    problems: () => [...(dispatch.problem ? [dispatch.problem] : []), ...(dispatch.needsLink ? links.problems : [])],
     logger: logger.child({ component: 'api' }),
   })
   closers.push(api.close)

@@ -18,17 +18,23 @@ const joulesPerKilowattHour = 3.6e6
 /** An answer whose work per token is taken for that of all, where energy is not measured: half of it is attention in small models. */
 const typicalAnswer = { promptTokens: 128, tokens: 128 }
 
+export interface OwnerBudget {
+  readonly budget: SpendingBudget
+  /** Its samples are those of the budget. */
+  readonly sampler: PowerState
+}
+
 /**
  * What answers may cost and have cost, by the samples of the device: power, and its battery.
  * @param clocks of the machine
- * @returns with `sampler`, whose samples the budget shares @throws BrimError STORE_FAILED
+ * @throws BrimError STORE_FAILED
  */
 export function openBudget(
   { config, clock, closers, logger, recording }: Pick<Base, 'config' | 'clock' | 'closers' | 'logger' | 'recording'>,
   models: Pick<ActiveModels, 'slm'>,
   host: Host,
   clocks = systemClocks(),
-) {
+): OwnerBudget {
   const budgetLogger = logger.child({ component: 'budget' })
   const { dollars, joules } = config.budget
   const isBounded = dollars !== undefined || joules !== undefined
@@ -60,8 +66,6 @@ export function openBudget(
   })
   return { budget, sampler: power }
 }
-
-export type OwnerBudget = ReturnType<typeof openBudget>
 
 /** Of the small model: from the device's power while it computes and its speed, else from its size. */
 function energyOf({ slm }: Pick<ActiveModels, 'slm'>, power: PowerState): EnergyPerToken | undefined {

@@ -17,6 +17,15 @@ export interface Changes {
   readonly software?: Software | undefined
 }
 
+/** The part that carries such changes out. */
+export interface Changing {
+  readonly handlers: JobHandlers
+  /** Resolves when the agent must be started again. */
+  readonly restart: Promise<RestartKind>
+  /** Decides whether the changes of this start are kept. */
+  start(): void
+}
+
 /** The jobs that change configuration and software, and the health gate of what this start has on trial. */
 export function openChanges(
   { config, clock, closers, logger }: Base,
@@ -24,7 +33,7 @@ export function openChanges(
   answering: Answering,
   getOptions: GetOptionsOf,
   { fleetConfig, software }: Changes,
-) {
+): Changing {
   const closing = new AbortController()
   let restart: (kind: RestartKind) => void = () => {}
   const restarting = new Promise<RestartKind>((resolve) => {
@@ -66,10 +75,8 @@ export function openChanges(
 
   return {
     handlers,
-    /** Resolves when the agent must be started again. */
     restart: restarting,
-    /** Decides whether the changes of this start are kept. */
-    start(): void {
+    start() {
       const deciding = decideAll().catch((err: unknown) => {
         if (!closing.signal.aborted) logger.error({ err }, 'change not decided')
       })

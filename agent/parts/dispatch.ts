@@ -7,11 +7,12 @@ import { BrimError } from '../../core/base/errors.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { greedy } from '../../core/engine/sampler.ts'
 import { DispatchMachine } from '../../core/policy/disco/dispatch-machine.ts'
+import type { Store } from '../../core/store/open-database.ts'
 import { readApiKey } from '../../core/upstream/api-key.ts'
 import { upstreamEndpoint } from '../../core/upstream/endpoint.ts'
 import { upstreamLimitsOf } from '../../core/upstream/limit-table.ts'
 import { promptTokensOf } from '../../core/upstream/request-body.ts'
-import { bridgeLlm } from '../disco/bridge-llm.ts'
+import { type BridgeHttp, bridgeLlm } from '../disco/bridge-llm.ts'
 import type { Budget } from '../disco/budget.ts'
 import { discoEndpoint } from '../disco/endpoint.ts'
 import type { Candidates } from '../disco/modes.ts'
@@ -19,6 +20,7 @@ import { Planner } from '../disco/planner.ts'
 import { singleEndpoint } from '../disco/single-endpoint.ts'
 import { SmallModelSlots } from '../disco/small-model-slots.ts'
 import { StoredEstimates } from '../disco/stored-estimates.ts'
+import type { Identities } from '../identity/identities.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { Answering } from './answering.ts'
@@ -41,13 +43,33 @@ interface Server {
   untilReachable?(signal: AbortSignal): Promise<void>
 }
 
+/** What answers requests now, and what is known of that. */
+export interface AnswerDispatch {
+  readonly planner: Planner
+  /** @throws BrimError MODEL_MISSING where nothing can answer */
+  readonly model: ApiModel
+  /** Why requests that name no mode would fail; undefined: they would not. */
+  readonly problem: BrimError | undefined
+  /** Whether requests that name no mode need a bridge. */
+  readonly needsLink: boolean
+  /** For /health. */
+  readonly health: object
+}
+
 /**
  * Answers in every mode (DiSCo): an endpoint made of HAT, the small model and the configured server, whichever there are when a
  * request comes.
  * @throws BrimError CONFIG_INVALID for the server's key
  */
-export function openDispatch(base: Base, models: ActiveModels, links: BridgeLinks, answering: Answering, budget: Budget) {
-  const { config, store, clock, closers, logger } = base
+export function openDispatch(
+  base: Base,
+  { store, identities }: { readonly store: Store; readonly identities: Identities },
+  models: ActiveModels,
+  links: BridgeLinks,
+  answering: Answering,
+  budget: Budget,
+): AnswerDispatch {
+  const { config, clock, closers, logger } = base
   const log = logger.child({ component: 'dispatch' })
   const estimates = new StoredEstimates(store, log)
   closers.push(() => estimates.save())
@@ -60,7 +82,7 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
     config.limits,
     (isUsed) => void machine.handle({ kind: 'small model', isUsed }, clock.nowMs()),
   )
-  const openServer = serverOpener(base, models, links, untilLinked, log)
+  const openServer = serverOpener(base, models, () => bridgeHttp(links.best, identities), untilLinked, log)
 
   function candidates(): Candidates {
     const { llm, slm } = answering
@@ -121,8 +143,7 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
 
   return {
     planner,
-    /** @throws BrimError MODEL_MISSING where nothing can answer */
-    get model(): ApiModel {
+    get model() {
       const { llm, slm } = answering
       const model = llm?.text ?? slm?.model ?? openServer()?.endpoint.model
       if (!model) throw problem()
@@ -130,8 +151,7 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
       const endpoint = discoEndpoint({ model, clock, alone, plan })
       return { name: model.name, endpoint, createdAt: llm?.manifest.card.createdAt ?? openedAt }
     },
-    /** Why requests that name no mode would fail; undefined: they would not. */
-    get problem(): BrimError | undefined {
+    get problem() {
       try {
         planner.check(anyRequest)
         return undefined
@@ -140,13 +160,11 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
         throw error
       }
     },
-    /** Whether requests that name no mode need a bridge. */
-    get needsLink(): boolean {
+    get needsLink() {
       const { dispatch, server } = config
       return dispatch.mode === 'private' || (dispatch.mode === 'cloud' && server?.at === 'bridge')
     },
-    /** For /health. */
-    get health(): object {
+    get health() {
       const { mode } = config.dispatch
       const server = openServer()
       const own = server && estimates.remoteTtft(server.name)
@@ -160,8 +178,6 @@ export function openDispatch(base: Base, models: ActiveModels, links: BridgeLink
     },
   }
 }
-export type AnswerDispatch = ReturnType<typeof openDispatch>
-
 const anyRequest: AnswerRequest = {
   prompt: new Prompt({ kind: 'text', text: '' }),
   sampling: greedy,
@@ -171,9 +187,9 @@ const anyRequest: AnswerRequest = {
 
 /** @returns the server as it is now; undefined: none is configured, or the bridge's model is not on this device */
 function serverOpener(
-  { config, identities, clock }: Base,
+  { config, clock }: Base,
   models: ActiveModels,
-  links: BridgeLinks,
+  bridge: () => BridgeHttp | undefined,
   untilLinked: (signal: AbortSignal) => Promise<void>,
   logger: Base['logger'],
 ) {
@@ -204,7 +220,7 @@ function serverOpener(
     if (!current) return undefined
     const { text, manifest } = current.model
     const { modelId } = manifest
-    const endpoint = bridgeLlm({ ...common, model: text, modelId, bridge: () => bridgeHttp(links.best, identities) })
+    const endpoint = bridgeLlm({ ...common, model: text, modelId, bridge })
     opened = { of: current, name: `bridge ${modelId}`, endpoint, continues: true, untilReachable: untilLinked }
     return opened
   }

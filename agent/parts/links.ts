@@ -2,14 +2,20 @@ import { nextSeed } from '../../core/base/next-seed.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
 import { version } from '../../core/base/version.ts'
+import type { Identities } from '../identity/identities.ts'
 import { BridgeLink } from '../link/bridge-link.ts'
 import { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { Base } from './base.ts'
+import type { AgentState } from './state.ts'
 
 /** A link by each broker. */
-export function openLinks(base: Base, { modelId, speed }: ActiveModels): BridgeLinks {
-  const { config, closers, birth, instance, identities, clock, logger, progress, outbox, spool } = base
+export function openLinks(
+  { config, closers, clock, logger, progress }: Base,
+  { birth, instance }: AgentState,
+  identities: Identities,
+  { modelId, speed }: ActiveModels,
+): BridgeLinks {
   const linkBy = (url: string) =>
     new BridgeLink({
       url,
@@ -32,6 +38,5 @@ export function openLinks(base: Base, { modelId, speed }: ActiveModels): BridgeL
     })
   const links = new BridgeLinks(identities.bridges.map(linkBy), logger.child({ component: 'link' }))
   closers.push(() => links.close())
-  outbox.start(links, spool)
   return links
 }

@@ -13,6 +13,7 @@ import { SpeedStore } from '../pice/speed-store.ts'
 import type { OpenSmall } from '../slm/local-model.ts'
 import { openServerModel } from '../slm/server-model.ts'
 import type { Base } from './base.ts'
+import type { AgentState } from './state.ts'
 
 const seedBound = 2 ** 32
 
@@ -21,9 +22,10 @@ const seedBound = 2 ** 32
  * @param openSmall opens a small model; absent: as it is
  */
 export async function openModels(
-  { config, bundles, store, verified, progress, recording, closers, clock, logger }: Base,
+  { config, progress, recording, closers, clock, logger }: Base,
+  { bundles, store, verified }: AgentState,
   openSmall?: OpenSmall,
-) {
+): Promise<ActiveModels> {
   const configured = async (name: string) => ({ name, folder: await bundles.resolve(name) })
   const models = new ActiveModels({
     ...config,
@@ -50,7 +52,11 @@ export async function openModels(
 }
 
 /** The small models for expansions. @throws BrimError CONFIG_INVALID, PROMPTS_INVALID */
-export async function openSmallModels({ config, store, clock, closers, logger }: Base, models: ActiveModels) {
+export async function openSmallModels(
+  { config, clock, closers, logger }: Base,
+  { store }: AgentState,
+  models: ActiveModels,
+): Promise<DeviceSmallModels> {
   const { slmServer, picePrompts, limits, threads } = config
   const slmLogger = logger.child({ component: 'slm' })
   const prompts = picePrompts === undefined ? generalPrompts : await readPicePrompts(picePrompts)

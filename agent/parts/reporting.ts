@@ -1,48 +1,41 @@
-import { version } from '../../core/base/version.ts'
+import { join } from 'node:path'
+import { clockIsSet } from '../../core/base/clock.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
-import type { DeviceSmallModels } from '../pice/device-small-models.ts'
-import { ConditionMonitor } from '../telemetry/condition-monitor.ts'
-import { measurementsOf, rounded } from '../telemetry/measurements.ts'
+import type { ConditionMonitor } from '../telemetry/condition-monitor.ts'
+import { measurementsOf } from '../telemetry/measurements.ts'
 import { Reporter } from '../telemetry/reporter.ts'
-import type { Answering } from './answering.ts'
+import { openSpoolDatabase, Spool } from '../telemetry/spool.ts'
 import type { Base } from './base.ts'
-import type { OwnerBudget } from './budget.ts'
-import type { Work } from './work.ts'
+import type { AgentState } from './state.ts'
+
+const dayMs = 24 * 3_600_000
+
+/** What waits for a bridge: samples, and lines of the log. @throws BrimError STORE_FAILED */
+export function openSpool({ config, clock, closers, logger }: Base, { birth }: AgentState): Spool {
+  const { stateDir, spoolMb, spoolDays } = config
+  const spoolLogger = logger.child({ component: 'spool' })
+  const store = openSpoolDatabase(join(stateDir, 'spool.sqlite'), spoolLogger)
+  closers.push(() => store.close())
+  return new Spool({
+    store,
+    birth,
+    limits: { maxBytes: spoolMb * 2 ** 20, maxAgeMs: spoolDays * dayMs },
+    clock,
+    wall: () => ({ ms: Date.now(), isSet: clockIsSet() }),
+    logger: spoolLogger,
+  })
+}
 
 /** Samples of the device's condition, reports, and the replay of the spool. */
 export function openReporting(
-  base: Base,
-  models: ActiveModels,
-  smallModels: DeviceSmallModels,
+  { config, clock }: Base,
+  { birth }: AgentState,
+  { speed }: ActiveModels,
   links: BridgeLinks,
-  { jobs }: Work,
-  { meter }: Answering,
-  { budget, sampler }: OwnerBudget,
+  monitor: ConditionMonitor,
+  spool: Spool,
 ): Reporter {
-  const { config, errors, spool, birth, clock } = base
-  const { speed } = models
-  const bundles = () => {
-    const { manifest } = models.llm.current?.model ?? {}
-    const small = models.slm?.source
-    return {
-      llm: manifest ? { name: manifest.card.name, modelId: manifest.modelId } : null,
-      slm: small ? { name: small.name, modelId: small.modelId } : null,
-      expanding: smallModels.list().map(({ model }) => model),
-    }
-  }
-  const monitor = new ConditionMonitor({
-    sampler,
-    answers: meter,
-    errors,
-    agent: version,
-    modelId: () => models.modelId ?? null,
-    work: () => ({ bundles: bundles(), jobs: jobs.counts, spool: spool.figures, spending: budget.report }),
-    prefillTokensPerS() {
-      const rate = rounded(models.slm?.speed.prefillTokensPerS)
-      return models.slm && rate !== null ? { [models.slm.source.name]: rate } : {}
-    },
-  })
   return new Reporter({
     links: links.all,
     hasBridge: () => links.hasBridge,

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { nextSeed } from '../../core/base/next-seed.ts'
 import type { GetOptionsOf } from '../bundles/get.ts'
 import { SequenceFloors } from '../bundles/sequence-floors.ts'
-import { createDeviceJobs } from '../jobs/device-jobs.ts'
+import { createDeviceJobs, type DeviceJobs } from '../jobs/device-jobs.ts'
 import { hatGenerate, slmGenerate } from '../jobs/generate.ts'
 import { bundleInstall } from '../jobs/install.ts'
 import type { JobHandler, JobHandlers } from '../jobs/job-handler.ts'
@@ -14,16 +14,24 @@ import type { DeviceSmallModels } from '../pice/device-small-models.ts'
 import { piceExpand } from '../pice/expand.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
+import type { AgentState } from './state.ts'
+
+export interface Work {
+  readonly jobs: DeviceJobs
+  readonly profiles: ProfileStore
+  /** What the device can do with the models that it has now. */
+  handlers(): JobHandlers
+}
 
 /** The jobs of this device. */
 export function openWork(
-  base: Base,
+  { config, recording, clock, logger }: Base,
+  { bundles, store, ledger }: AgentState,
   models: ActiveModels,
   smallModels: DeviceSmallModels,
   answering: Answering,
   getOptions: GetOptionsOf,
-) {
-  const { config, bundles, store, ledger, recording, clock, logger } = base
+): Work {
   const { meter } = answering
   const jobLogger = logger.child({ component: 'jobs' })
   const profiles = new ProfileStore(store)
@@ -48,12 +56,11 @@ export function openWork(
     logger: jobLogger,
   })
 
-  /** What the device can do with the models that it has now. */
   function handlers(): JobHandlers {
     const { llm, slm } = answering
     const writer = slm ?? smallModels.server
     const common = { meter, clock, nextSeed }
-    const ofSplitModel = (split: NonNullable<typeof llm>): JobHandlers => ({
+    const ofSplitModel = (split: NonNullable<Answering['llm']>): JobHandlers => ({
       'hat.generate': hatGenerate({ ...common, endpoint: split.endpoint }),
       'hat.verify': hatVerify(split.text, split.draftedBy),
     })
@@ -87,4 +94,3 @@ export function openWork(
 
   return { profiles, handlers, jobs }
 }
-export type Work = ReturnType<typeof openWork>

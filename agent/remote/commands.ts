@@ -27,8 +27,21 @@ export interface RemoteOptions {
   readonly logger: Logger
 }
 
+interface CommandService extends Required<ControlService> {
+  readonly handlers: { readonly commands: (payload: Uint8Array) => void }
+  readonly stateFields: () => { readonly state: 'draining' | 'ready' }
+}
+
+export interface Remote {
+  readonly isDraining: boolean
+  /** The agent is about to stop: publishes `draining` to all bridges, until the end of this process. */
+  stop(): void
+  /** The commands of one broker. @param link its address */
+  service(link: string): CommandService
+}
+
 /** Runs the commands of operators. Each runs once, however often it is repeated, and gets a reply. */
-export function createRemote({ store, log, wallMs, logger }: RemoteOptions) {
+export function createRemote({ store, log, wallMs, logger }: RemoteOptions): Remote {
   const find = store.prepare<[string, string], { reply: string }>('SELECT reply FROM commands WHERE bridge = ? AND id = ?')
   const insert = store.prepare('INSERT INTO commands (bridge, id, reply) VALUES (?, ?, ?)')
   const deleteOld = store.prepare(`DELETE FROM commands WHERE n <= (SELECT max(n) FROM commands) - ${maxRetained}`)
@@ -123,20 +136,17 @@ export function createRemote({ store, log, wallMs, logger }: RemoteOptions) {
     get isDraining() {
       return isDraining || isStopping
     },
-    /** The agent is about to stop: publishes `draining` to all bridges, until the end of this process. */
     stop(): void {
       isStopping = true
       for (const connection of links.values()) void connection.publishState()
     },
-    /** The commands of one broker. @param link its address */
-    service: (link: string) =>
-      ({
-        handlers: { commands: (payload) => onCommand(link, payload) },
-        stateFields: () => ({ state: isDraining || isStopping ? ('draining' as const) : ('ready' as const) }),
-        onConnection(publisher) {
-          if (publisher) links.set(link, publisher)
-          else links.delete(link)
-        },
-      }) satisfies ControlService,
+    service: (link) => ({
+      handlers: { commands: (payload) => onCommand(link, payload) },
+      stateFields: () => ({ state: isDraining || isStopping ? ('draining' as const) : ('ready' as const) }),
+      onConnection(publisher) {
+        if (publisher) links.set(link, publisher)
+        else links.delete(link)
+      },
+    }),
   }
 }

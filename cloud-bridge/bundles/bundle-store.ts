@@ -4,7 +4,7 @@ import { SerialQueue } from '../../core/engine/serial-queue.ts'
 import type { SignatureFile } from '../../core/signing/signature.ts'
 import { PublishedBundles } from './published-bundles.ts'
 import { Releases } from './releases.ts'
-import { openServedBundles } from './served-bundles.ts'
+import { openServedBundles, type ServedBundles } from './served-bundles.ts'
 import { Uploads } from './uploads.ts'
 
 export interface BundleStoreOptions {
@@ -17,10 +17,16 @@ export interface BundleStoreOptions {
   readonly wallMs: () => number
 }
 
-export type BundleStore = ReturnType<typeof openBundleStore>
+export interface BundleStore {
+  readonly served: ServedBundles
+  readonly uploads: Uploads
+  readonly releases: Releases
+  publishBundle(manifest: string, signatures: SignatureFile | undefined): ReturnType<PublishedBundles['publish']>
+  publishRelease(release: Parameters<Releases['publish']>[0]): ReturnType<Releases['publish']>
+}
 
 /** What devices install from this bridge: bundles and releases of the agent. Both are published one at a time. */
-export function openBundleStore({ own, folder, uploadBytes, wallMs }: BundleStoreOptions) {
+export function openBundleStore({ own, folder, uploadBytes, wallMs }: BundleStoreOptions): BundleStore {
   const served = openServedBundles({ own, folder })
   // In the same folder, so that publishing needs no copies.
   const uploads = new Uploads(join(folder, '.uploads'), uploadBytes)
@@ -39,8 +45,7 @@ export function openBundleStore({ own, folder, uploadBytes, wallMs }: BundleStor
     served,
     uploads,
     releases,
-    publishBundle: (manifest: string, signatures: SignatureFile | undefined) =>
-      inTurn(() => bundles.publish(manifest, signatures)),
-    publishRelease: (release: Parameters<Releases['publish']>[0]) => inTurn(() => releases.publish(release)),
+    publishBundle: (manifest, signatures) => inTurn(() => bundles.publish(manifest, signatures)),
+    publishRelease: (release) => inTurn(() => releases.publish(release)),
   }
 }

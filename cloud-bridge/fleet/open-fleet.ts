@@ -7,15 +7,16 @@ import type { Store } from '../../core/store/open-database.ts'
 import type { BridgeConfig } from '../config.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 import type { JobStore } from '../queue/job-store.ts'
-import { commandsTable, createCommands } from './commands.ts'
+import { type Commands, commandsTable, createCommands } from './commands.ts'
 import { DeviceLogs } from './device-logs.ts'
 import { devicesTable } from './device-table.ts'
 import { FleetFeed } from './feed.ts'
-import { createFleet, type FleetOptions } from './fleet.ts'
-import { createHistory, openHistoryDatabase } from './history.ts'
+import { createFleet, type Fleet, type FleetOptions } from './fleet.ts'
+import { createHistory, type History, openHistoryDatabase } from './history.ts'
 import { IdConflicts } from './id-conflicts.ts'
-import { createLabels, labelsTable } from './labels.ts'
-import { createRegistry, type RegistryOptions } from './registry.ts'
+import { createLabels, type Labels, labelsTable } from './labels.ts'
+import { PresenceFeed } from './presence-feed.ts'
+import { createRegistry, type Registry, type RegistryOptions } from './registry.ts'
 
 /** Migrations of the bridge's database. */
 export const fleetTables = [devicesTable, labelsTable, commandsTable]
@@ -46,25 +47,53 @@ export interface OpenFleetOptions {
   readonly publish: (device: string, message: string) => void
   readonly onUnreadable: OnUnreadable
   readonly onBaseless: RegistryOptions['onBaseless']
-  /** A device published a new state, or is lost. */
-  readonly onDeviceState: (device: string, state: DeviceState) => void
   /** The number of devices has doubled since the last call, or since the start. */
   readonly onGrowth?: (devices: number) => void
-  /** The broker is not connected: the bridge receives no messages of devices. */
-  readonly onBrokerLost: () => void
   readonly clock: Clock
   /** UTC ms, for what expires. */
   readonly wallMs: () => number
   readonly logger: Logger
 }
 
-export type OpenFleet = ReturnType<typeof openFleet>
+export interface OpenFleet {
+  readonly fleet: Fleet
+  readonly labels: Labels
+  readonly commands: Commands
+  readonly logs: DeviceLogs
+  readonly history: History
+  /** What changes, by device. */
+  readonly feed: FleetFeed
+  readonly presence: PresenceFeed
+  /** Of the devices' messages. */
+  readonly handlers: Readonly<
+    Record<'onDeviceState' | 'onDeviceReply' | 'onDeviceLog' | 'onDeviceTelemetry', (device: string, payload: Uint8Array) => void>
+  >
+  readonly lastState: Registry['lastState']
+  readonly counts: Registry['counts']
+  readonly telemetryOf: Registry['telemetryOf']
+  /** Number of devices that have published a state. */
+  readonly size: number
+  /** A second device wants to connect under the id of a connected one. @param address of the second device */
+  onIdConflict(device: string, address: string): void
+  /**
+   * Counts every device as lost until it publishes its state, and starts to send pending commands.
+   * @param known the states of other devices are deleted
+   */
+  start(known?: (device: string) => boolean): void
+  /** Deletes what devices reported that are not `known`, and counts them as lost. */
+  forgetExcept(known: (device: string) => boolean): void
+  /** Deletes everything that is known of a device, except the commands sent to it. */
+  forget(device: string): void
+  /** Marks devices as lost whose heartbeats stop while the broker is connected. */
+  watchHeartbeats(isConnected: () => boolean): void
+  close(): Promise<void>
+}
 
 /**
  * Opens the fleet: registry, labels, telemetry, logs and remote commands of the devices.
  * @throws BrimError STORE_FAILED
  */
-export function openFleet(options: OpenFleetOptions) {
+export function openFleet(options: OpenFleetOptions): OpenFleet {
   const { store, stateDir, bridge, telemetrySamples, limits, identities, jobs, onUnreadable, onBaseless, clock, wallMs } = options
   const log = (component: string) => options.logger.child({ component })
   const feed = new FleetFeed()
@@ -97,6 +126,7 @@ export function openFleet(options: OpenFleetOptions) {
     onUnreadable,
     logger: log('commands'),
   })
+  const presence = new PresenceFeed()
   const logs = new DeviceLogs(
     { deviceBytes: limits.deviceLogBytes, totalBytes: limits.deviceLogsBytes },
     registry.isRegistered,
@@ -118,7 +148,7 @@ export function openFleet(options: OpenFleetOptions) {
       announcedSize = registry.size
       options.onGrowth?.(announcedSize)
     }
-    options.onDeviceState(device, state)
+    presence.onDeviceState(device, state)
     commands.setPresence(device, isPresent(state.state))
   }
 
@@ -126,7 +156,7 @@ export function openFleet(options: OpenFleetOptions) {
     if (isBrokerConnected) for (const { device, state } of registry.expireHeartbeats()) onNewState(device, state)
     else {
       registry.onBrokerLost()
-      options.onBrokerLost()
+      presence.onBrokerLost()
     }
   }
 
@@ -137,50 +167,42 @@ export function openFleet(options: OpenFleetOptions) {
     logs,
     history,
     feed,
-    /** The handlers of the devices' messages. */
+    presence,
     handlers: {
-      onDeviceState(device: string, payload: Uint8Array): void {
+      onDeviceState(device, payload) {
         const state = registry.onState(device, payload)
         if (state) onNewState(device, state)
       },
       onDeviceReply: commands.onReply,
-      onDeviceLog(device: string, payload: Uint8Array): void {
+      onDeviceLog(device, payload) {
         if (logs.add(device, payload)) feed.publish(device, 'log')
       },
-      onDeviceTelemetry(device: string, payload: Uint8Array): void {
+      onDeviceTelemetry(device, payload) {
         const sample = registry.onTelemetry(device, payload)
         if (sample) history.add(device, sample)
       },
     },
     lastState: registry.lastState,
-    /** A second device wants to connect under the id of a connected one. @param address of the second device */
-    onIdConflict(device: string, address: string): void {
+    onIdConflict(device, address) {
       conflicts.add(device, address)
       feed.publish(device, 'state')
     },
-    /** Number of devices that have published a state. */
     get size() {
       return registry.size
     },
     counts: registry.counts,
     telemetryOf: registry.telemetryOf,
-    /**
-     * Counts every device as lost until it publishes its state, and starts to send pending commands.
-     * @param known the states of other devices are deleted
-     */
-    start(known: (device: string) => boolean = () => true): void {
+    start(known = () => true) {
       registry.forgetExcept(known)
       registry.markAllLost()
       commands.start()
     },
-    /** Deletes what devices reported that are not `known`, and counts them as lost. */
-    forgetExcept(known: (device: string) => boolean): void {
+    forgetExcept(known) {
       for (const { device, state } of registry.forgetExcept(known)) onNewState(device, state)
       history.forgetExcept(known)
       logs.forgetExcept(known)
     },
-    /** Deletes everything that is known of a device, except the commands sent to it. */
-    forget(device: string): void {
+    forget(device) {
       const isOther = (id: string) => id !== device
       registry.forgetExcept(isOther)
       history.forgetExcept(isOther)
@@ -188,8 +210,7 @@ export function openFleet(options: OpenFleetOptions) {
       labels.removeAll(device)
       feed.publish(device, 'state')
     },
-    /** Marks devices as lost whose heartbeats stop while the broker is connected. */
-    watchHeartbeats(isConnected: () => boolean): void {
+    watchHeartbeats(isConnected) {
       stopChecking ??= repeatEvery(clock, checkMs, () => checkHeartbeats(isConnected()))
     },
     async close() {

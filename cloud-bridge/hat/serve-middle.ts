@@ -4,13 +4,13 @@ import type { Manifest } from '../../core/model/manifest.ts'
 import { smallRows } from '../../core/policy/serving/step-defaults.ts'
 import { createPolicy } from '../../core/policy/tokenflow/named-policies.ts'
 import type { BridgeConfig } from '../config.ts'
-import { servedJointly } from '../serving/joint-serving.ts'
+import { type JointServing, servedJointly } from '../serving/joint-serving.ts'
 import type { OpenedModel } from '../serving/open-served-model.ts'
 import { openSlowTier } from '../serving/open-slow-tier.ts'
-import { createServing } from '../serving/serving.ts'
+import { createServing, type Serving } from '../serving/serving.ts'
 import { type EndedStep, ServingMetrics } from '../serving/serving-metrics.ts'
 import { StepLog } from '../serving/step-log.ts'
-import { createSessions, type SessionModel } from './sessions.ts'
+import { createSessions, type SessionModel, type Sessions } from './sessions.ts'
 
 /** Steps that `/v1/steps` lists. */
 const loggedSteps = 8_192
@@ -30,12 +30,21 @@ export interface ServeMiddleOptions {
   readonly onStep?: ((step: EndedStep) => void) | undefined
 }
 
+export interface ServedMiddle {
+  /** By model id. */
+  readonly servings: ReadonlyMap<string, Serving>
+  /** All of them together. */
+  readonly serving: JointServing
+  readonly steps: StepLog
+  readonly sessions: Sessions
+}
+
 /** The middle parts of one bundle or several, serving HAT sessions. Each has a step loop, and its part of the KV memory. */
 export function serveMiddle(
   config: BridgeConfig,
   bundles: readonly [Served, ...Served[]],
   { clock, logger, onCount, onStep: onEachStep }: ServeMiddleOptions,
-) {
+): ServedMiddle {
   const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit, pipeline } = config
   const steps = new StepLog(loggedSteps)
   const metrics = new ServingMetrics(Math.max(...bundles.map(({ slots }) => slots)))
@@ -103,7 +112,6 @@ export function serveMiddle(
     logger: logger.child({ component: 'hat' }),
     onCount,
   })
-  /** By model id. */
   const servings = new Map([...models].map(([modelId, { serving }]) => [modelId, serving]))
   return { servings, serving: servedJointly([...servings.values()], metrics), steps, sessions }
 }

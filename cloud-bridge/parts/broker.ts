@@ -1,13 +1,21 @@
 import { mqttPorts } from '../../core/protocol/mqtt-url.ts'
+import type { ControlBroker } from '../broker/control-broker.ts'
 import { openBroker } from '../broker/open-broker.ts'
 import type { Access } from './access.ts'
 import type { Base } from './base.ts'
+import type { Network } from './network.ts'
 import type { Stores } from './stores.ts'
 import type { Work } from './work.ts'
 
 /** The embedded broker, or control of an external one. @throws BrimError LISTEN_*, BROKER_UNREACHABLE */
-export async function openControlBroker(base: Base, stores: Stores, { devices }: Work, { grants, certificate }: Access) {
-  const { config, clock, closers, log, listeners } = base
+export async function openControlBroker(
+  base: Base,
+  { listeners }: Network,
+  stores: Stores,
+  { devices }: Work,
+  { grants, certificate }: Access,
+): Promise<ControlBroker> {
+  const { config, clock, closers, logger } = base
   const broker = await openBroker({
     ...config,
     bridge: config.id,
@@ -19,7 +27,7 @@ export async function openControlBroker(base: Base, stores: Stores, { devices }:
     lastState: devices.lastState,
     onIdConflict: devices.onIdConflict,
     clock,
-    logger: log('broker'),
+    logger: logger.child({ component: 'broker' }),
   })
   closers.push(broker.close)
   return broker

@@ -1,27 +1,37 @@
-import { dataPath } from '../../core/protocol/messages.ts'
-import { mqttPath } from '../../core/protocol/mqtt-url.ts'
-import { startHttpServer } from '../http/server.ts'
+import type { Routes } from '../http/router.ts'
+import { type HttpServer, startHttpServer, type Upgrade } from '../http/server.ts'
+import type { Authorizer } from '../identity/authorizer.ts'
+import type { Access } from './access.ts'
 import type { Base } from './base.ts'
-import { type RouteParts, routesOf } from './routes.ts'
+import type { Network } from './network.ts'
 
-/** The HTTP listener, with the data plane and MQTT over WebSocket on their paths. @throws BrimError LISTEN_* */
-export async function openHttp(base: Base, parts: RouteParts) {
-  const { config, clock, closers, log, listeners, proxies } = base
-  const { upgrade } = parts.broker
+/**
+ * The HTTP listener.
+ * @param upgrades by path, the WebSockets that begin there
+ * @throws BrimError LISTEN_*
+ */
+export async function openHttp(
+  { config, clock, closers, logger }: Base,
+  { listeners, proxies }: Network,
+  { certificate }: Access,
+  authorizer: Authorizer,
+  routes: readonly Routes[],
+  upgrades: Readonly<Record<string, Upgrade>>,
+): Promise<HttpServer> {
   const http = await startHttpServer({
     host: config.host,
     port: config.httpPort,
-    routes: routesOf(base, parts),
-    upgrades: { [dataPath]: parts.plane.upgrade, ...(upgrade ? { [mqttPath]: upgrade } : {}) },
-    certificate: parts.certificate,
+    routes,
+    upgrades,
+    certificate,
     proxies,
     names: config.dataUrl === undefined ? [] : [new URL(config.dataUrl).hostname],
-    authorizer: parts.authorizer,
+    authorizer,
     limits: listeners.http,
     eventStreams: { total: config.limits.eventStreams, perClient: config.limits.eventStreamsPerClient },
     jsonValues: config.limits.httpJsonValues,
     clock,
-    logger: log('http'),
+    logger: logger.child({ component: 'http' }),
   })
   closers.push(http.close)
   return http

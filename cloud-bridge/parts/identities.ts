@@ -2,7 +2,7 @@ import { clientName } from '../../core/api/request.ts'
 import { mqttPath } from '../../core/protocol/mqtt-url.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import { enrolmentRefusal } from '../identity/exposure.ts'
-import { createIdentities } from '../identity/identities.ts'
+import { createIdentities, type Identities } from '../identity/identities.ts'
 import { deviceCaller } from '../identity/quotas.ts'
 import { answerOwner } from '../llm/endpoint.ts'
 import type { Access } from './access.ts'
@@ -14,9 +14,14 @@ import type { Work } from './work.ts'
 const dayMs = 86_400_000
 
 /** Enrolment and the renewal of grants; a device that loses its grant is disconnected everywhere. */
-export function openIdentities(base: Base, parts: Stores & Work & Access & OpenServing & { broker: ControlBroker }) {
-  const { config, clock, closers, log } = base
-  const { identityStore, devices, expansions, grants, certificate, tlsPins, broker, serving, plane } = parts
+export function openIdentities(
+  { config, clock, closers, logger }: Base,
+  { identityStore }: Stores,
+  { devices, expansions }: Work,
+  { grants, certificate, tlsPins }: Access,
+  broker: ControlBroker,
+  { serving, plane }: OpenServing,
+): Identities {
   const identities = createIdentities({
     store: identityStore,
     grants,
@@ -48,9 +53,8 @@ export function openIdentities(base: Base, parts: Stores & Work & Access & OpenS
       serving.purge(answerOwner(clientName(deviceCaller(device))))
     },
     clock,
-    logger: log('identity'),
+    logger: logger.child({ component: 'identity' }),
   })
   closers.push(identities.close)
   return identities
 }
-export type OpenIdentities = ReturnType<typeof openIdentities>

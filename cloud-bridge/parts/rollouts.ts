@@ -1,11 +1,15 @@
 import { createRolloutStore } from '../rollout/rollout-store.ts'
-import { createRollouts } from '../rollout/rollouts.ts'
+import { createRollouts, type Rollouts } from '../rollout/rollouts.ts'
 import type { Base } from './base.ts'
 import type { Stores } from './stores.ts'
 import type { Work } from './work.ts'
 
 /** The rollouts, on the queue's jobs; what they decide by themselves is in the audit log as well. */
-export function openRollouts({ config, clock, closers, log }: Base, { store, identityStore }: Stores, { jobs, devices }: Work) {
+export function openRollouts(
+  { config, clock, closers, logger }: Base,
+  { store, identityStore }: Stores,
+  { jobs, devices }: Work,
+): Rollouts {
   const rollouts = createRollouts({
     store: createRolloutStore(store),
     jobs: jobs.store,
@@ -20,10 +24,9 @@ export function openRollouts({ config, clock, closers, log }: Base, { store, ide
       ])
     },
     clock,
-    logger: log('rollout'),
+    logger: logger.child({ component: 'rollout' }),
   })
   closers.push(rollouts.close)
   closers.push(devices.feed.subscribe((device, what) => what === 'state' && rollouts.onDeviceState(device)))
   return rollouts
 }
-export type OpenRollouts = ReturnType<typeof openRollouts>

@@ -1,6 +1,5 @@
 import { join } from 'node:path'
 import { nextSeed } from '../../core/base/next-seed.ts'
-import { version } from '../../core/base/version.ts'
 import { bridgeProblemsOf } from '../../core/policy/fleet/bridge-problems.ts'
 import { adminRoutes } from '../api/admin.ts'
 import { answerRoutes } from '../api/answers.ts'
@@ -16,55 +15,22 @@ import { rolloutRoutes } from '../api/rollouts.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import { openBundleStore } from '../bundles/bundle-store.ts'
 import type { Routes } from '../http/router.ts'
+import type { Identities } from '../identity/identities.ts'
+import type { Rollouts } from '../rollout/rollouts.ts'
 import type { Access } from './access.ts'
-import type { OpenAuthorizer } from './authorizer.ts'
+import type { Authorization } from './authorizer.ts'
 import type { Base } from './base.ts'
-import type { OpenIdentities } from './identities.ts'
-import type { OpenRollouts } from './rollouts.ts'
 import type { OpenServing } from './serving.ts'
 import type { Stores } from './stores.ts'
 import type { Work } from './work.ts'
 
-export type RouteParts = Stores &
-  Work &
-  Access &
-  OpenServing &
-  OpenAuthorizer & { readonly broker: ControlBroker; readonly identities: OpenIdentities; readonly rollouts: OpenRollouts }
-
-/** Every operation that the bridge serves, on the parts that carry it out. */
-export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts: RouteParts): readonly Routes[] {
-  const { id: bridge, fleet } = config
-  const { identityStore, jobs, devices, expansions, grants, broker, identities, quotas, hookSecret } = parts
-  const { serving, sessions, steps, modelIds, models, resumable, meter, inProgress } = parts
-  const bundles = openBundleStore({
-    own: config.servedBundles,
-    folder: config.bundles ?? join(config.stateDir, 'bundles'),
-    uploadBytes: config.limits.uploadBytes,
-    wallMs: Date.now,
-  })
-  const uptimeS = () => Math.round((clock.nowMs() - startedMs) / 1_000)
-  const problems = () => bridgeProblemsOf({ storageFailure: jobs.storage.failure, damagedJobs: jobs.store.countDamaged() })
-  const load = () => ({
-    version,
-    modelId: modelIds[0] ?? null,
-    modelIds,
-    uptimeS: uptimeS(),
-    sessions: sessions.count,
-    kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,
-  })
-  metrics.collect({
-    version,
-    modelIds,
-    sessions: () => sessions.count,
-    kv: () => serving.memory,
-    slowKv: () => serving.slow,
-    transfers: serving.transfers,
-    serving: serving.metrics,
-    devices: devices.counts,
-    jobs: jobs.store.counts,
-    rollouts: parts.rollouts.counts,
-    broker: broker.counts,
-  })
+/** Answers, and the state of what makes them. */
+export function servingRoutes(
+  { config, clock, logger, metrics }: Base,
+  { jobs }: Work,
+  { serving, steps, answers, load }: OpenServing,
+): readonly Routes[] {
+  const { models, resumable, meter, inProgress } = answers
   return [
     metricsRoutes(metrics.text),
     bridgeRoutes({
@@ -84,8 +50,27 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
       inProgress,
       maxBodyBytes: config.limits.apiBodyBytes,
       clock,
-      logger: log('api'),
+      logger: logger.child({ component: 'api' }),
     }),
+  ]
+}
+
+/** Devices, jobs, rollouts and bundles. */
+export function fleetRoutes(
+  { config, clock }: Base,
+  { identityStore }: Stores,
+  { jobs, devices, expansions }: Work,
+  rollouts: Rollouts,
+  broker: ControlBroker,
+  { modelIds, load }: OpenServing,
+): readonly Routes[] {
+  const bundles = openBundleStore({
+    own: config.servedBundles,
+    folder: config.bundles ?? join(config.stateDir, 'bundles'),
+    uploadBytes: config.limits.uploadBytes,
+    wallMs: Date.now,
+  })
+  return [
     jobRoutes(jobs.queue, jobs.store, { isKnown: devices.fleet.has, findBundle: bundles.served.find }),
     deviceRoutes({
       ...devices,
@@ -100,16 +85,16 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
         return open.length
       },
       describe: () => ({
-        bridge,
+        bridge: config.id,
         ...load(),
         kvBudgetBytes: config.kvBudgetBytes,
         jobs: jobs.store.counts(),
-        problems: problems(),
+        problems: bridgeProblemsOf({ storageFailure: jobs.storage.failure, damagedJobs: jobs.store.countDamaged() }),
       }),
       clock,
     }),
     rolloutRoutes({
-      rollouts: parts.rollouts,
+      rollouts,
       fleet: devices.fleet,
       async requireBundle(wanted) {
         await requireBundle(bundles.served.find, wanted)
@@ -119,7 +104,20 @@ export function routesOf({ config, clock, log, startedMs, metrics }: Base, parts
     }),
     bundleRoutes(bundles),
     releaseRoutes(bundles),
-    adminRoutes({ store: identityStore, quotas, bridge, fleet, tlsPins: parts.tlsPins }),
+  ]
+}
+
+/** Keys, enrolment, and the questions of an external broker. */
+export function accessRoutes(
+  { config }: Base,
+  { identityStore }: Stores,
+  { grants, tlsPins }: Access,
+  { quotas, hookSecret }: Authorization,
+  identities: Identities,
+): readonly Routes[] {
+  const { id: bridge, fleet } = config
+  return [
+    adminRoutes({ store: identityStore, quotas, bridge, fleet, tlsPins }),
     identityRoutes(identities),
     ...(hookSecret === undefined ? [] : [brokerHookRoutes({ fleet, gate: grants })]),
   ]

@@ -4,13 +4,15 @@ import { AnswersInProgress } from '../../core/api/answers-in-progress.ts'
 import type { ApiModel } from '../../core/api/served.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { releaseMemoryAtRest } from '../../core/base/idle-memory.ts'
+import { version } from '../../core/base/version.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import { loadPicePrompts, readPicePrompts } from '../../core/pice/load-prompts.ts'
 import { generalPrompts } from '../../core/pice/prompts.ts'
 import { maxFrameBytesOf } from '../../core/protocol/frame.ts'
+import type { Health } from '../../core/protocol/http/bridge.ts'
 import { noModelId } from '../../core/protocol/messages.ts'
-import { serveMiddle } from '../hat/serve-middle.ts'
-import { createDataPlane } from '../link/data-plane.ts'
+import { type ServedMiddle, serveMiddle } from '../hat/serve-middle.ts'
+import { createDataPlane, type DataPlane } from '../link/data-plane.ts'
 import { AnswerStarts } from '../llm/answer-starts.ts'
 import { bridgeEndpoint } from '../llm/endpoint.ts'
 import { resumable } from '../llm/journalled-endpoint.ts'
@@ -21,6 +23,7 @@ import type { Serving } from '../serving/serving.ts'
 import { openUpstream } from '../upstream/open-upstream.ts'
 import type { Access } from './access.ts'
 import type { Base } from './base.ts'
+import type { Network } from './network.ts'
 import { openSketching } from './sketching.ts'
 import type { Work } from './work.ts'
 
@@ -30,13 +33,42 @@ const helloTimeoutMs = 10_000
 /** In the place of a bundle that the bridge does not have. */
 const nothing = { served: noModel, manifest: { modelId: noModelId, dims: { hidden: 1, contextLimit: 1 } }, slots: 1 }
 
+/** The bridge's own answers. */
+export interface ServedAnswers {
+  readonly models: readonly ApiModel[]
+  readonly starts: AnswerStarts
+  /** Undefined: nothing can be resumed. */
+  readonly resumable: ResumableAnswers | undefined
+  readonly meter: AnswerMeter
+  readonly inProgress: AnswersInProgress
+}
+
+export interface OpenServing {
+  /** All served models together. */
+  readonly serving: ServedMiddle['serving']
+  readonly steps: ServedMiddle['steps']
+  readonly sessions: ServedMiddle['sessions']
+  readonly plane: DataPlane
+  /** Of the served bundles, as they were given. */
+  readonly modelIds: readonly string[]
+  readonly answers: ServedAnswers
+  /** What operators see of the bridge. */
+  load(): Pick<Health, 'version' | 'modelId' | 'modelIds' | 'uptimeS' | 'sessions' | 'kvBytes'>
+}
+
 /**
  * What answers: the served models, with their own answers, the HAT sessions on their middles and the data plane that they are
  * reached by; and an upstream.
  */
-export async function openServing(base: Base, { grants }: Access, work: Work, openModel: OpenModel) {
-  const { config, clock, closers, logger, log, announce, metrics } = base
-  const upstream = config.upstream && openUpstream(config.upstream, config.limits, clock, log('upstream'))
+export async function openServing(
+  base: Base,
+  { announce }: Network,
+  { grants }: Access,
+  { expansions }: Work,
+  openModel: OpenModel,
+): Promise<OpenServing> {
+  const { config, clock, closers, logger, metrics } = base
+  const upstream = config.upstream && openUpstream(config.upstream, config.limits, clock, logger.child({ component: 'upstream' }))
   const opened = await openModels(base, openModel)
   const [first = nothing, ...others] = opened
   const served = serveMiddle(config, [first, ...others], {
@@ -62,9 +94,9 @@ export async function openServing(base: Base, { grants }: Access, work: Work, op
     heartbeatMs,
     helloTimeoutMs,
     clock,
-    logger: log('link'),
+    logger: logger.child({ component: 'link' }),
   })
-  const sketching = openSketching(base, work.expansions)
+  const sketching = openSketching(base, expansions)
   const prompts = config.picePrompts === undefined ? generalPrompts : await readPicePrompts(config.picePrompts)
   const starts = new AnswerStarts(announce.trigger)
   const models: ApiModel[] = []
@@ -85,16 +117,29 @@ export async function openServing(base: Base, { grants }: Access, work: Work, op
     models.push({ name: upstream.model.name, endpoint: full, createdAt: new Date().toISOString(), ...sketched })
     resumables.push({ modelId: noModelId, endpoint: sketched.sketching.endpoint })
   }
+  const { serving, steps, sessions } = served
+  const modelIds = opened.map(({ manifest }) => manifest.modelId)
   return {
-    ...served,
-    /** Of the served bundles, as they were given. */
-    modelIds: opened.map(({ manifest }) => manifest.modelId),
+    serving,
+    steps,
+    sessions,
     plane,
-    models,
-    starts,
-    resumable: openResumable(base, resumables),
-    meter: new AnswerMeter(clock),
-    inProgress: new AnswersInProgress('this bridge'),
+    modelIds,
+    answers: {
+      models,
+      starts,
+      resumable: openResumable(base, resumables),
+      meter: new AnswerMeter(clock),
+      inProgress: new AnswersInProgress('this bridge'),
+    },
+    load: () => ({
+      version,
+      modelId: modelIds[0] ?? null,
+      modelIds,
+      uptimeS: Math.round((clock.nowMs() - base.startedMs) / 1_000),
+      sessions: sessions.count,
+      kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,
+    }),
   }
 }
 
@@ -119,14 +164,17 @@ async function openModels({ config, closers, progress }: Base, openModel: OpenMo
   return opened
 }
 
-function openResumable({ config, clock, closers, log }: Base, models: readonly ResumableModel[]) {
+function openResumable(
+  { config, clock, closers, logger }: Base,
+  models: readonly ResumableModel[],
+): ResumableAnswers | undefined {
   if (models.length === 0) return undefined
   const answers = new ResumableAnswers(models, {
     stateDir: config.stateDir,
     graceMs: config.limits.answerGraceS * 1_000,
     maxDetached: config.limits.detachedAnswers,
     clock,
-    logger: log('api'),
+    logger: logger.child({ component: 'api' }),
   })
   closers.push(() => answers.close())
   return answers
@@ -136,4 +184,3 @@ function openResumable({ config, clock, closers, log }: Base, models: readonly R
 async function loadLlm(bundle: string, manifest: Manifest, { maxPositions: contextLimit }: Serving): Promise<TextModel> {
   return loadTextModel(bundle, { ...manifest, dims: { ...manifest.dims, contextLimit } })
 }
-export type OpenServing = Awaited<ReturnType<typeof openServing>>

@@ -20,10 +20,10 @@ const seedBound = 2 ** 32
 
 /** Sketches and their expansion, for the models of a bridge. */
 export function openSketching(
-  { config, clock, closers, log, metrics }: Pick<Base, 'config' | 'clock' | 'closers' | 'log' | 'metrics'>,
+  { config, clock, closers, logger: parent, metrics }: Pick<Base, 'config' | 'clock' | 'closers' | 'logger' | 'metrics'>,
   { expander, lengths }: Pick<Work['expansions'], 'expander' | 'lengths'>,
 ) {
-  const logger = log('pice')
+  const logger = parent.child({ component: 'pice' })
   const { stateDir, answerMode, sketchCandidates: candidates, sketchObjectives, limits } = config
   const planTerms = {
     ...defaultPlanTerms,

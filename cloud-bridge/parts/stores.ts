@@ -18,7 +18,7 @@ export interface Stores {
 }
 
 /** The state folder, locked for this process, and its databases. @throws BrimError STORE_FAILED, STORE_DAMAGED, CONFIG_INVALID */
-export function openStores({ config, clock, closers, log }: Base): Stores {
+export function openStores({ config, clock, closers, logger }: Base): Stores {
   closers.push(lockFolder(config.stateDir))
   requireRestored(config.stateDir)
   requireStores(config.stateDir, bridgeDatabases)
@@ -30,7 +30,13 @@ export function openStores({ config, clock, closers, log }: Base): Stores {
   recordStart(store, { bridge, fleet, tlsCert: tls?.cert ?? null, tlsKey: tls?.key ?? null })
   if (config.auditLog !== undefined) {
     const { auditLog: file } = config
-    const auditExport = openAuditExport({ file, store: identityStore, bridge, clock, logger: log('identity') })
+    const auditExport = openAuditExport({
+      file,
+      store: identityStore,
+      bridge,
+      clock,
+      logger: logger.child({ component: 'identity' }),
+    })
     closers.push(auditExport.close)
   }
   return { store, identityStore, birth: nextBirth(store) }

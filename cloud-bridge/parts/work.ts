@@ -1,24 +1,32 @@
-import { openFleet } from '../fleet/open-fleet.ts'
+import { type OpenFleet, openFleet } from '../fleet/open-fleet.ts'
 import { createFaultReporter } from '../link/faults.ts'
-import { openExpansions } from '../pice/open-expansions.ts'
-import { openJobs } from '../queue/open-jobs.ts'
+import { type OpenExpansions, openExpansions } from '../pice/open-expansions.ts'
+import { type OpenJobs, openJobs } from '../queue/open-jobs.ts'
 import type { Base } from './base.ts'
+import type { Network } from './network.ts'
 import type { Stores } from './stores.ts'
+
+export interface Work {
+  readonly jobs: OpenJobs
+  readonly devices: OpenFleet
+  readonly expansions: OpenExpansions
+}
 
 /** The devices of the fleet, their jobs, and the sketches that they expand. */
 export function openWork(
-  { config, clock, closers, logger, log, downlink, announce, recording }: Base,
+  { config, clock, closers, logger, recording }: Base,
   { store, identityStore }: Stores,
-) {
+  { downlink, announce }: Network,
+): Work {
   const bridge = config.id
   const { publish } = downlink
   const { onUnreadable, onBaseless } = createFaultReporter({
     bridge,
     publish: (device, message) => publish(device, 'faults', message),
     clock,
-    logger: log('control'),
+    logger: logger.child({ component: 'control' }),
   })
-  const jobs = openJobs(config, { bridge, clock, publish, onUnreadable, logger: log('jobs') })
+  const jobs = openJobs(config, { bridge, clock, publish, onUnreadable, logger: logger.child({ component: 'jobs' }) })
   closers.push(jobs.close)
   const devices = openFleet({
     ...config,
@@ -29,17 +37,9 @@ export function openWork(
     publish: (device, message) => publish(device, 'commands', message),
     onUnreadable,
     onBaseless,
-    onDeviceState(device, state) {
-      jobs.queue.onDeviceState(device, state)
-      expansions.onDeviceState(device, state)
-    },
     onGrowth(size) {
       announce.onFleetSize(size)
       announce.trigger()
-    },
-    onBrokerLost() {
-      jobs.queue.onBrokerLost()
-      expansions.onBrokerLost()
     },
     clock,
     wallMs: jobs.wallMs,
@@ -47,8 +47,16 @@ export function openWork(
   })
   closers.push(devices.close)
   announce.onFleetSize(devices.size)
-  const expansions = openExpansions(config, { jobs, fleet: devices, recording, clock, wallMs: jobs.wallMs, logger: log('pice') })
+  const expansions = openExpansions(config, {
+    jobs,
+    fleet: devices,
+    recording,
+    clock,
+    wallMs: jobs.wallMs,
+    logger: logger.child({ component: 'pice' }),
+  })
   closers.push(expansions.close)
+  devices.presence.subscribe(jobs.queue)
+  devices.presence.subscribe(expansions)
   return { jobs, devices, expansions }
 }
-export type Work = ReturnType<typeof openWork>

@@ -25,11 +25,18 @@ export interface OpenExpansionsOptions {
   readonly logger: Logger
 }
 
+export interface OpenExpansions extends Pick<FleetExpander, 'onDeviceState' | 'onBrokerLost'> {
+  readonly expander: FleetExpander
+  readonly profiles: DeviceProfiles
+  readonly lengths: LengthMemory
+  close(): Promise<void>
+}
+
 /** The expansion of sketches on the fleet, with the profiles of its devices. @throws BrimError STORE_FAILED */
 export function openExpansions(
   { stateDir, limits, sketchPolicy, answerMode }: Pick<BridgeConfig, 'stateDir' | 'limits' | 'sketchPolicy' | 'answerMode'>,
   options: OpenExpansionsOptions,
-) {
+): OpenExpansions {
   const { jobs, fleet, recording, clock, wallMs, logger } = options
   const store = openPiceStore(stateDir, logger)
   const profiles = new DeviceProfiles(store, wallMs)
@@ -72,4 +79,3 @@ export function openExpansions(
     },
   }
 }
-export type OpenExpansions = ReturnType<typeof openExpansions>

@@ -8,7 +8,7 @@ import { isStorageFull, probeStorage, requireSpace } from '../../core/store/stor
 import { StorageWatch } from '../../core/store/storage-watch.ts'
 import type { BridgeConfig } from '../config.ts'
 import { openJobClock } from './job-clock.ts'
-import { createJobQueue, type JobQueueOptions } from './job-queue.ts'
+import { createJobQueue, type JobQueue, type JobQueueOptions } from './job-queue.ts'
 import { createJobStore, type JobStore } from './job-store.ts'
 import { jobTables } from './job-tables.ts'
 
@@ -17,6 +17,16 @@ const dayMs = 86_400_000
 const checkStorageMs = 2_000
 
 type OpenJobsLimits = Pick<BridgeConfig['limits'], 'deviceJobBytesPerDay' | 'jobAttemptBytes'>
+
+export interface OpenJobs {
+  readonly store: JobStore
+  readonly queue: JobQueue
+  /** Whether its disk stores jobs. */
+  readonly storage: StorageWatch
+  /** The time of day that the jobs' deadlines are compared with: UTC ms. */
+  wallMs(): number
+  close(): Promise<void>
+}
 
 /**
  * Opens the durable queue. It has a database of its own, so that its commits do not wait for others, and because the
@@ -27,7 +37,7 @@ export function openJobs(
   { stateDir, jobs, limits }: Pick<BridgeConfig, 'stateDir' | 'jobs'> & { limits: OpenJobsLimits },
   options: Omit<JobQueueOptions, 'jobs' | 'retention' | 'wallMs'>,
   clocks = systemClocks(),
-) {
+): OpenJobs {
   const database = openDatabase(join(stateDir, 'jobs.sqlite'), jobTables)
   const { jobAttemptBytes: attemptBytes, deviceJobBytesPerDay: deviceBytesPerDay } = limits
   const unguarded = createJobStore(database, seededRandom(randomInt(2 ** 32)), { attemptBytes, deviceBytesPerDay })
@@ -63,9 +73,7 @@ export function openJobs(
   return {
     store,
     queue,
-    /** Whether its disk stores jobs. */
     storage,
-    /** The time of day that the jobs' deadlines are compared with: UTC ms. */
     wallMs,
     async close() {
       await queue.close()

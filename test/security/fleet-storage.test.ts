@@ -39,8 +39,8 @@ afterEach(async () => {
   dir[Symbol.dispose]()
 })
 
-const open = () =>
-  openFleet({
+const open = () => {
+  const opened = openFleet({
     wallMs: Date.now,
     store,
     stateDir: dir.path,
@@ -52,11 +52,15 @@ const open = () =>
     publish: () => {},
     onUnreadable: (device, leaf, reason) => void faults.push(`${leaf} of ${device}: ${reason}`),
     onBaseless: () => {},
-    onDeviceState: (device, { state, connection }) => states.push(`${device} ${state} ${connection}`),
-    onBrokerLost: () => {},
     clock,
     logger: silentLogger(),
   })
+  opened.presence.subscribe({
+    onDeviceState: (device, { state, connection }) => states.push(`${device} ${state} ${connection}`),
+    onBrokerLost: () => {},
+  })
+  return opened
+}
 
 const at = (n: number) => new Date(Date.UTC(2026, 0, 1) + n * 1_000).toISOString()
 const message = (fields: object) => Buffer.from(JSON.stringify({ v: 1, birth: 1, at: at(0), ...fields }))

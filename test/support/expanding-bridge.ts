@@ -4,6 +4,7 @@ import { connectControl } from '../../cloud-bridge/link/control.ts'
 import { openAccess } from '../../cloud-bridge/parts/access.ts'
 import { openBase } from '../../cloud-bridge/parts/base.ts'
 import { openControlBroker } from '../../cloud-bridge/parts/broker.ts'
+import { openNetwork } from '../../cloud-bridge/parts/network.ts'
 import { openStores } from '../../cloud-bridge/parts/stores.ts'
 import { openWork } from '../../cloud-bridge/parts/work.ts'
 import { systemClock } from '../../core/base/clock.ts'
@@ -20,10 +21,11 @@ export async function startExpandingBridge(dir: string) {
     upstream: { url: 'http://127.0.0.1:9/v1', model: 'none' },
   })
   const base = openBase(config, systemClock, closers)
+  const network = openNetwork(base)
   const stores = openStores(base)
-  const work = openWork(base, stores)
+  const work = openWork(base, stores, network)
   const access = openAccess(base, stores)
-  const broker = await openControlBroker(base, stores, work, access)
+  const broker = await openControlBroker(base, network, stores, work, access)
   work.devices.start()
   work.jobs.queue.start()
   const control = await connectControl({
@@ -41,7 +43,7 @@ export async function startExpandingBridge(dir: string) {
     logger: base.logger,
   })
   closers.push(control.close)
-  base.downlink.attach(control)
+  network.downlink.attach(control)
   return {
     mqttUrl: broker.url!,
     expander: work.expansions.expander,

@@ -29,10 +29,12 @@ beforeEach(() => {
     publish: () => {},
     onUnreadable: (device, leaf, reason) => expect.fail(`${leaf} of ${device}: ${reason}`),
     onBaseless: (device) => expect.fail(`delta of ${device} without its base`),
-    onDeviceState: (device, { state }) => events.push(`${device} ${state}`),
-    onBrokerLost: () => events.push('broker lost'),
     clock,
     logger: silentLogger(),
+  })
+  opened.presence.subscribe({
+    onDeviceState: (device, { state }) => events.push(`${device} ${state}`),
+    onBrokerLost: () => events.push('broker lost'),
   })
 })
 afterEach(async () => {

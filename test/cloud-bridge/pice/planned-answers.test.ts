@@ -84,7 +84,7 @@ async function world(
       }
     },
   }
-  const sketching = openSketching({ config, clock, closers, log: silentLogger, metrics }, fleet)(
+  const sketching = openSketching({ config, clock, closers, logger: silentLogger(), metrics }, fleet)(
     timed,
     prompts,
     (endpoint) => endpoint,

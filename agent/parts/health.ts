@@ -1,0 +1,38 @@
+import { clockIsSet } from '../../core/base/clock.ts'
+import { version } from '../../core/base/version.ts'
+import type { HealthOptions } from '../api/health.ts'
+import type { BridgeLinks } from '../link/bridge-links.ts'
+import type { ActiveModels } from '../models/active-models.ts'
+import type { Remote } from '../remote/commands.ts'
+import type { Answering } from './answering.ts'
+import type { AnswerDispatch } from './dispatch.ts'
+import type { Work } from './work.ts'
+
+interface HealthParts {
+  readonly models: Pick<ActiveModels, 'modelId'>
+  readonly answering: Pick<Answering, 'slm'>
+  readonly dispatch: Pick<AnswerDispatch, 'health' | 'problem' | 'needsLink'>
+  readonly links: Pick<BridgeLinks, 'status' | 'problems'>
+  readonly work: Pick<Work, 'jobs' | 'profiles'>
+  readonly remote: Pick<Remote, 'isDraining'>
+}
+
+/** What the agent's /health and /ready say. @param device name of this device */
+export const healthOf = (
+  device: string,
+  { models, answering, dispatch, links, work, remote }: HealthParts,
+): Pick<HealthOptions, 'health' | 'problems'> => ({
+  health: () => ({
+    device,
+    version,
+    modelId: models.modelId ?? null,
+    slm: answering.slm?.model.name ?? null,
+    profile: work.profiles.last,
+    clockIsSet: clockIsSet(),
+    draining: remote.isDraining,
+    storageFailure: work.jobs.storageFailure,
+    ...dispatch.health,
+    ...links.status,
+  }),
+  problems: () => [...(dispatch.problem ? [dispatch.problem] : []), ...(dispatch.needsLink ? links.problems : [])],
+})

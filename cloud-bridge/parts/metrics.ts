@@ -1,0 +1,29 @@
+import { version } from '../../core/base/version.ts'
+import type { ControlBroker } from '../broker/control-broker.ts'
+import type { Rollouts } from '../rollout/rollouts.ts'
+import type { Base } from './base.ts'
+import type { OpenServing } from './serving.ts'
+import type { Work } from './work.ts'
+
+/** What the metrics read of the parts whenever they are asked for. */
+export function collectMetrics(
+  { metrics }: Base,
+  { serving, sessions, modelIds }: OpenServing,
+  { devices, jobs }: Work,
+  rollouts: Rollouts,
+  broker: ControlBroker,
+): void {
+  metrics.collect({
+    version,
+    modelIds,
+    sessions: () => sessions.count,
+    kv: () => serving.memory,
+    slowKv: () => serving.slow,
+    transfers: serving.transfers,
+    serving: serving.metrics,
+    devices: devices.counts,
+    jobs: jobs.store.counts,
+    rollouts: rollouts.counts,
+    broker: broker.counts,
+  })
+}
