@@ -14,7 +14,7 @@ import type { FullRecord, PiceRecord, SentenceRecord, SketchRecord, TextRecord }
 import { sketchMessages } from './conversation.ts'
 import type { Expanded, Expander, ExpansionRequest } from './expander.ts'
 import type { Asked } from './llm.ts'
-import type { Planned, Planner } from './planner.ts'
+import type { PlannedConversation, Planner } from './planner.ts'
 import { maxReplyTokens } from './reply-length.ts'
 import { Sentences } from './sentences.ts'
 import { type SketchFailure, type SketchParts, writeSketch } from './write-sketch.ts'
@@ -108,7 +108,7 @@ export class PiceAnswer {
   }
 
   /** The LLM writes a sketch, which devices expand; without a usable one in time, it answers in full. */
-  async *#sketch({ expectedTokens = 0 }: Planned, plan: SketchPlan): AsyncGenerator<TextDelta, void> {
+  async *#sketch({ expectedTokens = 0 }: PlannedConversation, plan: SketchPlan): AsyncGenerator<TextDelta, void> {
     const end = this.#parts.planner.begin(this.#log.id, expectedTokens, plan)
     this.#figures.level = plan.level
     let lines: readonly string[] | SketchFailure

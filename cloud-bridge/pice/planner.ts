@@ -34,7 +34,7 @@ export interface PlannerOptions {
 }
 
 /** A plan, and what it was made from. An answer may be full for the kind of question or the form of the conversation, too. */
-export interface Planned extends Omit<PlannedAnswer, 'plan'> {
+export interface PlannedConversation extends Omit<PlannedAnswer, 'plan'> {
   readonly plan: PlannedFull<'unsuitable' | 'conversation'> | SketchPlan
   /** Generated to foresee the length. */
   readonly foresightTokens: number
@@ -57,7 +57,7 @@ export class Planner {
    * @param mode `auto` or `sketch`
    * @throws BrimError QUEUE_FULL, CANCELED. Where the LLM fails otherwise, the answer is full: it may succeed
    */
-  async plan(asked: Asked, mode: BridgeMode, signal: AbortSignal): Promise<Planned> {
+  async plan(asked: Asked, mode: BridgeMode, signal: AbortSignal): Promise<PlannedConversation> {
     const { maxPromptBytes, suits, clock } = this.#options
     const isSketchRequested = mode === 'sketch'
     const messages = sketchMessages(asked.messages, maxPromptBytes)

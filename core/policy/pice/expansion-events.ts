@@ -76,8 +76,6 @@ export type ExpansionFailure =
 export interface SubmittedSketch {
   readonly id: string
   readonly sentences: readonly number[]
-  /** Predicted length of them, in tokens of the LLM. */
-  readonly expectedTokens: number
 }
 
 export type ExpansionAction =

@@ -457,7 +457,7 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
       kind: 'submit',
       job: job.options.id,
       device: device.name,
-      sketches: batch.map(({ asked, missing, expectedTokens }) => ({ id: asked.id, sentences: missing, expectedTokens })),
+      sketches: batch.map(({ asked, missing }) => ({ id: asked.id, sentences: missing })),
       endsInMs: Math.max(...batch.map(({ deadlineMs }) => deadlineMs)) - nowMs,
     })
   }

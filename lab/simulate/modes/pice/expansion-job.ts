@@ -10,7 +10,7 @@ import { fittingSequences, PackedDecoder, type SequencePart } from '../../device
 import type { Simulation } from '../../kernel/simulation.ts'
 import type { PiceSettings } from '../../scenario/pice-settings.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
-import type { ExpansionPart } from './expansion-request.ts'
+import type { ExpansionPart } from './simulated-expansion.ts'
 import { textBytes } from './text-bytes.ts'
 
 /** Of the prompt that asks for a line, before the line itself, and after it; of one that asks for a further line. */

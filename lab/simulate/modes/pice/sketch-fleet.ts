@@ -14,7 +14,7 @@ import type { PiceSettings } from '../../scenario/pice-settings.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 import type { World } from '../../world/world.ts'
 import { ExpansionJob } from './expansion-job.ts'
-import type { ExpansionPart, ExpansionRequest } from './expansion-request.ts'
+import type { ExpansionPart, SimulatedExpansion } from './simulated-expansion.ts'
 
 /** As the bridge's limits. Devices do not come and go here, and their jobs do not fail. */
 const settingsOfBridge = { jobsPerDevice: 1, attempts: 3, deviceWaitMs: 3_000, graceMs: 0, expectsPlans: false }
@@ -32,7 +32,7 @@ export class SketchFleet {
   readonly #settings: PiceSettings
   readonly #scheduler: ExpansionScheduler
   readonly #helpers: ReadonlyMap<string, Helper>
-  readonly #requests = new Map<string, ExpansionRequest>()
+  readonly #requests = new Map<string, SimulatedExpansion>()
   readonly #jobs = new Map<string, { readonly helper: Helper; readonly job: ExpansionJob }>()
   #alarm: { readonly atMs: number; readonly handle: number } | undefined
 
@@ -66,7 +66,7 @@ export class SketchFleet {
     return this.#scheduler.view(this.#world.simulation.nowMs)
   }
 
-  expand(request: ExpansionRequest): void {
+  expand(request: SimulatedExpansion): void {
     const { answer, sketch, candidates, budgetMs, deadlineMs } = request
     const id = String(answer.request.id)
     const { expectedTokens, words } = sketch

@@ -13,7 +13,7 @@ import type { Mode } from '../../world/mode.ts'
 import type { World } from '../../world/world.ts'
 import { answerInFull } from '../cloud.ts'
 import { charge, llmOf } from '../llm.ts'
-import type { WrittenSketch } from './expansion-request.ts'
+import type { WrittenSketch } from './simulated-expansion.ts'
 import { SketchFleet } from './sketch-fleet.ts'
 import { writeSketch } from './written-sketch.ts'
 

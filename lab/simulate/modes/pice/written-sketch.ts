@@ -2,7 +2,7 @@ import type { Random } from '../../../../core/base/random.ts'
 import { tokensPerWord } from '../../../../core/pice/prompts.ts'
 import { draw } from '../../scenario/distribution.ts'
 import type { Request } from '../../world/answer-record.ts'
-import type { WrittenSketch } from './expansion-request.ts'
+import type { WrittenSketch } from './simulated-expansion.ts'
 
 /** σ of the log of sentences' lengths. */
 const lengthSpread = 0.35

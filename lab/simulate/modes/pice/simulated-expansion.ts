@@ -13,7 +13,7 @@ export interface WrittenSketch {
   readonly tokens: readonly number[]
 }
 
-export interface ExpansionRequest extends ExpansionTime {
+export interface SimulatedExpansion extends ExpansionTime {
   readonly answer: Answer
   readonly sketch: WrittenSketch
   /** Expansions of each line. */
@@ -26,7 +26,7 @@ export interface ExpansionRequest extends ExpansionTime {
 
 /** What a job expands of a sketch. */
 export interface ExpansionPart {
-  readonly request: ExpansionRequest
+  readonly request: SimulatedExpansion
   /** Indices of the lines. */
   readonly missing: readonly number[]
   /** The bridge has a candidate of a line. */
