@@ -46,13 +46,17 @@ export class DraftBranches {
   /** Of the rows from there on. */
   readonly #parents: number[]
   readonly #branches: readonly Branch[]
+  readonly #maxSteps: number
+  #steps = 0
   #asked: readonly Branch[] = []
 
   /**
    * @param draft the draft under verification
    * @param position row of the token before it
+   * @param maxSteps for which there is time
    */
-  constructor({ guesses, ended }: DraftChain, position: number, branching: Branching) {
+  constructor({ guesses, ended }: DraftChain, position: number, branching: Branching, maxSteps: number) {
+    this.#maxSteps = maxSteps
     const first = position + 1
     const from = branching === 'each' ? 0 : Math.max(0, guesses.length - 1)
     const alternatives: Alternative[] = []
@@ -76,21 +80,31 @@ export class DraftBranches {
     return this.#start + this.#parents.length
   }
 
+  /** Steps that have continued branches. */
+  get steps(): number {
+    return this.#steps
+  }
+
+  /** Positions before the rows that the next step continues, or that the last one has added. */
+  get context(): number {
+    return this.#start - 1 + this.#steps
+  }
+
   /** Of the alternatives' rows. */
   get parents(): readonly number[] {
     return this.#parents.slice(0, this.alternatives.length)
   }
 
-  /** Maximum number of rows that further steps can add: no branch exceeds the length limit of a draft. */
-  maxRows(limit: number): number {
-    let rows = 0
-    for (const { chain, pending } of this.#branches) if (!chain.ended) rows += limit + pending - chain.guesses.length
-    return rows
-  }
-
-  /** The rows that the next step continues; none: every branch has ended. */
-  ask(): readonly number[] {
+  /**
+   * The rows that the next step continues; none: every branch has ended, or time or context are used up.
+   * @param limit maximum tokens of a draft, by which all branches may still grow
+   * @param contextLimit maximum rows of the stream
+   */
+  ask(limit: number, contextLimit: number): readonly number[] {
     this.#asked = this.#branches.filter(({ chain }) => !chain.ended)
+    let rows = this.rows
+    for (const { chain, pending } of this.#asked) rows += limit + pending - chain.guesses.length
+    if (this.#steps === this.#maxSteps || rows > contextLimit) return []
     return this.#asked.map(({ tip }) => tip)
   }
 
@@ -109,6 +123,7 @@ export class DraftBranches {
       branch.chain = longer
       return count
     })
+    if (this.#parents.length > before) this.#steps += 1
     return { taken, parents: this.#parents.slice(before) }
   }
 

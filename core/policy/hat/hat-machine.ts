@@ -57,10 +57,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   #treeParents: readonly number[] = []
   #hasPlannedAhead = false
   #branches: DraftBranches | undefined
-  /** Of drafting ahead, in this verification. */
-  #stepsLeft = 0
-  #stepsTaken = 0
-  /** Rows of the step under way. */
+  /** That the last step has added. */
   #aheadRows = 0
   #prepared: PreparedDraft | undefined
   /** Whether the text has ended. */
@@ -305,48 +302,45 @@ export class HatMachine implements Machine<HatInput, HatAction> {
     if (!draftAhead || draftsTrees || !this.#conditions.mayDraftAhead || this.#limit === 0) return
     const trip = this.#roundTrip(1 + this.#draft.guesses.length)
     const { draftStepS } = this.#conditions
-    this.#stepsLeft = plannedStepsAhead(trip, this.#conditions)
-    // With 0 steps the estimate is never measured again: it decays to the time of an ordinary step.
-    if (this.#stepsLeft === 0 && draftStepS !== undefined) this.#record({ of: 'ahead', count: 1, seconds: draftStepS })
-    if (this.#stepsLeft === 0) return
-    const branches = new DraftBranches(this.#draft, this.#position, branching)
+    const maxSteps = plannedStepsAhead(trip, this.#conditions)
+    if (maxSteps === 0) {
+      // The estimate would never be measured again: it decays to the time of an ordinary step.
+      if (draftStepS !== undefined) this.#record({ of: 'ahead', count: 1, seconds: draftStepS })
+      return
+    }
+    const branches = new DraftBranches(this.#draft, this.#position, branching, maxSteps)
     if (branches.rows > contextLimit) return
     this.#branches = branches
-    this.#stepsTaken = 0
     // Steps take time that would pass without them.
     this.#limits = this.#draftLimits(rowS(trip))
-    const { alternatives, parents } = branches
-    if (alternatives.length === 0) return void this.#stepAhead()
-    const context = this.#position + this.#draft.guesses.length
-    this.#compute({ kind: 'feed', tokens: { of: 'alternatives', alternatives }, rows: alternatives.length, context, parents })
+    const { alternatives, parents, context } = branches
+    if (alternatives.length === 0) this.#stepAhead()
+    else
+      this.#compute({ kind: 'feed', tokens: { of: 'alternatives', alternatives }, rows: alternatives.length, context, parents })
   }
 
   #stepAhead(): void {
     if (this.uplink.isSettled) return void this.#accept()
-    const branches = this.#branches!
-    if (this.#stepsLeft === 0 || branches.rows + branches.maxRows(this.#limit) > this.#rules.contextLimit) return
-    const after = branches.ask()
-    if (after.length === 0) return
+    const { context } = this.#branches!
+    const after = this.#branches!.ask(this.#limit, this.#rules.contextLimit)
     this.#beganMs = this.#nowMs
-    this.#compute({ kind: 'guess', after, context: this.#position + this.#draft.guesses.length + this.#stepsTaken })
+    if (after.length > 0) this.#compute({ kind: 'guess', after, context })
   }
 
   #onGuessedAhead(guesses: readonly (readonly Guess[])[]): void {
     // Rows that the reply has overtaken would delay the next round.
     if (this.uplink.isSettled) return void this.#accept()
     const { taken, parents } = this.#branches!.take(guesses, this.#limits)
+    const { context } = this.#branches!
     this.#aheadRows = parents.length
-    if (parents.length === 0) return
-    const context = this.#position + 1 + this.#draft.guesses.length + this.#stepsTaken
-    this.#compute({ kind: 'feed', tokens: { of: 'guesses', taken }, rows: parents.length, context, parents })
+    if (parents.length > 0)
+      this.#compute({ kind: 'feed', tokens: { of: 'guesses', taken }, rows: parents.length, context, parents })
   }
 
   #onFedAhead(): void {
-    if (this.#aheadRows > 0) {
+    // Before the first step, the alternatives were fed.
+    if (this.#branches!.steps > 0) {
       this.ahead.drafted += this.#aheadRows
-      this.#aheadRows = 0
-      this.#stepsTaken += 1
-      this.#stepsLeft -= 1
       this.#measured('ahead', 1)
     }
     this.#stepAhead()
