@@ -13,16 +13,16 @@ export interface BudgetRequest {
 }
 
 /** A start of a side that the budget allows. */
-export interface Run extends Billing, RunAccount {}
+export interface BudgetedRun extends Billing, RunAccount {}
 
 /** An answer that the budget allows. */
-export interface Admission {
+export interface BudgetAdmission {
   /** Sides of the request that may work: at least one. */
   readonly sides: readonly Side[]
   /** Why the budget has left out a side, or shortened the answer; undefined: it has not. */
   readonly exhausted?: string | undefined
   /** A side is to begin the answer, or to go on with it. @throws BrimError BUDGET_EXHAUSTED */
-  start(side: Side, run: RunRequest): Run
+  start(side: Side, run: RunRequest): BudgetedRun
   /** What a side has spent so far, for the report; nothing where it was not admitted. */
   costOf(side: Side): SideCost
   /** The answer has ended: what was reserved and cannot have been spent is free again. */
@@ -39,5 +39,5 @@ export interface Budget {
    * Leaves out sides whose budget is exhausted, or waits, or refuses, as configured.
    * @throws BrimError BUDGET_EXHAUSTED; the signal's reason
    */
-  admit(request: BudgetRequest, signal: AbortSignal): Promise<Admission>
+  admit(request: BudgetRequest, signal: AbortSignal): Promise<BudgetAdmission>
 }

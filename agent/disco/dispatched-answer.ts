@@ -9,10 +9,10 @@ import type { ControllerAction, ControllerInput } from '../../core/policy/disco/
 import type { NumberedPiece } from '../../core/policy/disco/dispatch-machine.ts'
 import { otherSide, reportedSide, type Side } from '../../core/policy/disco/state.ts'
 import { Barrier } from './barrier.ts'
-import type { Run } from './budget.ts'
+import type { BudgetedRun } from './budget.ts'
 import { canceled, contextFull, isReplaceable, withoutRoom } from './failures.ts'
 import { answeredAfter, type DeltaPiece, piecesOf } from './pieces.ts'
-import type { AnswerPlan } from './plan.ts'
+import type { EndpointPlan } from './plan.ts'
 import type { AnswerSide } from './side.ts'
 import { type RunListener, SideRun } from './side-run.ts'
 
@@ -24,7 +24,7 @@ export interface DispatchOptions {
 
 /** One answer that is being made: does what its controller demands, and tells it what happens. */
 export class DispatchedAnswer implements RunListener {
-  readonly #plan: AnswerPlan
+  readonly #plan: EndpointPlan
   readonly #request: AnswerRequest
   readonly #options: DispatchOptions
   readonly #signal: AbortSignal
@@ -47,7 +47,7 @@ export class DispatchedAnswer implements RunListener {
   readonly #causes = new Map<Side, BrimError>()
   #lastError: BrimError | undefined
 
-  constructor(plan: AnswerPlan, request: AnswerRequest, options: DispatchOptions, signal: AbortSignal) {
+  constructor(plan: EndpointPlan, request: AnswerRequest, options: DispatchOptions, signal: AbortSignal) {
     this.#plan = plan
     this.#request = request
     this.#options = options
@@ -217,7 +217,7 @@ export class DispatchedAnswer implements RunListener {
   }
 
   /** What the budget allows a start of a side to cost, or why it does not allow it. @param tokens of the answer before */
-  #allow(side: Side, target: AnswerSide, request: AnswerRequest, tokens: number): { run: Run } | { error: BrimError } {
+  #allow(side: Side, target: AnswerSide, request: AnswerRequest, tokens: number): { run: BudgetedRun } | { error: BrimError } {
     const plan = this.#plan
     const counted = (target.promptTokens ?? plan.promptTokens) + tokens
     const limits = { promptTokens: target.maxPromptTokens?.(request) ?? counted, tokens: request.maxTokens }

@@ -1,12 +1,12 @@
 import type { AnswerRequest, Endpoint } from '../../core/answer/endpoint.ts'
 import { DispatchedAnswer, type DispatchOptions } from './dispatched-answer.ts'
-import type { AnswerPlan } from './plan.ts'
+import type { EndpointPlan } from './plan.ts'
 
 export interface DiscoOptions extends DispatchOptions {
   /** What makes the answer by itself, because nothing is to be decided about it; undefined: it needs a plan. */
   alone?(request: AnswerRequest): Endpoint | undefined
   /** @throws BrimError where no side can answer */
-  plan(request: AnswerRequest, signal: AbortSignal): Promise<AnswerPlan>
+  plan(request: AnswerRequest, signal: AbortSignal): Promise<EndpointPlan>
 }
 
 /** An endpoint made of a local and a remote one (DiSCo): its model is that of the tokens in requests. */

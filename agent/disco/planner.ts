@@ -2,19 +2,19 @@ import { type AnswerRequest, type Endpoint, startOf } from '../../core/answer/en
 import { type DeviceMode, isDeviceMode } from '../../core/base/answer-modes.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
+import type { DispatchQuestion } from '../../core/policy/disco/answer-dispatcher.ts'
 import type { DispatchAction, DispatchInput, DispatchMachine } from '../../core/policy/disco/dispatch-machine.ts'
-import type { DispatchQuestion } from '../../core/policy/disco/dispatcher.ts'
 import type { WantedSide } from '../../core/policy/disco/side-account.ts'
 import type { Side } from '../../core/policy/disco/state.ts'
 import type { Machine } from '../../core/policy/machine.ts'
 import type { Budget } from './budget.ts'
 import type { LocalCandidate, RemoteCandidate } from './candidate.ts'
 import { type Candidates, type ChosenSides, sidesOf } from './modes.ts'
-import type { AnswerPlan } from './plan.ts'
+import type { EndpointPlan } from './plan.ts'
 import { shareTokens } from './side.ts'
 import type { SmallModelSlots } from './small-model-slots.ts'
 
-export interface PlannerOptions {
+export interface DispatchPlannerOptions {
   /** Of requests that name none. */
   readonly mode: DeviceMode
   /** As they are now. */
@@ -37,11 +37,11 @@ const bytesPerToken = 4
 const unreadable: ReadonlySet<ErrorCode> = new Set(['CONTEXT_OVERFLOW', 'CHAT_TEMPLATE_INVALID', 'REQUEST_INVALID'])
 
 /** Plans answers: finds what can write one and how long its prompt is, asks for a plan, and has the budget admit its sides. */
-export class Planner {
-  readonly #options: PlannerOptions
+export class DispatchPlanner {
+  readonly #options: DispatchPlannerOptions
   #answers = 0
 
-  constructor(options: PlannerOptions) {
+  constructor(options: DispatchPlannerOptions) {
     this.#options = options
   }
 
@@ -55,7 +55,7 @@ export class Planner {
    * @throws BrimError CONTEXT_OVERFLOW, CHAT_TEMPLATE_INVALID, REQUEST_INVALID where no side can read the prompt; BUDGET_EXHAUSTED;
    * CANCELED; as `check`
    */
-  async plan(request: AnswerRequest, signal: AbortSignal): Promise<AnswerPlan> {
+  async plan(request: AnswerRequest, signal: AbortSignal): Promise<EndpointPlan> {
     const { candidates, problem, dispatch, budget } = this.#options
     const mode = this.modeOf(request)
     const allowed = sidesOf(mode, request, candidates(), problem)
@@ -88,7 +88,7 @@ export class Planner {
       ...plan,
       mode,
       controller,
-      handle: (input, nowMs) => this.#options.machine.handle({ ...input, answer }, nowMs) as ReturnType<AnswerPlan['handle']>,
+      handle: (input, nowMs) => this.#options.machine.handle({ ...input, answer }, nowMs) as ReturnType<EndpointPlan['handle']>,
       sides: {
         ...(local && { local: { ...local, endpoint: this.#waiting(sides.local!.endpoint), promptTokens: counted.local } }),
         ...(remote && { remote: { ...sides.remote!, ...remote, promptTokens: counted.remote } }),

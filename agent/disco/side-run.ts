@@ -3,7 +3,7 @@ import type { AnswerDelta, AnswerRequest } from '../../core/answer/endpoint.ts'
 import { untilAborted } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import { Barrier } from './barrier.ts'
-import type { Run } from './budget.ts'
+import type { BudgetedRun } from './budget.ts'
 
 /** Receives what a side sends, until the side is stopped. */
 export interface RunListener {
@@ -11,14 +11,14 @@ export interface RunListener {
   onFailure(run: SideRun, error: unknown): void
 }
 
-export interface RunOptions {
+export interface SideRunOptions {
   readonly answer: (request: AnswerRequest, signal: AbortSignal) => AsyncGenerator<AnswerDelta, void>
   readonly request: AnswerRequest
   readonly signal: AbortSignal
   /** Open while the reader has taken all that was delivered. */
   readonly taken: Barrier
   /** What it may cost; undefined: it may not start. */
-  readonly cost: Run | undefined
+  readonly cost: BudgetedRun | undefined
   /** Finds stop strings in what the run writes. */
   readonly stops: AnswerText | undefined
 }
@@ -29,7 +29,7 @@ export interface RunOptions {
  */
 export class SideRun {
   readonly request: AnswerRequest
-  readonly cost: Run | undefined
+  readonly cost: BudgetedRun | undefined
   readonly stops: AnswerText | undefined
   /** Of the answer, from this run. */
   tokens = 0
@@ -39,7 +39,7 @@ export class SideRun {
   readonly #stopped = untilAborted(this.#stopping.signal)
   readonly #going = new Barrier()
 
-  constructor({ answer, request, signal, taken, cost, stops }: RunOptions, listener: RunListener) {
+  constructor({ answer, request, signal, taken, cost, stops }: SideRunOptions, listener: RunListener) {
     this.request = request
     this.cost = cost
     this.stops = stops

@@ -1,8 +1,8 @@
 import { startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
 import type { DiscoFigures } from '../../core/answer/figures.ts'
 import type { Clock } from '../../core/base/clock.ts'
+import type { SingleAnswer } from '../../core/policy/disco/answer-dispatcher.ts'
 import type { SideWork } from '../../core/policy/disco/controller-plan.ts'
-import type { SingleAnswer } from '../../core/policy/disco/dispatcher.ts'
 
 export interface SingleEndpointOptions {
   readonly clock: Clock

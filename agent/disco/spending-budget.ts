@@ -21,7 +21,7 @@ import { reportedSide, type Side, type TokenCosts } from '../../core/policy/disc
 import type { Machine } from '../../core/policy/machine.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import type { Spending } from '../../core/protocol/spending.ts'
-import type { Admission, Budget, BudgetRequest, Run } from './budget.ts'
+import type { Budget, BudgetAdmission, BudgetedRun, BudgetRequest } from './budget.ts'
 import type { BudgetConfig, DispatchConfig } from './config.ts'
 import type { SpendingLedger } from './spending-ledger.ts'
 
@@ -83,7 +83,7 @@ export class SpendingBudget implements Budget {
     this.#handle({ kind: 'count', spender, work: { promptTokens, tokens }, prices: this.#pricesOf(spender) })
   }
 
-  async admit(request: BudgetRequest, signal: AbortSignal): Promise<Admission> {
+  async admit(request: BudgetRequest, signal: AbortSignal): Promise<BudgetAdmission> {
     const { config, maxWaitMs, clock, warn } = this.#options
     const untilMs = clock.nowMs() + maxWaitMs
     for (;;) {
@@ -167,7 +167,7 @@ export class SpendingBudget implements Budget {
     return decision
   }
 
-  #admission(answer: number, { sides }: BudgetRequest, admitted: readonly Side[], leftOut: string | undefined): Admission {
+  #admission(answer: number, { sides }: BudgetRequest, admitted: readonly Side[], leftOut: string | undefined): BudgetAdmission {
     const { config } = this.#options
     const energy = this.#options.energy()?.source ?? null
     let exhausted = leftOut
@@ -200,7 +200,7 @@ export class SpendingBudget implements Budget {
     }
   }
 
-  #run(run: number, maxTokens: number | undefined): Run {
+  #run(run: number, maxTokens: number | undefined): BudgetedRun {
     return {
       maxTokens,
       sent: () => void this.#handle({ kind: 'sent', run }),

@@ -16,7 +16,7 @@ import { type BridgeHttp, bridgeLlm } from '../disco/bridge-llm.ts'
 import type { Budget } from '../disco/budget.ts'
 import { discoEndpoint } from '../disco/endpoint.ts'
 import type { Candidates } from '../disco/modes.ts'
-import { Planner } from '../disco/planner.ts'
+import { DispatchPlanner } from '../disco/planner.ts'
 import { singleEndpoint } from '../disco/single-endpoint.ts'
 import { SmallModelSlots } from '../disco/small-model-slots.ts'
 import { StoredEstimates } from '../disco/stored-estimates.ts'
@@ -45,7 +45,7 @@ interface Server {
 
 /** What answers requests now, and what is known of that. */
 export interface AnswerDispatch {
-  readonly planner: Planner
+  readonly planner: DispatchPlanner
   /** @throws BrimError MODEL_MISSING where nothing can answer */
   readonly model: ApiModel
   /** Why requests that name no mode would fail; undefined: they would not. */
@@ -123,7 +123,16 @@ export function openDispatch(
   }
 
   const problem = () => models.problem ?? new BrimError('MODEL_MISSING', 'the model of this device is being replaced')
-  const planner = new Planner({ mode: config.dispatch.mode, candidates, problem, dispatch, machine, slots, budget, clock })
+  const planner = new DispatchPlanner({
+    mode: config.dispatch.mode,
+    candidates,
+    problem,
+    dispatch,
+    machine,
+    slots,
+    budget,
+    clock,
+  })
   const openedAt = nowIso()
 
   /** HAT, for a private answer that the small model does not go on with and that is delivered as fast as it comes. */

@@ -1,4 +1,4 @@
-import type { AnswerPlan } from '../../agent/disco/plan.ts'
+import type { EndpointPlan } from '../../agent/disco/plan.ts'
 import { type AnswerSide, shareTokens } from '../../agent/disco/side.ts'
 import type { Endpoint } from '../../core/answer/endpoint.ts'
 import { AnswerController } from '../../core/policy/disco/answer-controller.ts'
@@ -25,12 +25,12 @@ export interface Observed {
 
 /** A plan of two sides that start at once. */
 export function answerPlan(
-  sides: AnswerPlan['sides'],
-  more: Partial<AnswerPlan> = {},
-): { readonly plan: AnswerPlan; readonly observed: Observed } {
+  sides: EndpointPlan['sides'],
+  more: Partial<EndpointPlan> = {},
+): { readonly plan: EndpointPlan; readonly observed: Observed } {
   const nothing = { promptTokens: 0, tokens: 0 }
   const observed: Observed = { first: [], canceled: [], spent: { local: nothing, remote: nothing }, ended: [] }
-  const made: Omit<AnswerPlan, 'controller' | 'handle'> = {
+  const made: Omit<EndpointPlan, 'controller' | 'handle'> = {
     mode: 'fast',
     sides,
     dispatch: { local: 0, remote: 0 },

@@ -1,4 +1,4 @@
-import type { Dispatch, Side, TokenCosts } from './state.ts'
+import type { Side, StartDelays, TokenCosts } from './state.ts'
 
 /** What the controller of an answer depends on, of one side. */
 export interface ControlledSide {
@@ -15,7 +15,7 @@ export interface ControlledSide {
 /** How one answer is to be made. At least one of its sides starts at a finite time. */
 export interface ControllerPlan {
   readonly sides: Readonly<Partial<Record<Side, ControlledSide>>>
-  readonly dispatch: Dispatch
+  readonly dispatch: StartDelays
   /** r_c, at which tokens are delivered; 0: as fast as they come. */
   readonly tokensPerS: number
   /** l. */

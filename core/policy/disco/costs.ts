@@ -1,16 +1,11 @@
+import type { SideWork } from './controller-plan.ts'
 import { type ReportedSide, type Side, sideNamed, type TokenCosts } from './state.ts'
-
-/** Tokens of one answer on one side. */
-export interface Work {
-  readonly promptTokens: number
-  readonly tokens: number
-}
 
 /** Of both sides, as far as they are known. */
 export type SideCosts = Readonly<Partial<Record<Side, TokenCosts | undefined>>>
 
 /** Dollars (DiSCo Eq. 8). */
-export const costOf = ({ prompt, output }: TokenCosts, { promptTokens, tokens }: Work): number =>
+export const costOf = ({ prompt, output }: TokenCosts, { promptTokens, tokens }: SideWork): number =>
   prompt * promptTokens + output * tokens
 
 /** c_d · λ. @param joules per token of the prompt and of the answer */
@@ -33,7 +28,7 @@ export const limitedSide = (setting: Side | ReportedSide | 'auto', costs: SideCo
   setting === 'auto' ? constrainedSide(costs) : sideNamed(setting)
 
 /** The side where this answer costs less; the local one where they cost the same or a price is unknown. */
-export function cheaperSide({ local, remote }: SideCosts, work: Work): Side {
+export function cheaperSide({ local, remote }: SideCosts, work: SideWork): Side {
   if (!local || !remote) return 'local'
   return costOf(remote, work) < costOf(local, work) ? 'remote' : 'local'
 }

@@ -1,7 +1,7 @@
 import { ForgettingHistogram, type HistogramLayout, type HistogramWire } from '../estimate/forgetting-histogram.ts'
 import { LinearFit } from '../estimate/linear-fit.ts'
 import type { PromptLengths } from './dispatch.ts'
-import { type AnswerLengths, createLocalTtft, localTtftHalfLife, tokensLayout, ttftLayout } from './estimates.ts'
+import { createLocalTtft, localTtftHalfLife, type PastLengths, tokensLayout, ttftLayout } from './estimates.ts'
 import { SilentStarts } from './silent-starts.ts'
 import { localEstimate, type RemoteEstimate, remoteEstimate, type StartEstimate } from './start-estimates.ts'
 
@@ -25,7 +25,7 @@ export interface Estimates {
   /** p(l): tokens of prompts in mode auto. */
   readonly promptTokens: PromptLengths & { record(tokens: number): void }
   /** Tokens of answers that ended by themselves or at their limit. */
-  readonly answerTokens: AnswerLengths & { record(tokens: number): void }
+  readonly answerTokens: PastLengths & { record(tokens: number): void }
   /** For one answer. */
   local(starts: LocalStarts): StartEstimate
   /** For one answer. @param patience as of `remoteEstimate` */

@@ -1,15 +1,15 @@
 import { type Machine, noActions } from '../machine.ts'
 import { AnswerController } from './answer-controller.ts'
-import type { ControllerAction, ControllerInput, Piece } from './controller-plan.ts'
-import type { Estimates } from './dispatch-estimates.ts'
 import {
+  AnswerDispatcher,
   type DispatchDraft,
-  Dispatcher,
   type DispatchPlan,
   type DispatchQuestion,
   type DispatchSettings,
   type SingleAnswer,
-} from './dispatcher.ts'
+} from './answer-dispatcher.ts'
+import type { ControllerAction, ControllerInput, Piece } from './controller-plan.ts'
+import type { Estimates } from './dispatch-estimates.ts'
 import { SmallModelUse } from './small-model-use.ts'
 import type { Side } from './state.ts'
 
@@ -52,14 +52,14 @@ const sides: readonly Side[] = ['local', 'remote']
 /** The dispatch of a device's answers and the controllers of those that are being made, by number. */
 export class DispatchMachine implements Machine<DispatchInput, DispatchAction> {
   readonly smallModel: SmallModelUse
-  readonly #dispatcher: Dispatcher
+  readonly #dispatcher: AnswerDispatcher
   readonly #drafts = new Map<number, DispatchDraft>()
   readonly #answers = new Map<number, AdmittedAnswer>()
   readonly #uses: (() => void)[] = []
 
   constructor({ smallModelAnswers, ...settings }: DispatchMachineSettings, estimates: Estimates) {
     this.smallModel = new SmallModelUse(smallModelAnswers)
-    this.#dispatcher = new Dispatcher(settings, estimates, this.smallModel)
+    this.#dispatcher = new AnswerDispatcher(settings, estimates, this.smallModel)
   }
 
   get wakeMs(): number | undefined {

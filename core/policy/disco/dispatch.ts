@@ -1,5 +1,5 @@
 import type { Distribution } from '../estimate/distribution.ts'
-import type { Dispatch, Side } from './state.ts'
+import type { Side, StartDelays } from './state.ts'
 
 /** p(l), as far as the policies need it; `ForgettingHistogram` is one. */
 export interface PromptLengths {
@@ -38,7 +38,7 @@ export const defaultAutoPatienceS = 10
 export const defaultTailShare = 0.05
 
 /** When each side starts on a prompt (DiSCo Algorithms 1 to 3). */
-export function dispatchOf(promptTokens: number, state: DispatchState): Dispatch {
+export function dispatchOf(promptTokens: number, state: DispatchState): StartDelays {
   if (state.constrained === 'local') return { local: localWaitMs(promptTokens, state), remote: 0 }
   return { local: 0, remote: remoteStarts(promptTokens, state) ? 0 : remoteWaitMs(state) }
 }

@@ -21,7 +21,7 @@ export const localTtftHalfLife = 50
 const defaultAnswerTokens = 128
 
 /** Of past answers, as far as it is needed; `ForgettingHistogram` is one. */
-export interface AnswerLengths {
+export interface PastLengths {
   readonly weight: number
   /** Mean of what longer ones had beyond so many tokens. */
   meanResidual(tokens: number): number
@@ -32,7 +32,7 @@ export interface AnswerLengths {
  * known is expected to be half written.
  * @param lengths of past answers @param maxTokens that may follow; absent: any number
  */
-export function expectedRemaining(lengths: AnswerLengths, tokensSoFar: number, maxTokens = Number.POSITIVE_INFINITY): number {
+export function expectedRemaining(lengths: PastLengths, tokensSoFar: number, maxTokens = Number.POSITIVE_INFINITY): number {
   const expected = lengths.weight === 0 ? defaultAnswerTokens - tokensSoFar : lengths.meanResidual(tokensSoFar)
   return Math.min(expected > 0 ? expected : tokensSoFar, maxTokens)
 }

@@ -1,8 +1,8 @@
 import type { DeviceMode } from '../../base/answer-modes.ts'
-import type { PreferredSide } from './controller-plan.ts'
-import { cheaperSide, type SideCosts, type Work } from './costs.ts'
+import type { PreferredSide, SideWork } from './controller-plan.ts'
+import { cheaperSide, type SideCosts } from './costs.ts'
 import { type DispatchState, dispatchOf } from './dispatch.ts'
-import type { Dispatch } from './state.ts'
+import type { StartDelays } from './state.ts'
 
 /** What decides when the sides of one answer start. */
 export interface StartState {
@@ -13,7 +13,7 @@ export interface StartState {
   /** Whether the remote side has stopped answering. */
   readonly isRemoteSilent: boolean
   readonly costs: SideCosts
-  readonly work: Work
+  readonly work: SideWork
   /**
    * How long a reader waits for HAT or the server until the small model starts, where it may go on for them. Absent: it starts only
    * where they fail.
@@ -26,7 +26,7 @@ export interface StartState {
 const never = Number.POSITIVE_INFINITY
 
 /** When each side starts, by the mode of the request. */
-export function startTimes(mode: DeviceMode, state: StartState): Dispatch {
+export function startTimes(mode: DeviceMode, state: StartState): StartDelays {
   const { can, isLocalFree, isRemoteSilent, costs, work, patienceMs = never, dispatch } = state
   if (!can.local) return { local: never, remote: 0 }
   if (!can.remote) return { local: 0, remote: never }

@@ -23,4 +23,4 @@ export interface TokenCosts {
 }
 
 /** When each side starts, in ms after the request. Infinity: only if the other side fails. */
-export type Dispatch = Readonly<Record<Side, number>>
+export type StartDelays = Readonly<Record<Side, number>>

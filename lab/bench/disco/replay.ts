@@ -1,8 +1,8 @@
 import type { ControllerPlan, SideWork } from '../../../core/policy/disco/controller-plan.ts'
 import type { Side } from '../../../core/policy/disco/state.ts'
 import type { Simulation } from '../../simulate/kernel/simulation.ts'
-import { DispatchedAnswer } from '../../simulate/modes/disco/dispatched-answer.ts'
 import type { SimulatedSide } from '../../simulate/modes/disco/simulated-side.ts'
+import { TwoSidedAnswer } from '../../simulate/modes/disco/two-sided-answer.ts'
 
 /** An answer on the virtual clock. */
 export interface ReplayedAnswer {
@@ -36,7 +36,7 @@ export function replayAnswer(
   let ttftMs: number | undefined
   let deliveredMs = 0
   let isOver = false
-  const answer = new DispatchedAnswer(simulation, plan, sides, outputTokens, {
+  const answer = new TwoSidedAnswer(simulation, plan, sides, outputTokens, {
     delivered() {
       const { nowMs } = simulation
       if (ttftMs === undefined) ttftMs = nowMs - begunMs

@@ -1,8 +1,8 @@
+import { AnswerDispatcher } from '../../../core/policy/disco/answer-dispatcher.ts'
 import type { Estimates } from '../../../core/policy/disco/dispatch-estimates.ts'
-import { Dispatcher } from '../../../core/policy/disco/dispatcher.ts'
 import { SmallModelUse } from '../../../core/policy/disco/small-model-use.ts'
 import { remoteEstimate, type StartEstimate } from '../../../core/policy/disco/start-estimates.ts'
-import { type Dispatch, otherSide, type Side, sideNamed, type TokenCosts } from '../../../core/policy/disco/state.ts'
+import { otherSide, type Side, type StartDelays, sideNamed, type TokenCosts } from '../../../core/policy/disco/state.ts'
 import type { ForgettingHistogram } from '../../../core/policy/estimate/forgetting-histogram.ts'
 import type { Simulation } from '../../simulate/kernel/simulation.ts'
 import { type DeviceProfile, deviceTtftMs } from '../../simulate/paper/disco/profiles.ts'
@@ -46,7 +46,7 @@ export function answerBy(
   const { promptTokens } = request
   const constrained = sideNamed(methods[method].constrained)
   const settings = { constrained, share: budget ?? 0, patienceMs: undefined, tokensPerS }
-  const plan = new Dispatcher(settings, estimatesOf(device, lengths), new SmallModelUse(1))
+  const plan = new AnswerDispatcher(settings, estimatesOf(device, lengths), new SmallModelUse(1))
     .ask({
       mode: 'auto',
       sides: {
@@ -79,7 +79,7 @@ function estimatesOf({ method, profile, prices, ttftMs }: ReplayedDevice, { prom
 const unlearned: StartEstimate = { startMs: () => 0, firstToken() {}, canceled() {} }
 
 /** One side alone, always or by chance; nothing where DiSCo plans. */
-function baselineOf({ method, budget }: ReplayedDevice, { chance }: ReplayRequest): { readonly dispatch?: Dispatch } {
+function baselineOf({ method, budget }: ReplayedDevice, { chance }: ReplayRequest): { readonly dispatch?: StartDelays } {
   const { routing } = methods[method]
   if (routing === 'plan') return {}
   const constrained = sideNamed(methods[method].constrained)

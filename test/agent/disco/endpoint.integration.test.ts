@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { discoEndpoint } from '../../../agent/disco/endpoint.ts'
 import { answeredAfter, piecesOf } from '../../../agent/disco/pieces.ts'
-import type { AnswerPlan } from '../../../agent/disco/plan.ts'
+import type { EndpointPlan } from '../../../agent/disco/plan.ts'
 import type { AnswerDelta, AnswerRequest } from '../../../core/answer/endpoint.ts'
 import { AnswerMeter } from '../../../core/answer/meter.ts'
 import { Prompt } from '../../../core/answer/prompt.ts'
@@ -34,7 +34,7 @@ const requestOf = (more: Partial<AnswerRequest> = {}): AnswerRequest => ({
 const slm = (more: Partial<ScriptedSideOptions> = {}) => scriptedSide({ model, kind: 'slm', ids, ...more })
 const server = (more: Partial<ScriptedSideOptions> = {}) => scriptedSide({ model, kind: 'bridge', ids, ...more })
 
-async function answerBy(plan: AnswerPlan, request = requestOf(), signal = never) {
+async function answerBy(plan: EndpointPlan, request = requestOf(), signal = never) {
   const deltas: { delta: AnswerDelta; atMs: number }[] = []
   const endpoint = discoEndpoint({ model, clock: systemClock, plan: async () => plan })
   for await (const delta of endpoint.answer(request, signal)) deltas.push({ delta, atMs: performance.now() })
@@ -150,7 +150,7 @@ describe('a side that fails', () => {
     ['OUT_OF_MEMORY', false],
     ['RUNTIME_FAILED', false],
   ])('with %s is replaced in a private answer: %s; in others always', async (code, isReplaced) => {
-    const answer = (mode: AnswerPlan['mode']) =>
+    const answer = (mode: EndpointPlan['mode']) =>
       answerBy(answerPlan({ local: answerSide(slm()), remote: answerSide(broken(code)) }, { mode, ...onlyIfServerFails }).plan)
     expect((await answer('cloud')).tokens).toEqual(ids)
     if (isReplaced) expect((await answer('private')).tokens).toEqual(ids)
@@ -228,12 +228,12 @@ describe('a side that fails', () => {
 describe('a server that does not tell its tokens', () => {
   const text = 'The king 👑 of the Köln fair — ça va? — had a 三 crown 👑👑 and 一二三 more of them.'
   const textIds = () => model.tokenizer.encode(text)
-  const options = (plan: AnswerPlan) => ({
+  const options = (plan: EndpointPlan) => ({
     endpoint: discoEndpoint({ model, clock: systemClock, plan: async () => plan }),
     clock: systemClock,
     meter: new AnswerMeter(systemClock),
   })
-  const textBy = async (plan: AnswerPlan) => (await collectAnswer(streamAnswer(options(plan), requestOf(), never))).text
+  const textBy = async (plan: EndpointPlan) => (await collectAnswer(streamAnswer(options(plan), requestOf(), never))).text
 
   it.each([0, 1_000])('goes on after whole characters, wherever the small model breaks off (rate %s)', async (tokensPerS) => {
     const all = textIds()

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { discoEndpoint } from '../../../agent/disco/endpoint.ts'
-import type { AnswerPlan } from '../../../agent/disco/plan.ts'
+import type { EndpointPlan } from '../../../agent/disco/plan.ts'
 import { hatEndpoint } from '../../../agent/hat/endpoint.ts'
 import { slmEndpoint } from '../../../agent/slm/endpoint.ts'
 import type { LocalModel } from '../../../agent/slm/local-model.ts'
@@ -39,7 +39,7 @@ const requestOf = (more: Partial<AnswerRequest> = {}): AnswerRequest => ({
   ...more,
 })
 
-async function answerBy(plan: AnswerPlan, request = requestOf()) {
+async function answerBy(plan: EndpointPlan, request = requestOf()) {
   const endpoint = discoEndpoint({ model: world.text, clock: systemClock, plan: async () => plan })
   const options = { endpoint, clock: systemClock, meter: new AnswerMeter(systemClock) }
   return collectAnswer(streamAnswer(options, request, new AbortController().signal))
@@ -49,7 +49,7 @@ async function answerBy(plan: AnswerPlan, request = requestOf()) {
 const startMs = () => 250
 
 /** Begins at one side, and is to move to the other at once. */
-function movingPlan(slm: TokenEndpoint, to: PreferredSide['side'], more: Partial<AnswerPlan> = {}) {
+function movingPlan(slm: TokenEndpoint, to: PreferredSide['side'], more: Partial<EndpointPlan> = {}) {
   const costs = (side: 'local' | 'remote') => ({ prompt: 0, output: side === to ? 1 : 2 })
   return answerPlan(
     {

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest'
-import type { Admission, Budget, BudgetRequest } from '../../../agent/disco/budget.ts'
+import type { Budget, BudgetAdmission, BudgetRequest } from '../../../agent/disco/budget.ts'
 import type { DispatchConfig } from '../../../agent/disco/config.ts'
-import { Planner } from '../../../agent/disco/planner.ts'
+import { DispatchPlanner } from '../../../agent/disco/planner.ts'
 import { SmallModelSlots } from '../../../agent/disco/small-model-slots.ts'
 import { estimatesTable, StoredEstimates } from '../../../agent/disco/stored-estimates.ts'
 import type { AnswerRequest, Endpoint } from '../../../core/answer/endpoint.ts'
@@ -62,7 +62,7 @@ interface World {
   readonly only?: readonly ('hat' | 'slm' | 'server')[]
   readonly costs?: Partial<Record<'slm' | 'hat' | 'server', TokenCosts>>
   readonly urlServer?: boolean
-  readonly admit?: (asked: BudgetRequest) => Admission['sides']
+  readonly admit?: (asked: BudgetRequest) => BudgetAdmission['sides']
   readonly slmContext?: number
   readonly serverContext?: number
 }
@@ -92,7 +92,7 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
     count() {},
     async admit(wanted) {
       asked.push(wanted)
-      const sides = admit?.(wanted) ?? (Object.keys(wanted.sides) as Admission['sides'])
+      const sides = admit?.(wanted) ?? (Object.keys(wanted.sides) as BudgetAdmission['sides'])
       const costOf = () => ({ promptTokens: 0, tokens: 0, dollars: null })
       const exhausted = admit && 'spent'
       return { sides, exhausted, start: notStarted, costOf, end: () => void ended++ }
@@ -103,7 +103,7 @@ function world({ config, only = ['hat', 'slm', 'server'], costs = {}, urlServer,
   const dispatch = new DispatchMachine(settings, estimates)
   const onUse = (isUsed: boolean) => void dispatch.handle({ kind: 'small model', isUsed }, 0)
   const slots = new SmallModelSlots({ slmAnswers: 1, slmWaiting: 1 }, onUse)
-  const planner = new Planner({
+  const planner = new DispatchPlanner({
     mode,
     dispatch,
     machine: dispatch,

@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Admission, BudgetRequest, Run } from '../../../agent/disco/budget.ts'
+import type { BudgetAdmission, BudgetedRun, BudgetRequest } from '../../../agent/disco/budget.ts'
 import { BudgetConfig } from '../../../agent/disco/config.ts'
 import { type EnergyPerToken, SpendingBudget } from '../../../agent/disco/spending-budget.ts'
 import { SpendingLedger, spendingTables } from '../../../agent/disco/spending-ledger.ts'
@@ -135,14 +135,14 @@ describe("the owner's budget", () => {
 
   it('counts a paid server by its own count, or by all that it was asked for where it does not tell', async () => {
     using limited = owner({ dollars: 1_000 })
-    const cost = async (end: (of: Run) => void) => {
+    const cost = async (end: (of: BudgetedRun) => void) => {
       const before = limited.ledger.spent('server').dollars
       const answer = await limited.budget.admit(atServer(10), signal)
       end(answer.start('remote', { promptTokens: 5, limits: { promptTokens: 40, tokens: 20 }, isBilled: true }))
       answer.end()
       return limited.ledger.spent('server').dollars - before
     }
-    const arriving = (of: Run) => {
+    const arriving = (of: BudgetedRun) => {
       of.sent()
       of.arrived(3)
     }
@@ -250,8 +250,12 @@ describe("the owner's budget", () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 60 }), async (steps) => {
         using limited = owner({ dollars: max, joules: max, whenExhausted: 'refuse' })
-        const open: { readonly answer: Admission; readonly side: Side; readonly asked: RunRequest; readonly runs: TrueRun[] }[] =
-          []
+        const open: {
+          readonly answer: BudgetAdmission
+          readonly side: Side
+          readonly asked: RunRequest
+          readonly runs: TrueRun[]
+        }[] = []
         /** What an honest server has been paid for answers that have ended, and by when. */
         const bills: { readonly atMs: number; readonly dollars: number }[] = []
         const start = (of: (typeof open)[number]) => {
@@ -325,7 +329,7 @@ describe("the owner's budget", () => {
 })
 
 interface TrueRun {
-  readonly run: Run
+  readonly run: BudgetedRun
   produced: number
   sent: boolean
   isOver: boolean

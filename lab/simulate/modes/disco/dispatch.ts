@@ -1,10 +1,10 @@
+import { AnswerDispatcher, type DispatchQuestion } from '../../../../core/policy/disco/answer-dispatcher.ts'
 import { costOf, limitedSide, localCosts } from '../../../../core/policy/disco/costs.ts'
 import { DispatchEstimates } from '../../../../core/policy/disco/dispatch-estimates.ts'
-import { Dispatcher, type DispatchQuestion } from '../../../../core/policy/disco/dispatcher.ts'
 import { createTtft } from '../../../../core/policy/disco/estimates.ts'
 import { exchangeRate } from '../../../../core/policy/disco/exchange-rate.ts'
 import { SmallModelUse } from '../../../../core/policy/disco/small-model-use.ts'
-import { type Dispatch, otherSide, type Side, type TokenCosts } from '../../../../core/policy/disco/state.ts'
+import { otherSide, type Side, type StartDelays, type TokenCosts } from '../../../../core/policy/disco/state.ts'
 import type { DiscoSettings } from '../../scenario/disco-settings.ts'
 import { draw } from '../../scenario/distribution.ts'
 import type { Answer } from '../../world/answer.ts'
@@ -12,12 +12,12 @@ import type { Mode } from '../../world/mode.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 import type { World } from '../../world/world.ts'
 import { splitAnswers } from '../hat/modes.ts'
-import { DispatchedAnswer } from './dispatched-answer.ts'
 import { EngineSide } from './engine-side.ts'
 import { HatSide } from './hat-side.ts'
 import { PacedSide } from './paced-side.ts'
 import type { SimulatedSide } from './simulated-side.ts'
 import { SmallModel, SmallModelSide } from './small-model.ts'
+import { TwoSidedAnswer } from './two-sided-answer.ts'
 
 /** Modes of an agent (`DeviceMode`) that may use both sides. */
 export type DispatchMode = 'fast' | 'cheap' | 'auto' | 'private'
@@ -35,7 +35,7 @@ const dispatches = new WeakMap<World, WorldDispatch>()
 interface DispatchingDevice {
   readonly device: SimulatedDevice
   readonly model: SmallModel | undefined
-  readonly dispatcher: Dispatcher
+  readonly dispatcher: AnswerDispatcher
   /** Charge of its battery; undefined: mains. */
   readonly battery: number | undefined
 }
@@ -96,7 +96,7 @@ class WorldDispatch {
     const dispatch = this.#baseline(answer, sides)
     const plan = dispatcher.ask(dispatch ? { ...question, dispatch } : question).begin(both)
     const ways = { remote: this.#remoteSide(answer, mode, device), ...(model && { local: new SmallModelSide(model, answer) }) }
-    const dispatched = new DispatchedAnswer(this.#world.simulation, plan, ways, request.outputTokens, {
+    const dispatched = new TwoSidedAnswer(this.#world.simulation, plan, ways, request.outputTokens, {
       delivered: () => answer.deliver(1),
       ended: (hasFailed) => {
         const { controller } = dispatched
@@ -129,7 +129,7 @@ class WorldDispatch {
     const made = {
       device,
       model,
-      dispatcher: new Dispatcher(
+      dispatcher: new AnswerDispatcher(
         { ...settings, patienceMs, startsInTime: patience, tokensPerS: 0 },
         learn === 'device' ? this.#profiled() : this.#knownTo(device.group),
         model ?? new SmallModelUse(0),
@@ -173,7 +173,7 @@ class WorldDispatch {
   }
 
   /** Stochastic dispatch, in place of a plan. */
-  #baseline({ request }: Answer, { local, remote }: DispatchQuestion['sides']): Dispatch | undefined {
+  #baseline({ request }: Answer, { local, remote }: DispatchQuestion['sides']): StartDelays | undefined {
     const { dispatch, share, constrained } = this.#settings
     if (dispatch === 'plan' || !local) return undefined
     const limited = limitedSide(constrained, { local: local.costs, remote: remote?.costs })

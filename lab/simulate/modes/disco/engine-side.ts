@@ -3,7 +3,7 @@ import type { Answer } from '../../world/answer.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 import type { World } from '../../world/world.ts'
 import { llmOf } from '../llm.ts'
-import type { SideRun, SimulatedSide } from './simulated-side.ts'
+import type { SimulatedRun, SimulatedSide } from './simulated-side.ts'
 
 /** A request's head and options, and a token's id in it (DiSCo §4.3: 17 bits). */
 const requestBytes = { head: 600, perToken: 3 }
@@ -16,7 +16,7 @@ export class EngineSide implements SimulatedSide {
   readonly #device: SimulatedDevice
   readonly #answer: Answer
   readonly #announced: ForgettingHistogram
-  #run: SideRun | undefined
+  #run: SimulatedRun | undefined
   #leave = () => {}
 
   /** @param announced F as the bridge measures it, to which every start adds */
@@ -27,7 +27,7 @@ export class EngineSide implements SimulatedSide {
     this.#announced = announced
   }
 
-  start(run: SideRun): void {
+  start(run: SimulatedRun): void {
     this.#run = run
     this.#leave = () => {}
     const { head, perToken } = requestBytes
@@ -55,7 +55,7 @@ export class EngineSide implements SimulatedSide {
     this.#answer.work.joules += energy.radio(link.send(direction, bytes, arrived))
   }
 
-  #ask(run: SideRun): void {
+  #ask(run: SimulatedRun): void {
     const { simulation } = this.#world
     const { sharedTokens, tokensPerS } = this.#answer.request
     const askedMs = simulation.nowMs

@@ -1,7 +1,7 @@
 import type { Answer } from '../../world/answer.ts'
 import { type AnswerWork, noWork } from '../../world/answer-record.ts'
 import type { splitAnswers } from '../hat/modes.ts'
-import type { SideRun, SimulatedSide } from './simulated-side.ts'
+import type { SimulatedRun, SimulatedSide } from './simulated-side.ts'
 
 /** HAT in the place of the server: what it reads does not leave the device. Mutable. */
 export class HatSide implements SimulatedSide {
@@ -14,7 +14,7 @@ export class HatSide implements SimulatedSide {
     this.#answer = answer
   }
 
-  start(run: SideRun): void {
+  start(run: SimulatedRun): void {
     const { request, reader, work: whole } = this.#answer
     // Whose tokens count is the controller's to say; what they cost the device is not.
     const work: AnswerWork = Object.defineProperty(noWork(), 'joules', {

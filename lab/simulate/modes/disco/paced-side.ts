@@ -1,12 +1,12 @@
 import type { ApiLatency } from '../../hardware/api-server.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
-import type { SideRun, SimulatedSide } from './simulated-side.ts'
+import type { SimulatedRun, SimulatedSide } from './simulated-side.ts'
 
 /** A side whose starts each have a time to the first token and an even pace after it. Mutable. */
 export class PacedSide implements SimulatedSide {
   readonly #simulation: Simulation
   readonly #latencyOf: (contextTokens: number) => ApiLatency
-  #run: SideRun | undefined
+  #run: SimulatedRun | undefined
   #left = 0
   #tokenMs = 0
   #next = 0
@@ -17,7 +17,7 @@ export class PacedSide implements SimulatedSide {
     this.#latencyOf = latencyOf
   }
 
-  start(run: SideRun): void {
+  start(run: SimulatedRun): void {
     const { ttftMs, tokenMs } = this.#latencyOf(run.contextTokens)
     this.#run = run
     this.#left = run.tokens

@@ -1,5 +1,5 @@
 /** One start of a side, and where its tokens go. */
-export interface SideRun {
+export interface SimulatedRun {
   /** Of the prompt, and of the answer so far. */
   readonly contextTokens: number
   /** That are left to write, >= 1. */
@@ -12,7 +12,7 @@ export interface SideRun {
 
 /** One side at work on one answer. Nothing of a run is called while it is paused, nor after `stop`. */
 export interface SimulatedSide {
-  start(run: SideRun): void
+  start(run: SimulatedRun): void
   /** Of a side that pauses. */
   pause(): void
   /** The step that was begun is made again. */

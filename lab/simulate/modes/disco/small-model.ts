@@ -4,7 +4,7 @@ import type { ModelShape } from '../../hardware/model-shape.ts'
 import { workOf } from '../../hardware/roofline.ts'
 import type { Answer } from '../../world/answer.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
-import type { SideRun, SimulatedSide } from './simulated-side.ts'
+import type { SimulatedRun, SimulatedSide } from './simulated-side.ts'
 
 /** A device's small model: so many answers at once, the others in the order of their arrival. Mutable. */
 export class SmallModel extends SmallModelUse {
@@ -57,7 +57,7 @@ export class SmallModel extends SmallModelUse {
 export class SmallModelSide implements SimulatedSide {
   readonly #model: SmallModel
   readonly #answer: Answer
-  #run: SideRun | undefined
+  #run: SimulatedRun | undefined
   /** Tokens that are left to write. */
   #left = 0
   #end = () => {}
@@ -68,7 +68,7 @@ export class SmallModelSide implements SimulatedSide {
     this.#answer = answer
   }
 
-  start(run: SideRun): void {
+  start(run: SimulatedRun): void {
     this.#run = run
     this.#left = run.tokens
     this.#end = this.#model.take(() => this.#step(this.#model.prefillS(run.contextTokens)))
@@ -89,7 +89,7 @@ export class SmallModelSide implements SimulatedSide {
     this.#end()
   }
 
-  #decode({ contextTokens, tokens }: SideRun): void {
+  #decode({ contextTokens, tokens }: SimulatedRun): void {
     this.#step(this.#model.decodeS(contextTokens + tokens - this.#left))
   }
 

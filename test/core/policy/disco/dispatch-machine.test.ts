@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { DispatchQuestion } from '../../../../core/policy/disco/answer-dispatcher.ts'
 import { DispatchEstimates } from '../../../../core/policy/disco/dispatch-estimates.ts'
 import { DispatchMachine } from '../../../../core/policy/disco/dispatch-machine.ts'
-import type { DispatchQuestion } from '../../../../core/policy/disco/dispatcher.ts'
 import type { Side } from '../../../../core/policy/disco/state.ts'
 
 const never = Number.POSITIVE_INFINITY

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../../core/base/random.ts'
 import { type DispatchState, defaultTailShare, dispatchOf, localWaitMs } from '../../../../core/policy/disco/dispatch.ts'
 import { createTokenCounts, createTtft } from '../../../../core/policy/disco/estimates.ts'
-import type { Dispatch, Side } from '../../../../core/policy/disco/state.ts'
+import type { Side, StartDelays } from '../../../../core/policy/disco/state.ts'
 import type { Distribution } from '../../../../core/policy/estimate/distribution.ts'
 import { type Atom, atomsOf, exactLengths, lineDistribution, stepDistribution } from '../../../support/distributions.ts'
 
@@ -34,20 +34,20 @@ const stateOf = (
 function expectedShare(
   state: DispatchState,
   prompts: readonly Atom[],
-  dispatch = (length: number): Dispatch => dispatchOf(length, state),
+  dispatch = (length: number): StartDelays => dispatchOf(length, state),
 ): number {
   const mean = prompts.reduce((sum, { value, p }) => sum + value * p, 0)
   return prompts.reduce((sum, { value, p }) => sum + value * p * useOf(state, dispatch(value)), 0) / mean
 }
 
 /** Probability that the constrained side starts. */
-function useOf({ constrained, remoteTtftMs }: DispatchState, dispatch: Dispatch): number {
+function useOf({ constrained, remoteTtftMs }: DispatchState, dispatch: StartDelays): number {
   if (constrained === 'remote') return dispatch.remote === 0 ? 1 : 0
   return dispatch.local === 0 ? 1 : 1 - remoteTtftMs.cdf(dispatch.local)
 }
 
 /** E[TTFT | l] of a device with TTFT k·l + c: min(server, wait + device), since the device starts only if the server is late. */
-const expectedTtftMs = (dispatch: Dispatch, length: number, remote: readonly Atom[], k: number, c: number): number =>
+const expectedTtftMs = (dispatch: StartDelays, length: number, remote: readonly Atom[], k: number, c: number): number =>
   remote.reduce((sum, { value, p }) => sum + p * Math.min(dispatch.remote + value, dispatch.local + k * length + c), 0)
 
 describe('the dispatch of requests under a budget', () => {

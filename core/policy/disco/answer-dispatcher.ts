@@ -6,7 +6,7 @@ import { expectedRemaining } from './estimates.ts'
 import type { SmallModelUse } from './small-model-use.ts'
 import type { RemoteEstimate, StartEstimate } from './start-estimates.ts'
 import { preferredSide, startTimes } from './start-times.ts'
-import type { Dispatch, ReportedSide, Side, TokenCosts } from './state.ts'
+import type { ReportedSide, Side, StartDelays, TokenCosts } from './state.ts'
 
 /** How a device dispatches its answers. */
 export interface DispatchSettings {
@@ -54,7 +54,7 @@ export interface DispatchQuestion {
   /** Whether the reader gets the answer in one piece. */
   readonly isWhole?: boolean | undefined
   /** In place of a plan: a baseline. */
-  readonly dispatch?: Dispatch
+  readonly dispatch?: StartDelays
 }
 
 /** An answer that one remote endpoint has made by itself, which may take part in others. */
@@ -78,7 +78,7 @@ export interface DispatchPlan extends ControllerPlan {
 /** An answer that is planned, before it is known which sides its budget admits. */
 export interface DispatchDraft {
   /** When each side is to start, if all are admitted. */
-  readonly wanted: Dispatch
+  readonly wanted: StartDelays
   /** What a side is expected to do. */
   readonly work: SideWork
   /** Whether a side works only if the other one cannot, or takes longer than its reader's patience. */
@@ -95,7 +95,7 @@ const never = Number.POSITIVE_INFINITY
  * The dispatch of one device's answers (DiSCo): decides for each which sides make it, when each of them starts, which one writes the
  * rest and how fast it is delivered, and learns from its starts and its length. Mutable.
  */
-export class Dispatcher {
+export class AnswerDispatcher {
   readonly #settings: DispatchSettings
   readonly #estimates: Estimates
   readonly #smallModel: SmallModelUse
@@ -175,7 +175,7 @@ export class Dispatcher {
     }
   }
 
-  #dispatch(question: DispatchQuestion, { local, remote }: Starts, work: SideWork, tokensPerS: number): Dispatch {
+  #dispatch(question: DispatchQuestion, { local, remote }: Starts, work: SideWork, tokensPerS: number): StartDelays {
     const { constrained, share, tailShare, patienceMs } = this.#settings
     const costs = costsOf(question)
     return startTimes(question.mode, {
@@ -236,7 +236,7 @@ interface Starts {
 interface Begun {
   readonly question: DispatchQuestion
   readonly starts: Starts
-  readonly wanted: Dispatch
+  readonly wanted: StartDelays
   readonly tokensPerS: number
   readonly remaining: (tokens: number) => number
   readonly release: () => void

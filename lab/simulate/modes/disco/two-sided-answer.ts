@@ -5,7 +5,7 @@ import type { Simulation } from '../../kernel/simulation.ts'
 import type { SimulatedSide } from './simulated-side.ts'
 
 /** What becomes of an answer. */
-export interface AnswerListener {
+export interface DeliveryListener {
   /** The reader gets one more token. */
   delivered(): void
   /** All is delivered, or no side could go on. */
@@ -21,13 +21,13 @@ const receivedFrom = (side: Side) => ({
 const received = { local: receivedFrom('local'), remote: receivedFrom('remote') }
 
 /** One answer of two sides on the virtual clock: the agent's own `AnswerController` decides, the sides are simulated. Begun once. */
-export class DispatchedAnswer {
+export class TwoSidedAnswer {
   readonly controller: AnswerController<Piece>
   readonly #simulation: Simulation
   readonly #plan: ControllerPlan
   readonly #sides: Readonly<Partial<Record<Side, SimulatedSide>>>
   readonly #outputTokens: number
-  readonly #listener: AnswerListener
+  readonly #listener: DeliveryListener
   /** Of the answer, up to the last one of each side. */
   readonly #written = { local: 0, remote: 0 }
   #wakeMs = Number.POSITIVE_INFINITY
@@ -39,7 +39,7 @@ export class DispatchedAnswer {
     plan: ControllerPlan,
     sides: Readonly<Partial<Record<Side, SimulatedSide>>>,
     outputTokens: number,
-    listener: AnswerListener,
+    listener: DeliveryListener,
   ) {
     this.controller = new AnswerController<Piece>(plan, true)
     this.#simulation = simulation
