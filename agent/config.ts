@@ -216,8 +216,7 @@ export const AgentFields = z.strictObject({
       }),
       threshold: z.number().min(0).max(1).default(defaultDraftThreshold).meta({
         fleet: true,
-        description:
-          'a draft ends with the first token whose probability is below this (η of HAT): higher, fewer tokens are drafted in vain',
+        description: 'probability below which a token ends a draft (η of HAT); higher: fewer tokens are drafted in vain',
       }),
       limit: z
         .int()

@@ -220,7 +220,7 @@ export const BridgeFields = z.strictObject({
     .enum(bridgeModes)
     .default('full')
     .describe(
-      'how answers to conversations are made that ask for no mode: full, by the model alone; sketch, devices expand its sketch; auto, whichever is better at the present load (PICE)',
+      'mode of conversations that name none: full, by the model alone; sketch, devices expand its sketch; auto, whichever is better at the present load (PICE)',
     ),
   sketchCandidates: z
     .int()
@@ -233,7 +233,7 @@ export const BridgeFields = z.strictObject({
     .refine((text) => parseObjectives(text), { error: `must be like ${objectivesText(defaultPlanTerms.objectives)}` })
     .default(objectivesText(defaultPlanTerms.objectives))
     .describe(
-      `what decides between sketch and full answer, the most important first, each with the share by which it may miss the best: ${metricNames.join(', ')}`,
+      `objectives that choose between sketch and full answer, the most important first, each with the share by which it may miss the best: ${metricNames.join(', ')}`,
     ),
   sketchPolicy: z
     .enum(['dynamic', 'static'])

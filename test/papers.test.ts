@@ -15,7 +15,7 @@ interface Citation {
 }
 
 const number = String.raw`(?:\d{1,2}(?!\.?\d|\.\.| <)[a-z]?\b|[IV]+\b)`
-const list = String.raw`${number}(?:(?:, | and | or |, and | to |–)${number})*`
+const list = `${number}(?:(?:, | and | or |, and | to |–)${number})*`
 const section = String.raw`(?:\d(?:\.\d)*|[IV]+(?:-[A-D](?:, [A-D])*)?)`
 /** 'Eq. 4, 5', 'Algorithms 1 to 3', 'Figs. 6, 12 and 13', '§4.2', '§V-C, D'. */
 const placePattern = new RegExp(String.raw`\b(Eq|Algorithm|Fig|Table)s?\.? (${list})|§(${section})`, 'g')

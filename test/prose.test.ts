@@ -7,12 +7,14 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** Words that made readers read a sentence twice, and what to write in their place. */
 const words: readonly (readonly [RegExp, string])[] = [
-  [/\b(?:whoever|whomever|(?<!`)nobody|somebody)\b/gi, 'name the actor: device, bridge, client, operator, reader'],
+  [/\b(?:whoever|whomever|(?<!`)nobody|somebody|anybody)\b/gi, 'name the actor: device, bridge, client, operator, reader'],
   [/(?:^|[.:;(] )Who\b(?![^.\n]*\?)|\b(?:of|to|by|for|with|says|say|shows|decides|names|see|sees) who\b/g, 'name the actor'],
   // But for a list of common words.
   [/\b(?:he|his|him|himself)\b(?! (?:her|his|i)\b)/g, 'the reader, the operator; their'],
   [/\bmend(?:s|ed|ing)?\b/gi, 'fix, restore, complete'],
   [/\b(?:makes?|made|making) way\b/gi, 'is preempted, is evicted, gives its memory up'],
+  [/\b(?:lives|lived|living) on\b/gi, 'runs with a bridge, stays healthy'],
+  [/\bthe very\b/gi, 'the same, the next'],
   [/\breads? along\b/gi, 'reads a streamed answer'],
 ]
 

@@ -35,7 +35,7 @@ const options = {
     .optional(),
   model: z.string().meta({ description: 'name of the model that answers', fallback: 'the first of /v1/models' }).optional(),
   tokensPerS: ReaderRate.meta({
-    description: 'how fast you read, in tokens/s: a device delivers at it, a bridge schedules by it; 0: as fast as they come',
+    description: 'your reading speed in tokens/s: a device delivers at it, a bridge schedules by it; 0: as fast as tokens come',
     fallback: '--reading-speed of the agent, or what the bridge assumes',
   }).optional(),
   maxTokens: z.int().min(1).meta({ description: 'max tokens of the answer', fallback: 'what the context holds' }).optional(),

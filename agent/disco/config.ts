@@ -80,12 +80,12 @@ export const DispatchConfig = z.strictObject({
   mode: z.enum(deviceModes).default('private').meta({
     flag: 'mode',
     description:
-      'how requests are answered that name no mode. private: by HAT; local: by the small model; cloud: by --server; cheap: by what costs less; fast: by both at once; auto: by both, within --budget-share',
+      'mode of requests that name none. private: by HAT; local: by the small model; cloud: by --server; cheap: by what costs less; fast: by both at once; auto: by both, within --budget-share',
   }),
   fallback: z.enum(['none', 'slm']).default('none').meta({
     flag: 'fallback',
     description:
-      'for requests that do not say: slm, the first --slm continues answers of the modes private and cloud whose bridge or server cannot be reached; none, they fail',
+      'fallback of requests that name none: slm, the first --slm continues answers of the modes private and cloud whose bridge or server cannot be reached; none, they fail',
   }),
   constrained: z.enum(['auto', 'local', 'remote', 'device', 'server']).default('auto').meta({
     flag: 'constrained',
@@ -99,7 +99,7 @@ export const DispatchConfig = z.strictObject({
   autoPatienceS: z.number().positive().max(86_400).default(defaultAutoPatienceS).meta({
     flag: 'auto-patience',
     description:
-      'seconds without a first token after which the other side starts. Mode auto: the server, though --budget-share leaves the prompt to the device; at once, if the device is expected to take longer. Modes private and cloud: the small model, if the request allows it (fallback: slm) and states a reading rate. Other budgets still apply',
+      'seconds without a first token before the other side starts. Mode auto: the server, even beyond --budget-share; at once if the device would take longer. Modes private and cloud: the small model, for requests that allow it (fallback: slm) and state a rate. Other budgets still apply',
   }),
   tokensPerS: ReaderRate.default(5).meta({
     fleet: true,
@@ -139,7 +139,7 @@ export const BudgetConfig = z.strictObject({
   whenExhausted: z.enum(['other', 'wait', 'refuse']).default('other').meta({
     flag: 'when-exhausted',
     description:
-      'what a request gets whose answer is beyond the budget. other: an answer by the other side, if it has one; wait: it waits, up to the limit budgetWaitS; refuse: an error',
+      'for requests beyond the budget: other, the other side answers, if there is one; wait, they wait up to the limit budgetWaitS; refuse, they fail',
   }),
   energyPrice: z
     .number()
@@ -147,7 +147,7 @@ export const BudgetConfig = z.strictObject({
     .meta({
       flag: 'energy-price',
       description:
-        "dollars that a kilowatt-hour of this device is worth, for comparison with --server-price: a battery's is worth more than its mains power costs",
+        "value of a kilowatt-hour of this device in dollars, to compare with --server-price; a battery's is worth more than mains power",
       fallback: 'by the battery: 5.4 on mains power or when full, 90 at 20 %, more below',
     })
     .optional(),

@@ -15,7 +15,7 @@ export interface HealthGateOptions {
 const pollMs = 250
 
 /**
- * Whether the device is healthy after a change: a bridge is connected, the device answers the probe, and then lives on with a
+ * Whether the device is healthy after a change: a bridge is connected, the device answers the probe, and then runs on with a
  * bridge for the soak time. A process that ends before has not decided.
  * @param probe absent: no answer is required
  * @returns why it is not; undefined: it is healthy

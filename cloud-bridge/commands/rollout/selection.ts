@@ -57,7 +57,7 @@ export const paceOptions = {
   growth: z
     .number()
     .default(2)
-    .describe('factor of the rate each time that as many devices have succeeded as it starts in a minute; 1: it stays'),
+    .describe('factor of the rate once as many devices have succeeded as it starts in a minute; 1: it stays'),
   first: z.int().default(1).describe('size of the first group, which the others wait for; 0: there is none'),
   pauseAfterFirst: z
     .boolean()

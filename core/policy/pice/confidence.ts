@@ -6,7 +6,7 @@ export interface ConfidenceWeights {
   readonly probability: number
   /** α2 ≥ 0, of the length; α1 + α2 ≤ 1. */
   readonly length: number
-  /** F1 punishes the very detail that the length rewards: an expansion of 5 times its sketch reaches at most 0.33. */
+  /** F1 punishes the detail that the length rewards: an expansion of 5 times its sketch reaches at most 0.33. */
   readonly rouge: 'recall' | 'f1'
 }
 

@@ -45,7 +45,7 @@ export type RolloutEvent =
   | { readonly kind: 'tick' }
   /** A device that had started has ended. */
   | { readonly kind: 'ended'; readonly outcome: DeviceOutcome }
-  /** A device that has succeeded lives on well, and is watched no longer; or it was lost. */
+  /** A device that has succeeded stayed healthy, and is watched no longer; or it was lost. */
   | { readonly kind: 'soaked' | 'lost' }
   | { readonly kind: 'pause' | 'abort'; readonly reason: string }
   | { readonly kind: 'resume' }

@@ -3,7 +3,7 @@ import { isConnected } from '../fleet/presence.ts'
 
 type Seen = Pick<DeviceState, 'state' | 'birth'>
 
-/** A device that has succeeded, while the rollout watches whether it lives on. */
+/** A device that has succeeded, while the rollout watches whether it stays healthy. */
 export interface Soak {
   /** When the watch ends, by a monotonic clock. */
   readonly untilMs: number

@@ -38,7 +38,7 @@ export const command = defineCommand({
       .enum(goals)
       .default('ttft')
       .describe(
-        'what is wanted most: ttft and latency, their 95th percentiles; qos, TokenFlow Eq. 2; cost, of the bridge’s tokens; energy, of the devices',
+        'figure to improve: ttft and latency, their 95th percentiles; qos, TokenFlow Eq. 2; cost, of the bridge’s tokens; energy, of the devices',
       ),
     way: z
       .array(z.enum(wayNames))

@@ -38,7 +38,7 @@ export const PiceSettings = z
       .refine((text) => parseObjectives(text) !== undefined, `must be like ${objectivesText(defaultPlanTerms.objectives)}`)
       .default(objectivesText(defaultPlanTerms.objectives))
       .describe(
-        'what decides between sketch and full answer, the most important first, each with the share by which it may miss the best',
+        'objectives that choose between sketch and full answer, the most important first, each with the share by which it may miss the best',
       ),
     candidates: z.int().min(1).max(8).default(1).describe('expansions of each sentence that the most confident is taken of'),
     overlaps: z

@@ -90,7 +90,7 @@ it('what was answered is all tokens and texts so far, in their order', () => {
 })
 
 describe('migration', () => {
-  it('goes on with the very tokens at the side that costs less, once the buffer lasts until its first token', async () => {
+  it('goes on with the same tokens at the side that costs less, once the buffer lasts until its first token', async () => {
     const device = slm()
     const cheap = server({ firstMs: 60 })
     const costs = { local: { prompt: 0, output: 2 }, remote: { prompt: 0, output: 1 } }

@@ -71,7 +71,7 @@ it.each([
     { from: 'server', to: 'device', reason: 'failure', succeeded: true },
     { from: 'device', to: 'server', reason: 'return', succeeded: true },
   ])
-  // After the very tokens of the small model, and the next request there from its start.
+  // After the same tokens of the small model, and the next request there from its start.
   const ids = report.tokenIds!
   expect(ids).toHaveLength(tokens)
   const { from } = report.sources[2]!

@@ -295,7 +295,7 @@ describe('a rollout whose devices are watched after their success', () => {
   const pace = { first: 1, ratePerMinute: 60, growth: 1 }
   const watched = { soakMs: 60_000 }
 
-  it('waits with the others until the first has lived on, and with its end until all have', async () => {
+  it('waits with the others until the first has stayed healthy, and with its end until all have', async () => {
     using dir = tempDir()
     const bridge = openBridge(dir, scriptedDevices(), { ms: 1e12 }, watched)
     bridge.connect(ids(3))

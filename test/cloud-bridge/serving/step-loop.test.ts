@@ -45,7 +45,7 @@ describe('the step loop', () => {
     expect(serving.metrics.batches.slice(0, 4)).toEqual([0, 0, 0, 1])
   })
 
-  it('gives a stream whose rows were returned a place in the very next step', async () => {
+  it('gives a stream whose rows were returned a place in the next step', async () => {
     const part = scriptedPart()
     const decode = async (stream: Stream) => {
       for (let i = 0; i < 5; i++) await append(stream, 1)

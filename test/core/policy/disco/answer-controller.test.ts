@@ -59,7 +59,7 @@ const simulation: fc.Arbitrary<Simulation> = fc.record({
 const check = (property: (simulation: Simulation) => void) => fc.assert(fc.property(simulation, property), { numRuns: 1_500 })
 
 describe('whatever the sides do', () => {
-  it('the reader gets every token once, in order, each after the very tokens that its side went on from', () => {
+  it('the reader gets every token once, in order, each after the same tokens that its side went on from', () => {
     check((each) => {
       const { delivered, controller, failed } = simulate(each)
       let at = 0

@@ -184,7 +184,7 @@ describe('the first group', () => {
     expect(world.rollout.next).toBe(20)
   })
 
-  it('holds them back until it has lived on after its success, and pauses the rollout where a device of it is lost', () => {
+  it('holds them back until it has stayed healthy after its success, and pauses the rollout where a device of it is lost', () => {
     const world = simulate({ first: 2, ratePerMinute: 600 }, 20)
     world.on({ kind: 'tick' }, 1_000)
     world.report('succeeded')
@@ -269,7 +269,7 @@ it('aborts exactly above the share, once enough devices have ended', () => {
   expect(world.rollout).toMatchObject({ state: 'aborted', outcomes: { succeeded: 4, failed: 2, skipped: 0 } })
 })
 
-it('is completed once the last device has lived on, and aborted by devices that were lost after their success', () => {
+it('is completed once the last device has stayed healthy, and aborted by devices that were lost after their success', () => {
   const world = simulate({ abortAbovePercent: 25, abortAfter: 2, ratePerMinute: 600 }, 4)
   world.on({ kind: 'tick' }, 1_000)
   for (let device = 0; device < 4; device++) world.report('succeeded')

@@ -22,7 +22,7 @@ describe('a device that has succeeded', () => {
     { what: 'is stopped', states: [seen('disconnected', 5)] },
     { what: 'is stopped and started', states: [seen('disconnected', 5), seen('ready', 6)] },
     { what: 'is drained', states: [seen('draining', 5)] },
-  ])('lives on where it $what', ({ states }) => {
+  ])('stays healthy where it $what', ({ states }) => {
     expect(outcomeOf(...states)).toBeUndefined()
   })
 
