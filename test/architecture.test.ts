@@ -128,7 +128,14 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // Sketches and expansions: above serving's answers and the queue, which know nothing of them.
   'cloud-bridge/pice': {
     values: ['core'],
-    types: ['cloud-bridge/config.ts', 'cloud-bridge/limits.ts', 'cloud-bridge/queue', 'cloud-bridge/fleet', 'cloud-bridge/llm'],
+    types: [
+      'cloud-bridge/config.ts',
+      'cloud-bridge/limits.ts',
+      'cloud-bridge/queue',
+      'cloud-bridge/fleet',
+      'cloud-bridge/llm',
+      'cloud-bridge/presence',
+    ],
   },
   'cloud-bridge/identity': { values: ['core'], types: ['cloud-bridge/config.ts'] },
   // Transport: imports no routes. Only parts/routes.ts wires routes.
@@ -138,10 +145,15 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     types: ['cloud-bridge/config.ts', 'cloud-bridge/limits.ts'],
   },
   'cloud-bridge/link': { values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'], types: ['cloud-bridge/hat'] },
-  'cloud-bridge/queue': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/link'] },
-  'cloud-bridge/fleet': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/link', 'cloud-bridge/queue'] },
+  // What all parts know of the presence of devices; the fleet publishes it.
+  'cloud-bridge/presence': { values: ['core'] },
+  'cloud-bridge/queue': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/link', 'cloud-bridge/presence'] },
+  'cloud-bridge/fleet': {
+    values: ['core'],
+    types: ['cloud-bridge/config.ts', 'cloud-bridge/link', 'cloud-bridge/presence', 'cloud-bridge/queue'],
+  },
   // Above the queue, which knows nothing of rollouts.
-  'cloud-bridge/rollout': { values: ['core'], types: ['cloud-bridge/queue'] },
+  'cloud-bridge/rollout': { values: ['core'], types: ['cloud-bridge/presence', 'cloud-bridge/queue'] },
   'cloud-bridge/upstream': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/limits.ts'] },
   'cloud-bridge/bundles': { values: ['core'] },
   'cloud-bridge/api': {

@@ -9,6 +9,7 @@ import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import { storedJson } from '../../core/store/stored-json.ts'
 import type { OnUnreadable } from '../link/faults.ts'
+import type { PresenceFeed } from '../presence/presence-feed.ts'
 
 /**
  * A migration. Times are the bridge's clock. `wish` is the action as JSON. State SENT: no reply so far; the command is sent again
@@ -37,6 +38,7 @@ const maxRetained = 10_000
 export interface CommandsOptions {
   readonly store: Store
   readonly bridge: string
+  readonly presence: PresenceFeed
   readonly clock: Clock
   /** UTC ms: expiry outlives this process. */
   readonly wallMs: () => number
@@ -53,8 +55,6 @@ export interface Commands {
   start(): void
   /** @param actor the operator */
   send(device: string, action: CommandAction, actor: string, expiresS: number): CommandRecord
-  /** A device became present or absent. */
-  setPresence(device: string, isPresent: boolean): void
   /** A reply as the broker delivered it. */
   onReply(device: string, payload: Uint8Array): void
   find(id: string): CommandRecord | undefined
@@ -69,7 +69,7 @@ interface Row extends Omit<CommandRecord, 'wish' | 'expiresAt'> {
 }
 
 export function createCommands(options: CommandsOptions): Commands {
-  const { store, bridge, clock, wallMs, publish, onChange, onUnreadable, logger } = options
+  const { store, bridge, presence, clock, wallMs, publish, onChange, onUnreadable, logger } = options
   const columns = 'id, device, wish, actor, at, expires_ms AS expiresMs, state, ended_at AS endedAt, reason'
   const insert = store.prepare(
     "INSERT INTO commands (id, device, wish, actor, at, expires_ms, state) VALUES (?, ?, ?, ?, ?, ?, 'SENT')",
@@ -87,7 +87,6 @@ export function createCommands(options: CommandsOptions): Commands {
   const end = store.prepare(
     "UPDATE commands SET state = ?, ended_at = ?, reason = ? WHERE id = ? AND device = ? AND state IN ('SENT', 'EXPIRED') AND state <> ?",
   )
-  const present = new Set<string>()
   let stopTicking: (() => Promise<void>) | undefined
 
   function ended(row: Pick<Row, 'id' | 'device'>, state: CommandRecord['state'], reason: string | null): void {
@@ -103,13 +102,17 @@ export function createCommands(options: CommandsOptions): Commands {
       const { expiresAt, wish } = recordOf(row)
       if (storedJson(row.wish) === undefined) ended(row, 'REFUSED', 'its stored action is damaged')
       else if (wallMs() >= row.expiresMs)
-        ended(row, 'EXPIRED', present.has(row.device) ? 'no reply' : 'the device was not connected')
-      else if (present.has(row.device))
+        ended(row, 'EXPIRED', presence.isPresent(row.device) ? 'no reply' : 'the device was not connected')
+      else if (presence.isPresent(row.device))
         publish(row.device, JSON.stringify({ v: 1, bridge, id: row.id, expiresAt, ...(wish as CommandAction) } satisfies Command))
     }
   }
 
   const tryToSend = (read: () => readonly Row[]) => tryOrLog(logger, 'commands not read or stored', () => send(read()))
+
+  const unsubscribe = presence.subscribe((event) => {
+    if (event.kind === 'state' && presence.isPresent(event.device)) tryToSend(() => openOf.all(event.device))
+  })
 
   return {
     start() {
@@ -130,11 +133,6 @@ export function createCommands(options: CommandsOptions): Commands {
       onChange(device)
       return recordOf(row)
     },
-    setPresence(device, isPresent) {
-      if (!isPresent) return void present.delete(device)
-      present.add(device)
-      tryToSend(() => openOf.all(device))
-    },
     onReply(device, payload) {
       const read = readMessage(CommandReply, payload)
       if (read.kind === 'unreadable') return onUnreadable(device, 'replies', read.reason)
@@ -151,6 +149,7 @@ export function createCommands(options: CommandsOptions): Commands {
     },
     of: (device, limit) => ofDevice.all(device, limit).map(recordOf),
     async close() {
+      unsubscribe()
       await stopTicking?.()
     },
   }

@@ -1,11 +1,11 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
-import { isPresent } from '../../core/policy/fleet/presence.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import type { Store } from '../../core/store/open-database.ts'
 import type { BridgeConfig } from '../config.ts'
 import type { OnUnreadable } from '../link/faults.ts'
+import type { PresenceFeed } from '../presence/presence-feed.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import { type Commands, commandsTable, createCommands } from './commands.ts'
 import { DeviceLogs } from './device-logs.ts'
@@ -15,7 +15,6 @@ import { createFleet, type Fleet, type FleetOptions } from './fleet.ts'
 import { createHistory, type History, openHistoryDatabase } from './history.ts'
 import { IdConflicts } from './id-conflicts.ts'
 import { createLabels, type Labels, labelsTable } from './labels.ts'
-import { PresenceFeed } from './presence-feed.ts'
 import { createRegistry, type Registry, type RegistryOptions } from './registry.ts'
 
 /** Migrations of the bridge's database. */
@@ -47,6 +46,8 @@ export interface OpenFleetOptions {
   readonly publish: (device: string, message: string) => void
   readonly onUnreadable: OnUnreadable
   readonly onBaseless: RegistryOptions['onBaseless']
+  /** Gets every new state of a device, and the losses. */
+  readonly presence: PresenceFeed
   /** The number of devices has doubled since the last call, or since the start. */
   readonly onGrowth?: (devices: number) => void
   readonly clock: Clock
@@ -63,7 +64,6 @@ export interface OpenFleet {
   readonly history: History
   /** What changes, by device. */
   readonly feed: FleetFeed
-  readonly presence: PresenceFeed
   /** Of the devices' messages. */
   readonly handlers: Readonly<
     Record<'onDeviceState' | 'onDeviceReply' | 'onDeviceLog' | 'onDeviceTelemetry', (device: string, payload: Uint8Array) => void>
@@ -95,6 +95,7 @@ export interface OpenFleet {
  */
 export function openFleet(options: OpenFleetOptions): OpenFleet {
   const { store, stateDir, bridge, telemetrySamples, limits, identities, jobs, onUnreadable, onBaseless, clock, wallMs } = options
+  const { presence } = options
   const log = (component: string) => options.logger.child({ component })
   const feed = new FleetFeed()
   const registry = createRegistry({
@@ -103,7 +104,7 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
     limits,
     onUnreadable,
     onBaseless,
-    onChange: (device, what) => feed.publish(device, what),
+    onTelemetry: (device) => feed.publish(device, 'telemetry'),
     clock,
     logger: log('registry'),
   })
@@ -119,6 +120,7 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
   const commands = createCommands({
     store,
     bridge,
+    presence,
     clock,
     wallMs,
     publish: options.publish,
@@ -126,7 +128,6 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
     onUnreadable,
     logger: log('commands'),
   })
-  const presence = new PresenceFeed()
   const logs = new DeviceLogs(
     { deviceBytes: limits.deviceLogBytes, totalBytes: limits.deviceLogsBytes },
     registry.isRegistered,
@@ -142,21 +143,24 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
     registry.write()
   })
 
+  const unsubscribe = presence.subscribe((event) => {
+    if (event.kind === 'state') feed.publish(event.device, 'state')
+  })
+
   let announcedSize = registry.size
   function onNewState(device: string, state: DeviceState): void {
     if (registry.size >= 2 * announcedSize) {
       announcedSize = registry.size
       options.onGrowth?.(announcedSize)
     }
-    presence.onDeviceState(device, state)
-    commands.setPresence(device, isPresent(state.state))
+    presence.publish({ kind: 'state', device, state })
   }
 
   function checkHeartbeats(isBrokerConnected: boolean): void {
     if (isBrokerConnected) for (const { device, state } of registry.expireHeartbeats()) onNewState(device, state)
     else {
       registry.onBrokerLost()
-      presence.onBrokerLost()
+      presence.publish({ kind: 'broker lost' })
     }
   }
 
@@ -167,7 +171,6 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
     logs,
     history,
     feed,
-    presence,
     handlers: {
       onDeviceState(device, payload) {
         const state = registry.onState(device, payload)
@@ -204,7 +207,7 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
     },
     forget(device) {
       const isOther = (id: string) => id !== device
-      registry.forgetExcept(isOther)
+      for (const lost of registry.forgetExcept(isOther)) onNewState(lost.device, lost.state)
       history.forgetExcept(isOther)
       logs.forgetExcept(isOther)
       labels.removeAll(device)
@@ -214,6 +217,7 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
       stopChecking ??= repeatEvery(clock, checkMs, () => checkHeartbeats(isConnected()))
     },
     async close() {
+      unsubscribe()
       await stopChecking?.()
       await stopTakingStates()
       registry.write()

@@ -31,7 +31,8 @@ export interface RegistryOptions {
   readonly onUnreadable: OnUnreadable
   /** A delta of this device builds on a sample that the bridge does not have. */
   readonly onBaseless: (device: string) => void
-  readonly onChange?: (device: string, what: 'state' | 'telemetry') => void
+  /** The latest sample of a device has changed. */
+  readonly onTelemetry?: (device: string) => void
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -89,7 +90,7 @@ export interface Registry {
 
 /** The devices of the fleet, their states and their latest samples. */
 export function createRegistry(options: RegistryOptions): Registry {
-  const { store, isEnrolled, limits, onUnreadable, onBaseless, onChange = () => {}, clock, logger } = options
+  const { store, isEnrolled, limits, onUnreadable, onBaseless, onTelemetry = () => {}, clock, logger } = options
   const table = new DeviceTable(store)
   const stateLimit = new StateLimit(limits.deviceStatesPerMinute, clock)
   const refusals = new CountWindow(refusalLimits)
@@ -181,7 +182,6 @@ export function createRegistry(options: RegistryOptions): Registry {
     silent.delete(device)
     if (isConnected(state.state)) connected.set(device, { state, receivedMs: nowMs, receivedAtMs, storedMs: nowMs })
     else connected.delete(device)
-    onChange(device, 'state')
     return state
   }
 
@@ -235,7 +235,6 @@ export function createRegistry(options: RegistryOptions): Registry {
         silent.set(device, known.state)
         logger.warn({ device, birth: state.birth, lastSeen: isoOf(known.receivedAtMs) }, 'device lost: its heartbeats stopped')
         putState(device, state, known.receivedAtMs)
-        onChange(device, 'state')
         return { device, state }
       })
     },
@@ -255,7 +254,7 @@ export function createRegistry(options: RegistryOptions): Registry {
         const { base, difference } = packed ?? { base: telemetry }
         samples.set(device, { base, difference, receivedMs: clock.nowMs() })
         onSignOfLife(device, telemetry.birth)
-        onChange(device, 'telemetry')
+        onTelemetry(device)
       }
       return read.message
     },
@@ -270,10 +269,7 @@ export function createRegistry(options: RegistryOptions): Registry {
       }
       write()
       for (const device of samples.keys()) if (!known(device)) samples.delete(device)
-      for (const [device] of forgotten) {
-        connected.delete(device)
-        onChange(device, 'state')
-      }
+      for (const [device] of forgotten) connected.delete(device)
       return forgotten.map(([device, { state }]) => ({ device, state: { ...state, state: 'lost' } }))
     },
     device(id) {

@@ -8,13 +8,14 @@ import type { Work } from './work.ts'
 export function openRollouts(
   { config, clock, closers, logger }: Base,
   { store, identityStore }: Stores,
-  { jobs, devices }: Work,
+  { jobs, presence, devices }: Work,
 ): Rollouts {
   const rollouts = createRollouts({
     store: createRolloutStore(store),
     jobs: jobs.store,
     queue: jobs.queue,
     isKnown: devices.fleet.has,
+    presence,
     lastState: devices.lastState,
     soakMs: config.limits.rolloutSoakS * 1_000,
     wallMs: jobs.wallMs,
@@ -27,6 +28,5 @@ export function openRollouts(
     logger: logger.child({ component: 'rollout' }),
   })
   closers.push(rollouts.close)
-  closers.push(devices.feed.subscribe((device, what) => what === 'state' && rollouts.onDeviceState(device)))
   return rollouts
 }

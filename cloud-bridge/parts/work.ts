@@ -1,6 +1,7 @@
 import { type OpenFleet, openFleet } from '../fleet/open-fleet.ts'
 import { createFaultReporter } from '../link/faults.ts'
 import { type OpenExpansions, openExpansions } from '../pice/open-expansions.ts'
+import { PresenceFeed } from '../presence/presence-feed.ts'
 import { type OpenJobs, openJobs } from '../queue/open-jobs.ts'
 import type { Base } from './base.ts'
 import type { Network } from './network.ts'
@@ -8,6 +9,7 @@ import type { Stores } from './stores.ts'
 
 export interface Work {
   readonly jobs: OpenJobs
+  readonly presence: PresenceFeed
   readonly devices: OpenFleet
   readonly expansions: OpenExpansions
 }
@@ -26,7 +28,8 @@ export function openWork(
     clock,
     logger: logger.child({ component: 'control' }),
   })
-  const jobs = openJobs(config, { bridge, clock, publish, onUnreadable, logger: logger.child({ component: 'jobs' }) })
+  const presence = new PresenceFeed(logger.child({ component: 'presence' }))
+  const jobs = openJobs(config, { bridge, presence, clock, publish, onUnreadable, logger: logger.child({ component: 'jobs' }) })
   closers.push(jobs.close)
   const devices = openFleet({
     ...config,
@@ -37,6 +40,7 @@ export function openWork(
     publish: (device, message) => publish(device, 'commands', message),
     onUnreadable,
     onBaseless,
+    presence,
     onGrowth(size) {
       announce.onFleetSize(size)
       announce.trigger()
@@ -50,13 +54,12 @@ export function openWork(
   const expansions = openExpansions(config, {
     jobs,
     fleet: devices,
+    presence,
     recording,
     clock,
     wallMs: jobs.wallMs,
     logger: logger.child({ component: 'pice' }),
   })
   closers.push(expansions.close)
-  devices.presence.subscribe(jobs.queue)
-  devices.presence.subscribe(expansions)
-  return { jobs, devices, expansions }
+  return { jobs, presence, devices, expansions }
 }

@@ -27,8 +27,8 @@ import {
 } from '../../core/protocol/expansion.ts'
 import type { LatestTelemetry } from '../../core/protocol/http/devices.ts'
 import { JobSubmission, type SketchInput } from '../../core/protocol/jobs.ts'
-import type { DeviceState } from '../../core/protocol/messages.ts'
 import type { BridgeLimits } from '../limits.ts'
+import type { PresenceEvent } from '../presence/presence-feed.ts'
 import type { JobChange } from '../queue/job-database.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
@@ -139,12 +139,14 @@ export class FleetExpander implements Expander {
     tryOrLog(this.#options.logger, 'ability of a model not stored', () => this.#options.profiles.judge(model, confidence))
   }
 
-  readonly onDeviceState = (device: string, state: DeviceState): void => {
-    this.#feedHints(device)
-    this.#feed({ kind: 'presence', device, presence: presenceOf(state) })
+  onPresence(event: PresenceEvent): void {
+    if (event.kind === 'broker lost') this.#feed({ kind: 'all-absent' })
+    else {
+      const { device, state } = event
+      this.#feedHints(device)
+      this.#feed({ kind: 'presence', device, presence: presenceOf(state) })
+    }
   }
-
-  readonly onBrokerLost = (): void => this.#feed({ kind: 'all-absent' })
 
   /** The result of a `profile` job, of the bridge or of an operator. */
   onProfile(device: string, result: unknown): void {

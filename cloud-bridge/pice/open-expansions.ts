@@ -6,6 +6,7 @@ import type { Recording } from '../../core/policy/recording.ts'
 import { maxInputBytes } from '../../core/protocol/jobs.ts'
 import type { BridgeConfig } from '../config.ts'
 import type { OpenFleet } from '../fleet/open-fleet.ts'
+import type { PresenceFeed } from '../presence/presence-feed.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import { DeviceProfiles } from './device-profiles.ts'
@@ -17,6 +18,7 @@ import { openPiceStore } from './pice-store.ts'
 export interface OpenExpansionsOptions {
   readonly jobs: { readonly queue: JobQueue; readonly store: JobStore }
   readonly fleet: Pick<OpenFleet, 'telemetryOf'>
+  readonly presence: PresenceFeed
   /** Undefined: nothing is recorded. */
   readonly recording?: Recording | undefined
   readonly clock: Clock
@@ -25,7 +27,7 @@ export interface OpenExpansionsOptions {
   readonly logger: Logger
 }
 
-export interface OpenExpansions extends Pick<FleetExpander, 'onDeviceState' | 'onBrokerLost'> {
+export interface OpenExpansions {
   readonly expander: FleetExpander
   readonly profiles: DeviceProfiles
   readonly lengths: LengthMemory
@@ -37,7 +39,7 @@ export function openExpansions(
   { stateDir, limits, sketchPolicy, answerMode }: Pick<BridgeConfig, 'stateDir' | 'limits' | 'sketchPolicy' | 'answerMode'>,
   options: OpenExpansionsOptions,
 ): OpenExpansions {
-  const { jobs, fleet, recording, clock, wallMs, logger } = options
+  const { jobs, fleet, presence, recording, clock, wallMs, logger } = options
   const store = openPiceStore(stateDir, logger)
   const profiles = new DeviceProfiles(store, wallMs)
   const settings: RecordedExpansionSettings = {
@@ -66,14 +68,14 @@ export function openExpansions(
     wallMs,
     logger,
   })
+  const unsubscribe = presence.subscribe((event) => expander.onPresence(event))
   jobs.queue.onSucceeded('profile', (device, result) => expander.onProfile(device, result))
   return {
     expander,
     profiles,
     lengths: new LengthMemory(store, logger),
-    onDeviceState: expander.onDeviceState,
-    onBrokerLost: expander.onBrokerLost,
     async close() {
+      unsubscribe()
       await expander.close()
       store.close()
     },

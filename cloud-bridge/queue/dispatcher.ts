@@ -2,11 +2,13 @@ import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { type AvailableDevice, jobsPerDevice, type Lane, lanes } from '../../core/policy/jobs/dispatch.ts'
 import { FreeDevices } from '../../core/policy/jobs/free-devices.ts'
+import type { PresenceFeed } from '../presence/presence-feed.ts'
 import type { Dispatch } from './dispatching.ts'
 import type { AttemptEffect } from './job-database.ts'
 import type { JobStore } from './job-store.ts'
 
 export interface DispatcherOptions {
+  readonly presence: Pick<PresenceFeed, 'takers'>
   readonly jobs: JobStore
   readonly wallMs: () => number
   readonly onDispatched: (dispatched: readonly Dispatch[], effects: readonly AttemptEffect[]) => void
@@ -22,8 +24,6 @@ const maxPerTurn = 256
  */
 export class Dispatcher {
   readonly #options: DispatcherOptions
-  /** The job kinds of each device that takes jobs. */
-  readonly #kindsOf = new Map<string, readonly string[]>()
   readonly #free: Readonly<Record<Lane, FreeDevices>>
   /** Devices for which a job of their own may have become ready, or which may have a slot for one. */
   readonly #changed = new Set<string>()
@@ -39,37 +39,31 @@ export class Dispatcher {
 
   addDevice(device: string, kinds: readonly string[]): void {
     const { jobs, wallMs } = this.#options
-    this.#kindsOf.set(device, kinds)
     if (jobs.isExhausted(device, wallMs())) return
     for (const lane of lanes) this.#free[lane].put(device, kinds, jobs.loads(lane).get(device) ?? 0)
     this.#changed.add(device)
   }
 
-  removeDevice(device: string): void {
-    this.#kindsOf.delete(device)
-    this.suspendDevice(device)
-  }
-
   removeAllDevices(): void {
-    this.#kindsOf.clear()
     for (const lane of lanes) this.#free[lane].clear()
   }
 
-  /** The device has stored as much as it may today. */
-  suspendDevice(device: string): void {
+  /** The device takes no jobs, or has stored as much as it may today. */
+  removeDevice(device: string): void {
     for (const lane of lanes) this.#free[lane].remove(device)
   }
 
   /** A new day has begun. */
   resumeDevices(): void {
-    for (const [device, kinds] of this.#kindsOf) this.addDevice(device, kinds)
+    for (const [device, kinds] of this.#options.presence.takers) this.addDevice(device, kinds)
     this.schedule()
   }
 
   /** Whether a job of this kind can be sent now. @param target the only device that may run it, which rejects what it cannot; null: any */
   runs(kind: string, target: string | null): boolean {
-    if (target !== null) return this.#kindsOf.has(target)
-    for (const kinds of this.#kindsOf.values()) if (kinds.includes(kind)) return true
+    const { takers } = this.#options.presence
+    if (target !== null) return takers.has(target)
+    for (const kinds of takers.values()) if (kinds.includes(kind)) return true
     return false
   }
 
@@ -79,7 +73,8 @@ export class Dispatcher {
     this.#isScheduled = true
     setImmediate(() => {
       this.#isScheduled = false
-      if (!this.#isClosed && this.#kindsOf.size > 0) tryOrLog(this.#options.logger, 'jobs not dispatched', () => this.#dispatch())
+      const { presence, logger } = this.#options
+      if (!this.#isClosed && presence.takers.size > 0) tryOrLog(logger, 'jobs not dispatched', () => this.#dispatch())
     })
   }
 

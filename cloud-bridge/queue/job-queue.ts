@@ -2,12 +2,11 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
-import { isPresent, takesJobs } from '../../core/policy/fleet/presence.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
 import type { RetentionLimits } from '../../core/policy/jobs/retention.ts'
 import type { JobKind, JobSubmission } from '../../core/protocol/jobs.ts'
-import type { DeviceState } from '../../core/protocol/messages.ts'
 import type { OnUnreadable } from '../link/faults.ts'
+import type { PresenceFeed } from '../presence/presence-feed.ts'
 import { type DispatchFigures, DispatchLatency } from './dispatch-latency.ts'
 import { Dispatcher } from './dispatcher.ts'
 import { createEventInbox } from './event-inbox.ts'
@@ -28,6 +27,7 @@ export interface JobQueueOptions {
   readonly clock: Clock
   /** UTC ms: deadlines outlive this process. */
   readonly wallMs: () => number
+  readonly presence: PresenceFeed
   readonly publish: PublishToDevice
   readonly onUnreadable: OnUnreadable
   readonly logger: Logger
@@ -41,10 +41,6 @@ export interface JobQueue {
   /** @returns undefined if the job is unknown; false if it had ended */
   cancel(id: string): boolean | undefined
   retry(id: string): Submitted | undefined
-  /** The bridge receives no messages: every device counts as absent until its next report. */
-  onBrokerLost(): void
-  /** A device's retained state. */
-  onDeviceState(device: string, state: DeviceState): void
   /** An event as the broker delivered it. */
   onJobEvent(device: string, payload: Uint8Array): void
   /** Calls `notify` after each change of the job, once it is stored. @returns a function that ends the subscription */
@@ -58,7 +54,7 @@ export interface JobQueue {
 }
 
 export function createJobQueue(options: JobQueueOptions): JobQueue {
-  const { jobs, retention, bridge, clock, wallMs, publish, onUnreadable, logger } = options
+  const { jobs, retention, bridge, presence, clock, wallMs, publish, onUnreadable, logger } = options
   const feed = new JobFeed()
   /** Not yet sent to the subscribers of jobs. */
   let changes: JobChange[] = []
@@ -68,6 +64,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   const pruner = new Pruner(jobs, retention, clock)
   const dispatcher = new Dispatcher({
     jobs,
+    presence,
     wallMs,
     onDispatched(dispatched, effects) {
       sender.runEffects(effects)
@@ -85,7 +82,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     wallMs,
     sendAck: sender.sendAck,
     onStored(reports, { effects, gaps, succeeded, exhausted }) {
-      for (const device of exhausted) dispatcher.suspendDevice(device)
+      for (const device of exhausted) dispatcher.removeDevice(device)
       for (const report of reports) if (!gaps.has(report)) latency.onStored(report.job, report.attempt)
       onChanged(effects)
       for (const { job, kind, device } of succeeded) resultReaders.get(kind)?.(device, jobs.find(job)?.result)
@@ -122,6 +119,27 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     onChanged(jobs.applyDeadlines(nowMs))
   }
 
+  function onAllAbsent(): void {
+    dispatcher.removeAllDevices()
+    tryOrLog(logger, 'presence not stored', () => {
+      jobs.markAllAbsent(wallMs())
+      publishChanges()
+    })
+  }
+
+  function onPresence(device: string): void {
+    // Jobs wait that only a device may run which announces no kinds: its disk is full.
+    const kinds = presence.takers.get(device)
+    if (kinds) dispatcher.addDevice(device, kinds)
+    else dispatcher.removeDevice(device)
+    tryOrLog(logger, 'presence not stored', () => {
+      onChanged(jobs.setPresence(device, presence.isPresent(device), wallMs()))
+    })
+    dispatcher.schedule()
+  }
+
+  const unsubscribe = presence.subscribe((event) => (event.kind === 'state' ? onPresence(event.device) : onAllAbsent()))
+
   return {
     start() {
       tryOrLog(logger, 'presence not stored', () => void jobs.markAllAbsent(wallMs()))
@@ -131,13 +149,6 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
           if (jobs.renewQuotas(wallMs())) dispatcher.resumeDevices()
         })
         tryOrLog(logger, 'expired jobs not deleted', () => pruner.prune(wallMs()))
-      })
-    },
-    onBrokerLost() {
-      dispatcher.removeAllDevices()
-      tryOrLog(logger, 'presence not stored', () => {
-        jobs.markAllAbsent(wallMs())
-        publishChanges()
       })
     },
     lacksDevice(kind, target) {
@@ -160,15 +171,6 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       dispatcher.schedule()
       return submitted
     },
-    onDeviceState(device, { state, jobs: kinds = [] }) {
-      // A device whose disk is full announces no kinds: jobs that only it may run wait as well.
-      if (takesJobs(state) && kinds.length > 0) dispatcher.addDevice(device, kinds)
-      else dispatcher.removeDevice(device)
-      tryOrLog(logger, 'presence not stored', () => {
-        onChanged(jobs.setPresence(device, isPresent(state), wallMs()))
-      })
-      dispatcher.schedule()
-    },
     onJobEvent: inbox.onJobEvent,
     watch: (id, notify) => feed.subscribe(id, notify),
     onSucceeded: (kind, notify) => void resultReaders.set(kind, notify),
@@ -176,6 +178,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       return latency.figures
     },
     async close() {
+      unsubscribe()
       dispatcher.close()
       inbox.close()
       await stopTicking?.()

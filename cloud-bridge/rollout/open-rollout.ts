@@ -129,11 +129,10 @@ export class OpenRollout {
   }
 
   /** A device has published a state, or is lost. */
-  onDeviceState(device: string): void {
+  onDeviceState(device: string, seen: Pick<DeviceState, 'state' | 'birth'>): void {
     const soak = this.#soaking.get(device)
-    const seen = soak && this.#parts.lastState(device)
-    if (!seen) return
-    const next = nextSoak(soak, seen)
+    if (!soak) return
+    const next = nextSoak(soak, { state: seen.state, birth: seen.birth })
     if ('problem' in next) this.#settleSoaks([{ ...soak, device, problem: next.problem }])
     else this.#soaking.set(device, { ...soak, ...next })
   }

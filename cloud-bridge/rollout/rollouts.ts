@@ -5,6 +5,7 @@ import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { endedDevices, isOpen, newRollout, type RolloutEvent } from '../../core/policy/rollout/rollout.ts'
 import { rateOf } from '../../core/policy/rollout/start-rate.ts'
 import type { Rollout, RolloutDevice, RolloutSubmission } from '../../core/protocol/http/rollouts.ts'
+import type { PresenceFeed } from '../presence/presence-feed.ts'
 import { OpenRollout, type RolloutParts } from './open-rollout.ts'
 import { type RolloutDeviceState, type StoredDevice, type StoredRollout, termsOf } from './rollout-store.ts'
 
@@ -14,6 +15,7 @@ const tickMs = 1_000
 export interface RolloutsOptions extends RolloutParts {
   /** A rollout has paused, was aborted or has ended by itself. */
   readonly onDecided: (rollout: Rollout) => void
+  readonly presence: PresenceFeed
   readonly logger: Logger
 }
 
@@ -28,8 +30,6 @@ export interface Rollouts {
   create(submission: RolloutSubmission, devices: readonly string[], createdBy: string): Rollout
   /** @returns the rollout, and whether the command changed it; undefined: there is no such rollout */
   command(id: string, command: RolloutCommand, by: string): { rollout: Rollout; changed: boolean } | undefined
-  /** A device has published a state, or is lost. */
-  onDeviceState(device: string): void
   find(id: string): Rollout | undefined
   /** The newest first. */
   list(limit: number): Rollout[]
@@ -43,7 +43,7 @@ export interface Rollouts {
 }
 
 export function createRollouts(options: RolloutsOptions): Rollouts {
-  const { store, wallMs, onDecided, clock, logger } = options
+  const { store, presence, wallMs, onDecided, clock, logger } = options
   const open = new Map<string, OpenRollout>()
   let isSettling = false
   let isClosed = false
@@ -87,6 +87,12 @@ export function createRollouts(options: RolloutsOptions): Rollouts {
     return one
   }
 
+  const unsubscribe = presence.subscribe((event) => {
+    if (event.kind !== 'state') return
+    const { device, state } = event
+    if ([...open.values()].some((one) => one.watches(device))) forEach((one) => one.onDeviceState(device, state))
+  })
+
   return {
     start() {
       for (const stored of store.open(wallMs())) openRollout(stored)
@@ -116,9 +122,6 @@ export function createRollouts(options: RolloutsOptions): Rollouts {
       onChanged(one, stored.rollout.state, true)
       return { rollout: describe(one.stored), changed }
     },
-    onDeviceState(device) {
-      if ([...open.values()].some((one) => one.watches(device))) forEach((one) => one.onDeviceState(device))
-    },
     find(id) {
       const stored = storedOf(id)
       return stored && describe(stored)
@@ -139,6 +142,7 @@ export function createRollouts(options: RolloutsOptions): Rollouts {
       return sums
     },
     async close() {
+      unsubscribe()
       isClosed = true
       await stopTicking?.()
       for (const one of open.values()) one.close()

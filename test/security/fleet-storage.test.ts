@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { fleetTables, type OpenFleet, type OpenFleetOptions, openFleet } from '../../cloud-bridge/fleet/open-fleet.ts'
+import { PresenceFeed } from '../../cloud-bridge/presence/presence-feed.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts'
 import { fleetLimits } from '../support/registry.ts'
@@ -40,7 +41,11 @@ afterEach(async () => {
 })
 
 const open = () => {
-  const opened = openFleet({
+  const presence = new PresenceFeed(silentLogger())
+  presence.subscribe((event) => {
+    if (event.kind === 'state') states.push(`${event.device} ${event.state.state} ${event.state.connection}`)
+  })
+  return openFleet({
     wallMs: Date.now,
     store,
     stateDir: dir.path,
@@ -52,14 +57,10 @@ const open = () => {
     publish: () => {},
     onUnreadable: (device, leaf, reason) => void faults.push(`${leaf} of ${device}: ${reason}`),
     onBaseless: () => {},
+    presence,
     clock,
     logger: silentLogger(),
   })
-  opened.presence.subscribe({
-    onDeviceState: (device, { state, connection }) => states.push(`${device} ${state} ${connection}`),
-    onBrokerLost: () => {},
-  })
-  return opened
 }
 
 const at = (n: number) => new Date(Date.UTC(2026, 0, 1) + n * 1_000).toISOString()

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { PresenceFeed } from '../../cloud-bridge/presence/presence-feed.ts'
 import { createJobQueue, type JobQueue } from '../../cloud-bridge/queue/job-queue.ts'
 import { createJobStore, type JobStore } from '../../cloud-bridge/queue/job-store.ts'
 import { jobTables } from '../../cloud-bridge/queue/job-tables.ts'
@@ -17,7 +18,7 @@ let dir: TempDir
 let clock: FakeClock
 /** What the wall clock is ahead of the monotonic one. */
 let aheadMs: number
-let bridge: { store: Store; jobs: JobStore; queue: JobQueue; lines: { msg: string }[] }
+let bridge: { store: Store; jobs: JobStore; presence: PresenceFeed; queue: JobQueue; lines: { msg: string }[] }
 let sent: { device: string; type: string; job: string; attempt: number }[]
 beforeEach(() => {
   dir = tempDir()
@@ -36,8 +37,10 @@ function start(maxBytes = Number.MAX_SAFE_INTEGER, storage = limits): typeof bri
   store.pragma('synchronous = OFF')
   const jobs = createJobStore(store, { next: () => 0 }, storage)
   const { logger, lines } = recordingLogger('warn')
+  const presence = new PresenceFeed(logger)
   const queue = createJobQueue({
     jobs,
+    presence,
     retention: { doneMs: 30 * dayMs, deadMs: 30 * dayMs, maxJobs: 10_000, maxBytes },
     bridge: 'bridge-1',
     clock,
@@ -49,7 +52,7 @@ function start(maxBytes = Number.MAX_SAFE_INTEGER, storage = limits): typeof bri
     logger,
   })
   queue.start()
-  return { store, jobs, queue, lines: lines as { msg: string }[] }
+  return { store, jobs, presence, queue, lines: lines as { msg: string }[] }
 }
 async function stop(): Promise<void> {
   await bridge.queue.close()
@@ -57,7 +60,11 @@ async function stop(): Promise<void> {
 }
 
 function connect(device: string): void {
-  bridge.queue.onDeviceState(device, { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['slm.generate'] })
+  bridge.presence.publish({
+    kind: 'state',
+    device,
+    state: { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['slm.generate'] },
+  })
 }
 const submit = (fields: object = {}) => {
   const submission = JobSubmission.parse({
@@ -202,7 +209,11 @@ describe('when the database is too large', () => {
       honest.push(submit())
       await answer('honest', honest.at(-1)!, 4 * kb)
     }
-    bridge.queue.onDeviceState('honest', { v: 1, state: 'lost', birth: 1, at: new Date(0).toISOString() })
+    bridge.presence.publish({
+      kind: 'state',
+      device: 'honest',
+      state: { v: 1, state: 'lost', birth: 1, at: new Date(0).toISOString() },
+    })
     connect('evil')
     const evil: string[] = []
     for (let i = 0; i < 20; i++) {
@@ -226,7 +237,11 @@ describe('when the database is too large', () => {
     for (let n = 1; n <= 3; n++) event('evil', job, 1, n, piece(n, 16 * kb))
     event('evil', job, 1, 4, { type: 'failed', failure: 'unavailable', error: { code: 'NO', message: 'no' } })
     await expect.poll(() => stateOf(job)).toBe('QUEUED')
-    bridge.queue.onDeviceState('evil', { v: 1, state: 'lost', birth: 1, at: new Date(0).toISOString() })
+    bridge.presence.publish({
+      kind: 'state',
+      device: 'evil',
+      state: { v: 1, state: 'lost', birth: 1, at: new Date(0).toISOString() },
+    })
     connect('honest')
     await clock.advance(1_000)
     await isSent(job, 2)

@@ -2,6 +2,7 @@ import type { BridgeConfig } from '../../cloud-bridge/config.ts'
 import { BridgeLimits } from '../../cloud-bridge/limits.ts'
 import type { Expanded } from '../../cloud-bridge/pice/expander.ts'
 import { openExpansions } from '../../cloud-bridge/pice/open-expansions.ts'
+import { PresenceFeed } from '../../cloud-bridge/presence/presence-feed.ts'
 import { openJobs } from '../../cloud-bridge/queue/open-jobs.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { sentencesOf } from '../../core/protocol/expansion.ts'
@@ -35,10 +36,12 @@ export function openExpansionWorld(
   const limits = BridgeLimits.parse(settings)
   const numbers = new Map<string, number>()
   const wallMs = () => clock.nowMs()
+  const presence = new PresenceFeed(silentLogger())
   const jobs = openJobs(
     { stateDir, limits, jobs: { keepDays: 1, keepDeadDays: 1, keepCount: 10_000, keepBytes: 1e9 } },
     {
       bridge: 'bridge-1',
+      presence,
       clock,
       publish(device, leaf, text) {
         if (leaf !== 'jobs') return
@@ -58,14 +61,13 @@ export function openExpansionWorld(
   )
   const expansions = openExpansions(
     { stateDir, limits, sketchPolicy, answerMode },
-    { jobs, fleet: { telemetryOf: () => null }, clock, wallMs, logger: silentLogger() },
+    { jobs, fleet: { telemetryOf: () => null }, presence, clock, wallMs, logger: silentLogger() },
   )
   jobs.queue.start()
 
   function setState(device: string, state: DeviceState['state']): void {
     const message = { v: 1 as const, state, birth: 1, at: new Date(0).toISOString(), jobs: ['pice.expand', 'profile'] }
-    jobs.queue.onDeviceState(device, message)
-    expansions.onDeviceState(device, message)
+    presence.publish({ kind: 'state', device, state: message })
   }
 
   function report({ device, job, attempt }: ExpansionRun, ...events: object[]): void {
@@ -106,6 +108,7 @@ export function openExpansionWorld(
   }
 
   return {
+    presence,
     ...expansions,
     queue: jobs.queue,
     store: jobs.store,

@@ -32,7 +32,7 @@ export type SmallModelPoolInput = { /** Of the machine, now. */ readonly freeByt
 )
 
 export type SmallModelPoolAction =
-  /** Leads to the input `opened` or `broken`, and to `closed`. */
+  /** They lead to the input `opened` or `broken`, and to `closed`. */
   | { readonly kind: 'open'; readonly version: string }
   | { readonly kind: 'close'; readonly version: string }
   /** @param loadMs time that opening it took; 0 where it was open */

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { fleetTables, type OpenFleet, type OpenFleetOptions, openFleet } from '../../../cloud-bridge/fleet/open-fleet.ts'
+import { PresenceFeed } from '../../../cloud-bridge/presence/presence-feed.ts'
 import { openDatabase, type Store } from '../../../core/store/open-database.ts'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
 import { fleetLimits } from '../../support/registry.ts'
@@ -17,6 +18,10 @@ beforeEach(() => {
   store = openDatabase(join(dir.path, 'bridge.sqlite'), fleetTables)
   clock = fakeClock()
   events = []
+  const presence = new PresenceFeed(silentLogger())
+  presence.subscribe((event) => {
+    events.push(event.kind === 'state' ? `${event.device} ${event.state.state}` : event.kind)
+  })
   opened = openFleet({
     wallMs: Date.now,
     store,
@@ -29,12 +34,9 @@ beforeEach(() => {
     publish: () => {},
     onUnreadable: (device, leaf, reason) => expect.fail(`${leaf} of ${device}: ${reason}`),
     onBaseless: (device) => expect.fail(`delta of ${device} without its base`),
+    presence,
     clock,
     logger: silentLogger(),
-  })
-  opened.presence.subscribe({
-    onDeviceState: (device, { state }) => events.push(`${device} ${state}`),
-    onBrokerLost: () => events.push('broker lost'),
   })
 })
 afterEach(async () => {

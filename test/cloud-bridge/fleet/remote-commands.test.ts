@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { type CommandsOptions, commandsTable, createCommands } from '../../../cloud-bridge/fleet/commands.ts'
+import { PresenceFeed } from '../../../cloud-bridge/presence/presence-feed.ts'
 import type { Command } from '../../../core/protocol/commands.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
@@ -15,7 +16,9 @@ function world(path: string) {
     async open(options: Partial<CommandsOptions> = {}) {
       const store = openDatabase(join(path, 'bridge.sqlite'), [commandsTable])
       const sent: { device: string; command: Command }[] = []
+      const presence = new PresenceFeed(silentLogger())
       const commands = createCommands({
+        presence,
         store,
         bridge: 'bridge-1',
         clock,
@@ -34,6 +37,9 @@ function world(path: string) {
         )
       return {
         commands,
+        connect: (device: string) => {
+          presence.publish({ kind: 'state', device, state: { v: 1, state: 'ready', birth: 1, at: '2026-05-01T12:00:00Z' } })
+        },
         sent,
         reply,
         async close() {
@@ -49,8 +55,8 @@ describe('a remote command', () => {
   it('is resent until its device replies', async () => {
     using dir = tempDir()
     const { clock, open } = world(dir.path)
-    const { commands, sent, reply, close } = await open()
-    commands.setPresence('a', true)
+    const { commands, connect, sent, reply, close } = await open()
+    connect('a')
     const { id } = commands.send('a', { type: 'drain' }, 'operator-x', 30)
     await clock.advance(2_500)
     expect(sent.length).toBeGreaterThan(2)
@@ -74,8 +80,8 @@ describe('a remote command', () => {
     const store = openDatabase(join(dir.path, 'bridge.sqlite'), [commandsTable])
     store.prepare("UPDATE commands SET wish = '{' WHERE id = ?").run(damaged)
     store.close()
-    const { commands, sent, close } = await open()
-    commands.setPresence('a', true)
+    const { commands, connect, sent, close } = await open()
+    connect('a')
     await clock.advance(1_000)
     expect(sent.every(({ command }) => command.id === other)).toBe(true)
     expect(sent.length).toBeGreaterThan(0)
@@ -93,9 +99,9 @@ describe('a remote command', () => {
     const { id } = before.commands.send('a', { type: 'logs', level: 'debug', forS: 60 }, 'x', 30)
     expect(before.sent).toEqual([])
     await before.close()
-    const { commands, sent, reply, close } = await open()
+    const { commands, connect, sent, reply, close } = await open()
     await clock.advance(3_000)
-    commands.setPresence('a', true)
+    connect('a')
     expect(sent).toMatchObject([{ command: { id, type: 'logs', level: 'debug', forS: 60 } }])
     reply('a', id, 'refused', { reason: 'too old' })
     expect(commands.find(id)).toMatchObject({ state: 'REFUSED', reason: 'too old' })
@@ -105,11 +111,11 @@ describe('a remote command', () => {
   it('is not sent after its expiry, and counts as done if its device ran it before', async () => {
     using dir = tempDir()
     const { clock, open } = world(dir.path)
-    const { commands, sent, reply, close } = await open()
+    const { commands, connect, sent, reply, close } = await open()
     const { id } = commands.send('a', { type: 'drain' }, 'x', 5)
     await clock.advance(6_000)
     expect(commands.find(id)).toMatchObject({ state: 'EXPIRED', reason: 'the device was not connected' })
-    commands.setPresence('a', true)
+    connect('a')
     expect(sent).toEqual([])
     reply('a', id, 'done')
     expect(commands.find(id)?.state).toBe('DONE')
@@ -121,9 +127,9 @@ describe('a remote command', () => {
   it('is sent after earlier commands', async () => {
     using dir = tempDir()
     const { open } = world(dir.path)
-    const { commands, sent, close } = await open()
+    const { commands, connect, sent, close } = await open()
     for (const type of ['drain', 'undrain', 'drain'] as const) commands.send('a', { type }, 'x', 5)
-    commands.setPresence('a', true)
+    connect('a')
     expect(sent.map(({ command }) => command.type)).toEqual(['drain', 'undrain', 'drain'])
     expect(commands.of('a', 2).map(({ wish }) => wish.type)).toEqual(['drain', 'undrain'])
     await close()

@@ -291,7 +291,7 @@ describe('an expansion that fails', () => {
     world.begin(world.runs[0]!)
     world.sentence(world.runs[0]!, 0, 0)
     await expect.poll(answer.texts).toHaveLength(1)
-    world.onBrokerLost()
+    world.presence.publish({ kind: 'broker lost' })
     await clock.advance(2_000)
     expect(world.runs).toHaveLength(1)
     await clock.advance(2_000)

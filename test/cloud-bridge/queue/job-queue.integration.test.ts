@@ -3,6 +3,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { jobRoutes } from '../../../cloud-bridge/api/jobs.ts'
+import { PresenceFeed } from '../../../cloud-bridge/presence/presence-feed.ts'
 import { createJobQueue, type JobQueue } from '../../../cloud-bridge/queue/job-queue.ts'
 import { createJobStore, type JobStore } from '../../../cloud-bridge/queue/job-store.ts'
 import { jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
@@ -19,6 +20,7 @@ let dir: TempDir
 let store: Store
 let jobs: JobStore
 let queue: JobQueue
+let presence: PresenceFeed
 let clock: FakeClock
 /** The messages on the devices' `jobs` topics. */
 let sent: (ToJobDevice & { device: string })[]
@@ -32,8 +34,10 @@ beforeEach(() => {
   clock = fakeClock()
   sent = []
   faults = []
+  presence = new PresenceFeed(silentLogger())
   queue = createJobQueue({
     jobs,
+    presence,
     retention: { doneMs: retentionMs, deadMs: 2 * retentionMs, maxJobs: 1_000, maxBytes: Number.MAX_SAFE_INTEGER },
     bridge: 'bridge-1',
     clock,
@@ -55,7 +59,11 @@ afterEach(async () => {
 
 const submit = () => queue.submit([JobSubmission.parse({ kind: 'slm.generate', input: { prompt: 'Is it far?' } })])[0]!.id
 function connect(device: string): void {
-  queue.onDeviceState(device, { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['slm.generate'] })
+  presence.publish({
+    kind: 'state',
+    device,
+    state: { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['slm.generate'] },
+  })
 }
 function report(device: string, job: string, attempt: number, ...types: string[]): void {
   for (const [i, type] of types.entries()) {
@@ -204,7 +212,7 @@ describe('the queue of a bridge', () => {
     report('a', running, 1, 'accepted', 'running')
     await expect.poll(() => jobs.find(running)?.state).toBe('RUNNING')
     for (let s = 0; s < 1_800; s += 5) {
-      queue.onBrokerLost()
+      presence.publish({ kind: 'broker lost' })
       await clock.advance(5_000)
     }
     expect([jobs.find(running), jobs.find(waiting)]).toMatchObject([
@@ -226,9 +234,9 @@ describe('the queue of a bridge', () => {
     await expect.poll(() => jobs.find(job)?.state).toBe('RUNNING')
     const seen: unknown[] = []
     const stop = queue.watch(job, () => seen.push(jobs.events(job, 0, 100).at(-1)?.type))
-    queue.onDeviceState('a', { v: 1, state: 'lost', birth: 1, at: new Date(0).toISOString() })
+    presence.publish({ kind: 'state', device: 'a', state: { v: 1, state: 'lost', birth: 1, at: new Date(0).toISOString() } })
     connect('a')
-    queue.onBrokerLost()
+    presence.publish({ kind: 'broker lost' })
     expect(seen).toEqual(['away', 'back', 'away'])
     stop()
   })
@@ -287,7 +295,11 @@ describe('the queue of a bridge', () => {
     connect('a')
     const [first, second, third] = [submit(), submit(), submit()]
     await expect.poll(runs).toHaveLength(2)
-    queue.onDeviceState('a', { v: 1, state: 'draining', birth: 1, at: new Date(0).toISOString(), jobs: ['slm.generate'] })
+    presence.publish({
+      kind: 'state',
+      device: 'a',
+      state: { v: 1, state: 'draining', birth: 1, at: new Date(0).toISOString(), jobs: ['slm.generate'] },
+    })
     report('a', first, 1, 'accepted', 'running', 'succeeded')
     await expect.poll(() => jobs.find(first)?.state).toBe('SUCCEEDED')
     expect([jobs.find(second), jobs.find(third)]).toMatchObject([{ device: 'a' }, { state: 'QUEUED' }])

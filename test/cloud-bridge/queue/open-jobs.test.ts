@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { PresenceFeed } from '../../../cloud-bridge/presence/presence-feed.ts'
 import { openJobs } from '../../../cloud-bridge/queue/open-jobs.ts'
 import { JobSubmission } from '../../../core/protocol/jobs.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
@@ -14,7 +15,14 @@ it('retains done jobs and dead letters for the configured days, and queued jobs'
   let wallMs = 0
   const { store, queue, close } = openJobs(
     { stateDir: dir.path, limits, jobs: { keepDays: 2, keepDeadDays: 5, keepCount: 1_000, keepBytes: 1e9 } },
-    { bridge: 'bridge-1', clock, publish: () => {}, onUnreadable: () => {}, logger: silentLogger() },
+    {
+      bridge: 'bridge-1',
+      presence: new PresenceFeed(silentLogger()),
+      clock,
+      publish: () => {},
+      onUnreadable: () => {},
+      logger: silentLogger(),
+    },
     () => ({ wallMs, upMs: wallMs, boot: '' }),
   )
   const submission = JobSubmission.parse({ kind: 'slm.generate', input: { prompt: 'Is it far?' }, deadlineS: 1 })
@@ -46,7 +54,14 @@ describe('a clock that jumps', () => {
     const open = () =>
       openJobs(
         { stateDir, limits, jobs: { keepDays: 2, keepDeadDays: 5, keepCount: 1_000, keepBytes: 1e9 } },
-        { bridge: 'bridge-1', clock, publish: () => {}, onUnreadable: () => {}, logger: silentLogger() },
+        {
+          bridge: 'bridge-1',
+          presence: new PresenceFeed(silentLogger()),
+          clock,
+          publish: () => {},
+          onUnreadable: () => {},
+          logger: silentLogger(),
+        },
         () => ({
           wallMs: startMs + clock.nowMs() + world.errorMs,
           upMs: clock.nowMs() - world.bootedMs,

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { PresenceFeed } from '../../../cloud-bridge/presence/presence-feed.ts'
 import { openJobs } from '../../../cloud-bridge/queue/open-jobs.ts'
 import { createRolloutStore, rolloutTables } from '../../../cloud-bridge/rollout/rollout-store.ts'
 import { createRollouts } from '../../../cloud-bridge/rollout/rollouts.ts'
@@ -65,6 +66,7 @@ function openBridge(
       return result
     }
   }
+  const presence = new PresenceFeed(silentLogger())
   const {
     store: jobs,
     queue,
@@ -73,6 +75,7 @@ function openBridge(
     { stateDir: dir.path, limits, jobs: jobsKept },
     {
       bridge: 'bridge-1',
+      presence,
       clock,
       publish(device, leaf, message) {
         if (leaf !== 'jobs') return
@@ -98,6 +101,7 @@ function openBridge(
     jobs,
     queue: { ...queue, submit: cut(queue.submit), cancel: cut(queue.cancel) },
     isKnown: (device) => known.has(device),
+    presence,
     lastState: (device) => seen.get(device),
     soakMs,
     onDecided: ({ state }) => decided.push(state),
@@ -120,11 +124,19 @@ function openBridge(
     /** A device publishes a state, or is lost. */
     see(device: string, state: DeviceState['state'], birth: number) {
       seen.set(device, { state, birth })
-      rollouts.onDeviceState(device)
+      presence.publish({
+        kind: 'state',
+        device,
+        state: { v: 1, state, birth, at: new Date(0).toISOString(), jobs: ['config.apply'] },
+      })
     },
     connect(names: readonly string[]) {
       for (const device of names)
-        queue.onDeviceState(device, { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['config.apply'] })
+        presence.publish({
+          kind: 'state',
+          device,
+          state: { v: 1, state: 'ready', birth: 1, at: new Date(0).toISOString(), jobs: ['config.apply'] },
+        })
     },
     async pass(ms: number) {
       for (let passed = 0; passed < ms; passed += 500) {
