@@ -21,10 +21,10 @@ import { openRemote } from './parts/remote.ts'
 import { openReporting, openSpool } from './parts/reporting.ts'
 import { openState } from './parts/state.ts'
 import { openWork } from './parts/work.ts'
-import type { OpenSmall } from './slm/local-model.ts'
 import type { RestartKind } from './trial/change.ts'
+import type { AgentVariant } from './variant.ts'
 
-export type { Changes, OpenSmall }
+export type { AgentVariant, Changes }
 
 export interface Agent {
   /** http://127.0.0.1:port */
@@ -56,7 +56,7 @@ export interface Agent {
 /**
  * The composition root of the device's side: builds the parts, owns start and stop. The agent starts even if no bridge can be
  * reached, and without a bundle.
- * @param openSmall opens a small model; absent: as it is
+ * @param variant of a benchmark
  * @param changes what jobs may change that needs another start; absent: nothing
  * @throws BrimError CONFIG_INVALID, BUNDLE_*, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, LISTEN_*, STORE_FAILED, RUNTIME_*, OUT_OF_MEMORY
  */
@@ -64,7 +64,7 @@ export async function startAgent(
   settings: AgentSettings,
   clock: Clock = systemClock,
   host: Host = openHost(),
-  openSmall?: OpenSmall,
+  variant: AgentVariant = {},
   changes: Changes = {},
 ): Promise<Agent> {
   const closers = createClosers()
@@ -77,12 +77,12 @@ export async function startAgent(
     const identities = openIdentities(config, clock, logger.child({ component: 'identity' }))
     closers.push(identities.close)
     const remote = openRemote(base, state, logs.outbox)
-    const models = await openModels(base, state, openSmall)
+    const models = await openModels(base, state, variant)
     const smallModels = await openSmallModels(base, state, models)
     const budget = openBudget(base, models, host)
     const links = openLinks(base, state, identities, models)
     logs.outbox.start(links, spool)
-    const answering = new Answering(base, models, links)
+    const answering = new Answering(base, models, links, variant)
     const dispatch = openDispatch(base, { store: state.store, identities }, models, links, answering, budget.budget)
     const downloads = openDownloads(base, identities, links)
     const work = openWork(base, state, models, smallModels, answering, downloads)

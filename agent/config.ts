@@ -13,7 +13,6 @@ import { PublicKey } from '../core/signing/signature.ts'
 import { apiBaseUrl } from '../core/upstream/base-url.ts'
 import { BudgetConfig, DispatchConfig, ServerConfig } from './disco/config.ts'
 import { drafterNames } from './hat/create-drafter.ts'
-import { prefills, strategies, strategyNames } from './hat/strategy.ts'
 import { AgentLimits } from './limits.ts'
 
 const bridgeUrl = z
@@ -172,24 +171,6 @@ export const AgentFields = z.strictObject({
     .optional(),
   threads: processFields.threads,
   library: processFields.library,
-  strategy: z
-    .enum(strategyNames)
-    .default('hat')
-    .describe(
-      'method of answering: hat, or one of the baselines that benchmarks compare it with; it sets --drafter, --draft-ahead, --prefill and --reuse where they are not given',
-    ),
-  prefill: z
-    .enum(prefills)
-    .meta({
-      description:
-        'how a prompt is sent to the bridge: in chunks, or whole; whole-all: the bridge returns the deep states of all its tokens',
-      fallback: 'chunked',
-    })
-    .optional(),
-  reuse: z
-    .boolean()
-    .meta({ description: 'reuse KV that the bridge has cached from earlier prompts', fallback: 'yes' })
-    .optional(),
   draft: z
     .strictObject({
       drafter: z
@@ -198,17 +179,15 @@ export const AgentFields = z.strictObject({
           fleet: true,
           flag: 'drafter',
           description: 'what drafts tokens; auto: the fastest in each session',
-          fallback: 'auto',
         })
-        .optional(),
+        .default('auto'),
       ahead: z
         .boolean()
         .meta({
           fleet: true,
           description: 'draft on while a verification is under way; --no-draft-ahead saves power',
-          fallback: 'yes',
         })
-        .optional(),
+        .default(true),
       branching: z.enum(branchings).default('last').meta({
         fleet: true,
         description:
@@ -294,7 +273,6 @@ export const AgentFields = z.strictObject({
   log: processFields.log,
 })
 
-/** The strategy sets what the settings leave open. */
 export const AgentConfig = AgentFields.refine(
   ({ dataUrl, bridges }) => dataUrl === undefined || bridges === undefined || bridges.length === 1,
   { message: 'is allowed with one bridge only', path: ['dataUrl'] },
@@ -306,16 +284,6 @@ export const AgentConfig = AgentFields.refine(
   .refine(({ dispatch, server }) => dispatch.mode !== 'cloud' || server !== undefined, {
     message: 'cloud needs a server: --server',
     path: ['dispatch', 'mode'],
-  })
-  .transform(({ strategy, prefill, reuse, draft, ...config }) => {
-    const preset = strategies[strategy]
-    const { drafter = preset.drafter, ahead = preset.draftAhead, ...limits } = draft
-    return {
-      ...config,
-      prefill: prefill ?? preset.prefill,
-      reuse: reuse ?? preset.reuse,
-      draft: { drafter, ahead, ...limits },
-    }
   })
 export type AgentConfig = z.infer<typeof AgentConfig>
 /** Fields with defaults are optional. */

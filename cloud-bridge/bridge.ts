@@ -25,9 +25,9 @@ import { accessRoutes, fleetRoutes, servingRoutes } from './parts/routes.ts'
 import { openServing } from './parts/serving.ts'
 import { openStores } from './parts/stores.ts'
 import { openWork } from './parts/work.ts'
-import { type OpenModel, openServedModel } from './serving/open-served-model.ts'
+import type { BridgeVariant } from './variant.ts'
 
-export type { OpenModel }
+export type { BridgeVariant }
 
 export interface Bridge {
   readonly mqttUrl: string
@@ -55,35 +55,35 @@ export interface Bridge {
 
 /**
  * The composition root of the cloud side: builds the parts, owns start and stop.
- * @param openModel opens the bundle that is served
+ * @param variant of a benchmark
  * @throws BrimError CONFIG_INVALID, BUNDLE_*, LISTEN_*, BROKER_UNREACHABLE, STORE_FAILED, RUNTIME_*
  */
 export async function startBridge(
   settings: BridgeSettings,
   clock: Clock = systemClock,
-  openModel: OpenModel = openServedModel,
+  variant: BridgeVariant = {},
 ): Promise<Bridge> {
   const config = readBridgeConfig(settings)
   const closers = createClosers()
   try {
-    return await openBridge(openBase(config, clock, closers), openModel)
+    return await openBridge(openBase(config, clock, closers), variant)
   } catch (error) {
     await closers.closeAll()
     throw error
   }
 }
 
-async function openBridge(base: Base, openModel: OpenModel): Promise<Bridge> {
+async function openBridge(base: Base, variant: BridgeVariant): Promise<Bridge> {
   const { config, closers, logger } = base
   const { id, fleet, host } = config
   const network = openNetwork(base)
   const stores = openStores(base)
-  const work = openWork(base, stores, network)
+  const work = openWork(base, stores, network, variant)
   const rollouts = openRollouts(base, stores, work)
   const access = openAccess(base, stores)
   const { grants, certificate } = access
   const broker = await openControlBroker(base, network, stores, work, access)
-  const cloud = await openServing(base, network, access, work, openModel)
+  const cloud = await openServing(base, network, access, work, variant)
   const identities = openIdentities(base, stores, work, access, broker, cloud)
   const authorization = openAuthorizer(base, network, stores, access, cloud)
   collectMetrics(base, cloud, work, rollouts, broker)

@@ -213,9 +213,7 @@ export const BridgeFields = z.strictObject({
   servingPolicy: z
     .enum(policyNames)
     .default(stepDefaults.policy)
-    .describe(
-      'which answers the model computes next: decode-first, for devices; tokenflow, by what readers have left to read; fcfs, chunked and andes, to compare with',
-    ),
+    .describe('which answers the model computes next: decode-first, for devices; tokenflow, by what readers have left to read'),
   answerMode: z
     .enum(bridgeModes)
     .default('full')
@@ -234,12 +232,6 @@ export const BridgeFields = z.strictObject({
     .default(objectivesText(defaultPlanTerms.objectives))
     .describe(
       `objectives that choose between sketch and full answer, the most important first, each with the share by which it may miss the best: ${metricNames.join(', ')}`,
-    ),
-  sketchPolicy: z
-    .enum(['dynamic', 'static'])
-    .default('dynamic')
-    .describe(
-      'which answers are sketched, and which sketches a device expands together: dynamic, by load and length (PICE); static, by length alone and in order of arrival, to compare with',
     ),
   frameTokens: z
     .int()

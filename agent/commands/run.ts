@@ -13,7 +13,7 @@ import { limitFlag } from '../../core/cli/limit-flag.ts'
 import { type Configuration, defineConfiguredCommand } from '../../core/config-file/configured-command.ts'
 import type { Settings } from '../../core/config-file/setting.ts'
 import { type Service, startService } from '../../core/service/service.ts'
-import type { Agent, Changes, OpenSmall } from '../agent.ts'
+import type { Agent, AgentVariant, Changes } from '../agent.ts'
 import { AgentFields, type AgentSettings, readAgentConfig } from '../config.ts'
 import { FleetConfig, FleetSettings } from '../config-layer/fleet-config.ts'
 import { AgentLimits } from '../limits.ts'
@@ -139,12 +139,12 @@ async function runConfigured({ parse, flags, owner }: Configuration<typeof optio
 
 /**
  * Runs an agent until the command is interrupted.
- * @param openSmall opens a small model; absent: as it is
+ * @param variant of a benchmark
  */
-export const runAgent = (given: OptionsOf<typeof options>, io: Io, openSmall?: OpenSmall): Promise<void> =>
-  runStarts({ changes: {}, options: () => given, onFailedStart: () => false, onRestart() {} }, io, openSmall)
+export const runAgent = (given: OptionsOf<typeof options>, io: Io, variant?: AgentVariant): Promise<void> =>
+  runStarts({ changes: {}, options: () => given, onFailedStart: () => false, onRestart() {} }, io, variant)
 
-async function runStarts(starts: Starts, io: Io, openSmall?: OpenSmall): Promise<void> {
+async function runStarts(starts: Starts, io: Io, variant?: AgentVariant): Promise<void> {
   const { releaseUnusedMemory } = await import('../../core/engine/resident-memory.ts')
   const { startAgent } = await import('../agent.ts')
   let running: Agent | undefined
@@ -154,7 +154,7 @@ async function runStarts(starts: Starts, io: Io, openSmall?: OpenSmall): Promise
   try {
     for (;;) {
       const given = { ...starts.options(), ...(apiPort === undefined ? {} : { apiPort }) }
-      const starting = startAgent(agentSettings(given, io), systemClock, undefined, openSmall, starts.changes)
+      const starting = startAgent(agentSettings(given, io), systemClock, undefined, variant, starts.changes)
       const agent = await orAborted(starting, io.signal, (late) => late.close()).catch((error: unknown) => {
         if (io.signal.aborted || !starts.onFailedStart(error)) throw error
       })

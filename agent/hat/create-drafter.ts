@@ -1,23 +1,20 @@
 import { BrimError } from '../../core/base/errors.ts'
 import { adapterDrafter } from '../../core/draft/adapter-drafter.ts'
 import { adapterLookupDrafter } from '../../core/draft/adapter-lookup-drafter.ts'
-import { type Drafter, noDrafter, type TreeDrafter } from '../../core/draft/drafter.ts'
+import { type Drafter, noDrafter } from '../../core/draft/drafter.ts'
 import { lookupDrafter } from '../../core/draft/lookup-drafter.ts'
-import { medusaDrafter } from '../../core/draft/medusa-drafter.ts'
-import type { MedusaHeads, Part } from '../../core/engine/contract.ts'
+import type { Part } from '../../core/engine/contract.ts'
 import type { Sampling } from '../../core/engine/sampler.ts'
 import type { SharedHead } from '../../core/engine/shared-head.ts'
 import { type MeasuredChoice, MeasuredDrafters } from './measured-drafter.ts'
 
-/** `auto`: the fastest in a session, plain decoding included; `medusa`, HAT's baseline, is not among its choices. */
-export const drafterNames = ['auto', 'adapter+lookup', 'adapter', 'lookup', 'medusa', 'none'] as const
+/** `auto`: the fastest in a session, plain decoding included. */
+export const drafterNames = ['auto', 'adapter+lookup', 'adapter', 'lookup', 'none'] as const
 export type DrafterName = (typeof drafterNames)[number]
 
 export interface DrafterParts {
   /** Undefined where the bundle has none. */
   readonly adapter: Part | undefined
-  readonly medusa: MedusaHeads | undefined
-  readonly vocab: number
   readonly head: SharedHead
   /** η of HAT Eq. 5. */
   readonly threshold: number
@@ -28,8 +25,8 @@ export interface DrafterParts {
 /** Makes the drafter of each session. @throws BrimError CONFIG_INVALID when the bundle lacks a part that the drafter needs */
 export function drafterMaker(
   name: DrafterName,
-  { adapter, medusa, vocab, head, threshold, draftAhead }: DrafterParts,
-): (sampling: Sampling) => Drafter | TreeDrafter {
+  { adapter, head, threshold, draftAhead }: DrafterParts,
+): (sampling: Sampling) => Drafter {
   const needed = <Needed>(part: Needed | undefined, what: string): Needed => {
     if (part) return part
     throw new BrimError('CONFIG_INVALID', `the drafter "${name}" needs ${what}, and the bundle has none`, {
@@ -48,10 +45,6 @@ export function drafterMaker(
     }
     case 'lookup':
       return lookupDrafter
-    case 'medusa': {
-      const heads = needed(medusa, 'Medusa heads')
-      return () => medusaDrafter(heads, vocab)
-    }
     case 'none':
       return noDrafter
     case 'auto': {

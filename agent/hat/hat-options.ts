@@ -7,12 +7,12 @@ import type { SharedHead } from '../../core/engine/shared-head.ts'
 import type { Dims } from '../../core/model/manifest.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Branching } from '../../core/policy/hat/draft-ahead-steps.ts'
+import type { HatRules } from '../../core/policy/hat/hat-steps.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import type { Wire } from '../../core/protocol/frame.ts'
 import type { LinkSession, SessionOptions } from '../link/link-session.ts'
 import type { PrefixMemory } from './prefix-memory.ts'
 import type { ReopenOptions } from './reopen.ts'
-import type { Prefill } from './strategy.ts'
 
 export interface HatOptions extends ReopenOptions {
   /** Called when an answer begins, which it may refuse. @returns to be called at its end */
@@ -23,7 +23,7 @@ export interface HatOptions extends ReopenOptions {
   readonly wire: Wire
   /** Whether verifications are padded to one length, which hides the draft length; undefined: on encrypted links. */
   readonly padding: boolean | undefined
-  readonly prefill: Prefill
+  readonly prefill: HatRules['prefill']
   /** Prefixes that bridges have cached; undefined: none are resumed or cached. */
   readonly prefixes: PrefixMemory | undefined
   readonly dims: Dims

@@ -12,6 +12,7 @@ import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { ActiveModel } from '../models/model-slot.ts'
 import { borrowingEndpoint } from '../slm/endpoint.ts'
+import type { AgentVariant } from '../variant.ts'
 import type { Base } from './base.ts'
 
 /** The parts that make answers: HAT, and the small model. They change with the models. */
@@ -23,25 +24,27 @@ export class Answering {
   readonly #base: Base
   readonly #models: ActiveModels
   readonly #links: BridgeLinks
+  readonly #variant: AgentVariant
 
-  constructor(base: Base, models: ActiveModels, links: BridgeLinks) {
+  constructor(base: Base, models: ActiveModels, links: BridgeLinks, variant: AgentVariant) {
     this.#base = base
     this.#models = models
     this.#links = links
+    this.#variant = variant
     this.meter = new AnswerMeter(base.clock)
     this.update()
   }
 
   /** What answers with a split model that is not the current one. */
   endpointOf(opened: ActiveModel<DeviceModel>): TokenEndpoint {
-    return splitAnswering(this.#base, opened, new DeviceSpeed(this.#base.config.smoothing), this.#links).endpoint
+    return splitAnswering(this.#base, opened, new DeviceSpeed(this.#base.config.smoothing), this.#links, this.#variant).endpoint
   }
 
   /** After a model was replaced. */
   update(): void {
     const { llm, slm, smallModels, speed } = this.#models
     const { clock } = this.#base
-    this.llm = llm.current && splitAnswering(this.#base, llm.current, speed, this.#links)
+    this.llm = llm.current && splitAnswering(this.#base, llm.current, speed, this.#links, this.#variant)
     this.slm = slm && borrowingEndpoint(slm.text, (signal) => smallModels.borrow(slm.source.name, signal), clock)
   }
 }
@@ -60,9 +63,11 @@ function splitAnswering(
   { model, gate }: ActiveModel<DeviceModel>,
   speed: DeviceSpeed,
   links: BridgeLinks,
+  variant: AgentVariant,
 ): SplitAnswering {
   const { draft } = config
-  const { adapter, medusa, input, head, text, manifest } = model
+  const { treeDrafter } = variant
+  const { adapter, input, head, text, manifest } = model
   const { dims } = manifest
   const hat: HatOptions = {
     begin: () => gate.begin(),
@@ -73,18 +78,13 @@ function splitAnswering(
     speed,
     wire: config.wire,
     padding: config.padding,
-    prefill: config.prefill,
-    prefixes: config.reuse ? new PrefixMemory(clock) : undefined,
+    prefill: variant.prefill ?? 'chunked',
+    prefixes: variant.forgetsPrefixes ? undefined : new PrefixMemory(clock),
     // Answers in progress go on with their model after the device's has been replaced.
     open: (signal, options) => links.open(signal, { ...options, modelId: manifest.modelId }),
-    createDrafter: drafterMaker(draft.drafter, {
-      adapter,
-      medusa,
-      vocab: dims.vocab,
-      head,
-      threshold: draft.threshold,
-      draftAhead: draft.ahead,
-    }),
+    createDrafter: treeDrafter
+      ? () => treeDrafter(model)
+      : drafterMaker(draft.drafter, { adapter, head, threshold: draft.threshold, draftAhead: draft.ahead }),
     threshold: draft.threshold,
     pacedDrafts: draft.paced,
     draftLimit: draft.drafter === 'none' ? 0 : (draft.limit ?? Number.POSITIVE_INFINITY),

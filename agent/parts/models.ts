@@ -10,21 +10,18 @@ import { BundleChoices } from '../models/bundle-choices.ts'
 import { BundleTrial } from '../models/bundle-trial.ts'
 import { DeviceSmallModels } from '../pice/device-small-models.ts'
 import { SpeedStore } from '../pice/speed-store.ts'
-import type { OpenSmall } from '../slm/local-model.ts'
 import { openServerModel } from '../slm/server-model.ts'
+import type { AgentVariant } from '../variant.ts'
 import type { Base } from './base.ts'
 import type { AgentState } from './state.ts'
 
 const seedBound = 2 ** 32
 
-/**
- * The device's parts of the split model, and its small models: each if it has one.
- * @param openSmall opens a small model; absent: as it is
- */
+/** The device's parts of the split model, and its small models: each if it has one. */
 export async function openModels(
   { config, progress, recording, closers, clock, logger }: Base,
   { bundles, store, verified }: AgentState,
-  openSmall?: OpenSmall,
+  { openSmall, treeDrafter }: AgentVariant,
 ): Promise<ActiveModels> {
   const configured = async (name: string) => ({ name, folder: await bundles.resolve(name) })
   const models = new ActiveModels({
@@ -39,7 +36,7 @@ export async function openModels(
     verified,
     trial: new BundleTrial(join(config.stateDir, 'bundle-trial.json')),
     progress,
-    medusa: config.draft.drafter === 'medusa',
+    medusa: treeDrafter !== undefined,
     speed: new DeviceSpeed(config.smoothing),
     openSmall,
     recording,

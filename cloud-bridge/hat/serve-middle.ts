@@ -1,8 +1,9 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
+import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { smallRows } from '../../core/policy/serving/step-defaults.ts'
-import { createPolicy } from '../../core/policy/tokenflow/named-policies.ts'
+import { createPolicy, type PolicyOptions } from '../../core/policy/tokenflow/named-policies.ts'
 import type { BridgeConfig } from '../config.ts'
 import { type JointServing, servedJointly } from '../serving/joint-serving.ts'
 import type { OpenedModel } from '../serving/open-served-model.ts'
@@ -28,6 +29,8 @@ export interface ServeMiddleOptions {
   /** The number of sessions has changed. */
   readonly onCount: () => void
   readonly onStep?: ((step: EndedStep) => void) | undefined
+  /** In the place of the policy that the configuration names. */
+  readonly servingPolicy?: ((options: PolicyOptions) => ServingPolicy) | undefined
 }
 
 export interface ServedMiddle {
@@ -43,7 +46,7 @@ export interface ServedMiddle {
 export function serveMiddle(
   config: BridgeConfig,
   bundles: readonly [Served, ...Served[]],
-  { clock, logger, onCount, onStep: onEachStep }: ServeMiddleOptions,
+  { clock, logger, onCount, onStep: onEachStep, servingPolicy }: ServeMiddleOptions,
 ): ServedMiddle {
   const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit, pipeline } = config
   const steps = new StepLog(loggedSteps)
@@ -53,6 +56,7 @@ export function serveMiddle(
   const slow = openSlowTier(config, { clock, logger: servingLogger }, bundles.length)
   const budgetBytes = Math.floor(config.kvBudgetBytes / bundles.length)
   const decodeRows = smallRows(draftLimit)
+  const newPolicy = servingPolicy ?? ((options: PolicyOptions) => createPolicy(config.servingPolicy, options))
   // X_max of HAT Eq. 3: one step computes the whole chunk.
   const maxChunkTokens = Math.min(tokenBudget, frameTokens)
 
@@ -63,7 +67,7 @@ export function serveMiddle(
     }
     const serving = createServing({
       model: served,
-      policy: createPolicy(config.servingPolicy, { promptRows: promptTokens, minPromptRows: decodeRows }),
+      policy: newPolicy({ promptRows: promptTokens, minPromptRows: decodeRows }),
       step: { rows: tokenBudget, streams: slots, pipeline },
       kv: {
         budgetBytes,

@@ -17,10 +17,11 @@ import { AnswerStarts } from '../llm/answer-starts.ts'
 import { bridgeEndpoint } from '../llm/endpoint.ts'
 import { resumable } from '../llm/journalled-endpoint.ts'
 import { ResumableAnswers, type ResumableModel } from '../llm/resumable-answers.ts'
-import type { OpenedModel, OpenModel } from '../serving/open-served-model.ts'
+import { type OpenedModel, type OpenModel, openServedModel } from '../serving/open-served-model.ts'
 import { noModel } from '../serving/served-model.ts'
 import type { Serving } from '../serving/serving.ts'
 import { openUpstream } from '../upstream/open-upstream.ts'
+import type { BridgeVariant } from '../variant.ts'
 import type { Access } from './access.ts'
 import type { Base } from './base.ts'
 import type { Network } from './network.ts'
@@ -65,17 +66,18 @@ export async function openServing(
   { announce }: Network,
   { grants }: Access,
   { expansions }: Work,
-  openModel: OpenModel,
+  variant: BridgeVariant,
 ): Promise<OpenServing> {
   const { config, clock, closers, logger, metrics } = base
   const upstream = config.upstream && openUpstream(config.upstream, config.limits, clock, logger.child({ component: 'upstream' }))
-  const opened = await openModels(base, openModel)
+  const opened = await openModels(base, variant.openModel ?? openServedModel)
   const [first = nothing, ...others] = opened
   const served = serveMiddle(config, [first, ...others], {
     clock,
     logger,
     onCount: announce.trigger,
     onStep: metrics.onStep,
+    servingPolicy: variant.servingPolicy,
   })
   closers.push(served.serving.close)
   const releaseFree = () => {
@@ -96,7 +98,7 @@ export async function openServing(
     clock,
     logger: logger.child({ component: 'link' }),
   })
-  const sketching = openSketching(base, expansions)
+  const sketching = openSketching(base, expansions, variant.sketches)
   const prompts = config.picePrompts === undefined ? generalPrompts : await readPicePrompts(config.picePrompts)
   const starts = new AnswerStarts(announce.trigger)
   const models: ApiModel[] = []

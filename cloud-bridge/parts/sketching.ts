@@ -6,13 +6,14 @@ import { seededRandom } from '../../core/base/random.ts'
 import type { PicePrompts } from '../../core/pice/prompts.ts'
 import { CloudMeter } from '../../core/policy/pice/cloud-meter.ts'
 import { parseObjectives } from '../../core/policy/pice/objectives-text.ts'
-import { defaultPlanTerms } from '../../core/policy/pice/plan-answer.ts'
-import { planPolicy } from '../../core/policy/pice/plan-policy.ts'
+import { defaultPlanTerms, planAnswer } from '../../core/policy/pice/plan-answer.ts'
+import type { PlanPolicy } from '../../core/policy/pice/plan-policy.ts'
 import type { ResumableEndpoint } from '../llm/journalled-endpoint.ts'
 import { piceEndpoint } from '../pice/endpoint.ts'
 import { Llm } from '../pice/llm.ts'
 import { Planner } from '../pice/planner.ts'
 import { SuitabilityMemory } from '../pice/suitability-memory.ts'
+import type { SketchVariant } from '../variant.ts'
 import type { Base } from './base.ts'
 import type { Work } from './work.ts'
 
@@ -22,6 +23,7 @@ const seedBound = 2 ** 32
 export function openSketching(
   { config, clock, closers, logger: parent, metrics }: Pick<Base, 'config' | 'clock' | 'closers' | 'logger' | 'metrics'>,
   { expander, lengths }: Pick<Work['expansions'], 'expander' | 'lengths'>,
+  sketches?: SketchVariant,
 ) {
   const logger = parent.child({ component: 'pice' })
   const { stateDir, answerMode, sketchCandidates: candidates, sketchObjectives, limits } = config
@@ -31,6 +33,7 @@ export function openSketching(
     maxWaitingPerDevice: limits.waitingExpansionsPerDevice,
     objectives: parseObjectives(sketchObjectives) ?? defaultPlanTerms.objectives,
   }
+  const policy: PlanPolicy = sketches?.plans(planTerms) ?? ((...question) => planAnswer(...question, planTerms))
   const suitability = new SuitabilityMemory({
     file: join(stateDir, 'suitability.json'),
     random: seededRandom(randomInt(seedBound)),
@@ -59,7 +62,7 @@ export function openSketching(
       cloud,
       expander,
       foresight: lengths.of(bare.model.name),
-      policy: planPolicy(config.sketchPolicy, planTerms),
+      policy,
       suits: (messages) => suitability.suits(messages),
       maxPromptBytes: limits.sketchPromptBytes,
       maxForesightMs: limits.sketchS * 1_000,

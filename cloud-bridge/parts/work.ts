@@ -3,6 +3,7 @@ import { createFaultReporter } from '../link/faults.ts'
 import { type OpenExpansions, openExpansions } from '../pice/open-expansions.ts'
 import { PresenceFeed } from '../presence/presence-feed.ts'
 import { type OpenJobs, openJobs } from '../queue/open-jobs.ts'
+import type { BridgeVariant } from '../variant.ts'
 import type { Base } from './base.ts'
 import type { Network } from './network.ts'
 import type { Stores } from './stores.ts'
@@ -19,6 +20,7 @@ export function openWork(
   { config, clock, closers, logger, recording }: Base,
   { store, identityStore }: Stores,
   { downlink, announce }: Network,
+  { sketches }: Pick<BridgeVariant, 'sketches'> = {},
 ): Work {
   const bridge = config.id
   const { publish } = downlink
@@ -55,6 +57,7 @@ export function openWork(
     jobs,
     fleet: devices,
     presence,
+    sketches,
     recording,
     clock,
     wallMs: jobs.wallMs,

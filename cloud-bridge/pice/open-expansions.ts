@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { dispatchRule } from '../../core/policy/pice/dispatch-rules.ts'
+import { batchByLength } from '../../core/policy/pice/dispatch-rules.ts'
 import { ExpansionScheduler, type RecordedExpansionSettings } from '../../core/policy/pice/expansion-scheduler.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import { maxInputBytes } from '../../core/protocol/jobs.ts'
@@ -9,6 +9,7 @@ import type { OpenFleet } from '../fleet/open-fleet.ts'
 import type { PresenceFeed } from '../presence/presence-feed.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
+import type { SketchVariant } from '../variant.ts'
 import { DeviceProfiles } from './device-profiles.ts'
 import { ExpansionLog } from './expansion-log.ts'
 import { FleetExpander } from './fleet-expander.ts'
@@ -25,6 +26,8 @@ export interface OpenExpansionsOptions {
   /** UTC ms. */
   readonly wallMs: () => number
   readonly logger: Logger
+  /** In the place of PICE's scheduling. */
+  readonly sketches?: SketchVariant | undefined
 }
 
 export interface OpenExpansions {
@@ -36,14 +39,14 @@ export interface OpenExpansions {
 
 /** The expansion of sketches on the fleet, with the profiles of its devices. @throws BrimError STORE_FAILED */
 export function openExpansions(
-  { stateDir, limits, sketchPolicy, answerMode }: Pick<BridgeConfig, 'stateDir' | 'limits' | 'sketchPolicy' | 'answerMode'>,
+  { stateDir, limits, answerMode }: Pick<BridgeConfig, 'stateDir' | 'limits' | 'answerMode'>,
   options: OpenExpansionsOptions,
 ): OpenExpansions {
-  const { jobs, fleet, presence, recording, clock, wallMs, logger } = options
+  const { jobs, fleet, presence, recording, clock, wallMs, logger, sketches } = options
   const store = openPiceStore(stateDir, logger)
   const profiles = new DeviceProfiles(store, wallMs)
   const settings: RecordedExpansionSettings = {
-    policy: sketchPolicy,
+    policy: sketches?.policy ?? 'dynamic',
     expansionsPerJob: limits.expansionsPerJob,
     jobsPerDevice: limits.expansionJobsPerDevice,
     waitingPerDevice: limits.waitingExpansionsPerDevice,
@@ -54,7 +57,7 @@ export function openExpansions(
     expectsPlans: answerMode !== 'full',
     startedMs: clock.nowMs(),
   }
-  const scheduler = new ExpansionScheduler(dispatchRule(sketchPolicy, limits.expansionsPerJob), settings)
+  const scheduler = new ExpansionScheduler((sketches?.batches ?? batchByLength)(limits.expansionsPerJob), settings)
   const expander = new FleetExpander({
     queue: jobs.queue,
     jobs: jobs.store,

@@ -48,8 +48,6 @@ export const menu: Menu = {
       'the simulator: events per second, whole scenarios, memory of waiting requests',
       () => import('./simulator/bench.ts'),
     ],
-    'slow-agent': ['an agent whose small models take longer, to stand for a device', () => import('./pice/slow-agent.ts')],
-    'slow-bridge': ['a bridge whose steps take longer, to stand for a cloud', () => import('./pice/slow-bridge.ts')],
     telemetry: [
       'CPU time of a telemetry sample, for each device in jetson/fixtures and for this machine',
       () => import('./telemetry/bench.ts'),

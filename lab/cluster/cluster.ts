@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { type BrimProcess, startBrim } from './processes.ts'
+import { type BrimProcess, laboratoryProgram, startBrim } from './processes.ts'
 import { portOf } from './relay.ts'
 
 interface ClusterOptions {
@@ -16,12 +16,20 @@ interface ClusterOptions {
   readonly signal?: AbortSignal
 }
 
+/** Duration of a step of an emulated machine, in ms: a constant, and a part for each row. */
+export interface StepPace {
+  readonly stepMs: number
+  readonly rowMs: number
+}
+
 interface NodeOptions {
   /** Further options of `brim bridge run` or `brim agent run`. */
   readonly args?: readonly string[]
+  /** Steps as long as another machine's; absent: as this one computes them. */
+  readonly pace?: StepPace | undefined
   /** The only core that the process may run on; see cores.ts. */
   readonly core?: number | undefined
-  /** `dist/brim.js` of another installation; absent: of this one. */
+  /** `dist/brim.js` of another installation, or `laboratoryProgram`; absent: that of this one. */
   readonly program?: string | undefined
 }
 
@@ -33,8 +41,6 @@ interface BridgeOptions extends NodeOptions {
   /** 0 or absent: a free port. */
   readonly mqttPort?: number
   readonly httpPort?: number
-  /** `bridge run` where absent; another command with the same options and ready line. */
-  readonly command?: readonly string[]
 }
 
 interface AgentOptions extends NodeOptions {
@@ -43,8 +49,6 @@ interface AgentOptions extends NodeOptions {
   readonly bridges: readonly string[]
   /** 0 or absent: a free port. */
   readonly apiPort?: number
-  /** `agent run` where absent; another command with the same options and ready line. */
-  readonly command?: readonly string[]
 }
 
 const BridgeReady = z.object({ mqttUrl: z.string(), httpUrl: z.string(), dataUrl: z.string(), pin: z.string().optional() })
@@ -95,27 +99,20 @@ export class Cluster implements AsyncDisposable {
 
   /** Starts a bridge; a restart uses the ports of the first start. */
   async startBridge(options: BridgeOptions = {}): Promise<BridgeNode> {
-    const { id = 'bridge', broker, mqttPort = 0, httpPort = 0, command = ['bridge', 'run'], args = [], ...process } = options
+    const { id = 'bridge', broker, mqttPort = 0, httpPort = 0, args = [], ...process } = options
     const launch: Launch<z.infer<typeof BridgeReady>> = (before) => {
       const mqtt = before ? portOf(before.mqttUrl) : mqttPort
       const http = before ? portOf(before.httpUrl) : httpPort
       const control = broker === undefined ? ['--mqtt-port', String(mqtt)] : ['--broker', broker]
-      return this.#launch(id, [...command, '--id', id, ...control, '--http-port', String(http), ...args], process)
+      return this.#launch(id, ['bridge', 'run', '--id', id, ...control, '--http-port', String(http), ...args], process)
     }
     return new ClusterNode(BridgeReady, launch, await launch())
   }
 
   /** Starts an agent; a restart may use another port. */
-  async startAgent({
-    id,
-    bridges,
-    apiPort = 0,
-    command: words = ['agent', 'run'],
-    args = [],
-    ...process
-  }: AgentOptions): Promise<AgentNode> {
+  async startAgent({ id, bridges, apiPort = 0, args = [], ...process }: AgentOptions): Promise<AgentNode> {
     const urls = bridges.flatMap((url) => ['--bridge', url])
-    const command = [...words, '--id', id, ...urls, '--api-port', String(apiPort), ...args]
+    const command = ['agent', 'run', '--id', id, ...urls, '--api-port', String(apiPort), ...args]
     const launch = () => this.#launch(id, command, process)
     return new ClusterNode(AgentReady, launch, await launch())
   }
@@ -135,11 +132,17 @@ export class Cluster implements AsyncDisposable {
     await rm(this.#folder, { recursive: true, force: true })
   }
 
-  #launch(id: string, args: readonly string[], { core, program }: NodeOptions): Promise<BrimProcess> {
+  #launch(id: string, args: readonly string[], { core, pace, program }: NodeOptions): Promise<BrimProcess> {
     const { bundle, env, signal } = this.#options
     const signals = signal ? [signal, this.#closing.signal] : [this.#closing.signal]
     const common = ['--bundle', bundle, '--threads', '1', '--state-dir', this.stateDir(id)]
-    const process = startBrim([...args, ...common], { env, signal: AbortSignal.any(signals), core, program })
+    const paced = pace ? ['--step-ms', String(pace.stepMs), '--row-ms', String(pace.rowMs)] : []
+    const process = startBrim([...args, ...paced, ...common], {
+      env,
+      signal: AbortSignal.any(signals),
+      core,
+      program: pace ? laboratoryProgram : program,
+    })
     this.#launched.add(process)
     return process
   }

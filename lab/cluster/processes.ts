@@ -8,6 +8,9 @@ import { endingWithParent } from './ending-with-parent.ts'
 
 const cli = fileURLToPath(new URL('dist/brim.js', projectRoot))
 
+/** `agent run` and `bridge run` with options for baselines and for the pace of other machines. */
+export const laboratoryProgram = fileURLToPath(new URL('dist/lab/baselines/program.js', projectRoot))
+
 /** A running `brim … --json` process. */
 export interface BrimProcess {
   /** The line {event: 'ready', …} that it printed. */

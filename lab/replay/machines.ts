@@ -6,10 +6,10 @@ import type { HistogramWire } from '../../core/policy/estimate/forgetting-histog
 import { HatMachine } from '../../core/policy/hat/hat-machine.ts'
 import type { HatRules } from '../../core/policy/hat/hat-steps.ts'
 import type { Machine } from '../../core/policy/machine.ts'
-import { dispatchRule } from '../../core/policy/pice/dispatch-rules.ts'
 import { ExpansionRun, type ExpansionRunSettings } from '../../core/policy/pice/expansion-run.ts'
 import { ExpansionScheduler, type RecordedExpansionSettings } from '../../core/policy/pice/expansion-scheduler.ts'
 import { SmallModelPool, type SmallModelPoolSettings } from '../../core/policy/pice/small-model-pool.ts'
+import { dispatchRule } from '../baselines/sketch-policies.ts'
 import type { CreateMachine } from './replay.ts'
 
 /** The machines that are recorded, by name. */

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
+import { createServingPolicy } from '../../lab/baselines/serving-policies.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
@@ -16,14 +17,15 @@ beforeAll(async () => {
 })
 afterAll(() => dir[Symbol.dispose]())
 
-describe.each(['decode-first', 'tokenflow', 'fcfs'] as const)('a flood of one API key, with the policy %s', (servingPolicy) => {
+describe.each(['decode-first', 'tokenflow', 'fcfs'] as const)('a flood of one API key, with the policy %s', (policy) => {
   let bridge: TestBridge
   let keys: { flood: string; honest: string }
   beforeAll(async () => {
-    const stateDir = join(dir.path, servingPolicy)
+    const stateDir = join(dir.path, policy)
     // Memory for a few answers.
     const memory = { kvBudgetBytes: 512 * 1_024, chunkTokens: 16, prefixKeepS: 0 }
-    bridge = await startTestBridge({ bundle, stateDir, auth: true, servingPolicy, ...memory, limits: { waitingAnswers } })
+    const settings = { bundle, stateDir, auth: true, ...memory, limits: { waitingAnswers } }
+    bridge = await startTestBridge(settings, undefined, { servingPolicy: (options) => createServingPolicy(policy, options) })
     const store = openIdentityStore(stateDir)
     const key = (name: string) => store.createKey('operator:test', name, 'client').key
     keys = { flood: key('flood'), honest: key('honest') }

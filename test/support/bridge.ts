@@ -1,4 +1,4 @@
-import { type Bridge, startBridge } from '../../cloud-bridge/bridge.ts'
+import { type Bridge, type BridgeVariant, startBridge } from '../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import type { Health } from '../../core/protocol/http/bridge.ts'
@@ -9,9 +9,9 @@ export interface TestBridge extends Bridge, AsyncDisposable {
 }
 
 /** A bridge in this process, by default on free loopback ports and without a log. */
-export async function startTestBridge(settings: BridgeSettings, clock?: Clock): Promise<TestBridge> {
+export async function startTestBridge(settings: BridgeSettings, clock?: Clock, variant?: BridgeVariant): Promise<TestBridge> {
   const defaults = { mqttPort: 0, httpPort: 0, threads: 1, logLevel: 'silent' } as const
-  const bridge = await startBridge({ ...defaults, ...settings }, clock)
+  const bridge = await startBridge({ ...defaults, ...settings }, clock, variant)
   return Object.assign(bridge, { modelId: bridge.modelIds[0] ?? '', [Symbol.asyncDispose]: bridge.close })
 }
 

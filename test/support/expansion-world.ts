@@ -8,6 +8,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { sentencesOf } from '../../core/protocol/expansion.ts'
 import { ExpandInput, SketchInput, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
+import { type SketchPolicy, staticSketches } from '../../lab/baselines/sketch-policies.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export interface ExpansionRun {
@@ -25,7 +26,7 @@ export function openExpansionWorld(
   clock: Clock,
   settings: Partial<BridgeLimits> = {},
   {
-    sketchPolicy = 'dynamic' as BridgeConfig['sketchPolicy'],
+    sketchPolicy = 'dynamic' as SketchPolicy,
     answerMode = 'full' as BridgeConfig['answerMode'],
     onRun = (_run: ExpansionRun) => {},
   } = {},
@@ -60,8 +61,11 @@ export function openExpansionWorld(
     () => ({ wallMs: wallMs(), upMs: wallMs(), boot: '' }),
   )
   const expansions = openExpansions(
-    { stateDir, limits, sketchPolicy, answerMode },
-    { jobs, fleet: { telemetryOf: () => null }, presence, clock, wallMs, logger: silentLogger() },
+    { stateDir, limits, answerMode },
+    {
+      ...{ jobs, fleet: { telemetryOf: () => null }, presence, clock, wallMs, logger: silentLogger() },
+      ...(sketchPolicy === 'static' ? { sketches: staticSketches } : {}),
+    },
   )
   jobs.queue.start()
 

@@ -1,6 +1,6 @@
 import type { Random } from '../../core/base/random.ts'
 import { chooseModel, switchS } from '../../core/policy/pice/choose-model.ts'
-import { dispatchRule } from '../../core/policy/pice/dispatch-rules.ts'
+import { batchByLength } from '../../core/policy/pice/dispatch-rules.ts'
 import { type ExpansionAction, type ExpansionInput, noLimits } from '../../core/policy/pice/expansion-events.ts'
 import { ExpansionScheduler } from '../../core/policy/pice/expansion-scheduler.ts'
 import type { BatchTerms } from '../../core/policy/pice/next-batch.ts'
@@ -51,7 +51,7 @@ export function simulate(arrivals: readonly Arrival[], by: Simulated): Outcome {
   const { terms } = by
   const slots = Array<number>(by.cloud.slots).fill(0)
   const devices = new Map(by.devices.map((device) => [device.device, { ...device, freeS: 0 }]))
-  const scheduler = new ExpansionScheduler(dispatchRule('dynamic', terms.maxSketches), settings)
+  const scheduler = new ExpansionScheduler(batchByLength(terms.maxSketches), settings)
   const underWay = new SketchesUnderWay()
   const sketched = new Map<string, { readonly arrival: Arrival; readonly plan: SketchPlan; readonly sinceS: number }>()
   const answers: Answered[] = []

@@ -11,7 +11,7 @@ import type { OptionsOf } from '../../../core/cli/command.ts'
 import { limitFlag } from '../../../core/cli/limit-flag.ts'
 import { defineConfiguredCommand } from '../../../core/config-file/configured-command.ts'
 import { startService } from '../../../core/service/service.ts'
-import type { Bridge, OpenModel } from '../../bridge.ts'
+import type { Bridge, BridgeVariant } from '../../bridge.ts'
 import { BridgeFields, type BridgeSettings } from '../../config.ts'
 import { BridgeLimits } from '../../limits.ts'
 import { bridgeStateDir } from '../state-dir.ts'
@@ -74,13 +74,13 @@ export function bridgeSettings(given: OptionsOf<typeof options>, io: Io): Bridge
 
 /**
  * Runs a bridge until the command is interrupted.
- * @param openModel opens the bundle that is served; absent: as it is
+ * @param variant of a benchmark
  */
-export async function runBridge(given: OptionsOf<typeof options>, io: Io, openModel?: OpenModel): Promise<void> {
+export async function runBridge(given: OptionsOf<typeof options>, io: Io, variant?: BridgeVariant): Promise<void> {
   const settings = bridgeSettings(given, io)
   keepHeapCompact()
   const { startBridge } = await import('../../bridge.ts')
-  const starting = startBridge(settings, systemClock, openModel)
+  const starting = startBridge(settings, systemClock, variant)
   const bridge = await orAborted(starting, io.signal, (late) => late.close())
   const service = await startService({
     env: io.env,

@@ -1,7 +1,5 @@
-import { firstCome } from './baselines.ts'
 import { type ExpansionTerms, type FleetQueue, keepsBudgets, worthTaking } from './fleet-queue.ts'
 import { defaultBatchTerms, nextBatch } from './next-batch.ts'
-import type { SketchPolicy } from './plan-policy.ts'
 import type { ExpandingDevice, WaitingExpansion } from './state.ts'
 
 /** What decides about a batch beside the expansions that wait. */
@@ -17,26 +15,18 @@ export interface DispatchState {
 /** The expansions that an idle device takes as one job; none: other devices finish them sooner. */
 export type DispatchRule = <W extends WaitingExpansion>(waiting: readonly W[], state: DispatchState) => W[]
 
-/** @param maxSketches in a batch */
-export const dispatchRule = (policy: SketchPolicy, maxSketches: number): DispatchRule =>
-  policy === 'static' ? inOrder(maxSketches) : byLength(maxSketches)
-
 /**
  * A batch of like lengths (PICE, Algorithm 1) of those that other devices would not finish much sooner, and no more than the device
  * finishes in time.
+ * @param maxSketches in a batch
  */
-const byLength =
+export const batchByLength =
   (maxSketches: number): DispatchRule =>
   (waiting, { device, idleDevices, fleet }) => {
     const terms = { ...defaultBatchTerms, maxSketches }
     if (!device) return nextBatch(waiting, terms, idleDevices)
     return nextBatch(worthTaking(device, fleet, waiting, terms.maxWaitS), terms, idleDevices, keepsBudgets(device, fleet.terms))
   }
-
-const inOrder =
-  (maxSketches: number): DispatchRule =>
-  (waiting, { idleDevices }) =>
-    firstCome(waiting, Math.min(maxSketches, Math.ceil(waiting.length / idleDevices)))
 
 /** An expansion that waits, as far as the terms of a batch depend on it. */
 export interface WaitingSketch {

@@ -8,7 +8,6 @@ import { ExpandingFleet, type FleetDevice, type FleetSnapshot } from './expandin
 import type { ExpansionAction, ExpansionFailure, ExpansionInput, QueueLimits } from './expansion-events.ts'
 import { FleetQueue, usualS } from './fleet-queue.ts'
 import { PendingSketch, SketchJob } from './pending-sketch.ts'
-import type { SketchPolicy } from './plan-policy.ts'
 import type { FleetView, WaitingExpansion } from './state.ts'
 
 /** Interval of looks at sketches that wait although a device is free: their age may change what it takes. */
@@ -37,7 +36,7 @@ export interface ExpansionSettings {
 
 /** With what the rule of dispatch is made of. */
 export interface RecordedExpansionSettings extends ExpansionSettings {
-  readonly policy: SketchPolicy
+  readonly policy: 'dynamic' | 'static'
   readonly expansionsPerJob: number
 }
 

@@ -1,12 +1,10 @@
 import { decodeFirst } from '../serving/decode-first.ts'
-import { type FirstComeOptions, firstCome } from '../serving/first-come.ts'
 import type { ServingPolicy } from '../serving/policy.ts'
-import { andes } from './andes.ts'
 import type { IntervalLimits } from './next-interval.ts'
 import { tokenflow } from './tokenflow.ts'
 
 /** The policies that the bridge can serve with. */
-export const policyNames = ['decode-first', 'tokenflow', 'fcfs', 'chunked', 'andes'] as const
+export const policyNames = ['decode-first', 'tokenflow'] as const
 export type PolicyName = (typeof policyNames)[number]
 
 export interface PolicyOptions {
@@ -14,8 +12,6 @@ export interface PolicyOptions {
   readonly promptRows: number
   /** As DecodeFirstLimits. */
   readonly minPromptRows: number
-  /** Of fcfs and chunked; `whole` by default. */
-  readonly reserves?: FirstComeOptions['reserves']
   /** In place of the values here. */
   readonly tokenflow?: Partial<IntervalLimits> | undefined
 }
@@ -35,22 +31,13 @@ export const tokenflowLimits = {
   overloadTolerance: 0.2,
 }
 
-/** Readers expect a first token within 1.3 s (TokenFlow §2.2); P = 1 is Andes' default. */
-const andesLimits = { horizonS: 5, expectedTtftS: 1.3, maxPreemptions: 1 }
-
 /** A new policy object, for one Serving. */
 export function createPolicy(name: PolicyName, options: PolicyOptions): ServingPolicy {
-  const { promptRows, minPromptRows, reserves = 'whole' } = options
+  const { promptRows, minPromptRows } = options
   switch (name) {
     case 'decode-first':
       return decodeFirst({ promptRows, minPromptRows, maxStepsSkipped, decodingMs })
     case 'tokenflow':
       return tokenflow({ ...tokenflowLimits, ...options.tokenflow, promptRows })
-    case 'andes':
-      return andes({ ...andesLimits, promptRows })
-    case 'fcfs':
-      return firstCome({ reserves })
-    case 'chunked':
-      return firstCome({ chunkRows: promptRows, reserves })
   }
 }

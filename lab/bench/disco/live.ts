@@ -126,14 +126,12 @@ function startLiveCluster({ bundle, smallModel, io }: LiveOptions, constrained: 
       const next = () => (waiting.length > 1 ? waiting.shift()! : waiting[0]!)
       const proxy = await cluster.attach(startSlowProxy(new URL(httpUrl), next))
       const { startMs = 0, prefillTokensPerS } = profile
-      const pace = ['--step-ms', String(startMs), '--row-ms', String(1_000 / prefillTokensPerS)]
       const policy = ['--mode', 'auto', '--constrained', constrained, '--budget-share', String(liveBudget)]
       const agent = await cluster.startAgent({
         id: `device-${index + 1}`,
         bridges: [mqttUrl],
-        command: ['bench', 'slow-agent'],
+        pace: { stepMs: startMs, rowMs: 1_000 / prefillTokensPerS },
         args: [
-          ...pace,
           ...['--slm', smallModel, '--server', 'bridge', '--data-url', dataUrl.replace(`:${portOf(dataUrl)}`, `:${proxy.port}`)],
           ...policy,
           ...settings[constrained].args,

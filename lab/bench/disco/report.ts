@@ -79,7 +79,7 @@ function replayText({ conditions }: BenchDocument): string {
 function liveText({ conditions }: BenchDocument): string {
   const { liveRequests } = conditions.plan as Plan
   if (liveRequests === 0) return ''
-  return `Live: three \`brim bench slow-agent\` whose small model has the pace of the three devices, and a bridge whose own model answers through
+  return `Live: three agents whose small model has the pace of the three devices, and a bridge whose own model answers through
 a proxy for each agent that delays tokens as ${liveTrace} did, all ${timeScale} times as fast. Two clusters one after the other (server, then device limited,
 b = ${liveBudget}), in each ${liveRequests} requests per agent one after the other, at real sockets, read at ${(timeScale * readingTokensPerS).toFixed(2)} tokens/s. Each is replayed with its own latencies
 and with what the agent had learned by then. \`liveOverReplay\` is the largest deviation from 1 in the last table.`

@@ -3,6 +3,7 @@ import { seededRandom } from '../../../core/base/random.ts'
 import type { LoggedStep } from '../../../core/protocol/http/bridge.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import type { Cores } from '../../cluster/cores.ts'
+import { laboratoryProgram as program } from '../../cluster/processes.ts'
 import { type LinkShape, startShapedLink } from '../../cluster/shaped-link.ts'
 import { type StrategyName, strategies } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
@@ -31,7 +32,7 @@ export function startHatCluster({ bundle, strategy, workload, shapes, seed, core
       const link = await cluster.attach(startShapedLink({ target: Number(url.port), shape, random }))
       url.port = String(link.port)
       const args = ['--data-url', url.href, ...strategies[strategy].agent]
-      const agent = await cluster.startAgent({ id: `device-${at + 1}`, bridges: [mqttUrl], args, core: cores?.others })
+      const agent = await cluster.startAgent({ id: `device-${at + 1}`, bridges: [mqttUrl], args, core: cores?.others, program })
       return { apiUrl: agent.ready.apiUrl, pid: agent.pid, link, shape }
     }
     return {

@@ -1,6 +1,6 @@
 import type { WorkloadName } from './workload.ts'
 
-/** The options of agents and bridge that differ between strategies. */
+/** The options of agents and bridge in the laboratory's program that differ between strategies. */
 export interface Strategy {
   readonly agent: readonly string[]
   bridge(workload: WorkloadName): readonly string[]
@@ -14,14 +14,16 @@ const wholePrompts = () => tokens(2_048, 2_048, 2_048)
 const sarathiChunk: Record<WorkloadName, number> = { short: 128, long: 256 }
 const sarathi = (workload: WorkloadName) => tokens(sarathiChunk[workload], sarathiChunk[workload], 2_048)
 const defaults = () => []
+/** The device computes a prompt before it sends any of it, drafts nothing, and resumes no cached prefix. */
+const uShape = (prefill: 'whole' | 'whole-all') => ['--prefill', prefill, '--drafter', 'none', '--no-draft-ahead', '--no-reuse']
 
 const table = {
   hat: { agent: [], bridge: defaults },
   'hat-int8': { agent: ['--wire', 'int8'], bridge: defaults },
-  'u-shape': { agent: ['--strategy', 'u-shape'], bridge: wholePrompts },
-  'u-shape-lean': { agent: ['--strategy', 'u-shape-lean'], bridge: wholePrompts },
-  'u-sarathi': { agent: ['--strategy', 'u-sarathi'], bridge: sarathi },
-  'u-medusa': { agent: ['--strategy', 'u-medusa'], bridge: wholePrompts },
+  'u-shape': { agent: uShape('whole-all'), bridge: wholePrompts },
+  'u-shape-lean': { agent: uShape('whole'), bridge: wholePrompts },
+  'u-sarathi': { agent: uShape('whole-all'), bridge: sarathi },
+  'u-medusa': { agent: [...uShape('whole-all'), '--medusa'], bridge: wholePrompts },
   // The ablation, Table V: SD speculative decoding, PC prompt chunking, PD parallel drafting. Without any it is u-shape,
   // with all of them hat.
   PC: { agent: ['--drafter', 'none'], bridge: defaults },

@@ -6,9 +6,9 @@ import { bridgeOperations, type LoggedStep } from '../../../core/protocol/http/b
 import { deviceOperations } from '../../../core/protocol/http/devices.ts'
 import { type BridgeNode, Cluster } from '../../cluster/cluster.ts'
 import { cpuSeconds } from '../../cluster/cpu-times.ts'
+import { laboratoryProgram } from '../../cluster/processes.ts'
 import { portOf } from '../../cluster/relay.ts'
 import { startShapedLink } from '../../cluster/shaped-link.ts'
-import type { StepPace } from './paced-model.ts'
 import type { Paces } from './plan.ts'
 
 export interface PiceClusterOptions {
@@ -33,7 +33,7 @@ export const linkDelayMs = 10
 /** A bridge that stands for the cloud, and devices with small models, each a process. */
 export function startPiceCluster({ bundle, smallModels, devices, paces, args = [], bytesPerS, io }: PiceClusterOptions) {
   return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
-    const bridge = await cluster.startBridge(slowed('bridge', paces?.cloud, args))
+    const bridge = await cluster.startBridge({ pace: paces?.cloud, args, program: laboratoryProgram })
     const urls = await Promise.all(
       Array.from({ length: devices }, (_, i) => mqttUrlOf(cluster, bridge, bytesPerS, seededRandom(i))),
     )
@@ -42,11 +42,8 @@ export function startPiceCluster({ bundle, smallModels, devices, paces, args = [
         cluster.startAgent({
           id: `device-${i + 1}`,
           bridges: [url],
-          ...slowed(
-            'agent',
-            paces?.device,
-            smallModels.flatMap((model) => ['--slm', model]),
-          ),
+          pace: paces?.device,
+          args: smallModels.flatMap((model) => ['--slm', model]),
         }),
       ),
     )
@@ -64,13 +61,6 @@ export function startPiceCluster({ bundle, smallModels, devices, paces, args = [
       steps: async (): Promise<LoggedStep[]> => (await client.call(bridgeOperations.steps, {})).value.steps,
     }
   })
-}
-
-/** The command and options of a bridge or an agent with steps of this pace. */
-function slowed(what: 'bridge' | 'agent', pace: StepPace | undefined, args: readonly string[]) {
-  if (pace === undefined) return { args }
-  const { stepMs, rowMs } = pace
-  return { command: ['bench', `slow-${what}`], args: ['--step-ms', String(stepMs), '--row-ms', String(rowMs), ...args] }
 }
 
 /** An agent is ready before its bridge has heard of it. */

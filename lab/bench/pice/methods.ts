@@ -14,7 +14,7 @@ const table = {
   'edge-only': { route: 'device', mode: 'full', bridge: [] },
   'routing by length': { route: 'length', mode: 'full', bridge: [] },
   'routing by difficulty': { route: 'difficulty', mode: 'full', bridge: [] },
-  'PICE static': { route: 'bridge', mode: 'auto', bridge: ['--sketch-policy', 'static'] },
+  'PICE static': { route: 'bridge', mode: 'auto', bridge: ['--static-sketches'] },
   PICE: { route: 'bridge', mode: 'auto', bridge: [] },
 } as const satisfies Record<string, Method>
 

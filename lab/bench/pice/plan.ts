@@ -1,5 +1,5 @@
+import type { StepPace } from '../../cluster/cluster.ts'
 import { type MethodName, methodNames } from './methods.ts'
-import type { StepPace } from './paced-model.ts'
 
 /** Of the emulated cloud and of each emulated device. */
 export interface Paces {

@@ -54,7 +54,7 @@ function methodText(document: BenchDocument): string {
   const pace = ({ stepMs, rowMs }: typeof cloud) => `${stepMs.toFixed(2)} ms + ${rowMs.toFixed(2)} ms for each row`
   const batchMs = ({ stepMs, rowMs }: typeof cloud) => stepMs + 16 * rowMs
   return `- One bridge and ${devices} agents, each a process with one thread per operator, on the same cores. Models, queue, plans and
-  messages are real; the durations of steps stand for other machines (\`brim bench slow-bridge\`, \`slow-agent\`): a step of the cloud takes
+  messages are real; the durations of steps stand for other machines: a step of the cloud takes
   ${pace(cloud)}, which with 16 rows is ${(batchMs(cloud) / batchMs(machine)).toFixed(1)} times this machine's (${pace(machine)}, measured on a bridge without
   devices), a step of a device ${pace(device)}. After its computation a step waits, which leaves the cores to the others.
 - Why these: a step serves at most 16 answers (the paper's batch: 20), and takes 1.34 times as long as one of a single answer, because a GPU
@@ -83,5 +83,5 @@ function methodTable(): string {
     const { route, mode, bridge } = methods[name]
     return [name, route, route === 'device' ? '–' : mode, bridge.length === 0 ? '–' : `\`${bridge.join(' ')}\``]
   })
-  return markdownTable(['method', 'side chosen by', 'mode at the bridge', 'brim bridge run'], rows)
+  return markdownTable(['method', 'side chosen by', 'mode at the bridge', 'bridge with'], rows)
 }

@@ -1,7 +1,7 @@
+import type { StepPace } from '../../cluster/cluster.ts'
 import type { BenchDocument, Table } from '../../frame/bench.ts'
 import { type FigureName, medianOf, parallelOverSequential, prefixTokensSaved, ratioOf, reasonsOf, select } from './figures.ts'
 import { type MethodName, methodNames } from './methods.ts'
-import type { StepPace } from './paced-model.ts'
 import { type Plan, paperLoad } from './plan.ts'
 import type { Capacity, DeviceFigures, Measured, PiceRun } from './runs.ts'
 

@@ -3,6 +3,7 @@ import type { LoggedStep } from '../../../core/protocol/http/bridge.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import type { Cores } from '../../cluster/cores.ts'
 import { cpuSeconds } from '../../cluster/cpu-times.ts'
+import { laboratoryProgram } from '../../cluster/processes.ts'
 import { argsOf, type ServerName } from './servers.ts'
 
 interface FlowClusterOptions {
@@ -21,7 +22,7 @@ export function startFlowCluster({ bundle, server, fastBytes, cores, io }: FlowC
   return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
     // No prefix cache: no reader's prompt begins like another's, and cached KV would take memory from the streams.
     const args = [...argsOf(server), '--kv-budget-bytes', String(fastBytes), '--prefix-keep', '0']
-    const bridge = await cluster.startBridge({ args, core: cores?.bridge })
+    const bridge = await cluster.startBridge({ args, core: cores?.bridge, program: laboratoryProgram })
     const { httpUrl } = bridge.ready
     return {
       httpUrl,

@@ -1,9 +1,10 @@
 import { stepDefaults } from '../../../core/policy/serving/step-defaults.ts'
-import type { PolicyName } from '../../../core/policy/tokenflow/named-policies.ts'
+import { policyNames } from '../../../core/policy/tokenflow/named-policies.ts'
+import type { ServingPolicyName } from '../../baselines/serving-policies.ts'
 
 /** A bridge as it is measured. */
 interface Server {
-  readonly policy: PolicyName
+  readonly policy: ServingPolicyName
   /** What its slow tier does; Andes has none: what it preempts is computed again. */
   readonly tier: readonly string[]
 }
@@ -33,5 +34,9 @@ export const crowdServers = ['fcfs', 'default', 'tokenflow'] as const satisfies 
 /** What the ablation leaves out, one at a time. */
 export const ablated = ['no offload', 'no write-through', 'no overlap'] as const satisfies readonly ServerName[]
 
-/** Options of `brim bridge run`. */
-export const argsOf = (name: ServerName): string[] => ['--serving-policy', servers[name].policy, ...servers[name].tier]
+/** Options of `bridge run` in the laboratory's program. */
+export function argsOf(name: ServerName): string[] {
+  const { policy, tier } = servers[name]
+  const isOwn = (policyNames as readonly string[]).includes(policy)
+  return [isOwn ? '--serving-policy' : '--baseline', policy, ...tier]
+}

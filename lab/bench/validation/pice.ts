@@ -1,5 +1,6 @@
 import { doublingKv } from '../../../core/policy/admission/kv.ts'
 import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
+import type { StepPace } from '../../cluster/cluster.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
 import { rowsOfColumns } from '../../frame/columns.ts'
 import { type ModelShape, wholeModel } from '../../simulate/hardware/model-shape.ts'
@@ -18,7 +19,6 @@ import type { Mode } from '../../simulate/world/mode.ts'
 import { Processor } from '../../simulate/world/processor.ts'
 import { SimulatedLink } from '../../simulate/world/simulated-link.ts'
 import type { World } from '../../simulate/world/world.ts'
-import type { StepPace } from '../pice/paced-model.ts'
 import type { Capacity, KeptPiceRun, KeptPiceSample } from '../pice/runs.ts'
 import { bridge } from './bridge.ts'
 import { type AnswerTimes, cellsOf, type ValidationCell } from './cells.ts'
@@ -106,7 +106,15 @@ function worldOf(simulation: Simulation, { plan, capacity }: Conditions): World 
   }
   const power = { idleW: 0, computeW: 0, radioW: 0 }
   const throttling = { sustained: 1, timeConstantS: 1 }
-  const board = { name: 'paced', hardware, power, powerModes: [], throttling, measured: {}, source: 'brim bench slow-agent' }
+  const board = {
+    name: 'paced',
+    hardware,
+    power,
+    powerModes: [],
+    throttling,
+    measured: {},
+    source: 'lab/baselines/paced-model.ts',
+  }
   const rate = { intervalMs: Number.POSITIVE_INFINITY, bytesPerS: [1e9] }
   const devices = Array.from({ length: plan.devices }, (_, index) => ({
     index,

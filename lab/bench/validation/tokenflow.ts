@@ -1,5 +1,5 @@
 import { doublingKv } from '../../../core/policy/admission/kv.ts'
-import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
+import { createServingPolicy } from '../../baselines/serving-policies.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
 import { rowsOfColumns } from '../../frame/columns.ts'
 import { predictedS } from '../../simulate/calibrate/measured-steps.ts'
@@ -68,7 +68,7 @@ function simulate(run: KeptFlowRun, samples: readonly KeptFlowSample[], hardware
   const simulation = new Simulation(run.seed)
   const flags: readonly string[] = tier
   const engine = createEngine(simulation, {
-    policy: createPolicy(policy, bridge),
+    policy: createServingPolicy(policy, bridge),
     stepS: stepCost(hardware, shape),
     stepJitter: 0,
     answerKv: kv,

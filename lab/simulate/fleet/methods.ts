@@ -1,4 +1,4 @@
-import type { PolicyName } from '../../../core/policy/tokenflow/named-policies.ts'
+import type { ServingPolicyName } from '../../baselines/serving-policies.ts'
 import type { ModeName } from '../scenario/mode-name.ts'
 import type { Kind } from './trace-day.ts'
 
@@ -8,7 +8,7 @@ export interface Method {
   /** Boards answer by these; phones, which cannot compute a part of the cloud's model, ask the cloud in place of the mode hat. */
   readonly modes: Readonly<Record<Kind, ModeName>>
   /** Of the cloud's engine. */
-  readonly policy: PolicyName
+  readonly policy: ServingPolicyName
   /** Settings of the modes: Brim's own, or the paper's. */
   readonly hat: Readonly<Record<string, unknown>>
   readonly pice: Readonly<Record<string, unknown>>

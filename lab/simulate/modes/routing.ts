@@ -1,4 +1,4 @@
-import { routeByScore } from '../../../core/policy/pice/baselines.ts'
+import { routeByScore } from '../../baselines/static-sketches.ts'
 import type { Mode } from '../world/mode.ts'
 import type { World } from '../world/world.ts'
 import { cloudMode } from './cloud.ts'

@@ -1,6 +1,6 @@
 import { BrimError } from '../../../core/base/errors.ts'
 import { smallRows } from '../../../core/policy/serving/step-defaults.ts'
-import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
+import { createServingPolicy } from '../../baselines/serving-policies.ts'
 import { headOf, layersOf, wholeModel } from '../hardware/model-shape.ts'
 import { gpuNamed } from '../hardware/presets/gpus.ts'
 import { modelNamed } from '../hardware/presets/models.ts'
@@ -43,7 +43,7 @@ export function buildEngines(
     createEngine(
       simulation,
       {
-        policy: createPolicy(cloud.policy, {
+        policy: createServingPolicy(cloud.policy, {
           promptRows: cloud.promptRows,
           minPromptRows: maxDecodeRows,
           reserves: cloud.reserves,

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { policyNames } from '../../../core/policy/tokenflow/named-policies.ts'
+import { servingPolicyNames } from '../../baselines/serving-policies.ts'
 import { boards } from '../hardware/presets/boards.ts'
 import { gpus } from '../hardware/presets/gpus.ts'
 import { models } from '../hardware/presets/models.ts'
@@ -91,7 +91,7 @@ export const Cloud = z
       .describe('a prompt’s pieces follow one another through the stages; else as the bridge computes them, one after the other'),
     inputLayers: z.int().nonnegative().default(2).describe('layers that devices compute themselves (HAT)'),
     replicas: count.default(1).describe('copies of the model, each with its own GPUs'),
-    policy: z.enum(policyNames).default('tokenflow').describe('which answers the model computes next'),
+    policy: z.enum(servingPolicyNames).default('tokenflow').describe('which answers the model computes next'),
     reserves: z
       .enum(['whole', 'share'])
       .default('whole')

@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { startAgent } from '../../../agent/agent.ts'
-import { openLocalModel } from '../../../agent/slm/local-model.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { seededRandom } from '../../../core/base/random.ts'
-import { pacedChain } from '../../../lab/bench/pice/paced-model.ts'
+import { pacedSmallModel } from '../../../lab/baselines/paced-model.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { startShapedLink } from '../../../lab/cluster/shaped-link.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
@@ -44,10 +43,7 @@ describe('an answer whose link fails and returns', () => {
       },
       systemClock,
       undefined,
-      async (options) => {
-        const opened = await openLocalModel(options)
-        return { ...opened, chain: pacedChain(opened.chain, { stepMs: 70, rowMs: 0 }, systemClock) }
-      },
+      { openSmall: pacedSmallModel({ stepMs: 70, rowMs: 0 }) },
     )
     onTestFinished(() => agent.close())
     await linked(agent)

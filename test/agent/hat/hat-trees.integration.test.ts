@@ -10,6 +10,7 @@ import { lookupDrafter } from '../../../core/draft/lookup-drafter.ts'
 import { referenceAnswer } from '../../../core/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
 import type { DraftTree } from '../../../core/policy/hat/draft-tree.ts'
+import { medusaDrafter } from '../../../lab/baselines/medusa-drafter.ts'
 import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
 import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
@@ -139,12 +140,11 @@ describe('an answer whose drafts branch', () => {
 
 describe('with all drafters of a bundle', () => {
   it('no round drafts more than the bridge or the device allows, trees included', async () => {
-    const { head, model } = world
-    const parts = { adapter: model.part('adapter'), medusa: model.medusa(), vocab, head, threshold: 0.02, draftAhead: true }
+    const { model } = world
     const prompt = randomIds(15)
     const expected = await reference(prompt, 20)
     for (const draftLimit of [0, 1, 3]) {
-      const options = { createDrafter: drafterMaker('medusa', parts), draftLimit }
+      const options = { createDrafter: () => medusaDrafter(model.medusa(), vocab), draftLimit }
       const { tokens, rounds } = await world.answer({ prompt, maxTokens: 20 }, options)
       expect(tokens).toEqual(expected)
       expect(Math.max(...rounds.map(({ drafted }) => drafted))).toBe(draftLimit)
@@ -165,13 +165,14 @@ describe('with all drafters of a bundle', () => {
     }
   })
 
-  it.each(drafterNames)('%s: the answer is the reference, drafted ahead or not', async (name) => {
+  it.each([...drafterNames, 'medusa' as const])('%s: the answer is the reference, drafted ahead or not', async (name) => {
     const { head, model } = world
-    const parts = { adapter: model.part('adapter'), medusa: model.medusa(), vocab, head, threshold: 0.02, draftAhead: true }
+    const parts = { adapter: model.part('adapter'), head, threshold: 0.02, draftAhead: true }
+    const createDrafter = name === 'medusa' ? () => medusaDrafter(model.medusa(), vocab) : drafterMaker(name, parts)
     for (const sampling of [greedy, sampled])
       for (const draftAhead of [true, false]) {
         const prompt = randomIds(15)
-        const options = { createDrafter: drafterMaker(name, parts), draftAhead, threshold: 0.02 }
+        const options = { createDrafter, draftAhead, threshold: 0.02 }
         const { tokens, figures } = await world.answer({ prompt, maxTokens: 40, sampling }, options)
         expect(tokens).toEqual(await reference(prompt, 40, sampling))
         expect(figures.ahead === null).toBe(!draftAhead || name === 'medusa')

@@ -6,7 +6,7 @@ import type { LoadedModel } from '../../../core/engine/open-model.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
 import { shareHead } from '../../../core/engine/shared-head.ts'
 import type { ServingPolicy } from '../../../core/policy/serving/policy.ts'
-import { createPolicy, policyNames } from '../../../core/policy/tokenflow/named-policies.ts'
+import { createServingPolicy, servingPolicyNames } from '../../../lab/baselines/serving-policies.ts'
 import { someIds, type Workshop, workshop } from '../../core/engine/models.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { randomStates } from '../../support/random-states.ts'
@@ -58,9 +58,9 @@ async function converse(serving: Serving, owner?: string, unread?: number): Prom
   return bits
 }
 
-describe.each(policyNames)('while answers fill the memory, under %s', (name) => {
+describe.each(servingPolicyNames)('while answers fill the memory, under %s', (name) => {
   it("a device's session opens and grows, and no answer differs for having been preempted", async () => {
-    const policy = createPolicy(name, { promptRows: 32, minPromptRows: 8 })
+    const policy = createServingPolicy(name, { promptRows: 32, minPromptRows: 8 })
     // For two whole answers, or one and the session.
     const budgetBytes = 256 * served().tokens!.bytesPerPosition
     const serving = testServing(served(), { policy, kv: { budgetBytes, ownerBytes: budgetBytes } })
@@ -77,7 +77,7 @@ describe.each(policyNames)('while answers fill the memory, under %s', (name) => 
 
 describe('sessions that report their readers, under tokenflow', () => {
   it('are preempted while their readers have much to read, and return the same bits', async () => {
-    const flow = createPolicy('tokenflow', { promptRows: 32, minPromptRows: 8 })
+    const flow = createServingPolicy('tokenflow', { promptRows: 32, minPromptRows: 8 })
     let preemptions = 0
     const policy: ServingPolicy = {
       ...flow,
@@ -100,7 +100,7 @@ describe('sessions that report their readers, under tokenflow', () => {
 })
 
 describe('memory that never becomes free', () => {
-  const ordinary = createPolicy('decode-first', { promptRows: 32, minPromptRows: 8 })
+  const ordinary = createServingPolicy('decode-first', { promptRows: 32, minPromptRows: 8 })
   /** Makes nothing way, and runs no answer. */
   const stubborn = (isRow: (id: number) => boolean): ServingPolicy => ({
     plan(state, nowMs) {

@@ -10,7 +10,7 @@ import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
 import { type SharedHead, shareHead } from '../../../core/engine/shared-head.ts'
 import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
 import type { ServingPolicy } from '../../../core/policy/serving/policy.ts'
-import { createPolicy, policyNames } from '../../../core/policy/tokenflow/named-policies.ts'
+import { createServingPolicy, servingPolicyNames } from '../../../lab/baselines/serving-policies.ts'
 import { smallConfig, someIds, type Workshop, workshop } from '../../core/engine/models.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { randomStates } from '../../support/random-states.ts'
@@ -151,9 +151,9 @@ describe('answers of the whole model', () => {
     expect(preemptions).toBeGreaterThan(10)
   })
 
-  it.each(policyNames)('are those of the reference where %s shares out memory for a few of them', async (name) => {
+  it.each(servingPolicyNames)('are those of the reference where %s shares out memory for a few of them', async (name) => {
     const questions = asked(10)
-    const policy = createPolicy(name, { promptRows: 32, minPromptRows: 8 })
+    const policy = createServingPolicy(name, { promptRows: 32, minPromptRows: 8 })
     const serving = testServing(served(), { policy, kv: { budgetBytes: 3 * 128 * perPosition() } })
     expect(await answerAll(serving, questions)).toEqual(await expected(reference, questions))
     expect(serving.memory.usedBytes).toBe(0)
@@ -296,8 +296,8 @@ describe('the KV that an answer leaves', () => {
     expect(serving.metrics.tokens - before).toBe(2 * (7 + 3))
   })
 
-  it.each(policyNames)('is computed once for answers that begin at once under %s, for each client', async (name) => {
-    const policy = createPolicy(name, { promptRows: 32, minPromptRows: 8 })
+  it.each(servingPolicyNames)('is computed once for answers that begin at once under %s, for each client', async (name) => {
+    const policy = createServingPolicy(name, { promptRows: 32, minPromptRows: 8 })
     const serving = testServing(served(), { policy })
     const ids = someIds(split.manifest, 100, 3)
     const questions = [1, 2, 3, 4].map((seed) => ({ ids, sampling: { ...sampled, seed }, maxTokens: 5 }))

@@ -12,7 +12,7 @@ import { SimulatedSession } from './simulated-session.ts'
 /** Most rows of a frame. */
 const wholeTokens = 2_048
 
-/** By which modes differ, as agent/hat/strategy.ts. */
+/** By which modes differ. */
 interface Variant {
   readonly prefill: HatAnswerOptions['rules']['prefill']
   readonly drafter: 'chain' | 'medusa' | 'none'

@@ -1,4 +1,3 @@
-import { dispatchRule } from '../../../../core/policy/pice/dispatch-rules.ts'
 import {
   type ExpansionAction,
   type ExpansionInput,
@@ -6,8 +5,8 @@ import {
   type SubmittedSketch,
 } from '../../../../core/policy/pice/expansion-events.ts'
 import { ExpansionScheduler } from '../../../../core/policy/pice/expansion-scheduler.ts'
-import type { SketchPolicy } from '../../../../core/policy/pice/plan-policy.ts'
 import type { FleetView } from '../../../../core/policy/pice/state.ts'
+import { dispatchRule, type SketchPolicy } from '../../../baselines/sketch-policies.ts'
 import type { DeviceSmallModels } from '../../device/device-small-models.ts'
 import { smallModelsOf } from '../../device/small-models.ts'
 import type { PiceSettings } from '../../scenario/pice-settings.ts'

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { type DispatchState, dispatchRule } from '../../../../core/policy/pice/dispatch-rules.ts'
+import type { DispatchState } from '../../../../core/policy/pice/dispatch-rules.ts'
 import { isFinal } from '../../../../core/policy/pice/plan-answer.ts'
+import { dispatchRule } from '../../../../lab/baselines/sketch-policies.ts'
 
 const waiting = [
   { id: 'new short', expectedTokens: 12, waitedS: 0 },

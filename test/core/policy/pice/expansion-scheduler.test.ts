@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { dispatchRule } from '../../../../core/policy/pice/dispatch-rules.ts'
+import { batchByLength } from '../../../../core/policy/pice/dispatch-rules.ts'
 import { type ExpansionAction, type ExpansionInput, noLimits } from '../../../../core/policy/pice/expansion-events.ts'
 import { ExpansionScheduler, type ExpansionSettings } from '../../../../core/policy/pice/expansion-scheduler.ts'
 
@@ -31,7 +31,7 @@ class CheckedFleet {
   readonly ends = new Map<string, string>()
 
   constructor(own: Partial<ExpansionSettings> = {}) {
-    this.scheduler = new ExpansionScheduler(dispatchRule('dynamic', 4), { ...settings, ...own })
+    this.scheduler = new ExpansionScheduler(batchByLength(4), { ...settings, ...own })
   }
 
   feed(input: ExpansionInput): readonly ExpansionAction[] {
@@ -172,7 +172,7 @@ describe('whatever happens', () => {
       fc.property(fc.array(operation, { maxLength: 40 }), (operations) => {
         const fleet = new CheckedFleet()
         for (const each of operations) carryOut(fleet, each)
-        const again = new ExpansionScheduler(dispatchRule('dynamic', 4), settings)
+        const again = new ExpansionScheduler(batchByLength(4), settings)
         expect(fleet.inputs.flatMap(({ input, nowMs }) => again.handle(input, nowMs))).toEqual(fleet.actions)
       }),
       { numRuns: 50 },

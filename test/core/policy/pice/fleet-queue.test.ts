@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { dispatchRule } from '../../../../core/policy/pice/dispatch-rules.ts'
+import { batchByLength } from '../../../../core/policy/pice/dispatch-rules.ts'
 import { FleetQueue, keepsBudgets, worthTaking } from '../../../../core/policy/pice/fleet-queue.ts'
 import { deviceCount, type ExpandingDevice, type SmallModelSpeed } from '../../../../core/policy/pice/state.ts'
 
@@ -140,7 +140,7 @@ describe('an idle device', () => {
   it('takes as many of like lengths as it finishes in time', () => {
     const idle = device('idle', 10)
     const taken = (budgetS: number) =>
-      dispatchRule('dynamic', 4)(
+      batchByLength(4)(
         three.map((one) => ({ ...one, budgetS })),
         { device: idle, idleDevices: 1, fleet: new FleetQueue([idle], terms) },
       )

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createPolicy } from '../../../../core/policy/tokenflow/named-policies.ts'
+import { createServingPolicy } from '../../../../lab/baselines/serving-policies.ts'
 import { type SimulatedEngine, simulate } from '../../../support/serving-simulation.ts'
 
 /** Holds about 16 streams. */
@@ -20,9 +20,9 @@ const honest = (count: number, atMs: number) =>
   Array.from({ length: count }, () => ({ atMs, promptRows: 40, tokens: 60, tokensPerS: 5, client: 'honest' }))
 
 /** Tokens of the flood from when the honest client comes until all its answers have begun, and until all have ended. */
-function floodTokens(policy: Parameters<typeof createPolicy>[0], tier: Partial<SimulatedEngine>, fields: object) {
+function floodTokens(policy: Parameters<typeof createServingPolicy>[0], tier: Partial<SimulatedEngine>, fields: object) {
   const requests = [...flood(80, fields), ...honest(8, 500)]
-  const created = createPolicy(policy, { promptRows: 64, minPromptRows: 16 })
+  const created = createServingPolicy(policy, { promptRows: 64, minPromptRows: 16 })
   const { sentMs } = simulate(created, { ...engine, ...tier }, requests)
   const all = sentMs.slice(0, 80).flat()
   const until = (endedMs: number) => all.filter((at) => at > 500 && at <= endedMs).length

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { ServingPolicy, StreamState } from '../../../../core/policy/serving/policy.ts'
 import { Reader } from '../../../../core/policy/serving/reader.ts'
-import { createPolicy, type PolicyName, policyNames } from '../../../../core/policy/tokenflow/named-policies.ts'
+import { createServingPolicy, type ServingPolicyName, servingPolicyNames } from '../../../../lab/baselines/serving-policies.ts'
 import { answerState, stateOf, streamState } from '../../../support/serving-state.ts'
 
 const device = (id: number, fields: Partial<StreamState> = {}) => streamState(id, { kvBytes: 100, ...fields })
@@ -15,8 +15,8 @@ function planOf(policy: ServingPolicy, streams: readonly StreamState[], fields: 
   return { preempt: [...preempt].sort(), resume: ids(resume), run: ids(run) }
 }
 
-describe.each(policyNames)("devices' streams under %s", (name) => {
-  const policy = () => createPolicy(name, { promptRows: 64, minPromptRows: 16 })
+describe.each(servingPolicyNames)("devices' streams under %s", (name) => {
+  const policy = () => createServingPolicy(name, { promptRows: 64, minPromptRows: 16 })
   const fresh = device(9, { residency: 'evicted', contextLength: 0, waitingRows: 64, phase: 'prefill' })
 
   it('get memory for their next rows from an answer, and use it once the answer has left', () => {
@@ -72,8 +72,8 @@ describe("the reader of a device's stream", () => {
     return device(1, { waitingRows: 0, reader })
   }
   const fresh = answer(5, { residency: 'evicted', contextLength: 0, waitingRows: 64, phase: 'prefill' })
-  const plan = (name: PolicyName, session: StreamState) =>
-    planOf(createPolicy(name, { promptRows: 64, minPromptRows: 16 }), [session, device(2), device(3), fresh])
+  const plan = (name: ServingPolicyName, session: StreamState) =>
+    planOf(createServingPolicy(name, { promptRows: 64, minPromptRows: 16 }), [session, device(2), device(3), fresh])
 
   it('preempts it for an answer while it has much to read, under tokenflow alone', () => {
     expect(plan('tokenflow', idle(60))).toMatchObject({ preempt: [1] })

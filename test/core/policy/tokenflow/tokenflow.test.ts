@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { firstCome } from '../../../../core/policy/serving/first-come.ts'
 import type { ServingPolicy, StreamState } from '../../../../core/policy/serving/policy.ts'
-import { andes } from '../../../../core/policy/tokenflow/andes.ts'
 import { readingExperience } from '../../../../core/policy/tokenflow/quality.ts'
 import { type TokenFlowLimits, tokenflow } from '../../../../core/policy/tokenflow/tokenflow.ts'
+import { andes } from '../../../../lab/baselines/andes.ts'
+import { firstCome } from '../../../../lab/baselines/first-come.ts'
 import { type SimulatedEngine, type SimulatedRequest, simulate } from '../../../support/serving-simulation.ts'
 import { answerState, stateOf, unmeasured } from '../../../support/serving-state.ts'
 

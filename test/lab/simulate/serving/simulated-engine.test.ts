@@ -1,14 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ServingPolicy } from '../../../../core/policy/serving/policy.ts'
-import { createPolicy, type PolicyName, policyNames } from '../../../../core/policy/tokenflow/named-policies.ts'
+import { createServingPolicy, type ServingPolicyName, servingPolicyNames } from '../../../../lab/baselines/serving-policies.ts'
 import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
 import type { Engine, EngineSession } from '../../../../lab/simulate/serving/engine.ts'
 import type { EngineOptions } from '../../../../lab/simulate/serving/engine-options.ts'
 import { pagedKv } from '../../../../lab/simulate/serving/kv-size.ts'
 import { createEngine } from '../../../../lab/simulate/serving/simulated-engine.ts'
 
-const policyOf = (name: PolicyName) => createPolicy(name, { promptRows: 64, minPromptRows: 1 })
+const policyOf = (name: ServingPolicyName) => createServingPolicy(name, { promptRows: 64, minPromptRows: 1 })
 
 /** A step takes 10 ms and 1 ms per row; a position holds 10 bytes. */
 const options = (fields: Partial<EngineOptions> = {}): EngineOptions => ({
@@ -258,7 +258,7 @@ describe('for any arrivals', () => {
     stepJitter: fc.constantFrom(0, 0.3),
   })
 
-  it.each(policyNames)('%s answers everything within the memory, the same way every time', (name) => {
+  it.each(servingPolicyNames)('%s answers everything within the memory, the same way every time', (name) => {
     fc.assert(
       fc.property(fc.array(anyAsked, { minLength: 1, maxLength: 20 }), anyEngine, (asked, fields) => {
         const run = () => answers({ ...fields, policy: policyOf(name) }, asked)

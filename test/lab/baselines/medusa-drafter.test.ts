@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { medusaDrafter } from '../../../core/draft/medusa-drafter.ts'
 import { openBundle } from '../../../core/engine/open-bundle.ts'
 import type { LoadedModel } from '../../../core/engine/open-model.ts'
+import { medusaDrafter, medusaOf } from '../../../lab/baselines/medusa-drafter.ts'
 import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 import { verifiedStream } from '../../support/verified-stream.ts'
@@ -44,4 +44,8 @@ describe('drafting by Medusa heads', () => {
     expect(await drafter.tree(stream.known, 1)).toEqual({ tokens: whole.tokens.slice(0, 3), parents: [-1, -1, -1] })
     expect(await drafter.tree(stream.known, 0)).toEqual({ tokens: [], parents: [] })
   })
+})
+
+it('needs a bundle with its heads', () => {
+  expect(() => medusaOf({ medusa: undefined, manifest: model.manifest })).toThrow(/no Medusa heads/)
 })

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { firstCome } from '../../../../core/policy/serving/first-come.ts'
-import { Reader } from '../../../../core/policy/serving/reader.ts'
-import { type AndesLimits, andes } from '../../../../core/policy/tokenflow/andes.ts'
-import { type SimulatedEngine, simulate } from '../../../support/serving-simulation.ts'
-import { stateOf, streamState, unmeasured } from '../../../support/serving-state.ts'
+import { Reader } from '../../../core/policy/serving/reader.ts'
+import { type AndesLimits, andes } from '../../../lab/baselines/andes.ts'
+import { firstCome } from '../../../lab/baselines/first-come.ts'
+import { type SimulatedEngine, simulate } from '../../support/serving-simulation.ts'
+import { stateOf, streamState, unmeasured } from '../../support/serving-state.ts'
 
 const limits: AndesLimits = { horizonS: 5, expectedTtftS: 1.3, maxPreemptions: 1, promptRows: 64 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { firstCome, planStatically, routeByScore } from '../../../../core/policy/pice/baselines.ts'
-import type { ExpandingDevice } from '../../../../core/policy/pice/state.ts'
+import type { ExpandingDevice } from '../../../core/policy/pice/state.ts'
+import { oldestFirst, planStatically, routeByScore } from '../../../lab/baselines/static-sketches.ts'
 
 const cloud = { waitS: 0, ttftS: 1, tpotS: 0.1 }
 const terms = {
@@ -29,7 +29,7 @@ describe('static scheduling', () => {
 
   it('dispatches in the order of arrival', () => {
     const waiting = [1, 3, 2].map((waitedS) => ({ id: `${waitedS}`, expectedTokens: 100 * waitedS, waitedS }))
-    expect(firstCome(waiting, 2).map(({ id }) => id)).toEqual(['3', '2'])
+    expect(oldestFirst(waiting, 2).map(({ id }) => id)).toEqual(['3', '2'])
   })
 })
 

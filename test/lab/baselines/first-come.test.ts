@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { firstCome } from '../../../../core/policy/serving/first-come.ts'
-import { Reader } from '../../../../core/policy/serving/reader.ts'
-import { stateOf, answerState as streamState } from '../../../support/serving-state.ts'
+import { Reader } from '../../../core/policy/serving/reader.ts'
+import { firstCome } from '../../../lab/baselines/first-come.ts'
+import { stateOf, answerState as streamState } from '../../support/serving-state.ts'
 
 const fresh = (id: number, fullBytes = 300) =>
   streamState(id, {

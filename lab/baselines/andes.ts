@@ -1,9 +1,9 @@
-import { FairPacker } from '../serving/pack-step.ts'
-import { isDeviceWithoutReader, isEvictable, placeDevices } from '../serving/place-devices.ts'
-import type { ServingPolicy, ServingState, StreamState } from '../serving/policy.ts'
-import { Room } from '../serving/room.ts'
-import { grow } from './hand-over.ts'
-import { lastsS, track } from './tracker.ts'
+import { FairPacker } from '../../core/policy/serving/pack-step.ts'
+import { isDeviceWithoutReader, isEvictable, placeDevices } from '../../core/policy/serving/place-devices.ts'
+import type { ServingPolicy, ServingState, StreamState } from '../../core/policy/serving/policy.ts'
+import { Room } from '../../core/policy/serving/room.ts'
+import { grow } from '../../core/policy/tokenflow/hand-over.ts'
+import { lastsS, track } from '../../core/policy/tokenflow/tracker.ts'
 
 export interface AndesLimits {
   /** Δt: horizon over which the gain of serving a request is predicted. */

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import type { StreamState } from '../../../../core/policy/serving/policy.ts'
-import { ReservedShare } from '../../../../core/policy/serving/reserved-share.ts'
+import type { StreamState } from '../../../core/policy/serving/policy.ts'
+import { ReservedShare } from '../../../lab/baselines/reserved-share.ts'
 
 const running = (sent: number, maxTokens: number) => ({ reader: { sent, maxTokens } }) as unknown as StreamState
 

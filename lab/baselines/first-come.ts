@@ -1,6 +1,6 @@
-import { admitInOrder } from './admit-in-order.ts'
-import { FairPacker } from './pack-step.ts'
-import type { ServingPolicy } from './policy.ts'
+import { admitInOrder } from '../../core/policy/serving/admit-in-order.ts'
+import { FairPacker } from '../../core/policy/serving/pack-step.ts'
+import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { ReservedShare } from './reserved-share.ts'
 
 export interface FirstComeOptions {

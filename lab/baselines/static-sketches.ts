@@ -1,8 +1,8 @@
-import { quantile } from '../estimate/quantile.ts'
-import type { AnswerPlan, Question } from './plan-answer.ts'
-import { type PredictionTerms, sketchPlans } from './sketch-plans.ts'
-import { answerS } from './speeds.ts'
-import type { CloudSpeed, FleetView, WaitingExpansion } from './state.ts'
+import { quantile } from '../../core/policy/estimate/quantile.ts'
+import type { AnswerPlan, Question } from '../../core/policy/pice/plan-answer.ts'
+import { type PredictionTerms, sketchPlans } from '../../core/policy/pice/sketch-plans.ts'
+import { answerS } from '../../core/policy/pice/speeds.ts'
+import type { CloudSpeed, FleetView, WaitingExpansion } from '../../core/policy/pice/state.ts'
 
 /** The schedulers that PICE is compared with (PICE §V): they look at the question, never at the load. */
 
@@ -30,7 +30,7 @@ export function planStatically(
 }
 
 /** Dispatch of static scheduling: the oldest expansions, whatever their lengths. */
-export const firstCome = <W extends WaitingExpansion>(waiting: readonly W[], maxSketches: number): W[] =>
+export const oldestFirst = <W extends WaitingExpansion>(waiting: readonly W[], maxSketches: number): W[] =>
   [...waiting].sort((a, b) => b.waitedS - a.waitedS).slice(0, maxSketches)
 
 /**

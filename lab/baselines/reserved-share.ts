@@ -1,4 +1,4 @@
-import type { StreamState } from './policy.ts'
+import type { StreamState } from '../../core/policy/serving/policy.ts'
 
 /** SGLang's defaults (v0.4, `new_token_ratio`): the share at the start and at least, and the steps from one to the other. */
 const firstShare = 0.7

@@ -1,12 +1,27 @@
-import type { ModelItem, ServedModel } from '../../../cloud-bridge/serving/served-model.ts'
-import type { Clock } from '../../../core/base/clock.ts'
-import type { Chain } from '../../../core/engine/contract.ts'
+import type { OpenSmall } from '../../agent/slm/local-model.ts'
+import type { OpenModel } from '../../cloud-bridge/serving/open-served-model.ts'
+import type { ModelItem, ServedModel } from '../../cloud-bridge/serving/served-model.ts'
+import { type Clock, systemClock } from '../../core/base/clock.ts'
+import type { Chain } from '../../core/engine/contract.ts'
+import type { StepPace } from '../cluster/cluster.ts'
 
-/** Duration of a step of an emulated machine, in ms: a constant, and a part for each row. */
-export interface StepPace {
-  readonly stepMs: number
-  readonly rowMs: number
-}
+/** Of a bridge that stands for a cloud with a larger model. */
+export const pacedBundle =
+  (pace: StepPace): OpenModel =>
+  async (bundle) => {
+    const { openServedModel } = await import('../../cloud-bridge/serving/open-served-model.ts')
+    const opened = await openServedModel(bundle)
+    return { ...opened, served: pacedModel(opened.served, pace, systemClock) }
+  }
+
+/** Of an agent that stands for a device with larger small models. */
+export const pacedSmallModel =
+  (pace: StepPace): OpenSmall =>
+  async (bundle) => {
+    const { openLocalModel } = await import('../../agent/slm/local-model.ts')
+    const opened = await openLocalModel(bundle)
+    return { ...opened, chain: pacedChain(opened.chain, pace, systemClock) }
+  }
 
 /**
  * The same model with steps of a given pace: it computes, then waits, so that the cores are free for other processes. The

@@ -1,0 +1,16 @@
+import type { TreeDrafter } from '../core/draft/drafter.ts'
+import type { HatRules } from '../core/policy/hat/hat-steps.ts'
+import type { DeviceModel } from './hat/open-device-model.ts'
+import type { OpenSmall } from './slm/local-model.ts'
+
+/** What a benchmark puts in the place of an agent's own; each is absent in production. */
+export interface AgentVariant {
+  /** Opens a small model. */
+  readonly openSmall?: OpenSmall | undefined
+  /** How a prompt is sent to the bridge. */
+  readonly prefill?: HatRules['prefill'] | undefined
+  /** Prompts resume no prefixes that the bridge has cached. */
+  readonly forgetsPrefixes?: boolean | undefined
+  /** A drafter of an answer, made of a model that is opened with its Medusa heads. */
+  readonly treeDrafter?: ((model: DeviceModel) => TreeDrafter) | undefined
+}

@@ -1,0 +1,22 @@
+import type { DispatchRule } from '../core/policy/pice/dispatch-rules.ts'
+import type { PlanTerms } from '../core/policy/pice/plan-answer.ts'
+import type { PlanPolicy } from '../core/policy/pice/plan-policy.ts'
+import type { ServingPolicy } from '../core/policy/serving/policy.ts'
+import type { PolicyOptions } from '../core/policy/tokenflow/named-policies.ts'
+import type { OpenModel } from './serving/open-served-model.ts'
+
+/** What a benchmark puts in the place of a bridge's own; each is absent in production. */
+export interface BridgeVariant {
+  /** Opens a bundle that is served. */
+  readonly openModel?: OpenModel | undefined
+  /** A new policy, for each served model. */
+  readonly servingPolicy?: ((options: PolicyOptions) => ServingPolicy) | undefined
+  readonly sketches?: SketchVariant | undefined
+}
+
+export interface SketchVariant {
+  /** In recordings. */
+  readonly policy: 'static'
+  plans(terms: PlanTerms): PlanPolicy
+  batches(maxSketches: number): DispatchRule
+}

@@ -1,0 +1,60 @@
+import { z } from 'zod'
+import { options as agentOptions, runAgent } from '../../agent/commands/run.ts'
+import { options as bridgeOptions, runBridge } from '../../cloud-bridge/commands/bridge/run.ts'
+import { type Command, defineCommand, type Menu } from '../../core/cli/command.ts'
+import { runCommand, runProgram } from '../../core/cli/program.ts'
+import { medusaOf } from './medusa-drafter.ts'
+import { pacedBundle, pacedSmallModel } from './paced-model.ts'
+import { baselinePolicyNames, createServingPolicy } from './serving-policies.ts'
+import { staticSketches } from './sketch-policies.ts'
+
+const paceOptions = {
+  stepMs: z.number().min(0).default(0).describe('duration of each step of the model, in ms'),
+  rowMs: z.number().min(0).default(0).describe('further duration for each token that the step computes, in ms'),
+}
+
+const agent = defineCommand({
+  examples: [['agent run --slm small --id jetson-01 --step-ms 20 --row-ms 1', 'at most 48 tokens per second of one answer']],
+  options: {
+    ...agentOptions,
+    ...paceOptions,
+    prefill: z.enum(['chunked', 'whole', 'whole-all']).default('chunked').describe('how a prompt is sent to the bridge'),
+    reuse: z.boolean().default(true).describe('reuse KV that the bridge has cached from earlier prompts'),
+    medusa: z.boolean().default(false).describe('draft with the Medusa heads of the bundle'),
+  },
+  run: ({ stepMs, rowMs, prefill, reuse, medusa, ...given }, io) =>
+    runAgent(given, io, {
+      prefill,
+      forgetsPrefixes: !reuse,
+      ...(stepMs + rowMs > 0 ? { openSmall: pacedSmallModel({ stepMs, rowMs }) } : {}),
+      ...(medusa ? { treeDrafter: medusaOf } : {}),
+    }),
+})
+
+const bridge = defineCommand({
+  examples: [['bridge run --bundle qwen --step-ms 20 --row-ms 1', 'at most 48 tokens per second of one answer, 444 of 16']],
+  options: {
+    ...bridgeOptions,
+    ...paceOptions,
+    baseline: z.enum(baselinePolicyNames).describe('which answers the model computes next').optional(),
+    staticSketches: z.boolean().default(false).describe('sketch by length alone, and expand in order of arrival'),
+  },
+  run: ({ stepMs, rowMs, baseline, staticSketches: isStatic, ...given }, io) =>
+    runBridge(given, io, {
+      ...(stepMs + rowMs > 0 ? { openModel: pacedBundle({ stepMs, rowMs }) } : {}),
+      ...(baseline ? { servingPolicy: (limits) => createServingPolicy(baseline, limits) } : {}),
+      ...(isStatic ? { sketches: staticSketches } : {}),
+    }),
+})
+
+const startedBy = (command: Command) => async () => ({
+  menu: { examples: [], commands: { run: ['starts it', async () => ({ command })] } } satisfies Menu,
+})
+
+/** `agent run` and `bridge run` as benchmarks start them: with baselines, or with the pace of another machine. */
+const menu: Menu = {
+  examples: [],
+  commands: { agent: ['an agent', startedBy(agent)], bridge: ['a bridge', startedBy(bridge)] },
+}
+
+await runProgram((argv, io) => runCommand(menu, argv, io))

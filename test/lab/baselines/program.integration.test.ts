@@ -1,0 +1,36 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { askAgent } from '../../../lab/cluster/ask-agent.ts'
+import { type BridgeNode, Cluster } from '../../../lab/cluster/cluster.ts'
+import { laboratoryProgram as program } from '../../../lab/cluster/processes.ts'
+import { buildTextBundle } from '../../support/agent-world.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+let dir: TempDir
+let cluster: Cluster
+let bridge: BridgeNode
+beforeAll(async () => {
+  dir = tempDir()
+  cluster = await Cluster.create({ bundle: await buildTextBundle(dir.path), folder: dir.path, env: process.env })
+  bridge = await cluster.startBridge({ args: ['--baseline', 'andes', '--static-sketches'], program })
+}, 120_000)
+afterAll(async () => {
+  await cluster[Symbol.asyncDispose]()
+  dir[Symbol.dispose]()
+})
+
+const answerOf = async (id: string, args: readonly string[]) => {
+  const agent = await cluster.startAgent({ id, bridges: [bridge.ready.mqttUrl], args, program })
+  const messages = [{ role: 'user' as const, content: 'Where does the river rise?' }]
+  return askAgent(agent.ready.apiUrl, { messages, max_tokens: 12, temperature: 0 }, AbortSignal.timeout(60_000))
+}
+
+it('answers as U-shape with a baseline at the bridge: the same text as HAT, with the deep states of the whole prompt', async () => {
+  const hat = await answerOf('hat', [])
+  const uShape = await answerOf('u-shape', ['--prefill', 'whole-all', '--drafter', 'none', '--no-draft-ahead', '--no-reuse'])
+  expect(uShape.report.tokenIds).toEqual(hat.report.tokenIds)
+  expect(uShape.report.bytesDown).toBeGreaterThan(hat.report.bytesDown!)
+})
+
+it('rejects Medusa where the bundle has no heads', async () => {
+  await expect(answerOf('medusa', ['--medusa'])).rejects.toThrow()
+})
