@@ -14,6 +14,7 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/\bmend(?:s|ed|ing)?\b/gi, 'fix, restore, complete'],
   [/\b(?:makes?|made|making) way\b/gi, 'is preempted, is evicted, gives its memory up'],
   [/\b(?:lives|lived|living) on\b/gi, 'runs with a bridge, stays healthy'],
+  [/\b(?:DESIGN|SPEC) (?:§|'|\d)/g, 'a document of this repository'],
   [/\bthe very\b/gi, 'the same, the next'],
   [/\breads? along\b/gi, 'reads a streamed answer'],
 ]

@@ -107,7 +107,7 @@ export interface MedusaHeads {
 
 /**
  * The whole model on this machine: `whole`, or input → middle → output. `cuts` is the precision where the wire would be:
- * 'half' rounds to fp16 as on the wire (the rounded model, the reference), 'full' passes fp32 (the unrounded model).
+ * 'half' rounds to fp16 as on the wire (the reference), 'full' passes fp32 (the unrounded model).
  */
 export interface Chain {
   readonly manifest: Manifest

@@ -2,9 +2,9 @@ import type { Chain } from './contract.ts'
 import { choiceGap, chooseToken, nearTie, type Sampling } from './sampler.ts'
 
 /**
- * The sole definition of the right answer (DESIGN 'Exactness'): the whole model in one process, one token per step, prompt
- * included, rounded to fp16 at the two cuts as on the wire. `chain` must be of a split bundle with cuts 'half', or of a
- * whole bundle, which has no cuts.
+ * The sole definition of the right answer: the whole model in one process, one token per step, prompt included. Its states
+ * are rounded to fp16 at the two cuts, as on the wire. `chain` must be of a split bundle with cuts 'half', or of a whole
+ * bundle, which has no cuts.
  * @returns the answer's tokens, including the end-of-text token
  */
 export async function referenceAnswer(

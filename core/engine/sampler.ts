@@ -42,7 +42,7 @@ export function checkSampling(sampling: Sampling): void {
 
 /**
  * Chooses the token at `position`: the argmax of logit/T + Gumbel noise keyed by (seed, position, token). Its distribution
- * is exactly softmax(logit/T) (DESIGN 'Exactness').
+ * is exactly softmax(logit/T).
  * @param row logits, [vocab]
  * @param answered the answer's tokens before `position`, which penalties count; prompts are not penalised
  * @throws BrimError RUNTIME_FAILED if the logits contain NaN or +Infinity

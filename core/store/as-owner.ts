@@ -7,8 +7,8 @@ import { BrimError } from '../base/errors.ts'
 const root = 0
 
 /**
- * Runs a function with the rights of the user to whom a state folder belongs, where this process runs as root: that user could
- * have put links there, through which root would create, read or give away files of others. One such function at a time.
+ * Runs a function with the rights of the user to whom a state folder belongs, if this process runs as root. That user could have
+ * put links there, through which root would create, read or give away files of others. One such function at a time.
  * @param folder if it does not exist, the folder above it counts
  * @throws BrimError STORE_FAILED where root may not become that user, and what `use` throws
  */

@@ -59,7 +59,7 @@ describe('50 held-out prompts, drafted by the trained adapter and verified by th
       }
       const acceptLength = (totals.tokens - promptCount) / totals.rounds
       console.log(`${name}: ${JSON.stringify({ ...totals, acceptLength: Number(acceptLength.toFixed(2)) })}`)
-      // DESIGN 'Exactness': near ties are at most 0.1 % of the tokens. One is always allowed.
+      // The goal: near ties are at most 0.1 % of the tokens. One is always allowed.
       expect(totals.nearTies).toBeLessThanOrEqual(Math.max(1, 0.001 * totals.tokens))
       expect(totals.accepted).toBeGreaterThan(0)
     },

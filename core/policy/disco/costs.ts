@@ -15,8 +15,8 @@ export const localCosts = (joules: TokenCosts, dollarsPerJoule: number): TokenCo
 })
 
 /**
- * The side whose use the budget limits (DiSCo Algorithm 1): the local one if each of its tokens costs more than any of the remote one's,
- * otherwise the remote one, and so where a price is unknown: money that cannot be counted is spent within limits.
+ * The side whose use the budget limits (DiSCo Algorithm 1): the local one if each of its tokens costs more than any of the
+ * remote one's, otherwise the remote one. Where a price is unknown it is the remote one, because its money cannot be counted.
  */
 export function constrainedSide({ local, remote }: SideCosts): Side {
   if (!local || !remote) return 'remote'

@@ -102,9 +102,9 @@ export interface SpendingTime {
 export type SpendingClocks = Pick<SpendingTime, 'wallMs' | 'boot' | 'upMs'>
 
 /**
- * Time goes on as the machine is up, whatever happens to its time of day. How long it was off is known only by the time of day, which
- * counts once for each start of the machine, and only beyond the latest one before: a clock that is set ahead, even step by step, frees
- * no budget, and a start with a wrong clock frees it at most once.
+ * Time passes while the machine is up, whatever its time of day says. The time for which it was off is known by the time of day alone.
+ * That counts once for each start of the machine, and only beyond the latest time before. So a clock that is set ahead, even step by
+ * step, frees no budget, and a start with a wrong clock frees it at most once.
  */
 export function laterTime(then: SpendingTime, { wallMs, boot, upMs }: SpendingClocks): SpendingTime {
   const isSameBoot = then.boot === boot

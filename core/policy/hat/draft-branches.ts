@@ -130,7 +130,7 @@ export class DraftBranches {
   /**
    * The branch that continues the verified answer.
    * @param first a row of the branches with the pending token. It follows the last accepted row, and has read exactly the
-   *   accepted tokens, so that parents identify the branch (DESIGN 'Three KVs, one truth')
+   *   accepted tokens, so that parents identify the branch
    */
   preparedAfter(first: number): PreparedDraft {
     // A branch is a chain after its first row.

@@ -73,8 +73,8 @@ export type AnswerPlan =
     }
 
 /**
- * Whether the LLM answers in full or sketches, and at which level (PICE §IV-A): of the levels, devices and small models that
- * satisfy Eq. 2 (or are worth the reader's wait) and are able enough, the best by the objectives; the full answer is one of the choices.
+ * Whether the LLM answers in full or sketches, and at which level (PICE §IV-A). Choices are the full answer, and the levels, devices
+ * and small models that satisfy Eq. 2 (or are worth the reader's wait) and are able enough. The objectives choose among them.
  * @param view its waiting expansions should include those whose sketches are still being written, with `arrivesInS`
  * @param sketchShares |r| / l of each level, longest first
  */

@@ -2,9 +2,9 @@ import type { ReportedSide } from '../../../../core/policy/disco/state.ts'
 
 /**
  * Table 2, cuts of P99 in per cent, for Pixel 7 Pro with Bloom-1.1B, with Bloom-560M, and Xiaomi 14. **Reading**: the paper's
- * columns stand in the opposite order. A faster device gains less from a server beside it, and spares more of a server's tail:
- * so the paper's own algorithm gives it, and so it is in all eight rows once they are turned round ("tail TTFT remains
- * constant" is then that of the fastest device beside the slowest server).
+ * columns stand in the opposite order. By the paper's own algorithm a faster device gains less from a server beside it, and spares
+ * more of a server's tail. All eight rows agree with that once they are turned round ("tail TTFT remains constant" is then that of
+ * the fastest device beside the slowest server).
  */
 export const tailCuts: Readonly<Record<string, Readonly<Record<ReportedSide, readonly [number, number, number]>>>> = {
   GPT: { server: [44.04, 37.41, 23.85], device: [16.32, 21.48, 26.39] },
