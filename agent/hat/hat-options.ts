@@ -6,7 +6,6 @@ import type { Sampling } from '../../core/engine/sampler.ts'
 import type { SharedHead } from '../../core/engine/shared-head.ts'
 import type { Dims } from '../../core/model/manifest.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import type { Branching } from '../../core/policy/hat/draft-ahead-steps.ts'
 import type { HatRules } from '../../core/policy/hat/hat-steps.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import type { Wire } from '../../core/protocol/frame.ts'
@@ -14,7 +13,9 @@ import type { LinkSession, SessionOptions } from '../link/link-session.ts'
 import type { PrefixMemory } from './prefix-memory.ts'
 import type { ReopenOptions } from './reopen.ts'
 
-export interface HatOptions extends ReopenOptions {
+export interface HatOptions
+  extends ReopenOptions,
+    Pick<HatRules, 'prefill' | 'threshold' | 'pacedDrafts' | 'draftLimit' | 'draftAhead' | 'branching'> {
   /** Called when an answer begins, which it may refuse. @returns to be called at its end */
   readonly begin?: (() => () => void) | undefined
   /** Opens a session, resuming a cached prefix where the options name one. */
@@ -23,7 +24,6 @@ export interface HatOptions extends ReopenOptions {
   readonly wire: Wire
   /** Whether verifications are padded to one length, which hides the draft length; undefined: on encrypted links. */
   readonly padding: boolean | undefined
-  readonly prefill: HatRules['prefill']
   /** Prefixes that bridges have cached; undefined: none are resumed or cached. */
   readonly prefixes: PrefixMemory | undefined
   readonly dims: Dims
@@ -32,16 +32,6 @@ export interface HatOptions extends ReopenOptions {
   /** Records the times of this device's steps. */
   readonly speed: DeviceSpeed
   createDrafter(sampling: Sampling): Drafter | TreeDrafter
-  /** η of HAT Eq. 5. */
-  readonly threshold: number
-  /** Whether drafts end where another token is not worth its time, in place of η. */
-  readonly pacedDrafts: boolean
-  /** Maximum tokens drafted per round, in addition to the bridge's limit. */
-  readonly draftLimit: number
-  /** Whether to draft ahead during verifications. */
-  readonly draftAhead: boolean
-  /** Where drafting ahead branches. */
-  readonly branching: Branching
   /** Gets what the machines of answers take and decide. */
   readonly recording?: Recording | undefined
 }

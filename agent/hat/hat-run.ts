@@ -73,17 +73,14 @@ export class HatRun {
       },
       mayDraftAhead: () => !('tree' in this.#drafter) && this.#drafter.mayDraftAhead !== false,
     })
+    const { prefill, threshold, pacedDrafts, draftLimit, draftAhead, branching } = options
     const rules: HatRules = {
+      ...{ prefill, threshold, pacedDrafts, draftLimit, branching },
       promptTokens: prompt.length,
       maxTokens,
       contextLimit: dims.contextLimit,
-      prefill: options.prefill,
       draftsTrees: 'tree' in this.#drafter,
-      draftLimit: options.draftLimit,
-      threshold: options.threshold,
-      pacedDrafts: options.pacedDrafts,
-      draftAhead: options.draftAhead && options.draftLimit > 0,
-      branching: options.branching,
+      draftAhead: draftAhead && draftLimit > 0,
       bytesPerToken: rowBytes(wire, dims.hidden),
       tokensPerS,
     }
