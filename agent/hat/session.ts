@@ -1,8 +1,8 @@
 import { BrimError } from '../../core/base/errors.ts'
 import { answerBudget } from '../../core/engine/generate.ts'
 import type { LinkSession, SessionOptions } from '../link/link-session.ts'
+import { HatExecutor } from './hat-executor.ts'
 import type { HatOptions, HatRequest, HatRound } from './hat-options.ts'
-import { HatRun } from './hat-run.ts'
 import { isLinkFailure, reopen } from './reopen.ts'
 
 /**
@@ -23,11 +23,11 @@ export async function* answerByHat(
     throw signal.aborted ? canceled(signal, error) : error
   })
   if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes?.forget(resume.handle)
-  let run: HatRun | undefined
+  let run: HatExecutor | undefined
   const close = () => run?.interrupt()
   signal.addEventListener('abort', close, { once: true })
   try {
-    run = new HatRun(options, request, session)
+    run = new HatExecutor(options, request, session)
     for (;;) {
       const round = await run.next(signal)
       if (!round) return

@@ -1,4 +1,4 @@
-import type { Arrivals } from '../../core/base/arrivals.ts'
+import type { ArrivalQueue } from '../../core/base/arrival-queue.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { StateRows } from '../../core/draft/state-rows.ts'
 import { requireFinite } from '../../core/engine/require-finite.ts'
@@ -15,7 +15,7 @@ export class Uplink {
   wideRows = 0
   readonly #rows: StateRows
   readonly #reopen: (avoid: string | undefined, signal: AbortSignal) => Promise<LinkSession>
-  readonly #events: Arrivals<HatEvent>
+  readonly #events: ArrivalQueue<HatEvent>
   readonly #closed = new AbortController()
   /** Bytes of the sessions before this one. */
   readonly #before = { up: 0, down: 0 }
@@ -33,7 +33,7 @@ export class Uplink {
     session: LinkSession,
     rows: StateRows,
     reopen: (avoid: string | undefined, signal: AbortSignal) => Promise<LinkSession>,
-    events: Arrivals<HatEvent>,
+    events: ArrivalQueue<HatEvent>,
   ) {
     this.#session = session
     this.#rows = rows

@@ -1,4 +1,4 @@
-import { Arrivals } from '../../core/base/arrivals.ts'
+import { ArrivalQueue } from '../../core/base/arrival-queue.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
@@ -65,7 +65,7 @@ export interface FleetExpanderOptions {
 /** An answer that waits for its sentences. */
 interface Reader {
   readonly request: ExpansionRequest
-  readonly arrivals: Arrivals<Expanded>
+  readonly arrivals: ArrivalQueue<Expanded>
 }
 
 /** A job of the queue that expands sketches. */
@@ -118,7 +118,7 @@ export class FleetExpander implements Expander {
   async *expand(request: ExpansionRequest, signal: AbortSignal): AsyncGenerator<Expanded, void> {
     const { id, client, input, deadlineMs } = request
     if (this.#isClosed) throw closing()
-    const reader = { request, arrivals: new Arrivals<Expanded>() }
+    const reader = { request, arrivals: new ArrivalQueue<Expanded>() }
     const { places, arrived } = this.#expandedBefore(request, reader.arrivals)
     this.#readers.get(id)?.arrivals.fail(new BrimError('CANCELED', 'the answer was asked for again'))
     this.#readers.set(id, reader)
@@ -286,7 +286,7 @@ export class FleetExpander implements Expander {
   }
 
   /** What earlier jobs have expanded of a sketch, which the answer gets at once, and where others go on with it. */
-  #expandedBefore({ id, input }: ExpansionRequest, arrivals: Arrivals<Expanded>) {
+  #expandedBefore({ id, input }: ExpansionRequest, arrivals: ArrivalQueue<Expanded>) {
     const stored = this.#options.log.placesOf(id)
     const places: SketchPlace[] = []
     const arrived: CandidatePlace[] = []

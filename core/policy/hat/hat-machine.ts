@@ -7,7 +7,7 @@ import { DraftBranches, type PreparedDraft } from './draft-branches.ts'
 import { type DraftChain, emptyChain, extended, type Guess, isComplete } from './draft-chain.ts'
 import { RoundPace } from './draft-pace.ts'
 import { type DraftLimits, maxDraftTokens } from './draft-stop.ts'
-import type { Acceptance, HatAction, HatComputation, HatConditions, HatInput, HatRules } from './hat-steps.ts'
+import type { AcceptedPath, HatAction, HatComputation, HatConditions, HatInput, HatRules } from './hat-steps.ts'
 import { RoundCounters } from './round-counters.ts'
 import { UplinkFlow } from './uplink-flow.ts'
 
@@ -352,7 +352,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
     this.#compute({ kind: 'accept', position: this.#position, rows })
   }
 
-  #onAccepted({ path, tokens, endsText, continuedBy }: Acceptance): void {
+  #onAccepted({ path, tokens, endsText, continuedBy }: AcceptedPath): void {
     const { counters } = this
     const drafted = Math.max(this.#draft.guesses.length, this.#treeParents.length)
     this.#isOver = endsText

@@ -50,7 +50,7 @@ export interface HatConditions extends MeasuredLink {
 }
 
 /** Which path of a draft the LLM has chosen. */
-export interface Acceptance {
+export interface AcceptedPath {
   /** Accepted nodes of the draft, in the order in which they were drafted. */
   readonly path: readonly number[]
   /** Tokens that it adds to the answer, 1..path + 1: fewer where the text ends on the path. */
@@ -82,7 +82,7 @@ export type HatEvent =
   | { readonly kind: 'guessed'; readonly guesses: readonly (readonly Guess[])[] }
   /** The parent of each node of the tree, -1: the pending token. */
   | { readonly kind: 'guessedTree'; readonly parents: readonly number[] }
-  | { readonly kind: 'accepted'; readonly acceptance: Acceptance }
+  | { readonly kind: 'accepted'; readonly acceptance: AcceptedPath }
   /** The frame is under way. */
   | { readonly kind: 'sent' }
   | UplinkEvent

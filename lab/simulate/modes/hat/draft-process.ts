@@ -2,7 +2,7 @@ import type { Random } from '../../../../core/base/random.ts'
 import { defaultDraftThreshold } from '../../../../core/policy/hat/draft-stop.ts'
 
 /** A token that a drafter guesses. */
-export interface DraftedToken {
+export interface ChanceToken {
   /** The draft model's probability of it. */
   readonly topProbability: number
   /** Whether the LLM chooses the same, where it follows tokens that the LLM has chosen. */
@@ -11,7 +11,7 @@ export interface DraftedToken {
 
 /** A drafter: how certain it is of its tokens, and how often they are right. */
 export interface DraftProcess {
-  next(random: Random): DraftedToken
+  next(random: Random): ChanceToken
 }
 
 /** A drafter that knows how certain it is: of its tokens with probability p, a share of p is right. */

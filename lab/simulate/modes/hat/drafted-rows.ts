@@ -1,11 +1,11 @@
 import type { Random } from '../../../../core/base/random.ts'
-import type { Acceptance, FedTokens } from '../../../../core/policy/hat/hat-steps.ts'
-import type { DraftedToken } from './draft-process.ts'
+import type { AcceptedPath, FedTokens } from '../../../../core/policy/hat/hat-steps.ts'
+import type { ChanceToken } from './draft-process.ts'
 
 /** A row of the device's stream after the prompt. */
 interface Row {
   readonly parent: number
-  readonly token: DraftedToken | 'alternative' | undefined
+  readonly token: ChanceToken | 'alternative' | undefined
 }
 
 /** The rows of an answer with chance in place of tokens: which of them are the LLM's own. Mutable. */
@@ -13,14 +13,14 @@ export class DraftedRows {
   readonly #promptTokens: number
   readonly #rows: Row[] = []
   /** After each row that was asked for. */
-  #guessed: readonly DraftedToken[] = []
+  #guessed: readonly ChanceToken[] = []
 
   constructor(promptTokens: number) {
     this.#promptTokens = promptTokens
   }
 
   /** One token after each row that was asked for. */
-  guess(guessed: readonly DraftedToken[]): void {
+  guess(guessed: readonly ChanceToken[]): void {
     this.#guessed = guessed
   }
 
@@ -43,7 +43,7 @@ export class DraftedRows {
    * @param position row of the pending token; the draft has the rows after it
    * @param alternativeShare how often an alternative is the correction of a rejected token
    */
-  accept(position: number, drafted: number, alternativeShare: number, random: Random): Acceptance {
+  accept(position: number, drafted: number, alternativeShare: number, random: Random): AcceptedPath {
     let right = 0
     while (right < drafted && isRight(this.#at(position + 1 + right).token)) right += 1
     const path = Array.from({ length: right }, (_, node) => node)

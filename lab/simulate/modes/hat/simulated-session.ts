@@ -23,7 +23,7 @@ export interface SimulatedSessionOptions extends Pick<HatConditions, 'frameToken
 }
 
 /** Where the seconds of a frame and its reply went. */
-export interface Exchange {
+export interface ExchangeTimes {
   readonly upS: number
   readonly cloudS: number
   readonly downS: number
@@ -83,7 +83,7 @@ export class SimulatedSession {
       returned,
       paddedRows = 0,
     }: Pick<Extract<UplinkAction, { kind: 'exchange' }>, 'from' | 'to' | 'returned' | 'paddedRows'>,
-    replied: (exchange: Exchange) => void,
+    replied: (exchange: ExchangeTimes) => void,
   ): void {
     if (this.#isClosed) return
     const { simulation, device, width } = this.#options

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../../../core/base/random.ts'
 import { emptyChain, extended } from '../../../../../core/policy/hat/draft-chain.ts'
 import {
+  type ChanceToken,
   calibratedProcess,
-  type DraftedToken,
   medusaProcess,
   treeOf,
 } from '../../../../../lab/simulate/modes/hat/draft-process.ts'
@@ -17,8 +17,8 @@ function mean(rounds: number, of: () => number): number {
   return sum / rounds
 }
 
-function draft(next: () => DraftedToken, { threshold, limit } = limits) {
-  const tokens: DraftedToken[] = []
+function draft(next: () => ChanceToken, { threshold, limit } = limits) {
+  const tokens: ChanceToken[] = []
   for (let chain = emptyChain; !chain.ended; ) {
     const token = next()
     tokens.push(token)
@@ -28,7 +28,7 @@ function draft(next: () => DraftedToken, { threshold, limit } = limits) {
 }
 
 /** Right tokens at its beginning. */
-function rightTokens(tokens: readonly DraftedToken[]): number {
+function rightTokens(tokens: readonly ChanceToken[]): number {
   const wrong = tokens.findIndex(({ isRight }) => !isRight)
   return wrong < 0 ? tokens.length : wrong
 }
@@ -59,8 +59,8 @@ describe('a drafter of a given accept length', () => {
     const at = (threshold: number) =>
       Array.from({ length: 4_000 }, () => draft(() => drafter.next(random), { ...limits, threshold }))
     const [low, high] = [at(0.3), at(0.9)]
-    const length = (drafts: (readonly DraftedToken[])[]) => drafts.reduce((sum, tokens) => sum + tokens.length, 0) / drafts.length
-    const right = (drafts: (readonly DraftedToken[])[]) =>
+    const length = (drafts: (readonly ChanceToken[])[]) => drafts.reduce((sum, tokens) => sum + tokens.length, 0) / drafts.length
+    const right = (drafts: (readonly ChanceToken[])[]) =>
       drafts.reduce((sum, tokens) => sum + rightTokens(tokens), 0) / drafts.length
     expect(length(low)).toBeGreaterThan(length(high))
     expect(right(low)).toBeGreaterThan(right(high))

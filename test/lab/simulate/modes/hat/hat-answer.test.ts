@@ -3,7 +3,7 @@ import { LinkRates } from '../../../../../core/policy/estimate/link-rates.ts'
 import type { HatRules } from '../../../../../core/policy/hat/hat-steps.ts'
 import { Simulation } from '../../../../../lab/simulate/kernel/simulation.ts'
 import type { DeviceParts } from '../../../../../lab/simulate/modes/hat/device-parts.ts'
-import type { DraftedToken } from '../../../../../lab/simulate/modes/hat/draft-process.ts'
+import type { ChanceToken } from '../../../../../lab/simulate/modes/hat/draft-process.ts'
 import { answerBySplit } from '../../../../../lab/simulate/modes/hat/hat-answer.ts'
 import { HatDevice } from '../../../../../lab/simulate/modes/hat/hat-device.ts'
 import type { SimulatedSession } from '../../../../../lab/simulate/modes/hat/simulated-session.ts'
@@ -11,7 +11,7 @@ import { type AnswerWork, noWork } from '../../../../../lab/simulate/world/answe
 import type { SimulatedDevice } from '../../../../../lab/simulate/world/simulated-device.ts'
 
 /** Tokens of a drafter: certain or not, right or not. */
-const tokens: Readonly<Record<string, DraftedToken>> = {
+const tokens: Readonly<Record<string, ChanceToken>> = {
   R: { topProbability: 0.9, isRight: true },
   W: { topProbability: 0.9, isRight: false },
   r: { topProbability: 0.3, isRight: true },

@@ -1,5 +1,5 @@
 import type { EndpointFigures } from '../../core/answer/figures.ts'
-import { Arrivals } from '../../core/base/arrivals.ts'
+import { ArrivalQueue } from '../../core/base/arrival-queue.ts'
 import { DeviceStream } from '../../core/draft/device-stream.ts'
 import type { DraftedToken, Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
 import { guessOf } from '../../core/draft/guess-of.ts'
@@ -28,14 +28,14 @@ import { reopen } from './reopen.ts'
 import { Uplink } from './uplink.ts'
 
 /** Carries out what the machine of one answer decides: it has the token ids and the states. */
-export class HatRun {
+export class HatExecutor {
   readonly #options: HatOptions
   readonly #request: HatRequest
   readonly #machine: HatMachine
   /** The same, recorded where that is wanted. */
   readonly #decider: Machine<HatInput, HatAction>
   readonly #conditions: HatConditions
-  readonly #events = new Arrivals<HatEvent>()
+  readonly #events = new ArrivalQueue<HatEvent>()
   readonly #drafter: Drafter | TreeDrafter
   readonly #stream: DeviceStream
   readonly #uplink: Uplink

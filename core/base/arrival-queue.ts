@@ -1,7 +1,7 @@
 import { BrimError } from './errors.ts'
 
 /** What arrives for one reader, in its order. */
-export class Arrivals<Item> {
+export class ArrivalQueue<Item> {
   readonly #arrived: Item[] = []
   #failure: { readonly error: unknown } | undefined
   #isDone = false
