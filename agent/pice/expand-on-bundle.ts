@@ -3,6 +3,7 @@ import type { Sequence } from '../../core/engine/contract.ts'
 import { log2Probability } from '../../core/engine/logprobs.ts'
 import { chooseToken, type Sampling } from '../../core/engine/sampler.ts'
 import type { PicePrompts } from '../../core/pice/prompts.ts'
+import { fittingSequences } from '../../core/policy/pice/pack-sequences.ts'
 import type { LocalModel } from '../slm/local-model.ts'
 import type { ExpandOptions, ExpansionCost, SketchWork } from './expansion-work.ts'
 import { runAll } from './run-all.ts'
@@ -57,7 +58,7 @@ export async function expandOnBundle(
   }
   try {
     const positions = (await groups[0]?.sketch.positions().catch(refuse)) ?? model.text.dims.contextLimit
-    const width = Math.max(1, Math.min(maxSequences, sequences.fitting(positions, kvBytes)))
+    const width = fittingSequences(maxSequences, positions, sequences.positionBytes, kvBytes)
     await runAll(groups, width, expandGroup, () => stop.abort())
     if (refusal) throw refusal
     return sequences.cost
@@ -90,12 +91,12 @@ class GroupSequences {
     return { parallel: this.#packer.parallel, promptTokens: this.#promptTokens, prefilledTokens: this.#prefilledTokens }
   }
 
-  /** Sequences of so many positions that memory holds: buffers double as they grow. */
-  fitting(positions: number, kvBytes: number): number {
+  /** Of the KV of one position. */
+  get positionBytes(): number {
     const sequence = this.#model.chain.createSequence()
-    const positionBytes = sequence.rowValues * Float32Array.BYTES_PER_ELEMENT
+    const { rowValues } = sequence
     sequence.release()
-    return Math.floor(kvBytes / (positionBytes * 2 ** Math.ceil(Math.log2(Math.max(1, positions)))))
+    return rowValues * Float32Array.BYTES_PER_ELEMENT
   }
 
   /** A sequence that has the prefix already. */

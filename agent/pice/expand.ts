@@ -2,7 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { cleanExpansion } from '../../core/pice/clean-expansion.ts'
-import { ExpansionRun, type ExpansionRunSettings, type SketchGroups } from '../../core/policy/pice/expansion-run.ts'
+import { DeviceExpansion, type DeviceExpansionSettings, type SketchGroups } from '../../core/policy/pice/device-expansion.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import type { ExpandedSentence, Expansion } from '../../core/protocol/expansion.ts'
 import { ExpandInput } from '../../core/protocol/jobs.ts'
@@ -10,7 +10,7 @@ import { type JobHandler, parseInput } from '../jobs/job-handler.ts'
 import { expandOnBundle } from './expand-on-bundle.ts'
 import { expandOnServer } from './expand-on-server.ts'
 import type { WrittenSentence } from './expansion-work.ts'
-import { requestedSketch, workOf } from './plan-expansion.ts'
+import { expansionWork, requestedSketch } from './plan-expansion.ts'
 import type { SmallModels } from './small-models.ts'
 import { maxPackedSequences } from './step-packer.ts'
 
@@ -28,13 +28,13 @@ export interface PiceExpandOptions {
 }
 
 /**
- * `pice.expand`: small models write out the lines of sketches, as `ExpansionRun` decides. Each sentence is reported and stored at once,
+ * `pice.expand`: small models write out the lines of sketches, as `DeviceExpansion` decides. Each sentence is reported and stored at once,
  * so that another attempt expands only those that are missing.
  */
 export function piceExpand({ models, jobsWaiting, kvBytes, recording, clock, nextSeed, logger }: PiceExpandOptions): JobHandler {
   return async (given, _emitText, signal, job) => {
     const input = parseInput(ExpandInput, given)
-    const settings: ExpansionRunSettings = {
+    const settings: DeviceExpansionSettings = {
       sketches: input.sketches.map(requestedSketch),
       models: models.list(),
       current: models.current,
@@ -46,8 +46,8 @@ export function piceExpand({ models, jobsWaiting, kvBytes, recording, clock, nex
       throw new BrimError('MODEL_MISSING', 'no small model is installed on this device', {
         hint: 'brim job submit bundle.install --model <bundle> --activate --device <id>',
       })
-    const machine = new ExpansionRun(settings)
-    const run = recording?.of('expansion-run', settings, machine) ?? machine
+    const machine = new DeviceExpansion(settings)
+    const run = recording?.of('device-expansion', settings, machine) ?? machine
     const sentences: ExpandedSentence[] = []
     const runs: Expansion['runs'] = []
     function finish(written: ExpandedSentence): void {
@@ -58,7 +58,7 @@ export function piceExpand({ models, jobsWaiting, kvBytes, recording, clock, nex
     }
 
     async function expandWith(model: string, planned: readonly SketchGroups[]): Promise<void> {
-      const work = workOf(input, planned, nextSeed)
+      const work = expansionWork(input, planned, nextSeed)
       const { open, loadMs, release } = await models.borrow(model, signal)
       try {
         const beganMs = clock.nowMs()

@@ -1,5 +1,5 @@
+import type { RequestedSketch, SketchGroups } from '../../core/policy/pice/device-expansion.ts'
 import { sentenceTokens } from '../../core/policy/pice/expansion-groups.ts'
-import type { RequestedSketch, SketchGroups } from '../../core/policy/pice/expansion-run.ts'
 import { sentencesOf } from '../../core/protocol/expansion.ts'
 import type { ExpandInput, SketchInput } from '../../core/protocol/jobs.ts'
 import type { SketchWork } from './expansion-work.ts'
@@ -18,7 +18,7 @@ export function requestedSketch(asked: SketchInput): RequestedSketch {
 }
 
 /** What a model is to write, with texts and sampling. */
-export const workOf = (
+export const expansionWork = (
   { sketches }: ExpandInput,
   planned: readonly SketchGroups[],
   nextSeed: () => number,

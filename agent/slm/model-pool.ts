@@ -7,6 +7,7 @@ import type { Machine } from '../../core/policy/machine.ts'
 import {
   SmallModelPool,
   type SmallModelPoolAction,
+  type SmallModelPoolEvent,
   type SmallModelPoolInput,
   type SmallModelPoolSettings,
 } from '../../core/policy/pice/small-model-pool.ts'
@@ -51,8 +52,6 @@ interface WaitingRequest {
   readonly resolve: (lent: PooledModel | undefined) => void
   readonly reject: (error: unknown) => void
 }
-
-type PoolEvent = SmallModelPoolInput extends infer Input ? (Input extends unknown ? Omit<Input, 'freeBytes'> : never) : never
 
 /** The small models of a device as `SmallModelPool` decides which are open. */
 export class ModelPool {
@@ -153,8 +152,8 @@ export class ModelPool {
     })
   }
 
-  #feed(event: PoolEvent): void {
-    const input = { ...event, freeBytes: this.#options.freeBytes() } as SmallModelPoolInput
+  #feed(event: SmallModelPoolEvent): void {
+    const input = { ...event, freeBytes: this.#options.freeBytes() }
     for (const action of this.#decider.handle(input, this.#options.clock.nowMs())) this.#carryOut(action)
   }
 

@@ -6,7 +6,7 @@ import type { HistogramWire } from '../../core/policy/estimate/forgetting-histog
 import { HatMachine } from '../../core/policy/hat/hat-machine.ts'
 import type { HatRules } from '../../core/policy/hat/hat-steps.ts'
 import type { Machine } from '../../core/policy/machine.ts'
-import { ExpansionRun, type ExpansionRunSettings } from '../../core/policy/pice/expansion-run.ts'
+import { DeviceExpansion, type DeviceExpansionSettings } from '../../core/policy/pice/device-expansion.ts'
 import { ExpansionScheduler, type RecordedExpansionSettings } from '../../core/policy/pice/expansion-scheduler.ts'
 import { SmallModelPool, type SmallModelPoolSettings } from '../../core/policy/pice/small-model-pool.ts'
 import { dispatchRule } from '../baselines/sketch-policies.ts'
@@ -22,7 +22,7 @@ export const machines: Readonly<Record<string, CreateMachine>> = {
     const { known, ...own } = settings as DispatchMachineSettings & { known: Record<string, HistogramWire | readonly number[]> }
     return new DispatchMachine(own, new DispatchEstimates((name) => known[name])) as Machine<unknown, unknown>
   },
-  'expansion-run': (settings) => new ExpansionRun(settings as ExpansionRunSettings) as Machine<unknown, unknown>,
+  'device-expansion': (settings) => new DeviceExpansion(settings as DeviceExpansionSettings) as Machine<unknown, unknown>,
   'expansion-scheduler': (settings) => {
     const { policy, expansionsPerJob, ...own } = settings as RecordedExpansionSettings
     return new ExpansionScheduler(dispatchRule(policy, expansionsPerJob), own) as Machine<unknown, unknown>

@@ -18,8 +18,9 @@ export interface SmallModelPoolSettings {
 }
 
 /** Requests are numbered by those who send them. */
-export type SmallModelPoolInput = { /** Of the machine, now. */ readonly freeBytes: number } & (
-  | { readonly kind: 'models' /** Each name once. */; readonly models: readonly PoolModel[] }
+export type SmallModelPoolEvent =
+  /** Each name once. */
+  | { readonly kind: 'models'; readonly models: readonly PoolModel[] }
   | { readonly kind: 'borrow'; readonly request: number; readonly name: string }
   /** The request ends without a model. */
   | { readonly kind: 'give up'; readonly request: number }
@@ -29,7 +30,9 @@ export type SmallModelPoolInput = { /** Of the machine, now. */ readonly freeByt
   | { readonly kind: 'opened' | 'broken' | 'closed'; readonly version: string }
   /** Closes all models, also borrowed ones. */
   | { readonly kind: 'end' }
-)
+
+/** An event with the memory that is free then. */
+export type SmallModelPoolInput = SmallModelPoolEvent & { readonly freeBytes: number }
 
 export type SmallModelPoolAction =
   /** They lead to the input `opened` or `broken`, and to `closed`. */

@@ -1,6 +1,5 @@
 import { packSequences } from '../../../core/policy/pice/pack-sequences.ts'
 import type { ModelShape } from '../hardware/model-shape.ts'
-import { wholeModel } from '../hardware/model-shape.ts'
 import { addWork, noWork, type StepWork, workOf } from '../hardware/roofline.ts'
 import type { SimulatedDevice } from '../world/simulated-device.ts'
 import { smallModelStepS } from './small-model-step.ts'
@@ -166,7 +165,3 @@ const waitingRowsOf = ({ promptLeft }: Sequence, id: number) =>
 function stepsOf({ options, part, written }: Sequence): number {
   return options.streams ? 1 : Math.min(stepsAtOnce, options.parts[part]!.outputTokens - written)
 }
-
-/** Sequences of so many positions that fit into so many bytes, at least one. */
-export const fittingSequences = (shape: ModelShape, positions: number, bytes: number): number =>
-  Math.max(1, Math.floor(bytes / (wholeModel(shape).kvBytesPerPosition * positions)))

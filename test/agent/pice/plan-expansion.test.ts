@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { requestedSketch, workOf } from '../../../agent/pice/plan-expansion.ts'
+import { expansionWork, requestedSketch } from '../../../agent/pice/plan-expansion.ts'
 import { ExpandInput } from '../../../core/protocol/jobs.ts'
 
 const input = (sketch: object) => {
@@ -9,7 +9,7 @@ const input = (sketch: object) => {
 const groups = [0, 1].flatMap((candidate) =>
   [0, 1, 2].map((sentence) => ({ candidate, sample: candidate, sentences: [sentence] })),
 )
-const workFor = (given: ExpandInput) => workOf(given, [{ sketch: 0, groups }], () => 7)[0]!
+const workFor = (given: ExpandInput) => expansionWork(given, [{ sketch: 0, groups }], () => 7)[0]!
 
 describe('the work of a model', () => {
   it('bounds the expansion of each line by the share of its words', () => {

@@ -1,12 +1,14 @@
 import {
-  ExpansionRun,
-  type ExpansionRunInput,
+  DeviceExpansion,
+  type DeviceExpansionInput,
   type RequestedSketch,
   type SentenceGroup,
   type SketchGroups,
-} from '../../../../core/policy/pice/expansion-run.ts'
-import type { DeviceSmallModels } from '../../device/device-small-models.ts'
-import { fittingSequences, PackedDecoder, type SequencePart } from '../../device/packed-decoder.ts'
+} from '../../../../core/policy/pice/device-expansion.ts'
+import { fittingSequences } from '../../../../core/policy/pice/pack-sequences.ts'
+import { PackedDecoder, type SequencePart } from '../../device/packed-decoder.ts'
+import type { SimulatedSmallModels } from '../../device/simulated-small-models.ts'
+import { wholeModel } from '../../hardware/model-shape.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
 import type { PiceSettings } from '../../scenario/pice-settings.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
@@ -19,7 +21,7 @@ const instructionTokens = { before: 60, after: 8, next: 20 }
 export interface ExpansionJobOptions {
   readonly simulation: Simulation
   readonly device: SimulatedDevice
-  readonly models: DeviceSmallModels
+  readonly models: SimulatedSmallModels
   readonly parts: readonly ExpansionPart[]
   readonly settings: Pick<PiceSettings, 'sharesPrefix' | 'sequences'>
   /** The bridge knows that the device has the job. */
@@ -28,7 +30,7 @@ export interface ExpansionJobOptions {
   ended(): void
 }
 
-/** A job `pice.expand` on its way to a device, in it as `ExpansionRun` decides, and back. */
+/** A job `pice.expand` on its way to a device, in it as `DeviceExpansion` decides, and back. */
 export class ExpansionJob {
   readonly device: SimulatedDevice
   readonly parts: readonly ExpansionPart[]
@@ -57,7 +59,7 @@ export class ExpansionJob {
   /** The job is the only one on its device: the bridge gives it one at a time. */
   #begin(): void {
     const { models, settings } = this.#options
-    const run = new ExpansionRun({
+    const run = new DeviceExpansion({
       sketches: this.parts.map(({ request, missing }): RequestedSketch => {
         const { sketch, candidates, budgetMs } = request
         const { words, expectedTokens } = sketch
@@ -72,13 +74,13 @@ export class ExpansionJob {
     this.#feed(run, { kind: 'begin' })
   }
 
-  #feed(run: ExpansionRun, input: ExpansionRunInput): void {
+  #feed(run: DeviceExpansion, input: DeviceExpansionInput): void {
     const [action] = run.handle(input, this.#options.simulation.nowMs)
     if (action?.kind === 'expand') this.#expandWith(run, action.model, action.work)
     else this.#send('up', 0, () => this.#end())
   }
 
-  #expandWith(run: ExpansionRun, model: string, work: readonly SketchGroups[]): void {
+  #expandWith(run: DeviceExpansion, model: string, work: readonly SketchGroups[]): void {
     const { models } = this.#options
     models.borrow(model, (release) => {
       if (this.#isOver) {
@@ -94,12 +96,14 @@ export class ExpansionJob {
     })
   }
 
-  #decode(run: ExpansionRun, model: string, work: readonly SketchGroups[], done: () => void): void {
+  #decode(run: DeviceExpansion, model: string, work: readonly SketchGroups[], done: () => void): void {
     const { device, models, simulation, settings } = this.#options
     const { sharesPrefix, sequences: maxSequences } = settings
     const shape = models.shapeOf(model)
     const positions = Math.max(...work.map(({ sketch }) => positionsOf(this.parts[sketch]!)))
-    const decoder = new PackedDecoder(device, shape, Math.min(maxSequences, fittingSequences(shape, positions, models.freeBytes)))
+    const { kvBytesPerPosition } = wholeModel(shape)
+    const width = fittingSequences(maxSequences, positions, kvBytesPerPosition, models.freeBytes)
+    const decoder = new PackedDecoder(device, shape, width)
     const beganMs = simulation.nowMs
     let left = work.reduce((sum, { groups }) => sum + groups.length, 0)
     const groupEnded = () => {

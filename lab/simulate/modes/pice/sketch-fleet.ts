@@ -7,7 +7,7 @@ import {
 import { ExpansionScheduler } from '../../../../core/policy/pice/expansion-scheduler.ts'
 import type { FleetView } from '../../../../core/policy/pice/state.ts'
 import { dispatchRule, type SketchPolicy } from '../../../baselines/sketch-policies.ts'
-import type { DeviceSmallModels } from '../../device/device-small-models.ts'
+import type { SimulatedSmallModels } from '../../device/simulated-small-models.ts'
 import { smallModelsOf } from '../../device/small-models.ts'
 import type { PiceSettings } from '../../scenario/pice-settings.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
@@ -22,7 +22,7 @@ const settingsOfBridge = { jobsPerDevice: 1, attempts: 3, deviceWaitMs: 3_000, g
 interface Helper {
   readonly name: string
   readonly device: SimulatedDevice
-  readonly models: DeviceSmallModels
+  readonly models: SimulatedSmallModels
 }
 
 /** The bridge's scheduler of expansions on the virtual clock, and the devices that carry its jobs out. Mutable. */

@@ -1,6 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ExpansionRun, type ExpansionRunAction, type RequestedSketch } from '../../../../core/policy/pice/expansion-run.ts'
+import {
+  DeviceExpansion,
+  type DeviceExpansionAction,
+  type RequestedSketch,
+} from '../../../../core/policy/pice/device-expansion.ts'
 import type { SmallModelSpeed } from '../../../../core/policy/pice/state.ts'
 
 /** No gain by packing. */
@@ -13,9 +17,9 @@ const sketch = (fields: Partial<RequestedSketch> = {}): RequestedSketch => ({
   ...fields,
 })
 const runOf = (sketches: readonly RequestedSketch[], fields: object = {}) =>
-  new ExpansionRun({ sketches, models, current: 'small', isQueueEmpty: true, maxSequences: 16, waitedMs: 0, ...fields })
-const begin = (run: ExpansionRun, nowMs = 0) => run.handle({ kind: 'begin' }, nowMs)[0]!
-const modelOf = (action: ExpansionRunAction) => action.kind === 'expand' && action.model
+  new DeviceExpansion({ sketches, models, current: 'small', isQueueEmpty: true, maxSequences: 16, waitedMs: 0, ...fields })
+const begin = (run: DeviceExpansion, nowMs = 0) => run.handle({ kind: 'begin' }, nowMs)[0]!
+const modelOf = (action: DeviceExpansionAction) => action.kind === 'expand' && action.model
 
 describe('a job on its device', () => {
   it('uses a model that keeps the budget that is left: what the job has waited counts', () => {

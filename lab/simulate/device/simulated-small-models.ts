@@ -1,7 +1,7 @@
 import {
   SmallModelPool,
   type SmallModelPoolAction,
-  type SmallModelPoolInput,
+  type SmallModelPoolEvent,
 } from '../../../core/policy/pice/small-model-pool.ts'
 import {
   correctedFactor,
@@ -24,10 +24,8 @@ const diskBytesPerS = 1e9
 /** As a job `profile` measures. */
 const profile = { promptTokens: 64, answerTokens: 128, sequences: [2, 4, 8, 16] }
 
-type PoolEvent = SmallModelPoolInput extends infer Input ? (Input extends unknown ? Omit<Input, 'freeBytes'> : never) : never
-
 /** The small models of a device: its pool on the virtual clock, how fast they were measured, and what has corrected that. Mutable. */
-export class DeviceSmallModels {
+export class SimulatedSmallModels {
   readonly #simulation: Simulation
   readonly #board: Board
   readonly #shapes: readonly ModelShape[]
@@ -96,8 +94,8 @@ export class DeviceSmallModels {
     this.#changed()
   }
 
-  #feed(event: PoolEvent): void {
-    const input = { ...event, freeBytes: this.freeBytes } as SmallModelPoolInput
+  #feed(event: SmallModelPoolEvent): void {
+    const input = { ...event, freeBytes: this.freeBytes }
     for (const action of this.#pool.handle(input, this.#simulation.nowMs)) this.#carryOut(action)
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { DeviceSmallModels } from '../../../../lab/simulate/device/device-small-models.ts'
+import { SimulatedSmallModels } from '../../../../lab/simulate/device/simulated-small-models.ts'
 import { wholeModel } from '../../../../lab/simulate/hardware/model-shape.ts'
 import { boardNamed } from '../../../../lab/simulate/hardware/presets/boards.ts'
 import { modelNamed } from '../../../../lab/simulate/hardware/presets/models.ts'
@@ -8,7 +8,7 @@ import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
 
 function world(board: string, ...models: string[]) {
   const simulation = new Simulation(1)
-  const small = new DeviceSmallModels({ board: boardNamed(board), smallModels: models.map(modelNamed) }, simulation)
+  const small = new SimulatedSmallModels({ board: boardNamed(board), smallModels: models.map(modelNamed) }, simulation)
   const opened: { readonly name: string; readonly atS: number; readonly release: () => void }[] = []
   const borrow = (name: string) => small.borrow(name, (release) => opened.push({ name, atS: simulation.nowMs / 1_000, release }))
   return { simulation, small, opened, borrow }

@@ -10,7 +10,7 @@ export interface RequestedSketch extends Omit<SketchShape, 'budgetS'> {
   readonly budgetMs: number
 }
 
-export interface ExpansionRunSettings {
+export interface DeviceExpansionSettings {
   readonly sketches: readonly RequestedSketch[]
   /** Ascending by ability. At least one. */
   readonly models: readonly SmallModelSpeed[]
@@ -39,14 +39,14 @@ export interface SketchGroups {
   readonly groups: readonly SentenceGroup[]
 }
 
-export type ExpansionRunInput =
+export type DeviceExpansionInput =
   /** A sentence is written, by this attempt or by an earlier one. */
   | ({ readonly kind: 'sentence' } & SentencePlace)
   | { readonly kind: 'begin' }
   /** The model has expanded what it was given, or could not. */
   | { readonly kind: 'expanded' | 'failed' }
 
-export type ExpansionRunAction =
+export type DeviceExpansionAction =
   /** Of the sentence: it was missing. */
   | { readonly kind: 'keep' }
   /** Leads to the input `expanded` or `failed`. */
@@ -59,9 +59,9 @@ export type ExpansionRunAction =
  * A job `pice.expand` on its device (PICE, Algorithm 2, execution optimiser, ensemble): the small models, one after another, and the
  * groups of lines that each decodes. What earlier attempts have written is left out. Mutable.
  */
-export class ExpansionRun implements Machine<ExpansionRunInput, ExpansionRunAction> {
+export class DeviceExpansion implements Machine<DeviceExpansionInput, DeviceExpansionAction> {
   readonly wakeMs = undefined
-  readonly #settings: ExpansionRunSettings
+  readonly #settings: DeviceExpansionSettings
   /** Candidates that are missing. */
   readonly #missing: Set<string>
   #startedMs = 0
@@ -69,7 +69,7 @@ export class ExpansionRun implements Machine<ExpansionRunInput, ExpansionRunActi
   /** Models that have yet to expand something; the first one expands now. */
   #models: string[] = []
 
-  constructor(settings: ExpansionRunSettings) {
+  constructor(settings: DeviceExpansionSettings) {
     this.#settings = settings
     this.#missing = new Set(
       settings.sketches.flatMap(({ sentences, candidates }, sketch) =>
@@ -80,7 +80,7 @@ export class ExpansionRun implements Machine<ExpansionRunInput, ExpansionRunActi
     )
   }
 
-  handle(input: ExpansionRunInput, nowMs: number): readonly ExpansionRunAction[] {
+  handle(input: DeviceExpansionInput, nowMs: number): readonly DeviceExpansionAction[] {
     switch (input.kind) {
       case 'sentence':
         // It may be written twice: for an attempt that was given up, and for the next.
@@ -107,7 +107,7 @@ export class ExpansionRun implements Machine<ExpansionRunInput, ExpansionRunActi
     }
   }
 
-  #expand(nowMs: number): readonly ExpansionRunAction[] {
+  #expand(nowMs: number): readonly DeviceExpansionAction[] {
     for (;;) {
       const [model] = this.#models
       if (model === undefined) return [{ kind: 'done' }]
