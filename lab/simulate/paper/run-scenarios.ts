@@ -30,6 +30,27 @@ export async function runScenarios(
   return results.map((result) => result!)
 }
 
+/** The scenarios of each setting with the seeds 1, 2, … @returns the results of each setting, in their order */
+export async function runSettings<Setting>(
+  label: string,
+  settings: readonly Setting[],
+  seeds: number,
+  scenarioOf: (setting: Setting, seed: number) => Scenario,
+  context: Pick<BenchContext, 'io' | 'progress'>,
+): Promise<readonly { readonly setting: Setting; readonly results: readonly ScenarioResult[] }[]> {
+  const scenarios = settings.flatMap((setting) => Array.from({ length: seeds }, (_, seed) => scenarioOf(setting, seed + 1)))
+  const results = await runScenarios(label, scenarios, context)
+  return settings.map((setting, at) => ({ setting, results: results.slice(at * seeds, (at + 1) * seeds) }))
+}
+
+/** Means to four digits, of the results that have a value; NaN where none has. */
+export const meanOver =
+  (results: readonly ScenarioResult[]) =>
+  (value: (result: ScenarioResult) => number): number => {
+    const values = results.map(value).filter((each) => !Number.isNaN(each))
+    return Number((values.reduce((sum, each) => sum + each, 0) / values.length).toPrecision(4))
+  }
+
 /** A scenario with a share of its requests. */
 export function withShareOfRequests({ workload, ...rest }: Scenario, share: number): Scenario {
   return { ...rest, workload: { ...workload, requests: Math.ceil(share * workload.requests) } }

@@ -1,6 +1,6 @@
 import type { Bench, BenchContext, BenchDocument, BenchResult, Summary } from '../../../frame/bench.ts'
 import { benchCommand } from '../../../frame/command.ts'
-import { comparisonTables, isWithin, unexplained } from '../comparison.ts'
+import { comparisonTables, countsOf } from '../comparison.ts'
 import { cellsOf, comparisonsOf, costCutsOf, costRuns, ttftRuns } from './cells.ts'
 import { paperFigure } from './figure.ts'
 import { tailCuts } from './paper-figures.ts'
@@ -36,16 +36,16 @@ export async function measurePaper(plan: Plan, context: Pick<BenchContext, 'io' 
 export function summarise(runs: readonly Run[]): Summary {
   const document: BenchDocument = { bench: '', conditions: {}, summary: {}, runs }
   const cells = cellsOf(document)
-  const compared = cells.filter(({ paper }) => paper !== null)
+  const { compared, within, explained, unexplained } = countsOf(cells)
   const table2 = cells.filter(({ place }) => place === 'Table 2')
   const ttft = ttftRuns(document)
   const alone = comparisonsOf(ttft, 'alone')
   const costs = costRuns(document)
   return {
-    cells: compared.length,
-    cellsWithin25: compared.filter(isWithin).length,
-    cellsExplained: compared.filter((cell) => !isWithin(cell)).length - unexplained(compared).length,
-    cellsUnexplained: unexplained(compared).length,
+    cells: compared,
+    cellsWithin25: within,
+    cellsExplained: explained,
+    cellsUnexplained: unexplained,
     // Points of per cent, root mean square.
     tableErrorTurned: rms(table2.map(({ ours, paper }) => ours - paper!)),
     tableErrorAsPrinted: rms(table2.map(({ ours }, i) => ours - asPrinted[i]!)),

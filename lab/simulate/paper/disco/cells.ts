@@ -1,7 +1,7 @@
 import type { ReportedSide } from '../../../../core/policy/disco/state.ts'
 import { median } from '../../../../core/policy/estimate/quantile.ts'
 import type { BenchDocument } from '../../../frame/bench.ts'
-import { isWithin, type PaperCell } from '../comparison.ts'
+import { explained, type PaperCell, written } from '../comparison.ts'
 import { largestCostCut, migrations, tailCuts } from './paper-figures.ts'
 import { paperPlanMs } from './plan-times.ts'
 import { deviceProfiles } from './profiles.ts'
@@ -68,11 +68,6 @@ function tailCells(runs: readonly TtftRun[]): PaperCell[] {
   )
 }
 
-/** @param text why it differs, where it does by more than 25 % */
-function explained(cell: Omit<PaperCell, 'remark'>, text: string): PaperCell {
-  return isWithin(cell) ? cell : { ...cell, remark: text }
-}
-
 function tailRemark(server: string, constrained: ReportedSide): string {
   if (server === 'DeepSeek' && constrained === 'server')
     return 'a few points of nearly nothing: the device is before nine of ten of this server’s starts'
@@ -120,8 +115,6 @@ function overheadRemark(runs: readonly CostRun[], paper: number, value: (run: Co
   )
 }
 
-const written = (value: number): string => String(Number(value.toPrecision(3)))
-
 function meanCells(runs: readonly TtftRun[]): PaperCell[] {
   const comparisons = comparisonsOf(runs, 'alone')
   const byConfiguration = rows.flatMap(({ server, constrained }) =>
@@ -139,8 +132,10 @@ function meanCells(runs: readonly TtftRun[]): PaperCell[] {
   const cell = (row: string, metric: string, paper: number | null, ours: number, unit: string) =>
     explained(
       { place: 'Fig. 6', row, metric, paper, ours, unit },
-      'the paper does not say which budgets and baseline this is of: here of means over budgets, against requests sent by chance; of single ' +
-        `budgets the cuts are ${range(single(comparisons))}, and ${range(beside)} against a limited side that starts by chance beside the other one`,
+      paper === null
+        ? undefined
+        : 'the paper does not say which budgets and baseline this is of: here of means over budgets, against requests sent by chance; of single ' +
+            `budgets the cuts are ${range(single(comparisons))}, and ${range(beside)} against a limited side that starts by chance beside the other one`,
     )
   const cut = 'cut of mean TTFT'
   return [

@@ -1,8 +1,7 @@
 import { costOf } from '../../../../core/policy/disco/costs.ts'
 import type { BenchContext } from '../../../frame/bench.ts'
 import type { ScenarioResult } from '../../run/result.ts'
-import type { Scenario } from '../../scenario/scenario.ts'
-import { runScenarios } from '../run-scenarios.ts'
+import { meanOver, runSettings } from '../run-scenarios.ts'
 import { measurePlans, type PlanTimes, sampleCounts } from './plan-times.ts'
 import {
   constrainedSides,
@@ -49,18 +48,15 @@ export type Run = TtftRun | CostRun | PlanRun
 
 /** @param context its progress throws once the command was interrupted */
 export async function runPlan(plan: Plan, context: Pick<BenchContext, 'io' | 'progress'>): Promise<Run[]> {
-  const run = (what: string, scenarios: readonly Scenario[]) => runScenarios(`${what}: `, scenarios, context)
   const each = async <R extends Run>(
     what: string,
     settings: readonly Setting[],
     { seeds, requests, answers }: { readonly seeds: number; readonly requests: number; readonly answers: number },
     runOf: (setting: Setting, results: readonly ScenarioResult[]) => R,
   ): Promise<R[]> => {
-    const scenarios = settings.flatMap((setting) =>
-      Array.from({ length: seeds }, (_, seed) => scenarioOf(setting, seed + 1, requests, answers)),
-    )
-    const results = await run(what, scenarios)
-    return settings.map((setting, i) => runOf(setting, results.slice(i * seeds, (i + 1) * seeds)))
+    const scenario = (setting: Setting, seed: number) => scenarioOf(setting, seed, requests, answers)
+    const runs = await runSettings(`${what}: `, settings, seeds, scenario, context)
+    return runs.map(({ setting, results }) => runOf(setting, results))
   }
   const { seeds, ttft, cost, batches } = plan
   const firstTokens = { seeds, requests: ttft.requests, answers: 1 }
@@ -78,8 +74,8 @@ export async function runPlan(plan: Plan, context: Pick<BenchContext, 'io' | 'pr
 
 function ttftRun(measured: TtftRun['measured']) {
   return (setting: Setting, results: readonly ScenarioResult[]): TtftRun => {
-    const mean = meanBy(results)
-    return { measured, ...setting, meanMs: mean(({ all }) => all.ttftMs.mean)!, p99Ms: mean(({ all }) => all.ttftMs.p99)! }
+    const mean = meanOver(results)
+    return { measured, ...setting, meanMs: mean(({ all }) => all.ttftMs.mean), p99Ms: mean(({ all }) => all.ttftMs.p99) }
   }
 }
 
@@ -93,24 +89,17 @@ function costRun(measured: CostRun['measured']) {
 
 function costsOf(setting: Setting, results: readonly ScenarioResult[]) {
   const device = scenarioOf(setting, 1, 1, 1).policies.disco.deviceDollarsPerToken!
-  const mean = meanBy(results)
+  const mean = meanOver(results)
+  const orNull = (value: number) => (Number.isNaN(value) ? null : value)
   return {
     dollars: mean(({ all }) => {
       const { dollars, devicePromptTokens: promptTokens, deviceOutputTokens: tokens } = all.work
       return (1e6 * (dollars + costOf(device, { promptTokens, tokens }))) / all.answered
-    })!,
-    migrations: mean(({ all }) => all.work.migrations / all.answered)!,
-    bufferedMean: mean(({ all }) => all.bufferedTokens.mean),
-    bufferedP99: mean(({ all }) => all.bufferedTokens.p99),
-    tbtP99Ms: mean(({ all }) => all.tbtMs.p99)!,
-    delayedTokens: mean(({ all }) => all.work.delayedTokens / all.answered)!,
+    }),
+    migrations: mean(({ all }) => all.work.migrations / all.answered),
+    bufferedMean: orNull(mean(({ all }) => all.bufferedTokens.mean)),
+    bufferedP99: orNull(mean(({ all }) => all.bufferedTokens.p99)),
+    tbtP99Ms: mean(({ all }) => all.tbtMs.p99),
+    delayedTokens: mean(({ all }) => all.work.delayedTokens / all.answered),
   }
 }
-
-/** To four digits, of the results that have a value. */
-const meanBy =
-  (results: readonly ScenarioResult[]) =>
-  (value: (result: ScenarioResult) => number): number | null => {
-    const values = results.map(value).filter((each) => !Number.isNaN(each))
-    return values.length === 0 ? null : Number((values.reduce((sum, each) => sum + each, 0) / values.length).toPrecision(4))
-  }

@@ -1,4 +1,4 @@
-import { isWithin, type PaperCell } from '../comparison.ts'
+import { explained, isWithin, type PaperCell } from '../comparison.ts'
 import type { Purpose, Run } from './measure.ts'
 import { ablation, allAdditions, statedPerS } from './plan.ts'
 import {
@@ -37,8 +37,7 @@ export function runOf(runs: readonly Run[], purpose: Purpose, variation: string,
 export function cellsOf(runs: readonly Run[]): readonly PaperCell[] {
   const cells: PaperCell[] = []
   const add = (subject: CellSubject, cell: PaperCell) => {
-    const remark = isWithin(cell) ? undefined : remarkOn(subject, cell, runs)
-    cells.push({ ...cell, ...(remark === undefined ? {} : { remark }) })
+    cells.push(isWithin(cell) ? cell : explained(cell, remarkOn(subject, cell, runs)))
   }
   for (const dataset of datasets) aloneCells(runs, dataset, add)
   for (const dataset of datasets) ablationCells(runs, dataset, add)

@@ -1,6 +1,6 @@
 import type { BenchDocument, BenchReport, Summary, Table } from '../../../frame/bench.ts'
 import type { Figure, LinePanel } from '../../../plot/plot.ts'
-import { comparisonTables, isWithin, type PaperCell, unexplained } from '../comparison.ts'
+import { comparisonTables, countsOf, type PaperCell } from '../comparison.ts'
 import { cellsOf, datasetNames, runOf } from './cells.ts'
 import { type Run, roundParts } from './measure.ts'
 import { additionRows, allAdditions, limitRows, openQuestions, statedPerS } from './plan.ts'
@@ -32,7 +32,7 @@ const areComparable = (one: PaperCell, other: PaperCell): boolean =>
 
 export function summarise(runs: readonly Run[]): Summary {
   const cells = cellsOf(runs)
-  const within = cells.filter(isWithin).length
+  const { compared, within, unexplained } = countsOf(cells)
   const { kept, pairs } = orderingsKept(cells)
   const gain = (dataset: Dataset, figure: 'ttftMs' | 'tbtMs', purpose: 'rates' | 'improved') => {
     const loaded = `${statedPerS[dataset]}/s`
@@ -40,9 +40,9 @@ export function summarise(runs: readonly Run[]): Summary {
     return 1 - own[figure] / runOf(runs, 'rates', loaded, dataset, 'u-shape')[figure]
   }
   return {
-    cells: cells.length,
-    cellsWithin25Percent: within / cells.length,
-    cellsUnexplained: unexplained(cells).length,
+    cells: compared,
+    cellsWithin25Percent: within / compared,
+    cellsUnexplained: unexplained,
     orderingsKept: kept / pairs,
     ttftReductionShort: gain('short', 'ttftMs', 'rates'),
     ttftReductionLong: gain('long', 'ttftMs', 'rates'),

@@ -1,6 +1,6 @@
 import type { Bench, BenchContext, BenchDocument, BenchResult, Summary } from '../../../frame/bench.ts'
 import { benchCommand } from '../../../frame/command.ts'
-import { comparisonTables, isWithin, unexplained } from '../comparison.ts'
+import { comparisonTables, countsOf } from '../comparison.ts'
 import { cellsOf, gainOf, runsOf } from './cells.ts'
 import { paperFigure } from './figure.ts'
 import { conditionsText, findingsText } from './report.ts'
@@ -42,15 +42,14 @@ export async function measurePaper(plan: Plan, context: Pick<BenchContext, 'io' 
 }
 
 export function summarise(document: Pick<BenchDocument, 'runs'>): Summary {
-  const cells = cellsOf(document)
-  const compared = cells.filter(({ paper }) => paper !== null)
+  const { compared, within, explained, unexplained } = countsOf(cellsOf(document))
   const runs = runsOf(document)
   const [pice, brim] = [gainOf(runs, 'PICE', studied), gainOf(runs, 'Brim', studied)]
   return {
-    cells: compared.length,
-    cellsWithin25: compared.filter(isWithin).length,
-    cellsExplained: compared.filter((cell) => !isWithin(cell)).length - unexplained(compared).length,
-    cellsUnexplained: unexplained(compared).length,
+    cells: compared,
+    cellsWithin25: within,
+    cellsExplained: explained,
+    cellsUnexplained: unexplained,
     throughputGain: pice.throughput,
     latencyCut: pice.latencyCut,
     brimThroughputGain: brim.throughput,

@@ -4,7 +4,7 @@ import { headOf, wholeModel } from '../../hardware/model-shape.ts'
 import { gpuNamed } from '../../hardware/presets/gpus.ts'
 import { modelNamed } from '../../hardware/presets/models.ts'
 import { headS, stepS, together, workOf } from '../../hardware/roofline.ts'
-import { isWithin, type PaperCell } from '../comparison.ts'
+import { explained, type PaperCell, written } from '../comparison.ts'
 import { published, publishedOf } from './published.ts'
 import type { Run } from './runs.ts'
 import {
@@ -71,7 +71,7 @@ function tableCells(runs: readonly Run[]): PaperCell[] {
             : method === 'PICE'
               ? piceRemark(runs, row.model, metric)
               : undefined
-        return withRemark(brim ? { ...made, improved: value(brim) } : made, remark)
+        return explained(brim ? { ...made, improved: value(brim) } : made, remark)
       }
       return [
         cell('throughput', paper[0], ({ answersPerMin }) => answersPerMin, 'queries/min'),
@@ -112,7 +112,7 @@ function schedulingCells(runs: readonly Run[]): PaperCell[] {
   )
   const place = 'Fig. 6'
   return [
-    withRemark(
+    explained(
       {
         place,
         row: 'PICE over static scheduling',
@@ -124,7 +124,7 @@ function schedulingCells(runs: readonly Run[]): PaperCell[] {
       },
       staticRemark(runs),
     ),
-    withRemark(
+    explained(
       {
         place,
         row: 'static scheduling over cloud-only',
@@ -135,7 +135,7 @@ function schedulingCells(runs: readonly Run[]): PaperCell[] {
       },
       'the paper: “modestly improves”',
     ),
-    withRemark(
+    explained(
       {
         place,
         row: 'PICE over static scheduling',
@@ -203,8 +203,8 @@ function loadCells(runs: readonly Run[]): PaperCell[] {
   }
   return [
     ...ratios,
-    withRemark(flat, 'at RPM 20 the cloud is not full all the time'),
-    withRemark(
+    explained(flat, 'at RPM 20 the cloud is not full all the time'),
+    explained(
       grows,
       'the paper: “continues to enhance throughput”; here Eq. 2 as printed adds the queue to the time of the sketch, and refuses sketches that this project’s plans take',
     ),
@@ -231,7 +231,7 @@ function queueCells(runs: readonly Run[]): PaperCell[] {
     }),
   )
   return [
-    withRemark(
+    explained(
       { place, row: 'best queue length', metric: 'expansions', paper: 4, ours: best('PICE'), improved: best('Brim'), unit: '' },
       `throughput differs by no more than ${Math.round(100 * (1 - spread))} % between all lengths: Eq. 2 refuses what would wait too long before the bound does`,
     ),
@@ -257,12 +257,6 @@ function bandwidthCells(runs: readonly Run[]): PaperCell[] {
     return method === 'PICE' ? { ...cell, improved: over('Brim') } : cell
   })
 }
-
-function withRemark(cell: PaperCell, remark: string | undefined): PaperCell {
-  return remark === undefined || (cell.paper !== null && isWithin(cell)) ? cell : { ...cell, remark }
-}
-
-const written = (value: number): string => String(Number(value.toPrecision(3)))
 
 /** Gains over cloud-only in Table III. @returns throughput × and share of the latency cut */
 export function gainOf(runs: readonly Run[], method: 'PICE' | 'Brim', model: string) {

@@ -1,6 +1,6 @@
 import type { BenchContext } from '../../../frame/bench.ts'
 import type { ScenarioResult } from '../../run/result.ts'
-import { runScenarios, withShareOfRequests } from '../run-scenarios.ts'
+import { meanOver, runSettings, withShareOfRequests } from '../run-scenarios.ts'
 import { type Plan, type Setting, scenarioOf, settingsOf } from './settings.ts'
 
 /** A setting's means over its seeds. */
@@ -18,17 +18,13 @@ export interface Run extends Setting {
 /** @param context its progress throws once the command was interrupted */
 export async function runPlan(plan: Plan, context: Pick<BenchContext, 'io' | 'progress'>): Promise<Run[]> {
   const { seeds, share } = plan
-  const settings = settingsOf(plan)
-  const scenarios = settings.flatMap((setting) =>
-    Array.from({ length: seeds }, (_, seed) => withShareOfRequests(scenarioOf(setting, seed + 1), share)),
-  )
-  const results = await runScenarios('', scenarios, context)
-  return settings.map((setting, at) => runOf(setting, results.slice(at * seeds, (at + 1) * seeds)))
+  const each = (setting: Setting, seed: number) => withShareOfRequests(scenarioOf(setting, seed), share)
+  const runs = await runSettings('', settingsOf(plan), seeds, each, context)
+  return runs.map(({ setting, results }) => runOf(setting, results))
 }
 
 function runOf(setting: Setting, results: readonly ScenarioResult[]): Run {
-  const mean = (value: (result: ScenarioResult) => number) =>
-    Number((results.reduce((sum, result) => sum + value(result), 0) / results.length).toPrecision(4))
+  const mean = meanOver(results)
   return {
     ...setting,
     answersPerMin: mean(({ all }) => 60 * all.answersPerS),

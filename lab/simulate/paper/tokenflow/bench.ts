@@ -6,7 +6,7 @@ import { benchCommand } from '../../../frame/command.ts'
 import { dataOption, defaultDataFolder } from '../../run/data-folder.ts'
 import { type RunScenarioOptions, runScenario } from '../../run/run-scenario.ts'
 import type { AnswerRecord } from '../../world/answer-record.ts'
-import { isWithin, unexplained } from '../comparison.ts'
+import { countsOf } from '../comparison.ts'
 import { runScenarios, withShareOfRequests } from '../run-scenarios.ts'
 import { cases, long, recordedCases } from './cases.ts'
 import { cellsOf } from './cells.ts'
@@ -77,15 +77,15 @@ export const command = benchCommand(tokenFlowPaperBench)
 
 export function summarise(runs: readonly FlowRun[]) {
   const cells = cellsOf(runs)
-  const compared = cells.filter(({ paper }) => paper !== null)
+  const { compared, within, unexplained } = countsOf(cells)
   const improved = (place: string, metric: RegExp) => {
     const found = cells.find((cell) => cell.place === place && metric.test(cell.metric))
     return (found?.improved ?? Number.NaN) / 100
   }
   return {
-    comparedCells: compared.length,
-    cellsWithin25Percent: compared.filter(isWithin).length,
-    unexplainedCells: unexplained(cells).length,
+    comparedCells: compared,
+    cellsWithin25Percent: within,
+    unexplainedCells: unexplained,
     improvedP99TtftCut: -improved('Fig. 16', /^P99/),
     improvedMeanTtftCut: -improved('Fig. 16', /^mean/),
     improvedEffectiveGain: improved('Fig. 17', /^effective/),

@@ -1,5 +1,4 @@
-import type { PaperCell } from '../comparison.ts'
-import { isWithin } from '../comparison.ts'
+import { explained, isWithin, type PaperCell } from '../comparison.ts'
 import { ablated, bursts, conservativenesses, intervalsMs, leftOut, long, onA6000, onH200, poissons, rates } from './cases.ts'
 import type { FlowRun } from './runs.ts'
 import { type Case, isRecording, nameOf, type ServerName, type SetupName } from './setups.ts'
@@ -165,7 +164,7 @@ export function cellsOf(runs: readonly FlowRun[]): readonly PaperCell[] {
       })),
     ),
   ]
-  return cells.map((cell) => (isWithin(cell) ? cell : { ...cell, ...remarkOf(cell) }))
+  return cells.map((cell) => (isWithin(cell) ? cell : explained(cell, remarkOf(cell))))
 
   /** On recorded requests that stand in for the paper's. Its averages are over both GPUs and traces (§7.2). */
   function recordedCells(): PaperCell[] {
@@ -212,10 +211,8 @@ export function cellsOf(runs: readonly FlowRun[]): readonly PaperCell[] {
 const rateOf = ({ tokensPerS }: Partial<Case>) => (tokensPerS === undefined ? {} : { tokensPerS })
 
 /** Why a figure differs, where that was looked into. */
-function remarkOf({ place, row, metric }: PaperCell): { remark?: string } {
-  const found = remarks.find(({ where }) => where.test(`${place}, ${row}: ${metric}`))
-  return found ? { remark: found.remark } : {}
-}
+const remarkOf = ({ place, row, metric }: PaperCell): string | undefined =>
+  remarks.find(({ where }) => where.test(`${place}, ${row}: ${metric}`))?.remark
 
 export const shortNames: Readonly<Record<Metric, string>> = {
   totalS: 'total',
