@@ -35,7 +35,7 @@ export interface BridgeLlmOptions {
 }
 
 /**
- * The bridge's own LLM as a server side of this device's answers (DiSCo): prompt and answer travel as token ids, so that the
+ * The bridge's own LLM as the remote side of this device's answers (DiSCo): prompt and answer travel as token ids, so that the
  * answer may begin and end elsewhere. The bridge sees both.
  */
 export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logger }: BridgeLlmOptions): TokenEndpoint {

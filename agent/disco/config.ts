@@ -22,7 +22,7 @@ const onlyForUrls = (field: 'model' | 'keyFile' | 'continues') => ({
   path: [field],
 })
 
-/** The server side of answers that may leave the device, in the modes that the client or the owner chooses for it. */
+/** The server that is the remote side of answers that may leave the device, in the modes that the client or the owner chooses for it. */
 export const ServerConfig = z
   .strictObject({
     at: z

@@ -6,7 +6,7 @@ import type { Sampler } from '../device/sampler.ts'
 import { TokenEnergy } from './token-energy.ts'
 
 /** An older sample does not count as the present one. */
-const maxAgeMs = 10_000
+const maxAgeMs = 30_000
 const unreadable: BatteryCondition = { level: undefined, isPlugged: undefined }
 
 /**
