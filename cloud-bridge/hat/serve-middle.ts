@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
+import type { Recording } from '../../core/policy/recording.ts'
 import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { smallRows } from '../../core/policy/serving/step-defaults.ts'
 import { createPolicy, type PolicyOptions } from '../../core/policy/tokenflow/named-policies.ts'
@@ -29,6 +30,7 @@ export interface ServeMiddleOptions {
   /** The number of sessions has changed. */
   readonly onCount: () => void
   readonly onStep?: ((step: EndedStep) => void) | undefined
+  readonly recording?: Recording | undefined
   /** In the place of the policy that the configuration names. */
   readonly servingPolicy?: ((options: PolicyOptions) => ServingPolicy) | undefined
 }
@@ -46,7 +48,7 @@ export interface ServedMiddle {
 export function serveMiddle(
   config: BridgeConfig,
   bundles: readonly [Served, ...Served[]],
-  { clock, logger, onCount, onStep: onEachStep, servingPolicy }: ServeMiddleOptions,
+  { clock, logger, onCount, onStep: onEachStep, recording, servingPolicy }: ServeMiddleOptions,
 ): ServedMiddle {
   const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit, pipeline } = config
   const steps = new StepLog(loggedSteps)
@@ -65,9 +67,11 @@ export function serveMiddle(
       steps.record(step, originMs)
       onEachStep?.(step)
     }
+    const policy = { name: config.servingPolicy, options: { promptRows: promptTokens, minPromptRows: decodeRows } }
     const serving = createServing({
       model: served,
-      policy: newPolicy({ promptRows: promptTokens, minPromptRows: decodeRows }),
+      policy: newPolicy(policy.options),
+      recorded: recording && !servingPolicy ? { recording, policy } : undefined,
       step: { rows: tokenBudget, streams: slots, pipeline },
       kv: {
         budgetBytes,

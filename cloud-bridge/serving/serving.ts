@@ -4,10 +4,11 @@ import { sampledWarnings } from '../../core/base/sampled-warnings.ts'
 import { firstCapacity } from '../../core/engine/sequence.ts'
 import { doublingKv, type KvLimits, type KvUsage, positionsWithin } from '../../core/policy/admission/kv.ts'
 import type { StateMonitor } from '../../core/policy/estimate/state-monitor.ts'
+import type { Recording } from '../../core/policy/recording.ts'
 import type { TierOptions } from '../../core/policy/serving/kv-tiers.ts'
 import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { reuseOf } from '../../core/policy/serving/prefix-reuse.ts'
-import { ServingMachine } from '../../core/policy/serving/serving-machine.ts'
+import { ServingMachine, type ServingRules } from '../../core/policy/serving/serving-machine.ts'
 import type { EngineStream } from './engine-stream.ts'
 import { PrefixCache } from './prefix-cache.ts'
 import type { SequenceKind, ServedModel } from './served-model.ts'
@@ -40,6 +41,8 @@ export interface ServingOptions {
   readonly maxWaitingAnswers: number
   /** Weight of the past in the measured load and delay of steps; absent: the default. */
   readonly smoothing?: number
+  /** Takes what the machine decides down. @param policy from which the policy can be made again */
+  readonly recorded?: { readonly recording: Recording; readonly policy: unknown } | undefined
   readonly clock: Clock
   readonly logger: Logger
   readonly onStep?: (step: EndedStep) => void
@@ -101,21 +104,24 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
     bytesPerPosition,
     firstCapacity,
   })
-  const sizeOf = (kind: SequenceKind | undefined) => doublingKv(limitsOf(kind ?? { bytesPerPosition: 0 }))
-  const machine = new ServingMachine({
-    policy,
+  const none = { bytesPerPosition: 0 }
+  const kv = { device: limitsOf(model.rows ?? none), answer: limitsOf(model.tokens ?? none) }
+  const rules: ServingRules = {
     step,
     memory: { budgetBytes, ownerBytes },
     tiers: { slowBytes: slow?.usage.budgetBytes ?? 0, writeThrough, overlap, piecePages: 1 },
     contextLimit,
-    sizes: { device: sizeOf(model.rows), answer: sizeOf(model.tokens) },
     sharesPrefixes: true,
     maxMemoryWaitMs: options.maxMemoryWaitMs,
     maxWaitingAnswers: options.maxWaitingAnswers,
     smoothing: options.smoothing,
-  })
+  }
+  const sizes = { device: doublingKv(kv.device), answer: doublingKv(kv.answer) }
+  const machine = new ServingMachine({ ...rules, policy, sizes })
+  const { recording, policy: recordedPolicy } = options.recorded ?? {}
+  const decider = recording?.of('serving', { ...rules, kv, policy: recordedPolicy }, machine) ?? machine
   const takePrefix = (handle: string) => prefixes.delete(handle)?.sequence
-  const loop = new StepLoop({ model, machine, maxStreams: step.streams, takePrefix, clock, onStep, metrics })
+  const loop = new StepLoop({ model, machine, decider, maxStreams: step.streams, takePrefix, clock, onStep, metrics })
   const stop = new AbortController()
   const tokenStreams = new Set<ModelTokenStream>()
   let streams = 0

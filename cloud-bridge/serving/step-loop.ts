@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
+import type { Machine } from '../../core/policy/machine.ts'
 import type { FullQueue } from '../../core/policy/serving/answer-queue.ts'
 import type { ServingAction, ServingInput, StepPiece } from '../../core/policy/serving/serving-events.ts'
 import type { ServingMachine } from '../../core/policy/serving/serving-machine.ts'
@@ -14,6 +15,8 @@ import { ModelTokenStream } from './token-stream.ts'
 export interface StepLoopOptions {
   readonly model: ServedModel
   readonly machine: ServingMachine
+  /** The machine, perhaps with its inputs taken down. */
+  readonly decider: Machine<ServingInput, ServingAction>
   /** Streams of one step. */
   readonly maxStreams: number
   /** The sequence of a cached prefix, which is cached no longer. */
@@ -94,7 +97,7 @@ export class StepLoop {
   }
 
   #handle(input: ServingInput): void {
-    for (const action of this.#machine.handle(input, this.#options.clock.nowMs())) this.#do(action)
+    for (const action of this.#options.decider.handle(input, this.#options.clock.nowMs())) this.#do(action)
   }
 
   #do(action: ServingAction): void {

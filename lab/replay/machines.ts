@@ -1,3 +1,4 @@
+import { doublingKv, type KvLimits } from '../../core/policy/admission/kv.ts'
 import { BudgetMachine, type BudgetSettings } from '../../core/policy/disco/budget-machine.ts'
 import { DispatchEstimates } from '../../core/policy/disco/dispatch-estimates.ts'
 import { DispatchMachine, type DispatchMachineSettings } from '../../core/policy/disco/dispatch-machine.ts'
@@ -9,8 +10,20 @@ import type { Machine } from '../../core/policy/machine.ts'
 import { DeviceExpansion, type DeviceExpansionSettings } from '../../core/policy/pice/device-expansion.ts'
 import { ExpansionScheduler, type RecordedExpansionSettings } from '../../core/policy/pice/expansion-scheduler.ts'
 import { SmallModelPool, type SmallModelPoolSettings } from '../../core/policy/pice/small-model-pool.ts'
+import { ServingMachine, type ServingRules } from '../../core/policy/serving/serving-machine.ts'
+import { createPolicy, type PolicyName, type PolicyOptions } from '../../core/policy/tokenflow/named-policies.ts'
 import { dispatchRule } from '../baselines/sketch-policies.ts'
 import type { CreateMachine } from './replay.ts'
+
+interface ServingSettings extends ServingRules {
+  readonly kv: { readonly device: KvLimits; readonly answer: KvLimits }
+  readonly policy: { readonly name: PolicyName; readonly options: PolicyOptions }
+}
+
+function servingMachine({ kv, policy: { name, options }, ...rules }: ServingSettings): ServingMachine {
+  const sizes = { device: doublingKv(kv.device), answer: doublingKv(kv.answer) }
+  return new ServingMachine({ ...rules, sizes, policy: createPolicy(name, options) })
+}
 
 /** The machines that are recorded, by name. */
 export const machines: Readonly<Record<string, CreateMachine>> = {
@@ -28,5 +41,6 @@ export const machines: Readonly<Record<string, CreateMachine>> = {
     return new ExpansionScheduler(dispatchRule(policy, expansionsPerJob), own) as Machine<unknown, unknown>
   },
   hat: (settings) => new HatMachine(settings as HatRules) as Machine<unknown, unknown>,
+  serving: (settings) => servingMachine(settings as ServingSettings) as Machine<unknown, unknown>,
   'small-model-pool': (settings) => new SmallModelPool(settings as SmallModelPoolSettings) as Machine<unknown, unknown>,
 }

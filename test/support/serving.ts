@@ -11,7 +11,7 @@ import { silentLogger } from './silent-logger.ts'
 export function testServing(
   model: Part | ServedModel,
   options: Partial<
-    Pick<ServingOptions, 'policy' | 'clock' | 'onStep' | 'maxDecodeRows' | 'maxMemoryWaitMs' | 'maxWaitingAnswers'>
+    Pick<ServingOptions, 'policy' | 'clock' | 'onStep' | 'maxDecodeRows' | 'maxMemoryWaitMs' | 'maxWaitingAnswers' | 'recorded'>
   > & {
     readonly step?: Partial<ServingOptions['step']>
     readonly kv?: Partial<ServingOptions['kv']>

@@ -13,17 +13,14 @@ import type { FailureReason, FoundRows, ServingAction, ServingInput, StepPiece }
 import { StepSpeeds } from './step-speeds.ts'
 import { WaitingStreams } from './waiting-streams.ts'
 
-export interface ServingMachineOptions {
-  /** Of its own: a policy may remember its plans. */
-  readonly policy: ServingPolicy
+/** What a serving machine keeps to, in plain data. */
+export interface ServingRules {
   /** What one step holds, and how many are under way at once: as many as the model has stages. */
   readonly step: { readonly rows: number; readonly streams: number; readonly pipeline: number }
   readonly memory: KvMemoryLimits
   readonly tiers: TierOptions
   /** Positions of a stream, at most. */
   readonly contextLimit: number
-  /** KV of a device's rows, and of an answer's. */
-  readonly sizes: { readonly device: KvSize; readonly answer: KvSize }
   /** Whether answers may begin with rows of others: `compare` asks for them. */
   readonly sharesPrefixes: boolean
   /** Rows of a device wait so long for memory that others hold. */
@@ -32,6 +29,13 @@ export interface ServingMachineOptions {
   readonly maxWaitingAnswers: number
   /** Weight of the past in measured steps; absent: the default. */
   readonly smoothing?: number | undefined
+}
+
+export interface ServingMachineOptions extends ServingRules {
+  /** Of its own: a policy may remember its plans. */
+  readonly policy: ServingPolicy
+  /** KV of a device's rows, and of an answer's. */
+  readonly sizes: { readonly device: KvSize; readonly answer: KvSize }
   /** What only the simulator varies. */
   readonly whatIf?: {
     /** No step begins while an eviction or a load is under way, as where the scheduler moves the KV itself. */
