@@ -62,6 +62,8 @@ export class StepLoop {
   /** What follows from the end of a step is arranged once. */
   #isEndingStep = false
   #loadedPages = 0
+  /** Resolves when the pages that are written during steps have been. */
+  #writing = Promise.resolve()
 
   constructor(options: StepLoopOptions) {
     this.#options = options
@@ -106,7 +108,8 @@ export class StepLoop {
         this.#begin(action)
         break
       case 'save':
-        void this.#save(action)
+        if (action.isDuringStep) this.#writing = this.#writing.then(() => this.#save(action))
+        else void this.#save(action)
         break
       case 'load':
         void this.#load(action)
@@ -248,10 +251,9 @@ export class StepLoop {
   }
 
   async #save({ stream: id, from, to, isDuringStep }: Extract<ServingAction, { kind: 'save' }>): Promise<void> {
-    const stream = this.#demand(id)
     // The library computes on threads of its own, from this turn on.
     if (isDuringStep) await nextTurn()
-    this.feed({ kind: 'saved', stream: id, ...(await stream.kv.save(from, to)) })
+    this.feed({ kind: 'saved', stream: id, ...(await this.#demand(id).kv.save(from, to)) })
   }
 
   async #load({ stream: id, from, reserve }: Extract<ServingAction, { kind: 'load' }>): Promise<void> {

@@ -30,23 +30,28 @@ export class StreamKv {
     this.#host = host
   }
 
-  /** Saves rows of one page. Whatever is wrong, the bridge goes on with the rows that it has. */
+  /** Saves the rows of pages. @param from the first of a page. Whatever is wrong, the bridge goes on with the rows that it has. */
   async save(from: number, to: number): Promise<Transferred<'saved' | 'full' | 'failed'>> {
     const { slow, clock, warn } = this.#host
     if (!slow) return { outcome: 'failed', seconds: 0 }
     const startedMs = clock.nowMs()
     try {
-      const { rowValues } = this.sequence
-      const values = slow.allocate(pageRows * rowValues).subarray(0, (to - from) * rowValues)
-      this.#copy ??= slow.open()
-      this.sequence.readRows(from, to, values)
-      const isSaved = await this.#copy.save(from / pageRows, { rows: to - from, values })
-      const seconds = (clock.nowMs() - startedMs) / 1_000
-      return { outcome: isSaved ? 'saved' : this.#isFull(slow) ? 'full' : 'failed', seconds }
+      for (let row = from; row < to; row += pageRows)
+        if (!(await this.#savePage(slow, row, Math.min(row + pageRows, to))))
+          return { outcome: this.#isFull(slow) ? 'full' : 'failed', seconds: 0 }
+      return { outcome: 'saved', seconds: (clock.nowMs() - startedMs) / 1_000 }
     } catch (err) {
       warn({ err }, 'KV not saved')
       return { outcome: 'failed', seconds: 0 }
     }
+  }
+
+  #savePage(slow: SlowTier, from: number, to: number): Promise<boolean> {
+    const { rowValues } = this.sequence
+    const values = slow.allocate(pageRows * rowValues).subarray(0, (to - from) * rowValues)
+    this.#copy ??= slow.open()
+    this.sequence.readRows(from, to, values)
+    return this.#copy.save(from / pageRows, { rows: to - from, values })
   }
 
   /** Loads rows of one page. @param reserve the buffers are to hold so many rows; 0: as many as are loaded */

@@ -165,7 +165,7 @@ export class RowStream extends EngineStream implements Stream {
   hold(bytes: number): boolean {
     if (this.closing) return false
     this.#host.feed({ kind: 'held', stream: this.id, bytes })
-    return this.#host.served(this.id)?.account.heldBytes === bytes
+    return this.#host.served(this.id)?.heldBytes === bytes
   }
 
   close(): Promise<void> {

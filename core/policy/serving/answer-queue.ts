@@ -19,9 +19,9 @@ const entered: QueueEntry = { kind: 'entered' }
 /** Answers that wait for their first step, at most so many. A full queue has a place for each client's share. Mutable. */
 export class AnswerQueue {
   readonly #maxWaiting: number
-  readonly #waiting = new Map<number, string>()
   /** Client → the ids of its streams, the latest last. */
   readonly #clients = new Map<string, Set<number>>()
+  #length = 0
   readonly #intervalMs = new Ewma()
   #leftMs: number | undefined
 
@@ -30,7 +30,7 @@ export class AnswerQueue {
   }
 
   get length(): number {
-    return this.#waiting.size
+    return this.#length
   }
 
   /** @param stream its id */
@@ -42,7 +42,7 @@ export class AnswerQueue {
     if (full && displaced === undefined) return { kind: 'refused', full }
     // The time without a queue says nothing about how fast it moves.
     if (this.length === 0) this.#leftMs = nowMs
-    this.#waiting.set(stream, client)
+    this.#length += 1
     const own = this.#clients.get(client)
     if (own) own.add(stream)
     else this.#clients.set(client, new Set([stream]))
@@ -50,18 +50,16 @@ export class AnswerQueue {
   }
 
   /** The answer's first step has begun, or it was canceled. Without effect after the first call. */
-  leave(stream: number, nowMs: number): void {
-    if (!this.#remove(stream)) return
+  leave(stream: number, client: string, nowMs: number): void {
+    if (!this.#remove(stream, client)) return
     if (this.#leftMs !== undefined) this.#intervalMs.record(nowMs - this.#leftMs)
     this.#leftMs = nowMs
   }
 
-  #remove(stream: number): boolean {
-    const client = this.#waiting.get(stream)
-    if (client === undefined) return false
-    this.#waiting.delete(stream)
-    const own = this.#clients.get(client)!
-    own.delete(stream)
+  #remove(stream: number, client: string): boolean {
+    const own = this.#clients.get(client)
+    if (!own?.delete(stream)) return false
+    this.#length -= 1
     if (own.size === 0) this.#clients.delete(client)
     return true
   }
@@ -69,8 +67,9 @@ export class AnswerQueue {
   #displace(client: string): number | undefined {
     const counts = new Map(Array.from(this.#clients, ([name, { size }]) => [name, size]))
     const other = clientToDisplace(counts, client)
-    const latest = other === undefined ? undefined : [...this.#clients.get(other)!].at(-1)
-    if (latest !== undefined) this.#remove(latest)
+    if (other === undefined) return undefined
+    const latest = [...this.#clients.get(other)!].at(-1)!
+    this.#remove(latest, other)
     return latest
   }
 }

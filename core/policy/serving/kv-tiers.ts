@@ -25,8 +25,6 @@ export interface TiersHost {
   onTransferEnd(stream: ServedStream): void
 }
 
-const nothing: readonly ServedStream[] = []
-
 /**
  * The KV of streams in two tiers: the memory, which steps use, and pages of rows in the slow tier. Rows get there while their
  * streams run (write-through) or when they are evicted. Rows that cannot be saved stay where they are, or are dropped where the
@@ -45,10 +43,8 @@ export class KvTiers {
   readonly #copied = new Set<ServedStream>()
   /** Streams that may have complete pages to save. */
   readonly #due = new Set<ServedStream>()
-  /** For each page that is written during the present step, its stream; those before `#batchAt` have been. */
-  #batch: readonly ServedStream[] = nothing
-  #batchAt = 0
-  #batchSave: ServedStream | undefined
+  /** Streams whose pages are being written through. */
+  readonly #written = new Set<ServedStream>()
   readonly #evictBytesPerS = new Ewma()
   readonly #loadBytesPerS = new Ewma()
   /** Since the start. */
@@ -107,7 +103,7 @@ export class KvTiers {
 
   /** Charges what the stream's rows and those that wait need; false where the memory is exhausted. */
   charge(stream: ServedStream): boolean {
-    return this.memory.charge(stream.account, stream.neededBytes)
+    return this.memory.charge(stream, stream.neededBytes)
   }
 
   /** Begins to save the rows that are not saved, and then frees the memory. Without effect where the stream cannot be evicted. */
@@ -161,12 +157,17 @@ export class KvTiers {
 
   /** Saves as many complete pages as fit into the time of a step that has begun, those of the largest buffers first. */
   saveDuring(seconds: number): void {
-    if (this.#due.size === 0 || this.#batch.length > 0) return
-    const due = [...this.#due].filter(({ duePages }) => duePages > 0)
-    this.#due.clear()
-    for (const stream of due) this.#due.add(stream)
-    this.#batch = pagesToSave(due, seconds * (this.evictBytesPerS ?? 0))
-    this.#continueBatch()
+    if (this.#due.size === 0 || this.#written.size > 0) return
+    for (const stream of this.#due) if (stream.duePages === 0 || stream.isClosing) this.#due.delete(stream)
+    const pages = pagesToSave([...this.#due], seconds * (this.evictBytesPerS ?? 0))
+    for (let at = 0; at < pages.length; ) {
+      const stream = pages[at]!
+      const from = stream.pageStart
+      let to = from
+      for (; pages[at] === stream; at += 1) to += pageRows
+      this.#written.add(stream)
+      this.#save(stream, from, to, true)
+    }
   }
 
   onSaved(stream: ServedStream, outcome: 'saved' | 'full' | 'failed', seconds: number): void {
@@ -178,11 +179,7 @@ export class KvTiers {
       stream.writtenRows = Math.min(stream.writtenRows, from)
       this.grown(stream)
     }
-    if (this.#batchSave === stream) {
-      this.#batchSave = undefined
-      if (outcome !== 'saved') this.#batch = nothing
-      this.#continueBatch()
-    }
+    this.#written.delete(stream)
     if (stream.leaving) this.#onLeavingSaved(stream, outcome)
     else if (stream.isClosing) this.#host.onTransferEnd(stream)
   }
@@ -240,23 +237,6 @@ export class KvTiers {
     this.#host.emit({ kind: 'save', stream: stream.id, from, to, isDuringStep })
   }
 
-  #continueBatch(): void {
-    const { piecePages } = this.#options
-    while (this.#batchAt < this.#batch.length) {
-      const stream = this.#batch[this.#batchAt]!
-      let pages = 1
-      while (pages < piecePages && this.#batch[this.#batchAt + pages] === stream) pages += 1
-      this.#batchAt += pages
-      const due = Math.min(pages, stream.duePages)
-      if (due === 0 || stream.isClosing || stream.savingFrom !== undefined) continue
-      this.#batchSave = stream
-      this.#save(stream, stream.pageStart, stream.pageStart + due * pageRows, true)
-      return
-    }
-    this.#batch = nothing
-    this.#batchAt = 0
-  }
-
   #continueLeaving(stream: ServedStream): void {
     const { leaving, contextLength, writtenRows, pageStart } = stream
     if (!leaving || stream.savingFrom !== undefined) return
@@ -275,7 +255,7 @@ export class KvTiers {
     else {
       // Rows that cannot be computed again stay charged until all are safe, because the stream may have to stay.
       if (this.#options.overlap && stream.canRecompute) {
-        this.memory.lower(stream.account, (stream.contextLength - stream.writtenRows) * stream.size.bytesPerPosition)
+        this.memory.lower(stream, (stream.contextLength - stream.writtenRows) * stream.size.bytesPerPosition)
         this.#proceed()
       }
       this.#continueLeaving(stream)
@@ -309,7 +289,7 @@ export class KvTiers {
   /** Rows that are not saved are dropped, where they can be computed again. */
   #leave(stream: ServedStream): void {
     if (stream.canRecompute && stream.writtenRows < stream.contextLength) stream.loseRows(stream.writtenRows)
-    this.memory.lower(stream.account, 0)
+    this.memory.lower(stream, 0)
     stream.place = 'evicted'
     this.#host.emit({ kind: 'leave', stream: stream.id, rows: stream.contextLength })
   }
@@ -343,7 +323,7 @@ export class KvTiers {
       reserve = contextLength + stream.waitingRows
     }
     const bytes = isComplete || !this.#options.overlap ? stream.neededBytes : this.#pieceBytes(stream, from)
-    if (!this.memory.charge(stream.account, bytes)) {
+    if (!this.memory.charge(stream, bytes)) {
       if (!isEvicting) this.#endArriving(stream, false)
       return
     }

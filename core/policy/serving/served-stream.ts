@@ -40,13 +40,15 @@ interface Arriving {
  * A stream as the serving machine keeps it, and as a policy sees it: numbers in place of rows. Mutable; changed by the machine
  * and its tiers alone.
  */
-export class ServedStream implements StreamState, UnsavedRows {
+export class ServedStream implements StreamState, UnsavedRows, KvAccount {
   readonly id: number
   readonly client: string
   readonly source: 'device' | 'answer'
   reader: Reader | undefined
   readonly size: KvSize
-  account: KvAccount
+  readonly owner: string
+  bufferBytes = 0
+  heldBytes = 0
   readonly #host: ServedStreamHost
 
   contextLength = 0
@@ -93,7 +95,7 @@ export class ServedStream implements StreamState, UnsavedRows {
   stuckLength = -1
 
   constructor(
-    { id, client, source, reader, size, account }: Pick<ServedStream, 'id' | 'client' | 'source' | 'reader' | 'size' | 'account'>,
+    { id, owner, client, source, reader, size }: Pick<ServedStream, 'id' | 'owner' | 'client' | 'source' | 'reader' | 'size'>,
     host: ServedStreamHost,
   ) {
     this.id = id
@@ -101,7 +103,7 @@ export class ServedStream implements StreamState, UnsavedRows {
     this.source = source
     this.reader = reader
     this.size = size
-    this.account = account
+    this.owner = owner
     this.#host = host
   }
 
@@ -155,11 +157,11 @@ export class ServedStream implements StreamState, UnsavedRows {
 
   /** What its rows and those that wait would charge in addition. */
   get missingBytes(): number {
-    return Math.max(0, this.#neededBytes - this.account.kvBytes)
+    return Math.max(0, this.#neededBytes - this.bufferBytes)
   }
 
   get chargedBytes(): number {
-    return this.account.kvBytes + this.account.heldBytes
+    return this.bufferBytes + this.heldBytes
   }
 
   get kvBytes(): number {
@@ -171,9 +173,8 @@ export class ServedStream implements StreamState, UnsavedRows {
   }
 
   get fullBytes(): number {
-    const { kvBytes } = this.account
     const rows = this.contextLength + this.waitingRows + this.followingRows
-    return Math.max(0, this.size.chargeOf(rows) - kvBytes) + (this.place === 'evicted' ? 0 : this.chargedBytes)
+    return Math.max(0, this.size.chargeOf(rows) - this.bufferBytes) + (this.place === 'evicted' ? 0 : this.chargedBytes)
   }
 
   /** What can bring the rows back, or could after an eviction; empty where the stream cannot be evicted. */

@@ -194,7 +194,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
         this.#demand(input.stream).reshape(input.length, input.line, input.unmoved)
         break
       case 'held':
-        if (!this.#memory.hold(this.#demand(input.stream).account, input.bytes))
+        if (!this.#memory.hold(this.#demand(input.stream), input.bytes))
           this.#emit({ kind: 'hold refused', stream: input.stream })
         break
       case 'found':
@@ -281,8 +281,8 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
     return waiting.every(this.#isWithinShare) ? waiting : waiting.filter(this.#isWithinShare)
   }
 
-  readonly #isWithinShare = ({ source, place, account, missingBytes }: ServedStream): boolean =>
-    source === 'answer' || place !== 'evicted' || this.#memory.isWithinShare(account, missingBytes)
+  readonly #isWithinShare = (stream: ServedStream): boolean =>
+    stream.source === 'answer' || stream.place !== 'evicted' || this.#memory.isWithinShare(stream, stream.missingBytes)
 
   /** Collected once for each plan, and only if it is read. */
   #measured(): ServingSpeeds {
@@ -294,19 +294,19 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
   // Streams and their rows.
 
   #add(
-    { stream: id, client }: { readonly stream: number; readonly client: string },
+    { stream: id, owner, client }: { readonly stream: number; readonly owner: string; readonly client: string },
     source: 'device' | 'answer',
-    { account, reader }: Pick<ServedStream, 'account' | 'reader'>,
+    reader?: Reader,
   ): ServedStream {
-    const stream = new ServedStream({ id, client, source, reader, size: this.#options.sizes[source], account }, this)
+    const stream = new ServedStream({ id, owner, client, source, reader, size: this.#options.sizes[source] }, this)
     this.#streams.set(id, stream)
     return stream
   }
 
   #openSession(input: Extract<ServingInput, { kind: 'session opened' }>): void {
-    const { owner, positions, reader } = input
-    const stream = this.#add(input, 'device', { account: this.#memory.openAccountWithinShare(owner), reader })
-    if (this.#memory.charge(stream.account, positions * stream.size.bytesPerPosition)) {
+    const { positions, reader } = input
+    const stream = this.#add(input, 'device', reader)
+    if (this.#memory.charge(stream, positions * stream.size.bytesPerPosition)) {
       stream.place = 'resident'
       this.#emit({ kind: 'admitted', stream: stream.id })
       return
@@ -321,15 +321,14 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
   }
 
   #resumeSession(input: Extract<ServingInput, { kind: 'session resumed' }>): void {
-    const account = this.#memory.takeCached(input.handle)
-    if (!account) throw new Error('a session resumes what is not cached')
-    const stream = this.#add(input, 'device', { account, reader: undefined })
+    const stream = this.#add(input, 'device')
+    if (!this.#memory.takeCached(input.handle, stream)) throw new Error('a session resumes what is not cached')
     stream.place = 'resident'
     stream.reshape(input.rows, input.rows, 0)
   }
 
   #openAnswer(input: Extract<ServingInput, { kind: 'answer opened' }>): void {
-    const { stream: id, owner, client, tokensPerS, rows, following } = input
+    const { stream: id, client, tokensPerS, rows, following } = input
     const entry = this.#answers.enter(id, client, this.#nowMs)
     if (entry.kind === 'refused') {
       this.#emit({ kind: 'refused', stream: id, full: entry.full })
@@ -340,8 +339,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
       this.#emit({ kind: 'displaced', stream: entry.stream, full: entry.full })
     }
     // The last token becomes no row.
-    const reader = new Reader(tokensPerS, following + 1, this.#nowMs)
-    const stream = this.#add(input, 'answer', { account: this.#memory.openAccount(owner), reader })
+    const stream = this.#add(input, 'answer', new Reader(tokensPerS, following + 1, this.#nowMs))
     stream.followingRows = following
     stream.wait(rows, 'prefill', this.#nowMs)
     if (this.#isStopped) this.#fail(stream, 'stopped')
@@ -402,8 +400,8 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
 
   /** Whether the owner's share holds what waits, and the memory could, once all streams are preempted that can be. */
   #couldGet(stream: ServedStream): boolean {
-    const { missingBytes, account } = stream
-    if (!this.#memory.isWithinShare(account, missingBytes)) return false
+    const { missingBytes } = stream
+    if (!this.#memory.isWithinShare(stream, missingBytes)) return false
     const { budgetBytes, usedBytes, cachedBytes } = this.#memory
     let bytes = budgetBytes - usedBytes + cachedBytes
     for (const other of this.#streams.values())
@@ -445,7 +443,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
   #close(stream: ServedStream, keep: number | undefined): void {
     stream.stage = 'closing'
     stream.keptRows = keep
-    this.#answers.leave(stream.id, this.#nowMs)
+    this.#answers.leave(stream.id, stream.client, this.#nowMs)
     if (!stream.isInStep) this.#waitNoMore(stream)
     stream.queueAt = -1
     this.#settle(stream)
@@ -458,7 +456,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
       if (stream.keptRows === undefined) this.#tiers.end(stream)
       else {
         stream.reshape(stream.keptRows, stream.keptRows, stream.keptRows)
-        this.#memory.hold(stream.account, 0)
+        this.#memory.hold(stream, 0)
         // The cache counts as memory: what has been preempted must fit again.
         this.#tiers.load(stream)
       }
@@ -471,8 +469,8 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
 
   #forget(stream: ServedStream, handle: string | undefined): void {
     this.#streams.delete(stream.id)
-    if (handle === undefined) this.#memory.release(stream.account)
-    else this.#memory.cache(handle, stream.account)
+    if (handle === undefined) this.#memory.release(stream)
+    else this.#memory.cache(handle, stream)
     this.#isDue = true
   }
 
@@ -558,17 +556,14 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
   #beginWith(stream: ServedStream, found: FoundRows): void {
     const { rows, cached } = found
     if (rows === 0) return
-    const account = cached && reuseOf(cached.rows, rows) === 'take' ? this.#memory.takeCached(cached.handle) : undefined
-    if (cached && account) {
-      this.#memory.release(stream.account)
-      stream.account = account
+    if (cached && reuseOf(cached.rows, rows) === 'take' && this.#memory.takeCached(cached.handle, stream)) {
       this.#emit({ kind: 'take prefix', stream: stream.id, handle: cached.handle, rows })
       stream.findRows(rows)
     } else if (this.#beginWithCopy(stream, found, stream.neededBytes)) stream.findRows(rows)
   }
 
   #beginWithCopy(stream: ServedStream, { rows, cached }: FoundRows, bytes: number): boolean {
-    if (!this.#memory.charge(stream.account, bytes)) return false
+    if (!this.#memory.charge(stream, bytes)) return false
     // Charging may have evicted it.
     if (cached && !this.#memory.isCached(cached.handle)) return false
     this.#emit({ kind: 'copy prefix', stream: stream.id, rows })
@@ -643,8 +638,9 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
     if (pieces.length > 0) {
       this.stepsBegun += 1
       for (const { stream: id } of pieces) {
-        this.#demand(id).enterStep()
-        this.#answers.leave(id, this.#nowMs)
+        const stream = this.#demand(id)
+        if (!stream.hasBegun) this.#answers.leave(id, stream.client, this.#nowMs)
+        stream.enterStep()
       }
       this.#steps.set(this.stepsBegun, { pieces, hasEntered: false })
       this.#emit({ kind: 'begin', step: this.stepsBegun, pieces })

@@ -43,6 +43,9 @@ class SimulatedEngine implements Engine, OwnerHost {
   #alarm = 0
   #alarmMs: number | undefined
   #rows = 0
+  /** Pages that the present step lets be written, and when the last of them is there. */
+  #written: { readonly id: number; readonly bytes: number }[] = []
+  #writtenMs = 0
 
   constructor(simulation: Simulation, options: EngineOptions, name: string) {
     const { policy, step, pipeline, memoryBytes, slowBytes, writeThrough, overlap, waitsForTransfers, speeds } = options
@@ -118,8 +121,13 @@ class SimulatedEngine implements Engine, OwnerHost {
   }
 
   feed(input: ServingInput): void {
-    for (const action of this.#machine.handle(input, this.nowMs)) this.#do(action)
+    this.#handle(input)
     this.#arrange()
+  }
+
+  #handle(input: ServingInput): void {
+    for (const action of this.#machine.handle(input, this.nowMs)) this.#do(action)
+    if (this.#written.length > 0) this.#writeThrough()
   }
 
   #do(action: ServingAction): void {
@@ -172,7 +180,7 @@ class SimulatedEngine implements Engine, OwnerHost {
 
   readonly #plan = (): void => {
     do {
-      for (const action of this.#machine.handle(tick, this.nowMs)) this.#do(action)
+      this.#handle(tick)
     } while (this.#machine.wakeMs === Number.NEGATIVE_INFINITY)
     this.#isPlanning = false
     this.#arrange()
@@ -201,17 +209,35 @@ class SimulatedEngine implements Engine, OwnerHost {
     this.feed({ kind: 'found', stream: id, rows })
   }
 
-  #save({ stream: id, from, to }: Extract<ServingAction, { kind: 'save' }>): void {
+  #save({ stream: id, from, to, isDuringStep }: Extract<ServingAction, { kind: 'save' }>): void {
     const { bytesPerPosition } = this.stream(id).size
-    this.#link.save(id, (to - from) * bytesPerPosition, to * bytesPerPosition, (outcome, seconds) =>
-      this.feed({ kind: 'saved', stream: id, outcome, seconds }),
-    )
+    const bytes = (to - from) * bytesPerPosition
+    const endsMs = this.#link.save(id, bytes, to * bytesPerPosition)
+    if (endsMs === undefined) this.feed({ kind: 'saved', stream: id, outcome: 'full', seconds: 0 })
+    else if (!isDuringStep) this.#simulation.at(endsMs, () => this.#saved(id, bytes))
+    else {
+      this.#written.push({ id, bytes })
+      this.#writtenMs = endsMs
+    }
+  }
+
+  /** What is written through during one step is one event. */
+  #writeThrough(): void {
+    const written = this.#written
+    this.#written = []
+    this.#simulation.at(this.#writtenMs, () => {
+      for (const { id, bytes } of written) this.#saved(id, bytes)
+    })
+  }
+
+  #saved(stream: number, bytes: number): void {
+    this.feed({ kind: 'saved', stream, outcome: 'saved', seconds: this.#link.secondsOf(bytes) })
   }
 
   #load({ stream: id }: Extract<ServingAction, { kind: 'load' }>): void {
-    this.#link.load(this.stream(id).movingBytes, (seconds) =>
-      this.feed({ kind: 'loaded', stream: id, outcome: 'loaded', seconds }),
-    )
+    const { movingBytes } = this.stream(id)
+    const seconds = this.#link.secondsOf(movingBytes)
+    this.#simulation.at(this.#link.load(movingBytes), () => this.feed({ kind: 'loaded', stream: id, outcome: 'loaded', seconds }))
   }
 
   #begin(id: number, pieces: readonly StepPiece[]): void {

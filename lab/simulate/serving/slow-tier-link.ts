@@ -22,30 +22,30 @@ export class SlowTierLink {
     this.#options = options
   }
 
+  /** Of so many bytes. */
+  secondsOf(bytes: number): number {
+    return bytes / this.#options.transferBytesPerS
+  }
+
   /**
    * @param bytes to be written
    * @param endBytes of the stream's pages, from its first row to the last that is written
-   * @param saved called with the seconds that it took; at once where the tier is full
+   * @returns when they are there; undefined: the tier is full
    */
-  save(stream: number, bytes: number, endBytes: number, saved: (outcome: 'saved' | 'full', seconds: number) => void): void {
+  save(stream: number, bytes: number, endBytes: number): number | undefined {
     const heldBytes = this.#copies.get(stream) ?? 0
     const moreBytes = Math.max(0, endBytes - heldBytes)
-    if (this.#usedBytes + moreBytes > this.#options.slowBytes) {
-      saved('full', 0)
-      return
-    }
+    if (this.#usedBytes + moreBytes > this.#options.slowBytes) return undefined
     this.#usedBytes += moreBytes
     this.#copies.set(stream, heldBytes + moreBytes)
-    const seconds = bytes / this.#options.transferBytesPerS
-    this.#savedMs = Math.max(this.#savedMs, this.#simulation.nowMs) + 1_000 * seconds
-    this.#simulation.at(this.#savedMs, () => saved('saved', seconds))
+    this.#savedMs = Math.max(this.#savedMs, this.#simulation.nowMs) + 1_000 * this.secondsOf(bytes)
+    return this.#savedMs
   }
 
-  /** @param loaded called with the seconds that it took */
-  load(bytes: number, loaded: (seconds: number) => void): void {
-    const seconds = bytes / this.#options.transferBytesPerS
-    this.#loadedMs = Math.max(this.#loadedMs, this.#simulation.nowMs) + 1_000 * seconds
-    this.#simulation.at(this.#loadedMs, () => loaded(seconds))
+  /** @returns when they are there */
+  load(bytes: number): number {
+    this.#loadedMs = Math.max(this.#loadedMs, this.#simulation.nowMs) + 1_000 * this.secondsOf(bytes)
+    return this.#loadedMs
   }
 
   /** Frees the stream's pages. */

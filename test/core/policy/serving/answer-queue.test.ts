@@ -6,8 +6,8 @@ it('refuses an answer beyond its limit, and says when those before it will have 
   for (let stream = 0; stream < 10; stream++) queue.enter(stream, 'a', 0)
   expect(queue.enter(1_000, 'a', 0)).toEqual({ kind: 'refused', full: { waiting: 10, retryAfterMs: 1_000 } })
   for (const [at, stream] of [3, 1].entries()) {
-    queue.leave(stream, 500 * (at + 1))
-    queue.leave(stream, 500 * (at + 1))
+    queue.leave(stream, 'a', 500 * (at + 1))
+    queue.leave(stream, 'a', 500 * (at + 1))
   }
   expect(queue.length).toBe(8)
   queue.enter(10, 'a', 1_000)
@@ -18,7 +18,7 @@ it('refuses an answer beyond its limit, and says when those before it will have 
 it('asks for at most a minute of patience, however slowly it moves', () => {
   const queue = new AnswerQueue(2)
   queue.enter(1, 'a', 0)
-  queue.leave(1, 600_000)
+  queue.leave(1, 'a', 600_000)
   queue.enter(2, 'a', 600_000)
   queue.enter(3, 'a', 600_000)
   expect(queue.enter(1_000, 'a', 600_000)).toMatchObject({ full: { retryAfterMs: 60_000 } })
