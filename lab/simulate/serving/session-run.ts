@@ -1,7 +1,18 @@
 import { phaseOf } from '../../../core/policy/serving/phase.ts'
 import type { Reader } from '../../../core/policy/serving/reader.ts'
+import type { ServedStream } from '../../../core/policy/serving/served-stream.ts'
+import type { ServingInput } from '../../../core/policy/serving/serving-events.ts'
 import type { EngineRows, EngineSession } from './engine.ts'
-import type { OwnerHost, StreamOwner } from './stream-owner.ts'
+
+/** What sessions ask of the engine. */
+export interface SessionHost {
+  readonly nowMs: number
+  feed(input: ServingInput): void
+  /** @throws Error where it is not open */
+  stream(id: number): Readonly<ServedStream>
+  /** The stream takes part in nothing any more; its memory is free after the step that holds it, if any. */
+  close(id: number): void
+}
 
 interface Piece {
   readonly rows: EngineRows
@@ -18,10 +29,11 @@ interface SessionLimits {
 }
 
 /** A device's stream: its pieces of rows are computed one after the other. Mutable. */
-export class SessionRun implements StreamOwner, EngineSession {
-  readonly cachedRows: number
+export class SessionRun implements EngineSession {
+  /** Of its beginning, in a cached prefix. */
+  readonly #cachedRows: number
   readonly #id: number
-  readonly #host: OwnerHost
+  readonly #host: SessionHost
   readonly #limits: SessionLimits
   /** That are not computed, in the order in which they were sent. */
   readonly #pieces: Piece[] = []
@@ -29,9 +41,9 @@ export class SessionRun implements StreamOwner, EngineSession {
   #begun = 0
   #state: 'waits' | 'open' | 'failed' | 'closed' = 'waits'
 
-  constructor(id: number, cachedRows: number, host: OwnerHost, limits: SessionLimits) {
+  constructor(id: number, cachedRows: number, host: SessionHost, limits: SessionLimits) {
     this.#id = id
-    this.cachedRows = cachedRows
+    this.#cachedRows = cachedRows
     this.#host = host
     this.#limits = limits
   }
@@ -64,6 +76,7 @@ export class SessionRun implements StreamOwner, EngineSession {
     this.#host.close(this.#id)
   }
 
+  /** A step has computed the next `rows` rows; the stream's context holds them. */
   computed(rows: number): void {
     const piece = this.#pieces[0]!
     piece.left -= rows
@@ -74,16 +87,19 @@ export class SessionRun implements StreamOwner, EngineSession {
     piece.rows.done((this.#host.nowMs - piece.sentMs) / 1_000)
   }
 
+  /** All rows that waited are past the first stage of a pipeline, so that the next ones of a prompt may follow. */
   entered(): void {
     this.#beginNext()
   }
 
+  /** There is memory for its first rows. */
   admitted(): void {
     this.#state = 'open'
-    if (this.cachedRows > 0) this.#host.feed({ kind: 'found', stream: this.#id, rows: this.cachedRows })
+    if (this.#cachedRows > 0) this.#host.feed({ kind: 'found', stream: this.#id, rows: this.#cachedRows })
     this.#beginNext()
   }
 
+  /** What waited waits no more, for want of memory. */
   failed(): void {
     this.#state = 'failed'
     this.#fail()

@@ -6,14 +6,12 @@ import type { ServingAction, ServingInput, StepPiece } from '../../../core/polic
 import { ServingMachine } from '../../../core/policy/serving/serving-machine.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 import { draw } from '../scenario/distribution.ts'
-import { AnswerRun } from './answer-run.ts'
 import type { Engine, EngineAnswer, EngineFigures, EngineSession } from './engine.ts'
 import type { EngineOptions } from './engine-options.ts'
-import { SessionRun } from './session-run.ts'
+import { type SessionHost, SessionRun } from './session-run.ts'
 import { SlowTierLink } from './slow-tier-link.ts'
 import { StageClock } from './stage-clock.ts'
 import { StepContent } from './step-content.ts'
-import type { OwnerHost, StreamOwner } from './stream-owner.ts'
 
 /** Pages of a transfer that are one event. */
 const piecePages = 8
@@ -29,15 +27,16 @@ export function createEngine(simulation: Simulation, options: EngineOptions, nam
  * The bridge's serving machine on the virtual clock: what its steps and transfers cost. What is left out: shares of owners, the
  * wait for a prompt that another answer computes, the memory that cached prefixes hold.
  */
-class SimulatedEngine implements Engine, OwnerHost {
+class SimulatedEngine implements Engine, SessionHost {
   readonly #simulation: Simulation
   readonly #options: EngineOptions
   readonly #machine: ServingMachine
   readonly #link: SlowTierLink
   readonly #stages: StageClock
   readonly #random
-  /** Of the streams that are open. */
-  readonly #owners = new Map<number, StreamOwner>()
+  /** Those that are open. */
+  readonly #answers = new Map<number, EngineAnswer>()
+  readonly #sessions = new Map<number, SessionRun>()
   #opened = 0
   #isPlanning = false
   #alarm = 0
@@ -82,7 +81,7 @@ class SimulatedEngine implements Engine, OwnerHost {
   }
 
   get load(): number {
-    return this.#owners.size
+    return this.#answers.size + this.#sessions.size
   }
 
   get figures(): EngineFigures {
@@ -96,16 +95,18 @@ class SimulatedEngine implements Engine, OwnerHost {
 
   answer(answer: EngineAnswer): () => void {
     const id = this.#opened++
-    const run = new AnswerRun(id, answer, this)
-    this.#owners.set(id, run)
-    run.open()
+    const { promptTokens: rows, outputTokens, tokensPerS, client = '' } = answer
+    this.#answers.set(id, answer)
+    // The last token of an answer becomes no row.
+    const following = outputTokens - 1
+    this.feed({ kind: 'answer opened', stream: id, owner: client, client, tokensPerS, rows, following })
     return () => this.close(id)
   }
 
   session(reader?: Reader, held = 0): EngineSession {
     const id = this.#opened++
     const run = new SessionRun(id, held, this, this.#options)
-    this.#owners.set(id, run)
+    this.#sessions.set(id, run)
     run.open(reader)
     return run
   }
@@ -117,7 +118,7 @@ class SimulatedEngine implements Engine, OwnerHost {
   }
 
   close(id: number): void {
-    if (this.#owners.delete(id)) this.feed({ kind: 'closing', stream: id })
+    if (this.#answers.delete(id) || this.#sessions.delete(id)) this.feed({ kind: 'closing', stream: id })
   }
 
   feed(input: ServingInput): void {
@@ -152,16 +153,16 @@ class SimulatedEngine implements Engine, OwnerHost {
         this.feed({ kind: 'released', stream: action.stream })
         break
       case 'admitted':
-        this.#owners.get(action.stream)?.admitted()
+        this.#sessions.get(action.stream)?.admitted()
         break
       case 'displaced':
       case 'fail':
         this.#fail(action.stream)
         break
       case 'refused': {
-        const owner = this.#owners.get(action.stream)
-        this.#owners.delete(action.stream)
-        owner?.failed()
+        const answer = this.#answers.get(action.stream)
+        this.#answers.delete(action.stream)
+        answer?.refused()
         break
       }
     }
@@ -198,14 +199,15 @@ class SimulatedEngine implements Engine, OwnerHost {
   }
 
   #fail(id: number): void {
-    const owner = this.#owners.get(id)
+    const [answer, session] = [this.#answers.get(id), this.#sessions.get(id)]
     this.close(id)
-    owner?.failed()
+    answer?.refused()
+    session?.failed()
   }
 
   #restart(id: number): void {
     const { waitingRows } = this.stream(id)
-    const rows = Math.min(this.#owners.get(id)?.cachedRows ?? 0, waitingRows - 1)
+    const rows = Math.min(this.#answers.get(id)?.cachedTokens ?? 0, waitingRows - 1)
     this.feed({ kind: 'found', stream: id, rows })
   }
 
@@ -235,9 +237,10 @@ class SimulatedEngine implements Engine, OwnerHost {
   }
 
   #load({ stream: id }: Extract<ServingAction, { kind: 'load' }>): void {
-    const { movingBytes } = this.stream(id)
-    const seconds = this.#link.secondsOf(movingBytes)
-    this.#simulation.at(this.#link.load(movingBytes), () => this.feed({ kind: 'loaded', stream: id, outcome: 'loaded', seconds }))
+    const { arriving } = this.stream(id)
+    const bytes = arriving?.moving?.bytes ?? 0
+    const seconds = this.#link.secondsOf(bytes)
+    this.#simulation.at(this.#link.load(bytes), () => this.feed({ kind: 'loaded', stream: id, outcome: 'loaded', seconds }))
   }
 
   #begin(id: number, pieces: readonly StepPiece[]): void {
@@ -253,9 +256,22 @@ class SimulatedEngine implements Engine, OwnerHost {
     this.#simulation.at(endsMs, () => {
       this.feed({ kind: 'step ended', step: id, runs: [run], failed: none, trees: none })
       // What follows a token may close streams of this step.
-      for (const { stream, rows: computed } of pieces) this.#owners.get(stream)?.computed(computed)
+      for (const { stream, rows: computed } of pieces)
+        if (this.#answers.has(stream)) this.#token(stream)
+        else this.#sessions.get(stream)?.computed(computed)
     })
     if (pipeline > 1) this.#simulation.at(this.#stages.freeMs, () => this.#enter(id, pieces))
+  }
+
+  /** A step with rows of an answer has ended. */
+  #token(id: number): void {
+    const { waitingRows, isInStep, followingRows } = this.stream(id)
+    if (waitingRows > 0 || isInStep) return
+    const answer = this.#answers.get(id)
+    // The memory is free before the reader gets the last token.
+    if (followingRows === 0) this.close(id)
+    else this.feed({ kind: 'rows', stream: id, rows: 1, phase: 'decode', following: followingRows - 1 })
+    answer?.token()
   }
 
   /** The step has left the first stage: the next rows of its prompts may follow. */
@@ -263,6 +279,6 @@ class SimulatedEngine implements Engine, OwnerHost {
     this.feed({ kind: 'step entered', step: id })
     if (!this.#options.pipelinedPrompts) return
     for (const { stream, phase } of pieces)
-      if (phase === 'prefill' && this.#machine.get(stream)?.waitingRows === 0) this.#owners.get(stream)?.entered()
+      if (phase === 'prefill' && this.#machine.get(stream)?.waitingRows === 0) this.#sessions.get(stream)?.entered()
   }
 }

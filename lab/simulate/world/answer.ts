@@ -14,9 +14,9 @@ export interface Carrier {
 /** An answer on its way to its reader. Mutable; ended once. */
 export class Answer {
   readonly request: Request
-  readonly reader: Reader
   readonly #simulation: Simulation
   readonly #collector: Collector
+  #reader: Reader | undefined
   #work: AnswerWork | undefined
   #sent = 0
   #carrier: Carrier | undefined
@@ -27,12 +27,18 @@ export class Answer {
 
   constructor(request: Request, simulation: Simulation, collector: Collector) {
     this.request = request
-    this.reader = new Reader(request.tokensPerS, request.outputTokens, request.atMs)
     this.#simulation = simulation
     this.#collector = collector
   }
 
   /** Made when it is needed: many answers wait. */
+  get reader(): Reader {
+    const { tokensPerS, outputTokens, atMs } = this.request
+    this.#reader ??= new Reader(tokensPerS, outputTokens, atMs)
+    return this.#reader
+  }
+
+  /** As the reader. */
   get work(): AnswerWork {
     this.#work ??= noWork()
     return this.#work
