@@ -8,21 +8,21 @@ export interface FullQueue {
   readonly retryAfterMs: number
 }
 
-/** What became of a new answer. `displaced`: another client's stream has lost its place to it. */
+/** What became of a new answer. `displaced`: the latest answer of another client, which waits no more, has lost its place to it. */
 export type QueueEntry =
   | { readonly kind: 'entered' }
   | { readonly kind: 'refused'; readonly full: FullQueue }
-  | { readonly kind: 'displaced'; readonly stream: number; readonly full: FullQueue }
+  | { readonly kind: 'displaced'; readonly client: string; readonly full: FullQueue }
 
 const entered: QueueEntry = { kind: 'entered' }
 
 /** Answers that wait for their first step, at most so many. A full queue has a place for each client's share. Mutable. */
 export class AnswerQueue {
   readonly #maxWaiting: number
-  /** Client → the ids of its streams, the latest last. */
-  readonly #clients = new Map<string, Set<number>>()
-  #length = 0
+  /** How many each client has. */
+  readonly #clients = new Map<string, number>()
   readonly #intervalMs = new Ewma()
+  #length = 0
   #leftMs: number | undefined
 
   constructor(maxWaiting: number) {
@@ -33,43 +33,30 @@ export class AnswerQueue {
     return this.#length
   }
 
-  /** @param stream its id */
-  enter(stream: number, client: string, nowMs: number): QueueEntry {
+  enter(client: string, nowMs: number): QueueEntry {
     const waiting = this.length
     const retryAfterMs = answerRetryMs({ waiting, maxWaiting: this.#maxWaiting, intervalMs: this.#intervalMs.value })
     const full = retryAfterMs === undefined ? undefined : { waiting, retryAfterMs }
-    const displaced = full && this.#displace(client)
-    if (full && displaced === undefined) return { kind: 'refused', full }
+    const other = full && clientToDisplace(this.#clients, client)
+    if (full && other === undefined) return { kind: 'refused', full }
+    if (other !== undefined) this.#count(other, -1)
     // The time without a queue says nothing about how fast it moves.
     if (this.length === 0) this.#leftMs = nowMs
-    this.#length += 1
-    const own = this.#clients.get(client)
-    if (own) own.add(stream)
-    else this.#clients.set(client, new Set([stream]))
-    return full && displaced !== undefined ? { kind: 'displaced', stream: displaced, full } : entered
+    this.#count(client, 1)
+    return full && other !== undefined ? { kind: 'displaced', client: other, full } : entered
   }
 
-  /** The answer's first step has begun, or it was canceled. Without effect after the first call. */
-  leave(stream: number, client: string, nowMs: number): void {
-    if (!this.#remove(stream, client)) return
+  /** The first step of one of the client's answers has begun, or it was canceled. */
+  leave(client: string, nowMs: number): void {
+    this.#count(client, -1)
     if (this.#leftMs !== undefined) this.#intervalMs.record(nowMs - this.#leftMs)
     this.#leftMs = nowMs
   }
 
-  #remove(stream: number, client: string): boolean {
-    const own = this.#clients.get(client)
-    if (!own?.delete(stream)) return false
-    this.#length -= 1
-    if (own.size === 0) this.#clients.delete(client)
-    return true
-  }
-
-  #displace(client: string): number | undefined {
-    const counts = new Map(Array.from(this.#clients, ([name, { size }]) => [name, size]))
-    const other = clientToDisplace(counts, client)
-    if (other === undefined) return undefined
-    const latest = [...this.#clients.get(other)!].at(-1)!
-    this.#remove(latest, other)
-    return latest
+  #count(client: string, by: number): void {
+    this.#length += by
+    const count = (this.#clients.get(client) ?? 0) + by
+    if (count > 0) this.#clients.set(client, count)
+    else this.#clients.delete(client)
   }
 }

@@ -110,7 +110,7 @@ export class KvTiers {
   evict(stream: ServedStream): void {
     if (stream.place !== 'resident' || stream.isEnding || stream.resumptions.length === 0) return
     this.counts.preemptions += 1
-    const isSaved = stream.writtenRows === stream.contextLength && stream.savingFrom === undefined
+    const isSaved = stream.writtenRows === stream.contextLength && stream.saving === undefined
     if (isSaved || !this.hasSlowTier) {
       this.#leave(stream)
       return
@@ -171,12 +171,12 @@ export class KvTiers {
   }
 
   onSaved(stream: ServedStream, outcome: 'saved' | 'full' | 'failed', seconds: number): void {
-    const from = stream.savingFrom
-    if (from === undefined) throw new Error('rows were saved that no stream saves')
-    stream.savingFrom = undefined
-    measure(this.#evictBytesPerS, stream.movingBytes, seconds)
+    const { saving } = stream
+    if (!saving) throw new Error('rows were saved that no stream saves')
+    stream.saving = undefined
+    measure(this.#evictBytesPerS, saving.bytes, seconds)
     if (outcome !== 'saved') {
-      stream.writtenRows = Math.min(stream.writtenRows, from)
+      stream.writtenRows = Math.min(stream.writtenRows, saving.from)
       this.grown(stream)
     }
     this.#written.delete(stream)
@@ -187,9 +187,9 @@ export class KvTiers {
   onLoaded(stream: ServedStream, outcome: 'loaded' | 'lost' | 'failed', seconds: number): void {
     const { arriving } = stream
     if (!arriving?.moving) throw new Error('rows were loaded that no stream loads')
-    const { from, to } = arriving.moving
+    const { from, to, bytes } = arriving.moving
     arriving.moving = undefined
-    measure(this.#loadBytesPerS, stream.movingBytes, seconds)
+    measure(this.#loadBytesPerS, bytes, seconds)
     if (outcome === 'failed') {
       this.#host.fail(stream, 'transfer')
       this.#endArriving(stream, false)
@@ -229,17 +229,17 @@ export class KvTiers {
   }
 
   #save(stream: ServedStream, from: number, to: number, isDuringStep: boolean): void {
-    stream.savingFrom = from
+    const bytes = (to - from) * stream.size.bytesPerPosition
+    stream.saving = { from, to, bytes }
     stream.writtenRows = to
-    stream.movingBytes = (to - from) * stream.size.bytesPerPosition
     this.#copied.add(stream)
-    this.counts.savedBytes += stream.movingBytes
+    this.counts.savedBytes += bytes
     this.#host.emit({ kind: 'save', stream: stream.id, from, to, isDuringStep })
   }
 
   #continueLeaving(stream: ServedStream): void {
     const { leaving, contextLength, writtenRows, pageStart } = stream
-    if (!leaving || stream.savingFrom !== undefined) return
+    if (!leaving || stream.saving) return
     if (writtenRows === contextLength || stream.isEnding) {
       this.#endLeaving(stream)
       return
@@ -322,8 +322,8 @@ export class KvTiers {
       // Buffers that grow piece by piece would be copied each time they double.
       reserve = contextLength + stream.waitingRows
     }
-    const bytes = isComplete || !this.#options.overlap ? stream.neededBytes : this.#pieceBytes(stream, from)
-    if (!this.memory.charge(stream, bytes)) {
+    const neededBytes = isComplete || !this.#options.overlap ? stream.neededBytes : this.#pieceBytes(stream, from)
+    if (!this.memory.charge(stream, neededBytes)) {
       if (!isEvicting) this.#endArriving(stream, false)
       return
     }
@@ -336,9 +336,10 @@ export class KvTiers {
       this.#loseRowsFrom(stream, from)
       return
     }
-    arriving.moving = { from, to }
-    stream.movingBytes = Math.ceil((to - from) / pageRows) * stream.duePageBytes
-    this.counts.loadedBytes += stream.movingBytes
+    // Whole pages, however many of their rows are used.
+    const bytes = Math.ceil((to - from) / pageRows) * stream.duePageBytes
+    arriving.moving = { from, to, bytes }
+    this.counts.loadedBytes += bytes
     this.#host.emit({ kind: 'load', stream: stream.id, from, to, reserve })
   }
 

@@ -16,6 +16,13 @@ export interface ServedStreamHost {
   readonly hasSlowTier: boolean
 }
 
+/** Rows [from, to) between the tiers. */
+interface Moving {
+  readonly from: number
+  readonly to: number
+  readonly bytes: number
+}
+
 /** An eviction that has begun: rows that are not saved are saved, then the memory is freed. */
 interface Leaving {
   /** Whether the save under way is its own, rather than one that had begun before. */
@@ -32,8 +39,8 @@ interface Arriving {
   isCharged: boolean
   /** Whether it has waited for an eviction once: what leaves has been saved before, as a rule, and is gone at once. */
   hasWaited: boolean
-  /** [from, to): the rows that are on their way. */
-  moving: { readonly from: number; readonly to: number } | undefined
+  /** What is on its way. */
+  moving: Moving | undefined
 }
 
 /**
@@ -70,25 +77,21 @@ export class ServedStream implements StreamState, UnsavedRows, KvAccount {
   /** Steps that had begun when the rows arrived, and those since then that held some of them, or could not. */
   #stepsTaken = 0
   #stepsAtBlock = 0
-  /** Whether a step has held some of its rows. */
-  hasBegun = false
+  /** An answer that waits for its first step, or a session that waits for its first memory: some of its rows are charged then. */
+  isNew = true
   /** Whether it has no rows that it has computed itself since it was last resumed. */
   isFresh = true
   /** `closing`: takes part in nothing new. `ending`: no step has it any more. `closed`: no transfer either. */
   stage: 'open' | 'closing' | 'ending' | 'closed' = 'open'
   /** Of a stream that closes: the leading rows that are left to a later one; undefined: none. */
   keptRows: number | undefined
-  /** Waits for its first memory: its rows are charged, but none of them is there yet. */
-  isAdmission = false
 
   /** Where its KV is, apart from steps. */
   place: Residency = 'evicted'
   /** Leading rows that the slow tier holds, or that are on their way there. */
   writtenRows = 0
-  /** First of the rows that are on their way there; undefined: none are. */
-  savingFrom: number | undefined
-  /** Bytes of the piece that is on its way to the slow tier or back. */
-  movingBytes = 0
+  /** What is on its way there. */
+  saving: Moving | undefined
   leaving: Leaving | undefined
   arriving: Arriving | undefined
   /** Rows of a stream that could not be evicted; it can be once it has others, so that it is not tried again all the time. */
@@ -127,7 +130,7 @@ export class ServedStream implements StreamState, UnsavedRows, KvAccount {
 
   /** Whether a transfer of its rows is under way. */
   get isMoving(): boolean {
-    return this.leaving !== undefined || this.arriving !== undefined || this.savingFrom !== undefined
+    return this.leaving !== undefined || this.arriving !== undefined || this.saving !== undefined
   }
 
   get residency(): Residency {
@@ -221,7 +224,6 @@ export class ServedStream implements StreamState, UnsavedRows, KvAccount {
   /** A step with some of its rows begins. */
   enterStep(): void {
     this.isBlocked = true
-    this.hasBegun = true
     this.isFresh = false
     this.stepsUnderWay += 1
     this.#stepsAtBlock = this.#host.stepsBegun

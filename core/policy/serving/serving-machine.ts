@@ -1,12 +1,12 @@
 import type { KvSize } from '../admission/kv.ts'
-import { sessionWaitMs } from '../admission/session.ts'
 import type { StateMonitor } from '../estimate/state-monitor.ts'
 import { type Machine, noActions } from '../machine.ts'
 import { AnswerQueue } from './answer-queue.ts'
 import { KvMemory, type KvMemoryLimits } from './kv-memory.ts'
 import { KvTiers, type TierOptions } from './kv-tiers.ts'
-import type { ServingPlan, ServingPolicy, ServingSpeeds, ServingState, StreamState } from './policy.ts'
-import { reuseOf } from './prefix-reuse.ts'
+import { MemoryWaits } from './memory-waits.ts'
+import { PlanExecution } from './plan-execution.ts'
+import type { ServingPolicy, ServingSpeeds, ServingState, StreamState } from './policy.ts'
 import { Reader } from './reader.ts'
 import { ServedStream, type ServedStreamHost } from './served-stream.ts'
 import type { FailureReason, FoundRows, ServingAction, ServingInput, StepPiece } from './serving-events.ts'
@@ -55,19 +55,6 @@ interface StepUnderWay {
   hasEntered: boolean
 }
 
-/** A plan that is being carried out. */
-interface CarriedOut {
-  readonly plan: ServingPlan
-  /** How many of its resumptions have been. */
-  resumed: number
-  /** Whether the next plan may differ although no step has begun: a stream has been preempted beyond the plan. */
-  mayDiffer: boolean
-  /** The step, while `compare` is not answered. */
-  starting: { readonly stream: ServedStream; readonly rows: number }[]
-  /** Streams of it that are going to begin with more rows. */
-  behind: readonly number[]
-}
-
 /**
  * The serving loop: which streams hold memory, which of their rows are in a step, and which move between the tiers, as the
  * policy's plans say. Streams are numbers of rows here; their rows, buffers and pages are elsewhere.
@@ -83,9 +70,8 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
   readonly #streams = new Map<number, ServedStream>()
   readonly #waiting = new WaitingStreams()
   readonly #steps = new Map<number, StepUnderWay>()
-  /** When devices' streams stop waiting for memory. */
-  readonly #deadlines = new Map<ServedStream, number>()
-  #carriedOut: CarriedOut | undefined
+  readonly #waits: MemoryWaits
+  readonly #execution: PlanExecution
   #actions: ServingAction[] = []
   #nowMs = 0
   /** The next plan may differ from the last one. */
@@ -106,6 +92,20 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
         this.#settle(stream)
       },
     })
+    const { maxMemoryWaitMs, sharesPrefixes, policy, whatIf } = options
+    const { waitsForTransfers = false, waitsForMemory = false } = whatIf ?? {}
+    this.#waits = new MemoryWaits(this.#memory, { maxMemoryWaitMs, waitsForMemory, heedsReaders: policy.heedsReaders ?? false })
+    this.#execution = new PlanExecution(
+      this.#tiers,
+      { sharesPrefixes, waitsForTransfers },
+      {
+        get: (id) => this.#streams.get(id),
+        emit: (action) => this.#emit(action),
+        preempt: (stream) => this.#preempt(stream),
+        admit: (session) => this.#admit(session),
+        onEnd: (pieces, mayDiffer, lookAgainAtMs) => this.#endPlan(pieces, mayDiffer, lookAgainAtMs),
+      },
+    )
     this.#answers = new AnswerQueue(options.maxWaitingAnswers)
     this.#speeds = new StepSpeeds(options.smoothing)
     this.#state = this.#visible()
@@ -141,9 +141,8 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
   /** The lowest number: as soon as nothing else happens at this time. */
   get wakeMs(): number | undefined {
     if (this.#isDue && this.#canBegin) return Number.NEGATIVE_INFINITY
-    let atMs = this.#alarmMs
-    for (const deadlineMs of this.#deadlines.values()) if (atMs === undefined || deadlineMs < atMs) atMs = deadlineMs
-    return atMs
+    const { nextMs } = this.#waits
+    return nextMs === undefined ? this.#alarmMs : Math.min(nextMs, this.#alarmMs ?? nextMs)
   }
 
   handle(input: ServingInput, nowMs: number): readonly ServingAction[] {
@@ -204,7 +203,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
         this.#loseFound(this.#demand(input.stream))
         break
       case 'compared':
-        this.#onCompared(input)
+        this.#execution.onCompared(input.waiting, input.behind)
         break
       case 'step entered':
         this.#enterStep(input.step)
@@ -307,36 +306,44 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
     const { positions, reader } = input
     const stream = this.#add(input, 'device', reader)
     if (this.#memory.charge(stream, positions * stream.size.bytesPerPosition)) {
-      stream.place = 'resident'
-      this.#emit({ kind: 'admitted', stream: stream.id })
+      this.#admit(stream)
       return
     }
     stream.wait(positions, 'prefill', this.#nowMs)
-    if (!this.#options.whatIf?.waitsForMemory && !this.#couldGet(stream)) this.#fail(stream, 'memory')
+    if (!this.#waits.couldEnd(stream, this.#streams.values())) this.#fail(stream, 'memory')
     else {
-      stream.isAdmission = true
-      this.#endWaitAfter(stream, sessionWaitMs)
+      this.#waits.begin(stream, this.#nowMs)
       this.#enqueue(stream)
     }
+  }
+
+  #admit(session: ServedStream): void {
+    if (session.waitingRows > 0) this.#waitNoMore(session)
+    session.isNew = false
+    session.place = 'resident'
+    this.#emit({ kind: 'admitted', stream: session.id })
   }
 
   #resumeSession(input: Extract<ServingInput, { kind: 'session resumed' }>): void {
     const stream = this.#add(input, 'device')
     if (!this.#memory.takeCached(input.handle, stream)) throw new Error('a session resumes what is not cached')
+    stream.isNew = false
     stream.place = 'resident'
     stream.reshape(input.rows, input.rows, 0)
   }
 
   #openAnswer(input: Extract<ServingInput, { kind: 'answer opened' }>): void {
     const { stream: id, client, tokensPerS, rows, following } = input
-    const entry = this.#answers.enter(id, client, this.#nowMs)
+    const entry = this.#answers.enter(client, this.#nowMs)
     if (entry.kind === 'refused') {
       this.#emit({ kind: 'refused', stream: id, full: entry.full })
       return
     }
     if (entry.kind === 'displaced') {
-      this.#waitNoMore(this.#demand(entry.stream))
-      this.#emit({ kind: 'displaced', stream: entry.stream, full: entry.full })
+      const displaced = this.#latestAnswer(entry.client)
+      displaced.isNew = false
+      this.#waitNoMore(displaced)
+      this.#emit({ kind: 'displaced', stream: displaced.id, full: entry.full })
     }
     // The last token becomes no row.
     const stream = this.#add(input, 'answer', new Reader(tokensPerS, following + 1, this.#nowMs))
@@ -344,6 +351,21 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
     stream.wait(rows, 'prefill', this.#nowMs)
     if (this.#isStopped) this.#fail(stream, 'stopped')
     else this.#enqueue(stream)
+  }
+
+  /** Of those that wait for their first step. */
+  #latestAnswer(client: string): ServedStream {
+    let latest: ServedStream | undefined
+    for (const stream of this.#streams.values())
+      if (stream.isNew && stream.source === 'answer' && stream.client === client) latest = stream
+    if (!latest) throw new Error('the queue counts an answer that is not there')
+    return latest
+  }
+
+  /** An answer no longer waits for its first step. */
+  #leaveQueue(stream: ServedStream): void {
+    if (stream.isNew && stream.source === 'answer') this.#answers.leave(stream.client, this.#nowMs)
+    stream.isNew = false
   }
 
   #addRows({ stream: id, rows, phase, following }: Extract<ServingInput, { kind: 'rows' }>): void {
@@ -369,14 +391,11 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
 
   /** Whether a device's rows have memory, or may wait for it. */
   #mayWait(stream: ServedStream): boolean {
-    const isResident = stream.place === 'resident'
+    const { isResident } = stream
     if (isResident && this.#tiers.charge(stream)) return true
-    const couldGet = isResident
-      ? this.#options.whatIf?.waitsForMemory || this.#couldGet(stream)
-      : this.#memory.canHold(stream.neededBytes)
-    if (!couldGet) return false
-    this.#limitWait(stream)
-    return true
+    const mayWait = isResident ? this.#waits.couldEnd(stream, this.#streams.values()) : this.#memory.canHold(stream.neededBytes)
+    if (mayWait) this.#waits.begin(stream, this.#nowMs)
+    return mayWait
   }
 
   #enqueue(stream: ServedStream): void {
@@ -386,9 +405,8 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
 
   #waitNoMore(stream: ServedStream): void {
     stream.queueAt = -1
-    stream.isAdmission = false
     stream.waitNoMore()
-    this.#deadlines.delete(stream)
+    this.#waits.end(stream)
     this.#isDue = true
   }
 
@@ -398,44 +416,6 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
     this.#emit({ kind: 'fail', stream: stream.id, why, length })
   }
 
-  /** Whether the owner's share holds what waits, and the memory could, once all streams are preempted that can be. */
-  #couldGet(stream: ServedStream): boolean {
-    const { missingBytes } = stream
-    if (!this.#memory.isWithinShare(stream, missingBytes)) return false
-    const { budgetBytes, usedBytes, cachedBytes } = this.#memory
-    let bytes = budgetBytes - usedBytes + cachedBytes
-    for (const other of this.#streams.values())
-      if (!other.isClosing && this.#isPreemptible(other, stream)) bytes += other.chargedBytes
-    return bytes >= missingBytes
-  }
-
-  /** Whether a stream can be preempted for another one: the earlier session goes first, unless readers count. */
-  #isPreemptible(stream: ServedStream, other: ServedStream): boolean {
-    if (stream.source === 'answer') return true
-    const { heedsReaders = false } = this.#options.policy
-    const comesLater = stream.id > other.id || (heedsReaders && stream.reader !== undefined && stream !== other)
-    return comesLater && stream.resumptions.length > 0
-  }
-
-  /** Rows that lack memory for too long fail, so that the device can replay them at another bridge. */
-  #limitWait(stream: ServedStream): void {
-    if (stream.source === 'answer' || stream.waitingRows === 0 || this.#deadlines.has(stream)) return
-    this.#endWaitAfter(stream, this.#options.maxMemoryWaitMs)
-  }
-
-  #endWaitAfter(stream: ServedStream, waitMs: number): void {
-    if (!this.#options.whatIf?.waitsForMemory) this.#deadlines.set(stream, this.#nowMs + waitMs)
-  }
-
-  #passDeadlines(): void {
-    for (const [stream, atMs] of this.#deadlines) {
-      if (atMs > this.#nowMs) continue
-      this.#deadlines.delete(stream)
-      const hasMemory = stream.place === 'resident' && stream.missingBytes === 0
-      if (stream.isAdmission || !(stream.isInStep || hasMemory)) this.#fail(stream, 'memory')
-    }
-  }
-
   #rejectWaiting(): void {
     for (const stream of [...this.#waiting.compact()]) if (!stream.isInStep) this.#fail(stream, 'stopped')
   }
@@ -443,7 +423,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
   #close(stream: ServedStream, keep: number | undefined): void {
     stream.stage = 'closing'
     stream.keptRows = keep
-    this.#answers.leave(stream.id, stream.client, this.#nowMs)
+    this.#leaveQueue(stream)
     if (!stream.isInStep) this.#waitNoMore(stream)
     stream.queueAt = -1
     this.#settle(stream)
@@ -478,7 +458,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
 
   get #canBegin(): boolean {
     const { step, whatIf } = this.#options
-    if (this.#isStopped || this.#carriedOut || this.#steps.size >= step.pipeline) return false
+    if (this.#isStopped || this.#execution.isUnderWay || this.#steps.size >= step.pipeline) return false
     if (!whatIf) return true
     if (whatIf.waitsForTransfers && this.#tiers.isMoving) return false
     for (const { hasEntered } of this.#steps.values()) if (!hasEntered) return false
@@ -490,84 +470,23 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
       this.#alarmMs = undefined
       this.#isDue = true
     }
-    this.#passDeadlines()
-    if (this.#isDue && this.#canBegin) this.#carryOut(this.#plan())
-  }
-
-  #plan(): ServingPlan {
+    this.#waits.expire(this.#nowMs, (stream) => this.#fail(stream, 'memory'))
+    if (!this.#isDue || !this.#canBegin) return
     this.#planSpeeds = undefined
-    return this.#options.policy.plan(this.#state, this.#nowMs)
-  }
-
-  #carryOut(plan: ServingPlan): void {
-    for (const handle of plan.evict) this.#memory.evictCached(handle)
-    let mayDiffer = false
-    for (const id of plan.preempt) {
-      const stream = this.#streams.get(id)
-      if (stream) this.#preempt(stream)
-      mayDiffer ||= stream?.place === 'evicted'
-    }
-    this.#carriedOut = { plan, resumed: 0, mayDiffer, starting: [], behind: [] }
-    this.#resumeStreams()
+    this.#execution.begin(this.#options.policy.plan(this.#state, this.#nowMs))
   }
 
   #preempt(stream: ServedStream): void {
     if (stream.isInStep || stream.isClosing) return
     this.#tiers.evict(stream)
-    this.#limitWait(stream)
-  }
-
-  #resumeStreams(): void {
-    const carried = this.#carriedOut!
-    const { resume } = carried.plan
-    while (carried.resumed < resume.length) {
-      const { stream: id, by } = resume[carried.resumed++]!
-      const stream = this.#streams.get(id)
-      if (!stream || stream.isClosing || stream.place !== 'evicted') continue
-      if (stream.canRecompute && (by === 'recompute' || stream.contextLength === 0)) {
-        this.#tiers.beginAnew(stream)
-        stream.isFresh = true
-        this.#emit({ kind: 'restart', stream: id })
-        return
-      }
-      if (this.#tiers.load(stream) && stream.isAdmission) {
-        this.#waitNoMore(stream)
-        this.#emit({ kind: 'admitted', stream: id })
-      }
-    }
-    this.#alarmMs = carried.plan.lookAgainAtMs
-    this.#chooseStep()
+    this.#waits.begin(stream, this.#nowMs)
   }
 
   #onFound(found: FoundRows): void {
     const stream = this.#demand(found.stream)
-    if (stream.source === 'answer') {
-      this.#beginWith(stream, found)
-      if (stream.place === 'resident') this.#replaceRows()
-      else {
-        this.#tiers.restart(stream)
-        this.#resumeStreams()
-      }
-    } else if (stream.place === 'resident' && this.#beginWithCopy(stream, found, stream.size.chargeOf(found.rows)))
+    if (stream.canRecompute) this.#execution.onFound(stream, found)
+    else if (stream.isResident && this.#execution.beginWithCopy(stream, found, stream.size.chargeOf(found.rows)))
       stream.reshape(found.rows, found.rows, 0)
-  }
-
-  /** An answer without rows begins with these. */
-  #beginWith(stream: ServedStream, found: FoundRows): void {
-    const { rows, cached } = found
-    if (rows === 0) return
-    if (cached && reuseOf(cached.rows, rows) === 'take' && this.#memory.takeCached(cached.handle, stream)) {
-      this.#emit({ kind: 'take prefix', stream: stream.id, handle: cached.handle, rows })
-      stream.findRows(rows)
-    } else if (this.#beginWithCopy(stream, found, stream.neededBytes)) stream.findRows(rows)
-  }
-
-  #beginWithCopy(stream: ServedStream, { rows, cached }: FoundRows, bytes: number): boolean {
-    if (!this.#memory.charge(stream, bytes)) return false
-    // Charging may have evicted it.
-    if (cached && !this.#memory.isCached(cached.handle)) return false
-    this.#emit({ kind: 'copy prefix', stream: stream.id, rows })
-    return true
   }
 
   #loseFound(stream: ServedStream): void {
@@ -575,94 +494,25 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
     else stream.reshape(0, 0, 0)
   }
 
-  #chooseStep(): void {
-    const carried = this.#carriedOut!
-    // What has just begun to move may be waited for.
-    if (this.#options.whatIf?.waitsForTransfers && this.#tiers.isMoving) {
-      this.#endPlan(false)
-      return
-    }
-    let hasFresh = false
-    for (const { stream: id, rows } of carried.plan.run) {
-      const stream = this.#streams.get(id)
-      // A stream that was to be resumed is still evicted if another could not be preempted.
-      if (stream?.canRun) {
-        carried.starting.push({ stream, rows })
-        hasFresh ||= stream.isFresh && stream.canRecompute
-      } else {
-        // It waited for its place alone, which it has now: the next plan has room for other rows.
-        carried.mayDiffer ||= stream?.waitingRows === 0
-      }
-    }
-    if (hasFresh && this.#options.sharesPrefixes)
-      this.#emit({ kind: 'compare', pieces: carried.starting.map(({ stream, rows }) => ({ stream: stream.id, rows })) })
-    else this.#beginStep()
+  #endPlan(pieces: readonly StepPiece[], mayDiffer: boolean, lookAgainAtMs: number | undefined): void {
+    this.#alarmMs = lookAgainAtMs
+    if (pieces.length > 0) this.#beginStep(pieces)
+    this.#isDue = mayDiffer || pieces.length > 0
   }
 
-  #onCompared({ waiting, behind }: Extract<ServingInput, { kind: 'compared' }>): void {
-    const carried = this.#carriedOut!
-    if (waiting.length > 0) carried.starting = carried.starting.filter(({ stream }) => !waiting.includes(stream.id))
-    carried.behind = behind
-    this.#replaceRows()
-  }
-
-  /** Streams that have computed nothing yet begin with more rows. */
-  #replaceRows(): void {
-    const carried = this.#carriedOut!
-    const [id, ...others] = carried.behind
-    carried.behind = others
-    if (id === undefined) {
-      this.#beginStep()
-      return
-    }
-    this.#tiers.beginAnew(this.#demand(id))
-    this.#emit({ kind: 'restart', stream: id })
-  }
-
-  #beginStep(): void {
-    const carried = this.#carriedOut!
-    const pieces: StepPiece[] = []
+  #beginStep(pieces: readonly StepPiece[]): void {
+    this.stepsBegun += 1
     let stepRows = 0
-    for (const { stream, rows: planned } of carried.starting) {
-      if (!this.#reserve(stream)) {
-        carried.mayDiffer ||= stream.place !== 'resident'
-        continue
-      }
-      const { id, phase, waitingRows, contextLength, arrivedMs } = stream
-      // It may have found some of its rows.
-      const rows = Math.min(planned, waitingRows)
-      if (phase !== 'prefill') this.#lastDecodeMs = this.#nowMs
-      pieces.push({ stream: id, rows, phase, waitingRows, contextLength, arrivedMs })
+    for (const { stream: id, rows, phase } of pieces) {
+      const stream = this.#demand(id)
+      this.#leaveQueue(stream)
+      stream.enterStep()
       stepRows += rows
+      if (phase !== 'prefill') this.#lastDecodeMs = this.#nowMs
     }
-    if (pieces.length > 0) {
-      this.stepsBegun += 1
-      for (const { stream: id } of pieces) {
-        const stream = this.#demand(id)
-        if (!stream.hasBegun) this.#answers.leave(id, stream.client, this.#nowMs)
-        stream.enterStep()
-      }
-      this.#steps.set(this.stepsBegun, { pieces, hasEntered: false })
-      this.#emit({ kind: 'begin', step: this.stepsBegun, pieces })
-      this.#tiers.saveDuring(this.#speeds.secondsOf(stepRows) ?? 0)
-    }
-    this.#endPlan(pieces.length > 0)
-  }
-
-  /** @param hasBegun whether a step has */
-  #endPlan(hasBegun: boolean): void {
-    this.#isDue = hasBegun || this.#carriedOut!.mayDiffer
-    this.#carriedOut = undefined
-  }
-
-  /**
-   * Charges what the waiting rows need. An answer without memory for them is preempted, unless an eviction is about to free
-   * some; a device's rows keep what they have, and wait. @returns whether the rows can run
-   */
-  #reserve(stream: ServedStream): boolean {
-    if (this.#tiers.charge(stream)) return true
-    if (stream.source === 'answer' && !this.#tiers.isEvicting) this.#preempt(stream)
-    return false
+    this.#steps.set(this.stepsBegun, { pieces, hasEntered: false })
+    this.#emit({ kind: 'begin', step: this.stepsBegun, pieces })
+    this.#tiers.saveDuring(this.#speeds.secondsOf(stepRows) ?? 0)
   }
 
   #enterStep(id: number): void {
@@ -678,7 +528,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
   #computed(stream: ServedStream, rows: number): void {
     stream.unblock()
     stream.compute(rows)
-    if (stream.waitingRows === 0) this.#deadlines.delete(stream)
+    if (stream.waitingRows === 0) this.#waits.end(stream)
   }
 
   #endStep({ step: id, runs, failed, trees }: Extract<ServingInput, { kind: 'step ended' }>): void {
