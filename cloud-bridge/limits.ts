@@ -29,7 +29,7 @@ export const BridgeLimits = z.strictObject({
     .min(1)
     .default(1_024)
     .describe(
-      'connections to each listener from one IPv4 address or IPv6 /64, loopback and trusted proxies excepted, whose WebSockets count for their clients; beyond it the one that has waited longest for its first or next request is closed, or the new one',
+      'connections to each listener from one IPv4 address or IPv6 /64; beyond it the one that has waited longest for its next request is closed, or the new one. Loopback and trusted proxies are exempt; WebSockets through a proxy count for their clients',
     ),
   eventStreams: z
     .int()
