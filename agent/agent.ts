@@ -5,7 +5,7 @@ import type { BrimError } from '../core/base/errors.ts'
 import type { Logger } from '../core/base/logger.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
 import { type Host, openHost } from './device/host.ts'
-import { openIdentities } from './identity/identities.ts'
+import { openBridgeCredentials } from './identity/identities.ts'
 import { Answering } from './parts/answering.ts'
 import { openApi } from './parts/api.ts'
 import { openBase } from './parts/base.ts'
@@ -20,7 +20,7 @@ import { openMonitor } from './parts/monitor.ts'
 import { openRemote } from './parts/remote.ts'
 import { openReporting, openSpool } from './parts/reporting.ts'
 import { openState } from './parts/state.ts'
-import { openWork } from './parts/work.ts'
+import { openDeviceWork } from './parts/work.ts'
 import type { RestartKind } from './trial/change.ts'
 import type { AgentVariant } from './variant.ts'
 
@@ -74,7 +74,7 @@ export async function startAgent(
     const { base, logs } = openBase(config, clock, closers, state.birth)
     const spool = openSpool(base, state)
     const { logger } = base
-    const identities = openIdentities(config, clock, logger.child({ component: 'identity' }))
+    const identities = openBridgeCredentials(config, clock, logger.child({ component: 'identity' }))
     closers.push(identities.close)
     const remote = openRemote(base, state, logs.outbox)
     const models = await openModels(base, state, variant)
@@ -85,7 +85,7 @@ export async function startAgent(
     const answering = new Answering(base, models, links, variant)
     const dispatch = openDispatch(base, { store: state.store, identities }, models, links, answering, budget.budget)
     const downloads = openDownloads(base, identities, links)
-    const work = openWork(base, state, models, smallModels, answering, downloads)
+    const work = openDeviceWork(base, state, models, smallModels, answering, downloads)
     const changing = openChanges(base, links, answering, downloads, changes)
     const handlers = () => ({ ...work.handlers(), ...changing.handlers })
     const monitor = openMonitor({ models, smallModels, answering, work, budget, errors: logs.errors }, spool)

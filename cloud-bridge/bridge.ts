@@ -24,7 +24,7 @@ import { openRollouts } from './parts/rollouts.ts'
 import { accessRoutes, fleetRoutes, servingRoutes } from './parts/routes.ts'
 import { openServing } from './parts/serving.ts'
 import { openStores } from './parts/stores.ts'
-import { openWork } from './parts/work.ts'
+import { openFleetWork } from './parts/work.ts'
 import type { BridgeVariant } from './variant.ts'
 
 export type { BridgeVariant }
@@ -78,7 +78,7 @@ async function openBridge(base: Base, variant: BridgeVariant): Promise<Bridge> {
   const { id, fleet, host } = config
   const network = openNetwork(base)
   const stores = openStores(base)
-  const work = openWork(base, stores, network, variant)
+  const work = openFleetWork(base, stores, network, variant)
   const rollouts = openRollouts(base, stores, work)
   const access = openAccess(base, stores)
   const { grants, certificate } = access

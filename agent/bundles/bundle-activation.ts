@@ -1,4 +1,4 @@
-import type { Probe } from '../../core/protocol/jobs.ts'
+import type { TrialQuestion } from '../../core/protocol/jobs.ts'
 import type { BundleVersion } from './bundle-folder.ts'
 
 /** A bundle with which the device is to answer. */
@@ -8,7 +8,7 @@ export interface BundleActivation extends BundleVersion {
   /** Moves it to its place, once it is healthy. @returns its folder there */
   readonly commit: () => Promise<string>
   /** A question that it must answer; undefined: it need only open. */
-  readonly probe: Probe | undefined
+  readonly probe: TrialQuestion | undefined
   /** Id of the job, the same in all attempts. */
   readonly job: string
 }

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { BrimError } from '../../core/base/errors.ts'
 import { sha256OfFile } from '../../core/base/sha256-of-file.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
-import { type GetOptions, get, patiently, unavailable } from './get.ts'
+import { type GetOptions, patiently, startDownload, unavailable } from './get.ts'
 
 interface WantedFile {
   readonly url: URL
@@ -60,7 +60,7 @@ async function append(
   onBytes: (count: number) => void,
   onReceived: (count: number) => void,
 ): Promise<void> {
-  const { body, from } = await get(url, { ...options, from: have })
+  const { body, from } = await startDownload(url, { ...options, from: have })
   const length = Number(body.headers['content-length'] ?? bytes)
   // Such as the login page of a captive portal: it must not replace the part on disk.
   if (from < have && length < bytes) {

@@ -55,7 +55,7 @@ export async function patiently<T>(task: () => Promise<T>, { patience, signal }:
  * @returns the body, and `from`, its offset: the requested one, or 0 if the server ignores ranges
  * @throws BrimError BUNDLE_UNAVAILABLE if a retry may succeed, BUNDLE_INVALID if not, IDENTITY_INVALID
  */
-export async function get(url: URL, options: GetOptions): Promise<{ body: IncomingMessage; from: number }> {
+export async function startDownload(url: URL, options: GetOptions): Promise<{ body: IncomingMessage; from: number }> {
   let at = url
   let { from = 0 } = options
   for (let redirects = 0; redirects <= maxRedirects; redirects++) {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { writePrivate } from '../../core/base/private-file.ts'
-import { Sequence } from '../../core/signing/signature.ts'
+import { ReleaseNumber } from '../../core/signing/signature.ts'
 
 /** A signed bundle or release that the device is to have. */
 export interface Numbered {
@@ -18,8 +18,8 @@ export interface Numbered {
 
 const FloorsFile = z.object({
   v: z.literal(1),
-  floors: z.record(z.string(), Sequence),
-  begun: z.object({ series: z.string(), name: z.string(), sequence: Sequence, allowDowngrade: z.boolean() }).optional(),
+  floors: z.record(z.string(), ReleaseNumber),
+  begun: z.object({ series: z.string(), name: z.string(), sequence: ReleaseNumber, allowDowngrade: z.boolean() }).optional(),
 })
 type FloorsFile = z.infer<typeof FloorsFile>
 

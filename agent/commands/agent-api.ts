@@ -8,5 +8,5 @@ export const apiOption = z
   .describe("URL of the agent's API")
 
 /** The first key of the file; `-`: of standard input. @throws BrimError CONFIG_INVALID */
-export const readApiKey = async (file: string, io: Io): Promise<string> =>
+export const readAgentApiKey = async (file: string, io: Io): Promise<string> =>
   file === '-' ? (await io.stdin()).trim() : readApiKeys(file)[0]!

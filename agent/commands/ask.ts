@@ -6,10 +6,10 @@ import { ReaderRate } from '../../core/base/reader-rates.ts'
 import { visibleLine } from '../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { accessOf } from '../../core/login/bridge-access.ts'
-import type { ApiServer } from '../../core/openai/ask-server.ts'
+import type { BrimServer } from '../../core/openai/ask-server.ts'
 import { streamAnswerFrom } from '../../core/openai/client.ts'
 import type { BrimReport } from '../../core/openai/responses.ts'
-import { apiOption, readApiKey } from './agent-api.ts'
+import { apiOption, readAgentApiKey } from './agent-api.ts'
 import { dollarText } from './dollar-text.ts'
 import { SketchDisplay } from './sketch-display.ts'
 
@@ -134,12 +134,12 @@ function requireMode({ mode, bridgeUrl }: AskOptions): void {
 const plainDisplay = (io: Io): Pick<SketchDisplay, 'text' | 'sketch'> => ({ text: (piece) => io.write(piece), sketch: () => {} })
 
 /** A key that is given takes precedence over the login's. @throws BrimError USAGE, CONFIG_INVALID, IDENTITY_INVALID */
-async function apiOf({ api, bridgeUrl, apiKeyFile }: AskOptions, io: Io): Promise<ApiServer> {
+async function apiOf({ api, bridgeUrl, apiKeyFile }: AskOptions, io: Io): Promise<BrimServer> {
   const at =
     bridgeUrl === undefined
       ? { server: 'agent' as const, url: api }
       : { server: 'bridge' as const, ...(await accessOf({ bridgeUrl }, io)) }
-  return apiKeyFile === undefined ? at : { ...at, key: await readApiKey(apiKeyFile, io) }
+  return apiKeyFile === undefined ? at : { ...at, key: await readAgentApiKey(apiKeyFile, io) }
 }
 
 /** Those of the wire only where states crossed it: not in an answer of a bridge alone. */

@@ -4,7 +4,7 @@ import { visibleLine } from '../../core/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
 import { getJson } from '../../core/openai/client.ts'
 import { Spending } from '../../core/protocol/spending.ts'
-import { apiOption, readApiKey } from './agent-api.ts'
+import { apiOption, readAgentApiKey } from './agent-api.ts'
 import { dollarText, plainNumber } from './dollar-text.ts'
 
 const options = {
@@ -26,7 +26,7 @@ export const command = defineCommand({
 })
 
 async function showBudget({ api, apiKeyFile, json }: OptionsOf<typeof options>, io: Io): Promise<void> {
-  const key = apiKeyFile === undefined ? undefined : await readApiKey(apiKeyFile, io)
+  const key = apiKeyFile === undefined ? undefined : await readAgentApiKey(apiKeyFile, io)
   const raw = await getJson({ server: 'agent', url: api, key }, '/budget', io.signal)
   if (json) return io.out(JSON.stringify(raw))
   io.out(linesOf(Spending.parse(raw)).map(visibleLine).join('\n'))

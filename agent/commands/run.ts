@@ -22,7 +22,7 @@ import { TrialFile } from '../trial/trial-file.ts'
 import { agentStateDir, stateDirOption } from './state-dir.ts'
 
 /** `hottestC=2` or `W=20%`: the name or unit of a figure, and its dead band. */
-export const DeadBand = z
+export const DeadBandOption = z
   .string()
   .regex(/^\w+=\d+(\.\d+)?%?$/, 'must be like hottestC=2 (an amount) or W=20% (a part of the last value)')
   .transform((text): [string, { amount: number } | { part: number }] => {
@@ -36,7 +36,7 @@ export const options = {
   ...fields,
   stateDir: stateDirOption,
   deadBand: z
-    .array(DeadBand)
+    .array(DeadBandOption)
     .meta({
       fleet: true,
       description: 'change of a figure, by name or unit, that causes no telemetry message: hottestC=2, W=20%; repeatable',

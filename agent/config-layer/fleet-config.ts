@@ -12,7 +12,7 @@ import {
   type TrialStep,
   undoTrial,
 } from '../../core/policy/trial/trial.ts'
-import { ConfigInput, type Probe } from '../../core/protocol/jobs.ts'
+import { ConfigInput, type TrialQuestion } from '../../core/protocol/jobs.ts'
 import type { ChangeOnTrial } from '../trial/change.ts'
 import type { TrialFile } from '../trial/trial-file.ts'
 
@@ -88,7 +88,7 @@ export class FleetConfig {
   }
 
   /** @returns whether the agent must be started again; otherwise the change is kept */
-  begin(job: string, settings: FleetSettings, probe: Probe | undefined): boolean {
+  begin(job: string, settings: FleetSettings, probe: TrialQuestion | undefined): boolean {
     const { file } = this.#options
     const before = this.#effective(this.layer)
     const begun: TrialState<FleetSettings> = beginTrial(file.state, job, settings, probe)

@@ -32,7 +32,7 @@ export interface Host {
 export type RunProgram = Host['run']
 
 /** @param root '/', except in tests @param run runs programs */
-export function openHost(root = '/', run: RunProgram = runProgram): Host {
+export function openHost(root = '/', run: RunProgram = runDeviceTool): Host {
   const text = (path: string) => readText(join(root, path), 'utf8').catch(() => undefined)
   return {
     text,
@@ -47,7 +47,7 @@ export function openHost(root = '/', run: RunProgram = runProgram): Host {
 }
 
 /** The program is killed after the timeout. */
-export function runProgram(
+export function runDeviceTool(
   program: string,
   args: readonly string[],
   { timeoutMs, firstLine = false, signal }: ProgramOptions,

@@ -15,7 +15,7 @@ import {
 import type { SideWork } from '../../core/policy/disco/controller-plan.ts'
 import { limitedSide, localCosts } from '../../core/policy/disco/costs.ts'
 import type { ExchangeRate } from '../../core/policy/disco/exchange-rate.ts'
-import type { Spending as Spent } from '../../core/policy/disco/spending.ts'
+import type { AccountSpending as Spent } from '../../core/policy/disco/spending.ts'
 import type { Spender } from '../../core/policy/disco/spending-book.ts'
 import { reportedSide, type Side, type TokenCosts } from '../../core/policy/disco/state.ts'
 import type { Machine } from '../../core/policy/machine.ts'

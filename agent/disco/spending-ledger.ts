@@ -1,6 +1,6 @@
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
-import { laterTime, type Spending, type SpendingClocks, type SpendingTime } from '../../core/policy/disco/spending.ts'
+import { type AccountSpending, laterTime, type SpendingClocks, type SpendingTime } from '../../core/policy/disco/spending.ts'
 import { type Account, type BookChange, SpendingBook, type SpentRow, spenders } from '../../core/policy/disco/spending-book.ts'
 import { damaged, isCorruption } from '../../core/store/damage.ts'
 import { openDatabase, type Store } from '../../core/store/open-database.ts'
@@ -195,10 +195,10 @@ function storedTime(store: Store): SpendingTime {
   return { ms: time.ms, wallMs: time.wallMs ?? undefined, ...clocks, isOffCounted: clocks.isOffCounted === 1 }
 }
 
-const valuesOf = (atMs: number, account: Account, { promptTokens, autoPromptTokens, tokens, dollars, joules }: Spending) =>
+const valuesOf = (atMs: number, account: Account, { promptTokens, autoPromptTokens, tokens, dollars, joules }: AccountSpending) =>
   [atMs, account, promptTokens, autoPromptTokens, tokens, dollars, joules] as const
 
-const spendingOf = ({ prompt_tokens, auto_prompt_tokens, tokens, dollars, joules }: Row): Spending => ({
+const spendingOf = ({ prompt_tokens, auto_prompt_tokens, tokens, dollars, joules }: Row): AccountSpending => ({
   promptTokens: prompt_tokens,
   autoPromptTokens: auto_prompt_tokens,
   tokens,

@@ -3,7 +3,7 @@ import { ArrivalQueue } from '../../core/base/arrival-queue.ts'
 import { DeviceStream } from '../../core/draft/device-stream.ts'
 import type { DraftedToken, Drafter, TreeDrafter } from '../../core/draft/drafter.ts'
 import { guessOf } from '../../core/draft/guess-of.ts'
-import { type Choice, choose } from '../../core/engine/logprobs.ts'
+import { choose, type TokenChoice } from '../../core/engine/logprobs.ts'
 import { acceptDraft } from '../../core/policy/hat/accept-draft.ts'
 import type { DraftTree } from '../../core/policy/hat/draft-tree.ts'
 import { root } from '../../core/policy/hat/draft-tree.ts'
@@ -45,7 +45,7 @@ export class HatExecutor {
   #computed: Promise<void> = Promise.resolve()
   #pending = 0
   /** The LLM's choices that became certain last. */
-  #choices: readonly Choice[] = []
+  #choices: readonly TokenChoice[] = []
   /** After each row that was asked for. */
   #guesses: readonly (readonly DraftedToken[])[] = []
   #tree: DraftTree = { tokens: [], parents: [] }
@@ -252,7 +252,7 @@ export class HatExecutor {
   }
 
   /** A row's path holds the prompt and then the answer, as far as the drafts on it are right. */
-  #chooseAfter(row: number, logits: Float32Array): Choice {
+  #chooseAfter(row: number, logits: Float32Array): TokenChoice {
     const { prompt, answered = [] } = this.#request
     const { ids, rows } = this.#stream
     const path = rows.pathTo(row)

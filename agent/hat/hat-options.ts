@@ -9,7 +9,7 @@ import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { HatRules } from '../../core/policy/hat/hat-steps.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import type { Wire } from '../../core/protocol/frame.ts'
-import type { LinkSession, SessionOptions } from '../link/link-session.ts'
+import type { LinkSession, LinkSessionOptions } from '../link/link-session.ts'
 import type { PrefixMemory } from './prefix-memory.ts'
 import type { ReopenOptions } from './reopen.ts'
 
@@ -19,7 +19,7 @@ export interface HatOptions
   /** Called when an answer begins, which it may refuse. @returns to be called at its end */
   readonly begin?: (() => () => void) | undefined
   /** Opens a session, resuming a cached prefix where the options name one. */
-  open(signal: AbortSignal, session?: SessionOptions): Promise<LinkSession>
+  open(signal: AbortSignal, session?: LinkSessionOptions): Promise<LinkSession>
   /** How hidden states travel up; as int8 the answer may differ from the reference. */
   readonly wire: Wire
   /** Whether verifications are padded to one length, which hides the draft length; undefined: on encrypted links. */

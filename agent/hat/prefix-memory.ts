@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/base/clock.ts'
-import type { Resume } from '../link/link-session.ts'
+import type { PrefixHandle } from '../link/link-session.ts'
 
 /** Sending fewer tokens again costs less than caching them. */
 export const minPrefixTokens = 16
@@ -30,7 +30,7 @@ export class PrefixMemory {
   }
 
   /** The longest cached prefix of a prompt. At least one position is left to compute. */
-  find(client: string, prompt: readonly number[]): Resume | undefined {
+  find(client: string, prompt: readonly number[]): PrefixHandle | undefined {
     const afterMs = this.#clock.nowMs() - this.#expireMs
     this.#prefixes = this.#prefixes.filter(({ sinceMs }) => sinceMs > afterMs)
     const own = this.#prefixes.filter((prefix) => prefix.client === client)
@@ -44,7 +44,7 @@ export class PrefixMemory {
   }
 
   /** @param ids of every position that is cached under the handle */
-  remember(client: string, ids: readonly number[], { handle, bridge }: Omit<Resume, 'length'>): void {
+  remember(client: string, ids: readonly number[], { handle, bridge }: Omit<PrefixHandle, 'length'>): void {
     this.#prefixes.unshift({ client, ids: [...ids], handle, bridge, sinceMs: this.#clock.nowMs() })
     this.#prefixes.length = Math.min(this.#prefixes.length, maxPrefixes)
   }

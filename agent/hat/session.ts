@@ -1,6 +1,6 @@
 import { BrimError } from '../../core/base/errors.ts'
 import { answerBudget } from '../../core/engine/generate.ts'
-import type { LinkSession, SessionOptions } from '../link/link-session.ts'
+import type { LinkSession, LinkSessionOptions } from '../link/link-session.ts'
 import { HatExecutor } from './hat-executor.ts'
 import type { HatOptions, HatRequest, HatRound } from './hat-options.ts'
 import { isLinkFailure, reopen } from './reopen.ts'
@@ -45,7 +45,7 @@ export async function* answerByHat(
 }
 
 /** Opens the first session. It is retried if the link fails meanwhile, but not if there is no bridge at all. */
-async function openFirst(options: HatOptions, session: SessionOptions, signal: AbortSignal): Promise<LinkSession> {
+async function openFirst(options: HatOptions, session: LinkSessionOptions, signal: AbortSignal): Promise<LinkSession> {
   try {
     return await options.open(signal, session)
   } catch (error) {

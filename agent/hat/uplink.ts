@@ -4,7 +4,7 @@ import type { StateRows } from '../../core/draft/state-rows.ts'
 import { requireFinite } from '../../core/engine/require-finite.ts'
 import type { HatEvent, UplinkAction } from '../../core/policy/hat/hat-steps.ts'
 import type { States } from '../../core/protocol/states.ts'
-import type { LinkSession, Reply, Resume } from '../link/link-session.ts'
+import type { LinkSession, PrefixHandle, Reply } from '../link/link-session.ts'
 import { isLinkFailure } from './reopen.ts'
 
 type ActionOf<Kind extends UplinkAction['kind']> = Extract<UplinkAction, { kind: Kind }>
@@ -104,7 +104,7 @@ export class Uplink {
    * Closes the session and asks the bridge to cache its first positions.
    * @returns the handle, where the bridge has cached them
    */
-  async closeAndCache(length: number): Promise<Resume | undefined> {
+  async closeAndCache(length: number): Promise<PrefixHandle | undefined> {
     const { bridge } = this.#session
     const handle = await this.#session.closeAndCache(length)
     return handle === undefined ? undefined : { handle, length, bridge }

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { renamePrivate } from '../../core/base/private-file.ts'
-import { type DeviceKey, identityDirOf, keyFileOf, makeKey, readKey } from './key-file.ts'
+import { type DeviceKey, identityDirOf, keyFileOf, makeKey, readDeviceKey } from './key-file.ts'
 
 /**
  * The device's key at one bridge. Each bridge gets another key when the first one is renewed there: until then, all bridges
@@ -24,8 +24,8 @@ export interface BridgeKey {
 export function openBridgeKey(stateDir: string, url: string): BridgeKey {
   const file = ownKeyFileOf(stateDir, url)
   const nextFile = file.replace(/pem$/, 'next.pem')
-  let current = readKey(keyFileAt(stateDir, url))
-  const readNext = () => (existsSync(nextFile) ? readKey(nextFile) : undefined)
+  let current = readDeviceKey(keyFileAt(stateDir, url))
+  const readNext = () => (existsSync(nextFile) ? readDeviceKey(nextFile) : undefined)
   const isCurrent = (key: DeviceKey) => key.publicKey === current.publicKey
   return {
     get current() {

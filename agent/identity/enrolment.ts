@@ -16,7 +16,7 @@ import {
 import { webSocketBroker, withMqttPort } from '../../core/protocol/mqtt-url.ts'
 import { keyFileAt, ownKeyFileOf, removeBridgeKeys } from './bridge-key.ts'
 import { hardwareOf } from './hardware.ts'
-import { type DeviceKey, identityDirOf, keyFileOf, makeKey, readKey } from './key-file.ts'
+import { type DeviceKey, identityDirOf, keyFileOf, makeKey, readDeviceKey } from './key-file.ts'
 import { postJson } from './post-json.ts'
 
 const Enrolment = z.strictObject({
@@ -84,7 +84,7 @@ export async function enrol(
   const known =
     others.find((other) => other.url === url) ?? others.find((other) => other.bridge === bridge && other.fleet === fleet)
   const knownFile = keyFileAt(stateDir, known?.url ?? url)
-  const key = readKey(knownFile)
+  const key = readDeviceKey(knownFile)
   const hardware = hardwareOf()
   const signature = key.sign(signedBytes({ purpose: 'enroll', nonce, bridge, fleet, device, hardware }))
   const { publicKey } = key

@@ -12,7 +12,7 @@ import { type Enrolment, readEnrolments } from './enrolment.ts'
 const localBridge = withMqttPort('mqtt://127.0.0.1')
 
 /** The device's credentials by bridge. */
-export interface Identities {
+export interface BridgeCredentials {
   /** Brokers to connect to: those configured, else of the bridges where the device has enrolled, else that of this machine. */
   readonly bridges: readonly string[]
   /** Credentials for the bridge of this broker; undefined if the device has not enrolled there. */
@@ -31,7 +31,7 @@ export interface IdentityOptions {
 }
 
 /** @throws BrimError IDENTITY_INVALID, CONFIG_INVALID where the data plane is not one that an enrolled device may use */
-export function openIdentities(device: IdentityOptions, clock: Clock, logger: Logger): Identities {
+export function openBridgeCredentials(device: IdentityOptions, clock: Clock, logger: Logger): BridgeCredentials {
   const enrolments = readEnrolments(device.stateDir)
   if (enrolments.length === 0) return { bridges: device.bridges ?? [localBridge], at: () => undefined, close: () => {} }
   const foreign = enrolments.find((one) => one.device !== device.id || one.fleet !== device.fleet)

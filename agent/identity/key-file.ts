@@ -17,7 +17,7 @@ export const identityDirOf = (stateDir: string) => join(stateDir, 'identity')
 export const keyFileOf = (stateDir: string) => join(identityDirOf(stateDir), 'device-key.pem')
 
 /** @throws BrimError IDENTITY_INVALID if the file is missing, not an Ed25519 key, or readable by other users */
-export function readKey(path: string): DeviceKey {
+export function readDeviceKey(path: string): DeviceKey {
   const reset = 'run "brim agent reset-identity" to create a new key, then enrol again'
   let pem: string
   try {

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { type ProbeLimits, probeBundle } from '../../core/engine/probe.ts'
+import { probeBundle, type SelfTestLimits } from '../../core/engine/probe.ts'
 import { requirePassed } from '../../core/engine/self-test.ts'
 import { devicePartsOf } from '../../core/model/bundle-files.ts'
 import { manifestFile } from '../../core/model/manifest.ts'
@@ -32,7 +32,7 @@ export interface InstallOptions {
   readonly activate: (activation: BundleActivation, signal: AbortSignal) => Promise<string>
   readonly threads: number
   readonly library?: string | undefined
-  readonly limits: ProbeLimits
+  readonly limits: SelfTestLimits
   readonly clock: Clock
   readonly logger: Logger
 }

@@ -31,7 +31,7 @@ export interface ModelProfile {
   readonly lengths: readonly { readonly tokens: number; readonly ms: number }[]
 }
 
-export interface SmallModelProfile extends ModelProfile {
+export interface ProfiledSmallModel extends ModelProfile {
   /** Memory of its weights; null on a server. */
   readonly bytes: number | null
   /** Time to open it; 0 on a server. */
@@ -80,7 +80,7 @@ export interface ProfiledModels {
   readonly names: readonly string[]
   modelIdOf(name: string): string | null
   /** @throws BrimError where the model does not fit; the signal's reason */
-  profile(name: string, signal: AbortSignal): Promise<SmallModelProfile>
+  profile(name: string, signal: AbortSignal): Promise<ProfiledSmallModel>
 }
 
 export interface ProfileOptions {
@@ -102,7 +102,7 @@ export interface ProfileOptions {
 export function profileDevice({ llm, speed, own, small, store, clock }: ProfileOptions): JobHandler {
   return async (_input, _emitText, signal) => {
     const large = llm ? await measure(llm, clock, signal) : null
-    const models: (SmallModelProfile & { c: number | null })[] = []
+    const models: (ProfiledSmallModel & { c: number | null })[] = []
     const unfit: UnfitModel[] = []
     for (const name of small.names) {
       try {
@@ -169,7 +169,7 @@ async function measure(
 }
 
 /** Of answers with the same text: a small model may need more tokens for it. */
-function cOf({ tokensPerLlmToken, ...small }: SmallModelProfile, large: ModelProfile): number {
+function cOf({ tokensPerLlmToken, ...small }: ProfiledSmallModel, large: ModelProfile): number {
   return answerMs(small, tokensPerLlmToken * answerTokens) / answerMs(large, answerTokens)
 }
 

@@ -11,7 +11,7 @@ import { ControlLink, type ControlLinkOptions } from './control-link.ts'
 import type { DataConnectionOptions } from './data-connection.ts'
 import { DataLink } from './data-link.ts'
 import { bridgeUnreachable } from './link-errors.ts'
-import type { LinkSession, SessionOptions } from './link-session.ts'
+import type { LinkSession, LinkSessionOptions } from './link-session.ts'
 import type { ControlService } from './ports.ts'
 
 /** How long a session request waits for the broker, and then for a bridge's retained state. */
@@ -128,7 +128,7 @@ export class BridgeLink {
   }
 
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
-  async open(signal: AbortSignal, options?: SessionOptions): Promise<LinkSession> {
+  async open(signal: AbortSignal, options?: LinkSessionOptions): Promise<LinkSession> {
     const modelId = options?.modelId ?? this.#modelId
     if (modelId === undefined) throw new Error('a session needs a model')
     signal.throwIfAborted()

@@ -4,7 +4,7 @@ import { duplicateLinks, type LinkStatus, rankLinks } from '../../core/policy/li
 import { DeviceTelemetry } from '../../core/protocol/messages.ts'
 import type { DeviceTopic } from '../../core/protocol/topics.ts'
 import type { BridgeLink } from './bridge-link.ts'
-import type { LinkSession, SessionOptions } from './link-session.ts'
+import type { LinkSession, LinkSessionOptions } from './link-session.ts'
 import type { ControlService } from './ports.ts'
 
 /** The device's links to several bridges of one fleet, each through a separate broker. */
@@ -76,7 +76,7 @@ export class BridgeLinks {
    * Opens a session at the best bridge, or at the next one if that fails.
    * @throws BrimError what the best bridge threw
    */
-  async open(signal: AbortSignal, options?: SessionOptions): Promise<LinkSession> {
+  async open(signal: AbortSignal, options?: LinkSessionOptions): Promise<LinkSession> {
     let first: unknown
     for (const link of this.#ranked(options)) {
       try {
@@ -93,7 +93,7 @@ export class BridgeLinks {
     await Promise.all([...this.#links.map((link) => link.close()), ...this.#closing])
   }
 
-  #ranked({ resume, avoid }: SessionOptions = {}): BridgeLink[] {
+  #ranked({ resume, avoid }: LinkSessionOptions = {}): BridgeLink[] {
     this.#closeDuplicates()
     const order = rankLinks(
       this.#links.map(({ status }) => status),

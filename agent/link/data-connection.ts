@@ -11,7 +11,7 @@ import { readMessage } from '../../core/protocol/read-message.ts'
 import { DataSocket, type DataSocketOptions, webSocketBytes } from './data-socket.ts'
 import { bridgeUnreachable, connectError, remoteError } from './link-errors.ts'
 import { LinkProbe, probeBytes } from './link-probe.ts'
-import { type LinkSession, OpenSession, type SessionOptions } from './link-session.ts'
+import { type LinkSession, type LinkSessionOptions, OpenSession } from './link-session.ts'
 import { type PendingRequest, SessionRequests } from './session-requests.ts'
 import { SilenceWatch } from './silence-watch.ts'
 
@@ -114,7 +114,7 @@ export class DataConnection {
   }
 
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
-  async open(modelId: string, signal: AbortSignal, { resume, wire }: SessionOptions = {}): Promise<LinkSession> {
+  async open(modelId: string, signal: AbortSignal, { resume, wire }: LinkSessionOptions = {}): Promise<LinkSession> {
     this.#socket.ended.throwIfAborted()
     signal.throwIfAborted()
     this.#probe.abandon()

@@ -2,7 +2,7 @@ import { withTimeout } from '../../core/base/with-timeout.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { DataConnection, type DataConnectionOptions } from './data-connection.ts'
 import { bridgeUnreachable, dataPlaneUnreachable } from './link-errors.ts'
-import type { LinkSession, SessionOptions } from './link-session.ts'
+import type { LinkSession, LinkSessionOptions } from './link-session.ts'
 import type { LinkCredentials } from './ports.ts'
 import { Reconnector, type ReconnectorOptions } from './reconnector.ts'
 
@@ -60,7 +60,7 @@ export class DataLink {
   }
 
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
-  async open(modelId: string, signal: AbortSignal, options?: SessionOptions): Promise<LinkSession> {
+  async open(modelId: string, signal: AbortSignal, options?: LinkSessionOptions): Promise<LinkSession> {
     const target = this.#target
     if (!target) throw bridgeUnreachable('no bridge is known yet')
     if (!this.#connection) await withTimeout(connectWaitMs, target.reconnector.retryNow(), this.#options.clock, signal)

@@ -19,17 +19,17 @@ import { remoteError } from './link-errors.ts'
 export type Reply = { kind: 'deep'; states: States; queueMs: number; computeMs: number } | { kind: 'gap'; length: number }
 
 /** The beginning of a prompt that a bridge may have cached. */
-export interface Resume {
+export interface PrefixHandle {
   readonly handle: string
   readonly length: number
   /** URL of the data plane of the bridge that issued the handle. Bridge ids are not unique across brokers. */
   readonly bridge: string
 }
 
-export interface SessionOptions {
+export interface LinkSessionOptions {
   /** The model of the session; absent: the one that the device answers with. */
   readonly modelId?: string | undefined
-  readonly resume?: Resume | undefined
+  readonly resume?: PrefixHandle | undefined
   /** Encoding of states on the way up; default fp16. */
   readonly wire?: Wire | undefined
   /** URL of the data plane of a bridge to try last: it has just failed a session of this answer. */

@@ -11,7 +11,7 @@ import type { Manifest } from '../../core/model/manifest.ts'
 import type { VerifiedBundles } from '../../core/model/verified-bundles.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Recording } from '../../core/policy/recording.ts'
-import type { Probe } from '../../core/protocol/jobs.ts'
+import type { TrialQuestion } from '../../core/protocol/jobs.ts'
 import type { Activated, BundleActivation } from '../bundles/bundle-activation.ts'
 import type { InstalledBundle } from '../bundles/bundle-folder.ts'
 import type { DeviceModel } from '../hat/open-device-model.ts'
@@ -242,7 +242,7 @@ export class ActiveModels {
   }
 
   /** Opens a small model and asks it the probe. */
-  async #requireSmall(name: string, probe: Probe | undefined, signal: AbortSignal): Promise<void> {
+  async #requireSmall(name: string, probe: TrialQuestion | undefined, signal: AbortSignal): Promise<void> {
     const borrow = (until: AbortSignal) => this.smallModels.borrow(name, until)
     const { model, release } = await borrow(signal)
     release()
@@ -250,7 +250,7 @@ export class ActiveModels {
   }
 
   /** @throws BrimError HEALTH_CHECK_FAILED */
-  async #requireAnswer(endpoint: TokenEndpoint, probe: Probe | undefined, signal: AbortSignal): Promise<void> {
+  async #requireAnswer(endpoint: TokenEndpoint, probe: TrialQuestion | undefined, signal: AbortSignal): Promise<void> {
     const { limits, clock } = this.#options
     const problem = probe && (await probeProblem(endpoint, probe, limits.healthProbeS, clock, signal))
     if (problem !== undefined) throw new BrimError('HEALTH_CHECK_FAILED', problem)

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../../core/base/errors.ts'
 import { beginTrial, failTrial, keepTrial, nextTrialStep, startTrial } from '../../core/policy/trial/trial.ts'
-import type { Probe } from '../../core/protocol/jobs.ts'
+import type { TrialQuestion } from '../../core/protocol/jobs.ts'
 import type { BundleVersion } from '../bundles/bundle-folder.ts'
 import { TrialFile } from '../trial/trial-file.ts'
 
@@ -18,7 +18,7 @@ export class BundleTrial {
   }
 
   /** @param job its id, the same in all attempts. @throws BrimError HEALTH_CHECK_FAILED if the job must not try it again */
-  begin(job: string, { modelId, manifestSha256 }: BundleVersion, probe: Probe | undefined): void {
+  begin(job: string, { modelId, manifestSha256 }: BundleVersion, probe: TrialQuestion | undefined): void {
     const version = { modelId, manifestSha256 }
     const { trial, last } = this.#file.state
     // One job activates at a time: a trial of another one ended with its agent.

@@ -3,7 +3,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import { manifestHash } from '../slm/model-source.ts'
 import { AnswerGate, replaced } from './answer-gate.ts'
 
-export interface OpenModel {
+export interface OpenSlotModel {
   close(): Promise<void>
 }
 
@@ -26,7 +26,7 @@ export interface Replacement<Model> {
 }
 
 /** The place of one model, empty or not, which a job may fill or replace while the agent runs. */
-export class ModelSlot<Model extends OpenModel> {
+export class ModelSlot<Model extends OpenSlotModel> {
   readonly #open: (folder: string) => Promise<Model>
   readonly #logger: Logger
   #current: ActiveModel<Model> | undefined

@@ -20,7 +20,7 @@ import { DispatchPlanner } from '../disco/planner.ts'
 import { singleEndpoint } from '../disco/single-endpoint.ts'
 import { SmallModelSlots } from '../disco/small-model-slots.ts'
 import { StoredEstimates } from '../disco/stored-estimates.ts'
-import type { Identities } from '../identity/identities.ts'
+import type { BridgeCredentials } from '../identity/identities.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { Answering } from './answering.ts'
@@ -63,7 +63,7 @@ export interface AnswerDispatch {
  */
 export function openDispatch(
   base: Base,
-  { store, identities }: { readonly store: Store; readonly identities: Identities },
+  { store, identities }: { readonly store: Store; readonly identities: BridgeCredentials },
   models: ActiveModels,
   links: BridgeLinks,
   answering: Answering,

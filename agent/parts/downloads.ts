@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { seededRandom } from '../../core/base/random.ts'
 import type { GetOptionsOf } from '../bundles/get.ts'
 import { Patience } from '../bundles/patience.ts'
-import type { Identities } from '../identity/identities.ts'
+import type { BridgeCredentials } from '../identity/identities.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { Base } from './base.ts'
 import { bridgeHttp } from './bridge-http.ts'
@@ -11,7 +11,7 @@ import { bridgeHttp } from './bridge-http.ts'
 const stallMs = 30_000
 
 /** How jobs download bundles and releases. */
-export function openDownloads({ config, clock }: Base, identities: Identities, links: BridgeLinks): GetOptionsOf {
+export function openDownloads({ config, clock }: Base, identities: BridgeCredentials, links: BridgeLinks): GetOptionsOf {
   const random = seededRandom(randomInt(2 ** 32))
   const maxSilentMs = config.limits.downloadSilentS * 1_000
   return (linkUrl, signal) => {

@@ -6,14 +6,14 @@ import type { ActiveModels } from '../models/active-models.ts'
 import type { Remote } from '../remote/commands.ts'
 import type { Answering } from './answering.ts'
 import type { AnswerDispatch } from './dispatch.ts'
-import type { Work } from './work.ts'
+import type { DeviceWork } from './work.ts'
 
 interface HealthParts {
   readonly models: Pick<ActiveModels, 'modelId'>
   readonly answering: Pick<Answering, 'slm'>
   readonly dispatch: Pick<AnswerDispatch, 'health' | 'problem' | 'needsLink'>
   readonly links: Pick<BridgeLinks, 'status' | 'problems'>
-  readonly work: Pick<Work, 'jobs' | 'profiles'>
+  readonly work: Pick<DeviceWork, 'jobs' | 'profiles'>
   readonly remote: Pick<Remote, 'isDraining'>
 }
 

@@ -2,7 +2,7 @@ import { nextSeed } from '../../core/base/next-seed.ts'
 import { seededRandom } from '../../core/base/random.ts'
 import { shownUrl } from '../../core/base/shown-url.ts'
 import { version } from '../../core/base/version.ts'
-import type { Identities } from '../identity/identities.ts'
+import type { BridgeCredentials } from '../identity/identities.ts'
 import { BridgeLink } from '../link/bridge-link.ts'
 import { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
@@ -13,7 +13,7 @@ import type { AgentState } from './state.ts'
 export function openLinks(
   { config, closers, clock, logger, progress }: Base,
   { birth, instance }: AgentState,
-  identities: Identities,
+  identities: BridgeCredentials,
   { modelId, speed }: ActiveModels,
 ): BridgeLinks {
   const linkBy = (url: string) =>

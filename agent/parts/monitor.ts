@@ -7,13 +7,13 @@ import type { RecentErrors } from '../telemetry/recent-errors.ts'
 import type { Spool } from '../telemetry/spool.ts'
 import type { Answering } from './answering.ts'
 import type { OwnerBudget } from './budget.ts'
-import type { Work } from './work.ts'
+import type { DeviceWork } from './work.ts'
 
 interface MonitoredParts {
   readonly models: ActiveModels
   readonly smallModels: DeviceSmallModels
   readonly answering: Pick<Answering, 'meter'>
-  readonly work: Pick<Work, 'jobs'>
+  readonly work: Pick<DeviceWork, 'jobs'>
   readonly budget: OwnerBudget
   readonly errors: RecentErrors
 }

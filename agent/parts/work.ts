@@ -16,7 +16,7 @@ import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
 import type { AgentState } from './state.ts'
 
-export interface Work {
+export interface DeviceWork {
   readonly jobs: DeviceJobs
   readonly profiles: ProfileStore
   /** What the device can do with the models that it has now. */
@@ -24,14 +24,14 @@ export interface Work {
 }
 
 /** The jobs of this device. */
-export function openWork(
+export function openDeviceWork(
   { config, recording, clock, logger }: Base,
   { bundles, store, ledger }: AgentState,
   models: ActiveModels,
   smallModels: DeviceSmallModels,
   answering: Answering,
   getOptions: GetOptionsOf,
-): Work {
+): DeviceWork {
   const { meter } = answering
   const jobLogger = logger.child({ component: 'jobs' })
   const profiles = new ProfileStore(store)

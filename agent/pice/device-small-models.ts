@@ -6,7 +6,7 @@ import type { Logger } from '../../core/base/logger.ts'
 import type { PicePrompts } from '../../core/pice/prompts.ts'
 import { correctedFactor, type ExpansionRun, speedOf } from '../../core/policy/pice/small-model-speed.ts'
 import type { SmallModelSpeed } from '../../core/policy/pice/state.ts'
-import type { SmallModelProfile } from '../jobs/profile.ts'
+import type { ProfiledSmallModel } from '../jobs/profile.ts'
 import { tokenRatio } from '../slm/filler.ts'
 import { measureModel, measureServer, profileSize, quickSize } from '../slm/measure.ts'
 import type { ModelPool } from '../slm/model-pool.ts'
@@ -112,7 +112,7 @@ export class DeviceSmallModels implements SmallModels {
    * Measures a model thoroughly, with the time to open it unless another answer uses it.
    * @throws BrimError as its opening, and as `measureModel` or `measureServer`; the signal's reason
    */
-  async profile(name: string, signal: AbortSignal): Promise<SmallModelProfile> {
+  async profile(name: string, signal: AbortSignal): Promise<ProfiledSmallModel> {
     const known = this.#known.find((one) => one.name === name)
     if (!known) throw new BrimError('MODEL_MISSING', `the small model ${name} is not installed on this device`)
     const { factor: _, ...speed } = await this.#measure(known, true, signal)

@@ -10,7 +10,7 @@ import { parseSignatures } from '../../core/signing/signature-file.ts'
 import { fetchSignaturesAt } from '../bundles/fetch-bundle.ts'
 import { fetchFile } from '../bundles/fetch-file.ts'
 import { fetchSmall } from '../bundles/fetch-small.ts'
-import { type GetOptions, type GetOptionsOf, get, patiently } from '../bundles/get.ts'
+import { type GetOptions, type GetOptionsOf, patiently, startDownload } from '../bundles/get.ts'
 import type { Numbered } from '../bundles/sequence-floors.ts'
 import { type JobHandler, parseInput, RestartRequired } from '../jobs/job-handler.ts'
 import { isKept } from '../jobs/wait-for-trial.ts'
@@ -114,7 +114,7 @@ async function atBridge(sha256: string, options: GetOptions): Promise<Source> {
 async function atServer(archive: URL, options: GetOptions): Promise<Source> {
   const signature = new URL(archive)
   signature.pathname += '.sig.json'
-  const { body } = await patiently(() => get(archive, options), options)
+  const { body } = await patiently(() => startDownload(archive, options), options)
   body.destroy()
   const bytes = Number(body.headers['content-length'])
   if (bytes > 0 && bytes <= maxArchiveBytes) return { archive, signature, bytes }

@@ -11,7 +11,7 @@ import {
   type TrialStep,
   undoTrial,
 } from '../../core/policy/trial/trial.ts'
-import type { Probe } from '../../core/protocol/jobs.ts'
+import type { TrialQuestion } from '../../core/protocol/jobs.ts'
 import { SequenceFloors } from '../bundles/sequence-floors.ts'
 import type { ChangeOnTrial } from '../trial/change.ts'
 import { TrialFile } from '../trial/trial-file.ts'
@@ -101,7 +101,7 @@ export class Software {
     return nextTrialStep({ ...this.#file.state, kept: this.#options.running }, job, release)
   }
 
-  begin(job: string, release: string, probe: Probe | undefined): void {
+  begin(job: string, release: string, probe: TrialQuestion | undefined): void {
     this.#file.set(beginTrial(this.#file.state, job, release, probe))
   }
 

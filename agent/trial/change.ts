@@ -1,4 +1,4 @@
-import type { Probe } from '../../core/protocol/jobs.ts'
+import type { TrialQuestion } from '../../core/protocol/jobs.ts'
 
 /** What the agent is started again for: in this process with other options, or as another release of the software. */
 export type RestartKind = 'configuration' | 'software'
@@ -7,7 +7,7 @@ export type RestartKind = 'configuration' | 'software'
 export interface ChangeOnTrial {
   readonly kind: RestartKind
   /** A question that the device must answer. */
-  readonly probe: Probe | undefined
+  readonly probe: TrialQuestion | undefined
   keep(): void
   /** The next start of the agent has what was before. */
   undo(problem: string): void

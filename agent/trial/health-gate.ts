@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../core/answer/endpoint.ts'
 import type { Clock } from '../../core/base/clock.ts'
-import type { Probe } from '../../core/protocol/jobs.ts'
+import type { TrialQuestion } from '../../core/protocol/jobs.ts'
 import { probeProblem } from './probe.ts'
 
 export interface HealthGateOptions {
@@ -23,7 +23,7 @@ const pollMs = 250
  */
 export async function healthProblem(
   options: HealthGateOptions,
-  probe: Probe | undefined,
+  probe: TrialQuestion | undefined,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const { endpoint, limits, clock } = options

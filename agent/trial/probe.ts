@@ -2,7 +2,7 @@ import type { Endpoint } from '../../core/answer/endpoint.ts'
 import { Prompt } from '../../core/answer/prompt.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
-import type { Probe } from '../../core/protocol/jobs.ts'
+import type { TrialQuestion } from '../../core/protocol/jobs.ts'
 
 /**
  * Asks a probe.
@@ -12,7 +12,7 @@ import type { Probe } from '../../core/protocol/jobs.ts'
  */
 export async function probeProblem(
   endpoint: Endpoint | undefined,
-  probe: Probe,
+  probe: TrialQuestion,
   timeoutS: number,
   clock: Clock,
   signal: AbortSignal,
@@ -34,7 +34,7 @@ export async function probeProblem(
   }
 }
 
-async function hasAnswer(endpoint: Endpoint, { prompt, maxTokens }: Probe, signal: AbortSignal): Promise<boolean> {
+async function hasAnswer(endpoint: Endpoint, { prompt, maxTokens }: TrialQuestion, signal: AbortSignal): Promise<boolean> {
   const request = {
     prompt: new Prompt({ kind: 'text', text: prompt }),
     maxTokens,

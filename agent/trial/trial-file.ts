@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 import { writePrivate } from '../../core/base/private-file.ts'
 import type { TrialState } from '../../core/policy/trial/trial.ts'
-import { Probe } from '../../core/protocol/jobs.ts'
+import { TrialQuestion } from '../../core/protocol/jobs.ts'
 
 /** The state of trials on disk; one that cannot be read counts as empty, so that the device starts all the same. */
 export class TrialFile<T> {
@@ -13,7 +13,13 @@ export class TrialFile<T> {
   /** @param change schema of a change */
   constructor(path: string, change: z.ZodType<T>) {
     this.#path = path
-    const trial = z.object({ change, job: z.string(), starts: z.int(), probe: Probe.optional(), problem: z.string().optional() })
+    const trial = z.object({
+      change,
+      job: z.string(),
+      starts: z.int(),
+      probe: TrialQuestion.optional(),
+      problem: z.string().optional(),
+    })
     this.#schema = z.object({
       kept: change.optional(),
       trial: trial.optional(),

@@ -1,7 +1,7 @@
 import { brokerHookOperations, vernemqHooks } from '../../core/protocol/http/broker-hooks.ts'
 import { parseBody } from '../http/errors.ts'
 import type { Routes } from '../http/router.ts'
-import { type Access, allows } from '../identity/access.ts'
+import { type AccessRequest, allows } from '../identity/access.ts'
 import { roleOf } from '../identity/acl.ts'
 import type { Grants } from '../identity/grants.ts'
 
@@ -24,7 +24,7 @@ export function brokerHookRoutes({ fleet, gate }: BrokerHookOptions): Routes {
     return subject !== undefined && subject === username && allows(subject, { to: 'join' }) && isItself(clientId, username)
   }
 
-  const may = (clientId: string, username: string, access: Access): boolean =>
+  const may = (clientId: string, username: string, access: AccessRequest): boolean =>
     isItself(clientId, username) && gate.isPresent(username) && allows(clientId, access)
   const mayPublish = (clientId: string, username: string, topic: string) =>
     may(clientId, username, { to: 'publish', topic, fleet })

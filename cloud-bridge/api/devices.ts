@@ -18,7 +18,7 @@ import type { DeviceLogs } from '../fleet/device-logs.ts'
 import type { FleetFeed } from '../fleet/feed.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { History } from '../fleet/history.ts'
-import type { Labels } from '../fleet/labels.ts'
+import type { DeviceLabels } from '../fleet/labels.ts'
 import { batchOf, type EventSource } from '../http/event-streams.ts'
 import type { RouteRequest, Routes } from '../http/router.ts'
 import type { Actor } from '../identity/audit-log.ts'
@@ -34,7 +34,7 @@ const listedCommands = 100
 
 export interface DeviceRoutesOptions {
   readonly fleet: Fleet
-  readonly labels: Labels
+  readonly labels: DeviceLabels
   readonly commands: Commands
   readonly logs: DeviceLogs
   readonly history: History

@@ -1,13 +1,13 @@
 import { BrimError } from '../../core/base/errors.ts'
 import { readSecret } from '../../core/base/private-file.ts'
 
-export interface Login {
+export interface BrokerLogin {
   readonly username: string
   readonly password: string
 }
 
 /** Reads one line, `name:password`, from a private file. @throws BrimError CONFIG_INVALID */
-export function readLogin(path: string): Login {
+export function readLogin(path: string): BrokerLogin {
   const [, username, password] = /^([^:\s]+):(\S+)$/.exec(readSecret(path)) ?? []
   if (username === undefined || password === undefined)
     throw new BrimError('CONFIG_INVALID', `${path} does not hold a name and a password`, { hint: 'one line: <name>:<password>' })

@@ -6,9 +6,9 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { idPattern } from '../../core/protocol/topics.ts'
 import { type Member, rulesOf } from '../identity/acl.ts'
-import type { Login } from './broker-secrets.ts'
+import type { BrokerLogin } from './broker-secrets.ts'
 import type { ControlBroker } from './control-broker.ts'
-import { type Command, connectDynamicSecurity } from './dynamic-security.ts'
+import { connectDynamicSecurity, type PluginCommand } from './dynamic-security.ts'
 import { type LastState, takeOver } from './take-over.ts'
 
 const probeTimeoutMs = 5_000
@@ -16,7 +16,7 @@ const probeTimeoutMs = 5_000
 export interface DrivenMosquittoOptions {
   readonly url: string
   /** Administrator of its dynamic-security plug-in. */
-  readonly admin: Login
+  readonly admin: BrokerLogin
   readonly fleet: string
   readonly bridge: string
   readonly lastState: (device: string) => LastState
@@ -46,7 +46,7 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
   /** Device → its latest change under way: the changes of one device are made in order. */
   const changes = new Map<string, Promise<void>>()
   const closing = new AbortController()
-  const own: Login = { username: `bridge-${bridge}`, password: newPassword() }
+  const own: BrokerLogin = { username: `bridge-${bridge}`, password: newPassword() }
   const logFailure =
     (message: string, context: object = {}) =>
     (err: unknown) => {
@@ -166,7 +166,7 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
 }
 
 /** Replaces the client and its role, if there are any. */
-function createCommands(member: Member, fleet: string, rolename: string, password: string): Command[] {
+function createCommands(member: Member, fleet: string, rolename: string, password: string): PluginCommand[] {
   const { publish, subscribe } = rulesOf(member, fleet)
   const username = `${member.kind}-${member.id}`
   const acls = [

@@ -6,7 +6,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
 import { isLoginRefused } from '../../core/protocol/connack.ts'
-import type { Login } from './broker-secrets.ts'
+import type { BrokerLogin } from './broker-secrets.ts'
 
 const requestTopic = '$CONTROL/dynamic-security/v1'
 const responseTopic = '$CONTROL/dynamic-security/v1/response'
@@ -15,19 +15,19 @@ const maxBatch = 16
 const answerTimeoutMs = 10_000
 
 /** One of the plug-in's commands: https://mosquitto.org/documentation/dynamic-security/ */
-export interface Command {
+export interface PluginCommand {
   readonly command: string
   readonly [field: string]: unknown
 }
 
-const Answer = z.object({
+const PluginReply = z.object({
   command: z.string(),
   error: z.string().optional(),
   data: z.unknown().optional(),
   correlationData: z.string(),
 })
-const Answers = z.object({ responses: z.array(Answer.catch({ command: '', data: null, correlationData: '' })) })
-export type Answer = z.infer<typeof Answer>
+const Answers = z.object({ responses: z.array(PluginReply.catch({ command: '', data: null, correlationData: '' })) })
+export type PluginReply = z.infer<typeof PluginReply>
 
 /** Errors of the plug-in that mean: the client or role is already as requested. */
 const alreadyDone = /^(?:Client|Role) (?:not found|already exists)$/
@@ -39,20 +39,20 @@ export interface DynamicSecurity {
    * @returns their answers, in the same order
    * @throws BrimError BROKER_UNREACHABLE; CONFIG_INVALID where the plug-in refuses a command
    */
-  run(commands: readonly Command[]): Promise<Answer[]>
+  run(commands: readonly PluginCommand[]): Promise<PluginReply[]>
   close(): Promise<void>
 }
 
 interface Request {
-  readonly commands: readonly Command[]
-  readonly resolve: (answers: Answer[]) => void
+  readonly commands: readonly PluginCommand[]
+  readonly resolve: (answers: PluginReply[]) => void
   readonly reject: (error: unknown) => void
 }
 
 export interface DynamicSecurityOptions {
   readonly url: string
   readonly clientId: string
-  readonly admin: Login
+  readonly admin: BrokerLogin
   /** Time limit of the first connection; default: 10 s. */
   readonly connectTimeoutMs?: number | undefined
   /** The broker is connected again after an outage. */
@@ -67,7 +67,7 @@ export interface DynamicSecurityOptions {
  */
 export async function connectDynamicSecurity(options: DynamicSecurityOptions): Promise<DynamicSecurity> {
   const { url, clientId, admin, clock, logger } = options
-  const waiting = new Map<string, { resolve: (answers: Answer[]) => void; reject: (error: BrimError) => void }>()
+  const waiting = new Map<string, { resolve: (answers: PluginReply[]) => void; reject: (error: BrimError) => void }>()
   const requests: Request[] = []
   let working = false
   const client = connect(url, {
@@ -114,10 +114,10 @@ export async function connectDynamicSecurity(options: DynamicSecurityOptions): P
     working = false
   }
 
-  async function ask(commands: readonly Command[]): Promise<Answer[]> {
+  async function ask(commands: readonly PluginCommand[]): Promise<PluginReply[]> {
     if (!client.connected) throw unreachable('is not connected')
     const correlationData = randomBytes(8).toString('hex')
-    const answered = new Promise<Answer[]>((resolve, reject) => waiting.set(correlationData, { resolve, reject }))
+    const answered = new Promise<PluginReply[]>((resolve, reject) => waiting.set(correlationData, { resolve, reject }))
     client.publish(requestTopic, JSON.stringify({ commands: commands.map((one) => ({ ...one, correlationData })) }), { qos: 1 })
     try {
       if (!(await withTimeout(answerTimeoutMs, answered, clock))) {
@@ -174,7 +174,7 @@ const refused = (why: string, cause?: unknown) =>
     hint: 'check that --broker-admin-file names its dynamic-security administrator: docs/brokers.md',
   })
 
-function parse(payload: Uint8Array): Answer[] {
+function parse(payload: Uint8Array): PluginReply[] {
   try {
     return Answers.parse(JSON.parse(Buffer.from(payload).toString())).responses
   } catch {

@@ -1,17 +1,17 @@
 import { LevelTree } from './level-tree.ts'
 
-export interface Message {
+export interface BusMessage {
   readonly topic: string
 }
 /** Calls `done` when the message has been handed to the subscriber's socket. */
-export type Listener = (message: Message, done: () => void) => void
+export type Listener = (message: BusMessage, done: () => void) => void
 
 /** Subscribers that are served in one turn of the event loop: a message to thousands must not hold up all others. */
 const maxPerTurn = 64
 
 /** A message on its way to many subscribers of one filter. */
 interface Broadcast {
-  readonly message: Message
+  readonly message: BusMessage
   /** As they are when the message comes, and as they are now. */
   readonly listeners: readonly Listener[]
   readonly present: ReadonlySet<Listener>
@@ -47,7 +47,7 @@ export class MessageBus {
     if (done) setImmediate(done)
   }
 
-  emit(message: Message, done: () => void = () => {}): void {
+  emit(message: BusMessage, done: () => void = () => {}): void {
     const matching = this.#isClosed ? [] : this.#listeners.matchingTopic(message.topic)
     let waiting = 1
     const deliveredOne = () => {

@@ -3,14 +3,14 @@ import { type Clock, nowIso } from '../../core/base/clock.ts'
 import { withTimeout } from '../../core/base/with-timeout.ts'
 import type { DeviceState } from '../../core/protocol/messages.ts'
 import { deviceTopic } from '../../core/protocol/topics.ts'
-import type { Login } from './broker-secrets.ts'
+import type { BrokerLogin } from './broker-secrets.ts'
 
 const timeoutMs = 5_000
 
 /** Last known state of a device; undefined: the bridge has never received one. */
 export type LastState = Pick<DeviceState, 'state' | 'birth'> | undefined
 
-export interface TakeOverOptions extends Login {
+export interface TakeOverOptions extends BrokerLogin {
   readonly url: string
   readonly fleet: string
   readonly device: string

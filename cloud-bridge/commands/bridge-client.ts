@@ -6,7 +6,7 @@ import { BrimError } from '../../core/base/errors.ts'
 import type { Io } from '../../core/base/io.ts'
 import { accessOf, type BridgeAccess, type BridgeOptions } from '../../core/login/bridge-access.ts'
 import { readLogins } from '../../core/login/logins.ts'
-import { type ApiServer, askServer, notOurs } from '../../core/openai/ask-server.ts'
+import { askServer, type BrimServer, notOurs } from '../../core/openai/ask-server.ts'
 import { readSse } from '../../core/openai/sse-reader.ts'
 import {
   type EventOf,
@@ -35,7 +35,7 @@ export interface Received<T> {
 
 /** HTTP client of a bridge. @throws BrimError BRIDGE_UNREACHABLE, MESSAGE_INVALID, IDENTITY_INVALID, and the bridge's own errors */
 export class BridgeClient {
-  readonly #bridge: ApiServer
+  readonly #bridge: BrimServer
   readonly #signal: AbortSignal
 
   constructor(access: BridgeAccess, signal: AbortSignal) {

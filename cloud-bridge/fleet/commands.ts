@@ -3,7 +3,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
-import { type Command, type CommandAction, CommandReply } from '../../core/protocol/commands.ts'
+import { type CommandAction, CommandReply, type DeviceCommand } from '../../core/protocol/commands.ts'
 import type { CommandRecord } from '../../core/protocol/http/devices.ts'
 import { readMessage } from '../../core/protocol/read-message.ts'
 import type { Store } from '../../core/store/open-database.ts'
@@ -104,7 +104,10 @@ export function createCommands(options: CommandsOptions): Commands {
       else if (wallMs() >= row.expiresMs)
         ended(row, 'EXPIRED', presence.isPresent(row.device) ? 'no reply' : 'the device was not connected')
       else if (presence.isPresent(row.device))
-        publish(row.device, JSON.stringify({ v: 1, bridge, id: row.id, expiresAt, ...(wish as CommandAction) } satisfies Command))
+        publish(
+          row.device,
+          JSON.stringify({ v: 1, bridge, id: row.id, expiresAt, ...(wish as CommandAction) } satisfies DeviceCommand),
+        )
     }
   }
 

@@ -4,12 +4,12 @@ import type { DeviceIdentity } from '../../core/protocol/http/admin.ts'
 import type { Device } from '../../core/protocol/http/devices.ts'
 import type { JobSummary } from '../../core/protocol/http/jobs.ts'
 import type { JobStore } from '../queue/job-store.ts'
-import type { LabelSet, Labels } from './labels.ts'
+import type { DeviceLabels, LabelSet } from './labels.ts'
 import type { DeviceRecord, Registry } from './registry.ts'
 
 export interface FleetOptions {
   readonly registry: Registry
-  readonly labels: Labels
+  readonly labels: DeviceLabels
   readonly identities: { device(id: string): DeviceIdentity | undefined; devices(): DeviceIdentity[] }
   readonly jobs: Pick<JobStore, 'loads' | 'heldBy'>
   /** Address of another device that wants to connect under this id; undefined: there is none. */

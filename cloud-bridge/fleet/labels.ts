@@ -12,7 +12,7 @@ export const labelsTable = `CREATE TABLE labels (
 
 export type LabelSet = Readonly<Record<string, string>>
 
-export interface Labels {
+export interface DeviceLabels {
   of(device: string): LabelSet
   all(): ReadonlyMap<string, LabelSet>
   /** @returns the new labels; undefined: there would be too many, and nothing changes */
@@ -21,7 +21,7 @@ export interface Labels {
 }
 
 /** The labels of devices, on disk. */
-export function createLabels(store: Store): Labels {
+export function createLabels(store: Store): DeviceLabels {
   const ofDevice = store.prepare<[string], { key: string; value: string }>(
     'SELECT key, value FROM labels WHERE device = ? ORDER BY key',
   )

@@ -14,7 +14,7 @@ import { FleetFeed } from './feed.ts'
 import { createFleet, type Fleet, type FleetOptions } from './fleet.ts'
 import { createHistory, type History, openHistoryDatabase } from './history.ts'
 import { IdConflicts } from './id-conflicts.ts'
-import { createLabels, type Labels, labelsTable } from './labels.ts'
+import { createLabels, type DeviceLabels, labelsTable } from './labels.ts'
 import { createRegistry, type Registry, type RegistryOptions } from './registry.ts'
 
 /** Migrations of the bridge's database. */
@@ -58,7 +58,7 @@ export interface OpenFleetOptions {
 
 export interface OpenFleet {
   readonly fleet: Fleet
-  readonly labels: Labels
+  readonly labels: DeviceLabels
   readonly commands: Commands
   readonly logs: DeviceLogs
   readonly history: History

@@ -1,9 +1,9 @@
 import { keyRoles } from '../../core/protocol/http/admin.ts'
-import type { Access as HttpAccess } from '../../core/protocol/http/operation.ts'
+import type { RequiredAccess as HttpAccess } from '../../core/protocol/http/operation.ts'
 import { mayPublish, maySubscribe, mayWatch, roleOf } from './acl.ts'
 
 /** What a client asks for, at the broker, on the WebSocket or by HTTP. */
-export type Access =
+export type AccessRequest =
   /** Wills too. `fleet`: that of the broker. */
   | { readonly to: 'publish'; readonly topic: string; readonly fleet: string }
   | { readonly to: 'subscribe'; readonly filter: string; readonly fleet: string }
@@ -17,7 +17,7 @@ export type Access =
   | { readonly to: Extract<HttpAccess, 'ask' | 'read' | 'fetch' | 'operate' | 'administer'> }
 
 /** @param clientId as proven (`device-…`, `bridge-…`, `<role>-…`), or as claimed where no proof is required */
-export function allows(clientId: string, access: Access): boolean {
+export function allows(clientId: string, access: AccessRequest): boolean {
   const role = roleOf(clientId)
   switch (access.to) {
     case 'publish':

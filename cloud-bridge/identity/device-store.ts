@@ -10,7 +10,7 @@ import type { TokenStore } from './token-store.ts'
 
 type Enrolment = Pick<EnrolRequest, 'device' | 'publicKey' | 'token' | 'hardware'>
 
-export interface Login extends Pick<EnrolRequest, 'device' | 'hardware'> {
+export interface DeviceLogin extends Pick<EnrolRequest, 'device' | 'hardware'> {
   readonly renewsKey?: boolean
 }
 
@@ -70,7 +70,7 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
     putDates.run(keySince, keyExpiresAt, device)
   }
 
-  function admit({ device, hardware, renewsKey = false }: Login, keys: KeyValidity, from: string): Admitted | Refused {
+  function admit({ device, hardware, renewsKey = false }: DeviceLogin, keys: KeyValidity, from: string): Admitted | Refused {
     const nowMs = Date.now()
     const stored = byName.get(device)
     const dates = stored && datesOf(stored)
@@ -131,7 +131,7 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
     enrol: (request: Enrolment, from: string): { kind: 'enrolled'; device: DeviceIdentity } | Refused =>
       enrol.immediate(request, from),
     /** Whether the device may connect; binds its hardware, and begins the validity of its key. */
-    grant: (login: Login, keys: KeyValidity, from: string): Admitted | Refused => grant.immediate(login, keys, from),
+    grant: (login: DeviceLogin, keys: KeyValidity, from: string): Admitted | Refused => grant.immediate(login, keys, from),
     /** Replaces the key of a device; the old one is refused for good. */
     renewKey: (renewal: Renewal, keys: KeyValidity, from: string): Admitted | Refused => renewKey.immediate(renewal, keys, from),
     device: (id: string) => byName.get(id),

@@ -12,7 +12,7 @@ export interface Refused {
 
 const refused = (code: Refused['code'], message: string, hint: string): Refused => ({ kind: 'refused', code, message, hint })
 
-export interface Enrolment {
+export interface EnrolmentFacts {
   readonly device: string
   readonly publicKey: string
   /** Token that the secret belongs to. */
@@ -30,7 +30,7 @@ export interface Enrolment {
  * changes nothing and costs no use, because the first response may have been lost.
  */
 export function judgeEnrolment(
-  { device, publicKey, token, named, keyed, formerOf, hardware }: Enrolment,
+  { device, publicKey, token, named, keyed, formerOf, hardware }: EnrolmentFacts,
   nowMs: number,
 ): { kind: 'enrol'; token: TokenRecord } | { kind: 'repeat'; status: 'pending' | 'approved' } | Refused {
   const another = 'at the bridge, "brim bridge token create" creates another'

@@ -49,7 +49,7 @@ export interface ControlOptions {
   readonly logger: Logger
 }
 
-export interface ControlLink {
+export interface BrokerLink {
   readonly connected: boolean
   /** Publishes the state `draining`: devices open sessions elsewhere. */
   drain(): void
@@ -66,7 +66,7 @@ export interface ControlLink {
  * publish. Works with any MQTT 3.1.1 broker. Reconnects after an outage of the broker.
  * @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED
  */
-export async function connectControl(options: ControlOptions): Promise<ControlLink> {
+export async function connectControl(options: ControlOptions): Promise<BrokerLink> {
   const { url, fleet, bridge, birth, accepts = () => true, clock, logger } = options
   const topic = bridgeStateTopic(fleet, bridge)
   let current: BridgeState['state'] = 'ready'

@@ -1,17 +1,17 @@
-import type { ControlLink } from './control.ts'
+import type { BrokerLink } from './control.ts'
 
 /**
  * What the bridge publishes to its devices. Parts use it before the link to the broker exists; until then, and during an
  * outage, messages are dropped, and their senders repeat what matters.
  */
 export class Downlink {
-  #link: ControlLink | undefined
+  #link: BrokerLink | undefined
 
-  attach(link: ControlLink): void {
+  attach(link: BrokerLink): void {
     this.#link = link
   }
 
-  readonly publish: ControlLink['publish'] = (device, leaf, message) => this.#link?.publish(device, leaf, message)
+  readonly publish: BrokerLink['publish'] = (device, leaf, message) => this.#link?.publish(device, leaf, message)
 
   publishState(): void {
     this.#link?.publishState()

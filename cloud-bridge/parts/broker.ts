@@ -5,14 +5,14 @@ import type { Access } from './access.ts'
 import type { Base } from './base.ts'
 import type { Network } from './network.ts'
 import type { Stores } from './stores.ts'
-import type { Work } from './work.ts'
+import type { FleetWork } from './work.ts'
 
 /** The embedded broker, or control of an external one. @throws BrimError LISTEN_*, BROKER_UNREACHABLE */
 export async function openControlBroker(
   base: Base,
   { listeners }: Network,
   stores: Stores,
-  { devices }: Work,
+  { devices }: FleetWork,
   { grants, certificate }: Access,
 ): Promise<ControlBroker> {
   const { config, clock, closers, logger } = base

@@ -9,7 +9,7 @@ import type { Access } from './access.ts'
 import type { Base } from './base.ts'
 import type { OpenServing } from './serving.ts'
 import type { Stores } from './stores.ts'
-import type { Work } from './work.ts'
+import type { FleetWork } from './work.ts'
 
 const dayMs = 86_400_000
 
@@ -17,7 +17,7 @@ const dayMs = 86_400_000
 export function openIdentities(
   { config, clock, closers, logger }: Base,
   { identityStore }: Stores,
-  { devices, expansions }: Work,
+  { devices, expansions }: FleetWork,
   { grants, certificate, tlsPins }: Access,
   broker: ControlBroker,
   { serving, plane }: OpenServing,

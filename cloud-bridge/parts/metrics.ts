@@ -3,13 +3,13 @@ import type { ControlBroker } from '../broker/control-broker.ts'
 import type { Rollouts } from '../rollout/rollouts.ts'
 import type { Base } from './base.ts'
 import type { OpenServing } from './serving.ts'
-import type { Work } from './work.ts'
+import type { FleetWork } from './work.ts'
 
 /** What the metrics read of the parts whenever they are asked for. */
 export function collectMetrics(
   { metrics }: Base,
   { serving, sessions, modelIds }: OpenServing,
-  { devices, jobs }: Work,
+  { devices, jobs }: FleetWork,
   rollouts: Rollouts,
   broker: ControlBroker,
 ): void {

@@ -2,13 +2,13 @@ import { createRolloutStore } from '../rollout/rollout-store.ts'
 import { createRollouts, type Rollouts } from '../rollout/rollouts.ts'
 import type { Base } from './base.ts'
 import type { Stores } from './stores.ts'
-import type { Work } from './work.ts'
+import type { FleetWork } from './work.ts'
 
 /** The rollouts, on the queue's jobs; what they decide by themselves is in the audit log as well. */
 export function openRollouts(
   { config, clock, closers, logger }: Base,
   { store, identityStore }: Stores,
-  { jobs, presence, devices }: Work,
+  { jobs, presence, devices }: FleetWork,
 ): Rollouts {
   const rollouts = createRollouts({
     store: createRolloutStore(store),

@@ -22,12 +22,12 @@ import type { Authorization } from './authorizer.ts'
 import type { Base } from './base.ts'
 import type { OpenServing } from './serving.ts'
 import type { Stores } from './stores.ts'
-import type { Work } from './work.ts'
+import type { FleetWork } from './work.ts'
 
 /** Answers, and the state of what makes them. */
 export function servingRoutes(
   { config, clock, logger, metrics }: Base,
-  { jobs }: Work,
+  { jobs }: FleetWork,
   { serving, steps, answers, load }: OpenServing,
 ): readonly Routes[] {
   const { models, resumable, meter, inProgress } = answers
@@ -59,7 +59,7 @@ export function servingRoutes(
 export function fleetRoutes(
   { config, clock }: Base,
   { identityStore }: Stores,
-  { jobs, devices, expansions }: Work,
+  { jobs, devices, expansions }: FleetWork,
   rollouts: Rollouts,
   broker: ControlBroker,
   { modelIds, load }: OpenServing,

@@ -26,7 +26,7 @@ import type { Access } from './access.ts'
 import type { Base } from './base.ts'
 import type { Network } from './network.ts'
 import { openSketching } from './sketching.ts'
-import type { Work } from './work.ts'
+import type { FleetWork } from './work.ts'
 
 const heartbeatMs = 15_000
 const helloTimeoutMs = 10_000
@@ -65,7 +65,7 @@ export async function openServing(
   base: Base,
   { announce }: Network,
   { grants }: Access,
-  { expansions }: Work,
+  { expansions }: FleetWork,
   variant: BridgeVariant,
 ): Promise<OpenServing> {
   const { config, clock, closers, logger, metrics } = base

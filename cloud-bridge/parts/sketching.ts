@@ -15,14 +15,14 @@ import { Planner } from '../pice/planner.ts'
 import { SuitabilityMemory } from '../pice/suitability-memory.ts'
 import type { SketchVariant } from '../variant.ts'
 import type { Base } from './base.ts'
-import type { Work } from './work.ts'
+import type { FleetWork } from './work.ts'
 
 const seedBound = 2 ** 32
 
 /** Sketches and their expansion, for the models of a bridge. */
 export function openSketching(
   { config, clock, closers, logger: parent, metrics }: Pick<Base, 'config' | 'clock' | 'closers' | 'logger' | 'metrics'>,
-  { expander, lengths }: Pick<Work['expansions'], 'expander' | 'lengths'>,
+  { expander, lengths }: Pick<FleetWork['expansions'], 'expander' | 'lengths'>,
   sketches?: SketchVariant,
 ) {
   const logger = parent.child({ component: 'pice' })

@@ -8,7 +8,7 @@ import type { Base } from './base.ts'
 import type { Network } from './network.ts'
 import type { Stores } from './stores.ts'
 
-export interface Work {
+export interface FleetWork {
   readonly jobs: OpenJobs
   readonly presence: PresenceFeed
   readonly devices: OpenFleet
@@ -16,12 +16,12 @@ export interface Work {
 }
 
 /** The devices of the fleet, their jobs, and the sketches that they expand. */
-export function openWork(
+export function openFleetWork(
   { config, clock, closers, logger, recording }: Base,
   { store, identityStore }: Stores,
   { downlink, announce }: Network,
   { sketches }: Pick<BridgeVariant, 'sketches'> = {},
-): Work {
+): FleetWork {
   const bridge = config.id
   const { publish } = downlink
   const { onUnreadable, onBaseless } = createFaultReporter({

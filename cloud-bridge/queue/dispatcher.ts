@@ -3,15 +3,15 @@ import { tryOrLog } from '../../core/base/try-or-log.ts'
 import { type AvailableDevice, jobsPerDevice, type Lane, lanes } from '../../core/policy/jobs/dispatch.ts'
 import { FreeDevices } from '../../core/policy/jobs/free-devices.ts'
 import type { PresenceFeed } from '../presence/presence-feed.ts'
-import type { Dispatch } from './dispatching.ts'
+import type { AttemptToSend } from './dispatching.ts'
 import type { AttemptEffect } from './job-database.ts'
 import type { JobStore } from './job-store.ts'
 
-export interface DispatcherOptions {
+export interface JobAssignerOptions {
   readonly presence: Pick<PresenceFeed, 'takers'>
   readonly jobs: JobStore
   readonly wallMs: () => number
-  readonly onDispatched: (dispatched: readonly Dispatch[], effects: readonly AttemptEffect[]) => void
+  readonly onDispatched: (dispatched: readonly AttemptToSend[], effects: readonly AttemptEffect[]) => void
   readonly logger: Logger
 }
 
@@ -22,8 +22,8 @@ const maxPerTurn = 256
  * Dispatches queued jobs to the devices that take jobs, once for everything that happened in one turn of the event loop. It
  * looks only at the devices and kinds of jobs for which something has changed.
  */
-export class Dispatcher {
-  readonly #options: DispatcherOptions
+export class JobAssigner {
+  readonly #options: JobAssignerOptions
   readonly #free: Readonly<Record<Lane, FreeDevices>>
   /** Devices for which a job of their own may have become ready, or which may have a slot for one. */
   readonly #changed = new Set<string>()
@@ -32,7 +32,7 @@ export class Dispatcher {
   #isScheduled = false
   #isClosed = false
 
-  constructor(options: DispatcherOptions) {
+  constructor(options: JobAssignerOptions) {
     this.#options = options
     this.#free = { work: new FreeDevices(jobsPerDevice.work), maintenance: new FreeDevices(jobsPerDevice.maintenance) }
   }

@@ -5,7 +5,7 @@ import type { AttemptEffect, JobDatabase } from './job-database.ts'
 import type { JobRow } from './job-tables.ts'
 
 /** An attempt to be sent to its device. */
-export interface Dispatch {
+export interface AttemptToSend {
   readonly job: string
   readonly attempt: number
   readonly device: string
@@ -68,7 +68,7 @@ export function createDispatching(db: JobDatabase) {
     return rows.sort((a, b) => b.priority - a.priority || a.n - b.n)
   }
 
-  function dispatch(row: JobRow, device: string, nowMs: number): Dispatch[] {
+  function dispatch(row: JobRow, device: string, nowMs: number): AttemptToSend[] {
     const dispatched = dispatchTo(device, row.attempt + 1, row)
     if (!dispatched) {
       db.setAside(row, nowMs)
@@ -79,7 +79,7 @@ export function createDispatching(db: JobDatabase) {
   }
 
   /** Undefined: the job's input is damaged. */
-  function dispatchTo(device: string, attempt: number, { n, kind, input: json }: JobRow): Dispatch | undefined {
+  function dispatchTo(device: string, attempt: number, { n, kind, input: json }: JobRow): AttemptToSend | undefined {
     const input = storedJson(json)
     return input === undefined ? undefined : { job: db.idOf(n), attempt, device, kind, input }
   }
@@ -96,7 +96,7 @@ export function createDispatching(db: JobDatabase) {
      */
     rebalance(idle: readonly AvailableDevice[], nowMs: number) {
       const moves = idle.length === 0 ? [] : rebalanceJobs(waiting(), idle)
-      const dispatched: Dispatch[] = []
+      const dispatched: AttemptToSend[] = []
       const effects: AttemptEffect[] = []
       if (moves.length === 0) return { dispatched, effects }
       return db.transaction(() => {
@@ -109,7 +109,7 @@ export function createDispatching(db: JobDatabase) {
       })
     },
     /** The current attempt of a job, to be sent again; undefined: no device has the job, or it is damaged. */
-    dispatchOf(id: string): Dispatch | undefined {
+    dispatchOf(id: string): AttemptToSend | undefined {
       const row = db.rowOf(id)
       return row?.holder == null ? undefined : dispatchTo(row.holder, row.attempt, row)
     },

@@ -8,14 +8,14 @@ import type { JobKind, JobSubmission } from '../../core/protocol/jobs.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 import type { PresenceFeed } from '../presence/presence-feed.ts'
 import { type DispatchFigures, DispatchLatency } from './dispatch-latency.ts'
-import { Dispatcher } from './dispatcher.ts'
+import { JobAssigner } from './dispatcher.ts'
 import { createEventInbox } from './event-inbox.ts'
 import type { AttemptEffect, JobChange } from './job-database.ts'
 import { JobFeed } from './job-feed.ts'
 import { createJobSender, type PublishToDevice } from './job-sender.ts'
 import type { JobStore } from './job-store.ts'
 import { Pruner } from './pruner.ts'
-import { newJob, type Submitted } from './submissions.ts'
+import { newJob, type SubmittedJob } from './submissions.ts'
 
 /** Interval between two checks of deadlines. */
 const tickMs = 100
@@ -37,10 +37,10 @@ export interface JobQueueOptions {
 export interface JobQueue {
   /** Counts every device as absent until it reports, and starts to check deadlines. */
   start(): void
-  submit(submissions: readonly JobSubmission[]): Submitted[]
+  submit(submissions: readonly JobSubmission[]): SubmittedJob[]
   /** @returns undefined if the job is unknown; false if it had ended */
   cancel(id: string): boolean | undefined
-  retry(id: string): Submitted | undefined
+  retry(id: string): SubmittedJob | undefined
   /** An event as the broker delivered it. */
   onJobEvent(device: string, payload: Uint8Array): void
   /** Calls `notify` after each change of the job, once it is stored. @returns a function that ends the subscription */
@@ -62,7 +62,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   const latency = new DispatchLatency(clock)
   const sender = createJobSender(bridge, jobs, publish)
   const pruner = new Pruner(jobs, retention, clock)
-  const dispatcher = new Dispatcher({
+  const dispatcher = new JobAssigner({
     jobs,
     presence,
     wallMs,

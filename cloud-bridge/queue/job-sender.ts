@@ -1,5 +1,5 @@
 import { inputApart, type JobAck, type ToJobDevice } from '../../core/protocol/jobs.ts'
-import type { Dispatch } from './dispatching.ts'
+import type { AttemptToSend } from './dispatching.ts'
 import type { AttemptEffect } from './job-database.ts'
 import type { JobStore } from './job-store.ts'
 
@@ -9,7 +9,7 @@ export type PublishToDevice = (device: string, leaf: 'jobs' | 'acks', message: s
 /** The job messages of a bridge to its devices. */
 export function createJobSender(bridge: string, jobs: JobStore, publish: PublishToDevice) {
   const publishJob = (device: string, message: ToJobDevice) => publish(device, 'jobs', JSON.stringify(message))
-  const send = ({ device, job, attempt, kind, input }: Dispatch) =>
+  const send = ({ device, job, attempt, kind, input }: AttemptToSend) =>
     publishJob(device, { v: 1, type: 'run', bridge, job, attempt, kind, ...inputApart(kind, input) })
   return {
     send,

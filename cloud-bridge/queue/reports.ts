@@ -1,4 +1,4 @@
-import { isFinal, type JobReport } from '../../core/policy/jobs/job.ts'
+import { isFinalState, type JobReport } from '../../core/policy/jobs/job.ts'
 import { judgeStorage, type StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
 import { maxMessageBytes, resultProblem, sentenceProblem } from '../../core/protocol/jobs.ts'
 import { storedJson } from '../../core/store/stored-json.ts'
@@ -35,23 +35,23 @@ export function createReports(db: JobDatabase, usage: DeviceUsage) {
       const { attempt, device, report, n } = one
       if (!row) {
         // The job is deleted here: a broker delivered a late message, and the device started it.
-        if (!isFinal(report)) effects.push({ kind: 'cancelAttempt', job: one.job, device, attempt })
+        if (!isFinalState(report)) effects.push({ kind: 'cancelAttempt', job: one.job, device, attempt })
         continue
       }
       const isCurrent = row.holder === device && row.attempt === attempt
-      if (isCurrent && !isFinal(report)) {
+      if (isCurrent && !isFinalState(report)) {
         if (n <= row.heard_n) continue
         if (n > row.heard_n + 1) {
           gaps.add(one)
           continue
         }
       }
-      const needsInput = isFinal(report) || 'sentence' in one.data
+      const needsInput = isFinalState(report) || 'sentence' in one.data
       if (needsInput && storedJson(row.input) === undefined) {
         effects.push(...db.setAside(row, nowMs).effects)
         continue
       }
-      const checked = isFinal(report) ? checkResult(row, one) : isCurrent ? checkEvent(row, one, nowMs) : one
+      const checked = isFinalState(report) ? checkResult(row, one) : isCurrent ? checkEvent(row, one, nowMs) : one
       const input = { kind: 'report', device, attempt, report: checked.report } as const
       const applied = db.apply(row, input, nowMs, checked)
       if (applied.isChanged && checked.report.type === 'succeeded') succeeded.push({ job: one.job, kind: row.kind, device })

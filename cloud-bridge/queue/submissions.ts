@@ -3,7 +3,7 @@ import type { JobSubmission } from '../../core/protocol/jobs.ts'
 import type { JobDatabase } from './job-database.ts'
 import type { JobRow } from './job-tables.ts'
 
-export interface Submitted {
+export interface SubmittedJob {
   readonly id: string
   /** False: the idempotency key belongs to an earlier job, which this is. */
   readonly isNew: boolean
@@ -29,7 +29,7 @@ export function createSubmissions(db: JobDatabase) {
   )
   const byKey = db.store.prepare<[string], { n: number }>('SELECT n FROM jobs WHERE key = ?')
 
-  function insert(job: NewJob, nowMs: number, retryOf: string | null): Submitted {
+  function insert(job: NewJob, nowMs: number, retryOf: string | null): SubmittedJob {
     const values: Values = []
     pushValues(values, job, nowMs, retryOf)
     db.loads.onReady(job.kind, job.target)
@@ -37,7 +37,7 @@ export function createSubmissions(db: JobDatabase) {
     return { id: db.idOf(Number(lastInsertRowid)), isNew: true }
   }
 
-  function insertOrFind(job: NewJob, nowMs: number): Submitted {
+  function insertOrFind(job: NewJob, nowMs: number): SubmittedJob {
     const known = job.key === null ? undefined : byKey.get(job.key)
     return known ? { id: db.idOf(known.n), isNew: false } : insert(job, nowMs, null)
   }
@@ -49,7 +49,7 @@ export function createSubmissions(db: JobDatabase) {
   }
 
   /** The hot path of a batched submission: it allocates as little as possible. */
-  function insertBatch(jobs: readonly NewJob[], from: number, nowMs: number, submitted: Submitted[]): void {
+  function insertBatch(jobs: readonly NewJob[], from: number, nowMs: number, submitted: SubmittedJob[]): void {
     const values: Values = []
     for (let at = from; at < from + rowsPerInsert; at++) {
       const job = jobs[at]!
@@ -64,7 +64,7 @@ export function createSubmissions(db: JobDatabase) {
     /** @returns one entry for each job, in order */
     submit: (jobs: readonly NewJob[], nowMs: number) =>
       db.transaction(() => {
-        const submitted: Submitted[] = []
+        const submitted: SubmittedJob[] = []
         while (submitted.length < jobs.length) {
           const at = submitted.length
           if (isBatch(jobs, at)) insertBatch(jobs, at, nowMs, submitted)

@@ -5,9 +5,9 @@ import {
   type DeviceOutcome,
   devicesUnderWay,
   isOpen,
-  type Rollout,
   type RolloutAction,
   type RolloutEvent,
+  type RolloutState,
 } from '../../core/policy/rollout/rollout.ts'
 import { nextSoak, type Soak, soakProblem } from '../../core/policy/rollout/soak.ts'
 import { type JobDetails, maxBatchJobs } from '../../core/protocol/http/jobs.ts'
@@ -48,7 +48,7 @@ interface EndedDevice extends StartedDevice {
 export class OpenRollout {
   readonly #parts: RolloutParts
   readonly #stored: StoredRollout
-  #rollout: Rollout
+  #rollout: RolloutState
   #endedMs: number | null
   /** Devices that are stored as started and whose job is not known yet. */
   #unsubmitted: StartedDevice[] = []

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { DeviceOutcome, Rollout, RolloutTerms } from '../../core/policy/rollout/rollout.ts'
+import type { DeviceOutcome, RolloutState, RolloutTerms } from '../../core/policy/rollout/rollout.ts'
 import { recentAt } from '../../core/policy/rollout/start-rate.ts'
 import {
   RolloutPace,
@@ -61,10 +61,10 @@ export interface StoredRollout {
   readonly createdMs: number
   readonly createdBy: string
   readonly endedMs: number | null
-  readonly rollout: Rollout
+  readonly rollout: RolloutState
 }
 
-export interface StoredDevice {
+export interface StoredRolloutDevice {
   readonly place: number
   readonly device: string
   readonly state: RolloutDeviceState
@@ -90,7 +90,7 @@ interface Row {
   readonly selector: string
   readonly pace: string
   readonly devices: number
-  readonly state: Rollout['state']
+  readonly state: RolloutState['state']
   readonly reason: string | null
   readonly next: number
   readonly outcomes: string
@@ -130,7 +130,7 @@ export function createRolloutStore(store: Store) {
     `SELECT started_ms AS atMs, count(*) AS devices FROM rollout_devices WHERE rollout = ? AND started_ms > ?
      GROUP BY started_ms ORDER BY started_ms`,
   )
-  type DeviceRow = Omit<StoredDevice, 'error'> & { readonly error: string | null }
+  type DeviceRow = Omit<StoredRolloutDevice, 'error'> & { readonly error: string | null }
   const columns = 'place, device, state, job, started_ms AS startedMs, ended_ms AS endedMs, error'
   const devices = store.prepare<[number, number, string | null, string | null, number], DeviceRow>(
     `SELECT ${columns} FROM rollout_devices WHERE rollout = ? AND place >= ? AND (? IS NULL OR state = ?) ORDER BY place LIMIT ?`,
@@ -164,9 +164,19 @@ export function createRolloutStore(store: Store) {
   function storedOf(row: Row): StoredRollout {
     const { n, id, kind, devices, state, reason, next, created_ms: createdMs, created_by: createdBy, ended_ms: endedMs } = row
     const pace = (storedJson(row.pace) as RolloutPace | undefined) ?? RolloutPace.parse({})
-    const outcomes = (storedJson(row.outcomes) as Rollout['outcomes'] | undefined) ?? noOutcomes
+    const outcomes = (storedJson(row.outcomes) as RolloutState['outcomes'] | undefined) ?? noOutcomes
     const isFirstPassed = row.first_passed === 1
-    const rollout = { state, reason, terms: termsOf(pace), devices, next, outcomes, soaking: 0, isFirstPassed, recentStarts: [] }
+    const rollout = {
+      state,
+      reason,
+      terms: storedTermsOf(pace),
+      devices,
+      next,
+      outcomes,
+      soaking: 0,
+      isFirstPassed,
+      recentStarts: [],
+    }
     const [input, selector] = [storedJson(row.input) ?? null, (storedJson(row.selector) ?? {}) as RolloutSelector]
     return { n, id, kind, input, selector, pace, createdMs, createdBy, endedMs, rollout }
   }
@@ -178,7 +188,7 @@ export function createRolloutStore(store: Store) {
     })
   }
 
-  const deviceOf = ({ error, ...row }: DeviceRow): StoredDevice => ({
+  const deviceOf = ({ error, ...row }: DeviceRow): StoredRolloutDevice => ({
     ...row,
     error:
       error === null
@@ -192,7 +202,7 @@ export function createRolloutStore(store: Store) {
     /** @param ids devices, in the order in which they start */
     add(
       { kind, input, selector, pace }: Pick<RolloutSubmission, 'kind' | 'input' | 'selector' | 'pace'>,
-      { state, outcomes, isFirstPassed }: Rollout,
+      { state, outcomes, isFirstPassed }: RolloutState,
       ids: readonly string[],
       createdBy: string,
       nowMs: number,
@@ -209,7 +219,7 @@ export function createRolloutStore(store: Store) {
       }
       return id
     },
-    save(n: number, { state, reason, next, outcomes, isFirstPassed }: Rollout, endedMs: number | null): void {
+    save(n: number, { state, reason, next, outcomes, isFirstPassed }: RolloutState, endedMs: number | null): void {
       update.run(state, reason, next, JSON.stringify(outcomes), Number(isFirstPassed), endedMs, n)
     },
     startDevices: (n: number, from: number, count: number, nowMs: number) =>
@@ -255,12 +265,12 @@ export function createRolloutStore(store: Store) {
   }
 }
 
-const noOutcomes: Rollout['outcomes'] = { succeeded: 0, failed: 0, canceled: 0, skipped: 0 }
+const noOutcomes: RolloutState['outcomes'] = { succeeded: 0, failed: 0, canceled: 0, skipped: 0 }
 
 const isDamaged = ({ pace, outcomes, input, selector }: Row): boolean =>
   [pace, outcomes, input, selector].some((json) => storedJson(json) === undefined)
 
-export function termsOf(pace: RolloutPace): RolloutTerms {
+export function storedTermsOf(pace: RolloutPace): RolloutTerms {
   const { ratePerMinute, growth, first, pauseAfterFirst, abortAbovePercent, abortAfter } = pace
   return { ratePerMinute, growth, first, pauseAfterFirst, abortAbovePercent, abortAfter }
 }

@@ -7,7 +7,7 @@ import { rateOf } from '../../core/policy/rollout/start-rate.ts'
 import type { Rollout, RolloutDevice, RolloutSubmission } from '../../core/protocol/http/rollouts.ts'
 import type { PresenceFeed } from '../presence/presence-feed.ts'
 import { OpenRollout, type RolloutParts } from './open-rollout.ts'
-import { type RolloutDeviceState, type StoredDevice, type StoredRollout, termsOf } from './rollout-store.ts'
+import { type RolloutDeviceState, type StoredRollout, type StoredRolloutDevice, storedTermsOf } from './rollout-store.ts'
 
 /** Interval of the starts. */
 const tickMs = 1_000
@@ -103,7 +103,7 @@ export function createRollouts(options: RolloutsOptions): Rollouts {
         const other = store.openOf(device, submission.kind)
         if (other !== undefined) throw inAnother(device, other, submission.kind)
       }
-      const rollout = newRollout(termsOf(submission.pace), devices.length)
+      const rollout = newRollout(storedTermsOf(submission.pace), devices.length)
       const id = store.transaction(() => store.add(submission, rollout, devices, createdBy, wallMs()))
       logger.info({ rollout: id, kind: submission.kind, devices: devices.length, by: createdBy }, 'rollout created')
       const one = openRollout(store.find(id)!)
@@ -176,7 +176,7 @@ function devicesOf({ rollout }: Pick<StoredRollout, 'rollout'>): Rollout['device
   return { total, waiting, started: next - endedDevices(rollout), ...outcomes, soaking: isOpen(rollout) ? rollout.soaking : 0 }
 }
 
-const describeDevice = ({ place, device, state, job, startedMs, endedMs, error }: StoredDevice): RolloutDevice => ({
+const describeDevice = ({ place, device, state, job, startedMs, endedMs, error }: StoredRolloutDevice): RolloutDevice => ({
   place,
   device,
   state,

@@ -17,7 +17,7 @@ import type { SlowTier } from './slow-tier.ts'
 import { StepLoop } from './step-loop.ts'
 import { type RowHost, RowStream, type Stream } from './stream.ts'
 import { longestPrefix, type TokenPrefix } from './token-prefixes.ts'
-import { ModelTokenStream, type TokenHost, type TokenRequest, type TokenStream } from './token-stream.ts'
+import { ModelTokenStream, type TokenHost, type TokenStream, type TokenStreamRequest } from './token-stream.ts'
 
 export interface ServingOptions {
   readonly model: ServedModel
@@ -83,7 +83,7 @@ export interface Serving {
    * Begins an answer of the whole model. Its first step waits until the policy admits it.
    * @throws BrimError QUEUE_FULL
    */
-  openTokens(owner: string, request: TokenRequest): TokenStream
+  openTokens(owner: string, request: TokenStreamRequest): TokenStream
   /** Deletes one cached prefix. */
   drop(handle: string): void
   /** Deletes all prefixes of an owner, and of those whose names are its own and a path after it; their open answers leave none. */

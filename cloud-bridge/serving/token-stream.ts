@@ -1,6 +1,6 @@
 import { endOf } from '../../core/answer/endpoint.ts'
 import type { Sequence } from '../../core/engine/contract.ts'
-import { type Choice, choose } from '../../core/engine/logprobs.ts'
+import { choose, type TokenChoice } from '../../core/engine/logprobs.ts'
 import type { Sampling } from '../../core/engine/sampler.ts'
 import { clientOf } from '../../core/policy/fairness/client.ts'
 import { DrainRate } from '../../core/policy/serving/drain-rate.ts'
@@ -11,7 +11,7 @@ import type { ItemResult, TokenItem } from './served-model.ts'
 import { type FoundPrefix, sharedIds, type TokenPrefix } from './token-prefixes.ts'
 
 /** An answer of the whole model, in token ids. */
-export interface TokenRequest {
+export interface TokenStreamRequest {
   /** The prompt, and the answer so far: at least one. */
   readonly ids: readonly number[]
   /** The answer so far, with which `ids` ends. */
@@ -29,7 +29,7 @@ export interface TokenRequest {
 
 /** Tokens that have become certain. */
 export interface NextTokens {
-  readonly choices: readonly Choice[]
+  readonly choices: readonly TokenChoice[]
   /** Set with the last ones. */
   readonly end: AnswerEnd | undefined
 }
@@ -63,15 +63,15 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   readonly continuesAtOnce = true
   readonly #drain = new DrainRate()
   readonly #host: TokenHost
-  readonly #request: TokenRequest
+  readonly #request: TokenStreamRequest
   readonly #ids: number[]
   /** With which `#ids` ends. */
   readonly #answer: number[]
   readonly #maxAnswer: number
   /** Chosen in the running step. */
-  #chosen: Choice | undefined
+  #chosen: TokenChoice | undefined
   /** Chosen, and not taken by `next` yet. */
-  #choices: Choice[] = []
+  #choices: TokenChoice[] = []
   #end: AnswerEnd | undefined
   #refusal: { readonly error: unknown } | undefined
   #failure: { readonly error: unknown } | undefined
@@ -80,7 +80,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   /** Holds the rows that the stream is about to begin with. */
   #source: Sequence | undefined
 
-  constructor(id: number, owner: string, sequence: Sequence, request: TokenRequest, host: TokenHost) {
+  constructor(id: number, owner: string, sequence: Sequence, request: TokenStreamRequest, host: TokenHost) {
     super(id, owner, sequence, host)
     const { ids, answered, maxTokens } = request
     this.#host = host

@@ -35,7 +35,7 @@ export interface AnswerReport extends EndpointFigures {
 }
 
 /** The speed of the model that made an answer. Where two took part, the time per token is neither's. */
-export function speedOf({ report, tokens }: { report: AnswerReport; tokens: number }): AnswerSpeed {
+export function answerSpeedOf({ report, tokens }: { report: AnswerReport; tokens: number }): AnswerSpeed {
   const { sources, tpotMs, disco } = report
   const [source] = sources
   const isOnDevice = source?.source === 'hat' || source?.source === 'slm'

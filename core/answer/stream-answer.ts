@@ -5,7 +5,7 @@ import type { ChosenText, ScoredText } from '../text/scored-text.ts'
 import { type AnswerPiece, AnswerText } from './answer-text.ts'
 import type { AnswerDelta, AnswerRequest, Endpoint } from './endpoint.ts'
 import type { AnswerMeter, AnswerSpeed } from './meter.ts'
-import { type AnswerReport, ReportBuilder, speedOf } from './report.ts'
+import { type AnswerReport, answerSpeedOf, ReportBuilder } from './report.ts'
 import { inTokensOf, type TextModel } from './text-model.ts'
 
 /** `text` holds whole characters; it is empty where a delta completed none. `end` comes last, once. */
@@ -89,7 +89,7 @@ export async function* streamAnswer(
       promptTokens = (await request.prompt.idsFor(reader, request.client, signal)).length + begun.length
     }
     const summary = { finishReason, promptTokens: promptTokens ?? 0, tokens, tokenIds, report: report.build() }
-    speed = speedOf(summary)
+    speed = answerSpeedOf(summary)
     yield { kind: 'text', ...last }
     yield { kind: 'end', ...summary }
   } finally {

@@ -4,7 +4,7 @@ import { repeatEvery } from './repeat.ts'
 /** A process is at rest after this time without work. */
 const restMs = 10_000
 
-export interface Work {
+export interface ActivityCount {
   /** Parts of it that are under way. */
   readonly active: number
   /** Grows with what is done, in any unit. */
@@ -12,7 +12,7 @@ export interface Work {
 }
 
 /** Releases memory once after the start, and once after work, when the process is at rest. @returns stops it */
-export function releaseMemoryAtRest(work: () => Work, release: () => void, clock: Clock): () => Promise<void> {
+export function releaseMemoryAtRest(work: () => ActivityCount, release: () => void, clock: Clock): () => Promise<void> {
   let seen = work().done
   let isReleased = false
   return repeatEvery(clock, restMs, () => {

@@ -102,7 +102,7 @@ export function parseFlags<Schema extends z.ZodType>(
   const parsed = schema.safeParse(settingsOf(flags, values))
   if (parsed.success) return parsed.data
   const label = (name: string) => (positionals.includes(name) ? name : `--${name}`)
-  throw new BrimError('USAGE', problemsOf(parsed.error, flags, values, label).join('; '), {
+  throw new BrimError('USAGE', flagProblemsOf(parsed.error, flags, values, label).join('; '), {
     hint: 'add --help to see the options and examples',
   })
 }
@@ -111,7 +111,7 @@ export function parseFlags<Schema extends z.ZodType>(
  * Every option that is wrong, with its value and the reason.
  * @param label of an option by its name, such as `--id`
  */
-export function problemsOf(
+export function flagProblemsOf(
   { issues }: z.ZodError,
   flags: readonly Flag[],
   values: Readonly<Record<string, unknown>>,

@@ -6,7 +6,7 @@ import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
 import { orAborted } from '../base/or-aborted.ts'
 import { defineCommand, type OptionsOf } from '../cli/command.ts'
-import type { AnswerSummary, GenerateEvent } from '../engine/generate.ts'
+import type { GenerateEvent, GenerationSummary } from '../engine/generate.ts'
 import { readManifest } from '../model/bundle.ts'
 import { tokenizerFolder } from '../model/manifest.ts'
 import { loadChatTemplate } from '../text/chat-template.ts'
@@ -118,7 +118,7 @@ async function deliver(events: AsyncIterable<GenerateEvent>, write: (piece: stri
   throw new Error('an answer ended without its summary')
 }
 
-function figures({ tokenIds, promptTokens, tokensPerS, ttftMs, finishReason }: AnswerSummary): string {
+function figures({ tokenIds, promptTokens, tokensPerS, ttftMs, finishReason }: GenerationSummary): string {
   const speed = tokensPerS === null ? [] : [`${tokensPerS.toFixed(1)} tokens/s`]
   const first = ttftMs === null ? [] : [`first after ${Math.round(ttftMs)} ms`]
   return [`${tokenIds.length} tokens for a prompt of ${promptTokens}`, ...speed, ...first, `ended: ${finishReason}`].join(' · ')

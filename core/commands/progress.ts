@@ -3,7 +3,7 @@ import type { Io } from '../base/io.ts'
 import { visibleLine } from '../base/visible-text.ts'
 
 /** Progress of long work, on stderr. */
-export interface Progress {
+export interface ProgressLine {
   /** @param share 0 … 1 */
   update(label: string, share: number): void
   /** Starts a new line. */
@@ -16,7 +16,7 @@ const barWidth = 30
 const lineEveryMs = 2_000
 
 /** A bar that is redrawn in place on a terminal; elsewhere a line every 2 s. */
-export function showProgress(io: Io, clock: Clock = systemClock): Progress {
+export function showProgress(io: Io, clock: Clock = systemClock): ProgressLine {
   let drawn = ''
   let printedMs = clock.nowMs()
   const draw = (line: string) => {

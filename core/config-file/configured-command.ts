@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
 import type { Command, OptionsOf } from '../cli/command.ts'
-import { type Flag, flagsOf, problemsOf, settingsOf } from '../cli/flags.ts'
+import { type Flag, flagProblemsOf, flagsOf, settingsOf } from '../cli/flags.ts'
 import { mergeLayers, type Setting, type Settings, type SettingValue } from './setting.ts'
 
 const configOption = z
@@ -96,7 +96,7 @@ export function parseSettings<Shape extends z.ZodRawShape>(
   const wrong = [
     ...repeated.map(({ name }) => `--${name} is given more than once`),
     ...clashing.map(({ name, conflicts = '' }) => `${label(name)} and ${label(conflicts)} exclude each other`),
-    ...(parsed.error && repeated.length === 0 ? problemsOf(parsed.error, flags, values, label) : []),
+    ...(parsed.error && repeated.length === 0 ? flagProblemsOf(parsed.error, flags, values, label) : []),
   ]
   if (parsed.success && wrong.length === 0) return parsed.data
   const isUsage = [...settings.values()].every(({ source }) => source.startsWith('--'))

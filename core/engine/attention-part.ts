@@ -7,7 +7,7 @@ import { PartSessions, type PartSource } from './part-sessions.ts'
 import { RowTree } from './row-tree.ts'
 import type { Runtime, Tensor } from './runtime.ts'
 import { KvSequence } from './sequence.ts'
-import { KvMemory, KvPool } from './sequence-memory.ts'
+import { KvPool, TensorKv } from './sequence-memory.ts'
 import { SerialQueue } from './serial-queue.ts'
 import { checkStates, statesInputs } from './states-tensors.ts'
 
@@ -33,7 +33,7 @@ export class AttentionPart {
   readonly #sessions: PartSessions
   readonly #pool: KvPool
   /** KV memory of unused slots. */
-  readonly #paddingSlot: KvMemory
+  readonly #paddingSlot: TensorKv
   /** Cached by slot: a step needs hundreds of names. */
   readonly #names: KvNames[] = []
   readonly #queue = new SerialQueue()
@@ -46,7 +46,7 @@ export class AttentionPart {
     this.dims = dims
     this.#sessions = new PartSessions(source)
     this.#pool = new KvPool(source.runtime, shape, maxFreeKvBytes)
-    this.#paddingSlot = new KvMemory(source.runtime, shape, 1)
+    this.#paddingSlot = new TensorKv(source.runtime, shape, 1)
   }
 
   get runtime(): Runtime {
@@ -227,7 +227,7 @@ export class AttentionPart {
 }
 
 /** Binds past and present to the same memory, so that new rows are appended in place. */
-function bindMemory(inputs: Map<string, Tensor>, outputs: Map<string, Tensor>, { keys, values }: KvMemory, names: KvNames): void {
+function bindMemory(inputs: Map<string, Tensor>, outputs: Map<string, Tensor>, { keys, values }: TensorKv, names: KvNames): void {
   names.forEach((name, layer) => {
     const [key, value] = [keys[layer]!, values[layer]!]
     inputs.set(name.pastKey, key)

@@ -11,7 +11,7 @@ import type { EngineSession, EngineSessionOptions, Tensor } from './runtime.ts'
  * @param prepacked container of prepacked weights that engine sessions share; it must outlive this one
  * @param onRelease called after the release
  */
-export async function createSession(
+export async function createCapiSession(
   library: OrtLibrary,
   env: Pointer,
   prepacked: Pointer | undefined,

@@ -1,7 +1,7 @@
 import { bundledLibrary, loadLibrary, type OrtLibrary, type Pointer } from './capi-library.ts'
 import { PrepackedWeights } from './capi-prepacked.ts'
 import { listProviders } from './capi-providers.ts'
-import { type CapiSession, createSession } from './capi-session.ts'
+import { type CapiSession, createCapiSession } from './capi-session.ts'
 import { createPointer } from './capi-status.ts'
 import { bytesPer, CapiTensor } from './capi-tensor.ts'
 import { mapReadOnly } from './mapped-file.ts'
@@ -61,7 +61,7 @@ class CapiRuntime implements Runtime {
     const prepacked = weights && this.#prepacked.acquire(weights)
     const forget = () => weights && this.#prepacked.release(weights)
     try {
-      const session: CapiSession = await createSession(this.#library, this.#env, prepacked, graph, options, () => {
+      const session: CapiSession = await createCapiSession(this.#library, this.#env, prepacked, graph, options, () => {
         forget()
         this.#sessions.delete(session)
       })

@@ -26,7 +26,7 @@ export interface GenerateRequest {
 
 type FinishReason = 'stop' | 'length' | 'canceled'
 
-export interface AnswerSummary {
+export interface GenerationSummary {
   readonly finishReason: FinishReason
   /** Includes the end-of-text token. */
   readonly tokenIds: readonly number[]
@@ -40,7 +40,7 @@ export interface AnswerSummary {
 /** `text` consists of whole characters and is often empty. `end` is the last event. */
 export type GenerateEvent =
   | { readonly kind: 'token'; readonly token: number; readonly text: string; readonly logprobs?: TokenLogprobs }
-  | { readonly kind: 'end'; readonly summary: AnswerSummary }
+  | { readonly kind: 'end'; readonly summary: GenerationSummary }
 
 /**
  * Generates one answer of the whole model; without a tokenizer its text is empty. Cancelling, or leaving the loop, stops

@@ -48,7 +48,7 @@ export function log2Probability(logits: Float32Array, token: number): number {
   return Math.min(0, ((logits[token] as number) - top - Math.log(sum)) * Math.LOG2E)
 }
 
-export interface Choice {
+export interface TokenChoice {
   readonly token: number
   /** Present where they were asked for. */
   readonly logprobs?: TokenLogprobs
@@ -63,7 +63,7 @@ export function choose(
   { sampling, logprobs }: { readonly sampling: Sampling; readonly logprobs?: number | undefined },
   position: number,
   answered: readonly number[],
-): Choice {
+): TokenChoice {
   const token = chooseToken(logits, sampling, position, answered)
   return logprobs === undefined ? { token } : { token, logprobs: logprobsOf(logits, token, logprobs) }
 }

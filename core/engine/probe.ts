@@ -7,7 +7,7 @@ import type { Manifest, PartName } from '../model/manifest.ts'
 import type { ProcessLimits } from './process-limits.ts'
 import type { PartTest } from './self-test.ts'
 
-export interface ProbeLimits {
+export interface SelfTestLimits {
   /** Time for the self-tests of all parts. */
   readonly probeTimeoutS: number
   /** Memory in addition to four times the size of the bundle's files. */
@@ -18,7 +18,7 @@ export interface ProbeOptions {
   readonly threads: number
   /** Path of a libonnxruntime. Default: the one of onnxruntime-node. */
   readonly library?: string | undefined
-  readonly limits: ProbeLimits
+  readonly limits: SelfTestLimits
   readonly signal: AbortSignal
 }
 

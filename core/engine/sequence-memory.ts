@@ -93,7 +93,7 @@ export class KvBlock {
 }
 
 /** A KV block as tensors of the runtime, which steps read and append to. */
-export class KvMemory extends KvBlock {
+export class TensorKv extends KvBlock {
   readonly keys: readonly Tensor[]
   readonly values: readonly Tensor[]
 
@@ -144,13 +144,13 @@ export class KvPool {
     this.rowValues = rowValuesOf(shape)
   }
 
-  acquire(capacity: number): KvMemory {
+  acquire(capacity: number): TensorKv {
     const memory = this.#free.take(capacity) ?? this.#acquireUnbacked(capacity)
     this.#usedBytes += memory.bytes
     return memory
   }
 
-  recycle(memory: KvMemory): void {
+  recycle(memory: TensorKv): void {
     this.#usedBytes -= memory.bytes
     if (this.#free.bytes + memory.bytes > this.#maxFreeBytes) {
       memory.zero()
@@ -171,8 +171,8 @@ export class KvPool {
     for (const memory of [...this.#free.takeAll(), ...this.#unbacked.takeAll()]) memory.release()
   }
 
-  #acquireUnbacked(capacity: number): KvMemory {
-    const memory = this.#unbacked.take(capacity) ?? new KvMemory(this.#runtime, this.#shape, capacity, this.#isKept)
+  #acquireUnbacked(capacity: number): TensorKv {
+    const memory = this.#unbacked.take(capacity) ?? new TensorKv(this.#runtime, this.#shape, capacity, this.#isKept)
     this.#releaseFreeBeyond(Math.max(0, this.#maxFreeBytes - this.#usedBytes - memory.bytes))
     return memory
   }
@@ -186,24 +186,24 @@ export class KvPool {
 }
 
 class MemoryByCapacity {
-  readonly #memories = new Map<number, KvMemory[]>()
+  readonly #memories = new Map<number, TensorKv[]>()
   bytes = 0
 
-  add(memory: KvMemory): void {
+  add(memory: TensorKv): void {
     const same = this.#memories.get(memory.capacity)
     if (same) same.push(memory)
     else this.#memories.set(memory.capacity, [memory])
     this.bytes += memory.bytes
   }
 
-  take(capacity: number): KvMemory | undefined {
+  take(capacity: number): TensorKv | undefined {
     const memory = this.#memories.get(capacity)?.pop()
     this.bytes -= memory?.bytes ?? 0
     return memory
   }
 
   /** As many as it takes to keep no more than this. */
-  *takeBeyond(bytes: number): Iterable<KvMemory> {
+  *takeBeyond(bytes: number): Iterable<TensorKv> {
     for (const capacity of this.#memories.keys())
       while (this.bytes > bytes) {
         const memory = this.take(capacity)
@@ -212,7 +212,7 @@ class MemoryByCapacity {
       }
   }
 
-  takeAll(): Iterable<KvMemory> {
+  takeAll(): Iterable<TensorKv> {
     return this.takeBeyond(Number.NEGATIVE_INFINITY)
   }
 }

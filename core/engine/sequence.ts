@@ -1,7 +1,7 @@
 import { BrimError } from '../base/errors.ts'
 import type { Sequence } from './contract.ts'
 import { RowTree } from './row-tree.ts'
-import type { KvMemory, KvPool } from './sequence-memory.ts'
+import type { KvPool, TensorKv } from './sequence-memory.ts'
 
 /** Capacity in positions after the first row. */
 export const firstCapacity = 64
@@ -10,7 +10,7 @@ export const firstCapacity = 64
 export class KvSequence implements Sequence {
   readonly #pool: KvPool
   readonly #contextLimit: number
-  #memory: KvMemory | undefined
+  #memory: TensorKv | undefined
   #held = 0
   #rows = RowTree.empty
   #state: 'idle' | 'in a step' | 'released in a step' | 'released' = 'idle'
@@ -130,7 +130,7 @@ export class KvSequence implements Sequence {
   }
 
   /** Returns the buffers for one step. Until `finishStep` the sequence cannot be used. */
-  startStep(): KvMemory {
+  startStep(): TensorKv {
     if (!this.#memory) throw new Error('a step started before its memory was reserved')
     this.#state = 'in a step'
     return this.#memory

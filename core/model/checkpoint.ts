@@ -37,7 +37,7 @@ export const textFiles = [
  * VOCABULARY_MISMATCH
  */
 export async function openCheckpoint(folder: string): Promise<Checkpoint> {
-  const config = await readJson(folder, 'config.json')
+  const config = await readJsonFile(folder, 'config.json')
   if (config === undefined && (await ggufIn(folder)) !== undefined)
     throw new BrimError('CHECKPOINT_NOT_FOUND', `${await ggufIn(folder)} is a GGUF file; Brim reads safetensors`, {
       hint: 'give the folder of the model that it was made from: config.json, *.safetensors and tokenizer.json',
@@ -48,7 +48,7 @@ export async function openCheckpoint(folder: string): Promise<Checkpoint> {
     })
   const configured = readArchitecture(config)
   await checkVocabulary(folder, configured.dims.vocab)
-  const tokens = readTokens({ ...(config as object), ...((await readJson(folder, 'generation_config.json')) ?? {}) })
+  const tokens = readTokens({ ...(config as object), ...((await readJsonFile(folder, 'generation_config.json')) ?? {}) })
   const tensors = await TensorFiles.open(await weightFiles(folder))
   const architecture = { ...configured, tiedEmbeddings: configured.tiedEmbeddings && !(await hasOwnHead(tensors)) }
   return { folder, architecture, tokens, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
@@ -99,7 +99,7 @@ async function hasOwnHead(tensors: TensorFiles): Promise<boolean> {
 }
 
 /** @returns undefined if the file does not exist. @throws BrimError CHECKPOINT_INVALID if it is not a JSON object */
-export async function readJson(folder: string, file: string): Promise<object | undefined> {
+export async function readJsonFile(folder: string, file: string): Promise<object | undefined> {
   let text: string
   try {
     text = await readFile(join(folder, file), 'utf8')
@@ -125,7 +125,7 @@ const singleFile = 'model.safetensors'
 /** The single weights file, or the shards that the index lists. */
 async function weightFiles(folder: string): Promise<string[]> {
   if (await isFile(join(folder, singleFile))) return [join(folder, singleFile)]
-  const index = await readJson(folder, indexFile)
+  const index = await readJsonFile(folder, indexFile)
   if (index === undefined)
     throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} has neither ${singleFile} nor ${indexFile}`, {
       hint: 'convert weights in other formats (pytorch_model.bin, GGUF) to safetensors first',

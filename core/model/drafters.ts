@@ -2,7 +2,7 @@ import { basename, join, resolve } from 'node:path'
 import { BrimError } from '../base/errors.ts'
 import { adapterConfigFile, adapterWeightsFile, readAdapter } from './adapter-files.ts'
 import type { Adapter, Architecture, Medusa } from './architecture.ts'
-import { readJson } from './checkpoint.ts'
+import { readJsonFile } from './checkpoint.ts'
 import { invalidDrafter } from './drafter-config.ts'
 import type { DrafterPart } from './manifest.ts'
 import { medusaConfigFile, medusaWeightsFile, readMedusa } from './medusa-files.ts'
@@ -71,7 +71,7 @@ export async function openDrafters(
 const configFileOf = (name: DrafterPart) => (name === 'medusa' ? medusaConfigFile : adapterConfigFile)
 
 async function readSpec(folder: string, name: DrafterPart, model: Architecture): Promise<DrafterSpec | undefined> {
-  const json = await readJson(folder, configFileOf(name))
+  const json = await readJsonFile(folder, configFileOf(name))
   if (json === undefined) return undefined
   if (name === 'medusa') return { part: name, medusa: readMedusa(folder, json, model) }
   const adapter = readAdapter(folder, json, model)

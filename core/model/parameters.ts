@@ -1,7 +1,7 @@
 import { type AttentionShape, attentionOf, type PartSpec } from './architecture.ts'
 
 /** A tensor of the checkpoint and the number of rows (or values of a vector) that it contributes. */
-export interface Source {
+export interface ParameterSource {
   readonly tensor: string
   readonly rows: number
 }
@@ -11,14 +11,14 @@ export interface Matrix {
   readonly name: string
   readonly rows: number
   readonly columns: number
-  readonly sources: readonly Source[]
+  readonly sources: readonly ParameterSource[]
 }
 
 /** [length], always float32 in a bundle, because vectors are small. */
 export interface Vector {
   readonly name: string
   readonly length: number
-  readonly sources: readonly Source[]
+  readonly sources: readonly ParameterSource[]
 }
 
 /** Normalisation and projection of the features, which are added to the block's own normalised rows. */
@@ -172,6 +172,6 @@ function vector(name: string, ...sources: (readonly [tensor: string, rows: numbe
   return { name, length: sources.reduce((sum, [, rows]) => sum + rows, 0), sources: toSources(sources) }
 }
 
-function toSources(sources: (readonly [string, number])[]): Source[] {
+function toSources(sources: (readonly [string, number])[]): ParameterSource[] {
   return sources.map(([tensor, rows]) => ({ tensor, rows }))
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { BrimError } from '../base/errors.ts'
 import type { PartSpec } from './architecture.ts'
-import { readJson } from './checkpoint.ts'
+import { readJsonFile } from './checkpoint.ts'
 import { readArchitecture } from './families/index.ts'
 import { graphKey, type Manifest, type PartManifest, type SlotCount, tokenizerFolder } from './manifest.ts'
 import { buildPartGraph } from './part-graph.ts'
@@ -44,7 +44,7 @@ export async function splitIntoStages(folder: string, manifest: Manifest, middle
 
 /** The specification that the middle was built from: what the manifest lacks is in the bundle's config.json. */
 async function readMiddle(folder: string, { format }: Manifest, { layers }: PartManifest): Promise<PartSpec> {
-  const config = await readJson(join(folder, tokenizerFolder), configFile)
+  const config = await readJsonFile(join(folder, tokenizerFolder), configFile)
   if (!config)
     throw new BrimError('BUNDLE_CORRUPT', `${join(folder, tokenizerFolder, configFile)} is missing`, {
       hint: 'copy the bundle again',

@@ -5,7 +5,7 @@ import { speaksTls } from '../base/speaks-tls.ts'
 import { ErrorBody, fromErrorDetail } from './api-error.ts'
 
 /** An agent or a bridge, and the credentials for it. */
-export interface ApiServer extends BridgeAddress {
+export interface BrimServer extends BridgeAddress {
   readonly server: 'agent' | 'bridge'
   /** Absent: it requires none. */
   readonly key?: string | undefined
@@ -28,7 +28,7 @@ interface Question extends Omit<HttpRequest, 'dial'> {
  * @throws BrimError AGENT_UNREACHABLE, BRIDGE_UNREACHABLE, IDENTITY_INVALID (another key than the pinned one), the server's own
  * errors; the signal's reason
  */
-export async function askServer(to: ApiServer, route: string, { type, ...request }: Question): Promise<IncomingMessage> {
+export async function askServer(to: BrimServer, route: string, { type, ...request }: Question): Promise<IncomingMessage> {
   const { server, key, pin } = to
   const url = new URL(`${new URL(to.url).pathname.replace(/\/$/, '')}${route}`, to.url)
   const headers = { ...request.headers, ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) }
@@ -56,7 +56,7 @@ async function readJson(response: IncomingMessage): Promise<unknown> {
 }
 
 /** The error of a response that is none of an agent or a bridge. */
-export const notOurs = (to: ApiServer, { statusCode }: IncomingMessage, cause?: unknown): BrimError =>
+export const notOurs = (to: BrimServer, { statusCode }: IncomingMessage, cause?: unknown): BrimError =>
   unreachable(to, `${to.url} responds with status ${statusCode}, but is no ${to.server}`, urlHints[to.server], cause)
 
 const startHints = {
@@ -68,7 +68,7 @@ const urlHints = {
   bridge: 'check --bridge: is a proxy or another server on that port?',
 }
 
-const unreachable = ({ server, hint: own }: ApiServer, message: string, hint: string, cause?: unknown) =>
+const unreachable = ({ server, hint: own }: BrimServer, message: string, hint: string, cause?: unknown) =>
   new BrimError(server === 'agent' ? 'AGENT_UNREACHABLE' : 'BRIDGE_UNREACHABLE', message, { hint: own ?? hint, cause })
 
 /** Undefined: the URL's scheme is right, as far as can be seen. */

@@ -4,7 +4,7 @@ import type { z } from 'zod'
 import { type Clock, systemClock } from '../base/clock.ts'
 import { BrimError } from '../base/errors.ts'
 import { fromErrorDetail } from './api-error.ts'
-import { type ApiServer, askServer } from './ask-server.ts'
+import { askServer, type BrimServer } from './ask-server.ts'
 import type { ChatRequest, CompletionRequest } from './request.ts'
 import { type BrimReport, type SketchProgress, StreamEvent, type Usage } from './responses.ts'
 import { readSse, type SseOptions } from './sse-reader.ts'
@@ -39,7 +39,7 @@ const reconnectEveryMs = 500
  * stream broke), the server's own errors; the signal's reason
  */
 export async function streamAnswerFrom(
-  api: ApiServer,
+  api: BrimServer,
   body: AnswerBody,
   signal: AbortSignal,
   { onText = () => {}, onSketch = () => {}, onNotice = () => {} }: AnswerListeners = {},
@@ -109,7 +109,7 @@ const isSketch = (brim: BrimReport | SketchProgress): brim is SketchProgress => 
 const isPassing = (error: unknown): boolean =>
   error instanceof BrimError && ['LINK_LOST', 'BRIDGE_UNREACHABLE', 'CANCELED'].includes(error.code)
 
-const post = (api: ApiServer, body: AnswerBody, signal: AbortSignal): Promise<IncomingMessage> =>
+const post = (api: BrimServer, body: AnswerBody, signal: AbortSignal): Promise<IncomingMessage> =>
   askServer(api, `/v1/${'messages' in body ? 'chat/completions' : 'completions'}`, {
     method: 'POST',
     body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
@@ -118,7 +118,7 @@ const post = (api: ApiServer, body: AnswerBody, signal: AbortSignal): Promise<In
   })
 
 /** @param after id of an event: that of the answer, a slash and a number */
-const getRest = (api: ApiServer, after: string, signal: AbortSignal): Promise<IncomingMessage> =>
+const getRest = (api: BrimServer, after: string, signal: AbortSignal): Promise<IncomingMessage> =>
   askServer(api, `/v1/answers/${encodeURIComponent(after.slice(0, after.lastIndexOf('/')))}/events`, {
     headers: { 'last-event-id': after },
     type: 'text/event-stream',
@@ -129,12 +129,12 @@ const getRest = (api: ApiServer, after: string, signal: AbortSignal): Promise<In
  * Asks for something that an API has beside answers.
  * @throws BrimError as `askServer`
  */
-export const getJson = async (api: ApiServer, path: string, signal: AbortSignal): Promise<unknown> =>
+export const getJson = async (api: BrimServer, path: string, signal: AbortSignal): Promise<unknown> =>
   json(await askServer(api, path, { type: 'application/json', signal }))
 
 async function* eventsOf(
   response: IncomingMessage,
-  { server }: ApiServer,
+  { server }: BrimServer,
   signal: AbortSignal,
   listeners: SseOptions,
 ): AsyncGenerator<z.infer<typeof StreamEvent>> {

@@ -129,7 +129,7 @@ export interface ResponseHead {
 }
 
 /** Text of an answer, and its tokens where log probabilities are asked for. */
-export interface Piece {
+export interface ResponsePiece {
   readonly text: string
   readonly logprobs?: readonly ChosenText[] | undefined
   /** Where they are asked for. */
@@ -142,7 +142,7 @@ export interface Piece {
 const idPrefix = 'token_id:'
 
 /** The tokens with their ids in the place of their texts. */
-export const namedById = (tokens: Piece['logprobs']): Piece['logprobs'] =>
+export const namedById = (tokens: ResponsePiece['logprobs']): ResponsePiece['logprobs'] =>
   tokens?.map((token) => ({ ...byId(token), top: token.top.map(byId) }))
 const byId = <Token extends ScoredText>(token: Token): Token => ({ ...token, bytes: Buffer.from(idPrefix + token.token) })
 
@@ -153,7 +153,7 @@ export function idIn(name: string): number | undefined {
 }
 
 /** One complete answer of a response. */
-export interface Choice extends Omit<Piece, 'offset'> {
+export interface Choice extends Omit<ResponsePiece, 'offset'> {
   readonly finishReason: AnswerEnd
   /** How it was made, where a response has several answers. */
   readonly brim?: object
@@ -165,7 +165,7 @@ export interface ResponseFormat {
   whole(head: ResponseHead, choices: readonly Choice[]): object
   /** The event before any text; undefined where the endpoint has none. */
   first(head: ResponseHead, index: number): object | undefined
-  text(head: ResponseHead, index: number, piece: Piece): object
+  text(head: ResponseHead, index: number, piece: ResponsePiece): object
   end(head: ResponseHead, index: number, finishReason: AnswerEnd): object
   /** The event that carries usage alone. */
   usage(head: ResponseHead): object
@@ -212,20 +212,20 @@ function chatEvent(
   index: number,
   delta: object,
   finishReason: AnswerEnd | null,
-  logprobs?: Piece['logprobs'],
-  tokenIds?: Piece['tokenIds'],
+  logprobs?: ResponsePiece['logprobs'],
+  tokenIds?: ResponsePiece['tokenIds'],
 ): object {
   const choice = { index, delta, logprobs: chatLogprobs(logprobs), finish_reason: finishReason, ...idsField(tokenIds) }
   return { ...head, object: 'chat.completion.chunk', choices: [choice] }
 }
 
-const completionEvent = (head: ResponseHead, index: number, piece: Piece, finishReason: AnswerEnd | null): object => ({
+const completionEvent = (head: ResponseHead, index: number, piece: ResponsePiece, finishReason: AnswerEnd | null): object => ({
   ...head,
   object: 'text_completion',
   choices: [completion(index, piece, finishReason)],
 })
 
-const completion = (index: number, piece: Piece, finishReason: AnswerEnd | null): object => ({
+const completion = (index: number, piece: ResponsePiece, finishReason: AnswerEnd | null): object => ({
   index,
   text: piece.text,
   logprobs: completionLogprobs(piece),
@@ -234,7 +234,7 @@ const completion = (index: number, piece: Piece, finishReason: AnswerEnd | null)
 })
 
 /** As vLLM names it. */
-const idsField = (ids: Piece['tokenIds']): object => (ids ? { token_ids: ids } : {})
+const idsField = (ids: ResponsePiece['tokenIds']): object => (ids ? { token_ids: ids } : {})
 
 /** OpenAI's value for what JSON cannot hold: tokens that are impossible. */
 const minLogprob = -9_999
@@ -243,13 +243,13 @@ const logprobOf = ({ logprob }: ScoredText) => Math.max(minLogprob, logprob)
 /** The text of one token. Part of a character becomes U+FFFD. */
 export const tokenText = ({ bytes }: ScoredText): string => Buffer.from(bytes).toString()
 
-function chatLogprobs(tokens: Piece['logprobs']): object | null {
+function chatLogprobs(tokens: ResponsePiece['logprobs']): object | null {
   if (!tokens) return null
   const entry = (scored: ScoredText) => ({ token: tokenText(scored), logprob: logprobOf(scored), bytes: [...scored.bytes] })
   return { content: tokens.map((token) => ({ ...entry(token), top_logprobs: token.top.map(entry) })), refusal: null }
 }
 
-function completionLogprobs({ logprobs: tokens, offset }: Piece): object | null {
+function completionLogprobs({ logprobs: tokens, offset }: ResponsePiece): object | null {
   if (!tokens) return null
   let at = offset
   const offsets = tokens.map((token) => {

@@ -44,12 +44,12 @@ const envelope = {
 export const CommandAddress = z.object({ bridge: address.bridge, id: address.id })
 
 /** On device/<id>/commands. The bridge resends it until the device replies or the command expires. */
-export const Command = z.discriminatedUnion('type', [
+export const DeviceCommand = z.discriminatedUnion('type', [
   z.object({ ...envelope, ...actions.drain }),
   z.object({ ...envelope, ...actions.undrain }),
   z.object({ ...envelope, ...actions.logs }),
 ])
-export type Command = z.infer<typeof Command>
+export type DeviceCommand = z.infer<typeof DeviceCommand>
 
 /** What a device reads first. It refuses an action that it does not know, so that a newer bridge learns of it. */
 export const CommandEnvelope = z.looseObject({ ...envelope, type: z.string().max(64) })

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Command, CommandReply, DeviceLog } from './commands.ts'
+import { CommandReply, DeviceCommand, DeviceLog } from './commands.ts'
 import { bridgeStateDelivery, type Delivery, deviceDelivery } from './delivery.ts'
 import { JobAck, JobEvent, ToJobDevice } from './jobs.ts'
 import { BridgeState, DeviceState, DeviceTelemetry, MessageFault, TelemetryDelta, ToBridge, ToDevice } from './messages.ts'
@@ -131,7 +131,7 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
   commands: {
     name: 'Command',
     summary: 'A command of an operator. The bridge resends it until the device replies or it expires; the device runs it once.',
-    schema: Command,
+    schema: DeviceCommand,
     examples: [
       { ...command, type: 'drain' },
       { ...command, type: 'undrain' },

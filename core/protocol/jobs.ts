@@ -103,11 +103,11 @@ export const ExpandInput = z.strictObject({ sketches: listOf(SketchInput, { min:
 export type ExpandInput = z.infer<typeof ExpandInput>
 
 /** A question that what was just activated must answer; where it does not, the device returns to what it had before. */
-export const Probe = z.strictObject({
+export const TrialQuestion = z.strictObject({
   prompt: z.string().min(1).max(4_096),
   maxTokens: z.int().min(1).max(64).default(8),
 })
-export type Probe = z.infer<typeof Probe>
+export type TrialQuestion = z.infer<typeof TrialQuestion>
 
 /** Of an installation: an admin allows the device to go back to a lower number than it has had of a bundle or of the software. */
 const allowDowngrade = z.literal(true).optional()
@@ -122,7 +122,7 @@ export const InstallInput = z.strictObject({
   manifestSha256: z.string('the sha256 of manifest.json is required; GET /v1/bundles lists it').regex(/^[0-9a-f]{64}$/),
   url: z.url({ protocol: /^https?$/ }).optional(),
   activate: z.boolean().optional(),
-  probe: Probe.optional(),
+  probe: TrialQuestion.optional(),
   allowDowngrade,
 })
 export type InstallInput = z.infer<typeof InstallInput>
@@ -141,7 +141,7 @@ export const ConfigInput = z.strictObject({
       z.union([z.string(), z.number(), z.boolean(), listOf(z.union([z.string(), z.number()]), { max: maxSettings })]),
     )
     .refine((settings) => Object.keys(settings).length <= maxSettings, `must have at most ${maxSettings} options`),
-  probe: Probe.optional(),
+  probe: TrialQuestion.optional(),
 })
 export type ConfigInput = z.infer<typeof ConfigInput>
 
@@ -153,7 +153,7 @@ export const SoftwareInput = z.strictObject({
   version: z.string().regex(/^\d+\.\d+\.\d+(-[0-9A-Za-z.-]{1,64})?$/),
   archiveSha256: sha256,
   url: z.url({ protocol: /^https?$/ }).optional(),
-  probe: Probe.optional(),
+  probe: TrialQuestion.optional(),
   allowDowngrade,
 })
 export type SoftwareInput = z.infer<typeof SoftwareInput>

@@ -11,12 +11,12 @@ export const PublicKey = z.string().regex(/^[A-Za-z0-9_-]{43}$/, 'must be 43 cha
 export type PublicKey = z.infer<typeof PublicKey>
 
 /** Number of a release among those of its series: a device that has had a higher one does not go back to it. */
-export const Sequence = z.int().min(1)
+export const ReleaseNumber = z.int().min(1)
 
 const Signature = z.strictObject({
   publicKey: PublicKey,
   /** Signed too. Absent: signed without a number, as before there were any. */
-  sequence: Sequence.optional(),
+  sequence: ReleaseNumber.optional(),
   /** 64 bytes, base64url. */
   signature: z.string().regex(/^[A-Za-z0-9_-]{86}$/),
 })

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import { BrimError } from '../base/errors.ts'
-import { type Migrations, migrate, type Store, versionOf } from './migrate.ts'
+import { type Migrations, migrate, type Store, schemaVersionOf } from './migrate.ts'
 
 const corruptCodes = ['SQLITE_CORRUPT', 'SQLITE_NOTADB', 'SQLITE_IOERR_SHORT_READ']
 
@@ -22,7 +22,7 @@ export const damaged = (path: string, what: string, cause?: unknown): BrimError 
 export function requireSchema(store: Store, path: string, migrations: Migrations): void {
   if (migrations.length === 0) return
   if (statSync(path).size === 0) throw damaged(path, 'it is empty')
-  const version = versionOf(store)
+  const version = schemaVersionOf(store)
   if (version === 0) throw damaged(path, 'it has no schema')
   if (version > migrations.length) return
   const names = namesIn(store)

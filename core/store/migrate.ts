@@ -7,13 +7,13 @@ export type Store = Database.Database
 export type Migrations = readonly string[]
 
 /** Number of migrations that the database has had. */
-export const versionOf = (store: Store): number => store.pragma('user_version', { simple: true }) as number
+export const schemaVersionOf = (store: Store): number => store.pragma('user_version', { simple: true }) as number
 
 /** @throws BrimError STORE_FAILED where a newer release has written it, and what SQLite throws */
 export function migrate(store: Store, path: string, migrations: Migrations): void {
   const step = store.transaction(() => {
     // Read inside the transaction: another process may have just migrated.
-    const version = versionOf(store)
+    const version = schemaVersionOf(store)
     if (version > migrations.length)
       throw new BrimError(
         'STORE_FAILED',

@@ -10,14 +10,14 @@ import { loadChatTemplate } from '../../core/text/chat-template.ts'
 import { loadTokenizer } from '../../core/text/tokenizer.ts'
 import { askAgent } from '../../lab/cluster/ask-agent.ts'
 
-export interface Question {
+export interface DemoQuestion {
   readonly device: string
   readonly prompt: string
   readonly maxTokens: number
 }
 
 /** One answer with its figures, as `brim demo --json` prints it. */
-export interface Answer {
+export interface DemoAnswer {
   readonly device: string
   readonly mode: 'hat' | 'whole'
   readonly prompt: string
@@ -38,12 +38,12 @@ export interface Answer {
 }
 
 /** An answer that was not yet compared with the reference. */
-export type Unchecked = Omit<Answer, 'identical' | 'nearTies'> & { readonly tokenIds: readonly number[] }
+export type Unchecked = Omit<DemoAnswer, 'identical' | 'nearTies'> & { readonly tokenIds: readonly number[] }
 
 /** The whole model in this process: it checks the answers of the devices, and gives one itself. */
 export interface Reference extends AsyncDisposable {
   check(prompt: string, tokenIds: readonly number[]): Promise<{ identical: boolean; nearTies: number }>
-  answer(question: Question, onText: (text: string) => void, signal: AbortSignal): Promise<Unchecked>
+  answer(question: DemoQuestion, onText: (text: string) => void, signal: AbortSignal): Promise<Unchecked>
 }
 
 export async function openReference(bundle: string, library: string | undefined): Promise<Reference> {
@@ -88,7 +88,7 @@ export async function openReference(bundle: string, library: string | undefined)
 
 /** Asks a device's API, as an application on it would. */
 export async function askByHat(
-  { device, prompt, maxTokens }: Question,
+  { device, prompt, maxTokens }: DemoQuestion,
   apiUrl: string,
   onText: (text: string) => void,
   signal: AbortSignal,

@@ -10,7 +10,7 @@ import { defineCommand } from '../../core/cli/command.ts'
 import { type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
 import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
 import { layOutTable } from '../../lab/plot/table.ts'
-import { type Answer, askByHat, openReference, type Question, type Reference } from './answers.ts'
+import { askByHat, type DemoAnswer, type DemoQuestion, openReference, type Reference } from './answers.ts'
 import { DemoView } from './view.ts'
 
 /** `brim demo` */
@@ -39,7 +39,7 @@ interface DemoRun {
   readonly maxTokens: number
 }
 
-const questions: readonly Omit<Question, 'maxTokens'>[] = [
+const questions: readonly Omit<DemoQuestion, 'maxTokens'>[] = [
   { device: 'jetson-01', prompt: 'Can you find me a nice restaurant in San Jose for two people?' },
   { device: 'jetson-02', prompt: 'Do you like to watch football on TV?' },
   { device: 'jetson-01', prompt: 'I want to transfer some money to my savings account.' },
@@ -75,7 +75,7 @@ async function askEverything(
   reference: Reference,
   options: DemoRun,
   io: Io,
-): Promise<Answer[]> {
+): Promise<DemoAnswer[]> {
   const { maxTokens } = options
   const quiet = options.json
   const view = new DemoView(questions, io, quiet)
@@ -88,7 +88,7 @@ async function askEverything(
   const wholeView = new DemoView([questionToWholeModel], io, quiet)
   const whole = await reference.answer({ ...questionToWholeModel, maxTokens }, (text) => wholeView.add(0, text), io.signal)
   wholeView.close()
-  const answers: Answer[] = []
+  const answers: DemoAnswer[] = []
   for (const { tokenIds, ...answer } of [...byHat, whole]) {
     const { identical, nearTies } = await reference.check(answer.prompt, tokenIds)
     answers.push({ ...answer, identical, nearTies })
@@ -96,7 +96,7 @@ async function askEverything(
   return answers
 }
 
-function report(answers: readonly Answer[], options: DemoRun, io: Io): void {
+function report(answers: readonly DemoAnswer[], options: DemoRun, io: Io): void {
   const figures = ['tokens', 'TTFT ms', 'TBT p50', 'p95', 'accept length', 'per trip', 'KiB up', 'down']
   const head = ['device', 'mode', ...figures, 'identical']
   const rows = answers.map((answer) => [

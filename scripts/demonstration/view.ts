@@ -2,7 +2,7 @@ import type { Io } from '../../core/base/io.ts'
 import { clean, layOutColumns } from '../../lab/plot/side-by-side.ts'
 
 /** A question to a device. */
-export interface Asked {
+export interface AskedText {
   readonly device: string
   readonly prompt: string
 }
@@ -12,7 +12,7 @@ export interface Asked {
  * With `quiet` (--json) they go to stderr, because stdout is for the document.
  */
 export class DemoView {
-  readonly #asked: readonly Asked[]
+  readonly #asked: readonly AskedText[]
   readonly #texts: string[]
   readonly #io: Io
   readonly #print: (line: string) => void
@@ -20,7 +20,7 @@ export class DemoView {
   #drawnLines = 0
   #drawnAtMs = 0
 
-  constructor(asked: readonly Asked[], io: Io, quiet: boolean) {
+  constructor(asked: readonly AskedText[], io: Io, quiet: boolean) {
     this.#asked = asked
     this.#texts = asked.map(() => '')
     this.#io = io

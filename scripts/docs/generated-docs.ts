@@ -6,7 +6,7 @@ import { configPage } from './config-page.ts'
 import { grafanaDashboard } from './grafana-dashboard.ts'
 import { limitsPage } from './limits-page.ts'
 import { metricsPage } from './metrics-page.ts'
-import { openApi } from './openapi.ts'
+import { openApiDocument } from './openapi.ts'
 import { topicsPage } from './topics-page.ts'
 
 interface GeneratedDoc {
@@ -26,6 +26,6 @@ export async function generatedDocs(): Promise<GeneratedDoc[]> {
     { file: new URL('docs/asyncapi.json', projectRoot), text: `${JSON.stringify(asyncApi(), null, 2)}\n` },
     { file: new URL('docs/grafana-dashboard.json', projectRoot), text: `${JSON.stringify(grafanaDashboard(), null, 2)}\n` },
     { file: new URL('docs/scenario.schema.json', projectRoot), text: `${JSON.stringify(scenarioSchema(), null, 2)}\n` },
-    { file: new URL('docs/openapi.json', projectRoot), text: `${JSON.stringify(openApi(), null, 2)}\n` },
+    { file: new URL('docs/openapi.json', projectRoot), text: `${JSON.stringify(openApiDocument(), null, 2)}\n` },
   ]
 }

@@ -7,7 +7,7 @@ import { ServedBundle } from '../../core/protocol/http/bundles.ts'
 import { CommandRecord, Device, FleetEvent, LatestTelemetry, LogLine, TelemetrySample } from '../../core/protocol/http/devices.ts'
 import { ErrorResponse } from '../../core/protocol/http/error-response.ts'
 import { JobDetails, JobSummary, StoredJobEvent, Submitted } from '../../core/protocol/http/jobs.ts'
-import type { Access, Operation } from '../../core/protocol/http/operation.ts'
+import type { Operation, RequiredAccess } from '../../core/protocol/http/operation.ts'
 import { allOperations } from '../../core/protocol/http/operations.ts'
 import { JobSubmission } from '../../core/protocol/jobs.ts'
 import { isNullIfAbsent, type Schema, simplified, unmarked } from './asyncapi.ts'
@@ -36,7 +36,7 @@ const shared: Readonly<Record<string, z.ZodType>> = {
   TokenRecord,
 }
 
-const accessNotes: Readonly<Record<Access, string>> = {
+const accessNotes: Readonly<Record<RequiredAccess, string>> = {
   open: 'No authentication.',
   ask: 'Role: client, operator or admin; enrolled devices too, unless the bridge refuses them.',
   read: 'Role: viewer or above.',
@@ -54,7 +54,7 @@ const operations = Object.entries(allOperations).flatMap(([tag, group]) =>
 type Schemas = ReturnType<typeof jsonSchemas>
 
 /** OpenAPI 3.1 of a bridge's HTTP API. https://spec.openapis.org/oas/v3.1.0 */
-export function openApi() {
+export function openApiDocument() {
   const schemas = jsonSchemas()
   const paths: Record<string, Record<string, object>> = {}
   for (const { tag, id, operation } of operations) {

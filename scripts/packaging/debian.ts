@@ -2,7 +2,7 @@ import { chmodSync, cpSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkS
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { projectRoot, release } from '../../core/base/version.ts'
-import { run } from './run.ts'
+import { runTool } from './run.ts'
 
 /** The package's scripts: postinst and so on. */
 const scripts = fileURLToPath(new URL('scripts/packaging/debian', projectRoot))
@@ -32,11 +32,13 @@ export function writeDebianPackage(staged: string, { out, debianArch, modified, 
   cpSync(scripts, control, { recursive: true })
   for (const script of readdirSync(control)) chmodSync(join(control, script), 0o755)
   writeFileSync(join(control, 'control'), controlFile(debianArch))
-  run('chmod', ['-R', 'u+rwX,go+rX,go-w', tree])
+  runTool('chmod', ['-R', 'u+rwX,go+rX,go-w', tree])
   const path = join(out, `brim_${release}_${debianArch}.deb`)
   rmSync(path, { force: true })
   // It takes the files' times from SOURCE_DATE_EPOCH where they are newer.
-  run('dpkg-deb', ['--root-owner-group', '-Zgzip', `-z${level}`, '--build', tree, path], { env: { SOURCE_DATE_EPOCH: modified } })
+  runTool('dpkg-deb', ['--root-owner-group', '-Zgzip', `-z${level}`, '--build', tree, path], {
+    env: { SOURCE_DATE_EPOCH: modified },
+  })
   return path
 }
 

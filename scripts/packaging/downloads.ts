@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { projectRoot } from '../../core/base/version.ts'
 import { nodeVersion, type Platform } from './platforms.ts'
-import { run } from './run.ts'
+import { runTool } from './run.ts'
 
 /** Its version and hash. */
 const zigRequirements = fileURLToPath(new URL('scripts/packaging/requirements.txt', projectRoot))
@@ -19,14 +19,14 @@ export function ensureNode({ node }: Platform, cache: string): string {
   const folder = join(cache, `${node.name}-${nodeVersion}`)
   if (existsSync(folder)) return folder
   mkdirSync(cache, { recursive: true })
-  run('npm', ['pack', `${node.name}@${nodeVersion}`, '--silent', '--pack-destination', cache])
+  runTool('npm', ['pack', `${node.name}@${nodeVersion}`, '--silent', '--pack-destination', cache])
   const archive = join(cache, `${node.name}-${nodeVersion}.tgz`)
   const integrity = `sha512-${createHash('sha512').update(readFileSync(archive)).digest('base64')}`
   if (integrity !== node.integrity) throw new Error(`${archive} is ${integrity}, not ${node.integrity}; delete it and try again`)
   const beside = `${folder}.part`
   rmSync(beside, { recursive: true, force: true })
   mkdirSync(beside)
-  run('tar', ['-xzf', archive, '-C', beside, '--strip-components=1'])
+  runTool('tar', ['-xzf', archive, '-C', beside, '--strip-components=1'])
   renameSync(beside, folder)
   rmSync(archive)
   return folder
@@ -49,6 +49,6 @@ export function ensureZig(cache: string): string {
     ':all:',
     '--require-hashes',
   ]
-  run('python3', ['-m', 'pip', 'install', ...options, '--target', folder, '-r', zigRequirements])
+  runTool('python3', ['-m', 'pip', 'install', ...options, '--target', folder, '-r', zigRequirements])
   return program
 }

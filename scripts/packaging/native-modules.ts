@@ -1,7 +1,7 @@
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { nodeVersion, type Platform } from './platforms.ts'
-import { run } from './run.ts'
+import { runTool } from './run.ts'
 
 interface Toolchain {
   /** Zig's program, called only where a module has to be compiled. */
@@ -70,5 +70,5 @@ function compile(compiler: 'cc' | 'c++', args: readonly string[], folder: string
   const options = ['-O3', '-fPIC', '-DNDEBUG', '-w', '-fvisibility=hidden', `-ffile-prefix-map=${headers}=node`]
   const libraries = join(cache, 'zig-cache')
   const env = { ZIG_GLOBAL_CACHE_DIR: libraries, ZIG_LOCAL_CACHE_DIR: libraries }
-  run(toolchain.zig(), [compiler, '-target', platform.zig, ...options, ...args], { cwd: folder, env })
+  runTool(toolchain.zig(), [compiler, '-target', platform.zig, ...options, ...args], { cwd: folder, env })
 }

@@ -21,7 +21,7 @@ import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
 import { ensureNode, ensureZig } from './downloads.ts'
 import { addNativeModules } from './native-modules.ts'
 import { nodeVersion, type PlatformName, platforms } from './platforms.ts'
-import { run } from './run.ts'
+import { runTool } from './run.ts'
 
 const root = fileURLToPath(projectRoot)
 const cache = join(root, '.cache/packaging')
@@ -54,7 +54,7 @@ interface StageOptions {
  */
 export async function stage(folder: string, { platform: name, thisNode, npmPackage }: StageOptions): Promise<void> {
   const platform = platforms[name]
-  run('tar', ['-xzf', npmPackage, '-C', folder, '--strip-components=1'])
+  runTool('tar', ['-xzf', npmPackage, '-C', folder, '--strip-components=1'])
   const modules = join(folder, 'node_modules')
   if (thisNode) {
     copyProductionPackages(modules)
@@ -81,7 +81,9 @@ export async function stage(folder: string, { platform: name, thisNode, npmPacka
 function installPackages(folder: string, arch: string): void {
   for (const name of ['package-lock.json', '.npmrc']) cpSync(join(root, name), join(folder, name))
   const target = ['--os=linux', `--cpu=${arch}`, '--libc=glibc']
-  run('npm', ['ci', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', ...target], { cwd: folder })
+  runTool('npm', ['ci', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', ...target], {
+    cwd: folder,
+  })
   for (const name of ['package-lock.json', '.npmrc']) rmSync(join(folder, name))
 }
 

@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util'
 import { projectRoot, release } from '../../core/base/version.ts'
 import { writeDebianPackage } from './debian.ts'
 import { type PlatformName, platforms } from './platforms.ts'
-import { run } from './run.ts'
+import { runTool } from './run.ts'
 import { commitTime, sha256, stage } from './stage.ts'
 
 const { values } = parseArgs({
@@ -27,7 +27,7 @@ mkdirSync(out, { recursive: true })
 // On the same file system as the results.
 const work = mkdtempSync(join(out, '.package-'))
 try {
-  run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', out], { cwd: root })
+  runTool('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', out], { cwd: root })
   const npmPackage = join(out, `brim-${release}.tgz`)
   const title = `brim-${release}-${name}`
   const folder = join(work, title)
@@ -58,7 +58,7 @@ function writeArchive(title: string, modified: string, level: number): string {
     '--mode=u+rwX,go+rX,go-w',
     `--mtime=@${modified}`,
   ]
-  run('tar', ['-C', work, ...same, `--use-compress-program=gzip -n -${level}`, '-cf', archive, title])
+  runTool('tar', ['-C', work, ...same, `--use-compress-program=gzip -n -${level}`, '-cf', archive, title])
   const path = join(out, basename(archive))
   renameSync(archive, path)
   return path

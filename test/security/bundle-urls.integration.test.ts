@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type GetOptions, get } from '../../agent/bundles/get.ts'
+import { type GetOptions, startDownload } from '../../agent/bundles/get.ts'
 import { isPublicAddress } from '../../agent/bundles/public-address.ts'
 import { noPatience } from '../support/install.ts'
 
@@ -28,7 +28,7 @@ afterEach(() => {
 
 const signal = new AbortController().signal
 const fetched = (url: string, options: Partial<GetOptions> = {}) =>
-  get(new URL(url), { own: undefined, stallMs: 1_000, patience: noPatience(), signal, ...options }).then(
+  startDownload(new URL(url), { own: undefined, stallMs: 1_000, patience: noPatience(), signal, ...options }).then(
     ({ body }) => {
       body.destroy()
       return 'fetched'

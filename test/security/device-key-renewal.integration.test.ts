@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ownKeyFileOf } from '../../agent/identity/bridge-key.ts'
 import { enrol, readEnrolments, requestGrant, resetIdentity } from '../../agent/identity/enrolment.ts'
-import { type DeviceKey, keyFileOf, readKey } from '../../agent/identity/key-file.ts'
+import { type DeviceKey, keyFileOf, readDeviceKey } from '../../agent/identity/key-file.ts'
 import { uniformOf } from '../../cloud-bridge/identity/key-dates.ts'
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { identityTables } from '../../cloud-bridge/identity/tables.ts'
@@ -88,13 +88,13 @@ describe('an agent', () => {
     await using relay = await startRelay(world.bridge.httpUrl)
     const stateDir = await enrolAt(store, relay.url, 'orin')
     await enrolAt(otherStore, other.httpUrl, 'orin')
-    const first = readKey(keyFileOf(stateDir))
+    const first = readDeviceKey(keyFileOf(stateDir))
     becomeDueIn('orin', 3_500)
     const agent = await world.startAgent({ id: 'orin', bridges: undefined })
     await connected(agent.apiUrl)
     await expect.poll(() => relay.dataConnections, { timeout: 10_000 }).toBe(1)
     await expect.poll(() => existsSync(ownKeyFileOf(stateDir, relay.url)), { timeout: 10_000 }).toBe(true)
-    const renewed = readKey(ownKeyFileOf(stateDir, relay.url))
+    const renewed = readDeviceKey(ownKeyFileOf(stateDir, relay.url))
     expect(statSync(ownKeyFileOf(stateDir, relay.url)).mode & 0o777).toBe(0o600)
     expect(keyAt('orin')).toBe(renewed.publicKey)
     expect(otherStore.device('orin')?.publicKey).toBe(first.publicKey)
@@ -121,7 +121,7 @@ describe('an agent', () => {
     await using relay = await startRelay(world.bridge.httpUrl)
     const device = fault.replace(' ', '-')
     const stateDir = await enrolAt(store, relay.url, device)
-    const first = readKey(keyFileOf(stateDir))
+    const first = readDeviceKey(keyFileOf(stateDir))
     becomeDueIn(device, 0)
     relay.fault = fault
     const words = ['--bundle', world.bundle, '--id', device, '--state-dir', stateDir, '--api-port', '0', '--threads', '1']
@@ -131,13 +131,13 @@ describe('an agent', () => {
     if (fault === 'reply lost') await expect.poll(() => keyAt(device), { timeout: 10_000 }).not.toBe(first.publicKey)
     await killed.kill()
     const nextFile = ownKeyFileOf(stateDir, relay.url).replace(/pem$/, 'next.pem')
-    const next = readKey(nextFile)
+    const next = readDeviceKey(nextFile)
     expect(keyAt(device)).toBe(fault === 'reply lost' ? next.publicKey : first.publicKey)
     relay.fault = 'none'
     const agent = await world.startAgent({ id: device, bridges: undefined })
     await connected(agent.apiUrl)
     await expect.poll(() => existsSync(nextFile), { timeout: 10_000 }).toBe(false)
-    expect([keyAt(device), readKey(ownKeyFileOf(stateDir, relay.url)).publicKey]).toEqual([next.publicKey, next.publicKey])
+    expect([keyAt(device), readDeviceKey(ownKeyFileOf(stateDir, relay.url)).publicKey]).toEqual([next.publicKey, next.publicKey])
     await expect(grantBy(stateDir, first)).rejects.toMatchObject({ code: 'NOT_AUTHORIZED' })
     await agent.close()
   })

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { type Enrolment, enrol, requestGrant } from '../../agent/identity/enrolment.ts'
-import { keyFileOf, readKey } from '../../agent/identity/key-file.ts'
+import { keyFileOf, readDeviceKey } from '../../agent/identity/key-file.ts'
 import type { IdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { invitationText } from '../../core/protocol/identity.ts'
 import type { AgentWorld } from './agent-world.ts'
@@ -25,7 +25,7 @@ export async function enrolDevice(
   const invitation = invitationText({ url, id: token.id, secret, ...(pin === undefined ? {} : { pin }) })
   const stateDir = join(world.dir, folder)
   const { status: _, group: __, ...enrolment } = await enrol({ stateDir, device, token: invitation, replace: false })
-  const session = () => requestGrant(enrolment, readKey(keyFileOf(stateDir)), new AbortController().signal)
+  const session = () => requestGrant(enrolment, readDeviceKey(keyFileOf(stateDir)), new AbortController().signal)
   return {
     enrolment,
     token: async () => (await session()).token,

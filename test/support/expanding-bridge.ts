@@ -6,7 +6,7 @@ import { openBase } from '../../cloud-bridge/parts/base.ts'
 import { openControlBroker } from '../../cloud-bridge/parts/broker.ts'
 import { openNetwork } from '../../cloud-bridge/parts/network.ts'
 import { openStores } from '../../cloud-bridge/parts/stores.ts'
-import { openWork } from '../../cloud-bridge/parts/work.ts'
+import { openFleetWork } from '../../cloud-bridge/parts/work.ts'
 import { systemClock } from '../../core/base/clock.ts'
 import { createClosers } from '../../core/base/closers.ts'
 import { noModelId } from '../../core/protocol/messages.ts'
@@ -23,7 +23,7 @@ export async function startExpandingBridge(dir: string) {
   const base = openBase(config, systemClock, closers)
   const network = openNetwork(base)
   const stores = openStores(base)
-  const work = openWork(base, stores, network)
+  const work = openFleetWork(base, stores, network)
   const access = openAccess(base, stores)
   const broker = await openControlBroker(base, network, stores, work, access)
   work.devices.start()

@@ -1,5 +1,5 @@
 import type { SpendingLedger } from '../../agent/disco/spending-ledger.ts'
-import type { Spending } from '../../core/policy/disco/spending.ts'
+import type { AccountSpending } from '../../core/policy/disco/spending.ts'
 import type { Account, BookChange } from '../../core/policy/disco/spending-book.ts'
 
 /** What a ledger's book says now, and changes of it that are stored. */
@@ -12,15 +12,15 @@ export function spendingOf(ledger: SpendingLedger) {
   return {
     spent: (account: Account) => book.spent(account, ledger.nowMs),
     reserved: (account: Account) => book.reserved(account),
-    msUntil: (account: Account, figure: keyof Spending, max: number) => book.msUntil(account, figure, max, ledger.nowMs),
-    add: (account: Account, spending: Spending) => change({ kind: 'add', account, spending }),
-    reserve(account: Account, spending: Spending) {
+    msUntil: (account: Account, figure: keyof AccountSpending, max: number) => book.msUntil(account, figure, max, ledger.nowMs),
+    add: (account: Account, spending: AccountSpending) => change({ kind: 'add', account, spending }),
+    reserve(account: Account, spending: AccountSpending) {
       reservations += 1
       const id = reservations
       change({ kind: 'reserve', id, account, spending })
       return {
-        raise: (raised: Spending) => change({ kind: 'raise', id, account, spending: raised }),
-        settle: (spent: Spending) => change({ kind: 'settle', id, account, spending: spent }),
+        raise: (raised: AccountSpending) => change({ kind: 'raise', id, account, spending: raised }),
+        settle: (spent: AccountSpending) => change({ kind: 'settle', id, account, spending: spent }),
       }
     },
   }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { defineCommand } from '../../../core/cli/command.ts'
-import { readSigner, Sequence } from '../../../core/signing/signature.ts'
+import { ReleaseNumber, readSigner } from '../../../core/signing/signature.ts'
 import { addSignature } from '../../../core/signing/signature-file.ts'
 import { readPackage } from './package.ts'
 
@@ -13,7 +13,7 @@ export const command = defineCommand({
     'The number is signed too: a device that has had a higher one of the same bundle name, or of the software, refuses this one. A second key adds its signature: devices that trust either of them accept both.',
   options: {
     path: z.string().min(1).describe('folder of the bundle, or archive of the release'),
-    sequence: Sequence.meta({
+    sequence: ReleaseNumber.meta({
       description: 'number of this version; each later version needs a higher one',
       fallback: 'the time: seconds since 1970',
     }).optional(),

@@ -45,7 +45,7 @@ async function show(options: LogsOptions, io: Io): Promise<void> {
   if (options.json) return io.out(JSON.stringify(raw))
   const { lines: past } = value
   if (past.length === 0) return io.err(`no lines of this level from ${device} since the bridge started`)
-  for (const line of past) io.out(logText(line))
+  for (const line of past) io.out(deviceLogText(line))
 }
 
 async function follow(options: LogsOptions, io: Io): Promise<void> {
@@ -58,7 +58,7 @@ async function follow(options: LogsOptions, io: Io): Promise<void> {
   const renewal = level === 'info' || level === 'debug' ? renewStream(client, device, level, signal, io) : undefined
   try {
     for await (const { raw, value } of client.events(deviceOperations.log, { params: { id: device }, query: { level, lines } }))
-      io.out(options.json ? JSON.stringify(raw) : logText(value))
+      io.out(options.json ? JSON.stringify(raw) : deviceLogText(value))
     throw broken()
   } catch (error) {
     if (!io.signal.aborted) throw error instanceof BrimError ? error : broken(error)
@@ -82,7 +82,7 @@ async function renewStream(client: BridgeClient, device: string, level: LogLevel
 }
 
 /** Time, level, component, message, fields. */
-export function logText({ at, level, component, message, fields, dropped }: LogLine): string {
+export function deviceLogText({ at, level, component, message, fields, dropped }: LogLine): string {
   const values = Object.entries(fields).map(([name, value]) => `${name}=${fieldText(value)}`)
   const missing = dropped > 0 ? [`(${dropped} lines before this one were dropped)`] : []
   return visibleLine([at, level.toUpperCase().padEnd(5), component.padEnd(8), message, ...values, ...missing].join(' '))

@@ -6,7 +6,7 @@ import { type DeviceDetails, type DeviceSmallModel, deviceOperations } from '../
 import { bridgeClient } from '../bridge-client.ts'
 import { age, bytes, compact } from '../figures.ts'
 import { labelsText } from '../labels.ts'
-import { logText } from './logs.ts'
+import { deviceLogText } from './logs.ts'
 import { cloneText, deviceOption } from './remote-command.ts'
 
 export const command = defineCommand({
@@ -64,7 +64,7 @@ function linesOf(device: DeviceDetails, telemetry: Readonly<Record<string, unkno
       commands,
       ({ at, wish, state, actor, reason }) => `${at}  ${wish.type}  ${state}  by ${actor}${reason == null ? '' : `: ${reason}`}`,
     ),
-    ...listed(all, 'log, warnings and errors', log, logText),
+    ...listed(all, 'log, warnings and errors', log, deviceLogText),
   ]
 }
 

@@ -50,7 +50,7 @@ const ownOptions: Readonly<Record<ContentKind, readonly (keyof ContentOptions)[]
 }
 
 /** The input of each device's job. @throws BrimError USAGE, MODEL_UNKNOWN, BUNDLE_INVALID */
-export async function inputOf(what: ContentKind, given: ContentOptions, client: BridgeClient, io: Io): Promise<object> {
+export async function contentInputOf(what: ContentKind, given: ContentOptions, client: BridgeClient, io: Io): Promise<object> {
   for (const [other, names] of Object.entries(ownOptions))
     for (const name of names)
       if (other !== what && given[name] !== contentOptions[name].parse(undefined))

@@ -5,7 +5,7 @@ import { defineCommand, type OptionsOf } from '../../../core/cli/command.ts'
 import { bridgeOptions } from '../../../core/login/bridge-access.ts'
 import { rolloutOperations } from '../../../core/protocol/http/rollouts.ts'
 import { bridgeClient } from '../bridge-client.ts'
-import { contentKinds, contentOptions, inputOf } from './content.ts'
+import { contentInputOf, contentKinds, contentOptions } from './content.ts'
 import { showNew } from './follow.ts'
 import { paceOf, paceOptions, selectorOf, selectorOptions } from './selection.ts'
 
@@ -42,7 +42,7 @@ async function create(given: OptionsOf<typeof options>, io: Io): Promise<void> {
   const { what, dryRun, json } = given
   const [selector, pace] = [selectorOf(given), paceOf(given)]
   const client = await bridgeClient(given, io)
-  const body = { kind: contentKinds[what], input: await inputOf(what, given, client, io), selector, pace, dryRun }
+  const body = { kind: contentKinds[what], input: await contentInputOf(what, given, client, io), selector, pace, dryRun }
   const { raw, value } = await client.call(rolloutOperations.create, { body })
   const { rollout, devices } = value
   if (rollout !== null) return showNew(client, { raw, id: rollout.id, devices: devices.length }, given, io)

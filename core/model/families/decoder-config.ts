@@ -42,7 +42,7 @@ export const DecoderConfig = z.looseObject({
 export type DecoderConfig = z.infer<typeof DecoderConfig>
 
 /** @throws BrimError CHECKPOINT_INVALID naming the invalid fields */
-export function parseConfig<S extends z.ZodType>(schema: S, config: unknown): z.infer<S> {
+export function parseDecoderConfig<S extends z.ZodType>(schema: S, config: unknown): z.infer<S> {
   const parsed = schema.safeParse(config)
   if (parsed.success) return parsed.data
   const fields = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'the document'}: ${issue.message}`)

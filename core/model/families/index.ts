@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../../base/errors.ts'
 import type { Architecture } from '../architecture.ts'
-import { parseConfig } from './decoder-config.ts'
+import { parseDecoderConfig } from './decoder-config.ts'
 import type { Family } from './family.ts'
 import { llama } from './llama.ts'
 import { qwen2 } from './qwen2.ts'
@@ -13,7 +13,7 @@ const families: readonly Family[] = [llama, qwen2]
  * @throws BrimError ARCHITECTURE_UNSUPPORTED listing the supported architectures, CHECKPOINT_INVALID
  */
 export function readArchitecture(config: unknown): Architecture {
-  const { architectures } = parseConfig(z.looseObject({ architectures: z.array(z.string()).min(1) }), config)
+  const { architectures } = parseDecoderConfig(z.looseObject({ architectures: z.array(z.string()).min(1) }), config)
   const family = families.find((candidate) => candidate.architectures.some((name) => architectures.includes(name)))
   if (family) return family.read(config)
   const supported = families.flatMap((candidate) => candidate.architectures).join(', ')

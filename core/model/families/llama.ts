@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { DecoderConfig, describeDecoder, parseConfig } from './decoder-config.ts'
+import { DecoderConfig, describeDecoder, parseDecoderConfig } from './decoder-config.ts'
 import type { Family } from './family.ts'
 
 const LlamaConfig = DecoderConfig.extend({ attention_bias: z.boolean().default(false), mlp_bias: z.boolean().default(false) })
@@ -8,7 +8,7 @@ const LlamaConfig = DecoderConfig.extend({ attention_bias: z.boolean().default(f
 export const llama: Family = {
   architectures: ['LlamaForCausalLM'],
   read(raw) {
-    const config = parseConfig(LlamaConfig, raw)
+    const config = parseDecoderConfig(LlamaConfig, raw)
     const { attention_bias: attention, mlp_bias: mlp } = config
     return describeDecoder('llama', config, { qkv: attention, output: attention, mlp })
   },

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { DecoderConfig, describeDecoder, parseConfig, unsupported } from './decoder-config.ts'
+import { DecoderConfig, describeDecoder, parseDecoderConfig, unsupported } from './decoder-config.ts'
 import type { Family } from './family.ts'
 
 const Qwen2Config = DecoderConfig.extend({ use_sliding_window: z.boolean().default(false) })
@@ -8,7 +8,7 @@ const Qwen2Config = DecoderConfig.extend({ use_sliding_window: z.boolean().defau
 export const qwen2: Family = {
   architectures: ['Qwen2ForCausalLM'],
   read(raw) {
-    const config = parseConfig(Qwen2Config, raw)
+    const config = parseDecoderConfig(Qwen2Config, raw)
     if (config.use_sliding_window) throw unsupported('sliding-window attention (use_sliding_window)')
     return describeDecoder('qwen2', config, { qkv: true, output: false, mlp: false })
   },

@@ -8,7 +8,7 @@ export interface ConnectionCaps {
 }
 
 /** What happens to a connection that a client opens: it is refused, or it may replace another one. */
-export type Admission<C> = { readonly refusedBy: 'total' | 'perNetwork' } | { readonly replaces: C | undefined }
+export type ConnectionAdmission<C> = { readonly refusedBy: 'total' | 'perNetwork' } | { readonly replaces: C | undefined }
 
 interface Network<C> {
   count: number
@@ -38,7 +38,7 @@ export class ConnectionTable<C> {
   }
 
   /** Admits a new connection, which waits for its first request, unless no other one can make room. */
-  admit(connection: C, network: string): Admission<C> {
+  admit(connection: C, network: string): ConnectionAdmission<C> {
     const { total, perNetwork, waiting } = this.#caps
     const own = this.#networks.get(network)
     let replaces: C | undefined

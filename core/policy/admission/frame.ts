@@ -21,7 +21,7 @@ export interface FrameLimits {
   readonly maxRepeats: number
 }
 
-export type Admission =
+export type FrameAdmission =
   | { kind: 'apply' }
   /** The frame has been answered before; its cached reply is sent again. */
   | { kind: 'repeat' }
@@ -33,7 +33,7 @@ export type Admission =
  * What a session does with a frame. Frames are idempotent (core/protocol/frame.ts). The caller has checked the frame's
  * session, epoch and connection.
  */
-export function admitFrame(frame: FrameHeader, session: SessionView, limits: FrameLimits): Admission {
+export function admitFrame(frame: FrameHeader, session: SessionView, limits: FrameLimits): FrameAdmission {
   const { type, seq, base, n, want } = frame
   if (type !== 'rows') return invalid(`a device sends frames of type rows, not ${type}`)
   if (session.lastSeq !== undefined && seq <= session.lastSeq) {
@@ -53,4 +53,4 @@ export function admitFrame(frame: FrameHeader, session: SessionView, limits: Fra
   return { kind: 'apply' }
 }
 
-const invalid = (message: string): Admission => ({ kind: 'fault', code: 'FRAME_INVALID', message })
+const invalid = (message: string): FrameAdmission => ({ kind: 'fault', code: 'FRAME_INVALID', message })

@@ -1,5 +1,5 @@
 /** The shape of a part's KV, from its manifest. */
-export interface KvShape {
+export interface PartKvShape {
   /** [from, to): the model's layers that the part holds. */
   readonly layers: readonly [number, number]
   readonly kvHeads: number
@@ -41,7 +41,7 @@ export interface KvShare extends KvUsage {
 }
 
 /** fp32 keys and values of one position, in bytes. */
-export function kvBytesPerPosition({ layers: [from, to], kvHeads, headDim }: KvShape): number {
+export function kvBytesPerPosition({ layers: [from, to], kvHeads, headDim }: PartKvShape): number {
   return 2 * (to - from) * kvHeads * headDim * 4
 }
 

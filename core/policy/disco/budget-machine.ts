@@ -2,7 +2,7 @@ import { type Machine, noActions } from '../machine.ts'
 import type { SideWork } from './controller-plan.ts'
 import { costOf } from './costs.ts'
 import { defaultMaxTokens, type RunAccount, type RunRequest, SideAccount, type WantedSide } from './side-account.ts'
-import { nothingSpent, type Spending, sumOf } from './spending.ts'
+import { type AccountSpending, nothingSpent, sumOf } from './spending.ts'
 import type { BookChange, Spender, SpendingBook } from './spending-book.ts'
 import type { Side, TokenCosts } from './state.ts'
 
@@ -77,7 +77,7 @@ export type BudgetAction =
   /** To be stored before anything else is done. */
   | { readonly kind: 'write'; readonly change: BookChange }
 
-type PricesOf = (work: SideWork) => Spending
+type PricesOf = (work: SideWork) => AccountSpending
 
 /**
  * The budget of a device's owner: caps on what the server and the small model may spend in a window of time. It admits answers and
@@ -99,7 +99,7 @@ export class BudgetMachine implements Machine<BudgetInput, BudgetAction> {
   }
 
   /** What a side of an answer in progress has spent so far; undefined: it was not admitted. */
-  spentBy(answer: number, side: Side): Spending | undefined {
+  spentBy(answer: number, side: Side): AccountSpending | undefined {
     return this.#answers.get(answer)?.get(side)?.spent
   }
 
@@ -260,7 +260,7 @@ export class BudgetMachine implements Machine<BudgetInput, BudgetAction> {
     )
   }
 
-  #reserve(account: Spender, spending: Spending) {
+  #reserve(account: Spender, spending: AccountSpending) {
     this.#reservations += 1
     const id = this.#reservations
     this.#change({ kind: 'reserve', id, account, spending })
@@ -269,17 +269,17 @@ export class BudgetMachine implements Machine<BudgetInput, BudgetAction> {
       get spending() {
         return present
       },
-      raise: (raised: Spending) => {
+      raise: (raised: AccountSpending) => {
         present = raised
         this.#change({ kind: 'raise', id, account, spending: raised })
       },
-      settle: (spent: Spending) => this.#change({ kind: 'settle', id, account, spending: spent }),
+      settle: (spent: AccountSpending) => this.#change({ kind: 'settle', id, account, spending: spent }),
     }
   }
 }
 
 /** What a side must be able to spend to be admitted: the longest prompt, and as many tokens as are expected. */
-function neededBy({ estimate, limits }: Pick<WantedSide, 'estimate' | 'limits'>, prices: PricesOf): Spending {
+function neededBy({ estimate, limits }: Pick<WantedSide, 'estimate' | 'limits'>, prices: PricesOf): AccountSpending {
   const tokens = Math.max(1, Math.ceil(Math.min(estimate.tokens, limits.tokens ?? estimate.tokens)))
   return prices({ promptTokens: limits.promptTokens, tokens })
 }

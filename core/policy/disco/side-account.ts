@@ -1,5 +1,5 @@
 import type { SideWork } from './controller-plan.ts'
-import { nothingSpent, type Spending, sumOf } from './spending.ts'
+import { type AccountSpending, nothingSpent, sumOf } from './spending.ts'
 import type { Spender } from './spending-book.ts'
 
 /** A side that an answer is to use. */
@@ -43,19 +43,19 @@ export interface RunAccount {
 
 /** Expected spending of an answer in progress. */
 interface Reservation {
-  readonly spending: Spending
+  readonly spending: AccountSpending
   /** The answer costs more than was expected. */
-  raise(spending: Spending): void
+  raise(spending: AccountSpending): void
   /** Replaces it by what was spent. */
-  settle(spent: Spending): void
+  settle(spent: AccountSpending): void
 }
 
 /** What of one side's answers counts towards a budget; prices are those of the answer's start. */
 export interface SideRates {
   readonly spender: Spender
-  spendingOf(work: SideWork, isStart: boolean): Spending
+  spendingOf(work: SideWork, isStart: boolean): AccountSpending
   /** Tokens that the budget allows after a prompt, beside what has been spent, is reserved by others, and is committed here. */
-  affordable(promptTokens: number, committed: Spending): number
+  affordable(promptTokens: number, committed: AccountSpending): number
   /** Whether a budget limits the side. */
   readonly isCapped: boolean
 }
@@ -65,11 +65,11 @@ export const defaultMaxTokens = 4_096
 
 interface RunCost {
   /** What has come, for the report. */
-  spent(): Spending
+  spent(): AccountSpending
   /** What may have to be paid if the run ended now. */
-  due(): Spending
+  due(): AccountSpending
   /** What may have to be paid in all. */
-  readonly most: Spending
+  readonly most: AccountSpending
 }
 
 /**
@@ -87,11 +87,11 @@ export class SideAccount {
   }
 
   /** What has come so far. */
-  get spent(): Spending {
+  get spent(): AccountSpending {
     return this.#runs.reduce((sum, run) => sumOf(sum, run.spent()), nothingSpent)
   }
 
-  get reserved(): Spending {
+  get reserved(): AccountSpending {
     return this.#reservation.spending
   }
 
@@ -145,11 +145,11 @@ export class SideAccount {
 }
 
 /** Each change of a reservation waits for the disk. */
-const isSame = (a: Spending, b: Spending): boolean =>
+const isSame = (a: AccountSpending, b: AccountSpending): boolean =>
   a.dollars === b.dollars && a.joules === b.joules && a.tokens === b.tokens && a.promptTokens === b.promptTokens
 
 /** A server that claims more than it was asked for is not believed. */
-const atMost = (spent: Spending, most: Spending): Spending => ({
+const atMost = (spent: AccountSpending, most: AccountSpending): AccountSpending => ({
   promptTokens: Math.min(spent.promptTokens, most.promptTokens),
   autoPromptTokens: Math.min(spent.autoPromptTokens, most.autoPromptTokens),
   tokens: Math.min(spent.tokens, most.tokens),

@@ -1,5 +1,5 @@
 /** What answers have cost one account in some time. */
-export interface Spending {
+export interface AccountSpending {
   readonly promptTokens: number
   /** Prompt tokens of answers in mode `auto`: the budget's share b is one of these. */
   readonly autoPromptTokens: number
@@ -9,9 +9,9 @@ export interface Spending {
   readonly joules: number
 }
 
-export const nothingSpent: Spending = { promptTokens: 0, autoPromptTokens: 0, tokens: 0, dollars: 0, joules: 0 }
+export const nothingSpent: AccountSpending = { promptTokens: 0, autoPromptTokens: 0, tokens: 0, dollars: 0, joules: 0 }
 
-export const sumOf = (a: Spending, b: Spending): Spending => ({
+export const sumOf = (a: AccountSpending, b: AccountSpending): AccountSpending => ({
   promptTokens: a.promptTokens + b.promptTokens,
   autoPromptTokens: a.autoPromptTokens + b.autoPromptTokens,
   tokens: a.tokens + b.tokens,
@@ -31,7 +31,7 @@ export class SpendingWindow<Account extends string> {
   readonly #windowMs: number
   readonly #bucketMs: number
   /** By start, ascending. */
-  readonly #buckets: { readonly atMs: number; readonly spent: Map<Account, Spending> }[] = []
+  readonly #buckets: { readonly atMs: number; readonly spent: Map<Account, AccountSpending> }[] = []
 
   constructor(windowMs: number) {
     this.#windowMs = windowMs
@@ -49,7 +49,7 @@ export class SpendingWindow<Account extends string> {
   }
 
   /** @param timeMs not before that of an earlier call */
-  add(account: Account, spending: Spending, timeMs: number): void {
+  add(account: Account, spending: AccountSpending, timeMs: number): void {
     const atMs = this.bucketAt(timeMs)
     let bucket = this.#buckets.at(-1)
     if (bucket?.atMs !== atMs) {
@@ -59,13 +59,13 @@ export class SpendingWindow<Account extends string> {
     bucket.spent.set(account, sumOf(bucket.spent.get(account) ?? nothingSpent, spending))
   }
 
-  total(account: Account, nowMs: number): Spending {
+  total(account: Account, nowMs: number): AccountSpending {
     this.#forget(nowMs)
     return this.#buckets.reduce((sum, { spent }) => sumOf(sum, spent.get(account) ?? nothingSpent), nothingSpent)
   }
 
   /** Time until the window's total of a figure is at most `max`; 0: it is now. @param max ≥ 0 */
-  msUntil(account: Account, figure: keyof Spending, max: number, nowMs: number): number {
+  msUntil(account: Account, figure: keyof AccountSpending, max: number, nowMs: number): number {
     let left = this.total(account, nowMs)[figure]
     let atMs = nowMs
     for (const bucket of this.#buckets) {

@@ -4,7 +4,7 @@ import type { OfClient } from './in-turns.ts'
  * How much each of the clients that wait has been served, so that those with the least are next. A client that did not wait before
  * begins with the least of the others: a pause earns nothing. Mutable.
  */
-export class Served {
+export class ServedAmounts {
   #served = new Map<string, number>()
 
   /** @param waiting all that waits; clients without any are forgotten */

@@ -91,5 +91,5 @@ export const isLive = (state: JobState): boolean => liveStates.some((live) => li
 export const holderOf = ({ state, devices }: Job): string | null => (isLive(state) ? (devices.at(-1) ?? null) : null)
 
 /** Whether the report ends its attempt. */
-export const isFinal = ({ type }: { readonly type: string }): boolean =>
+export const isFinalState = ({ type }: { readonly type: string }): boolean =>
   type === 'succeeded' || type === 'failed' || type === 'canceled'

@@ -1,7 +1,7 @@
 import type { Random } from '../../base/random.ts'
 import {
   holderOf,
-  isFinal,
+  isFinalState,
   isLive,
   isTerminal,
   type Job,
@@ -61,7 +61,7 @@ function reported(
   nowMs: number,
   random: Random,
 ): JobStep {
-  if (isTerminal(job.state)) return isFinal(report) ? unchanged(job) : step(job, { kind: 'cancelAttempt', device, attempt })
+  if (isTerminal(job.state)) return isFinalState(report) ? unchanged(job) : step(job, { kind: 'cancelAttempt', device, attempt })
   const isCurrent = attempt === job.attempt && isLive(job.state)
   if (report.type === 'succeeded') {
     // The latest attempt may report late, after it failed here: no other attempt has replaced it.
@@ -72,7 +72,9 @@ function reported(
   }
   if (!isCurrent) {
     // Under `keep: any` a replaced attempt may still yield the first result.
-    return isFinal(report) || job.terms.keep === 'any' ? unchanged(job) : step(job, { kind: 'cancelAttempt', device, attempt })
+    return isFinalState(report) || job.terms.keep === 'any'
+      ? unchanged(job)
+      : step(job, { kind: 'cancelAttempt', device, attempt })
   }
   // A device that reports is present.
   const present = { ...job, lostAtMs: null }

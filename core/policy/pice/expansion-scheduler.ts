@@ -1,7 +1,7 @@
 import type { SentencePlace } from '../../protocol/expansion.ts'
 import { clientToDisplace } from '../fairness/full-room.ts'
 import { countByClient, ofLeastServed } from '../fairness/in-turns.ts'
-import { Served } from '../fairness/served.ts'
+import { ServedAmounts } from '../fairness/served.ts'
 import { type Machine, noActions } from '../machine.ts'
 import { type DispatchRule, hasRoom, termsOf } from './dispatch-rules.ts'
 import { ExpandingFleet, type FleetDevice, type FleetSnapshot } from './expanding-fleet.ts'
@@ -64,7 +64,7 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   readonly #pending = new Map<string, PendingSketch>()
   readonly #jobs = new Map<string, SketchJob>()
   /** Sketches that devices have taken. */
-  readonly #served = new Served()
+  readonly #served = new ServedAmounts()
   readonly #wantedProfiles = new Set<FleetDevice>()
   readonly #profilesAskedMs = new Map<FleetDevice, number>()
   /** Whether a device without a profile is asked for one: a fleet that never sketches should not be measured. */

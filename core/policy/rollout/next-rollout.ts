@@ -2,9 +2,9 @@ import {
   devicesUnderWay,
   endedDevices,
   isOpen,
-  type Rollout,
   type RolloutAction,
   type RolloutEvent,
+  type RolloutState,
   type RolloutStep,
   type RolloutTerms,
 } from './rollout.ts'
@@ -15,7 +15,7 @@ import { recentAt, startsDue } from './start-rate.ts'
  * the outcomes of the devices that were under way or watched.
  * @param nowMs wall clock
  */
-export function nextRollout(rollout: Rollout, event: RolloutEvent, nowMs: number): RolloutStep {
+export function nextRollout(rollout: RolloutState, event: RolloutEvent, nowMs: number): RolloutStep {
   switch (event.kind) {
     case 'tick':
       return ticked(rollout, nowMs)
@@ -46,21 +46,21 @@ export function nextRollout(rollout: Rollout, event: RolloutEvent, nowMs: number
   }
 }
 
-const step = (rollout: Rollout, ...actions: RolloutAction[]): RolloutStep => ({ rollout, actions })
-const unchanged = (rollout: Rollout): RolloutStep => step(rollout)
+const step = (rollout: RolloutState, ...actions: RolloutAction[]): RolloutStep => ({ rollout, actions })
+const unchanged = (rollout: RolloutState): RolloutStep => step(rollout)
 
 /** Judges again first: the watch over devices may have ended while the bridge was off. */
-function ticked(rollout: Rollout, nowMs: number): RolloutStep {
+function ticked(rollout: RolloutState, nowMs: number): RolloutStep {
   if (rollout.state === 'paused' && isDone(rollout)) return completed(rollout)
   if (rollout.state !== 'running') return unchanged(rollout)
   const now = judged(rollout)
   return now.rollout.state === 'running' ? started(now.rollout, nowMs) : now
 }
 
-const isDone = (rollout: Rollout): boolean => endedDevices(rollout) === rollout.devices && rollout.soaking === 0
-const completed = (rollout: Rollout): RolloutStep => step({ ...rollout, state: 'completed', reason: null })
+const isDone = (rollout: RolloutState): boolean => endedDevices(rollout) === rollout.devices && rollout.soaking === 0
+const completed = (rollout: RolloutState): RolloutStep => step({ ...rollout, state: 'completed', reason: null })
 
-function started(rollout: Rollout, nowMs: number): RolloutStep {
+function started(rollout: RolloutState, nowMs: number): RolloutStep {
   const { next: from, devices, terms, isFirstPassed } = rollout
   const last = isFirstPassed ? devices : Math.min(devices, terms.first)
   const count = Math.min(last - from, startsDue(rollout, nowMs))
@@ -70,7 +70,7 @@ function started(rollout: Rollout, nowMs: number): RolloutStep {
 }
 
 /** The outcome of a device has changed. */
-function judged(rollout: Rollout): RolloutStep {
+function judged(rollout: RolloutState): RolloutStep {
   if (!isOpen(rollout)) return unchanged(rollout)
   const { terms, outcomes, isFirstPassed } = rollout
   if (isAboveLimit(outcomes, terms)) {
@@ -86,13 +86,15 @@ function judged(rollout: Rollout): RolloutStep {
   return step({ ...rollout, isFirstPassed: true })
 }
 
-const isAboveLimit = ({ succeeded, failed }: Rollout['outcomes'], { abortAfter, abortAbovePercent }: RolloutTerms): boolean =>
-  succeeded + failed >= abortAfter && failed * 100 > abortAbovePercent * (succeeded + failed)
+const isAboveLimit = (
+  { succeeded, failed }: RolloutState['outcomes'],
+  { abortAfter, abortAbovePercent }: RolloutTerms,
+): boolean => succeeded + failed >= abortAfter && failed * 100 > abortAbovePercent * (succeeded + failed)
 
 /** Before the gate is passed, only devices of the first group have started. */
-const hasFirstEnded = (rollout: Rollout): boolean => endedDevices(rollout) >= rollout.terms.first && rollout.soaking === 0
+const hasFirstEnded = (rollout: RolloutState): boolean => endedDevices(rollout) >= rollout.terms.first && rollout.soaking === 0
 
-function aborted(rollout: Rollout, reason: string): RolloutStep {
+function aborted(rollout: RolloutState, reason: string): RolloutStep {
   const { next: from, devices, outcomes } = rollout
   const skipped = outcomes.skipped + devices - from
   const ended = { ...rollout, state: 'aborted' as const, reason, next: devices, outcomes: { ...outcomes, skipped } }

@@ -24,7 +24,7 @@ export interface RecentStarts {
 }
 
 /** The input of every decision about a rollout. Times are the bridge's wall clock in ms, because they outlive a restart. */
-export interface Rollout {
+export interface RolloutState {
   readonly state: 'running' | 'paused' | 'aborted' | 'completed'
   /** Why it is paused or was aborted. */
   readonly reason: string | null
@@ -60,21 +60,21 @@ export type RolloutAction =
 
 /** A rollout's next state, and what to do once that state is stored. */
 export interface RolloutStep {
-  readonly rollout: Rollout
+  readonly rollout: RolloutState
   readonly actions: readonly RolloutAction[]
 }
 
-export function newRollout(terms: RolloutTerms, devices: number): Rollout {
+export function newRollout(terms: RolloutTerms, devices: number): RolloutState {
   const outcomes = { succeeded: 0, failed: 0, canceled: 0, skipped: 0 }
   const isFirstPassed = terms.first === 0
   return { state: 'running', reason: null, terms, devices, next: 0, outcomes, soaking: 0, isFirstPassed, recentStarts: [] }
 }
 
-export const isOpen = ({ state }: Rollout): boolean => state === 'running' || state === 'paused'
+export const isOpen = ({ state }: RolloutState): boolean => state === 'running' || state === 'paused'
 
 /** Devices that have ended, or never start. */
-export const endedDevices = ({ outcomes }: Pick<Rollout, 'outcomes'>): number =>
+export const endedDevices = ({ outcomes }: Pick<RolloutState, 'outcomes'>): number =>
   outcomes.succeeded + outcomes.failed + outcomes.canceled + outcomes.skipped
 
 /** Devices that have started and not ended. */
-export const devicesUnderWay = (rollout: Rollout): number => rollout.next - endedDevices(rollout)
+export const devicesUnderWay = (rollout: RolloutState): number => rollout.next - endedDevices(rollout)

@@ -1,4 +1,4 @@
-import type { RecentStarts, Rollout, RolloutTerms } from './rollout.ts'
+import type { RecentStarts, RolloutState, RolloutTerms } from './rollout.ts'
 
 const minuteMs = 60_000
 /** A tenth of these start in one step, which the bridge does in a fraction of a second. */
@@ -26,7 +26,7 @@ export const recentAt = (starts: readonly RecentStarts[], nowMs: number, windowM
   starts.filter(({ atMs }) => atMs > nowMs - windowMs && atMs <= nowMs)
 
 /** How many devices may start now. In any 60 s no more start than the rate, in any 6 s no more than a tenth of it, rounded up. */
-export function startsDue({ terms, outcomes, recentStarts }: Rollout, nowMs: number): number {
+export function startsDue({ terms, outcomes, recentStarts }: RolloutState, nowMs: number): number {
   const rate = Math.floor(rateOf(terms, outcomes.succeeded))
   const startedIn = (windowMs: number) => recentAt(recentStarts, nowMs, windowMs).reduce((sum, { devices }) => sum + devices, 0)
   return Math.max(0, Math.min(rate - startedIn(minuteMs), Math.ceil(rate / parts) - startedIn(minuteMs / parts)))

@@ -1,5 +1,5 @@
 import { hasSeveralClients, turnsOf } from '../fairness/in-turns.ts'
-import { Served } from '../fairness/served.ts'
+import { ServedAmounts } from '../fairness/served.ts'
 import type { ServingPlan, ServingState, StreamState } from './policy.ts'
 
 export interface PackLimits {
@@ -43,7 +43,7 @@ export function packStep(
  * while it waited goes first. The order given decides among equals. Mutable.
  */
 export class FairPacker {
-  readonly #served = new Served()
+  readonly #served = new ServedAmounts()
 
   pack(ranked: readonly StreamState[], step: ServingState['step'], limits: PackLimits): ServingPlan['run'] {
     const isShared = hasSeveralClients(ranked)

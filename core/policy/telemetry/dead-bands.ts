@@ -3,7 +3,14 @@ import type { DeviceTelemetry } from '../../protocol/messages.ts'
 /** A device's measurements of itself: an object per source. */
 export type Measurements = Omit<DeviceTelemetry, 'v' | 'at' | 'birth' | 'seq' | 'clockIsSet' | 'replayed'>
 
-export type Value = number | string | boolean | null | undefined | readonly Value[] | { readonly [name: string]: Value }
+export type FigureValue =
+  | number
+  | string
+  | boolean
+  | null
+  | undefined
+  | readonly FigureValue[]
+  | { readonly [name: string]: FigureValue }
 
 /** A figure has moved when it differs by more than both `part` of its last value and `amount`. */
 export interface DeadBand {
@@ -54,7 +61,7 @@ export function bandOf(name: string, bands: DeadBands): DeadBand | undefined {
 }
 
 /** Whether a figure in `now` has moved beyond its dead band, was added or removed. @param band of every figure in it; undefined: by name */
-function hasChanged(then: Value, now: Value, bands: DeadBands, band?: DeadBand): boolean {
+function hasChanged(then: FigureValue, now: FigureValue, bands: DeadBands, band?: DeadBand): boolean {
   if (typeof then === 'number' && typeof now === 'number') {
     const { part, amount } = band ?? rate
     return Math.abs(now - then) > Math.max(part * Math.abs(then), amount)
@@ -65,7 +72,8 @@ function hasChanged(then: Value, now: Value, bands: DeadBands, band?: DeadBand):
   )
 }
 
-export const isObject = (value: Value): value is { readonly [name: string]: Value } => typeof value === 'object' && value !== null
+export const isObject = (value: FigureValue): value is { readonly [name: string]: FigureValue } =>
+  typeof value === 'object' && value !== null
 
 /** Measurements at a time of the device's monotonic clock. */
 export interface Report {

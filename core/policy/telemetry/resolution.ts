@@ -1,4 +1,4 @@
-import { bandOf, type DeadBand, type DeadBands, isObject, type Measurements, type Value } from './dead-bands.ts'
+import { bandOf, type DeadBand, type DeadBands, type FigureValue, isObject, type Measurements } from './dead-bands.ts'
 
 /**
  * Resolution of figures, by the end of their names. A figure counts as unchanged while it differs by less than `part` of its
@@ -33,7 +33,7 @@ const digits = 3
  * @param overrides dead bands of the operator: a figure never resolves less
  */
 export function settled(measured: Measurements, base: Measurements | undefined, overrides: DeadBands = {}): Measurements {
-  return settle(measured as Value, base as Value, overrides) as Measurements
+  return settle(measured as FigureValue, base as FigureValue, overrides) as Measurements
 }
 
 interface Resolution {
@@ -42,7 +42,7 @@ interface Resolution {
   readonly isRounded: boolean
 }
 
-function settle(now: Value, then: Value, overrides: DeadBands, inherited?: Resolution): Value {
+function settle(now: FigureValue, then: FigureValue, overrides: DeadBands, inherited?: Resolution): FigureValue {
   if (typeof now === 'number') return inherited ? settledFigure(now, then, inherited) : now
   if (!isObject(now) || Array.isArray(now)) return now
   return Object.fromEntries(
@@ -58,7 +58,7 @@ function resolutionOf(name: string, overrides: DeadBands): Resolution | undefine
   return step && { step, override: bandOf(name, overrides), isRounded: !unrounded.has(name) }
 }
 
-function settledFigure(now: number, then: Value, { step, override, isRounded }: Resolution): number {
+function settledFigure(now: number, then: FigureValue, { step, override, isRounded }: Resolution): number {
   const width = ({ part, amount }: DeadBand) => Math.max(part * Math.abs(now), amount)
   const limit = override ? Math.min(width(step), width(override)) : width(step)
   if (typeof then === 'number' && Math.abs(now - then) < limit) return then

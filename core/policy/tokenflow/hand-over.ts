@@ -5,7 +5,7 @@ import { recomputeS } from './recompute-budget.ts'
 import { byBuffer, byBufferDescending } from './tracker.ts'
 
 /** The streams that get memory, and those that are preempted for them. */
-export interface Choice {
+export interface HandOver {
   readonly resume: readonly StreamState[]
   /** Residents without memory for their next rows, which get it unless they are preempted themselves. */
   readonly growing: readonly StreamState[]
@@ -27,7 +27,7 @@ export function grow(residents: readonly StreamState[], room: Room, nowMs: numbe
  * @param speeds with `spareS`: engine seconds that it may take to compute again what is preempted for others than residents
  */
 export function preemptForChosen(
-  choice: Choice,
+  choice: HandOver,
   short: readonly StreamState[],
   reserve: GrowthReserve,
   speeds: ServingSpeeds & { readonly spareS: number },

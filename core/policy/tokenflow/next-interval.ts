@@ -4,7 +4,7 @@ import type { ServingState, StreamState } from '../serving/policy.ts'
 import type { Room } from '../serving/room.ts'
 import { type AdmissionLimits, admissible, isOverloaded } from './admission.ts'
 import { chooseWithin } from './choose-within.ts'
-import type { Choice } from './hand-over.ts'
+import type { HandOver } from './hand-over.ts'
 import { evictS, loadS, wayBack } from './resumption.ts'
 import { byBuffer, lastsS, type Requests } from './tracker.ts'
 import { utilityOf } from './utility.ts'
@@ -41,7 +41,7 @@ export function chooseForInterval(
   state: ServingState,
   limits: IntervalLimits,
   nowMs: number,
-): Choice | undefined {
+): HandOver | undefined {
   const isShort = short.length > 0
   // The rows of a draft that branches cannot leave.
   const residents = requests.residents.filter(isEvictable)
@@ -136,7 +136,7 @@ export function leastChange(
   state: ServingState,
   limits: IntervalLimits,
   nowMs: number,
-): Choice {
+): HandOver {
   const idle = requests.idle.filter((stream) => !isCritical(stream, state, limits, nowMs))
   return { resume: [], growing, replaceable: [...idle, ...requests.residents.filter(isEvictable)] }
 }
@@ -211,7 +211,7 @@ function firstThatFit(ordered: readonly StreamState[], memoryBytes: number): rea
   return end < 0 ? ordered : ordered.slice(0, end)
 }
 
-function choiceOf(chosen: readonly StreamState[], residents: readonly StreamState[], short: readonly StreamState[]): Choice {
+function choiceOf(chosen: readonly StreamState[], residents: readonly StreamState[], short: readonly StreamState[]): HandOver {
   const isChosen = new Set(chosen)
   const replaceable = residents.filter((stream) => !isChosen.has(stream))
   return {

@@ -1,10 +1,10 @@
-import type { Probe } from '../../protocol/jobs.ts'
+import type { TrialQuestion } from '../../protocol/jobs.ts'
 
 /** A change of the device that is kept only if the device is healthy with it. `T` is JSON: a version, or settings. */
 export interface Trial<T> {
   readonly change: T
   /** A question that the device must answer with it. */
-  readonly probe?: Probe | undefined
+  readonly probe?: TrialQuestion | undefined
   /** The job that asked for it. */
   readonly job: string
   /** Starts of the agent with the change. */
@@ -43,7 +43,7 @@ export function nextTrialStep<T>({ kept, trial, last }: TrialState<T>, job: stri
   return kept !== undefined && isSame(kept, change) ? { kind: 'kept' } : { kind: 'begin' }
 }
 
-export const beginTrial = <T>(state: TrialState<T>, job: string, change: T, probe: Probe | undefined): TrialState<T> => ({
+export const beginTrial = <T>(state: TrialState<T>, job: string, change: T, probe: TrialQuestion | undefined): TrialState<T> => ({
   ...state,
   trial: { change, job, probe, starts: 0 },
 })

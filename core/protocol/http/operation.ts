@@ -4,14 +4,14 @@ import type { z } from 'zod'
  * What the caller must be allowed to do. `open`: no proof is required; `own-key`: any key; `ask`: answers of the bridge's models;
  * `hook-secret`: the secret that the broker and the bridge share.
  */
-export type Access = 'open' | 'ask' | 'read' | 'fetch' | 'operate' | 'administer' | 'own-key' | 'hook-secret'
+export type RequiredAccess = 'open' | 'ask' | 'read' | 'fetch' | 'operate' | 'administer' | 'own-key' | 'hook-secret'
 
 /** One operation of the bridge's HTTP API, in OpenAPI's sense of the word. The bridge serves it, the CLI calls it. */
 export interface Operation {
   readonly method: 'GET' | 'POST'
   /** Parameters as `:name`; a trailing `*` is the rest of the path. */
   readonly path: string
-  readonly access: Access
+  readonly access: RequiredAccess
   readonly summary: string
   readonly query?: z.ZodType
   readonly body?: z.ZodType
@@ -34,7 +34,7 @@ const operation =
   <const Method extends Operation['method']>(method: Method) =>
   <const Path extends string, const Schemas extends Omit<Operation, 'method' | 'path' | 'access' | 'summary'>>(
     path: Path,
-    access: Access,
+    access: RequiredAccess,
     summary: string,
     schemas: Schemas,
   ) => ({ method, path, access, summary, ...schemas })

@@ -1,5 +1,5 @@
 import { enrol, requestGrant } from '../../../agent/identity/enrolment.ts'
-import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
+import { keyFileOf, readDeviceKey } from '../../../agent/identity/key-file.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import type { Io } from '../../../core/base/io.ts'
 import { invitationText } from '../../../core/protocol/identity.ts'
@@ -39,7 +39,7 @@ export function startAttackCluster({ bundle, floods, io }: AttackClusterOptions)
           group: __,
           ...enrolment
         } = await enrol({ stateDir, device, token: invitation, replace: false }, io.signal)
-        return { id: device, token: (await requestGrant(enrolment, readKey(keyFileOf(stateDir)), io.signal)).token }
+        return { id: device, token: (await requestGrant(enrolment, readDeviceKey(keyFileOf(stateDir)), io.signal)).token }
       }
       await enrolled('honest')
       const measured = await enrolled('measured')

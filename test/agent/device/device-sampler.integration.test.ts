@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, describe, expect, it } from 'vitest'
-import { openHost, runProgram } from '../../../agent/device/host.ts'
+import { openHost, runDeviceTool } from '../../../agent/device/host.ts'
 import type { Sample } from '../../../agent/device/sample.ts'
 import { createSampler } from '../../../agent/device/sampler.ts'
 import { systemInformation } from '../../../agent/device/sources/system-information.ts'
@@ -454,19 +454,19 @@ describe('a program', () => {
   const limits = { timeoutMs: 30_000, signal: never }
 
   it('returns its output', async () => {
-    expect(await runProgram('printf', ['a\\nb\\n'], limits)).toBe('a\nb\n')
+    expect(await runDeviceTool('printf', ['a\\nb\\n'], limits)).toBe('a\nb\n')
   })
 
   it('that never ends is stopped after its first line', async () => {
-    expect(await runProgram('yes', ['RAM 1/2MB'], { ...limits, firstLine: true })).toBe('RAM 1/2MB')
+    expect(await runDeviceTool('yes', ['RAM 1/2MB'], { ...limits, firstLine: true })).toBe('RAM 1/2MB')
   })
 
   it('that hangs is killed, even if a child holds its output open', async () => {
-    expect(await runProgram('sh', ['-c', 'sleep 5 & sleep 5'], { ...limits, timeoutMs: 50 })).toBeUndefined()
+    expect(await runDeviceTool('sh', ['-c', 'sleep 5 & sleep 5'], { ...limits, timeoutMs: 50 })).toBeUndefined()
   })
 
   it('that is missing or fails returns nothing', async () => {
-    expect(await runProgram('no-such-program-here', [], limits)).toBeUndefined()
-    expect(await runProgram('sh', ['-c', 'echo half; exit 3'], limits)).toBeUndefined()
+    expect(await runDeviceTool('no-such-program-here', [], limits)).toBeUndefined()
+    expect(await runDeviceTool('sh', ['-c', 'echo half; exit 3'], limits)).toBeUndefined()
   })
 })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
-import type { SessionOptions } from '../../../agent/link/link-session.ts'
+import type { LinkSessionOptions } from '../../../agent/link/link-session.ts'
 import { systemClock } from '../../../core/base/clock.ts'
 import { BrimError } from '../../../core/base/errors.ts'
 import { seededRandom } from '../../../core/base/random.ts'
@@ -108,7 +108,7 @@ describe('the next turn of a conversation', () => {
     let frames = 0
     const broken = {
       prefixes,
-      async open(signal: AbortSignal, options?: SessionOptions) {
+      async open(signal: AbortSignal, options?: LinkSessionOptions) {
         const session = await world.link.open(world.model.manifest.modelId, signal, options)
         const exchange = session.exchange.bind(session)
         session.exchange = async (base, rows, want) => {

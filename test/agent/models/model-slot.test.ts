@@ -1,11 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type ActiveModel, ModelSlot, type OpenModel } from '../../../agent/models/model-slot.ts'
+import { type ActiveModel, ModelSlot, type OpenSlotModel } from '../../../agent/models/model-slot.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
-interface Model extends OpenModel {
+interface Model extends OpenSlotModel {
   readonly folder: string
 }
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { DeadBand } from '../../../agent/commands/run.ts'
+import { DeadBandOption } from '../../../agent/commands/run.ts'
 import { type AgentSettings, readAgentConfig } from '../../../agent/config.ts'
 import type { Host } from '../../../agent/device/host.ts'
 import { version } from '../../../core/base/version.ts'
@@ -271,11 +271,11 @@ describe('the telemetry of an agent', () => {
     })
     for (const name of ['hotestC', 'degrees', '']) expect(() => read({ [name]: { amount: 1 } })).toThrow('no figure')
     expect(() => read({ W: { amount: -1 } })).toThrow('deadBands.W.amount')
-    expect(['hottestC=2', 'W=20%', 'levelPercent=0.5'].map((text) => DeadBand.parse(text))).toEqual([
+    expect(['hottestC=2', 'W=20%', 'levelPercent=0.5'].map((text) => DeadBandOption.parse(text))).toEqual([
       ['hottestC', { amount: 2 }],
       ['W', { part: 0.2 }],
       ['levelPercent', { amount: 0.5 }],
     ])
-    for (const text of ['', 'W', 'W=', '=2', 'W=x', 'W=-1', 'W=1C']) expect(DeadBand.safeParse(text).success).toBe(false)
+    for (const text of ['', 'W', 'W=', '=2', 'W=x', 'W=-1', 'W=1C']) expect(DeadBandOption.safeParse(text).success).toBe(false)
   })
 })

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { openSpendingDatabase, SpendingLedger } from '../../../agent/disco/spending-ledger.ts'
-import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
+import { keyFileOf, readDeviceKey } from '../../../agent/identity/key-file.ts'
 import { JobLedger, ledgerMigrations } from '../../../agent/jobs/ledger.ts'
 import { openSpoolDatabase } from '../../../agent/telemetry/spool.ts'
 import { TrialFile } from '../../../agent/trial/trial-file.ts'
@@ -78,7 +78,7 @@ describe.skipIf(skips)('after a power cut', () => {
     })
 
     it('keys of devices and operators are valid', () => {
-      expect(readKey(keyFileOf(join(left, 'identity/agent'))).publicKey).toHaveLength(43)
+      expect(readDeviceKey(keyFileOf(join(left, 'identity/agent'))).publicKey).toHaveLength(43)
       const store = openIdentityStore(join(left, 'identity/bridge'))
       expect(store.keys().map(({ id }) => id)).toEqual([acknowledged.identity])
       store.close()

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { type CommandsOptions, commandsTable, createCommands } from '../../../cloud-bridge/fleet/commands.ts'
 import { PresenceFeed } from '../../../cloud-bridge/presence/presence-feed.ts'
-import type { Command } from '../../../core/protocol/commands.ts'
+import type { DeviceCommand } from '../../../core/protocol/commands.ts'
 import { openDatabase } from '../../../core/store/open-database.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -15,7 +15,7 @@ function world(path: string) {
     clock,
     async open(options: Partial<CommandsOptions> = {}) {
       const store = openDatabase(join(path, 'bridge.sqlite'), [commandsTable])
-      const sent: { device: string; command: Command }[] = []
+      const sent: { device: string; command: DeviceCommand }[] = []
       const presence = new PresenceFeed(silentLogger())
       const commands = createCommands({
         presence,

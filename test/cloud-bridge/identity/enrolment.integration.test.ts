@@ -8,7 +8,7 @@ import { openBridgeKey } from '../../../agent/identity/bridge-key.ts'
 import { createCredentials } from '../../../agent/identity/credentials.ts'
 import { readEnrolments, requestGrant, resetIdentity } from '../../../agent/identity/enrolment.ts'
 import { hardwareOf } from '../../../agent/identity/hardware.ts'
-import { keyFileOf, readKey } from '../../../agent/identity/key-file.ts'
+import { keyFileOf, readDeviceKey } from '../../../agent/identity/key-file.ts'
 import { identityRoutes } from '../../../cloud-bridge/api/identity.ts'
 import { Grants, grantMs } from '../../../cloud-bridge/identity/grants.ts'
 import { createIdentities, type Identities } from '../../../cloud-bridge/identity/identities.ts'
@@ -100,7 +100,7 @@ async function startEndless(): Promise<{ port: number; close(): Promise<void> }>
 const enroll = (device: string, token: string, ...options: string[]) =>
   brim(['agent', 'enroll', '--id', device, '--token-file', '-', '--state-dir', stateDirOf(device), ...options], `${token}\n`)
 const sessionOf = (device: string, keyOf = device) =>
-  requestGrant(readEnrolments(stateDirOf(device))[0]!, readKey(keyFileOf(stateDirOf(keyOf))), never)
+  requestGrant(readEnrolments(stateDirOf(device))[0]!, readDeviceKey(keyFileOf(stateDirOf(keyOf))), never)
 
 describe('a device', () => {
   it('enrols with a token from standard input, and is granted access once it is approved', async () => {
@@ -159,7 +159,7 @@ describe('a device', () => {
   it('keeps its key and its other bridges if it cannot enrol at an unreachable bridge', async () => {
     const { token } = await createToken('--uses', '9', '--approve')
     await enroll('a', token)
-    const known = () => [readKey(keyFileOf(stateDirOf('a'))).publicKey, readEnrolments(stateDirOf('a'))]
+    const known = () => [readDeviceKey(keyFileOf(stateDirOf('a'))).publicKey, readEnrolments(stateDirOf('a'))]
     const before = known()
     await http.close()
     await expect(enroll('a', token, '--replace')).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
@@ -179,7 +179,7 @@ describe('a device', () => {
   it('enrols with its present key, unless --replace is given', async () => {
     const { token } = await createToken('--uses', '9', '--approve')
     await enroll('a', token)
-    const key = () => readKey(keyFileOf(stateDirOf('a'))).publicKey
+    const key = () => readDeviceKey(keyFileOf(stateDirOf('a'))).publicKey
     const first = key()
     await enroll('a', token)
     expect(key()).toBe(first)
@@ -194,7 +194,7 @@ describe('keys', () => {
   it('are refused when other users can read them', async () => {
     await enroll('a', (await createToken()).token)
     chmodSync(keyFileOf(stateDirOf('a')), 0o640)
-    expect(() => readKey(keyFileOf(stateDirOf('a')))).toThrow(
+    expect(() => readDeviceKey(keyFileOf(stateDirOf('a')))).toThrow(
       expect.objectContaining({ code: 'IDENTITY_INVALID', hint: expect.stringContaining('chmod 600') }),
     )
   })
@@ -308,14 +308,14 @@ describe('grants', () => {
   it('are not requested from a bridge with another name', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const [enrolment] = readEnrolments(stateDirOf('a'))
-    const key = readKey(keyFileOf(stateDirOf('a')))
+    const key = readDeviceKey(keyFileOf(stateDirOf('a')))
     await expect(requestGrant({ ...enrolment!, bridge: 'other' }, key, never)).rejects.toMatchObject({ code: 'IDENTITY_INVALID' })
   })
 
   it('require a fresh nonce, which is accepted once', async () => {
     await enroll('a', (await createToken('--approve')).token)
     const { nonce: nonceOperation, session } = identityOperations
-    const key = readKey(keyFileOf(stateDirOf('a')))
+    const key = readDeviceKey(keyFileOf(stateDirOf('a')))
     const ask = async () => NonceReply.parse(await (await http.post(nonceOperation.path, {})).json())
     const request = (purpose: Signed['purpose'], { nonce, bridge, fleet }: NonceReply) => ({
       v: 1,

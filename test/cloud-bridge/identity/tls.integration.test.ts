@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { BundleFolder } from '../../../agent/bundles/bundle-folder.ts'
 import { enrol } from '../../../agent/identity/enrolment.ts'
-import { openIdentities } from '../../../agent/identity/identities.ts'
+import { openBridgeCredentials } from '../../../agent/identity/identities.ts'
 import { run } from '../../../brim.ts'
 import { startEmbeddedBroker } from '../../../cloud-bridge/broker/embedded-broker.ts'
 import { type CertificatePair, openCertificate } from '../../../cloud-bridge/http/certificate.ts'
@@ -143,7 +143,7 @@ describe('a device and a bridge that speaks TLS', () => {
     expect(readInvitation(token)).toMatchObject({ url: httpUrl, pin: world.bridge.pin })
 
     // Bundles are downloaded over a connection with the same pin and with the token of the grant.
-    const identities = openIdentities(
+    const identities = openBridgeCredentials(
       { id: 'orin', fleet: 'default', stateDir: join(world.dir, 'orin') },
       systemClock,
       silentLogger(),

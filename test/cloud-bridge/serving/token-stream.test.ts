@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type ServedModel, splitModel, wholeModel } from '../../../cloud-bridge/serving/served-model.ts'
 import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
-import type { TokenRequest, TokenStream } from '../../../cloud-bridge/serving/token-stream.ts'
+import type { TokenStream, TokenStreamRequest } from '../../../cloud-bridge/serving/token-stream.ts'
 import { type Random, seededRandom } from '../../../core/base/random.ts'
 import type { Chain } from '../../../core/engine/contract.ts'
 import type { LoadedModel } from '../../../core/engine/open-model.ts'
@@ -50,7 +50,7 @@ const asked = (count: number): Asked[] =>
     maxTokens: 12 + (at % 5),
   }))
 
-const request = ({ ids, sampling, maxTokens }: Asked): TokenRequest => ({ ids, answered: [], eos: [], sampling, maxTokens })
+const request = ({ ids, sampling, maxTokens }: Asked): TokenStreamRequest => ({ ids, answered: [], eos: [], sampling, maxTokens })
 
 async function collect(stream: TokenStream): Promise<number[]> {
   const tokens: number[] = []

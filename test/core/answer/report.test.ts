@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { AnswerDelta } from '../../../core/answer/endpoint.ts'
 import type { DiscoFigures } from '../../../core/answer/figures.ts'
-import { ReportBuilder, speedOf } from '../../../core/answer/report.ts'
+import { answerSpeedOf, ReportBuilder } from '../../../core/answer/report.ts'
 import type { TextModel } from '../../../core/answer/text-model.ts'
 
 /** Of three tokens, 100 ms apart. */
@@ -13,7 +13,7 @@ function speed(kinds: readonly ('hat' | 'slm' | 'bridge')[], tokensPerS?: number
     const delta: AnswerDelta = { source, tokens: [at], end: undefined, ...(tokensPerS !== undefined && { disco: () => disco }) }
     builder.add(delta, { text: 'a', tokens: 1, end: undefined }, 50 + 100 * at)
   }
-  return speedOf({ report: builder.build(), tokens: kinds.length })
+  return answerSpeedOf({ report: builder.build(), tokens: kinds.length })
 }
 
 it('measures the speed of a model only where it wrote the whole answer, as fast as it could, on this device', () => {

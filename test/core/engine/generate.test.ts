@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../../core/base/clock.ts'
 import { openRuntime } from '../../../core/engine/capi.ts'
 import type { Chain } from '../../../core/engine/contract.ts'
-import { type AnswerSummary, type GenerateRequest, generate } from '../../../core/engine/generate.ts'
+import { type GenerateRequest, type GenerationSummary, generate } from '../../../core/engine/generate.ts'
 import { openModel } from '../../../core/engine/open-model.ts'
 import type { Runtime } from '../../../core/engine/runtime.ts'
 import { greedy } from '../../../core/engine/sampler.ts'
@@ -124,7 +124,7 @@ describe('cancelling', () => {
       clock: systemClock,
     })
     const tokens: number[] = []
-    let summary: AnswerSummary | undefined
+    let summary: GenerationSummary | undefined
     for await (const event of events) {
       if (event.kind === 'end') summary = event.summary
       else if (tokens.push(event.token) === 3) cancel.abort()

@@ -5,7 +5,7 @@ import { BrimError } from '../../../../core/base/errors.ts'
 import { pinOf } from '../../../../core/base/tls-pin.ts'
 import { defineCommand } from '../../../../core/cli/command.ts'
 import { administer, administrationOptions } from '../../administration.ts'
-import { textOf } from './status.ts'
+import { pinsText } from './status.ts'
 
 export const command = defineCommand({
   examples: [['brim bridge tls announce new-cert.pem', 'devices learn it with their next grant, within 10 minutes']],
@@ -20,7 +20,7 @@ export const command = defineCommand({
       await admin.announcePin(pin)
       return admin.tls()
     })
-    io.out(json ? JSON.stringify(status) : textOf(status))
+    io.out(json ? JSON.stringify(status) : pinsText(status))
   },
 })
 

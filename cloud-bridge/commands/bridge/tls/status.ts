@@ -10,12 +10,12 @@ export const command = defineCommand({
   options: administrationOptions,
   async run({ json, ...options }, io) {
     const status = await administer(options, io, (admin) => admin.tls())
-    io.out(json ? JSON.stringify(status) : textOf(status))
+    io.out(json ? JSON.stringify(status) : pinsText(status))
   },
 })
 
 /** One line per key. */
-export function textOf({ present, next, approved }: TlsStatus): string {
+export function pinsText({ present, next, approved }: TlsStatus): string {
   const lines = next.map(({ pin, announcedAt, missing }) => {
     const names = missing.slice(0, maxNames).join(', ') + (missing.length > maxNames ? ', …' : '')
     const ready = `${approved - missing.length} of ${approved} devices accept it`

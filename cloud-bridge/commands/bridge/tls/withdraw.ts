@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { defineCommand } from '../../../../core/cli/command.ts'
 import { administer, administrationOptions } from '../../administration.ts'
-import { textOf } from './status.ts'
+import { pinsText } from './status.ts'
 
 export const command = defineCommand({
   examples: [['brim bridge tls withdraw <pin>', 'as "brim bridge tls status" shows it']],
@@ -11,6 +11,6 @@ export const command = defineCommand({
       await admin.withdrawPin(pin)
       return admin.tls()
     })
-    io.out(json ? JSON.stringify(status) : textOf(status))
+    io.out(json ? JSON.stringify(status) : pinsText(status))
   },
 })

@@ -7,8 +7,8 @@ import {
   devicesUnderWay,
   endedDevices,
   newRollout,
-  type Rollout,
   type RolloutEvent,
+  type RolloutState,
   type RolloutTerms,
 } from '../../../../core/policy/rollout/rollout.ts'
 import { rateOf } from '../../../../core/policy/rollout/start-rate.ts'
@@ -24,7 +24,7 @@ const terms: RolloutTerms = {
 
 /** A rollout whose devices are as the bridge would store them. */
 function simulate(given: Partial<RolloutTerms>, devices: number) {
-  let rollout: Rollout = newRollout({ ...terms, ...given }, devices)
+  let rollout: RolloutState = newRollout({ ...terms, ...given }, devices)
   const states = Array.from({ length: devices }, () => 'waiting')
   /** Places of the devices that have succeeded and are watched. */
   let watched: number[] = []
