@@ -51,8 +51,6 @@ export interface SpendingBudgetOptions {
 
 type Decision = Exclude<BudgetAction, { readonly kind: 'write' }>
 
-const bothSides: readonly Side[] = ['local', 'remote']
-
 /** The budget of this device's owner, with its ledger: carries out what the machine decides, and says why it refuses. */
 export class SpendingBudget implements Budget {
   readonly #options: SpendingBudgetOptions
@@ -99,7 +97,7 @@ export class SpendingBudget implements Budget {
         if (error) warn({ reason: error.message }, 'budget exhausted: a side of the answer is left out')
         return this.#admission(answer, request, decision.sides, error?.message)
       }
-      const error = this.#exhausted(decision?.kind === 'exhausted' ? decision.shortages : [])
+      const error = this.#exhausted(shortagesOf(decision))
       const leftMs = untilMs - clock.nowMs()
       if (config.whenExhausted !== 'wait' || leftMs <= 0) throw error
       const woken = AbortSignal.any([signal, this.#freed.signal])
@@ -183,7 +181,7 @@ export class SpendingBudget implements Budget {
         this.#runs += 1
         const run = this.#runs
         const decision = this.#handle({ kind: 'start', answer, side, run, request })
-        if (decision?.kind !== 'allowed') throw this.#exhausted(decision?.kind === 'exhausted' ? decision.shortages : [])
+        if (decision?.kind !== 'allowed') throw this.#exhausted(shortagesOf(decision))
         const { maxTokens, shortBy } = decision
         if (shortBy)
           exhausted ??= `the budget for ${config.windowH} h allows ${maxTokens} tokens of this answer: ${spentText(shortBy)}`
@@ -191,8 +189,7 @@ export class SpendingBudget implements Budget {
       },
       costOf: (side) => costs?.[side] ?? costNow(side),
       end: () => {
-        const [local, remote] = bothSides.map(costNow)
-        costs = { local: local!, remote: remote! }
+        costs ??= { local: costNow('local'), remote: costNow('remote') }
         this.#handle({ kind: 'end', answer })
         this.#freed.abort()
         this.#freed = new AbortController()
@@ -248,6 +245,9 @@ export class SpendingBudget implements Budget {
     return { ...cost, joules: source === null ? null : joules, energy: source }
   }
 }
+
+const shortagesOf = (decision: Decision | undefined): readonly Shortage[] =>
+  decision?.kind === 'exhausted' ? decision.shortages : []
 
 const windowMsOf = ({ windowH }: BudgetConfig): number => windowH * 3_600_000
 
