@@ -162,7 +162,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
     types: ['cloud-bridge/bundles', 'cloud-bridge/fleet', 'cloud-bridge/llm', 'cloud-bridge/queue', 'cloud-bridge/rollout'],
   },
-  'cloud-bridge/metrics': { values: ['core'], types: ['cloud-bridge/serving'] },
+  'cloud-bridge/metrics': { values: ['core'], types: ['cloud-bridge/llm', 'cloud-bridge/serving'] },
   // The migrations of every part's database, for those that copy and examine the databases.
   'cloud-bridge/databases.ts': {
     values: [

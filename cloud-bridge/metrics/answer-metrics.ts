@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { AnswerDelta } from '../../core/answer/endpoint.ts'
-import type { ObservedAnswer, ObservedRequest } from '../../core/answer/observe.ts'
 import { readingExperience } from '../../core/policy/tokenflow/quality.ts'
+import type { ObservedAnswer, ObservedRequest } from '../llm/observe.ts'
 
 /** Buckets of vLLM's metrics, so that dashboards and alerts carry over. */
 const ttftBuckets = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80]

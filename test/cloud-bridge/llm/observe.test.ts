@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { observe } from '../../../cloud-bridge/llm/observe.ts'
 import type { Endpoint, TextDelta } from '../../../core/answer/endpoint.ts'
-import { observe } from '../../../core/answer/observe.ts'
 import { CloudMeter } from '../../../core/policy/pice/cloud-meter.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
