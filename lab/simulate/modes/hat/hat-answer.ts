@@ -1,7 +1,7 @@
 import type { Random } from '../../../../core/base/random.ts'
 import { conditionsOf } from '../../../../core/policy/hat/hat-conditions.ts'
 import { HatMachine } from '../../../../core/policy/hat/hat-machine.ts'
-import type { HatAction, HatComputation, HatEvent, HatRules } from '../../../../core/policy/hat/hat-steps.ts'
+import type { HatAction, HatComputation, HatInput, HatRules } from '../../../../core/policy/hat/hat-steps.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
 import type { Answer } from '../../world/answer.ts'
 import type { DeviceParts } from './device-parts.ts'
@@ -65,8 +65,8 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
 
   const hardware = () => device.device.hardware
 
-  function tell(event: HatEvent): void {
-    for (const action of machine.handle({ ...event, conditions }, simulation.nowMs)) carryOut(action)
+  function tell(input: HatInput): void {
+    for (const action of machine.handle(input, simulation.nowMs)) carryOut(action)
   }
 
   function carryOut(action: HatAction): void {
@@ -108,9 +108,9 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
         work.cloudS += cloudS
         work.downlinkS += downS
       }
-      tell({ kind: 'replied', frame: action.frame, rows: action.returned })
+      tell({ conditions, kind: 'replied', frame: action.frame, rows: action.returned })
     })
-    tell({ kind: 'sent' })
+    tell({ conditions, kind: 'sent' })
   }
 
   function run(computation: HatComputation): void {
@@ -118,11 +118,11 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
       case 'feed':
         compute(parts.inputS(hardware(), computation.rows, computation.context), () => {
           rows.feed(computation.tokens, computation.rows, computation.parents)
-          tell({ kind: 'fed' })
+          tell({ conditions, kind: 'fed' })
         })
         break
       case 'catchUp': {
-        const caughtUp = () => tell({ kind: 'caughtUp' })
+        const caughtUp = () => tell({ conditions, kind: 'caughtUp' })
         if (chains) compute(parts.adapterS(hardware(), computation.rows, computation.context), caughtUp)
         else caughtUp()
         break
@@ -133,7 +133,7 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
       case 'guessTree':
         compute(parts.medusaS(hardware()), () => {
           treeRight = Math.min(trees!.right(random), computation.maxDepth)
-          tell({ kind: 'guessedTree', parents: treeOf(computation.maxDepth) })
+          tell({ conditions, kind: 'guessedTree', parents: treeOf(computation.maxDepth) })
         })
         break
       case 'accept':
@@ -148,7 +148,7 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
     const drafted = Array.from({ length: branches }, () => chains!.next(random))
     rows.guess(drafted)
     const guesses = drafted.map(({ topProbability }) => [{ probability: topProbability, endsText: false, alternatives: others }])
-    tell({ kind: 'guessed', guesses })
+    tell({ conditions, kind: 'guessed', guesses })
   }
 
   function accept({ position, rows: count }: Extract<HatComputation, { kind: 'accept' }>): void {
@@ -158,7 +158,7 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
       : rows.accept(position, count - 1, options.alternativeShare, random)
     treeRight = 0
     if (position >= promptTokens) work.choosingS += (simulation.nowMs - repliedMs) / 1_000
-    tell({ kind: 'accepted', acceptance })
+    tell({ conditions, kind: 'accepted', acceptance })
   }
 
   function deliver({ tokens, drafted }: Extract<HatAction, { kind: 'deliver' }>): void {
@@ -171,12 +171,12 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
     work.serverOutputTokens += tokens
     answer.deliver(tokens)
     roundMs = simulation.nowMs
-    tell({ kind: 'taken' })
+    tell({ conditions, kind: 'taken' })
   }
 
   session.open((held) => {
     work.devicePromptTokens = promptTokens
     work.serverPromptTokens = promptTokens - held
-    tell({ kind: 'opened', held })
+    tell({ conditions, kind: 'opened', held })
   })
 }
