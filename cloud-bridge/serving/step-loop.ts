@@ -149,8 +149,6 @@ export class StepLoop {
       case 'refused':
         this.#answer(action.stream).refuse(queueFull(action.full))
         break
-      case 'hold refused':
-        break
       case 'closed': {
         const stream = this.#demand(action.stream)
         this.#drop(stream)

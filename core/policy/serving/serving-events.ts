@@ -78,7 +78,7 @@ export type ServingInput =
       readonly line: number
       readonly unmoved: number
     }
-  /** The owner holds so many bytes beside the KV. @see hold refused */
+  /** The owner is to hold so many bytes beside the KV; `heldBytes` of the stream stays as it was where the memory is exhausted. */
   | { readonly kind: 'held'; readonly stream: number; readonly bytes: number }
   /** The stream ends, after the step that holds it. @param keep leading rows that are left to a later stream */
   | { readonly kind: 'closing'; readonly stream: number; readonly keep?: number | undefined }
@@ -153,6 +153,5 @@ export type ServingAction =
   | { readonly kind: 'fail'; readonly stream: number; readonly why: FailureReason; readonly length: number }
   /** There is no place for the answer, which has not been opened; or no longer, because of another client's. */
   | { readonly kind: 'refused' | 'displaced'; readonly stream: number; readonly full: FullQueue }
-  | { readonly kind: 'hold refused'; readonly stream: number }
   /** The stream has no step and no transfer any more. Answered by `released` or `cached`. */
   | { readonly kind: 'closed'; readonly stream: number; readonly holdsRows: boolean }

@@ -193,8 +193,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
         this.#demand(input.stream).reshape(input.length, input.line, input.unmoved)
         break
       case 'held':
-        if (!this.#memory.hold(this.#demand(input.stream), input.bytes))
-          this.#emit({ kind: 'hold refused', stream: input.stream })
+        this.#memory.hold(this.#demand(input.stream), input.bytes)
         break
       case 'found':
         this.#onFound(input)
