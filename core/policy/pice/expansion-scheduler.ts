@@ -258,6 +258,8 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
 
   #onSentence(job: SketchJob, { sketch, sentence, candidate }: SentencePlace, nowMs: number): void {
     job.received(sketch, sentence, candidate)
+    // After a restart, a device may be heard before its presence.
+    if (this.#aloneSinceMs !== undefined) this.#aloneSinceMs = nowMs
     const part = job.parts[sketch]
     if (!part?.take(sentence, candidate)) return
     const { id } = part.asked

@@ -234,6 +234,21 @@ describe('the lists of sketches', () => {
 })
 
 describe('jobs of an earlier start', () => {
+  it('go on while their device sends sentences, although its presence is not known yet', () => {
+    const fleet = new CheckedFleet()
+    const job = { kind: 'adopt', job: 'q1', device: 'a', size: 1, expected: 3, isDispatched: true, received: [] } as const
+    fleet.feed(job)
+    fleet.missing.set('x', new Set(['0/0', '1/0', '2/0']))
+    const sketch = { lines: 3, sentences: [0, 1, 2], candidates: 1, expectedTokens: 100, bytes: 100 }
+    const places = [{ job: 'q1', sketch: 0 }]
+    fleet.feed({ kind: 'begin', id: 'x', client: '', places, arrived: [], deadlineMs: 20_000, ...sketch })
+    for (const sentence of [0, 1, 2]) {
+      fleet.advance(2_000)
+      fleet.feed({ kind: 'sentence', job: 'q1', sketch: 0, sentence, candidate: 0 })
+    }
+    expect(fleet.ends.get('x')).toBe('done')
+  })
+
   it('go on with the answers that come back, and are canceled after the grace time without', () => {
     const fleet = new CheckedFleet()
     const jobOf = (job: string, device: string) =>
