@@ -273,15 +273,6 @@ export const BridgeFields = z.strictObject({
     .min(1)
     .default(stepDefaults.slowBytes)
     .meta({ description: 'max size of the KV of --kv-slow, in bytes', fallback: '4 GiB' }),
-  kvWriteThrough: z
-    .boolean()
-    .default(true)
-    .describe('write new KV to --kv-slow while steps compute, so that a preemption has little left to write'),
-  kvOverlap: z
-    .boolean()
-    .default(true)
-    .describe('restore the KV of a resumed stream piece by piece, while that of a preempted one leaves'),
-  /** A session ends after this long without a frame. */
   sessionIdleS: z.number().positive().default(120),
   prefixKeepS: z.number().min(0).default(300).meta({
     flag: 'prefix-keep',

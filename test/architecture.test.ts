@@ -124,7 +124,10 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
 
   // Serving knows neither frames nor HAT: hat and api depend on it, never the reverse.
   'cloud-bridge/serving': { values: ['core'] },
-  'cloud-bridge/hat': { values: ['core', 'cloud-bridge/serving'], types: ['cloud-bridge/config.ts'] },
+  'cloud-bridge/hat': {
+    values: ['core', 'cloud-bridge/serving'],
+    types: ['cloud-bridge/config.ts', 'cloud-bridge/variant.ts'],
+  },
   'cloud-bridge/llm': { values: ['core'], types: ['cloud-bridge/serving'] },
   // Sketches and expansions: above serving's answers and the queue, which know nothing of them.
   'cloud-bridge/pice': {

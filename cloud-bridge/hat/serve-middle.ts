@@ -2,7 +2,6 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import type { Manifest } from '../../core/model/manifest.ts'
 import type { Recording } from '../../core/policy/recording.ts'
-import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { smallRows } from '../../core/policy/serving/step-defaults.ts'
 import { createPolicy, type PolicyOptions } from '../../core/policy/tokenflow/named-policies.ts'
 import type { BridgeConfig } from '../config.ts'
@@ -12,6 +11,7 @@ import { openSlowTier } from '../serving/open-slow-tier.ts'
 import { createServing, type Serving } from '../serving/serving.ts'
 import { type EndedStep, ServingMetrics } from '../serving/serving-metrics.ts'
 import { StepLog } from '../serving/step-log.ts'
+import type { BridgeVariant } from '../variant.ts'
 import { createSessions, type SessionModel, type Sessions } from './sessions.ts'
 
 /** Steps that `/v1/steps` lists. */
@@ -24,15 +24,13 @@ type Served = Pick<OpenedModel, 'served' | 'slots'> & {
   readonly manifest: Pick<Manifest, 'modelId'> & { readonly dims: Pick<Manifest['dims'], 'hidden' | 'contextLimit'> }
 }
 
-export interface ServeMiddleOptions {
+export interface ServeMiddleOptions extends Pick<BridgeVariant, 'servingPolicy' | 'withoutKv'> {
   readonly clock: Clock
   readonly logger: Logger
   /** The number of sessions has changed. */
   readonly onCount: () => void
   readonly onStep?: ((step: EndedStep) => void) | undefined
   readonly recording?: Recording | undefined
-  /** In the place of the policy that the configuration names. */
-  readonly servingPolicy?: ((options: PolicyOptions) => ServingPolicy) | undefined
 }
 
 export interface ServedMiddle {
@@ -48,7 +46,7 @@ export interface ServedMiddle {
 export function serveMiddle(
   config: BridgeConfig,
   bundles: readonly [Served, ...Served[]],
-  { clock, logger, onCount, onStep: onEachStep, recording, servingPolicy }: ServeMiddleOptions,
+  { clock, logger, onCount, onStep: onEachStep, recording, servingPolicy, withoutKv }: ServeMiddleOptions,
 ): ServedMiddle {
   const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit, pipeline } = config
   const steps = new StepLog(loggedSteps)
@@ -80,7 +78,7 @@ export function serveMiddle(
         firstPositions: chunkTokens,
         prefixMs: config.prefixKeepS * 1_000,
       },
-      tiers: { slow, writeThrough: config.kvWriteThrough, overlap: config.kvOverlap },
+      tiers: { slow, writeThrough: !withoutKv?.writeThrough, overlap: !withoutKv?.overlap },
       maxDecodeRows: decodeRows,
       maxMemoryWaitMs: config.limits.deviceMemoryWaitS * 1_000,
       maxWaitingAnswers: config.limits.waitingAnswers,

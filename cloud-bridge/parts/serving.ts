@@ -78,6 +78,7 @@ export async function openServing(
     onCount: announce.trigger,
     onStep: metrics.onStep,
     servingPolicy: variant.servingPolicy,
+    withoutKv: variant.withoutKv,
     recording: base.recording,
   })
   closers.push(served.serving.close)

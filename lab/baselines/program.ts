@@ -37,10 +37,13 @@ const bridge = defineCommand({
     ...bridgeOptions,
     ...paceOptions,
     baseline: z.enum(baselinePolicyNames).describe('which answers the model computes next').optional(),
+    kvWriteThrough: z.boolean().default(true).describe('write new KV to --kv-slow while steps compute'),
+    kvOverlap: z.boolean().default(true).describe('restore the KV of a resumed stream while that of a preempted one leaves'),
     staticSketches: z.boolean().default(false).describe('sketch by length alone, and expand in order of arrival'),
   },
-  run: ({ stepMs, rowMs, baseline, staticSketches: isStatic, ...given }, io) =>
+  run: ({ stepMs, rowMs, baseline, kvWriteThrough, kvOverlap, staticSketches: isStatic, ...given }, io) =>
     runBridge(given, io, {
+      withoutKv: { writeThrough: !kvWriteThrough, overlap: !kvOverlap },
       ...(stepMs + rowMs > 0 ? { openModel: pacedBundle({ stepMs, rowMs }) } : {}),
       ...(baseline ? { servingPolicy: (limits) => createServingPolicy(baseline, limits) } : {}),
       ...(isStatic ? { sketches: staticSketches } : {}),

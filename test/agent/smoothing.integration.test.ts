@@ -10,9 +10,9 @@ interface Telemetry {
 }
 
 it("weighs the past of the link's rates and of both models' speeds as configured", async () => {
-  await using world = await startAgentWorld()
+  await using world = await startAgentWorld({ bridge: { prefixKeepS: 0 } })
   const slm = await buildSlmBundle(world.dir)
-  const settings = { smoothing: 1 - 1e-12, reuse: false, draft: { drafter: 'adapter' }, telemetryS: 1 } as const
+  const settings = { smoothing: 1 - 1e-12, draft: { drafter: 'adapter' }, telemetryS: 1 } as const
   const { apiUrl } = await world.startAgent({ id: 'steady', slms: [slm], ...settings })
   const post = (url: string, body: object) =>
     fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
