@@ -1,4 +1,5 @@
 import type { DraftReport } from '../draft/drafter.ts'
+import type { Migration, SideWork } from '../policy/disco/controller-plan.ts'
 import type { ReportedSide } from '../policy/disco/state.ts'
 import type { Wire } from '../protocol/frame.ts'
 
@@ -110,25 +111,13 @@ export interface DiscoFigures {
   readonly stalledMs: number
 }
 
-export interface MigrationFigures {
+export interface MigrationFigures extends Omit<Migration, 'from' | 'to'> {
   readonly from: ReportedSide
   readonly to: ReportedSide
-  /** 'cost': to decode for less; 'failure': the source broke off; 'return': the preferred side is reachable again. */
-  readonly reason: 'cost' | 'failure' | 'return'
-  /** Tokens of the answer before it. */
-  readonly afterTokens: number
-  /** Tokens that the reader had not read when the source stopped. */
-  readonly bufferTokens: number
-  /** Tokens that were delivered later than at the reader's rate because of it. */
-  readonly delayedTokens: number
-  /** Whether the target took over; false: the source went on. */
-  readonly succeeded: boolean
 }
 
 /** What one side has spent on an answer, tokens that were thrown away included. */
-export interface SideCost {
-  readonly promptTokens: number
-  readonly tokens: number
+export interface SideCost extends SideWork {
   /** In dollars, device energy by the exchange rate λ (DiSCo Eq. 8); null where no price is known. */
   readonly dollars: number | null
   /** Of the device. */
