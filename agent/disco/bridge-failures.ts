@@ -12,7 +12,7 @@ export class BridgeFailures extends UpstreamFailures {
 
   override coded(code: string, reason: string, retryAfterMs: number): BrimError | undefined {
     const because = (own: ConstructorParameters<typeof BrimError>[0], hint: string) =>
-      new BrimError(own, `${this.who} cannot be asked: ${reason}`, { hint })
+      new BrimError(own, `${this.serverName} cannot be asked: ${reason}`, { hint })
     switch (ownCodeOf(code)) {
       case 'NOT_AUTHORIZED':
         return because('NOT_AUTHORIZED', 'enrol this device at the bridge with "brim agent enroll"')
@@ -24,7 +24,7 @@ export class BridgeFailures extends UpstreamFailures {
       case 'CONTEXT_OVERFLOW':
         return because('CONTEXT_OVERFLOW', 'shorten the prompt')
       case 'QUOTA_EXCEEDED':
-        return new BrimError('QUOTA_EXCEEDED', `${this.who}: ${reason}`, { hint: 'ask again later', retryAfterMs })
+        return new BrimError('QUOTA_EXCEEDED', `${this.serverName}: ${reason}`, { hint: 'ask again later', retryAfterMs })
       default:
         return undefined
     }
@@ -32,7 +32,7 @@ export class BridgeFailures extends UpstreamFailures {
 
   override unreachable(retryAfterMs: number, cause: unknown): BrimError {
     if (cause instanceof BrimError) return cause
-    return new BrimError('BRIDGE_UNREACHABLE', `${this.who} cannot be reached`, {
+    return new BrimError('BRIDGE_UNREACHABLE', `${this.serverName} cannot be reached`, {
       cause,
       hint: 'is the bridge running, and its HTTP port reachable from this device?',
       retryAfterMs,
@@ -40,7 +40,7 @@ export class BridgeFailures extends UpstreamFailures {
   }
 
   override brokenOff(cause?: unknown): BrimError {
-    return new BrimError('LINK_LOST', `${this.who} ended its stream in the middle of an answer`, {
+    return new BrimError('LINK_LOST', `${this.serverName} ended its stream in the middle of an answer`, {
       ...(cause === undefined ? {} : { cause }),
       hint: 'ask again',
     })
@@ -52,6 +52,6 @@ export class BridgeFailures extends UpstreamFailures {
   }
 
   otherModel(name: string): BrimError {
-    return new BrimError('BUNDLE_MISMATCH', `${this.who} was asked, but the model ${name} answers`, { hint: sameModel })
+    return new BrimError('BUNDLE_MISMATCH', `${this.serverName} was asked, but the model ${name} answers`, { hint: sameModel })
   }
 }

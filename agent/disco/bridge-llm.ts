@@ -41,7 +41,7 @@ export interface BridgeLlmOptions {
 export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logger }: BridgeLlmOptions): TokenEndpoint {
   const failures = new BridgeFailures(model.name)
   const attempts = createAttempts({ limits, failures, clock, random, logger })
-  // The bridge keeps the cached prompts of this device's clients apart, without learning who they are.
+  // The bridge keeps the cached prompts of this device's clients apart, without learning their identity.
   const salt = randomBytes(16)
   const userOf = (client: string) => createHmac('sha256', salt).update(client).digest('base64url')
 

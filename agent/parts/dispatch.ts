@@ -216,7 +216,7 @@ function serverOpener(
     key()
     const opened: Server = {
       name: `${url} ${model}`,
-      endpoint: upstreamEndpoint({ ...common, url, model, who: `the server of ${model}`, key, continues }),
+      endpoint: upstreamEndpoint({ ...common, url, model, serverName: `the server of ${model}`, key, continues }),
       continues,
       maxPromptTokens: (request) => promptTokensOf(request).most,
     }

@@ -21,7 +21,7 @@ export interface UpstreamOptions {
   /** As the upstream calls it. */
   readonly model: string
   /** What messages call it. Default: the upstream of the model. */
-  readonly who?: string
+  readonly serverName?: string
   /** Read for each attempt, so that a key can be replaced. @throws BrimError CONFIG_INVALID */
   readonly key: () => string | undefined
   /** Whether answers carry the log probabilities of their tokens, where the server gives them. Default: false. */
@@ -39,7 +39,7 @@ const maxOthers = 8
 
 /** A server with OpenAI's API as an endpoint. */
 export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
-  const { url, model: name, who, key, limits, clock, random, logger } = options
+  const { url, model: name, serverName, key, limits, clock, random, logger } = options
   const model: RemoteModel = { name }
   const others = new Map<string, RemoteModel>()
 
@@ -53,7 +53,7 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
     others.set(given, other)
     return other
   }
-  const failures = new UpstreamFailures(name, who)
+  const failures = new UpstreamFailures(name, serverName)
   const attempts = createAttempts({ limits, failures, clock, random, logger })
   const warn = sampledWarnings(logger, clock)
 

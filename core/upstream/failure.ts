@@ -13,16 +13,16 @@ const contextCodes: ReadonlySet<string> = new Set(['context_length_exceeded', 'e
 /** The errors of one upstream. Applications see the messages, so they name the model; the log has the server's address. */
 export class UpstreamFailures {
   /** Begins messages. */
-  protected readonly who: string
+  protected readonly serverName: string
 
-  constructor(model: string, who = `the upstream of ${model}`) {
-    this.who = who
+  constructor(model: string, serverName = `the upstream of ${model}`) {
+    this.serverName = serverName
   }
 
   /** For a code that the server gives its error, where that says more than the status; undefined: it does not. */
   coded(code: string, reason: string, _retryAfterMs: number): BrimError | undefined {
     if (!contextCodes.has(code)) return undefined
-    return new BrimError('CONTEXT_OVERFLOW', `${this.who} rejects the request: ${reason}`, { hint: 'shorten the prompt' })
+    return new BrimError('CONTEXT_OVERFLOW', `${this.serverName} rejects the request: ${reason}`, { hint: 'shorten the prompt' })
   }
 
   /** No connection. */
@@ -32,7 +32,7 @@ export class UpstreamFailures {
 
   /** @param what follows the upstream's name @param retryAfterMs set where a retry may succeed */
   failed(what: string, { cause, retryAfterMs }: { cause?: unknown; retryAfterMs?: number | undefined } = {}): BrimError {
-    return new BrimError('UPSTREAM_FAILED', `${this.who} ${what}`, {
+    return new BrimError('UPSTREAM_FAILED', `${this.serverName} ${what}`, {
       ...(cause === undefined ? {} : { cause }),
       hint: retryAfterMs === undefined ? 'check its URL, model and key' : 'ask again later',
       retryAfterMs,
@@ -46,13 +46,13 @@ export class UpstreamFailures {
 
   /** Status 429. */
   busy(retryAfterMs: number): BrimError {
-    return new BrimError('QUEUE_FULL', `${this.who} has too many requests`, {
+    return new BrimError('QUEUE_FULL', `${this.serverName} has too many requests`, {
       hint: 'ask again later',
       retryAfterMs,
     })
   }
 
   rejected(reason: string): BrimError {
-    return new BrimError('REQUEST_INVALID', `${this.who} rejects the request: ${reason}`)
+    return new BrimError('REQUEST_INVALID', `${this.serverName} rejects the request: ${reason}`)
   }
 }
