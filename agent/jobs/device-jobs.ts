@@ -2,7 +2,7 @@ import type { Clock } from '../../core/base/clock.ts'
 import type { Logger } from '../../core/base/logger.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
-import { lanes } from '../../core/policy/jobs/dispatch.ts'
+import { lanes } from '../../core/policy/jobs/assign-jobs.ts'
 import { StorageWatch } from '../../core/store/storage-watch.ts'
 import type { ControlService, Publisher } from '../link/ports.ts'
 import { AttemptOutbox } from './attempt-outbox.ts'
@@ -47,7 +47,7 @@ export function createDeviceJobs({ ledger, clock, logger }: DeviceJobsOptions): 
   const publishers = new Map<string, Publisher>()
   const storage = new StorageWatch({
     requireSpace: () => ledger.requireSpace(),
-    probe: () => ledger.probe(),
+    requireWritable: () => ledger.requireWritable(),
     code: 'STORE_FAILED',
     what: 'the device cannot store jobs',
     onChange() {

@@ -4,8 +4,8 @@ import { z } from 'zod'
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import { probeBundle, type SelfTestLimits } from '../../core/engine/probe.ts'
 import { requirePassed } from '../../core/engine/self-test.ts'
+import { type SelfTestLimits, testBundle } from '../../core/engine/self-test-process.ts'
 import { devicePartsOf } from '../../core/model/bundle-files.ts'
 import { manifestFile } from '../../core/model/manifest.ts'
 import { bundleOperations } from '../../core/protocol/http/bundles.ts'
@@ -128,7 +128,7 @@ export function bundleInstall({
       if (fetched) await writeFile(join(at, signatureFile), fetched, { flush: true })
       const { manifest, bytes, fetchedBytes } = await fetchFiles(folder, found, url, options, progress)
       const { signal } = options
-      const probes = await probeBundle(at, manifest, devicePartsOf(manifest), { threads, library, limits, signal })
+      const probes = await testBundle(at, manifest, devicePartsOf(manifest), { threads, library, limits, signal })
       requirePassed(probes)
       const figures = { wasInstalled: false, name: manifest.card.name, bytes, fetchedBytes, probes, signedBy }
       return { folder: at, commit: () => folder.install(found), numbered, figures }

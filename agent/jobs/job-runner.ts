@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/base/clock.ts'
 import { BrimError } from '../../core/base/errors.ts'
 import type { Logger } from '../../core/base/logger.ts'
-import type { Lane } from '../../core/policy/jobs/dispatch.ts'
+import type { Lane } from '../../core/policy/jobs/assign-jobs.ts'
 import { maxEventBytes } from '../../core/protocol/jobs.ts'
 import type { StorageWatch } from '../../core/store/storage-watch.ts'
 import type { AttemptOutbox } from './attempt-outbox.ts'

@@ -1,9 +1,9 @@
 import { nowIso } from '../../core/base/clock.ts'
-import type { Lane } from '../../core/policy/jobs/dispatch.ts'
+import type { Lane } from '../../core/policy/jobs/assign-jobs.ts'
 import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
 import { type JobEvent, maintenanceKinds, type ToJobDevice } from '../../core/protocol/jobs.ts'
 import type { Store } from '../../core/store/open-database.ts'
-import { isStorageFull, probeStorage, requireSpace } from '../../core/store/storage-full.ts'
+import { isStorageFull, requireSpace, requireWritable } from '../../core/store/storage-full.ts'
 import { storedJson } from '../../core/store/stored-json.ts'
 
 /**
@@ -166,8 +166,8 @@ export class JobLedger {
   }
 
   /** @throws if a job could not be stored now */
-  probe(): void {
-    probeStorage(this.#store)
+  requireWritable(): void {
+    requireWritable(this.#store)
   }
 
   /** @throws where the disk is full */

@@ -19,7 +19,7 @@ import { borrowingEndpoint } from '../slm/endpoint.ts'
 import type { OpenSmall } from '../slm/local-model.ts'
 import { ModelPool } from '../slm/model-pool.ts'
 import { type ModelSource, readModelSource, weightBytes } from '../slm/model-source.ts'
-import { probeProblem } from '../trial/probe.ts'
+import { answerProblem } from '../trial/trial-question.ts'
 import { type BundleChoices, modelRoles } from './bundle-choices.ts'
 import type { BundleTrial } from './bundle-trial.ts'
 import { type ActiveModel, ModelSlot } from './model-slot.ts'
@@ -252,7 +252,7 @@ export class ActiveModels {
   /** @throws BrimError HEALTH_CHECK_FAILED */
   async #requireAnswer(endpoint: TokenEndpoint, probe: TrialQuestion | undefined, signal: AbortSignal): Promise<void> {
     const { limits, clock } = this.#options
-    const problem = probe && (await probeProblem(endpoint, probe, limits.healthProbeS, clock, signal))
+    const problem = probe && (await answerProblem(endpoint, probe, limits.healthProbeS, clock, signal))
     if (problem !== undefined) throw new BrimError('HEALTH_CHECK_FAILED', problem)
   }
 

@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../core/answer/endpoint.ts'
 import type { Clock } from '../../core/base/clock.ts'
 import type { TrialQuestion } from '../../core/protocol/jobs.ts'
-import { probeProblem } from './probe.ts'
+import { answerProblem } from './trial-question.ts'
 
 export interface HealthGateOptions {
   /** Whether a bridge receives what the device publishes. */
@@ -27,7 +27,7 @@ export async function healthProblem(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const { endpoint, limits, clock } = options
-  const unanswered = () => probe && probeProblem(endpoint(), probe, limits.healthProbeS, clock, signal)
+  const unanswered = () => probe && answerProblem(endpoint(), probe, limits.healthProbeS, clock, signal)
   return (
     (await linkProblem(options, 0, signal)) ??
     (await unanswered()) ??

@@ -9,11 +9,39 @@ import { maxOpenFiles } from './max-open-files.ts'
 const announceEveryMs = 1_000
 const announcedDevicesPerS = 500
 
-/** Publishes the bridge's retained state again. */
-export interface Announcer {
-  /** It has changed. */
-  trigger(): void
-  onFleetSize(devices: number): void
+/** Publishes the bridge's retained state again: once, an interval after the first of several changes. */
+export class Announcer {
+  readonly #publish: () => void
+  readonly #clock: Clock
+  readonly #stopping = new AbortController()
+  #everyMs = announceEveryMs
+  #isWaiting = false
+
+  constructor(publish: () => void, clock: Clock) {
+    this.#publish = publish
+    this.#clock = clock
+  }
+
+  onFleetSize(devices: number): void {
+    this.#everyMs = Math.max(announceEveryMs, (devices / announcedDevicesPerS) * 1_000)
+  }
+
+  /** The state has changed. */
+  readonly trigger = (): void => {
+    if (this.#isWaiting || this.#stopping.signal.aborted) return
+    this.#isWaiting = true
+    this.#clock.sleep(this.#everyMs, this.#stopping.signal).then(
+      () => {
+        this.#isWaiting = false
+        this.#publish()
+      },
+      () => {},
+    )
+  }
+
+  close(): void {
+    this.#stopping.abort()
+  }
 }
 
 /** How others reach the bridge, and how it reaches them. */
@@ -27,36 +55,12 @@ export interface Network {
 
 export function openNetwork({ config, clock, closers, logger }: Base): Network {
   const downlink = new Downlink()
-  const announce = announcer(() => downlink.publishState(), clock)
-  closers.push(announce.stop)
+  const announce = new Announcer(() => downlink.publishState(), clock)
+  closers.push(() => announce.close())
   return {
     listeners: listenerSettings(config.limits, maxOpenFiles(), logger.child({ component: 'listen' })),
     proxies: new Proxies(config.trustedProxies ?? []),
     downlink,
     announce,
-  }
-}
-
-/** Runs `publish` once, an interval after the first of several triggers. */
-function announcer(publish: () => void, clock: Clock): Announcer & { stop(): void } {
-  const stopping = new AbortController()
-  let everyMs = announceEveryMs
-  let waiting = false
-  return {
-    onFleetSize(devices) {
-      everyMs = Math.max(announceEveryMs, (devices / announcedDevicesPerS) * 1_000)
-    },
-    trigger() {
-      if (waiting || stopping.signal.aborted) return
-      waiting = true
-      clock.sleep(everyMs, stopping.signal).then(
-        () => {
-          waiting = false
-          publish()
-        },
-        () => {},
-      )
-    },
-    stop: () => stopping.abort(),
   }
 }

@@ -1,4 +1,4 @@
-import { type Lane, lanes } from '../../core/policy/jobs/dispatch.ts'
+import { type Lane, lanes } from '../../core/policy/jobs/assign-jobs.ts'
 import { maintenanceKinds } from '../../core/protocol/jobs.ts'
 import type { Store } from '../../core/store/open-database.ts'
 

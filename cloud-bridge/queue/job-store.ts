@@ -1,9 +1,9 @@
 import type { Random } from '../../core/base/random.ts'
 import type { StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
 import type { Store } from '../../core/store/open-database.ts'
+import { createAssigning } from './assign-attempts.ts'
 import { createDeadlines } from './deadlines.ts'
 import { DeviceUsage } from './device-usage.ts'
-import { createDispatching } from './dispatching.ts'
 import { type JobChange, JobDatabase } from './job-database.ts'
 import { createJobReader } from './job-reader.ts'
 import { createReports } from './reports.ts'
@@ -23,7 +23,7 @@ export function createJobStore(store: Store, random: Random, limits: StorageLimi
   const usage = new DeviceUsage(store, limits.deviceBytesPerDay)
   return {
     ...createSubmissions(db),
-    ...createDispatching(db),
+    ...createAssigning(db),
     ...createReports(db, usage),
     ...createDeadlines(db),
     ...createRetention(db),

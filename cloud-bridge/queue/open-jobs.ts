@@ -4,7 +4,7 @@ import { seededRandom } from '../../core/base/random.ts'
 import { repeatEvery } from '../../core/base/repeat.ts'
 import { systemClocks } from '../../core/base/steady-wall-clock.ts'
 import { openDatabase } from '../../core/store/open-database.ts'
-import { isStorageFull, probeStorage, requireSpace } from '../../core/store/storage-full.ts'
+import { isStorageFull, requireSpace, requireWritable } from '../../core/store/storage-full.ts'
 import { StorageWatch } from '../../core/store/storage-watch.ts'
 import type { BridgeConfig } from '../config.ts'
 import { openJobClock } from './job-clock.ts'
@@ -45,7 +45,7 @@ export function openJobs(
   const retention = { doneMs: keepDays * dayMs, deadMs: keepDeadDays * dayMs, maxJobs, maxBytes }
   const storage = new StorageWatch({
     requireSpace: () => requireSpace(database),
-    probe: () => probeStorage(database),
+    requireWritable: () => requireWritable(database),
     onChange: () => {},
     code: 'STORAGE_FULL',
     what: 'the bridge cannot store jobs',

@@ -33,8 +33,8 @@ async function verify({ bundle, threads, timeout, memory, json }: VerifyOptions,
   const onProgress = (done: number, total: number) => progress.update('hashes', done / total)
   await verifyHashes(bundle, manifest, { signal: io.signal, onProgress })
   progress.end()
-  const { probeBundle } = await import('../engine/probe.ts')
-  const parts = await probeBundle(bundle, manifest, Object.keys(manifest.parts) as PartName[], {
+  const { testBundle } = await import('../engine/self-test-process.ts')
+  const parts = await testBundle(bundle, manifest, Object.keys(manifest.parts) as PartName[], {
     threads,
     library: io.env.ORT_LIB,
     limits: { probeTimeoutS: timeout, probeMemoryBytes: memory * 2 ** 20 },

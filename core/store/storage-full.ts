@@ -24,7 +24,7 @@ export const storageFull = (what: string, cause: unknown): BrimError =>
   })
 
 /** @throws if a database could store nothing now */
-export function probeStorage(store: Store): void {
+export function requireWritable(store: Store): void {
   requireSpace(store)
   // Free space proves nothing where writing itself fails. The same value is written again.
   store.pragma(`user_version = ${store.pragma('user_version', { simple: true })}`)

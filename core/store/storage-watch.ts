@@ -5,7 +5,7 @@ export interface StorageWatchOptions {
   /** @throws if the disk is full */
   readonly requireSpace: () => void
   /** Writes. @throws if the disk stores nothing */
-  readonly probe: () => void
+  readonly requireWritable: () => void
   /** The disk has begun or ceased to fail. */
   readonly onChange: () => void
   /** Code of the errors, and how their message begins. */
@@ -49,13 +49,13 @@ export class StorageWatch {
 
   /** Call it at the start, and at a fixed interval. */
   check(): void {
-    const { requireSpace, probe, onChange, logger } = this.#options
+    const { requireSpace, requireWritable, onChange, logger } = this.#options
     try {
       if (this.#failure === undefined) {
         requireSpace()
         return
       }
-      probe()
+      requireWritable()
     } catch (cause) {
       this.onFailure(cause)
       return

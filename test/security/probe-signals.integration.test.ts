@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { probeBundle } from '../../core/engine/probe.ts'
+import { testBundle } from '../../core/engine/self-test-process.ts'
 import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
 
 let bundle: TinyBundle
@@ -26,7 +26,7 @@ const children = () =>
 it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('a bundle is not wrong because its self-test got %s', async (signal) => {
   const before = children()
   const limits = { probeTimeoutS: 60, probeMemoryBytes: 2 ** 31 }
-  const probing = probeBundle(bundle.path, bundle.manifest, ['input', 'output'], {
+  const probing = testBundle(bundle.path, bundle.manifest, ['input', 'output'], {
     threads: 1,
     limits,
     signal: new AbortController().signal,

@@ -1,4 +1,4 @@
-import type { AvailableDevice } from './dispatch.ts'
+import type { AvailableDevice } from './assign-jobs.ts'
 
 interface Entry {
   readonly kinds: readonly string[]

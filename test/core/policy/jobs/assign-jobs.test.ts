@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type AvailableDevice, assignJobs, type QueuedJob, rebalanceJobs } from '../../../../core/policy/jobs/dispatch.ts'
+import { type AvailableDevice, assignJobs, type QueuedJob, rebalanceJobs } from '../../../../core/policy/jobs/assign-jobs.ts'
 
 const device = (name: string, freeSlots = 1, kinds: readonly string[] = ['generate']): AvailableDevice => ({
   device: name,

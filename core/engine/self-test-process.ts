@@ -14,7 +14,7 @@ export interface SelfTestLimits {
   readonly probeMemoryBytes: number
 }
 
-export interface ProbeOptions {
+export interface SelfTestOptions {
   readonly threads: number
   /** Path of a libonnxruntime. Default: the one of onnxruntime-node. */
   readonly library?: string | undefined
@@ -22,7 +22,7 @@ export interface ProbeOptions {
   readonly signal: AbortSignal
 }
 
-export interface ProbeRequest {
+export interface SelfTestRequest {
   readonly folder: string
   readonly parts: readonly PartName[]
   readonly threads: number
@@ -30,7 +30,7 @@ export interface ProbeRequest {
   readonly limits: ProcessLimits
 }
 
-export type ProbeReply =
+export type SelfTestReply =
   | { readonly kind: 'testing'; readonly part: PartName }
   | { readonly kind: 'tested'; readonly test: PartTest }
   | { readonly kind: 'done' }
@@ -45,7 +45,7 @@ export type ProbeReply =
 /** Weights in fp16 become fp32 in memory, and the library may add a packed copy of them. */
 const memoryPerFileByte = 4
 
-const worker = fileURLToPath(new URL('dist/core/engine/probe-worker.js', projectRoot))
+const worker = fileURLToPath(new URL('dist/core/engine/self-test-worker.js', projectRoot))
 
 /**
  * Runs the self-tests of a bundle's parts in a process of its own, which is killed at the end, at the time limit, or when the
@@ -53,11 +53,11 @@ const worker = fileURLToPath(new URL('dist/core/engine/probe-worker.js', project
  * @throws BrimError BUNDLE_INVALID also for a bundle that exceeds the time limit or crashes the process, OUT_OF_MEMORY, and
  * as `testPart`; the signal's reason
  */
-export async function probeBundle(
+export async function testBundle(
   folder: string,
   manifest: Manifest,
   parts: readonly PartName[],
-  { threads, library, limits, signal }: ProbeOptions,
+  { threads, library, limits, signal }: SelfTestOptions,
 ): Promise<PartTest[]> {
   signal.throwIfAborted()
   const fileBytes = filesOf(manifest, parts).reduce((sum, { bytes }) => sum + bytes, 0)
@@ -68,7 +68,7 @@ export async function probeBundle(
   const timeout = AbortSignal.timeout(limits.probeTimeoutS * 1_000)
   let testing: string = parts[0] ?? 'manifest'
   try {
-    child.send({ folder, parts, threads, library, limits: { cpuS, memoryBytes } } satisfies ProbeRequest)
+    child.send({ folder, parts, threads, library, limits: { cpuS, memoryBytes } } satisfies SelfTestRequest)
     const onTesting = (part: PartName) => {
       testing = part
     }
@@ -89,7 +89,7 @@ function testsOf(child: ChildProcess, signal: AbortSignal, onTesting: (part: Par
   const tests: PartTest[] = []
   return new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-    child.on('message', (reply: ProbeReply) => {
+    child.on('message', (reply: SelfTestReply) => {
       if (reply.kind === 'testing') onTesting(reply.part)
       else if (reply.kind === 'tested') tests.push(reply.test)
       else if (reply.kind === 'done') resolve(tests)
@@ -102,7 +102,7 @@ function testsOf(child: ChildProcess, signal: AbortSignal, onTesting: (part: Par
   })
 }
 
-function errorOf({ code, message, hint, cause }: Extract<ProbeReply, { kind: 'failed' }>): BrimError {
+function errorOf({ code, message, hint, cause }: Extract<SelfTestReply, { kind: 'failed' }>): BrimError {
   return new BrimError(code, message, { hint, ...(cause === undefined ? {} : { cause: new Error(cause) }) })
 }
 

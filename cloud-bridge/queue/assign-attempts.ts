@@ -1,4 +1,4 @@
-import { type AvailableDevice, assignJobs, type Lane, rebalanceJobs } from '../../core/policy/jobs/dispatch.ts'
+import { type AvailableDevice, assignJobs, type Lane, rebalanceJobs } from '../../core/policy/jobs/assign-jobs.ts'
 import { maintenanceKinds } from '../../core/protocol/jobs.ts'
 import { storedJson } from '../../core/store/stored-json.ts'
 import type { AttemptEffect, JobDatabase } from './job-database.ts'
@@ -20,8 +20,8 @@ const maintenance = [...maintenanceKinds].map((kind) => `'${kind}'`).join(', ')
 /** SQL conditions. */
 const isOf: Readonly<Record<Lane, string>> = { work: `kind NOT IN (${maintenance})`, maintenance: `kind IN (${maintenance})` }
 
-/** Gives jobs to devices: SQL selects a bounded number of candidates, core/policy/jobs/dispatch.ts chooses. */
-export function createDispatching(db: JobDatabase) {
+/** Gives jobs to devices: SQL selects a bounded number of candidates, core/policy/jobs/assign-jobs.ts chooses. */
+export function createAssigning(db: JobDatabase) {
   const isReady = "state = 'QUEUED' AND not_before_ms IS NULL"
   const unbound = db.store.prepare<[string, number, number], JobRow>(
     `SELECT * FROM jobs WHERE ${isReady} AND target IS NULL AND kind = ? AND ends_by_ms > ? ORDER BY priority DESC, n LIMIT ?`,

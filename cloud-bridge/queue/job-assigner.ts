@@ -1,9 +1,9 @@
 import type { Logger } from '../../core/base/logger.ts'
 import { tryOrLog } from '../../core/base/try-or-log.ts'
-import { type AvailableDevice, jobsPerDevice, type Lane, lanes } from '../../core/policy/jobs/dispatch.ts'
+import { type AvailableDevice, jobsPerDevice, type Lane, lanes } from '../../core/policy/jobs/assign-jobs.ts'
 import { FreeDevices } from '../../core/policy/jobs/free-devices.ts'
 import type { PresenceFeed } from '../presence/presence-feed.ts'
-import type { AttemptToSend } from './dispatching.ts'
+import type { AttemptToSend } from './assign-attempts.ts'
 import type { AttemptEffect } from './job-database.ts'
 import type { JobStore } from './job-store.ts'
 

@@ -2,23 +2,23 @@ import { once } from 'node:events'
 import { BrimError } from '../base/errors.ts'
 import { readManifest } from '../model/bundle.ts'
 import { openRuntime } from './capi.ts'
-import type { ProbeReply, ProbeRequest } from './probe.ts'
 import { limitThisProcess } from './process-limits.ts'
 import { testPart } from './self-test.ts'
+import type { SelfTestReply, SelfTestRequest } from './self-test-process.ts'
 
-/** The process of a probe: tests the parts of one bundle, one after another, and waits to be killed. See probe.ts. */
+/** Tests the parts of one bundle, one after another, and waits to be killed. See self-test-process.ts. */
 async function main(): Promise<void> {
   // Without its parent, nothing else would end this process while the library computes.
   process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'))
-  const [request] = (await once(process, 'message')) as [ProbeRequest]
+  const [request] = (await once(process, 'message')) as [SelfTestRequest]
   try {
-    await probe(request)
+    await testParts(request)
   } catch (error) {
     reply({ kind: 'failed', ...describe(error) })
   }
 }
 
-async function probe({ folder, parts, threads, library, limits }: ProbeRequest): Promise<void> {
+async function testParts({ folder, parts, threads, library, limits }: SelfTestRequest): Promise<void> {
   const runtime = await openRuntime({ library })
   // Before anything of the bundle is read.
   limitThisProcess(limits)
@@ -30,11 +30,11 @@ async function probe({ folder, parts, threads, library, limits }: ProbeRequest):
   reply({ kind: 'done' })
 }
 
-function reply(message: ProbeReply): void {
+function reply(message: SelfTestReply): void {
   process.send?.(message)
 }
 
-function describe(error: unknown): Omit<Extract<ProbeReply, { kind: 'failed' }>, 'kind'> {
+function describe(error: unknown): Omit<Extract<SelfTestReply, { kind: 'failed' }>, 'kind'> {
   if (error instanceof BrimError) {
     const { code, message, hint, cause } = error
     return { code, message, hint, cause: cause instanceof Error ? cause.message : undefined }

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { probeProblem } from '../../../agent/trial/probe.ts'
+import { answerProblem } from '../../../agent/trial/trial-question.ts'
 import type { AnswerDelta, Endpoint } from '../../../core/answer/endpoint.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
 const never = new AbortController().signal
 const endpointOf = (answer: () => AsyncGenerator<AnswerDelta, void>) => ({ answer }) as unknown as Endpoint
 const problemOf = (endpoint: Endpoint | undefined, clock = fakeClock()) =>
-  probeProblem(endpoint, { prompt: 'Hello', maxTokens: 4 }, 30, clock, never)
+  answerProblem(endpoint, { prompt: 'Hello', maxTokens: 4 }, 30, clock, never)
 
 describe('a probe', () => {
   it('needs a model that answers with something', async () => {

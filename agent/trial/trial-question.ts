@@ -10,7 +10,7 @@ import type { TrialQuestion } from '../../core/protocol/jobs.ts'
  * @returns why there is no answer; undefined: there is one
  * @throws the signal's reason when aborted
  */
-export async function probeProblem(
+export async function answerProblem(
   endpoint: Endpoint | undefined,
   probe: TrialQuestion,
   timeoutS: number,
