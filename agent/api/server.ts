@@ -38,13 +38,17 @@ export interface Api {
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
-  const { host, port, limits, access, clock, logger } = options
+  const { host, port, limits, access, maxBodyBytes, maxJsonValues, clock, logger } = options
   requireSafeAddress(host, access)
   const stopping = new AbortController()
+  // Not all options: the models may be missing now, and change.
   const app = createHttpApp({
-    ...options,
     server: 'agent',
     limits,
+    maxBodyBytes,
+    maxJsonValues,
+    clock,
+    logger,
     jsonLimit: 'apiJsonValues',
     pathsHint: `this API has POST /v1/chat/completions and /v1/completions, GET /v1/models, /health, ${budgetPath} and ${readyPath}`,
     admit({ headers, routeOptions }) {
