@@ -1,5 +1,5 @@
 import { median } from '../../../core/policy/estimate/quantile.ts'
-import { type Columns, columnsOf } from '../../frame/columns.ts'
+import { type Columns, toColumns } from '../../frame/columns.ts'
 import { groupBy, mean } from '../statistics.ts'
 import type { StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
@@ -97,7 +97,7 @@ export type KeptHatSample = Pick<Sample & { readonly tookMs: number }, (typeof k
 export function keptHatRun(run: HatRun): KeptHatRun {
   const { measured, strategy, workload, seed, devices, rttMs, perS, isVoid, stepSizes } = run
   const ended = run.samples.map((sample) => ({ ...sample, tookMs: sample.piecesMs.at(-1) ?? sample.ttftMs }))
-  const samples = columnsOf(ended, keptNames)
+  const samples = toColumns(ended, keptNames)
   return { measured, strategy, workload, seed, devices, rttMs, perS, isVoid, stepSizes, samples }
 }
 

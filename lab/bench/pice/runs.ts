@@ -1,4 +1,4 @@
-import { type Columns, columnsOf } from '../../frame/columns.ts'
+import { type Columns, toColumns } from '../../frame/columns.ts'
 import type { MethodName } from './methods.ts'
 
 /** One request. */
@@ -69,7 +69,7 @@ const keptNames = ['atMs', 'ttftMs', 'tookMs', 'tokens', 'by'] as const
 export type KeptPiceSample = Pick<PiceSample, (typeof keptNames)[number]>
 
 export function keptPiceRun({ measured, method, seed, load, samples }: PiceRun): KeptPiceRun {
-  return { measured, method, seed, load, samples: columnsOf(samples, keptNames) }
+  return { measured, method, seed, load, samples: toColumns(samples, keptNames) }
 }
 
 /** What was measured before the runs. */

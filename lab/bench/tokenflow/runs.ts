@@ -1,4 +1,4 @@
-import { type Columns, columnsOf } from '../../frame/columns.ts'
+import { type Columns, toColumns } from '../../frame/columns.ts'
 import type { ServerName } from './servers.ts'
 import { arrivalsOf, type FlowSample } from './timeline.ts'
 import type { WorkloadName } from './workload.ts'
@@ -43,7 +43,7 @@ export function keptFlowRun(run: FlowRun): KeptFlowRun {
     const { atMs, promptTokens, tokensPerS } = sample
     return { atMs, promptTokens, tokensPerS, firstMs, lastMs, tokens: arrivals.length }
   })
-  const samples = columnsOf(kept, ['atMs', 'promptTokens', 'tokensPerS', 'firstMs', 'lastMs', 'tokens'])
+  const samples = toColumns(kept, ['atMs', 'promptTokens', 'tokensPerS', 'firstMs', 'lastMs', 'tokens'])
   return { measured, server, workload, seed, saturatedTokensPerS, fastBytes, samples }
 }
 

@@ -2,7 +2,7 @@ import { seededRandom } from '../../../core/base/random.ts'
 import { doublingKv } from '../../../core/policy/admission/kv.ts'
 import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
-import { rowsOfColumns } from '../../frame/columns.ts'
+import { fromColumns } from '../../frame/columns.ts'
 import type { Board } from '../../simulate/hardware/board.ts'
 import { layersOf, type ModelShape, wholeModel } from '../../simulate/hardware/model-shape.ts'
 import { modelNamed } from '../../simulate/hardware/presets/models.ts'
@@ -68,7 +68,7 @@ export function validateHat({ conditions, runs }: BenchDocument, hardware: Hardw
   const loaded = (runs as readonly KeptHatRun[]).filter(({ perS, isVoid }) => perS !== null && !isVoid)
   return loaded.flatMap((run) => {
     const { measured, strategy, workload, perS } = run
-    const samples = rowsOfColumns(run.samples)
+    const samples = fromColumns(run.samples)
     const name = `${measured}, ${workload}, ${strategy}, ${perS!.toFixed(1)}/s, seed ${run.seed}`
     return cellsOf('hat', name, samples, simulate(run, samples, conditions as unknown as Conditions, hardware))
   })

@@ -2,7 +2,7 @@ import { doublingKv } from '../../../core/policy/admission/kv.ts'
 import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
 import type { StepPace } from '../../cluster/cluster.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
-import { rowsOfColumns } from '../../frame/columns.ts'
+import { fromColumns } from '../../frame/columns.ts'
 import { type ModelShape, wholeModel } from '../../simulate/hardware/model-shape.ts'
 import { gpuNamed } from '../../simulate/hardware/presets/gpus.ts'
 import { modelNamed } from '../../simulate/hardware/presets/models.ts'
@@ -38,7 +38,7 @@ interface Conditions {
 /** The compared methods again, with their own requests. */
 export function validatePice({ conditions, runs }: BenchDocument): ValidationCell[] {
   return (runs as readonly KeptPiceRun[]).flatMap((run) => {
-    const samples = rowsOfColumns(run.samples)
+    const samples = fromColumns(run.samples)
     const name = `${run.method}, load ${run.load.toFixed(2)}, seed ${run.seed}`
     return cellsOf('pice', name, samples.map(liveTimes), simulate(run, samples, conditions as unknown as Conditions))
   })

@@ -1,7 +1,7 @@
 import { doublingKv } from '../../../core/policy/admission/kv.ts'
 import { createServingPolicy } from '../../baselines/serving-policies.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
-import { rowsOfColumns } from '../../frame/columns.ts'
+import { fromColumns } from '../../frame/columns.ts'
 import { predictedS } from '../../simulate/calibrate/measured-steps.ts'
 import { wholeModel } from '../../simulate/hardware/model-shape.ts'
 import { modelNamed } from '../../simulate/hardware/presets/models.ts'
@@ -38,7 +38,7 @@ export function validateTokenflow({ runs }: BenchDocument, machine: Hardware): V
     .filter(({ workload }) => workload !== fittedWorkload)
     .flatMap((run) => {
       const { measured, workload, server, seed } = run
-      const samples = rowsOfColumns(run.samples)
+      const samples = fromColumns(run.samples)
       const name = `${measured}, ${workload}, ${server}, seed ${seed}`
       return cellsOf('tokenflow', name, samples.map(liveTimes), simulate(run, samples, hardware))
     })

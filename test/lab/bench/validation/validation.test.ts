@@ -4,7 +4,7 @@ import { summaryOf } from '../../../../lab/bench/validation/bench.ts'
 import { cellsOf } from '../../../../lab/bench/validation/cells.ts'
 import { validateDisco } from '../../../../lab/bench/validation/disco.ts'
 import { validateHat } from '../../../../lab/bench/validation/hat.ts'
-import { columnsOf, rowsOfColumns } from '../../../../lab/frame/columns.ts'
+import { fromColumns, toColumns } from '../../../../lab/frame/columns.ts'
 import { readDocument } from '../../../../lab/frame/results.ts'
 import { gpuNamed } from '../../../../lab/simulate/hardware/presets/gpus.ts'
 
@@ -36,7 +36,7 @@ it('predicts runs of HAT', async () => {
   const runs = all
     .filter(({ measured, seed, workload }) => measured === 'loaded' && seed === 1 && workload === 'short')
     .filter(({ strategy }) => strategy === 'hat' || strategy === 'u-shape')
-    .map((run) => ({ ...run, samples: columnsOf(rowsOfColumns(run.samples).slice(0, 12), sampleNames) }))
+    .map((run) => ({ ...run, samples: toColumns(fromColumns(run.samples).slice(0, 12), sampleNames) }))
   const cells = validateHat({ ...document, runs }, hardware)
   expect(cells).toHaveLength(2 * 5)
   for (const { metric, error } of cells) if (metric.startsWith('TTFT')) expect(error).toBeLessThan(0.15)
