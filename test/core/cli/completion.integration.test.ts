@@ -48,7 +48,7 @@ describe.skipIf(!isInstalled('bash'))('completion in bash', async () => {
     ['brim job list --state RUNNING --ki', ['--kind']],
     ['brim job submit slm.', ['slm.generate']],
     ['brim model build ./checkpoint --forc', ['--force']],
-    ['brim agent run --no-re', ['--no-reuse']],
+    ['brim agent run --no-dr', ['--no-draft-ahead']],
     ['brim model build ', []],
     ['brim agent run --bundle ', []],
     ['brim device show jetson', []],
