@@ -9,8 +9,9 @@ export const maxPackedSequences = Math.max(...slotCounts)
 interface WaitingStep {
   readonly id: number
   readonly sequence: Sequence
-  /** That no step has computed yet. */
-  ids: readonly number[]
+  readonly ids: readonly number[]
+  /** Of these, the last ones that no step has computed yet. */
+  waitingRows: number
   readonly phase: 'prefill' | 'decode'
   readonly select: 'last' | 'none'
   resolve(logits: Float32Array): void
@@ -48,7 +49,7 @@ export class StepPacker {
     return new Promise((resolve, reject) => {
       this.#asked += 1
       const phase = ids.length > 1 ? 'prefill' : 'decode'
-      this.#waiting.set(this.#asked, { id: this.#asked, sequence, ids, phase, select, resolve, reject })
+      this.#waiting.set(this.#asked, { id: this.#asked, sequence, ids, waitingRows: ids.length, phase, select, resolve, reject })
       if (this.#isActive) return
       this.#isActive = true
       void this.#run()
@@ -60,8 +61,7 @@ export class StepPacker {
       // Streams that the last step has resumed ask for their next one before this.
       await new Promise((resolve) => setImmediate(resolve))
       if (this.#waiting.size === 0) break
-      const states = [...this.#waiting.values()].map(({ id, ids, phase }) => ({ id, waitingRows: ids.length, phase }))
-      const plan = packSequences(states, maxPackedSequences)
+      const plan = packSequences(this.#waiting.values(), maxPackedSequences)
       await this.#runStep(plan.map(({ stream, rows }) => ({ waiting: this.#waiting.get(stream)!, rows })))
     }
     this.#isActive = false
@@ -73,15 +73,17 @@ export class StepPacker {
       if (this.#signal.aborted) throw new BrimError('CANCELED', 'the expansion was canceled')
       this.#steps += 1
       this.#items += plan.length
-      const items = plan.map(({ waiting: { sequence, ids, select }, rows }) => {
-        return { sequence, ids: ids.slice(0, rows), select: rows === ids.length ? select : 'none' } as const
+      const items = plan.map(({ waiting: { sequence, ids, waitingRows, select }, rows }) => {
+        if (rows === ids.length) return { sequence, ids, select }
+        const from = ids.length - waitingRows
+        return { sequence, ids: ids.slice(from, from + rows), select: rows === waitingRows ? select : 'none' } as const
       })
       const logits = await this.#chain.step(items)
       let row = 0
       for (const [at, { waiting, rows }] of plan.entries()) {
         const selected = items[at]!.select === 'last' ? 1 : 0
-        waiting.ids = waiting.ids.slice(rows)
-        if (waiting.ids.length === 0) {
+        waiting.waitingRows -= rows
+        if (waiting.waitingRows === 0) {
           this.#waiting.delete(waiting.id)
           waiting.resolve(logits.subarray(row * vocab, (row + selected) * vocab))
         }
