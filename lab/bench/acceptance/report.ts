@@ -21,7 +21,6 @@ export interface AcceptanceRun {
   readonly accepted: number
   /** Per round the tokens of its longest path and the accepted ones: '3/2 8/8 1/0'. */
   readonly rounds: string
-  readonly verifications: number
 }
 
 export function runOf(
@@ -34,18 +33,14 @@ export function runOf(
     drafted: sum(rounds.map(({ drafted }) => drafted)),
     accepted: sum(rounds.map(({ accepted }) => accepted)),
     rounds: written,
-    verifications: rounds.length,
   }
 }
 
 /** What the tables of the model card are made of. */
-const keptRun = ({ drafter, task, answerTokens, looping, verifications }: AcceptanceRun) => ({
-  drafter,
-  task,
-  answerTokens,
-  looping,
-  verifications,
-})
+const keptRun = (run: AcceptanceRun) => {
+  const { drafter, task, answerTokens, looping } = run
+  return { drafter, task, answerTokens, looping, verifications: roundsOf(run).length }
+}
 
 /** A round with the position of its first token in the context, and the number of tokens it gave. */
 interface PlacedRound extends Pick<Round, 'longest' | 'accepted'> {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   type AcceptanceRun,
+  acceptanceReport,
   acceptLength,
   acceptLengthsByPosition,
   ratesByDraftPosition,
@@ -24,6 +25,9 @@ describe('the figures of bench acceptance', () => {
     expect(acceptLength([run, undrafted])).toBe(3)
     expect(acceptLength([undrafted])).toBeNull()
     expect(run).toMatchObject({ drafted: 8, accepted: 7, rounds: '3/2 4/4 1/1' })
+    expect(acceptanceReport.keptRuns!({ bench: '', conditions: {}, summary: {}, runs: [run] })).toMatchObject([
+      { verifications: 3 },
+    ])
   })
 
   it('take the acceptance rate at a draft position from the drafts that reach it', () => {
