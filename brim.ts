@@ -1,10 +1,10 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { BrimError, type ExitCode } from './core/base/errors.ts'
-import type { Io } from './core/base/io.ts'
-import type { Menu } from './core/cli/command.ts'
-import { execute } from './core/cli/execute.ts'
-import { runCommand, runProgram } from './core/cli/program.ts'
+import { BrimError, type ExitCode } from './core/kit/base/errors.ts'
+import type { Io } from './core/kit/base/io.ts'
+import type { Menu } from './core/kit/cli/command.ts'
+import { execute } from './core/kit/cli/execute.ts'
+import { runCommand, runProgram } from './core/kit/cli/program.ts'
 
 const laboratory: Menu['commands'] = {
   bench: ['benchmarks: every figure of the README, measured on this machine', () => import('./lab/bench/menu.ts')],

@@ -4,9 +4,9 @@ import { defineConfig, type Plugin } from 'vitest/config'
 
 const integration = 'test/**/*.integration.test.ts'
 /** They measure the memory or the children of their process. */
-const measuringProcess = ['test/core/model/memory.integration.test.ts', 'test/security/hostile-graphs.integration.test.ts']
+const measuringProcess = ['test/core/model/bundle/memory.integration.test.ts', 'test/security/hostile-graphs.integration.test.ts']
 
-const root = fileURLToPath(new URL('.', import.meta.url))
+const root = fileURLToPath(new URL('./', import.meta.url))
 
 /**
  * The sources that tests import run as users run them, from dist/. To transform them, once for every project, took a tenth to

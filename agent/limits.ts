@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { upstreamLimitFields } from '../core/upstream/limit-table.ts'
+import { upstreamLimitFields } from '../core/answer/upstream/limit-table.ts'
 
 const waiting = 'up to 1,024 more wait'
 const serverDefaults = {

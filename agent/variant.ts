@@ -1,4 +1,4 @@
-import type { TreeDrafter } from '../core/draft/drafter.ts'
+import type { TreeDrafter } from '../core/model/draft/drafter.ts'
 import type { HatRules } from '../core/policy/hat/hat-steps.ts'
 import type { DeviceModel } from './hat/open-device-model.ts'
 import type { OpenSmall } from './slm/local-model.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { upstreamLimitFields } from '../core/upstream/limit-table.ts'
+import { upstreamLimitFields } from '../core/answer/upstream/limit-table.ts'
 
 /**
  * What protects the bridge from its clients. Each limit has a default that no correct client reaches, and is set by

@@ -1,6 +1,6 @@
-import type { Logger } from '../core/base/logger.ts'
-import type { ListenerLimits } from '../core/listen/guard-listener.ts'
-import type { HttpLimits } from '../core/listen/http-listener.ts'
+import type { Logger } from '../core/kit/base/logger.ts'
+import type { ListenerLimits } from '../core/kit/listen/guard-listener.ts'
+import type { HttpLimits } from '../core/kit/listen/http-listener.ts'
 import { shareOpenFiles } from '../core/policy/admission/open-files.ts'
 import type { BridgeLimits } from './limits.ts'
 

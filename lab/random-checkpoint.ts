@@ -1,11 +1,11 @@
 import { type FileHandle, mkdir, open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { encodeHalves } from '../core/base/half.ts'
-import { adapterConfigFile, adapterWeightsFile } from '../core/model/adapter-files.ts'
-import type { Medusa, PartSpec } from '../core/model/architecture.ts'
-import { readArchitecture } from '../core/model/families/index.ts'
-import { medusaConfigFile, medusaWeightsFile } from '../core/model/medusa-files.ts'
-import { listParameters, type Matrix, partParameters, type Vector } from '../core/model/parameters.ts'
+import { encodeHalves } from '../core/kit/base/half.ts'
+import { adapterConfigFile, adapterWeightsFile } from '../core/model/bundle/adapter-files.ts'
+import type { Medusa, PartSpec } from '../core/model/bundle/architecture.ts'
+import { readArchitecture } from '../core/model/bundle/families/index.ts'
+import { medusaConfigFile, medusaWeightsFile } from '../core/model/bundle/medusa-files.ts'
+import { listParameters, type Matrix, partParameters, type Vector } from '../core/model/bundle/parameters.ts'
 
 export type CheckpointType = 'F32' | 'F16' | 'BF16'
 

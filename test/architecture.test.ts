@@ -22,33 +22,44 @@ const imports = files.flatMap(importsOf)
  * and `lab/bench/` have rows of their own. `types` may be imported by `import type` only.
  */
 const rules: Record<string, { values: string[]; types?: string[] }> = {
-  'core/base': { values: [] },
-  'core/store': { values: ['core/base'] },
-  'core/service': { values: ['core/base', 'core/policy/machine.ts', 'core/policy/recording.ts'] },
-  'core/signing': { values: ['core/base'] },
-  'core/listen': { values: ['core/base', 'core/policy/admission'] },
-  'core/cli': { values: ['core/base'] },
-  'core/config-file': { values: ['core/base', 'core/cli'] },
-  'core/support-bundle': { values: ['core/base', 'core/cli', 'core/commands', 'core/config-file', 'core/store'] },
-  'core/login': { values: ['core/base'] },
-  'core/protocol': { values: ['core/base', 'core/openai', 'core/signing'] },
-  'core/text': { values: ['core/base', 'core/policy/fairness'] },
-  'core/openai': { values: ['core/base'], types: ['core/text'] },
-  'core/model': { values: ['core/base', 'core/protocol', 'core/text'] },
-  'core/engine': { values: ['core/base', 'core/protocol', 'core/text', 'core/model'] },
-  'core/draft': { values: ['core/engine', 'core/policy/hat', 'core/protocol'] },
-  // Endpoints implement core/answer's interface; the API and the jobs consume it and know no endpoint.
-  'core/answer': {
-    values: ['core/base', 'core/engine', 'core/model', 'core/policy/estimate', 'core/text'],
-    types: ['core/draft', 'core/policy/disco', 'core/protocol'],
+  'core/kit/base': { values: [] },
+  'core/kit/store': { values: ['core/kit/base'] },
+  'core/kit/service': { values: ['core/kit/base', 'core/policy/machine.ts', 'core/policy/recording.ts'] },
+  'core/wire/signing': { values: ['core/kit/base'] },
+  'core/kit/listen': { values: ['core/kit/base', 'core/policy/admission'] },
+  'core/kit/cli': { values: ['core/kit/base'] },
+  'core/kit/config-file': { values: ['core/kit/base', 'core/kit/cli'] },
+  'core/kit/support-bundle': {
+    values: ['core/kit/base', 'core/kit/cli', 'core/commands', 'core/kit/config-file', 'core/kit/store'],
   },
-  'core/api': { values: ['core/answer', 'core/base', 'core/listen', 'core/openai', 'core/protocol', 'core/store'] },
-  'core/upstream': {
-    values: ['core/answer', 'core/base', 'core/openai', 'core/policy/upstream'],
-    types: ['core/text'],
+  'core/kit/login': { values: ['core/kit/base'] },
+  'core/wire/protocol': { values: ['core/kit/base', 'core/wire/openai', 'core/wire/signing'] },
+  'core/model/text': { values: ['core/kit/base', 'core/policy/fairness'] },
+  'core/wire/openai': { values: ['core/kit/base'], types: ['core/model/text'] },
+  'core/model/bundle': { values: ['core/kit/base', 'core/wire/protocol', 'core/model/text'] },
+  'core/model/engine': { values: ['core/kit/base', 'core/wire/protocol', 'core/model/text', 'core/model/bundle'] },
+  'core/model/draft': { values: ['core/model/engine', 'core/policy/hat', 'core/wire/protocol'] },
+  // Endpoints implement core/answer/endpoint's interface; the API and the jobs consume it and know no endpoint.
+  'core/answer/endpoint': {
+    values: ['core/kit/base', 'core/model/engine', 'core/model/bundle', 'core/policy/estimate', 'core/model/text'],
+    types: ['core/model/draft', 'core/policy/disco', 'core/wire/protocol'],
   },
-  'core/pice': { values: ['core/base', 'core/model', 'core/protocol', 'core/text'] },
-  'core/commands': { values: ['core/base', 'core/cli', 'core/engine', 'core/model', 'core/text'] },
+  'core/answer/api': {
+    values: [
+      'core/answer/endpoint',
+      'core/kit/base',
+      'core/kit/listen',
+      'core/wire/openai',
+      'core/wire/protocol',
+      'core/kit/store',
+    ],
+  },
+  'core/answer/upstream': {
+    values: ['core/answer/endpoint', 'core/kit/base', 'core/wire/openai', 'core/policy/upstream'],
+    types: ['core/model/text'],
+  },
+  'core/answer/sketch': { values: ['core/kit/base', 'core/model/bundle', 'core/wire/protocol', 'core/model/text'] },
+  'core/commands': { values: ['core/kit/base', 'core/kit/cli', 'core/model/engine', 'core/model/bundle', 'core/model/text'] },
 
   // Decisions and estimators: pure.
   'core/policy/machine.ts': { values: [] },
@@ -56,25 +67,28 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/estimate': { values: [] },
   'core/policy/hat': { values: ['core/policy/estimate', 'core/policy/machine.ts', 'core/policy/serving/reader.ts'] },
   'core/policy/fairness': { values: [] },
-  'core/policy/admission': { values: ['core/policy/fairness', 'core/policy/quota'], types: ['core/base', 'core/protocol'] },
+  'core/policy/admission': {
+    values: ['core/policy/fairness', 'core/policy/quota'],
+    types: ['core/kit/base', 'core/wire/protocol'],
+  },
   'core/policy/serving': {
     values: ['core/policy/admission', 'core/policy/estimate', 'core/policy/fairness', 'core/policy/machine.ts'],
   },
   'core/policy/tokenflow': { values: ['core/policy/admission', 'core/policy/fairness', 'core/policy/serving'] },
   'core/policy/pice': {
     values: ['core/policy/estimate', 'core/policy/fairness', 'core/policy/machine.ts', 'core/policy/serving'],
-    types: ['core/protocol'],
+    types: ['core/wire/protocol'],
   },
-  'core/policy/disco': { values: ['core/policy/estimate', 'core/policy/machine.ts'], types: ['core/base'] },
+  'core/policy/disco': { values: ['core/policy/estimate', 'core/policy/machine.ts'], types: ['core/kit/base'] },
   'core/policy/identity': { values: [] },
-  'core/policy/trial': { values: [], types: ['core/protocol'] },
-  'core/policy/jobs': { values: [], types: ['core/base'] },
-  'core/policy/fleet': { values: ['core/base'], types: ['core/protocol'] },
-  'core/policy/link': { values: [], types: ['core/policy/estimate', 'core/protocol'] },
+  'core/policy/trial': { values: [], types: ['core/wire/protocol'] },
+  'core/policy/jobs': { values: [], types: ['core/kit/base'] },
+  'core/policy/fleet': { values: ['core/kit/base'], types: ['core/wire/protocol'] },
+  'core/policy/link': { values: [], types: ['core/policy/estimate', 'core/wire/protocol'] },
   'core/policy/quota': { values: [] },
-  'core/policy/rollout': { values: ['core/base', 'core/policy/fleet'], types: ['core/protocol'] },
+  'core/policy/rollout': { values: ['core/kit/base', 'core/policy/fleet'], types: ['core/wire/protocol'] },
   'core/policy/upstream': { values: ['core/policy/link'] },
-  'core/policy/telemetry': { values: [], types: ['core/protocol'] },
+  'core/policy/telemetry': { values: [], types: ['core/wire/protocol'] },
 
   // The link declares the ports that it needs; identity, jobs and remote implement them.
   'agent/link': { values: ['core'] },
@@ -97,7 +111,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // Jobs that change the agent itself, for the composition root.
   'agent/software': { values: ['core', 'agent/bundles', 'agent/jobs', 'agent/trial'] },
   'agent/config-layer': { values: ['core', 'agent/jobs', 'agent/trial'] },
-  'agent/limits.ts': { values: ['core/upstream'] },
+  'agent/limits.ts': { values: ['core/answer/upstream'] },
   // The migrations of every part's database.
   'agent/databases.ts': { values: ['core', 'agent'] },
   'agent/config.ts': { values: ['core', 'agent/disco/config.ts', 'agent/hat', 'agent/limits.ts'] },
@@ -179,7 +193,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     ],
   },
   'cloud-bridge/backup': { values: ['core', 'cloud-bridge/databases.ts', 'cloud-bridge/identity', 'cloud-bridge/queue'] },
-  'cloud-bridge/limits.ts': { values: ['core/upstream'] },
+  'cloud-bridge/limits.ts': { values: ['core/answer/upstream'] },
   'cloud-bridge/listener-settings.ts': { values: ['core'], types: ['cloud-bridge/limits.ts'] },
   'cloud-bridge/config.ts': { values: ['core', 'cloud-bridge/limits.ts'] },
   // The parts of the composition root: nothing but bridge.ts imports them.
@@ -318,7 +332,7 @@ describe('policy and environment', () => {
 
   it('read the environment in the shell of the command line alone', () => {
     const broken = files.filter(
-      (file) => !file.endsWith('core/cli/program.ts') && /process\.env\b/.test(readFileSync(file, 'utf8')),
+      (file) => !file.endsWith('core/kit/cli/program.ts') && /process\.env\b/.test(readFileSync(file, 'utf8')),
     )
     expect(broken.map((file) => relative(root, file))).toEqual([])
   })
@@ -330,7 +344,7 @@ describe('one mechanism for one idea', () => {
     const own = files.filter((file) => !relative(root, file).startsWith('lab/'))
     const sends = /import \{[^}]*\brequest\b[^}]*\} from 'node:https?'|\bfetch\(/
     const clients = own.filter((file) => sends.test(readFileSync(file, 'utf8'))).map((file) => relative(root, file))
-    expect(clients).toEqual(['core/base/http-client.ts'])
+    expect(clients).toEqual(['core/kit/base/http-client.ts'])
   })
 })
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { menu, run } from '../brim.ts'
-import type { Command, Menu } from '../core/cli/command.ts'
-import { positionalsOf } from '../core/cli/find-command.ts'
-import type { Flag } from '../core/cli/flags.ts'
+import type { Command, Menu } from '../core/kit/cli/command.ts'
+import { positionalsOf } from '../core/kit/cli/find-command.ts'
+import type { Flag } from '../core/kit/cli/flags.ts'
 import { captureIo } from './support/captured-io.ts'
 
 interface Leaf {

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
-import { errorCodes, reportedCodes } from '../core/base/errors.ts'
+import { errorCodes, reportedCodes } from '../core/kit/base/errors.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const documented = [...readFileSync(join(root, 'docs/errors.md'), 'utf8').matchAll(/^### `([A-Z_]+)`/gm)].map(
@@ -16,7 +16,7 @@ it('docs/errors.md explains every error code, and no other', () => {
 it('every listed error code is thrown somewhere', () => {
   const source = ['core', 'agent', 'cloud-bridge', 'lab', 'brim.ts']
     .flatMap((entry) => (entry.endsWith('.ts') ? [join(root, entry)] : tsFiles(join(root, entry))))
-    .filter((file) => !file.endsWith('core/base/errors.ts'))
+    .filter((file) => !file.endsWith('core/kit/base/errors.ts'))
     .map((file) => readFileSync(file, 'utf8'))
     .join('\n')
   // scripts/setup reports its code without TypeScript.

@@ -1,8 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import { RequestRefused } from '../../core/api/http-errors.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import { isLoopback } from '../../core/base/loopback.ts'
+import { RequestRefused } from '../../core/answer/api/http-errors.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { isLoopback } from '../../core/kit/base/loopback.ts'
 
 /** Which clients may use the API. */
 export interface ApiAccess {

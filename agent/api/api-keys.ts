@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { BrimError } from '../../core/base/errors.ts'
-import { modeOpenToOthers } from '../../core/base/private-file.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { modeOpenToOthers } from '../../core/kit/base/private-file.ts'
 
 const minKeyLength = 16
 

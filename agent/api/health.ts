@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import type { BrimError } from '../../core/base/errors.ts'
-import type { Spending } from '../../core/protocol/spending.ts'
+import type { BrimError } from '../../core/kit/base/errors.ts'
+import type { Spending } from '../../core/wire/protocol/spending.ts'
 
 export interface HealthOptions {
   /** Fields of /health beside `status` and `reasons`. */

@@ -1,4 +1,4 @@
-import type { TrialQuestion } from '../../core/protocol/jobs.ts'
+import type { TrialQuestion } from '../../core/wire/protocol/jobs.ts'
 import type { BundleVersion } from './bundle-folder.ts'
 
 /** A bundle with which the device is to answer. */

@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { clockIsSet } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import { makeFolder, syncNames, syncToDisk } from '../../core/base/private-file.ts'
-import { readManifest, verifyHashes } from '../../core/model/bundle.ts'
-import { devicePartsOf, filesOf } from '../../core/model/bundle-files.ts'
-import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
+import { clockIsSet } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { makeFolder, syncNames, syncToDisk } from '../../core/kit/base/private-file.ts'
+import { readManifest, verifyHashes } from '../../core/model/bundle/bundle.ts'
+import { devicePartsOf, filesOf } from '../../core/model/bundle/bundle-files.ts'
+import { type Manifest, manifestFile } from '../../core/model/bundle/manifest.ts'
 
 /** Retained bundles that are not in use. */
 const maxUnused = 4

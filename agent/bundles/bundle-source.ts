@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
-import { BrimError } from '../../core/base/errors.ts'
-import { shownUrl } from '../../core/base/shown-url.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { shownUrl } from '../../core/kit/base/shown-url.ts'
 import { isPublicAddress } from './public-address.ts'
 
 /**

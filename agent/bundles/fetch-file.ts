@@ -1,8 +1,8 @@
 import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { BrimError } from '../../core/base/errors.ts'
-import { sha256OfFile } from '../../core/base/sha256-of-file.ts'
-import { shownUrl } from '../../core/base/shown-url.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { sha256OfFile } from '../../core/kit/base/sha256-of-file.ts'
+import { shownUrl } from '../../core/kit/base/shown-url.ts'
 import { type GetOptions, patiently, startDownload, unavailable } from './get.ts'
 
 interface WantedFile {

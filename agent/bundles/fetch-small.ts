@@ -1,6 +1,6 @@
-import { BrimError } from '../../core/base/errors.ts'
-import { readBody } from '../../core/base/http-client.ts'
-import { shownUrl } from '../../core/base/shown-url.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { readBody } from '../../core/kit/base/http-client.ts'
+import { shownUrl } from '../../core/kit/base/shown-url.ts'
 import { type GetOptions, patiently, startDownload, unavailable } from './get.ts'
 
 /** A small document. @throws BrimError BUNDLE_INVALID if it is larger, and as get */

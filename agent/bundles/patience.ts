@@ -1,6 +1,6 @@
-import type { Clock } from '../../core/base/clock.ts'
-import type { BrimError } from '../../core/base/errors.ts'
-import type { Random } from '../../core/base/random.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { BrimError } from '../../core/kit/base/errors.ts'
+import type { Random } from '../../core/kit/base/random.ts'
 import { fullJitterMs } from '../../core/policy/link/back-off.ts'
 
 export interface PatienceOptions {

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import { writePrivate } from '../../core/base/private-file.ts'
-import { ReleaseNumber } from '../../core/signing/signature.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { writePrivate } from '../../core/kit/base/private-file.ts'
+import { ReleaseNumber } from '../../core/wire/signing/signature.ts'
 
 /** A signed bundle or release that the device is to have. */
 export interface Numbered {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Io } from '../../core/base/io.ts'
+import type { Io } from '../../core/kit/base/io.ts'
 import { readApiKeys } from '../api/api-keys.ts'
 
 export const apiOption = z

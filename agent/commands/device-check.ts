@@ -1,7 +1,7 @@
 import { tmpdir } from 'node:os'
 import { pino } from 'pino'
-import { systemClock } from '../../core/base/clock.ts'
 import type { Check } from '../../core/commands/doctor-checks.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
 import { type Host, openHost } from '../device/host.ts'
 import { createSampler } from '../device/sampler.ts'
 

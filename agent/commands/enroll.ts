@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import { modeOpenToOthers } from '../../core/base/private-file.ts'
-import { defineCommand } from '../../core/cli/command.ts'
-import { Id } from '../../core/protocol/id.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { modeOpenToOthers } from '../../core/kit/base/private-file.ts'
+import { defineCommand } from '../../core/kit/cli/command.ts'
+import { Id } from '../../core/wire/protocol/id.ts'
 import { enrol } from '../identity/enrolment.ts'
 import { agentStateDir, stateDirOption } from './state-dir.ts'
 
@@ -21,7 +21,7 @@ export const command = defineCommand({
   },
   async run({ id, tokenFile, replace, stateDir, json }, io) {
     const token = (tokenFile === '-' ? await io.stdin() : await readToken(tokenFile)).trim()
-    const { asOwner } = await import('../../core/store/as-owner.ts')
+    const { asOwner } = await import('../../core/kit/store/as-owner.ts')
     const request = { stateDir: agentStateDir(stateDir, id, io), device: id, token, replace }
     const { url, mqttUrl, bridge, fleet, group, status } = await asOwner(request.stateDir, () => enrol(request, io.signal))
     if (json) return io.out(JSON.stringify({ device: id, bridge, fleet, group, status, url, mqttUrl }))

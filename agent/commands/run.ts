@@ -1,18 +1,18 @@
 import { join } from 'node:path'
 import { z } from 'zod'
-import { systemClock, untilAborted } from '../../core/base/clock.ts'
-import { BrimError, toErrorJson } from '../../core/base/errors.ts'
-import { releaseMemoryAtRest } from '../../core/base/idle-memory.ts'
-import type { Io } from '../../core/base/io.ts'
-import { isJournal } from '../../core/base/journal.ts'
-import { orAborted } from '../../core/base/or-aborted.ts'
-import { isTermination } from '../../core/base/termination.ts'
-import { withTimeout } from '../../core/base/with-timeout.ts'
-import type { OptionsOf } from '../../core/cli/command.ts'
-import { limitFlag } from '../../core/cli/limit-flag.ts'
-import { type Configuration, defineConfiguredCommand } from '../../core/config-file/configured-command.ts'
-import type { Settings } from '../../core/config-file/setting.ts'
-import { type Service, startService } from '../../core/service/service.ts'
+import { systemClock, untilAborted } from '../../core/kit/base/clock.ts'
+import { BrimError, toErrorJson } from '../../core/kit/base/errors.ts'
+import { releaseMemoryAtRest } from '../../core/kit/base/idle-memory.ts'
+import type { Io } from '../../core/kit/base/io.ts'
+import { isJournal } from '../../core/kit/base/journal.ts'
+import { orAborted } from '../../core/kit/base/or-aborted.ts'
+import { isTermination } from '../../core/kit/base/termination.ts'
+import { withTimeout } from '../../core/kit/base/with-timeout.ts'
+import type { OptionsOf } from '../../core/kit/cli/command.ts'
+import { limitFlag } from '../../core/kit/cli/limit-flag.ts'
+import { type Configuration, defineConfiguredCommand } from '../../core/kit/config-file/configured-command.ts'
+import type { Settings } from '../../core/kit/config-file/setting.ts'
+import { type Service, startService } from '../../core/kit/service/service.ts'
 import type { Agent, AgentVariant, Changes } from '../agent.ts'
 import { AgentFields, type AgentSettings, readAgentConfig } from '../config.ts'
 import { FleetConfig, FleetSettings } from '../config-layer/fleet-config.ts'
@@ -117,7 +117,7 @@ interface Starts {
 /** Runs an agent whose fleet may set some of its options. */
 async function runConfigured({ parse, flags, owner }: Configuration<typeof options>, io: Io): Promise<void> {
   const { stateDir, id } = parse()
-  const { requireOwnFolder } = await import('../../core/store/as-owner.ts')
+  const { requireOwnFolder } = await import('../../core/kit/store/as-owner.ts')
   requireOwnFolder(agentStateDir(stateDir, id, io))
   const fleetConfig = openFleetConfig({ parse, flags, owner }, io)
   const software = await openSoftware(parse(), io)
@@ -145,7 +145,7 @@ export const runAgent = (given: OptionsOf<typeof options>, io: Io, variant?: Age
   runStarts({ changes: {}, options: () => given, onFailedStart: () => false, onRestart() {} }, io, variant)
 
 async function runStarts(starts: Starts, io: Io, variant?: AgentVariant): Promise<void> {
-  const { releaseUnusedMemory } = await import('../../core/engine/resident-memory.ts')
+  const { releaseUnusedMemory } = await import('../../core/model/engine/resident-memory.ts')
   const { startAgent } = await import('../agent.ts')
   let running: Agent | undefined
   let service: Service | undefined

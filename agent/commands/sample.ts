@@ -1,9 +1,9 @@
 import { tmpdir } from 'node:os'
 import { z } from 'zod'
-import { type Clock, systemClock } from '../../core/base/clock.ts'
-import type { Io } from '../../core/base/io.ts'
-import { createLogger } from '../../core/base/logger.ts'
-import { defineCommand, type OptionsOf } from '../../core/cli/command.ts'
+import { type Clock, systemClock } from '../../core/kit/base/clock.ts'
+import type { Io } from '../../core/kit/base/io.ts'
+import { createLogger } from '../../core/kit/base/logger.ts'
+import { defineCommand, type OptionsOf } from '../../core/kit/cli/command.ts'
 import { openHost } from '../device/host.ts'
 import { createSampler } from '../device/sampler.ts'
 

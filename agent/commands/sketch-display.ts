@@ -1,5 +1,5 @@
-import type { Io } from '../../core/base/io.ts'
-import { visibleLine } from '../../core/base/visible-text.ts'
+import type { Io } from '../../core/kit/base/io.ts'
+import { visibleLine } from '../../core/kit/base/visible-text.ts'
 
 // Escape sequences of ECMA-48 and of every terminal since the VT100.
 const clearBelow = '\x1b[J'

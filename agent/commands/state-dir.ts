@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { z } from 'zod'
-import type { Io } from '../../core/base/io.ts'
-import { stateHome } from '../../core/base/state-home.ts'
+import type { Io } from '../../core/kit/base/io.ts'
+import { stateHome } from '../../core/kit/base/state-home.ts'
 
 export const stateDirOption = z
   .string()

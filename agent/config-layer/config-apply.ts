@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { ConfigInput } from '../../core/protocol/jobs.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { ConfigInput } from '../../core/wire/protocol/jobs.ts'
 import { type JobHandler, parseInput, RestartRequired } from '../jobs/job-handler.ts'
 import { isKept } from '../jobs/wait-for-trial.ts'
 import type { FleetConfig } from './fleet-config.ts'

@@ -1,8 +1,8 @@
 import type { z } from 'zod'
-import { BrimError, toErrorJson } from '../../core/base/errors.ts'
-import type { Flag } from '../../core/cli/flags.ts'
-import { nearestWord } from '../../core/cli/nearest-word.ts'
-import { effectiveSettings, mergeLayers, type Settings, type SettingValue } from '../../core/config-file/setting.ts'
+import { BrimError, toErrorJson } from '../../core/kit/base/errors.ts'
+import type { Flag } from '../../core/kit/cli/flags.ts'
+import { nearestWord } from '../../core/kit/cli/nearest-word.ts'
+import { effectiveSettings, mergeLayers, type Settings, type SettingValue } from '../../core/kit/config-file/setting.ts'
 import {
   beginTrial,
   keepTrial,
@@ -12,7 +12,7 @@ import {
   type TrialStep,
   undoTrial,
 } from '../../core/policy/trial/trial.ts'
-import { ConfigInput, type TrialQuestion } from '../../core/protocol/jobs.ts'
+import { ConfigInput, type TrialQuestion } from '../../core/wire/protocol/jobs.ts'
 import type { ChangeOnTrial } from '../trial/change.ts'
 import type { TrialFile } from '../trial/trial-file.ts'
 

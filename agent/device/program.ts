@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Host, ProgramOptions } from './host.ts'
 
 /** Wait before a program that was missing, failed or timed out is run again. */

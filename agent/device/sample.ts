@@ -1,4 +1,4 @@
-import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
+import type { DeviceCondition } from '../../core/wire/protocol/device-condition.ts'
 
 /** The sections that sources fill in; the agent adds the others. */
 export type Sample = Omit<DeviceCondition, 'errors' | 'answers' | 'jobs' | 'spool' | 'bundles' | 'spending'>

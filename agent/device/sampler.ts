@@ -1,4 +1,4 @@
-import type { Logger } from '../../core/base/logger.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
 import { kindOf } from './kind.ts'
 import { blank, merge, type Sample, type SamplePart, type Source } from './sample.ts'
 import { type SourceOptions, sourcesFor } from './sources.ts'

@@ -1,6 +1,6 @@
-import { BrimError } from '../../core/base/errors.ts'
-import { ownCodeOf } from '../../core/openai/api-error.ts'
-import { UpstreamFailures } from '../../core/upstream/failure.ts'
+import { UpstreamFailures } from '../../core/answer/upstream/failure.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { ownCodeOf } from '../../core/wire/openai/api-error.ts'
 
 const sameModel = 'the bridge must serve the bundle of this device, and answer with it (not --no-answers)'
 

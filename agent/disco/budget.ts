@@ -1,5 +1,5 @@
-import type { Billing } from '../../core/answer/endpoint.ts'
-import type { SideCost } from '../../core/answer/figures.ts'
+import type { Billing } from '../../core/answer/endpoint/endpoint.ts'
+import type { SideCost } from '../../core/answer/endpoint/figures.ts'
 import type { SideWork } from '../../core/policy/disco/controller-plan.ts'
 import type { RunAccount, RunRequest, WantedSide } from '../../core/policy/disco/side-account.ts'
 import type { Spender } from '../../core/policy/disco/spending-book.ts'

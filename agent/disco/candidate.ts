@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../core/answer/endpoint.ts'
+import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
 import type { LocalStarts, RemoteStarts } from '../../core/policy/disco/dispatch-estimates.ts'
 import type { Spender } from '../../core/policy/disco/spending-book.ts'
 import type { AnswerSide } from './side.ts'

@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { deviceModes } from '../../core/base/answer-modes.ts'
-import { ReaderRate } from '../../core/base/reader-rates.ts'
+import { apiBaseUrl } from '../../core/answer/upstream/base-url.ts'
+import { deviceModes } from '../../core/kit/base/answer-modes.ts'
+import { ReaderRate } from '../../core/kit/base/reader-rates.ts'
 import { defaultAutoPatienceS } from '../../core/policy/disco/dispatch.ts'
 import type { TokenCosts } from '../../core/policy/disco/state.ts'
-import { apiBaseUrl } from '../../core/upstream/base-url.ts'
 
 /** Dollars per 10⁶ tokens of prompt and answer, such as `0.15/0.60`. */
 const Price = z

@@ -1,4 +1,4 @@
-import type { AnswerRequest, Endpoint } from '../../core/answer/endpoint.ts'
+import type { AnswerRequest, Endpoint } from '../../core/answer/endpoint/endpoint.ts'
 import { DispatchedAnswer, type DispatchOptions } from './dispatched-answer.ts'
 import type { EndpointPlan } from './plan.ts'
 

@@ -1,5 +1,5 @@
-import type { DeviceMode } from '../../core/base/answer-modes.ts'
-import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
+import type { DeviceMode } from '../../core/kit/base/answer-modes.ts'
+import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
 
 /** No bridge could be reached: at the start of an answer, or after its session broke off and no bridge took it over in time. */
 const bridgeLost: ReadonlySet<ErrorCode> = new Set(['LINK_LOST', 'BRIDGE_UNREACHABLE', 'SESSION_REFUSED', 'NOT_AUTHORIZED'])

@@ -1,7 +1,7 @@
-import { type AnswerRequest, needsTokens } from '../../core/answer/endpoint.ts'
-import type { DeviceMode } from '../../core/base/answer-modes.ts'
-import type { BrimError } from '../../core/base/errors.ts'
-import { FieldError } from '../../core/openai/api-error.ts'
+import { type AnswerRequest, needsTokens } from '../../core/answer/endpoint/endpoint.ts'
+import type { DeviceMode } from '../../core/kit/base/answer-modes.ts'
+import type { BrimError } from '../../core/kit/base/errors.ts'
+import { FieldError } from '../../core/wire/openai/api-error.ts'
 import type { LocalCandidate, RemoteCandidate } from './candidate.ts'
 
 /** What can write answers now; each absent where the device has none. */

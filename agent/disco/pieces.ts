@@ -1,5 +1,5 @@
-import type { AnswerDelta, TokenDelta } from '../../core/answer/endpoint.ts'
-import { type Answered, inTokensOf, type TextModel, textOf } from '../../core/answer/text-model.ts'
+import type { AnswerDelta, TokenDelta } from '../../core/answer/endpoint/endpoint.ts'
+import { type Answered, inTokensOf, type TextModel, textOf } from '../../core/answer/endpoint/text-model.ts'
 import type { Piece } from '../../core/policy/disco/controller-plan.ts'
 
 /** A piece of an answer with its content. */

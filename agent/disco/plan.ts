@@ -1,5 +1,5 @@
-import type { SideCost } from '../../core/answer/figures.ts'
-import type { DeviceMode } from '../../core/base/answer-modes.ts'
+import type { SideCost } from '../../core/answer/endpoint/figures.ts'
+import type { DeviceMode } from '../../core/kit/base/answer-modes.ts'
 import type { AnswerController } from '../../core/policy/disco/answer-controller.ts'
 import type { DispatchPlan } from '../../core/policy/disco/answer-dispatcher.ts'
 import type { ControllerAction, ControllerInput } from '../../core/policy/disco/controller-plan.ts'

@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { endOf, type TokenDelta } from '../../core/answer/endpoint.ts'
-import type { TextModel } from '../../core/answer/text-model.ts'
-import type { TokenLogprobs } from '../../core/engine/logprobs.ts'
-import { idIn } from '../../core/openai/responses.ts'
-import { readSse } from '../../core/openai/sse-reader.ts'
-import { brief } from '../../core/upstream/failure.ts'
-import type { Watchdog } from '../../core/upstream/watchdog.ts'
+import { endOf, type TokenDelta } from '../../core/answer/endpoint/endpoint.ts'
+import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
+import { brief } from '../../core/answer/upstream/failure.ts'
+import type { Watchdog } from '../../core/answer/upstream/watchdog.ts'
+import type { TokenLogprobs } from '../../core/model/engine/logprobs.ts'
+import { idIn } from '../../core/wire/openai/responses.ts'
+import { readSse } from '../../core/wire/openai/sse-reader.ts'
 import type { BridgeFailures } from './bridge-failures.ts'
 
 export interface ReadLimits {

@@ -1,7 +1,7 @@
-import type { AnswerText } from '../../core/answer/answer-text.ts'
-import type { AnswerDelta, AnswerRequest } from '../../core/answer/endpoint.ts'
-import { untilAborted } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
+import type { AnswerText } from '../../core/answer/endpoint/answer-text.ts'
+import type { AnswerDelta, AnswerRequest } from '../../core/answer/endpoint/endpoint.ts'
+import { untilAborted } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import { Barrier } from './barrier.ts'
 import type { BudgetedRun } from './budget.ts'
 

@@ -1,5 +1,5 @@
-import type { AnswerRequest, Endpoint } from '../../core/answer/endpoint.ts'
-import { sharesTokens } from '../../core/answer/text-model.ts'
+import type { AnswerRequest, Endpoint } from '../../core/answer/endpoint/endpoint.ts'
+import { sharesTokens } from '../../core/answer/endpoint/text-model.ts'
 import type { ControlledSide } from '../../core/policy/disco/controller-plan.ts'
 import type { Side } from '../../core/policy/disco/state.ts'
 

@@ -1,6 +1,6 @@
-import { startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
-import type { DiscoFigures } from '../../core/answer/figures.ts'
-import type { Clock } from '../../core/base/clock.ts'
+import { startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
+import type { DiscoFigures } from '../../core/answer/endpoint/figures.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 import type { SingleAnswer } from '../../core/policy/disco/answer-dispatcher.ts'
 import type { SideWork } from '../../core/policy/disco/controller-plan.ts'
 

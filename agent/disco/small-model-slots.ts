@@ -1,4 +1,4 @@
-import { Slots } from '../../core/upstream/slots.ts'
+import { Slots } from '../../core/answer/upstream/slots.ts'
 
 export interface SmallModelLimits {
   /** Answers that the small model writes at once. */

@@ -1,7 +1,7 @@
-import type { SideCost } from '../../core/answer/figures.ts'
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Warn } from '../../core/base/sampled-warnings.ts'
+import type { SideCost } from '../../core/answer/endpoint/figures.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Warn } from '../../core/kit/base/sampled-warnings.ts'
 import {
   type Balance,
   type BudgetAction,
@@ -20,7 +20,7 @@ import type { Spender } from '../../core/policy/disco/spending-book.ts'
 import { reportedSide, type Side, type TokenCosts } from '../../core/policy/disco/state.ts'
 import type { Machine } from '../../core/policy/machine.ts'
 import type { Recording } from '../../core/policy/recording.ts'
-import type { Spending } from '../../core/protocol/spending.ts'
+import type { Spending } from '../../core/wire/protocol/spending.ts'
 import type { Budget, BudgetAdmission, BudgetedRun, BudgetRequest } from './budget.ts'
 import type { BudgetConfig, DispatchConfig } from './config.ts'
 import type { SpendingLedger } from './spending-ledger.ts'

@@ -1,10 +1,10 @@
-import type { Logger } from '../../core/base/logger.ts'
-import { tryOrLog } from '../../core/base/try-or-log.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
+import { damaged, isCorruption } from '../../core/kit/store/damage.ts'
+import { openDatabase, type Store } from '../../core/kit/store/open-database.ts'
+import { openReplaceable } from '../../core/kit/store/open-replaceable.ts'
 import { type AccountSpending, laterTime, type SpendingClocks, type SpendingTime } from '../../core/policy/disco/spending.ts'
 import { type Account, type BookChange, SpendingBook, type SpentRow, spenders } from '../../core/policy/disco/spending-book.ts'
-import { damaged, isCorruption } from '../../core/store/damage.ts'
-import { openDatabase, type Store } from '../../core/store/open-database.ts'
-import { openReplaceable } from '../../core/store/open-replaceable.ts'
 
 const columns = 'at_ms, account, prompt_tokens, auto_prompt_tokens, tokens, dollars, joules'
 const types = `at_ms INTEGER NOT NULL,

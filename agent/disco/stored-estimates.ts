@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import type { Logger } from '../../core/base/logger.ts'
-import { tryOrLog } from '../../core/base/try-or-log.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
+import { storedJson } from '../../core/kit/store/stored-json.ts'
 import { DispatchEstimates } from '../../core/policy/disco/dispatch-estimates.ts'
-import type { Store } from '../../core/store/open-database.ts'
-import { storedJson } from '../../core/store/stored-json.ts'
 
 /** A migration: what was learned from answers, as JSON. */
 export const estimatesTable = 'CREATE TABLE dispatch_estimates (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;'

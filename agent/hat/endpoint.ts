@@ -1,6 +1,6 @@
-import { endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
-import type { TextModel } from '../../core/answer/text-model.ts'
-import { drainRate } from '../../core/base/reader-rates.ts'
+import { endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
+import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
+import { drainRate } from '../../core/kit/base/reader-rates.ts'
 import type { HatOptions } from './hat-options.ts'
 import { answerByHat } from './session.ts'
 

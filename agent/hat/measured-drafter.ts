@@ -1,5 +1,5 @@
-import type { Drafter } from '../../core/draft/drafter.ts'
-import type { Sampling } from '../../core/engine/sampler.ts'
+import type { Drafter } from '../../core/model/draft/drafter.ts'
+import type { Sampling } from '../../core/model/engine/sampler.ts'
 import { DrafterChoice } from '../../core/policy/hat/drafter-choice.ts'
 
 export interface MeasuredChoice {

@@ -1,9 +1,9 @@
-import { loadTextModel } from '../../core/answer/text-model.ts'
-import type { Progress } from '../../core/base/progress.ts'
-import { openVerifiedBundle } from '../../core/engine/open-bundle.ts'
-import { shareHead } from '../../core/engine/shared-head.ts'
-import { readManifest } from '../../core/model/bundle.ts'
-import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
+import { loadTextModel } from '../../core/answer/endpoint/text-model.ts'
+import type { Progress } from '../../core/kit/base/progress.ts'
+import { readManifest } from '../../core/model/bundle/bundle.ts'
+import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
+import { openVerifiedBundle } from '../../core/model/engine/open-bundle.ts'
+import { shareHead } from '../../core/model/engine/shared-head.ts'
 
 /** The parts of a split model that run on the device. Drafters are undefined where the bundle has none. */
 export type DeviceModel = Awaited<ReturnType<typeof openDeviceModel>>

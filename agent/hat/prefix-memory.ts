@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 import type { PrefixHandle } from '../link/link-session.ts'
 
 /** Sending fewer tokens again costs less than caching them. */

@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
 import type { LinkSession } from '../link/link-session.ts'
 
 export interface ReopenOptions {

@@ -1,5 +1,5 @@
-import { BrimError } from '../../core/base/errors.ts'
-import { answerBudget } from '../../core/engine/generate.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { answerBudget } from '../../core/model/engine/generate.ts'
 import type { LinkSession, LinkSessionOptions } from '../link/link-session.ts'
 import { HatExecutor } from './hat-executor.ts'
 import type { HatOptions, HatRequest, HatRound } from './hat-options.ts'

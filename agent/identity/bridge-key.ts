@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { renamePrivate } from '../../core/base/private-file.ts'
+import { renamePrivate } from '../../core/kit/base/private-file.ts'
 import { type DeviceKey, identityDirOf, keyFileOf, makeKey, readDeviceKey } from './key-file.ts'
 
 /**

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import { writePrivate } from '../../core/base/private-file.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { writePrivate } from '../../core/kit/base/private-file.ts'
 import { type Enrolment, readEnrolments, replacePin } from './enrolment.ts'
 import { identityDirOf } from './key-file.ts'
 

@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import type { BridgeAddress } from '../../core/base/http-client.ts'
-import { writePrivate } from '../../core/base/private-file.ts'
-import { identityOperations } from '../../core/protocol/http/identity.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { BridgeAddress } from '../../core/kit/base/http-client.ts'
+import { writePrivate } from '../../core/kit/base/private-file.ts'
+import { identityOperations } from '../../core/wire/protocol/http/identity.ts'
 import {
   type EnrolReply,
   type GrantReply,
@@ -12,8 +12,8 @@ import {
   type RenewKeyReply,
   readInvitation,
   signedBytes,
-} from '../../core/protocol/identity.ts'
-import { webSocketBroker, withMqttPort } from '../../core/protocol/mqtt-url.ts'
+} from '../../core/wire/protocol/identity.ts'
+import { webSocketBroker, withMqttPort } from '../../core/wire/protocol/mqtt-url.ts'
 import { keyFileAt, ownKeyFileOf, removeBridgeKeys } from './bridge-key.ts'
 import { hardwareOf } from './hardware.ts'
 import { type DeviceKey, identityDirOf, keyFileOf, makeKey, readDeviceKey } from './key-file.ts'

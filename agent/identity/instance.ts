@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { realpathSync } from 'node:fs'
-import type { Store } from '../../core/store/open-database.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
 import { hardwareOf } from './hardware.ts'
 
 /** A migration: the random part of the instance id. */

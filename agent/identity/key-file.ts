@@ -1,8 +1,8 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { BrimError } from '../../core/base/errors.ts'
-import { modeOpenToOthers, writePrivate } from '../../core/base/private-file.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { modeOpenToOthers, writePrivate } from '../../core/kit/base/private-file.ts'
 
 /** A device's Ed25519 key; the private key never leaves its file. */
 export interface DeviceKey {

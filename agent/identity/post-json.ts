@@ -1,8 +1,8 @@
 import type { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import { type BridgeAddress, readBody } from '../../core/base/http-client.ts'
-import { askServer, notOurs } from '../../core/openai/ask-server.ts'
-import { readMessage } from '../../core/protocol/read-message.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { type BridgeAddress, readBody } from '../../core/kit/base/http-client.ts'
+import { askServer, notOurs } from '../../core/wire/openai/ask-server.ts'
+import { readMessage } from '../../core/wire/protocol/read-message.ts'
 
 const timeoutMs = 10_000
 /** No response of a bridge is longer. The limit keeps another server from filling the memory. */

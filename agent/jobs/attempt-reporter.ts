@@ -1,6 +1,6 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { repeatEvery } from '../../core/base/repeat.ts'
-import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { repeatEvery } from '../../core/kit/base/repeat.ts'
+import type { ExpandedSentence } from '../../core/wire/protocol/expansion.ts'
 import type { AttemptOutbox, AttemptProgress, OpenAttempt } from './attempt-outbox.ts'
 
 /** Interval of the events that show that a silent job still runs. */

@@ -1,7 +1,7 @@
-import type { AnswerRequest } from '../../core/answer/endpoint.ts'
-import { Prompt } from '../../core/answer/prompt.ts'
-import { type AnswerSummary, collectAnswer, type StreamOptions, streamAnswer } from '../../core/answer/stream-answer.ts'
-import { GenerateInput } from '../../core/protocol/jobs.ts'
+import type { AnswerRequest } from '../../core/answer/endpoint/endpoint.ts'
+import { Prompt } from '../../core/answer/endpoint/prompt.ts'
+import { type AnswerSummary, collectAnswer, type StreamOptions, streamAnswer } from '../../core/answer/endpoint/stream-answer.ts'
+import { GenerateInput } from '../../core/wire/protocol/jobs.ts'
 import { type JobHandler, parseInput } from './job-handler.ts'
 
 export interface GenerateOptions extends StreamOptions {

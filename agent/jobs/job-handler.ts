@@ -1,8 +1,8 @@
 import type { z } from 'zod'
-import '../../core/base/plain-messages.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
-import { reasonOf } from '../../core/protocol/read-message.ts'
+import '../../core/kit/base/plain-messages.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { ExpandedSentence } from '../../core/wire/protocol/expansion.ts'
+import { reasonOf } from '../../core/wire/protocol/read-message.ts'
 
 /**
  * Runs one kind of job.

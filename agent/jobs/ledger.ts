@@ -1,10 +1,10 @@
-import { nowIso } from '../../core/base/clock.ts'
+import { nowIso } from '../../core/kit/base/clock.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
+import { isStorageFull, requireSpace, requireWritable } from '../../core/kit/store/storage-full.ts'
+import { storedJson } from '../../core/kit/store/stored-json.ts'
 import type { Lane } from '../../core/policy/jobs/assign-jobs.ts'
-import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
-import { type JobEvent, maintenanceKinds, type ToJobDevice } from '../../core/protocol/jobs.ts'
-import type { Store } from '../../core/store/open-database.ts'
-import { isStorageFull, requireSpace, requireWritable } from '../../core/store/storage-full.ts'
-import { storedJson } from '../../core/store/stored-json.ts'
+import type { ExpandedSentence } from '../../core/wire/protocol/expansion.ts'
+import { type JobEvent, maintenanceKinds, type ToJobDevice } from '../../core/wire/protocol/jobs.ts'
 
 /**
  * A migration: the device's jobs and their outcomes. `link` is the address of the broker that delivered the job and

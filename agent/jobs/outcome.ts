@@ -1,4 +1,4 @@
-import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
+import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
 import type { AttemptFailure } from '../../core/policy/jobs/retry.ts'
 
 /** How an attempt ended. */

@@ -1,8 +1,8 @@
-import type { TokenEndpoint } from '../../core/answer/endpoint.ts'
-import type { TextModel } from '../../core/answer/text-model.ts'
-import { type Drafter, stateless } from '../../core/draft/drafter.ts'
-import { greedy } from '../../core/engine/sampler.ts'
-import { VerifyInput } from '../../core/protocol/jobs.ts'
+import type { TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
+import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
+import { type Drafter, stateless } from '../../core/model/draft/drafter.ts'
+import { greedy } from '../../core/model/engine/sampler.ts'
+import { VerifyInput } from '../../core/wire/protocol/jobs.ts'
 import { jobClient, promptOf } from './generate.ts'
 import { type JobHandler, parseInput } from './job-handler.ts'
 

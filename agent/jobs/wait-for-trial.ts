@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import type { TrialStep } from '../../core/policy/trial/trial.ts'
 import { RestartRequired } from './job-handler.ts'
 

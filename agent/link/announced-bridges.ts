@@ -1,8 +1,8 @@
-import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
 import { isLateWill } from '../../core/policy/link/retained-state.ts'
-import { BridgeState } from '../../core/protocol/messages.ts'
-import { readMessage } from '../../core/protocol/read-message.ts'
+import { BridgeState } from '../../core/wire/protocol/messages.ts'
+import { readMessage } from '../../core/wire/protocol/read-message.ts'
 
 /** More bridges on one broker are ignored: any client of a broker without access rules could fill the memory. */
 const maxBridges = 64

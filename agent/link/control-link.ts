@@ -1,21 +1,21 @@
-import { type Clock, clockIsSet, nowIso } from '../../core/base/clock.ts'
-import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import type { Progress } from '../../core/base/progress.ts'
-import type { Random } from '../../core/base/random.ts'
-import { shownUrl } from '../../core/base/shown-url.ts'
-import { withTimeout } from '../../core/base/with-timeout.ts'
+import { type Clock, clockIsSet, nowIso } from '../../core/kit/base/clock.ts'
+import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import type { Progress } from '../../core/kit/base/progress.ts'
+import type { Random } from '../../core/kit/base/random.ts'
+import { shownUrl } from '../../core/kit/base/shown-url.ts'
+import { withTimeout } from '../../core/kit/base/with-timeout.ts'
 import { onOwnState } from '../../core/policy/link/retained-state.ts'
-import { bridgeStateDelivery, deviceDelivery, leavesTo, pairsOf } from '../../core/protocol/delivery.ts'
-import { type BridgeState, DeviceState, MessageFault } from '../../core/protocol/messages.ts'
-import { readMessage } from '../../core/protocol/read-message.ts'
+import { bridgeStateDelivery, deviceDelivery, leavesTo, pairsOf } from '../../core/wire/protocol/delivery.ts'
+import { type BridgeState, DeviceState, MessageFault } from '../../core/wire/protocol/messages.ts'
+import { readMessage } from '../../core/wire/protocol/read-message.ts'
 import {
   allBridgeStates,
   type DeviceTopic,
   deviceTopic,
   parseBridgeStateTopic,
   parseDeviceTopic,
-} from '../../core/protocol/topics.ts'
+} from '../../core/wire/protocol/topics.ts'
 import { AnnouncedBridges } from './announced-bridges.ts'
 import { connectMqtt, type MqttConnection, type MqttMessage } from './mqtt-connection.ts'
 import { OwnTopics } from './own-topics.ts'

@@ -1,4 +1,4 @@
-import { withTimeout } from '../../core/base/with-timeout.ts'
+import { withTimeout } from '../../core/kit/base/with-timeout.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { DataConnection, type DataConnectionOptions } from './data-connection.ts'
 import { bridgeUnreachable, dataPlaneUnreachable } from './link-errors.ts'

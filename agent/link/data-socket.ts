@@ -1,8 +1,8 @@
 import type { TLSSocket } from 'node:tls'
 import { type RawData, WebSocket } from 'ws'
-import type { Clock } from '../../core/base/clock.ts'
-import type { BrimError } from '../../core/base/errors.ts'
-import { maxFrameBytes } from '../../core/protocol/frame.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { BrimError } from '../../core/kit/base/errors.ts'
+import { maxFrameBytes } from '../../core/wire/protocol/frame.ts'
 import { connectionLost } from './link-errors.ts'
 
 const handshakeTimeoutMs = 10_000

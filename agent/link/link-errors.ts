@@ -1,4 +1,4 @@
-import { BrimError, isErrorCode } from '../../core/base/errors.ts'
+import { BrimError, isErrorCode } from '../../core/kit/base/errors.ts'
 
 const unreachableHint = 'is the bridge running, and can this device reach it?'
 

@@ -1,10 +1,10 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Random } from '../../core/base/random.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Random } from '../../core/kit/base/random.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { nextProbeStep, type ProbeLimits, type ProbeState } from '../../core/policy/link/probe.ts'
-import { headerBytes } from '../../core/protocol/frame.ts'
-import { decodeProbe, encodeProbe, type Probe } from '../../core/protocol/probe.ts'
+import { headerBytes } from '../../core/wire/protocol/frame.ts'
+import { decodeProbe, encodeProbe, type Probe } from '../../core/wire/protocol/probe.ts'
 
 /**
  * Payload of a probe. With all headers it fits into TCP's initial window of ten segments (RFC 6928), to which an idle

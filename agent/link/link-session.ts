@@ -1,7 +1,7 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
-import { decodeFault } from '../../core/protocol/fault.ts'
+import { decodeFault } from '../../core/wire/protocol/fault.ts'
 import {
   decodeStates,
   encodeFrame,
@@ -10,9 +10,9 @@ import {
   headerBytes,
   rowBytes,
   type Wire,
-} from '../../core/protocol/frame.ts'
-import { sessionBits, type ToDevice } from '../../core/protocol/messages.ts'
-import type { States } from '../../core/protocol/states.ts'
+} from '../../core/wire/protocol/frame.ts'
+import { sessionBits, type ToDevice } from '../../core/wire/protocol/messages.ts'
+import type { States } from '../../core/wire/protocol/states.ts'
 import { remoteError } from './link-errors.ts'
 
 /** The bridge's reply to rows: the requested deep rows, or the number of rows it holds if ours left a gap after them. */

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { Id } from '../../core/protocol/id.ts'
-import { readMessage } from '../../core/protocol/read-message.ts'
+import { Id } from '../../core/wire/protocol/id.ts'
+import { readMessage } from '../../core/wire/protocol/read-message.ts'
 
 /** A bridge that learns that the device uses its own topics may have messages under way on those of all bridges. */
 const transitionMs = 10_000

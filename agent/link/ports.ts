@@ -1,6 +1,6 @@
 import type { TLSSocket } from 'node:tls'
-import type { DeviceState } from '../../core/protocol/messages.ts'
-import type { DeviceTopic } from '../../core/protocol/topics.ts'
+import type { DeviceState } from '../../core/wire/protocol/messages.ts'
+import type { DeviceTopic } from '../../core/wire/protocol/topics.ts'
 
 /** The device's logins at the bridge where it enrolled. */
 export interface LinkCredentials {

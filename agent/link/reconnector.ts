@@ -1,8 +1,8 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import type { Expectation, Progress } from '../../core/base/progress.ts'
-import type { Random } from '../../core/base/random.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import type { Expectation, Progress } from '../../core/kit/base/progress.ts'
+import type { Random } from '../../core/kit/base/random.ts'
 import { backoffLimits, failuresAfter, fullJitterMs, msUntilAttempt } from '../../core/policy/link/back-off.ts'
 
 export interface ReconnectorOptions {

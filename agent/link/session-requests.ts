@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/base/clock.ts'
-import type { Wire } from '../../core/protocol/frame.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { Wire } from '../../core/wire/protocol/frame.ts'
 import { bridgeUnreachable } from './link-errors.ts'
 import type { LinkSession } from './link-session.ts'
 

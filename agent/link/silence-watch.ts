@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { askAfterS, giveUpAfterS, type PendingReplies } from '../../core/policy/link/silence.ts'
-import { frameCostBytes, readAheadBytes } from '../../core/protocol/messages.ts'
+import { frameCostBytes, readAheadBytes } from '../../core/wire/protocol/messages.ts'
 
 export interface SilenceWatchOptions {
   readonly clock: Clock

@@ -1,4 +1,4 @@
-import { BrimError } from '../../core/base/errors.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 
 /** Counts the answers that use a model, so that it can be closed when none does. */
 export class AnswerGate {

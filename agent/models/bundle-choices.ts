@@ -1,4 +1,4 @@
-import type { Store } from '../../core/store/open-database.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
 
 /** `llm`: the split model; `slm`: the small model that is whole on this device. */
 export const modelRoles = ['llm', 'slm'] as const

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import { beginTrial, failTrial, keepTrial, nextTrialStep, startTrial } from '../../core/policy/trial/trial.ts'
-import type { TrialQuestion } from '../../core/protocol/jobs.ts'
+import type { TrialQuestion } from '../../core/wire/protocol/jobs.ts'
 import type { BundleVersion } from '../bundles/bundle-folder.ts'
 import { TrialFile } from '../trial/trial-file.ts'
 

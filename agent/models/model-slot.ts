@@ -1,5 +1,5 @@
-import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
 import { manifestHash } from '../slm/model-source.ts'
 import { AnswerGate, replaced } from './answer-gate.ts'
 

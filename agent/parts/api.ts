@@ -1,5 +1,5 @@
-import { nextSeed } from '../../core/base/next-seed.ts'
-import type { HttpLimits } from '../../core/listen/http-listener.ts'
+import { nextSeed } from '../../core/kit/base/next-seed.ts'
+import type { HttpLimits } from '../../core/kit/listen/http-listener.ts'
 import { readApiKeys } from '../api/api-keys.ts'
 import type { HealthOptions } from '../api/health.ts'
 import { type Api, startApi } from '../api/server.ts'

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import { seededRandom } from '../../core/base/random.ts'
+import { seededRandom } from '../../core/kit/base/random.ts'
 import type { GetOptionsOf } from '../bundles/get.ts'
 import { Patience } from '../bundles/patience.ts'
 import type { BridgeCredentials } from '../identity/identities.ts'

@@ -1,5 +1,5 @@
-import { clockIsSet } from '../../core/base/clock.ts'
-import { version } from '../../core/base/version.ts'
+import { clockIsSet } from '../../core/kit/base/clock.ts'
+import { version } from '../../core/kit/base/version.ts'
 import type { HealthOptions } from '../api/health.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'

@@ -1,4 +1,4 @@
-import { version } from '../../core/base/version.ts'
+import { version } from '../../core/kit/base/version.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { DeviceSmallModels } from '../pice/device-small-models.ts'
 import { ConditionMonitor } from '../telemetry/condition-monitor.ts'

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { clockIsSet } from '../../core/base/clock.ts'
+import { clockIsSet } from '../../core/kit/base/clock.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { ConditionMonitor } from '../telemetry/condition-monitor.ts'

@@ -1,6 +1,6 @@
 import { freemem } from 'node:os'
 import { join } from 'node:path'
-import { nextSeed } from '../../core/base/next-seed.ts'
+import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import type { GetOptionsOf } from '../bundles/get.ts'
 import { SequenceFloors } from '../bundles/sequence-floors.ts'
 import { createDeviceJobs, type DeviceJobs } from '../jobs/device-jobs.ts'

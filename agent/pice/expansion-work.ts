@@ -1,5 +1,5 @@
-import type { Sampling } from '../../core/engine/sampler.ts'
-import type { ChatMessage } from '../../core/text/chat-message.ts'
+import type { Sampling } from '../../core/model/engine/sampler.ts'
+import type { ChatMessage } from '../../core/model/text/chat-message.ts'
 
 /** What one model has to expand of one sketch. */
 export interface SketchWork {

@@ -1,7 +1,7 @@
 import type { RequestedSketch, SketchGroups } from '../../core/policy/pice/device-expansion.ts'
 import { sentenceTokens } from '../../core/policy/pice/expansion-groups.ts'
-import { sentencesOf } from '../../core/protocol/expansion.ts'
-import type { ExpandInput, SketchInput } from '../../core/protocol/jobs.ts'
+import { sentencesOf } from '../../core/wire/protocol/expansion.ts'
+import type { ExpandInput, SketchInput } from '../../core/wire/protocol/jobs.ts'
 import type { SketchWork } from './expansion-work.ts'
 
 /** Temperature of further samples, where the job asks for greedy expansions. */

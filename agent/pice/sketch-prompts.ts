@@ -1,7 +1,7 @@
-import type { TextModel } from '../../core/answer/text-model.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import { expandInstruction, expandNextInstruction, type PicePrompts, withInstruction } from '../../core/pice/prompts.ts'
-import type { ChatMessage } from '../../core/text/chat-message.ts'
+import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
+import { expandInstruction, expandNextInstruction, type PicePrompts, withInstruction } from '../../core/answer/sketch/prompts.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { ChatMessage } from '../../core/model/text/chat-message.ts'
 import { jobClient } from '../jobs/generate.ts'
 import type { GroupWork, SketchWork } from './expansion-work.ts'
 

@@ -1,5 +1,5 @@
-import type { Endpoint } from '../../core/answer/endpoint.ts'
-import type { PicePrompts } from '../../core/pice/prompts.ts'
+import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
+import type { PicePrompts } from '../../core/answer/sketch/prompts.ts'
 import type { SmallModelSpeed } from '../../core/policy/pice/state.ts'
 import type { LocalModel } from '../slm/local-model.ts'
 

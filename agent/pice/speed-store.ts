@@ -1,7 +1,7 @@
-import type { Logger } from '../../core/base/logger.ts'
-import { tryOrLog } from '../../core/base/try-or-log.ts'
-import type { Store } from '../../core/store/open-database.ts'
-import { storedJson } from '../../core/store/stored-json.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
+import { storedJson } from '../../core/kit/store/stored-json.ts'
 import type { MeasuredSpeed } from '../slm/measure.ts'
 
 /** What was measured of one small model on this device. */

@@ -1,6 +1,6 @@
-import { BrimError } from '../../core/base/errors.ts'
-import type { Chain, Sequence } from '../../core/engine/contract.ts'
-import { slotCounts } from '../../core/model/manifest.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { slotCounts } from '../../core/model/bundle/manifest.ts'
+import type { Chain, Sequence } from '../../core/model/engine/contract.ts'
 import { packSequences } from '../../core/policy/pice/pack-sequences.ts'
 
 /** Sequences of one packed step. */

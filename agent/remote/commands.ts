@@ -1,8 +1,14 @@
-import { nowIso } from '../../core/base/clock.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import { CommandAction, CommandAddress, CommandEnvelope, type CommandReply, type LogLevel } from '../../core/protocol/commands.ts'
-import { readMessage, type Unreadable } from '../../core/protocol/read-message.ts'
-import type { Store } from '../../core/store/open-database.ts'
+import { nowIso } from '../../core/kit/base/clock.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
+import {
+  CommandAction,
+  CommandAddress,
+  CommandEnvelope,
+  type CommandReply,
+  type LogLevel,
+} from '../../core/wire/protocol/commands.ts'
+import { readMessage, type Unreadable } from '../../core/wire/protocol/read-message.ts'
 import type { ControlService, Publisher } from '../link/ports.ts'
 
 /** A migration: the commands that ran, with the reply that a repeat gets again, and whether this device drains. */

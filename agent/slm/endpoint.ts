@@ -1,8 +1,8 @@
-import { endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
-import type { TextModel } from '../../core/answer/text-model.ts'
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import { generate } from '../../core/engine/generate.ts'
+import { endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
+import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { generate } from '../../core/model/engine/generate.ts'
 import type { LocalModel } from './local-model.ts'
 import type { PooledModel } from './model-pool.ts'
 

@@ -1,4 +1,4 @@
-import type { TextModel } from '../../core/answer/text-model.ts'
+import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 
 const sentence = 'Is there a good place to stay near the station, with breakfast and a room for two people? '
 

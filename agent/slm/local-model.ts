@@ -1,8 +1,8 @@
-import { loadTextModel, type TextModel } from '../../core/answer/text-model.ts'
-import type { Progress } from '../../core/base/progress.ts'
-import type { Chain } from '../../core/engine/contract.ts'
-import { openVerifiedBundle } from '../../core/engine/open-bundle.ts'
-import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
+import { loadTextModel, type TextModel } from '../../core/answer/endpoint/text-model.ts'
+import type { Progress } from '../../core/kit/base/progress.ts'
+import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
+import type { Chain } from '../../core/model/engine/contract.ts'
+import { openVerifiedBundle } from '../../core/model/engine/open-bundle.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 
 /** A small whole model on the device: it needs no bridge. */

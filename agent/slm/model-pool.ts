@@ -1,7 +1,7 @@
-import type { TextModel } from '../../core/answer/text-model.ts'
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
+import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Machine } from '../../core/policy/machine.ts'
 import {

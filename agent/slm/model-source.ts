@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { BrimError } from '../../core/base/errors.ts'
-import { readManifest } from '../../core/model/bundle.ts'
-import { type Dims, type Manifest, manifestFile, type PartName } from '../../core/model/manifest.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { readManifest } from '../../core/model/bundle/bundle.ts'
+import { type Dims, type Manifest, manifestFile, type PartName } from '../../core/model/bundle/manifest.ts'
 
 /** A small model that can be opened: a bundle without a split. */
 export interface ModelSource {

@@ -1,10 +1,10 @@
-import type { Endpoint } from '../../core/answer/endpoint.ts'
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import type { Random } from '../../core/base/random.ts'
-import { readApiKey } from '../../core/upstream/api-key.ts'
-import { type UpstreamLimits, upstreamEndpoint } from '../../core/upstream/endpoint.ts'
+import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
+import { readApiKey } from '../../core/answer/upstream/api-key.ts'
+import { type UpstreamLimits, upstreamEndpoint } from '../../core/answer/upstream/endpoint.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import type { Random } from '../../core/kit/base/random.ts'
 
 /** A small model on a server with OpenAI's API, on this device or near it. */
 export interface ServerModel {

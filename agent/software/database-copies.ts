@@ -1,7 +1,7 @@
 import { copyFileSync, existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { makeFolder, renamePrivate, syncToDisk } from '../../core/base/private-file.ts'
+import { makeFolder, renamePrivate, syncToDisk } from '../../core/kit/base/private-file.ts'
 
 /** Counters of starts go on above those of the release that was undone: bridges tell starts apart by them. */
 const birthsAhead = 1_000

@@ -5,8 +5,8 @@ import { readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import { makeFolder, renamePrivate, syncToDisk } from '../../core/base/private-file.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { makeFolder, renamePrivate, syncToDisk } from '../../core/kit/base/private-file.ts'
 
 /** Links to the release that is started, the one before it, and the one on trial. `jetson/launch` reads them. */
 type ReleaseLink = 'current' | 'previous' | 'trial'

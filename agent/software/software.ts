@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import {
   beginTrial,
   failTrial,
@@ -11,7 +11,7 @@ import {
   type TrialStep,
   undoTrial,
 } from '../../core/policy/trial/trial.ts'
-import type { TrialQuestion } from '../../core/protocol/jobs.ts'
+import type { TrialQuestion } from '../../core/wire/protocol/jobs.ts'
 import { SequenceFloors } from '../bundles/sequence-floors.ts'
 import type { ChangeOnTrial } from '../trial/change.ts'
 import { TrialFile } from '../trial/trial-file.ts'

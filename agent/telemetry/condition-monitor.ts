@@ -1,5 +1,5 @@
-import type { AnswerMeter } from '../../core/answer/meter.ts'
-import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
+import type { AnswerMeter } from '../../core/answer/endpoint/meter.ts'
+import type { DeviceCondition } from '../../core/wire/protocol/device-condition.ts'
 import type { Sample } from '../device/sample.ts'
 import type { Sampler } from '../device/sampler.ts'
 import type { RecentErrors } from './recent-errors.ts'

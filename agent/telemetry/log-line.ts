@@ -1,4 +1,4 @@
-import type { DeviceLog, LogLevel } from '../../core/protocol/commands.ts'
+import type { DeviceLog, LogLevel } from '../../core/wire/protocol/commands.ts'
 
 /** Components that never handle the text of a request: their error messages cannot quote any. */
 const textFree = ['link', 'identity', 'device', 'remote']

@@ -1,7 +1,7 @@
 import { pino } from 'pino'
-import type { Clock } from '../../core/base/clock.ts'
-import type { LogTap } from '../../core/base/logger.ts'
-import type { DeviceLog, LogLevel } from '../../core/protocol/commands.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { LogTap } from '../../core/kit/base/logger.ts'
+import type { DeviceLog, LogLevel } from '../../core/wire/protocol/commands.ts'
 import { toDeviceLog } from './log-line.ts'
 import type { Spool } from './spool.ts'
 

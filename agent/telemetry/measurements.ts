@@ -1,7 +1,7 @@
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Measurements } from '../../core/policy/telemetry/dead-bands.ts'
-import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
+import type { DeviceCondition } from '../../core/wire/protocol/device-condition.ts'
 
 /** The data plane as a report shows it. */
 export interface LinkFigures {

@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { repeatEvery } from '../../core/base/repeat.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { repeatEvery } from '../../core/kit/base/repeat.ts'
 import type { BatteryCondition } from '../../core/policy/disco/exchange-rate.ts'
 import type { Sample } from '../device/sample.ts'
 import type { Sampler } from '../device/sampler.ts'

@@ -1,5 +1,5 @@
-import { nowIso } from '../../core/base/clock.ts'
-import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
+import { nowIso } from '../../core/kit/base/clock.ts'
+import type { DeviceCondition } from '../../core/wire/protocol/device-condition.ts'
 
 const maxKinds = 5
 /** Error codes of Brim and of the system. Anything else could quote a prompt. */

@@ -1,7 +1,7 @@
 import type { DeadBands, Measurements } from '../../core/policy/telemetry/dead-bands.ts'
 import { settled } from '../../core/policy/telemetry/resolution.ts'
-import type { DeviceTelemetry, TelemetryDelta } from '../../core/protocol/messages.ts'
-import { changesOf, expectedAfter, type Fields, withoutUnknown } from '../../core/protocol/telemetry-delta.ts'
+import type { DeviceTelemetry, TelemetryDelta } from '../../core/wire/protocol/messages.ts'
+import { changesOf, expectedAfter, type Fields, withoutUnknown } from '../../core/wire/protocol/telemetry-delta.ts'
 
 /** Interval of complete samples: a bridge that has lost one lacks nothing for longer. */
 const fullEveryMs = 10 * 60_000

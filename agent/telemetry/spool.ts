@@ -1,5 +1,7 @@
-import type { Clock } from '../../core/base/clock.ts'
-import type { Logger } from '../../core/base/logger.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
+import { openReplaceable } from '../../core/kit/store/open-replaceable.ts'
 import {
   ageMs,
   completedWallMs,
@@ -11,9 +13,7 @@ import {
   type SpoolQueue,
   spoolPriorities,
 } from '../../core/policy/telemetry/spool.ts'
-import type { DeviceCondition } from '../../core/protocol/device-condition.ts'
-import type { Store } from '../../core/store/open-database.ts'
-import { openReplaceable } from '../../core/store/open-replaceable.ts'
+import type { DeviceCondition } from '../../core/wire/protocol/device-condition.ts'
 
 /** A migration: the spooled messages, and how many were dropped. */
 export const spoolTables = `CREATE TABLE spool (

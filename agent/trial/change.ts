@@ -1,4 +1,4 @@
-import type { TrialQuestion } from '../../core/protocol/jobs.ts'
+import type { TrialQuestion } from '../../core/wire/protocol/jobs.ts'
 
 /** What the agent is started again for: in this process with other options, or as another release of the software. */
 export type RestartKind = 'configuration' | 'software'

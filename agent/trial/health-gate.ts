@@ -1,6 +1,6 @@
-import type { Endpoint } from '../../core/answer/endpoint.ts'
-import type { Clock } from '../../core/base/clock.ts'
-import type { TrialQuestion } from '../../core/protocol/jobs.ts'
+import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { TrialQuestion } from '../../core/wire/protocol/jobs.ts'
 import { answerProblem } from './trial-question.ts'
 
 export interface HealthGateOptions {

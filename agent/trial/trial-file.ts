@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
-import { writePrivate } from '../../core/base/private-file.ts'
+import { writePrivate } from '../../core/kit/base/private-file.ts'
 import type { TrialState } from '../../core/policy/trial/trial.ts'
-import { TrialQuestion } from '../../core/protocol/jobs.ts'
+import { TrialQuestion } from '../../core/wire/protocol/jobs.ts'
 
 /** The state of trials on disk; one that cannot be read counts as empty, so that the device starts all the same. */
 export class TrialFile<T> {

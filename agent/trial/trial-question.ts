@@ -1,8 +1,8 @@
-import type { Endpoint } from '../../core/answer/endpoint.ts'
-import { Prompt } from '../../core/answer/prompt.ts'
-import type { Clock } from '../../core/base/clock.ts'
-import { withTimeout } from '../../core/base/with-timeout.ts'
-import type { TrialQuestion } from '../../core/protocol/jobs.ts'
+import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
+import { Prompt } from '../../core/answer/endpoint/prompt.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { withTimeout } from '../../core/kit/base/with-timeout.ts'
+import type { TrialQuestion } from '../../core/wire/protocol/jobs.ts'
 
 /**
  * Asks a probe.

@@ -1,5 +1,5 @@
-import { BrimError } from '../../core/base/errors.ts'
-import { adminOperations } from '../../core/protocol/http/admin.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { adminOperations } from '../../core/wire/protocol/http/admin.ts'
 import type { Routes } from '../http/router.ts'
 import { type Administration, administrationOf } from '../identity/administration.ts'
 import type { Caller } from '../identity/authorizer.ts'

@@ -1,4 +1,4 @@
-import { bridgeOperations, type Health, type LoggedStep } from '../../core/protocol/http/bridge.ts'
+import { bridgeOperations, type Health, type LoggedStep } from '../../core/wire/protocol/http/bridge.ts'
 import type { Routes } from '../http/router.ts'
 
 export interface BridgeRoutesOptions {

@@ -1,4 +1,4 @@
-import { brokerHookOperations, vernemqHooks } from '../../core/protocol/http/broker-hooks.ts'
+import { brokerHookOperations, vernemqHooks } from '../../core/wire/protocol/http/broker-hooks.ts'
 import { parseBody } from '../http/errors.ts'
 import type { Routes } from '../http/router.ts'
 import { type AccessRequest, allows } from '../identity/access.ts'

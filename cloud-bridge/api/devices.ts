@@ -1,6 +1,6 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { nowIso } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { nowIso } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import { fleetRowOf } from '../../core/policy/fleet/fleet-row.ts'
 import { isConnected } from '../../core/policy/fleet/presence.ts'
 import { bridgeFacts } from '../../core/policy/fleet/unused.ts'
@@ -11,8 +11,8 @@ import {
   type FleetEvent,
   type FleetStatus,
   fleetOperations,
-} from '../../core/protocol/http/devices.ts'
-import { maxLabels } from '../../core/protocol/http/labels.ts'
+} from '../../core/wire/protocol/http/devices.ts'
+import { maxLabels } from '../../core/wire/protocol/http/labels.ts'
 import type { Commands } from '../fleet/commands.ts'
 import type { DeviceLogs } from '../fleet/device-logs.ts'
 import type { FleetFeed } from '../fleet/feed.ts'

@@ -1,4 +1,4 @@
-import { identityOperations } from '../../core/protocol/http/identity.ts'
+import { identityOperations } from '../../core/wire/protocol/http/identity.ts'
 import type { Routes } from '../http/router.ts'
 import type { Identities } from '../identity/identities.ts'
 

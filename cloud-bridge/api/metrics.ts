@@ -1,4 +1,4 @@
-import { bridgeOperations } from '../../core/protocol/http/bridge.ts'
+import { bridgeOperations } from '../../core/wire/protocol/http/bridge.ts'
 import { type Routes, StreamResponse } from '../http/router.ts'
 
 /** `/metrics`, for Prometheus. @param text all metrics in its text format */

@@ -1,6 +1,6 @@
-import { BrimError } from '../../core/base/errors.ts'
-import type { ServedRelease } from '../../core/protocol/http/releases.ts'
-import type { InstallInput, SoftwareInput } from '../../core/protocol/jobs.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { ServedRelease } from '../../core/wire/protocol/http/releases.ts'
+import type { InstallInput, SoftwareInput } from '../../core/wire/protocol/jobs.ts'
 import type { BundleOnDisk } from '../bundles/served-bundles.ts'
 
 /** The bundle of a model that the bridge offers. @throws BrimError MODEL_UNKNOWN */

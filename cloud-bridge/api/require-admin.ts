@@ -1,5 +1,5 @@
-import { BrimError } from '../../core/base/errors.ts'
-import { allowsDowngrade, isForAdmins } from '../../core/protocol/jobs.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { allowsDowngrade, isForAdmins } from '../../core/wire/protocol/jobs.ts'
 import type { Caller } from '../identity/authorizer.ts'
 
 /**

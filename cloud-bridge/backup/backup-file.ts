@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 
 /** Written last: a folder without it is no backup. */
 export const backupFile = 'backup.json'

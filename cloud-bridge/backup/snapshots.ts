@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3'
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 
 const retryMs = 20
 const timeoutMs = 30_000

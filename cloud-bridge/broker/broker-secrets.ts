@@ -1,5 +1,5 @@
-import { BrimError } from '../../core/base/errors.ts'
-import { readSecret } from '../../core/base/private-file.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { readSecret } from '../../core/kit/base/private-file.ts'
 
 export interface BrokerLogin {
   readonly username: string

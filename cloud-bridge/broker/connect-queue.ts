@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { networkOf } from '../../core/listen/network.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { networkOf } from '../../core/kit/listen/network.ts'
 import { FairQueue, type FairQueueLimits } from '../../core/policy/admission/fair-queue.ts'
 
 const stepMs = 20

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream'
 import { WebSocketServer } from 'ws'
-import { WebSocketStream } from '../../core/base/websocket-stream.ts'
-import { mqttSubprotocol } from '../../core/protocol/mqtt-url.ts'
+import { WebSocketStream } from '../../core/kit/base/websocket-stream.ts'
+import { mqttSubprotocol } from '../../core/wire/protocol/mqtt-url.ts'
 import { refuseUpgrade } from '../http/refuse-upgrade.ts'
 import type { Upgrade } from '../http/server.ts'
 

@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/base/clock.ts'
-import type { Logger } from '../../core/base/logger.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
 import type { BrokerConfig } from '../config.ts'
 import { readLogin } from './broker-secrets.ts'
 import type { ControlBroker } from './control-broker.ts'

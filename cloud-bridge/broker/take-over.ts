@@ -1,8 +1,8 @@
 import { connect } from 'mqtt'
-import { type Clock, nowIso } from '../../core/base/clock.ts'
-import { withTimeout } from '../../core/base/with-timeout.ts'
-import type { DeviceState } from '../../core/protocol/messages.ts'
-import { deviceTopic } from '../../core/protocol/topics.ts'
+import { type Clock, nowIso } from '../../core/kit/base/clock.ts'
+import { withTimeout } from '../../core/kit/base/with-timeout.ts'
+import type { DeviceState } from '../../core/wire/protocol/messages.ts'
+import { deviceTopic } from '../../core/wire/protocol/topics.ts'
 import type { BrokerLogin } from './broker-secrets.ts'
 
 const timeoutMs = 5_000

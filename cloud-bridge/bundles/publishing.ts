@@ -1,9 +1,9 @@
 import { link, mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { BrimError } from '../../core/base/errors.ts'
-import { makeFolder, renamePrivate, syncNames } from '../../core/base/private-file.ts'
-import type { SignatureFile, SignedKind } from '../../core/signing/signature.ts'
-import { signersOf } from '../../core/signing/signature-file.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { makeFolder, renamePrivate, syncNames } from '../../core/kit/base/private-file.ts'
+import type { SignatureFile, SignedKind } from '../../core/wire/signing/signature.ts'
+import { signersOf } from '../../core/wire/signing/signature-file.ts'
 
 /** A new folder with these files, instead of what an interrupted request has left of it. */
 export async function writeFiles(folder: string, files: Readonly<Record<string, string>>): Promise<void> {

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { BrimError } from '../../core/base/errors.ts'
-import { readManifest } from '../../core/model/bundle.ts'
-import { type Manifest, manifestFile } from '../../core/model/manifest.ts'
-import type { ServedBundle } from '../../core/protocol/http/bundles.ts'
-import { signatureFile } from '../../core/signing/signature.ts'
-import { readSignatures, signersOf } from '../../core/signing/signature-file.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { readManifest } from '../../core/model/bundle/bundle.ts'
+import { type Manifest, manifestFile } from '../../core/model/bundle/manifest.ts'
+import type { ServedBundle } from '../../core/wire/protocol/http/bundles.ts'
+import { signatureFile } from '../../core/wire/signing/signature.ts'
+import { readSignatures, signersOf } from '../../core/wire/signing/signature-file.ts'
 
 export interface BundleOnDisk {
   readonly folder: string

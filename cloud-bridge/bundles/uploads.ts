@@ -1,8 +1,8 @@
 import { mkdir, open, readdir, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { BrimError } from '../../core/base/errors.ts'
-import { type MissingFile, maxPieceBytes } from '../../core/protocol/http/uploads.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { type MissingFile, maxPieceBytes } from '../../core/wire/protocol/http/uploads.ts'
 
 /** Free space that uploads leave for the bridge's databases. */
 const reserveBytes = 2 ** 30

@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Io } from '../../core/base/io.ts'
-import { accessOf, type BridgeAccess, bridgeOptions } from '../../core/login/bridge-access.ts'
-import { readLogins } from '../../core/login/logins.ts'
-import { adminOperations } from '../../core/protocol/http/admin.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Io } from '../../core/kit/base/io.ts'
+import { accessOf, type BridgeAccess, bridgeOptions } from '../../core/kit/login/bridge-access.ts'
+import { readLogins } from '../../core/kit/login/logins.ts'
+import { adminOperations } from '../../core/wire/protocol/http/admin.ts'
 import type { Administration } from '../identity/administration.ts'
 import { BridgeClient, userOf } from './bridge-client.ts'
 import { localBridgeDir } from './state-dir.ts'
@@ -42,9 +42,9 @@ export async function administer<T>(
   const { administrationOf } = await import('../identity/administration.ts')
   const { openIdentityStore } = await import('../identity/store.ts')
   const { bridgeDatabases } = await import('../databases.ts')
-  const { requireStores } = await import('../../core/store/require-stores.ts')
+  const { requireStores } = await import('../../core/kit/store/require-stores.ts')
   const { readAddress } = await import('../identity/local-access.ts')
-  const { asOwner } = await import('../../core/store/as-owner.ts')
+  const { asOwner } = await import('../../core/kit/store/as-owner.ts')
   const folder = localBridgeDir(stateDir, io)
   return asOwner(folder, async () => {
     requireStores(folder, bridgeDatabases)

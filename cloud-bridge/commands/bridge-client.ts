@@ -2,12 +2,12 @@ import { existsSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { json as jsonOf } from 'node:stream/consumers'
 import type { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Io } from '../../core/base/io.ts'
-import { accessOf, type BridgeAccess, type BridgeOptions } from '../../core/login/bridge-access.ts'
-import { readLogins } from '../../core/login/logins.ts'
-import { askServer, type BrimServer, notOurs } from '../../core/openai/ask-server.ts'
-import { readSse } from '../../core/openai/sse-reader.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Io } from '../../core/kit/base/io.ts'
+import { accessOf, type BridgeAccess, type BridgeOptions } from '../../core/kit/login/bridge-access.ts'
+import { readLogins } from '../../core/kit/login/logins.ts'
+import { askServer, type BrimServer, notOurs } from '../../core/wire/openai/ask-server.ts'
+import { readSse } from '../../core/wire/openai/sse-reader.ts'
 import {
   type EventOf,
   type Operation,
@@ -15,7 +15,7 @@ import {
   type QueryValues,
   type ResponseOf,
   urlOf,
-} from '../../core/protocol/http/operation.ts'
+} from '../../core/wire/protocol/http/operation.ts'
 
 import { localBridgeDir } from './state-dir.ts'
 
@@ -115,7 +115,7 @@ async function localAccess({ bridgeUrl, keyFile }: BridgeOptions, io: Io): Promi
   const folder = localBridgeDir(undefined, io)
   if (!existsSync(folder)) return undefined
   const { readAddress, localKey } = await import('../identity/local-access.ts')
-  const { asOwner } = await import('../../core/store/as-owner.ts')
+  const { asOwner } = await import('../../core/kit/store/as-owner.ts')
   return asOwner(folder, () => {
     const address = readAddress(folder)
     return address && { ...address, key: localKey(folder, userOf(io)) }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import { visibleLine } from '../../core/base/visible-text.ts'
-import { deviceOperations } from '../../core/protocol/http/devices.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { visibleLine } from '../../core/kit/base/visible-text.ts'
+import { deviceOperations } from '../../core/wire/protocol/http/devices.ts'
 import type { BridgeClient, Received } from './bridge-client.ts'
 
 export const labelOption = z

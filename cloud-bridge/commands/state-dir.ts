@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Io } from '../../core/base/io.ts'
-import { stateHome } from '../../core/base/state-home.ts'
-import { installedState } from '../../core/config-file/installed-file.ts'
+import type { Io } from '../../core/kit/base/io.ts'
+import { stateHome } from '../../core/kit/base/state-home.ts'
+import { installedState } from '../../core/kit/config-file/installed-file.ts'
 
 /** Folder of the bridge's databases: `--state-dir`, else below this user's state folder. */
 export const bridgeStateDir = (given: string | undefined, io: Io): string => given ?? join(stateHome(io), 'brim/bridge')

@@ -1,7 +1,7 @@
-import { nowIso } from '../../core/base/clock.ts'
-import { DeviceLog, type LogLevel, logLevels } from '../../core/protocol/commands.ts'
-import type { LogLine } from '../../core/protocol/http/devices.ts'
-import { readMessage } from '../../core/protocol/read-message.ts'
+import { nowIso } from '../../core/kit/base/clock.ts'
+import { DeviceLog, type LogLevel, logLevels } from '../../core/wire/protocol/commands.ts'
+import type { LogLine } from '../../core/wire/protocol/http/devices.ts'
+import { readMessage } from '../../core/wire/protocol/read-message.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 
 /** Retained lines of each device. */

@@ -1,6 +1,6 @@
-import type { Device } from '../../core/protocol/http/devices.ts'
-import { type DeviceState, deviceStates } from '../../core/protocol/messages.ts'
-import type { Store } from '../../core/store/open-database.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
+import type { Device } from '../../core/wire/protocol/http/devices.ts'
+import { type DeviceState, deviceStates } from '../../core/wire/protocol/messages.ts'
 
 /** A migration. */
 export const devicesTable = `CREATE TABLE devices (

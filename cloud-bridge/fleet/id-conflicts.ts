@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 
 /** How long a conflict counts as a problem after the last attempt to connect of the second device. */
 const countsForMs = 10 * 60_000

@@ -1,6 +1,6 @@
-import type { LabelChange } from '../../core/protocol/http/devices.ts'
-import { maxLabels } from '../../core/protocol/http/labels.ts'
-import type { Store } from '../../core/store/open-database.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
+import type { LabelChange } from '../../core/wire/protocol/http/devices.ts'
+import { maxLabels } from '../../core/wire/protocol/http/labels.ts'
 
 /** A migration: the labels that operators give devices. Devices do not know their labels. */
 export const labelsTable = `CREATE TABLE labels (

@@ -1,4 +1,4 @@
-import { changesOf, expectedAfter, type Fields, withChanges } from '../../core/protocol/telemetry-delta.ts'
+import { changesOf, expectedAfter, type Fields, withChanges } from '../../core/wire/protocol/telemetry-delta.ts'
 
 /**
  * A sample as text, its difference from an earlier one of the same device: as objects, the samples of a fleet would take several times

@@ -1,6 +1,6 @@
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 import { judgeRequest } from '../../core/policy/quota/quota.ts'
-import type { DeviceState } from '../../core/protocol/messages.ts'
+import type { DeviceState } from '../../core/wire/protocol/messages.ts'
 
 /**
  * Limits how often the state of each device may change, because each change costs commits. A minute's worth may come at once.

@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { DeviceTelemetry, TelemetryDelta } from '../../core/protocol/messages.ts'
-import { type Reading, readJson, readMessage, reasonOf } from '../../core/protocol/read-message.ts'
-import { expectedAfter, type Fields, isFields, withChanges } from '../../core/protocol/telemetry-delta.ts'
-import { v } from '../../core/protocol/version.ts'
+import { DeviceTelemetry, TelemetryDelta } from '../../core/wire/protocol/messages.ts'
+import { type Reading, readJson, readMessage, reasonOf } from '../../core/wire/protocol/read-message.ts'
+import { expectedAfter, type Fields, isFields, withChanges } from '../../core/wire/protocol/telemetry-delta.ts'
+import { v } from '../../core/wire/protocol/version.ts'
 import { packSample } from './packed-sample.ts'
 
 /** A sample that has arrived. */

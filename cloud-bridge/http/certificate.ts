@@ -1,9 +1,9 @@
 import { readFileSync, statSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import { repeatEvery } from '../../core/base/repeat.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { repeatEvery } from '../../core/kit/base/repeat.ts'
 
 /** A certificate with its intermediates, and its private key: as PEM, or the paths of PEM files. */
 export interface CertificatePair {

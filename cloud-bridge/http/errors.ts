@@ -1,8 +1,8 @@
 import type { z } from 'zod'
-import '../../core/base/plain-messages.ts'
-import { BrimError, type ErrorCode } from '../../core/base/errors.ts'
-import { statusOf } from '../../core/openai/api-error.ts'
-import type { Operation } from '../../core/protocol/http/operation.ts'
+import '../../core/kit/base/plain-messages.ts'
+import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
+import { statusOf } from '../../core/wire/openai/api-error.ts'
+import type { Operation } from '../../core/wire/protocol/http/operation.ts'
 
 const statuses: Partial<Record<ErrorCode, number>> = {
   REQUEST_INVALID: 400,

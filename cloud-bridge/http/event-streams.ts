@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import { repeatEvery } from '../../core/base/repeat.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { repeatEvery } from '../../core/kit/base/repeat.ts'
 import { openSendBuffer } from './send-buffer.ts'
 
 /** Keeps idle streams open through proxies, and detects readers that have disconnected. */

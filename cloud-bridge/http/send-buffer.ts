@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import koffi from 'koffi'
-import { enlargeStacks } from '../../core/base/native-stacks.ts'
+import { enlargeStacks } from '../../core/kit/base/native-stacks.ts'
 
 /** Of Linux. */
 const SOL_SOCKET = 1

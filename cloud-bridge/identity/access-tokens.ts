@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 import { bytesOf } from './base64url.ts'
 import { SealKeys } from './seal-keys.ts'
 

@@ -1,5 +1,5 @@
-import { keyRoles } from '../../core/protocol/http/admin.ts'
-import type { RequiredAccess as HttpAccess } from '../../core/protocol/http/operation.ts'
+import { keyRoles } from '../../core/wire/protocol/http/admin.ts'
+import type { RequiredAccess as HttpAccess } from '../../core/wire/protocol/http/operation.ts'
 import { mayPublish, maySubscribe, mayWatch, roleOf } from './acl.ts'
 
 /** What a client asks for, at the broker, on the WebSocket or by HTTP. */

@@ -1,5 +1,5 @@
-import { leavesFrom, leavesTo, pairsOf } from '../../core/protocol/delivery.ts'
-import { type DeviceTopic, idPattern, parseBridgeStateTopic, parseDeviceTopic } from '../../core/protocol/topics.ts'
+import { leavesFrom, leavesTo, pairsOf } from '../../core/wire/protocol/delivery.ts'
+import { type DeviceTopic, idPattern, parseBridgeStateTopic, parseDeviceTopic } from '../../core/wire/protocol/topics.ts'
 
 const deviceLeaves = { publish: leavesFrom('device'), subscribe: leavesTo('device') }
 const bridgeLeaves = { publish: leavesFrom('bridge'), subscribe: leavesTo('bridge') }

@@ -1,4 +1,5 @@
-import { BrimError } from '../../core/base/errors.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { storedJson } from '../../core/kit/store/stored-json.ts'
 import type {
   AuditLine,
   DeviceIdentity,
@@ -7,8 +8,7 @@ import type {
   TlsStatus,
   TokenRecord,
   TokenRequest,
-} from '../../core/protocol/http/admin.ts'
-import { storedJson } from '../../core/store/stored-json.ts'
+} from '../../core/wire/protocol/http/admin.ts'
 import type { Actor } from './audit-log.ts'
 import type { IdentityStore } from './store.ts'
 

@@ -1,6 +1,6 @@
-import { nowIso } from '../../core/base/clock.ts'
-import type { AuditLine } from '../../core/protocol/http/admin.ts'
-import type { Store } from '../../core/store/open-database.ts'
+import { nowIso } from '../../core/kit/base/clock.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
+import type { AuditLine } from '../../core/wire/protocol/http/admin.ts'
 import type { BridgeConfig } from '../config.ts'
 
 /** Max lines of each table; then the bridge deletes its oldest. */

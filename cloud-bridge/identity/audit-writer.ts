@@ -1,6 +1,6 @@
-import { type Clock, nowIso } from '../../core/base/clock.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import { tryOrLog } from '../../core/base/try-or-log.ts'
+import { type Clock, nowIso } from '../../core/kit/base/clock.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import type { AuditEntry } from './audit-log.ts'
 import type { IdentityStore } from './store.ts'
 

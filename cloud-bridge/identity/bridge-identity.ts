@@ -1,4 +1,4 @@
-import type { Store } from '../../core/store/open-database.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
 
 /** A migration: which bridge this is. One row. */
 export const identityTable = `CREATE TABLE bridge_identity (

@@ -1,5 +1,5 @@
-import { BrimError } from '../../core/base/errors.ts'
-import { isLoopback } from '../../core/base/loopback.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { isLoopback } from '../../core/kit/base/loopback.ts'
 import type { BrokerConfig } from '../config.ts'
 
 export interface Exposure {

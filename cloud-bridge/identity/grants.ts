@@ -1,5 +1,5 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 import { AccessTokens } from './access-tokens.ts'
 import type { PresenceGate } from './gate.ts'
 import { hashOf } from './secrets.ts'

@@ -1,9 +1,9 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import { repeatEvery } from '../../core/base/repeat.ts'
-import { tryOrLog } from '../../core/base/try-or-log.ts'
-import { networkOf } from '../../core/listen/network.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { repeatEvery } from '../../core/kit/base/repeat.ts'
+import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
+import { networkOf } from '../../core/kit/listen/network.ts'
 import type { KeyValidity } from '../../core/policy/identity/key-validity.ts'
 import { CountWindow } from '../../core/policy/quota/count-window.ts'
 import {
@@ -16,7 +16,7 @@ import {
   type RenewKeyRequest,
   type Signed,
   signedBytes,
-} from '../../core/protocol/identity.ts'
+} from '../../core/wire/protocol/identity.ts'
 import { openDeviceKey } from './device-key.ts'
 import { type Grants, grantMs } from './grants.ts'
 import { Nonces, nonceLifetimeMs } from './nonces.ts'

@@ -1,5 +1,5 @@
 import type { KeyDates } from '../../core/policy/identity/key-validity.ts'
-import type { DeviceIdentity } from '../../core/protocol/http/admin.ts'
+import type { DeviceIdentity } from '../../core/wire/protocol/http/admin.ts'
 
 /** The dates of a device's key as they are stored. */
 export type StoredDates = Pick<DeviceIdentity, 'keySince' | 'keyExpiresAt'>

@@ -1,9 +1,9 @@
 import { closeSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import { openPlainFile, writePrivate } from '../../core/base/private-file.ts'
-import { isFolderLocked } from '../../core/store/lock-folder.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { openPlainFile, writePrivate } from '../../core/kit/base/private-file.ts'
+import { isFolderLocked } from '../../core/kit/store/lock-folder.ts'
 import { openIdentityStore } from './store.ts'
 
 const Address = z.object({

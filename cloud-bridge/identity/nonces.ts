@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 import { SealKeys } from './seal-keys.ts'
 
 export const nonceLifetimeMs = 60_000

@@ -1,5 +1,5 @@
-import { nowIso } from '../../core/base/clock.ts'
-import type { Store } from '../../core/store/open-database.ts'
+import { nowIso } from '../../core/kit/base/clock.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
 import type { Actor, AuditChange } from './audit-log.ts'
 
 /** A TLS key that the bridge will show, by the SHA-256 of the public key. */

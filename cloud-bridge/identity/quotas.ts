@@ -1,7 +1,7 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import { addJobs, jobsLeft, judgeJobs, judgeRequest, requestsLeft } from '../../core/policy/quota/quota.ts'
-import type { KeyRecord, Whoami } from '../../core/protocol/http/admin.ts'
+import type { KeyRecord, Whoami } from '../../core/wire/protocol/http/admin.ts'
 import type { IdentityStore } from './store.ts'
 
 type UsageStore = Pick<IdentityStore, 'jobsOf' | 'countJobs'>

@@ -1,6 +1,6 @@
-import type { ErrorCode } from '../../core/base/errors.ts'
+import type { ErrorCode } from '../../core/kit/base/errors.ts'
 import { hasExpired } from '../../core/policy/identity/key-validity.ts'
-import type { DeviceIdentity, TokenRecord } from '../../core/protocol/http/admin.ts'
+import type { DeviceIdentity, TokenRecord } from '../../core/wire/protocol/http/admin.ts'
 import { datesOf } from './key-dates.ts'
 
 export interface Refused {

@@ -1,5 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 
 /** Far longer than what is sealed stays valid. */
 const replaceEveryMs = 24 * 3_600_000

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { openDatabase } from '../../core/store/open-database.ts'
+import { openDatabase } from '../../core/kit/store/open-database.ts'
 import { type AuditLimits, openAuditLog } from './audit-log.ts'
 import { openDeviceStore } from './device-store.ts'
 import { openKeyStore } from './key-store.ts'

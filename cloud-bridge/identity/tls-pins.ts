@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
-import type { Logger } from '../../core/base/logger.ts'
-import { pinOf } from '../../core/base/tls-pin.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { pinOf } from '../../core/kit/base/tls-pin.ts'
 import type { IdentityStore } from './store.ts'
 
 /** The TLS keys of a bridge, as it tells them to its devices. */

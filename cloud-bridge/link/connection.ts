@@ -1,7 +1,7 @@
 import type { WebSocket } from 'ws'
-import type { Clock } from '../../core/base/clock.ts'
-import type { ErrorCode } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { ErrorCode } from '../../core/kit/base/errors.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
 import type { DeviceRates } from '../../core/policy/hat/chunk-advice.ts'
 import {
   closeCodes,
@@ -11,9 +11,9 @@ import {
   sessionHex,
   ToBridge,
   type ToDevice,
-} from '../../core/protocol/messages.ts'
-import { isProbe, maxProbeBytes } from '../../core/protocol/probe.ts'
-import { readMessage } from '../../core/protocol/read-message.ts'
+} from '../../core/wire/protocol/messages.ts'
+import { isProbe, maxProbeBytes } from '../../core/wire/protocol/probe.ts'
+import { readMessage } from '../../core/wire/protocol/read-message.ts'
 import type { Peer, Sessions } from '../hat/sessions.ts'
 import { createProbeAnswers } from './probe-answers.ts'
 

@@ -1,8 +1,8 @@
-import { type Clock, nowIso } from '../../core/base/clock.ts'
-import type { Logger } from '../../core/base/logger.ts'
+import { type Clock, nowIso } from '../../core/kit/base/clock.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
 import { CountWindow } from '../../core/policy/quota/count-window.ts'
-import type { MessageFault } from '../../core/protocol/messages.ts'
-import type { DeviceTopic } from '../../core/protocol/topics.ts'
+import type { MessageFault } from '../../core/wire/protocol/messages.ts'
+import type { DeviceTopic } from '../../core/wire/protocol/topics.ts'
 
 /** A device's message on the topic `leaf` is unreadable. */
 export type OnUnreadable = (device: string, leaf: DeviceTopic, reason: string) => void

@@ -1,9 +1,9 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import { encodeFault } from '../../core/protocol/fault.ts'
-import { peekFrame } from '../../core/protocol/frame.ts'
-import { decodeProbe, encodeProbe, type Probe } from '../../core/protocol/probe.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { encodeFault } from '../../core/wire/protocol/fault.ts'
+import { peekFrame } from '../../core/wire/protocol/frame.ts'
+import { decodeProbe, encodeProbe, type Probe } from '../../core/wire/protocol/probe.ts'
 
 /** Probes of one connection that are answered within a minute. A device sends two in five minutes. */
 export const probesPerMinute = 8

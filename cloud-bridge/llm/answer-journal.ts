@@ -1,9 +1,9 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Clock } from '../../core/base/clock.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import { sampledWarnings, type Warn } from '../../core/base/sampled-warnings.ts'
-import { openDatabase, type Store } from '../../core/store/open-database.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { sampledWarnings, type Warn } from '../../core/kit/base/sampled-warnings.ts'
+import { openDatabase, type Store } from '../../core/kit/store/open-database.ts'
 
 /** Migrations. */
 export const answerTables = [

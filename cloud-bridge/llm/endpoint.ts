@@ -1,6 +1,6 @@
-import { startOf, type TokenEndpoint } from '../../core/answer/endpoint.ts'
-import type { TextModel } from '../../core/answer/text-model.ts'
-import { BrimError } from '../../core/base/errors.ts'
+import { startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
+import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Serving } from '../serving/serving.ts'
 
 /** The owner of a client's answers, set apart from the devices, whose names hold no space. */

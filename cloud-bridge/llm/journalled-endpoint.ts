@@ -1,8 +1,8 @@
-import type { AnswerRequest, Endpoint, TokenDelta, TokenEndpoint } from '../../core/answer/endpoint.ts'
-import { inTokensOf, type TextModel } from '../../core/answer/text-model.ts'
-import type { TokenLogprobs } from '../../core/engine/logprobs.ts'
-import type { AnswerEnd } from '../../core/text/answer-stream.ts'
-import type { ChatMessage } from '../../core/text/chat-message.ts'
+import type { AnswerRequest, Endpoint, TokenDelta, TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
+import { inTokensOf, type TextModel } from '../../core/answer/endpoint/text-model.ts'
+import type { TokenLogprobs } from '../../core/model/engine/logprobs.ts'
+import type { AnswerEnd } from '../../core/model/text/answer-stream.ts'
+import type { ChatMessage } from '../../core/model/text/chat-message.ts'
 
 /** From which a prompt is made again: token ids of the bridge's own model, or a conversation. */
 export type JournalledPrompt =

@@ -1,6 +1,6 @@
-import type { AnswerDelta, AnswerRequest, Endpoint } from '../../core/answer/endpoint.ts'
-import type { Clock } from '../../core/base/clock.ts'
-import type { AnswerEnd } from '../../core/text/answer-stream.ts'
+import type { AnswerDelta, AnswerRequest, Endpoint } from '../../core/answer/endpoint/endpoint.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { AnswerEnd } from '../../core/model/text/answer-stream.ts'
 
 /** An answer that an endpoint is asked for. */
 export interface ObservedRequest {

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import type { AnswerDelta } from '../../core/answer/endpoint.ts'
+import type { AnswerDelta } from '../../core/answer/endpoint/endpoint.ts'
 import { readingExperience } from '../../core/policy/tokenflow/quality.ts'
 import type { ObservedAnswer, ObservedRequest } from '../llm/observe.ts'
 

@@ -1,4 +1,4 @@
-import { isLoopback } from '../../core/base/loopback.ts'
+import { isLoopback } from '../../core/kit/base/loopback.ts'
 import { type Certificate, openCertificate } from '../http/certificate.ts'
 import { requiresAuth } from '../identity/exposure.ts'
 import { Grants } from '../identity/grants.ts'

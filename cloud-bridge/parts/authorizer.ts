@@ -1,4 +1,4 @@
-import { clientName } from '../../core/api/request.ts'
+import { clientName } from '../../core/answer/api/request.ts'
 import { readHookSecret } from '../broker/broker-secrets.ts'
 import { type Authorizer, createAuthorizer } from '../identity/authorizer.ts'
 import { Quotas } from '../identity/quotas.ts'

@@ -1,4 +1,4 @@
-import { mqttPorts } from '../../core/protocol/mqtt-url.ts'
+import { mqttPorts } from '../../core/wire/protocol/mqtt-url.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import { openBroker } from '../broker/open-broker.ts'
 import type { Access } from './access.ts'

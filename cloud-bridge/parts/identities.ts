@@ -1,5 +1,5 @@
-import { clientName } from '../../core/api/request.ts'
-import { mqttPath } from '../../core/protocol/mqtt-url.ts'
+import { clientName } from '../../core/answer/api/request.ts'
+import { mqttPath } from '../../core/wire/protocol/mqtt-url.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import { enrolmentRefusal } from '../identity/exposure.ts'
 import { createIdentities, type Identities } from '../identity/identities.ts'

@@ -1,4 +1,4 @@
-import { version } from '../../core/base/version.ts'
+import { version } from '../../core/kit/base/version.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import type { Rollouts } from '../rollout/rollouts.ts'
 import type { Base } from './base.ts'

@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/base/clock.ts'
-import { Proxies } from '../../core/listen/proxies.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { Proxies } from '../../core/kit/listen/proxies.ts'
 import { Downlink } from '../link/downlink.ts'
 import { type ListenerSettings, listenerSettings } from '../listener-settings.ts'
 import type { Base } from './base.ts'

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { nextSeed } from '../../core/base/next-seed.ts'
+import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { bridgeProblemsOf } from '../../core/policy/fleet/bridge-problems.ts'
 import { adminRoutes } from '../api/admin.ts'
 import { answerRoutes } from '../api/answers.ts'

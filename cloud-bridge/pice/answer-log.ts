@@ -1,4 +1,4 @@
-import type { PiceFigures } from '../../core/answer/figures.ts'
+import type { PiceFigures } from '../../core/answer/endpoint/figures.ts'
 
 /** What is written of an answer before it is sent, in this order: a plan, sentences in any order, then perhaps `full` and its text. */
 export type PiceRecord = SketchRecord | SentenceRecord | FullRecord | TextRecord

@@ -1,6 +1,6 @@
-import type { Prompt } from '../../core/answer/prompt.ts'
-import { SketchInput } from '../../core/protocol/jobs.ts'
-import type { ChatMessage } from '../../core/text/chat-message.ts'
+import type { Prompt } from '../../core/answer/endpoint/prompt.ts'
+import type { ChatMessage } from '../../core/model/text/chat-message.ts'
+import { SketchInput } from '../../core/wire/protocol/jobs.ts'
 
 export type SketchMessages = NonNullable<SketchInput['messages']>
 

@@ -1,8 +1,8 @@
 import { isPresent, takesJobs } from '../../core/policy/fleet/presence.ts'
 import type { DeviceHints, DevicePresence } from '../../core/policy/pice/expanding-fleet.ts'
-import type { LatestTelemetry } from '../../core/protocol/http/devices.ts'
-import type { JobKind } from '../../core/protocol/jobs.ts'
-import type { DeviceState } from '../../core/protocol/messages.ts'
+import type { LatestTelemetry } from '../../core/wire/protocol/http/devices.ts'
+import type { JobKind } from '../../core/wire/protocol/jobs.ts'
+import type { DeviceState } from '../../core/wire/protocol/messages.ts'
 
 const kind: JobKind = 'pice.expand'
 const profileKind: JobKind = 'profile'

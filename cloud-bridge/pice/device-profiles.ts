@@ -1,11 +1,11 @@
+import type { Store } from '../../core/kit/store/open-database.ts'
+import { storedJson } from '../../core/kit/store/stored-json.ts'
 import { type Ability, judged } from '../../core/policy/pice/ability.ts'
 import { correctedFactor, speedOf } from '../../core/policy/pice/small-model-speed.ts'
 import type { SmallModelSpeed } from '../../core/policy/pice/state.ts'
-import type { Expansion } from '../../core/protocol/expansion.ts'
-import type { DeviceSmallModel } from '../../core/protocol/http/devices.ts'
-import { DeviceProfile, SmallModelProfile } from '../../core/protocol/profile.ts'
-import type { Store } from '../../core/store/open-database.ts'
-import { storedJson } from '../../core/store/stored-json.ts'
+import type { Expansion } from '../../core/wire/protocol/expansion.ts'
+import type { DeviceSmallModel } from '../../core/wire/protocol/http/devices.ts'
+import { DeviceProfile, SmallModelProfile } from '../../core/wire/protocol/profile.ts'
 
 /** Follows what is known of devices and models. */
 export interface ProfileListener {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type BridgeMode, isBridgeMode } from '../../core/base/answer-modes.ts'
+import { type BridgeMode, isBridgeMode } from '../../core/kit/base/answer-modes.ts'
 import type { AnswerLog, ResumableEndpoint } from '../llm/journalled-endpoint.ts'
 import { messagesOf } from './conversation.ts'
 import { type AnswerParts, PiceAnswer } from './pice-answer.ts'

@@ -1,6 +1,6 @@
 import type { FleetView } from '../../core/policy/pice/state.ts'
-import type { ExpandedSentence } from '../../core/protocol/expansion.ts'
-import type { SketchInput } from '../../core/protocol/jobs.ts'
+import type { ExpandedSentence } from '../../core/wire/protocol/expansion.ts'
+import type { SketchInput } from '../../core/wire/protocol/jobs.ts'
 
 /** A candidate for a sentence of an answer, and the device that wrote it. */
 export type Expanded = Omit<ExpandedSentence, 'sketch'> & { readonly device: string }

@@ -1,6 +1,6 @@
 import { terminalStates } from '../../core/policy/jobs/job.ts'
-import { ExpandedSentence, Expansion } from '../../core/protocol/expansion.ts'
-import { ExpandInput } from '../../core/protocol/jobs.ts'
+import { ExpandedSentence, Expansion } from '../../core/wire/protocol/expansion.ts'
+import { ExpandInput } from '../../core/wire/protocol/jobs.ts'
 import type { JobStore } from '../queue/job-store.ts'
 
 /** Lines of a job's history that are read at once. */

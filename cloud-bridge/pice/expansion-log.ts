@@ -1,4 +1,4 @@
-import type { Store } from '../../core/store/open-database.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
 
 /** Where the expansion of an answer's sketch is. */
 export interface ExpansionPlace {

@@ -1,4 +1,4 @@
-import { type ExpandInput, JobSubmission } from '../../core/protocol/jobs.ts'
+import { type ExpandInput, JobSubmission } from '../../core/wire/protocol/jobs.ts'
 import type { BridgeLimits } from '../limits.ts'
 
 /** Expansions come before jobs of operators: a client waits for them. */

@@ -1,9 +1,9 @@
-import { ArrivalQueue } from '../../core/base/arrival-queue.ts'
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import { repeatEvery } from '../../core/base/repeat.ts'
-import { tryOrLog } from '../../core/base/try-or-log.ts'
+import { ArrivalQueue } from '../../core/kit/base/arrival-queue.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { repeatEvery } from '../../core/kit/base/repeat.ts'
+import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import { clientOf } from '../../core/policy/fairness/client.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
 import type { Machine } from '../../core/policy/machine.ts'
@@ -24,9 +24,9 @@ import {
   type SentencePlace,
   sentenceKey,
   sentencesOf,
-} from '../../core/protocol/expansion.ts'
-import type { LatestTelemetry } from '../../core/protocol/http/devices.ts'
-import { JobSubmission, type SketchInput } from '../../core/protocol/jobs.ts'
+} from '../../core/wire/protocol/expansion.ts'
+import type { LatestTelemetry } from '../../core/wire/protocol/http/devices.ts'
+import { JobSubmission, type SketchInput } from '../../core/wire/protocol/jobs.ts'
 import type { BridgeLimits } from '../limits.ts'
 import type { PresenceEvent } from '../presence/presence-feed.ts'
 import type { JobChange } from '../queue/job-database.ts'

@@ -1,10 +1,10 @@
 import { z } from 'zod'
-import type { Logger } from '../../core/base/logger.ts'
-import { tryOrLog } from '../../core/base/try-or-log.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
+import { storedJson } from '../../core/kit/store/stored-json.ts'
 import type { Foresight } from '../../core/policy/pice/answer-planner.ts'
 import { LengthRatio } from '../../core/policy/pice/length-ratio.ts'
-import type { Store } from '../../core/store/open-database.ts'
-import { storedJson } from '../../core/store/stored-json.ts'
 
 const Ratios = z.array(z.number())
 

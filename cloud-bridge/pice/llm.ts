@@ -1,10 +1,10 @@
-import { AnswerText } from '../../core/answer/answer-text.ts'
-import type { AnswerRequest, Endpoint, TextDelta } from '../../core/answer/endpoint.ts'
-import { Prompt } from '../../core/answer/prompt.ts'
-import type { RemoteModel } from '../../core/answer/text-model.ts'
-import { readerRates } from '../../core/base/reader-rates.ts'
-import { type PicePrompts, withInstruction } from '../../core/pice/prompts.ts'
-import type { ChatMessage } from '../../core/text/chat-message.ts'
+import { AnswerText } from '../../core/answer/endpoint/answer-text.ts'
+import type { AnswerRequest, Endpoint, TextDelta } from '../../core/answer/endpoint/endpoint.ts'
+import { Prompt } from '../../core/answer/endpoint/prompt.ts'
+import type { RemoteModel } from '../../core/answer/endpoint/text-model.ts'
+import { type PicePrompts, withInstruction } from '../../core/answer/sketch/prompts.ts'
+import { readerRates } from '../../core/kit/base/reader-rates.ts'
+import type { ChatMessage } from '../../core/model/text/chat-message.ts'
 import type { AnswerLog, ResumableEndpoint } from '../llm/journalled-endpoint.ts'
 
 /** A request, and its conversation. */

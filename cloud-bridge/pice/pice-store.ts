@@ -1,7 +1,7 @@
 import { join } from 'node:path'
-import type { Logger } from '../../core/base/logger.ts'
-import type { Store } from '../../core/store/open-database.ts'
-import { openReplaceable } from '../../core/store/open-replaceable.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
+import { openReplaceable } from '../../core/kit/store/open-replaceable.ts'
 
 /**
  * Migrations. `small_models`: the profiles of the devices' models, in the order of the profile; `factor`: ratio of real to

@@ -1,8 +1,9 @@
-import type { BridgeMode } from '../../core/base/answer-modes.ts'
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import { greedy } from '../../core/engine/sampler.ts'
-import { foreseenTokens } from '../../core/pice/foresight.ts'
+import { foreseenTokens } from '../../core/answer/sketch/foresight.ts'
+import { Watchdog } from '../../core/answer/upstream/watchdog.ts'
+import type { BridgeMode } from '../../core/kit/base/answer-modes.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { greedy } from '../../core/model/engine/sampler.ts'
 import {
   AnswerPlanner,
   type Foresight,
@@ -13,7 +14,6 @@ import {
 import type { CloudMeter } from '../../core/policy/pice/cloud-meter.ts'
 import type { PlanPolicy } from '../../core/policy/pice/plan-policy.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
-import { Watchdog } from '../../core/upstream/watchdog.ts'
 import { type SketchMessages, sketchMessages } from './conversation.ts'
 import type { Expander } from './expander.ts'
 import type { Asked, Llm } from './llm.ts'

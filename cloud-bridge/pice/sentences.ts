@@ -1,5 +1,5 @@
-import type { TextDelta } from '../../core/answer/endpoint.ts'
-import { fewestTokens } from '../../core/answer/fewest-tokens.ts'
+import type { TextDelta } from '../../core/answer/endpoint/endpoint.ts'
+import { fewestTokens } from '../../core/answer/endpoint/fewest-tokens.ts'
 import { SketchedSentences } from '../../core/policy/pice/sketched-sentences.ts'
 import type { SentenceRecord, SentenceSource } from './answer-log.ts'
 

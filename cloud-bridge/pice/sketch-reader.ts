@@ -1,5 +1,5 @@
-import { isFence, isIntroduction, withoutMarks } from '../../core/pice/reply.ts'
-import { maxSketchLines } from '../../core/protocol/expansion.ts'
+import { isFence, isIntroduction, withoutMarks } from '../../core/answer/sketch/reply.ts'
+import { maxSketchLines } from '../../core/wire/protocol/expansion.ts'
 
 interface SketchBounds {
   readonly maxLines: number

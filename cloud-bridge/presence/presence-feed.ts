@@ -1,7 +1,7 @@
-import type { Logger } from '../../core/base/logger.ts'
-import { tryOrLog } from '../../core/base/try-or-log.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import { isPresent, takesJobs } from '../../core/policy/fleet/presence.ts'
-import type { DeviceState } from '../../core/protocol/messages.ts'
+import type { DeviceState } from '../../core/wire/protocol/messages.ts'
 
 export type PresenceEvent =
   /** The device has published a state, or is lost. */

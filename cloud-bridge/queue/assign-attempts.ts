@@ -1,6 +1,6 @@
+import { storedJson } from '../../core/kit/store/stored-json.ts'
 import { type AvailableDevice, assignJobs, type Lane, rebalanceJobs } from '../../core/policy/jobs/assign-jobs.ts'
-import { maintenanceKinds } from '../../core/protocol/jobs.ts'
-import { storedJson } from '../../core/store/stored-json.ts'
+import { maintenanceKinds } from '../../core/wire/protocol/jobs.ts'
 import type { AttemptEffect, JobDatabase } from './job-database.ts'
 import type { JobRow } from './job-tables.ts'
 

@@ -1,5 +1,5 @@
 import { type AttemptFailure, attemptFailures } from '../../core/policy/jobs/retry.ts'
-import type { JobEvent } from '../../core/protocol/jobs.ts'
+import type { JobEvent } from '../../core/wire/protocol/jobs.ts'
 import type { DeviceReport } from './reports.ts'
 
 /** A device's event as the store takes it. */

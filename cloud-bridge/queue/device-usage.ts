@@ -1,5 +1,5 @@
+import type { Store } from '../../core/kit/store/open-database.ts'
 import { dayOf } from '../../core/policy/quota/quota.ts'
-import type { Store } from '../../core/store/open-database.ts'
 
 const dayMs = 86_400_000
 

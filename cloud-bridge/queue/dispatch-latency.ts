@@ -1,6 +1,6 @@
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 import { RecentQuantiles } from '../../core/policy/estimate/recent-quantiles.ts'
-import type { Health } from '../../core/protocol/http/bridge.ts'
+import type { Health } from '../../core/wire/protocol/http/bridge.ts'
 
 /** Round trips that the figures cover, and dispatches that are waited for at once. */
 const maxMeasured = 10_000

@@ -1,5 +1,5 @@
-import type { Logger } from '../../core/base/logger.ts'
-import { tryOrLog } from '../../core/base/try-or-log.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import { type AvailableDevice, jobsPerDevice, type Lane, lanes } from '../../core/policy/jobs/assign-jobs.ts'
 import { FreeDevices } from '../../core/policy/jobs/free-devices.ts'
 import type { PresenceFeed } from '../presence/presence-feed.ts'

@@ -1,10 +1,10 @@
-import type { Clock } from '../../core/base/clock.ts'
-import type { Logger } from '../../core/base/logger.ts'
-import { repeatEvery } from '../../core/base/repeat.ts'
-import { type ClockReading, SteadyWallClock } from '../../core/base/steady-wall-clock.ts'
-import { tryOrLog } from '../../core/base/try-or-log.ts'
-import type { Store } from '../../core/store/open-database.ts'
-import { isStorageFull } from '../../core/store/storage-full.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
+import { repeatEvery } from '../../core/kit/base/repeat.ts'
+import { type ClockReading, SteadyWallClock } from '../../core/kit/base/steady-wall-clock.ts'
+import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
+import { isStorageFull } from '../../core/kit/store/storage-full.ts'
 import { readSteadyTime, writeSteadyTime } from './steady-time.ts'
 
 /** Interval between two writes of the time: what another start of the machine compares its clock with. */

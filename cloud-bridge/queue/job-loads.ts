@@ -1,6 +1,6 @@
+import type { Store } from '../../core/kit/store/open-database.ts'
 import { type Lane, lanes } from '../../core/policy/jobs/assign-jobs.ts'
-import { maintenanceKinds } from '../../core/protocol/jobs.ts'
-import type { Store } from '../../core/store/open-database.ts'
+import { maintenanceKinds } from '../../core/wire/protocol/jobs.ts'
 
 /** A job has left one device for another, or for none. */
 interface Move {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Store } from '../../core/store/open-database.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
 
 /** The name before the number in the ids of jobs, from this number on. */
 interface JobName {

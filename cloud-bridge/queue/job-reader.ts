@@ -1,7 +1,7 @@
+import { storedJson } from '../../core/kit/store/stored-json.ts'
 import { isTerminal, type JobState } from '../../core/policy/jobs/job.ts'
-import type { JobDetails, JobSummary, StoredJobEvent } from '../../core/protocol/http/jobs.ts'
-import type { JobKind } from '../../core/protocol/jobs.ts'
-import { storedJson } from '../../core/store/stored-json.ts'
+import type { JobDetails, JobSummary, StoredJobEvent } from '../../core/wire/protocol/http/jobs.ts'
+import type { JobKind } from '../../core/wire/protocol/jobs.ts'
 import type { JobDatabase } from './job-database.ts'
 import { damagedError, isDead, isSetAside, type JobRow, jobOf } from './job-tables.ts'
 

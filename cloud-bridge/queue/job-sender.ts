@@ -1,4 +1,4 @@
-import { inputApart, type JobAck, type ToJobDevice } from '../../core/protocol/jobs.ts'
+import { inputApart, type JobAck, type ToJobDevice } from '../../core/wire/protocol/jobs.ts'
 import type { AttemptToSend } from './assign-attempts.ts'
 import type { AttemptEffect } from './job-database.ts'
 import type { JobStore } from './job-store.ts'

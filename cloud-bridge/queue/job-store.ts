@@ -1,6 +1,6 @@
-import type { Random } from '../../core/base/random.ts'
+import type { Random } from '../../core/kit/base/random.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
 import type { StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
-import type { Store } from '../../core/store/open-database.ts'
 import { createAssigning } from './assign-attempts.ts'
 import { createDeadlines } from './deadlines.ts'
 import { DeviceUsage } from './device-usage.ts'

@@ -1,5 +1,5 @@
+import { storedJson } from '../../core/kit/store/stored-json.ts'
 import { holderOf, type Job, type JobError, type JobState, type JobTerms } from '../../core/policy/jobs/job.ts'
-import { storedJson } from '../../core/store/stored-json.ts'
 import { steadyTimeTable } from './steady-time.ts'
 
 /** SQL conditions of finished jobs: those that succeeded or were canceled, and dead letters. */

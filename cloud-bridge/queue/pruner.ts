@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 import type { RetentionLimits } from '../../core/policy/jobs/retention.ts'
 import type { JobStore } from './job-store.ts'
 import type { Surplus } from './retention.ts'

@@ -1,5 +1,5 @@
-import type { SteadyTime } from '../../core/base/steady-wall-clock.ts'
-import type { Store } from '../../core/store/open-database.ts'
+import type { SteadyTime } from '../../core/kit/base/steady-wall-clock.ts'
+import type { Store } from '../../core/kit/store/open-database.ts'
 
 /** A migration: the newest steady time. `boot`: the start of the machine that the times since its start (`…up_ms`) belong to. */
 export const steadyTimeTable = `CREATE TABLE steady_time (

@@ -1,5 +1,5 @@
 import { isTerminal, type JobTerms } from '../../core/policy/jobs/job.ts'
-import type { JobSubmission } from '../../core/protocol/jobs.ts'
+import type { JobSubmission } from '../../core/wire/protocol/jobs.ts'
 import type { JobDatabase } from './job-database.ts'
 import type { JobRow } from './job-tables.ts'
 

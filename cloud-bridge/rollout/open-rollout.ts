@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
 import { nextRollout } from '../../core/policy/rollout/next-rollout.ts'
 import {
@@ -10,9 +10,9 @@ import {
   type RolloutState,
 } from '../../core/policy/rollout/rollout.ts'
 import { nextSoak, type Soak, soakProblem } from '../../core/policy/rollout/soak.ts'
-import { type JobDetails, maxBatchJobs } from '../../core/protocol/http/jobs.ts'
-import { JobSubmission } from '../../core/protocol/jobs.ts'
-import type { DeviceState } from '../../core/protocol/messages.ts'
+import { type JobDetails, maxBatchJobs } from '../../core/wire/protocol/http/jobs.ts'
+import { JobSubmission } from '../../core/wire/protocol/jobs.ts'
+import type { DeviceState } from '../../core/wire/protocol/messages.ts'
 import type { JobQueue } from '../queue/job-queue.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import type { DeviceError, RolloutStore, StoredRollout } from './rollout-store.ts'

@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import type { Store } from '../../core/kit/store/open-database.ts'
+import { storedJson } from '../../core/kit/store/stored-json.ts'
 import type { DeviceOutcome, RolloutState, RolloutTerms } from '../../core/policy/rollout/rollout.ts'
 import { recentAt } from '../../core/policy/rollout/start-rate.ts'
 import {
@@ -6,9 +8,7 @@ import {
   type RolloutSelector,
   type RolloutSubmission,
   type rolloutDeviceStates,
-} from '../../core/protocol/http/rollouts.ts'
-import type { Store } from '../../core/store/open-database.ts'
-import { storedJson } from '../../core/store/stored-json.ts'
+} from '../../core/wire/protocol/http/rollouts.ts'
 
 /**
  * A migration. `next` and `outcomes` count what `rollout_devices` holds, and change with it. `ended_ms`: when the last device

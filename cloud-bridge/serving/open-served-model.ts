@@ -1,10 +1,10 @@
-import type { Progress } from '../../core/base/progress.ts'
-import { openVerifiedBundle } from '../../core/engine/open-bundle.ts'
-import { shareHead } from '../../core/engine/shared-head.ts'
-import { readManifest } from '../../core/model/bundle.ts'
-import { type Manifest, type PartName, slotCounts, tokenizerFolder } from '../../core/model/manifest.ts'
-import { VerifiedBundles } from '../../core/model/verified-bundles.ts'
-import { tokenizerFile } from '../../core/text/tokenizer.ts'
+import type { Progress } from '../../core/kit/base/progress.ts'
+import { readManifest } from '../../core/model/bundle/bundle.ts'
+import { type Manifest, type PartName, slotCounts, tokenizerFolder } from '../../core/model/bundle/manifest.ts'
+import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
+import { openVerifiedBundle } from '../../core/model/engine/open-bundle.ts'
+import { shareHead } from '../../core/model/engine/shared-head.ts'
+import { tokenizerFile } from '../../core/model/text/tokenizer.ts'
 import { type ServedModel, splitModel, wholeModel } from './served-model.ts'
 
 export interface ServedModelOptions {

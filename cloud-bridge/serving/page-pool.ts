@@ -1,5 +1,5 @@
-import { uncountedFloats } from '../../core/base/uncounted-memory.ts'
-import { loadReleasePages } from '../../core/engine/resident-memory.ts'
+import { uncountedFloats } from '../../core/kit/base/uncounted-memory.ts'
+import { loadReleasePages } from '../../core/model/engine/resident-memory.ts'
 import { fullValuesOf, type Page } from './slow-tier.ts'
 
 /** Memory is allocated for so many bytes of pages at once. */

@@ -1,5 +1,5 @@
-import type { Sequence, StepItem } from '../../core/engine/contract.ts'
-import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
+import type { Sequence, StepItem } from '../../core/model/engine/contract.ts'
+import { concatStates, type States, sliceStates } from '../../core/wire/protocol/states.ts'
 import type { RowItem } from './served-model.ts'
 
 /** Rows to append to a stream, and which of them come back: as in a StepItem. */

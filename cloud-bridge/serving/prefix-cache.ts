@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Sequence } from '../../core/engine/contract.ts'
+import type { Sequence } from '../../core/model/engine/contract.ts'
 import type { TokenPrefix } from './token-prefixes.ts'
 
 /** What a handle leads to: cached KV, or the open stream that has taken it over. */

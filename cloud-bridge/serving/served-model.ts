@@ -1,9 +1,9 @@
-import type { Chain, Part, Sequence, StepItem } from '../../core/engine/contract.ts'
-import { SerialQueue } from '../../core/engine/serial-queue.ts'
-import type { SharedHead } from '../../core/engine/shared-head.ts'
-import { StackedSequence } from '../../core/engine/stacked-sequence.ts'
+import type { Chain, Part, Sequence, StepItem } from '../../core/model/engine/contract.ts'
+import { SerialQueue } from '../../core/model/engine/serial-queue.ts'
+import type { SharedHead } from '../../core/model/engine/shared-head.ts'
+import { StackedSequence } from '../../core/model/engine/stacked-sequence.ts'
 import { kvBytesPerPosition } from '../../core/policy/admission/kv.ts'
-import { concatStates, type States } from '../../core/protocol/states.ts'
+import { concatStates, type States } from '../../core/wire/protocol/states.ts'
 
 /** Hidden states that pass the middle. */
 export type RowItem = Extract<StepItem, { states: States }>

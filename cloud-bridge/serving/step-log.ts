@@ -1,4 +1,4 @@
-import type { LoggedStep } from '../../core/protocol/http/bridge.ts'
+import type { LoggedStep } from '../../core/wire/protocol/http/bridge.ts'
 import type { EndedStep } from './serving-metrics.ts'
 
 /** The last `capacity` steps. */

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Clock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Machine } from '../../core/policy/machine.ts'
 import type { FullQueue } from '../../core/policy/serving/answer-queue.ts'
 import type { ServingAction, ServingInput, StepPiece } from '../../core/policy/serving/serving-events.ts'

@@ -1,6 +1,6 @@
-import type { Clock } from '../../core/base/clock.ts'
-import type { Warn } from '../../core/base/sampled-warnings.ts'
-import type { Sequence } from '../../core/engine/contract.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { Warn } from '../../core/kit/base/sampled-warnings.ts'
+import type { Sequence } from '../../core/model/engine/contract.ts'
 import { pageRows } from '../../core/policy/serving/write-through.ts'
 import type { SlowCopy, SlowTier } from './slow-tier.ts'
 

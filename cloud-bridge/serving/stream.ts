@@ -1,4 +1,4 @@
-import type { Sequence } from '../../core/engine/contract.ts'
+import type { Sequence } from '../../core/model/engine/contract.ts'
 import { clientOf } from '../../core/policy/fairness/client.ts'
 import { phaseOf } from '../../core/policy/serving/phase.ts'
 import { canceled, type EngineHost, EngineStream } from './engine-stream.ts'

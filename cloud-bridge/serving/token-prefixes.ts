@@ -1,4 +1,4 @@
-import type { Sequence } from '../../core/engine/contract.ts'
+import type { Sequence } from '../../core/model/engine/contract.ts'
 
 /** KV whose token ids are known. */
 export interface TokenPrefix {

@@ -1,5 +1,5 @@
-import { megabytes } from '../base/megabytes.ts'
-import { graphKey, isDrafter, type Manifest, type PartManifest, type PartName, slotCounts } from '../model/manifest.ts'
+import { megabytes } from '../kit/base/megabytes.ts'
+import { graphKey, isDrafter, type Manifest, type PartManifest, type PartName, slotCounts } from '../model/bundle/manifest.ts'
 
 /** What `build` and `inspect` print of one part. */
 interface PartSummary extends Pick<PartManifest, 'layers' | 'kvHeads' | 'headDim' | 'features' | 'heads' | 'tree'> {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import type { Command, Menu } from '../cli/command.ts'
-import { defineCommand } from '../cli/command.ts'
-import { completionScript, completionsOf, shells } from '../cli/completion.ts'
+import type { Command, Menu } from '../kit/cli/command.ts'
+import { defineCommand } from '../kit/cli/command.ts'
+import { completionScript, completionsOf, shells } from '../kit/cli/completion.ts'
 
 /** `brim completion <shell>` @param menu every command */
 export const completionCommand = (menu: Menu): Command =>

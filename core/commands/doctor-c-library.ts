@@ -1,8 +1,8 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, join } from 'node:path'
-import { canLoad, jetPacks, jetPacksFor, neededByAll, runningGlibc } from '../base/c-library.ts'
-import { readBinaryNeeds } from '../base/elf.ts'
+import { canLoad, jetPacks, jetPacksFor, neededByAll, runningGlibc } from '../kit/base/c-library.ts'
+import { readBinaryNeeds } from '../kit/base/elf.ts'
 import type { Check } from './doctor-checks.ts'
 
 /** The packages with binaries that agent and bridge load. */

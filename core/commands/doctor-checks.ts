@@ -2,10 +2,10 @@ import { constants } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { availableParallelism, freemem, totalmem } from 'node:os'
 import { dirname } from 'node:path'
-import { clockIsSet, nowIso } from '../base/clock.ts'
-import { BrimError, type ErrorCode } from '../base/errors.ts'
-import type { Runtime } from '../engine/runtime.ts'
-import { OnnxGraph } from '../model/onnx-writer.ts'
+import { clockIsSet, nowIso } from '../kit/base/clock.ts'
+import { BrimError, type ErrorCode } from '../kit/base/errors.ts'
+import { OnnxGraph } from '../model/bundle/onnx-writer.ts'
+import type { Runtime } from '../model/engine/runtime.ts'
 import { reinstallHint } from './reinstall-hint.ts'
 
 /** One line of `brim doctor`. `fail`: Brim cannot run here; `warn`: it runs, but with too little memory or disk. */
@@ -37,7 +37,7 @@ export function checkNode(version: string): Check {
 export async function checkRuntime(library: string | undefined): Promise<Check[]> {
   try {
     // Not statically: it loads koffi, which may be what is broken.
-    const { openRuntime } = await import('../engine/capi.ts')
+    const { openRuntime } = await import('../model/engine/capi.ts')
     const runtime = await openRuntime({ library })
     try {
       if ((await double(runtime, 'CPUExecutionProvider', 21)) !== 42)

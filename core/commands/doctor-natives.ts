@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module'
-import type { ErrorCode } from '../base/errors.ts'
+import type { ErrorCode } from '../kit/base/errors.ts'
 import type { Check } from './doctor-checks.ts'
 import { reinstallHint } from './reinstall-hint.ts'
 

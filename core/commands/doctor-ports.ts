@@ -1,4 +1,4 @@
-import { portIsFree } from '../base/port-is-free.ts'
+import { portIsFree } from '../kit/base/port-is-free.ts'
 import type { Check } from './doctor-checks.ts'
 
 /** Default ports of bridge (MQTT, MQTT over TLS, HTTP) and agent (API). */

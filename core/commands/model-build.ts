@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { systemClock } from '../base/clock.ts'
-import type { Io } from '../base/io.ts'
-import { defineCommand, type OptionsOf } from '../cli/command.ts'
-import type { BuildEvent } from '../model/build.ts'
-import { drafterParts, formats } from '../model/manifest.ts'
+import { systemClock } from '../kit/base/clock.ts'
+import type { Io } from '../kit/base/io.ts'
+import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
+import type { BuildEvent } from '../model/bundle/build.ts'
+import { drafterParts, formats } from '../model/bundle/manifest.ts'
 import { bundleText, summarize } from './bundle-text.ts'
 import { showProgress } from './progress.ts'
 
@@ -55,7 +55,7 @@ export const command = defineCommand({
 })
 
 async function build({ force, json, ...options }: BuildOptions, io: Io): Promise<void> {
-  const { buildBundle } = await import('../model/build.ts')
+  const { buildBundle } = await import('../model/bundle/build.ts')
   const startMs = systemClock.nowMs()
   const progress = showProgress(io)
   const warnings: string[] = []

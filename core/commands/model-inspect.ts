@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
-import { defineCommand } from '../cli/command.ts'
-import { readManifest } from '../model/bundle.ts'
+import { defineCommand } from '../kit/cli/command.ts'
+import { readManifest } from '../model/bundle/bundle.ts'
 import { bundleText, summarize } from './bundle-text.ts'
 
 /** `brim model inspect` */

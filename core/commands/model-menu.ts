@@ -1,4 +1,4 @@
-import type { Menu } from '../cli/command.ts'
+import type { Menu } from '../kit/cli/command.ts'
 
 /** `brim model …` */
 export const menu: Menu = {

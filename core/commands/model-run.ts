@@ -1,16 +1,16 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { systemClock } from '../base/clock.ts'
-import { BrimError } from '../base/errors.ts'
-import type { Io } from '../base/io.ts'
-import { orAborted } from '../base/or-aborted.ts'
-import { defineCommand, type OptionsOf } from '../cli/command.ts'
-import type { GenerateEvent, GenerationSummary } from '../engine/generate.ts'
-import { readManifest } from '../model/bundle.ts'
-import { tokenizerFolder } from '../model/manifest.ts'
-import { loadChatTemplate } from '../text/chat-template.ts'
-import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../text/tokenizer.ts'
+import { systemClock } from '../kit/base/clock.ts'
+import { BrimError } from '../kit/base/errors.ts'
+import type { Io } from '../kit/base/io.ts'
+import { orAborted } from '../kit/base/or-aborted.ts'
+import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
+import { readManifest } from '../model/bundle/bundle.ts'
+import { tokenizerFolder } from '../model/bundle/manifest.ts'
+import type { GenerateEvent, GenerationSummary } from '../model/engine/generate.ts'
+import { loadChatTemplate } from '../model/text/chat-template.ts'
+import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../model/text/tokenizer.ts'
 import { threadsOption } from './threads.ts'
 
 const options = {
@@ -57,9 +57,9 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
   const { bundle, json, maxTokens, temperature, topK, topP, seed, stop, reference, threads } = options
   const sampling = { temperature, topK, topP, seed }
   const [{ openBundle }, { checkSampling }, { answerBudget, generate }] = await Promise.all([
-    import('../engine/open-bundle.ts'),
-    import('../engine/sampler.ts'),
-    import('../engine/generate.ts'),
+    import('../model/engine/open-bundle.ts'),
+    import('../model/engine/sampler.ts'),
+    import('../model/engine/generate.ts'),
   ])
   // Errors in folder or request are reported before the model is loaded.
   checkSampling(sampling)

@@ -1,11 +1,11 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../base/errors.ts'
-import type { Io } from '../base/io.ts'
-import { defineCommand, type OptionsOf } from '../cli/command.ts'
-import type { PartTest } from '../engine/self-test.ts'
-import { readManifest, verifyHashes } from '../model/bundle.ts'
-import type { PartName } from '../model/manifest.ts'
+import { BrimError } from '../kit/base/errors.ts'
+import type { Io } from '../kit/base/io.ts'
+import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
+import { readManifest, verifyHashes } from '../model/bundle/bundle.ts'
+import type { PartName } from '../model/bundle/manifest.ts'
+import type { PartTest } from '../model/engine/self-test.ts'
 import { showProgress } from './progress.ts'
 import { threadsOption } from './threads.ts'
 
@@ -33,7 +33,7 @@ async function verify({ bundle, threads, timeout, memory, json }: VerifyOptions,
   const onProgress = (done: number, total: number) => progress.update('hashes', done / total)
   await verifyHashes(bundle, manifest, { signal: io.signal, onProgress })
   progress.end()
-  const { testBundle } = await import('../engine/self-test-process.ts')
+  const { testBundle } = await import('../model/engine/self-test-process.ts')
   const parts = await testBundle(bundle, manifest, Object.keys(manifest.parts) as PartName[], {
     threads,
     library: io.env.ORT_LIB,

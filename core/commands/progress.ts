@@ -1,6 +1,6 @@
-import { type Clock, systemClock } from '../base/clock.ts'
-import type { Io } from '../base/io.ts'
-import { visibleLine } from '../base/visible-text.ts'
+import { type Clock, systemClock } from '../kit/base/clock.ts'
+import type { Io } from '../kit/base/io.ts'
+import { visibleLine } from '../kit/base/visible-text.ts'
 
 /** Progress of long work, on stderr. */
 export interface ProgressLine {

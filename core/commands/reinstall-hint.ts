@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { projectRoot } from '../base/version.ts'
+import { projectRoot } from '../kit/base/version.ts'
 
 /** How to restore native packages that are missing or do not load: an installed package has no scripts. */
 export const reinstallHint = (root: URL = projectRoot): string =>

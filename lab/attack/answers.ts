@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { Agent, request } from 'node:http'
-import { seededRandom } from '../../core/base/random.ts'
+import { seededRandom } from '../../core/kit/base/random.ts'
 import type { Flood } from './flood.ts'
 
 /** Requests at a time. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectAsync, type MqttClient } from 'mqtt'
-import { type DeviceTopic, deviceTopic } from '../../core/protocol/topics.ts'
+import { type DeviceTopic, deviceTopic } from '../../core/wire/protocol/topics.ts'
 import type { AttackTarget, Flood } from './flood.ts'
 import { deviceLogin } from './raw-mqtt.ts'
 

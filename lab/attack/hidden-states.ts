@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
-import { encodeFrame, headerBytes, maxFrameBytes, rowBytes } from '../../core/protocol/frame.ts'
-import { sessionBits, ToDevice } from '../../core/protocol/messages.ts'
+import { encodeFrame, headerBytes, maxFrameBytes, rowBytes } from '../../core/wire/protocol/frame.ts'
+import { sessionBits, ToDevice } from '../../core/wire/protocol/messages.ts'
 import type { AttackTarget, Flood } from './flood.ts'
 
 const pauseMs = 2

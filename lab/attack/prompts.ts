@@ -1,4 +1,4 @@
-import { seededRandom } from '../../core/base/random.ts'
+import { seededRandom } from '../../core/kit/base/random.ts'
 import type { Flood } from './flood.ts'
 
 const mebibyte = 2 ** 20

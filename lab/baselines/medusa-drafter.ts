@@ -1,8 +1,8 @@
 import type { DeviceModel } from '../../agent/hat/open-device-model.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import { stateless, type TreeDrafter } from '../../core/draft/drafter.ts'
-import type { MedusaHeads } from '../../core/engine/contract.ts'
-import { likeliestTokens } from '../../core/engine/sampler.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { stateless, type TreeDrafter } from '../../core/model/draft/drafter.ts'
+import type { MedusaHeads } from '../../core/model/engine/contract.ts'
+import { likeliestTokens } from '../../core/model/engine/sampler.ts'
 import { medusaTree } from '../../core/policy/hat/draft-tree.ts'
 
 /**

@@ -1,8 +1,8 @@
 import type { OpenSmall } from '../../agent/slm/local-model.ts'
 import type { OpenModel } from '../../cloud-bridge/serving/open-served-model.ts'
 import type { ModelItem, ServedModel } from '../../cloud-bridge/serving/served-model.ts'
-import { type Clock, systemClock } from '../../core/base/clock.ts'
-import type { Chain } from '../../core/engine/contract.ts'
+import { type Clock, systemClock } from '../../core/kit/base/clock.ts'
+import type { Chain } from '../../core/model/engine/contract.ts'
 import type { StepPace } from '../cluster/cluster.ts'
 
 /** Of a bridge that stands for a cloud with a larger model. */

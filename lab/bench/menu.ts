@@ -1,4 +1,4 @@
-import type { Menu } from '../../core/cli/command.ts'
+import type { Menu } from '../../core/kit/cli/command.ts'
 
 /** `brim bench …` */
 export const menu: Menu = {

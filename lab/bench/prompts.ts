@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { BrimError } from '../../core/base/errors.ts'
-import { projectRoot } from '../../core/base/version.ts'
-import type { ChatMessage } from '../../core/text/chat-message.ts'
-import type { ChatTemplate } from '../../core/text/chat-template.ts'
-import type { TextTokenizer } from '../../core/text/tokenizer.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { projectRoot } from '../../core/kit/base/version.ts'
+import type { ChatMessage } from '../../core/model/text/chat-message.ts'
+import type { ChatTemplate } from '../../core/model/text/chat-template.ts'
+import type { TextTokenizer } from '../../core/model/text/tokenizer.ts'
 
 const heldOutName = 'test/fixtures/heldout-prompts.jsonl'
 /** The prompts of the demonstration model that its training did not see. */

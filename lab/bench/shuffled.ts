@@ -1,4 +1,4 @@
-import type { Random } from '../../core/base/random.ts'
+import type { Random } from '../../core/kit/base/random.ts'
 
 /** The items in a random order (Fisher and Yates). */
 export function shuffled<T>(items: readonly T[], random: Random): T[] {

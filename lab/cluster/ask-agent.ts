@@ -1,7 +1,7 @@
-import { systemClock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import { type AnswerBody, streamAnswerFrom } from '../../core/openai/client.ts'
-import type { BrimReport } from '../../core/openai/responses.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { type AnswerBody, streamAnswerFrom } from '../../core/wire/openai/client.ts'
+import type { BrimReport } from '../../core/wire/openai/responses.ts'
 
 /** An answer as its client received it. */
 interface ClientAnswer {

@@ -3,10 +3,10 @@ import { existsSync, readdirSync, readFileSync, realpathSync, rmSync } from 'nod
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { BrimError } from '../../core/base/errors.ts'
-import { projectRoot, release } from '../../core/base/version.ts'
-import { buildBundle } from '../../core/model/build.ts'
-import { drafterParts, manifestFile } from '../../core/model/manifest.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { projectRoot, release } from '../../core/kit/base/version.ts'
+import { buildBundle } from '../../core/model/bundle/build.ts'
+import { drafterParts, manifestFile } from '../../core/model/bundle/manifest.ts'
 
 /** The models of models/demo: the LLM and small ones for devices, of which `slm-other` has another tokenizer. */
 const demoModels = ['llm', 'slm-wide', 'slm-deep', 'slm-other'] as const
@@ -47,7 +47,7 @@ export async function ensureDemoBundle(model: DemoModel = 'llm'): Promise<string
 }
 
 /** The builder's source; installed packages have only what is compiled from it. */
-const builderSource = fileURLToPath(new URL('core/model', projectRoot))
+const builderSource = fileURLToPath(new URL('core/model/bundle', projectRoot))
 const isCheckout = existsSync(builderSource)
 
 /** An installed package may belong to root, so bundles go to the user's cache. */
@@ -59,7 +59,7 @@ function builtBundles(): string {
 /** A hash of the model's files, the builder's code and the recipe. */
 function keyOf(model: DemoModel, checkpoint: string): string {
   const hash = createHash('sha256').update(JSON.stringify({ release, recipe: recipe(model) }))
-  const builder = isCheckout ? builderSource : fileURLToPath(new URL('dist/core/model', projectRoot))
+  const builder = isCheckout ? builderSource : fileURLToPath(new URL('dist/core/model/bundle', projectRoot))
   for (const root of [checkpoint, builder]) {
     const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
     for (const path of files.map((entry) => join(entry.parentPath, entry.name)).sort())

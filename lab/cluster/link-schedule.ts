@@ -1,4 +1,4 @@
-import type { Random } from '../../core/base/random.ts'
+import type { Random } from '../../core/kit/base/random.ts'
 import { type RateTrace, servedMs } from './rate-trace.ts'
 
 /** One direction of a link. */

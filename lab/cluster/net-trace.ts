@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { BrimError } from '../../core/base/errors.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import type { RateTrace } from './rate-trace.ts'
 
 /**

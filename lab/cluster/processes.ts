@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { BrimError } from '../../core/base/errors.ts'
-import { projectRoot } from '../../core/base/version.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { projectRoot } from '../../core/kit/base/version.ts'
 import { pinnedTo } from './cores.ts'
 import { endingWithParent } from './ending-with-parent.ts'
 

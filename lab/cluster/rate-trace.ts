@@ -1,4 +1,4 @@
-import type { Random } from '../../core/base/random.ts'
+import type { Random } from '../../core/kit/base/random.ts'
 
 /** The rate of a link, interval by interval; it repeats after the last one. Times count from the link's start. */
 export interface RateTrace {

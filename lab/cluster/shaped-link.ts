@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import type { Random } from '../../core/base/random.ts'
+import type { Random } from '../../core/kit/base/random.ts'
 import { type DirectionShape, LinkSchedule } from './link-schedule.ts'
 
 export interface LinkShape {

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
-import type { Io } from '../../core/base/io.ts'
-import type { Example } from '../../core/cli/command.ts'
+import type { Io } from '../../core/kit/base/io.ts'
+import type { Example } from '../../core/kit/cli/command.ts'
 import type { Figure } from '../plot/plot.ts'
 
 /** One run of a benchmark: what --json prints and --save writes. */

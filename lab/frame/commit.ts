@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
-import { projectRoot } from '../../core/base/version.ts'
+import { projectRoot } from '../../core/kit/base/version.ts'
 
 /** What no benchmark runs or reads as its input. Prompts of benchmarks are in test/fixtures. */
 const noCode = [':(exclude)docs', ':(exclude)*.md', ':(exclude,glob)test/**/*.ts']

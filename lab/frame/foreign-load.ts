@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 import type { CpuTimes } from '../cluster/cpu-times.ts'
 
 /** What the meter reads. */

@@ -1,13 +1,13 @@
 import { join } from 'node:path'
-import { systemClock } from '../../core/base/clock.ts'
-import { generate } from '../../core/engine/generate.ts'
-import { openBundle } from '../../core/engine/open-bundle.ts'
-import { compareWithReference } from '../../core/engine/reference.ts'
-import { greedy } from '../../core/engine/sampler.ts'
-import { tokenizerFolder } from '../../core/model/manifest.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
+import { tokenizerFolder } from '../../core/model/bundle/manifest.ts'
+import { generate } from '../../core/model/engine/generate.ts'
+import { openBundle } from '../../core/model/engine/open-bundle.ts'
+import { compareWithReference } from '../../core/model/engine/reference.ts'
+import { greedy } from '../../core/model/engine/sampler.ts'
+import { loadChatTemplate } from '../../core/model/text/chat-template.ts'
+import { loadTokenizer } from '../../core/model/text/tokenizer.ts'
 import { quantile } from '../../core/policy/estimate/quantile.ts'
-import { loadChatTemplate } from '../../core/text/chat-template.ts'
-import { loadTokenizer } from '../../core/text/tokenizer.ts'
 import { askAgent } from '../../lab/cluster/ask-agent.ts'
 
 export interface DemoQuestion {
@@ -29,7 +29,7 @@ export interface DemoAnswer {
   readonly acceptLength: number | null
   /** How often the device waited for the bridge: once for the prompt, once per verification. */
   readonly roundTrips: number
-  /** The tokens are those of the reference (core/engine/reference.ts). */
+  /** The tokens are those of the reference (core/model/engine/reference.ts). */
   readonly identical: boolean
   /** Tokens where only rounding decided between the reference's two most likely ones. */
   readonly nearTies: number

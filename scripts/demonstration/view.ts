@@ -1,4 +1,4 @@
-import type { Io } from '../../core/base/io.ts'
+import type { Io } from '../../core/kit/base/io.ts'
 import { clean, layOutColumns } from '../../lab/plot/side-by-side.ts'
 
 /** A question to a device. */

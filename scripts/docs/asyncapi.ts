@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { type Channel, channels, dataMessages, type Message } from '../../core/protocol/contract.ts'
-import { nullIfAbsent } from '../../core/protocol/figure.ts'
-import { dataPath } from '../../core/protocol/messages.ts'
-import { idPattern } from '../../core/protocol/topics.ts'
-import { protocolVersion } from '../../core/protocol/version.ts'
+import { type Channel, channels, dataMessages, type Message } from '../../core/wire/protocol/contract.ts'
+import { nullIfAbsent } from '../../core/wire/protocol/figure.ts'
+import { dataPath } from '../../core/wire/protocol/messages.ts'
+import { idPattern } from '../../core/wire/protocol/topics.ts'
+import { protocolVersion } from '../../core/wire/protocol/version.ts'
 
 /** JSON Schema draft 7, as zod writes it. */
 export type Schema = z.core.JSONSchema.BaseSchema
@@ -155,7 +155,7 @@ export function asyncApi() {
         address: dataPath,
         title: 'Data plane',
         description:
-          'Messages in JSON text. Hidden states use binary frames on the same connection, which core/protocol/frame.ts describes.',
+          'Messages in JSON text. Hidden states use binary frames on the same connection, which core/wire/protocol/frame.ts describes.',
         servers: [ref('servers', 'bridge')],
         messages: { ...messagesOf(device), ...messagesOf(bridge) },
       },

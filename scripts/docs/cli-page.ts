@@ -1,9 +1,9 @@
 import { menu } from '../../brim.ts'
-import { exitCodes } from '../../core/base/errors.ts'
-import type { Command, Menu } from '../../core/cli/command.ts'
-import { positionalsOf, usageOf, wordOf } from '../../core/cli/find-command.ts'
-import type { Flag } from '../../core/cli/flags.ts'
-import { alsoTakesText } from '../../core/cli/help.ts'
+import { exitCodes } from '../../core/kit/base/errors.ts'
+import type { Command, Menu } from '../../core/kit/cli/command.ts'
+import { positionalsOf, usageOf, wordOf } from '../../core/kit/cli/find-command.ts'
+import type { Flag } from '../../core/kit/cli/flags.ts'
+import { alsoTakesText } from '../../core/kit/cli/help.ts'
 
 /** docs/cli.md: every command with its options and examples. */
 export async function cliPage(): Promise<string> {

@@ -1,5 +1,5 @@
 import { menu } from '../../brim.ts'
-import type { Flag } from '../../core/cli/flags.ts'
+import type { Flag } from '../../core/kit/cli/flags.ts'
 
 /** What the service sets; all other options have their defaults. */
 const serviceValues = {

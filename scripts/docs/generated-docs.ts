@@ -1,4 +1,4 @@
-import { projectRoot } from '../../core/base/version.ts'
+import { projectRoot } from '../../core/kit/base/version.ts'
 import { scenarioSchema } from '../../lab/simulate/scenario/schema.ts'
 import { asyncApi } from './asyncapi.ts'
 import { cliPage } from './cli-page.ts'

@@ -1,15 +1,22 @@
 import { z } from 'zod'
-import { ErrorBody } from '../../core/openai/api-error.ts'
-import { Model } from '../../core/openai/responses.ts'
-import { AuditLine, DeviceIdentity, KeyRecord, TokenRecord } from '../../core/protocol/http/admin.ts'
-import { LoggedStep } from '../../core/protocol/http/bridge.ts'
-import { ServedBundle } from '../../core/protocol/http/bundles.ts'
-import { CommandRecord, Device, FleetEvent, LatestTelemetry, LogLine, TelemetrySample } from '../../core/protocol/http/devices.ts'
-import { ErrorResponse } from '../../core/protocol/http/error-response.ts'
-import { JobDetails, JobSummary, StoredJobEvent, Submitted } from '../../core/protocol/http/jobs.ts'
-import type { Operation, RequiredAccess } from '../../core/protocol/http/operation.ts'
-import { allOperations } from '../../core/protocol/http/operations.ts'
-import { JobSubmission } from '../../core/protocol/jobs.ts'
+import { ErrorBody } from '../../core/wire/openai/api-error.ts'
+import { Model } from '../../core/wire/openai/responses.ts'
+import { AuditLine, DeviceIdentity, KeyRecord, TokenRecord } from '../../core/wire/protocol/http/admin.ts'
+import { LoggedStep } from '../../core/wire/protocol/http/bridge.ts'
+import { ServedBundle } from '../../core/wire/protocol/http/bundles.ts'
+import {
+  CommandRecord,
+  Device,
+  FleetEvent,
+  LatestTelemetry,
+  LogLine,
+  TelemetrySample,
+} from '../../core/wire/protocol/http/devices.ts'
+import { ErrorResponse } from '../../core/wire/protocol/http/error-response.ts'
+import { JobDetails, JobSummary, StoredJobEvent, Submitted } from '../../core/wire/protocol/http/jobs.ts'
+import type { Operation, RequiredAccess } from '../../core/wire/protocol/http/operation.ts'
+import { allOperations } from '../../core/wire/protocol/http/operations.ts'
+import { JobSubmission } from '../../core/wire/protocol/jobs.ts'
 import { isNullIfAbsent, type Schema, simplified, unmarked } from './asyncapi.ts'
 
 /** Schemas that several operations share. */

@@ -1,14 +1,14 @@
-import { type Channel, channels, dataMessages, type Message } from '../../core/protocol/contract.ts'
-import { dataPath } from '../../core/protocol/messages.ts'
-import { idPattern, pairTopics } from '../../core/protocol/topics.ts'
-import { protocolVersion } from '../../core/protocol/version.ts'
+import { type Channel, channels, dataMessages, type Message } from '../../core/wire/protocol/contract.ts'
+import { dataPath } from '../../core/wire/protocol/messages.ts'
+import { idPattern, pairTopics } from '../../core/wire/protocol/topics.ts'
+import { protocolVersion } from '../../core/wire/protocol/version.ts'
 import { type Schema, type Variant, variantsOf } from './asyncapi.ts'
 
 /** docs/topics.md: the contract for people who watch topics or write programs that use them. */
 export function topicsPage(): string {
   return `# Topics and messages
 
-Generated from [core/protocol/contract.ts](../core/protocol/contract.ts) by \`npm run docs\`. Tests compare this page with the
+Generated from [core/wire/protocol/contract.ts](../core/wire/protocol/contract.ts) by \`npm run docs\`. Tests compare this page with the
 code, and recorded traffic with the schemas. For programs: [asyncapi.json](asyncapi.json) (AsyncAPI 3.0).
 
 ## Watching
@@ -58,7 +58,7 @@ these with each other ([ADR 14](adr/0014-bridges-on-one-broker-have-topics-of-th
 ${channels.map(({ message, address }) => section(message, `On \`${shown(address)}\`.`)).join('\n')}
 ## The data plane
 
-JSON text on the WebSocket \`${dataPath}\`, beside binary frames, which [frame.ts](../core/protocol/frame.ts) describes.
+JSON text on the WebSocket \`${dataPath}\`, beside binary frames, which [frame.ts](../core/wire/protocol/frame.ts) describes.
 
 ${section(dataMessages.device, 'Sent by the device.', 3)}
 ${section(dataMessages.bridge, 'Sent by the bridge.', 3)}`

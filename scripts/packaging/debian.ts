@@ -1,7 +1,7 @@
 import { chmodSync, cpSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { projectRoot, release } from '../../core/base/version.ts'
+import { projectRoot, release } from '../../core/kit/base/version.ts'
 import { runTool } from './run.ts'
 
 /** The package's scripts: postinst and so on. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { projectRoot } from '../../core/base/version.ts'
+import { projectRoot } from '../../core/kit/base/version.ts'
 import { nodeVersion, type Platform } from './platforms.ts'
 import { runTool } from './run.ts'
 

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:
 import { basename, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { projectRoot, release } from '../../core/base/version.ts'
+import { projectRoot, release } from '../../core/kit/base/version.ts'
 import { writeDebianPackage } from './debian.ts'
 import { type PlatformName, platforms } from './platforms.ts'
 import { runTool } from './run.ts'

@@ -6,7 +6,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { projectRoot } from '../../core/base/version.ts'
+import { projectRoot } from '../../core/kit/base/version.ts'
 import { surfaceFeatures } from '../../core/policy/pice/request-features.ts'
 import { type SuitabilityWeights, unpackWeights } from '../../core/policy/pice/suitability.ts'
 import { agreement } from './agreement.ts'

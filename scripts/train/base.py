@@ -21,7 +21,7 @@ from corpus import Message
 from errors import InputError, is_out_of_memory
 from model import SPLIT, LlmConfig, Llama
 
-FAMILIES = ("LlamaForCausalLM", "Qwen2ForCausalLM")  # as in core/model/families
+FAMILIES = ("LlamaForCausalLM", "Qwen2ForCausalLM")  # as in core/model/bundle/families
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")  # required in config.json
 LONGEST_CONTEXT = 8192  # positions that a drafter's RoPE tables cover while it is trained
 STATES_PER_TOKEN = 160  # rows of `hidden` fp32 numbers kept per token of a step, roughly; the attention of roll_out is most

@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hatEndpoint } from '../../agent/hat/endpoint.ts'
 import { openDeviceModel } from '../../agent/hat/open-device-model.ts'
 import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
-import { systemClock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import { noDrafter } from '../../core/draft/drafter.ts'
-import { readSse } from '../../core/openai/sse-reader.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { noDrafter } from '../../core/model/draft/drafter.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import { readSse } from '../../core/wire/openai/sse-reader.ts'
 import { portOf, startRelay } from '../../lab/cluster/relay.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { alteredPart } from '../support/altered-part.ts'
@@ -123,7 +123,7 @@ describe('a device without memory for another KV cache', () => {
     let full = true
     const input = alteredPart(device.input, {
       before([item]) {
-        // As the engine throws when the buffers cannot grow (core/engine/sequence-memory.ts).
+        // As the engine throws when the buffers cannot grow (core/model/engine/sequence-memory.ts).
         if (full && item!.sequence.length > 0) throw new BrimError('OUT_OF_MEMORY', 'no memory for a KV cache of 4096 MiB')
       },
     })

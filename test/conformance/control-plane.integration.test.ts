@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { type ControlOptions, connectControl } from '../../cloud-bridge/link/control.ts'
-import { systemClock } from '../../core/base/clock.ts'
-import type { DeviceState } from '../../core/protocol/messages.ts'
-import { bridgeStateTopic, deviceTopic } from '../../core/protocol/topics.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
+import type { DeviceState } from '../../core/wire/protocol/messages.ts'
+import { bridgeStateTopic, deviceTopic } from '../../core/wire/protocol/topics.ts'
 import { portOf, startRelay, through } from '../../lab/cluster/relay.ts'
 import {
   closed,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readSse } from '../../core/openai/sse-reader.ts'
+import { readSse } from '../../core/wire/openai/sse-reader.ts'
 import { type AgentNode, type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
 import { brim } from '../support/brim.ts'

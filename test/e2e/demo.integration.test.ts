@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
-import { portIsFree } from '../../core/base/port-is-free.ts'
+import { portIsFree } from '../../core/kit/base/port-is-free.ts'
 import { isMissing } from '../support/prerequisites.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))

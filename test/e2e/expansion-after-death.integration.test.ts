@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import type { Expansion } from '../../core/protocol/expansion.ts'
-import type { JobDetails } from '../../core/protocol/http/jobs.ts'
+import type { Expansion } from '../../core/wire/protocol/expansion.ts'
+import type { JobDetails } from '../../core/wire/protocol/http/jobs.ts'
 import { Cluster } from '../../lab/cluster/cluster.ts'
 import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
 import { buildTextBundle } from '../support/agent-world.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { seededRandom } from '../../core/base/random.ts'
-import { referenceAnswer } from '../../core/engine/reference.ts'
-import { greedy, type Sampling } from '../../core/engine/sampler.ts'
+import { seededRandom } from '../../core/kit/base/random.ts'
+import { referenceAnswer } from '../../core/model/engine/reference.ts'
+import { greedy, type Sampling } from '../../core/model/engine/sampler.ts'
 import { type HatWorld, startHatWorld } from '../support/hat-world.ts'
 
 let world: HatWorld

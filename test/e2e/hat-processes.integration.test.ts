@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readSse } from '../../core/openai/sse-reader.ts'
+import { readSse } from '../../core/wire/openai/sse-reader.ts'
 import { type AgentNode, type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
 import { portOf } from '../../lab/cluster/relay.ts'
 import { buildSlmBundle, buildTextBundle } from '../support/agent-world.ts'

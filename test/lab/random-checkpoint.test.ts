@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { TensorFiles } from '../../core/model/tensor-files.ts'
+import { TensorFiles } from '../../core/model/bundle/tensor-files.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 

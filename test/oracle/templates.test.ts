@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { parseTemplate } from '../../core/text/jinja/template.ts'
+import { parseTemplate } from '../../core/model/text/jinja/template.ts'
 
 // Written by scripts/train/oracle/make_templates.py with the real transformers.
 const read = (file: string) => readFileSync(fileURLToPath(new URL(`fixtures/templates/${file}`, import.meta.url)), 'utf8')

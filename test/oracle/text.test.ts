@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { loadChatTemplate } from '../../core/text/chat-template.ts'
-import { loadTokenizer, type TextTokenizer } from '../../core/text/tokenizer.ts'
+import { loadChatTemplate } from '../../core/model/text/chat-template.ts'
+import { loadTokenizer, type TextTokenizer } from '../../core/model/text/tokenizer.ts'
 import { fixtureDir, fixtureNames } from './fixtures.ts'
 
 interface TextRow {

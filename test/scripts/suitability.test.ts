@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { projectRoot } from '../../core/base/version.ts'
+import { projectRoot } from '../../core/kit/base/version.ts'
 import { trainedSuitability } from '../../core/policy/pice/suitability.ts'
 import { agreement } from '../../scripts/suitability/agreement.ts'
 import { handLabels } from '../../scripts/suitability/data.ts'

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SequenceFloors } from '../../agent/bundles/sequence-floors.ts'
-import { InstallInput, inputApart, inputOf } from '../../core/protocol/jobs.ts'
+import { InstallInput, inputApart, inputOf } from '../../core/wire/protocol/jobs.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
 let dir: TempDir

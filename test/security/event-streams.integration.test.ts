@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import type { Certificate } from '../../cloud-bridge/http/certificate.ts'
 import { batchOf, type EventSource } from '../../cloud-bridge/http/event-streams.ts'
 import type { Routes } from '../../cloud-bridge/http/router.ts'
-import type { Operation } from '../../core/protocol/http/operation.ts'
+import type { Operation } from '../../core/wire/protocol/http/operation.ts'
 import { fakeClock } from '../support/fake-clock.ts'
 import { startTestHttp } from '../support/http.ts'
 

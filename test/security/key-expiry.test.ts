@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createAuthorizer } from '../../cloud-bridge/identity/authorizer.ts'
 import { Quotas } from '../../cloud-bridge/identity/quotas.ts'
-import { adminOperations } from '../../core/protocol/http/admin.ts'
+import { adminOperations } from '../../core/wire/protocol/http/admin.ts'
 import { openIdentityWorld } from '../support/identity-world.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 

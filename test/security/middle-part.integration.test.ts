@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
-import { readManifest } from '../../core/model/bundle.ts'
-import { devicePartsOf, filesOf, partsOf } from '../../core/model/bundle-files.ts'
-import { manifestFile } from '../../core/model/manifest.ts'
+import { readManifest } from '../../core/model/bundle/bundle.ts'
+import { devicePartsOf, filesOf, partsOf } from '../../core/model/bundle/bundle-files.ts'
+import { manifestFile } from '../../core/model/bundle/manifest.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
 

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { testBundle } from '../../core/engine/self-test-process.ts'
+import { testBundle } from '../../core/model/engine/self-test-process.ts'
 import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
 
 let bundle: TinyBundle

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { PromptThread } from '../../core/text/prompt-thread.ts'
+import { PromptThread } from '../../core/model/text/prompt-thread.ts'
 
 const folder = fileURLToPath(new URL('../../models/demo/llm', import.meta.url))
 let started = 0

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Agent, startAgent } from '../../agent/agent.ts'
-import { ReportBuilder } from '../../core/answer/report.ts'
+import { ReportBuilder } from '../../core/answer/endpoint/report.ts'
 import { freePort } from '../../lab/cluster/free-port.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { finish, piece, scriptedUpstream, sse, startStream } from '../support/scripted-upstream.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { BrimError, toErrorJson, toErrorText } from '../../core/base/errors.ts'
-import { createLogger } from '../../core/base/logger.ts'
-import { shownUrls } from '../../core/base/shown-url.ts'
+import { BrimError, toErrorJson, toErrorText } from '../../core/kit/base/errors.ts'
+import { createLogger } from '../../core/kit/base/logger.ts'
+import { shownUrls } from '../../core/kit/base/shown-url.ts'
 
 const secrets = ['ada', 'p4ssword', 's3cret', 'fr4gment']
 const url = 'https://ada:p4ss@p4ssword@example.com:8443/v1/qwen?api=s3cret&x=s3cret#fr4gment'

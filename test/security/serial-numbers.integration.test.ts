@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
-import { readSse } from '../../core/openai/sse-reader.ts'
+import { readSse } from '../../core/wire/openai/sse-reader.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
 import { tempDir } from '../support/temp-dir.ts'

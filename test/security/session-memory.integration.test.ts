@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { encodeFrame, headerBytes, maxFrameBytes } from '../../core/protocol/frame.ts'
+import { encodeFrame, headerBytes, maxFrameBytes } from '../../core/wire/protocol/frame.ts'
 import { hiddenStatesFlood } from '../../lab/attack/hidden-states.ts'
 import { startDataPlane, testModelId } from '../support/data-plane.ts'
 import { scriptedPart } from '../support/scripted-part.ts'

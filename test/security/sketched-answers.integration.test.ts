@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { deviceTopic } from '../../core/protocol/topics.ts'
+import { deviceTopic } from '../../core/wire/protocol/topics.ts'
 import { mqttClient } from '../support/broker.ts'
 import type { DeviceRun } from '../support/expanding-device.ts'
 import { answerOf, fullAnswer, lines, type UpstreamReply } from '../support/instructed-upstream.ts'

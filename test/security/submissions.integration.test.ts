@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { jobRoutes } from '../../cloud-bridge/api/jobs.ts'
 import { BridgeLimits } from '../../cloud-bridge/limits.ts'
-import { DeviceState } from '../../core/protocol/messages.ts'
-import { readMessage } from '../../core/protocol/read-message.ts'
+import { DeviceState } from '../../core/wire/protocol/messages.ts'
+import { readMessage } from '../../core/wire/protocol/read-message.ts'
 import { startTestHttp, type TestHttp } from '../support/http.ts'
 
 const mebibyte = 2 ** 20

@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import type { Bridge } from '../../cloud-bridge/bridge.ts'
-import { deviceTopic } from '../../core/protocol/topics.ts'
+import { deviceTopic } from '../../core/wire/protocol/topics.ts'
 import { mqttClient } from './broker.ts'
 
 /** A device that the bridge knows, and that is not connected. */

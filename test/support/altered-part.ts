@@ -1,5 +1,5 @@
-import type { Part, Sequence, StepItem } from '../../core/engine/contract.ts'
-import type { States } from '../../core/protocol/states.ts'
+import type { Part, Sequence, StepItem } from '../../core/model/engine/contract.ts'
+import type { States } from '../../core/wire/protocol/states.ts'
 
 export interface AlteredPart extends Part {
   /** KV bytes of its unreleased sequences. */

@@ -1,6 +1,6 @@
 import type { EndpointPlan } from '../../agent/disco/plan.ts'
 import { type AnswerSide, shareTokens } from '../../agent/disco/side.ts'
-import type { Endpoint } from '../../core/answer/endpoint.ts'
+import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
 import { AnswerController } from '../../core/policy/disco/answer-controller.ts'
 import type { SideWork } from '../../core/policy/disco/controller-plan.ts'
 import type { NumberedPiece } from '../../core/policy/disco/dispatch-machine.ts'

@@ -1,9 +1,9 @@
 import { type Api, type ApiOptions, startApi } from '../../agent/api/server.ts'
 import { AgentLimits } from '../../agent/limits.ts'
-import type { Endpoint } from '../../core/answer/endpoint.ts'
-import { AnswerMeter } from '../../core/answer/meter.ts'
-import { systemClock } from '../../core/base/clock.ts'
-import type { Manifest } from '../../core/model/manifest.ts'
+import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
+import { AnswerMeter } from '../../core/answer/endpoint/meter.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
+import type { Manifest } from '../../core/model/bundle/manifest.ts'
 import { silentLogger } from './silent-logger.ts'
 import { someSpending } from './spending.ts'
 

@@ -1,7 +1,7 @@
 import type { Agent } from '../../agent/agent.ts'
-import { BrimError } from '../../core/base/errors.ts'
-import { type AnswerBody, streamAnswerFrom } from '../../core/openai/client.ts'
-import type { BrimReport } from '../../core/openai/responses.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { type AnswerBody, streamAnswerFrom } from '../../core/wire/openai/client.ts'
+import type { BrimReport } from '../../core/wire/openai/responses.ts'
 
 export interface StreamedText {
   /** What the reader got, also of an answer that failed. */

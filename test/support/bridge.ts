@@ -1,7 +1,7 @@
 import { type Bridge, type BridgeVariant, startBridge } from '../../cloud-bridge/bridge.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
-import type { Clock } from '../../core/base/clock.ts'
-import type { Health } from '../../core/protocol/http/bridge.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
+import type { Health } from '../../core/wire/protocol/http/bridge.ts'
 
 export interface TestBridge extends Bridge, AsyncDisposable {
   /** Of its first bundle; empty where it serves none. */

@@ -1,4 +1,4 @@
-import type { Io } from '../../core/base/io.ts'
+import type { Io } from '../../core/kit/base/io.ts'
 
 /** An Io that records the output of a command. */
 export function captureIo(options: { signal?: AbortSignal; env?: Record<string, string>; stdin?: string } = {}): {

@@ -1,5 +1,5 @@
 import { DataLink, type DataLinkOptions } from '../../agent/link/data-link.ts'
-import { systemClock } from '../../core/base/clock.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { silentLogger } from './silent-logger.ts'
 

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import koffi from 'koffi'
-import { enlargeStacks } from '../../core/base/native-stacks.ts'
-import { unixAddress } from '../../core/service/unix-datagram.ts'
+import { enlargeStacks } from '../../core/kit/base/native-stacks.ts'
+import { unixAddress } from '../../core/kit/service/unix-datagram.ts'
 
 const dontWait = 0x40
 

@@ -1,7 +1,7 @@
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
-import { buildBundle } from '../../core/model/build.ts'
-import { drafterParts } from '../../core/model/manifest.ts'
+import { buildBundle } from '../../core/model/bundle/build.ts'
+import { drafterParts } from '../../core/model/bundle/manifest.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
 import { fixtureDir } from '../oracle/fixtures.ts'
 

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { type Enrolment, enrol, requestGrant } from '../../agent/identity/enrolment.ts'
 import { keyFileOf, readDeviceKey } from '../../agent/identity/key-file.ts'
 import type { IdentityStore } from '../../cloud-bridge/identity/store.ts'
-import { invitationText } from '../../core/protocol/identity.ts'
+import { invitationText } from '../../core/wire/protocol/identity.ts'
 import type { AgentWorld } from './agent-world.ts'
 
 export interface EnrolledDevice {

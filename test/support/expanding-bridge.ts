@@ -7,9 +7,9 @@ import { openControlBroker } from '../../cloud-bridge/parts/broker.ts'
 import { openNetwork } from '../../cloud-bridge/parts/network.ts'
 import { openStores } from '../../cloud-bridge/parts/stores.ts'
 import { openFleetWork } from '../../cloud-bridge/parts/work.ts'
-import { systemClock } from '../../core/base/clock.ts'
-import { createClosers } from '../../core/base/closers.ts'
-import { noModelId } from '../../core/protocol/messages.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
+import { createClosers } from '../../core/kit/base/closers.ts'
+import { noModelId } from '../../core/wire/protocol/messages.ts'
 
 /** The parts of a bridge that expand sketches: broker, fleet, queue and scheduler, without models and without HTTP. */
 export async function startExpandingBridge(dir: string) {

@@ -1,7 +1,7 @@
-import { sentencesOf } from '../../core/protocol/expansion.ts'
-import { ExpandInput, type ToJobDevice } from '../../core/protocol/jobs.ts'
-import type { DeviceState } from '../../core/protocol/messages.ts'
-import { deviceTopic } from '../../core/protocol/topics.ts'
+import { sentencesOf } from '../../core/wire/protocol/expansion.ts'
+import { ExpandInput, type ToJobDevice } from '../../core/wire/protocol/jobs.ts'
+import type { DeviceState } from '../../core/wire/protocol/messages.ts'
+import { deviceTopic } from '../../core/wire/protocol/topics.ts'
 import { mqttClient } from './broker.ts'
 
 /** An attempt at an expansion that the device was given. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/base/clock.ts'
+import type { Clock } from '../../core/kit/base/clock.ts'
 
 export interface FakeClock extends Clock {
   /** Moves time forward, and ends the sleeps that are over, in order. */

@@ -1,6 +1,6 @@
 import type { Routes } from '../../cloud-bridge/http/router.ts'
 import { type HttpOptions, startHttpServer } from '../../cloud-bridge/http/server.ts'
-import { systemClock } from '../../core/base/clock.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export interface TestHttp extends AsyncDisposable {

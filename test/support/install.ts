@@ -5,7 +5,7 @@ import { Patience } from '../../agent/bundles/patience.ts'
 import { SequenceFloors } from '../../agent/bundles/sequence-floors.ts'
 import { bundleInstall, type InstallOptions } from '../../agent/jobs/install.ts'
 import type { JobContext } from '../../agent/jobs/job-handler.ts'
-import { systemClock } from '../../core/base/clock.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
 import { silentLogger } from './silent-logger.ts'
 
 /** @param maxSilentMs while the device is connected */

@@ -1,4 +1,4 @@
-import type { Random } from '../../core/base/random.ts'
+import type { Random } from '../../core/kit/base/random.ts'
 import { chooseModel, switchS } from '../../core/policy/pice/choose-model.ts'
 import { batchByLength } from '../../core/policy/pice/dispatch-rules.ts'
 import { type ExpansionAction, type ExpansionInput, noLimits } from '../../core/policy/pice/expansion-events.ts'

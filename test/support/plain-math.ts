@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import type { States } from '../../core/protocol/states.ts'
+import type { States } from '../../core/wire/protocol/states.ts'
 
 /**
  * Drafters in plain fp64 arithmetic, formula by formula from the papers and the safetensors file. Shares no code with the

@@ -1,6 +1,6 @@
-import { decodeHalves } from '../../core/base/half.ts'
-import { seededRandom } from '../../core/base/random.ts'
-import type { States } from '../../core/protocol/states.ts'
+import { decodeHalves } from '../../core/kit/base/half.ts'
+import { seededRandom } from '../../core/kit/base/random.ts'
+import type { States } from '../../core/wire/protocol/states.ts'
 
 /** Rows of finite halves between -2 and 2, like shallow states. The same seed gives the same rows. */
 export function randomStates(rows: number, width: number, seed: number): States {

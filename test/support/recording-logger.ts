@@ -1,5 +1,5 @@
 import { pino } from 'pino'
-import type { Logger } from '../../core/base/logger.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
 
 /** A logger that records its lines of this level and above. */
 export function recordingLogger(level: string): { logger: Logger; lines: Record<string, unknown>[] } {

@@ -1,5 +1,5 @@
 import { createRegistry, type RegistryOptions } from '../../cloud-bridge/fleet/registry.ts'
-import { systemClock } from '../../core/base/clock.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
 import { silentLogger } from './silent-logger.ts'
 
 /** The limits of a fleet that no test reaches by accident. */

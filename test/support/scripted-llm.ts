@@ -1,4 +1,4 @@
-import type { AnswerRequest, Endpoint, TextDelta } from '../../core/answer/endpoint.ts'
+import type { AnswerRequest, Endpoint, TextDelta } from '../../core/answer/endpoint/endpoint.ts'
 
 /** Replies of a model on another server: pieces of text, or a failure after them. */
 export interface Reply {

@@ -1,6 +1,6 @@
-import type { Part, Sequence, StepItem } from '../../core/engine/contract.ts'
-import type { PartManifest } from '../../core/model/manifest.ts'
-import { concatStates, type States, sliceStates } from '../../core/protocol/states.ts'
+import type { PartManifest } from '../../core/model/bundle/manifest.ts'
+import type { Part, Sequence, StepItem } from '../../core/model/engine/contract.ts'
+import { concatStates, type States, sliceStates } from '../../core/wire/protocol/states.ts'
 
 const manifest: PartManifest = { layers: [1, 2], kvHeads: 1, headDim: 16, graphs: { '16': 'g' }, weights: [], golden: 'golden' }
 

@@ -1,7 +1,7 @@
-import type { AnswerDelta, AnswerRequest, Endpoint } from '../../core/answer/endpoint.ts'
-import { inTokensOf, type TextModel, textOf } from '../../core/answer/text-model.ts'
-import { systemClock } from '../../core/base/clock.ts'
-import { BrimError } from '../../core/base/errors.ts'
+import type { AnswerDelta, AnswerRequest, Endpoint } from '../../core/answer/endpoint/endpoint.ts'
+import { inTokensOf, type TextModel, textOf } from '../../core/answer/endpoint/text-model.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 
 export interface ScriptedSideOptions {
   readonly model: TextModel

@@ -2,8 +2,8 @@ import { type ServedModel, splitModel } from '../../cloud-bridge/serving/served-
 import { createServing, type Serving, type ServingOptions } from '../../cloud-bridge/serving/serving.ts'
 import { memoryTier } from '../../cloud-bridge/serving/slow-tier-memory.ts'
 import type { Stream } from '../../cloud-bridge/serving/stream.ts'
-import { systemClock } from '../../core/base/clock.ts'
-import type { Part } from '../../core/engine/contract.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
+import type { Part } from '../../core/model/engine/contract.ts'
 import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
 import { silentLogger } from './silent-logger.ts'
 

@@ -1,3 +1,3 @@
-import { createLogger, type Logger } from '../../core/base/logger.ts'
+import { createLogger, type Logger } from '../../core/kit/base/logger.ts'
 
 export const silentLogger = (): Logger => createLogger('silent')

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { streamAnswerFrom } from '../../core/openai/client.ts'
+import { streamAnswerFrom } from '../../core/wire/openai/client.ts'
 import { finish, piece, scriptedUpstream, startStream } from './scripted-upstream.ts'
 
 /** The sketch of every answer. */

@@ -1,4 +1,4 @@
-import type { Spending } from '../../core/protocol/spending.ts'
+import type { Spending } from '../../core/wire/protocol/spending.ts'
 
 /** Of a phone on battery whose server has used up its budget. */
 export const someSpending: Spending = {

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { States } from '../../core/protocol/states.ts'
+import type { States } from '../../core/wire/protocol/states.ts'
 
 /** Blocks of states with arbitrary halves; some have wide rows. */
 export function anyStates(options: { maxRows?: number; width?: number } = {}): fc.Arbitrary<States> {

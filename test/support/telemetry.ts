@@ -1,5 +1,5 @@
 import { TelemetryReader } from '../../cloud-bridge/fleet/telemetry-reader.ts'
-import type { DeviceTelemetry } from '../../core/protocol/messages.ts'
+import type { DeviceTelemetry } from '../../core/wire/protocol/messages.ts'
 
 /** The samples in a device's telemetry messages, as a bridge rebuilds them; deltas whose base is not among them are left out. */
 export function samplesIn(messages: readonly string[]): DeviceTelemetry[] {

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
-import { decodeFault, type Fault } from '../../core/protocol/fault.ts'
-import { decodeFrame, decodeStates, encodeFrame, type Frame, type FrameTree } from '../../core/protocol/frame.ts'
-import { sessionBits, ToDevice } from '../../core/protocol/messages.ts'
-import type { States } from '../../core/protocol/states.ts'
+import { decodeFault, type Fault } from '../../core/wire/protocol/fault.ts'
+import { decodeFrame, decodeStates, encodeFrame, type Frame, type FrameTree } from '../../core/wire/protocol/frame.ts'
+import { sessionBits, ToDevice } from '../../core/wire/protocol/messages.ts'
+import type { States } from '../../core/wire/protocol/states.ts'
 
 export interface OpenSession {
   readonly id: bigint

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { buildBundle } from '../../core/model/build.ts'
-import type { Manifest } from '../../core/model/manifest.ts'
+import { buildBundle } from '../../core/model/bundle/build.ts'
+import type { Manifest } from '../../core/model/bundle/manifest.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
 import { tempDir } from './temp-dir.ts'
 

@@ -1,8 +1,8 @@
-import { DeviceStream } from '../../core/draft/device-stream.ts'
-import { StateRows } from '../../core/draft/state-rows.ts'
-import type { Part } from '../../core/engine/contract.ts'
-import type { LoadedModel } from '../../core/engine/open-model.ts'
-import { type States, sliceStates } from '../../core/protocol/states.ts'
+import { DeviceStream } from '../../core/model/draft/device-stream.ts'
+import { StateRows } from '../../core/model/draft/state-rows.ts'
+import type { Part } from '../../core/model/engine/contract.ts'
+import type { LoadedModel } from '../../core/model/engine/open-model.ts'
+import { type States, sliceStates } from '../../core/wire/protocol/states.ts'
 
 /** The steps of a HAT session without a bridge: feeds tokens, verifies drafts, returns deep states. */
 export interface VerifiedStream extends Disposable {

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../core/base/clock.ts'
+import type { Clock } from '../../../core/kit/base/clock.ts'
 import type { Host } from '../host.ts'
 import type { Sample, Source } from '../sample.ts'
 

@@ -1,5 +1,5 @@
 import type { Systeminformation } from 'systeminformation'
-import type { Clock } from '../../../core/base/clock.ts'
+import type { Clock } from '../../../core/kit/base/clock.ts'
 import type { SamplePart, Source } from '../sample.ts'
 
 /** The functions in use. Each starts a process or two on systems without /proc. */

@@ -1,10 +1,10 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
-import { systemClock } from '../../../core/base/clock.ts'
-import { megabytes } from '../../../core/base/megabytes.ts'
-import { visibleLine } from '../../../core/base/visible-text.ts'
-import { defineCommand } from '../../../core/cli/command.ts'
-import { installedConfig, installedState } from '../../../core/config-file/installed-file.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
+import { megabytes } from '../../../core/kit/base/megabytes.ts'
+import { visibleLine } from '../../../core/kit/base/visible-text.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { installedConfig, installedState } from '../../../core/kit/config-file/installed-file.ts'
 import { localBridgeDir } from '../state-dir.ts'
 
 export const command = defineCommand({

@@ -1,5 +1,5 @@
-import { configMenu } from '../../../core/config-file/config-commands.ts'
-import { installedConfig } from '../../../core/config-file/installed-file.ts'
+import { configMenu } from '../../../core/kit/config-file/config-commands.ts'
+import { installedConfig } from '../../../core/kit/config-file/installed-file.ts'
 import { readBridgeConfig } from '../../config.ts'
 import { readConfiguredFiles } from '../../parts/configured-files.ts'
 import { bridgeSettings, options } from './run.ts'

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { z } from 'zod'
-import { visibleLine } from '../../../core/base/visible-text.ts'
-import { defineCommand } from '../../../core/cli/command.ts'
+import { visibleLine } from '../../../core/kit/base/visible-text.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { userOf } from '../bridge-client.ts'
 import { localBridgeDir } from '../state-dir.ts'
 

@@ -1,6 +1,6 @@
 import { checkMachine } from '../../../core/commands/doctor.ts'
-import { installedConfig } from '../../../core/config-file/installed-file.ts'
-import { supportBundleCommand } from '../../../core/support-bundle/command.ts'
+import { installedConfig } from '../../../core/kit/config-file/installed-file.ts'
+import { supportBundleCommand } from '../../../core/kit/support-bundle/command.ts'
 import { localBridgeDir } from '../state-dir.ts'
 import { options } from './run.ts'
 

@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import { z } from 'zod'
-import { createPrivate } from '../../../core/base/private-file.ts'
-import { defineCommand } from '../../../core/cli/command.ts'
-import { newSigningKey, readSigner } from '../../../core/signing/signature.ts'
+import { createPrivate } from '../../../core/kit/base/private-file.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { newSigningKey, readSigner } from '../../../core/wire/signing/signature.ts'
 
 export const command = defineCommand({
   examples: [['brim bundle keygen release.key', 'prints the public key, for brim agent run --trusted-key']],

@@ -1,7 +1,7 @@
-import { defineCommand } from '../../../core/cli/command.ts'
-import { bridgeOptions } from '../../../core/login/bridge-access.ts'
-import { bundleOperations } from '../../../core/protocol/http/bundles.ts'
-import { releaseOperations } from '../../../core/protocol/http/releases.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { bridgeOptions } from '../../../core/kit/login/bridge-access.ts'
+import { bundleOperations } from '../../../core/wire/protocol/http/bundles.ts'
+import { releaseOperations } from '../../../core/wire/protocol/http/releases.ts'
 import { bridgeClient } from '../bridge-client.ts'
 import { columns } from '../columns.ts'
 

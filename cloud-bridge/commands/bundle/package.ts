@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { BrimError } from '../../../core/base/errors.ts'
-import { sha256OfFile } from '../../../core/base/sha256-of-file.ts'
-import { readManifest } from '../../../core/model/bundle.ts'
-import { type Manifest, manifestFile } from '../../../core/model/manifest.ts'
-import { releasePlatforms } from '../../../core/protocol/http/releases.ts'
-import { type SignatureFile, type SignedKind, signatureFile } from '../../../core/signing/signature.ts'
-import { readSignaturesAt } from '../../../core/signing/signature-file.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import { sha256OfFile } from '../../../core/kit/base/sha256-of-file.ts'
+import { readManifest } from '../../../core/model/bundle/bundle.ts'
+import { type Manifest, manifestFile } from '../../../core/model/bundle/manifest.ts'
+import { releasePlatforms } from '../../../core/wire/protocol/http/releases.ts'
+import { type SignatureFile, type SignedKind, signatureFile } from '../../../core/wire/signing/signature.ts'
+import { readSignaturesAt } from '../../../core/wire/signing/signature-file.ts'
 
 interface Signed {
   readonly kind: SignedKind

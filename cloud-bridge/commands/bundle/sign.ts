@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { defineCommand } from '../../../core/cli/command.ts'
-import { ReleaseNumber, readSigner } from '../../../core/signing/signature.ts'
-import { addSignature } from '../../../core/signing/signature-file.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { ReleaseNumber, readSigner } from '../../../core/wire/signing/signature.ts'
+import { addSignature } from '../../../core/wire/signing/signature-file.ts'
 import { readPackage } from './package.ts'
 
 export const command = defineCommand({

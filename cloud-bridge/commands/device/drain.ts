@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { systemClock } from '../../../core/base/clock.ts'
-import type { Io } from '../../../core/base/io.ts'
-import { defineCommand } from '../../../core/cli/command.ts'
-import { deviceOperations } from '../../../core/protocol/http/devices.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
+import type { Io } from '../../../core/kit/base/io.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { deviceOperations } from '../../../core/wire/protocol/http/devices.ts'
 import type { BridgeClient } from '../bridge-client.ts'
 import { commandDevices, commandOptions, commandUsage } from './command-devices.ts'
 

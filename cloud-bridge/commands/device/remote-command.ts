@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { BrimError } from '../../../core/base/errors.ts'
-import type { CommandAction } from '../../../core/protocol/commands.ts'
-import { type CommandRecord, deviceOperations } from '../../../core/protocol/http/devices.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import type { CommandAction } from '../../../core/wire/protocol/commands.ts'
+import { type CommandRecord, deviceOperations } from '../../../core/wire/protocol/http/devices.ts'
 import type { BridgeClient } from '../bridge-client.ts'
 
 export const deviceOption = z.string().describe('name of the device, as "brim device list" shows it')

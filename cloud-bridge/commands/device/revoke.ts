@@ -1,4 +1,4 @@
-import { defineCommand } from '../../../core/cli/command.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { administer, administrationOptions } from '../administration.ts'
 import { deviceOption } from './remote-command.ts'
 

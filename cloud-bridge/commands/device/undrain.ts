@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { defineCommand } from '../../../core/cli/command.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { commandDevices, commandOptions, commandUsage } from './command-devices.ts'
 
 export const command = defineCommand({

@@ -1,5 +1,5 @@
 import { type ProblemKind, problemKinds } from '../../../core/policy/fleet/problems.ts'
-import type { FleetRow, FleetSummary } from '../../../core/protocol/http/devices.ts'
+import type { FleetRow, FleetSummary } from '../../../core/wire/protocol/http/devices.ts'
 import { age, compact, cutEnd, cutMiddle, percent, unknown } from '../figures.ts'
 
 /** Decides a line's colour. */

@@ -1,7 +1,7 @@
-import { visibleLine } from '../../../core/base/visible-text.ts'
-import { defineCommand } from '../../../core/cli/command.ts'
-import { bridgeOptions } from '../../../core/login/bridge-access.ts'
-import { jobOperations } from '../../../core/protocol/http/jobs.ts'
+import { visibleLine } from '../../../core/kit/base/visible-text.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { bridgeOptions } from '../../../core/kit/login/bridge-access.ts'
+import { jobOperations } from '../../../core/wire/protocol/http/jobs.ts'
 import { bridgeClient } from '../bridge-client.ts'
 import { idOption } from './job.ts'
 

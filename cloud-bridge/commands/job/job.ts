@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { visibleLine } from '../../../core/base/visible-text.ts'
-import type { JobSummary, StoredJobEvent } from '../../../core/protocol/http/jobs.ts'
+import { visibleLine } from '../../../core/kit/base/visible-text.ts'
+import type { JobSummary, StoredJobEvent } from '../../../core/wire/protocol/http/jobs.ts'
 
 export const idOption = z.string().describe('id of the job, as "brim job submit" prints it')
 

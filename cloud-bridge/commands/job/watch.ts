@@ -1,5 +1,5 @@
-import { defineCommand } from '../../../core/cli/command.ts'
-import { bridgeOptions } from '../../../core/login/bridge-access.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { bridgeOptions } from '../../../core/kit/login/bridge-access.ts'
 import { bridgeClient } from '../bridge-client.ts'
 import { followJob } from './follow.ts'
 import { idOption } from './job.ts'

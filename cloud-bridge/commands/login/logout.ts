@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { BrimError } from '../../../core/base/errors.ts'
-import { defineCommand } from '../../../core/cli/command.ts'
-import { readLogins, removeLogin } from '../../../core/login/logins.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { readLogins, removeLogin } from '../../../core/kit/login/logins.ts'
 
 /** `brim logout` */
 export const command = defineCommand({

@@ -1,8 +1,8 @@
-import { systemClock } from '../../../core/base/clock.ts'
-import { BrimError } from '../../../core/base/errors.ts'
-import type { Io } from '../../../core/base/io.ts'
-import { visibleLine } from '../../../core/base/visible-text.ts'
-import { type Rollout, type RolloutDevice, rolloutOperations } from '../../../core/protocol/http/rollouts.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import type { Io } from '../../../core/kit/base/io.ts'
+import { visibleLine } from '../../../core/kit/base/visible-text.ts'
+import { type Rollout, type RolloutDevice, rolloutOperations } from '../../../core/wire/protocol/http/rollouts.ts'
 import type { BridgeClient } from '../bridge-client.ts'
 import { devicesText, hasEnded, progressText, requireSuccess, summaryText } from './rollout-text.ts'
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { defineCommand } from '../../../core/cli/command.ts'
-import { bridgeOptions } from '../../../core/login/bridge-access.ts'
-import { type Rollout, rolloutOperations } from '../../../core/protocol/http/rollouts.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { bridgeOptions } from '../../../core/kit/login/bridge-access.ts'
+import { type Rollout, rolloutOperations } from '../../../core/wire/protocol/http/rollouts.ts'
 import { bridgeClient } from '../bridge-client.ts'
 import { columns } from '../columns.ts'
 

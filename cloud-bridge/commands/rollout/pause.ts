@@ -1,4 +1,4 @@
-import { defineCommand } from '../../../core/cli/command.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { controlOptions, controlRollout } from './control.ts'
 
 export const command = defineCommand({

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { defineCommand } from '../../../core/cli/command.ts'
-import { rolloutOperations } from '../../../core/protocol/http/rollouts.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { rolloutOperations } from '../../../core/wire/protocol/http/rollouts.ts'
 import { bridgeClient } from '../bridge-client.ts'
 import { controlOptions } from './control.ts'
 import { showNew } from './follow.ts'

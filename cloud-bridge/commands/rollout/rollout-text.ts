@@ -1,5 +1,5 @@
-import { BrimError } from '../../../core/base/errors.ts'
-import type { Rollout, RolloutDevice } from '../../../core/protocol/http/rollouts.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import type { Rollout, RolloutDevice } from '../../../core/wire/protocol/http/rollouts.ts'
 import { columns } from '../columns.ts'
 import { failureText } from '../job/job.ts'
 

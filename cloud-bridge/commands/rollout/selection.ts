@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { BrimError } from '../../../core/base/errors.ts'
-import type { RolloutPace, RolloutSelector } from '../../../core/protocol/http/rollouts.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import type { RolloutPace, RolloutSelector } from '../../../core/wire/protocol/http/rollouts.ts'
 import { labelPairs } from '../labels.ts'
 
 /** Which devices a rollout is for. */

@@ -1,7 +1,7 @@
 /** Maximum connections of one listener. */
 export interface ConnectionCaps {
   readonly total: number
-  /** From one network; see core/listen/network.ts. */
+  /** From one network; see core/kit/listen/network.ts. */
   readonly perNetwork: number
   /** That have sent no complete request yet, or are between two requests. */
   readonly waiting: number

@@ -1,5 +1,5 @@
-import type { ErrorCode } from '../../base/errors.ts'
-import type { FrameHeader } from '../../protocol/frame.ts'
+import type { ErrorCode } from '../../kit/base/errors.ts'
+import type { FrameHeader } from '../../wire/protocol/frame.ts'
 
 /** What a session knows when it handles a frame. */
 export interface SessionView {
@@ -30,7 +30,7 @@ export type FrameAdmission =
   | { kind: 'fault'; code: ErrorCode; message: string }
 
 /**
- * What a session does with a frame. Frames are idempotent (core/protocol/frame.ts). The caller has checked the frame's
+ * What a session does with a frame. Frames are idempotent (core/wire/protocol/frame.ts). The caller has checked the frame's
  * session, epoch and connection.
  */
 export function admitFrame(frame: FrameHeader, session: SessionView, limits: FrameLimits): FrameAdmission {

@@ -1,4 +1,4 @@
-import type { DeviceMode } from '../../base/answer-modes.ts'
+import type { DeviceMode } from '../../kit/base/answer-modes.ts'
 import type { ControlledSide, ControllerPlan, SideWork, StartListener } from './controller-plan.ts'
 import { limitedSide, type SideCosts } from './costs.ts'
 import type { Estimates, LocalStarts, RemoteStarts } from './dispatch-estimates.ts'

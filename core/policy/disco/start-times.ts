@@ -1,4 +1,4 @@
-import type { DeviceMode } from '../../base/answer-modes.ts'
+import type { DeviceMode } from '../../kit/base/answer-modes.ts'
 import type { PreferredSide, SideWork } from './controller-plan.ts'
 import { cheaperSide, type SideCosts } from './costs.ts'
 import { type DispatchState, dispatchOf } from './dispatch.ts'

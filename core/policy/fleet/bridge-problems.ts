@@ -1,4 +1,4 @@
-import type { BridgeProblem } from '../../protocol/http/devices.ts'
+import type { BridgeProblem } from '../../wire/protocol/http/devices.ts'
 
 export interface BridgeHealth {
   /** Why its disk stores nothing; undefined: it does. */

@@ -1,4 +1,4 @@
-import type { Device, FleetRow } from '../../protocol/http/devices.ts'
+import type { Device, FleetRow } from '../../wire/protocol/http/devices.ts'
 import { type BridgeFacts, whyUnused } from './unused.ts'
 
 /** What the table of a fleet shows of a device. */

@@ -1,4 +1,4 @@
-import type { DeviceState } from '../../protocol/messages.ts'
+import type { DeviceState } from '../../wire/protocol/messages.ts'
 
 type State = DeviceState['state']
 

@@ -1,4 +1,4 @@
-import type { DeviceState, DeviceTelemetry } from '../../protocol/messages.ts'
+import type { DeviceState, DeviceTelemetry } from '../../wire/protocol/messages.ts'
 
 /** The most severe first. */
 export const problemKinds = [

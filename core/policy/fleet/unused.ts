@@ -1,5 +1,5 @@
-import { compareVersions } from '../../base/version-range.ts'
-import type { Device, FleetStatus } from '../../protocol/http/devices.ts'
+import { compareVersions } from '../../kit/base/version-range.ts'
+import type { Device, FleetStatus } from '../../wire/protocol/http/devices.ts'
 
 /** Why the bridge does not use a device, or uses it less than it could. */
 export interface UnusedReason {

@@ -1,4 +1,4 @@
-import type { Random } from '../../base/random.ts'
+import type { Random } from '../../kit/base/random.ts'
 
 /** Why an attempt failed. */
 export const attemptFailures = ['undelivered', 'lost', 'timeout', 'interrupted', 'unavailable', 'failed', 'refused'] as const

@@ -1,4 +1,4 @@
-import type { BridgeState } from '../../protocol/messages.ts'
+import type { BridgeState } from '../../wire/protocol/messages.ts'
 
 /** A bridge that the device can connect to. */
 export interface BridgeChoice {

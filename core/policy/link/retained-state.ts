@@ -1,4 +1,4 @@
-import type { BridgeState, DeviceState } from '../../protocol/messages.ts'
+import type { BridgeState, DeviceState } from '../../wire/protocol/messages.ts'
 
 /**
  * What to do when the broker delivers the device's own retained state. A late will, or the state of an earlier start, may

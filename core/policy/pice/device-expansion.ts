@@ -1,4 +1,4 @@
-import type { SentencePlace } from '../../protocol/expansion.ts'
+import type { SentencePlace } from '../../wire/protocol/expansion.ts'
 import { type Machine, noActions } from '../machine.ts'
 import type { CandidateSource } from './choose-candidates.ts'
 import { chooseSources, groupSentences, type SketchShape } from './expansion-groups.ts'

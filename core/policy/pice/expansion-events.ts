@@ -1,4 +1,4 @@
-import type { SentencePlace } from '../../protocol/expansion.ts'
+import type { SentencePlace } from '../../wire/protocol/expansion.ts'
 import type { DeviceHints, DevicePresence } from './expanding-fleet.ts'
 import type { AskedSketch } from './pending-sketch.ts'
 import type { SmallModelSpeed } from './state.ts'

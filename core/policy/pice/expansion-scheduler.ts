@@ -1,4 +1,4 @@
-import type { SentencePlace } from '../../protocol/expansion.ts'
+import type { SentencePlace } from '../../wire/protocol/expansion.ts'
 import { clientToDisplace } from '../fairness/full-room.ts'
 import { countByClient, ofLeastServed } from '../fairness/in-turns.ts'
 import { ServedAmounts } from '../fairness/served.ts'

@@ -1,6 +1,6 @@
 import type { SmallModelSpeed } from './state.ts'
 
-/** What a device has measured of one small model; core/protocol/profile.ts describes the fields. */
+/** What a device has measured of one small model; core/wire/protocol/profile.ts describes the fields. */
 export interface MeasuredSmallModel {
   readonly model: string
   readonly ttftMs: number

@@ -1,5 +1,5 @@
-import { parseVersionRange } from '../../base/version-range.ts'
-import type { Device } from '../../protocol/http/devices.ts'
+import { parseVersionRange } from '../../kit/base/version-range.ts'
+import type { Device } from '../../wire/protocol/http/devices.ts'
 import { isPresent } from '../fleet/presence.ts'
 
 /** Which devices a rollout is for: those that every given condition fits. */

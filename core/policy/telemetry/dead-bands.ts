@@ -1,4 +1,4 @@
-import type { DeviceTelemetry } from '../../protocol/messages.ts'
+import type { DeviceTelemetry } from '../../wire/protocol/messages.ts'
 
 /** A device's measurements of itself: an object per source. */
 export type Measurements = Omit<DeviceTelemetry, 'v' | 'at' | 'birth' | 'seq' | 'clockIsSet' | 'replayed'>

@@ -1,4 +1,4 @@
-import type { TrialQuestion } from '../../protocol/jobs.ts'
+import type { TrialQuestion } from '../../wire/protocol/jobs.ts'
 
 /** A change of the device that is kept only if the device is healthy with it. `T` is JSON: a version, or settings. */
 export interface Trial<T> {

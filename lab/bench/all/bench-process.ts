@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import type { Io } from '../../../core/base/io.ts'
-import { projectRoot } from '../../../core/base/version.ts'
+import type { Io } from '../../../core/kit/base/io.ts'
+import { projectRoot } from '../../../core/kit/base/version.ts'
 
 const cli = fileURLToPath(new URL('dist/brim.js', projectRoot))
 const killAfterMs = 20_000

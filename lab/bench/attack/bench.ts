@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { systemClock } from '../../../core/base/clock.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { Flood } from '../../attack/flood.ts'
 import { floods } from '../../attack/floods.ts'

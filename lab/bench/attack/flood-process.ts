@@ -1,9 +1,9 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { BrimError } from '../../../core/base/errors.ts'
-import type { Io } from '../../../core/base/io.ts'
-import { projectRoot } from '../../../core/base/version.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import type { Io } from '../../../core/kit/base/io.ts'
+import { projectRoot } from '../../../core/kit/base/version.ts'
 import type { FloodReply, FloodRequest } from './flood-worker.ts'
 
 const worker = fileURLToPath(new URL('dist/lab/bench/attack/flood-worker.js', projectRoot))

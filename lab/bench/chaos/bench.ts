@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { systemClock } from '../../../core/base/clock.ts'
-import { type Random, seededRandom } from '../../../core/base/random.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
+import { type Random, seededRandom } from '../../../core/kit/base/random.ts'
 import { isTerminal, type JobState } from '../../../core/policy/jobs/job.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'

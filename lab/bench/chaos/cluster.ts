@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import type { Io } from '../../../core/base/io.ts'
+import type { Io } from '../../../core/kit/base/io.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import { startMosquitto } from '../../cluster/mosquitto.ts'
 import { portOf, startRelay, through } from '../../cluster/relay.ts'

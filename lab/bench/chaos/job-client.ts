@@ -1,5 +1,5 @@
-import { systemClock } from '../../../core/base/clock.ts'
-import { BrimError } from '../../../core/base/errors.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { JobState } from '../../../core/policy/jobs/job.ts'
 
 /** A job as `GET /v1/jobs/<id>` shows it. */

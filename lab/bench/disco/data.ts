@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
 
 /** One request to a commercial API, as recorded. */
 export interface Latency {

@@ -1,4 +1,4 @@
-import { seededRandom } from '../../../core/base/random.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import { costOf } from '../../../core/policy/disco/costs.ts'
 import { createTokenCounts, createTtft } from '../../../core/policy/disco/estimates.ts'
 import { sideNamed } from '../../../core/policy/disco/state.ts'

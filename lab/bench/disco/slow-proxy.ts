@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { systemClock } from '../../../core/base/clock.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
 import type { Latency } from './data.ts'
 
 /** One streamed answer through the proxy. */

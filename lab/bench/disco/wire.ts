@@ -1,5 +1,5 @@
-import { bitsPerId } from '../../../core/protocol/token-ids.ts'
-import type { TextTokenizer } from '../../../core/text/tokenizer.ts'
+import type { TextTokenizer } from '../../../core/model/text/tokenizer.ts'
+import { bitsPerId } from '../../../core/wire/protocol/token-ids.ts'
 import { sum } from '../statistics.ts'
 import type { Instruction } from './data.ts'
 

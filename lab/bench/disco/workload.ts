@@ -1,4 +1,4 @@
-import type { Random } from '../../../core/base/random.ts'
+import type { Random } from '../../../core/kit/base/random.ts'
 import type { Latency, Shape } from './data.ts'
 
 /** A request of the replay, with everything that chance decides about it, the same for each method. */

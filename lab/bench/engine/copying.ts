@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { env, InferenceSession, Tensor } from 'onnxruntime-node'
-import { packItems } from '../../../core/engine/part-packing.ts'
-import { readManifest } from '../../../core/model/bundle.ts'
-import { graphInputs, kvNames } from '../../../core/model/graph-io.ts'
+import { readManifest } from '../../../core/model/bundle/bundle.ts'
+import { graphInputs, kvNames } from '../../../core/model/bundle/graph-io.ts'
+import { packItems } from '../../../core/model/engine/part-packing.ts'
 import { promptIds } from './prompt.ts'
 
 type Tensors = Record<string, Tensor>

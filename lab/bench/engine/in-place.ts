@@ -1,6 +1,6 @@
-import { openRuntime } from '../../../core/engine/capi.ts'
-import type { Sequence } from '../../../core/engine/contract.ts'
-import { openModel } from '../../../core/engine/open-model.ts'
+import { openRuntime } from '../../../core/model/engine/capi.ts'
+import type { Sequence } from '../../../core/model/engine/contract.ts'
+import { openModel } from '../../../core/model/engine/open-model.ts'
 import { promptIds } from './prompt.ts'
 
 export type InPlaceEngine = Awaited<ReturnType<typeof openInPlaceEngine>>

@@ -1,8 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { BrimError } from '../../../core/base/errors.ts'
-import type { Io } from '../../../core/base/io.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import type { Io } from '../../../core/kit/base/io.ts'
 import type { WorkerReply, WorkerRequest } from './worker.ts'
 
 export type Style = 'in-place' | 'copying' | 'growing'

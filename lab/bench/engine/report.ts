@@ -1,4 +1,4 @@
-import type { Format } from '../../../core/model/manifest.ts'
+import type { Format } from '../../../core/model/bundle/manifest.ts'
 import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
 import { loadText } from '../../frame/page.ts'

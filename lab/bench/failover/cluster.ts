@@ -1,4 +1,4 @@
-import type { Io } from '../../../core/base/io.ts'
+import type { Io } from '../../../core/kit/base/io.ts'
 import { askAgent } from '../../cluster/ask-agent.ts'
 import { type BridgeNode, Cluster } from '../../cluster/cluster.ts'
 import { portOf, type RelayedConnection, startRelay } from '../../cluster/relay.ts'

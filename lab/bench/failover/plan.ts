@@ -1,4 +1,4 @@
-import { type Random, seededRandom } from '../../../core/base/random.ts'
+import { type Random, seededRandom } from '../../../core/kit/base/random.ts'
 import { shuffled } from '../shuffled.ts'
 
 /** Kinds of faults of the link or bridge that carries an answer. */

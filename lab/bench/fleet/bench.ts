@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { systemClock } from '../../../core/base/clock.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import { mosquittoProblem } from '../../cluster/mosquitto.ts'

@@ -1,12 +1,12 @@
 import { connect, type Socket } from 'node:net'
 import { generate, type IConnectPacket, type Packet, parser } from 'mqtt-packet'
-import { nowIso } from '../../../core/base/clock.ts'
-import type { Random } from '../../../core/base/random.ts'
+import { nowIso } from '../../../core/kit/base/clock.ts'
+import type { Random } from '../../../core/kit/base/random.ts'
 import { backoffLimits, failuresAfter, fullJitterMs } from '../../../core/policy/link/back-off.ts'
-import type { JobEvent, JobKind } from '../../../core/protocol/jobs.ts'
-import type { BridgeState, DeviceState, DeviceTelemetry, TelemetryDelta } from '../../../core/protocol/messages.ts'
-import { changesOf, expectedAfter, type Fields } from '../../../core/protocol/telemetry-delta.ts'
-import { allBridgeStates, type DeviceTopic, deviceTopic } from '../../../core/protocol/topics.ts'
+import type { JobEvent, JobKind } from '../../../core/wire/protocol/jobs.ts'
+import type { BridgeState, DeviceState, DeviceTelemetry, TelemetryDelta } from '../../../core/wire/protocol/messages.ts'
+import { changesOf, expectedAfter, type Fields } from '../../../core/wire/protocol/telemetry-delta.ts'
+import { allBridgeStates, type DeviceTopic, deviceTopic } from '../../../core/wire/protocol/topics.ts'
 import { sampleOf } from './sample.ts'
 
 /** What the devices of one process have done since the last `take`. */

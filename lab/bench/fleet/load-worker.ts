@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import { seededRandom } from '../../../core/base/random.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import { type FleetCounts, SimulatedDevice, type SimulatedFleet } from './device.ts'
 
 /** What the benchmark asks of a process that holds devices; each is answered with a `LoadReply`. */

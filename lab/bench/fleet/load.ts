@@ -1,9 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { BrimError } from '../../../core/base/errors.ts'
-import type { Io } from '../../../core/base/io.ts'
-import { projectRoot } from '../../../core/base/version.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import type { Io } from '../../../core/kit/base/io.ts'
+import { projectRoot } from '../../../core/kit/base/version.ts'
 import type { SimulatedFleet } from './device.ts'
 import type { LoadReply, LoadRequest } from './load-worker.ts'
 

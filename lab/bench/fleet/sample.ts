@@ -1,5 +1,5 @@
-import type { Random } from '../../../core/base/random.ts'
-import type { Fields } from '../../../core/protocol/telemetry-delta.ts'
+import type { Random } from '../../../core/kit/base/random.ts'
+import type { Fields } from '../../../core/wire/protocol/telemetry-delta.ts'
 
 const gib = 2 ** 30
 const rails = { VDD_IN: 5.1, VDD_CPU_GPU_CV: 1.2, VDD_SOC: 1.4 } as const

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
-import { BrimError } from '../../../core/base/errors.ts'
-import { decodeFault } from '../../../core/protocol/fault.ts'
-import { decodeFrame, encodeFrame, type Frame } from '../../../core/protocol/frame.ts'
-import { sessionBits, type ToBridge, ToDevice } from '../../../core/protocol/messages.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import { decodeFault } from '../../../core/wire/protocol/fault.ts'
+import { decodeFrame, encodeFrame, type Frame } from '../../../core/wire/protocol/frame.ts'
+import { sessionBits, type ToBridge, ToDevice } from '../../../core/wire/protocol/messages.ts'
 import type { HatCluster } from './cluster.ts'
 
 /** Sessions, positions of context of each, tokens that each decodes per turn, turns. */

@@ -1,4 +1,4 @@
-import type { Random } from '../../../core/base/random.ts'
+import type { Random } from '../../../core/kit/base/random.ts'
 import { type RateTrace, randomWalk, scaledTo, shifted } from '../../cluster/rate-trace.ts'
 import type { LinkShape } from '../../cluster/shaped-link.ts'
 

@@ -1,5 +1,5 @@
-import { systemClock } from '../../../core/base/clock.ts'
-import type { LoggedStep } from '../../../core/protocol/http/bridge.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
+import type { LoggedStep } from '../../../core/wire/protocol/http/bridge.ts'
 import { askAgent } from '../../cluster/ask-agent.ts'
 import type { Cores } from '../../cluster/cores.ts'
 import { coreBusySeconds, cpuSeconds } from '../../cluster/cpu-times.ts'

@@ -1,7 +1,7 @@
-import { openBundle } from '../../../core/engine/open-bundle.ts'
-import type { LoadedModel } from '../../../core/engine/open-model.ts'
-import { compareWithReference } from '../../../core/engine/reference.ts'
-import { greedy } from '../../../core/engine/sampler.ts'
+import { openBundle } from '../../../core/model/engine/open-bundle.ts'
+import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
+import { compareWithReference } from '../../../core/model/engine/reference.ts'
+import { greedy } from '../../../core/model/engine/sampler.ts'
 import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { UncheckedAnswer } from './load.ts'
 

@@ -1,4 +1,4 @@
-import type { Random } from '../../../core/base/random.ts'
+import type { Random } from '../../../core/kit/base/random.ts'
 import { paperPrompts } from '../../simulate/paper/hat/published.ts'
 import type { BenchPrompt } from '../prompts.ts'
 import { shuffled } from '../shuffled.ts'

@@ -1,10 +1,10 @@
 import { BridgeClient } from '../../../cloud-bridge/commands/bridge-client.ts'
-import type { BridgeMode } from '../../../core/base/answer-modes.ts'
-import { systemClock } from '../../../core/base/clock.ts'
-import { BrimError } from '../../../core/base/errors.ts'
-import { streamAnswerFrom } from '../../../core/openai/client.ts'
-import { jobOperations } from '../../../core/protocol/http/jobs.ts'
-import type { ChatMessage } from '../../../core/text/chat-message.ts'
+import type { BridgeMode } from '../../../core/kit/base/answer-modes.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import type { ChatMessage } from '../../../core/model/text/chat-message.ts'
+import { streamAnswerFrom } from '../../../core/wire/openai/client.ts'
+import { jobOperations } from '../../../core/wire/protocol/http/jobs.ts'
 import type { PiceSample } from './runs.ts'
 
 export interface Question {

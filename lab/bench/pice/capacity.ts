@@ -1,5 +1,5 @@
-import { foreseenTokens } from '../../../core/pice/foresight.ts'
-import { withInstruction } from '../../../core/pice/prompts.ts'
+import { foreseenTokens } from '../../../core/answer/sketch/foresight.ts'
+import { withInstruction } from '../../../core/answer/sketch/prompts.ts'
 import { rouge1 } from '../../../core/policy/pice/rouge.ts'
 import type { StepPace } from '../../cluster/cluster.ts'
 import type { BenchPrompt } from '../prompts.ts'

@@ -1,5 +1,5 @@
-import { systemClock } from '../../../core/base/clock.ts'
-import { seededRandom } from '../../../core/base/random.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import { routeByScore } from '../../baselines/static-sketches.ts'
 import type { StepPace } from '../../cluster/cluster.ts'
 import { arrivalsOf } from '../hat/workload.ts'

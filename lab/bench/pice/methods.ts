@@ -1,4 +1,4 @@
-import type { BridgeMode } from '../../../core/base/answer-modes.ts'
+import type { BridgeMode } from '../../../core/kit/base/answer-modes.ts'
 
 interface Method {
   /** What decides whether the bridge answers a question or a small model on a device. */

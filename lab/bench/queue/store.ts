@@ -3,10 +3,10 @@ import { createJobStore, type JobStore } from '../../../cloud-bridge/queue/job-s
 import { jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
 import type { DeviceReport } from '../../../cloud-bridge/queue/reports.ts'
 import { newJob } from '../../../cloud-bridge/queue/submissions.ts'
-import { seededRandom } from '../../../core/base/random.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
+import { openDatabase, type Store } from '../../../core/kit/store/open-database.ts'
 import { median } from '../../../core/policy/estimate/quantile.ts'
-import { JobSubmission } from '../../../core/protocol/jobs.ts'
-import { openDatabase, type Store } from '../../../core/store/open-database.ts'
+import { JobSubmission } from '../../../core/wire/protocol/jobs.ts'
 
 /** One round of enqueueing, in turn by the job store (`ours`) and by bare SQLite (`raw`), in ms. */
 export interface StoreRound {

@@ -1,4 +1,4 @@
-import { seededRandom } from '../../../core/base/random.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { ServingState, StreamState } from '../../../core/policy/serving/policy.ts'
 import { Reader } from '../../../core/policy/serving/reader.ts'

@@ -1,5 +1,5 @@
-import type { Io } from '../../../core/base/io.ts'
-import type { LoggedStep } from '../../../core/protocol/http/bridge.ts'
+import type { Io } from '../../../core/kit/base/io.ts'
+import type { LoggedStep } from '../../../core/wire/protocol/http/bridge.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import type { Cores } from '../../cluster/cores.ts'
 import { cpuSeconds } from '../../cluster/cpu-times.ts'

@@ -1,6 +1,6 @@
-import { systemClock } from '../../../core/base/clock.ts'
-import { BrimError } from '../../../core/base/errors.ts'
-import { streamAnswerFrom } from '../../../core/openai/client.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import { streamAnswerFrom } from '../../../core/wire/openai/client.ts'
 import { encodeArrivals, type FlowSample, spreadOver } from './timeline.ts'
 import type { FlowRequest } from './workload.ts'
 

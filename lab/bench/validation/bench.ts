@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { projectRoot } from '../../../core/base/version.ts'
+import { projectRoot } from '../../../core/kit/base/version.ts'
 import type { Bench, BenchContext, BenchResult, Summary } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { readDocument, savedDocument } from '../../frame/results.ts'

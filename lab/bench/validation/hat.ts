@@ -1,4 +1,4 @@
-import { seededRandom } from '../../../core/base/random.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import { doublingKv } from '../../../core/policy/admission/kv.ts'
 import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
 import type { BenchDocument } from '../../frame/bench.ts'

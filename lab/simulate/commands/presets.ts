@@ -1,4 +1,4 @@
-import { defineCommand } from '../../../core/cli/command.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { layOutTable } from '../../plot/table.ts'
 import { boards } from '../hardware/presets/boards.ts'
 import { gpus } from '../hardware/presets/gpus.ts'

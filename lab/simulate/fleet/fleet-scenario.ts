@@ -1,4 +1,4 @@
-import { seededRandom } from '../../../core/base/random.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import type { ModeName } from '../scenario/mode-name.ts'
 import { Scenario } from '../scenario/scenario.ts'
 import type { Method } from './methods.ts'

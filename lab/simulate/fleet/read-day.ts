@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
 import { parseRequestTrace } from '../traces/request-trace.ts'
 import type { TracePart } from './trace-day.ts'
 

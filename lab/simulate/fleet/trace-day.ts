@@ -1,4 +1,4 @@
-import { seededRandom } from '../../../core/base/random.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import type { TracedRequest } from '../traces/request-trace.ts'
 
 /** Kinds of requests, which are parts of the workload. */

@@ -1,4 +1,4 @@
-import type { Random } from '../../../core/base/random.ts'
+import type { Random } from '../../../core/kit/base/random.ts'
 
 /** Payload of a TCP segment on Ethernet. */
 const segmentBytes = 1_448

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Random, seededRandom } from '../../../core/base/random.ts'
+import { type Random, seededRandom } from '../../../core/kit/base/random.ts'
 import { type Action, EventQueue } from './event-queue.ts'
 
 /** Events between two looks at the outside world. */

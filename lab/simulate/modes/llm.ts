@@ -1,4 +1,4 @@
-import { readerRates } from '../../../core/base/reader-rates.ts'
+import { readerRates } from '../../../core/kit/base/reader-rates.ts'
 import { CloudMeter } from '../../../core/policy/pice/cloud-meter.ts'
 import type { CloudSpeed } from '../../../core/policy/pice/state.ts'
 import type { EngineAnswer } from '../serving/engine.ts'

@@ -1,5 +1,5 @@
 import { closeSync, openSync, writeSync } from 'node:fs'
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { AnswerRecord } from '../world/answer-record.ts'
 
 /** Where the records of a run are written: one line for each answer. Plain data, for threads. */

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { RecordTarget } from './record-file.ts'
 
 /** The records of several runs, in one file. */

@@ -1,4 +1,4 @@
-import type { Random } from '../../../core/base/random.ts'
+import type { Random } from '../../../core/kit/base/random.ts'
 
 /** Chooses which device asks. Mutable. */
 export class Askers {

@@ -1,4 +1,4 @@
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
 import { smallRows } from '../../../core/policy/serving/step-defaults.ts'
 import { createServingPolicy } from '../../baselines/serving-policies.ts'
 import { headOf, layersOf, wholeModel } from '../hardware/model-shape.ts'

@@ -1,4 +1,4 @@
-import type { Random } from '../../../core/base/random.ts'
+import type { Random } from '../../../core/kit/base/random.ts'
 import { type RateTrace, randomWalk, scaledTo } from '../../cluster/rate-trace.ts'
 import type { Link, Rate } from '../scenario/scenario.ts'
 import type { LinkModel } from '../world/simulated-link.ts'

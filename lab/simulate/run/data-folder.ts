@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { projectRoot } from '../../../core/base/version.ts'
+import { projectRoot } from '../../../core/kit/base/version.ts'
 
 /** The option of every command that reads traces. */
 export const dataOption = z

@@ -1,4 +1,4 @@
-import type { Random } from '../../../core/base/random.ts'
+import type { Random } from '../../../core/kit/base/random.ts'
 import type { DeviceGroup } from '../scenario/scenario.ts'
 import type { SimulatedDevice } from '../world/simulated-device.ts'
 

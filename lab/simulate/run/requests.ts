@@ -1,4 +1,4 @@
-import type { Random } from '../../../core/base/random.ts'
+import type { Random } from '../../../core/kit/base/random.ts'
 import { type Distribution, draw } from '../scenario/distribution.ts'
 import { partName } from '../scenario/part-name.ts'
 import type { Workload } from '../scenario/scenario.ts'

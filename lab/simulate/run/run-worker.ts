@@ -1,5 +1,5 @@
 import { parentPort } from 'node:worker_threads'
-import { BrimError, type ErrorCode } from '../../../core/base/errors.ts'
+import { BrimError, type ErrorCode } from '../../../core/kit/base/errors.ts'
 import type { RecordTarget } from '../results/record-file.ts'
 import type { Scenario } from '../scenario/scenario.ts'
 import type { ScenarioResult } from './result.ts'

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { projectRoot } from '../../../core/base/version.ts'
+import { projectRoot } from '../../../core/kit/base/version.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { bracketOf, meets, nextToTry, reachable, type ServiceLevel, stallsOf, type Tried } from '../needed-gpus.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Random } from '../../../core/base/random.ts'
+import type { Random } from '../../../core/kit/base/random.ts'
 
 const positive = z.number().positive()
 

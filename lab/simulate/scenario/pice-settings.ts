@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { generalPrompts } from '../../../core/pice/prompts.ts'
+import { generalPrompts } from '../../../core/answer/sketch/prompts.ts'
 import { objectivesText, parseObjectives } from '../../../core/policy/pice/objectives-text.ts'
 import { defaultPlanTerms } from '../../../core/policy/pice/plan-answer.ts'
 

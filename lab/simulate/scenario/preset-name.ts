@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { nearestWord } from '../../../core/cli/nearest-word.ts'
+import { nearestWord } from '../../../core/kit/cli/nearest-word.ts'
 import { isHardwareFile } from '../hardware/presets/hardware-file.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { type Document, isNode, LineCounter, parseDocument, parse as parseYaml } from 'yaml'
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { Path } from './allowed-values.ts'
 import { Scenario } from './scenario.ts'
 import { type ScenarioProblem, scenarioProblems } from './scenario-problems.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { nearestWord } from '../../../core/cli/nearest-word.ts'
+import { nearestWord } from '../../../core/kit/cli/nearest-word.ts'
 import { AllowedValues, type Path } from './allowed-values.ts'
 import { Scenario } from './scenario.ts'
 

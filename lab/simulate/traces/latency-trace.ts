@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { ApiLatency } from '../hardware/api-server.ts'
 
 /** A line of LLMPerf's records; those of failed requests have an error code. */

@@ -1,4 +1,4 @@
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
 
 /** One request of a recorded workload. */
 export interface TracedRequest {

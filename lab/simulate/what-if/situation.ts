@@ -1,4 +1,4 @@
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
 import { stepDefaults } from '../../../core/policy/serving/step-defaults.ts'
 import { Scenario } from '../scenario/scenario.ts'
 import { scenarioProblems } from '../scenario/scenario-problems.ts'

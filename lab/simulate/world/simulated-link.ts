@@ -1,4 +1,4 @@
-import type { Random } from '../../../core/base/random.ts'
+import type { Random } from '../../../core/kit/base/random.ts'
 import { type RateTrace, servedMs } from '../../cluster/rate-trace.ts'
 import { lossDelayMs, rateUnderLoss } from '../hardware/packet-loss.ts'
 import type { Simulation } from '../kernel/simulation.ts'

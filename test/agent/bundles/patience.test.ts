@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { Patience } from '../../../agent/bundles/patience.ts'
-import { BrimError } from '../../../core/base/errors.ts'
-import { seededRandom } from '../../../core/base/random.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
 const broken = new BrimError('BUNDLE_UNAVAILABLE', 'broken')

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { run } from '../../../brim.ts'
-import type { Spending } from '../../../core/protocol/spending.ts'
+import type { Spending } from '../../../core/wire/protocol/spending.ts'
 import { startTestApi } from '../../support/api.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { someSpending } from '../../support/spending.ts'

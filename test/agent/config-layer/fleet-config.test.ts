@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { FleetConfig, type FleetSettings } from '../../../agent/config-layer/fleet-config.ts'
-import { BrimError } from '../../../core/base/errors.ts'
-import type { Flag } from '../../../core/cli/flags.ts'
-import type { Settings, SettingValue } from '../../../core/config-file/setting.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import type { Flag } from '../../../core/kit/cli/flags.ts'
+import type { Settings, SettingValue } from '../../../core/kit/config-file/setting.ts'
 import type { TrialState } from '../../../core/policy/trial/trial.ts'
 
 const flag = (name: string, isFleets = true): Flag => ({

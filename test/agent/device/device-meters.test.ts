@@ -2,9 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { RecentErrors } from '../../../agent/telemetry/recent-errors.ts'
 import { TokenEnergy } from '../../../agent/telemetry/token-energy.ts'
-import { AnswerMeter } from '../../../core/answer/meter.ts'
-import { BrimError } from '../../../core/base/errors.ts'
-import { createLogger } from '../../../core/base/logger.ts'
+import { AnswerMeter } from '../../../core/answer/endpoint/meter.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import { createLogger } from '../../../core/kit/base/logger.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
 describe('answers', () => {

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { LocalModel } from '../../../agent/slm/local-model.ts'
-import type { AnswerReport } from '../../../core/answer/report.ts'
-import { referenceAnswer } from '../../../core/engine/reference.ts'
-import { greedy, type Sampling } from '../../../core/engine/sampler.ts'
-import { readSse } from '../../../core/openai/sse-reader.ts'
-import type { TextTokenizer } from '../../../core/text/tokenizer.ts'
+import type { AnswerReport } from '../../../core/answer/endpoint/report.ts'
+import { referenceAnswer } from '../../../core/model/engine/reference.ts'
+import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
+import type { TextTokenizer } from '../../../core/model/text/tokenizer.ts'
+import { readSse } from '../../../core/wire/openai/sse-reader.ts'
 import { type FallbackDevice, type FallbackWorld, startFallbackWorld } from '../../support/fallback-world.ts'
 
 const messages = [{ role: 'user', content: 'Tell me a story about a king.' }]

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { piecesOf } from '../../../agent/disco/pieces.ts'
-import type { TokenDelta } from '../../../core/answer/endpoint.ts'
-import type { TextModel } from '../../../core/answer/text-model.ts'
+import type { TokenDelta } from '../../../core/answer/endpoint/endpoint.ts'
+import type { TextModel } from '../../../core/answer/endpoint/text-model.ts'
 
 /** Tokens as bytes: " a", "b", the first two bytes of "€", and its last one. */
 const bytes = [[0x20, 0x61], [0x62], [0xe2, 0x82], [0xac]]

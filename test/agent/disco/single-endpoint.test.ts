@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { singleEndpoint } from '../../../agent/disco/single-endpoint.ts'
-import type { AnswerDelta, AnswerRequest, TokenDelta, TokenEndpoint } from '../../../core/answer/endpoint.ts'
-import type { Prompt } from '../../../core/answer/prompt.ts'
-import type { TextModel } from '../../../core/answer/text-model.ts'
-import { greedy } from '../../../core/engine/sampler.ts'
+import type { AnswerDelta, AnswerRequest, TokenDelta, TokenEndpoint } from '../../../core/answer/endpoint/endpoint.ts'
+import type { Prompt } from '../../../core/answer/endpoint/prompt.ts'
+import type { TextModel } from '../../../core/answer/endpoint/text-model.ts'
+import { greedy } from '../../../core/model/engine/sampler.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
 const model = { name: 'llm', dims: { contextLimit: 100, vocab: 10 }, eos: [] } as unknown as TextModel

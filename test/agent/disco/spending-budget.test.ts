@@ -5,7 +5,7 @@ import type { BudgetAdmission, BudgetedRun, BudgetRequest } from '../../../agent
 import { BudgetConfig } from '../../../agent/disco/config.ts'
 import { type EnergyPerToken, SpendingBudget } from '../../../agent/disco/spending-budget.ts'
 import { SpendingLedger, spendingTables } from '../../../agent/disco/spending-ledger.ts'
-import type { BrimError } from '../../../core/base/errors.ts'
+import type { BrimError } from '../../../core/kit/base/errors.ts'
 import type { RunRequest } from '../../../core/policy/disco/side-account.ts'
 import type { Spender } from '../../../core/policy/disco/spending-book.ts'
 import type { Side } from '../../../core/policy/disco/state.ts'

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest'
 import { estimatesTable, StoredEstimates } from '../../../agent/disco/stored-estimates.ts'
-import { openDatabase } from '../../../core/store/open-database.ts'
+import { openDatabase } from '../../../core/kit/store/open-database.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { appendFileSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { deviceTopic } from '../../../core/protocol/topics.ts'
+import { deviceTopic } from '../../../core/wire/protocol/topics.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
 import { watchTopic } from '../../support/broker.ts'
 

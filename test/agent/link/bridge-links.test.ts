@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { BridgeLink } from '../../../agent/link/bridge-link.ts'
 import { BridgeLinks } from '../../../agent/link/bridge-links.ts'
 import type { LinkSession } from '../../../agent/link/link-session.ts'
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { LinkStatus } from '../../../core/policy/link/choose-link.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
 

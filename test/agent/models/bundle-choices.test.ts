@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { BundleChoices, bundleChoicesTable } from '../../../agent/models/bundle-choices.ts'
-import { openDatabase } from '../../../core/store/open-database.ts'
+import { openDatabase } from '../../../core/kit/store/open-database.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 describe('the choice of a bundle', () => {

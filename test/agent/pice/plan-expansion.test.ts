@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { expansionWork, requestedSketch } from '../../../agent/pice/plan-expansion.ts'
-import { ExpandInput } from '../../../core/protocol/jobs.ts'
+import { ExpandInput } from '../../../core/wire/protocol/jobs.ts'
 
 const input = (sketch: object) => {
   const common = { prompt: 'Why?', sketch: ['one two', 'one two', 'one two three four'], expectedTokens: 80 }

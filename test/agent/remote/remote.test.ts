@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createRemote, remoteTables } from '../../../agent/remote/commands.ts'
-import type { CommandReply, LogLevel } from '../../../core/protocol/commands.ts'
-import { openDatabase } from '../../../core/store/open-database.ts'
+import { openDatabase } from '../../../core/kit/store/open-database.ts'
+import type { CommandReply, LogLevel } from '../../../core/wire/protocol/commands.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 

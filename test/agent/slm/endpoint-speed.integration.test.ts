@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
 import { slmEndpoint } from '../../../agent/slm/endpoint.ts'
 import { openLocalModel } from '../../../agent/slm/local-model.ts'
-import { Prompt } from '../../../core/answer/prompt.ts'
-import { systemClock } from '../../../core/base/clock.ts'
-import { greedy } from '../../../core/engine/sampler.ts'
+import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
+import { greedy } from '../../../core/model/engine/sampler.ts'
 import { buildSlmBundle } from '../../support/agent-world.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 

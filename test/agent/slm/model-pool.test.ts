@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { LocalModel } from '../../../agent/slm/local-model.ts'
 import { ModelPool } from '../../../agent/slm/model-pool.ts'
 import type { ModelSource } from '../../../agent/slm/model-source.ts'
-import { BrimError } from '../../../core/base/errors.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 
 const source = (name: string, bytes: number, version = '1'): ModelSource => {

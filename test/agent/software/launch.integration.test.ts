@@ -7,8 +7,8 @@ import { expect, it } from 'vitest'
 import { ReleaseFolder } from '../../../agent/software/release-folder.ts'
 import { Software } from '../../../agent/software/software.ts'
 import { TrialFile } from '../../../agent/trial/trial-file.ts'
-import { BrimError } from '../../../core/base/errors.ts'
-import { projectRoot } from '../../../core/base/version.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import { projectRoot } from '../../../core/kit/base/version.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 // The real jetson/launch with releases whose program prints their name, and the agent's side killed between any two steps.

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { LogOutbox } from '../../../agent/telemetry/log-outbox.ts'
-import { BrimError } from '../../../core/base/errors.ts'
-import { createLogger } from '../../../core/base/logger.ts'
-import { DeviceLog } from '../../../core/protocol/commands.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import { createLogger } from '../../../core/kit/base/logger.ts'
+import { DeviceLog } from '../../../core/wire/protocol/commands.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
 type Spooled = Omit<DeviceLog, 'v' | 'at' | 'birth'>

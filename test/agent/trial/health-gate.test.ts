@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type HealthGateOptions, healthProblem } from '../../../agent/trial/health-gate.ts'
-import type { AnswerDelta, Endpoint } from '../../../core/answer/endpoint.ts'
+import type { AnswerDelta, Endpoint } from '../../../core/answer/endpoint/endpoint.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
 const never = new AbortController().signal

@@ -16,8 +16,8 @@ import { openIdentityStore } from '../../../dist/cloud-bridge/identity/store.js'
 import { AnswerJournal } from '../../../dist/cloud-bridge/llm/answer-journal.js'
 import { createJobStore } from '../../../dist/cloud-bridge/queue/job-store.js'
 import { jobTables } from '../../../dist/cloud-bridge/queue/job-tables.js'
-import { systemClock } from '../../../dist/core/base/clock.js'
-import { openDatabase } from '../../../dist/core/store/open-database.js'
+import { systemClock } from '../../../dist/core/kit/base/clock.js'
+import { openDatabase } from '../../../dist/core/kit/store/open-database.js'
 
 const logger = { warn() {}, error() {}, info() {}, debug() {} }
 const clock = systemClock

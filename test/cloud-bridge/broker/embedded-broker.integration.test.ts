@@ -7,8 +7,8 @@ import { startEmbeddedBroker } from '../../../cloud-bridge/broker/embedded-broke
 import { PacketGauge, type PacketHeader } from '../../../cloud-bridge/broker/packet-gauge.ts'
 import { mayPublish, roleOf } from '../../../cloud-bridge/identity/acl.ts'
 import { BridgeLimits } from '../../../cloud-bridge/limits.ts'
-import { systemClock } from '../../../core/base/clock.ts'
-import { isLoopback } from '../../../core/base/loopback.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
+import { isLoopback } from '../../../core/kit/base/loopback.ts'
 import { closed, mqttClient, startBroker, watchTopic } from '../../support/broker.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 

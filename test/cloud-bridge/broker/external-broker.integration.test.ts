@@ -9,7 +9,7 @@ import { driveMosquitto } from '../../../cloud-bridge/broker/driven-mosquitto.ts
 import { connectDynamicSecurity } from '../../../cloud-bridge/broker/dynamic-security.ts'
 import { requiresAuth } from '../../../cloud-bridge/identity/exposure.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
-import { systemClock } from '../../../core/base/clock.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
 import { type Mosquitto, startMosquitto } from '../../../lab/cluster/mosquitto.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { startAgentWorld } from '../../support/agent-world.ts'

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type MqttListener, startMqttListener } from '../../../cloud-bridge/broker/mqtt-listener.ts'
-import { systemClock } from '../../../core/base/clock.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 
 let served: Duplex[]

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type EmbeddedBroker, startEmbeddedBroker } from '../../../cloud-bridge/broker/embedded-broker.ts'
 import { BridgeLimits } from '../../../cloud-bridge/limits.ts'
-import { systemClock } from '../../../core/base/clock.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
 import { closed, mqttClient, watchTopic } from '../../support/broker.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 

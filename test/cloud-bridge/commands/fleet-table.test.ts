@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { age, compact, cutMiddle } from '../../../cloud-bridge/commands/figures.ts'
 import { layOutFleet } from '../../../cloud-bridge/commands/fleet/table.ts'
 import { fleetRowOf } from '../../../core/policy/fleet/fleet-row.ts'
-import type { Device, FleetSummary } from '../../../core/protocol/http/devices.ts'
+import type { Device, FleetSummary } from '../../../core/wire/protocol/http/devices.ts'
 
 const device = (id: string, more: object = {}): Device => ({
   id,

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { expect, it } from 'vitest'
 import type { EventBatch, EventSource } from '../../../cloud-bridge/http/event-streams.ts'
-import type { Operation } from '../../../core/protocol/http/operation.ts'
+import type { Operation } from '../../../core/wire/protocol/http/operation.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { startTestHttp } from '../../support/http.ts'
 

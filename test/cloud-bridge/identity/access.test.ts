@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest'
 import { allows } from '../../../cloud-bridge/identity/access.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { noQuota } from '../../../core/policy/quota/quota.ts'
-import { keyRoles } from '../../../core/protocol/http/admin.ts'
-import { deviceTopics } from '../../../core/protocol/topics.ts'
+import { keyRoles } from '../../../core/wire/protocol/http/admin.ts'
+import { deviceTopics } from '../../../core/wire/protocol/topics.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const id = fc.stringMatching(/^[a-z0-9]([a-z0-9_-]{0,6}[a-z0-9])?$/)

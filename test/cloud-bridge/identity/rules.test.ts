@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { AccessTokens } from '../../../cloud-bridge/identity/access-tokens.ts'
 import { judgeEnrolment, judgeGrant } from '../../../cloud-bridge/identity/rules.ts'
-import type { DeviceIdentity, TokenRecord } from '../../../core/protocol/http/admin.ts'
-import { invitationText, readInvitation, signedBytes } from '../../../core/protocol/identity.ts'
+import type { DeviceIdentity, TokenRecord } from '../../../core/wire/protocol/http/admin.ts'
+import { invitationText, readInvitation, signedBytes } from '../../../core/wire/protocol/identity.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 
 const nowMs = Date.parse('2026-06-01T00:00:00Z')

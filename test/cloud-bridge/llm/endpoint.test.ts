@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { bridgeEndpoint } from '../../../cloud-bridge/llm/endpoint.ts'
-import { Prompt } from '../../../core/answer/prompt.ts'
-import { textModel } from '../../../core/answer/text-model.ts'
-import { greedy } from '../../../core/engine/sampler.ts'
-import { loadTokenizer } from '../../../core/text/tokenizer.ts'
+import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
+import { textModel } from '../../../core/answer/endpoint/text-model.ts'
+import { greedy } from '../../../core/model/engine/sampler.ts'
+import { loadTokenizer } from '../../../core/model/text/tokenizer.ts'
 import { fixtureDir } from '../../oracle/fixtures.ts'
 import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { observe } from '../../../cloud-bridge/llm/observe.ts'
-import type { Endpoint, TextDelta } from '../../../core/answer/endpoint.ts'
+import type { Endpoint, TextDelta } from '../../../core/answer/endpoint/endpoint.ts'
 import { CloudMeter } from '../../../core/policy/pice/cloud-meter.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 

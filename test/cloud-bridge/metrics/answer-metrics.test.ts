@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { observe } from '../../../cloud-bridge/llm/observe.ts'
 import { createBridgeMetrics } from '../../../cloud-bridge/metrics/bridge-metrics.ts'
-import type { Endpoint } from '../../../core/answer/endpoint.ts'
-import { Prompt } from '../../../core/answer/prompt.ts'
-import { BrimError } from '../../../core/base/errors.ts'
-import { greedy } from '../../../core/engine/sampler.ts'
+import type { Endpoint } from '../../../core/answer/endpoint/endpoint.ts'
+import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import { greedy } from '../../../core/model/engine/sampler.ts'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
 
 const request = {

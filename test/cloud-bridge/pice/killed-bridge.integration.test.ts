@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { streamAnswerFrom } from '../../../core/openai/client.ts'
+import { streamAnswerFrom } from '../../../core/wire/openai/client.ts'
 import { freePort } from '../../../lab/cluster/free-port.ts'
 import { startBrim } from '../../../lab/cluster/processes.ts'
 import { connectExpandingDevice, type DeviceRun } from '../../support/expanding-device.ts'

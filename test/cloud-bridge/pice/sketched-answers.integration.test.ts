@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { BridgeSettings } from '../../../cloud-bridge/config.ts'
-import { streamAnswerFrom } from '../../../core/openai/client.ts'
+import { streamAnswerFrom } from '../../../core/wire/openai/client.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { connectExpandingDevice, type DeviceRun } from '../../support/expanding-device.ts'
 import { body, isProfiled, lines, openUpstream, picePrompts, textOf, whole } from '../../support/sketch-world.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type PresenceEvent, PresenceFeed } from '../../../cloud-bridge/presence/presence-feed.ts'
-import type { DeviceState } from '../../../core/protocol/messages.ts'
+import type { DeviceState } from '../../../core/wire/protocol/messages.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 
 const devices = ['a', 'b', 'c']

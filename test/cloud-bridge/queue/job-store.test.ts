@@ -4,9 +4,9 @@ import { createJobStore, type JobStore } from '../../../cloud-bridge/queue/job-s
 import { isDead, isDone, jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
 import type { DeviceReport } from '../../../cloud-bridge/queue/reports.ts'
 import { newJob } from '../../../cloud-bridge/queue/submissions.ts'
+import { openDatabase, type Store } from '../../../core/kit/store/open-database.ts'
 import type { RetentionLimits } from '../../../core/policy/jobs/retention.ts'
-import { JobSubmission } from '../../../core/protocol/jobs.ts'
-import { openDatabase, type Store } from '../../../core/store/open-database.ts'
+import { JobSubmission } from '../../../core/wire/protocol/jobs.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 const dirs: (TempDir | { [Symbol.dispose](): void })[] = []

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { PresenceFeed } from '../../../cloud-bridge/presence/presence-feed.ts'
 import { openJobs } from '../../../cloud-bridge/queue/open-jobs.ts'
-import { JobSubmission } from '../../../core/protocol/jobs.ts'
+import { JobSubmission } from '../../../core/wire/protocol/jobs.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'

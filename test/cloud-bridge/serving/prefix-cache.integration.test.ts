@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { States } from '../../../core/protocol/states.ts'
+import type { States } from '../../../core/wire/protocol/states.ts'
 import { startDataPlane, testModelId } from '../../support/data-plane.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { scriptedPart } from '../../support/scripted-part.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openBundle } from '../../../core/engine/open-bundle.ts'
-import type { LoadedModel } from '../../../core/engine/open-model.ts'
+import { openBundle } from '../../../core/model/engine/open-bundle.ts'
+import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
 import { medusaDrafter, medusaOf } from '../../../lab/baselines/medusa-drafter.ts'
 import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { noModel, type ServedModel } from '../../../cloud-bridge/serving/served-model.ts'
-import type { Clock } from '../../../core/base/clock.ts'
+import type { Clock } from '../../../core/kit/base/clock.ts'
 import { pacedModel } from '../../../lab/baselines/paced-model.ts'
 
 /** A clock whose sleeps last `lateMs` too long. */

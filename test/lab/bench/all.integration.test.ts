@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { menu } from '../../../brim.ts'
-import { projectRoot } from '../../../core/base/version.ts'
+import { projectRoot } from '../../../core/kit/base/version.ts'
 import { benchmarks } from '../../../lab/bench/all/benchmarks.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { seededRandom } from '../../../core/base/random.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import {
   arrivalsOf,
   lengthLimits,

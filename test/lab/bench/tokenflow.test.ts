@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { seededRandom } from '../../../core/base/random.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import { tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
 import { figuresOf, loadOverTime, ratioOf, summarise } from '../../../lab/bench/tokenflow/figures.ts'
 import type { FlowRun } from '../../../lab/bench/tokenflow/runs.ts'

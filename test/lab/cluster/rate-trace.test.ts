@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { seededRandom } from '../../../core/base/random.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import { type RateTrace, randomWalk, rateAt, scaledTo, servedMs, shifted } from '../../../lab/cluster/rate-trace.ts'
 
 const traces = fc.record({

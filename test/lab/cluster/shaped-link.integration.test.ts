@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { seededRandom } from '../../../core/base/random.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import { type LinkShape, type ShapedLink, startShapedLink } from '../../../lab/cluster/shaped-link.ts'
 
 const open: (Server | Socket | ShapedLink)[] = []

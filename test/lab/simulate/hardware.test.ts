@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { seededRandom } from '../../../core/base/random.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
 import { smallModelStepS } from '../../../lab/simulate/device/small-model-step.ts'
 import { Heat } from '../../../lab/simulate/hardware/heat.ts'
 import { headOf, hiddenStateBytes, layersOf, wholeModel } from '../../../lab/simulate/hardware/model-shape.ts'

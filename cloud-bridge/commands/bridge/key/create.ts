@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { secretInto } from '../../../../core/base/private-file.ts'
-import { visibleLine } from '../../../../core/base/visible-text.ts'
-import { defineCommand } from '../../../../core/cli/command.ts'
-import { keyRoles } from '../../../../core/protocol/http/admin.ts'
-import { Id } from '../../../../core/protocol/id.ts'
+import { secretInto } from '../../../../core/kit/base/private-file.ts'
+import { visibleLine } from '../../../../core/kit/base/visible-text.ts'
+import { defineCommand } from '../../../../core/kit/cli/command.ts'
+import { keyRoles } from '../../../../core/wire/protocol/http/admin.ts'
+import { Id } from '../../../../core/wire/protocol/id.ts'
 import { administer, administrationOptions } from '../../administration.ts'
 
 const secondsPerDay = 86_400

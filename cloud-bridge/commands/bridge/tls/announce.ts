@@ -1,9 +1,9 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
-import { BrimError } from '../../../../core/base/errors.ts'
-import { pinOf } from '../../../../core/base/tls-pin.ts'
-import { defineCommand } from '../../../../core/cli/command.ts'
+import { BrimError } from '../../../../core/kit/base/errors.ts'
+import { pinOf } from '../../../../core/kit/base/tls-pin.ts'
+import { defineCommand } from '../../../../core/kit/cli/command.ts'
 import { administer, administrationOptions } from '../../administration.ts'
 import { pinsText } from './status.ts'
 

@@ -1,5 +1,5 @@
-import { defineCommand } from '../../../../core/cli/command.ts'
-import type { TlsStatus } from '../../../../core/protocol/http/admin.ts'
+import { defineCommand } from '../../../../core/kit/cli/command.ts'
+import type { TlsStatus } from '../../../../core/wire/protocol/http/admin.ts'
 import { administer, administrationOptions } from '../../administration.ts'
 
 /** Names of devices that are printed. */

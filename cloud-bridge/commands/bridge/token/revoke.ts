@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { defineCommand } from '../../../../core/cli/command.ts'
+import { defineCommand } from '../../../../core/kit/cli/command.ts'
 import { administer, administrationOptions } from '../../administration.ts'
 
 export const command = defineCommand({

@@ -1,6 +1,6 @@
 import { parseDocument } from 'yaml'
 import { z } from 'zod'
-import { BrimError } from '../../../../core/base/errors.ts'
+import { BrimError } from '../../../../core/kit/base/errors.ts'
 import type { Board } from '../board.ts'
 import type { Hardware } from '../roofline.ts'
 

@@ -1,5 +1,5 @@
-import { BrimError } from '../../../../core/base/errors.ts'
-import { nearestWord } from '../../../../core/cli/nearest-word.ts'
+import { BrimError } from '../../../../core/kit/base/errors.ts'
+import { nearestWord } from '../../../../core/kit/cli/nearest-word.ts'
 
 /**
  * The preset of a name; upper and lower case are the same.

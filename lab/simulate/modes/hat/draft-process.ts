@@ -1,4 +1,4 @@
-import type { Random } from '../../../../core/base/random.ts'
+import type { Random } from '../../../../core/kit/base/random.ts'
 import { defaultDraftThreshold } from '../../../../core/policy/hat/draft-stop.ts'
 
 /** A token that a drafter guesses. */

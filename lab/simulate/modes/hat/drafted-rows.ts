@@ -1,4 +1,4 @@
-import type { Random } from '../../../../core/base/random.ts'
+import type { Random } from '../../../../core/kit/base/random.ts'
 import type { AcceptedPath, FedTokens } from '../../../../core/policy/hat/hat-steps.ts'
 import type { ChanceToken } from './draft-process.ts'
 

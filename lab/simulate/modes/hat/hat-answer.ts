@@ -1,4 +1,4 @@
-import type { Random } from '../../../../core/base/random.ts'
+import type { Random } from '../../../../core/kit/base/random.ts'
 import { conditionsOf } from '../../../../core/policy/hat/hat-conditions.ts'
 import { HatMachine } from '../../../../core/policy/hat/hat-machine.ts'
 import type { HatAction, HatComputation, HatInput, HatRules } from '../../../../core/policy/hat/hat-steps.ts'

@@ -1,4 +1,4 @@
-import { int4BytesPerWeight } from '../../../../core/model/int4.ts'
+import { int4BytesPerWeight } from '../../../../core/model/bundle/int4.ts'
 import type { HatSettings } from '../../scenario/hat-settings.ts'
 import type { ModeName } from '../../scenario/mode-name.ts'
 import type { Mode } from '../../world/mode.ts'

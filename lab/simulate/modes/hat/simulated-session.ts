@@ -1,6 +1,6 @@
 import { ChunkAdvice, type ChunkAdviceOptions } from '../../../../core/policy/hat/chunk-advice.ts'
 import type { HatConditions, UplinkAction } from '../../../../core/policy/hat/hat-steps.ts'
-import { headerBytes, rowBytes, type Wire } from '../../../../core/protocol/frame.ts'
+import { headerBytes, rowBytes, type Wire } from '../../../../core/wire/protocol/frame.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
 import type { EngineSession } from '../../serving/engine.ts'
 import type { HatDevice } from './hat-device.ts'

@@ -1,5 +1,5 @@
-import type { Random } from '../../../../core/base/random.ts'
-import { tokensPerWord } from '../../../../core/pice/prompts.ts'
+import { tokensPerWord } from '../../../../core/answer/sketch/prompts.ts'
+import type { Random } from '../../../../core/kit/base/random.ts'
 import { draw } from '../../scenario/distribution.ts'
 import type { Request } from '../../world/answer-record.ts'
 import type { WrittenSketch } from './simulated-expansion.ts'

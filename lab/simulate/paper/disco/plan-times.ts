@@ -1,4 +1,4 @@
-import { type Random, seededRandom } from '../../../../core/base/random.ts'
+import { type Random, seededRandom } from '../../../../core/kit/base/random.ts'
 import { type DispatchState, dispatchOf } from '../../../../core/policy/disco/dispatch.ts'
 import { createTokenCounts, createTtft } from '../../../../core/policy/disco/estimates.ts'
 import { type ReportedSide, sideNamed } from '../../../../core/policy/disco/state.ts'

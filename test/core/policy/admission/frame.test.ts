@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { admitFrame, type SessionView } from '../../../../core/policy/admission/frame.ts'
-import type { FrameHeader } from '../../../../core/protocol/frame.ts'
+import type { FrameHeader } from '../../../../core/wire/protocol/frame.ts'
 
 const limits = { contextLimit: 100, maxRows: 32, maxRepeats: 2 }
 const frame = (fields: Partial<FrameHeader>): FrameHeader => ({

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { seededRandom } from '../../../../core/base/random.ts'
+import { seededRandom } from '../../../../core/kit/base/random.ts'
 import { type DispatchState, defaultTailShare, dispatchOf, localWaitMs } from '../../../../core/policy/disco/dispatch.ts'
 import { createTokenCounts, createTtft } from '../../../../core/policy/disco/estimates.ts'
 import type { Side, StartDelays } from '../../../../core/policy/disco/state.ts'

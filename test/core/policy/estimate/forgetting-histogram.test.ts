@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { seededRandom } from '../../../../core/base/random.ts'
+import { seededRandom } from '../../../../core/kit/base/random.ts'
 import { ForgettingHistogram, type HistogramLayout, wireLevels } from '../../../../core/policy/estimate/forgetting-histogram.ts'
 
 const layout: HistogramLayout = { min: 1, max: 2 ** 20, perOctave: 16, halfLife: 1e6 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { whyUnused } from '../../../../core/policy/fleet/unused.ts'
-import type { Device } from '../../../../core/protocol/http/devices.ts'
+import type { Device } from '../../../../core/wire/protocol/http/devices.ts'
 
 const wallMs = Date.parse('2026-05-01T12:00:00Z')
 const bridge = { version: '0.3.0', modelIds: ['qwen@1'], wallMs }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Random, seededRandom } from '../../../../core/base/random.ts'
+import { type Random, seededRandom } from '../../../../core/kit/base/random.ts'
 import { DeviceSpeed } from '../../../../core/policy/hat/device-speed.ts'
 import type { Guess } from '../../../../core/policy/hat/draft-chain.ts'
 import { HatMachine } from '../../../../core/policy/hat/hat-machine.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { seededRandom } from '../../../../core/base/random.ts'
+import { seededRandom } from '../../../../core/kit/base/random.ts'
 import { holderOf, isTerminal, type Job, type JobInput, type JobReport, type JobTerms } from '../../../../core/policy/jobs/job.ts'
 import { nextJob } from '../../../../core/policy/jobs/next-job.ts'
 import { type AttemptFailure, attemptFailures } from '../../../../core/policy/jobs/retry.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { chooseBridge } from '../../../../core/policy/link/choose-bridge.ts'
-import type { BridgeState } from '../../../../core/protocol/messages.ts'
+import type { BridgeState } from '../../../../core/wire/protocol/messages.ts'
 
 const ours = 'aa'.repeat(32)
 const other = 'bb'.repeat(32)

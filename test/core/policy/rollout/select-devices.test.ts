@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { compareVersions, parseVersionRange } from '../../../../core/base/version-range.ts'
+import { compareVersions, parseVersionRange } from '../../../../core/kit/base/version-range.ts'
 import { type SelectableDevice, selectDevices } from '../../../../core/policy/rollout/select-devices.ts'
 
 const device = (id: string, more: object = {}): SelectableDevice =>

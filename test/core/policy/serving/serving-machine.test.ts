@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Random, seededRandom } from '../../../../core/base/random.ts'
+import { type Random, seededRandom } from '../../../../core/kit/base/random.ts'
 import type { ServingAction, ServingInput } from '../../../../core/policy/serving/serving-events.ts'
 import { ServingMachine, type ServingMachineOptions } from '../../../../core/policy/serving/serving-machine.ts'
 import { createPolicy, type PolicyName, policyNames } from '../../../../core/policy/tokenflow/named-policies.ts'

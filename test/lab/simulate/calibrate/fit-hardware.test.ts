@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { seededRandom } from '../../../../core/base/random.ts'
+import { seededRandom } from '../../../../core/kit/base/random.ts'
 import { fitHardware } from '../../../../lab/simulate/calibrate/fit-hardware.ts'
 import { type MeasuredSteps, predictedS } from '../../../../lab/simulate/calibrate/measured-steps.ts'
 import { wholeModel } from '../../../../lab/simulate/hardware/model-shape.ts'

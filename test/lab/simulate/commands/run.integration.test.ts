@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { run } from '../../../../brim.ts'
-import { BrimError } from '../../../../core/base/errors.ts'
+import { BrimError } from '../../../../core/kit/base/errors.ts'
 import type { ScenarioResult } from '../../../../lab/simulate/run/result.ts'
 import { captureIo } from '../../../support/captured-io.ts'
 

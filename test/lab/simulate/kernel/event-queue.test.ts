@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { seededRandom } from '../../../../core/base/random.ts'
+import { seededRandom } from '../../../../core/kit/base/random.ts'
 import { EventQueue } from '../../../../lab/simulate/kernel/event-queue.ts'
 
 describe('EventQueue', () => {

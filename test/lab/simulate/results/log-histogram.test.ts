@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { seededRandom } from '../../../../core/base/random.ts'
+import { seededRandom } from '../../../../core/kit/base/random.ts'
 import { quantile } from '../../../../core/policy/estimate/quantile.ts'
 import { LogHistogram } from '../../../../lab/simulate/results/log-histogram.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { seededRandom } from '../../../../core/base/random.ts'
+import { seededRandom } from '../../../../core/kit/base/random.ts'
 import { Askers } from '../../../../lab/simulate/run/askers.ts'
 
 const devices = [3, 4, 5, 6]

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { seededRandom } from '../../../../core/base/random.ts'
+import { seededRandom } from '../../../../core/kit/base/random.ts'
 import type { RateTrace } from '../../../../lab/cluster/rate-trace.ts'
 import { linksOf } from '../../../../lab/simulate/run/build-links.ts'
 import { Link } from '../../../../lab/simulate/scenario/scenario.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { seededRandom } from '../../../../../core/base/random.ts'
+import { seededRandom } from '../../../../../core/kit/base/random.ts'
 import { emptyChain, extended } from '../../../../../core/policy/hat/draft-chain.ts'
 import {
   type ChanceToken,

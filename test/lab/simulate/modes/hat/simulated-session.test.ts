@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { StateMonitor } from '../../../../../core/policy/estimate/state-monitor.ts'
-import type { Wire } from '../../../../../core/protocol/frame.ts'
+import type { Wire } from '../../../../../core/wire/protocol/frame.ts'
 import { Simulation } from '../../../../../lab/simulate/kernel/simulation.ts'
 import { HatDevice } from '../../../../../lab/simulate/modes/hat/hat-device.ts'
 import { SimulatedSession } from '../../../../../lab/simulate/modes/hat/simulated-session.ts'

@@ -1,0 +1,238 @@
+import { createHash } from 'node:crypto'
+import { type AnswerMode, isBridgeMode, isDeviceMode } from '../../kit/base/answer-modes.ts'
+import { drainRate, ReaderRate, readerRates } from '../../kit/base/reader-rates.ts'
+import { FieldError } from '../../wire/openai/api-error.ts'
+import { ChatRequest, CompletionRequest, ignoredFields, parseRequest } from '../../wire/openai/request.ts'
+import { type AnswerRequest, type Endpoint, isTokenEndpoint } from '../endpoint/endpoint.ts'
+import { sharesTokens } from '../endpoint/text-model.ts'
+import { type AskedPrompt, conversationOf, textsOf } from './prompts.ts'
+import { type ApiModel, modelFor, type RequestLimits, type Served } from './served.ts'
+
+/** A request to the API. */
+export interface ApiRequest {
+  /** The model's name in responses. */
+  readonly model: string
+  readonly endpoint: Endpoint
+  readonly answers: readonly AnswerRequest[]
+  readonly stream: boolean
+  /** Whether a stream ends with an event of usage. */
+  readonly includeUsage: boolean
+  /** Whether the report has the token ids. */
+  readonly tokenIds: boolean
+  /** Whether events, and the choices of a whole response, have the ids of their tokens. */
+  readonly returnTokenIds: boolean
+  /** Whether log probabilities name tokens by their ids. */
+  readonly tokensAsIds: boolean
+  /** Fields of the body that have no effect, the first of them where there are many. */
+  readonly ignored: readonly string[]
+}
+
+/** What a request tells beside its body. */
+interface RequestOrigin {
+  /** The asking client: a cached prompt of one client is never reused for another. */
+  readonly client: string
+  /** The header x-brim-tokens-per-s, for clients that cannot add fields to the body. */
+  readonly tokensPerS?: string | string[] | undefined
+}
+
+/** @throws FieldError REQUEST_INVALID, MODEL_UNKNOWN, CHAT_TEMPLATE_INVALID naming the field; BrimError MODEL_MISSING */
+export function readChatRequest(body: unknown, served: Served, origin: RequestOrigin): ApiRequest {
+  requireMessageCount(body, served.requestLimits)
+  const request = parseRequest(ChatRequest, body)
+  requireSize('messages', JSON.stringify(request.messages), served.requestLimits)
+  const model = modelFor(request.model, served)
+  const { endpoint } = model
+  const { slm } = served
+  requireChatTemplate(endpoint, 'messages')
+  if (slm && wantsFallback(request) && isTokenEndpoint(endpoint) && !sharesTokens(slm.model, endpoint.model))
+    requireChatTemplate(slm, fallbackField)
+  const { logprobs, top_logprobs } = request
+  if (top_logprobs != null && !logprobs)
+    throw new FieldError('REQUEST_INVALID', 'top_logprobs', '"top_logprobs" needs "logprobs": true')
+  return apiRequest(ChatRequest, body, request, served, origin, {
+    model,
+    prompts: [conversationOf(request)],
+    maxTokens: request.max_completion_tokens ?? request.max_tokens,
+    logprobs: logprobs ? (top_logprobs ?? 0) : undefined,
+  })
+}
+
+/** @throws FieldError REQUEST_INVALID, MODEL_UNKNOWN naming the field; BrimError MODEL_MISSING */
+export function readCompletionRequest(body: unknown, served: Served, origin: RequestOrigin): ApiRequest {
+  requirePromptCount(body, served.requestLimits)
+  const request = parseRequest(CompletionRequest, body)
+  const model = modelFor(request.model, served)
+  requireSize('brim.prompt_ids', request.brim?.prompt_ids ?? '', served.requestLimits)
+  const { prompts, text } = textsOf(request, model.endpoint)
+  requireSize('prompt', text, served.requestLimits)
+  return apiRequest(CompletionRequest, body, request, served, origin, {
+    model,
+    prompts,
+    maxTokens: request.max_tokens,
+    logprobs: request.logprobs ?? undefined,
+  })
+}
+
+type CommonFields = Omit<ChatRequest, 'messages' | 'logprobs'>
+
+/** Names in a header. */
+const maxIgnored = 16
+
+const fallbackField = 'brim.fallback'
+const wantsFallback = ({ brim }: CommonFields) => brim?.fallback === 'slm'
+/** Requests that do not say so either, where the owner of the device allows it and it has a small model. */
+const mayFallBack = (request: CommonFields, { slm, fallback = 'none' }: Pick<Served, 'slm' | 'fallback'>) =>
+  (request.brim?.fallback ?? (slm ? fallback : 'none')) === 'slm'
+
+/** What the two endpoints of OpenAI name differently. */
+interface Asked {
+  readonly model: ApiModel
+  readonly prompts: readonly AskedPrompt[]
+  readonly maxTokens: number | null | undefined
+  readonly logprobs: number | undefined
+}
+
+function apiRequest(
+  schema: typeof ChatRequest | typeof CompletionRequest,
+  body: unknown,
+  request: CommonFields,
+  { slm, fallback, dispatch, nextSeed, requestLimits: { apiAnswers } }: Served,
+  origin: RequestOrigin,
+  { model, prompts, maxTokens, logprobs }: Asked,
+): ApiRequest {
+  const { seed, stop, ignore_eos, user } = request
+  const each = request.n ?? 1
+  const total = prompts.length * each
+  if (total > apiAnswers) throw tooLarge('n', `asks for ${total} answers`, apiAnswers, 'apiAnswers')
+  if (wantsFallback(request) && !slm)
+    throw new FieldError(
+      'REQUEST_INVALID',
+      fallbackField,
+      'no small model can continue answers here',
+      'ask an agent that was started with --slm <bundle folder>',
+    )
+  const endpoint = endpointFor(request, model, prompts, total, logprobs)
+  if (request.return_token_ids && !isTokenEndpoint(endpoint)) throw withoutIds(model)
+  const mode = modeOf(request, dispatch)
+  const rate = request.brim?.tokens_per_s ?? rateOf(origin.tokensPerS)
+  // Only devices deliver at the reader's rate; a bridge schedules by it.
+  const tokensPerS = dispatch ? rate : drainRate(rate)
+  const client = `${clientName(origin.client)}/${user == null ? '' : digest(user)}`
+  /** @param nth of the answers to this prompt: each has noise of its own. */
+  const answerTo = ({ prompt, answered }: AskedPrompt, nth: number): AnswerRequest => ({
+    prompt,
+    ...(answered === undefined ? {} : { answered }),
+    ...(maxTokens == null ? {} : { maxTokens }),
+    sampling: { ...samplingOf(request), seed: seed == null ? nextSeed() : seed + nth },
+    ...(logprobs === undefined ? {} : { logprobs }),
+    ...(tokensPerS === undefined ? {} : { tokensPerS }),
+    stop: typeof stop === 'string' ? [stop] : (stop ?? []),
+    ...(ignore_eos ? { ignoreEos: true } : {}),
+    ...(request.brim?.token_ids || request.return_token_ids ? { tokenIds: true } : {}),
+    ...(request.stream ? {} : { isWhole: true }),
+    ...(mode === undefined ? {} : { mode }),
+    ...(mayFallBack(request, { slm, fallback }) ? { fallback: 'slm' } : {}),
+    client,
+  })
+  const answers = prompts.flatMap((prompt) => Array.from({ length: each }, (_, nth) => answerTo(prompt, nth)))
+  if (answers[0]) dispatch?.check(answers[0])
+  return {
+    model: model.name,
+    endpoint,
+    answers,
+    stream: request.stream ?? false,
+    includeUsage: request.stream_options?.include_usage ?? false,
+    tokenIds: request.brim?.token_ids ?? false,
+    returnTokenIds: request.return_token_ids ?? false,
+    tokensAsIds: request.return_tokens_as_token_ids ?? false,
+    ignored: [
+      ...(hasNoEffect(request, mode, endpoint === model.sketching?.endpoint) ? [modeField] : []),
+      ...ignoredFields(schema, body, maxIgnored),
+    ],
+  }
+}
+
+const modeField = 'brim.mode'
+
+/**
+ * The mode in which the request is answered; undefined: it names none of this server's.
+ * @throws FieldError REQUEST_INVALID for a mode that promises more privacy than a bridge has
+ */
+function modeOf({ brim }: CommonFields, dispatch: Served['dispatch']): AnswerMode | undefined {
+  const mode = brim?.mode ?? undefined
+  if (dispatch) return isDeviceMode(mode) ? mode : undefined
+  if (mode !== 'private' && mode !== 'local') return isBridgeMode(mode) ? mode : undefined
+  throw new FieldError('REQUEST_INVALID', modeField, `a bridge reads what it answers: it has no mode "${mode}"`, 'ask an agent')
+}
+
+/** @param isSketched whether devices may expand a sketch of the answer */
+const hasNoEffect = ({ brim }: CommonFields, mode: AnswerMode | undefined, isSketched: boolean): boolean =>
+  brim?.mode != null && (mode === undefined || (mode === 'sketch' && !isSketched))
+
+/** Sketches are for one answer to a conversation, as text. What only the LLM's own tokens have is answered in full. */
+function endpointFor(
+  { brim, ignore_eos, return_token_ids }: CommonFields,
+  { endpoint, sketching }: ApiModel,
+  [asked]: readonly AskedPrompt[],
+  total: number,
+  logprobs: number | undefined,
+): Endpoint {
+  if (!sketching || (brim?.mode ?? sketching.mode) === 'full') return endpoint
+  const isNew = total === 1 && asked?.prompt.isConversation && !asked.answered
+  const isText = logprobs === undefined && !brim?.token_ids && !return_token_ids && !ignore_eos
+  return isNew && isText ? sketching.endpoint : endpoint
+}
+
+const withoutIds = ({ name }: ApiModel) =>
+  new FieldError('REQUEST_INVALID', 'return_token_ids', `${name} runs on another server, and its token ids are unknown`)
+
+const digest = (text: string) => createHash('sha256').update(text).digest('hex')
+
+/** With which the `client` of every answer begins that this client asks for; each of its users has a name of its own after it. */
+export const clientName = (client: string): string => digest(client)
+
+const samplingOf = (request: CommonFields) => ({
+  temperature: request.temperature ?? 1,
+  topP: request.top_p ?? 1,
+  topK: request.top_k ?? 0,
+  minP: request.min_p ?? 0,
+  presencePenalty: request.presence_penalty ?? 0,
+  frequencyPenalty: request.frequency_penalty ?? 0,
+})
+
+/** @throws FieldError REQUEST_INVALID */
+function rateOf(header: RequestOrigin['tokensPerS']): number | undefined {
+  if (header === undefined) return undefined
+  const rate = ReaderRate.safeParse(typeof header === 'string' && header.trim() !== '' ? Number(header) : Number.NaN)
+  if (rate.success) return rate.data
+  const name = 'x-brim-tokens-per-s'
+  const { min, max } = readerRates
+  throw new FieldError('REQUEST_INVALID', name, `the header ${name} must be 0, or a number from ${min} to ${max}`)
+}
+
+/** Before each message is checked. */
+function requireMessageCount(body: unknown, { apiPromptMessages }: RequestLimits): void {
+  const messages = (body as { messages?: unknown } | null)?.messages
+  if (!Array.isArray(messages) || messages.length <= apiPromptMessages) return
+  throw tooLarge('messages', `has ${messages.length} messages`, apiPromptMessages, 'apiPromptMessages')
+}
+
+/** Before each prompt is checked. */
+function requirePromptCount(body: unknown, { apiAnswers }: RequestLimits): void {
+  const prompt = (body as { prompt?: unknown } | null)?.prompt
+  if (!Array.isArray(prompt) || typeof prompt[0] === 'number' || prompt.length <= apiAnswers) return
+  throw tooLarge('prompt', `asks for ${prompt.length} answers`, apiAnswers, 'apiAnswers')
+}
+
+function requireSize(field: 'messages' | 'prompt' | 'brim.prompt_ids', text: string, { apiPromptBytes }: RequestLimits): void {
+  const bytes = Buffer.byteLength(text)
+  if (bytes > apiPromptBytes) throw tooLarge(field, `has ${bytes} bytes`, apiPromptBytes, 'apiPromptBytes')
+}
+
+const tooLarge = (field: string, what: string, limit: number, name: keyof RequestLimits) =>
+  new FieldError('REQUEST_INVALID', field, `"${field}" ${what}; the limit is ${limit}`, `send less, or raise the limit ${name}`)
+
+function requireChatTemplate({ model }: Endpoint, field: string): void {
+  if (!model.tokenizer || model.chatTemplate) return
+  throw new FieldError('CHAT_TEMPLATE_INVALID', field, `the model ${model.name} has no chat template`, 'use /v1/completions')
+}

@@ -1,0 +1,223 @@
+import { randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
+import type { FastifyReply } from 'fastify'
+import { BrimError } from '../../kit/base/errors.ts'
+import type { Logger } from '../../kit/base/logger.ts'
+import { toErrorBody } from '../../wire/openai/api-error.ts'
+import { namedById, type ResponseFormat, type ResponseHead, tokenText, type Usage } from '../../wire/openai/responses.ts'
+import { type SseWriter, startSse } from '../../wire/openai/sse-writer.ts'
+import type { AnswerRequest } from '../endpoint/endpoint.ts'
+import {
+  type AnswerSummary,
+  type CollectedAnswer,
+  collectAnswer,
+  type StreamOptions,
+  streamAnswer,
+  type TextPiece,
+} from '../endpoint/stream-answer.ts'
+import type { ApiRequest } from './request.ts'
+
+export interface ServeOptions extends Omit<StreamOptions, 'endpoint'> {
+  /** Whether the answers to one request are made at once: where one does not slow the other down. */
+  readonly parallel: boolean
+  readonly logger: Logger
+  /** Aborted when the server stops. */
+  readonly stopping: AbortSignal
+}
+
+/** A stream of one answer that its client can continue on another connection. Its events carry ids. */
+export interface ResumableStream {
+  readonly head: ResponseHead
+  /** Tokens of the answer whose text the client has already; undefined: the client has received nothing. */
+  readonly after: number | undefined
+}
+
+/** The head of a new response. */
+export const newHead = (format: ResponseFormat, { model }: ApiRequest): ResponseHead => ({
+  id: `${format.idPrefix}-${randomUUID()}`,
+  created: Math.floor(Date.now() / 1000),
+  model,
+})
+
+/**
+ * The answers to one request over HTTP, whole or as a stream. Failures before the first token are HTTP errors; later ones are an
+ * event of the stream. The work stops when the client disconnects.
+ * @param requestId as in the header x-request-id
+ */
+export async function serveAnswers(
+  options: ServeOptions,
+  format: ResponseFormat,
+  request: ApiRequest,
+  reply: FastifyReply,
+  requestId: string,
+  resumable?: ResumableStream,
+): Promise<void> {
+  const { clock, meter, stopping, parallel } = options
+  const head = resumable?.head ?? newHead(format, request)
+  const log = options.logger.child({ request: requestId, answer: head.id })
+  const disconnected = new AbortController()
+  const failed = new AbortController()
+  const onClose = () => {
+    if (!reply.raw.writableFinished) disconnected.abort(new BrimError('CANCELED', 'the client disconnected'))
+  }
+  reply.raw.once('close', onClose)
+  // Where streams find it too: they bypass Fastify.
+  if (request.ignored.length > 0) reply.raw.setHeader('x-brim-ignored', headerOf(request.ignored))
+  const signal = AbortSignal.any([disconnected.signal, stopping, failed.signal])
+  // Each answer listens; beyond ten Node warns of a leak.
+  setMaxListeners(0, signal)
+  const work: Work = {
+    async answer(asked, onText) {
+      const answer = await collectAnswer(streamAnswer({ endpoint: request.endpoint, clock, meter }, asked, signal), onText)
+      logAnswer(log, answer, usageOf([asked], [answer]))
+      return answer
+    },
+    async answerAll(make) {
+      const answers: CollectedAnswer[] = []
+      if (parallel && request.answers.length > 1) return settleAll(request.answers.map(make), failed)
+      for (const [index, asked] of request.answers.entries()) answers.push(await make(asked, index))
+      return answers
+    },
+    format,
+    head,
+    request,
+    reply,
+    resumable,
+    signal,
+  }
+  try {
+    await (request.stream ? sendStream(work) : sendWhole(work))
+  } catch (err) {
+    if (disconnected.signal.aborted) log.info('the client disconnected before the end of its answer')
+    else if (reply.sent) log.warn({ err }, 'answer failed after its first token')
+    else throw err
+  } finally {
+    reply.raw.off('close', onClose)
+  }
+}
+
+/** Waits for all answers; one that fails ends the others. @throws the first failure */
+async function settleAll(
+  answers: readonly Promise<CollectedAnswer>[],
+  failed: AbortController,
+): Promise<readonly CollectedAnswer[]> {
+  let failure: unknown
+  const settled = answers.map((answer) =>
+    answer.catch((error: unknown) => {
+      if (failed.signal.aborted) return undefined
+      failure = error
+      failed.abort(new BrimError('CANCELED', 'another answer to the same request failed'))
+      return undefined
+    }),
+  )
+  const made = (await Promise.all(settled)).filter((answer) => answer !== undefined)
+  if (failed.signal.aborted) throw failure
+  return made
+}
+
+type MakeAnswer = (asked: AnswerRequest, index: number) => Promise<CollectedAnswer>
+
+interface Work {
+  /** @param onText receives each piece of text before the next is read */
+  answer(asked: AnswerRequest, onText?: (piece: TextPiece) => Promise<void>): Promise<CollectedAnswer>
+  /** Every answer that the request asks for, in their order. */
+  answerAll(make: MakeAnswer): Promise<readonly CollectedAnswer[]>
+  readonly format: ResponseFormat
+  readonly head: ResponseHead
+  readonly request: ApiRequest
+  readonly reply: FastifyReply
+  readonly resumable: ResumableStream | undefined
+  /** Aborted when the client disconnects, the server stops, or another answer fails. */
+  readonly signal: AbortSignal
+}
+
+async function sendWhole({ answer, answerAll, format, head, request, reply }: Work): Promise<void> {
+  const made = await answerAll((asked) => answer(asked))
+  const usage = usageOf(request.answers, made)
+  const choiceOf = ({ tokenIds, logprobs, ...answer }: CollectedAnswer) => ({
+    ...answer,
+    logprobs: request.tokensAsIds ? namedById(logprobs) : logprobs,
+    ...(request.returnTokenIds && { tokenIds }),
+  })
+  const [only, ...others] = made
+  if (only && others.length === 0)
+    return void (await reply.send({ ...format.whole(head, [choiceOf(only)]), usage, brim: reportOf(request, only) }))
+  const choices = made.map((each) => ({ ...choiceOf(each), brim: reportOf(request, each) }))
+  await reply.send({ ...format.whole(head, choices), usage })
+}
+
+async function sendStream({ answer, answerAll, format, head, request, reply, resumable, signal }: Work): Promise<void> {
+  let sse: SseWriter | undefined
+  // OpenAI: with include_usage every event but the last has a null usage.
+  const noUsage = request.includeUsage ? { usage: null } : {}
+  /** The response begins with the first token: failures before it are HTTP errors. */
+  const begin = (): SseWriter => {
+    reply.hijack()
+    return startSse(reply.raw, signal)
+  }
+  const after = resumable?.after ?? -1
+  const eventId = (tokens: number) => resumable && `${head.id}/${tokens}`
+  const send = async (index: number, asked: AnswerRequest): Promise<CollectedAnswer> => {
+    let hasBegun = resumable?.after !== undefined
+    let offset = 0
+    const onWaiting = () => sse?.comment(waitingForBridge)
+    const made = await answer({ ...asked, onWaiting }, async ({ text, tokens, tokenIds, sketch, ...piece }) => {
+      const logprobs = request.tokensAsIds ? namedById(piece.logprobs) : piece.logprobs
+      sse ??= begin()
+      const first = hasBegun ? undefined : format.first(head, index)
+      hasBegun = true
+      if (first) await sse.send({ ...first, ...noUsage }, eventId(0))
+      // Clients that name no mode get the events that they know.
+      const progress = sketch && asked.mode ? { brim: { sketch } } : {}
+      const isNew = tokens > after || (tokens === after && text === '' && sketch !== undefined)
+      const ids = request.returnTokenIds ? tokenIds : undefined
+      if (isNew && (text !== '' || logprobs?.length || ids?.length || progress.brim)) {
+        const event = format.text(head, index, { text, logprobs, tokenIds: ids, offset })
+        await sse.send({ ...event, ...noUsage, ...progress }, eventId(tokens))
+      }
+      offset += charactersOf(logprobs)
+    })
+    await sse?.send({ ...format.end(head, index, made.finishReason), ...noUsage, brim: reportOf(request, made) })
+    return made
+  }
+  try {
+    const made = await answerAll((asked, index) => send(index, asked))
+    const [only, ...others] = made
+    const brim = only && others.length === 0 ? { brim: reportOf(request, only) } : {}
+    if (request.includeUsage) await sse?.send({ ...format.usage(head), usage: usageOf(request.answers, made), ...brim })
+    sse?.end(true)
+  } catch (error) {
+    await sse?.send(toErrorBody(error))
+    sse?.end(false)
+    throw error
+  }
+}
+
+const maxNameLength = 64
+
+/** Names as a header: what a header cannot hold becomes "?". */
+const headerOf = (names: readonly string[]): string =>
+  names.map((name) => name.slice(0, maxNameLength).replace(/[^\w.-]/g, '?')).join(', ')
+
+const waitingForBridge = 'the connection to the bridge was lost; the answer waits for a bridge'
+
+const charactersOf = (logprobs: TextPiece['logprobs'] = []) => logprobs.reduce((sum, token) => sum + tokenText(token).length, 0)
+
+const reportOf = ({ tokenIds }: ApiRequest, answer: AnswerSummary): object =>
+  tokenIds ? { ...answer.report, tokenIds: answer.tokenIds } : answer.report
+
+/** A prompt with several answers counts once. */
+function usageOf(asked: readonly AnswerRequest[], made: readonly AnswerSummary[]): Usage {
+  const promptTokens = new Map(made.map((answer, index) => [asked[index]!.prompt, answer.promptTokens]))
+  const prompt = [...promptTokens.values()].reduce((sum, tokens) => sum + tokens, 0)
+  const completion = made.reduce((sum, { tokens }) => sum + tokens, 0)
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+}
+
+function logAnswer(log: Logger, answer: AnswerSummary, usage: Usage): void {
+  const { ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, sources, fallback, pice } = answer.report
+  const { finishReason } = answer
+  const figures = { finishReason, ...usage, ttftMs, tbtMs, acceptLength, rounds, bytesUp, bytesDown, ...(pice && { pice }) }
+  if (fallback) log.warn({ ...figures, sources, fallback }, 'the small model continued the answer')
+  else log.info(figures, 'answered')
+}

@@ -1,0 +1,67 @@
+import { z } from 'zod'
+import type { ChatMessage } from '../../model/text/chat-message.ts'
+import general from './general-prompts.json' with { type: 'json' }
+
+const placeholders = ['level', 'words', 'sketch', 'line'] as const
+type Placeholder = (typeof placeholders)[number]
+
+/** @param wanted placeholders of which the text has at least one */
+const template = (...wanted: Placeholder[]) =>
+  z
+    .string()
+    .trim()
+    .min(1)
+    .max(8_192)
+    .refine((text) => wanted.length === 0 || wanted.some((name) => text.includes(`{${name}}`)), {
+      error: `must contain ${wanted.map((name) => `{${name}}`).join(' or ')}`,
+    })
+
+/**
+ * What PICE asks its models. Each text becomes the last paragraph of the last user message, so that foresight, sketch and the full
+ * answer share the KV of everything before it, and the expansions of one sketch that of query and sketch. Therefore {line} comes
+ * last in `expand`. Placeholders: {level} and {words} in `sketch`, {sketch} and {line} in `expand`, {line} in `expandNext`.
+ */
+export const PicePrompts = z
+  .strictObject({
+    /** Asks for the answer's length; the reply is a number of `foresightUnit`. */
+    foresight: template(),
+    foresightUnit: z.enum(['tokens', 'words']),
+    sketch: template('level', 'words'),
+    /** Sketch levels, longest first: the expected share of the full answer's tokens at level 1, 2, … */
+    sketchShares: z
+      .array(z.number().gt(0).lt(1))
+      .min(1)
+      .max(16)
+      .refine((shares) => shares.every((share, at) => at === 0 || share < shares[at - 1]!), 'must descend'),
+    expand: template('line').refine((text) => text.includes('{sketch}'), 'must contain {sketch}'),
+    /** Asks for another line in the same conversation. */
+    expandNext: template('line'),
+  })
+  .readonly()
+export type PicePrompts = z.infer<typeof PicePrompts>
+
+/** For any model that follows instructions. */
+export const generalPrompts: PicePrompts = PicePrompts.parse(general)
+
+/** Tokens of an English word, as OpenAI's documentation gives it; what it misses, the correction of foresight learns. */
+export const tokensPerWord = 4 / 3
+
+/** @param level from 1 @param tokens expected length of the sketch */
+export const sketchInstruction = ({ sketch }: PicePrompts, level: number, tokens: number): string =>
+  fill(sketch, { level: `${level}`, words: `${Math.max(1, Math.round(tokens / tokensPerWord))}` })
+
+export const expandInstruction = ({ expand }: PicePrompts, sketch: readonly string[], line: string): string =>
+  fill(expand, { sketch: sketch.join('\n'), line })
+
+export const expandNextInstruction = ({ expandNext }: PicePrompts, line: string): string => fill(expandNext, { line })
+
+/** The conversation with an instruction as the last paragraph of its last user message, or as a user message after an answer. */
+export function withInstruction(messages: readonly ChatMessage[], instruction: string): ChatMessage[] {
+  const last = messages.at(-1)
+  if (last?.role !== 'user' || !last.content) return [...messages, { role: 'user', content: instruction }]
+  return [...messages.slice(0, -1), { ...last, content: `${last.content}\n\n${instruction}` }]
+}
+
+/** In one pass: braces in a query's sketch are no placeholders. */
+const fill = (text: string, values: Partial<Record<Placeholder, string>>): string =>
+  text.replace(new RegExp(`\\{(${placeholders.join('|')})\\}`, 'g'), (all, name: Placeholder) => values[name] ?? all)

@@ -1,0 +1,90 @@
+import type { IncomingMessage } from 'node:http'
+import type { Clock } from '../../kit/base/clock.ts'
+import type { Logger } from '../../kit/base/logger.ts'
+import type { Random } from '../../kit/base/random.ts'
+import { sampledWarnings } from '../../kit/base/sampled-warnings.ts'
+import { shownUrl } from '../../kit/base/shown-url.ts'
+import type { Billing, Endpoint } from '../endpoint/endpoint.ts'
+import type { RemoteModel } from '../endpoint/text-model.ts'
+import { type AttemptLimits, createAttempts } from './attempts.ts'
+import { UpstreamFailures } from './failure.ts'
+import { type OpenLimits, openStream } from './open-stream.ts'
+import { type AnswerLimits, readAnswer } from './read-answer.ts'
+import { promptTokensOf, upstreamRequest } from './request-body.ts'
+import type { Watchdog } from './watchdog.ts'
+
+export interface UpstreamLimits extends AttemptLimits, OpenLimits, AnswerLimits {}
+
+export interface UpstreamOptions {
+  /** Base URL of OpenAI's API, such as http://127.0.0.1:8000/v1 */
+  readonly url: string
+  /** As the upstream calls it. */
+  readonly model: string
+  /** What messages call it. Default: the upstream of the model. */
+  readonly serverName?: string
+  /** Read for each attempt, so that a key can be replaced. @throws BrimError CONFIG_INVALID */
+  readonly key: () => string | undefined
+  /** Whether answers carry the log probabilities of their tokens, where the server gives them. Default: false. */
+  readonly scored?: boolean
+  /** Whether the server goes on after a last message of the assistant, and so with another endpoint's answer. Default: false. */
+  readonly continues?: boolean
+  readonly limits: UpstreamLimits
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+}
+
+/** Names of other models that one server may answer with. */
+const maxOthers = 8
+
+/** A server with OpenAI's API as an endpoint. */
+export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
+  const { url, model: name, serverName, key, limits, clock, random, logger } = options
+  const model: RemoteModel = { name }
+  const others = new Map<string, RemoteModel>()
+
+  /** The model that a server says it answers with: where it is another one, reports name it. */
+  function modelNamed(given: string): RemoteModel {
+    const known = given === name ? model : others.get(given)
+    // A server must not fill the memory with names.
+    if (known || others.size >= maxOthers) return known ?? model
+    logger.warn({ asked: name, answers: given }, 'the upstream answers with another model than it was asked for')
+    const other = { name: given }
+    others.set(given, other)
+    return other
+  }
+  const failures = new UpstreamFailures(name, serverName)
+  const attempts = createAttempts({ limits, failures, clock, random, logger })
+  const warn = sampledWarnings(logger, clock)
+
+  return {
+    model,
+    async *answer(request, signal) {
+      const asked = upstreamRequest(request, name, options)
+      const { maxTokens = Number.POSITIVE_INFINITY } = request
+      const reading = {
+        model,
+        modelNamed,
+        maxTokens,
+        promptTokens: promptTokensOf(request),
+        onExcess: (message: string) => warn({ model: name, url: shownUrl(url), maxTokens: request.maxTokens ?? null }, message),
+      }
+      let mayBeBilled = false
+      const { billing } = request
+      const counted: Billing | undefined = billing && {
+        sent() {
+          mayBeBilled = true
+          billing.sent()
+        },
+        refused() {
+          mayBeBilled = false
+          billing.refused()
+        },
+      }
+      const open = (watchdog: Watchdog, stopping: AbortSignal) =>
+        openStream({ url, key: key() }, asked, limits, watchdog, failures, stopping, counted)
+      const read = (body: IncomingMessage, watchdog: Watchdog) => readAnswer(body, reading, limits, watchdog, failures)
+      yield* attempts({ open, read, mayBeBilled: () => mayBeBilled }, signal)
+    },
+  }
+}

@@ -1,0 +1,205 @@
+import { z } from 'zod'
+import type { AnswerEnd } from '../../model/text/answer-stream.ts'
+import { readSse } from '../../wire/openai/sse-reader.ts'
+import type { TextDelta } from '../endpoint/endpoint.ts'
+import { fewestTokens } from '../endpoint/fewest-tokens.ts'
+import type { RemoteModel } from '../endpoint/text-model.ts'
+import { brief, type UpstreamFailures } from './failure.ts'
+import type { PromptTokens } from './request-body.ts'
+import type { Watchdog } from './watchdog.ts'
+
+export interface AnswerLimits {
+  /** Between two pieces of an answer. */
+  readonly idleMs: number
+  /** Size of one event, in characters. */
+  readonly eventChars: number
+  /** Size of an answer's text, in bytes. */
+  readonly answerBytes: number
+}
+
+export interface AnswerReading {
+  readonly model: RemoteModel
+  /** The model by the name that an event gives; absent: all events are taken for those of `model`. */
+  readonly modelNamed?: (name: string) => RemoteModel
+  /** Infinity: the server ends the answer. */
+  readonly maxTokens: number
+  /** What the server can count of the prompt; absent: any number. */
+  readonly promptTokens?: PromptTokens
+  /** Called where the server sends or claims more than it was asked for. @param message constant */
+  readonly onExcess?: (message: string) => void
+}
+
+/** Reasoning that a server may count without sending it, where it was asked for any number of tokens. */
+const maxHiddenTokens = 65_536
+
+/** After an answer's end, for the event that counts its tokens. */
+const usageMs = 2_000
+
+/** Tokens without text of their own: parts of a character, or withheld because a stop string may begin. */
+const maxPendingLogprobs = 4_096
+
+const Text = z.string().nullish()
+const Usage = z.object({ prompt_tokens: z.int().min(0), completion_tokens: z.int().min(0) })
+
+const Logprob = z.number().transform((value) => Math.min(0, value))
+const Logprobs = z.union([
+  z
+    .object({ content: z.array(z.object({ logprob: Logprob })) })
+    .transform(({ content }) => content.map(({ logprob }) => logprob)),
+  /** Of /v1/completions; the first token of a prompt has none. */
+  z.object({ token_logprobs: z.array(Logprob) }).transform(({ token_logprobs }) => token_logprobs),
+])
+
+/** What is read of an event. Servers differ in all that is optional here. */
+const UpstreamEvent = z.object({
+  model: Text.catch(undefined),
+  choices: z
+    .array(
+      z.object({
+        delta: z.object({ content: Text, reasoning_content: Text, reasoning: Text }).nullish(),
+        /** Of /v1/completions. */
+        text: Text,
+        finish_reason: Text,
+        logprobs: Logprobs.nullish().catch(undefined),
+      }),
+    )
+    .nullish(),
+  usage: Usage.nullish().catch(undefined),
+  error: z.union([z.string(), z.object({ message: z.string() })]).nullish(),
+})
+
+/** Reasons for which a server gives an answer up. */
+const givenUp: ReadonlySet<string> = new Set(['abort', 'error'])
+
+/**
+ * The answer in a stream of events. Reasoning that precedes it is no part of it, but shows that the server works. What is
+ * missing or broken after the answer's end is no failure.
+ * @param model that was asked, and `maxTokens`, at which a server that ignores the limit is cut off
+ * @throws BrimError UPSTREAM_FAILED; what reading the body throws
+ */
+export async function* readAnswer(
+  body: AsyncIterable<Uint8Array>,
+  {
+    model,
+    modelNamed = () => model,
+    maxTokens,
+    promptTokens: prompt = { least: 0, most: Number.MAX_SAFE_INTEGER },
+    onExcess = () => {},
+  }: AnswerReading,
+  { idleMs, eventChars, answerBytes }: AnswerLimits,
+  watchdog: Watchdog,
+  failures: UpstreamFailures,
+): AsyncGenerator<TextDelta> {
+  let source = { kind: 'upstream', model } as const
+  const isRepeated = repetitions()
+  let id: string | undefined
+  const onId = (own: string) => {
+    id = own
+  }
+  let tokens = 0
+  let bytes = 0
+  let reasoningBytes = 0
+  let end: AnswerEnd | undefined
+  let usage: z.infer<typeof Usage> | undefined
+  /** Of tokens whose text is still to come. */
+  let logprobs: number[] = []
+  const stalled = () => failures.failed(`sent nothing for ${idleMs / 1_000} s in the middle of an answer`)
+  /** A server's own count: no more than what was asked for, and than what came and may have been left out of it. */
+  const claimed = (name: keyof z.infer<typeof Usage>, most: number) => {
+    const claim = usage?.[name] ?? 0
+    if (claim > most) onExcess('the upstream claims more tokens than it was asked for')
+    return Math.min(claim, most)
+  }
+  /** Tokens that are new with the text that is delivered now: as many as it must have, or as the server counts. */
+  const count = (arrived: number) => {
+    const before = tokens
+    tokens = Math.min(maxTokens, tokens + arrived)
+    tokens = Math.max(tokens, claimed('completion_tokens', Math.min(maxTokens, bytes + reasoningBytes + maxHiddenTokens)))
+    return tokens - before
+  }
+  try {
+    for await (const data of readSse(body, { maxChars: eventChars, onId })) {
+      const own = id
+      id = undefined
+      if (isRepeated(own, data)) continue
+      if (data === '[DONE]') {
+        if (tokens > 0) end ??= 'stop'
+        break
+      }
+      const event = parseEvent(data, failures)
+      usage = event.usage ?? usage
+      if (event.model) source = { kind: 'upstream', model: modelNamed(brief(event.model)) }
+      const [choice] = event.choices ?? []
+      const { delta, text = delta?.content, finish_reason: reason } = choice ?? {}
+      const scores = end === undefined && !delta?.reasoning_content && !delta?.reasoning ? (choice?.logprobs ?? []) : []
+      logprobs = [...logprobs, ...scores].slice(-maxPendingLogprobs)
+      const reasoning = delta?.reasoning_content ?? delta?.reasoning
+      if (reasoning) {
+        reasoningBytes += Buffer.byteLength(reasoning)
+        watchdog.allow(idleMs, stalled)
+      }
+      if (text && end === undefined) {
+        const within = fewestTokens(text, maxTokens - tokens)
+        const isCut = within.length < text.length || tokens >= maxTokens
+        if (isCut) onExcess('the upstream sent more than max_tokens: its answer was cut')
+        const content = text.slice(0, within.length)
+        if (tokens < maxTokens) {
+          bytes += Buffer.byteLength(content)
+          if (bytes > answerBytes) throw failures.failed(`sent an answer of more than ${answerBytes} bytes`)
+          // A reader that takes its time is not the server's delay.
+          watchdog.pause()
+          const tokenCount = count(Math.max(1, logprobs.length, within.tokens))
+          yield { source, text: content, tokenCount, ...(logprobs.length > 0 && { logprobs }), end: undefined }
+          logprobs = []
+          watchdog.allow(idleMs, stalled)
+        }
+        if (isCut) {
+          end = 'length'
+          break
+        }
+      }
+      if (!reason || end !== undefined) continue
+      if (givenUp.has(reason)) throw failures.failed(`gave the answer up ("${brief(reason)}")`)
+      end = reason === 'length' ? 'length' : 'stop'
+      watchdog.allow(usageMs, stalled)
+    }
+  } catch (error) {
+    if (end === undefined) throw error
+  }
+  if (end === undefined) throw failures.brokenOff()
+  yield {
+    source,
+    text: '',
+    tokenCount: count(0),
+    end,
+    ...(usage && { promptTokens: Math.max(prompt.least, claimed('prompt_tokens', prompt.most)) }),
+  }
+}
+
+/** Whether an event repeats the one before it, as a proxy may send it: its id tells, as the same text may well follow itself. */
+function repetitions(): (id: string | undefined, data: string) => boolean {
+  let last = ''
+  return (id, data) => {
+    const event = `${id}\n${data}`
+    const isRepeated = id !== undefined && event === last
+    last = event
+    return isRepeated
+  }
+}
+
+/** @throws BrimError UPSTREAM_FAILED, also for an event that reports a failure */
+function parseEvent(data: string, failures: UpstreamFailures): z.infer<typeof UpstreamEvent> {
+  const parsed = UpstreamEvent.safeParse(parseJson(data))
+  if (!parsed.success) throw failures.failed('sent an event that is none of OpenAI’s API', { cause: parsed.error })
+  const { error } = parsed.data
+  if (error) throw failures.failed(`reports: ${brief(typeof error === 'string' ? error : error.message)}`)
+  return parsed.data
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,8 +1,0 @@
-import { chatFormat, completionFormat } from '../openai/responses.ts'
-import { readChatRequest, readCompletionRequest } from './request.ts'
-
-/** OpenAI's two ways to ask for answers. */
-export const answerPaths = [
-  { path: '/v1/chat/completions', read: readChatRequest, format: chatFormat },
-  { path: '/v1/completions', read: readCompletionRequest, format: completionFormat },
-] as const

@@ -1,0 +1,69 @@
+import { BrimError } from '../../kit/base/errors.ts'
+import { type Architecture, int4BlockSize, type PartSpec, type WeightFormat } from './architecture.ts'
+import type { DrafterSpec } from './drafters.ts'
+
+/** HAT puts less than this share of the layers on the device. */
+const maxUsualDeviceShare = 0.1
+
+/** @throws BrimError SPLIT_OUT_OF_RANGE unless both sides have at least one layer */
+export function checkSplit(split: number, layers: number): void {
+  if (Number.isInteger(split) && split >= 1 && split < layers) return
+  throw new BrimError('SPLIT_OUT_OF_RANGE', `cannot split after layer ${split}: the model has ${layers}`, {
+    hint:
+      layers > 1 ? `give --split 1 to ${layers - 1}, or omit it to build a whole model` : 'omit --split to build a whole model',
+  })
+}
+
+/** @returns a warning if the device gets a larger share of the layers than in HAT */
+export function splitWarning(split: number, layers: number): string | undefined {
+  if (split / layers <= maxUsualDeviceShare) return undefined
+  const percent = Math.round((100 * split) / layers)
+  return `the device gets ${split} of ${layers} layers (${percent} %); in HAT it gets under ${100 * maxUsualDeviceShare} %`
+}
+
+/** @throws BrimError ARCHITECTURE_UNSUPPORTED if int4 rows cannot be divided into blocks of 32 */
+export function checkFormat(format: WeightFormat, { dims }: Architecture, drafters: readonly DrafterSpec[]): void {
+  if (format.name !== 'int4') return
+  const widths: [string, number][] = [
+    ['the hidden size', dims.hidden],
+    ['the MLP width', dims.ffn],
+    ['the width of all heads', dims.heads * dims.headDim],
+  ]
+  for (const drafter of drafters)
+    if ('adapter' in drafter) {
+      const { heads, headDim } = drafter.adapter
+      widths.push([`the width of the heads of ${drafter.part}`, heads * headDim])
+    }
+  const odd = widths.find(([, width]) => width % int4BlockSize !== 0)
+  if (!odd) return
+  throw new BrimError('ARCHITECTURE_UNSUPPORTED', `int4 needs multiples of ${int4BlockSize}, but ${odd[0]} is ${odd[1]}`, {
+    hint: 'build with --format fp16',
+  })
+}
+
+/** Of the weights: of what devices compute, and of the rest. */
+export interface BundleFormats {
+  readonly format: WeightFormat
+  readonly deviceFormat: WeightFormat
+}
+
+/** The parts of a bundle in the order of the computation: adapters before the middle, Medusa heads after the output. */
+export function partSpecs(
+  model: Architecture,
+  { format, deviceFormat }: BundleFormats,
+  split: number | undefined,
+  drafters: readonly DrafterSpec[],
+): PartSpec[] {
+  const { layers } = model.dims
+  if (split === undefined) return [{ part: 'whole', model, format, layers: [0, layers] }]
+  const common = { model, format: deviceFormat }
+  const adapters = drafters.filter((drafter) => drafter.part !== 'medusa')
+  const medusas = drafters.filter((drafter) => drafter.part === 'medusa')
+  return [
+    { part: 'input', layers: [0, split], ...common },
+    ...adapters.map((drafter) => ({ ...drafter, layers: [0, 1] as const, ...common })),
+    { part: 'middle', model, format, layers: [split, layers] },
+    { part: 'output', layers: [layers, layers], ...common },
+    ...medusas.map((drafter) => ({ ...drafter, layers: [layers, layers] as const, ...common })),
+  ]
+}

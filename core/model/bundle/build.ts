@@ -1,0 +1,196 @@
+import { readFile, statfs } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { BrimError } from '../../kit/base/errors.ts'
+import { megabytes } from '../../kit/base/megabytes.ts'
+import type { States } from '../../wire/protocol/states.ts'
+import { loadChatTemplate } from '../text/chat-template.ts'
+import { tokenizerFile } from '../text/tokenizer.ts'
+import { attentionOf } from './architecture.ts'
+import { type BundleFormats, checkFormat, checkSplit, partSpecs, splitWarning } from './build-options.ts'
+import { writePart } from './build-part.ts'
+import { BundleDraft } from './bundle-draft.ts'
+import { type Checkpoint, checkTensors, isRedundant, openCheckpoint, textFiles } from './checkpoint.ts'
+import { describeBundle, goldenFile, graphFile } from './describe-bundle.ts'
+import { type DrafterFiles, openDrafters } from './drafters.ts'
+import { serializeGolden } from './golden.ts'
+import {
+  type DrafterPart,
+  type Format,
+  isDrafter,
+  type Manifest,
+  manifestFile,
+  type PartName,
+  slotCounts,
+  tokenizerFolder,
+} from './manifest.ts'
+import { buildPartGraph } from './part-graph.ts'
+import { preferOwn } from './tensor-files.ts'
+import { ownParameters, type PartPlan, planParts } from './weight-plan.ts'
+import { WeightWriter } from './weight-writer.ts'
+
+export interface BuildOptions {
+  /** A Hugging Face directory. */
+  readonly checkpoint: string
+  /** The bundle's folder; it must not exist unless `replace` is set. */
+  readonly out: string
+  /** Layers of the input part; absent: one `whole` part. */
+  readonly split?: number | undefined
+  readonly format: Format
+  /** Of the parts that devices compute. Default: as `format`. */
+  readonly deviceFormat?: Format | undefined
+  /** For int4. Default 4. */
+  readonly accuracyLevel?: 1 | 4
+  /** Drafters, each from the checkpoint's folder of that name. Default: `adapter`, if the checkpoint has one for this split. */
+  readonly drafters?: readonly DrafterPart[] | undefined
+  /** Folder of the drafter `adapter`. Default: in the checkpoint's folder. */
+  readonly adapter?: string | undefined
+  /** Name on the model card. Default: the name of the checkpoint's folder. */
+  readonly name?: string | undefined
+  readonly replace?: boolean
+  readonly signal?: AbortSignal
+  readonly onEvent?: (event: BuildEvent) => void
+}
+
+export type BuildEvent =
+  | { readonly kind: 'progress'; readonly part: PartName; readonly doneBytes: number; readonly totalBytes: number }
+  | { readonly kind: 'warning'; readonly message: string }
+
+interface BuiltBundle {
+  readonly dir: string
+  readonly manifest: Manifest
+}
+
+/**
+ * Builds a bundle from a checkpoint: graphs, weights, golden vectors, tokenizer and manifest. Memory is bounded for
+ * checkpoints of any size. The bundle appears atomically.
+ * @throws BrimError for an invalid checkpoint, invalid options or an unwritable target; the signal's reason when aborted
+ */
+export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
+  const formats = formatsOf(options)
+  await using checkpoint = await openCheckpoint(options.checkpoint)
+  await using drafters = await findDrafters(options, checkpoint)
+  const plans = planBundle(options, formats, checkpoint, drafters.files)
+  const draft = await BundleDraft.begin(options.out, options.replace ?? false)
+  try {
+    await checkSpace(draft, options.out, plans)
+    await writeParts(draft, plans, checkpoint, drafters.files, options)
+    await copyTextFiles(draft, checkpoint, options)
+    const { name, split } = options
+    const manifest = describeBundle({ name, split, checkpoint, formats, plans, files: [...draft.records] })
+    await draft.write(manifestFile, `${JSON.stringify(manifest, null, 1)}\n`)
+    options.signal?.throwIfAborted()
+    await draft.commit()
+    return { dir: resolve(options.out), manifest }
+  } catch (error) {
+    await draft.discard()
+    throw error
+  }
+}
+
+/** @throws BrimError USAGE where devices compute nothing */
+function formatsOf({ format: name, deviceFormat = name, accuracyLevel = 4, split }: BuildOptions): BundleFormats {
+  if (split === undefined && deviceFormat !== name)
+    throw new BrimError('USAGE', `--device-format ${deviceFormat} needs a split model`, {
+      hint: 'add --split, or use --format for the whole model',
+    })
+  return { format: { name, accuracyLevel }, deviceFormat: { name: deviceFormat, accuracyLevel } }
+}
+
+/** Opens the drafters of the bundle; the caller disposes of them. */
+async function findDrafters({ split, drafters, adapter, onEvent }: BuildOptions, { folder, architecture }: Checkpoint) {
+  const warn = (message: string) => onEvent?.({ kind: 'warning', message })
+  const files = await openDrafters(folder, architecture, { split, drafters, adapter, warn })
+  const close = () => Promise.all(files.map((each) => each[Symbol.asyncDispose]()))
+  return { files, [Symbol.asyncDispose]: async () => void (await close()) }
+}
+
+/** Plans the parts and makes every check that is possible before the first write. */
+function planBundle(
+  options: BuildOptions,
+  formats: BundleFormats,
+  checkpoint: Checkpoint,
+  drafters: readonly DrafterFiles[],
+): PartPlan[] {
+  const { architecture, tensors } = checkpoint
+  const { layers } = architecture.dims
+  if (options.split !== undefined) {
+    checkSplit(options.split, layers)
+    const message = splitWarning(options.split, layers)
+    if (message) options.onEvent?.({ kind: 'warning', message })
+  }
+  const specs = drafters.map(({ spec }) => spec)
+  for (const format of Object.values(formats)) checkFormat(format, architecture, specs)
+  const plans = planParts(partSpecs(architecture, formats, options.split, specs))
+  const ofModel = plans.filter(({ spec }) => !isDrafter(spec.part))
+  checkTensors(tensors, ofModel.flatMap(ownParameters), (name) => isRedundant(name, architecture))
+  for (const { spec, tensors } of drafters)
+    checkTensors(tensors, plans.filter((plan) => plan.spec.part === spec.part).flatMap(ownParameters), () => false)
+  return plans
+}
+
+/** @throws BrimError DISK_FULL if the weights exceed the free space */
+async function checkSpace(draft: BundleDraft, out: string, plans: readonly PartPlan[]): Promise<void> {
+  const { bavail, bsize } = await statfs(draft.folder)
+  const needed = plans.reduce((sum, { bytes }) => sum + bytes, 0)
+  if (bavail * bsize >= needed) return
+  throw new BrimError('DISK_FULL', `${out} needs ${megabytes(needed)}, its disk has ${megabytes(bavail * bsize)} free`, {
+    hint: 'free some space, or choose another --out',
+  })
+}
+
+async function writeParts(
+  draft: BundleDraft,
+  plans: readonly PartPlan[],
+  checkpoint: Checkpoint,
+  drafters: readonly DrafterFiles[],
+  { signal, onEvent }: BuildOptions,
+): Promise<void> {
+  const written = plans.flatMap(({ weights, file }) => weights.filter((weight) => weight.file === file))
+  const totalBytes = written.reduce((sum, { bytes }) => sum + bytes, 0)
+  let doneBytes = 0
+  let shallow: States | undefined
+  let deep: States | undefined
+  for (const plan of plans) {
+    const { part } = plan.spec
+    const onBytes = (bytes: number) => {
+      doneBytes += bytes
+      onEvent?.({ kind: 'progress', part, doneBytes, totalBytes })
+    }
+    const own = drafters.find(({ spec }) => spec.part === part)
+    const source = own ? preferOwn(own.tensors, checkpoint.tensors) : checkpoint.tensors
+    const sink = await draft.file(plan.file)
+    const result = await writePart(
+      plan,
+      new WeightWriter(source, sink, plan, { signal, onBytes }),
+      part === 'output' || part === 'medusa' ? deep : shallow,
+    )
+    await sink.close()
+    if (part === 'input') shallow = result.states
+    if (part === 'middle') deep = result.states
+    await draft.write(goldenFile(plan), serializeGolden(result.golden))
+    // A part without attention has no sequences, so one graph serves any number of rows.
+    const attends = attentionOf(plan.spec).blocks > 0
+    for (const slots of attends ? slotCounts : ([1] as const))
+      for (const branching of attends && part !== 'whole' ? [false, true] : [false])
+        await draft.write(graphFile(plan, slots, branching), buildPartGraph(plan, slots, branching))
+  }
+}
+
+/** Copies tokenizer, chat template and configuration into the bundle. */
+async function copyTextFiles(draft: BundleDraft, { folder }: Checkpoint, { onEvent }: BuildOptions): Promise<void> {
+  let hasTokenizer = false
+  for (const file of textFiles) {
+    const content = await readFile(join(folder, file)).catch((cause: NodeJS.ErrnoException) => {
+      if (cause.code === 'ENOENT') return undefined
+      throw new BrimError('CHECKPOINT_INVALID', `cannot read ${join(folder, file)}`, { cause })
+    })
+    if (content) await draft.write(`${tokenizerFolder}/${file}`, content)
+    hasTokenizer ||= content !== undefined && file === tokenizerFile
+  }
+  const missing = !hasTokenizer
+    ? `${tokenizerFile} (transformers can convert a tokenizer.model): the bundle will accept token ids only`
+    : (await loadChatTemplate(folder)) === undefined
+      ? 'chat template: the bundle will refuse conversations ("brim ask", /v1/chat/completions); models for conversations come with one, in chat_template.jinja or tokenizer_config.json'
+      : undefined
+  if (missing !== undefined) onEvent?.({ kind: 'warning', message: `${folder} has no ${missing}` })
+}

@@ -1,0 +1,170 @@
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { BrimError } from '../../kit/base/errors.ts'
+import { isLfsPointer, lfsHint, lfsProblem } from '../../kit/base/lfs-pointer.ts'
+import { loadTokenizer, tokenizerFile } from '../text/tokenizer.ts'
+import type { Architecture } from './architecture.ts'
+import { readArchitecture } from './families/index.ts'
+import type { Manifest } from './manifest.ts'
+import { embeddingTensor, headTensor, type Matrix, type Vector } from './parameters.ts'
+import { checkTensor, TensorFiles } from './tensor-files.ts'
+
+export interface Checkpoint extends AsyncDisposable {
+  readonly folder: string
+  readonly architecture: Architecture
+  readonly tokens: Manifest['tokens']
+  readonly tensors: TensorFiles
+}
+
+/** What PICE asks this model (core/answer/sketch/prompts.ts); a model without the file is asked in plain language. */
+export const picePromptsFile = 'pice-prompts.json'
+
+/** Files that are copied into the bundle if the checkpoint has them. */
+export const textFiles = [
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'special_tokens_map.json',
+  'chat_template.jinja',
+  'generation_config.json',
+  'config.json',
+  picePromptsFile,
+] as const
+
+/**
+ * Opens a Hugging Face directory.
+ * @throws BrimError CHECKPOINT_NOT_FOUND, CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED, SAFETENSORS_INVALID, TOKENIZER_INVALID,
+ * VOCABULARY_MISMATCH
+ */
+export async function openCheckpoint(folder: string): Promise<Checkpoint> {
+  const config = await readJsonFile(folder, 'config.json')
+  if (config === undefined && (await ggufIn(folder)) !== undefined)
+    throw new BrimError('CHECKPOINT_NOT_FOUND', `${await ggufIn(folder)} is a GGUF file; Brim reads safetensors`, {
+      hint: 'give the folder of the model that it was made from: config.json, *.safetensors and tokenizer.json',
+    })
+  if (config === undefined)
+    throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} has no config.json`, {
+      hint: 'give the folder of a Hugging Face model, with config.json, *.safetensors and tokenizer.json',
+    })
+  const configured = readArchitecture(config)
+  await checkVocabulary(folder, configured.dims.vocab)
+  const tokens = readTokens({ ...(config as object), ...((await readJsonFile(folder, 'generation_config.json')) ?? {}) })
+  const tensors = await TensorFiles.open(await weightFiles(folder))
+  const architecture = { ...configured, tiedEmbeddings: configured.tiedEmbeddings && !(await hasOwnHead(tensors)) }
+  return { folder, architecture, tokens, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
+}
+
+/** The folder itself may be the file. */
+async function ggufIn(folder: string): Promise<string | undefined> {
+  if (folder.endsWith('.gguf')) return folder
+  const names = await readdir(folder).catch(() => [])
+  return names.find((name) => name.endsWith('.gguf'))
+}
+
+/**
+ * Checks that the checkpoint has every tensor of the parameters, in a readable type and the right shape, and no others.
+ * @throws BrimError TENSOR_MISSING, TENSOR_MISMATCH, TENSOR_UNEXPECTED
+ */
+export function checkTensors(
+  tensors: TensorFiles,
+  parameters: readonly (Matrix | Vector)[],
+  ignore: (name: string) => boolean,
+): void {
+  const needed = new Set<string>()
+  for (const parameter of parameters)
+    for (const { tensor, rows } of parameter.sources) {
+      const info = tensors.find(tensor)
+      if (!info)
+        throw new BrimError('TENSOR_MISSING', `the tensor ${tensor} is not in ${tensors.name}`, {
+          hint: 'check that the checkpoint is complete and that config.json belongs to it',
+        })
+      checkTensor(info, 'columns' in parameter ? [rows, parameter.columns] : [rows])
+      needed.add(tensor)
+    }
+  const extra = tensors.tensors.find(({ name }) => !needed.has(name) && !ignore(name))
+  if (extra)
+    throw new BrimError('TENSOR_UNEXPECTED', `${extra.file}: the tensor ${extra.name} is not part of this architecture`, {
+      hint: 'use the config.json of the same model; merge a fine-tune into its base model first',
+    })
+}
+
+/** Tensors that some checkpoints include: rotary tables, which Brim computes, and a copy of a tied head. */
+export function isRedundant(name: string, { tiedEmbeddings }: Architecture): boolean {
+  return name.endsWith('.rotary_emb.inv_freq') || (tiedEmbeddings && name === headTensor)
+}
+
+/** As transformers 5 does: a head that differs from the embedding is used even if config.json ties the two. */
+async function hasOwnHead(tensors: TensorFiles): Promise<boolean> {
+  return tensors.find(headTensor) !== undefined && !(await tensors.areEqual(embeddingTensor, headTensor))
+}
+
+/** @returns undefined if the file does not exist. @throws BrimError CHECKPOINT_INVALID if it is not a JSON object */
+export async function readJsonFile(folder: string, file: string): Promise<object | undefined> {
+  let text: string
+  try {
+    text = await readFile(join(folder, file), 'utf8')
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
+    throw new BrimError('CHECKPOINT_INVALID', `cannot read ${join(folder, file)}`, { cause })
+  }
+  try {
+    return z.looseObject({}).parse(JSON.parse(text))
+  } catch (cause) {
+    if (isLfsPointer(text)) throw new BrimError('CHECKPOINT_INVALID', `${join(folder, file)} ${lfsProblem}`, { hint: lfsHint })
+    throw new BrimError('CHECKPOINT_INVALID', `${join(folder, file)} is not a JSON object`, {
+      cause,
+      hint: 'copy or download the file again',
+    })
+  }
+}
+
+const indexFile = 'model.safetensors.index.json'
+const singleFile = 'model.safetensors'
+
+/** The single weights file, or the shards that the index lists. */
+async function weightFiles(folder: string): Promise<string[]> {
+  if (await isFile(join(folder, singleFile))) return [join(folder, singleFile)]
+  const index = await readJsonFile(folder, indexFile)
+  if (index === undefined)
+    throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} has neither ${singleFile} nor ${indexFile}`, {
+      hint: 'convert weights in other formats (pytorch_model.bin, GGUF) to safetensors first',
+    })
+  const parsed = z.looseObject({ weight_map: z.record(z.string(), z.string().regex(/^[^/\\]+\.safetensors$/)) }).safeParse(index)
+  if (!parsed.success)
+    throw new BrimError('CHECKPOINT_INVALID', `${indexFile} does not map tensors to files`, { cause: parsed.error })
+  return [...new Set(Object.values(parsed.data.weight_map))].sort().map((name) => join(folder, name))
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  )
+}
+
+const TokenIds = z.looseObject({
+  bos_token_id: z.int().nullish(),
+  eos_token_id: z.union([z.int().transform((id) => [id]), z.array(z.int())]).nullish(),
+  pad_token_id: z.int().nullish(),
+})
+
+function readTokens(config: object): Manifest['tokens'] {
+  const parsed = TokenIds.safeParse(config)
+  if (!parsed.success)
+    throw new BrimError('CHECKPOINT_INVALID', 'config.json or generation_config.json: a special token is not an integer id', {
+      cause: parsed.error,
+    })
+  const { bos_token_id: bos, eos_token_id: eos, pad_token_id: pad } = parsed.data
+  return { ...(typeof bos === 'number' ? { bos } : {}), eos: eos ?? [], ...(typeof pad === 'number' ? { pad } : {}) }
+}
+
+/** A token id without an embedding row cannot be run. Spare embedding rows are padding and harmless. */
+async function checkVocabulary(folder: string, rows: number): Promise<void> {
+  if (!(await isFile(join(folder, tokenizerFile)))) return
+  const last = (await loadTokenizer(folder)).vocabSize - 1
+  if (last >= rows)
+    throw new BrimError('VOCABULARY_MISMATCH', `${tokenizerFile} has ids up to ${last}, but the embedding has ${rows} rows`, {
+      hint: 'use the tokenizer of the same model, or resize the embedding for the added tokens',
+    })
+}

@@ -1,0 +1,82 @@
+import { basename, resolve } from 'node:path'
+import { nowIso } from '../../kit/base/clock.ts'
+import { version } from '../../kit/base/version.ts'
+import { attentionOf, int4BlockSize, type WeightFormat } from './architecture.ts'
+import type { BundleFormats } from './build-options.ts'
+import type { FileRecord } from './bundle-draft.ts'
+import type { Checkpoint } from './checkpoint.ts'
+import { graphKey, isDrafter, type Manifest, manifestSchema, type PartManifest, type SlotCount } from './manifest.ts'
+import { modelIdOf } from './model-id.ts'
+import { ownParameters, type PartPlan } from './weight-plan.ts'
+
+interface BundleFacts {
+  readonly name: string | undefined
+  readonly checkpoint: Checkpoint
+  readonly formats: BundleFormats
+  readonly split: number | undefined
+  readonly plans: readonly PartPlan[]
+  readonly files: readonly FileRecord[]
+}
+
+/** The manifest of a bundle after all its files are written. */
+export function describeBundle({ name, checkpoint, formats, split, plans, files }: BundleFacts): Manifest {
+  const { architecture, folder, tokens } = checkpoint
+  const { format, deviceFormat } = formats
+  const described: Omit<Manifest, 'card' | 'modelId'> = {
+    schema: manifestSchema,
+    tokens,
+    dims: architecture.dims,
+    split: split ?? null,
+    format: describeFormat(format),
+    ...(deviceFormat.name === format.name ? {} : { deviceFormat: describeFormat(deviceFormat) }),
+    parts: Object.fromEntries(plans.map((plan) => [plan.spec.part, describePart(plan, files)])),
+    files: [...files],
+  }
+  const { schema, ...rest } = described
+  return {
+    schema,
+    card: {
+      name: name ?? basename(resolve(folder)),
+      family: architecture.family,
+      parameters: countParameters(plans),
+      createdAt: nowIso(),
+      createdBy: `brim ${version}`,
+    },
+    modelId: modelIdOf(described),
+    ...rest,
+  }
+}
+
+function describeFormat({ name, accuracyLevel }: WeightFormat): Manifest['format'] {
+  return name === 'int4' ? { name, blockSize: int4BlockSize, accuracyLevel } : { name }
+}
+
+export function graphFile(plan: PartPlan, slots: SlotCount, branching: boolean): string {
+  return `${plan.spec.part}.${graphKey(slots, branching)}.onnx`
+}
+
+export function goldenFile(plan: PartPlan): string {
+  return `${plan.spec.part}.golden.json`
+}
+
+function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifest {
+  const { spec, weights } = plan
+  const { kvHeads, headDim } = attentionOf(spec)
+  const graphs = files.map(({ path }) => [path, path.match(/^([a-z-]+)\.(\d+(?:-tree)?)\.onnx$/)] as const)
+  return {
+    layers: [...spec.layers],
+    kvHeads,
+    headDim,
+    graphs: Object.fromEntries(graphs.filter(([, match]) => match?.[1] === spec.part).map(([path, match]) => [match?.[2], path])),
+    weights: [...weights],
+    golden: goldenFile(plan),
+    ...(spec.adapter?.features ? { features: true } : {}),
+    ...(spec.medusa ? { heads: spec.medusa.heads, tree: spec.medusa.tree.map((path) => [...path]) } : {}),
+  }
+}
+
+/** Number of the LLM's weights: a tied head counts once, drafters are excluded. */
+function countParameters(plans: readonly PartPlan[]): number {
+  const all = plans.filter(({ spec }) => !isDrafter(spec.part)).flatMap(ownParameters)
+  return all.reduce((sum, parameter) => sum + ('columns' in parameter ? parameter.rows * parameter.columns : parameter.length), 0)
+}

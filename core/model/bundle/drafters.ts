@@ -1,0 +1,105 @@
+import { basename, join, resolve } from 'node:path'
+import { BrimError } from '../../kit/base/errors.ts'
+import { adapterConfigFile, adapterWeightsFile, readAdapter } from './adapter-files.ts'
+import type { Adapter, Architecture, Medusa } from './architecture.ts'
+import { readJsonFile } from './checkpoint.ts'
+import { invalidDrafter } from './drafter-config.ts'
+import type { DrafterPart } from './manifest.ts'
+import { medusaConfigFile, medusaWeightsFile, readMedusa } from './medusa-files.ts'
+import { TensorFiles } from './tensor-files.ts'
+
+/** A drafter's kind and shape, from the configuration in its folder. */
+export type DrafterSpec =
+  | { readonly part: 'adapter' | 'adapter-paper'; readonly adapter: Adapter }
+  | { readonly part: 'medusa'; readonly medusa: Medusa }
+
+export interface DrafterFiles extends AsyncDisposable {
+  readonly spec: DrafterSpec
+  readonly tensors: TensorFiles
+}
+
+interface DrafterOptions {
+  /** Layers of the input part; undefined for one `whole` part. */
+  readonly split: number | undefined
+  /** Undefined: `adapter`, if the checkpoint has one for this split. */
+  readonly drafters: readonly DrafterPart[] | undefined
+  /** Folder of `adapter`; undefined: the checkpoint's own. */
+  readonly adapter: string | undefined
+  readonly warn: (message: string) => void
+}
+
+/**
+ * Opens the drafters of a bundle, each from its own folder in the checkpoint's folder.
+ * @throws BrimError USAGE, CHECKPOINT_NOT_FOUND if a requested drafter is missing, SPLIT_OUT_OF_RANGE if it was trained for
+ * another split, CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED, SAFETENSORS_INVALID
+ */
+export async function openDrafters(
+  checkpoint: string,
+  model: Architecture,
+  { split, drafters, adapter, warn }: DrafterOptions,
+): Promise<DrafterFiles[]> {
+  const requested = new Set(drafters ?? (adapter === undefined ? [] : (['adapter'] as const)))
+  if (adapter !== undefined && !requested.has('adapter'))
+    throw new BrimError('USAGE', '--adapter is given, but --drafters does not include adapter', {
+      hint: 'add adapter to --drafters, or omit --adapter',
+    })
+  if (split === undefined) {
+    if (requested.size === 0) return []
+    throw new BrimError('USAGE', `${[...requested].join(', ')} needs a split model`, {
+      hint: 'give --split too, or omit --drafters and --adapter',
+    })
+  }
+  const opened: DrafterFiles[] = []
+  try {
+    for (const name of drafters === undefined ? (['adapter'] as const) : requested) {
+      const folder = name === 'adapter' && adapter !== undefined ? adapter : join(checkpoint, name)
+      const spec = await readSpec(folder, name, model)
+      if (spec === undefined) {
+        if (requested.has(name)) throw missingDrafter(folder, name, folder === adapter)
+      } else if ('adapter' in spec && spec.adapter.split !== split) {
+        if (requested.has(name)) throw wrongSplit(folder, name, spec.adapter.split, split)
+        warn(`${trainedFor(folder, name, spec.adapter.split, split)}: the bundle will not contain it, and devices will not draft`)
+      } else opened.push(await openFiles(folder, spec))
+    }
+    return opened
+  } catch (error) {
+    await Promise.all(opened.map((files) => files[Symbol.asyncDispose]()))
+    throw error
+  }
+}
+
+const configFileOf = (name: DrafterPart) => (name === 'medusa' ? medusaConfigFile : adapterConfigFile)
+
+async function readSpec(folder: string, name: DrafterPart, model: Architecture): Promise<DrafterSpec | undefined> {
+  const json = await readJsonFile(folder, configFileOf(name))
+  if (json === undefined) return undefined
+  if (name === 'medusa') return { part: name, medusa: readMedusa(folder, json, model) }
+  const adapter = readAdapter(folder, json, model)
+  if (name === 'adapter-paper' && adapter.features)
+    throw invalidDrafter(join(folder, adapterConfigFile), 'adapter-paper', 'features must be false')
+  return { part: name, adapter }
+}
+
+async function openFiles(folder: string, spec: DrafterSpec): Promise<DrafterFiles> {
+  const file = spec.part === 'medusa' ? medusaWeightsFile : adapterWeightsFile
+  const tensors = await TensorFiles.open([join(folder, file)], basename(resolve(folder)))
+  return { spec, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
+}
+
+/** @param isGiven the folder was given with --adapter */
+function missingDrafter(folder: string, name: DrafterPart, isGiven: boolean): BrimError {
+  return new BrimError('CHECKPOINT_NOT_FOUND', `drafter ${name} is missing: ${folder} has no ${configFileOf(name)}`, {
+    hint: isGiven
+      ? 'give the folder of the exported adapter with --adapter'
+      : `train the drafter and export it there, or remove ${name} from --drafters`,
+  })
+}
+
+const trainedFor = (folder: string, name: DrafterPart, is: number, requested: number) =>
+  `the ${name} in ${folder} was trained for a split after layer ${is}, not ${requested}`
+
+function wrongSplit(folder: string, name: DrafterPart, is: number, requested: number): BrimError {
+  return new BrimError('SPLIT_OUT_OF_RANGE', trainedFor(folder, name, is, requested), {
+    hint: `build with --split ${is}, or without this drafter`,
+  })
+}

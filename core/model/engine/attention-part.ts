@@ -1,0 +1,248 @@
+import { type States, sliceStates } from '../../wire/protocol/states.ts'
+import { featureInputs, graphInputs, kvNames, type StatesInputNames, treeNames } from '../bundle/graph-io.ts'
+import type { Dims } from '../bundle/manifest.ts'
+import type { Sequence, StepItem } from './contract.ts'
+import { attendedRows, evenRows, type Packing, packItems } from './part-packing.ts'
+import { PartSessions, type PartSource } from './part-sessions.ts'
+import { RowTree } from './row-tree.ts'
+import type { Runtime, Tensor } from './runtime.ts'
+import { KvSequence } from './sequence.ts'
+import { KvPool, TensorKv } from './sequence-memory.ts'
+import { SerialQueue } from './serial-queue.ts'
+import { checkStates, statesInputs } from './states-tensors.ts'
+
+/** Names of the KV tensors of one slot, by layer. */
+type KvNames = readonly ReturnType<typeof kvNames>[]
+
+/** The outputs of a step besides the KV, and the conversion to its result after the run. */
+interface StepOutputs<Result> {
+  readonly tensors: ReadonlyMap<string, Tensor>
+  finish(returned: Packing['returned']): Result
+}
+
+/** New rows of an item, and how many rows attention reads for them. */
+interface AttendedItem {
+  readonly rows: number
+  readonly attended: number
+}
+
+/** A part with attention: packed steps over sequences. */
+export class AttentionPart {
+  readonly source: PartSource
+  readonly dims: Dims
+  readonly #sessions: PartSessions
+  readonly #pool: KvPool
+  /** KV memory of unused slots. */
+  readonly #paddingSlot: TensorKv
+  /** Cached by slot: a step needs hundreds of names. */
+  readonly #names: KvNames[] = []
+  readonly #queue = new SerialQueue()
+
+  /** @param maxFreeKvBytes as of KvPool */
+  constructor(source: PartSource, dims: Dims, maxFreeKvBytes?: number) {
+    const { kvHeads, headDim, layers } = source.manifest
+    const shape = { layers: layers[1] - layers[0], kvHeads, headDim }
+    this.source = source
+    this.dims = dims
+    this.#sessions = new PartSessions(source)
+    this.#pool = new KvPool(source.runtime, shape, maxFreeKvBytes)
+    this.#paddingSlot = new TensorKv(source.runtime, shape, 1)
+  }
+
+  get runtime(): Runtime {
+    return this.source.runtime
+  }
+
+  /** Compiles the graph for this number of sequences before the first step needs it. @param branching for trees */
+  async prepare(sequences: number, branching = false): Promise<void> {
+    await this.#sessions.open(sequences, branching)
+  }
+
+  createSequence(): KvSequence {
+    return new KvSequence(this.#pool, this.dims.contextLimit)
+  }
+
+  /**
+   * Runs one packed step after the steps before it. The sequences grow only if it succeeds.
+   * @param outputs creates the outputs for a number of returned rows; their tensors are released after the run
+   */
+  step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
+    return this.#queue.run(() => this.#step(items, outputs))
+  }
+
+  /** Gives KV memory that no sequence uses back to the system. */
+  releaseFree(): void {
+    this.#pool.releaseFree()
+  }
+
+  async release(): Promise<void> {
+    await this.#queue.idle()
+    await this.#sessions.release()
+    this.#pool.release()
+    this.#paddingSlot.release()
+  }
+
+  async #step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
+    if (items.length === 0) throw new RangeError('a step without items')
+    const sequences = items.map(({ sequence }) => this.#own(sequence))
+    if (new Set(sequences).size < sequences.length) throw new Error('a step has the same sequence twice')
+    const counts = items.map((item) => this.#countRows(item))
+    sequences.forEach((sequence, slot) => {
+      sequence.requireWithinContext(sequence.length + counts[slot]!)
+    })
+    const grown = sequences.map((sequence, slot) => sequence.extended(counts[slot]!, items[slot]?.parents))
+    const branching = grown.some((rows) => rows.branches)
+    // The attention operator treats a run without a past as a first prompt, whose rows cannot branch.
+    if (grown.some((rows, slot) => rows.branches && sequences[slot]!.length === 0))
+      throw new RangeError('the first rows of a sequence cannot branch')
+    const { name, manifest, padsAttention } = this.source
+    const work = items.map(({ select }, slot) => {
+      const [rows, past] = [counts[slot]!, sequences[slot]!.length]
+      const attended = padsAttention ? attendedRows(past, rows, manifest.headDim, this.dims.contextLimit) : rows
+      return { rows, past, attended, select: name === 'input' ? ('all' as const) : select }
+    })
+    const padRows = this.#padRows(counts)
+    // Without `keep`, the row of an unused slot is the pad row.
+    const { session, slots } = await this.#sessions.open(items.length + (padsAttention ? 0 : padRows), branching)
+    const packing = packItems(work, slots, padRows)
+    sequences.forEach((sequence, slot) => {
+      sequence.reserve(sequence.length + counts[slot]!)
+    })
+    const inputs = this.#rowInputs(items, packing.rows)
+    const select = this.#padSelect(packing.select)
+    this.#addPacking(inputs, packing, select, slots)
+    if (branching) this.#addBranches(inputs, grown, work, slots)
+    const result = outputs(name === 'input' ? packing.rows : select.length)
+    const own = [...inputs.values(), ...result.tensors.values()]
+    const results = new Map(result.tensors)
+    const memories = sequences.map((sequence) => sequence.startStep())
+    for (let slot = 0; slot < slots; slot++) bindMemory(inputs, results, memories[slot] ?? this.#paddingSlot, this.#namesOf(slot))
+    let appended = false
+    try {
+      await session.run(inputs, results)
+      appended = true
+    } finally {
+      for (const tensor of own) tensor.release()
+      // Unused slots have processed a row of another sequence.
+      if (slots > items.length) this.#paddingSlot.zero()
+      sequences.forEach((sequence, slot) => {
+        sequence.finishStep(appended ? grown[slot] : undefined)
+      })
+    }
+    return result.finish(packing.returned)
+  }
+
+  /** Packed rows beside those of the items: see `needsEvenRows`. */
+  #padRows(counts: readonly number[]): number {
+    const rows = counts.reduce((sum, count) => sum + count, 0)
+    if (!this.source.needsEvenRows || (!this.source.padsAttention && rows > 1)) return 0
+    return evenRows(rows) - rows
+  }
+
+  #namesOf(slot: number): KvNames {
+    this.#names[slot] ??= this.#paddingSlot.keys.map((_, layer) => kvNames(slot, layer))
+    return this.#names[slot]
+  }
+
+  #own(sequence: Sequence): KvSequence {
+    if (sequence instanceof KvSequence && sequence.belongsTo(this.#pool)) return sequence
+    throw new Error(`part ${this.source.name} was given a sequence of another part`)
+  }
+
+  #countRows(item: StepItem): number {
+    const rows = 'ids' in item ? item.ids.length : item.states.rows
+    if (rows === 0) throw new RangeError('a step without new rows')
+    if ('states' in item) {
+      checkStates(item.states, this.dims.hidden)
+      this.#checkFeatures(item.features, rows)
+    }
+    return rows
+  }
+
+  #checkFeatures(features: States | undefined, rows: number): void {
+    const { name, manifest } = this.source
+    if ((features !== undefined) !== (manifest.features === true))
+      throw new RangeError(features ? `part ${name} takes no features` : `part ${name} needs features as well as states`)
+    if (!features) return
+    checkStates(features, this.dims.hidden)
+    if (features.rows !== rows) throw new RangeError(`${features.rows} rows of features for ${rows} rows of states`)
+  }
+
+  /** @param rows packed rows; those beyond the items' repeat the first */
+  #rowInputs(items: readonly StepItem[], rows: number): Map<string, Tensor> {
+    const takesIds = this.source.name === 'input' || this.source.name === 'whole'
+    if (!takesIds) {
+      const states = this.#statesInputs(items.map(statesOf), rows, graphInputs)
+      const features = items.flatMap((item) => ('features' in item && item.features ? [item.features] : []))
+      return features.length === 0 ? states : new Map([...states, ...this.#statesInputs(features, rows, featureInputs)])
+    }
+    const given = items.flatMap(idsOf)
+    const stray = given.find((id) => !(id >= 0 && id < this.dims.vocab))
+    if (stray !== undefined) throw new RangeError(`token ${stray} is not in the vocabulary of ${this.dims.vocab}`)
+    const ids = BigInt64Array.from({ length: rows }, (_, row) => BigInt(given[row] ?? given[0]!))
+    return new Map([[graphInputs.ids, this.runtime.tensor('int64', [1, rows], ids)]])
+  }
+
+  #statesInputs(blocks: readonly States[], rows: number, names: StatesInputNames): Map<string, Tensor> {
+    const given = blocks.reduce((sum, block) => sum + block.rows, 0)
+    const padding = Array.from({ length: rows - given }, () => sliceStates(blocks[0]!, 0, 1))
+    return statesInputs(this.runtime, [...blocks, ...padding], this.dims.hidden, names)
+  }
+
+  /** Adds row 0 if too few rows are selected: `peak` of no rows has another shape, and `needsEvenRows` covers the head of `whole`. */
+  #padSelect(select: BigInt64Array): BigInt64Array {
+    const { name, needsEvenRows } = this.source
+    const rows = name !== 'whole' ? Math.max(1, select.length) : needsEvenRows ? evenRows(select.length) : select.length
+    if (select.length === rows) return select
+    const padded = new BigInt64Array(rows)
+    padded.set(select)
+    return padded
+  }
+
+  #addPacking(inputs: Map<string, Tensor>, packing: Packing, select: BigInt64Array, slots: number): void {
+    const { rows, spread, sizes, keep, seqlens, totals } = packing
+    const { runtime } = this
+    const { name, padsAttention } = this.source
+    const add = (input: string, values: BigInt64Array) => inputs.set(input, runtime.tensor('int64', [values.length], values))
+    inputs.set(graphInputs.seqlens, runtime.tensor('int32', [slots], seqlens))
+    inputs.set(graphInputs.totals, runtime.tensor('int32', [slots], totals))
+    if (name !== 'input') add(graphInputs.select, select)
+    if (slots > 1) add(graphInputs.sizes, sizes)
+    if (slots > 1 || padsAttention) add(graphInputs.spread, spread)
+    if (padsAttention) add(graphInputs.keep, keep)
+    else if (slots > 1) add(graphInputs.tokens, BigInt64Array.of(BigInt(rows)))
+  }
+
+  /** Adds positions and attention bias of the rows that attention reads. An unused slot has one row, which attends to itself. */
+  #addBranches(inputs: Map<string, Tensor>, grown: readonly RowTree[], work: readonly AttendedItem[], slots: number): void {
+    for (let slot = 0; slot < slots; slot++) {
+      const { rows: own, attended: count } = work[slot] ?? { rows: 1, attended: 1 }
+      const rows = (grown[slot] ?? RowTree.lineOf(1)).extended(count - own)
+      const from = rows.length - count
+      const names = treeNames(slot)
+      inputs.set(names.positions, this.runtime.tensor('int64', [1, count], rows.positionsFrom(from)))
+      inputs.set(names.bias, this.runtime.tensor('float32', [1, 1, count, rows.length], rows.biasFrom(from)))
+    }
+  }
+}
+
+/** Binds past and present to the same memory, so that new rows are appended in place. */
+function bindMemory(inputs: Map<string, Tensor>, outputs: Map<string, Tensor>, { keys, values }: TensorKv, names: KvNames): void {
+  names.forEach((name, layer) => {
+    const [key, value] = [keys[layer]!, values[layer]!]
+    inputs.set(name.pastKey, key)
+    inputs.set(name.pastValue, value)
+    outputs.set(name.presentKey, key)
+    outputs.set(name.presentValue, value)
+  })
+}
+
+function idsOf(item: StepItem): readonly number[] {
+  if ('ids' in item) return item.ids
+  throw new Error('a part that takes token ids was given states')
+}
+
+function statesOf(item: StepItem): States {
+  if ('states' in item) return item.states
+  throw new Error('a part that takes states was given token ids')
+}

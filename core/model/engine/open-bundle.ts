@@ -1,0 +1,74 @@
+import { createHash } from 'node:crypto'
+import { arch, cpus } from 'node:os'
+import type { Progress } from '../../kit/base/progress.ts'
+import { readManifest } from '../bundle/bundle.ts'
+import { filesOf } from '../bundle/bundle-files.ts'
+import type { Manifest, PartName } from '../bundle/manifest.ts'
+import type { VerifiedBundles } from '../bundle/verified-bundles.ts'
+import { openRuntime } from './capi.ts'
+import { type LoadedModel, type OpenModelOptions, openModel } from './open-model.ts'
+import type { Runtime, RuntimeInfo } from './runtime.ts'
+import { testLoadedParts } from './self-test.ts'
+import { watchRuns } from './watch-runs.ts'
+
+interface OpenBundleOptions extends OpenModelOptions {
+  /** Path of a libonnxruntime. Default: the one of onnxruntime-node. */
+  readonly library?: string | undefined
+}
+
+/**
+ * Opens parts of a bundle on a separate runtime, which is closed with them.
+ * @throws BrimError as openRuntime and openModel
+ */
+export async function openBundle(folder: string, { library, ...options }: OpenBundleOptions): Promise<LoadedModel> {
+  return openOn(await openRuntime({ library }), folder, options)
+}
+
+interface OpenVerifiedOptions extends OpenBundleOptions {
+  readonly parts: readonly PartName[]
+  /** What this machine has verified before. */
+  readonly verified: VerifiedBundles
+  /** Notices a run of the library that does not return. */
+  readonly progress?: Progress | undefined
+}
+
+/**
+ * Opens parts of a bundle whose files have the hashes of the manifest. The golden vectors run before the first use on this
+ * machine, and again after a change of the bundle, ONNX Runtime or the CPU.
+ * @throws BrimError BUNDLE_CORRUPT naming the file or the parts, and as openBundle
+ */
+export async function openVerifiedBundle(
+  folder: string,
+  { verified, library, progress, ...options }: OpenVerifiedOptions,
+): Promise<LoadedModel> {
+  const { parts } = options
+  const manifest = await readManifest(folder)
+  await verified.verifyFiles(folder, filesOf(manifest, parts))
+  const own = await openRuntime({ library })
+  const runtime = progress ? watchRuns(own, progress) : own
+  const model = await openOn(runtime, folder, options)
+  try {
+    const test = testOf(manifest, parts, runtime.info)
+    if (!verified.hasPassed(test)) await testLoadedParts(model, folder, parts)
+    verified.recordPassed(test)
+    return model
+  } catch (error) {
+    await model.release()
+    throw error
+  }
+}
+
+async function openOn(runtime: Runtime, folder: string, options: OpenModelOptions): Promise<LoadedModel> {
+  try {
+    return await openModel(runtime, folder, { ...options, onRelease: () => runtime.close() })
+  } catch (error) {
+    await runtime.close()
+    throw error
+  }
+}
+
+/** Names the self-test of these parts on this machine. The hashes cover drafters too, which the model id leaves out. */
+function testOf({ modelId, files }: Manifest, parts: readonly PartName[], { library, version }: RuntimeInfo): string {
+  const bundle = createHash('sha256').update(JSON.stringify(files)).digest('hex')
+  return [modelId, bundle, parts.join(','), version, library, arch(), cpus()[0]?.model ?? ''].join('|')
+}

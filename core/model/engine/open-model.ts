@@ -1,0 +1,213 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BrimError } from '../../kit/base/errors.ts'
+import { readManifest } from '../bundle/bundle.ts'
+import {
+  formatOf,
+  graphKey,
+  isDrafter,
+  type Manifest,
+  type PartManifest,
+  type PartName,
+  type SlotCount,
+} from '../bundle/manifest.ts'
+import { splitIntoStages } from '../bundle/stages.ts'
+import { AttentionPart } from './attention-part.ts'
+import { SplitChain, WholeChain } from './chain.ts'
+import type { Chain, Head, MedusaHeads, Part } from './contract.ts'
+import { LogitsPart } from './logits-part.ts'
+import { type CuttingPart, StatesPart } from './part.ts'
+import type { PartSource } from './part-sessions.ts'
+import { PipelinedPart } from './pipelined-part.ts'
+import type { Runtime } from './runtime.ts'
+import type { Cut } from './states-tensors.ts'
+import { WeightStore } from './weights.ts'
+
+export interface OpenModelOptions {
+  /** 'chain': the parts of the whole model, either `whole` or `input`, `middle` and `output`. */
+  readonly parts: readonly PartName[] | 'chain'
+  /** Threads within one operator. */
+  readonly threads: number
+  /** Execution providers in order of preference; the CPU is always last. */
+  readonly providers?: readonly string[]
+  /** Slot counts whose graphs are compiled at once instead of in the first step that needs them. Default: 1. */
+  readonly slots?: readonly SlotCount[]
+  /** Also compile their graphs for trees at once. Default: false. */
+  readonly branching?: boolean
+  /** Number of stages of `middle`; each can run a different step at the same time. Default: 1. */
+  readonly stages?: number
+  /** KV memory without a sequence that each part keeps, at most. Default: 64 MiB. */
+  readonly maxFreeKvBytes?: number
+  /** Called after the release of the model. */
+  readonly onRelease?: () => Promise<void>
+}
+
+const maxThreads = 256
+
+/** The loaded parts of one bundle. */
+export interface LoadedModel {
+  readonly manifest: Manifest
+  /** `input`, `middle`, `adapter` or `adapter-paper`. @throws BrimError BUNDLE_INVALID if the part is not loaded */
+  part(name: PartName): Part
+  /** `output`. */
+  head(): Head
+  /** `medusa`. */
+  medusa(): MedusaHeads
+  /** `whole`, or `input` → `middle` → `output`. */
+  chain(options: { readonly cuts: Cut }): Chain
+  /** Gives KV memory that no sequence uses back to the system, until it is used again. */
+  releaseFree(): void
+  /** Waits for running steps, then frees everything. */
+  release(): Promise<void>
+}
+
+/**
+ * Loads parts of a bundle.
+ * @throws BrimError CONFIG_INVALID, BUNDLE_INVALID, BUNDLE_CORRUPT, PROVIDER_UNAVAILABLE, RUNTIME_FAILED, OUT_OF_MEMORY
+ */
+export async function openModel(runtime: Runtime, folder: string, options: OpenModelOptions): Promise<LoadedModel> {
+  checkThreads(options.threads)
+  const manifest = await readManifest(folder)
+  const model = new BundleModel(manifest, new WeightStore(runtime, folder), options.onRelease)
+  try {
+    const parts = options.parts === 'chain' ? chainParts(manifest) : options.parts
+    for (const name of parts) await model.load(name, { runtime, folder, ...options })
+    return model
+  } catch (error) {
+    await model.release()
+    throw error
+  }
+}
+
+/** The library would start any number of threads for every graph. */
+function checkThreads(threads: number): void {
+  if (Number.isInteger(threads) && threads >= 1 && threads <= maxThreads) return
+  throw new BrimError('CONFIG_INVALID', `the number of threads is ${threads}; it must be 1 to ${maxThreads}`, {
+    hint: 'use at most the number of cores of the machine',
+  })
+}
+
+function chainParts({ split }: Manifest): readonly PartName[] {
+  return split === null ? ['whole'] : ['input', 'middle', 'output']
+}
+
+/** @param parts at least one, in order */
+function connectStages(manifest: PartManifest, parts: readonly AttentionPart[]): CuttingPart {
+  const stages = parts.map((part) => new StatesPart(part))
+  return stages.length === 1 ? stages[0]! : new PipelinedPart(manifest, stages)
+}
+
+function medusaOf({ heads, tree }: PartManifest): Pick<MedusaHeads, 'heads' | 'tree'> {
+  if (heads === undefined || tree === undefined) throw new Error('the manifest was not checked')
+  return { heads, tree }
+}
+
+/** Reads the graphs of a part from the bundle. */
+function graphsOf(folder: string, name: PartName, { graphs }: PartManifest): PartSource['graph'] {
+  return async (slots, branching) => {
+    const key = graphKey(slots, branching)
+    const file = graphs[key]
+    if (file === undefined)
+      throw new BrimError('BUNDLE_INVALID', `part ${name} of ${folder} has no graph "${key}"`, { hint: 'build the bundle again' })
+    const path = join(folder, file)
+    return readFile(path).catch((cause: unknown) => {
+      throw new BrimError('BUNDLE_CORRUPT', `${path} cannot be read`, { cause, hint: 'build the bundle again' })
+    })
+  }
+}
+
+class BundleModel implements LoadedModel {
+  readonly manifest: Manifest
+  readonly #weights: WeightStore
+  readonly #attention: AttentionPart[] = []
+  readonly #states = new Map<PartName, CuttingPart>()
+  /** `output` and `medusa`. */
+  readonly #logits = new Map<PartName, LogitsPart>()
+  readonly #onRelease: OpenModelOptions['onRelease']
+  #whole: AttentionPart | undefined
+
+  constructor(manifest: Manifest, weights: WeightStore, onRelease: OpenModelOptions['onRelease']) {
+    this.manifest = manifest
+    this.#weights = weights
+    this.#onRelease = onRelease
+  }
+
+  async load(name: PartName, options: OpenModelOptions & Pick<PartSource, 'runtime' | 'folder'>): Promise<void> {
+    const manifest = this.manifest.parts[name]
+    if (!manifest) throw this.#missing(name)
+    const { runtime, folder, threads, providers = [], slots = [1], branching = false, stages = 1, maxFreeKvBytes } = options
+    const { schema, dims } = this.manifest
+    const format = formatOf(this.manifest, name)
+    const needsEvenRows = format.name === 'int4' && format.accuracyLevel === 1
+    const sourceOf = async ({ manifest, graph }: Pick<PartSource, 'manifest' | 'graph'>): Promise<PartSource> => {
+      const weights = await this.#weights.load(manifest.weights)
+      return { runtime, folder, name, manifest, graph, weights, padsAttention: schema > 2, needsEvenRows, threads, providers }
+    }
+    const asBuilt = { manifest, graph: graphsOf(folder, name, manifest) }
+    if (name === 'output' || name === 'medusa') {
+      const part = new LogitsPart(await sourceOf(asBuilt), dims, name === 'medusa' ? medusaOf(manifest).heads : 1)
+      this.#logits.set(name, part)
+      return part.prepare()
+    }
+    const isCut = name === 'middle' && stages !== 1
+    const parts: AttentionPart[] = []
+    for (const stage of isCut ? await splitIntoStages(folder, this.manifest, manifest, stages) : [asBuilt]) {
+      const part = new AttentionPart(await sourceOf(stage), dims, maxFreeKvBytes)
+      parts.push(part)
+      this.#attention.push(part)
+      for (const count of slots) {
+        await part.prepare(count)
+        if (branching && name !== 'whole') await part.prepare(count, true)
+      }
+    }
+    if (name === 'whole') this.#whole = parts[0]
+    else this.#states.set(name, connectStages(manifest, parts))
+  }
+
+  part(name: PartName): CuttingPart {
+    const part = this.#states.get(name)
+    if (!part) throw this.#missing(name)
+    return part
+  }
+
+  head(): Head {
+    return this.#logitsPart('output')
+  }
+
+  medusa(): MedusaHeads {
+    const part = this.#logitsPart('medusa')
+    return { ...medusaOf(part.source.manifest), guess: (deep) => part.logits(deep) }
+  }
+
+  chain({ cuts }: { readonly cuts: Cut }): Chain {
+    if (this.#whole) return new WholeChain(this.manifest, this.#whole)
+    return new SplitChain(this.manifest, { input: this.part('input'), middle: this.part('middle'), head: this.head() }, cuts)
+  }
+
+  releaseFree(): void {
+    for (const part of this.#attention) part.releaseFree()
+  }
+
+  async release(): Promise<void> {
+    await Promise.all(this.#attention.map((part) => part.release()))
+    for (const part of this.#logits.values()) await part.release()
+    this.#weights.release()
+    await this.#onRelease?.()
+  }
+
+  #logitsPart(name: PartName): LogitsPart {
+    const part = this.#logits.get(name)
+    if (!part) throw this.#missing(name)
+    return part
+  }
+
+  #missing(name: PartName): BrimError {
+    const has = Object.keys(this.manifest.parts).join(', ')
+    return new BrimError('BUNDLE_INVALID', `part ${name} of ${this.manifest.card.name} is not loaded; the bundle has ${has}`, {
+      hint:
+        name === 'whole'
+          ? 'build the bundle without --split'
+          : `build the bundle with ${isDrafter(name) ? `--drafters ${name}` : '--split'}`,
+    })
+  }
+}

@@ -1,0 +1,92 @@
+import { maxTiledHeadDim } from '../bundle/graph-io.ts'
+import type { StepItem } from './contract.ts'
+
+interface PackedItem {
+  /** Number of new rows. */
+  readonly rows: number
+  /** Length of the sequence before the step. */
+  readonly past: number
+  /** Rows that attention reads: the new ones, and the last of them again. Default: `rows`. */
+  readonly attended?: number
+  readonly select: StepItem['select']
+}
+
+/** Inputs of a packed graph that describe its slots: see graph-io.ts. */
+export interface Packing {
+  /** Number of packed rows. */
+  readonly rows: number
+  readonly spread: BigInt64Array
+  readonly sizes: BigInt64Array
+  readonly keep: BigInt64Array
+  readonly seqlens: Int32Array
+  readonly totals: Int32Array
+  /** Packed rows that are returned. */
+  readonly select: BigInt64Array
+  /** Per item, the range [from, to) of its rows among the returned ones. */
+  readonly returned: readonly (readonly [number, number])[]
+}
+
+/**
+ * Packs the items' rows one after another. Unused slots come last and process packed row 0.
+ * @param padRows further packed rows after those of the items, which repeat packed row 0
+ */
+export function packItems(items: readonly PackedItem[], slots: number, padRows = 0): Packing {
+  const sizes = new BigInt64Array(slots).fill(1n)
+  const seqlens = new Int32Array(slots)
+  const totals = new Int32Array(slots).fill(1)
+  const spread: number[] = []
+  const keep: number[] = []
+  const select: number[] = []
+  const returned: [number, number][] = []
+  items.forEach((item, slot) => {
+    const { past, rows, attended = rows } = item
+    sizes[slot] = BigInt(attended)
+    seqlens[slot] = past + attended - 1
+    totals[slot] = past + attended
+    const [first, from] = [keep.length, select.length]
+    for (const own of selectedRows(item)) select.push(first + own)
+    returned.push([from, select.length])
+    for (let row = 0; row < attended; row++) {
+      if (row < rows) keep.push(spread.length)
+      spread.push(first + Math.min(row, rows - 1))
+    }
+  })
+  for (let unused = items.length; unused < slots; unused++) spread.push(0)
+  for (let pad = 0; pad < padRows; pad++) keep.push(0)
+  return { rows: keep.length, spread: int64(spread), sizes, keep: int64(keep), seqlens, totals, select: int64(select), returned }
+}
+
+/** The most rows beyond a sequence's capacity and context that attention reads and writes because of `attendedRows`. */
+export const maxPadRows = 2
+
+/**
+ * How many rows attention reads for `rows` new ones, so that the bits of a row depend neither on the number of rows in the step
+ * nor on their neighbours. ONNX Runtime 1.30 has other kernels for one query row: for a step of one row, and where its tiles
+ * of queries, of even size, leave one. So attention never reads an odd number. Above `maxTiledHeadDim` it sums up to 64 keys in
+ * another order than more, so that it never reads fewer. See docs/adr/0012.
+ * @param past length of the sequence before the step
+ */
+export function attendedRows(past: number, rows: number, headDim: number, contextLimit: number): number {
+  const minKeys = headDim > maxTiledHeadDim ? Math.min(65, contextLimit) : 0
+  return evenRows(Math.max(rows, minKeys - past))
+}
+
+export const evenRows = (rows: number): number => rows + (rows % 2)
+
+/** The smallest of the offered slot counts for `needed` sequences. @throws RangeError if there is none */
+export function slotsFor<Slots extends number>(needed: number, offered: readonly Slots[]): Slots {
+  const slots = [...offered].sort((a, b) => a - b).find((count) => count >= needed)
+  if (slots === undefined) throw new RangeError(`${needed} sequences in one step; the maximum is ${Math.max(...offered)}`)
+  return slots
+}
+
+const int64 = (values: readonly number[]) => BigInt64Array.from(values, BigInt)
+
+function selectedRows({ rows, select }: PackedItem): readonly number[] {
+  if (select === 'none') return []
+  if (select === 'last') return [rows - 1]
+  if (select === 'all') return Array.from({ length: rows }, (_, row) => row)
+  const stray = select.find((row) => !(row >= 0 && row < rows))
+  if (stray !== undefined) throw new RangeError(`row ${stray} is selected, but there are ${rows} new rows`)
+  return select
+}

@@ -1,0 +1,65 @@
+import { graphKey, type PartManifest, type PartName, type SlotCount, slotCounts } from '../bundle/manifest.ts'
+import { slotsFor } from './part-packing.ts'
+import type { EngineSession, Runtime, Tensor } from './runtime.ts'
+
+export interface PartSource {
+  readonly runtime: Runtime
+  /** The bundle's folder. */
+  readonly folder: string
+  readonly name: PartName
+  readonly manifest: PartManifest
+  /** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT */
+  readonly graph: (slots: SlotCount, branching: boolean) => Uint8Array | Promise<Uint8Array>
+  readonly weights: ReadonlyMap<string, Tensor>
+  /** The graphs read attention's rows by `spread` and `keep`, so that they can be padded. Not before schema 3. */
+  readonly padsAttention: boolean
+  /**
+   * MatMulNBits at accuracy level 1 has a special kernel for one row, which sums in another order, and uses it where its blocks
+   * of rows, of even size, leave one. With an even number of rows the result does not depend on the rest of the step.
+   */
+  readonly needsEvenRows: boolean
+  readonly threads: number
+  readonly providers: readonly string[]
+}
+
+/** The engine sessions of one part over one set of weights: two per slot count (linear and trees), created when needed. */
+export class PartSessions {
+  readonly #source: PartSource
+  readonly #offered: readonly SlotCount[]
+  /** By the graph's key in the manifest. */
+  readonly #sessions = new Map<string, Promise<EngineSession>>()
+
+  constructor(source: PartSource) {
+    this.#source = source
+    this.#offered = slotCounts.filter((slots) => graphKey(slots, false) in source.manifest.graphs)
+  }
+
+  /**
+   * Opens the engine session with enough slots for a number of sequences.
+   * @param branching rows may follow any earlier row
+   * @throws RangeError if no graph has enough slots; BrimError BUNDLE_CORRUPT, RUNTIME_FAILED, PROVIDER_UNAVAILABLE, OUT_OF_MEMORY
+   */
+  async open(sequences: number, branching = false): Promise<{ session: EngineSession; slots: number }> {
+    const slots = slotsFor(sequences, this.#offered)
+    const key = graphKey(slots, branching)
+    const opening = this.#sessions.get(key) ?? this.#load(slots, branching)
+    this.#sessions.set(key, opening)
+    try {
+      return { session: await opening, slots }
+    } catch (error) {
+      this.#sessions.delete(key)
+      throw error
+    }
+  }
+
+  async release(): Promise<void> {
+    const sessions = await Promise.allSettled(this.#sessions.values())
+    this.#sessions.clear()
+    await Promise.all(sessions.map((session) => (session.status === 'fulfilled' ? session.value.release() : undefined)))
+  }
+
+  async #load(slots: SlotCount, branching: boolean): Promise<EngineSession> {
+    const { runtime, folder, graph, weights, threads, providers } = this.#source
+    return runtime.session(await graph(slots, branching), { threads, providers, weights, externalFolder: folder })
+  }
+}

@@ -1,0 +1,40 @@
+import { z } from 'zod'
+import { logFormats } from '../../kit/base/log-text.ts'
+import { Id } from './id.ts'
+
+/** Settings that agent and bridge both have, with one meaning and one default. */
+export const processFields = {
+  fleet: Id.default('default').describe('name of the fleet'),
+  threads: z.int().min(1).max(256).default(2).meta({ fleet: true, description: 'threads per operator' }),
+  /** Path of a libonnxruntime to use instead of the packaged one. */
+  library: z.string().optional(),
+  /** Weight of earlier measurements (α of HAT). */
+  smoothing: z.number().min(0).lt(1),
+  record: z
+    .string()
+    .min(1)
+    .meta({
+      description: 'file for what the process decides and from what inputs, without text, for "brim simulate replay"',
+      fallback: 'none',
+    })
+    .optional(),
+  drainS: z.number().min(0).max(3_600).default(30).meta({
+    flag: 'drain-seconds',
+    description:
+      'on SIGTERM, max seconds for answers and jobs in progress to end; nothing new begins, and a second signal ends at once',
+  }),
+  logLevel: z
+    .enum(['silent', 'error', 'warn', 'info', 'debug'])
+    .default('warn')
+    .meta({ fleet: true, description: 'log level on stderr' }),
+  log: z
+    .strictObject({
+      format: z
+        .enum(logFormats)
+        .meta({ description: 'format of log lines on stderr', fallback: 'text on a terminal, else json' })
+        .optional(),
+      /** Lines start with their priority, for journald. */
+      priorities: z.boolean().default(false),
+    })
+    .prefault({}),
+}

@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { openRuntime } from '../../../../core/model/engine/capi.ts'
+import type { Runtime } from '../../../../core/model/engine/runtime.ts'
+import { KvSequence } from '../../../../core/model/engine/sequence.ts'
+import { KvPool } from '../../../../core/model/engine/sequence-memory.ts'
+
+let runtime: Runtime
+beforeAll(async () => {
+  runtime = await openRuntime()
+})
+afterAll(() => runtime.close())
+
+const shape = { layers: 2, kvHeads: 2, headDim: 16 }
+
+it('reports missing memory for a sequence and leaves it unchanged', () => {
+  const sequence = new KvSequence(new KvPool(runtime, shape), 2 ** 45)
+  sequence.reserve(100)
+  expect(() => sequence.reserve(2 ** 44)).toThrow(expect.objectContaining({ code: 'OUT_OF_MEMORY' }))
+  expect([sequence.capacity, sequence.length]).toEqual([128, 0])
+})
+
+it('pools at most 64 MiB of recycled buffers', () => {
+  const pool = new KvPool(runtime, shape)
+  const perPosition = 2 * 2 * 2 * 16 * 4
+  const capacity = (40 * 2 ** 20) / perPosition
+  const [first, second] = [pool.acquire(capacity), pool.acquire(capacity)]
+  pool.recycle(first)
+  pool.recycle(second)
+  const taken = [pool.acquire(capacity), pool.acquire(capacity)]
+  // As booleans: a failed comparison would print 40 MiB.
+  expect(taken.map((memory) => memory === first)).toEqual([true, false])
+  expect(taken.some((memory) => memory === second)).toBe(false)
+})
+
+it('never shares a buffer between two sequences', () => {
+  const pool = new KvPool(runtime, shape)
+  const first = pool.acquire(64)
+  pool.recycle(first)
+  expect([pool.acquire(64), pool.acquire(64)].filter((memory) => memory === first)).toHaveLength(1)
+})
+
+it('grows to the context limit if doubling would exceed it', () => {
+  const sequence = new KvSequence(new KvPool(runtime, shape), 100)
+  sequence.reserve(65)
+  expect(sequence.capacity).toBe(100)
+  expect(() => sequence.reserve(101)).toThrow(expect.objectContaining({ code: 'CONTEXT_OVERFLOW' }))
+})
+
+it('reuses buffers of all capacities, without their pages where more than the limit is free or in use', () => {
+  const perPosition = 2 * 2 * 2 * 16 * 4
+  const mib = 2 ** 20 / perPosition
+  const pool = new KvPool(runtime, shape, 100 * 2 ** 20)
+  const small = Array.from({ length: 90 }, () => pool.acquire(mib))
+  for (const memory of small) memory.all.fill(1)
+  for (const memory of small) pool.recycle(memory)
+  const before = process.memoryUsage().rss
+  const large = pool.acquire(90 * mib)
+  if (process.platform === 'linux') expect(before - process.memoryUsage().rss).toBeGreaterThan(60 * 2 ** 20)
+  pool.recycle(large)
+  const again = Array.from({ length: 90 }, () => pool.acquire(mib))
+  expect(again.every((memory) => small.includes(memory))).toBe(process.platform === 'linux')
+  expect(again.every(({ all }) => all.every((value) => value === 0))).toBe(true)
+  expect(pool.acquire(90 * mib) === large).toBe(process.platform === 'linux')
+})
+
+it('gives the pages of free buffers back to the system', () => {
+  const pool = new KvPool(runtime, shape, 2 ** 30)
+  const memory = pool.acquire((128 * 2 ** 20) / (2 * 2 * 2 * 16 * 4))
+  memory.all.fill(1)
+  pool.recycle(memory)
+  const before = process.memoryUsage().rss
+  pool.releaseFree()
+  if (process.platform === 'linux') expect(before - process.memoryUsage().rss).toBeGreaterThan(100 * 2 ** 20)
+  expect(pool.acquire(memory.capacity).all.every((value) => value === 0)).toBe(true)
+})
