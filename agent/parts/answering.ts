@@ -87,7 +87,7 @@ function splitAnswering(
       : drafterMaker(draft.drafter, { adapter, head, threshold: draft.threshold, draftAhead: draft.ahead }),
     threshold: draft.threshold,
     pacedDrafts: draft.paced,
-    draftLimit: draft.drafter === 'none' ? 0 : (draft.limit ?? Number.POSITIVE_INFINITY),
+    draftLimit: draft.drafter === 'none' && !treeDrafter ? 0 : (draft.limit ?? Number.POSITIVE_INFINITY),
     draftAhead: draft.ahead,
     branching: draft.branching,
     patienceMs: config.patienceS * 1_000,

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { strategies } from '../../../lab/bench/hat/strategies.ts'
 import { askAgent } from '../../../lab/cluster/ask-agent.ts'
 import { type BridgeNode, Cluster } from '../../../lab/cluster/cluster.ts'
+import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
 import { laboratoryProgram as program } from '../../../lab/cluster/processes.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
@@ -33,4 +35,14 @@ it('answers as U-shape with a baseline at the bridge: the same text as HAT, with
 
 it('rejects Medusa where the bundle has no heads', async () => {
   await expect(answerOf('medusa', ['--medusa'])).rejects.toThrow()
+})
+
+it('drafts with the Medusa heads of the demonstration model, as the benchmark of HAT asks for it', async () => {
+  const { agent: args, bridge: bridgeArgs } = strategies['u-medusa']
+  await using demo = await Cluster.create({ bundle: await ensureDemoBundle(), folder: dir.path, env: process.env })
+  const { ready } = await demo.startBridge({ args: bridgeArgs('short'), program })
+  const agent = await demo.startAgent({ id: 'medusa', bridges: [ready.mqttUrl], args, program })
+  const messages = [{ role: 'user' as const, content: 'Tell me a story about a fox.' }]
+  const { report } = await askAgent(agent.ready.apiUrl, { messages, max_tokens: 40, temperature: 0 }, AbortSignal.timeout(60_000))
+  expect(report.acceptLength).toBeGreaterThan(1)
 })
