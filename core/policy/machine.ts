@@ -11,3 +11,20 @@ export interface Machine<Input, Action> {
 
 /** For the inputs that nothing follows from. */
 export const noActions: readonly never[] = []
+
+/** What a machine decides during one input. */
+export class PendingActions<Action> {
+  #actions: Action[] = []
+
+  push(action: Action): void {
+    this.#actions.push(action)
+  }
+
+  /** All since the last call, which the caller keeps. */
+  take(): readonly Action[] {
+    if (this.#actions.length === 0) return noActions
+    const actions = this.#actions
+    this.#actions = []
+    return actions
+  }
+}

@@ -1,4 +1,4 @@
-import { type Machine, noActions } from '../machine.ts'
+import { type Machine, noActions, PendingActions } from '../machine.ts'
 import { AnswerBuffer } from './answer-buffer.ts'
 import type { ControllerAction, ControllerInput, ControllerPlan, Migration, Piece, SideWork } from './controller-plan.ts'
 import { bufferTokens, migrationPays } from './migration.ts'
@@ -33,7 +33,7 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
   readonly #buffer: AnswerBuffer<P>
   readonly #sides: Readonly<Record<Side, SideProgress>> = { local: new SideProgress(), remote: new SideProgress() }
   readonly #migrations: { -readonly [key in keyof Migration]: Migration[key] }[] = []
-  #actions: ControllerAction<P>[] = []
+  readonly #actions = new PendingActions<ControllerAction<P>>()
   #begunMs = 0
   #winner: Side | undefined
   /** The side that writes the answer. Undefined before the first token, and from a failure until the other side's first token. */
@@ -122,10 +122,7 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     if (this.#isOver) return noActions
     this.#take(input, nowMs)
     if (!this.#isOver) this.#advance(nowMs)
-    if (this.#actions.length === 0) return noActions
-    const actions = this.#actions
-    this.#actions = []
-    return actions
+    return this.#actions.take()
   }
 
   #take(input: ControllerInput<P>, nowMs: number): void {

@@ -1,4 +1,4 @@
-import { type Machine, noActions } from '../machine.ts'
+import { type Machine, PendingActions } from '../machine.ts'
 import type { SideWork } from './controller-plan.ts'
 import { costOf } from './costs.ts'
 import { defaultMaxTokens, type RunAccount, type RunRequest, SideAccount, type WantedSide } from './side-account.ts'
@@ -89,7 +89,7 @@ export class BudgetMachine implements Machine<BudgetInput, BudgetAction> {
   readonly #book: SpendingBook
   readonly #answers = new Map<number, ReadonlyMap<Side, SideAccount>>()
   readonly #runs = new Map<number, { readonly answer: number; readonly account: RunAccount }>()
-  #actions: BudgetAction[] = []
+  readonly #actions = new PendingActions<BudgetAction>()
   #nowMs = 0
   #reservations = 0
 
@@ -116,10 +116,7 @@ export class BudgetMachine implements Machine<BudgetInput, BudgetAction> {
   handle(input: BudgetInput, nowMs: number): readonly BudgetAction[] {
     this.#nowMs = nowMs
     this.#take(input)
-    if (this.#actions.length === 0) return noActions
-    const actions = this.#actions
-    this.#actions = []
-    return actions
+    return this.#actions.take()
   }
 
   #take(input: BudgetInput): void {

@@ -1,4 +1,4 @@
-import { type Machine, noActions } from '../machine.ts'
+import { type Machine, PendingActions } from '../machine.ts'
 import { Reader, unreadOf } from '../serving/reader.ts'
 import { nextChunk } from './chunk-size.ts'
 import type { TimedSteps } from './device-speed.ts'
@@ -28,7 +28,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   verified: number | undefined
   readonly #rules: HatRules
   readonly #pace = new RoundPace()
-  #actions: HatAction[] = []
+  readonly #actions = new PendingActions<HatAction>()
   #nowMs = 0
   #conditions!: HatConditions
   #reader: Reader | undefined
@@ -72,10 +72,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
     this.#nowMs = nowMs
     this.#conditions = input.conditions
     this.#on(input)
-    if (this.#actions.length === 0) return noActions
-    const actions = this.#actions
-    this.#actions = []
-    return actions
+    return this.#actions.take()
   }
 
   #on(input: HatInput): void {

@@ -2,7 +2,7 @@ import type { SentencePlace } from '../../wire/protocol/expansion.ts'
 import { clientToDisplace } from '../fairness/full-room.ts'
 import { countByClient, ofLeastServed } from '../fairness/in-turns.ts'
 import { ServedAmounts } from '../fairness/served.ts'
-import { type Machine, noActions } from '../machine.ts'
+import { type Machine, PendingActions } from '../machine.ts'
 import { type DispatchRule, hasRoom, termsOf } from './dispatch-rules.ts'
 import { ExpandingFleet, type FleetDevice, type FleetSnapshot } from './expanding-fleet.ts'
 import type { ExpansionAction, ExpansionFailure, ExpansionInput, QueueLimits } from './expansion-events.ts'
@@ -77,7 +77,7 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   #nextEndMs = Number.POSITIVE_INFINITY
   #submitted = 0
   #waiting: readonly PendingSketch[] | undefined
-  #actions: ExpansionAction[] = []
+  readonly #actions = new PendingActions<ExpansionAction>()
 
   constructor(rule: DispatchRule, settings: ExpansionSettings) {
     this.#rule = rule
@@ -103,10 +103,7 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
 
   handle(input: ExpansionInput, nowMs: number): readonly ExpansionAction[] {
     this.#take(input, nowMs)
-    if (this.#actions.length === 0) return noActions
-    const actions = this.#actions
-    this.#actions = []
-    return actions
+    return this.#actions.take()
   }
 
   #take(input: ExpansionInput, nowMs: number): void {

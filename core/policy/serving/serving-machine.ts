@@ -1,6 +1,6 @@
 import type { KvSize } from '../admission/kv.ts'
 import type { StateMonitor } from '../estimate/state-monitor.ts'
-import { type Machine, noActions } from '../machine.ts'
+import { type Machine, PendingActions } from '../machine.ts'
 import { AnswerQueue } from './answer-queue.ts'
 import { KvMemory, type KvMemoryLimits } from './kv-memory.ts'
 import { KvTiers, type TierOptions } from './kv-tiers.ts'
@@ -72,7 +72,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
   readonly #steps = new Map<number, StepUnderWay>()
   readonly #waits: MemoryWaits
   readonly #execution: PlanExecution
-  #actions: ServingAction[] = []
+  readonly #actions = new PendingActions<ServingAction>()
   #nowMs = 0
   /** The next plan may differ from the last one. */
   #isDue = false
@@ -148,10 +148,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction>, Ser
   handle(input: ServingInput, nowMs: number): readonly ServingAction[] {
     this.#nowMs = nowMs
     this.#take(input)
-    if (this.#actions.length === 0) return noActions
-    const actions = this.#actions
-    this.#actions = []
-    return actions
+    return this.#actions.take()
   }
 
   #take(input: ServingInput): void {
