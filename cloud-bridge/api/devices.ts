@@ -13,12 +13,7 @@ import {
   fleetOperations,
 } from '../../core/wire/protocol/http/devices.ts'
 import { maxLabels } from '../../core/wire/protocol/http/labels.ts'
-import type { Commands } from '../fleet/commands.ts'
-import type { DeviceLogs } from '../fleet/device-logs.ts'
-import type { FleetFeed } from '../fleet/feed.ts'
-import type { Fleet } from '../fleet/fleet.ts'
-import type { History } from '../fleet/history.ts'
-import type { DeviceLabels } from '../fleet/labels.ts'
+import type { OpenFleet } from '../fleet/open-fleet.ts'
 import { batchOf, type EventSource } from '../http/event-streams.ts'
 import type { RouteRequest, Routes } from '../http/router.ts'
 import type { Actor } from '../identity/audit-log.ts'
@@ -32,13 +27,7 @@ const maxEventsPerBatch = 64
 /** In the list of one device's commands. */
 const listedCommands = 100
 
-export interface DeviceRoutesOptions {
-  readonly fleet: Fleet
-  readonly labels: DeviceLabels
-  readonly commands: Commands
-  readonly logs: DeviceLogs
-  readonly history: History
-  readonly feed: FleetFeed
+export interface DeviceRoutesOptions extends Pick<OpenFleet, 'fleet' | 'labels' | 'commands' | 'logs' | 'history' | 'feed'> {
   readonly smallModelsOf: (device: string) => DeviceSmallModel[]
   /** Deletes what is known of a device. @returns the number of its open jobs, which are canceled */
   readonly remove: (device: string, actor: Actor) => number
