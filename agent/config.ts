@@ -195,7 +195,7 @@ export const AgentFields = z.strictObject({
       }),
       threshold: z.number().min(0).max(1).default(defaultDraftThreshold).meta({
         fleet: true,
-        description: 'probability below which a token ends a draft (η of HAT); higher: fewer tokens are drafted in vain',
+        description: 'probability below which a token ends a draft (η of HAT); higher: fewer drafted tokens are rejected',
       }),
       limit: z
         .int()

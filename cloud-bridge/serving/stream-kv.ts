@@ -17,7 +17,7 @@ interface Transferred<Outcome> {
   readonly seconds: number
 }
 
-/** The rows of one stream: the sequence, which steps use, and pages of them in the slow tier. Moves what it is told to. */
+/** The rows of one stream: the sequence, which steps use, and pages of them in the slow tier. Moves the rows that the machine names. */
 export class StreamKv {
   sequence: Sequence
   /** Why rows could not be loaded. */
