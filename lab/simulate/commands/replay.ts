@@ -18,7 +18,7 @@ export const command = defineCommand({
   notes: 'A recording holds sizes, times and decisions, no text. Exits with 1 where a decision differs.',
   options: { file: z.string().min(1).describe('recording of an agent or a bridge (--record)') },
   async run({ file, json }, io) {
-    const result = replay(await linesOf(file), machines)
+    const result = replayed(file, await linesOf(file))
     const { machines: count, inputs, differences } = result
     if (json) io.out(encodeLine(result))
     else {
@@ -32,6 +32,18 @@ export const command = defineCommand({
       })
   },
 })
+
+/** @throws BrimError CONFIG_INVALID */
+function replayed(file: string, lines: readonly string[]) {
+  try {
+    return replay(lines, machines)
+  } catch (cause) {
+    throw new BrimError('CONFIG_INVALID', `${file} cannot be replayed`, {
+      cause,
+      hint: 'record it with --record of this release',
+    })
+  }
+}
 
 /** @throws BrimError CONFIG_INVALID */
 async function linesOf(file: string): Promise<readonly string[]> {

@@ -1,10 +1,14 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import type { Machine } from '../../../core/policy/machine.ts'
 import { decodeLine, encodeLine, Recording } from '../../../core/policy/recording.ts'
 import { machines } from '../../../lab/replay/machines.ts'
 import { type CreateMachine, replay } from '../../../lab/replay/replay.ts'
+import { command } from '../../../lab/simulate/commands/replay.ts'
+import { captureIo } from '../../support/captured-io.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 type Input = { readonly kind: 'add'; readonly by: number }
 type Action = { readonly kind: 'passed'; readonly sum: number }
@@ -35,6 +39,15 @@ function recorded(): string[] {
   for (const [at, by] of [2, 2, 5].entries()) for (const each of [first, second]) each.handle({ kind: 'add', by }, at)
   return lines
 }
+
+describe('brim simulate replay', () => {
+  it('says that a file is no recording', async () => {
+    using dir = tempDir()
+    const file = join(dir.path, 'notes.jsonl')
+    writeFileSync(file, 'garbage\n')
+    await expect(command.run({ file }, ['file'], captureIo().io)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
+  })
+})
 
 describe('a recording', () => {
   it('is replayed without a difference by the code that was recorded', () => {
