@@ -89,7 +89,7 @@ export abstract class EngineStream {
     this.closing = new Promise((resolve) => {
       this.#resolveClosing = resolve
     })
-    if (!this.#step) this.fail(canceled())
+    if (!this.#step) this.fail(streamClosed())
     this.#host.feed({ kind: 'closing', stream: this.id, keep })
     return this.closing
   }
@@ -121,4 +121,4 @@ export abstract class EngineStream {
   }
 }
 
-export const canceled = () => new BrimError('CANCELED', 'the stream was closed while its rows waited')
+export const streamClosed = () => new BrimError('CANCELED', 'the stream was closed while its rows waited')

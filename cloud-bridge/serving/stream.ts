@@ -1,7 +1,7 @@
 import type { Sequence } from '../../core/model/engine/contract.ts'
 import { clientOf } from '../../core/policy/fairness/client.ts'
 import { phaseOf } from '../../core/policy/serving/phase.ts'
-import { canceled, type EngineHost, EngineStream } from './engine-stream.ts'
+import { type EngineHost, EngineStream, streamClosed } from './engine-stream.ts'
 import { type AppendResult, PendingRows, type Rows, selectedCount } from './pending-rows.ts'
 import type { ItemResult, RowItem } from './served-model.ts'
 
@@ -121,7 +121,7 @@ export class RowStream extends EngineStream implements Stream {
     const { clock, maxDecodeRows } = this.#host
     const count = rows.states.rows
     return new Promise((resolve, reject) => {
-      if (this.closing) return reject(canceled())
+      if (this.closing) return reject(streamClosed())
       this.#append = { rows: new PendingRows(rows, clock.nowMs()), resolve, reject }
       const phase = phaseOf(count, selectedCount(rows.select, count), maxDecodeRows)
       this.#host.feed({ kind: 'rows', stream: this.id, rows: count, phase, following: 0 })
@@ -197,7 +197,7 @@ export class RowStream extends EngineStream implements Stream {
     if (result.kind !== 'states') throw new Error('rows were computed without states')
     const whole = this.#append?.rows.add(result.states, count, computeMs, this.#host.clock.nowMs())
     if (whole) this.#settle()?.resolve(whole)
-    else if (this.closing) this.fail(canceled())
+    else if (this.closing) this.fail(streamClosed())
   }
 
   fail(error: unknown): void {

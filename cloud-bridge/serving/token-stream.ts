@@ -6,7 +6,7 @@ import type { AnswerEnd } from '../../core/model/text/answer-stream.ts'
 import { clientOf } from '../../core/policy/fairness/client.ts'
 import { DrainRate } from '../../core/policy/serving/drain-rate.ts'
 import { readingTokensPerS } from '../../core/policy/serving/reader.ts'
-import { canceled, type EngineHost, EngineStream } from './engine-stream.ts'
+import { type EngineHost, EngineStream, streamClosed } from './engine-stream.ts'
 import type { ItemResult, TokenItem } from './served-model.ts'
 import { type FoundPrefix, sharedIds, type TokenPrefix } from './token-prefixes.ts'
 
@@ -207,7 +207,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   addResult(_: ItemResult): void {
     const choice = this.#chosen
     this.#chosen = undefined
-    if (this.closing) this.fail(canceled())
+    if (this.closing) this.fail(streamClosed())
     if (this.closing || !choice) return
     const { token } = choice
     this.#ids.push(token)

@@ -3,7 +3,7 @@ import { defaultBatchTerms, nextBatch } from './next-batch.ts'
 import type { ExpandingDevice, WaitingExpansion } from './state.ts'
 
 /** What decides about a batch beside the expansions that wait. */
-export interface DispatchState {
+export interface BatchState {
   /** The idle device; undefined: its speed is unknown. */
   readonly device: ExpandingDevice | undefined
   /** Number of devices that could take expansions now, this one included. */
@@ -13,7 +13,7 @@ export interface DispatchState {
 }
 
 /** The expansions that an idle device takes as one job; none: other devices finish them sooner. */
-export type DispatchRule = <W extends WaitingExpansion>(waiting: readonly W[], state: DispatchState) => W[]
+export type DispatchRule = <W extends WaitingExpansion>(waiting: readonly W[], state: BatchState) => W[]
 
 /**
  * A batch of like lengths (PICE, Algorithm 1) of those that other devices would not finish much sooner, and no more than the device

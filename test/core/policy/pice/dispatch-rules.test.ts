@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { DispatchState } from '../../../../core/policy/pice/dispatch-rules.ts'
+import type { BatchState } from '../../../../core/policy/pice/dispatch-rules.ts'
 import { isFinal } from '../../../../core/policy/pice/plan-answer.ts'
 import { dispatchRule } from '../../../../lab/baselines/sketch-policies.ts'
 
@@ -10,7 +10,7 @@ const waiting = [
   { id: 'short', expectedTokens: 11, waitedS: 1 },
 ]
 const taken = (policy: 'static' | 'dynamic', idleDevices: number, maxSketches = 4) =>
-  dispatchRule(policy, maxSketches)(waiting, { device: undefined, idleDevices } as DispatchState).map(({ id }) => id)
+  dispatchRule(policy, maxSketches)(waiting, { device: undefined, idleDevices } as BatchState).map(({ id }) => id)
 
 describe('a job', () => {
   it('of static scheduling has the oldest sketches, shared among the idle devices', () => {
