@@ -1,12 +1,22 @@
-import { loadTextModel } from '../../core/answer/endpoint/text-model.ts'
+import { loadTextModel, type TextModel } from '../../core/answer/endpoint/text-model.ts'
 import type { Progress } from '../../core/kit/base/progress.ts'
 import { readManifest } from '../../core/model/bundle/bundle.ts'
+import type { Manifest } from '../../core/model/bundle/manifest.ts'
 import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
+import type { MedusaHeads, Part } from '../../core/model/engine/contract.ts'
 import { openVerifiedBundle } from '../../core/model/engine/open-bundle.ts'
-import { shareHead } from '../../core/model/engine/shared-head.ts'
+import { type SharedHead, shareHead } from '../../core/model/engine/shared-head.ts'
 
 /** The parts of a split model that run on the device. Drafters are undefined where the bundle has none. */
-export type DeviceModel = Awaited<ReturnType<typeof openDeviceModel>>
+export interface DeviceModel {
+  readonly manifest: Manifest
+  readonly input: Part
+  readonly head: SharedHead
+  readonly adapter: Part | undefined
+  readonly medusa: MedusaHeads | undefined
+  readonly text: TextModel
+  close(): Promise<void>
+}
 
 export interface DeviceModelOptions {
   readonly bundle: string
@@ -21,7 +31,14 @@ export interface DeviceModelOptions {
 }
 
 /** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, RUNTIME_*, OUT_OF_MEMORY */
-export async function openDeviceModel({ bundle, threads, library, medusa, verified, progress }: DeviceModelOptions) {
+export async function openDeviceModel({
+  bundle,
+  threads,
+  library,
+  medusa,
+  verified,
+  progress,
+}: DeviceModelOptions): Promise<DeviceModel> {
   const manifest = await readManifest(bundle)
   const wanted = medusa ? (['adapter', 'medusa'] as const) : (['adapter'] as const)
   const drafters = wanted.filter((name) => manifest.parts[name])

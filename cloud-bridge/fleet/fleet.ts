@@ -62,7 +62,7 @@ export function createFleet({ registry, labels, identities, jobs, otherAt = () =
   /** All ids in order, and how each device is described; both as of now, except what the registry knows. */
   function all() {
     const enrolled = new Map(identities.devices().map((identity) => [identity.device, identity]))
-    const [allLabels, loads] = [labels.all(), jobs.loads()]
+    const [allLabels, loads] = [labels.all(), jobs.loads.all()]
     return {
       ids: [...new Set([...registry.ids(), ...enrolled.keys()])].sort(),
       describe: (id: string) => join(id, registry.device(id), enrolled.get(id), allLabels.get(id) ?? {}, loads.get(id) ?? 0),

@@ -47,7 +47,16 @@ const columns = 'at, actor, origin AS "from", action, subject, outcome, detail'
  * Three tables with a retention each, so that no client displaces the lines of others: changes of tokens, keys and devices;
  * requests that were executed; and refusals, of which those of one caller and action within a minute are one line.
  */
-export function openAuditLog(store: Store, limits?: AuditLimits) {
+export interface AuditLog extends ExportCursor {
+  readonly add: AddAuditLine
+  readonly addChange: AuditChange
+  /** In one transaction. */
+  record(entries: readonly AuditEntry[]): void
+  /** Latest first. */
+  audit(limit: number): AuditRecord[]
+}
+
+export function openAuditLog(store: Store, limits?: AuditLimits): AuditLog {
   const insert = (table: string) =>
     store.prepare(`INSERT INTO ${table} (at, actor, origin, action, subject, outcome, detail) VALUES (?, ?, ?, ?, ?, ?, ?)`)
   const [insertChange, insertRequest] = [insert('audit'), insert('audit_requests')]
@@ -90,21 +99,25 @@ export function openAuditLog(store: Store, limits?: AuditLimits) {
     prune()
   })
   return {
-    add(entry: AuditEntry) {
+    add(entry) {
       add(entry)
       prune()
     },
     addChange,
-    /** In one transaction. */
-    record: (entries: readonly AuditEntry[]) => record.immediate(entries),
-    /** Latest first. */
-    audit: (limit: number) => latest.all({ limit }).map(recordOf),
+    record: (entries) => record.immediate(entries),
+    audit: (limit) => latest.all({ limit }).map(recordOf),
     ...openCursor(store),
   }
 }
 
 /** What has not yet been appended to the audit file. */
-function openCursor(store: Store) {
+interface ExportCursor {
+  /** At most `max` lines of each table, in order; a refusal once its minute has been over for a second. */
+  notExported(max: number): { readonly lines: AuditRecord[]; readonly cursor: AuditCursor }
+  exported(cursor: AuditCursor): void
+}
+
+function openCursor(store: Store): ExportCursor {
   type Row = AuditRecord & { readonly id: number }
   const read = store.prepare<[], AuditCursor>('SELECT changes, requests, refusals FROM audit_export')
   const write = store.prepare('UPDATE audit_export SET changes = @changes, requests = @requests, refusals = @refusals')
@@ -118,8 +131,7 @@ function openCursor(store: Store) {
      ORDER BY id LIMIT @max`,
   )
   return {
-    /** At most `max` lines of each table, in order; a refusal once its minute has been over for a second. */
-    notExported(max: number): { readonly lines: AuditRecord[]; readonly cursor: AuditCursor } {
+    notExported(max) {
       const from = read.get()!
       const changes = nextChanges.all(from.changes, max)
       const requests = nextRequests.all(from.requests, max)
@@ -133,7 +145,7 @@ function openCursor(store: Store) {
       }
       return { lines: lines.map(recordOf), cursor }
     },
-    exported: (cursor: AuditCursor) => void write.run(cursor),
+    exported: (cursor) => void write.run(cursor),
   }
 }
 

@@ -23,7 +23,25 @@ export interface Admitted {
 }
 
 /** Enrolled devices. Signatures have been verified before; `from` is the address of the request. */
-export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAuditLine, auditChange: AuditChange) {
+export interface DeviceStore {
+  enrol(request: Enrolment, from: string): { readonly kind: 'enrolled'; readonly device: DeviceIdentity } | Refused
+  /** Whether the device may connect; binds its hardware, and begins the validity of its key. */
+  grant(login: DeviceLogin, keys: KeyValidity, from: string): Admitted | Refused
+  /** Replaces the key of a device; the old one is refused for good. */
+  renewKey(renewal: Renewal, keys: KeyValidity, from: string): Admitted | Refused
+  device(id: string): DeviceIdentity | undefined
+  devices(): DeviceIdentity[]
+  /** Device that may connect → its public key. */
+  approvedKeys(): ReadonlyMap<string, string>
+  /** Forgets the device's hardware and the expiry of its key: its next connection binds it, and sets the expiry, anew. @returns whether the device exists */
+  approve(actor: Actor, device: string): boolean
+  /** Deletes its enrolment, if it has one. Its key never enrols again. */
+  remove(actor: Actor, device: string): void
+  /** @returns whether the device exists */
+  revoke(actor: Actor, device: string): boolean
+}
+
+export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAuditLine, auditChange: AuditChange): DeviceStore {
   const columns = `device, device_group AS "group", status, public_key AS publicKey, token_id AS tokenId,
     enrolled_at AS enrolledAt, key_since AS keySince, key_expires_at AS keyExpiresAt, hardware, clone`
   const byName = store.prepare<[string], DeviceIdentity>(`SELECT ${columns} FROM identities WHERE device = ?`)
@@ -128,22 +146,14 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
     })
   const [approve, revoke] = [change(markApproved, 'device.approve'), change(markRevoked, 'device.revoke')]
   return {
-    enrol: (request: Enrolment, from: string): { kind: 'enrolled'; device: DeviceIdentity } | Refused =>
-      enrol.immediate(request, from),
-    /** Whether the device may connect; binds its hardware, and begins the validity of its key. */
-    grant: (login: DeviceLogin, keys: KeyValidity, from: string): Admitted | Refused => grant.immediate(login, keys, from),
-    /** Replaces the key of a device; the old one is refused for good. */
-    renewKey: (renewal: Renewal, keys: KeyValidity, from: string): Admitted | Refused => renewKey.immediate(renewal, keys, from),
-    device: (id: string) => byName.get(id),
+    enrol: (request, from) => enrol.immediate(request, from),
+    grant: (login, keys, from) => grant.immediate(login, keys, from),
+    renewKey: (renewal, keys, from) => renewKey.immediate(renewal, keys, from),
+    device: (id) => byName.get(id),
     devices: () => all.all(),
-    /** Device that may connect → its public key. */
-    approvedKeys: (): ReadonlyMap<string, string> =>
-      new Map(approved.all().map(({ device, publicKey }) => [device, publicKey] as const)),
-    /** Forgets the device's hardware and the expiry of its key: its next connection binds it, and sets the expiry, anew. @returns whether the device exists */
-    approve: (actor: Actor, device: string) => approve.immediate(actor, device),
-    /** Deletes its enrolment, if it has one. Its key never enrols again. */
-    remove: (actor: Actor, device: string) => removeDevice.immediate(actor, device),
-    /** @returns whether the device exists */
-    revoke: (actor: Actor, device: string) => revoke.immediate(actor, device),
+    approvedKeys: () => new Map(approved.all().map(({ device, publicKey }) => [device, publicKey])),
+    approve: (actor, device) => approve.immediate(actor, device),
+    remove: (actor, device) => removeDevice.immediate(actor, device),
+    revoke: (actor, device) => revoke.immediate(actor, device),
   }
 }

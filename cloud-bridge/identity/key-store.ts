@@ -9,7 +9,24 @@ import { hashOf, newSecret } from './secrets.ts'
 const keyPrefix = 'brim-key-1.'
 
 /** API keys of people and programs, and the jobs they have submitted today. */
-export function openKeyStore(store: Store, audit: AuditChange) {
+export interface KeyStore {
+  /** @returns the key, of which only the hash is stored */
+  createKey(actor: Actor, name: string, role: KeyRole, quota?: Quota, expiresS?: number | null): CreatedKey
+  keys(): KeyRecord[]
+  /** @returns whether the key exists */
+  revokeKey(actor: Actor, id: string): boolean
+  /** @returns undefined where the key is unknown, revoked or expired */
+  keyOf(text: string): KeyRecord | undefined
+  /** Jobs of the latest day on which the key has submitted any. */
+  jobsOf(keyId: string): DayCount | undefined
+  countJobs(keyId: string, count: DayCount): void
+}
+
+interface CreatedKey extends Pick<KeyRecord, 'id' | 'expiresAt'> {
+  readonly key: string
+}
+
+export function openKeyStore(store: Store, audit: AuditChange): KeyStore {
   const columns = `id, name, role, created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt,
     requests_per_minute AS requestsPerMinute, jobs_per_day AS jobsPerDay`
   const insert = store.prepare(`INSERT INTO keys
@@ -37,19 +54,14 @@ export function openKeyStore(store: Store, audit: AuditChange) {
     return found
   })
   return {
-    /** @returns the key, of which only the hash is stored */
-    createKey: (actor: Actor, name: string, role: KeyRole, quota: Quota = noQuota, expiresS: number | null = null) =>
-      create.immediate(actor, name, role, quota, expiresS),
+    createKey: (actor, name, role, quota = noQuota, expiresS = null) => create.immediate(actor, name, role, quota, expiresS),
     keys: () => all.all(),
-    /** @returns whether the key exists */
-    revokeKey: (actor: Actor, id: string) => revoke.immediate(actor, id),
-    /** @returns undefined where the key is unknown, revoked or expired */
-    keyOf(text: string): KeyRecord | undefined {
+    revokeKey: (actor, id) => revoke.immediate(actor, id),
+    keyOf(text) {
       const secret = text.startsWith(keyPrefix) ? bytesOf(text.slice(keyPrefix.length)) : undefined
       return secret && bySecret.get(hashOf(secret), nowIso())
     },
-    /** Jobs of the latest day on which the key has submitted any. */
-    jobsOf: (keyId: string) => usage.get(keyId),
-    countJobs: (keyId: string, { day, jobs }: DayCount) => void putUsage.run(keyId, day, jobs),
+    jobsOf: (keyId) => usage.get(keyId),
+    countJobs: (keyId, { day, jobs }) => void putUsage.run(keyId, day, jobs),
   }
 }

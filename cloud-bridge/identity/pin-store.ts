@@ -9,7 +9,18 @@ export interface NextPin {
 }
 
 /** TLS keys that are announced to devices, and those that each device accepts. */
-export function openPinStore(store: Store, audit: AuditChange) {
+export interface PinStore {
+  nextPins(): NextPin[]
+  announcePin(actor: Actor, pin: string): void
+  /** @returns whether it was announced */
+  withdrawPin(actor: Actor, pin: string): boolean
+  /** What a device accepts, as it said last; empty: what its system trusts. */
+  setDevicePins(device: string, pins: readonly string[]): void
+  /** Approved devices that pin another key than this one. */
+  devicesWithoutPin(pin: string): string[]
+}
+
+export function openPinStore(store: Store, audit: AuditChange): PinStore {
   const all = store.prepare<[], NextPin>('SELECT pin, announced_at AS announcedAt FROM next_pins ORDER BY announced_at, pin')
   const insert = store.prepare('INSERT INTO next_pins (pin, announced_at) VALUES (?, ?) ON CONFLICT DO NOTHING')
   const remove = store.prepare('DELETE FROM next_pins WHERE pin = ?')
@@ -33,12 +44,9 @@ export function openPinStore(store: Store, audit: AuditChange) {
   })
   return {
     nextPins: () => all.all(),
-    announcePin: (actor: Actor, pin: string) => void announce.immediate(actor, pin),
-    /** @returns whether it was announced */
-    withdrawPin: (actor: Actor, pin: string) => withdraw.immediate(actor, pin),
-    /** What a device accepts, as it said last; empty: what its system trusts. */
-    setDevicePins: (device: string, pins: readonly string[]) => void put.run(device, pins.join(' ')),
-    /** Approved devices that pin another key than this one. */
-    devicesWithoutPin: (pin: string) => notReady.all(pin),
+    announcePin: (actor, pin) => announce.immediate(actor, pin),
+    withdrawPin: (actor, pin) => withdraw.immediate(actor, pin),
+    setDevicePins: (device, pins) => void put.run(device, pins.join(' ')),
+    devicesWithoutPin: (pin) => notReady.all(pin),
   }
 }

@@ -8,10 +8,19 @@ import type { Actor, AuditChange } from './audit-log.ts'
 import { bytesOf } from './base64url.ts'
 import { hashOf, newSecret } from './secrets.ts'
 
-export type TokenStore = ReturnType<typeof openTokenStore>
-
 /** One-time tokens for the enrolment of devices. */
-export function openTokenStore(store: Store, audit: AuditChange) {
+export interface TokenStore {
+  /** @returns the secret, of which only the hash is stored */
+  createToken(actor: Actor, request: z.input<typeof TokenRequest>): { readonly token: TokenRecord; readonly secret: string }
+  tokens(): TokenRecord[]
+  /** @returns whether the token exists */
+  revokeToken(actor: Actor, id: string): boolean
+  /** For the enrolment transaction, as `use`. */
+  bySecret(secret: string): TokenRecord | undefined
+  use(id: string): void
+}
+
+export function openTokenStore(store: Store, audit: AuditChange): TokenStore {
   const columns = `id, device_group AS "group", uses_left AS usesLeft, approve, labels, created_at AS createdAt,
     expires_at AS expiresAt, revoked_at AS revokedAt`
   type Row = Omit<TokenRecord, 'approve' | 'labels'> & { approve: number; labels: string }
@@ -44,17 +53,14 @@ export function openTokenStore(store: Store, audit: AuditChange) {
     return found
   })
   return {
-    /** @returns the secret, of which only the hash is stored */
-    createToken: (actor: Actor, request: z.input<typeof TokenRequest>) => create.immediate(actor, request),
+    createToken: (actor, request) => create.immediate(actor, request),
     tokens: () => all.all().map(tokenOf),
-    /** @returns whether the token exists */
-    revokeToken: (actor: Actor, id: string) => revoke.immediate(actor, id),
-    /** For the enrolment transaction, as `use`. */
-    bySecret(secret: string): TokenRecord | undefined {
+    revokeToken: (actor, id) => revoke.immediate(actor, id),
+    bySecret(secret) {
       const bytes = bytesOf(secret)
       const row = bytes && bySecret.get(hashOf(bytes))
       return row && tokenOf(row)
     },
-    use: (id: string) => void use.run(id),
+    use: (id) => void use.run(id),
   }
 }

@@ -48,7 +48,7 @@ const logMs = 60 * 60_000
 
 export interface FleetExpanderOptions {
   readonly queue: Pick<JobQueue, 'submit' | 'cancel' | 'watch'>
-  readonly jobs: Pick<JobStore, 'events' | 'find' | 'loads' | 'exhausted'>
+  readonly jobs: Pick<JobStore, 'events' | 'find' | 'loads' | 'usage'>
   readonly scheduler: Machine<ExpansionInput, ExpansionAction>
   /** Of the scheduler. */
   readonly view: (nowMs: number) => FleetView
@@ -326,7 +326,7 @@ export class FleetExpander implements Expander {
 
   #limits(): QueueLimits {
     const { jobs, wallMs } = this.#options
-    return { held: [...jobs.loads('work')], exhausted: jobs.exhausted(wallMs()) }
+    return { held: [...jobs.loads.of('work')], exhausted: jobs.usage.exhausted(wallMs()) }
   }
 
   #tick(): void {

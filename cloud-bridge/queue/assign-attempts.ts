@@ -21,7 +21,24 @@ const maintenance = [...maintenanceKinds].map((kind) => `'${kind}'`).join(', ')
 const isOf: Readonly<Record<Lane, string>> = { work: `kind NOT IN (${maintenance})`, maintenance: `kind IN (${maintenance})` }
 
 /** Gives jobs to devices: SQL selects a bounded number of candidates, core/policy/jobs/assign-jobs.ts chooses. */
-export function createAssigning(db: JobDatabase) {
+export interface JobAssigning {
+  /** Dispatches queued jobs of a lane to devices with free slots. @param nowMs wall clock @param lane default: work */
+  claim(devices: readonly AvailableDevice[], nowMs: number, lane?: Lane): AttemptToSend[]
+  /** Moves jobs that wait behind a running job to idle devices. */
+  rebalance(idle: readonly AvailableDevice[], nowMs: number): MovedJobs
+  /** The current attempt of a job, to be sent again; undefined: no device has the job, or it is damaged. */
+  dispatchOf(id: string): AttemptToSend | undefined
+  /** Number of queued jobs of a kind that any device may run now, up to `max`. */
+  countReady(kind: string, nowMs: number, max: number): number
+}
+
+/** The new attempts, and the cancellations for the devices that had the jobs. */
+interface MovedJobs {
+  readonly dispatched: readonly AttemptToSend[]
+  readonly effects: readonly AttemptEffect[]
+}
+
+export function createAssigning(db: JobDatabase): JobAssigning {
   const isReady = "state = 'QUEUED' AND not_before_ms IS NULL"
   const unbound = db.store.prepare<[string, number, number], JobRow>(
     `SELECT * FROM jobs WHERE ${isReady} AND target IS NULL AND kind = ? AND ends_by_ms > ? ORDER BY priority DESC, n LIMIT ?`,
@@ -85,16 +102,11 @@ export function createAssigning(db: JobDatabase) {
   }
 
   return {
-    /** Dispatches queued jobs of a lane to devices with free slots. @param nowMs wall clock */
-    claim: (devices: readonly AvailableDevice[], nowMs: number, lane: Lane = 'work') =>
+    claim: (devices, nowMs, lane = 'work') =>
       db.transaction(() =>
         assignJobs(candidates(lane, devices, nowMs), devices).flatMap(({ job, device }) => dispatch(job, device, nowMs)),
       ),
-    /**
-     * Moves jobs that wait behind a running job to idle devices.
-     * @returns the new attempts, and the cancellations for the devices that had the jobs
-     */
-    rebalance(idle: readonly AvailableDevice[], nowMs: number) {
+    rebalance(idle, nowMs) {
       const moves = idle.length === 0 ? [] : rebalanceJobs(waiting(), idle)
       const dispatched: AttemptToSend[] = []
       const effects: AttemptEffect[] = []
@@ -108,19 +120,10 @@ export function createAssigning(db: JobDatabase) {
         return { dispatched, effects }
       })
     },
-    /** The current attempt of a job, to be sent again; undefined: no device has the job, or it is damaged. */
-    dispatchOf(id: string): AttemptToSend | undefined {
+    dispatchOf(id) {
       const row = db.rowOf(id)
       return row?.holder == null ? undefined : dispatchTo(row.holder, row.attempt, row)
     },
-    /** Number of queued jobs of a kind that any device may run now, up to `max`. */
-    countReady: (kind: string, nowMs: number, max: number): number => readyOf.get(kind, nowMs, max) ?? 0,
-    mayHaveOwn: (device: string, lane: Lane) => db.loads.mayHaveOwn(device, lane),
-    /** Whether a job may wait behind another one of its device. */
-    hasWaiting: () => db.loads.hasWaiting,
-    /** What may allow a dispatch since the last call. */
-    takeChanges: () => db.loads.takeChanges(),
-    /** Number of jobs that each device holds. @param lane absent: of both */
-    loads: (lane?: Lane): ReadonlyMap<string, number> => (lane === undefined ? db.loads.all() : db.loads.of(lane)),
+    countReady: (kind, nowMs, max) => readyOf.get(kind, nowMs, max) ?? 0,
   }
 }

@@ -29,11 +29,12 @@ export class DeviceUsage {
     return this.#bytes.get(device) ?? 0
   }
 
+  /** Whether the device has stored as much as it may on this day. @param nowMs wall clock */
   isExhausted(device: string, nowMs: number): boolean {
     return this.bytesOf(device, nowMs) >= this.#maxBytes
   }
 
-  /** The devices that have stored as much as they may. */
+  /** The devices that have. @param nowMs wall clock */
   exhausted(nowMs: number): string[] {
     this.renew(nowMs)
     return [...this.#bytes].flatMap(([device, bytes]) => (bytes >= this.#maxBytes ? [device] : []))
@@ -59,7 +60,7 @@ export class DeviceUsage {
     this.#dayMs = { from: 0, until: 0 }
   }
 
-  /** Begins a new day when it is time. @returns whether a device was exhausted on the day that has ended */
+  /** Begins a new day when it is time: call it often. @returns whether a device was exhausted on the day that has ended */
   renew(nowMs: number): boolean {
     if (nowMs >= this.#dayMs.from && nowMs < this.#dayMs.until) return false
     const day = dayOf(nowMs)

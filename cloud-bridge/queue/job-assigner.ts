@@ -39,8 +39,8 @@ export class JobAssigner {
 
   addDevice(device: string, kinds: readonly string[]): void {
     const { jobs, wallMs } = this.#options
-    if (jobs.isExhausted(device, wallMs())) return
-    for (const lane of lanes) this.#free[lane].put(device, kinds, jobs.loads(lane).get(device) ?? 0)
+    if (jobs.usage.isExhausted(device, wallMs())) return
+    for (const lane of lanes) this.#free[lane].put(device, kinds, jobs.loads.of(lane).get(device) ?? 0)
     this.#changed.add(device)
   }
 
@@ -93,7 +93,7 @@ export class JobAssigner {
     // Not before: what a failed transaction leaves undone is tried again.
     this.#changed.clear()
     const isIncomplete = this.#readChanges()
-    const idle = jobs.hasWaiting() ? this.#free.work.idle(maxPerTurn) : []
+    const idle = jobs.loads.hasWaiting ? this.#free.work.idle(maxPerTurn) : []
     const { dispatched, effects } = jobs.rebalance(idle, nowMs)
     onDispatched([...claimed, ...dispatched], effects)
     if (isIncomplete || (claimed.length > 0 && this.#readyKinds.size > 0)) this.schedule()
@@ -102,10 +102,10 @@ export class JobAssigner {
   /** @returns whether a claim found less than there is */
   #readChanges(): boolean {
     const { jobs } = this.#options
-    const { devices, kinds, isIncomplete } = jobs.takeChanges()
+    const { devices, kinds, isIncomplete } = jobs.loads.takeChanges()
     for (const kind of kinds) this.#readyKinds.add(kind)
     for (const device of devices) {
-      for (const lane of lanes) this.#free[lane].setLoad(device, jobs.loads(lane).get(device) ?? 0)
+      for (const lane of lanes) this.#free[lane].setLoad(device, jobs.loads.of(lane).get(device) ?? 0)
       this.#changed.add(device)
     }
     return isIncomplete
@@ -117,7 +117,7 @@ export class JobAssigner {
     const free = this.#free[lane]
     const found = new Map<string, AvailableDevice>()
     for (const device of this.#changed) {
-      const available = jobs.mayHaveOwn(device, lane) ? free.get(device) : undefined
+      const available = jobs.loads.mayHaveOwn(device, lane) ? free.get(device) : undefined
       if (available) found.set(device, available)
     }
     if (lane === 'maintenance') return [...found.values()]

@@ -48,6 +48,7 @@ export class JobDatabase {
   readonly #names
   readonly #transaction
   readonly #byNumber
+  readonly #heldBy
   readonly #update
   readonly #setAside
   readonly #addEvent
@@ -65,6 +66,7 @@ export class JobDatabase {
     this.#names = openJobNames(store)
     this.#transaction = store.transaction((work: () => unknown) => work())
     this.#byNumber = store.prepare<[number], JobRow>('SELECT * FROM jobs WHERE n = ?')
+    this.#heldBy = store.prepare<[string], JobRow>('SELECT * FROM jobs WHERE holder = ? ORDER BY n')
     this.#update = store.prepare(updateJob)
     this.#setAside = store.prepare(setAsideJob)
     this.#addEvent = store.prepare(
@@ -108,6 +110,11 @@ export class JobDatabase {
   rowOf(id: string): JobRow | undefined {
     const n = this.numberOf(id)
     return n === undefined ? undefined : this.#byNumber.get(n)
+  }
+
+  /** The jobs that a device holds, the oldest first. */
+  heldBy(device: string): JobRow[] {
+    return this.loads.isIdle(device) ? [] : this.#heldBy.all(device)
   }
 
   /** Stores the job's next state and a line of its history. Call it inside a transaction. */

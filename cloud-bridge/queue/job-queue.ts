@@ -146,7 +146,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       stopTicking ??= repeatEvery(clock, tickMs, () => {
         tryOrLog(logger, 'job deadlines not checked', applyDeadlines)
         tryOrLog(logger, 'quotas of devices not read', () => {
-          if (jobs.renewQuotas(wallMs())) dispatcher.resumeDevices()
+          if (jobs.usage.renew(wallMs())) dispatcher.resumeDevices()
         })
         tryOrLog(logger, 'expired jobs not deleted', () => pruner.prune(wallMs()))
       })

@@ -16,8 +16,31 @@ export interface JobFilter {
 const maxCounted = 10_000
 const deadStates: ReadonlySet<JobState | undefined> = new Set(['FAILED', 'REJECTED', 'TIMED_OUT'])
 
-export function createJobReader(db: JobDatabase) {
-  const heldBy = db.store.prepare<[string], JobRow>('SELECT * FROM jobs WHERE holder = ? ORDER BY n')
+export interface JobReader {
+  find(id: string): JobDetails | undefined
+  /** For the log: how a job has ended; undefined: it has not. */
+  endOf(id: string): EndedJob | undefined
+  /** The newest jobs first. */
+  list(filter: JobFilter): JobSummary[]
+  /** The history after line `seq`, in order. */
+  events(id: string, seq: number, limit: number): StoredJobEvent[]
+  /** The jobs that a device holds, the oldest first. */
+  heldBy(device: string): JobSummary[]
+  /** Ids of the jobs that only this device may run, and that have not ended. */
+  openOf(device: string): string[]
+  /** Number of jobs that were set aside because a part of them was damaged (at most 10,000 are counted). */
+  countDamaged(): number
+  /** Numbers of queued and dispatched jobs, and of dead letters (at most 10,000 of these are counted). */
+  counts(): { readonly queued: number; readonly underWay: number; readonly dead: number }
+}
+
+interface EndedJob extends Pick<JobSummary, 'kind' | 'state' | 'attempt'> {
+  readonly job: string
+  readonly device: string | undefined
+  readonly tookMs: number
+}
+
+export function createJobReader(db: JobDatabase): JobReader {
   const openOf = db.store.prepare<[string], { n: number }>(
     'SELECT n FROM jobs INDEXED BY jobs_due WHERE due_ms IS NOT NULL AND target = ? ORDER BY n',
   )
@@ -59,7 +82,7 @@ export function createJobReader(db: JobDatabase) {
   }
 
   return {
-    find(id: string): JobDetails | undefined {
+    find(id) {
       const row = db.rowOf(id)
       if (!row) return undefined
       const summary = summaryOf(row)
@@ -73,15 +96,13 @@ export function createJobReader(db: JobDatabase) {
         devices: [...(jobOf(row)?.devices ?? [])],
       }
     },
-    /** For the log: how a job has ended; undefined: it has not. */
-    endOf(id: string) {
+    endOf(id) {
       const row = db.rowOf(id)
       if (row?.finished_ms == null) return undefined
       const { kind, state, attempt, submitted_ms, finished_ms } = row
       return { job: id, kind, state, attempt, device: jobOf(row)?.devices.at(-1), tookMs: finished_ms - submitted_ms }
     },
-    /** The newest jobs first. */
-    list({ state, kind, dead, limit }: JobFilter): JobSummary[] {
+    list({ state, kind, dead, limit }) {
       const isOpen = state !== undefined && !isTerminal(state)
       const conditions = [
         // Reads the few open jobs by their index, not all retained ones.
@@ -98,21 +119,16 @@ export function createJobReader(db: JobDatabase) {
         .all({ state, kind, limit })
         .map(summaryOf)
     },
-    /** The history after line `seq`, in order. */
-    events(id: string, seq: number, limit: number): StoredJobEvent[] {
+    events(id, seq, limit) {
       const n = db.numberOf(id)
       if (n === undefined) return []
       return events
         .all(n, seq, limit)
         .map(({ at_ms, data, ...event }) => ({ ...event, at: iso(at_ms), data: storedJson(data) ?? {} }))
     },
-    /** The jobs that a device holds, the oldest first. */
-    heldBy: (device: string) => (db.loads.isIdle(device) ? [] : heldBy.all(device).map(summaryOf)),
-    /** Ids of the jobs that only this device may run, and that have not ended. */
-    openOf: (device: string) => openOf.all(device).map(({ n }) => db.idOf(n)),
-    /** Number of jobs that were set aside because a part of them was damaged (at most 10,000 are counted). */
+    heldBy: (device) => db.heldBy(device).map(summaryOf),
+    openOf: (device) => openOf.all(device).map(({ n }) => db.idOf(n)),
     countDamaged: () => setAside.get() ?? 0,
-    /** Numbers of queued and dispatched jobs, and of dead letters (at most 10,000 of these are counted). */
     counts() {
       const { open, held, dead } = counts.get()!
       return { queued: open - held, underWay: held, dead }

@@ -1,24 +1,32 @@
 import type { Random } from '../../core/kit/base/random.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
 import type { StorageLimits } from '../../core/policy/jobs/stored-bytes.ts'
-import { createAssigning } from './assign-attempts.ts'
-import { createDeadlines } from './deadlines.ts'
+import { createAssigning, type JobAssigning } from './assign-attempts.ts'
+import { createDeadlines, type JobDeadlines } from './deadlines.ts'
 import { DeviceUsage } from './device-usage.ts'
 import { type JobChange, JobDatabase } from './job-database.ts'
-import { createJobReader } from './job-reader.ts'
-import { createReports } from './reports.ts'
-import { createRetention } from './retention.ts'
-import { createSubmissions } from './submissions.ts'
-
-export type JobStore = ReturnType<typeof createJobStore>
+import type { JobLoads } from './job-loads.ts'
+import { createJobReader, type JobReader } from './job-reader.ts'
+import { createReports, type JobReports } from './reports.ts'
+import { createRetention, type JobRetention } from './retention.ts'
+import { createSubmissions, type JobSubmissions } from './submissions.ts'
 
 /**
  * The bridge's jobs, on disk. Every call that changes jobs is one transaction. The caller sends the returned effects to
  * devices afterwards; sending one twice is harmless.
+ */
+export interface JobStore extends JobSubmissions, JobAssigning, JobReports, JobDeadlines, JobRetention, JobReader {
+  readonly loads: Pick<JobLoads, 'of' | 'all' | 'mayHaveOwn' | 'hasWaiting' | 'takeChanges'>
+  readonly usage: Pick<DeviceUsage, 'isExhausted' | 'exhausted' | 'renew'>
+  /** @param onChanged called with each change of a job, in order, once it is stored. It must not change jobs */
+  follow(onChanged: (change: JobChange) => void): void
+}
+
+/**
  * @param store must have the tables of `jobTables`
  * @param random jitter of retry delays
  */
-export function createJobStore(store: Store, random: Random, limits: StorageLimits) {
+export function createJobStore(store: Store, random: Random, limits: StorageLimits): JobStore {
   const db = new JobDatabase(store, random, limits)
   const usage = new DeviceUsage(store, limits.deviceBytesPerDay)
   return {
@@ -28,13 +36,8 @@ export function createJobStore(store: Store, random: Random, limits: StorageLimi
     ...createDeadlines(db),
     ...createRetention(db),
     ...createJobReader(db),
-    /** @param onChanged called with each change of a job, in order, once it is stored. It must not change jobs */
-    follow: (onChanged: (change: JobChange) => void) => db.follow(onChanged),
-    /** Whether the device has stored as much as it may on this day of UTC. @param nowMs wall clock */
-    isExhausted: (device: string, nowMs: number) => usage.isExhausted(device, nowMs),
-    /** The devices that have. @param nowMs wall clock */
-    exhausted: (nowMs: number) => usage.exhausted(nowMs),
-    /** Call it often. @returns whether a new day has begun after one on which a device was exhausted */
-    renewQuotas: (nowMs: number) => usage.renew(nowMs),
+    loads: db.loads,
+    usage,
+    follow: (onChanged) => db.follow(onChanged),
   }
 }

@@ -24,7 +24,12 @@ export interface StoredReports {
   readonly exhausted: readonly string[]
 }
 
-export function createReports(db: JobDatabase, usage: DeviceUsage) {
+export interface JobReports {
+  /** Stores reports in one commit; repeated reports change nothing. @param nowMs wall clock */
+  storeReports(reports: readonly DeviceReport[], nowMs: number): StoredReports
+}
+
+export function createReports(db: JobDatabase, usage: DeviceUsage): JobReports {
   function storeAll(reports: readonly DeviceReport[], nowMs: number): StoredReports {
     const effects: AttemptEffect[] = []
     const gaps = new Set<DeviceReport>()
@@ -74,8 +79,7 @@ export function createReports(db: JobDatabase, usage: DeviceUsage) {
   }
 
   return {
-    /** Stores reports in one commit; repeated reports change nothing. @param nowMs wall clock */
-    storeReports(reports: readonly DeviceReport[], nowMs: number): StoredReports {
+    storeReports(reports, nowMs) {
       try {
         return db.transaction(() => storeAll(reports, nowMs))
       } catch (error) {

@@ -22,7 +22,14 @@ interface Share {
   readonly owns: number
 }
 
-export function createRetention(db: JobDatabase) {
+export interface JobRetention {
+  /** What `prune` must delete now. The query reads one index entry for each finished job. */
+  surplus(limits: RetentionLimits, nowMs: number): Surplus
+  /** Deletes a limited number of jobs, the oldest first. @returns their number; 0: nothing is left to delete */
+  prune(surplus: Surplus): number
+}
+
+export function createRetention(db: JobDatabase): JobRetention {
   const finished = (condition: string) => ({
     count: db.store.prepare<[], number>(`SELECT count(*) FROM jobs WHERE ${condition}`).pluck(),
     nth: db.store
@@ -98,8 +105,7 @@ export function createRetention(db: JobDatabase) {
   }
 
   return {
-    /** What `prune` must delete now. The query reads one index entry for each finished job. */
-    surplus(limits: RetentionLimits, nowMs: number): Surplus {
+    surplus(limits, nowMs) {
       const cutoff = ({ count, nth }: typeof done, maxAgeMs: number) => {
         const surplusJobs = (count.get() ?? 0) - limits.maxJobs
         const lastSurplusMs = surplusJobs > 0 ? nth.get(surplusJobs - 1) : undefined
@@ -113,7 +119,6 @@ export function createRetention(db: JobDatabase) {
       const bytes = bytesToDelete(byDevice, usedBytes, limits.maxBytes)
       return { doneMs: cutoff(done, limits.doneMs), deadMs: cutoff(dead, limits.deadMs), bytes }
     },
-    /** Deletes a limited number of jobs, the oldest first. @returns their number; 0: nothing is left to delete */
-    prune: (surplus: Surplus): number => pruneExpired(surplus) || pruneShares(surplus.bytes),
+    prune: (surplus) => pruneExpired(surplus) || pruneShares(surplus.bytes),
   }
 }

@@ -1,6 +1,6 @@
 import { isTerminal, type JobTerms } from '../../core/policy/jobs/job.ts'
 import type { JobSubmission } from '../../core/wire/protocol/jobs.ts'
-import type { JobDatabase } from './job-database.ts'
+import type { AttemptEffect, JobDatabase } from './job-database.ts'
 import type { JobRow } from './job-tables.ts'
 
 export interface SubmittedJob {
@@ -22,7 +22,18 @@ const placeholders = '(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)'
 type Values = (string | number | null)[]
 
 /** What clients change. Times are the wall clock in ms. */
-export function createSubmissions(db: JobDatabase) {
+export interface JobSubmissions {
+  /** @returns one entry for each job, in order */
+  submit(jobs: readonly NewJob[], nowMs: number): SubmittedJob[]
+  /** Submits the same work as a new job. @returns undefined if the job is unknown or has not ended */
+  retry(id: string, nowMs: number): SubmittedJob | undefined
+  /** @returns undefined if the job is unknown; `canceled` is false if it had ended */
+  cancel(id: string, nowMs: number): { readonly canceled: boolean; readonly effects: AttemptEffect[] } | undefined
+  /** The job that was submitted with this idempotency key. */
+  idOfKey(key: string): string | undefined
+}
+
+export function createSubmissions(db: JobDatabase): JobSubmissions {
   const insertOne = db.store.prepare<[Values]>(`${insertJobs} ${placeholders}`)
   const insertMany = db.store.prepare<[Values]>(
     `${insertJobs} ${Array.from({ length: rowsPerInsert }, () => placeholders).join(', ')}`,
@@ -61,8 +72,7 @@ export function createSubmissions(db: JobDatabase) {
   }
 
   return {
-    /** @returns one entry for each job, in order */
-    submit: (jobs: readonly NewJob[], nowMs: number) =>
+    submit: (jobs, nowMs) =>
       db.transaction(() => {
         const submitted: SubmittedJob[] = []
         while (submitted.length < jobs.length) {
@@ -72,23 +82,20 @@ export function createSubmissions(db: JobDatabase) {
         }
         return submitted
       }),
-    /** Submits the same work as a new job. @returns undefined if the job is unknown or has not ended */
-    retry: (id: string, nowMs: number) =>
+    retry: (id, nowMs) =>
       db.transaction(() => {
         const row = db.rowOf(id)
         if (!row || !isTerminal(row.state)) return undefined
         return insert({ ...row, key: null, deadlineMs: row.ends_by_ms - row.submitted_ms }, nowMs, id)
       }),
-    /** @returns undefined if the job is unknown; `canceled` is false if it had ended */
-    cancel: (id: string, nowMs: number) =>
+    cancel: (id, nowMs) =>
       db.transaction(() => {
         const row = db.rowOf(id)
         if (!row) return undefined
         const { effects, isChanged } = db.apply(row, { kind: 'cancel' }, nowMs)
         return { canceled: isChanged, effects }
       }),
-    /** The job that was submitted with this idempotency key. */
-    idOfKey(key: string): string | undefined {
+    idOfKey(key) {
       const known = byKey.get(key)
       return known && db.idOf(known.n)
     },

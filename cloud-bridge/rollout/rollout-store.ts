@@ -80,7 +80,42 @@ export interface DeviceError {
 }
 
 /** Rollouts on disk. Calls that change several rows belong into `transaction`. */
-export type RolloutStore = ReturnType<typeof createRolloutStore>
+export interface RolloutStore {
+  /** Runs `work` in one transaction, which is on disk on return. */
+  transaction<T>(work: () => T): T
+  /** @param ids devices, in the order in which they start */
+  add(
+    submission: Pick<RolloutSubmission, 'kind' | 'input' | 'selector' | 'pace'>,
+    state: RolloutState,
+    ids: readonly string[],
+    createdBy: string,
+    nowMs: number,
+  ): string
+  save(n: number, state: RolloutState, endedMs: number | null): void
+  startDevices(n: number, from: number, count: number, nowMs: number): void
+  skipDevices(n: number, from: number, nowMs: number): void
+  /** @returns false: the device had ended */
+  endDevice(n: number, place: number, outcome: DeviceOutcome, error: DeviceError | null, nowMs: number): boolean
+  /** The devices whose success is not older. */
+  succeededSince(n: number, sinceMs: number): StoredRolloutDevice[]
+  /** A device that had succeeded was lost. @returns false: it had not succeeded */
+  failDevice(n: number, place: number, error: DeviceError): boolean
+  setJob(n: number, place: number, job: string): void
+  /**
+   * Rollouts with devices that have not ended. One whose record is damaged ends here: the others go on.
+   * @param nowMs for the starts that count against their rates
+   */
+  open(nowMs: number): StoredRollout[]
+  find(id: string): StoredRollout | undefined
+  newest(limit: number): StoredRollout[]
+  /** @param from place of the first */
+  devices(n: number, from: number, state: RolloutDeviceState | null, limit: number): StoredRolloutDevice[]
+  latestFailed(n: number, limit: number): StoredRolloutDevice[]
+  /** The rollout of this kind that a device takes part in, or waits for while it runs; undefined: none. */
+  openOf(device: string, kind: string): string | undefined
+  /** The devices that rollouts of this kind after the n-th have, with the newest of these. */
+  ofNewer(kind: string, n: number): ReadonlyMap<string, string>
+}
 
 interface Row {
   readonly n: number
@@ -101,7 +136,7 @@ interface Row {
 }
 
 /** @param store must have `rolloutTables` */
-export function createRolloutStore(store: Store) {
+export function createRolloutStore(store: Store): RolloutStore {
   const transaction = store.transaction((work: () => unknown) => work())
   const insert = store.prepare(
     `INSERT INTO rollouts (id, kind, input, selector, pace, devices, state, next, outcomes, first_passed, created_ms, created_by)
@@ -197,16 +232,8 @@ export function createRolloutStore(store: Store) {
   })
 
   return {
-    /** Runs `work` in one transaction, which is on disk on return. */
     transaction: <T>(work: () => T): T => transaction.immediate(work) as T,
-    /** @param ids devices, in the order in which they start */
-    add(
-      { kind, input, selector, pace }: Pick<RolloutSubmission, 'kind' | 'input' | 'selector' | 'pace'>,
-      { state, outcomes, isFirstPassed }: RolloutState,
-      ids: readonly string[],
-      createdBy: string,
-      nowMs: number,
-    ): string {
+    add({ kind, input, selector, pace }, { state, outcomes, isFirstPassed }, ids, createdBy, nowMs) {
       // Random: the key of a job must not be that of a job for a rollout that another database had.
       const id = randomBytes(4).toString('hex')
       const json = [input, selector, pace].map((value) => JSON.stringify(value))
@@ -219,26 +246,17 @@ export function createRolloutStore(store: Store) {
       }
       return id
     },
-    save(n: number, { state, reason, next, outcomes, isFirstPassed }: RolloutState, endedMs: number | null): void {
+    save(n, { state, reason, next, outcomes, isFirstPassed }, endedMs) {
       update.run(state, reason, next, JSON.stringify(outcomes), Number(isFirstPassed), endedMs, n)
     },
-    startDevices: (n: number, from: number, count: number, nowMs: number) =>
-      void start.run(Math.round(nowMs), n, from, from + count),
-    skipDevices: (n: number, from: number, nowMs: number) => void skip.run(Math.round(nowMs), n, from),
-    /** @returns false: the device had ended */
-    endDevice: (n: number, place: number, outcome: DeviceOutcome, error: DeviceError | null, nowMs: number): boolean =>
+    startDevices: (n, from, count, nowMs) => void start.run(Math.round(nowMs), n, from, from + count),
+    skipDevices: (n, from, nowMs) => void skip.run(Math.round(nowMs), n, from),
+    endDevice: (n, place, outcome, error, nowMs) =>
       end.run(outcome, Math.round(nowMs), error && JSON.stringify(error), n, place).changes === 1,
-    /** The devices whose success is not older. */
-    succeededSince: (n: number, sinceMs: number) => succeededSince.all(n, sinceMs).map(deviceOf),
-    /** A device that had succeeded was lost. @returns false: it had not succeeded */
-    failDevice: (n: number, place: number, error: DeviceError): boolean =>
-      fail.run(JSON.stringify(error), n, place).changes === 1,
-    setJob: (n: number, place: number, job: string) => void setJob.run(job, n, place),
-    /**
-     * Rollouts with devices that have not ended. One whose record is damaged ends here: the others go on.
-     * @param nowMs for the starts that count against their rates
-     */
-    open: (nowMs: number): StoredRollout[] =>
+    succeededSince: (n, sinceMs) => succeededSince.all(n, sinceMs).map(deviceOf),
+    failDevice: (n, place, error) => fail.run(JSON.stringify(error), n, place).changes === 1,
+    setJob: (n, place, job) => void setJob.run(job, n, place),
+    open: (nowMs) =>
       open.all().flatMap((row) => {
         if (isDamaged(row)) {
           setAside(row, nowMs)
@@ -248,20 +266,15 @@ export function createRolloutStore(store: Store) {
         const recentStarts = recentAt(recent.all(row.n, nowMs - 60_000), nowMs)
         return [{ ...stored, rollout: { ...stored.rollout, recentStarts } }]
       }),
-    find(id: string): StoredRollout | undefined {
+    find(id) {
       const row = byId.get(id)
       return row && storedOf(row)
     },
-    newest: (limit: number) => newest.all(limit).map(storedOf),
-    /** @param from place of the first */
-    devices: (n: number, from: number, state: RolloutDeviceState | null, limit: number) =>
-      devices.all(n, from, state, state, limit).map(deviceOf),
-    latestFailed: (n: number, limit: number) => latestFailed.all(n, limit).map(deviceOf),
-    /** The rollout of this kind that a device takes part in, or waits for while it runs; undefined: none. */
-    openOf: (device: string, kind: string): string | undefined => openOf.get(device, kind),
-    /** The devices that rollouts of this kind after the n-th have, with the newest of these. */
-    ofNewer: (kind: string, n: number): ReadonlyMap<string, string> =>
-      new Map(ofNewer.all(kind, n).map(({ device, id }) => [device, id])),
+    newest: (limit) => newest.all(limit).map(storedOf),
+    devices: (n, from, state, limit) => devices.all(n, from, state, state, limit).map(deviceOf),
+    latestFailed: (n, limit) => latestFailed.all(n, limit).map(deviceOf),
+    openOf: (device, kind) => openOf.get(device, kind),
+    ofNewer: (kind, n) => new Map(ofNewer.all(kind, n).map(({ device, id }) => [device, id])),
   }
 }
 

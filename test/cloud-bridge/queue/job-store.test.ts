@@ -52,7 +52,7 @@ describe('the job store', () => {
     expect(ids(jobs.claim([available('a', 2)], 1))).toEqual([high?.id, later?.id])
     expect(ids(jobs.claim([available('b', 5)], 1))).toEqual([low?.id])
     expect(jobs.claim([available('c', 5)], 1)).toEqual([])
-    expect(jobs.loads()).toEqual(
+    expect(jobs.loads.all()).toEqual(
       new Map([
         ['a', 2],
         ['b', 1],
@@ -78,7 +78,9 @@ describe('the job store', () => {
     const [work] = jobs.submit([submission({ device: 'a' })], 0)
     expect(ids(jobs.claim([available('a')], 1))).toEqual([work?.id])
     expect(ids(jobs.claim([available('a')], 1, 'maintenance'))).toEqual([install?.id])
-    expect([jobs.loads('work'), jobs.loads('maintenance'), jobs.loads()]).toEqual([1, 1, 2].map((n) => new Map([['a', n]])))
+    expect([jobs.loads.of('work'), jobs.loads.of('maintenance'), jobs.loads.all()]).toEqual(
+      [1, 1, 2].map((n) => new Map([['a', n]])),
+    )
     // A download that goes on does not count as an attempt, however long its device is away.
     for (const kind of ['accepted', 'running'] as const)
       jobs.storeReports([reported(install!.id, kind === 'accepted' ? 1 : 2, { report: { type: kind } })], 2)
