@@ -88,3 +88,22 @@ function treeSeconds(root: number): number {
   }
   return total(root)
 }
+
+/**
+ * @param readers CPU time so far of each thing, in seconds
+ * @returns a function that gives their use since this call, in cores; null where the system does not report it
+ */
+export function cpuUseFromNow<Name extends string>(
+  readers: Readonly<Record<Name, () => number | undefined>>,
+): () => Record<Name, number | null> {
+  const read = () => (Object.keys(readers) as Name[]).map((name) => [name, readers[name]()] as const)
+  const [fromMs, before] = [performance.now(), read()]
+  return () => {
+    const seconds = (performance.now() - fromMs) / 1_000
+    const used = read().map(([name, to], i) => {
+      const from = before[i]![1]
+      return [name, from === undefined || to === undefined ? null : (to - from) / seconds]
+    })
+    return Object.fromEntries(used) as Record<Name, number | null>
+  }
+}

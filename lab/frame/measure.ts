@@ -9,7 +9,7 @@ import type { Bench, BenchDocument, BenchResult } from './bench.ts'
 import { currentCommit } from './commit.ts'
 import { disturbanceOf, ForeignLoadMeter, type Machine } from './foreign-load.ts'
 import { commandLineOf } from './results.ts'
-import { medianOf } from './spread.ts'
+import { medianSummary } from './spread.ts'
 
 const standardRepetitions = 3
 
@@ -60,6 +60,9 @@ export async function measure<Options extends z.ZodRawShape>(
       if (repetitions > 1) progress(`repetition ${results.length + 1} of ${repetitions}`)
       results.push(await bench.run({ quick, io, progress }, given))
     }
+  } catch (error) {
+    // After Ctrl-C, every other failure is a consequence of it.
+    throw io.signal.aborted ? new BrimError('CANCELED', 'the benchmark was interrupted', { cause: error }) : error
   } finally {
     meter.stop()
   }
@@ -72,7 +75,7 @@ export async function measure<Options extends z.ZodRawShape>(
   return {
     bench: bench.name,
     conditions: { command, ...machineConditions(), commit, ...before, ...after, ...conditions },
-    summary: repetitions === 1 ? summary : medianOf(summaries),
+    summary: repetitions === 1 ? summary : medianSummary(summaries),
     runs,
     ...(repetitions === 1 ? {} : { repetitions: summaries }),
   }

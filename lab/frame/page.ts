@@ -1,6 +1,7 @@
 import type { BenchDocument, BenchReport, Goals, Shown, Table } from './bench.ts'
 import { cores, type ForeignLoad } from './foreign-load.ts'
 import { isWide, type Range, rangeOf } from './spread.ts'
+import { toShort } from './tables.ts'
 
 /** The Markdown page that --save writes beside a document and its figure. */
 export function benchPage(document: BenchDocument, report: BenchReport, goals: Goals): string {
@@ -22,12 +23,12 @@ export function benchPage(document: BenchDocument, report: BenchReport, goals: G
   return `${sections.join('\n\n')}\n`
 }
 
-/** As the document says itself, or as the report makes it of its runs. */
+/** As the document says itself, or as the report makes it of its runs: of its tables those that have rows. */
 export function shownOf(document: BenchDocument, report: BenchReport): Shown {
   return (
     document.shown ?? {
       figure: report.figure(document),
-      tables: report.tables?.(document) ?? [],
+      tables: report.tables?.(document).filter(({ rows }) => rows.length > 0) ?? [],
       findings: report.findings?.(document) ?? null,
       conditions: report.conditions(document),
     }
@@ -44,6 +45,12 @@ The same command at that commit with \`--out FOLDER\` in place of \`--save\` wri
 export function markdownTable(head: Table['head'], rows: Table['rows']): string {
   const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
   return [head, head.map(() => '---'), ...rows].map(line).join('\n')
+}
+
+/** The machine of a document, for a page's conditions. */
+export function machineText(document: BenchDocument): string {
+  const { cpu, memoryGiB, platform, node } = document.conditions
+  return `${cpu}, ${memoryGiB} GiB, ${platform}; Node ${node}; ${loadText(document)}`
 }
 
 /** One sentence fragment for a page's conditions, such as '2.1 before and 2.4 after'. */
@@ -65,15 +72,13 @@ export function goalTable(
 ): Omit<Table, 'title'> {
   const rows = Object.entries(summary).map(([name, value]) => {
     const range = repetitions && rangeOf(repetitions, name)
-    const ranges = repetitions ? [range ? range.map(short).join(' to ') : ''] : []
+    const ranges = repetitions ? [range ? range.map((end) => toShort(end)).join(' to ') : ''] : []
     return value === null
       ? [name, '–', ...ranges, '', '']
-      : [name, short(value), ...ranges, ...verdict(goals[name], value, range)]
+      : [name, toShort(value), ...ranges, ...verdict(goals[name], value, range)]
   })
   return { head: ['figure', 'measured', ...(repetitions ? ['range'] : []), 'goal', ''], rows }
 }
-
-const short = (value: number): string => String(Number(value.toPrecision(4)))
 
 function verdict(goal: Goals[string] | undefined, value: number, range: Range = [value, value]): [string, string] {
   const wide = isWide(range, value) ? ['wide range'] : []

@@ -48,8 +48,9 @@ const plotHeight = panelSize.height - margin.top - margin.bottom
 const charWidth = 6
 const lineHeight = 12
 
-/** The figure as an SVG document. A name has the same colour in every panel. */
-export function renderFigure({ title, subtitle, columns, panels }: Figure): string {
+/** The figure as an SVG document, without panels that have nothing to show. A name has the same colour in every panel. */
+export function renderFigure({ title, subtitle, columns, panels: all }: Figure): string {
+  const panels = all.filter((panel) => (panel.kind === 'lines' ? panel.series : panel.groups).length > 0)
   const names = [...new Set(panels.flatMap(namesOf))]
   const colour = (name: string) => colours[names.indexOf(name) % colours.length] ?? ink.text
   const width = columns * panelSize.width + 32

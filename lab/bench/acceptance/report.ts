@@ -1,6 +1,6 @@
 import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
+import { mean, sum } from '../../frame/statistics.ts'
 import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
-import { mean, sum } from '../statistics.ts'
 import type { Round } from './replay.ts'
 
 /** The drafters, in the order of tables and figures. */

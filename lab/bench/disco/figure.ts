@@ -1,7 +1,7 @@
 import type { ReportedSide } from '../../../core/policy/disco/state.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
+import { groupBy, mean } from '../../frame/statistics.ts'
 import type { Figure, LinePanel, Series } from '../../plot/plot.ts'
-import { groupBy, mean } from '../statistics.ts'
 import { isHeavy, meanOf } from './figures.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
 import type { CostRun, TtftRun } from './runs.ts'

@@ -1,7 +1,7 @@
 import type { ReportedSide } from '../../../core/policy/disco/state.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { Summary } from '../../frame/bench.ts'
-import { groupBy, mean, sum } from '../statistics.ts'
+import { groupBy, mean, sum } from '../../frame/statistics.ts'
 import type { LatencyTrace, PromptSet } from './data.ts'
 import type { LiveRun } from './live.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'

@@ -9,6 +9,7 @@ import type { ReportedSide, Side } from '../../../core/policy/disco/state.ts'
 import { streamAnswerFrom } from '../../../core/wire/openai/client.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import { portOf } from '../../cluster/relay.ts'
+import { sum } from '../../frame/statistics.ts'
 import { Simulation } from '../../simulate/kernel/simulation.ts'
 import {
   type DeviceProfile,
@@ -19,7 +20,6 @@ import {
 } from '../../simulate/paper/disco/profiles.ts'
 import { promptOfLength } from '../hat/workload.ts'
 import type { BenchPrompt } from '../prompts.ts'
-import { sum } from '../statistics.ts'
 import type { Latency, LatencyTrace, Shape } from './data.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
 import type { ReplayedAnswer } from './replay.ts'

@@ -1,4 +1,4 @@
-import { groupBy, mean } from '../statistics.ts'
+import { groupBy, mean } from '../../frame/statistics.ts'
 import type { PromptSet } from './data.ts'
 import type { MethodName } from './methods.ts'
 

@@ -1,5 +1,5 @@
 import type { BenchDocument, Table } from '../../frame/bench.ts'
-import { groupBy, mean } from '../statistics.ts'
+import { groupBy, intervalOf, mean } from '../../frame/statistics.ts'
 import { maxOutputTokens, type PromptSet } from './data.ts'
 import {
   type Comparison,
@@ -14,7 +14,6 @@ import {
 import type { LiveFigures, LiveRun } from './live.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
 import { type CostFigures, type CostRun, type PerSeed, type TtftRun, valuesOf } from './runs.ts'
-import { intervalOf } from './statistics.ts'
 
 type Run = TtftRun | CostRun | LiveRun
 export const ttftRuns = ({ runs }: BenchDocument) => (runs as readonly Run[]).filter((run) => run.measured === 'ttft')

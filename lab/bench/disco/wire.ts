@@ -1,6 +1,6 @@
 import type { TextTokenizer } from '../../../core/model/text/tokenizer.ts'
 import { bitsPerId } from '../../../core/wire/protocol/token-ids.ts'
-import { sum } from '../statistics.ts'
+import { sum } from '../../frame/statistics.ts'
 import type { Instruction } from './data.ts'
 
 /** What the answers of the Alpaca data take as token ids and as text (DiSCo §4.3). */

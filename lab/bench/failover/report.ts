@@ -1,7 +1,7 @@
 import type { BenchDocument, BenchReport, Summary, Table } from '../../frame/bench.ts'
 import { loadText } from '../../frame/page.ts'
+import { medianOrNull, sum } from '../../frame/statistics.ts'
 import type { Figure } from '../../plot/plot.ts'
-import { medianOrNull, sum } from '../statistics.ts'
 import { bridgeFaults, type FaultKind, faultKinds, faultNames } from './plan.ts'
 
 /** One answer that met a fault. */

@@ -1,6 +1,5 @@
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
-import type { LoggedStep } from '../../../core/wire/protocol/http/bridge.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import type { Cores } from '../../cluster/cores.ts'
 import { laboratoryProgram as program } from '../../cluster/processes.ts'
@@ -40,12 +39,8 @@ export function startHatCluster({ bundle, strategy, workload, shapes, seed, core
       devices: await Promise.all(shapes.map(startDevice)),
       /** The bridge's own data URL, which no link shapes. */
       dataUrl,
+      httpUrl,
       bridgePid: bridge.pid,
-      /** The last steps of the bridge, oldest first. */
-      async steps(): Promise<LoggedStep[]> {
-        const response = await fetch(`${httpUrl}/v1/steps`, { signal: io.signal })
-        return ((await response.json()) as { steps: LoggedStep[] }).steps
-      },
     }
   })
 }

@@ -1,60 +1,52 @@
 import type { BenchDocument } from '../../frame/bench.ts'
+import { measured, runsBy, select, valuesOf } from '../../frame/runs.ts'
 import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
-import { type RunFigures, select } from './figures.ts'
+import { type FigureName, medianOf, runsOf, validRuns } from './figures.ts'
 import type { HatRun, Sample } from './runs.ts'
-import { compared, type StrategyName } from './strategies.ts'
-import { medianOf, runsOf } from './tables.ts'
+import { compared } from './strategies.ts'
 import { type WorkloadName, workloadNames } from './workload.ts'
 
 /** The counterpart of the paper's Figs. 6 to 10. */
 export function hatFigure(document: BenchDocument): Figure {
-  const runs = runsOf(document)
   const { conditions } = document
   return {
     title: 'HAT and its baselines on shaped links',
     subtitle: `${conditions.model}; round trip ${conditions.rttMs} ms, rates scaled to ${conditions.stateBytes} bytes per state; medians over seeds`,
     columns: 5,
-    panels: workloadNames.flatMap((workload) => [
-      byRate(runs, workload, 'ttftMs', 'TTFT, ms'),
-      byRate(runs, workload, 'tbtMs', 'TBT, ms'),
-      stepDelays(runs, workload),
-      slaPanel(runs, workload, 'prefill', ({ ttftMs, promptTokens }) => (ttftMs * 128) / promptTokens),
-      slaPanel(runs, workload, 'decode', ({ tbtMs }) => (tbtMs === null ? null : 10 * tbtMs)),
-    ]),
-  }
-}
-
-const present = (runs: readonly HatRun[], workload: WorkloadName): StrategyName[] =>
-  compared.filter((strategy) => select(runs, { measured: 'loaded', strategy, workload }).length > 0)
-
-function byRate(runs: readonly HatRun[], workload: WorkloadName, figure: keyof RunFigures, yLabel: string): LinePanel {
-  return {
-    kind: 'lines',
-    title: `${yLabel.split(',')[0]}, ${workload} prompts`,
-    xLabel: 'requests per second, all devices',
-    yLabel,
-    series: present(runs, workload).map((strategy) => {
-      const loaded = select(runs, { measured: 'loaded', strategy, workload })
-      const others = select(runs, { measured: 'rates', strategy, workload })
-      const all = [...new Set([...loaded, ...others].map(({ perS }) => perS ?? 0))].sort((a, b) => a - b)
-      const points = all.flatMap((perS) => {
-        const value = medianOf(
-          [...loaded, ...others].filter((run) => run.perS === perS),
-          figure,
-        )
-        return value === null ? [] : [[Number(perS.toPrecision(3)), value] as const]
-      })
-      return { name: strategy, points }
+    panels: workloadNames.flatMap((workload) => {
+      const runs = validRuns(runsOf(document), { workload })
+      return [
+        byRate(runs, workload, 'ttftMs', 'TTFT'),
+        byRate(runs, workload, 'tbtMs', 'TBT'),
+        stepDelays(runs, workload),
+        slaPanel(runs, workload, 'prefill', ({ ttftMs, promptTokens }) => (ttftMs * 128) / promptTokens),
+        slaPanel(runs, workload, 'decode', ({ tbtMs }) => (tbtMs === null ? null : 10 * tbtMs)),
+      ]
     }),
   }
 }
 
+const loadedBy = (runs: readonly HatRun[]) => runsBy(select(runs, { measured: 'loaded' }), 'strategy', compared)
+
+function byRate(runs: readonly HatRun[], workload: WorkloadName, figure: FigureName, name: string): LinePanel {
+  const series = loadedBy(runs).map(({ name, runs: loaded }) => {
+    const all = [...loaded, ...select(runs, { measured: 'rates', strategy: name })]
+    const rates = valuesOf(all, 'perS').sort((a, b) => (a ?? 0) - (b ?? 0))
+    const values = measured(rates, (perS) => medianOf(select(all, { perS }), figure))
+    return { name, points: values.map(([perS, value]) => [Number((perS ?? 0).toPrecision(3)), value] as const) }
+  })
+  return {
+    kind: 'lines',
+    title: `${name}, ${workload} prompts`,
+    xLabel: 'requests per second, all devices',
+    yLabel: `${name}, ms`,
+    series,
+  }
+}
+
 function stepDelays(runs: readonly HatRun[], workload: WorkloadName): BarPanel {
-  const bars = (figure: 'stepMs' | 'stepDeviationMs') =>
-    present(runs, workload).flatMap((strategy) => {
-      const value = medianOf(select(runs, { measured: 'loaded', strategy, workload }), figure)
-      return value === null ? [] : [{ name: strategy, value }]
-    })
+  const bars = (figure: FigureName) =>
+    measured(loadedBy(runs), (own) => medianOf(own.runs, figure)).map(([{ name }, value]) => ({ name, value }))
   return {
     kind: 'bars',
     title: `Delay of a cloud step, ${workload}`,
@@ -73,11 +65,9 @@ function slaPanel(
   phase: 'prefill' | 'decode',
   delay: (sample: Sample) => number | null,
 ): LinePanel {
-  const delays = present(runs, workload).map((name) => ({
+  const delays = loadedBy(runs).map(({ name, runs: own }) => ({
     name,
-    values: select(runs, { measured: 'loaded', strategy: name, workload }).flatMap(({ samples }) =>
-      samples.flatMap((sample) => delay(sample) ?? []),
-    ),
+    values: own.flatMap(({ samples }) => samples.flatMap((sample) => delay(sample) ?? [])),
   }))
   const all = delays.flatMap(({ values }) => values).sort((a, b) => a - b)
   const longest = all[Math.floor(0.97 * all.length)] ?? 1

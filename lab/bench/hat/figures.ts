@@ -1,25 +1,17 @@
-import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
-import type { Summary } from '../../frame/bench.ts'
-import { mean, medianOrNull, sum } from '../statistics.ts'
+import { median } from '../../../core/policy/estimate/quantile.ts'
+import type { BenchDocument, Summary } from '../../frame/bench.ts'
+import { type FigureOf, figuresOver, select, type Wanted } from '../../frame/runs.ts'
+import { mean, medianOrNull, over, quantileOrNull, sum } from '../../frame/statistics.ts'
 import type { BatchTimes } from './batch.ts'
 import { decodeSteps, type HatRun, type Measured, type Sample } from './runs.ts'
 import type { StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
 
-/** Figures of one run in ms; null without samples. TTFT is the mean over requests, as in the paper. */
-export interface RunFigures {
-  readonly ttftMs: number | null
-  /** Time per token, over all answers together. */
-  readonly tbtMs: number | null
-  /** Tokens per verification, bonus included, over all answers together. */
-  readonly acceptLength: number | null
-  readonly stepMs: number | null
-  readonly stepDeviationMs: number | null
-}
-
-export function figuresOf({ samples, steps }: Pick<HatRun, 'samples' | 'steps'>): RunFigures {
+/** Figures of one run in ms; null without samples. */
+export function figuresOf({ samples, steps }: Pick<HatRun, 'samples' | 'steps'>) {
   const delays = decodeSteps(steps).map(({ computeMs }) => computeMs)
   return {
+    /** Mean over requests, as in the paper. */
     ttftMs: mean(samples.map(({ ttftMs }) => ttftMs)),
     tbtMs: tbtOf(samples),
     acceptLength: acceptLengthOf(samples),
@@ -28,18 +20,24 @@ export function figuresOf({ samples, steps }: Pick<HatRun, 'samples' | 'steps'>)
   }
 }
 
+export type FigureName = keyof ReturnType<typeof figuresOf>
+
+export const { medianOf, ratioOf } = figuresOver<HatRun, FigureName>(figuresOf, ['seed', 'workload'])
+
+export const runsOf = ({ runs }: Pick<BenchDocument, 'runs'>) => runs as readonly HatRun[]
+
+/** The runs that match and are not void. */
+export const validRuns = (runs: readonly HatRun[], wanted: Wanted<HatRun>) => select(runs, { isVoid: false, ...wanted })
+
 /** Mean time per token after the first, over all answers together. */
 export function tbtOf(samples: readonly Sample[]): number | null {
   const decoded = samples.filter(({ tbtMs }) => tbtMs !== null)
-  const tokens = sum(decoded.map((sample) => sample.tokens - 1))
-  return tokens === 0 ? null : sum(decoded.map((sample) => sample.tbtMs! * (sample.tokens - 1))) / tokens
+  return over(sum(decoded.map(({ tokens, tbtMs }) => tbtMs! * (tokens - 1))), sum(decoded.map(({ tokens }) => tokens - 1)))
 }
 
-/** Tokens per verification; the first token of an answer belongs to no verification. */
-export function acceptLengthOf(samples: readonly Sample[]): number | null {
-  const rounds = sum(samples.map((sample) => sample.rounds))
-  return rounds === 0 ? null : sum(samples.map((sample) => sample.tokens - 1)) / rounds
-}
+/** Tokens per verification, bonus included; the first token of an answer belongs to no verification. */
+export const acceptLengthOf = (samples: readonly Sample[]): number | null =>
+  over(sum(samples.map(({ tokens }) => tokens - 1)), sum(samples.map(({ rounds }) => rounds)))
 
 function deviation(values: readonly number[]): number | null {
   const middle = mean(values)
@@ -58,103 +56,81 @@ export function gapsOf({ tokens, piecesMs }: Sample): number[] {
   return [...between, ...Array.from({ length: Math.max(0, tokens - piecesMs.length) }, () => 0)]
 }
 
-/** The q-quantile over requests of TTFT and TBT. */
-export function quantilesOf(runs: readonly HatRun[], q: number): { ttftMs: number | null; tbtMs: number | null } {
-  const samples = runs.flatMap((run) => run.samples)
-  const of = (values: number[]) => (values.length === 0 ? null : quantile(values, q))
-  return {
-    ttftMs: of(samples.map(({ ttftMs }) => ttftMs)),
-    tbtMs: of(samples.flatMap(({ tbtMs }) => (tbtMs === null ? [] : [tbtMs]))),
-  }
-}
-
-/** The runs that match and are not void. */
-export function select(
-  runs: readonly HatRun[],
-  wanted: { readonly measured: Measured; readonly strategy?: StrategyName; readonly workload?: WorkloadName },
-): HatRun[] {
-  const keys = Object.entries(wanted) as [keyof typeof wanted, string][]
-  return runs.filter((run) => !run.isVoid && keys.every(([key, value]) => run[key] === value))
-}
+/** The q-quantile over requests. */
+export const quantileOf = (samples: readonly Sample[], figure: 'ttftMs' | 'tbtMs', q: number): number | null =>
+  quantileOrNull(
+    samples.flatMap((sample) => sample[figure] ?? []),
+    q,
+  )
 
 /** The summary. A ratio compares runs of the same seed, and is the median over seeds. */
 export function summarise(runs: readonly HatRun[], batch: BatchTimes): Summary {
-  const over = (
+  /** Of HAT over U-shape, unless two others are named. */
+  const ratio = (
     measured: Measured,
     workload: WorkloadName,
-    strategies: readonly [StrategyName, StrategyName],
-    figure: (run: HatRun) => number | null,
+    figure: FigureOf<HatRun, FigureName>,
+    [own, other]: readonly [StrategyName, StrategyName] = ['hat', 'u-shape'],
     otherFigure = figure,
-  ) => {
-    const [own, other] = strategies.map((strategy) => select(runs, { measured, workload, strategy }))
-    const ratios = own!.flatMap((run) => {
-      const beside = other!.find(({ seed }) => seed === run.seed)
-      const [a, b] = [figure(run), beside ? otherFigure(beside) : null]
-      return a === null || b === null || b === 0 ? [] : [a / b]
-    })
-    return medianOrNull(ratios)
-  }
-  const ttft = (run: HatRun) => figuresOf(run).ttftMs
-  const tbt = (run: HatRun) => figuresOf(run).tbtMs
+  ) => ratioOf(validRuns(runs, { measured, workload }), figure, [{ strategy: own }, { strategy: other }], otherFigure)
   const tbtWithoutLoops = ({ samples }: HatRun) => tbtOf(answersOf(samples, 'without loops'))
-  const limit = ({ samples }: HatRun) => mean(samples.flatMap(({ prefill }) => (prefill ? [prefill.limitMs] : [])))
-  const tbtTimesAccept = (run: HatRun) => times(tbt(run), figuresOf(run).acceptLength)
+  const limit = ({ samples }: HatRun) => mean(samples.flatMap(({ prefill }) => prefill?.limitMs ?? []))
+  const tbtTimesAccept = ({ samples }: HatRun) => {
+    const [tbtMs, acceptLength] = [tbtOf(samples), acceptLengthOf(samples)]
+    return tbtMs === null || acceptLength === null ? null : tbtMs * acceptLength
+  }
   const variation = (run: HatRun) => {
     const { stepMs, stepDeviationMs } = figuresOf(run)
-    return stepMs && stepDeviationMs !== null ? stepDeviationMs / stepMs : null
+    return over(stepDeviationMs, stepMs)
   }
-  const hat = (workload?: WorkloadName) =>
-    select(runs, { measured: 'loaded', strategy: 'hat', ...(workload ? { workload } : {}) }).flatMap((run) => run.samples)
-  const inverse = (ratio: number | null) => (ratio === null ? null : 1 / ratio)
+  const samplesOf = (wanted: Wanted<HatRun>) => validRuns(runs, wanted).flatMap(({ samples }) => samples)
+  const hat = samplesOf({ measured: 'loaded', strategy: 'hat' })
   return {
-    ttftOverUShapeLong: over('alone', 'long', ['hat', 'u-shape'], ttft),
-    ttftOverUShapeLongLoaded: over('loaded', 'long', ['hat', 'u-shape'], ttft),
-    limitOverUShapeLong: over('alone', 'long', ['hat', 'u-shape'], limit, ttft),
+    ttftOverUShapeLong: ratio('alone', 'long', 'ttftMs'),
+    ttftOverUShapeLongLoaded: ratio('loaded', 'long', 'ttftMs'),
+    limitOverUShapeLong: ratio('alone', 'long', limit, undefined, 'ttftMs'),
     // Per request, unlike the other ratios.
     ttftOverLimit: medianOrNull(
-      select(runs, { measured: 'alone', strategy: 'hat', workload: 'long' })
-        .flatMap(({ samples }) => samples)
-        .flatMap(({ ttftMs, prefill }) => (prefill ? [ttftMs / prefill.limitMs] : [])),
+      samplesOf({ measured: 'alone', strategy: 'hat', workload: 'long' }).flatMap(({ ttftMs, prefill }) =>
+        prefill ? [ttftMs / prefill.limitMs] : [],
+      ),
     ),
-    ttftLeanOverUShapeLong: over('alone', 'long', ['u-shape-lean', 'u-shape'], ttft),
-    ttftInt8OverUShapeLong: over('alone', 'long', ['hat-int8', 'u-shape'], ttft),
-    ttftSecondTurnOverUShape: over('second-turn', 'long', ['hat', 'u-shape'], ttft),
-    tbtTimesAcceptOverUShapeShort: over('loaded', 'short', ['hat', 'u-shape'], tbtTimesAccept),
-    tbtTimesAcceptOverUShapeLong: over('loaded', 'long', ['hat', 'u-shape'], tbtTimesAccept),
-    tbtOverUShapeShort: over('loaded', 'short', ['hat', 'u-shape'], tbt),
-    tbtOverUShapeLong: over('loaded', 'long', ['hat', 'u-shape'], tbt),
-    tbtOverUShapeShortWithoutLoops: over('loaded', 'short', ['hat', 'u-shape'], tbtWithoutLoops),
-    tbtOverUShapeLongWithoutLoops: over('loaded', 'long', ['hat', 'u-shape'], tbtWithoutLoops),
-    tbtOverUSarathiShort: over('loaded', 'short', ['hat', 'u-sarathi'], tbt),
-    tbtOverUMedusaShort: over('loaded', 'short', ['hat', 'u-medusa'], tbt),
-    acceptLength: acceptLengthOf(hat()),
-    acceptLengthWithoutLoops: acceptLengthOf(answersOf(hat(), 'without loops')),
-    acceptLengthShort: acceptLengthOf(hat('short')),
-    acceptLengthLong: acceptLengthOf(hat('long')),
-    decodeSpeedup: inverse(over('alone', 'short', ['hat', 'u-shape'], tbt)),
-    cloudDelayCvOverUShape: over('loaded', 'short', ['hat', 'u-shape'], variation),
-    gError: predictionError(select(runs, { measured: 'loaded', strategy: 'hat' })),
+    ttftLeanOverUShapeLong: ratio('alone', 'long', 'ttftMs', ['u-shape-lean', 'u-shape']),
+    ttftInt8OverUShapeLong: ratio('alone', 'long', 'ttftMs', ['hat-int8', 'u-shape']),
+    ttftSecondTurnOverUShape: ratio('second-turn', 'long', 'ttftMs'),
+    tbtTimesAcceptOverUShapeShort: ratio('loaded', 'short', tbtTimesAccept),
+    tbtTimesAcceptOverUShapeLong: ratio('loaded', 'long', tbtTimesAccept),
+    tbtOverUShapeShort: ratio('loaded', 'short', 'tbtMs'),
+    tbtOverUShapeLong: ratio('loaded', 'long', 'tbtMs'),
+    tbtOverUShapeShortWithoutLoops: ratio('loaded', 'short', tbtWithoutLoops),
+    tbtOverUShapeLongWithoutLoops: ratio('loaded', 'long', tbtWithoutLoops),
+    tbtOverUSarathiShort: ratio('loaded', 'short', 'tbtMs', ['hat', 'u-sarathi']),
+    tbtOverUMedusaShort: ratio('loaded', 'short', 'tbtMs', ['hat', 'u-medusa']),
+    acceptLength: acceptLengthOf(hat),
+    acceptLengthWithoutLoops: acceptLengthOf(answersOf(hat, 'without loops')),
+    acceptLengthShort: acceptLengthOf(samplesOf({ measured: 'loaded', strategy: 'hat', workload: 'short' })),
+    acceptLengthLong: acceptLengthOf(samplesOf({ measured: 'loaded', strategy: 'hat', workload: 'long' })),
+    decodeSpeedup: over(1, ratio('alone', 'short', 'tbtMs')),
+    cloudDelayCvOverUShape: ratio('loaded', 'short', variation),
+    gError: predictionError(validRuns(runs, { measured: 'loaded', strategy: 'hat' })),
     batch16OverSerial: median(batch.inTurnMs) / median(batch.togetherMs),
-    ...ttftShares(select(runs, { measured: 'longest', strategy: 'u-shape' })),
+    ...ttftShares(samplesOf({ measured: 'longest', strategy: 'u-shape' })),
     answersDifferent: runs.flatMap((run) => run.samples).filter(({ identical }) => identical === false).length,
   }
 }
 
-const times = (a: number | null, b: number | null) => (a === null || b === null ? null : a * b)
-
 /** Median over steps of |measured − g| / measured. */
 export function predictionError(runs: readonly HatRun[]): number | null {
-  const errors = runs
-    .flatMap(({ steps }) => decodeSteps(steps))
-    .flatMap(({ computeMs, predictedMs }) => (predictedMs === null ? [] : [Math.abs(computeMs - predictedMs) / computeMs]))
-  return medianOrNull(errors)
+  const steps = runs.flatMap((run) => decodeSteps(run.steps))
+  return medianOrNull(
+    steps.flatMap(({ computeMs, predictedMs }) => (predictedMs === null ? [] : [Math.abs(computeMs - predictedMs) / computeMs])),
+  )
 }
 
 /** TTFT of the longest prompts by device, network and cloud, in percent. */
-function ttftShares(runs: readonly HatRun[]) {
-  const samples = runs.flatMap((run) => run.samples)
+function ttftShares(samples: readonly Sample[]) {
   const totalMs = sum(samples.map(({ ttftMs }) => ttftMs))
   const share = (part: 'deviceMs' | 'networkMs' | 'cloudMs') =>
-    samples.length === 0 ? null : (100 * sum(samples.map(({ prefill }) => prefill?.[part] ?? 0))) / totalMs
+    over(100 * sum(samples.map(({ prefill }) => prefill?.[part] ?? 0)), totalMs)
   return { sharePercentDevice: share('deviceMs'), sharePercentNetwork: share('networkMs'), sharePercentCloud: share('cloudMs') }
 }

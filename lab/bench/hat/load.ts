@@ -1,13 +1,14 @@
-import { systemClock } from '../../../core/kit/base/clock.ts'
 import type { LoggedStep } from '../../../core/wire/protocol/http/bridge.ts'
 import { askAgent } from '../../cluster/ask-agent.ts'
 import type { Cores } from '../../cluster/cores.ts'
-import { coreBusySeconds, cpuSeconds } from '../../cluster/cpu-times.ts'
+import { coreBusySeconds, cpuSeconds, cpuUseFromNow } from '../../cluster/cpu-times.ts'
+import { stepsFromNow } from '../../cluster/logged-steps.ts'
 import { servedMs } from '../../cluster/rate-trace.ts'
+import { sum } from '../../frame/statistics.ts'
+import { playInTime } from '../in-time.ts'
 import { isLooping } from '../looping.ts'
-import { sum } from '../statistics.ts'
 import type { HatCluster } from './cluster.ts'
-import { encodeSteps, type HatRun, type PrefillFigures, type Sample, type Utilisation } from './runs.ts'
+import { encodeSteps, type HatRun, type PrefillFigures, type Sample } from './runs.ts'
 import type { Arrival, HatPrompt } from './workload.ts'
 
 /** An answer that was not yet compared with the reference; the comparison completes its sample. */
@@ -77,22 +78,24 @@ export async function runLoad(
   cores: Cores | undefined,
   signal: AbortSignal,
 ): Promise<Pick<HatRun, 'steps' | 'utilisation'> & { readonly answers: readonly UncheckedAnswer[] }> {
-  const stepsSince = await rememberSteps(cluster)
+  const stepsSince = await stepsFromNow(cluster.httpUrl, signal)
   for (const { link } of cluster.devices) link.startOver(0)
-  const utilisation = startUtilisation(cluster, cores)
+  const pids = [...cluster.devices.map(({ pid }) => pid), process.pid]
+  const used = cpuUseFromNow({
+    bridge: () => cpuSeconds([cluster.bridgePid]),
+    others: () => cpuSeconds(pids),
+    core: () => cores && coreBusySeconds(cores.others),
+  })
   const startedMs = performance.now()
-  const answers = await Promise.all(
-    arrivals.map(async ({ atMs: dueMs, device, prompt }, i) => {
-      await systemClock.sleep(Math.max(0, startedMs + dueMs - performance.now()), signal)
-      const atMs = performance.now() - startedMs
-      return askDevice(cluster, { prompt: prompts[prompt]!, maxTokens, user: `request ${i}`, device, atMs }, signal)
-    }),
+  const answers = await playInTime(arrivals, signal, ({ device, prompt }, atMs, i) =>
+    askDevice(cluster, { prompt: prompts[prompt]!, maxTokens, user: `request ${i}`, device, atMs }, signal),
   )
   const wallMs = performance.now() - startedMs
-  const used = utilisation()
+  const { bridge, others, core } = used()
+  const foreign = core === null || others === null ? null : Math.max(0, core - others)
   const steps = await stepsSince()
   const computing = sum(steps.map(({ computeMs }) => computeMs)) / wallMs
-  return { steps: encodeSteps(steps), utilisation: { ...used, computing }, answers }
+  return { steps: encodeSteps(steps), utilisation: { bridge, others, foreign, computing }, answers }
 }
 
 export type AloneAnswer = UncheckedAnswer & { readonly steps: readonly LoggedStep[] }
@@ -112,25 +115,11 @@ export async function askAlone(
   signal: AbortSignal,
 ): Promise<AloneAnswer> {
   const { link, shape } = cluster.devices[request.device]!
-  const stepsSince = await rememberSteps(cluster)
+  const stepsSince = await stepsFromNow(cluster.httpUrl, signal)
   link.startOver(request.atMs)
   const { sample, ...answer } = await askDevice(cluster, request, signal)
   const steps = await stepsSince()
   return { ...answer, sample: { ...sample, prefill: prefillFigures(sample, steps, shape.up.rates, conditions) }, steps }
-}
-
-/**
- * @returns a function that reads the bridge's steps since this call; it throws an Error when the bridge's log, which holds
- * thousands of steps, has already dropped some of them
- */
-async function rememberSteps(cluster: HatCluster): Promise<() => Promise<LoggedStep[]>> {
-  const before = (await cluster.steps()).at(-1)?.index ?? -1
-  return async () => {
-    const steps = await cluster.steps()
-    const first = steps[0]?.index ?? 0
-    if (first > before + 1) throw new Error(`the bridge dropped ${first - before - 1} steps before they were read`)
-    return steps.filter(({ index }) => index > before)
-  }
 }
 
 /** For an answer that had the bridge to itself, so that the first steps are its prompt's. */
@@ -155,25 +144,4 @@ function prefillFigures(
   const lastStep = own.at(-1)
   const limitMs = uploadMs + (lastStep?.predictedMs ?? lastStep?.computeMs ?? 0) + rttMs + headMs
   return { deviceMs, cloudMs, networkMs: ttftMs - deviceMs - cloudMs, limitMs }
-}
-
-/** @returns a function that reports the use of the cores since this call */
-function startUtilisation(cluster: HatCluster, cores: Cores | undefined): () => Omit<Utilisation, 'computing'> {
-  const pids = [...cluster.devices.map(({ pid }) => pid), process.pid]
-  const read = () => ({
-    atS: performance.now() / 1_000,
-    bridge: cpuSeconds([cluster.bridgePid]),
-    others: cpuSeconds(pids),
-    core: cores ? coreBusySeconds(cores.others) : undefined,
-  })
-  const before = read()
-  return () => {
-    const after = read()
-    const share = (what: 'bridge' | 'others' | 'core') => {
-      const [from, to] = [before[what], after[what]]
-      return from === undefined || to === undefined ? null : (to - from) / (after.atS - before.atS)
-    }
-    const [core, others] = [share('core'), share('others')]
-    return { bridge: share('bridge'), others, foreign: core === null || others === null ? null : Math.max(0, core - others) }
-  }
 }

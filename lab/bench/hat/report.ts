@@ -1,10 +1,15 @@
 import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
-import { loadText, markdownTable } from '../../frame/page.ts'
+import { markdownTable } from '../../frame/page.ts'
+import { select } from '../../frame/runs.ts'
+import { sum } from '../../frame/statistics.ts'
+import { toDigits, toPercent } from '../../frame/tables.ts'
 import { paperPrompts } from '../../simulate/paper/hat/published.ts'
+import { demoModelText } from '../demo-model.ts'
 import { hatFigure } from './figure.ts'
+import { runsOf } from './figures.ts'
 import type { Plan } from './plan.ts'
 import { type HatRun, keptHatRun } from './runs.ts'
-import { runsOf, tablesOf } from './tables.ts'
+import { tablesOf } from './tables.ts'
 
 export const hatReport: BenchReport = {
   title: 'HAT and its baselines',
@@ -14,10 +19,16 @@ export const hatReport: BenchReport = {
   figureText: 'TTFT, TBT, delay of a cloud step, and requests within a limit',
   tables: tablesOf,
   findings,
-  conditions: (document) => [machineText(document), methodText(document), strategyText(document)].join('\n\n'),
+  conditions: (
+    document,
+  ) => `${demoModelText(document)}, temperature 0, at most ${(document.conditions.plan as Plan).maxTokens} tokens per answer.
+
+${methodText(document)}
+
+${strategyText(document)}`,
 }
 
-const written = (value: number | null | undefined) => (value == null ? '–' : value.toFixed(2))
+const written = (value: number | null | undefined) => toDigits(value, 2)
 
 function findings(document: BenchDocument): string {
   const { summary } = document
@@ -33,15 +44,12 @@ function findings(document: BenchDocument): string {
 }
 
 function loopFinding({ summary }: BenchDocument, runs: readonly HatRun[]): string[] {
-  const samples = runs
-    .filter(({ measured, strategy }) => measured === 'loaded' && strategy === 'hat')
-    .flatMap((run) => run.samples)
-  const tokensOf = (some: typeof samples) => some.reduce((sum, { tokens }) => sum + tokens, 0)
+  const samples = select(runs, { measured: 'loaded', strategy: 'hat' }).flatMap((run) => run.samples)
+  const tokensOf = (some: typeof samples) => sum(some.map(({ tokens }) => tokens))
   const looping = samples.filter((sample) => sample.looping)
   if (looping.length === 0) return []
-  const share = (100 * tokensOf(looping)) / tokensOf(samples)
   return [
-    `- Looping answers give ${share.toFixed(0)} % of HAT's tokens under load, and are easy to draft. Without them the accept length is
+    `- Looping answers give ${toPercent(tokensOf(looping) / tokensOf(samples))} of HAT's tokens under load, and are easy to draft. Without them the accept length is
   ${written(summary.acceptLengthWithoutLoops)} instead of ${written(summary.acceptLength)}. TBT divided by U-shape's is ${written(summary.tbtOverUShapeShortWithoutLoops)} instead of ${written(summary.tbtOverUShapeShort)} for
   short prompts, and ${written(summary.tbtOverUShapeLongWithoutLoops)} instead of ${written(summary.tbtOverUShapeLong)} for long ones.`,
   ]
@@ -49,29 +57,20 @@ function loopFinding({ summary }: BenchDocument, runs: readonly HatRun[]): strin
 
 function leanFinding({ ttftOverUShapeLong: hat, ttftLeanOverUShapeLong: lean }: BenchDocument['summary']): string[] {
   if (hat == null || lean == null) return []
-  const share = (100 * (1 - lean)) / (1 - hat)
   return [
-    `- \`u-shape-lean\` is U-shape that downloads only the last deep state of a prompt. That alone has ${share.toFixed(0)} % of HAT's gain in
+    `- \`u-shape-lean\` is U-shape that downloads only the last deep state of a prompt. That alone has ${toPercent((1 - lean) / (1 - hat))} of HAT's gain in
   TTFT over U-shape (long prompts, one device alone: ${written(lean)} against ${written(hat)}).`,
   ]
 }
 
 function busyFinding(runs: readonly HatRun[]): string[] {
-  const shares = runs.flatMap(({ strategy, utilisation }) =>
-    strategy === 'u-shape' && utilisation ? [utilisation.computing] : [],
-  )
+  const shares = select(runs, { strategy: 'u-shape' }).flatMap(({ utilisation }) => utilisation?.computing ?? [])
   if (shares.length === 0) return []
   const percent = (share: number) => (100 * share).toFixed(0)
   return [
     `- Under U-shape the cloud computes for ${percent(Math.min(...shares))} to ${percent(Math.max(...shares))} % of the time, so requests rarely wait for it. The gains that
   the paper measures on a busy cloud cannot appear here.`,
   ]
-}
-
-function machineText(document: BenchDocument): string {
-  const { cpu, memoryGiB, platform, node, model, format, modelId, plan } = document.conditions
-  return `${cpu}, ${memoryGiB} GiB, ${platform}; Node ${node}; ${loadText(document)} (the benchmark's own processes included).
-${model} (${format}, model id ${String(modelId).slice(0, 12)}), temperature 0, at most ${(plan as Plan).maxTokens} tokens per answer.`
 }
 
 function methodText({ conditions }: BenchDocument): string {

@@ -1,6 +1,6 @@
 import { median } from '../../../core/policy/estimate/quantile.ts'
 import { type Columns, toColumns } from '../../frame/columns.ts'
-import { groupBy, mean } from '../statistics.ts'
+import { groupBy, mean } from '../../frame/statistics.ts'
 import type { StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
 

@@ -1,5 +1,7 @@
-import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { BenchDocument, Table } from '../../frame/bench.ts'
+import { runsBy, select } from '../../frame/runs.ts'
+import { mean, over, quantileOrNull, sum } from '../../frame/statistics.ts'
+import { type Column, tableOf, toDigits, toPercent } from '../../frame/tables.ts'
 import {
   paperAblation,
   paperAlone,
@@ -8,259 +10,242 @@ import {
   paperTbtOfHatOver,
   paperTtftMs,
 } from '../../simulate/paper/hat/published.ts'
-import { mean, medianOrNull, sum } from '../statistics.ts'
 import {
   acceptLengthOf,
   answerKinds,
   answersOf,
   figuresOf,
   gapsOf,
-  quantilesOf,
-  type RunFigures,
-  select,
+  medianOf,
+  quantileOf,
+  runsOf,
   tbtOf,
+  validRuns,
 } from './figures.ts'
-import type { HatRun, Sample, Utilisation } from './runs.ts'
+import type { HatRun, Sample } from './runs.ts'
 import { ablation, compared, type StrategyName, strategyNames } from './strategies.ts'
 import { type WorkloadName, workloadNames } from './workload.ts'
 
-export const runsOf = ({ runs }: BenchDocument) => runs as readonly HatRun[]
-
-/** All tables that have rows. */
 export function tablesOf(document: BenchDocument): Table[] {
   const runs = runsOf(document)
-  const tables = [
-    ...workloadNames.map((workload) => loadedTable(runs, workload)),
-    ...workloadNames.map((workload) => loopTable(runs, workload)),
-    ...workloadNames.map((workload) => stepTable(runs, workload)),
+  const each = (table: (runs: readonly HatRun[], workload: WorkloadName) => Table) =>
+    workloadNames.map((workload) => table(runs, workload))
+  return [
+    ...each(loadedTable),
+    ...each(loopTable),
+    ...each(stepTable),
     useTable(runs),
-    ...workloadNames.map((workload) => aloneTable(runs, workload)),
+    ...each(aloneTable),
     secondTurnTable(runs),
     limitTable(runs),
     shareTable(document),
-    ...workloadNames.map((workload) => ablationTable(runs, workload)),
+    ...each(ablationTable),
     rateTable(runs),
     rttTable(runs),
   ]
-  return tables.filter(({ rows }) => rows.length > 0)
 }
 
-/** The median over runs, of which there is one per seed. */
-export function medianOf(runs: readonly HatRun[], figure: keyof RunFigures): number | null {
-  return medianOrNull(runs.flatMap((run) => figuresOf(run)[figure] ?? []))
+const ms = (value: number | null | undefined) => toDigits(value, 1)
+const ratio = (value: number | null | undefined) => toDigits(value, 2)
+
+interface StrategyRuns<Name extends StrategyName = StrategyName> {
+  readonly name: Name
+  readonly runs: readonly HatRun[]
+  readonly samples: readonly Sample[]
 }
 
-const ms = (value: number | null | undefined) => (value == null ? '–' : value.toFixed(1))
-const ratio = (value: number | null | undefined) => (value == null ? '–' : value.toFixed(2))
-const percent = (value: number | null | undefined) => (value == null ? '–' : `${(100 * value).toFixed(0)} %`)
-const over = (a: number | null, b: number | null) => (a === null || b === null ? null : a / b)
+/** The valid runs of each strategy that has some. */
+const ofStrategies = <Name extends StrategyName>(
+  runs: readonly HatRun[],
+  wanted: Pick<HatRun, 'measured' | 'workload'>,
+  names: readonly Name[],
+): StrategyRuns<Name>[] =>
+  runsBy(validRuns(runs, wanted), 'strategy', names).map((own) => ({
+    ...own,
+    samples: own.runs.flatMap(({ samples }) => samples),
+  }))
 
-/** One row for each strategy that has runs. */
-function rowsOf<Name extends StrategyName>(
-  strategies: readonly Name[],
-  runsBy: (strategy: Name) => readonly HatRun[],
-  cells: (strategy: Name, own: readonly HatRun[]) => string[],
-): string[][] {
-  return strategies.flatMap((strategy) => {
-    const own = runsBy(strategy)
-    return own.length === 0 ? [] : [[strategy, ...cells(strategy, own)]]
-  })
-}
+const samplesOf = (strategies: readonly StrategyRuns[], wanted: StrategyName): readonly Sample[] =>
+  strategies.find(({ name }) => name === wanted)?.samples ?? []
 
 function loadedTable(runs: readonly HatRun[], workload: WorkloadName): Table {
-  const of = (strategy: (typeof compared)[number]) => select(runs, { measured: 'loaded', strategy, workload })
-  const [hatTbt, shapeTtft] = [medianOf(of('hat'), 'tbtMs'), medianOf(of('u-shape'), 'ttftMs')]
-  return {
-    title: `Under load, ${workload} prompts: TTFT and TBT in ms`,
-    head: [
-      'strategy',
-      ...['TTFT', 'p50', 'p95', 'over U-shape', 'paper'],
-      ...['TBT', 'p50', 'p95', 'gaps p95', 'of HAT over it', 'paper'],
-      'accept length',
-      'n',
-    ],
-    rows: rowsOf(compared, of, (strategy, own) => {
-      const [p50, p95] = [quantilesOf(own, 0.5), quantilesOf(own, 0.95)]
-      const [ttftMs, tbtMs] = [medianOf(own, 'ttftMs'), medianOf(own, 'tbtMs')]
-      const samples = own.flatMap((run) => run.samples)
-      const paper = paperTtftMs[workload]
-      return [
-        ...[ms(ttftMs), ms(p50.ttftMs), ms(p95.ttftMs), ratio(over(ttftMs, shapeTtft))],
-        ratio(paper[strategy] / paper['u-shape']),
-        ...[ms(tbtMs), ms(p50.tbtMs), ms(p95.tbtMs), ms(quantile(samples.flatMap(gapsOf), 0.95))],
-        ratio(over(hatTbt, tbtMs)),
-        strategy === 'hat' ? '–' : ratio(paperTbtOfHatOver[workload][strategy]),
-        ...[ratio(acceptLengthOf(samples)), String(samples.length)],
-      ]
-    }),
-  }
+  const loaded = ofStrategies(runs, { measured: 'loaded', workload }, compared)
+  const [hat, uShape] = (['hat', 'u-shape'] as const).map((strategy) =>
+    validRuns(runs, { measured: 'loaded', workload, strategy }),
+  )
+  const paper = paperTtftMs[workload]
+  return tableOf(`Under load, ${workload} prompts: TTFT and TBT in ms`, loaded, [
+    ['strategy', ({ name }) => name],
+    ['TTFT', (own) => ms(medianOf(own.runs, 'ttftMs'))],
+    ['p50', ({ samples }) => ms(quantileOf(samples, 'ttftMs', 0.5))],
+    ['p95', ({ samples }) => ms(quantileOf(samples, 'ttftMs', 0.95))],
+    ['over U-shape', (own) => ratio(over(medianOf(own.runs, 'ttftMs'), medianOf(uShape!, 'ttftMs')))],
+    ['paper', ({ name }) => ratio(paper[name] / paper['u-shape'])],
+    ['TBT', (own) => ms(medianOf(own.runs, 'tbtMs'))],
+    ['p50', ({ samples }) => ms(quantileOf(samples, 'tbtMs', 0.5))],
+    ['p95', ({ samples }) => ms(quantileOf(samples, 'tbtMs', 0.95))],
+    ['gaps p95', ({ samples }) => ms(quantileOrNull(samples.flatMap(gapsOf), 0.95))],
+    ['of HAT over it', (own) => ratio(over(medianOf(hat!, 'tbtMs'), medianOf(own.runs, 'tbtMs')))],
+    ['paper', ({ name }) => ratio(name === 'hat' ? null : paperTbtOfHatOver[workload][name])],
+    ['accept length', ({ samples }) => ratio(acceptLengthOf(samples))],
+    ['n', ({ samples }) => String(samples.length)],
+  ])
 }
 
 /** Looping answers are easy to draft, so every figure of drafting is shown with and without them. */
 function loopTable(runs: readonly HatRun[], workload: WorkloadName): Table {
-  const of = (strategy: StrategyName) =>
-    select(runs, { measured: 'loaded', strategy, workload }).flatMap(({ samples }) => samples)
-  const [hat, allTokens] = [of('hat'), sum(of('hat').map(({ tokens }) => tokens))]
+  const loaded = ofStrategies(runs, { measured: 'loaded', workload }, compared)
+  const hat = samplesOf(loaded, 'hat')
   const isRecorded = hat.some(({ looping }) => looping !== null)
   const rows = answerKinds.map((kind) => {
-    const own = answersOf(hat, kind)
-    const tbtMs = (strategy: StrategyName) => tbtOf(answersOf(of(strategy), kind))
-    return [
-      ...[kind, String(own.length), percent(sum(own.map(({ tokens }) => tokens)) / allTokens)],
-      ...[ratio(acceptLengthOf(own)), ms(tbtMs('hat'))],
-      ...compared.filter((name) => name !== 'hat').map((name) => ratio(over(tbtMs('hat'), tbtMs(name)))),
-    ]
+    const tbtMs = (strategy: StrategyName) => tbtOf(answersOf(samplesOf(loaded, strategy), kind))
+    return { kind, own: answersOf(hat, kind), tbtMs }
   })
-  return {
-    title: `HAT with and without looping answers, under load, ${workload} prompts`,
-    head: [
-      'answers',
-      'n',
-      'tokens',
-      'accept length',
-      'TBT',
-      ...compared.flatMap((name) => (name === 'hat' ? [] : [`over ${name}`])),
-    ],
-    rows: isRecorded ? rows : [],
-  }
+  const tokensOf = (samples: readonly Sample[]) => sum(samples.map(({ tokens }) => tokens))
+  return tableOf(`HAT with and without looping answers, under load, ${workload} prompts`, isRecorded ? rows : [], [
+    ['answers', ({ kind }) => kind],
+    ['n', ({ own }) => String(own.length)],
+    ['tokens', ({ own }) => toPercent(tokensOf(own) / tokensOf(hat))],
+    ['accept length', ({ own }) => ratio(acceptLengthOf(own))],
+    ['TBT', ({ tbtMs }) => ms(tbtMs('hat'))],
+    ...compared
+      .filter((name) => name !== 'hat')
+      .map((name): Column<(typeof rows)[number]> => [`over ${name}`, ({ tbtMs }) => ratio(over(tbtMs('hat'), tbtMs(name)))]),
+  ])
 }
 
 function stepTable(runs: readonly HatRun[], workload: WorkloadName): Table {
-  const of = (strategy: StrategyName) => select(runs, { measured: 'loaded', strategy, workload })
-  return {
-    title: `Delay of a cloud step, ${workload} prompts, ms`,
-    head: ['strategy', 'mean', 'deviation', 'variation', 'paper: mean', 'deviation', 'variation'],
-    rows: rowsOf(compared, of, (strategy, own) => {
-      const [mean, deviation] = [medianOf(own, 'stepMs'), medianOf(own, 'stepDeviationMs')]
-      const [paperMean, paperDeviation] = paperStepMs[workload][strategy]
-      return [
-        ...[ratio(mean), ratio(deviation), ratio(over(deviation, mean))],
-        ...[ms(paperMean), ms(paperDeviation), ratio(paperDeviation / paperMean)],
-      ]
-    }),
-  }
+  const paper = paperStepMs[workload]
+  return tableOf(
+    `Delay of a cloud step, ${workload} prompts, ms`,
+    ofStrategies(runs, { measured: 'loaded', workload }, compared),
+    [
+      ['strategy', ({ name }) => name],
+      ['mean', (own) => ratio(medianOf(own.runs, 'stepMs'))],
+      ['deviation', (own) => ratio(medianOf(own.runs, 'stepDeviationMs'))],
+      ['variation', (own) => ratio(over(medianOf(own.runs, 'stepDeviationMs'), medianOf(own.runs, 'stepMs')))],
+      ['paper: mean', ({ name }) => ms(paper[name][0])],
+      ['deviation', ({ name }) => ms(paper[name][1])],
+      ['variation', ({ name }) => ratio(paper[name][1] / paper[name][0])],
+    ],
+  )
 }
 
+const verdict = ({ isVoid }: HatRun) => (isVoid ? 'void' : '')
+
 function useTable(runs: readonly HatRun[]): Table {
-  const loaded = runs.filter(({ utilisation }) => utilisation !== null)
-  const use = (run: HatRun, what: keyof Utilisation) => percent(run.utilisation?.[what])
-  return {
-    title: 'Use of the cores, by run',
-    head: ['run', 'strategy', 'prompts', 'seed', 'requests/s', 'bridge', 'computing', 'agents, links, load', 'foreign', 'void'],
-    rows: loaded.map((run) => [
-      ...[run.measured, run.strategy, run.workload, String(run.seed), ratio(run.perS)],
-      ...[use(run, 'bridge'), use(run, 'computing'), use(run, 'others'), use(run, 'foreign'), run.isVoid ? 'void' : ''],
-    ]),
-  }
+  return tableOf(
+    'Use of the cores, by run',
+    runs.filter(({ utilisation }) => utilisation !== null),
+    [
+      ['run', ({ measured }) => measured],
+      ['strategy', ({ strategy }) => strategy],
+      ['prompts', ({ workload }) => workload],
+      ['seed', ({ seed }) => String(seed)],
+      ['requests/s', ({ perS }) => ratio(perS)],
+      ['bridge', ({ utilisation }) => toPercent(utilisation?.bridge)],
+      ['computing', ({ utilisation }) => toPercent(utilisation?.computing)],
+      ['agents, links, load', ({ utilisation }) => toPercent(utilisation?.others)],
+      ['foreign', ({ utilisation }) => toPercent(utilisation?.foreign)],
+      ['void', verdict],
+    ],
+  )
 }
 
 function aloneTable(runs: readonly HatRun[], workload: WorkloadName): Table {
-  const of = (strategy: StrategyName) => select(runs, { measured: 'alone', strategy, workload })
-  const uShape = of('u-shape').flatMap(({ samples }) => samples)
+  const alone = ofStrategies(runs, { measured: 'alone', workload }, strategyNames)
+  const uShape = samplesOf(alone, 'u-shape')
   const meanTtftMs = (samples: readonly Sample[]) => mean(samples.map(({ ttftMs }) => ttftMs))
   const withoutLoops = (samples: readonly Sample[]) => answersOf(samples, 'without loops')
-  return {
-    title: `One device alone, ${workload} prompts, ms`,
-    head: [
-      ...['strategy', 'TTFT', 'p50', 'over U-shape', 'TBT', 'speed-up', 'paper', 'without loops'],
-      ...['accept length', 'paper', 'without loops', 'n'],
-    ],
-    rows: rowsOf(strategyNames, of, (strategy, own) => {
-      const samples = own.flatMap((run) => run.samples)
-      const paper = strategy === 'hat' || strategy === 'u-medusa' ? paperAlone[workload][strategy] : undefined
-      const tbtMs = tbtOf(samples)
-      return [
-        ...[ms(medianOf(own, 'ttftMs')), ms(quantilesOf(own, 0.5).ttftMs)],
-        ratio(over(meanTtftMs(samples), meanTtftMs(uShape))),
-        ...[ms(tbtMs), ratio(over(tbtOf(uShape), tbtMs)), ratio(paper?.[1])],
-        ratio(over(tbtOf(withoutLoops(uShape)), tbtOf(withoutLoops(samples)))),
-        ...[ratio(acceptLengthOf(samples)), ratio(paper?.[0]), ratio(acceptLengthOf(withoutLoops(samples)))],
-        String(samples.length),
-      ]
-    }),
-  }
+  const paper = (name: StrategyName) => (name === 'hat' || name === 'u-medusa' ? paperAlone[workload][name] : undefined)
+  return tableOf(`One device alone, ${workload} prompts, ms`, alone, [
+    ['strategy', ({ name }) => name],
+    ['TTFT', (own) => ms(medianOf(own.runs, 'ttftMs'))],
+    ['p50', ({ samples }) => ms(quantileOf(samples, 'ttftMs', 0.5))],
+    ['over U-shape', ({ samples }) => ratio(over(meanTtftMs(samples), meanTtftMs(uShape)))],
+    ['TBT', ({ samples }) => ms(tbtOf(samples))],
+    ['speed-up', ({ samples }) => ratio(over(tbtOf(uShape), tbtOf(samples)))],
+    ['paper', ({ name }) => ratio(paper(name)?.[1])],
+    ['without loops', ({ samples }) => ratio(over(tbtOf(withoutLoops(uShape)), tbtOf(withoutLoops(samples))))],
+    ['accept length', ({ samples }) => ratio(acceptLengthOf(samples))],
+    ['paper', ({ name }) => ratio(paper(name)?.[0])],
+    ['without loops', ({ samples }) => ratio(acceptLengthOf(withoutLoops(samples)))],
+    ['n', ({ samples }) => String(samples.length)],
+  ])
 }
 
 function secondTurnTable(runs: readonly HatRun[]): Table {
-  const own = runs.filter(({ measured }) => measured === 'second-turn')
-  return {
-    title: 'Second turns, one device alone: TTFT in ms',
-    head: ['strategy', 'TTFT', 'prompt tokens', 'reused tokens'],
-    rows: own.flatMap(({ strategy, samples }) =>
-      samples.map(({ ttftMs, promptTokens, reusedTokens }) => [strategy, ms(ttftMs), String(promptTokens), String(reusedTokens)]),
-    ),
-  }
+  const turns = select(runs, { measured: 'second-turn' }).flatMap(({ strategy, samples }) =>
+    samples.map((sample) => ({ strategy, ...sample })),
+  )
+  return tableOf('Second turns, one device alone: TTFT in ms', turns, [
+    ['strategy', ({ strategy }) => strategy],
+    ['TTFT', ({ ttftMs }) => ms(ttftMs)],
+    ['prompt tokens', ({ promptTokens }) => String(promptTokens)],
+    ['reused tokens', ({ reusedTokens }) => String(reusedTokens)],
+  ])
 }
 
 function limitTable(runs: readonly HatRun[]): Table {
-  const own = select(runs, { measured: 'alone', strategy: 'hat', workload: 'long' }).flatMap(({ samples }) => samples)
-  return {
-    title: 'One device alone: TTFT of HAT and its lower limit, prompt by prompt, ms',
-    head: ['prompt tokens', 'TTFT', 'limit', 'over', 'device', 'cloud'],
-    rows: own.flatMap(({ promptTokens, ttftMs, prefill }) => {
-      if (!prefill) return []
-      const { limitMs, deviceMs, cloudMs } = prefill
-      return [[String(promptTokens), ms(ttftMs), ms(limitMs), ratio(ttftMs / limitMs), ms(deviceMs), ms(cloudMs)]]
-    }),
-  }
+  const prompts = validRuns(runs, { measured: 'alone', strategy: 'hat', workload: 'long' }).flatMap(({ samples }) =>
+    samples.flatMap(({ prefill, promptTokens, ttftMs }) => (prefill ? [{ ...prefill, promptTokens, ttftMs }] : [])),
+  )
+  return tableOf('One device alone: TTFT of HAT and its lower limit, prompt by prompt, ms', prompts, [
+    ['prompt tokens', ({ promptTokens }) => String(promptTokens)],
+    ['TTFT', ({ ttftMs }) => ms(ttftMs)],
+    ['limit', ({ limitMs }) => ms(limitMs)],
+    ['over', ({ ttftMs, limitMs }) => ratio(ttftMs / limitMs)],
+    ['device', ({ deviceMs }) => ms(deviceMs)],
+    ['cloud', ({ cloudMs }) => ms(cloudMs)],
+  ])
 }
 
 function shareTable({ summary }: BenchDocument): Table {
   const { sharePercentDevice: device, sharePercentNetwork: network, sharePercentCloud: cloud } = summary
-  if (device == null) return { title: '', head: [], rows: [] }
-  return {
-    title: 'TTFT of the longest prompts under U-shape, in percent',
-    head: ['', 'device', 'network', 'cloud'],
-    rows: [
-      ['here', ms(device), ms(network), ms(cloud)],
-      ['paper', ms(paperShares.device), ms(paperShares.network), ms(paperShares.cloud)],
-    ],
-  }
+  const rows = [
+    { of: 'here', device, network, cloud },
+    { of: 'paper', ...paperShares },
+  ]
+  return tableOf('TTFT of the longest prompts under U-shape, in percent', device == null ? [] : rows, [
+    ['', (share) => share.of],
+    ['device', (share) => ms(share.device)],
+    ['network', (share) => ms(share.network)],
+    ['cloud', (share) => ms(share.cloud)],
+  ])
 }
 
 function ablationTable(runs: readonly HatRun[], workload: WorkloadName): Table {
   const first = runs.find(({ measured }) => measured === 'ablation')
+  const valid = first ? validRuns(runs, { workload, seed: first.seed }) : []
+  const own = valid.filter(({ measured }) => measured === 'ablation' || measured === 'loaded')
   const rows = ablation.flatMap(({ row, strategy }) => {
-    const own = runs.find(
-      (run) =>
-        (run.measured === 'ablation' || run.measured === 'loaded') &&
-        !run.isVoid &&
-        run.strategy === strategy &&
-        run.workload === workload &&
-        run.seed === first?.seed,
-    )
-    if (!own) return []
-    const { ttftMs, tbtMs } = figuresOf(own)
-    const paper = paperAblation[workload][row]
-    return [[row, ms(ttftMs), ms(tbtMs), ms(paper?.[0]), ms(paper?.[1])]]
+    const run = own.find((each) => each.strategy === strategy)
+    return run ? [{ row, ...figuresOf(run), paper: paperAblation[workload][row] }] : []
   })
-  return {
-    title: `Ablation under load, ${workload} prompts, ms: speculative decoding, prompt chunking, parallel drafting`,
-    head: ['parts', 'TTFT', 'TBT', 'paper: TTFT', 'TBT'],
-    rows: first ? rows : [],
-  }
+  return tableOf(`Ablation under load, ${workload} prompts, ms: speculative decoding, prompt chunking, parallel drafting`, rows, [
+    ['parts', ({ row }) => row],
+    ['TTFT', ({ ttftMs }) => ms(ttftMs)],
+    ['TBT', ({ tbtMs }) => ms(tbtMs)],
+    ['paper: TTFT', ({ paper }) => ms(paper?.[0])],
+    ['TBT', ({ paper }) => ms(paper?.[1])],
+  ])
 }
 
-function rateTable(runs: readonly HatRun[]): Table {
-  const other = runs.filter(({ measured }) => measured === 'rates')
-  return {
-    title: 'Under load at other rates, first seed, ms',
-    head: ['prompts', 'strategy', 'requests/s', 'TTFT', 'TBT', 'void'],
-    rows: other.map((run) => {
-      const { ttftMs, tbtMs } = figuresOf(run)
-      return [run.workload, run.strategy, ratio(run.perS), ms(ttftMs), ms(tbtMs), run.isVoid ? 'void' : '']
-    }),
-  }
-}
+const rateTable = (runs: readonly HatRun[]) =>
+  tableOf('Under load at other rates, first seed, ms', select(runs, { measured: 'rates' }), [
+    ['prompts', ({ workload }) => workload],
+    ['strategy', ({ strategy }) => strategy],
+    ['requests/s', ({ perS }) => ratio(perS)],
+    ['TTFT', (run) => ms(figuresOf(run).ttftMs)],
+    ['TBT', (run) => ms(figuresOf(run).tbtMs)],
+    ['void', verdict],
+  ])
 
-function rttTable(runs: readonly HatRun[]): Table {
-  const own = runs.filter(({ measured }) => measured === 'rtt')
-  return {
-    title: 'One device alone at other round-trip times, ms',
-    head: ['RTT', 'prompts', 'strategy', 'TTFT', 'TBT'],
-    rows: own.map((run) => {
-      const { ttftMs, tbtMs } = figuresOf(run)
-      return [String(run.rttMs), run.workload, run.strategy, ms(ttftMs), ms(tbtMs)]
-    }),
-  }
-}
+const rttTable = (runs: readonly HatRun[]) =>
+  tableOf('One device alone at other round-trip times, ms', select(runs, { measured: 'rtt' }), [
+    ['RTT', ({ rttMs }) => String(rttMs)],
+    ['prompts', ({ workload }) => workload],
+    ['strategy', ({ strategy }) => strategy],
+    ['TTFT', (run) => ms(figuresOf(run).ttftMs)],
+    ['TBT', (run) => ms(figuresOf(run).tbtMs)],
+  ])

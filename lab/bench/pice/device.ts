@@ -3,7 +3,7 @@ import type { ChatMessage } from '../../../core/model/text/chat-message.ts'
 import { Expansion } from '../../../core/wire/protocol/expansion.ts'
 import { jobOperations } from '../../../core/wire/protocol/http/jobs.ts'
 import type { SketchInput } from '../../../core/wire/protocol/jobs.ts'
-import { sum } from '../statistics.ts'
+import { sum } from '../../frame/statistics.ts'
 import { endOf } from './asking.ts'
 import type { DeviceFigures } from './runs.ts'
 

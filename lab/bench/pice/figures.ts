@@ -1,6 +1,6 @@
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { Summary } from '../../frame/bench.ts'
-import { mean, medianOrNull, sum } from '../statistics.ts'
+import { mean, medianOrNull, sum } from '../../frame/statistics.ts'
 import type { MethodName } from './methods.ts'
 import { halfLoad, overload, paperLoad } from './plan.ts'
 import type { DeviceFigures, Measured, PiceRun } from './runs.ts'

@@ -1,7 +1,7 @@
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import { qosPenalties, qualityOfService } from '../../../core/policy/tokenflow/quality.ts'
 import type { Summary } from '../../frame/bench.ts'
-import { mean, medianOrNull, sum } from '../statistics.ts'
+import { mean, medianOrNull, sum } from '../../frame/statistics.ts'
 import type { FlowRun, Measured, TierCosts } from './runs.ts'
 import type { ServerName } from './servers.ts'
 import { arrivalsOf, type FlowSample, readingOf } from './timeline.ts'

@@ -1,5 +1,5 @@
 import type { BenchDocument, Table } from '../../frame/bench.ts'
-import { medianOrNull } from '../statistics.ts'
+import { medianOrNull } from '../../frame/statistics.ts'
 import { type FigureName, figuresOf, ratioOf, select } from './figures.ts'
 import type { FlowRun, Measured } from './runs.ts'
 import { ablated, type ServerName } from './servers.ts'

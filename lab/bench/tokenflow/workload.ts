@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Random } from '../../../core/kit/base/random.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
+import { mean } from '../../frame/statistics.ts'
 import { normalQuantile } from '../hat/workload.ts'
 import { shuffled } from '../shuffled.ts'
-import { mean } from '../statistics.ts'
 
 /** One request and its reader. */
 export interface FlowRequest {

@@ -1,5 +1,5 @@
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
-import { mean } from '../statistics.ts'
+import { mean } from '../../frame/statistics.ts'
 
 /** Live benchmarks that the simulator predicts. */
 export const validatedBenches = ['tokenflow', 'hat', 'pice', 'disco'] as const

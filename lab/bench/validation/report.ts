@@ -1,6 +1,6 @@
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
-import { mean } from '../statistics.ts'
+import { mean } from '../../frame/statistics.ts'
 import { metrics, type ValidatedBench, type ValidationCell, validatedBenches } from './cells.ts'
 import { fittedWorkload } from './tokenflow.ts'
 

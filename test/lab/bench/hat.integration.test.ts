@@ -4,7 +4,7 @@ import { quickPlan } from '../../../lab/bench/hat/plan.ts'
 import { hatReport } from '../../../lab/bench/hat/report.ts'
 import { decodeSteps, type HatRun } from '../../../lab/bench/hat/runs.ts'
 import type { BenchDocument, BenchResult } from '../../../lab/frame/bench.ts'
-import { benchPage } from '../../../lab/frame/page.ts'
+import { benchPage, shownOf } from '../../../lab/frame/page.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
@@ -105,7 +105,7 @@ describe('brim bench hat with a tiny plan', () => {
     const machine = { command: 'brim bench hat', cpu: 'a cpu', memoryGiB: 8, platform: 'linux x64', node: '20' }
     const frame = { ...machine, startedAt: 'now', commit: null, loadAverageBefore: 0, loadAverageAfter: 1 }
     const document: BenchDocument = { bench: 'hat', ...result, conditions: { ...frame, ...result.conditions } }
-    const [loaded, loops] = hatReport.tables!(document)
+    const [loaded, loops] = shownOf(document, hatReport).tables
     expect(loaded!.rows.map(([strategy]) => strategy)).toEqual(['hat', 'u-shape'])
     expect(loops!.rows.map(([answers, n]) => [answers, n])).toContainEqual(['all', '2'])
     const svg = renderFigure(hatReport.figure(document))

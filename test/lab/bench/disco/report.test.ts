@@ -6,8 +6,8 @@ import type { LiveRun } from '../../../../lab/bench/disco/live.ts'
 import type { MethodName } from '../../../../lab/bench/disco/methods.ts'
 import { replaySeed } from '../../../../lab/bench/disco/replay-seed.ts'
 import { type CostRun, mergeSeeds, type TtftRun, valuesOf } from '../../../../lab/bench/disco/runs.ts'
-import { intervalOf } from '../../../../lab/bench/disco/statistics.ts'
 import { benchPage } from '../../../../lab/frame/page.ts'
+import { intervalOf } from '../../../../lab/frame/statistics.ts'
 import { renderFigure } from '../../../../lab/plot/plot.ts'
 
 const plan = {

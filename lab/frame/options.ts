@@ -1,0 +1,20 @@
+import { z } from 'zod'
+
+/** A list of some of the names, separated by commas: `describe` says what they are. */
+export const namesOption = <Name extends string>(names: readonly [Name, ...Name[]], describe: string) =>
+  z
+    .string()
+    .transform((list) => list.split(','))
+    .pipe(z.array(z.enum(names, `must be a list of ${names.join(', ')}`)))
+    .meta({ description: `${describe}, separated by commas: ${names.join(',')}`, fallback: 'all' })
+    .optional()
+
+export const seedsOption = (fallback: string) => z.int().min(1).meta({ description: 'number of seeds', fallback }).optional()
+
+/** The names that the command line gives, all without any. */
+export const onlyNamed = <Name>(all: readonly Name[], given: readonly Name[] | undefined): Name[] =>
+  all.filter((name) => given?.includes(name) ?? true)
+
+/** Seeds from 1 on where the command line gives their number, else as planned. */
+export const seedsFrom = (count: number | undefined, planned: readonly number[]): readonly number[] =>
+  count === undefined ? planned : Array.from({ length: count }, (_, i) => i + 1)
