@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectAsync, type MqttClient } from 'mqtt'
 import { type DeviceTopic, deviceTopic } from '../../core/wire/protocol/topics.ts'
-import type { AttackTarget, Flood } from './flood.ts'
+import { type AttackTarget, type Flood, repeatAttack } from './flood.ts'
 import { deviceLogin } from './raw-mqtt.ts'
 
-/** Pause before the next attempt, so that the flood itself needs little CPU. */
 const retryMs = 100
 /** Time for the bridge to dispatch a job. */
 const dispatchMs = 2_000
@@ -22,19 +21,13 @@ interface Attacker {
 /** Attacks as a device that takes jobs, on a new connection when the bridge ends one, until the signal is aborted. */
 async function asDevice(target: AttackTarget, signal: AbortSignal, attack: (attacker: Attacker) => Promise<void>): Promise<void> {
   const { device, clientId, password } = deviceLogin(target)
-  while (!signal.aborted) {
-    let client: MqttClient | undefined
-    try {
-      const login = password === undefined ? {} : { username: clientId, password }
-      client = await connectAsync(target.mqttUrl, { clientId, ...login, protocolVersion: 4, reconnectPeriod: 0 })
-      client.on('error', () => {})
-      await attackWith(client, device, signal, attack)
-    } catch {
-      await sleep(retryMs, undefined, { signal }).catch(() => {})
-    } finally {
-      await client?.endAsync(true)
-    }
+  const login = password === undefined ? {} : { username: clientId, password }
+  const connect = async () => {
+    const client = await connectAsync(target.mqttUrl, { clientId, ...login, protocolVersion: 4, reconnectPeriod: 0 })
+    client.on('error', () => {})
+    await attackWith(client, device, signal, attack).finally(() => client.endAsync(true))
   }
+  await repeatAttack(connect, signal)
 }
 
 async function attackWith(
@@ -98,22 +91,20 @@ export const endlessAnswers: Flood = {
 
 /** @returns undefined: the bridge did not accept the job */
 async function submitProfile(target: AttackTarget, signal: AbortSignal): Promise<string | undefined> {
-  const response = await fetch(`${target.httpUrl}/v1/jobs`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      ...(target.apiKey === undefined ? {} : { authorization: `Bearer ${target.apiKey}` }),
-    },
-    body: JSON.stringify({ kind: 'profile', input: {}, device: deviceLogin(target).device, deadlineS: 60 }),
-    signal,
-  })
-  const body = (await response.json()) as { id?: string }
+  const { httpUrl, apiKey } = target
+  const headers = {
+    'content-type': 'application/json',
+    ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
+  }
+  const body = JSON.stringify({ kind: 'profile', input: {}, device: deviceLogin(target).device, deadlineS: 60 })
+  const response = await fetch(`${httpUrl}/v1/jobs`, { method: 'POST', headers, body, signal })
+  const { id } = (await response.json()) as { id?: string }
   // The bridge has not read the state of this device yet.
   if (response.status === 404) {
     await sleep(retryMs, undefined, { signal })
     return submitProfile(target, signal)
   }
-  return response.ok ? body.id : undefined
+  return response.ok ? id : undefined
 }
 
 /** Publishes telemetry and log lines as large as the bridge stores them, and samples that are larger. */

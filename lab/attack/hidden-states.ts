@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import { encodeFrame, headerBytes, maxFrameBytes, rowBytes } from '../../core/wire/protocol/frame.ts'
 import { sessionBits, ToDevice } from '../../core/wire/protocol/messages.ts'
-import type { AttackTarget, Flood } from './flood.ts'
+import { type AttackTarget, type Flood, repeatAttack } from './flood.ts'
 
 const pauseMs = 2
 /** Repetitions of one frame. */
@@ -13,7 +13,6 @@ interface Counts {
   sessions: number
   refused: number
   frames: number
-  disconnects: number
   faults: number
 }
 
@@ -25,30 +24,29 @@ interface Counts {
 export const hiddenStatesFlood = ({ width }: { readonly width?: number } = {}): Flood => ({
   name: 'hidden-states',
   async run(target, signal) {
-    const counts: Counts = { sessions: 0, refused: 0, frames: 0, disconnects: 0, faults: 0 }
-    while (!signal.aborted) {
+    const counts: Counts = { sessions: 0, refused: 0, frames: 0, faults: 0 }
+    const connect = () => {
       const stop = new AbortController()
-      const end = () => stop.abort()
-      signal.addEventListener('abort', end, { once: true })
-      try {
-        await attack(target, width, counts, stop)
-      } catch {
-        // Refused or disconnected: that is what a bridge should do.
-      }
-      signal.removeEventListener('abort', end)
-      stop.abort()
-      counts.disconnects += 1
-      await sleep(pauseMs)
+      return attack(target, width, counts, stop, signal).finally(() => stop.abort())
     }
-    return { ...counts }
+    const { connections: disconnects } = await repeatAttack(connect, signal, pauseMs)
+    return { ...counts, disconnects }
   },
 })
 
-async function attack(target: AttackTarget, givenWidth: number | undefined, counts: Counts, stop: AbortController) {
+/** @param stop ends this connection. @param ended the flood has ended */
+async function attack(
+  target: AttackTarget,
+  givenWidth: number | undefined,
+  counts: Counts,
+  stop: AbortController,
+  ended: AbortSignal,
+) {
   const { dataUrl, device } = target
+  const signal = AbortSignal.any([ended, stop.signal])
   const headers = device ? { authorization: `Bearer ${device.token}` } : {}
   const socket = new WebSocket(dataUrl, { headers, perMessageDeflate: false, rejectUnauthorized: false })
-  stop.signal.addEventListener('abort', () => socket.terminate(), { once: true })
+  signal.addEventListener('abort', () => socket.terminate(), { once: true })
   socket.on('error', () => stop.abort())
   socket.on('close', () => stop.abort())
   const replies: ToDevice[] = []
@@ -57,7 +55,6 @@ async function attack(target: AttackTarget, givenWidth: number | undefined, coun
     // The type byte of a frame; 4 is a fault.
     else if (data[1] === 4) counts.faults += 1
   })
-  const { signal } = stop
   await once(socket, 'open', { signal })
   const send = async (data: string | Uint8Array) => {
     signal.throwIfAborted()

@@ -1,27 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import type { Flood } from './flood.ts'
+import { type Flood, repeatAttack } from './flood.ts'
 import { connectRaw, deviceLogin, pingPacket, publishPacket, type RawMqtt, stateTopicOf, subscribePacket } from './raw-mqtt.ts'
-
-/** Pause before the next attempt after the bridge has ended the connection, so that the flood itself needs little CPU. */
-const retryMs = 100
-
-/** Repeats `attack` on a new connection each time, until the signal is aborted. */
-async function repeat(
-  attack: () => Promise<void>,
-  signal: AbortSignal,
-): Promise<{ readonly connections: number; readonly refused: number }> {
-  let [connections, refused] = [0, 0]
-  while (!signal.aborted) {
-    try {
-      connections += 1
-      await attack()
-    } catch {
-      refused += 1
-    }
-    await sleep(retryMs, undefined, { signal }).catch(() => {})
-  }
-  return { connections, refused }
-}
 
 /**
  * Subscribes to what it publishes itself, and never reads: its messages pile up at the broker. Without an identity it
@@ -41,7 +19,7 @@ export const unreadSubscriber: Flood = {
       while (!subscriber.socket.destroyed && (await publisher.send(publishPacket(topic, payload)))) sent += 1
       for (const { socket } of [publisher, subscriber]) socket.destroy()
     }
-    return { ...(await repeat(attack, signal)), sent }
+    return { ...(await repeatAttack(attack, signal)), sent }
   },
 }
 
@@ -67,7 +45,7 @@ function sendingFlood(
         await begin(client, login)
         while (await client.send(packets(login, sent))) sent += count
       }
-      return { ...(await repeat(attack, signal)), sent }
+      return { ...(await repeatAttack(attack, signal)), sent }
     },
   }
 }
@@ -90,21 +68,14 @@ export const subscribeFlood = sendingFlood('subscribe-flood', (_, sent) =>
 /** Connects again at once after each connection, with a client id as long as MQTT allows every second time. */
 export const reconnectFlood: Flood = {
   name: 'reconnect-flood',
-  async run(target, signal) {
+  run(target, signal) {
     const login = deviceLogin(target)
-    let [connections, refused] = [0, 0]
-    while (!signal.aborted) {
-      const clientId = connections % 2 ? login.clientId : 'x'.repeat(65_000)
-      connections += 1
-      try {
-        const { socket } = await connectRaw(target.mqttUrl, { ...login, clientId }, signal)
-        socket.destroy()
-      } catch {
-        refused += 1
-      }
-      await sleep(5, undefined, { signal }).catch(() => {})
+    const attack = async (connections: number) => {
+      const clientId = connections % 2 ? 'x'.repeat(65_000) : login.clientId
+      const { socket } = await connectRaw(target.mqttUrl, { ...login, clientId }, signal)
+      socket.destroy()
     }
-    return { connections, refused }
+    return repeatAttack(attack, signal, 5)
   },
 }
 

@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import { generate } from 'mqtt-packet'
+import { deviceTopic } from '../../core/wire/protocol/topics.ts'
 import type { AttackTarget } from './flood.ts'
 
 /** MQTT 3.1.1 as an attacker speaks it: it writes what it likes, and reads only what it wants to. */
@@ -54,38 +56,20 @@ export const deviceLogin = ({ device }: AttackTarget): RawLogin & { readonly dev
   password: device?.token,
 })
 
-export const stateTopicOf = (device: string, fleet = 'default') => `brim/v1/${fleet}/device/${device}/state`
+export const stateTopicOf = (device: string) => deviceTopic('default', device, 'state')
 
-export const subscribePacket = (filter: string, qos: 0 | 1 = 0) => packet(0x82, u16(1), text(filter), Uint8Array.of(qos))
+export const subscribePacket = (topic: string) => generate({ cmd: 'subscribe', messageId: 1, subscriptions: [{ topic, qos: 0 }] })
 
-export function publishPacket(
+export const publishPacket = (
   topic: string,
-  payload: Uint8Array,
+  payload: Buffer,
   { qos = 0, retain = false, id = 1 }: { qos?: 0 | 1 | 2; retain?: boolean; id?: number } = {},
-): Uint8Array {
-  return packet(0x30 | (qos << 1) | (retain ? 1 : 0), text(topic), qos > 0 ? u16(id) : new Uint8Array(), payload)
-}
+) => generate({ cmd: 'publish', topic, payload, qos, retain, dup: false, messageId: id })
 
-export const pingPacket = Uint8Array.of(0xc0, 0)
+export const pingPacket = generate({ cmd: 'pingreq' })
 
-function connectPacket({ clientId, password }: RawLogin): Uint8Array {
-  const [flags, ...fields] = password === undefined ? [0x02] : [0xc2, text(clientId), text(password)]
-  return packet(0x10, text('MQTT'), Uint8Array.of(4, flags), u16(0), text(clientId), ...fields)
-}
-
-function packet(first: number, ...parts: Uint8Array[]): Uint8Array {
-  const body = Buffer.concat(parts)
-  return Buffer.concat([Uint8Array.of(first, ...remainingLength(body.length)), body])
-}
-
-function remainingLength(bytes: number): number[] {
-  const rest = Math.floor(bytes / 128)
-  return rest === 0 ? [bytes] : [(bytes % 128) + 128, ...remainingLength(rest)]
-}
-
-const u16 = (value: number) => Uint8Array.of((value >> 8) & 0xff, value & 0xff)
-
-function text(value: string): Uint8Array {
-  const bytes = Buffer.from(value)
-  return Buffer.concat([u16(bytes.length), bytes])
+function connectPacket({ clientId, password }: RawLogin): Buffer {
+  const identity = password === undefined ? {} : { username: clientId, password: Buffer.from(password) }
+  const version = { protocolId: 'MQTT', protocolVersion: 4 } as const
+  return generate({ cmd: 'connect', ...version, clean: true, keepalive: 0, clientId, ...identity })
 }

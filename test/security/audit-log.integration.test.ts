@@ -10,7 +10,7 @@ import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identi
 import { identityTables } from '../../cloud-bridge/identity/tables.ts'
 import { BridgeLimits } from '../../cloud-bridge/limits.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
-import { refusals } from '../../lab/attack/refusals.ts'
+import { refusals } from '../../lab/attack/http-floods.ts'
 import { fakeClock } from '../support/fake-clock.ts'
 import { startTestHttp, type TestHttp } from '../support/http.ts'
 import { recordingLogger } from '../support/recording-logger.ts'

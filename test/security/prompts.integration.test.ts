@@ -9,7 +9,7 @@ import { type TextModel, textModel } from '../../core/answer/endpoint/text-model
 import { seededRandom } from '../../core/kit/base/random.ts'
 import { loadChatTemplate } from '../../core/model/text/chat-template.ts'
 import { loadTokenizer } from '../../core/model/text/tokenizer.ts'
-import { promptsFlood } from '../../lab/attack/prompts.ts'
+import { promptsFlood } from '../../lab/attack/http-floods.ts'
 import { startTestApi } from '../support/api.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
