@@ -1,10 +1,10 @@
-import { connectAsync, type MqttClient } from 'mqtt'
 import { nowIso, systemClock } from '../../../core/kit/base/clock.ts'
-import { disableNagle } from '../../../core/kit/base/no-delay.ts'
-import { GenerateInput, JobEvent, ToJobDevice } from '../../../core/wire/protocol/jobs.ts'
-import type { DeviceState, DeviceTelemetry } from '../../../core/wire/protocol/messages.ts'
+import { GenerateInput } from '../../../core/wire/protocol/jobs.ts'
+import type { DeviceTelemetry } from '../../../core/wire/protocol/messages.ts'
 import { deviceTopic } from '../../../core/wire/protocol/topics.ts'
 import { askAgent } from '../../cluster/ask-agent.ts'
+import { JobClient } from '../../cluster/job-client.ts'
+import { connectJobDevice } from '../../cluster/job-device.ts'
 import type { AttackCluster } from './cluster.ts'
 
 export type RoundTrip = 'puback' | 'dispatch' | 'answer'
@@ -20,8 +20,6 @@ export interface HonestSample {
 const everyMs: Readonly<Record<RoundTrip, number>> = { puback: 100, dispatch: 400, answer: 2_000 }
 /** What has not come about this long after the floods is lost. */
 const settleMs = 30_000
-const fleet = 'default'
-const kind = 'slm.generate'
 
 interface HonestDeviceOptions extends Pick<AttackCluster, 'mqttUrl' | 'httpUrl' | 'measured' | 'apiKey' | 'apiUrl'> {
   readonly signal: AbortSignal
@@ -41,59 +39,33 @@ export async function startHonestDevice({ mqttUrl, httpUrl, measured, apiKey, ap
   const open = new Set<Promise<void>>()
   let [lost, started] = [0, 0]
   const ended = new AbortController()
-  const topic = (leaf: 'state' | 'telemetry' | 'jobs' | 'events') => deviceTopic(fleet, measured.id, leaf)
   const record = (what: RoundTrip, atMs: number) => samples.push({ what, atMs, ms: systemClock.nowMs() - atMs })
 
-  const clientId = `device-${measured.id}`
-  const login = { clientId, username: clientId, password: measured.token, protocolVersion: 4 } as const
-  const client: MqttClient = await connectAsync(mqttUrl, { ...login, reconnectPeriod: 250 })
-  disableNagle(client.stream)
-  client.on('error', () => {})
-  client.on('message', (_topic, payload) => {
-    const message = ToJobDevice.parse(JSON.parse(payload.toString()))
-    if (message.type !== 'run') return
-    const { bridge, job, attempt } = message
-    const key = GenerateInput.parse(message.input).prompt ?? ''
+  const client = await connectJobDevice(mqttUrl, { ...measured, reconnectMs: 250 }, ({ input }) => {
+    const key = GenerateInput.parse(input).prompt ?? ''
     const atMs = sentAtMs.get(key)
     if (atMs !== undefined) record('dispatch', atMs)
     sentAtMs.delete(key)
-    const report = (n: number, what: object) => {
-      const event = JobEvent.parse({ v: 1, bridge, job, attempt, n, at: nowIso(), ...what })
-      client.publish(topic('events'), JSON.stringify(event), { qos: 1 })
-    }
-    report(1, { type: 'accepted' })
-    report(2, { type: 'running' })
-    report(3, { type: 'succeeded', result: { text: 'Yes, it is.' } })
   })
-  await client.subscribeAsync(topic('jobs'), { qos: 1 })
-  const state: DeviceState = { v: 1, state: 'ready', birth: 1, at: nowIso(), jobs: [kind] }
-  await client.publishAsync(topic('state'), JSON.stringify(state), { qos: 1, retain: true })
 
   const publish = async () => {
     const atMs = systemClock.nowMs()
     const speed = { prefillTokensPerS: null, draftStepMs: null }
     const sample: DeviceTelemetry = { v: 1, at: nowIso(), birth: 1, link: null, speed }
-    await client.publishAsync(topic('telemetry'), JSON.stringify(sample), { qos: 1 })
+    await client.publishAsync(deviceTopic('default', measured.id, 'telemetry'), JSON.stringify(sample), { qos: 1 })
     record('puback', atMs)
   }
-  const headers = { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` }
-  const request = async (path: string, init: RequestInit = {}) => {
-    const response = await fetch(`${httpUrl}/v1/jobs${path}`, { ...init, headers })
-    const body = (await response.json()) as { id: string; state: string }
-    if (!response.ok) throw new Error(`status ${response.status}`)
-    return body
-  }
+  const jobs = new JobClient(httpUrl, signal, { apiKey })
   const runJob = async () => {
     const atMs = systemClock.nowMs()
     const key = `honest-${started}`
     // The job may arrive before the response with its id: its prompt identifies it.
     sentAtMs.set(key, atMs)
-    const job = JSON.stringify({ kind, input: { prompt: key }, device: measured.id, key })
-    const { id } = await request('', { method: 'POST', body: job })
-    let jobState = ''
-    for (const giveUpMs = atMs + settleMs; jobState !== 'SUCCEEDED'; await systemClock.sleep(250)) {
-      if (systemClock.nowMs() > giveUpMs) throw new Error(`job ${id} is ${jobState}`)
-      jobState = (await request(`/${id}`)).state
+    const id = await jobs.submit({ kind: 'slm.generate', input: { prompt: key }, device: measured.id, key })
+    for (const giveUpMs = atMs + settleMs; ; await systemClock.sleep(250)) {
+      const state = (await jobs.show(id))?.state
+      if (state === 'SUCCEEDED') return
+      if (systemClock.nowMs() > giveUpMs) throw new Error(`job ${id} is ${state}`)
     }
   }
   const answer = async () => {

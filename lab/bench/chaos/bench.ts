@@ -3,10 +3,10 @@ import { systemClock } from '../../../core/kit/base/clock.ts'
 import { type Random, seededRandom } from '../../../core/kit/base/random.ts'
 import { isTerminal, type JobState } from '../../../core/policy/jobs/job.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
+import type { JobClient, ShownJob } from '../../cluster/job-client.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { type ChaosCluster, type ChaosOptions, chaosBrokers, startChaosCluster } from './cluster.ts'
-import type { JobClient, ShownJob } from './job-client.ts'
 import { type ChaosRun, chaosReport, settleMs } from './report.ts'
 
 const quickKills = 10
@@ -131,14 +131,9 @@ async function submitUntil(stop: AbortSignal, jobs: JobClient, submitted: Submit
     while (open.size < inFlight && !stop.aborted) {
       const question = Math.floor(random.next() * questions.length)
       const key = `job-${submitted.size}-${question}`
-      const id = await jobs.submit(key, {
-        kind: 'slm.generate',
-        input: { prompt: questions[question], maxTokens: 24 },
-        attempts: 100,
-        deadlineS: 3_600,
-        timeouts: { acceptS: 2 },
-        disconnect: { lostAfterS: 2 },
-      })
+      const limits = { attempts: 100, deadlineS: 3_600, timeouts: { acceptS: 2 }, disconnect: { lostAfterS: 2 } }
+      const input = { prompt: questions[question], maxTokens: 24 }
+      const id = await jobs.submit({ kind: 'slm.generate', input, ...limits }, key)
       submitted.set(key, id)
       open.add(id)
     }
@@ -170,7 +165,7 @@ async function examine({ jobs, finishedJobs }: ChaosCluster, submitted: Submitte
   const runs: ChaosRun[] = []
   for (const [key, id] of submitted) {
     const job = await jobs.show(id)
-    const idOfSameKey = await jobs.submit(key, { kind: 'slm.generate', input: { prompt: questions[0] } })
+    const idOfSameKey = await jobs.submit({ kind: 'slm.generate', input: { prompt: questions[0] } }, key)
     const ends = (await jobs.history(id)).filter((type) => isTerminal(type.toUpperCase() as JobState)).length
     const stuck = !isEnded(job)
     const question = key.split('-').at(-1)!

@@ -3,9 +3,12 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { Cluster } from '../../cluster/cluster.ts'
+import { JobClient } from '../../cluster/job-client.ts'
 import { startMosquitto } from '../../cluster/mosquitto.ts'
 import { portOf, startRelay, through } from '../../cluster/relay.ts'
-import { JobClient } from './job-client.ts'
+
+/** A bridge that is killed comes back within this time; longer is a finding. */
+const maxUnreachableMs = 60_000
 
 export const chaosBrokers = ['embedded', 'mosquitto'] as const
 
@@ -36,7 +39,7 @@ export function startChaosCluster({ bundle, slm, agents, broker, io }: ChaosOpti
       /** Undefined: the broker is in the bridge's process. */
       mosquitto,
       mqttRelay,
-      jobs: new JobClient(httpUrl, io.signal),
+      jobs: new JobClient(httpUrl, io.signal, { maxUnreachableMs }),
       /** For each device, how often it has finished each job. */
       finishedJobs: () => ids.map((id) => finishedIn(join(cluster.stateDir(id), 'jobs.sqlite'))),
     }

@@ -6,7 +6,7 @@ import { mosquittoProblem } from '../../cluster/mosquitto.ts'
 import { portOf } from '../../cluster/relay.ts'
 import type { Bench, BenchContext, BenchResult, Summary } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
-import { type FleetBroker, type FleetCluster, fleetBrokers, startFleetCluster, submitJob, watchSamples } from './cluster.ts'
+import { type FleetBroker, type FleetCluster, fleetBrokers, startFleetCluster, watchSamples } from './cluster.ts'
 import { Load } from './load.ts'
 import { type FleetRun, fleetReport, type RestartRun, type WorkRun } from './report.ts'
 
@@ -25,6 +25,7 @@ const brokenMs = 5_000
 /** The rests of a connecting or returning fleet. */
 const pollMs = 250
 const jobsPerS = 20
+const job = { kind: 'slm.generate', input: { prompt: 'Is there a good hotel near the station?', maxTokens: 32 } }
 
 const options = {
   devices: z.int().min(10).default(10_000).describe('devices of the fleet'),
@@ -225,13 +226,12 @@ async function atWork(broker: FleetBroker, { cluster, load, plan, context }: Par
   let submitted = 0
   while (performance.now() - startedMs < plan.workS * 1_000) {
     const due = ((performance.now() - startedMs) / 1_000) * jobsPerS
-    for (; submitted < due; submitted++) await submitJob(cluster.httpUrl, io.signal)
+    for (; submitted < due; submitted++) await cluster.jobs.submit(job)
     await systemClock.sleep(10, io.signal)
   }
   await asking
-  const health = (await (await fetch(`${cluster.httpUrl}/health`)).json()) as { jobs: { dispatchMs: { p99: number | null } } }
   const { jobs, pubackMs } = await load.take()
-  const dispatchP99Ms = health.jobs.dispatchMs.p99
+  const { p99: dispatchP99Ms } = await cluster.jobs.dispatchMs()
   const work = { submitted, jobs, dispatchP99Ms, pubackP99Ms: p99(pubackMs), fleetStatusS }
   return { what: 'work', broker, devices: load.size, ...work, rssMb: cluster.rssMb() }
 }

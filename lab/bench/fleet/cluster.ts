@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
 import { readSse } from '../../../core/wire/openai/sse-reader.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import { cpuSeconds } from '../../cluster/cpu-times.ts'
+import { JobClient } from '../../cluster/job-client.ts'
 import { rssMb } from '../../cluster/memory.ts'
 import { startMosquitto } from '../../cluster/mosquitto.ts'
 
@@ -42,6 +42,7 @@ export function startFleetCluster({ bundle, broker, devices, io }: FleetClusterO
     return {
       mqttUrl: bridge.ready.mqttUrl,
       httpUrl,
+      jobs: new JobClient(httpUrl, io.signal),
       /** Of bridge and broker, their children not counted. */
       cpuS: () => cpuSeconds(pids()) ?? 0,
       /** Of the process that devices are connected to. */
@@ -66,22 +67,6 @@ export function startFleetCluster({ bundle, broker, devices, io }: FleetClusterO
 async function readyDevices(httpUrl: string, signal: AbortSignal): Promise<number> {
   const response = await fetch(`${httpUrl}/metrics`, { signal })
   return Number(/^brim_devices\{state="ready"\} (\d+)/m.exec(await response.text())?.[1] ?? 0)
-}
-
-/** @throws BrimError REQUEST_INVALID where the bridge refuses the job */
-export async function submitJob(httpUrl: string, signal: AbortSignal): Promise<void> {
-  const body = JSON.stringify({
-    kind: 'slm.generate',
-    input: { prompt: 'Is there a good hotel near the station?', maxTokens: 32 },
-  })
-  const response = await fetch(`${httpUrl}/v1/jobs`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body,
-    signal,
-  })
-  await response.arrayBuffer()
-  if (!response.ok) throw new BrimError('REQUEST_INVALID', `the bridge refused a job with status ${response.status}`)
 }
 
 /**

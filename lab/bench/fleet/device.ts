@@ -3,10 +3,11 @@ import { generate, type IConnectPacket, type Packet, parser } from 'mqtt-packet'
 import { nowIso } from '../../../core/kit/base/clock.ts'
 import type { Random } from '../../../core/kit/base/random.ts'
 import { backoffLimits, failuresAfter, fullJitterMs } from '../../../core/policy/link/back-off.ts'
-import type { JobEvent, JobKind } from '../../../core/wire/protocol/jobs.ts'
+import type { JobEvent, JobKind, ToJobDevice } from '../../../core/wire/protocol/jobs.ts'
 import type { BridgeState, DeviceState, DeviceTelemetry, TelemetryDelta } from '../../../core/wire/protocol/messages.ts'
 import { changesOf, expectedAfter, type Fields } from '../../../core/wire/protocol/telemetry-delta.ts'
 import { allBridgeStates, type DeviceTopic, deviceTopic } from '../../../core/wire/protocol/topics.ts'
+import { finishingEvents } from '../../cluster/job-device.ts'
 import { sampleOf } from './sample.ts'
 
 /** What the devices of one process have done since the last `take`. */
@@ -194,13 +195,9 @@ export class SimulatedDevice {
     }
   }
 
-  #run({ type, bridge, job, attempt }: { type: string; bridge: string; job: string; attempt: number }): void {
-    if (type !== 'run') return
-    const report = (n: number, what: object) =>
-      this.#publish('events', { v: 1, bridge, job, attempt, n, at: nowIso(), ...what } as JobEvent)
-    report(1, { type: 'accepted' })
-    report(2, { type: 'running' })
-    report(3, { type: 'succeeded', result: { text: 'Yes, it is.' } })
+  #run(message: ToJobDevice): void {
+    if (message.type !== 'run') return
+    for (const event of finishingEvents(message)) this.#publish('events', event)
     this.#fleet.counts.jobs += 1
   }
 

@@ -1,15 +1,13 @@
 import { join } from 'node:path'
-import { connectAsync, type MqttClient } from 'mqtt'
-import { nowIso, systemClock } from '../../../core/kit/base/clock.ts'
+import type { MqttClient } from 'mqtt'
+import { systemClock } from '../../../core/kit/base/clock.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
-import { disableNagle } from '../../../core/kit/base/no-delay.ts'
 import { openDatabase } from '../../../core/kit/store/open-database.ts'
 import { median } from '../../../core/policy/estimate/quantile.ts'
-import { JobEvent, ToJobDevice } from '../../../core/wire/protocol/jobs.ts'
-import type { DeviceState } from '../../../core/wire/protocol/messages.ts'
-import { deviceTopic } from '../../../core/wire/protocol/topics.ts'
 import { Cluster } from '../../cluster/cluster.ts'
+import { JobClient } from '../../cluster/job-client.ts'
+import { connectJobDevice } from '../../cluster/job-device.ts'
 
 interface DispatchLoad {
   readonly devices: number
@@ -33,8 +31,7 @@ interface DispatchLimits extends DispatchLoad {
   readonly dir: string
 }
 
-const kind = 'slm.generate'
-const fleet = 'default'
+const job = { kind: 'slm.generate', input: { prompt: 'Is there a good hotel near the station?', maxTokens: 32 } }
 
 /**
  * Dispatches jobs from a bridge process to devices that are MQTT connections of this process. Each device stores a job in
@@ -51,21 +48,26 @@ export async function benchDispatch(limits: DispatchLimits, io: Io, progress: (l
     progress(`connecting ${devices} devices`)
     const insert = inbox.prepare('INSERT INTO inbox (job, device, body) VALUES (?, ?, ?)')
     const commitsMs: number[] = []
-    const store = (job: string, device: string, body: string) => {
-      const begunMs = performance.now()
-      insert.run(job, device, body)
-      commitsMs.push(performance.now() - begunMs)
+    for (let at = 1; at <= devices; at++) {
+      const id = `device-${at}`
+      const device = await connectJobDevice(mqttUrl, { id }, (run) => {
+        const body = JSON.stringify(run)
+        const begunMs = performance.now()
+        insert.run(run.job, id, body)
+        commitsMs.push(performance.now() - begunMs)
+      })
+      clients.push(device)
     }
-    for (let i = 0; i < devices; i++) clients.push(await joinFleet(mqttUrl, `device-${i + 1}`, store))
     progress(`${jobs} jobs, ${perS} per second`)
+    const client = new JobClient(httpUrl, io.signal)
     const startedMs = performance.now()
     let submitted = 0
     while (submitted < jobs) {
       const due = Math.min(jobs, Math.floor(((performance.now() - startedMs) / 1_000) * perS) + 1)
-      for (; submitted < due; submitted++) await submit(httpUrl)
+      for (; submitted < due; submitted++) await client.submit(job)
       await systemClock.sleep(1, io.signal)
     }
-    const { p50, p99 } = await dispatchFigures(httpUrl, jobs)
+    const { p50, p99 } = await dispatchFigures(client, jobs)
     return { what: 'dispatch', devices, jobs, perS, p50Ms: p50, p99Ms: p99, deviceCommitP50Ms: median(commitsMs) }
   } finally {
     await Promise.all(clients.map((client) => client.endAsync(true)))
@@ -73,48 +75,11 @@ export async function benchDispatch(limits: DispatchLimits, io: Io, progress: (l
   }
 }
 
-async function joinFleet(
-  url: string,
-  device: string,
-  store: (job: string, device: string, body: string) => void,
-): Promise<MqttClient> {
-  const client = await connectAsync(url, { clientId: `device-${device}`, protocolVersion: 4, reconnectPeriod: 0 })
-  disableNagle(client.stream)
-  const topic = (leaf: 'state' | 'jobs' | 'events') => deviceTopic(fleet, device, leaf)
-  client.on('message', (_topic, payload) => {
-    const message = ToJobDevice.parse(JSON.parse(payload.toString()))
-    if (message.type !== 'run') return
-    const { bridge, job, attempt } = message
-    store(job, device, payload.toString())
-    const report = (n: number, what: object) => {
-      const event = JobEvent.parse({ v: 1, bridge, job, attempt, n, at: nowIso(), ...what })
-      client.publish(topic('events'), JSON.stringify(event), { qos: 1 })
-    }
-    report(1, { type: 'accepted' })
-    report(2, { type: 'running' })
-    report(3, { type: 'succeeded', result: { text: 'Yes, it is.' } })
-  })
-  await client.subscribeAsync(topic('jobs'), { qos: 1 })
-  const state: DeviceState = { v: 1, state: 'ready', birth: 1, at: nowIso(), jobs: [kind] }
-  await client.publishAsync(topic('state'), JSON.stringify(state), { qos: 1, retain: true })
-  return client
-}
-
-async function submit(httpUrl: string): Promise<void> {
-  const body = JSON.stringify({ kind, input: { prompt: 'Is there a good hotel near the station?', maxTokens: 32 } })
-  const headers = { 'content-type': 'application/json' }
-  const response = await fetch(`${httpUrl}/v1/jobs`, { method: 'POST', headers, body })
-  await response.arrayBuffer()
-  if (!response.ok) throw new BrimError('REQUEST_INVALID', `the bridge refused a job with status ${response.status}`)
-}
-
 /** Waits until all jobs are accepted. */
-async function dispatchFigures(httpUrl: string, jobs: number): Promise<{ p50: number; p99: number }> {
+async function dispatchFigures(client: JobClient, jobs: number): Promise<{ p50: number; p99: number }> {
   for (let tries = 0; tries < 300; tries++) {
-    const health = (await (await fetch(`${httpUrl}/health`)).json()) as {
-      jobs: { dispatchMs: { p50: number; p99: number; count: number } }
-    }
-    if (health.jobs.dispatchMs.count >= jobs) return health.jobs.dispatchMs
+    const { count, p50, p99 } = await client.dispatchMs()
+    if (count >= jobs && p50 !== null && p99 !== null) return { p50, p99 }
     await systemClock.sleep(100)
   }
   throw new BrimError('RUNTIME_FAILED', 'not all jobs were accepted within 30 s')

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { JobClient } from '../../../lab/bench/chaos/job-client.ts'
+import { JobClient } from '../../../lab/cluster/job-client.ts'
 
 let jobs: JobClient
 const server = createServer((request, response) => {
