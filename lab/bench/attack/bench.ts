@@ -1,14 +1,13 @@
 import { z } from 'zod'
-import { systemClock } from '../../../core/kit/base/clock.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { Flood } from '../../attack/flood.ts'
 import { floods } from '../../attack/floods.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
+import { WorkerProcess } from '../../cluster/worker-process.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { type AttackCluster, startAttackCluster } from './cluster.ts'
-import { runFloods } from './flood-process.ts'
-import type { FloodReply } from './flood-worker.ts'
+import type { FloodReply, FloodRequest } from './flood-worker.ts'
 import { type HonestDevice, type HonestSample, startHonestDevice } from './honest-device.ts'
 import { type AttackRun, attackReport, together, undisturbed } from './report.ts'
 
@@ -17,6 +16,8 @@ const fullAloneS = 5
 const quickAloneS = 2
 /** Of all floods together. */
 const quickSeconds = 10
+/** Floods end at their signal; one that does not within this time is a fault of the benchmark. */
+const graceMs = 30_000
 
 const options = { seconds: z.number().min(1).default(60).describe('time that all floods run together') }
 
@@ -83,10 +84,9 @@ interface Phase extends Pick<BenchContext, 'io'> {
 
 async function runPhase({ cluster, device, name, floods: chosen, ms, io }: Phase): Promise<AttackRun> {
   const before = device.samples.length
-  const counts: FloodReply =
-    chosen.length === 0
-      ? await systemClock.sleep(ms, io.signal).then(() => ({}))
-      : await runFloods({ attacks: cluster.attacks.filter(({ flood }) => chosen.includes(flood)), ms }, io)
+  await using attacker = new WorkerProcess<FloodRequest, FloodReply>(new URL('./flood-worker.js', import.meta.url), io)
+  const attacks = cluster.attacks.filter(({ flood }) => chosen.includes(flood))
+  const counts = await attacker.ask({ attacks, ms }, ms + graceMs)
   const samples = device.samples.slice(before)
   return {
     name,

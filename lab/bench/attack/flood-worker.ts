@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AttackTarget, Flood } from '../../attack/flood.ts'
 import { floods } from '../../attack/floods.ts'
+import { serveRequests } from '../../cluster/worker-process.ts'
 
 /** A flood by its name, and with whose identity it attacks. */
 export interface FloodAttack {
@@ -33,15 +34,14 @@ async function repeat(flood: Flood, target: AttackTarget, signal: AbortSignal): 
   return total
 }
 
-process.on('message', async ({ attacks, ms }: FloodRequest) => {
+serveRequests(async ({ attacks, ms }: FloodRequest): Promise<FloodReply> => {
   const signal = AbortSignal.timeout(ms)
   const attack = async ({ flood, target }: FloodAttack) => {
     const found = floods.find(({ name }) => name === flood)!
     return [flood, await repeat(found, target, signal)] as const
   }
-  const counts = await Promise.all(attacks.map(attack))
-  process.send?.(Object.fromEntries(counts) satisfies FloodReply)
+  const [counts] = await Promise.all([Promise.all(attacks.map(attack)), sleep(ms)])
+  return Object.fromEntries(counts)
 })
-process.on('disconnect', () => process.exit(0))
 // A socket that the bridge has closed must not end the attack.
 process.on('uncaughtException', () => {})

@@ -3,11 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import type { Format } from '../../../core/model/bundle/manifest.ts'
+import { WorkerProcess } from '../../cluster/worker-process.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { qwen05bConfig, writeRandomCheckpoint } from '../../random-checkpoint.ts'
-import { type EngineProcess, type Style, startEngine } from './process.ts'
-import { type EngineRun, engineReport, summarise } from './report.ts'
+import { type EngineRun, engineReport, type Style, summarise } from './report.ts'
+import type { EngineReply, EngineRequest } from './worker.ts'
 
 export const engineBench: Bench = {
   name: 'engine',
@@ -48,7 +49,6 @@ const small = {
 
 const qwen = { ...qwen05bConfig, max_position_embeddings: 4096 }
 
-const styles: readonly Style[] = ['in-place', 'copying', 'growing']
 const threads = 2
 const seed = 1
 const formats: readonly Format[] = ['fp32', 'fp16', 'int4']
@@ -85,28 +85,43 @@ const full: Effort = {
 }
 const quick: Effort = { contexts: [128, 1024], rounds: 4, tokensPerRound: 10, prefills: 1, packedRounds: 20, qwenRounds: 3 }
 
+type EngineProcess = WorkerProcess<EngineRequest, EngineReply>
+
 /** Measures both engines, model by model. */
 export async function benchEngine(models: Models, effort: Effort, context: BenchContext): Promise<BenchResult> {
   const folder = await mkdtemp(join(tmpdir(), 'brim-bench-'))
   const runs: EngineRun[] = []
   try {
-    const onnxruntime = await benchSmall(models.small, join(folder, 'small'), effort, runs, context)
-    await benchQwen(models.qwen, join(folder, 'qwen'), effort, runs, context)
-    const conditions = {
-      onnxruntime,
-      provider: 'CPUExecutionProvider',
-      threads,
-      seed,
-      spinning: false,
-      small: models.small,
-      packed,
-      warmUp,
-      effort,
-    }
-    return { conditions, summary: summarise(runs), runs }
+    await benchSmall(models.small, join(folder, 'small'), effort, runs, context)
+    const onnxruntime = await benchQwen(models.qwen, join(folder, 'qwen'), effort, runs, context)
+    const ort = { onnxruntime, provider: 'CPUExecutionProvider', threads, seed, spinning: false }
+    return { conditions: { ...ort, small: models.small, packed, warmUp, effort }, summary: summarise(runs), runs }
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
+}
+
+async function startEngine(style: Style, bundle: string, { io }: BenchContext): Promise<EngineProcess> {
+  const engine: EngineProcess = new WorkerProcess(new URL('./worker.js', import.meta.url), io)
+  await engine.ask({ kind: 'open', style, bundle, threads, library: io.env.ORT_LIB })
+  return engine
+}
+
+/** Asks an engine, and adds its samples to those of the same measurement. @returns the version of ONNX Runtime */
+async function sample(
+  engine: EngineProcess,
+  request: Exclude<EngineRequest, { kind: 'open' }>,
+  what: Pick<EngineRun, 'model' | 'format' | 'style'>,
+  runs: EngineRun[],
+): Promise<string> {
+  const { onnxruntime, samples } = await engine.ask(request)
+  for (const { samplesMs, ...measured } of samples) {
+    const of = { ...what, context: request.context, ...measured }
+    const before = runs.find((run) => Object.entries(of).every(([name, value]) => run[name as keyof EngineRun] === value))
+    if (before) before.samplesMs.push(...samplesMs)
+    else runs.push({ ...of, samplesMs })
+  }
+  return onnxruntime
 }
 
 async function benchSmall(
@@ -115,7 +130,7 @@ async function benchSmall(
   effort: Effort,
   runs: EngineRun[],
   context: BenchContext,
-): Promise<string> {
+): Promise<void> {
   const checkpoint = join(folder, 'checkpoint')
   await writeRandomCheckpoint(checkpoint, { config, dtype: 'F16', seed })
   const bundles = new Map<Format, string>()
@@ -123,66 +138,39 @@ async function benchSmall(
     context.progress(`building the small model in ${format}`)
     bundles.set(format, (await buildBundle({ checkpoint, out: join(folder, format), format, signal: context.io.signal })).dir)
   }
-  let onnxruntime = ''
   for (const format of formats) {
-    await using inPlace = await startEngine('in-place', bundles.get(format) ?? '', threads, context.io)
+    await using inPlace = await startEngine('in-place', bundles.get(format) ?? '', context)
     // fp16 is a format on disk: the computation is the same, and the stock binding can only read the fp32 bundle.
-    const readable = format === 'fp16' ? 'fp32' : format
-    await using copying = await startEngine('copying', bundles.get(readable) ?? '', threads, context.io)
-    await using growing = await startEngine('growing', bundles.get(readable) ?? '', threads, context.io)
-    onnxruntime = inPlace.onnxruntime
+    const readable = bundles.get(format === 'fp16' ? 'fp32' : format) ?? ''
+    await using copying = await startEngine('copying', readable, context)
+    await using growing = await startEngine('growing', readable, context)
+    const engines = Object.entries({ 'in-place': inPlace, copying, growing }) as [Style, EngineProcess][]
+    const inTurn = async (rounds: number, request: Parameters<typeof sample>[1]) => {
+      for (let round = 0; round < rounds; round++)
+        for (const [style, engine] of engines) await sample(engine, request, { model: 'small', format, style }, runs)
+    }
     for (const length of effort.contexts) {
       context.progress(`${format}, context ${length}: decode and prefill, styles in turn`)
-      await benchLength({ 'in-place': inPlace, copying, growing }, format, length, effort, runs)
+      await inTurn(effort.rounds, { kind: 'decode', context: length, tokens: effort.tokensPerRound, warmUp })
+      await inTurn(effort.prefills, { kind: 'prefill', context: length })
     }
     if (format === 'fp16') continue
     context.progress(`${format}: ${packed.sequences} sequences in one packed step and in ${packed.sequences} steps`)
-    await benchPacked(inPlace, format, effort, runs)
+    await inPlace.ask({ kind: 'packed', ...packed, rounds: 3 })
+    const together = { kind: 'packed', ...packed, rounds: effort.packedRounds } as const
+    await sample(inPlace, together, { model: 'small', format, style: 'in-place' }, runs)
   }
-  return onnxruntime
 }
 
-async function benchLength(
-  engines: Record<Style, EngineProcess>,
-  format: Format,
-  length: number,
-  effort: Effort,
-  runs: EngineRun[],
-): Promise<void> {
-  const turns = styles.map((style) => {
-    const what = { model: 'small', format, style, context: length } as const
-    const decode: EngineRun = { ...what, measured: 'decode', tokens: 1, samplesMs: [] }
-    const prefill: EngineRun = { ...what, measured: 'prefill', tokens: length, samplesMs: [] }
-    runs.push(decode, prefill)
-    return { engine: engines[style], decode, prefill }
-  })
-  const turn = { kind: 'decode', context: length, tokens: warmUp + effort.tokensPerRound } as const
-  for (let round = 0; round < effort.rounds; round++)
-    for (const { engine, decode } of turns) decode.samplesMs.push(...((await engine.ask(turn)).ms ?? []).slice(warmUp))
-  for (let round = 0; round < effort.prefills; round++)
-    for (const { engine, prefill } of turns)
-      prefill.samplesMs.push(...((await engine.ask({ kind: 'prefill', tokens: length })).ms ?? []))
-}
-
-async function benchPacked(engine: EngineProcess, format: Format, effort: Effort, runs: EngineRun[]): Promise<void> {
-  const what = { model: 'small', format, style: 'in-place', context: packed.context, tokens: packed.sequences } as const
-  const together: EngineRun = { ...what, measured: 'packed', samplesMs: [] }
-  const apart: EngineRun = { ...what, measured: 'separate', samplesMs: [] }
-  runs.push(together, apart)
-  await engine.ask({ kind: 'packed', ...packed, rounds: 3 })
-  const { packedMs = [], separateMs = [] } = await engine.ask({ kind: 'packed', ...packed, rounds: effort.packedRounds })
-  together.samplesMs.push(...packedMs)
-  apart.samplesMs.push(...separateMs)
-}
-
+/** @returns the version of ONNX Runtime */
 async function benchQwen(
   config: Models['qwen'],
   folder: string,
   effort: Effort,
   runs: EngineRun[],
   context: BenchContext,
-): Promise<void> {
-  const what = { model: 'qwen2.5-0.5b-shaped', format: 'int4', style: 'in-place', context: qwenContext } as const
+): Promise<string> {
+  const what = { model: 'qwen2.5-0.5b-shaped', format: 'int4', style: 'in-place' } as const
   const [checkpoint, out] = [join(folder, 'checkpoint'), join(folder, 'bundle')]
   context.progress('writing a random checkpoint with the shape of Qwen2.5-0.5B')
   await writeRandomCheckpoint(checkpoint, { config, dtype: 'BF16', seed })
@@ -191,13 +179,11 @@ async function benchQwen(
   await buildBundle({ checkpoint, out, format: 'int4', signal: context.io.signal })
   runs.push({ ...what, measured: 'build', context: 0, tokens: 0, samplesMs: [performance.now() - startMs] })
   context.progress(`decoding with it, context ${qwenContext}`)
-  await using engine = await startEngine('in-place', out, threads, context.io)
-  const decode: EngineRun = { ...what, measured: 'decode', tokens: 1, samplesMs: [] }
-  const prefill: EngineRun = { ...what, measured: 'prefill', tokens: qwenContext, samplesMs: [] }
-  runs.push(decode, prefill)
-  const turn = { kind: 'decode', context: qwenContext, tokens: warmUp + effort.tokensPerRound } as const
+  await using engine = await startEngine('in-place', out, context)
+  let onnxruntime = ''
   for (let round = 0; round < effort.qwenRounds; round++) {
-    decode.samplesMs.push(...((await engine.ask(turn)).ms ?? []).slice(warmUp))
-    prefill.samplesMs.push(...((await engine.ask({ kind: 'prefill', tokens: qwenContext })).ms ?? []))
+    await sample(engine, { kind: 'decode', context: qwenContext, tokens: effort.tokensPerRound, warmUp }, what, runs)
+    onnxruntime = await sample(engine, { kind: 'prefill', context: qwenContext }, what, runs)
   }
+  return onnxruntime
 }

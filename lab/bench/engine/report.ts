@@ -3,7 +3,8 @@ import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
 import { loadText } from '../../frame/page.ts'
 import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
-import type { Style } from './process.ts'
+
+export type Style = 'in-place' | 'copying' | 'growing'
 
 /** The samples of one measurement. */
 export interface EngineRun {

@@ -1,45 +1,57 @@
+import { serveRequests } from '../../cluster/worker-process.ts'
 import { type CopyingEngine, openCopyingEngine } from './copying.ts'
 import { type InPlaceEngine, openInPlaceEngine } from './in-place.ts'
+import type { EngineRun, Style } from './report.ts'
 
-/**
- * One engine in a separate process, so that the engines share neither memory nor garbage collection:
- * `node worker.js <in-place|copying|growing> <bundle> <threads> [library]`, then requests over IPC.
- */
-export type WorkerRequest =
-  | { readonly kind: 'prefill'; readonly tokens: number }
-  | { readonly kind: 'decode'; readonly context: number; readonly tokens: number }
+/** To an engine in a process of its own: engines share neither memory nor garbage collection. The first one opens it. */
+export type EngineRequest =
+  | {
+      readonly kind: 'open'
+      readonly style: Style
+      readonly bundle: string
+      readonly threads: number
+      readonly library: string | undefined
+    }
+  | { readonly kind: 'prefill'; readonly context: number }
+  /** The first `warmUp` tokens are not counted. */
+  | { readonly kind: 'decode'; readonly context: number; readonly tokens: number; readonly warmUp: number }
   | { readonly kind: 'packed'; readonly context: number; readonly sequences: number; readonly rounds: number }
 
-export type WorkerReply =
-  | { readonly kind: 'ready'; readonly onnxruntime: string }
-  | { readonly kind: 'done'; readonly samples: Readonly<Record<string, readonly number[]>> }
-  | { readonly kind: 'failed'; readonly message: string }
-
-async function serve(engine: InPlaceEngine | CopyingEngine, request: WorkerRequest): Promise<WorkerReply> {
-  switch (request.kind) {
-    case 'prefill':
-      return { kind: 'done', samples: { ms: [await engine.prefill(request.tokens)] } }
-    case 'decode':
-      return { kind: 'done', samples: { ms: await engine.decode(request.context, request.tokens) } }
-    case 'packed': {
-      if (!('packed' in engine)) throw new Error('only the in-place engine has packed steps')
-      return { kind: 'done', samples: await engine.packed(request.context, request.sequences, request.rounds) }
-    }
-  }
+export interface EngineReply {
+  readonly onnxruntime: string
+  readonly samples: readonly Pick<EngineRun, 'measured' | 'tokens' | 'samplesMs'>[]
 }
 
-const [style, bundle = '', threads = '1', library] = process.argv.slice(2)
-const reply = (message: WorkerReply) => process.send?.(message)
-try {
-  const engine = await (style === 'copying' || style === 'growing'
-    ? openCopyingEngine(bundle, Number(threads), style)
-    : openInPlaceEngine(bundle, Number(threads), library))
-  process.on('message', (request: WorkerRequest) => {
-    serve(engine, request).then(reply, (error: unknown) => reply({ kind: 'failed', message: String(error) }))
-  })
-  process.on('disconnect', () => process.exit(0))
-  reply({ kind: 'ready', onnxruntime: engine.onnxruntime })
-} catch (error) {
-  reply({ kind: 'failed', message: String(error) })
-  process.disconnect?.()
+let engine: InPlaceEngine | CopyingEngine | undefined
+
+serveRequests(async (request: EngineRequest): Promise<EngineReply> => {
+  if (request.kind === 'open') {
+    const { style, bundle, threads, library } = request
+    engine = await (style === 'in-place'
+      ? openInPlaceEngine(bundle, threads, library)
+      : openCopyingEngine(bundle, threads, style))
+  }
+  if (!engine) throw new Error('no engine is open')
+  return { onnxruntime: engine.onnxruntime, samples: await samplesOf(engine, request) }
+})
+
+async function samplesOf(engine: InPlaceEngine | CopyingEngine, request: EngineRequest): Promise<EngineReply['samples']> {
+  switch (request.kind) {
+    case 'open':
+      return []
+    case 'prefill':
+      return [{ measured: 'prefill', tokens: request.context, samplesMs: [await engine.prefill(request.context)] }]
+    case 'decode': {
+      const samplesMs = await engine.decode(request.context, request.warmUp + request.tokens)
+      return [{ measured: 'decode', tokens: 1, samplesMs: samplesMs.slice(request.warmUp) }]
+    }
+    case 'packed': {
+      if (!('packed' in engine)) throw new Error('only the in-place engine has packed steps')
+      const { packedMs, separateMs } = await engine.packed(request.context, request.sequences, request.rounds)
+      return [
+        { measured: 'packed', tokens: request.sequences, samplesMs: packedMs },
+        { measured: 'separate', tokens: request.sequences, samplesMs: separateMs },
+      ]
+    }
+  }
 }

@@ -57,7 +57,6 @@ export class SimulatedDevice {
   readonly #startedS: number
   #socket: Socket | undefined
   #timer: NodeJS.Timeout | undefined
-  #isEnding = false
   #failures = 0
   #connections = 0
   #packetId = 0
@@ -87,12 +86,6 @@ export class SimulatedDevice {
 
   startIn(ms: number): void {
     this.#timer = setTimeout(() => this.#connect(), ms)
-  }
-
-  end(): void {
-    this.#isEnding = true
-    clearTimeout(this.#timer)
-    this.#socket?.destroy()
   }
 
   #connect(): void {
@@ -142,7 +135,6 @@ export class SimulatedDevice {
     this.#hasState = false
     this.#base = undefined
     this.#sentMs.clear()
-    if (this.#isEnding) return
     this.#failures = failuresAfter(this.#failures, lastedMs)
     this.startIn(fullJitterMs(this.#failures, backoffLimits(this.#fleetSize, reconnectMaxMs), this.#fleet.random.next()))
   }

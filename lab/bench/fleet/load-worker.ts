@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { seededRandom } from '../../../core/kit/base/random.ts'
+import { serveRequests } from '../../cluster/worker-process.ts'
 import { type FleetCounts, SimulatedDevice, type SimulatedFleet } from './device.ts'
 
 /** What the benchmark asks of a process that holds devices; each is answered with a `LoadReply`. */
@@ -22,7 +23,7 @@ const random = seededRandom(randomInt(2 ** 32))
 const counts = nothing()
 let fleet: SimulatedFleet | undefined
 
-process.on('message', (request: LoadRequest) => {
+serveRequests((request: LoadRequest): LoadReply => {
   if (request.type === 'open') fleet = { ...request.fleet, random, counts }
   if (request.type === 'start')
     for (const id of request.ids) {
@@ -32,10 +33,7 @@ process.on('message', (request: LoadRequest) => {
     }
   const established = devices.reduce((sum, device) => sum + Number(device.isEstablished), 0)
   const isTaken = request.type === 'take'
-  process.send?.({ ...(isTaken ? counts : nothing()), established } satisfies LoadReply)
+  const reply = { ...(isTaken ? counts : nothing()), established }
   if (isTaken) Object.assign(counts, nothing())
-})
-process.on('disconnect', () => {
-  for (const device of devices) device.end()
-  process.exit(0)
+  return reply
 })

@@ -1,33 +1,23 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
-import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
-import { projectRoot } from '../../../core/kit/base/version.ts'
+import { WorkerProcess } from '../../cluster/worker-process.ts'
 import type { SimulatedFleet } from './device.ts'
 import type { LoadReply, LoadRequest } from './load-worker.ts'
 
-const worker = fileURLToPath(new URL('dist/lab/bench/fleet/load-worker.js', projectRoot))
 const replyWithinMs = 60_000
 
 /** Processes that hold the devices, so that their work is not counted as the bridge's. */
 export class Load implements AsyncDisposable {
-  readonly #processes: readonly ChildProcess[]
-  readonly #signal: AbortSignal
+  readonly #processes: readonly WorkerProcess<LoadRequest, LoadReply>[]
   #started = 0
 
-  static async open(processes: number, fleet: Omit<SimulatedFleet, 'random' | 'counts'>, { env, signal }: Io): Promise<Load> {
-    const children = Array.from({ length: processes }, () =>
-      fork(worker, [], { env, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] }),
-    )
-    const load = new Load(children, signal)
+  static async open(processes: number, fleet: Omit<SimulatedFleet, 'random' | 'counts'>, io: Io): Promise<Load> {
+    const load = new Load(processes, io)
     await load.#askAll(() => ({ type: 'open', fleet }))
     return load
   }
 
-  private constructor(processes: readonly ChildProcess[], signal: AbortSignal) {
-    this.#processes = processes
-    this.#signal = signal
+  private constructor(processes: number, io: Io) {
+    this.#processes = Array.from({ length: processes }, () => new WorkerProcess(new URL('./load-worker.js', import.meta.url), io))
   }
 
   /** Starts this many more devices at random times within `withinMs`. */
@@ -50,48 +40,27 @@ export class Load implements AsyncDisposable {
 
   /** Devices that are connected and subscribed, and whose state the broker has. */
   async established(): Promise<number> {
-    const replies = await this.#askAll(() => ({ type: 'count' }))
-    return replies.reduce((sum, { established }) => sum + established, 0)
+    return (await this.#askAll(() => ({ type: 'count' }))).established
   }
 
   /** What all devices have done since the last call. */
-  async take(): Promise<LoadReply> {
-    const replies = await this.#askAll(() => ({ type: 'take' }))
-    return replies.reduce((all, one) => ({
-      attempts: all.attempts + one.attempts,
-      refused: all.refused + one.refused,
-      unreached: all.unreached + one.unreached,
-      lost: all.lost + one.lost,
-      samples: all.samples + one.samples,
-      jobs: all.jobs + one.jobs,
-      established: all.established + one.established,
-      pubackMs: all.pubackMs.concat(one.pubackMs),
-    }))
+  take(): Promise<LoadReply> {
+    return this.#askAll(() => ({ type: 'take' }))
   }
 
-  #askAll(requestOf: (process: number) => LoadRequest): Promise<LoadReply[]> {
-    return Promise.all(
-      this.#processes.map(async (child, at) => {
-        const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(replyWithinMs)])
-        const replied = once(child, 'message', { signal })
-        child.send(requestOf(at))
-        const [reply] = await replied.catch((cause: unknown) => {
-          this.#signal.throwIfAborted()
-          throw new BrimError('RUNTIME_FAILED', 'a process of devices does not reply', { cause })
-        })
-        return reply as LoadReply
-      }),
-    )
+  /** @returns the sum of the replies */
+  async #askAll(requestOf: (process: number) => LoadRequest): Promise<LoadReply> {
+    const replies = await Promise.all(this.#processes.map((process, at) => process.ask(requestOf(at), replyWithinMs)))
+    return replies.reduce((all, one) => {
+      const sums = Object.entries(one).map(([name, value]) => {
+        const before = all[name as keyof LoadReply]
+        return [name, Array.isArray(value) ? [...(before as number[]), ...value] : (before as number) + value]
+      })
+      return Object.fromEntries(sums) as LoadReply
+    })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(
-      this.#processes.map(async (child) => {
-        const exited = once(child, 'exit')
-        if (child.connected) child.disconnect()
-        else child.kill('SIGKILL')
-        await exited
-      }),
-    )
+    await Promise.all(this.#processes.map((process) => process[Symbol.asyncDispose]()))
   }
 }
