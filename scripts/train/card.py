@@ -3,8 +3,8 @@ files of docs/results; every figure comes from these files.
 
     python scripts/train/card.py [--results docs/results] [--models models/demo] [--out FILE]
 
-Read from training/: <name>-curve.json, evaluation-<name>.json, tasks-<name>.json, drafters.json, sketch-tuning.json and
-judgement.json; from acceptance/: acceptance.json of `brim bench acceptance`. A section whose file is missing is omitted and reported.
+Read from training/: <name>-curve.json, evaluation-<name>.json, tasks-<name>.json, sketch-tuning.json and judgement.json;
+from acceptance/: acceptance.json of `brim bench acceptance`. A section whose file is missing is omitted and reported.
 A person who judges the ten continuations writes judgement.json: {"judgedBy": "…", "text": "greedy" or "sampled", "continuations":
 {"<id>": {"coherent": true, "note": "…"}}}; without it the card says that they are not judged.
 """
@@ -53,7 +53,6 @@ class Facts:
     evaluations: dict[str, dict]
     tasks: dict[str, dict]
     acceptance: dict
-    drafters: dict
     tuning: dict
     judgement: dict
     files: dict[str, float]  # folder or file under models/demo → MB
@@ -153,7 +152,7 @@ def accept_length(runs: Sequence[dict]) -> float | None:
 
 def drafters_table(facts: Facts) -> str:
     """Accept lengths by task and in all, with the setting."""
-    runs, conditions, check = facts.acceptance["runs"], facts.acceptance["conditions"], facts.drafters.get("acceptLength", {})
+    runs, conditions = facts.acceptance["runs"], facts.acceptance["conditions"]
     kinds = [kind for kind in DRAFTER_ORDER if any(run["drafter"] == kind for run in runs)]
 
     def row(title: str, wanted: Callable[[dict], bool]) -> tuple[str, ...]:
@@ -163,9 +162,6 @@ def drafters_table(facts: Facts) -> str:
     rows = [row(task, lambda run, task=task: run["task"] == task) for task in dict.fromkeys(run["task"] for run in runs)]
     rows.append(row("**all**", lambda run: True))
     rows.append(row("without answers that repeat themselves", lambda run: not run["looping"]))
-    if check:
-        cells = (number(check[kind]["all"]) if kind in check else "–" for kind in kinds)
-        rows.append(("all, computed in PyTorch", str(facts.drafters["answers"]), *cells))
     setting = (
         f"Greedy answers of at most {conditions['maxTokens']} tokens, η = {conditions['threshold']}, at most "
         f"{conditions['draftLimit']} drafted tokens, weights as `{conditions['format']}`. Accept length counts the bonus token; without drafting it is 1.00."
@@ -296,7 +292,7 @@ def tuning_section(facts: Facts) -> str:
             cells = (interval(row, key) for key in ("shareOfTokensOfOwn", "contentRecallOfOwn", "rougeFOfOwn"))
             rows.append((level, when, interval(row, "tokens"), *cells))
     head = ("level", "tuning", "tokens of a sketch", "share of the own answer", "recall of its content words", "ROUGE-1 F of the expansion")
-    text = f"PICE's tuning on {t['answers']} held-out queries; `{t['expander']}` writes the expansions. Measured on the LLM before the long forms; the exported `llm` is not tuned."
+    text = f"PICE's tuning on {t['answers']} held-out queries; `{t['expander']}` writes the expansions. Measured on the LLM before the long forms; the exported `llm` is not tuned. Made by `scripts/train/sketch_*.py` of commit e19ffa88."
     return f"{text}\n\n{table(head, rows)}"
 
 
@@ -420,7 +416,6 @@ def main() -> None:
         evaluations=read_all(training, "evaluation-"),
         tasks=read_all(training, "tasks-"),
         acceptance=optional(args.results / "acceptance" / "acceptance.json"),
-        drafters=optional(training / "drafters.json"),
         tuning=optional(training / "sketch-tuning.json"),
         judgement=optional(training / "judgement.json"),
         files=megabytes(args.models),

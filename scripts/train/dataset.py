@@ -23,8 +23,8 @@ from tokenizer import END_OF_TEXT, load_tokenizer, render
 
 IGNORE = -100  # target of a padding position and of a token that is not trained on
 OPEN_BINS = 64
-CHATS, TASKS, OWN_TASKS = "tokens.npz", "tasks.npz", "tasks-own.npz"
-STEPS = {CHATS: "dataset.py", TASKS: "tasks.py", OWN_TASKS: "own_answers.py"}  # the script that writes each file
+CHATS, TASKS = "tokens.npz", "tasks.npz"
+STEPS = {CHATS: "dataset.py", TASKS: "tasks.py"}  # the script that writes each file
 
 
 def encode_chats(corpora: Path, work: Path) -> dict[str, np.ndarray]:
@@ -42,14 +42,14 @@ def encode_chats(corpora: Path, work: Path) -> dict[str, np.ndarray]:
 
 
 def add_tasks(parser: argparse.ArgumentParser) -> None:
-    """Adds --tasks [FILE] as `file`, the name of the token file to train on."""
-    wanted = f"use the examples of all modes, of tasks.py ({TASKS}) or own_answers.py; default: chats only"
-    parser.add_argument("--tasks", dest="file", nargs="?", metavar="FILE", const=TASKS, default=CHATS, help=wanted)
+    """Adds --tasks as `file`, the name of the token file to train on."""
+    wanted = f"use the examples of all modes, of tasks.py ({TASKS}); default: chats only"
+    parser.add_argument("--tasks", dest="file", action="store_const", const=TASKS, default=CHATS, help=wanted)
 
 
 def load_groups(work: Path, split: str, longest: int, file: str = CHATS) -> dict[str, list[np.ndarray]]:
     """{task: examples} of a split, none longer than `longest` tokens: chats are truncated; generated and long examples are omitted."""
-    arrays = load_arrays(work / file, STEPS.get(file, "tasks.py"))
+    arrays = load_arrays(work / file, STEPS[file])
     groups: dict[str, list[np.ndarray]] = {}
     for name in sorted(arrays):
         group_split, task, kind = name.split("/")

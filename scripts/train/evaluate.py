@@ -1,4 +1,4 @@
-"""Measures a model of <work> on held-out text: perplexity per task and by position, samples, speed.
+"""Measures a model of <work> on held-out text: perplexity per task and by position, samples.
 
     python scripts/train/evaluate.py --name llm [--out FILE]
     python scripts/train/evaluate.py --name slm-deep --samples 0
@@ -13,7 +13,6 @@ windows of the model's context, so that every position has the same kind of text
 import argparse
 import json
 import math
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +27,6 @@ from dataset import IGNORE, TASKS, load_groups, pack, to_batch
 from encode import Encoder, own_encoder
 from errors import InputError, run
 from export import load_llm_checkpoint, write_json
-from files import load_arrays
 from generate import generate, same_length_batches, wire
 from heldout_prompts import DEFAULT_OUT as DEFAULT_PROMPTS
 from long_form import LONG_FORMS
@@ -192,26 +190,6 @@ def greedy_ends(model: Llama, encoder: Encoder, prompts: list[dict]) -> dict[str
     return found
 
 
-def tokens_per_s(model: Llama) -> dict[str, float]:
-    """Speed of one sequence in PyTorch, fp32: `prefill` of a window, `decode` of 64 tokens after 64."""
-    context = min(SHORT_CONTEXT, model.config.max_position_embeddings)
-    ids = torch.arange(context)[None] % model.config.vocab_size
-    generate(model, ids[:, :64].tolist(), 8, stop=set())  # warm-up
-    started = time.perf_counter()
-    with torch.no_grad():
-        model(ids)
-    prefilled = time.perf_counter()
-    generate(model, ids[:, :64].tolist(), 64, stop=set())
-    decoded = time.perf_counter()
-    return {"prefill": round(context / (prefilled - started)), "decode": round(64 / (decoded - prefilled))}
-
-
-def learnt_tokens(work: Path) -> int:
-    """Tokens to train on in the training part of tasks.npz."""
-    arrays = load_arrays(work / TASKS, "tasks.py")
-    return sum(int(array.sum()) for name, array in arrays.items() if name.startswith("train/") and name.endswith("/learn"))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
@@ -230,10 +208,8 @@ def main() -> None:
         "name": args.name,
         "weights": sum(weight.numel() for weight in model.parameters()),
         "config": model.config.to_dict(),
-        "trainingTokens": learnt_tokens(args.work),
         "heldOut": per_task,
         "heldOutByPosition": by_position,
-        "tokensPerS": tokens_per_s(model),
         "greedy": greedy_ends(model, encoder, prompts),
         "samples": samples(model, encoder, shown_prompts(prompts, args.samples)),
     }

@@ -188,7 +188,7 @@ def main() -> None:
     if args.base:
         read_config(args.base)
         if not adapters:
-            raise InputError(f"{args.work} has no adapter; run train_adapter.py or train_paper_adapter.py with --base first")
+            raise InputError(f"{args.work} has no adapter; run train_adapter.py with --base first")
     else:
         check_adapters(args.work, adapters)
         export_llm(args.work, args.out, args.name)

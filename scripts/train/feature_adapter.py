@@ -103,23 +103,3 @@ def visible_features(deep: Tensor, generated: Tensor) -> Tensor:
     answer; the state before the first of them, of the last prompt position, is the first that is known.
     """
     return shift(deep, 1) * generated[..., None]
-
-
-def draft_rounds(matches: list[list[bool]], probabilities: list[list[float]], eta: float) -> list[int]:
-    """Accept lengths (tokens gained, bonus included) of the verification rounds over one greedy answer.
-
-    matches[j][i]: the draft model's choice for answer token i, as the (j + 1)-th token of a draft, is the LLM's;
-    probabilities[j][i]: how sure it was. A draft ends with the token that falls under eta (HAT Eq. 5) or after
-    len(matches) tokens. With equal rows for all j this is drafting.rounds_of.
-    """
-    lengths = []
-    at, total = 1, len(matches[0])
-    while at < total:
-        accepted = 0
-        while accepted < len(matches) and at + accepted < total and matches[accepted][at + accepted]:
-            accepted += 1
-            if probabilities[accepted - 1][at + accepted - 1] < eta:
-                break
-        lengths.append(min(accepted + 1, total - at))
-        at += accepted + 1
-    return lengths

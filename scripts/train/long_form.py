@@ -1,8 +1,5 @@
 """Long answers of a small made-up world: guides and tales whose content follows from the request, so that it can be foreseen.
 
-    python scripts/train/long_form.py --show 3            # three guides and three tales
-    python scripts/train/long_form.py --stats             # sketch shares, recall and tokens with the tokenizer of --work
-
 The corpora have few answers of more than a hundred tokens, and what follows in a fairy tale cannot be known from its opening: no
 small model can sketch it. Here every sentence is a function of one or two slots of the request (subject, place, company, …), and
 only the combination is new, so that the full answer, its sketch and its length agree for requests that no one has asked before.
@@ -11,17 +8,13 @@ A combination of slots is drawn by seed and belongs to one split by hash, whatev
 5 % are held out. `continue_story` gives a real story's opening an end in the same world.
 """
 
-import argparse
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from corpus import HELD_OUT_PERCENT, SYSTEM, Chat, Split, hash_percent, with_system
-from errors import run
 from long_form_guides import CIRCUMSTANCES, COMPANY, FAMILIES, PLACES
 from long_form_tales import (
     ADOPTED,
@@ -38,7 +31,6 @@ from long_form_tales import (
     THINGS_IN_STORIES,
     TRAITS,
 )
-from paths import add_work
 
 GUIDES, TALES = 6000, 6000  # combinations drawn of each kind, held-out ones included
 SEED = 16
@@ -266,40 +258,3 @@ def long_form_chats(guides: int = GUIDES, tales: int = TALES, seed: int = SEED) 
     rng = np.random.default_rng(seed)
     forms = [*draw_guides(guides, rng), *draw_tales(tales, rng)]
     return list({chat.id: chat for chat in (chat_of(form, int(rng.integers(32))) for form in forms)}.values())
-
-
-def statistics(chats: Sequence[Chat], work: Path) -> list[dict]:
-    """Per task: answers' tokens, and per level the share of tokens and the content recall of sketch.py's sketches."""
-    from encode import own_encoder
-    from rouge import content_recall
-    from sketch import LEVELS, sketch
-
-    count, rows = own_encoder(work).count, []
-    for task in sorted({chat.task for chat in chats}):
-        answers = [chat.messages[-1]["content"] for chat in chats if chat.task == task]
-        tokens = [count(answer) for answer in answers]
-        row = {"task": task, "chats": len(answers), "tokens": [int(each) for each in np.percentile(tokens, (0, 10, 50, 90, 100))]}
-        for level in LEVELS:
-            sketches = [sketch(answer, level) for answer in answers]
-            recalls = [content_recall(answer, text) for answer, text in zip(answers, sketches, strict=True)]
-            row[f"level{level}"] = {"share": round(sum(map(count, sketches)) / sum(tokens), 3), "recall": round(float(np.mean(recalls)), 3)}
-        rows.append(row)
-    return rows
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_work(parser)
-    parser.add_argument("--show", type=int, default=0, metavar="N", help="print N chats of each kind")
-    parser.add_argument("--stats", action="store_true", help="print figures of 600 chats")
-    args = parser.parse_args()
-    chats = long_form_chats(300, 300)
-    for task in LONG_FORMS:
-        for chat in [chat for chat in chats if chat.task == task][: args.show]:
-            print(f"--- {chat.id} ({chat.split})\n" + "\n\n".join(message["content"] for message in chat.messages))
-    for row in statistics(chats, args.work) if args.stats else ():
-        print(json.dumps(row))
-
-
-if __name__ == "__main__":
-    run(main)

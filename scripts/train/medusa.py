@@ -1,6 +1,5 @@
 """Four Medusa heads (Cai et al., arXiv:2401.10774) on the frozen LLM, and their greedy accept length."""
 
-from collections.abc import Sequence
 from itertools import product
 
 import torch
@@ -11,7 +10,6 @@ HEADS = 4
 RANKS = 4  # choices per head that a tree may use
 TREE_NODES = 8  # U-Medusa's tree of HAT: 'tree verification of size 8'
 TreePath = tuple[int, ...]  # ranks of the heads' choices from the root: (0,) head 1's first, (0, 2) head 2's third after it
-CHAIN: list[TreePath] = [(0,) * depth for depth in range(1, HEADS + 1)]  # every head's first choice
 
 
 class Medusa(nn.Module):
@@ -62,29 +60,3 @@ def best_tree(rates: Tensor, nodes: int) -> list[TreePath]:
             parent = value[path[:-1]] if depth > 1 else 1.0
             value[path] = parent * float(rates[depth - 1, path[-1]])
     return sorted(sorted(value, key=lambda path: (-value[path], len(path), path))[:nodes], key=lambda path: (len(path), path))
-
-
-def accepted_in_tree(tree: Sequence[TreePath], guesses: Tensor, answer: Sequence[int]) -> int:
-    """Tokens of the longest path whose choices (guesses [heads, ranks]) equal the answer's next tokens."""
-    best = 0
-    for path in tree:
-        if len(path) <= len(answer) and all(int(guesses[depth, rank]) == answer[depth] for depth, rank in enumerate(path)):
-            best = max(best, len(path))
-    return best
-
-
-def medusa_rounds(tree: Sequence[TreePath], guesses: Tensor, answer: Sequence[int]) -> list[int]:
-    """Accept lengths (tokens gained, the bonus included) of the verification rounds over one greedy answer.
-
-    guesses [positions, heads, ranks] at the states from which the LLM chose answer[position]. Token 0 comes from
-    prefill, whose state also gave the first guesses. A round sends the last token and the tree; of it the longest
-    right path is accepted, and the LLM's own token after it. The state that gave that token guesses the next tree.
-    """
-    lengths = []
-    at = 0  # the last token known
-    while at < len(answer) - 1:
-        accepted = accepted_in_tree(tree, guesses[at], answer[at + 1 :])
-        gained = min(accepted + 1, len(answer) - 1 - at)
-        lengths.append(gained)
-        at += gained
-    return lengths

@@ -1,15 +1,8 @@
-"""ROUGE-1 (Lin 2004, aclanthology.org/W04-1013) on lower-case words without stemming, and the recall of content words.
+"""ROUGE-1 (Lin 2004, aclanthology.org/W04-1013) on lower-case words without stemming, and the recall of content words."""
 
-    python scripts/train/rouge.py REFERENCE CANDIDATE        # two text files → one JSON line
-"""
-
-import argparse
-import json
 from collections import Counter
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
-from errors import InputError, run
 from words import is_content, words_of
 
 
@@ -43,25 +36,3 @@ def rouge_1(reference: str, candidate: str, content_only: bool = False) -> Rouge
 def content_recall(answer: str, sketch: str) -> float:
     """ROUGE-1 recall of the answer's content words in its sketch; 0..1, 1 where the answer has none."""
     return rouge_1(answer, sketch, content_only=True).recall if counts(answer, content_only=True) else 1.0
-
-
-def read_text(path: Path) -> str:
-    """A UTF-8 file; InputError if it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path} as UTF-8 text ({error})") from error
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("reference", type=Path, help="text file")
-    parser.add_argument("candidate", type=Path, help="text file")
-    args = parser.parse_args()
-    reference, candidate = read_text(args.reference), read_text(args.candidate)
-    figures = {**asdict(rouge_1(reference, candidate)), "contentRecall": content_recall(reference, candidate)}
-    print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,18 +1,13 @@
 """Turns an answer into a sketch: the same sentences, key words only, in order (PICE's sketch, made from real answers).
 
-    python scripts/train/sketch.py [--level 1|2|3] < answer.txt
-
 Function words are removed; names, numbers, negations, verbs and other content words remain unchanged and in order. A level
 limits each line's length to a share of its sentence. Beyond it the least informative words are removed first, by `rank`, and
 the longest among equals. Names, numbers and negations remain at every level. There is one line per sentence of the answer,
 without full stops but with question marks. The same text always gives the same sketch, and line i expands to sentence i.
 """
 
-import argparse
-import sys
 from dataclasses import dataclass
 
-from errors import InputError, run
 from words import NEGATIONS, WEAK_WORDS, is_content, is_verb, split_sentences, words_of
 
 LEVELS = {1: 0.45, 2: 0.38, 3: 0.32}  # level → share of a sentence's characters that its line may have
@@ -84,20 +79,3 @@ def sketch_lines(answer: str, level: int) -> list[SketchLine]:
 def sketch(answer: str, level: int) -> str:
     """The sketch as text, a line per sentence."""
     return "\n".join(line.sketch for line in sketch_lines(answer, level))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--level", type=int, choices=sorted(LEVELS), default=2, help="1 longest … 3 shortest (default: 2)")
-    args = parser.parse_args()
-    try:
-        answer = sys.stdin.buffer.read().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not UTF-8 ({error.reason} at byte {error.start})") from error
-    if not answer.strip():
-        raise InputError("standard input is empty; give the answer to sketch")
-    print(sketch(answer, args.level))
-
-
-if __name__ == "__main__":
-    run(main)

@@ -258,12 +258,6 @@ def user_chats(path: Path) -> list[Chat]:
     return chats
 
 
-def load_turns(corpora: Path, data: Path | None) -> Iterator[Turn]:
-    """Every turn of the user's data where given, else of the corpora."""
-    for chat in user_chats(data) if data else all_chats(corpora):
-        yield from turns_of(chat)
-
-
 def chat_messages(record: dict) -> tuple[Message, ...]:
     """The messages of one user's record; ValueError, KeyError or TypeError for another form."""
     if "messages" not in record:

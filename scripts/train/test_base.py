@@ -97,7 +97,7 @@ class Checkpoints(unittest.TestCase):
             ("tasks.py", (*base, "--data", data)),
             ("rollouts.py", (*split, "--data", data, "--batches", 4, "--batch", 4, "--threads", 1)),
             ("train_adapter.py", steps),
-            ("train_paper_adapter.py", steps),
+            ("train_adapter.py", (*steps, "--paper")),
             ("train_medusa.py", steps),
             ("export.py", base),
             ("export_medusa.py", (*split, "--threads", 1)),

@@ -1,4 +1,4 @@
-"""Tests of evaluate_tasks.py and evaluate_drafters.py: what counts as right, samples, a run with a real small model."""
+"""Tests of evaluate_tasks.py, plots and card: what counts as right, samples, a run with a real small model."""
 
 import json
 import subprocess
@@ -18,10 +18,7 @@ from distil import Distillation, distil
 from encode import Encoder
 from errors import InputError
 from evaluate import held_out
-from evaluate_drafters import LONGEST, load_drafters
 from evaluate_tasks import Asker, evaluate, expansion_request, figure, foresight_errors, mixed
-from files import save_checkpoint
-from generate import generate
 from model import Llama
 from paths import REPOSITORY
 from sketch import sketch
@@ -29,10 +26,8 @@ from tasks import FORESIGHT, LENGTHS, Turn, turns_of
 from test_model import CONFIG
 from test_tasks import ANSWER, MESSAGES, tiny_encoder
 from test_training import make_tokens
-from train_adapter import adapter_loss_of, make_adapter
+from train_adapter import adapter_loss_of, make_adapter, make_paper_adapter, paper_adapter_loss_of
 from train_llm import LlmTraining
-from train_paper_adapter import adapter_loss_of as paper_loss_of
-from train_paper_adapter import make_paper_adapter
 
 HERE = Path(__file__).parent
 
@@ -174,28 +169,28 @@ class HeldOut(unittest.TestCase):
         self.assertEqual(set(positions), {"long-qa", "packed"})
 
 
-RUN = {"drafter": "adapter", "task": "story", "looping": False, "answerTokens": 7, "rounds": "3/2 8/1 1/0"}
+RUN = {"drafter": "adapter", "task": "story", "looping": False, "answerTokens": 7, "verifications": 3}
 
 
 class Card(unittest.TestCase):
     def test_accept_length_is_the_answer_but_its_first_token_over_the_rounds(self):
         self.assertEqual(accept_length([RUN]), 2)
-        self.assertEqual(accept_length([RUN, {**RUN, "answerTokens": 1, "rounds": ""}]), 2)
+        self.assertEqual(accept_length([RUN, {**RUN, "answerTokens": 1, "verifications": 0}]), 2)
         self.assertIsNone(accept_length([]))
 
     def test_without_any_file_every_measured_section_is_named_and_left_out(self):
         for document in (card, page):
-            text, missing = document(Facts({}, {}, {}, {}, {}, {}, {}, {}))
+            text, missing = document(Facts({}, {}, {}, {}, {}, {}, {}))
             self.assertIn("Drafters: accept length", missing)
             self.assertNotIn("## Drafters", text)
-        self.assertIn("## Data and licences", card(Facts({}, {}, {}, {}, {}, {}, {}, {}))[0])
+        self.assertIn("## Data and licences", card(Facts({}, {}, {}, {}, {}, {}, {}))[0])
 
     def test_a_missed_target_is_called_missed(self):
         summary = {"acceptLengthAdapter": 2.7, "acceptLengthLookup": 2.8, "acceptLengthMedusa": None}
         summary |= {"acceptLengthAdapterWithoutLoops": 2.65, "loopingAnswers": 3}
         conditions = {"maxTokens": 128, "threshold": 0.6, "draftLimit": 8, "format": "fp16", "answers": 20}
         acceptance = {"summary": summary, "conditions": conditions, "runs": [{**RUN, "id": "a"}]}
-        facts = Facts({}, {}, {}, acceptance, {}, {}, {}, {})
+        facts = Facts({}, {}, {}, acceptance, {}, {}, {})
         text, _ = card(facts)
         self.assertIn("| accept length, `adapter`, without looping answers | ≥ 2.6 | 2.65 | met |", text)
         self.assertIn("| `adapter` above prompt lookup, all answers | ≥ 2.8 | 2.70 | **missed** |", text)
@@ -211,7 +206,7 @@ class Card(unittest.TestCase):
 
     def test_the_worst_level_decides(self):
         sketches = {f"sketch-{level}": {"shareOfTokensOfOwn": 0.3 + level / 20, "contentRecallOfOwn": 0.7} for level in (1, 2, 3)}
-        text, _ = card(Facts({}, {}, {"llm": {"foresight": {"errorOfOwn": 0.2}, **sketches}}, {}, {}, {}, {}, {}))
+        text, _ = card(Facts({}, {}, {"llm": {"foresight": {"errorOfOwn": 0.2}, **sketches}}, {}, {}, {}, {}))
         self.assertIn("levels 1 / 2 / 3, `llm` | ≤ 0.4 | 0.35 / 0.40 / 0.45 | **missed** |", text)
         self.assertIn("levels 1 / 2 / 3, `llm` | ≥ 0.6 | 0.70 / 0.70 / 0.70 | met |", text)
         self.assertIn("of the own answers, `llm` | ≤ 0.3 | 0.20 | met |", text)
@@ -237,7 +232,7 @@ class Curves(unittest.TestCase):
             self.assertEqual((out / "training.png").read_bytes()[:4], b"\x89PNG")
             curves = read_curves(out)
         self.assertEqual(list(curves), ["llm", "llm-old", "adapter"])
-        text, _ = page(Facts(curves, {}, {}, {}, {}, {}, {}, {}))
+        text, _ = page(Facts(curves, {}, {}, {}, {}, {}, {}))
         settings = "batch 8, early exit 0.5, copying, expansion × 3, rates × 0.7"
         self.assertIn(f"| `llm` | `llm-old` | tasks.npz | 512 | {settings} | 1.0 | 5.0 | 9 | – |", text)
         self.assertIn("| `llm-old` | ? | ? | ? | ? | 1.0 | 5.0 | 9 | 2.50 |", text)
@@ -245,44 +240,23 @@ class Curves(unittest.TestCase):
 
 
 class Drafters(unittest.TestCase):
-    def test_every_drafter_with_a_checkpoint_gains_the_answer_but_its_first_token(self):
+    def test_both_adapters_resume_from_their_checkpoints(self):
         torch.set_num_threads(1)
         with tempfile.TemporaryDirectory() as folder:
             work = Path(folder)
             make_tokens(work)
             LlmTraining(work, 1, 5).save()
-            with self.assertRaisesRegex(InputError, "no drafter"):
-                load_drafters(Distillation(work, "adapter", lambda model: make_paper_adapter(model, 5), 1, 5).model, work)
             for name, make, loss_of in (
-                ("adapter", lambda model, seed: make_adapter(model, work, seed), adapter_loss_of),
-                ("adapter-paper", make_paper_adapter, paper_loss_of),
+                ("adapter", make_adapter, adapter_loss_of),
+                ("adapter-paper", make_paper_adapter, paper_adapter_loss_of),
             ):
-                training = Distillation(work, name, lambda model, make=make: make(model, 5), 1, 5)
+                training = Distillation(work, name, lambda model, make=make: make(model, work, 5), 1, 5)
                 distil(training, loss_of(training, False), float("inf"), 1)
-                resumed = Distillation(work, name, lambda model, make=make: make(model, 6), 1, 5)
+                resumed = Distillation(work, name, lambda model, make=make: make(model, work, 6), 1, 5)
                 resumed.resume()
                 self.assertEqual(resumed.step, 1)
                 for key, weight in training.student.state_dict().items():
                     self.assertTrue(torch.equal(weight, resumed.student.state_dict()[key]), key)
-            model, prompt = training.model, [5, 6, 7]
-            drafters = load_drafters(model, work)
-            self.assertEqual(list(drafters), ["adapter", "adapter-paper"])
-            (answer,) = generate(model, [prompt], 24, stop=set())
-            for name, drafter in drafters.items():
-                rounds = drafter(prompt, answer)
-                self.assertEqual(sum(rounds), len(answer) - 1, name)
-                self.assertTrue(all(1 <= gained <= LONGEST + 1 for gained in rounds), rounds)
-
-    def test_the_command_names_what_is_missing(self):
-        with tempfile.TemporaryDirectory() as folder:
-            encoder = tiny_encoder()
-            (Path(folder) / "tokenizer.json").write_text(encoder.tokenizer.to_str())
-            model = small_model(encoder)
-            save_checkpoint(Path(folder) / "llm.pt", {"config": model.config.to_dict(), "model": model.state_dict()})
-            command = [sys.executable, str(HERE / "evaluate_drafters.py"), "--work", folder]
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
-        self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1))
-        self.assertIn("train_adapter.py", result.stderr)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@ import unittest
 import torch
 from torch import Tensor
 
-from drafting import rounds_of
-from feature_adapter import FeatureAdapter, draft_rounds, shift, visible_features
+from feature_adapter import FeatureAdapter, shift, visible_features
 from model import Adapter
 from test_model import CONFIG
 from train_adapter import STEPS, draft_masks, generated_rows, prompt_end
@@ -97,22 +96,6 @@ class Training(unittest.TestCase):
         self.assertEqual(ends, [prompt_end(512, 1, step) for step in range(200)])
         self.assertTrue(16 <= min(ends) and max(ends) < 256 and len(set(ends)) > 50)
         self.assertGreaterEqual(prompt_end(20, 1, 0), 16)
-
-
-class Rounds(unittest.TestCase):
-    def test_with_equal_rows_they_are_those_of_the_plain_adapter(self):
-        generator = torch.Generator().manual_seed(0)
-        for length in range(1, 40):
-            matches = (torch.rand(length, generator=generator) < 0.6).tolist()
-            sure = torch.rand(length, generator=generator).tolist()
-            self.assertEqual(draft_rounds([matches] * 4, [sure] * 4, 0.6), rounds_of(matches, sure, 0.6, 4))
-
-    def test_the_second_draft_token_counts_as_drafted_second(self):
-        right, wrong = [True] * 5, [False] * 5
-        sure = [[0.9] * 5] * 2
-        self.assertEqual(draft_rounds([right, wrong], sure, 0.6), [2, 2])
-        self.assertEqual(draft_rounds([right, right], sure, 0.6), [3, 1])
-        self.assertEqual(draft_rounds([wrong, right], sure, 0.6), [1, 1, 1, 1])
 
 
 if __name__ == "__main__":

@@ -1,10 +1,7 @@
 """Tests of long_form.py: the same chats every time, splits by combination, sensible text for every slot."""
 
-import subprocess
-import sys
 import unittest
 from itertools import product
-from pathlib import Path
 
 from corpus import Chat
 from long_form import (
@@ -37,7 +34,6 @@ from rouge import content_recall
 from sketch import LEVELS, sketch
 from words import split_sentences
 
-HERE = Path(__file__).parent
 TALE_TABLES = (HEROES, TRAITS, TALE_PLACES, THINGS, HELPERS, ENEMIES, ENDINGS)
 
 
@@ -131,14 +127,6 @@ class Stories(unittest.TestCase):
         chat = story_chat(Chat("old#1", "story", "val", (asked, {"role": "assistant", "content": "It ran."})))
         self.assertEqual((chat.task, chat.split, chat.messages[0]), ("story-tale", "val", asked))
         self.assertIn("the fox did not know", chat.messages[-1]["content"])
-
-
-class Command(unittest.TestCase):
-    def test_shows_chats(self):
-        shown = subprocess.run([sys.executable, HERE / "long_form.py", "--show", "1"], capture_output=True, text=True, timeout=60)
-        self.assertEqual(shown.returncode, 0, shown.stderr)
-        self.assertIn("--- guide/", shown.stdout)
-        self.assertIn("--- tale/", shown.stdout)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-from drafting import rounds_of
 from errors import InputError
 from evaluate import is_looping
 from export import check_adapters, export_adapter, export_llm, load_exported
@@ -99,21 +98,6 @@ class Exporting(unittest.TestCase):
 
 
 class Numbers(unittest.TestCase):
-    def test_accept_lengths_count_the_bonus_and_stop_under_eta(self):
-        sure = [0.9] * 7
-        self.assertEqual(rounds_of([True] * 7, sure, 0.6, 8), [6])
-        self.assertEqual(rounds_of([True] * 7, sure, 0.6, 2), [3, 3])
-        self.assertEqual(rounds_of([True] * 7, [0.5] * 7, 0.6, 8), [2, 2, 2])
-        self.assertEqual(rounds_of([True, False, True, True, False, True, True], sure, 0.6, 8), [1, 3, 2])
-        self.assertEqual(rounds_of([False] * 4, sure, 0.6, 8), [1, 1, 1])
-
-    def test_accept_lengths_add_up_to_the_answer_without_its_first_token(self):
-        generator = torch.Generator().manual_seed(0)
-        for length in range(1, 40):
-            matches = (torch.rand(length, generator=generator) < 0.6).tolist()
-            sure = torch.rand(length, generator=generator).tolist()
-            self.assertEqual(sum(rounds_of(matches, sure, 0.6, 4)), length - 1)
-
     def test_an_answer_that_repeats_itself_is_called_looping(self):
         self.assertTrue(is_looping([5, 6, 7] * 20))
         self.assertFalse(is_looping(list(range(60))))

@@ -1,16 +1,12 @@
 """Tests of words.py, sketch.py and rouge.py."""
 
 import random
-import subprocess
-import sys
 import unittest
-from pathlib import Path
 
 from rouge import content_recall, rouge_1
 from sketch import LEVELS, sketch, sketch_lines
 from words import NEGATIONS, is_content, split_sentences, words_of
 
-HERE = Path(__file__).parent
 STORY = (
     'Once upon a time there was an old king named Harald who had 3 sons. "Where is my crown?" he said to Mr. Fox. '
     "The youngest son did not answer, but went quietly into the dark forest and found the golden crown. It was."
@@ -72,16 +68,6 @@ class Sketching(unittest.TestCase):
                     must = [word for word in must if is_content(word)]
                     rest = iter(words_of(line.sketch))
                     self.assertTrue(all(word in rest for word in must), (line, must))
-
-    def test_the_same_text_gives_the_same_sketch_in_another_process(self):
-        command = [sys.executable, str(HERE / "sketch.py"), "--level", "3"]
-        result = subprocess.run(command, input=STORY, capture_output=True, text=True, check=True)
-        self.assertEqual(result.stdout, sketch(STORY, 3) + "\n")
-
-    def test_refuses_an_empty_or_undecodable_answer_in_one_line(self):
-        for data in (b"", b"\xff\xfe"):
-            result = subprocess.run([sys.executable, str(HERE / "sketch.py")], input=data, capture_output=True, check=False)
-            self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1))
 
     def test_a_level_that_does_not_exist_is_an_error(self):
         with self.assertRaises(ValueError):

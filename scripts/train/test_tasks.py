@@ -13,6 +13,7 @@ from corpus import Chat
 from encode import Encoder
 from errors import InputError
 from sketch import sketch, sketch_lines
+from rollouts import stored_prompts
 from tasks import (
     EXPAND,
     LENGTHS,
@@ -176,6 +177,19 @@ class UserData(unittest.TestCase):
             self.assertEqual(arrays["train/expansion/lengths"].sum(), len(arrays["train/expansion/learn"]))
         shown = subprocess.run([*command, "--show", "expansion"], capture_output=True, text=True, check=True).stdout
         self.assertIn(EXPAND.split("{")[0].strip(), shown)
+
+
+class StoredPrompts(unittest.TestCase):
+    def test_prompts_of_every_task_end_where_an_answer_begins(self):
+        encoder = tiny_encoder()
+        chats = [Chat(f"new#{number}", "tale", "train", MESSAGES) for number in range(5)]
+        with tempfile.TemporaryDirectory() as folder:
+            np.savez(Path(folder) / "tasks.npz", **encode_examples(chat_examples(chats, encoder), encoder))
+            found = [encoder.tokenizer.decode(prompt, skip_special_tokens=False) for prompt in stored_prompts(Path(folder), "tasks.npz", encoder, 3, 0)]
+        self.assertTrue(all(prompt.endswith("<|im_start|>assistant\n") for prompt in found))
+        for wanted in ("How many tokens", "Sketch your answer", "Write out this line"):
+            self.assertTrue(any(wanted in prompt for prompt in found), wanted)
+        self.assertLess(len(found), 3 * 6 + 1)
 
 
 if __name__ == "__main__":

@@ -169,13 +169,11 @@ class Examples(unittest.TestCase):
                 with self.assertRaisesRegex(InputError, reason):
                     load_pieces(Path(folder), split, None, 4, TASKS if split == "val" else "tokens.npz")
 
-    def test_small_models_have_at_most_an_eighth_of_every_llms_weights(self):
+    def test_small_models_have_at_most_an_eighth_of_the_llms_weights(self):
         weights = {name: sum(weight.numel() for weight in Llama(shape).parameters()) for name, shape in SHAPES.items()}
-        for llm in ("llm", "llm-4m"):
-            self.assertGreaterEqual(SHAPES[llm].num_hidden_layers, 12)
-            for small in ("slm-wide", "slm-deep"):
-                self.assertLessEqual(8 * weights[small], weights[llm])
-        self.assertTrue(3_900_000 < weights["llm-4m"] < 4_500_000, weights)
+        self.assertGreaterEqual(SHAPES["llm"].num_hidden_layers, 12)
+        for small in ("slm-wide", "slm-deep"):
+            self.assertLessEqual(8 * weights[small], weights["llm"])
 
 
 class Damage(unittest.TestCase):

@@ -1,13 +1,15 @@
-"""Trains the adapter with features (feature_adapter.py) on its own roll-outs; resumes by itself from <work>/adapter.pt.
+"""Trains the adapter with features (feature_adapter.py) on its own roll-outs; resumes by itself from <work>/adapter.pt. With --paper,
+HAT's adapter Λ in the paper's form, from <work>/adapter-paper.pt.
 
     nice -n 10 python scripts/train/train_adapter.py --minutes 10
+    nice -n 10 python scripts/train/train_adapter.py --paper --minutes 10
     python scripts/train/train_adapter.py --base Qwen2.5-0.5B-Instruct --work own --split 2    # OWN_MODELS.md
 
 Deep states are masked where a device does not have them: in prompts, and in a window before a random position of each step.
-Then the first STEPS tokens of a draft are computed at every position, with features predicted as in drafting. It starts from the Λ
-of the LLM's early exit if there is one.
+Then the first STEPS tokens of a draft are computed at every position, with features predicted as in drafting. Both forms start
+from the Λ of the LLM's early exit if there is one.
 Text: the training windows, and the LLM's own answers (rollouts.py) where <work>/rollouts.npz exists.
-Writes <work>/adapter.pt and <work>/adapter-curve.json.
+Writes <work>/adapter.pt and <work>/adapter-curve.json, or both of adapter-paper.
 """
 
 import argparse
@@ -21,10 +23,12 @@ from base import Teacher
 from distil import Distillation, LossOf, add_budget, distillation_loss, early_exit, run_distillation, teacher_states
 from errors import run
 from feature_adapter import FeatureAdapter, shift, visible_features
+from model import Adapter
 
 STEPS = 4  # drafted tokens in training; longer drafts read features like the last of these
 STEP_DECAY = 0.8  # weight of draft token j's loss is this to the j-th power: later ones are reached less often
-W_STATES, W_CE = 0.1, 1.0  # the weights of HAT Eq. 4 turned round: what counts is the token, the state only helps the next one
+W_STATES, W_CE = 0.1, 1.0  # PAPER_W_… turned round: what counts is the token, the state only helps the next one
+PAPER_W_STATES, PAPER_W_CE = 1.0, 0.1  # HAT Eq. 4
 TEMPERATURE = 0.3  # of what the LLM says: between 0 (only its first choice) and what people decode at
 SHORTEST_PROMPT, LONGEST_PROMPT_SHARE = 16, 0.5
 
@@ -35,6 +39,15 @@ def make_adapter(model: Teacher, work: Path, seed: int) -> FeatureAdapter:
     adapter.initialise(seed)
     if plain := early_exit(model, work):
         adapter.start_from(plain)
+    return adapter
+
+
+def make_paper_adapter(model: Teacher, work: Path, seed: int) -> Adapter:
+    """A plain adapter for the LLM of <work>: its early exit's if there is one, else untrained."""
+    if plain := early_exit(model, work):
+        return plain
+    adapter = Adapter(model.config)
+    adapter.initialise(seed)
     return adapter
 
 
@@ -89,11 +102,28 @@ def adapter_loss_of(training: Distillation, compiled: bool) -> LossOf:
     return loss_of
 
 
+def paper_adapter_loss(model: Teacher, adapter: Adapter, shallow: Tensor, deep: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
+    """HAT Eq. 4 for shallow and deep states [batch, time, hidden]."""
+    with torch.autocast(shallow.device.type, dtype=torch.bfloat16):
+        states = adapter(shallow)
+    return distillation_loss(model, states, deep, keep, PAPER_W_STATES, PAPER_W_CE)
+
+
+def paper_adapter_loss_of(training: Distillation, compiled: bool) -> LossOf:
+    """The loss of a training batch."""
+    step_loss = torch.compile(paper_adapter_loss) if compiled else paper_adapter_loss
+    return lambda inputs, keep: step_loss(training.model, training.student, *teacher_states(training.model, inputs), keep)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_budget(parser)
+    parser.add_argument("--paper", action="store_true", help="train the paper's plain form: adapter-paper")
     args = parser.parse_args()
-    run_distillation(args, "adapter", lambda model: make_adapter(model, args.work, args.seed), adapter_loss_of)
+    name, make, loss_of = (
+        ("adapter-paper", make_paper_adapter, paper_adapter_loss_of) if args.paper else ("adapter", make_adapter, adapter_loss_of)
+    )
+    run_distillation(args, name, lambda model: make(model, args.work, args.seed), loss_of)
 
 
 if __name__ == "__main__":
