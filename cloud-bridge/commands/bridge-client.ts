@@ -33,6 +33,9 @@ export interface Received<T> {
   readonly value: T
 }
 
+/** Carries out operations: over HTTP, or in the state folder of a bridge. */
+export type RequestClient = Pick<BridgeClient, 'call'>
+
 /** HTTP client of a bridge. @throws BrimError BRIDGE_UNREACHABLE, MESSAGE_INVALID, IDENTITY_INVALID, and the bridge's own errors */
 export class BridgeClient {
   readonly #bridge: BrimServer

@@ -4,14 +4,14 @@ import type { Io } from '../../../core/kit/base/io.ts'
 import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { bridgeOptions } from '../../../core/kit/login/bridge-access.ts'
 import { deviceWord } from '../../../core/policy/fleet/fleet-row.ts'
+import { adminOperations } from '../../../core/wire/protocol/http/admin.ts'
 import { deviceOperations } from '../../../core/wire/protocol/http/devices.ts'
 import { type AdministrationOptions, administer } from '../administration.ts'
 import { bridgeClient } from '../bridge-client.ts'
 import { columns } from '../columns.ts'
 import { age } from '../figures.ts'
 import { labelOption, labelsText, withLabels } from '../labels.ts'
-import { cloneText } from './remote-command.ts'
-import { stateNotes } from './state-word.ts'
+import { cloneText, stateNotes } from './remote-command.ts'
 
 export const command = defineCommand({
   examples: [
@@ -53,9 +53,9 @@ async function listEnrolled({ label, json, ...options }: ListOptions, io: Io): P
     throw new BrimError('USAGE', '--label needs a running bridge and cannot be combined with --state-dir', {
       hint: 'give one of them',
     })
-  const devices = await administer(options, io, (admin) => admin.devices())
-  if (json) return io.out(JSON.stringify({ devices }))
-  const rows = devices.map(({ device, group, status, enrolledAt, keyExpiresAt, hardware, clone }) => {
+  const { raw, value } = await administer(options, io, (admin) => admin.call(adminOperations.devices, {}))
+  if (json) return io.out(JSON.stringify(raw))
+  const rows = value.devices.map(({ device, group, status, enrolledAt, keyExpiresAt, hardware, clone }) => {
     const machine = clone === null ? (hardware ?? '-') : `${hardware}; ${cloneText(clone)}`
     return [device, status, group, enrolledAt, dateOf(keyExpiresAt), machine]
   })

@@ -1,4 +1,34 @@
+import { visibleLine } from '../../../core/kit/base/visible-text.ts'
 import type { Menu } from '../../../core/kit/cli/command.ts'
+import { adminOperations } from '../../../core/wire/protocol/http/admin.ts'
+import { deviceOperations } from '../../../core/wire/protocol/http/devices.ts'
+import { adminCommand, bridgeCommand } from '../request-command.ts'
+import { deviceOption } from './remote-command.ts'
+
+const approve = adminCommand({
+  examples: [['brim device approve jetson-01', 'after it has enrolled with a token that needs approval']],
+  options: { device: deviceOption },
+  request: (client, { device }) => client.call(adminOperations.approveDevice, { params: { id: device } }),
+  text: (_, { device }) => `device ${device} approved`,
+})
+
+const revoke = adminCommand({
+  examples: [['brim device revoke jetson-01', 'for a device that is lost or stolen']],
+  options: { device: deviceOption },
+  request: (client, { device }) => client.call(adminOperations.revokeDevice, { params: { id: device } }),
+  text: (_, { device }) => `device ${device} revoked`,
+})
+
+const remove = bridgeCommand({
+  examples: [['brim device remove jetson-01', 'after its agent was stopped, or the device revoked']],
+  notes: 'Its key never enrols again: on a device that comes back, run "brim agent reset-identity" and enrol it anew.',
+  options: { device: deviceOption },
+  request: (client, { device }) => client.call(deviceOperations.remove, { params: { id: device } }),
+  text({ canceledJobs }, { device }) {
+    const canceled = canceledJobs === 0 ? '' : `; ${canceledJobs} of its jobs canceled`
+    return visibleLine(`device ${device} removed${canceled}`)
+  },
+})
 
 /** `brim device …` */
 export const menu: Menu = {
@@ -14,17 +44,23 @@ export const menu: Menu = {
     'show <device>': ['show a device: state, identity, labels, condition, jobs, commands, log', () => import('./show.ts')],
     'watch [device]': ['stream state, telemetry and commands of one device or all', () => import('./watch.ts')],
     'logs <device>': ["show a device's log: warnings and errors; with --follow more", () => import('./logs.ts')],
-    'drain [device]': ['stop dispatching jobs to a device; it finishes those it has', () => import('./drain.ts')],
-    'undrain [device]': ['dispatch jobs to a drained device again', () => import('./undrain.ts')],
+    'drain [device]': [
+      'stop dispatching jobs to a device; it finishes those it has',
+      async () => ({ command: (await import('./drain.ts')).drain }),
+    ],
+    'undrain [device]': [
+      'dispatch jobs to a drained device again',
+      async () => ({ command: (await import('./drain.ts')).undrain }),
+    ],
     'label <device> [changes..]': ["set, remove or show a device's labels", () => import('./label.ts')],
     'approve <device>': [
       'let an enrolled device connect; its recorded hardware and the expiry of its key are reset',
-      () => import('./approve.ts'),
+      () => ({ command: approve }),
     ],
     'remove <device>': [
       'delete a device that is gone: enrolment, labels, telemetry; cancels its jobs',
-      () => import('./remove.ts'),
+      () => ({ command: remove }),
     ],
-    'revoke <device>': ['disconnect a device within 5 s and reject it from then on', () => import('./revoke.ts')],
+    'revoke <device>': ['disconnect a device within 5 s and reject it from then on', () => ({ command: revoke })],
   },
 }

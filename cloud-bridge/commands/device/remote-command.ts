@@ -6,6 +6,11 @@ import type { BridgeClient } from '../bridge-client.ts'
 
 export const deviceOption = z.string().describe('name of the device, as "brim device list" shows it')
 
+/** Explains the words, for help texts. */
+export const stateNotes =
+  'States: ready, draining, init (starting), disconnected (shut down, or "off"), lost (vanished), never (enrolled, has\n' +
+  'not connected), pending (waits for "brim device approve"), revoked.'
+
 export const cloneText = (other: string): string => `its key is also used by ${other}: a cloned image`
 
 /** Seconds that one request waits at the bridge: proxies close longer ones. */

@@ -11,7 +11,7 @@ import { bridgeFacts } from '../../../core/policy/fleet/unused.ts'
 import { type FleetStatus, type FleetSummary, fleetOperations } from '../../../core/wire/protocol/http/devices.ts'
 import type { Received } from '../bridge-client.ts'
 import { bridgeClient } from '../bridge-client.ts'
-import { stateNotes } from '../device/state-word.ts'
+import { stateNotes } from '../device/remote-command.ts'
 import { labelOption, withLabels } from '../labels.ts'
 import { layOutFleet, type Mood } from './table.ts'
 

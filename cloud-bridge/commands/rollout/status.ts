@@ -6,9 +6,8 @@ import { defineCommand, type OptionsOf } from '../../../core/kit/cli/command.ts'
 import { bridgeOptions } from '../../../core/kit/login/bridge-access.ts'
 import { type RolloutDevice, rolloutDeviceStates, rolloutOperations } from '../../../core/wire/protocol/http/rollouts.ts'
 import { type BridgeClient, bridgeClient } from '../bridge-client.ts'
-import { rolloutIdOption } from './control.ts'
 import { followRollout } from './follow.ts'
-import { devicesText, progressText, summaryText } from './rollout-text.ts'
+import { devicesText, progressText, rolloutIdOption, summaryText } from './rollout-text.ts'
 
 const options = {
   id: rolloutIdOption.meta({ fallback: 'the latest' }).optional(),

@@ -31,7 +31,8 @@ export interface Menu {
   readonly commands: Readonly<Record<string, Entry>>
 }
 
-export type Entry = readonly [summary: string, load: () => Promise<{ readonly command: Command } | { readonly menu: Menu }>]
+export type Entry = readonly [summary: string, load: () => Loaded | Promise<Loaded>]
+type Loaded = { readonly command: Command } | { readonly menu: Menu }
 
 const json = z.boolean().default(false)
 

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { secretInto } from '../../../../core/kit/base/private-file.ts'
 import { visibleLine } from '../../../../core/kit/base/visible-text.ts'
 import { defineCommand } from '../../../../core/kit/cli/command.ts'
-import { keyRoles } from '../../../../core/wire/protocol/http/admin.ts'
+import { adminOperations, keyRoles } from '../../../../core/wire/protocol/http/admin.ts'
 import { Id } from '../../../../core/wire/protocol/id.ts'
 import { administer, administrationOptions } from '../../administration.ts'
 
@@ -48,7 +48,10 @@ export const command = defineCommand({
     const expiresS = days === 0 ? null : days * secondsPerDay
     const { id, key, expiresAt } = await secretInto(
       out,
-      () => administer(options, io, (admin) => admin.createKey({ ...terms, expiresS })),
+      () =>
+        administer(options, io, async (admin) => {
+          return (await admin.call(adminOperations.createKey, { body: { ...terms, expiresS } })).value
+        }),
       (created) => created.key,
     )
     if (json) return io.out(JSON.stringify({ id, ...terms, expiresAt, ...(out === undefined ? { key } : { out }) }))

@@ -1,17 +1,15 @@
-import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { z } from 'zod'
-import { BrimError } from '../../../../core/kit/base/errors.ts'
 import { isLoopback } from '../../../../core/kit/base/loopback.ts'
 import { secretInto } from '../../../../core/kit/base/private-file.ts'
-import { pinOf } from '../../../../core/kit/base/tls-pin.ts'
 import { visibleLine } from '../../../../core/kit/base/visible-text.ts'
 import { defineCommand } from '../../../../core/kit/cli/command.ts'
 import { localBridge } from '../../../../core/kit/login/bridge-access.ts'
+import { adminOperations } from '../../../../core/wire/protocol/http/admin.ts'
 import { Id } from '../../../../core/wire/protocol/id.ts'
 import { invitationText } from '../../../../core/wire/protocol/identity.ts'
 import { administer, administrationOptions } from '../../administration.ts'
 import { labelPairs } from '../../labels.ts'
+import { pinOfFile } from '../../pin-of-file.ts'
 
 const secondsOf = { m: 60, h: 3_600, d: 86_400 } as const
 const Duration = z
@@ -61,13 +59,8 @@ export const command = defineCommand({
     const givenPin = tlsCert === undefined ? undefined : pinOfFile(tlsCert)
     const create = () =>
       administer(options, io, async (admin, at) => {
-        const { token, secret } = await admin.createToken({
-          group,
-          uses,
-          approve,
-          expiresS,
-          labels: Object.fromEntries(labelPairs(label)),
-        })
+        const body = { group, uses, approve, expiresS, labels: Object.fromEntries(labelPairs(label)) }
+        const { token, secret } = (await admin.call(adminOperations.createToken, { body })).value
         const url = givenUrl ?? at?.url ?? localBridge
         // Another URL may lead to a proxy with a certificate of its own.
         const isProxied = givenUrl !== undefined && at?.key === undefined
@@ -86,12 +79,3 @@ export const command = defineCommand({
     )
   },
 })
-
-/** @throws BrimError USAGE */
-function pinOfFile(path: string): string {
-  try {
-    return pinOf(new X509Certificate(readFileSync(path)).publicKey)
-  } catch (cause) {
-    throw new BrimError('USAGE', `certificate ${path} cannot be read`, { cause, hint: 'give a PEM file' })
-  }
-}
