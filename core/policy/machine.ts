@@ -9,6 +9,23 @@ export interface Machine<Input, Action> {
   readonly wakeMs: number | undefined
 }
 
+/** The inputs or actions of a kind. */
+export type OfKind<Tagged extends { readonly kind: string }, Kind extends Tagged['kind']> = Extract<
+  Tagged,
+  { readonly kind: Kind }
+>
+
+/** What is done on each kind of input, or to carry out each kind of action. */
+export type HandlersOf<Tagged extends { readonly kind: string }> = {
+  readonly [Kind in Tagged['kind']]: (tagged: OfKind<Tagged, Kind>) => void
+}
+
+/** Calls the handler of its kind. */
+export function handleKind<Tagged extends { readonly kind: string }>(handlers: HandlersOf<Tagged>, tagged: Tagged): void {
+  const handler = handlers[tagged.kind as Tagged['kind']] as (tagged: Tagged) => void
+  handler(tagged)
+}
+
 /** For the inputs that nothing follows from. */
 export const noActions: readonly never[] = []
 

@@ -1,62 +1,36 @@
 import type { KvUsage } from '../admission/kv.ts'
 import { Ewma } from '../estimate/ewma.ts'
-import type { KvMemory } from './kv-memory.ts'
 import type { ServedStream } from './served-stream.ts'
-import type { ServingAction } from './serving-events.ts'
-import { pageRows, pagesToSave } from './write-through.ts'
-
-export interface TierOptions {
-  /** Of the slow tier; 0: there is none, so that rows that leave the memory are lost. */
-  readonly slowBytes: number
-  /** Rows are saved while their streams run, rather than only when they are evicted. */
-  readonly writeThrough: boolean
-  /** Memory is charged and freed piece by piece, so that loads begin while evictions end; else a load waits for them. */
-  readonly overlap: boolean
-  /** Pages of a transfer after which what it frees or needs is counted. */
-  readonly piecePages: number
-}
-
-/** What the tiers tell the machine that they are a part of. */
-export interface TiersHost {
-  emit(action: ServingAction): void
-  /** The rows that wait cannot be computed. */
-  fail(stream: ServedStream, why: 'memory' | 'lost' | 'transfer'): void
-  /** A transfer has ended. */
-  onTransferEnd(stream: ServedStream): void
-}
+import type { ServedStreams } from './served-streams.ts'
+import type { TierOptions } from './serving-rules.ts'
+import { SlowTierPages } from './slow-tier-pages.ts'
+import { pageRows } from './write-through.ts'
 
 /**
- * The KV of streams in two tiers: the memory, which steps use, and pages of rows in the slow tier. Rows get there while their
- * streams run (write-through) or when they are evicted. Rows that cannot be saved stay where they are, or are dropped where the
- * stream can recompute them. Of each stream at most one piece is on its way. Mutable.
+ * The KV of streams in two tiers: the memory, which steps use, and pages of rows in the slow tier. Rows that cannot be saved stay
+ * where they are, or are dropped where the stream can recompute them. Mutable.
  */
 export class KvTiers {
-  readonly memory: KvMemory
-  readonly #options: TierOptions
-  readonly #host: TiersHost
+  readonly pages: SlowTierPages
+  readonly #streams: ServedStreams
+  /** As TierOptions. */
+  readonly #overlap: boolean
   readonly #pieceRows: number
   /** Streams that are being evicted. */
   readonly #leaving = new Set<ServedStream>()
   /** Streams that are being loaded, or wait for the memory to be. */
   readonly #arriving = new Set<ServedStream>()
-  /** Streams with pages in the slow tier. */
-  readonly #copied = new Set<ServedStream>()
-  /** Streams that may have complete pages to save. */
-  readonly #due = new Set<ServedStream>()
-  /** Streams whose pages are being written through. */
-  readonly #written = new Set<ServedStream>()
-  readonly #evictBytesPerS = new Ewma()
-  readonly #loadBytesPerS = new Ewma()
-  /** Since the start. */
-  readonly counts = { preemptions: 0, savedBytes: 0, loadedBytes: 0 }
+  /** Of loads, measured. */
+  readonly loadBytesPerS = new Ewma()
   /** The memory as plans may use it: used is also what loads under way will charge beyond what evictions under way free. */
   readonly usage: KvUsage
 
-  constructor(memory: KvMemory, options: TierOptions, host: TiersHost) {
-    this.memory = memory
-    this.#options = options
-    this.#host = host
-    this.#pieceRows = options.piecePages * pageRows
+  constructor(streams: ServedStreams, { writeThrough, overlap, piecePages }: TierOptions) {
+    this.pages = new SlowTierPages(streams, writeThrough)
+    this.#streams = streams
+    this.#overlap = overlap
+    this.#pieceRows = piecePages * pageRows
+    const { memory } = streams
     const usedBytes = () => memory.usedBytes + Math.max(0, this.#arrivingBytes - this.leavingBytes)
     this.usage = {
       budgetBytes: memory.budgetBytes,
@@ -64,10 +38,6 @@ export class KvTiers {
         return usedBytes()
       },
     }
-  }
-
-  get hasSlowTier(): boolean {
-    return this.#options.slowBytes > 0
   }
 
   /** What evictions under way are about to free. */
@@ -92,26 +62,12 @@ export class KvTiers {
     return this.#leaving.size + this.#arriving.size > 0
   }
 
-  /** Measured: undefined before the first transfer. */
-  get evictBytesPerS(): number | undefined {
-    return this.#evictBytesPerS.value
-  }
-
-  get loadBytesPerS(): number | undefined {
-    return this.#loadBytesPerS.value
-  }
-
-  /** Charges what the stream's rows and those that wait need; false where the memory is exhausted. */
-  charge(stream: ServedStream): boolean {
-    return this.memory.charge(stream, stream.neededBytes)
-  }
-
   /** Begins to save the rows that are not saved, and then frees the memory. Without effect where the stream cannot be evicted. */
   evict(stream: ServedStream): void {
-    if (stream.place !== 'resident' || stream.isEnding || stream.resumptions.length === 0) return
-    this.counts.preemptions += 1
+    if (stream.place !== 'resident' || stream.resumptions.length === 0) return
+    this.pages.counts.preemptions += 1
     const isSaved = stream.writtenRows === stream.contextLength && stream.saving === undefined
-    if (isSaved || !this.hasSlowTier) {
+    if (isSaved || !this.#streams.hasSlowTier) {
       this.#leave(stream)
       return
     }
@@ -128,16 +84,16 @@ export class KvTiers {
   load(stream: ServedStream): boolean {
     if (stream.place !== 'evicted' || stream.isEnding) return false
     // Only memory that is about to be freed is worth waiting for.
-    if (!this.isEvicting && !this.charge(stream)) return false
+    if (!this.isEvicting && !this.#charge(stream)) return false
     if (stream.contextLength > 0) this.#arrive(stream, 0)
-    else if (this.charge(stream)) stream.place = 'resident'
+    else if (this.#charge(stream)) stream.place = 'resident'
     return stream.isResident
   }
 
   /** The stream's rows are dropped, in both tiers: they wait to be computed again. */
   beginAnew(stream: ServedStream): void {
     stream.loseRows(0)
-    this.#dropCopy(stream)
+    this.pages.drop(stream)
   }
 
   /**
@@ -145,43 +101,15 @@ export class KvTiers {
    * way have freed the memory; still evicted where it is exhausted.
    */
   restart(stream: ServedStream): void {
-    if (this.charge(stream)) stream.place = 'resident'
+    if (this.#charge(stream)) stream.place = 'resident'
     else if (this.isEvicting) this.#arrive(stream, stream.contextLength)
     else this.#leave(stream)
   }
 
-  /** The stream has more rows. */
-  grown(stream: ServedStream): void {
-    if (this.#options.writeThrough && this.hasSlowTier && stream.duePages > 0) this.#due.add(stream)
-  }
-
-  /** Saves as many complete pages as fit into the time of a step that has begun, those of the largest buffers first. */
-  saveDuring(seconds: number): void {
-    if (this.#due.size === 0 || this.#written.size > 0) return
-    for (const stream of this.#due) if (stream.duePages === 0 || stream.isClosing) this.#due.delete(stream)
-    const pages = pagesToSave([...this.#due], seconds * (this.evictBytesPerS ?? 0))
-    for (let at = 0; at < pages.length; ) {
-      const stream = pages[at]!
-      const from = stream.pageStart
-      let to = from
-      for (; pages[at] === stream; at += 1) to += pageRows
-      this.#written.add(stream)
-      this.#save(stream, from, to, true)
-    }
-  }
-
   onSaved(stream: ServedStream, outcome: 'saved' | 'full' | 'failed', seconds: number): void {
-    const { saving } = stream
-    if (!saving) throw new Error('rows were saved that no stream saves')
-    stream.saving = undefined
-    measure(this.#evictBytesPerS, saving.bytes, seconds)
-    if (outcome !== 'saved') {
-      stream.writtenRows = Math.min(stream.writtenRows, saving.from)
-      this.grown(stream)
-    }
-    this.#written.delete(stream)
+    this.pages.onSaved(stream, outcome === 'saved', seconds)
     if (stream.leaving) this.#onLeavingSaved(stream, outcome)
-    else if (stream.isClosing) this.#host.onTransferEnd(stream)
+    else if (stream.isClosing) this.#onTransferEnd(stream)
   }
 
   onLoaded(stream: ServedStream, outcome: 'loaded' | 'lost' | 'failed', seconds: number): void {
@@ -189,9 +117,9 @@ export class KvTiers {
     if (!arriving?.moving) throw new Error('rows were loaded that no stream loads')
     const { from, to, bytes } = arriving.moving
     arriving.moving = undefined
-    measure(this.#loadBytesPerS, bytes, seconds)
+    if (seconds > 0) this.loadBytesPerS.record(bytes / seconds)
     if (outcome === 'failed') {
-      this.#host.fail(stream, 'transfer')
+      this.#streams.fail(stream, 'transfer')
       this.#endArriving(stream, false)
     } else if (outcome === 'lost' || Math.min(to, stream.contextLength) > stream.writtenRows) this.#loseRowsFrom(stream, from)
     else {
@@ -211,30 +139,39 @@ export class KvTiers {
     }
   }
 
-  /** The stream is ending: its transfers end as soon as they can. */
-  end(stream: ServedStream): void {
-    this.#continueLeaving(stream)
-    this.#continueArriving(stream)
+  /** Goes on with the end of a stream that closes, as far as its step and its transfers let it. */
+  settle(stream: ServedStream): void {
+    if (stream.stage === 'closing' && !stream.isInStep) {
+      stream.stage = 'ending'
+      if (stream.keptRows === undefined) {
+        this.#continueLeaving(stream)
+        this.#continueArriving(stream)
+      } else {
+        stream.reshape(stream.keptRows, stream.keptRows, stream.keptRows)
+        this.#streams.memory.hold(stream, 0)
+        // The cache counts as memory: what has been preempted must fit again.
+        this.load(stream)
+      }
+    }
+    if (stream.stage !== 'ending' || stream.isMoving) return
+    stream.stage = 'closed'
+    this.pages.close(stream)
+    this.#streams.actions.push({ kind: 'closed', stream: stream.id, holdsRows: stream.isResident })
   }
 
-  /** The stream takes part in nothing any more: its pages are freed. */
-  close(stream: ServedStream): void {
-    this.#dropCopy(stream)
-    this.#due.delete(stream)
+  #onTransferEnd(stream: ServedStream): void {
+    this.#streams.isDue = true
+    this.settle(stream)
+  }
+
+  /** Charges what the stream's rows and those that wait need; false where the memory is exhausted. */
+  #charge(stream: ServedStream): boolean {
+    return this.#streams.memory.charge(stream, stream.neededBytes)
   }
 
   /** An eviction has freed memory that loads may wait for. */
   #proceed(): void {
     for (const stream of this.#arriving) this.#continueArriving(stream)
-  }
-
-  #save(stream: ServedStream, from: number, to: number, isDuringStep: boolean): void {
-    const bytes = (to - from) * stream.size.bytesPerPosition
-    stream.saving = { from, to, bytes }
-    stream.writtenRows = to
-    this.#copied.add(stream)
-    this.counts.savedBytes += bytes
-    this.#host.emit({ kind: 'save', stream: stream.id, from, to, isDuringStep })
   }
 
   #continueLeaving(stream: ServedStream): void {
@@ -245,32 +182,21 @@ export class KvTiers {
       return
     }
     leaving.hasSaved = true
-    this.#save(stream, pageStart, Math.min(pageStart + this.#pieceRows, contextLength), false)
+    this.pages.save(stream, Math.min(pageStart + this.#pieceRows, contextLength), false)
   }
 
   #onLeavingSaved(stream: ServedStream, outcome: 'saved' | 'full' | 'failed'): void {
     const leaving = stream.leaving!
-    if (leaving.hasSaved && outcome === 'full' && this.#makeRoom()) leaving.awaitsRoom = true
+    if (leaving.hasSaved && outcome === 'full' && this.pages.makeRoom()) leaving.awaitsRoom = true
     else if (leaving.hasSaved && outcome !== 'saved') this.#endLeaving(stream)
     else {
       // Rows that cannot be computed again stay charged until all are safe, because the stream may have to stay.
-      if (this.#options.overlap && stream.canRecompute) {
-        this.memory.lower(stream, (stream.contextLength - stream.writtenRows) * stream.size.bytesPerPosition)
+      if (this.#overlap && stream.canRecompute) {
+        this.#streams.memory.lower(stream, (stream.contextLength - stream.writtenRows) * stream.size.bytesPerPosition)
         this.#proceed()
       }
       this.#continueLeaving(stream)
     }
-  }
-
-  /**
-   * Frees the pages of the resident stream that is least likely to be preempted, because its reader's buffer is the smallest.
-   * @returns whether there is one
-   */
-  #makeRoom(): boolean {
-    let victim: ServedStream | undefined
-    for (const one of this.#copied) if (one.place === 'resident' && (!victim || one.drainedMs < victim.drainedMs)) victim = one
-    if (victim) this.#dropCopy(victim)
-    return victim !== undefined
   }
 
   #endLeaving(stream: ServedStream): void {
@@ -280,18 +206,18 @@ export class KvTiers {
     else {
       stream.place = 'resident'
       stream.stuckLength = stream.contextLength
-      if (!this.charge(stream)) this.#host.fail(stream, 'memory')
+      if (!this.#charge(stream)) this.#streams.fail(stream, 'memory')
     }
     this.#proceed()
-    this.#host.onTransferEnd(stream)
+    this.#onTransferEnd(stream)
   }
 
   /** Rows that are not saved are dropped, where they can be computed again. */
   #leave(stream: ServedStream): void {
     if (stream.canRecompute && stream.writtenRows < stream.contextLength) stream.loseRows(stream.writtenRows)
-    this.memory.lower(stream, 0)
+    this.#streams.memory.lower(stream, 0)
     stream.place = 'evicted'
-    this.#host.emit({ kind: 'leave', stream: stream.id, rows: stream.contextLength })
+    this.#streams.actions.push({ kind: 'leave', stream: stream.id, rows: stream.contextLength })
   }
 
   #arrive(stream: ServedStream, heldRows: number): void {
@@ -309,21 +235,21 @@ export class KvTiers {
       return
     }
     const { isEvicting } = this
-    if (isEvicting && !this.#options.overlap) return
+    if (isEvicting && !this.#overlap) return
     if (isEvicting && !arriving.hasWaited) {
       arriving.hasWaited = true
-      if (!this.charge(stream)) return
+      if (!this.#charge(stream)) return
     }
     const isComplete = arriving.heldRows >= contextLength
     const from = arriving.heldRows - (arriving.heldRows % pageRows)
     let reserve = 0
-    if (!isComplete && !arriving.isCharged && this.charge(stream)) {
+    if (!isComplete && !arriving.isCharged && this.#charge(stream)) {
       arriving.isCharged = true
       // Buffers that grow piece by piece would be copied each time they double.
       reserve = contextLength + stream.waitingRows
     }
-    const neededBytes = isComplete || !this.#options.overlap ? stream.neededBytes : this.#pieceBytes(stream, from)
-    if (!this.memory.charge(stream, neededBytes)) {
+    const neededBytes = isComplete || !this.#overlap ? stream.neededBytes : this.#pieceBytes(stream, from)
+    if (!this.#streams.memory.charge(stream, neededBytes)) {
       if (!isEvicting) this.#endArriving(stream, false)
       return
     }
@@ -339,8 +265,8 @@ export class KvTiers {
     // Whole pages, however many of their rows are used.
     const bytes = Math.ceil((to - from) / pageRows) * stream.duePageBytes
     arriving.moving = { from, to, bytes }
-    this.counts.loadedBytes += bytes
-    this.#host.emit({ kind: 'load', stream: stream.id, from, to, reserve })
+    this.pages.counts.loadedBytes += bytes
+    this.#streams.actions.push({ kind: 'load', stream: stream.id, from, to, reserve })
   }
 
   #pieceBytes(stream: ServedStream, from: number): number {
@@ -352,22 +278,12 @@ export class KvTiers {
     stream.arriving = undefined
     if (isThere) stream.place = 'resident'
     else this.#leave(stream)
-    this.#host.onTransferEnd(stream)
+    this.#onTransferEnd(stream)
   }
 
   #loseRowsFrom(stream: ServedStream, row: number): void {
     stream.writtenRows = Math.min(stream.writtenRows, row)
-    if (!stream.canRecompute) this.#host.fail(stream, 'lost')
+    if (!stream.canRecompute) this.#streams.fail(stream, 'lost')
     this.#endArriving(stream, false)
   }
-
-  #dropCopy(stream: ServedStream): void {
-    stream.writtenRows = 0
-    this.grown(stream)
-    if (this.#copied.delete(stream)) this.#host.emit({ kind: 'drop copy', stream: stream.id })
-  }
-}
-
-function measure(speed: Ewma, bytes: number, seconds: number): void {
-  if (seconds > 0) speed.record(bytes / seconds)
 }

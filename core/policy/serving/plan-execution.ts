@@ -2,7 +2,8 @@ import type { KvTiers } from './kv-tiers.ts'
 import type { ServingPlan } from './policy.ts'
 import { reuseOf } from './prefix-reuse.ts'
 import type { ServedStream } from './served-stream.ts'
-import type { FoundRows, ServingAction, StepPiece } from './serving-events.ts'
+import type { ServedStreams } from './served-streams.ts'
+import type { FoundRows, StepPiece } from './serving-events.ts'
 
 export interface PlanExecutionOptions {
   /** Whether answers may begin with rows of others: `compare` asks for them. */
@@ -11,21 +12,16 @@ export interface PlanExecutionOptions {
   readonly waitsForTransfers: boolean
 }
 
-/** What a plan is carried out on. */
-export interface PlanHost {
-  get(id: number): ServedStream | undefined
-  emit(action: ServingAction): void
-  /** The KV is about to leave the memory, unless a step uses it. */
-  preempt(stream: ServedStream): void
-  /** A session has its first memory. */
-  admit(session: ServedStream): void
-  /**
-   * The plan has been carried out.
-   * @param pieces of the step that begins; empty: none does
-   * @param mayDiffer whether the next plan may differ all the same: a stream has been preempted beyond this one
-   */
-  onEnd(pieces: readonly StepPiece[], mayDiffer: boolean, lookAgainAtMs: number | undefined): void
-}
+/** A plan that has been carried out; undefined: a reply is awaited. */
+export type ExecutedPlan =
+  | {
+      /** Of the step that begins; empty: none does. */
+      readonly pieces: readonly StepPiece[]
+      /** Whether the next plan may differ all the same: a stream has been preempted beyond this one. */
+      readonly mayDiffer: boolean
+      readonly lookAgainAtMs: number | undefined
+    }
+  | undefined
 
 interface PlanUnderWay {
   readonly plan: ServingPlan
@@ -43,15 +39,15 @@ interface PlanUnderWay {
  * begun with, it waits for the reply (`found`, `compared`). Mutable.
  */
 export class PlanExecution {
+  readonly #streams: ServedStreams
   readonly #tiers: KvTiers
   readonly #options: PlanExecutionOptions
-  readonly #host: PlanHost
   #underWay: PlanUnderWay | undefined
 
-  constructor(tiers: KvTiers, options: PlanExecutionOptions, host: PlanHost) {
+  constructor(streams: ServedStreams, tiers: KvTiers, options: PlanExecutionOptions) {
+    this.#streams = streams
     this.#tiers = tiers
     this.#options = options
-    this.#host = host
   }
 
   /** Whether a reply is awaited. */
@@ -59,46 +55,44 @@ export class PlanExecution {
     return this.#underWay !== undefined
   }
 
-  begin(plan: ServingPlan): void {
-    for (const handle of plan.evict) this.#tiers.memory.evictCached(handle)
+  begin(plan: ServingPlan): ExecutedPlan {
+    for (const handle of plan.evict) this.#streams.memory.evictCached(handle)
     let mayDiffer = false
     for (const id of plan.preempt) {
-      const stream = this.#host.get(id)
-      if (stream) this.#host.preempt(stream)
+      const stream = this.#streams.get(id)
+      if (stream) this.#preempt(stream)
       mayDiffer ||= stream?.place === 'evicted'
     }
-    this.#resume({ plan, resumed: 0, mayDiffer, starting: [], behind: [] })
+    return this.#resume({ plan, resumed: 0, mayDiffer, starting: [], behind: [] })
   }
 
   /** The reply to `restart`. */
-  onFound(stream: ServedStream, found: FoundRows): void {
+  onFound(stream: ServedStream, found: FoundRows): ExecutedPlan {
     const { rows, cached } = found
-    if (rows > 0 && cached && reuseOf(cached.rows, rows) === 'take' && this.#tiers.memory.takeCached(cached.handle, stream)) {
-      this.#host.emit({ kind: 'take prefix', stream: stream.id, handle: cached.handle, rows })
+    if (rows > 0 && cached && reuseOf(cached.rows, rows) === 'take' && this.#streams.memory.takeCached(cached.handle, stream)) {
+      this.#streams.actions.push({ kind: 'take prefix', stream: stream.id, handle: cached.handle, rows })
       stream.findRows(rows)
     } else if (rows > 0 && this.beginWithCopy(stream, found, stream.neededBytes)) stream.findRows(rows)
-    if (stream.isResident) this.#replaceRows()
-    else {
-      this.#tiers.restart(stream)
-      this.#resume(this.#demand())
-    }
+    if (stream.isResident) return this.#replaceRows()
+    this.#tiers.restart(stream)
+    return this.#resume(this.#demand())
   }
 
   /** The reply to `compare`. @param waiting streams that wait for others' rows @param behind those for which there are more rows */
-  onCompared(waiting: readonly number[], behind: readonly number[]): void {
+  onCompared(waiting: readonly number[], behind: readonly number[]): ExecutedPlan {
     const underWay = this.#demand()
     if (waiting.length > 0) underWay.starting = underWay.starting.filter(({ stream }) => !waiting.includes(stream.id))
     underWay.behind = behind
-    this.#replaceRows()
+    return this.#replaceRows()
   }
 
   /** @param bytes that the stream is charged with the rows @returns whether it begins with a copy of them */
   beginWithCopy(stream: ServedStream, { rows, cached }: FoundRows, bytes: number): boolean {
-    const { memory } = this.#tiers
+    const { memory } = this.#streams
     if (!memory.charge(stream, bytes)) return false
     // Charging may have evicted it.
     if (cached && !memory.isCached(cached.handle)) return false
-    this.#host.emit({ kind: 'copy prefix', stream: stream.id, rows })
+    this.#streams.actions.push({ kind: 'copy prefix', stream: stream.id, rows })
     return true
   }
 
@@ -107,34 +101,33 @@ export class PlanExecution {
     return this.#underWay
   }
 
-  #resume(underWay: PlanUnderWay): void {
+  #resume(underWay: PlanUnderWay): ExecutedPlan {
     this.#underWay = underWay
     const { resume } = underWay.plan
     while (underWay.resumed < resume.length) {
       const { stream: id, by } = resume[underWay.resumed++]!
-      const stream = this.#host.get(id)
+      const stream = this.#streams.get(id)
       if (!stream || stream.isClosing || stream.place !== 'evicted') continue
       if (stream.canRecompute && (by === 'recompute' || stream.contextLength === 0)) {
         stream.isFresh = true
-        this.#restart(stream)
-        return
+        return this.#restart(stream)
       }
-      if (this.#tiers.load(stream) && stream.isNew) this.#host.admit(stream)
+      if (this.#tiers.load(stream) && stream.isNew) this.#streams.admit(stream)
     }
     // What has just begun to move may be waited for.
-    if (this.#options.waitsForTransfers && this.#tiers.isMoving) this.#end([])
-    else this.#chooseStreams(underWay)
+    if (this.#options.waitsForTransfers && this.#tiers.isMoving) return this.#end([])
+    return this.#chooseStreams(underWay)
   }
 
-  #restart(stream: ServedStream): void {
+  #restart(stream: ServedStream): undefined {
     this.#tiers.beginAnew(stream)
-    this.#host.emit({ kind: 'restart', stream: stream.id })
+    this.#streams.actions.push({ kind: 'restart', stream: stream.id })
   }
 
-  #chooseStreams(underWay: PlanUnderWay): void {
+  #chooseStreams(underWay: PlanUnderWay): ExecutedPlan {
     let hasFresh = false
     for (const { stream: id, rows } of underWay.plan.run) {
-      const stream = this.#host.get(id)
+      const stream = this.#streams.get(id)
       // A stream that was to be resumed is still evicted if another could not be preempted.
       if (stream?.canRun) {
         underWay.starting.push({ stream, rows })
@@ -144,22 +137,22 @@ export class PlanExecution {
         underWay.mayDiffer ||= stream?.waitingRows === 0
       }
     }
-    if (hasFresh && this.#options.sharesPrefixes)
-      this.#host.emit({ kind: 'compare', pieces: underWay.starting.map(({ stream, rows }) => ({ stream: stream.id, rows })) })
-    else this.#choosePieces()
+    if (!hasFresh || !this.#options.sharesPrefixes) return this.#choosePieces()
+    const pieces = underWay.starting.map(({ stream, rows }) => ({ stream: stream.id, rows }))
+    this.#streams.actions.push({ kind: 'compare', pieces })
+    return undefined
   }
 
   /** Streams that have computed nothing yet begin with more rows. */
-  #replaceRows(): void {
+  #replaceRows(): ExecutedPlan {
     const underWay = this.#demand()
     const [id, ...others] = underWay.behind
     underWay.behind = others
-    const stream = id === undefined ? undefined : this.#host.get(id)
-    if (stream) this.#restart(stream)
-    else this.#choosePieces()
+    const stream = id === undefined ? undefined : this.#streams.get(id)
+    return stream ? this.#restart(stream) : this.#choosePieces()
   }
 
-  #choosePieces(): void {
+  #choosePieces(): ExecutedPlan {
     const underWay = this.#demand()
     const pieces: StepPiece[] = []
     for (const { stream, rows: planned } of underWay.starting) {
@@ -169,7 +162,7 @@ export class PlanExecution {
         pieces.push({ stream: id, rows: Math.min(planned, waitingRows), phase, waitingRows, contextLength, arrivedMs })
       } else underWay.mayDiffer ||= !stream.isResident
     }
-    this.#end(pieces)
+    return this.#end(pieces)
   }
 
   /**
@@ -177,14 +170,21 @@ export class PlanExecution {
    * some; a device's rows keep what they have, and wait. @returns whether the rows can run
    */
   #reserve(stream: ServedStream): boolean {
-    if (this.#tiers.charge(stream)) return true
-    if (stream.source === 'answer' && !this.#tiers.isEvicting) this.#host.preempt(stream)
+    if (this.#streams.memory.charge(stream, stream.neededBytes)) return true
+    if (stream.source === 'answer' && !this.#tiers.isEvicting) this.#preempt(stream)
     return false
   }
 
-  #end(pieces: readonly StepPiece[]): void {
+  /** The KV is about to leave the memory, unless a step uses it. */
+  #preempt(stream: ServedStream): void {
+    if (stream.isInStep || stream.isClosing) return
+    this.#tiers.evict(stream)
+    this.#streams.waits.begin(stream, this.#streams.nowMs)
+  }
+
+  #end(pieces: readonly StepPiece[]): ExecutedPlan {
     const { plan, mayDiffer } = this.#demand()
     this.#underWay = undefined
-    this.#host.onEnd(pieces, mayDiffer, plan.lookAgainAtMs)
+    return { pieces, mayDiffer, lookAgainAtMs: plan.lookAgainAtMs }
   }
 }

@@ -1,6 +1,6 @@
 import type { KvSize } from '../../../core/policy/admission/kv.ts'
-import type { TierOptions } from '../../../core/policy/serving/kv-tiers.ts'
 import type { ServingPolicy, ServingSpeeds } from '../../../core/policy/serving/policy.ts'
+import type { TierOptions } from '../../../core/policy/serving/serving-rules.ts'
 import type { SlowTierLinkOptions } from './slow-tier-link.ts'
 import type { StepContent } from './step-content.ts'
 

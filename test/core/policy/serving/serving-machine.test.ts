@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Random, seededRandom } from '../../../../core/kit/base/random.ts'
 import type { ServingAction, ServingInput } from '../../../../core/policy/serving/serving-events.ts'
-import { ServingMachine, type ServingMachineOptions } from '../../../../core/policy/serving/serving-machine.ts'
+import { ServingMachine } from '../../../../core/policy/serving/serving-machine.ts'
+import type { ServingMachineOptions } from '../../../../core/policy/serving/serving-rules.ts'
 import { createPolicy, type PolicyName, policyNames } from '../../../../core/policy/tokenflow/named-policies.ts'
 
 const size = { bytesPerPosition: 1, chargeOf: (positions: number) => 32 * Math.ceil(positions / 32) }
