@@ -51,6 +51,7 @@ class CapiRuntime implements Runtime {
         if (end > mapping.bytes) throw new RangeError(`${path} ends at ${mapping.bytes}, a ${type} tensor [${dims}] at ${end}`)
         return this.#tensor(type, dims, mapping.address + BigInt(offset))
       },
+      releasePages: () => mapping.releasePages(),
       close: () => mapping.unmap(),
     }
   }

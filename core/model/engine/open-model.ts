@@ -55,7 +55,7 @@ export interface LoadedModel {
   medusa(): MedusaHeads
   /** `whole`, or `input` → `middle` → `output`. */
   chain(options: { readonly cuts: Cut }): Chain
-  /** Gives KV memory that no sequence uses back to the system, until it is used again. */
+  /** Gives KV memory that no sequence uses, and pages of weights, back to the system, until they are used again. */
   releaseFree(): void
   /** Waits for running steps, then frees everything. */
   release(): Promise<void>
@@ -186,6 +186,7 @@ class BundleModel implements LoadedModel {
 
   releaseFree(): void {
     for (const part of this.#attention) part.releaseFree()
+    this.#weights.releasePages()
   }
 
   async release(): Promise<void> {

@@ -1,6 +1,7 @@
 import { graphKey, type PartManifest, type PartName, type SlotCount, slotCounts } from '../bundle/manifest.ts'
 import { slotsFor } from './part-packing.ts'
-import type { EngineSession, Runtime, Tensor } from './runtime.ts'
+import type { EngineSession, Runtime } from './runtime.ts'
+import type { PartWeights } from './weights.ts'
 
 export interface PartSource {
   readonly runtime: Runtime
@@ -10,7 +11,7 @@ export interface PartSource {
   readonly manifest: PartManifest
   /** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT */
   readonly graph: (slots: SlotCount, branching: boolean) => Uint8Array | Promise<Uint8Array>
-  readonly weights: ReadonlyMap<string, Tensor>
+  readonly weights: PartWeights
   /** The graphs read attention's rows by `spread` and `keep`, so that they can be padded. Not before schema 3. */
   readonly padsAttention: boolean
   /**
@@ -60,6 +61,8 @@ export class PartSessions {
 
   async #load(slots: SlotCount, branching: boolean): Promise<EngineSession> {
     const { runtime, folder, graph, weights, threads, providers } = this.#source
-    return runtime.session(await graph(slots, branching), { threads, providers, weights, externalFolder: folder })
+    const model = await graph(slots, branching)
+    const options = { threads, providers, weights: weights.tensors, externalFolder: folder }
+    return weights.pack(() => runtime.session(model, options))
   }
 }

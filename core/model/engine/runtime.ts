@@ -52,5 +52,7 @@ export interface Runtime {
 export interface MappedFile {
   readonly bytes: number
   tensor(type: TensorType, dims: readonly number[], offset: number): Tensor
+  /** Gives the file's pages back to the system. A tensor that is read again gets them from the page cache. */
+  releasePages(): void
   close(): void
 }

@@ -8,6 +8,17 @@ import type { MappedFile, Runtime, Tensor } from './runtime.ts'
 /** fp16 values that are read and expanded in one piece. */
 const chunkValues = 1 << 20
 
+/** The weights of one part. */
+export interface PartWeights {
+  /** By the names of the graphs' initialisers. */
+  readonly tensors: ReadonlyMap<string, Tensor>
+  /**
+   * Compiles a graph over them, for which the library reads all weights. It computes matrix products with packed copies of its
+   * own, so that afterwards the pages that it has read are given back to the system.
+   */
+  pack<T>(compile: () => Promise<T>): Promise<T>
+}
+
 /**
  * The weights of a bundle by file position, so that a weight of two parts (a tied head) is loaded once. Files are mapped;
  * float16 is expanded to float32 in memory, as the graphs declare.
@@ -24,10 +35,24 @@ export class WeightStore {
   }
 
   /** @throws BrimError BUNDLE_CORRUPT, OUT_OF_MEMORY */
-  async load(entries: readonly WeightEntry[]): Promise<Map<string, Tensor>> {
-    const weights = new Map<string, Tensor>()
-    for (const entry of entries) weights.set(entry.name, await this.#load(entry))
-    return weights
+  async load(entries: readonly WeightEntry[]): Promise<PartWeights> {
+    const tensors = new Map<string, Tensor>()
+    for (const entry of entries) tensors.set(entry.name, await this.#load(entry))
+    return {
+      tensors,
+      pack: async (compile) => {
+        try {
+          return await compile()
+        } finally {
+          this.releasePages()
+        }
+      },
+    }
+  }
+
+  /** Gives the pages of mapped weights back to the system, until they are read again. */
+  releasePages(): void {
+    for (const file of this.#files.values()) file.releasePages()
   }
 
   /** Must be called only after all engine sessions are released. */

@@ -1,9 +1,12 @@
-import { truncateSync } from 'node:fs'
+import { existsSync, readFileSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Chain } from '../../../../core/model/engine/contract.ts'
 import { openModel } from '../../../../core/model/engine/open-model.ts'
 import { largestDifference, smallConfig, someIds, type Workshop, workshop } from './models.ts'
+
+/** Linux only. */
+const memoryFile = '/proc/self/smaps'
 
 let bench: Workshop
 beforeAll(async () => {
@@ -32,6 +35,11 @@ describe('a bundle', () => {
     await expect(openModel(bench.runtime, folder, { parts: 'chain', threads })).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
   })
 
+  it.skipIf(!existsSync(memoryFile))('leaves no page of its weights in memory that the library has packed', async () => {
+    const { folder, manifest } = await bench.open({ format: 'fp32' })
+    expect(residentKiB(join(folder, manifest.parts.whole!.weights[0]!.file))).toBe(0)
+  })
+
   it('with a truncated file is not loaded', async () => {
     for (const format of ['fp32', 'fp16'] as const) {
       const { folder, manifest } = await bench.open({ format })
@@ -41,6 +49,14 @@ describe('a bundle', () => {
     }
   })
 })
+
+/** Resident memory of the mappings of a file. */
+function residentKiB(path: string): number {
+  const mappings = readFileSync(memoryFile, 'utf8').split(/\n(?=[0-9a-f]+-[0-9a-f]+ )/)
+  const own = mappings.filter((mapping) => mapping.split('\n')[0]?.endsWith(path))
+  expect(own.length).toBeGreaterThan(0)
+  return own.reduce((sum, mapping) => sum + Number(/^Rss:\s+(\d+)/m.exec(mapping)?.[1]), 0)
+}
 
 function logitsOf(chain: Chain): Promise<Float32Array> {
   return chain.step([{ sequence: chain.createSequence(), ids: someIds(chain.manifest, 40), select: 'all' }])
