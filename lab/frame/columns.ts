@@ -14,3 +14,7 @@ export function fromColumns<Row extends object>(columns: Columns<Row>): Row[] {
   const count = names.length === 0 ? 0 : columns[names[0]!].length
   return Array.from({ length: count }, (_, at) => Object.fromEntries(names.map((name) => [name, columns[name][at]])) as Row)
 }
+
+/** Some fields of a row. */
+export const picked = <Row extends object, Name extends keyof Row>(row: Row, names: readonly Name[]): Pick<Row, Name> =>
+  Object.fromEntries(names.map((name) => [name, row[name]])) as Pick<Row, Name>

@@ -1,12 +1,12 @@
 import { z } from 'zod'
 
-/** A list of some of the names, separated by commas: `describe` says what they are. */
-export const namesOption = <Name extends string>(names: readonly [Name, ...Name[]], describe: string) =>
+/** @param what the names are: 'methods to compare' */
+export const namesOption = <Name extends string>(what: string, names: readonly Name[]) =>
   z
     .string()
     .transform((list) => list.split(','))
     .pipe(z.array(z.enum(names, `must be a list of ${names.join(', ')}`)))
-    .meta({ description: `${describe}, separated by commas: ${names.join(',')}`, fallback: 'all' })
+    .meta({ description: `${what}, separated by commas: ${names.join(',')}`, fallback: 'all' })
     .optional()
 
 export const seedsOption = (fallback: string) => z.int().min(1).meta({ description: 'number of seeds', fallback }).optional()

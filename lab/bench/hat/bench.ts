@@ -1,15 +1,11 @@
-import { relative } from 'node:path'
 import { z } from 'zod'
-import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
-import { BrimError } from '../../../core/kit/base/errors.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
-import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { separateCores } from '../../cluster/cores.ts'
-import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import { readRateTrace } from '../../cluster/net-trace.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
-import { heldOutPrompts, readPrompts } from '../prompts.ts'
+import { namesOption, seedsOption } from '../../frame/options.ts'
+import { readDemoModel } from '../demo-model.ts'
 import { summarise } from './figures.ts'
 import {
   jitterOf,
@@ -36,17 +32,12 @@ const options = {
       fallback: "the demonstration's held-out prompts",
     })
     .optional(),
-  strategies: z
-    .string()
-    .transform((list) => list.split(','))
-    .pipe(z.array(z.enum(strategyNames, `must be a list of ${strategyNames.join(', ')}`)))
-    .meta({
-      description: `methods to compare, separated by commas: HAT (hat, hat-int8), its baselines (u-…) and its ablation (SD: drafting, PC: prompts in chunks): ${strategyNames.join(',')}`,
-      fallback: 'all',
-    })
-    .optional(),
+  strategies: namesOption(
+    'methods to compare (HAT, its baselines u-… and its ablation: SD drafts, PC has prompts in chunks)',
+    strategyNames,
+  ),
   rtt: z.number().min(0).default(20).describe('round-trip time of an empty message between device and bridge, in ms'),
-  seeds: z.int().min(1).meta({ description: 'number of seeds', fallback: '3, with --quick 1' }).optional(),
+  seeds: seedsOption('3, with --quick 1'),
   rate: z
     .number()
     .gt(0)
@@ -99,12 +90,8 @@ export async function benchHat(
 ): Promise<BenchResult> {
   const { io, progress } = context
   const recorded = netTrace === undefined ? undefined : await readRateTrace(netTrace)
-  const bundle = await ensureDemoBundle()
-  const manifest = await readManifest(bundle)
-  const { card, modelId, format, dims, tokens } = manifest
-  const file = prompts ?? relative(process.cwd(), heldOutPrompts.file)
-  // No check: the workloads cut prompts to what the context holds.
-  const dialogues = await readPrompts(file, { ...(await loadTextModel(bundle, manifest)), check: () => {} })
+  const { bundle, manifest, dialogues, conditions: model } = await readDemoModel(prompts)
+  const { modelId, dims, tokens } = manifest
   const random = seededRandom(1)
   const [eos] = tokens.eos
   const workloads = {
@@ -127,10 +114,7 @@ export async function benchHat(
     const batch = await measureBatch(setup, modelId, dims.hidden)
     await reference.check(results.answers, progress)
     const conditions = {
-      model: card.name,
-      modelId,
-      format: format.name,
-      prompts: prompts ?? heldOutPrompts.name,
+      ...model,
       plan,
       strategies: Object.fromEntries(strategyNames.map((name) => [name, describe(name)])),
       stateBytes,
@@ -146,9 +130,6 @@ export async function benchHat(
       batch,
     }
     return { conditions, summary: summarise(results.runs, batch), runs: results.runs }
-  } catch (error) {
-    // After Ctrl-C, every other failure is a consequence of it.
-    throw io.signal.aborted ? new BrimError('CANCELED', 'the benchmark was interrupted') : error
   } finally {
     cores?.release()
   }

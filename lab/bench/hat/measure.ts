@@ -2,6 +2,7 @@ import { systemClock } from '../../../core/kit/base/clock.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import type { Cores } from '../../cluster/cores.ts'
+import { SharedClusters } from '../../cluster/shared-clusters.ts'
 import type { BenchPrompt } from '../prompts.ts'
 import { type BatchTimes, timeBatch } from './batch.ts'
 import { type HatCluster, startHatCluster } from './cluster.ts'
@@ -125,96 +126,86 @@ async function warmUp(cluster: HatCluster, { dialogues, eos, io }: Setup): Promi
   await Promise.all(cluster.devices.map((_, device) => askDevice(cluster, { ...request, device }, io.signal)))
 }
 
+/** Prompts for one device alone: of each, or of a second turn after it, the answer is recorded. */
+interface Questions {
+  readonly measured: Measured
+  readonly workload: WorkloadName
+  readonly prompts: readonly HatPrompt[]
+  readonly maxTokens: number
+  readonly asksTwice?: boolean
+}
+
 /** One device, one request at a time: decoding as in the paper's Table IV, TTFT and its limit, second turns. */
 export async function measureAlone(setup: Setup, results: Results): Promise<void> {
   const { plan, workloads, dialogues, eos } = setup
-  const { strategies: names, short, long, secondTurns, firstTurnTokens, longest, longTokens } = plan.alone
-  if (names.length === 0) return
+  const { strategies, short, long, secondTurns, firstTurnTokens, longest, longTokens } = plan.alone
   const prompts = (count: number, length: number) =>
     Array.from({ length: count }, (_, i) => promptOfLength(dialogues, 11 * i + 3, length, eos))
-  await using turns = await startTurns(setup, results, names, setup.links)
-  await turns.ask('alone', 'short', workloads.short.slice(0, short), plan.maxTokens)
-  await turns.ask('alone', 'long', workloads.long.slice(0, long), longTokens)
-  await turns.ask('longest', 'long', prompts(longest, lengthLimits.max), ttftTokens)
-  await turns.askTwice(prompts(secondTurns, firstTurnTokens), ttftTokens)
+  const first = prompts(secondTurns, firstTurnTokens)
+  await askInTurn(setup, results, strategies, setup.links, [
+    { measured: 'alone', workload: 'short', prompts: workloads.short.slice(0, short), maxTokens: plan.maxTokens },
+    { measured: 'alone', workload: 'long', prompts: workloads.long.slice(0, long), maxTokens: longTokens },
+    { measured: 'longest', workload: 'long', prompts: prompts(longest, lengthLimits.max), maxTokens: ttftTokens },
+    { measured: 'second-turn', workload: 'long', prompts: first, maxTokens: ttftTokens, asksTwice: true },
+  ])
 }
 
 /** HAT and U-shape, one device, at other round-trip times. */
 export async function measureRtts(setup: Setup, results: Results): Promise<void> {
   const { plan, workloads, links } = setup
-  const { rttsMs, strategies: names } = plan.otherRtts
-  if (names.length === 0) return
-  for (const rttMs of rttsMs) {
-    await using turns = await startTurns(setup, results, names, { ...links, rttMs, jitterMs: jitterOf(rttMs) })
-    await turns.ask('rtt', 'short', workloads.short.slice(0, 5), plan.maxTokens)
-    await turns.ask('rtt', 'long', workloads.long.slice(0, 4), ttftTokens)
-  }
+  const { rttsMs, strategies } = plan.otherRtts
+  for (const rttMs of rttsMs)
+    await askInTurn(setup, results, strategies, { ...links, rttMs, jitterMs: jitterOf(rttMs) }, [
+      { measured: 'rtt', workload: 'short', prompts: workloads.short.slice(0, 5), maxTokens: plan.maxTokens },
+      { measured: 'rtt', workload: 'long', prompts: workloads.long.slice(0, 4), maxTokens: ttftTokens },
+    ])
 }
 
-/** A cluster of one device for each strategy, which answer one request at a time, in turn. */
-async function startTurns(setup: Setup, results: Results, strategies: readonly StrategyName[], links: LinkConditions) {
+/** A cluster of one device for each strategy, which answer one request at a time, in turn: one run per strategy and questions. */
+async function askInTurn(
+  setup: Setup,
+  results: Results,
+  strategies: readonly StrategyName[],
+  links: LinkConditions,
+  all: readonly Questions[],
+): Promise<void> {
   const { bundle, plan, cores, io, headMs, dialogues, eos } = setup
   const { stateBytes, rttMs } = links
   const seed = firstSeed(plan)
+  const start = (strategy: StrategyName) => {
+    const shapes = [linkShape(linkGroup, links, seededRandom(seed))]
+    return startHatCluster({ bundle, strategy, workload: 'short', shapes, seed, cores, io })
+  }
+  await using shared = new SharedClusters(start, (cluster) => warmUp(cluster, setup))
   const clusters: HatCluster[] = []
+  for (const strategy of strategies) clusters.push(await shared.of(strategy))
   let asked = 0
-  const stop = async () => {
-    await Promise.all(clusters.map((cluster) => cluster[Symbol.asyncDispose]()))
+  const answerOf = async (cluster: HatCluster, prompt: HatPrompt, at: number, questions: Questions): Promise<AloneAnswer> => {
+    const { measured, workload, maxTokens, asksTwice = false } = questions
+    const common = { maxTokens, user: `${measured} ${workload} ${at}`, device: 0, atMs: asked * traceStepMs }
+    const ask = (asks: HatPrompt) => askAlone(cluster, { ...common, prompt: asks }, { stateBytes, rttMs, headMs }, io.signal)
+    const first = await ask(prompt)
+    if (!asksTwice) return first
+    await systemClock.sleep(handleMs + rttMs, io.signal)
+    const next = promptOfLength(dialogues, at, newTokens, eos)
+    return ask({ id: `${prompt.id}+${next.id}`, ids: [...prompt.ids, ...first.tokenIds, ...next.ids] })
   }
-  const askOne = (cluster: HatCluster, prompt: HatPrompt, user: string, maxTokens: number) => {
-    const request = { prompt, maxTokens, user, device: 0, atMs: asked * traceStepMs }
-    return askAlone(cluster, request, { stateBytes, rttMs, headMs }, io.signal)
-  }
-
-  /** Adds one run per strategy, with one answer per prompt. */
-  async function record(
-    measured: Measured,
-    workload: WorkloadName,
-    prompts: readonly HatPrompt[],
-    answerOf: (cluster: HatCluster, prompt: HatPrompt, at: number) => Promise<AloneAnswer>,
-  ): Promise<void> {
+  for (const questions of all) {
+    const { measured, workload, prompts } = questions
     const answers = clusters.map((): AloneAnswer[] => [])
     for (const [at, prompt] of prompts.entries()) {
       setup.progress(
         `${measured}, RTT ${rttMs} ms: ${workload} prompt ${at + 1} of ${prompts.length}, ${prompt.ids.length} tokens`,
       )
       asked += 1
-      for (const [i, cluster] of clusters.entries()) answers[i]!.push(await answerOf(cluster, prompt, at))
+      for (const [i, cluster] of clusters.entries()) answers[i]!.push(await answerOf(cluster, prompt, at, questions))
     }
-    if (prompts.length === 0) return
-    for (const [i, { strategy }] of clusters.entries()) {
-      const steps = encodeSteps(answers[i]!.flatMap((answer) => answer.steps))
+    for (const [i, own] of answers.entries()) {
+      const { strategy } = clusters[i]!
+      const steps = encodeSteps(own.flatMap((answer) => answer.steps))
       const run = { measured, strategy, workload, seed, devices: 1, rttMs, perS: null, utilisation: null, isVoid: false, steps }
-      addRun(results, run, answers[i]!)
+      if (own.length > 0) addRun(results, run, own)
     }
-  }
-
-  try {
-    for (const strategy of strategies) {
-      const shapes = [linkShape(linkGroup, links, seededRandom(seed))]
-      clusters.push(await startHatCluster({ bundle, strategy, workload: 'short', shapes, seed, cores, io }))
-    }
-    for (const cluster of clusters) await warmUp(cluster, setup)
-  } catch (error) {
-    await stop()
-    throw error
-  }
-  return {
-    ask: (measured: Measured, workload: WorkloadName, prompts: readonly HatPrompt[], maxTokens: number) =>
-      record(measured, workload, prompts, (cluster, prompt, at) =>
-        askOne(cluster, prompt, `${measured} ${workload} ${at}`, maxTokens),
-      ),
-    /** Asks each prompt and then a second turn (prompt, answer and new tokens); only the second turn is recorded. */
-    askTwice: (prompts: readonly HatPrompt[], maxTokens: number) =>
-      record('second-turn', 'long', prompts, async (cluster, prompt, at) => {
-        const user = `conversation ${at}`
-        const next = promptOfLength(dialogues, at, newTokens, eos)
-        const first = await askOne(cluster, prompt, user, maxTokens)
-        await systemClock.sleep(handleMs + rttMs, io.signal)
-        const ids = [...prompt.ids, ...first.tokenIds, ...next.ids]
-        return askOne(cluster, { id: `${prompt.id}+${next.id}`, ids }, user, maxTokens)
-      }),
-    [Symbol.asyncDispose]: stop,
   }
 }
 

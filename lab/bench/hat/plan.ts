@@ -1,3 +1,4 @@
+import { onlyNamed, seedsFrom } from '../../frame/options.ts'
 import { ablation, compared, type StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
 
@@ -86,7 +87,7 @@ export const quickPlan: Plan = {
   otherRtts: { rttsMs: [], strategies: [] },
 }
 
-/** What the command line restricts; undefined: as planned. */
+/** What the command line gives; undefined: as planned. */
 interface Restrictions {
   readonly strategies?: readonly StrategyName[] | undefined
   readonly seeds?: number | undefined
@@ -95,17 +96,17 @@ interface Restrictions {
 }
 
 export function restrictedPlan(plan: Plan, { strategies, seeds, rate }: Restrictions): Plan {
-  const only = (all: readonly StrategyName[]) => all.filter((name) => strategies?.includes(name) ?? true)
-  const { short, long } = plan.loaded
+  const only = <Part extends { readonly strategies: readonly StrategyName[] }>(part: Part): Part => ({
+    ...part,
+    strategies: onlyNamed(part.strategies, strategies),
+  })
+  const loaded = (part: LoadPlan): LoadPlan => ({ ...only(part), perS: rate * part.perS })
   return {
     ...plan,
-    seeds: seeds === undefined ? plan.seeds : Array.from({ length: seeds }, (_, i) => i + 1),
-    loaded: {
-      short: { ...short, strategies: only(short.strategies), perS: rate * short.perS },
-      long: { ...long, strategies: only(long.strategies), perS: rate * long.perS },
-    },
-    ablation: only(plan.ablation),
-    alone: { ...plan.alone, strategies: only(plan.alone.strategies) },
-    otherRtts: { ...plan.otherRtts, strategies: only(plan.otherRtts.strategies) },
+    seeds: seedsFrom(seeds, plan.seeds),
+    loaded: { short: loaded(plan.loaded.short), long: loaded(plan.loaded.long) },
+    ablation: onlyNamed(plan.ablation, strategies),
+    alone: only(plan.alone),
+    otherRtts: only(plan.otherRtts),
   }
 }

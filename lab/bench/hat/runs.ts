@@ -1,5 +1,5 @@
 import { median } from '../../../core/policy/estimate/quantile.ts'
-import { type Columns, toColumns } from '../../frame/columns.ts'
+import { type Columns, picked, toColumns } from '../../frame/columns.ts'
 import { groupBy, mean } from '../../frame/statistics.ts'
 import type { StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
@@ -85,20 +85,15 @@ export interface StepSizes {
   readonly sizes: string
 }
 
-/** What the simulator is calibrated and validated with: such a run as a saved document keeps it. */
-export type KeptHatRun = Pick<
-  HatRun,
-  'measured' | 'strategy' | 'workload' | 'seed' | 'devices' | 'rttMs' | 'perS' | 'isVoid' | 'stepSizes'
-> & { readonly samples: Columns<KeptHatSample> }
-
+const keptSettings = ['measured', 'strategy', 'workload', 'seed', 'devices', 'rttMs', 'perS', 'isVoid', 'stepSizes'] as const
 const keptNames = ['atMs', 'device', 'promptTokens', 'tokens', 'ttftMs', 'tbtMs', 'tookMs', 'rounds', 'looping'] as const
 export type KeptHatSample = Pick<Sample & { readonly tookMs: number }, (typeof keptNames)[number]>
+/** What the simulator is calibrated and validated with: such a run as a saved document keeps it. */
+export type KeptHatRun = Pick<HatRun, (typeof keptSettings)[number]> & { readonly samples: Columns<KeptHatSample> }
 
 export function keptHatRun(run: HatRun): KeptHatRun {
-  const { measured, strategy, workload, seed, devices, rttMs, perS, isVoid, stepSizes } = run
   const ended = run.samples.map((sample) => ({ ...sample, tookMs: sample.piecesMs.at(-1) ?? sample.ttftMs }))
-  const samples = toColumns(ended, keptNames)
-  return { measured, strategy, workload, seed, devices, rttMs, perS, isVoid, stepSizes, samples }
+  return { ...picked(run, keptSettings), samples: toColumns(ended, keptNames) }
 }
 
 export function stepSizesOf({ samples, steps }: Pick<HatRun, 'samples' | 'steps'>): StepSizes {

@@ -1,13 +1,11 @@
 import { setMaxListeners } from 'node:events'
-import { z } from 'zod'
-import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
 import { loadPicePrompts } from '../../../core/answer/sketch/load-prompts.ts'
-import { BrimError } from '../../../core/kit/base/errors.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
-import { heldOutPrompts, readPrompts } from '../prompts.ts'
+import { namesOption, seedsOption } from '../../frame/options.ts'
+import { readDemoModel } from '../demo-model.ts'
 import { summarise } from './figures.ts'
 import { measureRuns } from './measure.ts'
 import { methodNames } from './methods.ts'
@@ -17,15 +15,7 @@ import { piceReport } from './report.ts'
 import type { Setup } from './setup.ts'
 import { longPrompts } from './workload.ts'
 
-const options = {
-  methods: z
-    .string()
-    .transform((list) => list.split(','))
-    .pipe(z.array(z.enum(methodNames, `must be a list of ${methodNames.join(', ')}`)))
-    .meta({ description: `methods to compare, separated by commas: ${methodNames.join(',')}`, fallback: 'all' })
-    .optional(),
-  seeds: z.int().min(1).meta({ description: 'number of seeds', fallback: '1' }).optional(),
-}
+const options = { methods: namesOption('methods to compare', methodNames), seeds: seedsOption('1') }
 
 export const piceBench: Bench<typeof options> = {
   name: 'pice',
@@ -52,31 +42,21 @@ export const command = benchCommand(piceBench)
 export async function benchPice(plan: Plan, { io, progress }: BenchContext): Promise<BenchResult> {
   // Each request that is under way listens to it.
   setMaxListeners(0, io.signal)
-  const [bundle, ...smallModels] = await Promise.all([ensureDemoBundle(), ensureDemoBundle('slm-deep')])
-  const manifest = await readManifest(bundle)
-  const { card, modelId, format } = manifest
-  const text = { ...(await loadTextModel(bundle, manifest)), check: () => {} }
-  const prompts = longPrompts(await readPrompts(heldOutPrompts.file, text), plan.prompts)
-  try {
-    await using judge = await openJudge(bundle, io.env.ORT_LIB)
-    const picePrompts = await loadPicePrompts(bundle)
-    const setup: Setup = { bundle, smallModels, picePrompts, plan, prompts, judge, io, progress }
-    const { runs, machine, capacity, devices } = await measureRuns(setup)
-    const conditions = {
-      model: card.name,
-      modelId,
-      format: format.name,
-      smallModels: await Promise.all(smallModels.map(async (folder) => (await readManifest(folder)).card.name)),
-      prompts: heldOutPrompts.name,
-      tasks: [...new Set(prompts.map(({ task }) => task))],
-      plan,
-      machine,
-      capacity,
-      devices,
-    }
-    return { conditions, summary: summarise(runs, devices), runs }
-  } catch (error) {
-    // After Ctrl-C, every other failure is a consequence of it.
-    throw io.signal.aborted ? new BrimError('CANCELED', 'the benchmark was interrupted') : error
+  const smallModels = [await ensureDemoBundle('slm-deep')]
+  const { bundle, dialogues, conditions: model } = await readDemoModel()
+  const prompts = longPrompts(dialogues, plan.prompts)
+  await using judge = await openJudge(bundle, io.env.ORT_LIB)
+  const picePrompts = await loadPicePrompts(bundle)
+  const setup: Setup = { bundle, smallModels, picePrompts, plan, prompts, judge, io, progress }
+  const { runs, machine, capacity, devices } = await measureRuns(setup)
+  const conditions = {
+    ...model,
+    smallModels: await Promise.all(smallModels.map(async (folder) => (await readManifest(folder)).card.name)),
+    tasks: [...new Set(prompts.map(({ task }) => task))],
+    plan,
+    machine,
+    capacity,
+    devices,
   }
+  return { conditions, summary: summarise(runs, devices), runs }
 }

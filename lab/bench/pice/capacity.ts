@@ -2,6 +2,7 @@ import { foreseenTokens } from '../../../core/answer/sketch/foresight.ts'
 import { withInstruction } from '../../../core/answer/sketch/prompts.ts'
 import { rouge1 } from '../../../core/policy/pice/rouge.ts'
 import type { StepPace } from '../../cluster/cluster.ts'
+import { loggedSteps } from '../../cluster/logged-steps.ts'
 import { mean } from '../../frame/statistics.ts'
 import type { BenchPrompt } from '../prompts.ts'
 import { type Answered, askBridge, askDevice } from './asking.ts'
@@ -32,7 +33,7 @@ export async function measurePace(setup: Setup): Promise<StepPace> {
     )
   }
   for (const size of [1, batch, 1, batch]) await Promise.all(Array.from({ length: size }, (_, i) => ask(i)))
-  const steps = await cluster.steps()
+  const steps = await loggedSteps(cluster.httpUrl, setup.io.signal)
   const timeOf = (streams: number) => {
     const times = steps.filter(({ items, tokens }) => items === streams && tokens === streams).map(({ computeMs }) => computeMs)
     // Other processes only delay steps.

@@ -2,7 +2,6 @@ import { BridgeClient } from '../../../cloud-bridge/commands/bridge-client.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
-import { bridgeOperations, type LoggedStep } from '../../../core/wire/protocol/http/bridge.ts'
 import { deviceOperations } from '../../../core/wire/protocol/http/devices.ts'
 import { type BridgeNode, Cluster } from '../../cluster/cluster.ts'
 import { cpuSeconds } from '../../cluster/cpu-times.ts'
@@ -56,9 +55,10 @@ export function startPiceCluster({ bundle, smallModels, devices, paces, args = [
       client,
       deviceIds,
       /** CPU time so far, in seconds; undefined where the system does not report it. */
-      cpuS: () => ({ bridge: cpuSeconds([bridge.pid]), devices: cpuSeconds(agents.map(({ pid }) => pid)) }),
-      /** The last steps of the bridge, oldest first. */
-      steps: async (): Promise<LoggedStep[]> => (await client.call(bridgeOperations.steps, {})).value.steps,
+      cpuS: {
+        bridgeCore: () => cpuSeconds([bridge.pid]),
+        devicesCore: () => cpuSeconds(agents.map(({ pid }) => pid)),
+      },
     }
   })
 }

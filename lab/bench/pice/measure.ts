@@ -1,8 +1,11 @@
-import { systemClock } from '../../../core/kit/base/clock.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { routeByScore } from '../../baselines/static-sketches.ts'
 import type { StepPace } from '../../cluster/cluster.ts'
+import { cpuUseFromNow } from '../../cluster/cpu-times.ts'
+import { SharedClusters } from '../../cluster/shared-clusters.ts'
+import { toDigits } from '../../frame/tables.ts'
 import { arrivalsOf } from '../hat/workload.ts'
+import { playInTime } from '../in-time.ts'
 import { askBridge, askDevice } from './asking.ts'
 import { type Known, measureCapacity, measurePace } from './capacity.ts'
 import type { PiceCluster } from './cluster.ts'
@@ -11,7 +14,7 @@ import { figuresOf, reasonsOf } from './figures.ts'
 import { type MethodName, methods } from './methods.ts'
 import { type Plan, paperLoad } from './plan.ts'
 import type { Capacity, DeviceFigures, PiceRun, PiceSample } from './runs.ts'
-import { questionOf, type Setup, startWarmCluster } from './setup.ts'
+import { questionOf, type Setup, startCluster, warmUp } from './setup.ts'
 
 export interface Results {
   /** Steps of the LLM on this machine. */
@@ -27,8 +30,14 @@ export async function measureRuns(setup: Setup): Promise<Results> {
   const machine = await measurePace(setup)
   progress(`a step of the LLM takes ${machine.stepMs.toFixed(2)} ms + ${machine.rowMs.toFixed(3)} ms a row on this machine`)
   const unjudged: Unjudged[] = []
-  await using clusters = new Clusters((args) => startWarmCluster(setup, { args }))
-  const first = await clusters.of(methods['cloud-only'].bridge)
+  const warm = (cluster: PiceCluster) => warmUp(setup, cluster)
+  // Methods with the same options use one bridge.
+  await using clusters = new SharedClusters(
+    (args: string) => startCluster(setup, { args: args.split(' ').filter(Boolean) }),
+    warm,
+  )
+  const clusterOf = (method: MethodName) => clusters.of(methods[method].bridge.join(' '))
+  const first = await clusterOf('cloud-only')
   const { capacity, known } = await measureCapacity(setup, first)
   progress(
     `the cloud answers ${(60 * capacity.cloudPerS).toFixed(1)} a minute, the devices ${(60 * capacity.edgePerS).toFixed(1)}`,
@@ -44,14 +53,14 @@ export async function measureRuns(setup: Setup): Promise<Results> {
     for (const load of loads) {
       const names = (Object.keys(plan.loads) as MethodName[]).filter((name) => plan.loads[name]!.includes(load))
       for (const method of names) {
-        const cluster = await clusters.of(methods[method].bridge)
-        const run = { measured: 'compared', method, seed, load, setting: null } as const
-        unjudged.push(await runOnce(setup, cluster, { ...run, requests: plan.requests }, capacity, known))
+        const run = { measured: 'compared', method, seed, load, setting: null, requests: plan.requests } as const
+        unjudged.push(await runOnce(setup, await clusterOf(method), run, capacity, known))
       }
     }
   }
   for (const { measured, setting, options } of variations(plan)) {
-    await using cluster = await startWarmCluster(setup, options)
+    await using cluster = await startCluster(setup, options)
+    await warm(cluster)
     const run = { measured, method: 'PICE', seed: 1, load: paperLoad, setting, requests: plan.sensitivityRequests } as const
     unjudged.push(await runOnce(setup, cluster, run, capacity, known))
   }
@@ -71,28 +80,6 @@ function variations({ waitingPerDevice, bytesPerS }: Plan) {
     ...queueLengths,
     ...bytesPerS.map((setting) => ({ measured: 'bandwidth' as const, setting, options: { bytesPerS: setting } })),
   ]
-}
-
-/** Clusters by the options of their bridges, started when they are needed. */
-class Clusters implements AsyncDisposable {
-  readonly #start: (args: readonly string[]) => Promise<PiceCluster>
-  readonly #clusters = new Map<string, Promise<PiceCluster>>()
-
-  constructor(start: (args: readonly string[]) => Promise<PiceCluster>) {
-    this.#start = start
-  }
-
-  of(args: readonly string[]): Promise<PiceCluster> {
-    const key = args.join(' ')
-    const cluster = this.#clusters.get(key) ?? this.#start(args)
-    this.#clusters.set(key, cluster)
-    return cluster
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    const started = await Promise.allSettled(this.#clusters.values())
-    await Promise.all(started.map((each) => (each.status === 'fulfilled' ? each.value[Symbol.asyncDispose]() : undefined)))
-  }
 }
 
 type RunOf = Pick<PiceRun, 'measured' | 'method' | 'seed' | 'load' | 'setting'> & { readonly requests: number }
@@ -122,30 +109,18 @@ async function runOnce(
     edgeShare,
   )
   const goesToDevice = (id: string) => route === 'device' || (route !== 'bridge' && router(scoreOf(id)) === 'device')
-  const before = { atMs: systemClock.nowMs(), ...cluster.cpuS() }
-  const samples: PiceSample[] = []
-  const texts: string[] = []
-  await Promise.all(
-    arrivals.map(async ({ atMs: dueMs, prompt: which }, i) => {
-      await systemClock.sleep(Math.max(0, before.atMs + dueMs - systemClock.nowMs()), io.signal)
-      const prompt = prompts[which]!
-      const atMs = Math.round(systemClock.nowMs() - before.atMs)
-      const question = questionOf(prompt, setup)
-      const { text, sample } = goesToDevice(prompt.id)
-        ? await askDevice(cluster.httpUrl, question, io.signal)
-        : await askBridge(cluster.httpUrl, question, { mode, user: `${run.method} ${run.seed} ${run.load} ${i}` }, io.signal)
-      samples[i] = { prompt: prompt.id, atMs, ...sample }
-      texts[i] = text
-    }),
-  )
-  const after = cluster.cpuS()
-  const share = (what: 'bridge' | 'devices') => {
-    const [from, to] = [before[what], after[what]]
-    return from === undefined || to === undefined ? null : (1_000 * (to - from)) / (systemClock.nowMs() - before.atMs)
-  }
-  const complete = { ...run, perS, bridgeCore: share('bridge'), devicesCore: share('devices'), samples }
+  const cores = cpuUseFromNow(cluster.cpuS)
+  const answers = await playInTime(arrivals, io.signal, async ({ prompt: which }, atMs, i) => {
+    const prompt = prompts[which]!
+    const question = questionOf(prompt, setup)
+    const { text, sample } = goesToDevice(prompt.id)
+      ? await askDevice(cluster.httpUrl, question, io.signal)
+      : await askBridge(cluster.httpUrl, question, { mode, user: `${run.method} ${run.seed} ${run.load} ${i}` }, io.signal)
+    return { text, sample: { prompt: prompt.id, atMs: Math.round(atMs), ...sample } }
+  })
+  const complete = { ...run, perS, ...cores(), samples: answers.map(({ sample }) => sample) }
   progress(lineOf(complete))
-  return { run: complete, texts }
+  return { run: complete, texts: answers.map(({ text }) => text) }
 }
 
 async function judged({ judge, prompts }: Setup, { run, texts }: Unjudged, known: ReadonlyMap<string, Known>): Promise<PiceRun> {
@@ -159,12 +134,11 @@ async function judged({ judge, prompts }: Setup, { run, texts }: Unjudged, known
 
 function lineOf(run: PiceRun): string {
   const { answersPerMin, latencyMeanS, latencyP95S, sketched, answered } = figuresOf(run)
-  const written = (value: number | null, digits = 1) => value?.toFixed(digits) ?? '–'
   const varied = run.setting === null ? '' : `, ${run.measured} ${run.setting}`
   const reasons = [...reasonsOf([run])].map(([reason, count]) => `${reason} ${count}`)
   return (
-    `${run.method} at ${run.load.toFixed(2)}${varied}, seed ${run.seed}: ${written(answersPerMin)} a minute, ` +
-    `${written(latencyMeanS)} s, P95 ${written(latencyP95S)} s; sketched ${written(sketched, 2)}, answered ${written(answered, 2)}; ` +
-    `cores ${written(run.bridgeCore, 2)} + ${written(run.devicesCore, 2)}; ${reasons.join(', ')}`
+    `${run.method} at ${run.load.toFixed(2)}${varied}, seed ${run.seed}: ${toDigits(answersPerMin, 1)} a minute, ` +
+    `${toDigits(latencyMeanS, 1)} s, P95 ${toDigits(latencyP95S, 1)} s; sketched ${toDigits(sketched, 2)}, answered ${toDigits(answered, 2)}; ` +
+    `cores ${toDigits(run.bridgeCore, 2)} + ${toDigits(run.devicesCore, 2)}; ${reasons.join(', ')}`
   )
 }

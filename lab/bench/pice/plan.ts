@@ -1,4 +1,6 @@
 import type { StepPace } from '../../cluster/cluster.ts'
+import { picked } from '../../frame/columns.ts'
+import { onlyNamed, seedsFrom } from '../../frame/options.ts'
 import { type MethodName, methodNames } from './methods.ts'
 
 /** Of the emulated cloud and of each emulated device. */
@@ -89,17 +91,11 @@ export const quickPlan: Plan = {
   deviceRepeats: 1,
 }
 
-/** What the command line restricts; undefined: as planned. */
-interface Restrictions {
-  readonly methods?: readonly MethodName[] | undefined
-  readonly seeds?: number | undefined
-}
-
-export function restrictedPlan(plan: Plan, { methods, seeds }: Restrictions): Plan {
-  const loads = Object.entries(plan.loads).filter(([name]) => methods?.includes(name as MethodName) ?? true)
-  return {
-    ...plan,
-    loads: Object.fromEntries(loads),
-    seeds: seeds === undefined ? plan.seeds : Array.from({ length: seeds }, (_, i) => i + 1),
-  }
+/** With what the command line gives; undefined: as planned. */
+export function restrictedPlan(
+  plan: Plan,
+  { methods, seeds }: { readonly methods?: readonly MethodName[] | undefined; readonly seeds?: number | undefined },
+): Plan {
+  const names = onlyNamed(Object.keys(plan.loads) as MethodName[], methods)
+  return { ...plan, loads: picked(plan.loads, names), seeds: seedsFrom(seeds, plan.seeds) }
 }

@@ -1,12 +1,15 @@
 import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
-import { loadText, markdownTable } from '../../frame/page.ts'
+import { markdownTable } from '../../frame/page.ts'
+import { select } from '../../frame/runs.ts'
+import { toDigits } from '../../frame/tables.ts'
+import { demoModelText } from '../demo-model.ts'
 import { linkDelayMs } from './cluster.ts'
 import { piceFigure } from './figure.ts'
-import { select } from './figures.ts'
+import { runsOf } from './figures.ts'
 import { methodNames, methods } from './methods.ts'
 import { paperLoad } from './plan.ts'
 import { keptPiceRun } from './runs.ts'
-import { capacityOf, machineOf, planOf, runsOf, tablesOf } from './tables.ts'
+import { capacityOf, machineOf, planOf, tablesOf } from './tables.ts'
 
 export const piceReport: BenchReport = {
   title: 'PICE and its baselines',
@@ -16,7 +19,7 @@ export const piceReport: BenchReport = {
   figureText: 'Throughput and latency by load, queue length and bandwidth; tokens of the LLM; ROUGE-1',
   tables: tablesOf,
   findings,
-  conditions: (document) => [machineText(document), methodText(document), methodTable()].join('\n\n'),
+  conditions: (document) => [modelText(document), methodText(document), methodTable()].join('\n\n'),
 }
 
 function findings(document: BenchDocument): string {
@@ -38,12 +41,10 @@ function findings(document: BenchDocument): string {
   ].join('\n')
 }
 
-const written = (value: number | null | undefined) => (value == null ? '–' : value.toFixed(2))
+const written = (value: number | null | undefined) => toDigits(value, 2)
 
-function machineText(document: BenchDocument): string {
-  const { cpu, memoryGiB, platform, node, model, format, modelId, smallModels } = document.conditions
-  return `${cpu}, ${memoryGiB} GiB, ${platform}; Node ${node}; ${loadText(document)} (the benchmark's own processes included).
-${model} (${format}, model id ${String(modelId).slice(0, 12)}); small models ${(smallModels as string[]).join(', ')}. Temperature 0.`
+function modelText(document: BenchDocument): string {
+  return `${demoModelText(document)}; small models ${(document.conditions.smallModels as string[]).join(', ')}. Temperature 0.`
 }
 
 function methodText(document: BenchDocument): string {

@@ -1,4 +1,4 @@
-import { type Columns, toColumns } from '../../frame/columns.ts'
+import { type Columns, picked, toColumns } from '../../frame/columns.ts'
 import type { MethodName } from './methods.ts'
 
 /** One request. */
@@ -60,17 +60,16 @@ export interface PiceRun {
   readonly samples: readonly PiceSample[]
 }
 
-/** What the simulator is validated with: such a run as a saved document keeps it. */
-export type KeptPiceRun = Pick<PiceRun, 'measured' | 'method' | 'seed' | 'load'> & {
-  readonly samples: Columns<KeptPiceSample>
-}
-
+const keptSettings = ['measured', 'method', 'seed', 'load'] as const
 const keptNames = ['atMs', 'ttftMs', 'tookMs', 'tokens', 'by'] as const
 export type KeptPiceSample = Pick<PiceSample, (typeof keptNames)[number]>
+/** What the simulator is validated with: such a run as a saved document keeps it. */
+export type KeptPiceRun = Pick<PiceRun, (typeof keptSettings)[number]> & { readonly samples: Columns<KeptPiceSample> }
 
-export function keptPiceRun({ measured, method, seed, load, samples }: PiceRun): KeptPiceRun {
-  return { measured, method, seed, load, samples: toColumns(samples, keptNames) }
-}
+export const keptPiceRun = (run: PiceRun): KeptPiceRun => ({
+  ...picked(run, keptSettings),
+  samples: toColumns(run.samples, keptNames),
+})
 
 /** What was measured before the runs. */
 export interface Capacity {

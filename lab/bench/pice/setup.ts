@@ -23,7 +23,7 @@ export interface Setup {
   progress(line: string): void
 }
 
-const startCluster = (setup: Setup, options: Pick<PiceClusterOptions, 'args' | 'bytesPerS'>) =>
+export const startCluster = (setup: Setup, options: Pick<PiceClusterOptions, 'args' | 'bytesPerS'>) =>
   startPiceCluster({ ...setup, devices: setup.plan.devices, paces: setup.plan.paces, ...options })
 
 export const questionOf = ({ messages = [] }: BenchPrompt, { plan }: Setup): Question => ({
@@ -35,28 +35,16 @@ export const questionOf = ({ messages = [] }: BenchPrompt, { plan }: Setup): Que
 export const burst = <T>(items: readonly T[], ask: (item: T, i: number) => Promise<Answered>) => Promise.all(items.map(ask))
 
 /**
- * With profiles of all devices, and after answers that are not recorded: the bridge measures its LLM, and learns from sketches which
+ * Profiles all devices, and asks for answers that are not recorded: the bridge measures its LLM, and learns from sketches which
  * questions suit them.
  */
-export async function startWarmCluster(
-  setup: Setup,
-  options: Pick<PiceClusterOptions, 'args' | 'bytesPerS'>,
-): Promise<PiceCluster> {
+export async function warmUp(setup: Setup, cluster: PiceCluster): Promise<void> {
   const { plan, prompts, io } = setup
-  const cluster = await startCluster(setup, options)
-  try {
-    await Promise.all(cluster.deviceIds.map((device) => profileOf(cluster.client, device)))
-    const warm = prompts.slice(0, plan.warmAnswers)
-    for (const mode of ['full', 'sketch'] as const) {
-      const ask = (prompt: BenchPrompt, i: number) =>
-        askBridge(cluster.httpUrl, questionOf(prompt, setup), { mode, user: `${mode} ${i}` }, io.signal)
-      await burst(warm, ask)
-    }
-    return cluster
-  } catch (error) {
-    await cluster[Symbol.asyncDispose]()
-    throw error
-  }
+  await Promise.all(cluster.deviceIds.map((device) => profileOf(cluster.client, device)))
+  for (const mode of ['full', 'sketch'] as const)
+    await burst(prompts.slice(0, plan.warmAnswers), (prompt, i) =>
+      askBridge(cluster.httpUrl, questionOf(prompt, setup), { mode, user: `${mode} ${i}` }, io.signal),
+    )
 }
 
 async function profileOf(client: BridgeClient, device: string): Promise<void> {

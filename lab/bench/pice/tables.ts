@@ -1,23 +1,33 @@
 import type { StepPace } from '../../cluster/cluster.ts'
 import type { BenchDocument, Table } from '../../frame/bench.ts'
-import { type FigureName, medianOf, parallelOverSequential, prefixTokensSaved, ratioOf, reasonsOf, select } from './figures.ts'
+import { runsBy, select, valuesOf } from '../../frame/runs.ts'
+import { maxOf, sum } from '../../frame/statistics.ts'
+import { type Column, tableOf, toDigits, toPercent } from '../../frame/tables.ts'
+import {
+  type FigureName,
+  medianOf,
+  methodRatio,
+  parallelOverSequential,
+  prefixTokensSaved,
+  reasonsOf,
+  runsOf,
+} from './figures.ts'
 import { type MethodName, methodNames } from './methods.ts'
 import { type Plan, paperLoad } from './plan.ts'
 import type { Capacity, DeviceFigures, Measured, PiceRun } from './runs.ts'
 
-export const runsOf = ({ runs }: BenchDocument) => runs as readonly PiceRun[]
 export const capacityOf = ({ conditions }: BenchDocument) => conditions.capacity as Capacity
 export const planOf = ({ conditions }: BenchDocument) => conditions.plan as Plan
 export const machineOf = ({ conditions }: BenchDocument) => conditions.machine as StepPace
-export const devicesOf = ({ conditions }: BenchDocument) => conditions.devices as readonly DeviceFigures[]
+const devicesOf = ({ conditions }: BenchDocument) => conditions.devices as readonly DeviceFigures[]
 
 /** The loads at which methods are compared, ascending. */
 export const loadsOf = (runs: readonly PiceRun[]): number[] =>
-  [...new Set(select(runs, { measured: 'compared' }).map(({ load }) => load))].sort((a, b) => a - b)
+  valuesOf(select(runs, { measured: 'compared' }), 'load').sort((a, b) => a - b)
 
-export const tablesOf = (document: BenchDocument): Table[] => {
+export function tablesOf(document: BenchDocument): Table[] {
   const runs = runsOf(document)
-  const tables = [
+  return [
     ...loadsOf(runs).map((load) => comparison(runs, load)),
     quality(runs),
     paperTable(runs),
@@ -26,152 +36,143 @@ export const tablesOf = (document: BenchDocument): Table[] => {
     sensitivity(runs, 'bandwidth', 'bytes/s of each link'),
     deviceTable(devicesOf(document)),
   ]
-  return tables.filter(({ rows }) => rows.length > 0)
 }
 
-const written = (value: number | null | undefined, digits = 1) => (value == null ? '–' : value.toFixed(digits))
-const percent = (share: number | null) => (share === null ? '–' : `${(100 * share).toFixed(0)} %`)
+interface Runs {
+  readonly runs: readonly PiceRun[]
+}
 
-/** Methods that have runs, in the order of the table of methods. */
-const methodsIn = (runs: readonly PiceRun[]): MethodName[] =>
-  methodNames.filter((name) => runs.some(({ method }) => method === name))
+/** The median over seeds. */
+const median = (head: string, figure: FigureName, digits: number): Column<Runs> => [
+  head,
+  ({ runs }) => toDigits(medianOf(runs, figure), digits),
+]
+const share = (head: string, figure: FigureName): Column<Runs> => [head, ({ runs }) => toPercent(medianOf(runs, figure))]
 
-function comparison(runs: readonly PiceRun[], load: number): Table {
-  const own = select(runs, { measured: 'compared', load })
-  const over = (method: MethodName, figure: FigureName) =>
-    written(method === 'cloud-only' ? null : ratioOf(own, figure, [method, 'cloud-only'], load), 2)
-  return {
-    title: `${load.toFixed(2)} times the cloud's capacity${load === paperLoad ? ", the paper's 1.5" : ''}: throughput and latency on the right are over cloud-only's`,
-    head: [
-      'method',
-      'answers/min',
-      'mean s',
-      'P95 s',
-      'first text s',
-      'LLM tokens',
-      'device tokens',
-      'by sketch',
-      'by device alone',
-      'answered',
-      'throughput',
-      'latency',
-      'cores',
-      'n',
+interface MethodRuns extends Runs {
+  readonly name: MethodName
+}
+
+const methodsAt = (runs: readonly PiceRun[], load: number): MethodRuns[] =>
+  runsBy(select(runs, { measured: 'compared', load }), 'method', methodNames)
+
+const methodColumn: Column<MethodRuns> = ['method', ({ name }) => name]
+
+const overCloudOnly = (all: readonly PiceRun[], load: number, head: string, figure: FigureName): Column<MethodRuns> => [
+  head,
+  ({ name }) => toDigits(name === 'cloud-only' ? null : methodRatio(all, figure, [name, 'cloud-only'], load), 2),
+]
+
+function comparison(all: readonly PiceRun[], load: number): Table {
+  const ofPaper = load === paperLoad ? ", the paper's 1.5" : ''
+  return tableOf(
+    `${load.toFixed(2)} times the cloud's capacity${ofPaper}: throughput and latency on the right are over cloud-only's`,
+    methodsAt(all, load),
+    [
+      methodColumn,
+      median('answers/min', 'answersPerMin', 1),
+      median('mean s', 'latencyMeanS', 1),
+      median('P95 s', 'latencyP95S', 1),
+      median('first text s', 'ttftMeanS', 1),
+      median('LLM tokens', 'cloudTokens', 0),
+      median('device tokens', 'edgeTokens', 0),
+      share('by sketch', 'sketched'),
+      share('by device alone', 'byDevice'),
+      share('answered', 'answered'),
+      overCloudOnly(all, load, 'throughput', 'answersPerMin'),
+      overCloudOnly(all, load, 'latency', 'latencyMeanS'),
+      ['cores', ({ runs }) => toDigits(mostCores(runs), 2)],
+      ['n', ({ runs }) => String(sum(runs.map(({ samples }) => samples.length)))],
     ],
-    rows: methodsIn(own).map((method) => {
-      const these = select(own, { method })
-      const figure = (name: FigureName) => medianOf(these, name)
-      const cores = these.map(({ bridgeCore, devicesCore }) => (bridgeCore ?? Number.NaN) + (devicesCore ?? Number.NaN))
-      return [
-        method,
-        written(figure('answersPerMin')),
-        written(figure('latencyMeanS')),
-        written(figure('latencyP95S')),
-        written(figure('ttftMeanS')),
-        written(figure('cloudTokens'), 0),
-        written(figure('edgeTokens'), 0),
-        percent(figure('sketched')),
-        percent(figure('byDevice')),
-        percent(figure('answered')),
-        over(method, 'answersPerMin'),
-        over(method, 'latencyMeanS'),
-        cores.every(Number.isFinite) ? written(Math.max(...cores), 2) : '–',
-        String(these.reduce((sum, { samples }) => sum + samples.length, 0)),
-      ]
-    }),
-  }
+  )
 }
+
+/** Of bridge and devices; null where a run does not report them. */
+function mostCores(runs: readonly PiceRun[]): number | null {
+  const cores = runs.map(({ bridgeCore, devicesCore }) => (bridgeCore ?? Number.NaN) + (devicesCore ?? Number.NaN))
+  return cores.every(Number.isFinite) ? maxOf(cores) : null
+}
+
+const judged = ({ samples }: PiceRun) => samples.filter((sample) => sample.quality).length
 
 /** Of the answers at the paper's load. */
-function quality(runs: readonly PiceRun[]): Table {
-  const own = select(runs, { measured: 'compared', load: paperLoad })
-  return {
-    title: `Quality of the answers at ${paperLoad.toFixed(2)} times the cloud's capacity, against the LLM's own full answers`,
-    head: ['method', 'ROUGE-1 F', 'confidence', "LLM's perplexity", 'tokens', 'n'],
-    rows: methodsIn(own).map((method) => {
-      const these = select(own, { method })
-      return [
-        method,
-        written(medianOf(these, 'rouge1'), 2),
-        written(medianOf(these, 'confidence'), 2),
-        written(medianOf(these, 'perplexity'), 2),
-        written(medianOf(these, 'tokens'), 0),
-        String(these.reduce((sum, { samples }) => sum + samples.filter((sample) => sample.quality).length, 0)),
-      ]
-    }),
-  }
+const quality = (runs: readonly PiceRun[]): Table =>
+  tableOf(
+    `Quality of the answers at ${paperLoad.toFixed(2)} times the cloud's capacity, against the LLM's own full answers`,
+    methodsAt(runs, paperLoad),
+    [
+      methodColumn,
+      median('ROUGE-1 F', 'rouge1', 2),
+      median('confidence', 'confidence', 2),
+      median("LLM's perplexity", 'perplexity', 2),
+      median('tokens', 'tokens', 0),
+      ['n', (own) => String(sum(own.runs.map(judged)))],
+    ],
+  )
+
+/** Table III of the paper, Llama3-70B, over cloud-only. */
+const paper: Partial<Record<MethodName, { readonly throughput: number; readonly latency: number }>> = {
+  'routing by difficulty': { throughput: 13.79 / 16.33, latency: 143.94 / 121.54 },
+  PICE: { throughput: 25.98 / 16.33, latency: 75.15 / 121.54 },
 }
 
-/** Table III of the paper, Llama3-70B, over cloud-only: throughput and latency. */
-const paper: Partial<Record<MethodName, readonly [throughput: number, latency: number]>> = {
-  'routing by difficulty': [13.79 / 16.33, 143.94 / 121.54],
-  PICE: [25.98 / 16.33, 75.15 / 121.54],
-}
-
-function paperTable(runs: readonly PiceRun[]): Table {
-  const over = (method: MethodName, figure: FigureName) => written(ratioOf(runs, figure, [method, 'cloud-only'], paperLoad), 2)
-  const measured = methodsIn(select(runs, { measured: 'compared', load: paperLoad })).filter((method) => method !== 'cloud-only')
-  return {
-    title: "Over cloud-only, beside the paper's Llama3-70B (Table III)",
-    head: ['method', 'throughput', 'paper', 'latency', 'paper'],
-    rows: measured.map((method) => {
-      const [throughput, latency] = paper[method] ?? [null, null]
-      return [method, over(method, 'answersPerMin'), written(throughput, 2), over(method, 'latencyMeanS'), written(latency, 2)]
-    }),
-  }
-}
+const paperTable = (runs: readonly PiceRun[]): Table =>
+  tableOf(
+    "Over cloud-only, beside the paper's Llama3-70B (Table III)",
+    methodsAt(runs, paperLoad).filter(({ name }) => name !== 'cloud-only'),
+    [
+      methodColumn,
+      overCloudOnly(runs, paperLoad, 'throughput', 'answersPerMin'),
+      ['paper', ({ name }) => toDigits(paper[name]?.throughput, 2)],
+      overCloudOnly(runs, paperLoad, 'latency', 'latencyMeanS'),
+      ['paper', ({ name }) => toDigits(paper[name]?.latency, 2)],
+    ],
+  )
 
 /** What PICE's plans chose, by load. */
-function plans(runs: readonly PiceRun[]): Table {
-  const own = select(runs, { measured: 'compared', method: 'PICE' })
-  const byLoad = loadsOf(own).map((load) => ({ load, these: select(own, { load }) }))
-  const reasons = [...new Set(byLoad.flatMap(({ these }) => [...reasonsOf(these).keys()]))].sort()
-  const levels = [...new Set(own.flatMap(({ samples }) => samples.flatMap(({ level }) => level ?? [])))].sort((a, b) => a - b)
-  return {
-    title: "PICE's plans: sketches by level, answers in full by reason, and sentences that the LLM had to write",
-    head: ['load', ...levels.map((level) => `level ${level}`), ...reasons, 'sentences', 'by the LLM'],
-    rows: byLoad.map(({ load, these }) => {
-      const samples = these.flatMap((run) => run.samples)
-      const total = (what: 'sketchLines' | 'completedSentences') => samples.reduce((sum, sample) => sum + sample[what], 0)
-      return [
-        load.toFixed(2),
-        ...levels.map((level) => String(samples.filter((sample) => sample.level === level).length)),
-        ...reasons.map((reason) => String(reasonsOf(these).get(reason) ?? 0)),
-        String(total('sketchLines')),
-        String(total('completedSentences')),
-      ]
-    }),
-  }
+function plans(all: readonly PiceRun[]): Table {
+  const own = select(all, { measured: 'compared', method: 'PICE' })
+  const rows = loadsOf(own).map((load) => {
+    const runs = select(own, { load })
+    return { load, reasons: reasonsOf(runs), samples: runs.flatMap(({ samples }) => samples) }
+  })
+  const levels = [...new Set(rows.flatMap(({ samples }) => samples.flatMap(({ level }) => level ?? [])))].sort((a, b) => a - b)
+  type Row = (typeof rows)[number]
+  return tableOf("PICE's plans: sketches by level, answers in full by reason, and sentences that the LLM had to write", rows, [
+    ['load', ({ load }) => load.toFixed(2)],
+    ...levels.map(
+      (level): Column<Row> => [
+        `level ${level}`,
+        ({ samples }) => String(samples.filter((sample) => sample.level === level).length),
+      ],
+    ),
+    ...[...reasonsOf(own).keys()].map((reason): Column<Row> => [reason, ({ reasons }) => String(reasons.get(reason) ?? 0)]),
+    ['sentences', ({ samples }) => String(sum(samples.map(({ sketchLines }) => sketchLines)))],
+    ['by the LLM', ({ samples }) => String(sum(samples.map(({ completedSentences }) => completedSentences)))],
+  ])
 }
 
-function sensitivity(runs: readonly PiceRun[], measured: Measured, setting: string): Table {
-  const own = select(runs, { measured })
-  return {
-    title: `PICE by ${measured}, at ${paperLoad.toFixed(2)} times the cloud's capacity`,
-    head: [setting, 'answers/min', 'mean s', 'P95 s', 'by sketch', 'n'],
-    rows: own.map((run) => [
-      String(run.setting),
-      written(medianOf([run], 'answersPerMin')),
-      written(medianOf([run], 'latencyMeanS')),
-      written(medianOf([run], 'latencyP95S')),
-      percent(medianOf([run], 'sketched')),
-      String(run.samples.length),
-    ]),
-  }
-}
+const sensitivity = (all: readonly PiceRun[], measured: Measured, head: string): Table =>
+  tableOf(
+    `PICE by ${measured}, at ${paperLoad.toFixed(2)} times the cloud's capacity`,
+    select(all, { measured }).map((run) => ({ ...run, runs: [run] })),
+    [
+      [head, ({ setting }) => String(setting)],
+      median('answers/min', 'answersPerMin', 1),
+      median('mean s', 'latencyMeanS', 1),
+      median('P95 s', 'latencyP95S', 1),
+      share('by sketch', 'sketched'),
+      ['n', ({ samples }) => String(samples.length)],
+    ],
+  )
 
-function deviceTable(devices: readonly DeviceFigures[]): Table {
-  return {
-    title: 'Ten sentences on one device: one job, and a job for each',
-    head: ['sequences', 'prompt tokens', 'computed', 'saved', 'tokens/s in one job', 'in ten', 'ratio'],
-    rows: devices.map((figures) => [
-      String(figures.groups),
-      String(figures.promptTokens),
-      String(figures.prefilledTokens),
-      percent(prefixTokensSaved(figures)),
-      written((1_000 * figures.parallelTokens) / figures.parallelMs, 0),
-      written((1_000 * figures.sequentialTokens) / figures.sequentialMs, 0),
-      written(parallelOverSequential(figures), 2),
-    ]),
-  }
-}
+const deviceTable = (devices: readonly DeviceFigures[]): Table =>
+  tableOf('Ten sentences on one device: one job, and a job for each', devices, [
+    ['sequences', ({ groups }) => String(groups)],
+    ['prompt tokens', ({ promptTokens }) => String(promptTokens)],
+    ['computed', ({ prefilledTokens }) => String(prefilledTokens)],
+    ['saved', (figures) => toPercent(prefixTokensSaved(figures))],
+    ['tokens/s in one job', ({ parallelTokens, parallelMs }) => toDigits((1_000 * parallelTokens) / parallelMs, 0)],
+    ['in ten', ({ sequentialTokens, sequentialMs }) => toDigits((1_000 * sequentialTokens) / sequentialMs, 0)],
+    ['ratio', (figures) => toDigits(parallelOverSequential(figures), 2)],
+  ])

@@ -1,28 +1,16 @@
-import { z } from 'zod'
-import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
-import { BrimError } from '../../../core/kit/base/errors.ts'
-import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { firstCapacity } from '../../../core/model/engine/sequence.ts'
 import { separateCores } from '../../cluster/cores.ts'
-import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
-import { heldOutPrompts, readPrompts } from '../prompts.ts'
+import { namesOption, seedsOption } from '../../frame/options.ts'
+import { readDemoModel } from '../demo-model.ts'
 import { summarise } from './figures.ts'
 import { measureCosts, measureRuns, overcommitment, type Setup } from './measure.ts'
 import { fullPlan, type Plan, quickPlan, restrictedPlan } from './plan.ts'
 import { tokenFlowReport } from './report.ts'
 import { workloadNames } from './workload.ts'
 
-const options = {
-  workloads: z
-    .string()
-    .transform((list) => list.split(','))
-    .pipe(z.array(z.enum(workloadNames, `must be a list of ${workloadNames.join(', ')}`)))
-    .meta({ description: `workloads, separated by commas: ${workloadNames.join(',')}`, fallback: 'all' })
-    .optional(),
-  seeds: z.int().min(1).meta({ description: 'number of seeds', fallback: '3, with --quick 1' }).optional(),
-}
+const options = { workloads: namesOption('workloads', workloadNames), seeds: seedsOption('3, with --quick 1') }
 
 export const tokenFlowBench: Bench<typeof options> = {
   name: 'tokenflow',
@@ -48,8 +36,7 @@ export const tokenFlowBench: Bench<typeof options> = {
     writeThroughCost: { max: 0.03 },
     failedRequests: { max: 0 },
   },
-  run: (context, { workloads, seeds }) =>
-    benchTokenFlow(restrictedPlan(context.quick ? quickPlan : fullPlan, { workloads, seeds }), context),
+  run: (context, given) => benchTokenFlow(restrictedPlan(context.quick ? quickPlan : fullPlan, given), context),
   report: tokenFlowReport,
 }
 
@@ -57,10 +44,8 @@ export const tokenFlowBench: Bench<typeof options> = {
 export const command = benchCommand(tokenFlowBench)
 
 export async function benchTokenFlow(plan: Plan, { io, progress }: BenchContext): Promise<BenchResult> {
-  const bundle = await ensureDemoBundle()
-  const manifest = await readManifest(bundle)
-  const { card, modelId, format, dims, tokens } = manifest
-  const dialogues = await readPrompts(heldOutPrompts.file, { ...(await loadTextModel(bundle, manifest)), check: () => {} })
+  const { bundle, manifest, dialogues, conditions: model } = await readDemoModel()
+  const { dims, tokens } = manifest
   const cores = separateCores()
   if (!cores) progress('taskset or a second core is missing: processes are not pinned to cores')
   try {
@@ -70,19 +55,13 @@ export async function benchTokenFlow(plan: Plan, { io, progress }: BenchContext)
     const costs = await measureCosts(setup)
     const runs = await measureRuns(setup)
     const conditions = {
-      model: card.name,
-      modelId,
-      format: format.name,
-      prompts: heldOutPrompts.name,
+      ...model,
       plan,
       overcommitment,
       cores: cores ? { bridge: cores.bridge, readers: cores.others } : null,
       costs,
     }
     return { conditions, summary: summarise(runs, costs), runs }
-  } catch (error) {
-    // After Ctrl-C, every other failure is a consequence of it.
-    throw io.signal.aborted ? new BrimError('CANCELED', 'the benchmark was interrupted') : error
   } finally {
     cores?.release()
   }

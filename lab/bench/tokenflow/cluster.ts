@@ -1,5 +1,4 @@
 import type { Io } from '../../../core/kit/base/io.ts'
-import type { LoggedStep } from '../../../core/wire/protocol/http/bridge.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import type { Cores } from '../../cluster/cores.ts'
 import { cpuSeconds } from '../../cluster/cpu-times.ts'
@@ -23,16 +22,10 @@ export function startFlowCluster({ bundle, server, fastBytes, cores, io }: FlowC
     // No prefix cache: no reader's prompt begins like another's, and cached KV would take memory from the streams.
     const args = [...argsOf(server), '--kv-budget-bytes', String(fastBytes), '--prefix-keep', '0']
     const bridge = await cluster.startBridge({ args, core: cores?.bridge, program: laboratoryProgram })
-    const { httpUrl } = bridge.ready
     return {
-      httpUrl,
+      httpUrl: bridge.ready.httpUrl,
       /** CPU time of the bridge so far, in seconds; undefined where the system does not report it. */
       cpuS: () => cpuSeconds([bridge.pid]),
-      /** The last steps of the bridge, oldest first. */
-      async steps(): Promise<LoggedStep[]> {
-        const response = await fetch(`${httpUrl}/v1/steps`, { signal: io.signal })
-        return ((await response.json()) as { steps: LoggedStep[] }).steps
-      },
     }
   })
 }

@@ -1,9 +1,9 @@
 import type { BenchDocument } from '../../frame/bench.ts'
+import { measured, select } from '../../frame/runs.ts'
 import type { BarPanel, Figure, LinePanel, Series } from '../../plot/plot.ts'
-import { type FigureName, loadOverTime, select } from './figures.ts'
+import { type FigureName, loadOverTime, medianOf, runsOf } from './figures.ts'
 import type { FlowRun } from './runs.ts'
-import { ablated, policies, type ServerName } from './servers.ts'
-import { medianOf, runsOf } from './tables.ts'
+import { ablated, policies } from './servers.ts'
 import { arrivalsOf } from './timeline.ts'
 import { type WorkloadName, workloadNames, workloads } from './workload.ts'
 
@@ -11,18 +11,17 @@ import { type WorkloadName, workloadNames, workloads } from './workload.ts'
 export function tokenFlowFigure(document: BenchDocument): Figure {
   const runs = runsOf(document)
   const { conditions } = document
-  const panels = [
-    ...(['burst', 'poisson', 'trace'] as const).flatMap((kind) => comparison(runs, kind)),
-    ...overTime(runs),
-    ...timelines(runs),
-    ...rates(runs),
-    ...ablation(runs),
-  ]
   return {
     title: 'TokenFlow and its baselines on one bridge',
     subtitle: `${conditions.model}; the KV of all requests is ${conditions.overcommitment} times the fast tier; medians over seeds`,
     columns: 4,
-    panels: panels.filter((panel) => (panel.kind === 'bars' ? panel.groups.length > 0 : panel.series.length > 0)),
+    panels: [
+      ...(['burst', 'poisson', 'trace'] as const).flatMap((kind) => comparison(runs, kind)),
+      ...overTime(runs),
+      ...timelines(runs),
+      ...rates(runs),
+      ...ablation(runs),
+    ],
   }
 }
 
@@ -37,10 +36,9 @@ function comparison(runs: readonly FlowRun[], kind: 'burst' | 'poisson' | 'trace
     yLabel,
     groups: names.map((workload) => ({
       label: workload,
-      bars: policies.flatMap((server) => {
-        const value = medianOf(select(runs, { measured: 'compared', workload, server }), figure)
-        return value === null ? [] : [{ name: server, value }]
-      }),
+      bars: measured(policies, (server) => medianOf(select(runs, { measured: 'compared', workload, server }), figure)).map(
+        ([name, value]) => ({ name, value }),
+      ),
     })),
   })
   return [
@@ -118,20 +116,12 @@ function rates(runs: readonly FlowRun[]): LinePanel[] {
     const tokens = Math.max(...own.map((sample) => arrivalsOf(sample).length))
     return [...own.slice(0, 4).map((sample) => ({ name: 'tokenflow', points: tokensByTime(sample) })), readerLine(rate, tokens)]
   })
-  const sweep: readonly (readonly [number, WorkloadName])[] = [
-    [20, 'rate 20'],
-    [25, 'burst 60 SL'],
-    [30, 'rate 30'],
-  ]
+  const sweep = { 20: 'rate 20', 25: 'burst 60 SL', 30: 'rate 30' } as const
   const swept = policies.map((server) => ({
     name: server,
-    points: sweep.flatMap(([rate, workload]) => {
-      const value = medianOf(
-        firstSeed(runs, workload).filter((run) => run.server === server),
-        'effectiveTokensPerS',
-      )
-      return value === null ? [] : [[rate, value] as const]
-    }),
+    points: measured([20, 25, 30] as const, (rate) =>
+      medianOf(select(firstSeed(runs, sweep[rate]), { server }), 'effectiveTokensPerS'),
+    ),
   }))
   return [
     { kind: 'lines', title: 'Readers of two rates', xLabel: 's', yLabel: 'tokens received', isDense: true, series },
@@ -150,11 +140,11 @@ function ablation(runs: readonly FlowRun[]): BarPanel[] {
   const left = select(runs, { measured: 'ablation' })
   const [{ workload } = { workload: undefined }] = left
   if (workload === undefined) return []
-  const group = (label: string, server: ServerName) => {
-    const value = medianOf(select(runs, { workload, server }), 'totalS')
-    return value === null ? [] : [{ label, bars: [{ name: 'tokenflow', value }] }]
-  }
-  const groups = [...group('all', 'tokenflow'), ...ablated.flatMap((server) => group(server, server))]
+  const totals = measured(['tokenflow', ...ablated] as const, (server) => medianOf(select(runs, { workload, server }), 'totalS'))
+  const groups = totals.map(([server, value]) => ({
+    label: server === 'tokenflow' ? 'all' : server,
+    bars: [{ name: 'tokenflow', value }],
+  }))
   return [{ kind: 'bars', title: `Time of ${workload} without a technique`, yLabel: 's', groups }]
 }
 

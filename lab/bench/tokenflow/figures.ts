@@ -1,121 +1,92 @@
-import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import { qosPenalties, qualityOfService } from '../../../core/policy/tokenflow/quality.ts'
-import type { Summary } from '../../frame/bench.ts'
-import { mean, medianOrNull, sum } from '../../frame/statistics.ts'
-import type { FlowRun, Measured, TierCosts } from './runs.ts'
+import type { BenchDocument, Summary } from '../../frame/bench.ts'
+import { figuresOver, select } from '../../frame/runs.ts'
+import { maxOf, mean, medianOrNull, over, quantileOrNull, sum } from '../../frame/statistics.ts'
+import type { FlowRun, TierCosts } from './runs.ts'
 import type { ServerName } from './servers.ts'
 import { arrivalsOf, type FlowSample, readingOf } from './timeline.ts'
 import { type WorkloadName, workloads } from './workload.ts'
 
+export const runsOf = ({ runs }: Pick<BenchDocument, 'runs'>) => runs as readonly FlowRun[]
+
 /** Figures of one run; null where no token arrived. */
-export interface RunFigures {
-  readonly ttftMeanMs: number | null
-  readonly ttftP50Ms: number | null
-  readonly ttftP99Ms: number | null
-  /** Tokens per second from the first request to the last token. */
-  readonly rawTokensPerS: number | null
-  /** Likewise, tokens weighted by TokenFlow Eq. 1. */
-  readonly effectiveTokensPerS: number | null
-  /** Per answer. */
-  readonly stalls: number | null
-  readonly stalledS: number | null
-  /** TokenFlow Eq. 2. */
-  readonly qos: number | null
-  /** From the first request to the last token. */
-  readonly totalS: number | null
-}
-
-export type FigureName = keyof RunFigures
-
-export function figuresOf({ samples }: Pick<FlowRun, 'samples'>): RunFigures {
+export function figuresOf({ samples }: Pick<FlowRun, 'samples'>) {
   const readings = samples.map(readingOf)
   const ttfts = readings.flatMap(({ ttftMs }) => ttftMs ?? [])
-  const ends = samples.flatMap((sample) => (sample.gaps === '' ? [] : [sample.atMs + arrivalsOf(sample).at(-1)!]))
-  const totalS = ends.length === 0 ? null : (Math.max(...ends) - Math.min(...samples.map(({ atMs }) => atMs))) / 1_000
-  const perS = (total: number) => (totalS === null || totalS === 0 ? null : total / totalS)
+  const lastMs = maxOf(samples.flatMap((sample) => (sample.gaps === '' ? [] : [sample.atMs + arrivalsOf(sample).at(-1)!])))
+  const totalS = lastMs === null ? null : (lastMs - Math.min(...samples.map(({ atMs }) => atMs))) / 1_000
   return {
     ttftMeanMs: mean(ttfts),
-    ttftP50Ms: ttfts.length === 0 ? null : quantile(ttfts, 0.5),
-    ttftP99Ms: ttfts.length === 0 ? null : quantile(ttfts, 0.99),
-    rawTokensPerS: perS(sum(readings.map(({ tokens }) => tokens))),
-    effectiveTokensPerS: perS(sum(readings.map(({ weightedTokens }) => weightedTokens))),
+    ttftP50Ms: quantileOrNull(ttfts, 0.5),
+    ttftP99Ms: quantileOrNull(ttfts, 0.99),
+    /** Tokens per second from the first request to the last token. */
+    rawTokensPerS: over(sum(readings.map(({ tokens }) => tokens)), totalS),
+    /** Likewise, tokens weighted by TokenFlow Eq. 1. */
+    effectiveTokensPerS: over(sum(readings.map(({ weightedTokens }) => weightedTokens)), totalS),
+    /** Per answer. */
     stalls: mean(readings.map(({ stalls }) => stalls)),
     stalledS: mean(readings.map(({ stalledMs }) => stalledMs / 1_000)),
-    qos: totalS === null || totalS === 0 ? null : qualityOfService(readings, totalS, qosPenalties),
+    /** TokenFlow Eq. 2. */
+    qos: totalS ? qualityOfService(readings, totalS, qosPenalties) : null,
+    /** From the first request to the last token. */
     totalS,
   }
 }
 
-/** The runs that match. */
-export function select(
-  runs: readonly FlowRun[],
-  wanted: { readonly measured?: Measured; readonly server?: ServerName; readonly workload?: WorkloadName },
-): FlowRun[] {
-  const keys = Object.entries(wanted) as [keyof typeof wanted, string][]
-  return runs.filter((run) => keys.every(([key, value]) => run[key] === value))
-}
+export type FigureName = keyof ReturnType<typeof figuresOf>
+
+const { medianOf, ratioOf } = figuresOver<FlowRun, FigureName>(figuresOf, ['workload', 'seed'])
+
+export { medianOf }
 
 /** A figure of a server over another's, on the same workload with the same seed: the median over those pairs. */
-export function ratioOf(
+export const serverRatio = (
   runs: readonly FlowRun[],
   figure: FigureName,
-  [own, other]: readonly [ServerName, ServerName],
+  [server, other]: readonly [ServerName, ServerName],
   workload?: WorkloadName,
-): number | null {
-  const ratios = select(runs, { server: own, ...(workload && { workload }) }).flatMap((run) => {
-    const beside = runs.find((each) => each.server === other && each.workload === run.workload && each.seed === run.seed)
-    const [a, b] = [figuresOf(run)[figure], beside ? figuresOf(beside)[figure] : null]
-    return a === null || b === null || b === 0 ? [] : [a / b]
-  })
-  return medianOrNull(ratios)
-}
+): number | null => ratioOf(select(runs, { workload }), figure, [{ server }, { server: other }])
 
-/** Whether all requests of a workload arrive at once. */
-const isBurst = ({ workload }: FlowRun) => workloads[workload].arrivals.kind === 'burst'
-
-/** The summary. The ratios are of bursts, as in the paper's Fig. 16. */
+/** The summary: ratios are medians over workloads and seeds. */
 export function summarise(runs: readonly FlowRun[], costs: TierCosts): Summary {
   const compared = select(runs, { measured: 'compared' })
-  const bursts = compared.filter(isBurst)
-  const others = compared.filter((run) => !isBurst(run))
-  const over = (from: readonly FlowRun[], figure: FigureName, other: ServerName) => ratioOf(from, figure, ['tokenflow', other])
+  const isBurst = ({ workload }: FlowRun) => workloads[workload].arrivals.kind === 'burst'
+  const [bursts, others] = [compared.filter(isBurst), compared.filter((run) => !isBurst(run))]
+  const ratio = (own: readonly FlowRun[], figure: FigureName, other: ServerName) => serverRatio(own, figure, ['tokenflow', other])
+  const withoutOver = (server: ServerName) => serverRatio(runs, 'totalS', [server, 'tokenflow'])
   return {
-    p99TtftOverFcfs: over(bursts, 'ttftP99Ms', 'fcfs'),
-    meanTtftOverFcfs: over(bursts, 'ttftMeanMs', 'fcfs'),
-    effectiveOverFcfs: over(bursts, 'effectiveTokensPerS', 'fcfs'),
-    rawOverFcfs: over(bursts, 'rawTokensPerS', 'fcfs'),
-    effectiveOverChunked: over(bursts, 'effectiveTokensPerS', 'chunked'),
-    effectiveOverAndes: over(bursts, 'effectiveTokensPerS', 'andes'),
-    rawOverAndes: over(bursts, 'rawTokensPerS', 'andes'),
-    meanTtftOverFcfsSpread: over(others, 'ttftMeanMs', 'fcfs'),
-    effectiveOverFcfsSpread: over(others, 'effectiveTokensPerS', 'fcfs'),
-    rawOverFcfsSpread: over(others, 'rawTokensPerS', 'fcfs'),
-    withoutOffloadOverAll: ratioOf(runs, 'totalS', ['no offload', 'tokenflow']),
-    withoutWriteThroughOverAll: ratioOf(runs, 'totalS', ['no write-through', 'tokenflow']),
-    withoutOverlapOverAll: ratioOf(runs, 'totalS', ['no overlap', 'tokenflow']),
-    ...crowdFigures(runs, 'Matched', 'matched crowd'),
-    ...crowdFigures(runs, 'Overload', 'overloading crowd'),
+    p99TtftOverFcfs: ratio(bursts, 'ttftP99Ms', 'fcfs'),
+    meanTtftOverFcfs: ratio(bursts, 'ttftMeanMs', 'fcfs'),
+    effectiveOverFcfs: ratio(bursts, 'effectiveTokensPerS', 'fcfs'),
+    rawOverFcfs: ratio(bursts, 'rawTokensPerS', 'fcfs'),
+    effectiveOverChunked: ratio(bursts, 'effectiveTokensPerS', 'chunked'),
+    effectiveOverAndes: ratio(bursts, 'effectiveTokensPerS', 'andes'),
+    rawOverAndes: ratio(bursts, 'rawTokensPerS', 'andes'),
+    meanTtftOverFcfsSpread: ratio(others, 'ttftMeanMs', 'fcfs'),
+    effectiveOverFcfsSpread: ratio(others, 'effectiveTokensPerS', 'fcfs'),
+    rawOverFcfsSpread: ratio(others, 'rawTokensPerS', 'fcfs'),
+    withoutOffloadOverAll: withoutOver('no offload'),
+    withoutWriteThroughOverAll: withoutOver('no write-through'),
+    withoutOverlapOverAll: withoutOver('no overlap'),
+    ...crowdFigures(select(runs, { workload: 'matched crowd' }), 'Matched'),
+    ...crowdFigures(select(runs, { workload: 'overloading crowd' }), 'Overload'),
     stepLoopOverhead: medianOrNull(costs.turns.map(({ withTier }) => withTier.overhead)),
-    writeThroughCost: costOf(costs),
+    // Of the throughput, while nothing is preempted.
+    writeThroughCost: medianOrNull(costs.turns.map(({ withTier, without }) => 1 - withTier.tokensPerS / without.tokensPerS)),
     failedRequests: sum(runs.map(({ samples }) => samples.filter(({ error }) => error !== null).length)),
   }
 }
 
 /** What the readers of a crowd see, beside the default policy and FCFS. */
-function crowdFigures(runs: readonly FlowRun[], name: 'Matched' | 'Overload', workload: WorkloadName): Summary {
-  const over = (figure: FigureName, other: ServerName) => ratioOf(runs, figure, ['tokenflow', other], workload)
+function crowdFigures(runs: readonly FlowRun[], name: 'Matched' | 'Overload'): Summary {
+  const ratio = (figure: FigureName, other: ServerName) => serverRatio(runs, figure, ['tokenflow', other])
   return {
-    [`meanTtftOverDefault${name}`]: over('ttftMeanMs', 'default'),
-    [`p99TtftOverDefault${name}`]: over('ttftP99Ms', 'default'),
-    [`stalledOverDefault${name}`]: over('stalledS', 'default'),
-    [`stalledOverFcfs${name}`]: over('stalledS', 'fcfs'),
-    [`rawOverFcfs${name}`]: over('rawTokensPerS', 'fcfs'),
+    [`meanTtftOverDefault${name}`]: ratio('ttftMeanMs', 'default'),
+    [`p99TtftOverDefault${name}`]: ratio('ttftP99Ms', 'default'),
+    [`stalledOverDefault${name}`]: ratio('stalledS', 'default'),
+    [`stalledOverFcfs${name}`]: ratio('stalledS', 'fcfs'),
+    [`rawOverFcfs${name}`]: ratio('rawTokensPerS', 'fcfs'),
   }
-}
-
-/** Share of the throughput that write-through costs while nothing is preempted: the median over turns. */
-function costOf({ turns }: TierCosts): number | null {
-  return medianOrNull(turns.map(({ withTier, without }) => 1 - withTier.tokensPerS / without.tokensPerS))
 }
 
 /** How many requests wait for their first token, and how many are between their first and their last, at each of `timesMs`. */

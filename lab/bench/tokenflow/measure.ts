@@ -3,8 +3,10 @@ import { seededRandom } from '../../../core/kit/base/random.ts'
 import { type KvLimits, kvCharge } from '../../../core/policy/admission/kv.ts'
 import type { LoggedStep } from '../../../core/wire/protocol/http/bridge.ts'
 import type { Cores } from '../../cluster/cores.ts'
-import { cpuSeconds } from '../../cluster/cpu-times.ts'
+import { cpuSeconds, cpuUseFromNow } from '../../cluster/cpu-times.ts'
+import { stepsFromNow } from '../../cluster/logged-steps.ts'
 import { medianOrNull, sum } from '../../frame/statistics.ts'
+import { toDigits } from '../../frame/tables.ts'
 import { promptOfLength } from '../hat/workload.ts'
 import type { BenchPrompt } from '../prompts.ts'
 import { type FlowCluster, startFlowCluster } from './cluster.ts'
@@ -70,12 +72,11 @@ async function runOnce(setup: Setup, run: RunOf): Promise<FlowRun> {
   const fastBytes = Math.ceil(Math.max(sum(bytes) / overcommitment, 2 * Math.max(...bytes)))
   await using cluster = await startFlowCluster({ bundle, server, fastBytes, cores, io })
   await warmUp(cluster, setup)
-  const before = cpuOf(cluster)
+  const used = cpuUseFromNow({ bridgeCore: cluster.cpuS, readersCore: () => cpuSeconds([process.pid]) })
   const samples = await askAll(cluster.httpUrl, withPrompts(requests, setup), io.signal)
-  const used = usedSince(before, cpuOf(cluster))
-  const complete: FlowRun = { ...run, fastBytes, overcommitment: sum(bytes) / fastBytes, ...used, samples }
+  const complete: FlowRun = { ...run, fastBytes, overcommitment: sum(bytes) / fastBytes, ...used(), samples }
   const { ttftMeanMs, ttftP99Ms, rawTokensPerS, effectiveTokensPerS } = figuresOf(complete)
-  const written = (value: number | null) => value?.toFixed(0) ?? '–'
+  const written = (value: number | null) => toDigits(value, 0)
   setup.progress(
     `${measured}, ${run.workload}, seed ${seed}, ${server}: TTFT ${written(ttftMeanMs)} ms, p99 ${written(ttftP99Ms)} ms; ` +
       `${written(rawTokensPerS)} tokens/s, effective ${written(effectiveTokensPerS)}`,
@@ -142,7 +143,7 @@ export async function measureCosts(setup: Setup): Promise<TierCosts> {
 
 /** While all streams decode: tokens per second, and the time between steps over the time in steps. */
 async function saturate(cluster: FlowCluster, prompts: readonly FlowPrompt[], { io }: Setup): Promise<SaturatedFigures> {
-  const before = (await cluster.steps()).at(-1)?.index ?? -1
+  const stepsSince = await stepsFromNow(cluster.httpUrl, io.signal)
   const samples = await askAll(cluster.httpUrl, prompts, io.signal)
   const failed = samples.find(({ error }) => error !== null)
   if (failed) throw new Error(`a request of the saturated bridge failed: ${failed.error}`)
@@ -150,7 +151,7 @@ async function saturate(cluster: FlowCluster, prompts: readonly FlowPrompt[], { 
   const fromMs = Math.max(...arrivals.map(([first]) => first!))
   const toMs = Math.min(...arrivals.map((times) => times.at(-1)!))
   const tokens = arrivals.flat().filter((atMs) => atMs > fromMs && atMs <= toMs).length
-  const own = (await cluster.steps()).filter(({ index }) => index > before)
+  const own = await stepsSince()
   const decoding = own.filter(({ items, tokens: rows }) => items === rows)
   const mostItems = Math.max(0, ...decoding.map(({ items }) => items))
   const isFull = ({ items, tokens: rows }: LoggedStep) => items === rows && items === mostItems
@@ -159,24 +160,4 @@ async function saturate(cluster: FlowCluster, prompts: readonly FlowPrompt[], { 
   const computeMs = sum(full.map((step) => step.computeMs))
   const spanMs = first && last ? last.startMs + last.computeMs - first.startMs : Number.NaN
   return { tokensPerS: (1_000 * tokens) / (toMs - fromMs), overhead: (spanMs - computeMs) / computeMs }
-}
-
-interface CpuTimes {
-  readonly atS: number
-  readonly bridge: number | undefined
-  readonly readers: number | undefined
-}
-
-const cpuOf = (cluster: FlowCluster): CpuTimes => ({
-  atS: performance.now() / 1_000,
-  bridge: cluster.cpuS(),
-  readers: cpuSeconds([process.pid]),
-})
-
-function usedSince(before: CpuTimes, after: CpuTimes): Pick<FlowRun, 'bridgeCore' | 'readersCore'> {
-  const share = (what: 'bridge' | 'readers') => {
-    const [from, to] = [before[what], after[what]]
-    return from === undefined || to === undefined ? null : (to - from) / (after.atS - before.atS)
-  }
-  return { bridgeCore: share('bridge'), readersCore: share('readers') }
 }

@@ -1,3 +1,4 @@
+import { onlyNamed, seedsFrom } from '../../frame/options.ts'
 import { ablated, crowdServers, policies, type ServerName } from './servers.ts'
 import type { WorkloadName } from './workload.ts'
 
@@ -48,19 +49,12 @@ export const quickPlan: Plan = {
   costTurns: 3,
 }
 
-/** What the command line restricts; undefined: as planned. */
-interface Restrictions {
-  readonly workloads?: readonly WorkloadName[] | undefined
-  readonly seeds?: number | undefined
-}
-
-export function restrictedPlan(plan: Plan, { workloads, seeds }: Restrictions): Plan {
-  const only = (all: readonly WorkloadName[]) => all.filter((name) => workloads?.includes(name) ?? true)
-  return {
-    ...plan,
-    seeds: seeds === undefined ? plan.seeds : Array.from({ length: seeds }, (_, i) => i + 1),
-    compared: only(plan.compared),
-    rates: only(plan.rates),
-    crowds: only(plan.crowds),
-  }
+/** With what the command line gives; undefined: as planned. */
+export function restrictedPlan(
+  plan: Plan,
+  { workloads, seeds }: { readonly workloads?: readonly WorkloadName[] | undefined; readonly seeds?: number | undefined },
+): Plan {
+  const only = (all: readonly WorkloadName[]) => onlyNamed(all, workloads)
+  const { compared, rates, crowds } = plan
+  return { ...plan, seeds: seedsFrom(seeds, plan.seeds), compared: only(compared), rates: only(rates), crowds: only(crowds) }
 }

@@ -1,6 +1,7 @@
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { streamAnswerFrom } from '../../../core/wire/openai/client.ts'
+import { playInTime } from '../in-time.ts'
 import { encodeArrivals, type FlowSample, spreadOver } from './timeline.ts'
 import type { FlowRequest } from './workload.ts'
 
@@ -13,17 +14,10 @@ export interface FlowPrompt extends FlowRequest {
  * Sends the requests as they arrive, each from a client of its own, whether or not earlier ones are answered. The clients take
  * what their sockets hold at once; the figures follow the readers at their rates.
  */
-export function askAll(httpUrl: string, prompts: readonly FlowPrompt[], signal: AbortSignal): Promise<FlowSample[]> {
-  const startedMs = systemClock.nowMs()
-  return Promise.all(
-    prompts.map(async (prompt, i) => {
-      await systemClock.sleep(Math.max(0, startedMs + prompt.atMs - systemClock.nowMs()), signal)
-      return await ask(httpUrl, prompt, `reader ${i}`, startedMs, signal)
-    }),
-  )
-}
+export const askAll = (httpUrl: string, prompts: readonly FlowPrompt[], signal: AbortSignal): Promise<FlowSample[]> =>
+  playInTime(prompts, signal, (prompt, atMs, nth) => ask(httpUrl, prompt, `reader ${nth}`, atMs, signal))
 
-async function ask(url: string, prompt: FlowPrompt, user: string, startedMs: number, signal: AbortSignal): Promise<FlowSample> {
+async function ask(url: string, prompt: FlowPrompt, user: string, atMs: number, signal: AbortSignal): Promise<FlowSample> {
   const { ids, answerTokens, promptTokens, tokensPerS } = prompt
   const sentMs = systemClock.nowMs()
   const piecesMs: number[] = []
@@ -35,7 +29,7 @@ async function ask(url: string, prompt: FlowPrompt, user: string, startedMs: num
     user,
     brim: { tokens_per_s: tokensPerS },
   }
-  const sample = { atMs: Math.round(sentMs - startedMs), promptTokens, tokensPerS }
+  const sample = { atMs: Math.round(atMs), promptTokens, tokensPerS }
   try {
     const { usage } = await streamAnswerFrom({ server: 'bridge', url }, body, signal, {
       onText: () => piecesMs.push(systemClock.nowMs() - sentMs),

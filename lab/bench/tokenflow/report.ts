@@ -1,10 +1,14 @@
 import { qosPenalties } from '../../../core/policy/tokenflow/quality.ts'
 import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
-import { loadText, markdownTable } from '../../frame/page.ts'
+import { markdownTable } from '../../frame/page.ts'
+import { maxOf } from '../../frame/statistics.ts'
+import { toPercent } from '../../frame/tables.ts'
+import { demoModelText } from '../demo-model.ts'
 import { tokenFlowFigure } from './figure.ts'
+import { runsOf } from './figures.ts'
 import { keptFlowRun } from './runs.ts'
 import { argsOf, type ServerName, servers } from './servers.ts'
-import { runsOf, tablesOf } from './tables.ts'
+import { tablesOf } from './tables.ts'
 import { lengthDeviation, lengthScale, readingLoads } from './workload.ts'
 
 export const tokenFlowReport: BenchReport = {
@@ -15,10 +19,8 @@ export const tokenFlowReport: BenchReport = {
   figureText: 'Throughput and TTFT by workload, requests over time, timelines of answers, and the ablation',
   tables: tablesOf,
   findings,
-  conditions: (document) => [machineText(document), methodText(document), serverText(document)].join('\n\n'),
+  conditions: (document) => `${demoModelText(document)}, temperature 0.\n\n${methodText(document)}\n\n${serverText()}`,
 }
-
-const percent = (share: number | null | undefined) => (share == null ? '–' : `${(100 * share).toFixed(0)} %`)
 
 function findings(document: BenchDocument): string {
   const runs = runsOf(document)
@@ -27,17 +29,8 @@ function findings(document: BenchDocument): string {
   return [
     `- The ratios of the summary are of bursts, each the median over workloads and seeds; the names that end in "Spread" are those of
   Poisson arrivals and traces.`,
-    `- The bridge used ${percent(minOf(cores))} to ${percent(maxOf(cores))} of its core, the readers at most ${percent(maxOf(readers))} of theirs.`,
+    `- The bridge used ${toPercent(cores.length === 0 ? null : Math.min(...cores))} to ${toPercent(maxOf(cores))} of its core, the readers at most ${toPercent(maxOf(readers))} of theirs.`,
   ].join('\n')
-}
-
-const minOf = (values: readonly number[]) => (values.length === 0 ? null : Math.min(...values))
-const maxOf = (values: readonly number[]) => (values.length === 0 ? null : Math.max(...values))
-
-function machineText(document: BenchDocument): string {
-  const { cpu, memoryGiB, platform, node, model, format, modelId } = document.conditions
-  return `${cpu}, ${memoryGiB} GiB, ${platform}; Node ${node}; ${loadText(document)} (the benchmark's own processes included).
-${model} (${format}, model id ${String(modelId).slice(0, 12)}), temperature 0.`
 }
 
 function methodText({ conditions }: BenchDocument): string {
@@ -70,7 +63,7 @@ function methodText({ conditions }: BenchDocument): string {
   the throughput that write-through costs while the fast tier holds all streams, on two bridges in turn.`
 }
 
-function serverText(_document: BenchDocument): string {
+function serverText(): string {
   const rows = (Object.keys(servers) as ServerName[]).map((name) => [name, `\`${argsOf(name).join(' ')}\``])
   return `Options of the bridges:\n\n${markdownTable(['name', 'brim bridge run'], rows)}`
 }

@@ -1,4 +1,4 @@
-import { type Columns, toColumns } from '../../frame/columns.ts'
+import { type Columns, picked, toColumns } from '../../frame/columns.ts'
 import type { ServerName } from './servers.ts'
 import { arrivalsOf, type FlowSample } from './timeline.ts'
 import type { WorkloadName } from './workload.ts'
@@ -30,21 +30,18 @@ export interface KeptFlowSample extends Pick<FlowSample, 'atMs' | 'promptTokens'
   readonly tokens: number
 }
 
+const keptSettings = ['measured', 'server', 'workload', 'seed', 'saturatedTokensPerS', 'fastBytes'] as const
 /** What the simulator is validated with: such a run as a saved document keeps it. */
-export type KeptFlowRun = Pick<FlowRun, 'measured' | 'server' | 'workload' | 'seed' | 'saturatedTokensPerS' | 'fastBytes'> & {
-  readonly samples: Columns<KeptFlowSample>
-}
+export type KeptFlowRun = Pick<FlowRun, (typeof keptSettings)[number]> & { readonly samples: Columns<KeptFlowSample> }
 
 export function keptFlowRun(run: FlowRun): KeptFlowRun {
-  const { measured, server, workload, seed, saturatedTokensPerS, fastBytes } = run
   const kept = run.samples.map((sample): KeptFlowSample => {
     const arrivals = arrivalsOf(sample)
-    const [firstMs, lastMs] = [arrivals[0] ?? null, arrivals.at(-1) ?? null]
-    const { atMs, promptTokens, tokensPerS } = sample
-    return { atMs, promptTokens, tokensPerS, firstMs, lastMs, tokens: arrivals.length }
+    const times = { firstMs: arrivals[0] ?? null, lastMs: arrivals.at(-1) ?? null, tokens: arrivals.length }
+    return { ...picked(sample, ['atMs', 'promptTokens', 'tokensPerS']), ...times }
   })
   const samples = toColumns(kept, ['atMs', 'promptTokens', 'tokensPerS', 'firstMs', 'lastMs', 'tokens'])
-  return { measured, server, workload, seed, saturatedTokensPerS, fastBytes, samples }
+  return { ...picked(run, keptSettings), samples }
 }
 
 /** A bridge whose fast tier holds all streams, so that nothing is preempted. */

@@ -1,66 +1,61 @@
 import type { BenchDocument, Table } from '../../frame/bench.ts'
-import { medianOrNull } from '../../frame/statistics.ts'
-import { type FigureName, figuresOf, ratioOf, select } from './figures.ts'
+import { runsBy, select } from '../../frame/runs.ts'
+import { medianOrNull, sum } from '../../frame/statistics.ts'
+import { type Column, tableOf, toDigits } from '../../frame/tables.ts'
+import { type FigureName, medianOf, runsOf, serverRatio } from './figures.ts'
 import type { FlowRun, Measured } from './runs.ts'
 import { ablated, type ServerName } from './servers.ts'
 import { type WorkloadName, workloadNames } from './workload.ts'
 
-export const runsOf = ({ runs }: BenchDocument) => runs as readonly FlowRun[]
-
-/** The median over seeds; null without runs. */
-export function medianOf(runs: readonly FlowRun[], figure: FigureName): number | null {
-  return medianOrNull(runs.flatMap((run) => figuresOf(run)[figure] ?? []))
-}
-
-export const tablesOf = (document: BenchDocument): Table[] => {
+export function tablesOf(document: BenchDocument): Table[] {
   const runs = runsOf(document)
-  const tables = [
-    ...workloadNames.map((workload) => policyTable(runs, 'compared', workload)),
-    ...workloadNames.map((workload) => policyTable(runs, 'rates', workload)),
-    ...workloadNames.map((workload) => policyTable(runs, 'crowds', workload)),
-    ablationTable(runs),
-  ]
-  return tables.filter(({ rows }) => rows.length > 0)
+  const each = (measured: Measured) => workloadNames.map((workload) => policyTable(runs, measured, workload))
+  return [...each('compared'), ...each('rates'), ...each('crowds'), ablationTable(runs)]
 }
 
-const written = (value: number | null | undefined, digits = 1) => (value == null ? '–' : value.toFixed(digits))
+interface ServerRuns {
+  readonly name: ServerName
+  readonly runs: readonly FlowRun[]
+}
 
-const columns: readonly { readonly title: string; readonly figure: FigureName; readonly digits: number }[] = [
-  { title: 'TTFT ms', figure: 'ttftMeanMs', digits: 0 },
-  { title: 'p50', figure: 'ttftP50Ms', digits: 0 },
-  { title: 'p99', figure: 'ttftP99Ms', digits: 0 },
-  { title: 'effective tokens/s', figure: 'effectiveTokensPerS', digits: 0 },
-  { title: 'tokens/s', figure: 'rawTokensPerS', digits: 0 },
-  { title: 'stalls per answer', figure: 'stalls', digits: 1 },
-  { title: 's stalled', figure: 'stalledS', digits: 2 },
-  { title: 'QoS', figure: 'qos', digits: 0 },
-  { title: 's in all', figure: 'totalS', digits: 1 },
+const median = (head: string, figure: FigureName, digits: number): Column<ServerRuns> => [
+  head,
+  (server) => toDigits(medianOf(server.runs, figure), digits),
 ]
-const compared = ['ttftMeanMs', 'ttftP99Ms', 'effectiveTokensPerS', 'rawTokensPerS'] as const satisfies readonly FigureName[]
 
-function policyTable(runs: readonly FlowRun[], measured: Measured, workload: WorkloadName): Table {
-  const own = select(runs, { measured, workload })
-  const names = [...new Set(own.map(({ server }) => server))]
-  const overFcfs = (server: ServerName, figure: FigureName) => (server === 'fcfs' ? null : ratioOf(own, figure, [server, 'fcfs']))
-  return {
-    title: `${workload}: medians over seeds; TTFT, p99, effective and raw on the right are over fcfs`,
-    head: ['policy', ...columns.map(({ title }) => title), 'TTFT', 'p99', 'effective', 'raw', 'core', 'n'],
-    rows: names.map((server) => {
-      const these = own.filter((run) => run.server === server)
-      const n = these.reduce((sum, { samples }) => sum + samples.length, 0)
-      return [
-        server,
-        ...columns.map(({ figure, digits }) => written(medianOf(these, figure), digits)),
-        ...compared.map((figure) => written(overFcfs(server, figure), 2)),
-        written(medianOrNull(these.flatMap(({ bridgeCore }) => bridgeCore ?? [])), 2),
-        String(n),
-      ]
-    }),
-  }
+function policyTable(all: readonly FlowRun[], measured: Measured, workload: WorkloadName): Table {
+  const own = select(all, { measured, workload })
+  const overFcfs = (head: string, figure: FigureName): Column<ServerRuns> => [
+    head,
+    ({ name }) => toDigits(name === 'fcfs' ? null : serverRatio(own, figure, [name, 'fcfs']), 2),
+  ]
+  return tableOf(
+    `${workload}: medians over seeds; TTFT, p99, effective and raw on the right are over fcfs`,
+    runsBy(own, 'server'),
+    [
+      ['policy', ({ name }) => name],
+      median('TTFT ms', 'ttftMeanMs', 0),
+      median('p50', 'ttftP50Ms', 0),
+      median('p99', 'ttftP99Ms', 0),
+      median('effective tokens/s', 'effectiveTokensPerS', 0),
+      median('tokens/s', 'rawTokensPerS', 0),
+      median('stalls per answer', 'stalls', 1),
+      median('s stalled', 'stalledS', 2),
+      median('QoS', 'qos', 0),
+      median('s in all', 'totalS', 1),
+      overFcfs('TTFT', 'ttftMeanMs'),
+      overFcfs('p99', 'ttftP99Ms'),
+      overFcfs('effective', 'effectiveTokensPerS'),
+      overFcfs('raw', 'rawTokensPerS'),
+      ['core', ({ runs }) => toDigits(medianOrNull(runs.flatMap(({ bridgeCore }) => bridgeCore ?? [])), 2)],
+      ['n', ({ runs }) => String(sum(runs.map(({ samples }) => samples.length)))],
+    ],
+  )
 }
 
 /** The paper's Table 2: its total times over that of all techniques together. */
-const paper: Readonly<Record<(typeof ablated)[number], number>> = {
+const paper: Partial<Record<ServerName, number>> = {
+  tokenflow: 1,
   'no offload': 127.28 / 66,
   'no write-through': 82.76 / 66,
   'no overlap': 74.43 / 66,
@@ -68,21 +63,25 @@ const paper: Readonly<Record<(typeof ablated)[number], number>> = {
 
 function ablationTable(runs: readonly FlowRun[]): Table {
   const left = select(runs, { measured: 'ablation' })
-  const beside = runs.filter(({ server, workload, seed }) => {
-    return server === 'tokenflow' && left.some((run) => run.workload === workload && run.seed === seed)
-  })
+  const beside = select(runs, { server: 'tokenflow' }).filter(
+    (run) => select(left, { workload: run.workload, seed: run.seed }).length > 0,
+  )
   const all = [...left, ...beside]
-  const row = (server: ServerName, ofPaper: string) => [
-    server === 'tokenflow' ? 'all techniques' : server,
-    ...(['totalS', 'ttftMeanMs', 'effectiveTokensPerS', 'stalledS'] as const).map((figure) =>
-      written(medianOf(select(all, { server }), figure), figure === 'ttftMeanMs' ? 0 : 1),
-    ),
-    written(server === 'tokenflow' ? 1 : ratioOf(all, 'totalS', [server, 'tokenflow']), 2),
-    ofPaper,
-  ]
-  return {
-    title: `TokenFlow without one technique of its KV tiers, ${left[0]?.workload ?? ''}`,
-    head: ['', 's in all', 'TTFT ms', 'effective tokens/s', 's stalled', 'time over all techniques', 'paper'],
-    rows: left.length === 0 ? [] : [row('tokenflow', '1.00'), ...ablated.map((server) => row(server, written(paper[server], 2)))],
-  }
+  const servers = (['tokenflow', ...ablated] as const).map((name) => ({ name, runs: select(all, { server: name }) }))
+  return tableOf(
+    `TokenFlow without one technique of its KV tiers, ${left[0]?.workload ?? ''}`,
+    left.length === 0 ? [] : servers,
+    [
+      ['', ({ name }) => (name === 'tokenflow' ? 'all techniques' : name)],
+      median('s in all', 'totalS', 1),
+      median('TTFT ms', 'ttftMeanMs', 0),
+      median('effective tokens/s', 'effectiveTokensPerS', 1),
+      median('s stalled', 'stalledS', 1),
+      [
+        'time over all techniques',
+        ({ name }) => toDigits(name === 'tokenflow' ? 1 : serverRatio(all, 'totalS', [name, 'tokenflow']), 2),
+      ],
+      ['paper', ({ name }) => toDigits(paper[name], 2)],
+    ],
+  )
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
-import { figuresOf, loadOverTime, ratioOf, summarise } from '../../../lab/bench/tokenflow/figures.ts'
+import { figuresOf, loadOverTime, serverRatio, summarise } from '../../../lab/bench/tokenflow/figures.ts'
 import type { FlowRun } from '../../../lab/bench/tokenflow/runs.ts'
 import { arrivalsOf, encodeArrivals, type FlowSample, spreadOver } from '../../../lab/bench/tokenflow/timeline.ts'
 import { readTrace, requestsOf, workloadNames, workloads } from '../../../lab/bench/tokenflow/workload.ts'
@@ -149,7 +149,7 @@ describe('the summary', () => {
   it('compares runs of one workload and seed, and takes the median', () => {
     const runs = [...pair(1, 100, 1_000), ...pair(2, 100, 200), ...pair(3, 100, 500)]
     expect(summarise(runs, costs).meanTtftOverFcfs).toBeCloseTo(0.2)
-    expect(ratioOf(runs, 'ttftMeanMs', ['tokenflow', 'fcfs'], 'mooncake')).toBeNull()
+    expect(serverRatio(runs, 'ttftMeanMs', ['tokenflow', 'fcfs'], 'mooncake')).toBeNull()
   })
 
   it('keeps bursts apart from other arrivals, and is null without runs', () => {

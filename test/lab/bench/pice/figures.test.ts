@@ -1,7 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { piceBench } from '../../../../lab/bench/pice/bench.ts'
 import { keywordSketch, sketchSentences } from '../../../../lab/bench/pice/device.ts'
-import { figuresOf, parallelOverSequential, prefixTokensSaved, ratioOf, summarise } from '../../../../lab/bench/pice/figures.ts'
+import {
+  figuresOf,
+  methodRatio,
+  parallelOverSequential,
+  prefixTokensSaved,
+  summarise,
+} from '../../../../lab/bench/pice/figures.ts'
 import { type MethodName, methodNames } from '../../../../lab/bench/pice/methods.ts'
 import { fullPlan, halfLoad, overload, paperLoad, quickPlan, restrictedPlan } from '../../../../lab/bench/pice/plan.ts'
 import type { Measured, PiceRun, PiceSample } from '../../../../lab/bench/pice/runs.ts'
@@ -75,8 +81,8 @@ describe('the figures of a run', () => {
       run({ seed, method: 'cloud-only' }, [sample({ tookMs: 4_000 })]),
       run({ seed, method: 'cloud-only', load: halfLoad }, [sample({ tookMs: 1 })]),
     ])
-    expect(ratioOf(runs, 'latencyMeanS', ['PICE', 'cloud-only'], paperLoad)).toBe(0.5)
-    expect(ratioOf(runs, 'latencyMeanS', ['PICE', 'PICE static'], paperLoad)).toBeNull()
+    expect(methodRatio(runs, 'latencyMeanS', ['PICE', 'cloud-only'], paperLoad)).toBe(0.5)
+    expect(methodRatio(runs, 'latencyMeanS', ['PICE', 'PICE static'], paperLoad)).toBeNull()
   })
 
   it('of one device are the saved prompt positions and the gain in tokens per second', () => {
