@@ -1,58 +1,39 @@
-import type { Bench, BenchContext, BenchDocument, BenchResult, Summary } from '../../../frame/bench.ts'
+import type { BenchContext, BenchDocument, BenchResult } from '../../../frame/bench.ts'
 import { benchCommand } from '../../../frame/command.ts'
-import { comparisonTables, countsOf } from '../comparison.ts'
-import { cellsOf, gainOf, runsOf } from './cells.ts'
-import { paperFigure } from './figure.ts'
-import { conditionsText, findingsText } from './report.ts'
-import { runPlan } from './runs.ts'
-import { fullPlan, type Plan, quickPlan, studied } from './settings.ts'
+import { cellsOf } from '../cells.ts'
+import { countsOf } from '../comparison.ts'
+import { type Effort, paperBench } from '../paper-bench.ts'
+import { summaryOf } from '../quantity.ts'
+import { runSettings, withShareOfRequests } from '../run-scenarios.ts'
+import { comparedRuns, type Run, runOf } from './runs.ts'
+import { paper, type Setting, scenarioOf, settingsOf } from './settings.ts'
 
-export const picePaperBench: Bench = {
-  name: 'paper-pice',
-  commandLine: 'brim simulate paper pice',
-  quickLimit: '2 minutes',
+export const picePaperBench = paperBench('pice', paper, {
   isTimeless: true,
   options: {},
-  examples: [],
-  goals: {
-    cellsUnexplained: { max: 0 },
-    // The paper's headlines: 1.5 to 2 times the throughput, up to 43 % less latency.
-    brimThroughputGain: { min: 1.5 },
-    brimLatencyCut: { min: 0.43 },
-  },
-  run: (context) => measurePaper(context.quick ? quickPlan : fullPlan, context),
-  report: {
-    title: 'PICE’s tables and figures, simulated',
-    contents: 'every setting with the means over its seeds',
-    figure: paperFigure,
-    figureText:
-      'Table III over cloud-only, static and dynamic scheduling, and throughput and latency by load, queue length and bandwidth',
-    tables: (document) => comparisonTables(cellsOf(document)),
-    findings: findingsText,
-    conditions: conditionsText,
-  },
-}
+  run: (context) => measurePaper({ isQuick: context.quick, seeds: context.quick ? 2 : 5, share: 1 }, context),
+  runsOf: ({ runs }: BenchDocument) => comparedRuns(runs as readonly Run[]),
+})
 
 /** `brim simulate paper pice` */
 export const command = benchCommand(picePaperBench)
 
-export async function measurePaper(plan: Plan, context: Pick<BenchContext, 'io' | 'progress'>): Promise<BenchResult> {
-  const runs = await runPlan(plan, context)
-  return { conditions: { plan }, summary: summarise({ runs }), runs }
+/** @param context its progress throws once the command was interrupted */
+export async function measurePaper(plan: Effort, context: Pick<BenchContext, 'io' | 'progress'>): Promise<BenchResult> {
+  const each = (setting: Setting, seed: number) => withShareOfRequests(scenarioOf(setting, seed), plan.share)
+  const measured = await runSettings('', settingsOf(plan.isQuick), plan.seeds, each, context)
+  const runs = measured.map(({ setting, results }) => runOf(setting, results))
+  return { conditions: { plan }, summary: summarise(runs), runs }
 }
 
-export function summarise(document: Pick<BenchDocument, 'runs'>): Summary {
-  const { compared, within, explained, unexplained } = countsOf(cellsOf(document))
-  const runs = runsOf(document)
-  const [pice, brim] = [gainOf(runs, 'PICE', studied), gainOf(runs, 'Brim', studied)]
+export function summarise(runs: readonly Run[]) {
+  const all = comparedRuns(runs)
+  const { compared, within, explained, unexplained } = countsOf(cellsOf(paper, all))
   return {
     cells: compared,
     cellsWithin25: within,
     cellsExplained: explained,
     cellsUnexplained: unexplained,
-    throughputGain: pice.throughput,
-    latencyCut: pice.latencyCut,
-    brimThroughputGain: brim.throughput,
-    brimLatencyCut: brim.latencyCut,
+    ...summaryOf(paper, all),
   }
 }

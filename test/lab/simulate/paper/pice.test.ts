@@ -1,23 +1,23 @@
 import { describe, expect, it } from 'vitest'
+import { cellsOf } from '../../../../lab/simulate/paper/cells.ts'
 import { isWithin } from '../../../../lab/simulate/paper/comparison.ts'
 import { summarise } from '../../../../lab/simulate/paper/pice/bench.ts'
-import { cellsOf, gainOf } from '../../../../lab/simulate/paper/pice/cells.ts'
-import { published } from '../../../../lab/simulate/paper/pice/published.ts'
-import type { Run } from '../../../../lab/simulate/paper/pice/runs.ts'
+import { comparedRuns, type Run } from '../../../../lab/simulate/paper/pice/runs.ts'
 import {
   batchOf,
-  fullPlan,
-  quickPlan,
+  models,
+  paper,
   routersModel,
   scenarioOf,
   settingsOf,
   smallModelsFor,
 } from '../../../../lab/simulate/paper/pice/settings.ts'
+import { quantityOf } from '../../../../lab/simulate/paper/quantity.ts'
 import { runScenario } from '../../../../lab/simulate/run/run-scenario.ts'
 
 describe("PICE's testbed", () => {
   it('has batches in proportion to the speeds of the models', () => {
-    expect(published.map(({ model }) => batchOf(model))).toEqual([20, 21, 38, 84, 93, 202])
+    expect(models.map(batchOf)).toEqual([20, 21, 38, 84, 93, 202])
   })
 
   it('has small models that are smaller than the LLM', () => {
@@ -29,8 +29,8 @@ describe("PICE's testbed", () => {
   })
 
   it('is a valid scenario in every setting', () => {
-    for (const plan of [quickPlan, fullPlan])
-      for (const setting of settingsOf(plan)) expect(() => scenarioOf(setting, 1)).not.toThrow()
+    for (const isQuick of [true, false])
+      for (const setting of settingsOf(isQuick)) expect(() => scenarioOf(setting, 1)).not.toThrow()
   })
 
   it('answers cloud-only and by PICE at about the rates of Table III', async () => {
@@ -50,36 +50,31 @@ describe("PICE's testbed", () => {
 describe('the cells beside the paper', () => {
   /** Every setting as the paper has it, or 1. */
   const runs = (factor: number): Run[] =>
-    settingsOf(quickPlan).map((setting) => {
-      const row = published.find(({ model }) => model === setting.model)!
-      const known = {
-        'cloud-only': row.cloud,
-        'edge-only': row.local,
-        routing: row.routing,
-        PICE: row.pice,
-        Brim: row.pice,
-        'PICE static': row.pice,
-      }
-      const [answersPerMin, latencyS] = setting.measured === 'table' ? known[setting.method]! : [1, 1]
+    settingsOf(true).map((setting) => {
+      const row = paper.published.table as Record<string, Record<string, [number, number]>>
+      const likePice = setting.method === 'Brim' || setting.method === 'PICE static'
+      const known = row[setting.model]![likePice ? 'PICE' : setting.method]!
+      const [answersPerMin, latencyS] = setting.measured === 'table' ? known : ([1, 1] as const)
       const scaled = { answersPerMin: factor * answersPerMin, latencyS: factor * latencyS }
       return { ...setting, ...scaled, ttftS: 1, cloudTokens: 1, edgeTokens: 1, deviceBusy: 1 }
     })
 
   it('compare every cell of Table III, and agree where the simulation does', () => {
-    const cells = cellsOf({ runs: runs(1) }).filter(({ place }) => place === 'Table III')
+    const cells = cellsOf(paper, comparedRuns(runs(1))).filter(({ place }) => place === 'Table III')
     // Six models by three methods, three of them on devices alone; throughput and latency.
     expect(cells).toHaveLength(2 * (3 * 6 + 3))
     for (const { ours, paper, remark } of cells) expect({ ours, remark }).toEqual({ ours: paper, remark: undefined })
-    expect(summarise({ runs: runs(1) })).toMatchObject({
+    expect(summarise(runs(1))).toMatchObject({
       throughputGain: expect.closeTo(25.98 / 16.33, 6),
       latencyCut: expect.closeTo(1 - 75.15 / 121.54, 6),
     })
-    expect(gainOf(runs(1), 'Brim', 'qwen2.5-72b').throughput).toBeCloseTo(21.24 / 14.891, 6)
+    const of = { measured: 'table', model: 'qwen2.5-72b', method: 'Brim' }
+    expect(quantityOf({ ...paper.summary.throughputGain!, of }, comparedRuns(runs(1)))).toBeCloseTo(21.24 / 14.891, 6)
   })
 
   it('count differences that nothing explains', () => {
-    const cells = cellsOf({ runs: runs(2) }).filter(({ place }) => place === 'Table III')
+    const cells = cellsOf(paper, comparedRuns(runs(2))).filter(({ place }) => place === 'Table III')
     expect(cells.filter(isWithin)).toEqual([])
-    expect(summarise({ runs: runs(2) }).cellsUnexplained).toBeGreaterThan(10)
+    expect(summarise(runs(2)).cellsUnexplained).toBeGreaterThan(10)
   })
 })

@@ -1,0 +1,52 @@
+import { isWithin, type PaperCell } from './comparison.ts'
+import type { PaperFile, Scalar, Selection, When } from './paper-file.ts'
+import { combinationsOf, type PaperRun, quantityOf, select } from './quantity.ts'
+import { fill, namesOf, type Scope, scopeOf } from './text.ts'
+
+type Group = PaperFile['cells'][number]
+type Cell = Group['cells'][number]
+
+/** Every figure that the paper prints, beside the simulated one. */
+export const cellsOf = (paper: PaperFile, runs: readonly PaperRun[]): readonly PaperCell[] =>
+  paper.cells.flatMap((group) => {
+    const own = select(runs, group.of)
+    if (group.isOptional && own.length === 0) return []
+    return combinationsOf(group.each, own).flatMap((varied) =>
+      group.cells.flatMap((cell) => cellOf(paper, runs, group, cell, varied)),
+    )
+  })
+
+function cellOf(paper: PaperFile, runs: readonly PaperRun[], group: Group, cell: Cell, varied: Selection): PaperCell[] {
+  const published = cell.paper && publishedAt(paper, cell.paper, varied)
+  if (published === undefined) return []
+  const base = { ...group.of, ...varied }
+  const { improved } = cell
+  const names = namesOf(paper, varied)
+  const made = {
+    place: group.place,
+    row: fill(group.row, names),
+    metric: fill(cell.metric, names),
+    paper: published as number | null,
+    ours: quantityOf(cell, runs, base),
+    ...(improved && matches(improved.when, varied) && { improved: quantityOf(cell, runs, base, improved.of) }),
+    unit: cell.unit,
+  }
+  const remark = made.paper !== null && isWithin(made) ? undefined : remarkOn(cell, names, runs, base)
+  return [remark === undefined ? made : { ...made, remark }]
+}
+
+function remarkOn({ remarks }: Cell, names: Scope, runs: readonly PaperRun[], base: Selection): string | undefined {
+  const found = remarks.find(({ when }) => matches(when, base))
+  return found && fill(found.text, { ...names, ...scopeOf(found.values, runs, base) })
+}
+
+const matches = (when: When, varied: Selection): boolean =>
+  Object.entries(when).every(([name, wanted]) => [wanted].flat().includes(varied[name]!))
+
+/** @param path whose `{name}` stands for the value that is varied */
+function publishedAt({ published }: PaperFile, path: readonly Scalar[], varied: Selection): unknown {
+  return path.reduce<unknown>((whole, part) => {
+    const key = typeof part === 'string' ? fill(part, varied) : part
+    return (whole as Readonly<Record<string, unknown>> | undefined)?.[key]
+  }, published)
+}

@@ -1,0 +1,32 @@
+import { Scenario } from '../scenario/scenario.ts'
+import type { PaperFile, Selection } from './paper-file.ts'
+import { combinationsOf } from './quantity.ts'
+
+/** What is simulated, in the order of the paper's file. */
+export const experimentsOf = ({ experiments }: PaperFile, isQuick: boolean): readonly Selection[] =>
+  experiments.flatMap(({ each, quick }) => combinationsOf({ ...each, ...(isQuick && quick) }, []))
+
+/**
+ * The paper's scenario for a setting, with what the code adds.
+ * @throws ZodError where they are no scenario together
+ */
+export function scenarioFor({ scenario }: PaperFile, setting: object, ...more: readonly object[]): Scenario {
+  const varied = setting as Selection
+  const parts = Object.entries(scenario.by).flatMap(([name, patches]): object[] => {
+    const patch = patches[String(varied[name])]
+    return patch ? [patch] : []
+  })
+  return Scenario.parse([...parts, ...more].reduce<object>(merged, scenario.base))
+}
+
+/** Objects within one another are merged; everything else is replaced. */
+function merged(one: object, other: object): object {
+  const whole: Record<string, unknown> = { ...one }
+  for (const [name, value] of Object.entries(other)) {
+    const before = whole[name]
+    whole[name] = isObject(before) && isObject(value) ? merged(before, value) : value
+  }
+  return whole
+}
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value)

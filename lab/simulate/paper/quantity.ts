@@ -1,0 +1,73 @@
+import type { Each, PaperFile, Quantity, Scalar, Selection } from './paper-file.ts'
+
+/** A simulated run, or what a paper's code has made of several: what was varied, and what came out. */
+export type PaperRun = Readonly<Record<string, unknown>>
+
+export const select = (runs: readonly PaperRun[], wanted: Selection): readonly PaperRun[] =>
+  runs.filter((run) => Object.entries(wanted).every(([name, value]) => run[name] === value))
+
+/** @throws RangeError where there is no such run */
+export function runOf(runs: readonly PaperRun[], wanted: Selection): PaperRun {
+  const [run] = select(runs, wanted)
+  if (!run) throw new RangeError(`no run of ${JSON.stringify(wanted)}`)
+  return run
+}
+
+/** @param runs whose values `all` stands for */
+export function combinationsOf(each: Each, runs: readonly PaperRun[]): readonly Selection[] {
+  return Object.entries(each).reduce<readonly Selection[]>(
+    (combinations, [name, values]) =>
+      combinations.flatMap((combination) =>
+        (values === 'all' ? valuesOf(select(runs, combination), name) : values).map((value) => ({
+          ...combination,
+          [name]: value,
+        })),
+      ),
+    [{}],
+  )
+}
+
+const valuesOf = (runs: readonly PaperRun[], name: string): readonly Scalar[] => [
+  ...new Set(runs.flatMap((run) => (run[name] as Scalar | undefined) ?? [])),
+]
+
+const relations = {
+  ratio: (own: number, other: number) => own / other,
+  inverse: (own: number, other: number) => other / own,
+  'share cut': (own: number, other: number) => 1 - own / other,
+  'percent cut': (own: number, other: number) => 100 * (1 - own / other),
+  'percent change': (own: number, other: number) => 100 * (own / other - 1),
+}
+
+/**
+ * @param base what its runs have where it says nothing else
+ * @param changes what they have whatever it says
+ * @returns NaN where no run has the figure
+ * @throws RangeError where there are no such runs
+ */
+export function quantityOf(
+  { figure, of, over, as, across, by }: Quantity,
+  runs: readonly PaperRun[],
+  base: Selection = {},
+  changes: Selection = {},
+): number {
+  const whole = { ...base, ...of, ...changes }
+  const values = combinationsOf(across, select(runs, whole)).map((combination) => {
+    const wanted = { ...whole, ...combination }
+    const own = meanOf(runs, wanted, figure)
+    return over ? relations[as](own, meanOf(runs, { ...wanted, ...over }, figure)) : own
+  })
+  return by === 'mean' ? mean(values) : Math[by](...values)
+}
+
+function meanOf(runs: readonly PaperRun[], wanted: Selection, figure: string): number {
+  const found = select(runs, wanted)
+  if (found.length === 0) throw new RangeError(`no run of ${JSON.stringify(wanted)}`)
+  return mean(found.flatMap((run) => (run[figure] as number | null | undefined) ?? []))
+}
+
+export const summaryOf = ({ summary }: PaperFile, runs: readonly PaperRun[]): Readonly<Record<string, number>> =>
+  Object.fromEntries(Object.entries(summary).map(([name, quantity]) => [name, quantityOf(quantity, runs)]))
+
+/** NaN of none. */
+export const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
