@@ -1,5 +1,5 @@
 import { isPresent, takesJobs } from '../../core/policy/fleet/presence.ts'
-import type { DeviceHints, DevicePresence } from '../../core/policy/pice/expanding-fleet.ts'
+import type { DeviceHints, DevicePresence } from '../../core/policy/pice/fleet-device.ts'
 import type { LatestTelemetry } from '../../core/wire/protocol/http/devices.ts'
 import type { JobKind } from '../../core/wire/protocol/jobs.ts'
 import type { DeviceState } from '../../core/wire/protocol/messages.ts'

@@ -10,10 +10,7 @@ export interface Machine<Input, Action> {
 }
 
 /** The inputs or actions of a kind. */
-export type OfKind<Tagged extends { readonly kind: string }, Kind extends Tagged['kind']> = Extract<
-  Tagged,
-  { readonly kind: Kind }
->
+export type OfKind<Tagged, Kind> = Tagged extends { readonly kind: infer Own } ? (Kind extends Own ? Tagged : never) : never
 
 /** What is done on each kind of input, or to carry out each kind of action. */
 export type HandlersOf<Tagged extends { readonly kind: string }> = {

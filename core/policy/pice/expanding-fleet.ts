@@ -1,102 +1,15 @@
-import { Ewma } from '../estimate/ewma.ts'
 import { type Ability, abilityOf, knownUntilMs } from './ability.ts'
+import { AbleDevices } from './able-devices.ts'
+import type { QueueLimits } from './expansion-events.ts'
+import { type DeviceHints, type DeviceJob, type DevicePresence, FleetDevice } from './fleet-device.ts'
 import type { ExpandingDevice, SmallModelSpeed } from './state.ts'
 
 /** After a failure a device gets no sketches for this long, twice as long after each further one in a row. */
 const restMs = { base: 1_000, max: 60_000 }
 
-/** A device that is connected and expands sketches. */
-export interface DevicePresence {
-  /** False: it finishes what it has. */
-  readonly takesJobs: boolean
-  readonly canProfile: boolean
-}
-
-/** What is known of a device before it has expanded anything. */
-export interface DeviceHints {
-  /** Name of the small model that is open. */
-  readonly current?: string | undefined
-  /** Δ(r), by the rates of its link. */
-  readonly networkS: number
-}
-
-/** A job that a device has been given. */
-export interface DeviceJob {
-  /** Predicted time until the device has finished it. */
-  busyS(nowMs: number): number
-}
-
-/** A device of the fleet, and what the bridge knows of it. Mutable: `ExpandingFleet` changes it. */
-export class FleetDevice {
-  readonly name: string
-  /** Of its first appearance. */
-  readonly order: number
-  readonly jobs = new Set<DeviceJob>()
-  presence: DevicePresence | undefined
-  hints: DeviceHints = { networkS: 0 }
-  /** As measured, and corrected since; in the order of its profile. Undefined: it has no profile. */
-  speeds: readonly SmallModelSpeed[] | undefined
-  /** That it used last. */
-  current: string | undefined
-  /** Time in which it has accepted sketches, in seconds. */
-  readonly acceptS = new Ewma()
-  /** Since it last expanded something. */
-  failures = 0
-  restUntilMs = Number.NEGATIVE_INFINITY
-  isResting = false
-  /** It has stored as much as it may today. */
-  isExhausted = false
-  /** Jobs of any kind that the queue has given it. */
-  held = 0
-  /** As it is without a job. */
-  known: ExpandingDevice | undefined
-  /** What tells it from others: abilities are the same for all. */
-  key: string | undefined
-  alike: Alike | undefined
-
-  constructor(name: string, order: number) {
-    this.name = name
-    this.order = order
-  }
-
-  get takesJobs(): boolean {
-    return this.presence?.takesJobs ?? false
-  }
-
-  /** Takes expansions, now or once it has finished others. */
-  get isAble(): boolean {
-    return this.takesJobs && !this.isResting && !this.isExhausted
-  }
-
-  busyS(nowMs: number): number {
-    let sum = 0
-    for (const job of this.jobs) sum += job.busyS(nowMs)
-    return sum
-  }
-}
-
-/** Devices without sketches that do not differ in anything that plans depend on. */
-interface Alike {
-  readonly key: string
-  /** In order of appearance. */
-  readonly devices: FleetDevice[]
-}
-
-/** The devices whose speed is known, at one time. */
-export interface FleetSnapshot {
-  /** Those without sketches that are alike are one entry. In order of appearance. */
-  readonly devices: readonly ExpandingDevice[]
-  /** The entry that stands for a device; undefined: its speed is unknown. */
-  entryOf(device: FleetDevice): ExpandingDevice | undefined
-}
-
-/**
- * The devices that expand sketches: which are connected, how fast they are, which rest after a failure. Sorted, and alike ones together, so
- * that no plan looks at each of thousands. Mutable.
- */
+/** The devices that expand sketches: which are connected, how fast they are, which rest after a failure. Mutable. */
 export class ExpandingFleet {
-  /** Jobs that one device may have. */
-  readonly #maxJobs: number
+  readonly able: AbleDevices
   readonly #devices = new Map<string, FleetDevice>()
   readonly #abilities = new Map<string, Ability>()
   /** Of those that count, and until when all of them do. */
@@ -106,29 +19,16 @@ export class ExpandingFleet {
   readonly #resting = new Set<FleetDevice>()
   /** Devices with `held` or `isExhausted`. */
   #limited = new Set<FleetDevice>()
-  readonly #able = new Set<FleetDevice>()
-  /** Of the able ones, those that take a job now: the fastest first, then in order of appearance. */
-  readonly #free: FleetDevice[] = []
-  readonly #alike = new Map<string, Alike>()
-  /** Able ones with jobs whose speed is known. */
-  readonly #busy = new Set<FleetDevice>()
   #size = 0
 
+  /** @param maxJobs that one device may have */
   constructor(maxJobs: number) {
-    this.#maxJobs = maxJobs
+    this.able = new AbleDevices(maxJobs)
   }
 
   /** That take jobs, those that rest included. */
   get size(): number {
     return this.#size
-  }
-
-  get able(): Iterable<FleetDevice> {
-    return this.#able
-  }
-
-  get free(): readonly FleetDevice[] {
-    return this.#free
   }
 
   get present(): FleetDevice[] {
@@ -138,7 +38,7 @@ export class ExpandingFleet {
   /** When the next device has rested; undefined: none rests. */
   get restedMs(): number | undefined {
     let firstMs: number | undefined
-    for (const { restUntilMs } of this.#resting) firstMs = Math.min(firstMs ?? restUntilMs, restUntilMs)
+    for (const { restUntilMs = 0 } of this.#resting) firstMs = Math.min(firstMs ?? restUntilMs, restUntilMs)
     return firstMs
   }
 
@@ -195,13 +95,12 @@ export class ExpandingFleet {
     this.#update(device, () => {
       device.failures += 1
       device.restUntilMs = nowMs + Math.min(restMs.max, restMs.base * 2 ** (device.failures - 1))
-      device.isResting = true
       this.#resting.add(device)
     })
   }
 
   /** What the queue tells of devices; those that are not named hold nothing. */
-  limit(held: readonly (readonly [device: string, jobs: number])[], exhausted: readonly string[]): void {
+  limit({ held, exhausted }: QueueLimits): void {
     if (held.length === 0 && exhausted.length === 0 && this.#limited.size === 0) return
     const jobs = new Map(held)
     const spent = new Set(exhausted)
@@ -227,42 +126,21 @@ export class ExpandingFleet {
 
   /** Devices that have rested, and abilities that count no more. Call it before anything is chosen. */
   refresh(nowMs: number): void {
-    for (const device of this.#resting) if (device.restUntilMs <= nowMs) this.#update(device, () => this.#wake(device))
+    for (const device of this.#resting) if (device.restUntilMs! <= nowMs) this.#update(device, () => this.#wake(device))
     if (!this.#haveAbilitiesChanged && nowMs <= this.#abilitiesUntilMs) return
     const counting = [...this.#abilities].filter(([, ability]) => abilityOf(ability, nowMs) !== undefined)
     this.#confidences = new Map(counting.map(([model, { confidence }]) => [model, confidence]))
     this.#abilitiesUntilMs = Math.min(...counting.map(([, ability]) => knownUntilMs(ability)))
     this.#haveAbilitiesChanged = false
-    for (const device of this.#devices.values()) this.#remove(device)
+    for (const device of this.#devices.values()) this.able.remove(device)
     for (const device of this.#devices.values()) {
       device.known = undefined
       this.#insert(device)
     }
   }
 
-  snapshot(nowMs: number): FleetSnapshot {
-    const entries = new Map<FleetDevice | Alike, ExpandingDevice>()
-    const ordered: (readonly [order: number, entry: ExpandingDevice])[] = []
-    for (const alike of this.#alike.values()) {
-      const [first] = alike.devices as [FleetDevice, ...FleetDevice[]]
-      const count = alike.devices.length
-      const entry = count === 1 ? first.known! : { ...first.known!, count }
-      entries.set(alike, entry)
-      ordered.push([first.order, entry])
-    }
-    for (const device of this.#busy) {
-      const entry = { ...device.known!, busyS: device.busyS(nowMs) }
-      entries.set(device, entry)
-      ordered.push([device.order, entry])
-    }
-    return {
-      devices: ordered.sort(([a], [b]) => a - b).map(([, entry]) => entry),
-      entryOf: (device) => entries.get(device.alike ?? device),
-    }
-  }
-
   #wake(device: FleetDevice): void {
-    device.isResting = false
+    device.restUntilMs = undefined
     this.#resting.delete(device)
   }
 
@@ -275,7 +153,7 @@ export class ExpandingFleet {
   }
 
   #update(device: FleetDevice, change: () => void): void {
-    this.#remove(device)
+    this.able.remove(device)
     change()
     this.#insert(device)
   }
@@ -283,31 +161,7 @@ export class ExpandingFleet {
   #insert(device: FleetDevice): void {
     if (!device.isAble) return
     device.known ??= this.#describe(device)
-    this.#able.add(device)
-    if (Math.max(device.jobs.size, device.held) < this.#maxJobs) insert(this.#free, device, fasterFirst)
-    if (!device.known) return
-    if (device.jobs.size > 0) {
-      this.#busy.add(device)
-      return
-    }
-    const { speeds, known } = device
-    device.key ??= JSON.stringify([speeds, known.current, known.networkS])
-    const { key } = device
-    const alike = this.#alike.get(key) ?? { key, devices: [] }
-    this.#alike.set(key, alike)
-    device.alike = alike
-    insert(alike.devices, device, inOrder)
-  }
-
-  #remove(device: FleetDevice): void {
-    if (!this.#able.delete(device)) return
-    take(this.#free, device, fasterFirst)
-    this.#busy.delete(device)
-    const { alike } = device
-    if (!alike) return
-    device.alike = undefined
-    take(alike.devices, device, inOrder)
-    if (alike.devices.length === 0) this.#alike.delete(alike.key)
+    this.able.insert(device)
   }
 
   /** Its models ascend by ability, or stay in the order of its profile, by size, where not all abilities are known. */
@@ -322,34 +176,4 @@ export class ExpandingFleet {
       networkS: acceptS.value ?? hints.networkS,
     }
   }
-}
-
-type Compare = (a: FleetDevice, b: FleetDevice) => number
-
-const inOrder: Compare = (a, b) => a.order - b.order
-
-/** Those of unknown speed are last. */
-const tpotS = ({ known }: FleetDevice): number => known?.models[0]?.tpotS ?? Number.MAX_VALUE
-
-const fasterFirst: Compare = (a, b) => tpotS(a) - tpotS(b) || inOrder(a, b)
-
-/** The first place whose device does not come before this one. */
-function placeIn(sorted: readonly FleetDevice[], device: FleetDevice, compare: Compare): number {
-  let low = 0
-  let high = sorted.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (compare(sorted[middle]!, device) < 0) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
-function insert(sorted: FleetDevice[], device: FleetDevice, compare: Compare): void {
-  sorted.splice(placeIn(sorted, device, compare), 0, device)
-}
-
-function take(sorted: FleetDevice[], device: FleetDevice, compare: Compare): void {
-  const at = placeIn(sorted, device, compare)
-  if (sorted[at] === device) sorted.splice(at, 1)
 }

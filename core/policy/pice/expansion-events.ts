@@ -1,5 +1,5 @@
 import type { SentencePlace } from '../../wire/protocol/expansion.ts'
-import type { DeviceHints, DevicePresence } from './expanding-fleet.ts'
+import type { DeviceHints, DevicePresence } from './fleet-device.ts'
 import type { AskedSketch } from './pending-sketch.ts'
 import type { SmallModelSpeed } from './state.ts'
 

@@ -1,14 +1,15 @@
 import type { SentencePlace } from '../../wire/protocol/expansion.ts'
 import { clientToDisplace } from '../fairness/full-room.ts'
-import { countByClient, ofLeastServed } from '../fairness/in-turns.ts'
-import { ServedAmounts } from '../fairness/served.ts'
-import { type Machine, PendingActions } from '../machine.ts'
+import { countByClient } from '../fairness/in-turns.ts'
+import { type HandlersOf, handleKind, type Machine, type OfKind, PendingActions } from '../machine.ts'
 import { type DispatchRule, hasRoom, termsOf } from './dispatch-rules.ts'
-import { ExpandingFleet, type FleetDevice, type FleetSnapshot } from './expanding-fleet.ts'
+import { ExpandingFleet } from './expanding-fleet.ts'
 import type { ExpansionAction, ExpansionFailure, ExpansionInput, QueueLimits } from './expansion-events.ts'
-import { FleetQueue, usualS } from './fleet-queue.ts'
+import type { FleetDevice } from './fleet-device.ts'
+import { usualS } from './fleet-queue.ts'
 import { PendingSketch, SketchJob } from './pending-sketch.ts'
-import type { FleetView, WaitingExpansion } from './state.ts'
+import { expansionOf, type SketchBatch, SketchBatches } from './sketch-batches.ts'
+import type { FleetView } from './state.ts'
 
 /** Interval of looks at sketches that wait although a device is free: their age may change what it takes. */
 const lookMs = 100
@@ -40,33 +41,18 @@ export interface RecordedExpansionSettings extends ExpansionSettings {
   readonly expansionsPerJob: number
 }
 
-/** A sketch that waits, for the rules of dispatch. */
-interface Waiting extends WaitingExpansion {
-  readonly client: string
-  readonly pending: PendingSketch
-}
-
-/** The fleet as a device takes its batch. */
-interface DispatchFleet {
-  readonly snapshot: FleetSnapshot
-  readonly queue: FleetQueue
-}
-
 /**
  * PICE's lists of expansions before the durable queue (Algorithm 1): which device gets which sketches, when they are too late, what
  * follows from failures.
  */
 export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionAction> {
-  readonly #rule: DispatchRule
   readonly #settings: ExpansionSettings
   readonly #fleet: ExpandingFleet
+  readonly #batches: SketchBatches
   /** In the order in which they came. */
   readonly #pending = new Map<string, PendingSketch>()
   readonly #jobs = new Map<string, SketchJob>()
-  /** Sketches that devices have taken. */
-  readonly #served = new ServedAmounts()
   readonly #wantedProfiles = new Set<FleetDevice>()
-  readonly #profilesAskedMs = new Map<FleetDevice, number>()
   /** Whether a device without a profile is asked for one: a fleet that never sketches should not be measured. */
   #wantsProfiles: boolean
   /** Since when no device takes expansions. */
@@ -78,11 +64,34 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   #submitted = 0
   #waiting: readonly PendingSketch[] | undefined
   readonly #actions = new PendingActions<ExpansionAction>()
+  /** Of the present input. */
+  #nowMs = 0
+  readonly #handlers: HandlersOf<ExpansionInput> = {
+    begin: (input) => this.#begin(input),
+    end: ({ id }) => this.#end(id),
+    plan: (limits) => this.#onPlan(limits),
+    presence: ({ device, presence }) => this.#onPresence(this.#fleet.of(device), presence ?? undefined),
+    'all-absent': () => this.#onAllAbsent(),
+    hints: ({ device, current, networkS }) => this.#fleet.hint(this.#fleet.of(device), { current, networkS }),
+    measured: ({ device, speeds }) => this.#onMeasured(this.#fleet.of(device), speeds ?? undefined),
+    outdated: ({ device }) => this.#wantProfile(this.#fleet.of(device)),
+    ability: ({ model, confidence, sentences, ageMs }) =>
+      this.#fleet.judged(model, { confidence, sentences, judgedMs: this.#nowMs - ageMs }),
+    adopt: (input) => this.#adopt(input),
+    sent: this.#ofJob((job) => this.#onDispatched(job, true)),
+    requeued: this.#ofJob((job) => this.#onDispatched(job, false)),
+    accepted: this.#ofJob((job) => this.#onAccepted(job)),
+    sentence: this.#ofJob((job, sentence: SentencePlace) => this.#onSentence(job, sentence)),
+    succeeded: this.#ofJob((job, end: OfKind<ExpansionInput, 'succeeded'>) => this.#onJobEnd(job, end)),
+    failed: this.#ofJob((job, end: OfKind<ExpansionInput, 'failed'>) => this.#onJobEnd(job, end)),
+    unsubmitted: this.#ofJob((job) => this.#onUnsubmitted(job)),
+    tick: (limits) => this.#tick(limits),
+  }
 
   constructor(rule: DispatchRule, settings: ExpansionSettings) {
-    this.#rule = rule
     this.#settings = settings
     this.#fleet = new ExpandingFleet(settings.jobsPerDevice)
+    this.#batches = new SketchBatches(rule, this.#fleet.able, settings.maxJobBytes)
     this.#wantsProfiles = settings.expectsPlans
     this.#aloneSinceMs = settings.startedMs
   }
@@ -97,142 +106,107 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   /** What a plan needs to know. */
   view(nowMs: number): FleetView {
     this.#fleet.refresh(nowMs)
-    const { devices } = this.#fleet.snapshot(nowMs)
+    const { devices } = this.#fleet.able.snapshot(nowMs)
     return { devices, waiting: this.#waitingOnes().map((pending) => expansionOf(pending, nowMs)) }
   }
 
   handle(input: ExpansionInput, nowMs: number): readonly ExpansionAction[] {
-    this.#take(input, nowMs)
+    this.#nowMs = nowMs
+    handleKind(this.#handlers, input)
     return this.#actions.take()
   }
 
-  #take(input: ExpansionInput, nowMs: number): void {
-    const fleet = this.#fleet
-    switch (input.kind) {
-      case 'begin':
-        this.#begin(input, nowMs)
-        return
-      case 'end': {
-        const pending = this.#pending.get(input.id)
-        if (pending) this.#remove(pending, nowMs)
-        return
-      }
-      case 'plan':
-        fleet.limit(input.held, input.exhausted)
-        fleet.refresh(nowMs)
-        this.#wantsProfiles = true
-        for (const device of fleet.able) if (!device.speeds) this.#wantProfile(device, nowMs)
-        return
-      case 'presence': {
-        const device = fleet.of(input.device)
-        fleet.setPresence(device, input.presence ?? undefined)
-        if (this.#wantsProfiles && !device.speeds) this.#wantProfile(device, nowMs)
-        this.#onDevices(nowMs)
-        return
-      }
-      case 'all-absent':
-        for (const device of fleet.present) fleet.setPresence(device, undefined)
-        this.#onDevices(nowMs)
-        return
-      case 'hints':
-        fleet.hint(fleet.of(input.device), { current: input.current, networkS: input.networkS })
-        return
-      case 'measured':
-        fleet.measured(fleet.of(input.device), input.speeds ?? undefined)
-        this.#schedule(nowMs)
-        return
-      case 'outdated':
-        this.#wantProfile(fleet.of(input.device), nowMs)
-        return
-      case 'ability': {
-        const { confidence, sentences, ageMs } = input
-        fleet.judged(input.model, { confidence, sentences, judgedMs: nowMs - ageMs })
-        return
-      }
-      case 'adopt':
-        this.#adopt(input, nowMs)
-        return
-      case 'tick':
-        this.#tick(input, nowMs)
-        return
-      default: {
-        const job = this.#jobs.get(input.job)
-        if (job) this.#onJob(job, input, nowMs)
-        return
-      }
+  /** Without effect for a job that has ended. */
+  #ofJob<Input>(handle: (job: SketchJob, input: Input) => void): (input: Input & { readonly job: string }) => void {
+    return (input) => {
+      const job = this.#jobs.get(input.job)
+      if (job) handle(job, input)
     }
   }
 
-  #onJob(job: SketchJob, input: Extract<ExpansionInput, { readonly job: string }>, nowMs: number): void {
-    switch (input.kind) {
-      case 'sent':
-      case 'requeued':
-        job.isDispatched = input.kind === 'sent'
-        this.#waiting = undefined
-        this.#schedule(nowMs)
-        return
-      case 'accepted':
-        if (!job.isAccepted) this.#fleet.accepted(job.options.device, job.elapsedS(nowMs))
-        job.isAccepted = true
-        return
-      case 'sentence':
-        this.#onSentence(job, input, nowMs)
-        return
-      case 'succeeded':
-      case 'failed':
-        this.#onJobEnd(job, input, nowMs)
-        return
-      case 'unsubmitted':
-        this.#forget(job)
-        for (const part of partsOf(job)) this.#fail(part, { reason: 'unsubmitted' }, nowMs)
-        return
-      default:
-        throw new Error(`job ${input.job} is known already`)
-    }
+  #end(id: string): void {
+    const pending = this.#pending.get(id)
+    if (pending) this.#remove(pending)
   }
 
-  #begin({ places, ...asked }: Extract<ExpansionInput, { kind: 'begin' }>, nowMs: number): void {
+  #onPlan(limits: QueueLimits): void {
+    this.#fleet.limit(limits)
+    this.#fleet.refresh(this.#nowMs)
+    this.#wantsProfiles = true
+    for (const device of this.#fleet.able.all) if (!device.speeds) this.#wantProfile(device)
+  }
+
+  #onPresence(device: FleetDevice, presence: FleetDevice['presence']): void {
+    this.#fleet.setPresence(device, presence)
+    if (this.#wantsProfiles && !device.speeds) this.#wantProfile(device)
+    this.#onDevices()
+  }
+
+  #onAllAbsent(): void {
+    for (const device of this.#fleet.present) this.#fleet.setPresence(device, undefined)
+    this.#onDevices()
+  }
+
+  #onMeasured(device: FleetDevice, speeds: FleetDevice['speeds']): void {
+    this.#fleet.measured(device, speeds)
+    this.#schedule()
+  }
+
+  #onDispatched(job: SketchJob, isDispatched: boolean): void {
+    job.isDispatched = isDispatched
+    this.#waiting = undefined
+    this.#schedule()
+  }
+
+  #onAccepted(job: SketchJob): void {
+    if (!job.isAccepted) this.#fleet.accepted(job.options.device, job.elapsedS(this.#nowMs))
+    job.isAccepted = true
+  }
+
+  #onUnsubmitted(job: SketchJob): void {
+    this.#forget(job)
+    for (const part of job.waitingParts) this.#fail(part, { reason: 'unsubmitted' })
+  }
+
+  #begin({ places, ...asked }: OfKind<ExpansionInput, 'begin'>): void {
     const { id, client, bytes } = asked
     const { maxJobBytes } = this.#settings
-    this.#fleet.refresh(nowMs)
+    this.#fleet.refresh(this.#nowMs)
     if (bytes > maxJobBytes) return void this.#actions.push({ kind: 'fail', id, reason: 'too-large', bytes })
-    if (!places && this.#isAlone(nowMs)) return void this.#actions.push({ kind: 'fail', id, reason: 'no-device' })
-    if (!places && !this.#takePlace(id, client, nowMs)) return
+    if (!places && this.#isAlone()) return void this.#actions.push({ kind: 'fail', id, reason: 'no-device' })
+    if (!places && !this.#takePlace(id, client)) return
     // It was asked for again: its jobs go on.
     const before = this.#pending.get(id)
     const former = [...(before?.jobs ?? [])]
     if (before) for (const job of former) job.detach(before)
     this.#pending.delete(id)
-    const pending = new PendingSketch(asked, nowMs)
+    const pending = new PendingSketch(asked, this.#nowMs)
     for (const { job, sketch } of places ?? []) if (!pending.isComplete) this.#jobs.get(job)?.attach(pending, sketch)
     this.#waiting = undefined
     if (pending.isComplete) this.#actions.push({ kind: 'done', id })
     else this.#pending.set(id, pending)
-    for (const job of former) this.#cancelUseless(job, nowMs)
+    for (const job of former) this.#cancelUseless(job)
     this.#nextEndMs = Math.min(this.#nextEndMs, pending.deadlineMs)
-    this.#schedule(nowMs)
+    this.#schedule()
   }
 
   /** Another client with more sketches that wait gives up its latest for one of this client. @returns false: it is refused */
-  #takePlace(id: string, client: string, nowMs: number): boolean {
+  #takePlace(id: string, client: string): boolean {
     const waiting = this.#waitingOnes()
-    const { free, size } = this.#fleet
-    if (hasRoom(waiting.length, free.length, size, this.#settings.waitingPerDevice)) return true
+    const { able, size } = this.#fleet
+    if (hasRoom(waiting.length, able.free.length, size, this.#settings.waitingPerDevice)) return true
     const full = { reason: 'queue-full', waiting: waiting.length } as const
     const other = clientToDisplace(countByClient(waiting), client)
     const latest = waiting.findLast((pending) => pending.client === other)
-    if (latest) this.#fail(latest, full, nowMs)
+    if (latest) this.#fail(latest, full)
     else this.#actions.push({ kind: 'fail', id, ...full })
     return latest !== undefined
   }
 
-  #adopt(
-    { job: id, device: name, size, expected, isDispatched, received }: Extract<ExpansionInput, { kind: 'adopt' }>,
-    nowMs: number,
-  ): void {
+  #adopt({ job: id, device: name, size, expected, isDispatched, received }: OfKind<ExpansionInput, 'adopt'>): void {
     const device = this.#fleet.of(name)
-    const keptUntilMs = nowMs + this.#settings.graceMs
-    const job = new SketchJob({ id, device, size, expected, predictedS: 0, startedMs: nowMs, keptUntilMs })
+    const keptUntilMs = this.#nowMs + this.#settings.graceMs
+    const job = new SketchJob({ id, device, size, expected, predictedS: 0, startedMs: this.#nowMs, keptUntilMs })
     job.isDispatched = isDispatched
     // When it was submitted is not known.
     job.isAccepted = true
@@ -249,100 +223,101 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   #forget(job: SketchJob): void {
     this.#jobs.delete(job.options.id)
     this.#fleet.removeJob(job.options.device, job)
-    for (const part of partsOf(job)) part.jobs.delete(job)
+    for (const part of job.waitingParts) part.jobs.delete(job)
     this.#waiting = undefined
   }
 
-  #onSentence(job: SketchJob, { sketch, sentence, candidate }: SentencePlace, nowMs: number): void {
+  #onSentence(job: SketchJob, { sketch, sentence, candidate }: SentencePlace): void {
     job.received(sketch, sentence, candidate)
     // After a restart, a device may be heard before its presence.
-    if (this.#aloneSinceMs !== undefined) this.#aloneSinceMs = nowMs
+    if (this.#aloneSinceMs !== undefined) this.#aloneSinceMs = this.#nowMs
     const part = job.parts[sketch]
     if (!part?.take(sentence, candidate)) return
     const { id } = part.asked
     this.#actions.push({ kind: 'deliver', id, job: job.options.id, sketch, sentence, candidate })
     if (!part.isComplete) return
     this.#actions.push({ kind: 'done', id })
-    this.#remove(part, nowMs)
+    this.#remove(part)
   }
 
-  #onJobEnd(job: SketchJob, end: Extract<ExpansionInput, { kind: 'succeeded' | 'failed' }>, nowMs: number): void {
+  #onJobEnd(job: SketchJob, end: OfKind<ExpansionInput, 'succeeded' | 'failed'>): void {
     const { id, device, size } = job.options
     job.isOver = true
-    if (end.kind === 'succeeded') for (const sentence of end.sentences) this.#onSentence(job, sentence, nowMs)
-    const parts = partsOf(job)
+    if (end.kind === 'succeeded') for (const sentence of end.sentences) this.#onSentence(job, sentence)
+    const parts = job.waitingParts
     if (end.kind === 'succeeded' && parts.length === 0) {
       this.#fleet.succeeded(device, end.model)
       this.#actions.push({ kind: 'learn', job: id })
     } else {
       // A device may send something else than it was asked for. Where all its sentences are here, only its result was too large.
-      if (parts.length > 0) this.#fleet.failed(device, nowMs)
+      if (parts.length > 0) this.#fleet.failed(device, this.#nowMs)
       if (end.kind === 'failed') {
         if (!end.isOver) this.#actions.push({ kind: 'cancel', job: id })
         if (end.isRejected && size > 1) for (const part of parts) part.isSuspect = true
       }
     }
     this.#forget(job)
-    this.#schedule(nowMs)
+    this.#schedule()
   }
 
-  #fail(pending: PendingSketch, failure: ExpansionFailure, nowMs: number): void {
+  #fail(pending: PendingSketch, failure: ExpansionFailure): void {
     this.#actions.push({ kind: 'fail', id: pending.asked.id, ...failure })
-    this.#remove(pending, nowMs)
+    this.#remove(pending)
   }
 
   /** Nothing more is expanded for it. */
-  #remove(pending: PendingSketch, nowMs: number): void {
+  #remove(pending: PendingSketch): void {
     this.#pending.delete(pending.asked.id)
     this.#waiting = undefined
     for (const job of [...pending.jobs]) {
       job.detach(pending)
-      this.#cancelUseless(job, nowMs)
+      this.#cancelUseless(job)
     }
   }
 
-  #cancelUseless(job: SketchJob, nowMs: number): void {
-    if (!job.isUseless(nowMs)) return
+  #cancelUseless(job: SketchJob): void {
+    if (!job.isUseless(this.#nowMs)) return
     this.#forget(job)
     this.#actions.push({ kind: 'cancel', job: job.options.id })
-    this.#schedule(nowMs)
+    this.#schedule()
   }
 
-  #tick({ held, exhausted }: QueueLimits, nowMs: number): void {
-    this.#fleet.limit(held, exhausted)
-    this.#fleet.refresh(nowMs)
-    if (nowMs >= this.#nextEndMs) this.#endInTime(nowMs)
-    if (this.#isAlone(nowMs)) for (const pending of this.#waitingOnes()) this.#fail(pending, { reason: 'no-device' }, nowMs)
+  #tick(limits: QueueLimits): void {
+    this.#fleet.limit(limits)
+    this.#fleet.refresh(this.#nowMs)
+    if (this.#nowMs >= this.#nextEndMs) this.#endInTime()
+    if (this.#isAlone()) for (const pending of this.#waitingOnes()) this.#fail(pending, { reason: 'no-device' })
     this.#dueMs = undefined
-    this.#dispatch(nowMs)
-    this.#askForProfiles(nowMs)
+    this.#dispatch()
+    this.#askForProfiles()
   }
 
   /** Deadlines that have passed, and jobs whose answers have not come back. */
-  #endInTime(nowMs: number): void {
-    for (const pending of this.#pending.values()) if (nowMs >= pending.deadlineMs) this.#onLate(pending, nowMs)
-    for (const job of this.#jobs.values()) this.#cancelUseless(job, nowMs)
+  #endInTime(): void {
+    for (const pending of this.#pending.values()) if (this.#nowMs >= pending.deadlineMs) this.#onLate(pending)
+    for (const job of this.#jobs.values()) this.#cancelUseless(job)
     let nextMs = Number.POSITIVE_INFINITY
     for (const { deadlineMs } of this.#pending.values()) nextMs = Math.min(nextMs, deadlineMs)
-    for (const { options } of this.#jobs.values()) if (options.keptUntilMs > nowMs) nextMs = Math.min(nextMs, options.keptUntilMs)
+    for (const { options } of this.#jobs.values())
+      if (options.keptUntilMs > this.#nowMs) nextMs = Math.min(nextMs, options.keptUntilMs)
     this.#nextEndMs = nextMs
   }
 
   /** A device that should have expanded it by now gets no other sketch at once. */
-  #onLate(pending: PendingSketch, nowMs: number): void {
-    for (const job of pending.jobs) if (job.leftS(nowMs) === 0) this.#fleet.failed(job.options.device, nowMs)
-    this.#fail(pending, { reason: 'late' }, nowMs)
+  #onLate(pending: PendingSketch): void {
+    for (const job of pending.jobs) if (job.leftS(this.#nowMs) === 0) this.#fleet.failed(job.options.device, this.#nowMs)
+    this.#fail(pending, { reason: 'late' })
   }
 
-  #onDevices(nowMs: number): void {
-    this.#aloneSinceMs = this.#fleet.size === 0 ? (this.#aloneSinceMs ?? nowMs) : undefined
+  #onDevices(): void {
+    this.#aloneSinceMs = this.#fleet.size === 0 ? (this.#aloneSinceMs ?? this.#nowMs) : undefined
     this.#waiting = undefined
-    this.#schedule(nowMs)
+    this.#schedule()
   }
 
   /** Whether there has been no device for so long that none is likely to come back in time. */
-  #isAlone(nowMs: number): boolean {
-    return this.#aloneSinceMs !== undefined && nowMs - this.#aloneSinceMs >= this.#settings.deviceWaitMs
+  #isAlone(): boolean {
+    return this.#aloneSinceMs !== undefined && this.#nowMs - this.#aloneSinceMs >= this.#settings.deviceWaitMs
   }
 
   /** Sketches that no device is expanding. */
@@ -351,146 +326,68 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
     return this.#waiting
   }
 
-  #schedule(nowMs: number): void {
-    if (this.#pending.size > 0 || this.#wantedProfiles.size > 0) this.#dueMs = Math.min(this.#dueMs ?? nowMs, nowMs)
+  #schedule(): void {
+    if (this.#pending.size > 0 || this.#wantedProfiles.size > 0) this.#dueMs = Math.min(this.#dueMs ?? this.#nowMs, this.#nowMs)
   }
 
-  #dispatch(nowMs: number): void {
+  #dispatch(): void {
     const { attempts } = this.#settings
     for (const pending of this.#waitingOnes())
-      if (pending.attempts >= attempts) this.#fail(pending, { reason: 'attempts', attempts: pending.attempts }, nowMs)
+      if (pending.attempts >= attempts) this.#fail(pending, { reason: 'attempts', attempts: pending.attempts })
     const waiting = this.#waitingOnes()
-    if (waiting.length > 0) this.#giveOut(waiting, nowMs)
+    if (waiting.length > 0) for (const batch of this.#batches.ofAll(waiting, this.#nowMs)) this.#submit(batch)
     if (this.#waitingOnes().length === 0) return
-    const { free, restedMs = Number.POSITIVE_INFINITY } = this.#fleet
-    const nextMs = free.length > 0 ? nowMs + lookMs : restedMs
+    const { able, restedMs = Number.POSITIVE_INFINITY } = this.#fleet
+    const nextMs = able.free.length > 0 ? this.#nowMs + lookMs : restedMs
     if (nextMs < Number.POSITIVE_INFINITY) this.#dueMs = Math.min(this.#dueMs ?? nextMs, nextMs)
   }
 
-  /** @param pending all that waits */
-  #giveOut(pending: readonly PendingSketch[], nowMs: number): void {
-    // What a device takes removes it from those that are free.
-    const free = [...this.#fleet.free]
-    const mayDiffer = pending.some(({ tried }) => tried.size > 0)
-    let waiting = pending.map((each): Waiting => ({ ...expansionOf(each, nowMs), client: each.client, pending: each }))
-    /** Hold until a device takes something. */
-    let state: DispatchFleet | undefined
-    /** Devices that leave all that waits to others; those that are like them do so, too. */
-    const unwilling = new Set<object>()
-    for (const [at, device] of free.entries()) {
-      if (waiting.length === 0) return
-      const { alike } = device
-      if (alike && unwilling.has(alike)) continue
-      state ??= this.#stateFor(waiting, nowMs)
-      const batch = this.#batchInTurn(device, waiting, free.length - at, state)
-      if (batch.length === 0) {
-        if (alike && !mayDiffer) unwilling.add(alike)
-        continue
-      }
-      this.#submit(
-        device,
-        batch.map((each) => each.pending),
-        nowMs,
-      )
-      const taken = new Set(batch)
-      waiting = waiting.filter((each) => !taken.has(each))
-      state = undefined
-      unwilling.clear()
-    }
-  }
-
-  #stateFor(waiting: readonly Waiting[], nowMs: number): DispatchFleet {
-    const snapshot = this.#fleet.snapshot(nowMs)
-    return { snapshot, queue: new FleetQueue(snapshot.devices, termsOf(waiting.map(({ pending }) => pending.shape))) }
-  }
-
-  /** Of the clients of which devices have taken the fewest sketches while they waited, unless this device is not for theirs. */
-  #batchInTurn(device: FleetDevice, waiting: readonly Waiting[], idle: number, state: DispatchFleet): readonly Waiting[] {
-    const next = ofLeastServed(waiting, this.#served.ofThose(waiting))
-    const batch = this.#batchFor(device, next, idle, state)
-    return batch.length > 0 || next.length === waiting.length ? batch : this.#batchFor(device, waiting, idle, state)
-  }
-
-  #batchFor(
-    device: FleetDevice,
-    waiting: readonly Waiting[],
-    idleDevices: number,
-    { snapshot, queue }: DispatchFleet,
-  ): readonly Waiting[] {
-    const eligible = waiting.filter(({ pending }) => this.#mayTake(device, pending))
-    const suspect = eligible.find(({ pending }) => pending.isSuspect)
-    if (suspect) return [suspect]
-    let bytes = 0
-    return this.#rule(eligible, { device: snapshot.entryOf(device), idleDevices, fleet: queue }).filter(({ pending }) => {
-      bytes += pending.asked.bytes
-      return bytes <= this.#settings.maxJobBytes
-    })
-  }
-
-  /** A device that failed at it, or vanished with it, takes it only if there is no other. */
-  #mayTake(device: FleetDevice, { tried }: PendingSketch): boolean {
-    if (!tried.has(device)) return true
-    for (const other of this.#fleet.able) if (!tried.has(other)) return false
-    return true
-  }
-
-  #submit(device: FleetDevice, batch: readonly PendingSketch[], nowMs: number): void {
+  #submit({ device, sketches }: SketchBatch): void {
+    const nowMs = this.#nowMs
     this.#submitted += 1
     const job = new SketchJob({
       id: `${this.#submitted}`,
       device,
-      size: batch.length,
-      expected: batch.reduce((sum, { missing, asked }) => sum + missing.length * asked.candidates, 0),
-      predictedS: predictedS(device, batch),
+      size: sketches.length,
+      expected: sketches.reduce((sum, { missing, asked }) => sum + missing.length * asked.candidates, 0),
+      predictedS: predictedS(device, sketches),
       startedMs: nowMs,
       keptUntilMs: nowMs,
     })
-    for (const [sketch, pending] of batch.entries()) {
-      job.attach(pending, sketch)
-      this.#served.add(pending.client, 1)
-    }
+    for (const [sketch, pending] of sketches.entries()) job.attach(pending, sketch)
     this.#follow(job)
     this.#waiting = undefined
     this.#actions.push({
       kind: 'submit',
       job: job.options.id,
       device: device.name,
-      sketches: batch.map(({ asked, missing }) => ({ id: asked.id, sentences: missing })),
-      endsInMs: Math.max(...batch.map(({ deadlineMs }) => deadlineMs)) - nowMs,
+      sketches: sketches.map(({ asked, missing }) => ({ id: asked.id, sentences: missing })),
+      endsInMs: Math.max(...sketches.map(({ deadlineMs }) => deadlineMs)) - nowMs,
     })
   }
 
-  #wantProfile(device: FleetDevice, nowMs: number): void {
+  #wantProfile(device: FleetDevice): void {
     if (!device.presence?.canProfile) return
-    const askedMs = this.#profilesAskedMs.get(device) ?? Number.NEGATIVE_INFINITY
-    if (nowMs - askedMs < profileEveryMs) return
+    if (this.#nowMs - device.profileAskedMs < profileEveryMs) return
     this.#wantedProfiles.add(device)
-    this.#schedule(nowMs)
+    this.#schedule()
   }
 
   /** Devices that have nothing else to do. */
-  #askForProfiles(nowMs: number): void {
+  #askForProfiles(): void {
     if (this.#wantedProfiles.size === 0) return
-    const free = new Set(this.#fleet.free)
+    const free = new Set(this.#fleet.able.free)
     for (const device of this.#wantedProfiles) {
       if (!free.has(device)) continue
       this.#wantedProfiles.delete(device)
-      this.#profilesAskedMs.set(device, nowMs)
+      device.profileAskedMs = this.#nowMs
       this.#actions.push({ kind: 'profile', device: device.name })
     }
   }
 }
 
-const partsOf = ({ parts }: SketchJob): PendingSketch[] => parts.flatMap((part) => part ?? [])
-
 /** 0 for a device whose speed is unknown. */
 function predictedS({ known }: FleetDevice, batch: readonly PendingSketch[]): number {
   const tokens = batch.reduce((sum, { expectedTokens }) => sum + expectedTokens, 0)
   return known ? known.networkS + usualS(known, tokens, termsOf(batch.map(({ shape }) => shape))) : 0
-}
-
-function expansionOf({ asked, expectedTokens, sinceMs }: PendingSketch, nowMs: number): WaitingExpansion {
-  const { id, budgetMs } = asked
-  const waitedS = (nowMs - sinceMs) / 1_000
-  return { id, expectedTokens, waitedS, ...(budgetMs === undefined ? {} : { budgetS: budgetMs / 1_000 - waitedS }) }
 }

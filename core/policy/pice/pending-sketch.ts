@@ -1,4 +1,4 @@
-import type { DeviceJob, FleetDevice } from './expanding-fleet.ts'
+import type { DeviceJob, FleetDevice } from './fleet-device.ts'
 
 /** No sketch has as many lines, no sentence as many candidates. */
 const maxLines = 2 ** 16
@@ -124,6 +124,11 @@ export class SketchJob implements DeviceJob {
   constructor(options: SketchJobOptions) {
     this.options = options
     this.parts = Array.from({ length: options.size }, () => undefined)
+  }
+
+  /** The answers that wait for it. */
+  get waitingParts(): PendingSketch[] {
+    return this.parts.flatMap((part) => part ?? [])
   }
 
   attach(part: PendingSketch, sketch: number): void {
