@@ -24,8 +24,8 @@ export const menu: Menu = {
       "TokenFlow and its baselines: readers of the bridge's own answers, in bursts and as recorded",
       () => import('./tokenflow/bench.ts'),
     ],
-    'tokenflow-plan': ["time of TokenFlow's plans for up to 10,000 requests", () => import('./tokenflow-plan/bench.ts')],
-    'disco-plan': ["time of DiSCo's plans after up to 100,000 samples", () => import('./disco-plan/bench.ts')],
+    'tokenflow-plan': ["time of TokenFlow's plans for up to 10,000 requests", () => import('./tokenflow-plan.ts')],
+    'disco-plan': ["time of DiSCo's plans after up to 100,000 samples", () => import('./disco-plan.ts')],
     queue: [
       'the job queue: enqueue against bare SQLite, dispatch to 200 devices, cost of 100,000 finished jobs',
       () => import('./queue/bench.ts'),
@@ -50,7 +50,7 @@ export const menu: Menu = {
     ],
     telemetry: [
       'CPU time of a telemetry sample, for each device in jetson/fixtures and for this machine',
-      () => import('./telemetry/bench.ts'),
+      () => import('./telemetry.ts'),
     ],
   },
 }

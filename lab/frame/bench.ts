@@ -61,7 +61,7 @@ export interface BenchReport {
   /** Printed too, without --json. */
   tables?(document: BenchDocument): readonly Table[]
   /** Markdown below the goals: what a reader should take from the figures, shortcomings included. */
-  findings?(document: BenchDocument): string
+  findings?(document: BenchDocument): string | null
   /** Markdown of the section 'Conditions'. */
   conditions(document: BenchDocument): string
 }

@@ -54,7 +54,7 @@ export function machineText(document: BenchDocument): string {
 }
 
 /** One sentence fragment for a page's conditions, such as '2.1 before and 2.4 after'. */
-export function loadText({ conditions }: BenchDocument): string {
+export function loadText({ conditions }: Pick<BenchDocument, 'conditions'>): string {
   const { loadAverageBefore: before, loadAverageAfter: after } = conditions
   return `load average ${Number(before).toFixed(1)} before and ${Number(after).toFixed(1)} after`
 }

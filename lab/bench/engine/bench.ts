@@ -4,29 +4,24 @@ import { join } from 'node:path'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import type { Format } from '../../../core/model/bundle/manifest.ts'
 import { WorkerProcess } from '../../cluster/worker-process.ts'
-import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
+import type { BenchContext } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
+import { tabledBench } from '../../frame/tabled-bench.ts'
 import { qwen05bConfig, writeRandomCheckpoint } from '../../random-checkpoint.ts'
-import { type EngineRun, engineReport, type Style, summarise } from './report.ts'
+import { type EngineRun, engineFigures, type Style, showEngine } from './report.ts'
 import type { EngineReply, EngineRequest } from './worker.ts'
 
-export const engineBench: Bench = {
+export const engineBench = tabledBench<EngineRun>({
   name: 'engine',
+  title: 'Engine',
+  contents: 'every sample',
+  figureText: 'Tokens per second by context length',
   quickLimit: '2 minutes',
   quickRepetitions: 2,
-  options: {},
-  examples: [],
-  goals: {
-    inPlaceOverCopyingFp32: { min: 2 },
-    inPlaceOverCopyingInt4: { min: 3 },
-    packed8OverSeparateInt4: { min: 1.6 },
-    packed8OverSeparateFp32: { min: 3.5 },
-    qwenDecodeTokensPerS: { min: 40 },
-    qwenBuildS: { max: 60 },
-  },
-  run: (context) => benchEngine({ small, qwen }, context.quick ? quick : full, context),
-  report: engineReport,
-}
+  figures: engineFigures,
+  measure: (context) => measureEngine({ small, qwen }, context.quick ? quick : full, context),
+  show: showEngine,
+})
 
 /** `brim bench engine` */
 export const command = benchCommand(engineBench)
@@ -88,14 +83,14 @@ const quick: Effort = { contexts: [128, 1024], rounds: 4, tokensPerRound: 10, pr
 type EngineProcess = WorkerProcess<EngineRequest, EngineReply>
 
 /** Measures both engines, model by model. */
-export async function benchEngine(models: Models, effort: Effort, context: BenchContext): Promise<BenchResult> {
+export async function measureEngine(models: Models, effort: Effort, context: BenchContext) {
   const folder = await mkdtemp(join(tmpdir(), 'brim-bench-'))
   const runs: EngineRun[] = []
   try {
     await benchSmall(models.small, join(folder, 'small'), effort, runs, context)
     const onnxruntime = await benchQwen(models.qwen, join(folder, 'qwen'), effort, runs, context)
     const ort = { onnxruntime, provider: 'CPUExecutionProvider', threads, seed, spinning: false }
-    return { conditions: { ...ort, small: models.small, packed, warmUp, effort }, summary: summarise(runs), runs }
+    return { conditions: { ...ort, small: models.small, packed, warmUp, effort }, runs }
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

@@ -1,8 +1,10 @@
 import type { Format } from '../../../core/model/bundle/manifest.ts'
 import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
-import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
 import { loadText } from '../../frame/page.ts'
-import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
+import { barPanel, linePanel } from '../../frame/panels.ts'
+import { select, type Wanted } from '../../frame/runs.ts'
+import type { DocumentOf, FigureRow, ShownRuns } from '../../frame/tabled-bench.ts'
+import { tableOf } from '../../frame/tables.ts'
 
 export type Style = 'in-place' | 'copying' | 'growing'
 
@@ -19,136 +21,100 @@ export interface EngineRun {
   readonly samplesMs: number[]
 }
 
-/** The figures that have goals, from medians. */
-export function summarise(runs: readonly EngineRun[]): Record<string, number> {
-  const ms = (wanted: Partial<EngineRun>) => {
-    const run = runs.find((each) => Object.entries(wanted).every(([key, value]) => each[key as keyof EngineRun] === value))
-    if (!run) throw new Error(`no run for ${JSON.stringify(wanted)}`)
-    return median(run.samplesMs)
-  }
-  const inPlaceOver = (style: Style, format: Format) => {
-    const what = { measured: 'decode', model: 'small', format, context: 1024 } as const
-    return ms({ ...what, style }) / ms({ ...what, style: 'in-place' })
-  }
-  const packedOverSeparate = (format: Format) => ms({ measured: 'separate', format }) / ms({ measured: 'packed', format })
-  const qwen = 'qwen2.5-0.5b-shaped'
-  return {
-    inPlaceOverCopyingFp32: inPlaceOver('copying', 'fp32'),
-    inPlaceOverCopyingInt4: inPlaceOver('copying', 'int4'),
-    inPlaceOverGrowingFp32: inPlaceOver('growing', 'fp32'),
-    inPlaceOverGrowingInt4: inPlaceOver('growing', 'int4'),
-    packed8OverSeparateInt4: packedOverSeparate('int4'),
-    packed8OverSeparateFp32: packedOverSeparate('fp32'),
-    qwenDecodeTokensPerS: 1000 / ms({ measured: 'decode', model: qwen }),
-    qwenBuildS: ms({ measured: 'build', model: qwen }) / 1000,
-  }
+type Runs = readonly EngineRun[]
+
+const medianMs = (runs: Runs, wanted: Wanted<EngineRun>) => median(select(runs, wanted)[0]?.samplesMs ?? [])
+
+const decodeMs = (runs: Runs, style: Style, format: Format) =>
+  medianMs(runs, { measured: 'decode', model: 'small', context: 1024, style, format })
+
+const inPlaceOver = (style: Style, format: Format) => (runs: Runs) =>
+  decodeMs(runs, style, format) / decodeMs(runs, 'in-place', format)
+
+const packedOverSeparate = (format: Format) => (runs: Runs) =>
+  medianMs(runs, { measured: 'separate', format }) / medianMs(runs, { measured: 'packed', format })
+
+const qwen = { model: 'qwen2.5-0.5b-shaped' } as const
+
+export const engineFigures: Readonly<Record<string, FigureRow<EngineRun>>> = {
+  inPlaceOverCopyingFp32: [inPlaceOver('copying', 'fp32'), { min: 2 }],
+  inPlaceOverCopyingInt4: [inPlaceOver('copying', 'int4'), { min: 3 }],
+  inPlaceOverGrowingFp32: [inPlaceOver('growing', 'fp32')],
+  inPlaceOverGrowingInt4: [inPlaceOver('growing', 'int4')],
+  packed8OverSeparateInt4: [packedOverSeparate('int4'), { min: 1.6 }],
+  packed8OverSeparateFp32: [packedOverSeparate('fp32'), { min: 3.5 }],
+  qwenDecodeTokensPerS: [(runs) => 1000 / medianMs(runs, { ...qwen, measured: 'decode' }), { min: 40 }],
+  qwenBuildS: [(runs) => medianMs(runs, { ...qwen, measured: 'build' }) / 1000, { max: 60 }],
 }
 
 const styleNames = { 'in-place': 'in place (ours)', copying: 'stock, copying', growing: 'stock, growing' } as const
-const formats: readonly Format[] = ['fp32', 'fp16', 'int4']
-
-export const engineReport: BenchReport = {
-  title: 'Engine',
-  contents: 'every sample',
-  figure,
-  figureText: 'Tokens per second by context length',
-  tables: (document) => [sampleTable(runsOf(document))],
-  conditions,
-}
-
-const runsOf = ({ runs }: BenchDocument) => runs as readonly EngineRun[]
-
-function gains(overCopying: number | null = null, overGrowing: number | null = null): BarPanel['groups'][number]['bars'] {
-  return [
-    { name: styleNames.copying, value: overCopying ?? Number.NaN },
-    { name: styleNames.growing, value: overGrowing ?? Number.NaN },
-  ]
-}
 
 /** Tokens per second of the median sample. */
 const speedOf = (run: EngineRun) => (1000 * run.tokens) / median(run.samplesMs)
 
-function figure(document: BenchDocument): Figure {
-  const { conditions, summary } = document
-  const runs = runsOf(document)
-  const speed = (measured: 'decode' | 'prefill', format: Format): LinePanel => ({
-    kind: 'lines',
-    title: `${measured === 'decode' ? 'Decode' : 'Prefill'}, ${format}`,
-    xLabel: measured === 'decode' ? 'tokens of context' : 'tokens of prompt',
-    yLabel: 'tokens/s',
-    series: (['in-place', 'copying', 'growing'] as const).map((style) => ({
-      name: styleNames[style],
-      points: runs
-        .filter((run) => run.model === 'small' && run.measured === measured && run.format === format && run.style === style)
-        .map((run) => [run.context, speedOf(run)] as const),
-    })),
-  })
-  const packed: BarPanel = {
-    kind: 'bars',
-    title: 'Eight sequences, one token each',
-    yLabel: 'tokens/s of all eight together',
-    groups: (['fp32', 'int4'] as const).map((format) => ({
-      label: format,
-      bars: (['packed', 'separate'] as const).flatMap((measured) =>
-        runs
-          .filter((run) => run.measured === measured && run.format === format)
-          .map((run) => ({ name: measured === 'packed' ? 'one packed step' : 'eight separate steps', value: speedOf(run) })),
+export function showEngine(document: DocumentOf<EngineRun>): ShownRuns {
+  const { runs, summary, conditions } = document
+  const { cpu, cores, memoryGiB, platform, node, onnxruntime, threads, packed, warmUp } = conditions
+  const speeds = (measured: 'decode' | 'prefill', title: string, xLabel: string) =>
+    (['fp32', 'fp16', 'int4'] as const).map((format) =>
+      linePanel(
+        `${title}, ${format}`,
+        xLabel,
+        'tokens/s',
+        select(runs, { model: 'small', measured, format }).map((run) => [styleNames[run.style], run.context, speedOf(run)]),
       ),
-    })),
-  }
-  const gain: BarPanel = {
-    kind: 'bars',
-    title: 'In place over stock, context 1,024',
-    yLabel: 'times as fast when decoding',
-    // fp16 is left out: it computes in fp32.
-    groups: [
-      { label: 'fp32', bars: gains(summary.inPlaceOverCopyingFp32, summary.inPlaceOverGrowingFp32) },
-      { label: 'int4', bars: gains(summary.inPlaceOverCopyingInt4, summary.inPlaceOverGrowingInt4) },
-    ],
-  }
-  const qwen: BarPanel = {
-    kind: 'bars',
-    title: 'Qwen2.5-0.5B-shaped, int4',
-    yLabel: 'tokens/s',
-    groups: runs
-      .filter(({ model, measured }) => model !== 'small' && measured !== 'build')
-      .map((run) => ({
-        label: run.measured === 'decode' ? `decode at ${run.context}` : `prefill of ${run.context}`,
-        bars: [{ name: styleNames['in-place'], value: speedOf(run) }],
-      })),
-  }
+    )
+  const packedBars = (['fp32', 'int4'] as const).flatMap((format) =>
+    [
+      { measured: 'packed', name: 'one packed step' } as const,
+      { measured: 'separate', name: 'eight separate steps' } as const,
+    ].flatMap(({ measured, name }) => select(runs, { measured, format }).map((run) => [format, name, speedOf(run)] as const)),
+  )
   return {
-    title: 'The engine: KV in place against copying, packed against separate steps',
-    subtitle: `25M-parameter Llama, random weights; medians; ${conditions.threads} threads on ${conditions.cpu}; ONNX Runtime ${conditions.onnxruntime}`,
-    columns: 3,
-    panels: [
-      ...formats.map((format) => speed('decode', format)),
-      ...formats.map((format) => speed('prefill', format)),
-      gain,
-      packed,
-      qwen,
+    figure: {
+      title: 'The engine: KV in place against copying, packed against separate steps',
+      subtitle: `25M-parameter Llama, random weights; medians; ${threads} threads on ${cpu}; ONNX Runtime ${onnxruntime}`,
+      columns: 3,
+      panels: [
+        ...speeds('decode', 'Decode', 'tokens of context'),
+        ...speeds('prefill', 'Prefill', 'tokens of prompt'),
+        // fp16 is left out: it computes in fp32.
+        barPanel('In place over stock, context 1,024', 'times as fast when decoding', [
+          ['fp32', styleNames.copying, summary.inPlaceOverCopyingFp32 ?? null],
+          ['fp32', styleNames.growing, summary.inPlaceOverGrowingFp32 ?? null],
+          ['int4', styleNames.copying, summary.inPlaceOverCopyingInt4 ?? null],
+          ['int4', styleNames.growing, summary.inPlaceOverGrowingInt4 ?? null],
+        ]),
+        barPanel('Eight sequences, one token each', 'tokens/s of all eight together', packedBars),
+        barPanel('Qwen2.5-0.5B-shaped, int4', 'tokens/s', [
+          ...select(runs, { ...qwen, measured: 'decode' }).map(
+            (run) => [`decode at ${run.context}`, styleNames['in-place'], speedOf(run)] as const,
+          ),
+          ...select(runs, { ...qwen, measured: 'prefill' }).map(
+            (run) => [`prefill of ${run.context}`, styleNames['in-place'], speedOf(run)] as const,
+          ),
+        ]),
+      ],
+    },
+    tables: [
+      tableOf(
+        'Samples',
+        runs.filter(({ measured }) => measured !== 'build'),
+        [
+          ['model', ({ model }) => model],
+          ['measured', ({ measured }) => measured],
+          ['format', ({ format }) => format],
+          ['style', ({ style }) => styleNames[style]],
+          ['context', ({ context }) => String(context)],
+          ['tokens/s', (run) => speedOf(run).toFixed(run.measured === 'prefill' ? 0 : 1)],
+          ['p50 ms', ({ samplesMs }) => quantile(samplesMs, 0.5).toFixed(2)],
+          ['p95 ms', ({ samplesMs }) => quantile(samplesMs, 0.95).toFixed(2)],
+          ['p99 ms', ({ samplesMs }) => quantile(samplesMs, 0.99).toFixed(2)],
+          ['n', ({ samplesMs }) => String(samplesMs.length)],
+        ],
+      ),
     ],
-  }
-}
-
-function sampleTable(runs: readonly EngineRun[]): Table {
-  const ms = (run: EngineRun, q: number) => quantile(run.samplesMs, q).toFixed(2)
-  return {
-    title: 'Samples',
-    head: ['model', 'measured', 'format', 'style', 'context', 'tokens/s', 'p50 ms', 'p95 ms', 'p99 ms', 'n'],
-    rows: runs
-      .filter(({ measured }) => measured !== 'build')
-      .map((run) => [
-        ...[run.model, run.measured, run.format, styleNames[run.style], String(run.context)],
-        ...[speedOf(run).toFixed(run.measured === 'prefill' ? 0 : 1), ms(run, 0.5), ms(run, 0.95), ms(run, 0.99)],
-        String(run.samplesMs.length),
-      ]),
-  }
-}
-
-function conditions(document: BenchDocument): string {
-  const { cpu, cores, memoryGiB, platform, node, onnxruntime, threads, packed, warmUp } = document.conditions
-  return `${cpu}, ${cores} cores, ${memoryGiB} GiB, ${platform}; Node ${node}; ONNX Runtime ${onnxruntime} on the CPU with
+    conditions: `${cpu}, ${cores} cores, ${memoryGiB} GiB, ${platform}; Node ${node}; ONNX Runtime ${onnxruntime} on the CPU with
 ${threads} threads, spinning off; ${loadText(document)} (the benchmark's own threads included).
 
 - *small* is a Llama of 25 million parameters with random weights and a context of 2,048 tokens. *qwen2.5-0.5b-shaped* has
@@ -160,5 +126,6 @@ ${threads} threads, spinning off; ${loadText(document)} (the benchmark's own thr
 - fp16 is a format on disk; the computation is fp32. The stock binding cannot read it and ran the fp32 bundle.
 - *decode* is one token at this context, *prefill* a prompt of this length in one step. *packed* and *separate* are one token for
   each of eight sequences with ${(packed as { context: number }).context} tokens of context.
-- Figures are medians. The first ${warmUp} tokens of every turn are not counted.`
+- Figures are medians. The first ${warmUp} tokens of every turn are not counted.`,
+  }
 }

@@ -5,11 +5,12 @@ import { seededRandom } from '../../../core/kit/base/random.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { RelayedConnection } from '../../cluster/relay.ts'
-import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
+import type { BenchContext } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
+import { tabledBench } from '../../frame/tabled-bench.ts'
 import { type Answer, type FailoverCluster, type Site, startFailoverCluster } from './cluster.ts'
 import { drawQuestion, type PlannedRun, planRuns, type Question } from './plan.ts'
-import { type FailoverRun, failoverReport, summarise } from './report.ts'
+import { type FailoverRun, failoverFigures, showFailover } from './report.ts'
 
 const quickRuns = 10
 /** A shorter answer has no middle that a fault could hit. */
@@ -24,26 +25,24 @@ const options = {
   maxTokens: z.int().min(minAnswerTokens).default(48).describe('maximum length of an answer, in tokens'),
 }
 
-export const failoverBench: Bench<typeof options> = {
+export const failoverBench = tabledBench<FailoverRun, typeof options>({
   name: 'failover',
+  title: 'Failover',
+  contents: 'every run',
+  figureText: 'Seconds lost by kind of fault',
   quickRepetitions: 2,
   options,
   examples: [['brim bench failover --runs 20 --seed 7', 'other faults at other moments']],
-  goals: {
-    different: { max: 0 },
-    duplicatedTokens: { max: 0 },
-    touchedNeighbours: { max: 0 },
-    lostSMax: { max: 20 },
-  },
-  run,
-  report: failoverReport,
-}
+  figures: failoverFigures,
+  measure,
+  show: showFailover,
+})
 
 /** `brim bench failover` */
 export const command = benchCommand(failoverBench)
 
 /** @throws BrimError of a process that does not start */
-async function run(context: BenchContext, given: z.output<z.ZodObject<typeof options>>): Promise<BenchResult> {
+async function measure(context: BenchContext, given: z.output<z.ZodObject<typeof options>>) {
   const { seed, maxTokens } = given
   const bundle = given.bundle ?? (await ensureDemoBundle())
   const count = context.quick ? Math.min(given.runs, quickRuns) : given.runs
@@ -61,8 +60,7 @@ async function run(context: BenchContext, given: z.output<z.ZodObject<typeof opt
     runs.push(result)
     context.progress(`run ${at + 1} of ${count}: ${describeRun(result)}`)
   }
-  const conditions = { model: card.name, modelId, format: format.name, seed, maxTokens, runs: runs.length }
-  return { conditions, summary: summarise(runs), runs }
+  return { conditions: { model: card.name, modelId, format: format.name, seed, maxTokens, runs: runs.length }, runs }
 }
 
 function describeRun({ kind, bridge, moment, identical, failovers, lostS, error }: FailoverRun): string {

@@ -1,7 +1,9 @@
-import type { BenchDocument, BenchReport, Summary, Table } from '../../frame/bench.ts'
 import { loadText } from '../../frame/page.ts'
-import { medianOrNull, sum } from '../../frame/statistics.ts'
-import type { Figure } from '../../plot/plot.ts'
+import { type Bar, barPanel } from '../../frame/panels.ts'
+import { runsBy } from '../../frame/runs.ts'
+import { maxOf, medianOrNull, sum } from '../../frame/statistics.ts'
+import type { DocumentOf, FigureRow, ShownRuns } from '../../frame/tabled-bench.ts'
+import { tableOf, toDigits } from '../../frame/tables.ts'
 import { bridgeFaults, type FaultKind, faultKinds, faultNames } from './plan.ts'
 
 /** One answer that met a fault. */
@@ -35,81 +37,61 @@ export function touchedNeighbours({ kind, neighbours }: FailoverRun): number {
 }
 
 /** Seconds lost by the answers that failed over; the others met their fault too late to lose any. */
-export const lostSeconds = (runs: readonly FailoverRun[]) =>
-  runs.filter(({ failovers }) => failovers > 0).map(({ lostS }) => lostS)
+const lostSeconds = (runs: readonly FailoverRun[]) => runs.filter(({ failovers }) => failovers > 0).map(({ lostS }) => lostS)
+const different = (runs: readonly FailoverRun[]) => runs.filter(({ identical }) => !identical).length
+const duplicated = (runs: readonly FailoverRun[]) => sum(runs.map(({ duplicatedTokens }) => duplicatedTokens))
+const touched = (runs: readonly FailoverRun[]) => sum(runs.map(touchedNeighbours))
 
-export function summarise(runs: readonly FailoverRun[]): Summary {
-  const count = (which: (run: FailoverRun) => boolean) => runs.filter(which).length
-  const lost = (kind: FaultKind) => lostSeconds(runs.filter((run) => run.kind === kind))
+const lostOf = (kind: FaultKind): FigureRow<FailoverRun> => [
+  (runs) => medianOrNull(lostSeconds(runs.filter((run) => run.kind === kind))),
+]
+
+export const failoverFigures: Readonly<Record<string, FigureRow<FailoverRun>>> = {
+  runs: [(runs) => runs.length],
+  failedOver: [(runs) => lostSeconds(runs).length],
+  different: [different, { max: 0 }],
+  duplicatedTokens: [duplicated, { max: 0 }],
+  touchedNeighbours: [touched, { max: 0 }],
+  lostSMedianKill: lostOf('kill'),
+  lostSMedianHang: lostOf('hang'),
+  lostSMedianCut: lostOf('cut'),
+  lostSMedianStall: lostOf('stall'),
+  lostSMedianGarbage: lostOf('garbage'),
+  lostSMax: [(runs) => maxOf(lostSeconds(runs)), { max: 20 }],
+}
+
+export function showFailover(document: DocumentOf<FailoverRun>): ShownRuns {
+  const { runs: all, conditions } = document
+  const { model, format, maxTokens, seed, cpu, cores } = conditions
+  const byKind = runsBy(all, 'kind', faultKinds)
+  const bars = byKind.flatMap(({ name, runs }): Bar[] => [
+    [name, 'median', medianOrNull(lostSeconds(runs))],
+    [name, 'max', maxOf(lostSeconds(runs))],
+  ])
   return {
-    runs: runs.length,
-    failedOver: count(({ failovers }) => failovers > 0),
-    different: count(({ identical }) => !identical),
-    duplicatedTokens: sum(runs.map(({ duplicatedTokens }) => duplicatedTokens)),
-    touchedNeighbours: sum(runs.map(touchedNeighbours)),
-    ...Object.fromEntries(faultKinds.map((kind) => [`lostSMedian${capital(kind)}`, medianOrNull(lost(kind))])),
-    lostSMax: maxOrNull(lostSeconds(runs)),
-  }
-}
-
-const capital = (word: string) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`
-const maxOrNull = (values: readonly number[]) => (values.length === 0 ? null : Math.max(...values))
-const written = (value: number | null) => value?.toFixed(2) ?? '–'
-
-export const failoverReport: BenchReport = {
-  title: 'Failover',
-  contents: 'every run',
-  figure,
-  figureText: 'Seconds lost by kind of fault',
-  tables: (document) => [faultTable(runsOf(document))],
-  conditions,
-}
-
-const runsOf = ({ runs }: BenchDocument) => runs as readonly FailoverRun[]
-
-function faultTable(all: readonly FailoverRun[]): Table {
-  const of = (kind: FaultKind): [string, readonly FailoverRun[]] => [kind, all.filter((run) => run.kind === kind)]
-  const groups: [string, readonly FailoverRun[]][] = [...faultKinds.map(of), ['all', all]]
-  return {
-    title: 'By kind of fault',
-    head: ['fault', 'runs', 'failed over', 'identical', 'duplicated tokens', 'neighbours touched', 'lost s, median', 'max'],
-    rows: groups
-      .filter(([, runs]) => runs.length > 0)
-      .map(([name, runs]) => {
-        const lostS = lostSeconds(runs)
-        return [
-          ...[name, String(runs.length), String(lostS.length), String(runs.filter(({ identical }) => identical).length)],
-          String(sum(runs.map(({ duplicatedTokens }) => duplicatedTokens))),
-          String(sum(runs.map(touchedNeighbours))),
-          ...[written(medianOrNull(lostS)), written(maxOrNull(lostS))],
-        ]
-      }),
-  }
-}
-
-function figure(document: BenchDocument): Figure {
-  const all = runsOf(document)
-  const groups = faultKinds.flatMap((kind) => {
-    const lostS = lostSeconds(all.filter((run) => run.kind === kind))
-    const [half, max] = [medianOrNull(lostS), maxOrNull(lostS)]
-    if (half === null || max === null) return []
-    const bars = [
-      { name: 'median', value: half },
-      { name: 'max', value: max },
-    ]
-    return [{ label: kind, bars }]
-  })
-  return {
-    title: 'Answers that survive their bridge or link',
-    subtitle: `${document.conditions.model}; ${all.length} answers with one fault each; seed ${document.conditions.seed}`,
-    columns: 1,
-    panels: [{ kind: 'bars', title: 'Seconds without text', yLabel: 's, from the fault on', groups }],
-  }
-}
-
-function conditions(document: BenchDocument): string {
-  const { model, format, maxTokens, seed, cpu, cores } = document.conditions
-  return `Two \`brim bridge run\` processes, each behind a relay, and a \`brim agent run\` that knows both. At each bridge one more
+    figure: {
+      title: 'Answers that survive their bridge or link',
+      subtitle: `${model}; ${all.length} answers with one fault each; seed ${seed}`,
+      columns: 1,
+      panels: [barPanel('Seconds without text', 's, from the fault on', bars)],
+    },
+    tables: [
+      tableOf(
+        'By kind of fault',
+        [...byKind, { name: 'all', runs: all }],
+        [
+          ['fault', ({ name }) => name],
+          ['runs', ({ runs }) => String(runs.length)],
+          ['failed over', ({ runs }) => String(lostSeconds(runs).length)],
+          ['identical', ({ runs }) => String(runs.length - different(runs))],
+          ['duplicated tokens', ({ runs }) => String(duplicated(runs))],
+          ['neighbours touched', ({ runs }) => String(touched(runs))],
+          ['lost s, median', ({ runs }) => toDigits(medianOrNull(lostSeconds(runs)), 2)],
+          ['max', ({ runs }) => toDigits(maxOf(lostSeconds(runs)), 2)],
+        ],
+      ),
+    ],
+    conditions: `Two \`brim bridge run\` processes, each behind a relay, and a \`brim agent run\` that knows both. At each bridge one more
 agent, the neighbour, answers at the same time and knows no other bridge. ${model} (${format}), prompts of random tokens, half of
 the answers greedy and half sampled at temperature 0.8, at most ${maxTokens} tokens each; seed ${seed}. ${cpu}, ${cores} cores for
 all five processes; ${loadText(document)}.
@@ -121,5 +103,6 @@ ${faultKinds.map((kind) => `- *${kind}*: ${faultNames[kind]}.`).join('\n')}
   frame that mattered.
 - *identical*: tokens and streamed text equal those of the same question without a fault. *duplicated*: delivered beyond them.
 - *neighbours touched*: their answer changed, or had to move although their bridge worked.
-- *lost*: the longest wait for text from the fault on, in answers that failed over.`
+- *lost*: the longest wait for text from the fault on, in answers that failed over.`,
+  }
 }

@@ -17,7 +17,7 @@ interface DispatchLoad {
 }
 
 /** Dispatch latency as the bridge measures it, with devices on loopback. */
-interface DispatchRun extends DispatchLoad {
+export interface DispatchRun extends DispatchLoad {
   readonly what: 'dispatch'
   readonly p50Ms: number
   readonly p99Ms: number

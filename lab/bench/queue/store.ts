@@ -5,7 +5,6 @@ import type { DeviceReport } from '../../../cloud-bridge/queue/reports.ts'
 import { newJob } from '../../../cloud-bridge/queue/submissions.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { openDatabase, type Store } from '../../../core/kit/store/open-database.ts'
-import { median } from '../../../core/policy/estimate/quantile.ts'
 import { JobSubmission } from '../../../core/wire/protocol/jobs.ts'
 
 /** One round of enqueueing, in turn by the job store (`ours`) and by bare SQLite (`raw`), in ms. */
@@ -149,23 +148,5 @@ function completeJobs(jobs: JobStore, count: number, batch: number): void {
     report(2, 'running')
     const { succeeded } = report(3, 'succeeded', { text: question })
     if (succeeded.length !== size) throw new Error(`${succeeded.length} of ${size} jobs were finished`)
-  }
-}
-
-/** The figures of `brim bench queue` that are measured in this process. */
-export function summariseStore(rounds: readonly StoreRound[], lives: readonly LifeRound[]) {
-  const of = (what: StoreRound['what']) => rounds.filter((round) => round.what === what)
-  const ratio = (what: StoreRound['what']) => median(of(what).map(({ oursMs, rawMs }) => rawMs / oursMs))
-  const perS = (what: StoreRound['what']) => median(of(what).map(({ jobs, oursMs }) => (1_000 * jobs) / oursMs))
-  const rawPerS = (what: StoreRound['what']) => median(of(what).map(({ jobs, rawMs }) => (1_000 * jobs) / rawMs))
-  return {
-    enqueueOverRaw: ratio('enqueue'),
-    enqueueBatchedOverRaw: ratio('enqueueBatched'),
-    enqueuePerS: perS('enqueue'),
-    rawPerS: rawPerS('enqueue'),
-    enqueueBatchedPerS: perS('enqueueBatched'),
-    rawBatchedPerS: rawPerS('enqueueBatched'),
-    livesPerS: median(lives.map(({ jobs, emptyMs }) => (1_000 * jobs) / emptyMs)),
-    slowdownAt100k: median(lives.map(({ emptyMs, fullMs }) => fullMs / emptyMs)),
   }
 }

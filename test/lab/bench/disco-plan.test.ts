@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { localWaitMs, remoteStarts } from '../../../core/policy/disco/dispatch.ts'
-import { summarise } from '../../../lab/bench/disco-plan/bench.ts'
+import { discoPlanBench } from '../../../lab/bench/disco-plan.ts'
 import { measurePlans } from '../../../lab/simulate/paper/disco/plan-times.ts'
 import { sortedDistribution, sortedLengths } from '../../../lab/simulate/paper/disco/sorted-samples.ts'
 import { atomsOf, exactLengths, stepDistribution } from '../../support/distributions.ts'
@@ -8,10 +8,11 @@ import { atomsOf, exactLengths, stepDistribution } from '../../support/distribut
 describe('the figures of bench disco-plan', () => {
   it('are those of the slower policy, after 100,000 samples', () => {
     const times = { updateUs: [1, 2, 9], planUs: [4_000], allLengthsMs: [3], sortedMs: [7] }
-    const summary = summarise([
-      { ...times, samples: 100_000, constrained: 'server' },
-      { ...times, samples: 100_000, constrained: 'device', updateUs: [1, 1, 1], planUs: [5_000] },
-    ])
+    const runs = [
+      { ...times, samples: 100_000, constrained: 'server' as const },
+      { ...times, samples: 100_000, constrained: 'device' as const, updateUs: [1, 1, 1], planUs: [5_000] },
+    ]
+    const { summary } = discoPlanBench.resultOf({ conditions: {}, runs })
     expect(summary).toMatchObject({ planMs100k: 5, updateUs: 2, allLengthsMs100k: 3, sortedMs100k: 7 })
   })
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { failoverBench } from '../../../lab/bench/failover/bench.ts'
 import { faultKinds, planRuns } from '../../../lab/bench/failover/plan.ts'
-import { type FailoverRun, failoverReport, summarise, touchedNeighbours } from '../../../lab/bench/failover/report.ts'
+import { type FailoverRun, touchedNeighbours } from '../../../lab/bench/failover/report.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tempDir } from '../../support/temp-dir.ts'
@@ -40,6 +40,8 @@ const run: FailoverRun = {
   error: null,
 }
 
+const summaryOf = (runs: readonly FailoverRun[]) => failoverBench.resultOf({ conditions: {}, runs }).summary
+
 describe('the failover figures', () => {
   it('count a neighbour that had to move, unless its own bridge was killed or hung', () => {
     const moved = [{ identical: true, failovers: 1, error: null }]
@@ -50,7 +52,7 @@ describe('the failover figures', () => {
   })
 
   it('ignore the waiting time of a fault that came too late to matter', () => {
-    const summary = summarise([run, { ...run, failovers: 0, lostS: 0 }, { ...run, kind: 'kill', lostS: 2, identical: false }])
+    const summary = summaryOf([run, { ...run, failovers: 0, lostS: 0 }, { ...run, kind: 'kill', lostS: 2, identical: false }])
     expect(summary).toMatchObject({
       runs: 3,
       failedOver: 2,
@@ -62,10 +64,10 @@ describe('the failover figures', () => {
   })
 
   it('are shown by kind of fault', () => {
-    const document = { bench: 'failover', conditions: { model: 'tiny' }, summary: summarise([run]), runs: [run] }
-    const [table] = failoverReport.tables!(document)
+    const document = { bench: 'failover', conditions: { model: 'tiny' }, summary: summaryOf([run]), runs: [run] }
+    const [table] = failoverBench.report.tables!(document)
     expect(table!.rows).toContainEqual(['cut', '1', '1', '1', '0', '0', '0.50', '0.50'])
-    expect(failoverReport.figure(document).panels[0]).toMatchObject({ groups: [{ label: 'cut' }] })
+    expect(failoverBench.report.figure(document).panels[0]).toMatchObject({ groups: [{ label: 'cut' }] })
   })
 })
 

@@ -6,16 +6,16 @@ import { projectRoot } from '../../../core/kit/base/version.ts'
 import { acceptanceBench } from '../../../lab/bench/acceptance/bench.ts'
 import { chaosBench } from '../../../lab/bench/chaos/bench.ts'
 import { discoBench } from '../../../lab/bench/disco/bench.ts'
-import { planBench as discoPlanBench } from '../../../lab/bench/disco-plan/bench.ts'
+import { discoPlanBench } from '../../../lab/bench/disco-plan.ts'
 import { engineBench } from '../../../lab/bench/engine/bench.ts'
 import { failoverBench } from '../../../lab/bench/failover/bench.ts'
 import { hatBench } from '../../../lab/bench/hat/bench.ts'
 import { piceBench } from '../../../lab/bench/pice/bench.ts'
 import { queueBench } from '../../../lab/bench/queue/bench.ts'
 import { simulatorBench } from '../../../lab/bench/simulator/bench.ts'
-import { telemetryBench } from '../../../lab/bench/telemetry/bench.ts'
+import { telemetryBench } from '../../../lab/bench/telemetry.ts'
 import { tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
-import { planBench } from '../../../lab/bench/tokenflow-plan/bench.ts'
+import { tokenFlowPlanBench } from '../../../lab/bench/tokenflow-plan.ts'
 import { validationBench } from '../../../lab/bench/validation/bench.ts'
 import { benchPage, goalTable, shownOf } from '../../../lab/frame/page.ts'
 import { readDocument } from '../../../lab/frame/results.ts'
@@ -46,7 +46,7 @@ const benches = [
   telemetryBench,
   tokenFlowBench,
   tokenFlowPaperBench,
-  planBench,
+  tokenFlowPlanBench,
   validationBench,
 ]
 const results = new URL('docs/results/', projectRoot)

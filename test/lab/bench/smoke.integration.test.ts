@@ -2,10 +2,10 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'vitest'
 import { benchDisco, discoBench } from '../../../lab/bench/disco/bench.ts'
-import { planBench as discoPlanBench } from '../../../lab/bench/disco-plan/bench.ts'
-import { benchSimulator, simulatorBench } from '../../../lab/bench/simulator/bench.ts'
-import { benchTelemetry, telemetryBench } from '../../../lab/bench/telemetry/bench.ts'
-import { planBench as tokenFlowPlanBench } from '../../../lab/bench/tokenflow-plan/bench.ts'
+import { discoPlanBench } from '../../../lab/bench/disco-plan.ts'
+import { measureSimulator, simulatorBench } from '../../../lab/bench/simulator/bench.ts'
+import { measureTelemetry, telemetryBench } from '../../../lab/bench/telemetry.ts'
+import { tokenFlowPlanBench } from '../../../lab/bench/tokenflow-plan.ts'
 import type { BenchContext } from '../../../lab/frame/bench.ts'
 import { benchFleet, fleetBench } from '../../../lab/simulate/fleet/bench.ts'
 import * as disco from '../../../lab/simulate/paper/disco/bench.ts'
@@ -37,11 +37,13 @@ describe('a small run of every benchmark has its figures, a page and a plot:', {
   })
 
   it('telemetry', async () => {
-    expectFigures(telemetryBench, await benchTelemetry(['this machine', 'other'], 2, context()))
+    const measured = await measureTelemetry(['this machine', 'other'], 2, context())
+    expectFigures(telemetryBench, telemetryBench.resultOf(measured))
   })
 
   it('simulator', async () => {
-    expectFigures(simulatorBench, await benchSimulator({ events: 5_000, requests: 20, waitingRequests: 1_000 }, context()))
+    const measured = await measureSimulator({ events: 5_000, requests: 20, waitingRequests: 1_000 }, context())
+    expectFigures(simulatorBench, simulatorBench.resultOf(measured))
   })
 
   it.skipIf(dataMissing)('disco', async () => {

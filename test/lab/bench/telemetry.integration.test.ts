@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { costOf, summarise } from '../../../lab/bench/telemetry/bench.ts'
+import { costOf, telemetryBench } from '../../../lab/bench/telemetry.ts'
 
 const io = { env: process.env, signal: new AbortController().signal }
 
@@ -13,7 +13,8 @@ describe('the CPU cost of telemetry', () => {
 
   it('is judged by the most expensive device', () => {
     const cost = (device: string, cpuMs: number) => ({ device, samples: 9, cpuMs, percentOfCore: cpuMs / 100 })
-    expect(summarise([cost('this machine', 2), cost('a', 7), cost('other', 1)])).toEqual({
+    const runs = [cost('this machine', 2), cost('a', 7), cost('other', 1)]
+    expect(telemetryBench.resultOf({ conditions: {}, runs }).summary).toEqual({
       mostCpuMs: 7,
       mostPercentOfCore: 0.07,
       thisMachinePercentOfCore: 0.02,

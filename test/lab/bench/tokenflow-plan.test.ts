@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { measurePlans, summarise } from '../../../lab/bench/tokenflow-plan/bench.ts'
-import { stepsPerInterval } from '../../../lab/bench/tokenflow-plan/report.ts'
+import { measurePlans, stepsPerInterval, tokenFlowPlanBench } from '../../../lab/bench/tokenflow-plan.ts'
 
 describe('the figures of bench tokenflow-plan', () => {
   it('average one choice and the other plans of an interval', () => {
-    const summary = summarise([
+    const runs = [
       { requests: 1_000, choiceMs: [1, 2, 9], otherMs: [0.5] },
       { requests: 10_000, choiceMs: [20], otherMs: [0] },
-    ])
+    ]
+    const { summary } = tokenFlowPlanBench.resultOf({ conditions: {}, runs })
     expect(summary).toMatchObject({ choiceMsAt1k: 2, otherMsAt1k: 0.5, choiceMsAt10k: 20 })
     expect(summary.planMsAt1k).toBeCloseTo((2 + (stepsPerInterval - 1) * 0.5) / stepsPerInterval)
     expect(summary.planMsAt10k).toBeCloseTo(20 / stepsPerInterval)
