@@ -7,37 +7,25 @@ import { storedJson } from '../../core/kit/store/stored-json.ts'
 import { greedy } from '../../core/model/engine/sampler.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { fillerIds } from '../slm/filler.ts'
+import { type MeasuredSpeed, measureAnswer, profileSize, type WritingSpeed } from '../slm/measure.ts'
 import { jobClient } from './generate.ts'
 import type { JobHandler } from './job-handler.ts'
 
-/** Of the measured answer: PICE's answers have some hundred tokens. */
-const promptTokens = 64
-const answerTokens = 128
-const shortTokens = 32
+const { promptTokens, answerTokens } = profileSize
 const warmUpTokens = 4
 
 /** How fast one model answers on this device: a prompt of 64 tokens, then 128 tokens, ends of text ignored. */
-export interface ModelProfile {
+export interface ModelProfile extends WritingSpeed {
   readonly model: string
   /** Null: on a server. */
   readonly modelId: string | null
-  readonly ttftMs: number
-  /** Mean gap between the tokens after the first. */
-  readonly tpotMs: number
-  /** The prompt's tokens over the TTFT. */
-  readonly prefillTokensPerS: number
-  readonly decodeTokensPerS: number
-  /** f at two lengths: times from the request until the answer had so many tokens. */
-  readonly lengths: readonly { readonly tokens: number; readonly ms: number }[]
 }
 
-export interface ProfiledSmallModel extends ModelProfile {
+export interface ProfiledSmallModel extends ModelProfile, Pick<MeasuredSpeed, 'parallel'> {
   /** Memory of its weights; null on a server. */
   readonly bytes: number | null
   /** Time to open it; 0 on a server. */
   readonly loadMs: number
-  /** p: throughput of n sequences decoded together over that of one. */
-  readonly parallel: readonly (readonly [sequences: number, speedup: number])[]
   /** Its tokens for the text of one token of the LLM; 1 where the device cannot compare them. */
   readonly tokensPerLlmToken: number
 }
@@ -144,28 +132,8 @@ async function measure(
   const prompt = new Prompt({ kind: 'ids', tokens: { model, ids: fillerIds(model, promptTokens) } })
   const request = { prompt, sampling: greedy, stop: [], ignoreEos: true, client: jobClient }
   for await (const _ of endpoint.answer({ ...request, maxTokens: warmUpTokens }, signal));
-  const startedMs = clock.nowMs()
-  let firstMs: number | undefined
-  let short: { tokens: number; ms: number } | undefined
-  let count = 0
-  for await (const { tokens } of endpoint.answer({ ...request, maxTokens: answerTokens }, signal)) {
-    firstMs ??= clock.nowMs()
-    count += tokens.length
-    if (count >= shortTokens) short ??= { tokens: count, ms: clock.nowMs() - startedMs }
-  }
-  const endMs = clock.nowMs()
-  if (firstMs === undefined) throw new Error('the endpoint made no token')
-  const ttftMs = firstMs - startedMs
-  const tpotMs = (endMs - firstMs) / Math.max(1, count - 1)
-  return {
-    model: model.name,
-    modelId,
-    ttftMs,
-    tpotMs,
-    prefillTokensPerS: (1_000 * promptTokens) / ttftMs,
-    decodeTokensPerS: 1_000 / tpotMs,
-    lengths: [...(short ? [short] : []), { tokens: count, ms: endMs - startedMs }],
-  }
+  const speed = await measureAnswer(endpoint, { ...request, maxTokens: answerTokens }, promptTokens, clock, signal)
+  return { model: model.name, modelId, ...speed }
 }
 
 /** Of answers with the same text: a small model may need more tokens for it. */

@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
+import type { AnswerRequest, Endpoint } from '../../core/answer/endpoint/endpoint.ts'
 import { Prompt } from '../../core/answer/endpoint/prompt.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
@@ -16,14 +16,19 @@ export interface MeasureSize {
   readonly sequences: readonly number[]
 }
 
-export interface MeasuredSpeed {
+/** How fast one answer came. */
+export interface WritingSpeed {
   readonly ttftMs: number
   /** Mean gap between the tokens after the first. */
   readonly tpotMs: number
+  /** The prompt's tokens over the TTFT. */
   readonly prefillTokensPerS: number
   readonly decodeTokensPerS: number
   /** f at two lengths: times from the request until the answer had so many tokens. */
   readonly lengths: readonly { readonly tokens: number; readonly ms: number }[]
+}
+
+export interface MeasuredSpeed extends WritingSpeed {
   /** p: throughput of n sequences decoded together over that of one. */
   readonly parallel: readonly (readonly [sequences: number, speedup: number])[]
 }
@@ -33,10 +38,59 @@ export const profileSize: MeasureSize = { promptTokens: 64, answerTokens: 128, s
 /** For a model that has not been measured yet: a fraction of the time. */
 export const quickSize: MeasureSize = { promptTokens: 32, answerTokens: 16, sequences: [4] }
 
-/** The shorter of the two lengths, as a part of the longer one. */
-const shortPart = 0.25
+/** The shorter of the two lengths. */
+const shortOf = (tokens: number) => Math.max(1, Math.round(tokens / 4))
 /** Tokens of each sequence, when several are decoded together. */
 const parallelTokens = 16
+
+/** An answer and its beginning, as they came. */
+interface TimedAnswer {
+  readonly promptTokens: number
+  readonly ttftMs: number
+  /** Absent: it was shorter. */
+  readonly short?: WritingSpeed['lengths'][number] | undefined
+  readonly whole: WritingSpeed['lengths'][number]
+}
+
+function speedOf({ promptTokens, ttftMs, short, whole }: TimedAnswer): WritingSpeed {
+  const tpotMs = whole.tokens > 1 ? (whole.ms - ttftMs) / (whole.tokens - 1) : ttftMs
+  return {
+    ttftMs,
+    tpotMs,
+    prefillTokensPerS: (1_000 * promptTokens) / ttftMs,
+    decodeTokensPerS: 1_000 / tpotMs,
+    lengths: short ? [short, whole] : [whole],
+  }
+}
+
+/**
+ * How fast an endpoint answers this request. @param promptTokens where the endpoint does not count them
+ * @throws BrimError as the endpoint; UPSTREAM_FAILED for an empty answer
+ */
+export async function measureAnswer(
+  endpoint: Endpoint,
+  request: AnswerRequest & { readonly maxTokens: number },
+  promptTokens: number,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<WritingSpeed> {
+  const startedMs = clock.nowMs()
+  const sinceMs = () => clock.nowMs() - startedMs
+  const shortTokens = shortOf(request.maxTokens)
+  let tokens = 0
+  let ttftMs: number | undefined
+  let counted: number | undefined
+  let short: TimedAnswer['short']
+  for await (const delta of endpoint.answer(request, signal)) {
+    if ('tokens' in delta || delta.text !== '') ttftMs ??= sinceMs()
+    tokens += 'tokens' in delta ? delta.tokens.length : delta.tokenCount
+    if ('text' in delta) counted = delta.promptTokens ?? counted
+    if (tokens >= shortTokens) short ??= { tokens, ms: sinceMs() }
+  }
+  if (ttftMs === undefined)
+    throw new BrimError('UPSTREAM_FAILED', `${endpoint.model.name} made no text when its speed was measured`)
+  return speedOf({ promptTokens: counted ?? promptTokens, ttftMs, short, whole: { tokens, ms: sinceMs() } })
+}
 
 /**
  * How fast a model writes that this process computes, as an expansion does: greedily, with the log probability of each token.
@@ -58,24 +112,15 @@ export async function measureModel(
     await decode(chain, sequences, await read(), 2, signal)
     sequences[0]!.truncate(0)
     const startedMs = clock.nowMs()
+    const sinceMs = () => clock.nowMs() - startedMs
     const first = await read()
-    const firstMs = clock.nowMs()
-    const shortTokens = Math.max(1, Math.round(shortPart * answerTokens))
+    const ttftMs = sinceMs()
+    const shortTokens = shortOf(answerTokens)
     const last = await decode(chain, sequences, first, shortTokens - 1, signal)
-    const shortMs = clock.nowMs()
+    const short = { tokens: shortTokens, ms: sinceMs() }
     await decode(chain, sequences, last, answerTokens - shortTokens, signal)
-    const endMs = clock.nowMs()
-    const ttftMs = firstMs - startedMs
-    const tpotMs = (endMs - firstMs) / (answerTokens - 1)
     return {
-      ttftMs,
-      tpotMs,
-      prefillTokensPerS: (1_000 * promptTokens) / ttftMs,
-      decodeTokensPerS: 1_000 / tpotMs,
-      lengths: [
-        { tokens: shortTokens, ms: shortMs - startedMs },
-        { tokens: answerTokens, ms: endMs - startedMs },
-      ],
+      ...speedOf({ promptTokens, ttftMs, short, whole: { tokens: answerTokens, ms: sinceMs() } }),
       parallel: await measureParallel(chain, sequences, { first, ids, counts: size.sequences }, clock, signal),
     }
   } finally {
@@ -176,61 +221,23 @@ export async function measureServer(
 ): Promise<MeasuredSpeed> {
   let asked = 0
   const answer = async (maxTokens: number) => {
-    const startedMs = clock.nowMs()
     // Another beginning each time, because servers cache prefixes.
     const messages = [{ role: 'user', content: `Number ${asked++}: ${question}` }]
-    const request = {
-      prompt: new Prompt({ kind: 'chat', messages }),
-      sampling: greedy,
-      stop: [],
-      maxTokens,
-      client: 'brim-profile',
-    }
-    const shortTokens = Math.max(1, Math.round(shortPart * maxTokens))
-    let [firstMs, shortMs, tokens, promptTokens]: [number?, number?, number?, number?] = []
-    for await (const delta of endpoint.answer(request, signal)) {
-      if ('tokens' in delta) throw new Error('the endpoint of a server returns text')
-      if (delta.text !== '') firstMs ??= clock.nowMs()
-      tokens = (tokens ?? 0) + delta.tokenCount
-      promptTokens = delta.promptTokens ?? promptTokens
-      if (tokens >= shortTokens) shortMs ??= clock.nowMs()
-    }
-    if (firstMs === undefined || tokens === undefined)
-      throw new BrimError('UPSTREAM_FAILED', `${endpoint.model.name} made no text when its speed was measured`)
-    const endMs = clock.nowMs()
-    return {
-      startedMs,
-      firstMs,
-      shortMs: shortMs ?? endMs,
-      endMs,
-      tokens,
-      promptTokens,
-      shortTokens: Math.min(shortTokens, tokens),
-    }
+    const prompt = new Prompt({ kind: 'chat', messages })
+    const request = { prompt, sampling: greedy, stop: [], maxTokens, client: 'brim-profile' }
+    return measureAnswer(endpoint, request, question.length / charsPerToken, clock, signal)
   }
   await answer(1)
   const alone = await answer(answerTokens)
-  const { startedMs, firstMs, endMs, tokens } = alone
-  const ttftMs = firstMs - startedMs
-  const tpotMs = tokens > 1 ? (endMs - firstMs) / (tokens - 1) : ttftMs
+  const { tokens, ms } = alone.lengths.at(-1)!
   const parallel: [number, number][] = []
   for (const count of sequences) {
     const fromMs = clock.nowMs()
     const answers = await Promise.all(Array.from({ length: count }, () => answer(answerTokens)))
-    const together = answers.reduce((sum, one) => sum + one.tokens, 0) / (clock.nowMs() - fromMs)
-    parallel.push([count, (together * (endMs - startedMs)) / tokens])
+    const together = answers.reduce((sum, { lengths }) => sum + lengths.at(-1)!.tokens, 0) / (clock.nowMs() - fromMs)
+    parallel.push([count, (together * ms) / tokens])
   }
-  return {
-    ttftMs,
-    tpotMs,
-    prefillTokensPerS: (1_000 * (alone.promptTokens ?? question.length / charsPerToken)) / ttftMs,
-    decodeTokensPerS: 1_000 / tpotMs,
-    lengths: [
-      { tokens: alone.shortTokens, ms: alone.shortMs - startedMs },
-      { tokens, ms: endMs - startedMs },
-    ],
-    parallel,
-  }
+  return { ...alone, parallel }
 }
 
 /** Of English text, for a server that does not count the tokens of its prompts. */
