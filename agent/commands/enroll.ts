@@ -1,7 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
-import { BrimError } from '../../core/kit/base/errors.ts'
-import { modeOpenToOthers } from '../../core/kit/base/private-file.ts'
+import { readPrivate } from '../../core/kit/base/private-file.ts'
 import { defineCommand } from '../../core/kit/cli/command.ts'
 import { Id } from '../../core/wire/protocol/id.ts'
 import { enrol } from '../identity/enrolment.ts'
@@ -20,7 +18,7 @@ export const command = defineCommand({
     stateDir: stateDirOption,
   },
   async run({ id, tokenFile, replace, stateDir, json }, io) {
-    const token = (tokenFile === '-' ? await io.stdin() : await readToken(tokenFile)).trim()
+    const token = (tokenFile === '-' ? await io.stdin() : readPrivate(tokenFile, tokenFileErrors)).trim()
     const { asOwner } = await import('../../core/kit/store/as-owner.ts')
     const request = { stateDir: agentStateDir(stateDir, id, io), device: id, token, replace }
     const { url, mqttUrl, bridge, fleet, group, status } = await asOwner(request.stateDir, () => enrol(request, io.signal))
@@ -30,17 +28,9 @@ export const command = defineCommand({
   },
 })
 
-/** @throws BrimError USAGE where it cannot be read, or other users can read it */
-async function readToken(path: string): Promise<string> {
-  try {
-    const mode = modeOpenToOthers(path)
-    if (mode !== undefined)
-      throw new BrimError('USAGE', `token file ${path} is readable by other users (mode ${mode})`, {
-        hint: `chmod 600 ${path}; if another user may have read it, revoke it with "brim bridge token revoke"`,
-      })
-    return await readFile(path, 'utf8')
-  } catch (cause) {
-    if (cause instanceof BrimError) throw cause
-    throw new BrimError('USAGE', `token file ${path} cannot be read`, { cause, hint: '--token-file - reads standard input' })
-  }
-}
+const tokenFileErrors = {
+  code: 'USAGE',
+  what: 'token file',
+  hint: '--token-file - reads standard input',
+  leaked: 'if another user may have read it, revoke it with "brim bridge token revoke"',
+} as const

@@ -1,8 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { BrimError } from '../../core/kit/base/errors.ts'
-import { modeOpenToOthers, writePrivate } from '../../core/kit/base/private-file.ts'
+import { readPrivate, writePrivate } from '../../core/kit/base/private-file.ts'
 
 /** A device's Ed25519 key; the private key never leaves its file. */
 export interface DeviceKey {
@@ -19,18 +18,8 @@ export const keyFileOf = (stateDir: string) => join(identityDirOf(stateDir), 'de
 /** @throws BrimError IDENTITY_INVALID if the file is missing, not an Ed25519 key, or readable by other users */
 export function readDeviceKey(path: string): DeviceKey {
   const reset = 'run "brim agent reset-identity" to create a new key, then enrol again'
-  let pem: string
-  try {
-    const mode = modeOpenToOthers(path)
-    if (mode !== undefined)
-      throw new BrimError('IDENTITY_INVALID', `the key file ${path} is readable by other users (mode ${mode})`, {
-        hint: `run "chmod 600 ${path}"; if another user may have read it, run "brim agent reset-identity"`,
-      })
-    pem = readFileSync(path, 'utf8')
-  } catch (cause) {
-    if (cause instanceof BrimError) throw cause
-    throw new BrimError('IDENTITY_INVALID', `the key file ${path} cannot be read`, { cause, hint: reset })
-  }
+  const leaked = 'if another user may have read it, run "brim agent reset-identity"'
+  const pem = readPrivate(path, { code: 'IDENTITY_INVALID', what: 'the key file', hint: reset, leaked })
   try {
     const key = createPrivateKey(pem)
     if (key.asymmetricKeyType !== 'ed25519') throw new Error(`key of type ${key.asymmetricKeyType}`)

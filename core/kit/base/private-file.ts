@@ -13,28 +13,36 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { BrimError } from './errors.ts'
+import { BrimError, type ErrorCode } from './errors.ts'
 
-/** The mode of a file that other users can access, such as `0644`; undefined if it is private. Throws if there is no such file. */
-export function modeOpenToOthers(path: string): string | undefined {
-  const mode = statSync(path).mode & 0o777
-  return (mode & 0o077) === 0 ? undefined : `0${mode.toString(8)}`
+/** What errors say of a private file. */
+interface PrivateFileErrors {
+  readonly code: ErrorCode
+  /** As in `the key file`. */
+  readonly what: string
+  /** What to try where it cannot be read. */
+  readonly hint?: string
+  /** What to do besides where others may have read it. */
+  readonly leaked?: string
+}
+
+/** The text of a private file. @throws BrimError with this code, also for a file that other users can read */
+export function readPrivate(path: string, { code, what, hint, leaked }: PrivateFileErrors): string {
+  let mode: number
+  try {
+    mode = statSync(path).mode & 0o777
+    if ((mode & 0o077) === 0) return readFileSync(path, 'utf8')
+  } catch (cause) {
+    throw new BrimError(code, `${what} ${path} cannot be read`, { cause, hint })
+  }
+  throw new BrimError(code, `${what} ${path} is readable by other users (mode 0${mode.toString(8)})`, {
+    hint: `chmod 600 ${path}${leaked === undefined ? '' : `; ${leaked}`}`,
+  })
 }
 
 /** The text of a private file without the space around it. @throws BrimError CONFIG_INVALID, also for a file that others can read */
-export function readSecret(path: string): string {
-  try {
-    const mode = modeOpenToOthers(path)
-    if (mode !== undefined)
-      throw new BrimError('CONFIG_INVALID', `the secret ${path} is readable by other users (mode ${mode})`, {
-        hint: `chmod 600 ${path}`,
-      })
-    return readFileSync(path, 'utf8').trim()
-  } catch (cause) {
-    if (cause instanceof BrimError) throw cause
-    throw new BrimError('CONFIG_INVALID', `the secret ${path} cannot be read`, { cause, hint: 'check the path' })
-  }
-}
+export const readSecret = (path: string): string =>
+  readPrivate(path, { code: 'CONFIG_INVALID', what: 'the secret', hint: 'check the path' }).trim()
 
 /** Creates an empty file that only this user can read. @throws BrimError TARGET_UNWRITABLE, also if it exists */
 export function createPrivate(path: string): void {

@@ -1,9 +1,8 @@
-import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import type { BridgeAddress } from '../base/http-client.ts'
 import type { Io } from '../base/io.ts'
-import { modeOpenToOthers } from '../base/private-file.ts'
+import { readPrivate } from '../base/private-file.ts'
 import { readLogins } from './logins.ts'
 
 export const localBridge = 'http://127.0.0.1:7070'
@@ -55,14 +54,6 @@ export function bridgeUrlOf(text: string): string {
 
 /** @param file `-`: standard input. @throws BrimError USAGE where it cannot be read, or other users can read it */
 export async function readKey(file: string, io: Io): Promise<string> {
-  if (file === '-') return (await io.stdin()).trim()
-  try {
-    const mode = modeOpenToOthers(file)
-    if (mode !== undefined)
-      throw new BrimError('USAGE', `key file ${file} is readable by other users (mode ${mode})`, { hint: `chmod 600 ${file}` })
-    return (await readFile(file, 'utf8')).trim()
-  } catch (cause) {
-    if (cause instanceof BrimError) throw cause
-    throw new BrimError('USAGE', `key file ${file} cannot be read`, { cause })
-  }
+  const text = file === '-' ? await io.stdin() : readPrivate(file, { code: 'USAGE', what: 'key file' })
+  return text.trim()
 }

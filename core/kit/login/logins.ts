@@ -1,9 +1,9 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
-import { modeOpenToOthers, writePrivate } from '../base/private-file.ts'
+import { readPrivate, writePrivate } from '../base/private-file.ts'
 import { configHome } from '../base/state-home.ts'
 
 const Login = z.strictObject({
@@ -29,19 +29,14 @@ const fileOf = (io: Io) => join(configHome(io), 'brim', 'logins.json')
 export function readLogins(io: Io): Logins {
   const path = fileOf(io)
   if (!existsSync(path)) return { v: 1, current: null, logins: {} }
+  const code = 'IDENTITY_INVALID'
+  const hint = 'move it away and log in again'
+  const leaked = 'if its keys may have been read, revoke them with "brim bridge key revoke"'
+  const text = readPrivate(path, { code, what: 'login file', hint, leaked })
   try {
-    const mode = modeOpenToOthers(path)
-    if (mode !== undefined)
-      throw new BrimError('IDENTITY_INVALID', `login file ${path} is readable by other users (mode ${mode})`, {
-        hint: `chmod 600 ${path}; if its keys may have been read, revoke them with "brim bridge key revoke"`,
-      })
-    return Logins.parse(JSON.parse(readFileSync(path, 'utf8')))
+    return Logins.parse(JSON.parse(text))
   } catch (cause) {
-    if (cause instanceof BrimError) throw cause
-    throw new BrimError('IDENTITY_INVALID', `login file ${path} cannot be read`, {
-      cause,
-      hint: 'move it away and log in again',
-    })
+    throw new BrimError(code, `login file ${path} cannot be read`, { cause, hint })
   }
 }
 
