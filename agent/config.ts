@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net'
 import { z } from 'zod'
 import { apiBaseUrl } from '../core/answer/upstream/base-url.ts'
 import { parseConfig } from '../core/kit/base/config.ts'
-import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
+import { nonEmpty, nonNegative } from '../core/kit/base/setting-kinds.ts'
 import { branchings } from '../core/policy/hat/draft-ahead-steps.ts'
 import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { wires } from '../core/wire/protocol/frame.ts'
@@ -58,9 +58,7 @@ const SlmServerConfig = z.strictObject({
       fallback: 'none',
     }),
   model: z.string().min(1).max(256).meta({ flag: 'slm-server-model', description: 'name of its model', fallback: 'none' }),
-  keyFile: z
-    .string()
-    .min(1)
+  keyFile: nonEmpty
     .meta({
       flag: 'slm-server-key-file',
       description: 'file with the API key for that server, readable by its owner only',
@@ -72,9 +70,7 @@ export type SlmServerConfig = z.infer<typeof SlmServerConfig>
 
 /** Every setting of an agent. Those with a description are options of `brim agent run`. */
 export const AgentFields = z.strictObject({
-  bundle: z
-    .string()
-    .min(1)
+  bundle: nonEmpty
     .meta({
       description: 'folder of the bundle, the same as at the bridge; or the first characters of an installed model id',
       fallback: 'none: the agent waits for a job bundle.install --activate, whose bundle it keeps',
@@ -121,7 +117,7 @@ export const AgentFields = z.strictObject({
     })
     .optional(),
   slms: z
-    .array(z.string().min(1))
+    .array(nonEmpty)
     .min(1)
     .meta({
       fleet: true,
@@ -132,9 +128,7 @@ export const AgentFields = z.strictObject({
     })
     .optional(),
   slmServer: SlmServerConfig.optional(),
-  picePrompts: z
-    .string()
-    .min(1)
+  picePrompts: nonEmpty
     .meta({
       description: 'JSON file with the texts that ask for expansions, for small models whose folder has none (docs/sketches.md)',
       fallback: 'texts for any model that follows instructions',
@@ -145,16 +139,12 @@ export const AgentFields = z.strictObject({
   budget: BudgetConfig.prefault({}),
   fleet: processFields.fleet,
   /** Folder of the agent's databases and key; created when missing. */
-  stateDir: z.string().min(1),
-  apiHost: z
-    .string()
-    .min(1)
+  stateDir: nonEmpty,
+  apiHost: nonEmpty
     .default('127.0.0.1')
     .describe("address of this device's API; beyond loopback it requires --api-key-file and --api-allow-host"),
   apiPort: z.int().min(0).max(65_535).default(7071).describe("port of this device's API; 0: any free port"),
-  apiKeyFile: z
-    .string()
-    .min(1)
+  apiKeyFile: nonEmpty
     .meta({
       description: "file with the keys of this device's API, one a line; a client sends one as bearer token",
       fallback: 'no key needed',
@@ -212,11 +202,6 @@ export const AgentFields = z.strictObject({
       }),
     })
     .prefault({}),
-  smoothing: processFields.smoothing.default(defaultAlpha).meta({
-    fleet: true,
-    description:
-      'weight of earlier measurements in the rates of the link and speeds of this device (α of HAT): 0, only the latest, to below 1',
-  }),
   wire: z
     .enum(wires)
     .default('fp16')
@@ -238,7 +223,7 @@ export const AgentFields = z.strictObject({
     .meta({ fleet: true, flag: 'telemetry', description: 'seconds between telemetry messages; 0: no telemetry' }),
   /** By name of a figure, or the end of it (its unit): a change within the dead band does not cause a message. */
   deadBands: z
-    .record(z.string(), z.strictObject({ part: z.number().min(0).default(0), amount: z.number().min(0).default(0) }))
+    .record(z.string(), z.strictObject({ part: nonNegative(0), amount: nonNegative(0) }))
     .refine((bands) => Object.keys(bands).every(isFigure), {
       error: ({ input }) =>
         `no figure of the telemetry ends with "${Object.keys(input as object).find((name) => !isFigure(name))}"`,

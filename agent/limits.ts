@@ -1,11 +1,10 @@
 import { z } from 'zod'
 import { upstreamLimitFields } from '../core/answer/upstream/limit-table.ts'
+import { nonNegative, positive, whole } from '../core/kit/base/setting-kinds.ts'
 
 const waiting = 'up to 1,024 more wait'
 const serverDefaults = {
   AnswerBytes: 2 ** 20,
-  ConnectS: 5,
-  EventChars: 2 ** 20,
   FirstTokenS: 100,
   IdleS: 60,
   Requests: 16,
@@ -18,80 +17,31 @@ const serverDefaults = {
  * `brim agent run --limit <name>=<number>`. docs/limits.md is generated from this table.
  */
 export const AgentLimits = z.strictObject({
-  apiAnswers: z
-    .int()
-    .min(1)
-    .default(128)
-    .describe("answers to one request to the agent's API, prompts times `n`; a request for more gets status 400"),
-  apiBodyBytes: z
-    .int()
-    .min(1_024)
-    .default(8 * 2 ** 20)
-    .describe("size of a request to the agent's API, in bytes; a larger one gets status 413"),
-  apiConnections: z
-    .int()
-    .min(1)
-    .default(256)
-    .describe(
-      "connections to the agent's API; beyond it the one that has waited longest for its first or next request is closed, or the new one",
-    ),
-  apiFirstRequestS: z
-    .number()
-    .positive()
-    .default(15)
-    .describe("seconds from opening a connection to the agent's API to the headers of its first request; then it is closed"),
-  apiJsonValues: z
-    .int()
-    .min(1_024)
-    .default(262_144)
-    .describe(
-      "values in the JSON of a request to the agent's API, counting token ids and all fields; one with more gets status 400, as does one that is nested deeper than 64 levels",
-    ),
-  apiPromptBytes: z
-    .int()
-    .min(1_024)
-    .default(2 ** 20)
-    .describe(
-      'size of a prompt, or of the messages of a conversation as JSON, in bytes; a larger one gets status 400, as does one that the context of the model cannot hold',
-    ),
-  apiPromptMessages: z.int().min(1).default(4_096).describe('messages of a conversation; one with more gets status 400'),
-  apiRequestS: z
-    .number()
-    .positive()
-    .default(60)
-    .describe("seconds for a complete request to the agent's API, body included; then status 408"),
-  budgetWaitS: z
-    .number()
-    .positive()
-    .default(60)
-    .describe('seconds that a request waits for the budget with `--when-exhausted wait`; then it gets status 429'),
-  downloadSilentS: z
-    .number()
-    .min(0)
-    .default(600)
-    .describe(
-      'seconds without a byte, while a bridge is connected, after which the download of an installation fails; without a link it waits as long as the job may run',
-    ),
-  expansionKvBytes: z
-    .int()
-    .min(2 ** 20)
-    .default(2 ** 29)
-    .describe(
-      'memory for the KV of sentences that a small model expands at a time, in bytes, and never more than half of what is free; the others wait',
-    ),
+  apiAnswers: whole(1, 128).describe(
+    "answers to one request to the agent's API, prompts times `n`; a request for more gets status 400",
+  ),
+  apiBodyBytes: whole(1_024, 8 * 2 ** 20).describe(
+    "size of a request to the agent's API, in bytes; a larger one gets status 413",
+  ),
+  apiConnections: whole(1, 256).describe(
+    "connections to the agent's API; beyond it the one that has waited longest for its first or next request is closed, or the new one",
+  ),
+  apiPromptBytes: whole(1_024, 2 ** 20).describe(
+    'size of a prompt, or of the messages of a conversation as JSON, in bytes; a larger one gets status 400, as does one that the context of the model cannot hold',
+  ),
+  budgetWaitS: positive(60).describe(
+    'seconds that a request waits for the budget with `--when-exhausted wait`; then it gets status 429',
+  ),
+  expansionKvBytes: whole(2 ** 20, 2 ** 29).describe(
+    'memory for the KV of sentences that a small model expands at a time, in bytes, and never more than half of what is free; the others wait',
+  ),
 
-  probeMemoryBytes: z
-    .int()
-    .min(2 ** 28)
-    .default(2 ** 31)
-    .describe(
-      'memory for the self-test of a bundle that is being installed, in bytes, in addition to four times the size of its files; one that needs more is not installed',
-    ),
-  probeTimeoutS: z
-    .int()
-    .min(1)
-    .default(600)
-    .describe('time for the self-test of a bundle that is being installed, in seconds; one that needs longer is not installed'),
+  probeMemoryBytes: whole(2 ** 28, 2 ** 31).describe(
+    'memory for the self-test of a bundle that is being installed, in bytes, in addition to four times the size of its files; one that needs more is not installed',
+  ),
+  probeTimeoutS: whole(1, 600).describe(
+    'time for the self-test of a bundle that is being installed, in seconds; one that needs longer is not installed',
+  ),
 
   ...upstreamLimitFields(
     'server',
@@ -99,51 +49,33 @@ export const AgentLimits = z.strictObject({
     { server: 'the server of `--server`', failure: 'that side fails', waiting },
   ),
 
-  healthBridgeS: z
-    .number()
-    .positive()
-    .default(120)
-    .describe('seconds until a bridge must be connected after a job has changed the device; then the change is undone'),
-  healthProbeS: z
-    .number()
-    .positive()
-    .default(60)
-    .describe('seconds in which a changed device must answer the probe of the job; then the change is undone'),
-  healthSoakS: z
-    .number()
-    .min(0)
-    .default(120)
-    .describe('seconds with a bridge, after the probe, before a change that needed another start of the agent is kept'),
+  healthBridgeS: positive(120).describe(
+    'seconds until a bridge must be connected after a job has changed the device; then the change is undone',
+  ),
+  healthProbeS: positive(60).describe(
+    'seconds in which a changed device must answer the probe of the job; then the change is undone',
+  ),
+  healthSoakS: nonNegative(120).describe(
+    'seconds with a bridge, after the probe, before a change that needed another start of the agent is kept',
+  ),
 
-  slmAnswers: z
-    .int()
-    .min(1)
-    .default(1)
-    .describe(
-      'answers that the small model writes at once; while it is busy, requests that may use a server go there, and the others wait',
-    ),
-  slmBytes: z
-    .int()
-    .min(1)
-    .default(2 ** 32)
-    .describe(
-      'memory for the weights of open small models, in bytes; to open another, the one unused longest is closed, and a larger model is not used at all',
-    ),
-  slmReserveBytes: z
-    .int()
-    .min(0)
-    .default(2 ** 28)
-    .describe('free memory that must remain after a model is opened beside another, in bytes; else the other is closed first'),
+  slmAnswers: whole(1, 1).describe(
+    'answers that the small model writes at once; while it is busy, requests that may use a server go there, and the others wait',
+  ),
+  slmBytes: whole(1, 2 ** 32).describe(
+    'memory for the weights of open small models, in bytes; to open another, the one unused longest is closed, and a larger model is not used at all',
+  ),
+  slmReserveBytes: whole(0, 2 ** 28).describe(
+    'free memory that must remain after a model is opened beside another, in bytes; else the other is closed first',
+  ),
 
   ...upstreamLimitFields('slmServer', serverDefaults, {
     server: 'the server of `--slm-server`',
     failure: 'the answer fails',
     waiting,
   }),
-  slmWaiting: z
-    .int()
-    .min(0)
-    .default(64)
-    .describe('answers that wait for the small model, in order of arrival; a further request gets status 429'),
+  slmWaiting: whole(0, 64).describe(
+    'answers that wait for the small model, in order of arrival; a further request gets status 429',
+  ),
 })
 export type AgentLimits = z.infer<typeof AgentLimits>

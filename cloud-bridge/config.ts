@@ -2,8 +2,8 @@ import { z } from 'zod'
 import { apiBaseUrl } from '../core/answer/upstream/base-url.ts'
 import { bridgeModes } from '../core/kit/base/answer-modes.ts'
 import { parseConfig } from '../core/kit/base/config.ts'
+import { nonEmpty, nonNegative, positive, whole } from '../core/kit/base/setting-kinds.ts'
 import { isAddressOrNetwork } from '../core/kit/listen/proxies.ts'
-import { defaultAlpha } from '../core/policy/estimate/ewma.ts'
 import { defaultDraftLimit } from '../core/policy/hat/draft-stop.ts'
 import { metricNames } from '../core/policy/pice/objectives.ts'
 import { objectivesText, parseObjectives } from '../core/policy/pice/objectives-text.ts'
@@ -30,17 +30,13 @@ const BrokerConfig = z
         description: 'URL of an external MQTT broker as devices reach it: mqtt://host (port 1883) or mqtts://host (port 8883)',
         fallback: 'a broker in this process',
       }),
-    adminFile: z
-      .string()
-      .min(1)
+    adminFile: nonEmpty
       .meta({
         description: "file with <name>:<password> of the administrator of mosquitto's dynamic-security plug-in",
         fallback: 'none',
       })
       .optional(),
-    hookSecretFile: z
-      .string()
-      .min(1)
+    hookSecretFile: nonEmpty
       .meta({
         description: 'file with the secret that EMQX or VerneMQ send when they ask this bridge for authorization at /v1/hook',
         fallback: 'none',
@@ -62,10 +58,8 @@ const UpstreamConfig = z.strictObject({
       description: "URL of a server with OpenAI's API that makes answers for clients, beside the bundle or without one",
       fallback: 'none',
     }),
-  model: z.string().min(1).meta({ description: 'name of its model, by which clients ask for it too', fallback: 'none' }),
-  keyFile: z
-    .string()
-    .min(1)
+  model: nonEmpty.meta({ description: 'name of its model, by which clients ask for it too', fallback: 'none' }),
+  keyFile: nonEmpty
     .meta({ description: 'file with the API key for that server, readable by its owner only', fallback: 'no key' })
     .optional(),
   continues: z
@@ -80,7 +74,7 @@ export type UpstreamConfig = z.infer<typeof UpstreamConfig>
 /** Every setting of a bridge. Those with a description are options of `brim bridge run`. */
 export const BridgeFields = z.strictObject({
   bundle: z
-    .union([z.array(z.string().min(1)).min(1).max(16), z.string().min(1)])
+    .union([z.array(nonEmpty).min(1).max(16), nonEmpty])
     .meta({
       description:
         'folder of the bundle that is served; repeat it to serve several, as while the fleet changes its model: the first answers requests that name no model (docs/rollouts.md)',
@@ -92,24 +86,20 @@ export const BridgeFields = z.strictObject({
     .boolean()
     .default(true)
     .describe('answer requests of clients with the whole model; without, only the middle is loaded, for devices'),
-  picePrompts: z
-    .string()
-    .min(1)
+  picePrompts: nonEmpty
     .meta({
       description:
         'JSON file with the texts that ask for length and sketch, for a model whose folder has none (docs/sketches.md)',
       fallback: 'texts for any model that follows instructions',
     })
     .optional(),
-  bundles: z
-    .string()
-    .min(1)
+  bundles: nonEmpty
     .meta({
       description: 'folder of the bundles and releases that devices install, besides --bundle; "brim bundle push" adds to it',
       fallback: 'bundles, in the state folder',
     })
     .optional(),
-  stateDir: z.string().min(1).describe("folder of the bridge's databases; created when missing"),
+  stateDir: nonEmpty.describe("folder of the bridge's databases; created when missing"),
   mqttPort: port
     .meta({
       description: 'port of the MQTT broker in this process; 0: any free port',
@@ -158,14 +148,11 @@ export const BridgeFields = z.strictObject({
   /** For MQTT, WebSocket and HTTP alike. */
   tls: z
     .strictObject({
-      cert: z
-        .string()
-        .min(1)
-        .meta({ description: 'PEM file of the TLS certificate, reloaded when it changes', fallback: 'none: no TLS' }),
-      key: z
-        .string()
-        .min(1)
-        .meta({ description: "PEM file of the certificate's private key, readable by its owner only", fallback: 'none' }),
+      cert: nonEmpty.meta({ description: 'PEM file of the TLS certificate, reloaded when it changes', fallback: 'none: no TLS' }),
+      key: nonEmpty.meta({
+        description: "PEM file of the certificate's private key, readable by its owner only",
+        fallback: 'none',
+      }),
     })
     .optional(),
   plaintext: z
@@ -178,9 +165,7 @@ export const BridgeFields = z.strictObject({
     .max(3_660)
     .default(365)
     .describe('validity of device keys, in days; their agents renew them from two thirds of it on; 0: they do not expire'),
-  auditLog: z
-    .string()
-    .min(1)
+  auditLog: nonEmpty
     .meta({
       description: 'file to which the audit log is appended, one JSON document a line; it may be renamed at any time',
       fallback: 'only the database',
@@ -189,27 +174,11 @@ export const BridgeFields = z.strictObject({
   fleet: processFields.fleet,
   id: Id.default('bridge-1').describe('name of this bridge'),
   threads: processFields.threads,
-  pipeline: z
-    .int()
-    .min(1)
-    .default(1)
-    .describe('stages of the middle that compute different steps at once, of different prompts; no gain where they share cores'),
-  smoothing: processFields.smoothing
-    .default(defaultAlpha)
-    .describe(
-      'weight of earlier measurements in the load and delay of steps (α of HAT Eq. 1 and 2): 0, only the latest, to below 1',
-    ),
   library: processFields.library,
-  tokenBudget: z
-    .int()
-    .min(1)
-    .default(stepDefaults.rows)
-    .describe('max tokens that the model computes in one step, for all sessions together'),
-  promptTokens: z
-    .int()
-    .min(1)
-    .default(stepDefaults.promptRows)
-    .describe('max prompt tokens in a step while other sessions decode: more starts answers sooner, and slows those under way'),
+  tokenBudget: whole(1, stepDefaults.rows).describe('max tokens that the model computes in one step, for all sessions together'),
+  promptTokens: whole(1, stepDefaults.promptRows).describe(
+    'max prompt tokens in a step while other sessions decode: more starts answers sooner, and slows those under way',
+  ),
   servingPolicy: z
     .enum(policyNames)
     .default(stepDefaults.policy)
@@ -250,16 +219,10 @@ export const BridgeFields = z.strictObject({
       fallback: '128, or less where they do not fit',
     })
     .optional(),
-  draftLimit: z
-    .int()
-    .min(0)
-    .default(defaultDraftLimit)
-    .describe('max tokens that a device drafts for one verification; 0: devices draft nothing'),
-  kvBudgetBytes: z
-    .int()
-    .min(1)
-    .default(2 * 2 ** 30)
-    .meta({ description: 'KV memory of all streams together, in bytes', fallback: '2 GiB' }),
+  draftLimit: whole(0, defaultDraftLimit).describe(
+    'max tokens that a device drafts for one verification; 0: devices draft nothing',
+  ),
+  kvBudgetBytes: whole(1, 2 * 2 ** 30).meta({ description: 'KV memory of all streams together, in bytes', fallback: '2 GiB' }),
   kvSlow: z
     .enum(['none', 'memory', 'file'])
     .meta({
@@ -268,21 +231,18 @@ export const BridgeFields = z.strictObject({
       fallback: 'memory with --serving-policy tokenflow, else none',
     })
     .optional(),
-  kvSlowBudgetBytes: z
-    .int()
-    .min(1)
-    .default(stepDefaults.slowBytes)
-    .meta({ description: 'max size of the KV of --kv-slow, in bytes', fallback: '4 GiB' }),
-  sessionIdleS: z.number().positive().default(120),
-  prefixKeepS: z.number().min(0).default(300).meta({
+  kvSlowBudgetBytes: whole(1, stepDefaults.slowBytes).meta({
+    description: 'max size of the KV of --kv-slow, in bytes',
+    fallback: '4 GiB',
+  }),
+  sessionIdleS: positive(120),
+  prefixKeepS: nonNegative(300).meta({
     flag: 'prefix-keep',
     description: "seconds that an answer's KV stays cached for prompts that begin alike; 0: no cache",
   }),
-  telemetrySamples: z
-    .int()
-    .min(0)
-    .default(8_640)
-    .describe('telemetry samples retained per device, about 2 KB each; the default is a day at 10 s; 0: none'),
+  telemetrySamples: whole(0, 8_640).describe(
+    'telemetry samples retained per device, about 2 KB each; the default is a day at 10 s; 0: none',
+  ),
   telemetryDeltas: z
     .boolean()
     .default(true)
@@ -292,26 +252,18 @@ export const BridgeFields = z.strictObject({
   /** Retention of finished jobs, their texts and their idempotency keys. */
   jobs: z
     .strictObject({
-      keepDays: z
-        .number()
-        .positive()
-        .default(7)
-        .meta({ flag: 'job-keep', description: 'retention of succeeded and canceled jobs, in days' }),
-      keepDeadDays: z.number().positive().default(30).meta({
+      keepDays: positive(7).meta({ flag: 'job-keep', description: 'retention of succeeded and canceled jobs, in days' }),
+      keepDeadDays: positive(30).meta({
         flag: 'dead-job-keep',
         description: 'retention of failed, rejected and timed-out jobs, in days',
       }),
-      keepCount: z.int().min(1).default(100_000).meta({ flag: 'job-keep-count', description: 'max finished jobs retained' }),
-      keepBytes: z
-        .int()
-        .min(1)
-        .default(4 * 2 ** 30)
-        .meta({
-          flag: 'job-keep-bytes',
-          description:
-            'max size of the job database in bytes; beyond it the devices that store most lose their oldest finished jobs',
-          fallback: '4 GiB',
-        }),
+      keepCount: whole(1, 100_000).meta({ flag: 'job-keep-count', description: 'max finished jobs retained' }),
+      keepBytes: whole(1, 4 * 2 ** 30).meta({
+        flag: 'job-keep-bytes',
+        description:
+          'max size of the job database in bytes; beyond it the devices that store most lose their oldest finished jobs',
+        fallback: '4 GiB',
+      }),
     })
     .prefault({}),
   limits: BridgeLimits.prefault({}),

@@ -17,8 +17,6 @@ export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'parallel'>,
   readonly port: number
   /** Maximum size of a request. */
   readonly maxBodyBytes: number
-  /** Values in the JSON of a request. */
-  readonly maxJsonValues: number
   /** Absent: no limits. */
   readonly limits?: HttpLimits | undefined
   readonly access: ApiAccess
@@ -38,7 +36,7 @@ export interface Api {
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
-  const { host, port, limits, access, maxBodyBytes, maxJsonValues, clock, logger } = options
+  const { host, port, limits, access, maxBodyBytes, clock, logger } = options
   requireSafeAddress(host, access)
   const stopping = new AbortController()
   // Not all options: the models may be missing now, and change.
@@ -46,10 +44,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     server: 'agent',
     limits,
     maxBodyBytes,
-    maxJsonValues,
     clock,
     logger,
-    jsonLimit: 'apiJsonValues',
     pathsHint: `this API has POST /v1/chat/completions and /v1/completions, GET /v1/models, /health, ${budgetPath} and ${readyPath}`,
     admit({ headers, routeOptions }) {
       const error = routeOptions.url === readyPath ? undefined : rejectionOf(headers, access)

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { apiBaseUrl } from '../../core/answer/upstream/base-url.ts'
 import { deviceModes } from '../../core/kit/base/answer-modes.ts'
 import { ReaderRate } from '../../core/kit/base/reader-rates.ts'
+import { nonEmpty } from '../../core/kit/base/setting-kinds.ts'
 import { defaultAutoPatienceS } from '../../core/policy/disco/dispatch.ts'
 import type { TokenCosts } from '../../core/policy/disco/state.ts'
 
@@ -50,9 +51,7 @@ export const ServerConfig = z
       .max(256)
       .meta({ description: 'name of its model, where the server is a URL', fallback: 'none' })
       .optional(),
-    keyFile: z
-      .string()
-      .min(1)
+    keyFile: nonEmpty
       .meta({ description: 'file with the API key for that server, readable by its owner only', fallback: 'no key' })
       .optional(),
     continues: z

@@ -25,8 +25,6 @@ export interface DataConnectionOptions extends Pick<DataSocketOptions, 'url' | '
   readonly birth: number
   /** Measured speed of this device; the bridge sizes its chunks by it. */
   readonly speed: DeviceSpeed
-  /** Weight of the past in the measured rates, 0..1. */
-  readonly smoothing?: number | undefined
   readonly random: Random
   readonly logger: Logger
 }
@@ -38,7 +36,7 @@ export class DataConnection {
   /** Resolves, with the reason, when the connection has closed and its sessions have ended. */
   readonly closed: Promise<BrimError>
   /** Measured on this connection. */
-  readonly rates: LinkRates
+  readonly rates = new LinkRates()
   readonly #options: DataConnectionOptions
   readonly #socket: DataSocket
   readonly #requests: SessionRequests
@@ -53,7 +51,6 @@ export class DataConnection {
   private constructor(options: DataConnectionOptions) {
     const { url, device, birth, clock } = options
     this.#options = options
-    this.rates = new LinkRates(options.smoothing)
     this.#socket = new DataSocket({
       ...options,
       onOpen: () => this.#send({ type: 'hello', v: 1, device, birth }),

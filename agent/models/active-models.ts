@@ -45,7 +45,6 @@ export interface ActiveModelsOptions {
   readonly speed: DeviceSpeed
   readonly threads: number
   readonly library?: string | undefined
-  readonly smoothing: number
   /** Whether to open the Medusa heads. */
   readonly medusa: boolean
   readonly limits: { readonly slmBytes: number; readonly slmReserveBytes: number; readonly healthProbeS: number }

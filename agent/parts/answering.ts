@@ -37,7 +37,7 @@ export class Answering {
 
   /** What answers with a split model that is not the current one. */
   endpointOf(opened: ActiveModel<DeviceModel>): TokenEndpoint {
-    return splitAnswering(this.#base, opened, new DeviceSpeed(this.#base.config.smoothing), this.#links, this.#variant).endpoint
+    return splitAnswering(this.#base, opened, new DeviceSpeed(), this.#links, this.#variant).endpoint
   }
 
   /** After a model was replaced. */

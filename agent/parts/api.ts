@@ -1,9 +1,8 @@
 import { nextSeed } from '../../core/kit/base/next-seed.ts'
-import type { HttpLimits } from '../../core/kit/listen/http-listener.ts'
+import { firstRequestMs, type HttpLimits, requestMs } from '../../core/kit/listen/http-listener.ts'
 import { readApiKeys } from '../api/api-keys.ts'
 import type { HealthOptions } from '../api/health.ts'
 import { type Api, startApi } from '../api/server.ts'
-import type { AgentConfig } from '../config.ts'
 import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
 import type { OwnerBudget } from './budget.ts'
@@ -37,8 +36,7 @@ export async function openApi(
       allowedHosts: config.apiAllowedHosts ?? [],
     },
     maxBodyBytes: config.limits.apiBodyBytes,
-    maxJsonValues: config.limits.apiJsonValues,
-    limits: apiLimits(config.limits),
+    limits: apiLimits(config.limits.apiConnections),
     requestLimits: config.limits,
     ...health,
     spending: () => budget.report,
@@ -48,13 +46,8 @@ export async function openApi(
   return api
 }
 
-function apiLimits({ apiConnections, apiFirstRequestS, apiRequestS }: AgentConfig['limits']): HttpLimits {
-  const connections = {
-    total: apiConnections,
-    perNetwork: apiConnections,
-    waiting: apiConnections,
-    firstRequestMs: apiFirstRequestS * 1_000,
-  }
+function apiLimits(count: number): HttpLimits {
+  const connections = { total: count, perNetwork: count, waiting: count, firstRequestMs }
   // An answer may compute for minutes before its first byte.
-  return { connections, requestMs: apiRequestS * 1_000, stalledMs: 0 }
+  return { connections, requestMs, stalledMs: 0 }
 }

@@ -9,11 +9,12 @@ import { bridgeHttp } from './bridge-http.ts'
 
 /** Time after which a silent server is given up. */
 const stallMs = 30_000
+/** Without a byte for this long while a bridge is connected, a download fails. Without a link it waits as long as the job may run. */
+const maxSilentMs = 600_000
 
 /** How jobs download bundles and releases. */
 export function openDownloads({ config, clock }: Base, identities: BridgeCredentials, links: BridgeLinks): GetOptionsOf {
   const random = seededRandom(randomInt(2 ** 32))
-  const maxSilentMs = config.limits.downloadSilentS * 1_000
   return (linkUrl, signal) => {
     const link = links.all.find(({ url }) => url === linkUrl)
     const patience = new Patience({ isConnected: () => links.hasBridge, maxSilentMs, clock, random })

@@ -28,7 +28,6 @@ export function openLinks(
       agent: version,
       modelId,
       speed,
-      smoothing: config.smoothing,
       heartbeatS: config.heartbeatS,
       reconnectMaxS: config.reconnectMaxS,
       progress,

@@ -37,7 +37,7 @@ export async function openModels(
     trial: new BundleTrial(join(config.stateDir, 'bundle-trial.json')),
     progress,
     medusa: treeDrafter !== undefined,
-    speed: new DeviceSpeed(config.smoothing),
+    speed: new DeviceSpeed(),
     openSmall,
     recording,
     clock,

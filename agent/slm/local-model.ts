@@ -20,7 +20,6 @@ export interface LocalModelOptions {
   readonly threads: number
   readonly library?: string | undefined
   /** Weight of the past in the measured speed, 0..1. */
-  readonly smoothing?: number | undefined
   /** What this machine has verified before. Default: nothing. */
   readonly verified?: VerifiedBundles | undefined
   /** Notices a run that does not return. */
@@ -36,7 +35,6 @@ export async function openLocalModel({
   bundle,
   threads,
   library,
-  smoothing,
   verified = new VerifiedBundles(),
   progress,
   kept,
@@ -47,7 +45,7 @@ export async function openLocalModel({
       modelId: model.manifest.modelId,
       text: kept?.text ?? (await loadTextModel(bundle, model.manifest)),
       chain: model.chain({ cuts: 'full' }),
-      speed: kept?.speed ?? new DeviceSpeed(smoothing),
+      speed: kept?.speed ?? new DeviceSpeed(),
       close: () => model.release(),
     }
   } catch (error) {

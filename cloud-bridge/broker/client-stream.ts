@@ -7,7 +7,7 @@ import { ClientRates, type RateLimits } from './client-rates.ts'
 import { PacketGauge, type PacketHeader, packetTypes } from './packet-gauge.ts'
 
 export interface ClientStreamOptions {
-  readonly limits: RateLimits & Pick<BridgeLimits, 'mqttOtherPacketBytes' | 'mqttPacketBytes' | 'mqttUnreadBytes'>
+  readonly limits: RateLimits & Pick<BridgeLimits, 'mqttPacketBytes' | 'mqttUnreadBytes'>
   /** The client has sent its CONNECT packet. */
   readonly onConnect: () => void
   /** The client exceeds a rate, and is not read for this long. */
@@ -15,6 +15,8 @@ export interface ClientStreamOptions {
   readonly clock: Clock
 }
 
+/** Of a packet that publishes nothing, such as CONNECT. */
+const maxOtherPacketBytes = 4_096
 /** Shorter waits would cost more timers than they save packets. */
 const minWaitMs = 50
 /** Packets that are written within a few turns of the event loop fit into it. */
@@ -147,8 +149,8 @@ export class ClientStream extends Duplex {
   }
 
   #refuses({ type, bodyBytes }: PacketHeader): boolean {
-    const { mqttPacketBytes, mqttOtherPacketBytes } = this.#options.limits
-    const maxBytes = type === packetTypes.publish ? mqttPacketBytes : Math.min(mqttPacketBytes, mqttOtherPacketBytes)
+    const { mqttPacketBytes } = this.#options.limits
+    const maxBytes = type === packetTypes.publish ? mqttPacketBytes : Math.min(mqttPacketBytes, maxOtherPacketBytes)
     if (bodyBytes <= maxBytes) return false
     this.destroy(
       new BrimError('REQUEST_INVALID', `an MQTT packet of type ${type} with ${bodyBytes} bytes; the limit is ${maxBytes}`),

@@ -5,6 +5,7 @@ import type { Logger } from '../../core/kit/base/logger.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
 import { cutText, sampledWarnings } from '../../core/kit/base/sampled-warnings.ts'
 import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
+import { firstRequestMs } from '../../core/kit/listen/http-listener.ts'
 import { deviceTopic } from '../../core/wire/protocol/topics.ts'
 import type { Upgrade } from '../http/server.ts'
 import type { Gate } from '../identity/gate.ts'
@@ -21,6 +22,8 @@ import { SessionMemory } from './session-memory.ts'
 const ownDrainTimeoutMs = 60_000
 /** How often revoked API keys are looked up: operators revoke them in another process. */
 const revocationCheckMs = 1_000
+/** Incomplete QoS 2 messages of one client; one more ends its connection. */
+const maxQos2Inflight = 16
 /** Of a packet (MQTT 3.1.1 §2.2). */
 const maxHeaderBytes = 5
 
@@ -93,8 +96,8 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
     mq: new MessageBus(),
     persistence: new SessionMemory(),
     drainTimeout: ownDrainTimeoutMs,
-    connectTimeout: limits.firstRequestS * 1_000,
-    maxInflightInbound: limits.mqttQos2Inflight,
+    connectTimeout: firstRequestMs,
+    maxInflightInbound: maxQos2Inflight,
     ...handlers,
     preConnect(client, packet, done) {
       // It may wait for its turn: newer connections must not replace it meanwhile.

@@ -16,6 +16,10 @@ import { createSessions, type SessionModel, type Sessions } from './sessions.ts'
 
 /** Steps that `/v1/steps` lists. */
 const loggedSteps = 8_192
+/** Rows of a session wait so long for KV memory that others hold; then its device replays it at a bridge with memory. */
+const maxMemoryWaitMs = 10_000
+/** Replies that one session sends again for repeated frames. */
+const maxRepeats = 64
 /** X_min of HAT Eq. 3: a smaller frame is mostly header and step. */
 const minChunkTokens = 16
 
@@ -48,7 +52,7 @@ export function serveMiddle(
   bundles: readonly [Served, ...Served[]],
   { clock, logger, onCount, onStep: onEachStep, recording, servingPolicy, withoutKv }: ServeMiddleOptions,
 ): ServedMiddle {
-  const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit, pipeline } = config
+  const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit } = config
   const steps = new StepLog(loggedSteps)
   const metrics = new ServingMetrics(Math.max(...bundles.map(({ slots }) => slots)))
   const originMs = clock.nowMs()
@@ -70,7 +74,7 @@ export function serveMiddle(
       model: served,
       policy: newPolicy(policy.options),
       recorded: recording && !servingPolicy ? { recording, policy } : undefined,
-      step: { rows: tokenBudget, streams: slots, pipeline },
+      step: { rows: tokenBudget, streams: slots, pipeline: 1 },
       kv: {
         budgetBytes,
         ownerBytes: Math.floor((budgetBytes * config.limits.deviceKvPercent) / 100),
@@ -80,9 +84,8 @@ export function serveMiddle(
       },
       tiers: { slow, writeThrough: !withoutKv?.writeThrough, overlap: !withoutKv?.overlap },
       maxDecodeRows: decodeRows,
-      maxMemoryWaitMs: config.limits.deviceMemoryWaitS * 1_000,
+      maxMemoryWaitMs,
       maxWaitingAnswers: config.limits.waitingAnswers,
-      smoothing: config.smoothing,
       clock,
       logger: servingLogger,
       onStep,
@@ -95,7 +98,6 @@ export function serveMiddle(
       chunks: {
         monitor: serving.monitor,
         limits: { minTokens: Math.min(minChunkTokens, maxChunkTokens), maxTokens: maxChunkTokens },
-        // Whatever its stages: the bridge computes the pieces of one prompt one after the other.
         pipeline: 1,
         initialTokens: chunkTokens,
       },
@@ -110,7 +112,7 @@ export function serveMiddle(
       maxRows: frameTokens,
       // A verification: the draft and the token before it.
       maxPaddedRows: draftLimit + 1,
-      maxRepeats: config.limits.sessionRepeats,
+      maxRepeats,
       sessionsPerDevice: config.limits.deviceSessions,
       idleMs: config.sessionIdleS * 1_000,
     },

@@ -56,8 +56,8 @@ export class EventStreams {
    */
   claim(response: ServerResponse, client: string): void {
     const count = this.#counts.get(client) ?? 0
-    if (count >= this.#limits.perClient) throw tooMany(`this client has ${count}`, 'eventStreamsPerClient')
-    if (this.#count >= this.#limits.total) throw tooMany(`all clients together have ${this.#count}`, 'eventStreams')
+    if (count >= this.#limits.perClient) throw tooMany(`this client has ${count}`)
+    if (this.#count >= this.#limits.total) throw tooMany(`all clients together have ${this.#count}`)
     this.#counts.set(client, count + 1)
     this.#count += 1
     response.once('close', () => {
@@ -113,9 +113,9 @@ export class EventStreams {
 
 const unlimited: EventStreamLimits = { total: Number.POSITIVE_INFINITY, perClient: Number.POSITIVE_INFINITY }
 
-const tooMany = (which: string, limit: string) =>
+const tooMany = (which: string) =>
   new BrimError('QUOTA_EXCEEDED', `${which} event streams open, the maximum`, {
-    hint: `close some, or raise the limit ${limit} of the bridge`,
+    hint: 'close some, or raise the limit eventStreams of the bridge',
     retryAfterMs,
   })
 

@@ -54,8 +54,6 @@ export interface HttpOptions {
   readonly limits?: HttpLimits | undefined
   /** A client is an API key, or a network without a key. Absent: no limits. */
   readonly eventStreams?: EventStreamLimits
-  /** Maximum values in the JSON of a body. Absent: no limit. */
-  readonly jsonValues?: number
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -85,7 +83,6 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     authorizer = openToAll,
     limits,
     eventStreams,
-    jsonValues = Number.POSITIVE_INFINITY,
     clock,
     logger,
   } = options
@@ -105,8 +102,6 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     server: 'bridge',
     limits,
     createServer: (handler) => createNodeServer(handler, certificate, limits),
-    maxJsonValues: jsonValues,
-    jsonLimit: 'httpJsonValues',
     admit(request) {
       const reason = foreignReason(request.raw)
       if (reason !== undefined) throw new RequestRefused(403, reason)

@@ -28,8 +28,7 @@ export async function openHttp(
     names: config.dataUrl === undefined ? [] : [new URL(config.dataUrl).hostname],
     authorizer,
     limits: listeners.http,
-    eventStreams: { total: config.limits.eventStreams, perClient: config.limits.eventStreamsPerClient },
-    jsonValues: config.limits.httpJsonValues,
+    eventStreams: { total: config.limits.eventStreams, perClient: Math.ceil(config.limits.eventStreams / 4) },
     clock,
     logger: logger.child({ component: 'http' }),
   })

@@ -37,7 +37,7 @@ export function servingRoutes(
       health: () => ({
         ...load(),
         keptKvBytes: serving.memory.cachedBytes,
-        pipeline: config.pipeline,
+        pipeline: 1,
         serving: serving.metrics,
         jobs: { dispatchMs: jobs.queue.dispatchMs },
       }),

@@ -64,7 +64,6 @@ export function openSketching(
       foresight: lengths.of(bare.model.name),
       policy,
       suits: (messages) => suitability.suits(messages),
-      maxPromptBytes: limits.sketchPromptBytes,
       maxForesightMs: limits.sketchS * 1_000,
       clock,
     })

@@ -37,7 +37,7 @@ import type { DeviceProfiles } from './device-profiles.ts'
 import type { Expanded, Expander, ExpansionRequest } from './expander.ts'
 import { readStoredExpansion, type StoredExpansion } from './expansion-history.ts'
 import type { ExpansionLog } from './expansion-log.ts'
-import { type SubmissionLimits, submissionOf } from './expansion-submission.ts'
+import { submissionOf } from './expansion-submission.ts'
 
 /** Interval of the checks for deadlines and devices that can take expansions again. */
 const tickMs = 100
@@ -55,12 +55,15 @@ export interface FleetExpanderOptions {
   readonly telemetryOf: (device: string) => LatestTelemetry | null
   readonly profiles: DeviceProfiles
   readonly log: ExpansionLog
-  readonly limits: SubmissionLimits & Pick<BridgeLimits, 'expandedSentenceChars'>
+  readonly limits: Pick<BridgeLimits, 'expansionAttempts'>
   readonly clock: Clock
   /** UTC ms: deadlines of jobs outlive this process. */
   readonly wallMs: () => number
   readonly logger: Logger
 }
+
+/** Text of one expanded sentence. */
+const maxSentenceChars = 4_096
 
 /** An answer that waits for its sentences. */
 interface Reader {
@@ -205,7 +208,7 @@ export class FleetExpander implements Expander {
       const input = {
         sketches: sketches.map(({ id, sentences }) => ({ ...this.#readers.get(id)!.request.input, sentences: [...sentences] })),
       }
-      const id = queue.submit([submissionOf(device, input, endsInMs, limits)])[0]!.id
+      const id = queue.submit([submissionOf(device, input, endsInMs, limits.expansionAttempts)])[0]!.id
       log.add(
         id,
         sketches.map((sketch) => sketch.id),
@@ -271,7 +274,7 @@ export class FleetExpander implements Expander {
 
   /** An oversized text counts as missing. */
   #isUsable({ text }: ExpandedSentence): boolean {
-    return text.length <= this.#options.limits.expandedSentenceChars
+    return text.length <= maxSentenceChars
   }
 
   #onFailure(job: string, isOver: boolean, isRejected: boolean, code: string | undefined): void {

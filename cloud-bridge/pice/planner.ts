@@ -18,6 +18,9 @@ import { type SketchMessages, sketchMessages } from './conversation.ts'
 import type { Expander } from './expander.ts'
 import type { Asked, Llm } from './llm.ts'
 
+/** Of a conversation that small models get with a sketch, as JSON. */
+const maxPromptBytes = 32 * 1_024
+
 export interface PlannerOptions {
   readonly llm: Llm
   readonly cloud: Pick<CloudMeter, 'speed'>
@@ -26,8 +29,6 @@ export interface PlannerOptions {
   readonly policy: PlanPolicy
   /** Whether answers to such a conversation gain by a sketch: code and mathematics do not. */
   readonly suits: (messages: SketchMessages) => boolean
-  /** Size of a conversation that small models get, in bytes. */
-  readonly maxPromptBytes: number
   /** For the model to name a length. */
   readonly maxForesightMs: number
   readonly clock: Clock
@@ -58,7 +59,7 @@ export class Planner {
    * @throws BrimError QUEUE_FULL, CANCELED. Where the LLM fails otherwise, the answer is full: it may succeed
    */
   async plan(asked: Asked, mode: BridgeMode, signal: AbortSignal): Promise<PlannedConversation> {
-    const { maxPromptBytes, suits, clock } = this.#options
+    const { suits, clock } = this.#options
     const isSketchRequested = mode === 'sketch'
     const messages = sketchMessages(asked.messages, maxPromptBytes)
     if (!messages) return { plan: { mode: 'full', reason: 'conversation' }, foresightTokens: 0 }

@@ -15,8 +15,6 @@ export interface ServedModelOptions {
    */
   readonly answers: boolean
   readonly threads: number
-  /** Stages that the middle's layers are cut into; each can compute a step of its own. */
-  readonly pipeline: number
   /** Path of a libonnxruntime. Default: the library of the onnxruntime-node package. */
   readonly library?: string | undefined
   /** KV memory of all streams together. */
@@ -46,14 +44,13 @@ export type OpenModel = (options: ServedModelOptions) => Promise<OpenedModel>
  * @throws BrimError as openVerifiedBundle
  */
 export async function openServedModel(options: ServedModelOptions): Promise<OpenedModel> {
-  const { bundle, threads, pipeline, library, kvBudgetBytes, stateDir, progress } = options
+  const { bundle, threads, library, kvBudgetBytes, stateDir, progress } = options
   const { split, files } = await readManifest(bundle)
   const answers = options.answers && files.some(({ path }) => path === `${tokenizerFolder}/${tokenizerFile}`)
   const model = await openVerifiedBundle(bundle, {
     library,
     parts: partsOf(split, answers),
     threads,
-    stages: pipeline,
     slots: slotCounts,
     // All that streams have used at once is theirs again.
     maxFreeKvBytes: kvBudgetBytes,

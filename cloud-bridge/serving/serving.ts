@@ -39,8 +39,6 @@ export interface ServingOptions {
   readonly maxMemoryWaitMs: number
   /** Answers that wait for their first step, at most. */
   readonly maxWaitingAnswers: number
-  /** Weight of the past in the measured load and delay of steps; absent: the default. */
-  readonly smoothing?: number
   /** Takes what the machine decides down. @param policy from which the policy can be made again */
   readonly recorded?: { readonly recording: Recording; readonly policy: unknown } | undefined
   readonly clock: Clock
@@ -114,7 +112,6 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
     sharesPrefixes: true,
     maxMemoryWaitMs: options.maxMemoryWaitMs,
     maxWaitingAnswers: options.maxWaitingAnswers,
-    smoothing: options.smoothing,
   }
   const sizes = { device: doublingKv(kv.device), answer: doublingKv(kv.answer) }
   const machine = new ServingMachine({ ...rules, policy, sizes })

@@ -10,6 +10,8 @@ import type { UpstreamConfig } from '../config.ts'
 import type { BridgeLimits } from '../limits.ts'
 
 const seedBound = 2 ** 32
+/** Where the upstream asks for a longer wait (`Retry-After`), the client is asked instead. */
+const maxRetryAfterMs = 10_000
 
 /** Another server as the bridge's LLM. It may start later than the bridge. @throws BrimError CONFIG_INVALID for its key */
 export function openUpstream(
@@ -28,7 +30,7 @@ export function openUpstream(
     continues,
     limits: upstreamLimitsOf('upstream', limits, {
       queue: limits.upstreamQueue,
-      maxRetryAfterMs: limits.upstreamRetryAfterS * 1_000,
+      maxRetryAfterMs,
     }),
     clock,
     random,

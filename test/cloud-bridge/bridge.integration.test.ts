@@ -119,26 +119,6 @@ describe('the bridge on a real bundle', () => {
     expect(inOneFrame).toEqual(concatStates(inFour, width))
   })
 
-  it.each([2, 3])('computes the same bits in a pipeline of %i stages as without one', async (pipeline) => {
-    const seeds = [1, 2, 3, 4, 5, 6]
-    const converseAll = async (bridge: TestBridge) => {
-      const deep = await Promise.all(
-        seeds.map(async (seed) => {
-          await using device = await connectDevice(bridge.dataUrl, `device-${seed}`, width)
-          return await converse(device, bridge, seed)
-        }),
-      )
-      const { sessions, kvBytes, pipeline: stages } = await health(bridge)
-      expect({ sessions, kvBytes }).toEqual({ sessions: 0, kvBytes: 0 })
-      return { deep, stages }
-    }
-    await using uncut = await start()
-    await using cut = await start({ pipeline })
-    const expected = await converseAll(uncut)
-    expect(expected.stages).toBe(1)
-    expect(await converseAll(cut)).toEqual({ ...expected, stages: pipeline })
-  })
-
   it('computes after a rollback the same rows as a fresh session', async () => {
     await using bridge = await start()
     await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
@@ -345,16 +325,6 @@ describe('the bridge does not start', () => {
     await expect(start({ mqtPort: 1 } as object)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
   })
 
-  it('with more pipeline stages than the middle has layers', async () => {
-    const { layers } = bundle.manifest.parts.middle!
-    const maxStages = layers[1] - layers[0]
-    await expect(start({ pipeline: maxStages + 1 })).rejects.toMatchObject({
-      code: 'CONFIG_INVALID',
-      message: `a pipeline of ${maxStages + 1} stages is not possible: the middle has ${maxStages} layers`,
-    })
-    await expect(start({ pipeline: 0 })).rejects.toMatchObject({ message: expect.stringContaining('pipeline') })
-  })
-
   it('without a bundle, and frees its ports', async () => {
     await using taken = await startBroker()
     const port = Number(new URL(taken.url).port)
@@ -390,15 +360,13 @@ describe('brim bridge run', () => {
       '0',
       '--http-port',
       '0',
-      '--pipeline',
-      '2',
       '--json',
     ]
     const running = brim(argv, io)
     await expect.poll(out, { timeout: 20_000 }).toContain('\n')
     const ready = JSON.parse(out())
     expect(ready).toMatchObject({ event: 'ready', modelId: bundle.manifest.modelId })
-    expect(await health(ready)).toMatchObject({ ok: true, pipeline: 2 })
+    expect(await health(ready)).toMatchObject({ ok: true, pipeline: 1 })
     stop.abort()
     await running
     await expect(fetch(`${ready.httpUrl}/health`)).rejects.toThrow()

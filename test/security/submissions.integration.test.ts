@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { jobRoutes } from '../../cloud-bridge/api/jobs.ts'
-import { BridgeLimits } from '../../cloud-bridge/limits.ts'
 import { DeviceState } from '../../core/wire/protocol/messages.ts'
 import { readMessage } from '../../core/wire/protocol/read-message.ts'
 import { startTestHttp, type TestHttp } from '../support/http.ts'
@@ -11,9 +10,7 @@ describe('a submission that takes long to parse or to check', () => {
   let http: TestHttp
   beforeEach(async () => {
     // Every one is refused before the queue is asked.
-    http = await startTestHttp([jobRoutes({} as never, {} as never, {} as never)], {
-      jsonValues: BridgeLimits.parse({}).httpJsonValues,
-    })
+    http = await startTestHttp([jobRoutes({} as never, {} as never, {} as never)])
   })
   afterEach(() => http.close())
 

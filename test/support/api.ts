@@ -18,7 +18,6 @@ export const startTestApi = (
     port: 0,
     maxBodyBytes: AgentLimits.parse({}).apiBodyBytes,
     requestLimits: AgentLimits.parse({}),
-    maxJsonValues: AgentLimits.parse({}).apiJsonValues,
     models: [{ name: card.name, endpoint, createdAt: card.createdAt }],
     nextSeed: () => 1,
     health: () => ({}),

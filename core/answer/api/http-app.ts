@@ -19,9 +19,6 @@ export interface HttpAppOptions {
   readonly createServer?: (handler: RequestListener, limits: HttpLimits | undefined) => Server
   /** Of bodies, where a route names no other. */
   readonly maxBodyBytes?: number
-  /** Values in the JSON of a body, and the name of the limit. */
-  readonly maxJsonValues: number
-  readonly jsonLimit: string
   /** Names the paths where another one is asked for. Absent: nothing does. */
   readonly pathsHint?: string
   /** @throws BrimError for a request that is refused before it is read */
@@ -36,6 +33,8 @@ export interface HttpAppOptions {
 
 /** Longer than any URL that Node accepts: an unknown id of any length is unknown, not too long. */
 const maxParamLength = 16 * 1024
+/** In the JSON of a body: token ids and all fields. */
+const maxJsonValues = 262_144
 const jsonType = 'application/json'
 export const sendJson = `send JSON (content-type: ${jsonType})`
 
@@ -87,7 +86,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
 const createPlainServer = (handler: RequestListener, limits: HttpLimits | undefined): Server =>
   createServer(limits ? httpTimeLimits(limits) : {}, handler)
 
-function readJson(app: FastifyInstance, { maxJsonValues, jsonLimit, readsBody = () => true }: HttpAppOptions): void {
+function readJson(app: FastifyInstance, { readsBody = () => true }: HttpAppOptions): void {
   // An object that names its own prototype is refused.
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
@@ -95,8 +94,7 @@ function readJson(app: FastifyInstance, { maxJsonValues, jsonLimit, readsBody = 
     if (!readsBody(request)) return done(null, undefined)
     if (text === '') return done(invalid(sendJson))
     const problem = jsonShapeProblem(text, maxJsonValues)
-    if (problem !== undefined)
-      return done(invalid(`the body cannot be read: ${problem}`, `send fewer values, or raise the limit ${jsonLimit}`))
+    if (problem !== undefined) return done(invalid(`the body cannot be read: ${problem}`, 'send fewer values'))
     return parse(request, text, (error, value) => (error ? done(invalid('the body is not JSON')) : done(null, value)))
   })
   app.addContentTypeParser('*', (request, _payload, done) =>

@@ -37,7 +37,7 @@ interface RequestOrigin {
 
 /** @throws FieldError REQUEST_INVALID, MODEL_UNKNOWN, CHAT_TEMPLATE_INVALID naming the field; BrimError MODEL_MISSING */
 export function readChatRequest(body: unknown, served: Served, origin: RequestOrigin): ApiRequest {
-  requireMessageCount(body, served.requestLimits)
+  requireMessageCount(body)
   const request = parseRequest(ChatRequest, body)
   requireSize('messages', JSON.stringify(request.messages), served.requestLimits)
   const model = modelFor(request.model, served)
@@ -210,11 +210,13 @@ function rateOf(header: RequestOrigin['tokensPerS']): number | undefined {
   throw new FieldError('REQUEST_INVALID', name, `the header ${name} must be 0, or a number from ${min} to ${max}`)
 }
 
+const maxMessages = 4_096
+
 /** Before each message is checked. */
-function requireMessageCount(body: unknown, { apiPromptMessages }: RequestLimits): void {
+function requireMessageCount(body: unknown): void {
   const messages = (body as { messages?: unknown } | null)?.messages
-  if (!Array.isArray(messages) || messages.length <= apiPromptMessages) return
-  throw tooLarge('messages', `has ${messages.length} messages`, apiPromptMessages, 'apiPromptMessages')
+  if (!Array.isArray(messages) || messages.length <= maxMessages) return
+  throw tooLarge('messages', `has ${messages.length} messages`, maxMessages)
 }
 
 /** Before each prompt is checked. */
@@ -229,8 +231,13 @@ function requireSize(field: 'messages' | 'prompt' | 'brim.prompt_ids', text: str
   if (bytes > apiPromptBytes) throw tooLarge(field, `has ${bytes} bytes`, apiPromptBytes, 'apiPromptBytes')
 }
 
-const tooLarge = (field: string, what: string, limit: number, name: keyof RequestLimits) =>
-  new FieldError('REQUEST_INVALID', field, `"${field}" ${what}; the limit is ${limit}`, `send less, or raise the limit ${name}`)
+const tooLarge = (field: string, what: string, limit: number, name?: keyof RequestLimits) =>
+  new FieldError(
+    'REQUEST_INVALID',
+    field,
+    `"${field}" ${what}; the limit is ${limit}`,
+    name ? `send less, or raise the limit ${name}` : 'send less',
+  )
 
 function requireChatTemplate({ model }: Endpoint, field: string): void {
   if (!model.tokenizer || model.chatTemplate) return

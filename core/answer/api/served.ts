@@ -13,8 +13,6 @@ export interface RequestLimits {
   readonly apiAnswers: number
   /** Size of a prompt, or of messages as JSON, in bytes. */
   readonly apiPromptBytes: number
-  /** Messages of a conversation. */
-  readonly apiPromptMessages: number
 }
 
 /** A model that answers requests. */

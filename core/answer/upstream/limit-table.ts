@@ -16,8 +16,6 @@ const seconds = z.number().positive()
 /** Each limit of a server with OpenAI's API, by the end of its name: `TotalS` is the bridge's `upstreamTotalS`. */
 const upstreamTable = {
   AnswerBytes: [size(1), (server, failure) => `text of one answer of ${server}, in bytes; beyond it ${failure}`],
-  ConnectS: [seconds, (server, failure) => `seconds for a connection to ${server}, TLS included; then ${failure}`],
-  EventChars: [size(1_024), (server, failure) => `size of one event of ${server}, in characters; beyond it ${failure}`],
   FirstTokenS: [seconds, (server, failure) => `seconds from the connection to ${server} until its first token; then ${failure}`],
   IdleS: [seconds, (server, failure) => `seconds between two tokens of ${server}, while the client reads; then ${failure}`],
   Requests: [size(1), (server, _, waiting) => `requests that ${server} answers at once; ${waiting}`],
@@ -47,6 +45,8 @@ export function upstreamLimitFields<Prefix extends string>(
 
 /** Requests that wait, where no limit says so. */
 const maxQueue = 1_024
+const connectMs = 5_000
+const eventChars = 2 ** 20
 
 /** The values of these fields. By default a server may ask for as long a wait as an answer may take. */
 export function upstreamLimitsOf<Prefix extends string>(
@@ -62,11 +62,11 @@ export function upstreamLimitsOf<Prefix extends string>(
     queue,
     retries: limit('Retries'),
     maxRetryAfterMs: maxRetryAfterMs ?? msOf('TotalS'),
-    connectMs: msOf('ConnectS'),
+    connectMs,
     firstTokenMs: msOf('FirstTokenS'),
     idleMs: msOf('IdleS'),
     totalMs: msOf('TotalS'),
-    eventChars: limit('EventChars'),
+    eventChars,
     answerBytes: limit('AnswerBytes'),
   }
 }

@@ -10,6 +10,10 @@ export interface HttpLimits {
   readonly stalledMs: number
 }
 
+/** From opening a connection to the headers of its first request (of MQTT: to its CONNECT), TLS included. */
+export const firstRequestMs = 15_000
+/** For a complete request, its body included. */
+export const requestMs = 60_000
 /** How often Node looks for requests that take too long. */
 const maxCheckIntervalMs = 2_000
 

@@ -75,8 +75,6 @@ export interface PartSpec {
   readonly format: WeightFormat
   /** Decoder layers [from, to) of the whole model; empty for `output` and `medusa`. */
   readonly layers: readonly [number, number]
-  /** For stages of `middle`: this is not the first stage. */
-  readonly continues?: boolean
   /** For the parts `adapter` and `adapter-paper`. */
   readonly adapter?: Adapter
   /** For the part `medusa`. */

@@ -66,7 +66,7 @@ class PartGraph {
     this.#graph.int64s('axis.0', [0])
     this.#graph.int64s('axis.1', [1])
     this.#graph.int64s('axis.last', [-1])
-    let stream = this.#firstResidual()
+    let stream: Residual = { value: this.#inputRows(), pending: undefined }
     const slots = blocks.length > 0 ? this.#declareSlots() : []
     blocks.forEach((block, layer) => {
       stream = this.#block(stream, block, layer, slots)
@@ -83,16 +83,6 @@ class PartGraph {
   #declareWeights(): void {
     for (const { name, type, dims, file, offset, bytes } of this.#plan.weights)
       this.#graph.external(name, type === 'float16' ? 'float32' : type, dims, { location: file, offset, bytes })
-  }
-
-  /**
-   * A later stage starts with pending zeros, so that its first normalisation is the fused one, as in the unsplit middle. The
-   * plain one rounds differently, and stages must give the same bits as the unsplit middle.
-   */
-  #firstResidual(): Residual {
-    const value = this.#inputRows()
-    if (!this.#plan.spec.continues) return { value, pending: undefined }
-    return { value, pending: this.#graph.node('ConstantOfShape', [this.#graph.node('Shape', [value])]) }
   }
 
   /** The input rows: embedded ids, or states from the wire. float32 [1, T, H] */

@@ -3,7 +3,7 @@ import { graphOutputs } from '../bundle/graph-io.ts'
 import type { Manifest } from '../bundle/manifest.ts'
 import type { AttentionPart } from './attention-part.ts'
 import type { Chain, Head, Sequence } from './contract.ts'
-import type { CuttingPart } from './part.ts'
+import type { StatesPart } from './part.ts'
 import { StackedSequence } from './stacked-sequence.ts'
 import type { Cut } from './states-tensors.ts'
 
@@ -39,12 +39,12 @@ export class WholeChain implements Chain {
 /** The whole model as input → middle → output, with `cuts` applied where the wire would be. */
 export class SplitChain implements Chain {
   readonly manifest: Manifest
-  readonly #input: CuttingPart
-  readonly #middle: CuttingPart
+  readonly #input: StatesPart
+  readonly #middle: StatesPart
   readonly #head: Head
   readonly #cuts: Cut
 
-  constructor(manifest: Manifest, parts: { input: CuttingPart; middle: CuttingPart; head: Head }, cuts: Cut) {
+  constructor(manifest: Manifest, parts: { input: StatesPart; middle: StatesPart; head: Head }, cuts: Cut) {
     this.manifest = manifest
     this.#input = parts.input
     this.#middle = parts.middle

@@ -11,14 +11,12 @@ import {
   type PartName,
   type SlotCount,
 } from '../bundle/manifest.ts'
-import { splitIntoStages } from '../bundle/stages.ts'
 import { AttentionPart } from './attention-part.ts'
 import { SplitChain, WholeChain } from './chain.ts'
 import type { Chain, Head, MedusaHeads, Part } from './contract.ts'
 import { LogitsPart } from './logits-part.ts'
-import { type CuttingPart, StatesPart } from './part.ts'
+import { StatesPart } from './part.ts'
 import type { PartSource } from './part-sessions.ts'
-import { PipelinedPart } from './pipelined-part.ts'
 import type { Runtime } from './runtime.ts'
 import type { Cut } from './states-tensors.ts'
 import { WeightStore } from './weights.ts'
@@ -34,8 +32,6 @@ export interface OpenModelOptions {
   readonly slots?: readonly SlotCount[]
   /** Also compile their graphs for trees at once. Default: false. */
   readonly branching?: boolean
-  /** Number of stages of `middle`; each can run a different step at the same time. Default: 1. */
-  readonly stages?: number
   /** KV memory without a sequence that each part keeps, at most. Default: 64 MiB. */
   readonly maxFreeKvBytes?: number
   /** Called after the release of the model. */
@@ -91,12 +87,6 @@ function chainParts({ split }: Manifest): readonly PartName[] {
   return split === null ? ['whole'] : ['input', 'middle', 'output']
 }
 
-/** @param parts at least one, in order */
-function connectStages(manifest: PartManifest, parts: readonly AttentionPart[]): CuttingPart {
-  const stages = parts.map((part) => new StatesPart(part))
-  return stages.length === 1 ? stages[0]! : new PipelinedPart(manifest, stages)
-}
-
 function medusaOf({ heads, tree }: PartManifest): Pick<MedusaHeads, 'heads' | 'tree'> {
   if (heads === undefined || tree === undefined) throw new Error('the manifest was not checked')
   return { heads, tree }
@@ -120,7 +110,7 @@ class BundleModel implements LoadedModel {
   readonly manifest: Manifest
   readonly #weights: WeightStore
   readonly #attention: AttentionPart[] = []
-  readonly #states = new Map<PartName, CuttingPart>()
+  readonly #states = new Map<PartName, StatesPart>()
   /** `output` and `medusa`. */
   readonly #logits = new Map<PartName, LogitsPart>()
   readonly #onRelease: OpenModelOptions['onRelease']
@@ -135,36 +125,40 @@ class BundleModel implements LoadedModel {
   async load(name: PartName, options: OpenModelOptions & Pick<PartSource, 'runtime' | 'folder'>): Promise<void> {
     const manifest = this.manifest.parts[name]
     if (!manifest) throw this.#missing(name)
-    const { runtime, folder, threads, providers = [], slots = [1], branching = false, stages = 1, maxFreeKvBytes } = options
+    const { runtime, folder, threads, providers = [], slots = [1], branching = false, maxFreeKvBytes } = options
     const { schema, dims } = this.manifest
     const format = formatOf(this.manifest, name)
     const needsEvenRows = format.name === 'int4' && format.accuracyLevel === 1
-    const sourceOf = async ({ manifest, graph }: Pick<PartSource, 'manifest' | 'graph'>): Promise<PartSource> => {
-      const weights = await this.#weights.load(manifest.weights)
-      return { runtime, folder, name, manifest, graph, weights, padsAttention: schema > 2, needsEvenRows, threads, providers }
+    const weights = await this.#weights.load(manifest.weights)
+    const graph = graphsOf(folder, name, manifest)
+    const source = {
+      runtime,
+      folder,
+      name,
+      manifest,
+      graph,
+      weights,
+      padsAttention: schema > 2,
+      needsEvenRows,
+      threads,
+      providers,
     }
-    const asBuilt = { manifest, graph: graphsOf(folder, name, manifest) }
     if (name === 'output' || name === 'medusa') {
-      const part = new LogitsPart(await sourceOf(asBuilt), dims, name === 'medusa' ? medusaOf(manifest).heads : 1)
+      const part = new LogitsPart(source, dims, name === 'medusa' ? medusaOf(manifest).heads : 1)
       this.#logits.set(name, part)
       return part.prepare()
     }
-    const isCut = name === 'middle' && stages !== 1
-    const parts: AttentionPart[] = []
-    for (const stage of isCut ? await splitIntoStages(folder, this.manifest, manifest, stages) : [asBuilt]) {
-      const part = new AttentionPart(await sourceOf(stage), dims, maxFreeKvBytes)
-      parts.push(part)
-      this.#attention.push(part)
-      for (const count of slots) {
-        await part.prepare(count)
-        if (branching && name !== 'whole') await part.prepare(count, true)
-      }
+    const part = new AttentionPart(source, dims, maxFreeKvBytes)
+    this.#attention.push(part)
+    for (const count of slots) {
+      await part.prepare(count)
+      if (branching && name !== 'whole') await part.prepare(count, true)
     }
-    if (name === 'whole') this.#whole = parts[0]
-    else this.#states.set(name, connectStages(manifest, parts))
+    if (name === 'whole') this.#whole = part
+    else this.#states.set(name, new StatesPart(part))
   }
 
-  part(name: PartName): CuttingPart {
+  part(name: PartName): StatesPart {
     const part = this.#states.get(name)
     if (!part) throw this.#missing(name)
     return part

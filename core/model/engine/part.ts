@@ -4,13 +4,8 @@ import type { AttentionPart } from './attention-part.ts'
 import type { Part, Sequence, StepItem } from './contract.ts'
 import { type Cut, StatesReceiver } from './states-tensors.ts'
 
-/** A part that returns states, rounded to fp16 or in fp32. */
-export interface CuttingPart extends Part {
-  run(items: readonly StepItem[], cut: Cut): Promise<States[]>
-}
-
-/** `input`, `middle`, `adapter` or `adapter-paper`. */
-export class StatesPart implements CuttingPart {
+/** `input`, `middle`, `adapter` or `adapter-paper`: returns states, rounded to fp16 or in fp32. */
+export class StatesPart implements Part {
   readonly #attention: AttentionPart
   readonly #receiver: StatesReceiver
 

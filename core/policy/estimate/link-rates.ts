@@ -1,4 +1,4 @@
-import { defaultAlpha, Ewma } from './ewma.ts'
+import { Ewma } from './ewma.ts'
 
 /** A frame and its reply as the device sees them; times by the device's clock, in seconds. */
 export interface Exchange {
@@ -23,22 +23,16 @@ const minS = 1e-4
  * time of the bridge and of the way back.
  */
 export class LinkRates {
-  readonly #up: Ewma
-  readonly #down: Ewma
-  readonly #cloudS: Ewma
+  /** The paper gives no weight of the past for β. */
+  readonly #up = new Ewma()
+  readonly #down = new Ewma()
+  readonly #cloudS = new Ewma()
   #upAtS: number | undefined
   #downAtS: number | undefined
   readonly #roundTripsS: number[] = []
   /** When the last frame known to have arrived did so, at the bridge's end of the link. */
   #arrivedS = Number.NEGATIVE_INFINITY
   #answeredS = Number.NEGATIVE_INFINITY
-
-  /** @param alpha weight of the past, 0..1; the paper gives none for β */
-  constructor(alpha = defaultAlpha) {
-    this.#up = new Ewma(alpha)
-    this.#down = new Ewma(alpha)
-    this.#cloudS = new Ewma(alpha)
-  }
 
   /** Undefined before the first frame that is large enough. */
   get upBytesPerS(): number | undefined {

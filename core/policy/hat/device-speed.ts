@@ -1,4 +1,4 @@
-import { defaultAlpha, Ewma } from '../estimate/ewma.ts'
+import { Ewma } from '../estimate/ewma.ts'
 
 /** With fewer tokens a prefill measures the cost of a step, not of a token. */
 const minPrefillTokens = 8
@@ -15,21 +15,12 @@ export interface TimedSteps {
 
 /** How fast a device computes, smoothed over its real steps (HAT 'State monitoring'). Mutable. */
 export class DeviceSpeed {
-  readonly #alpha: number
-  #prefillTokensPerS: Ewma
-  #decodeStepS: Ewma
-  #draftStepS: Ewma
-  #aheadStepS: Ewma
+  #prefillTokensPerS = new Ewma()
+  #decodeStepS = new Ewma()
+  /** The paper gives no weight of the past for γ. */
+  #draftStepS = new Ewma()
+  #aheadStepS = new Ewma()
   #steps = 0
-
-  /** @param alpha weight of the past, 0..1; the paper gives none for γ */
-  constructor(alpha = defaultAlpha) {
-    this.#alpha = alpha
-    this.#prefillTokensPerS = new Ewma(alpha)
-    this.#decodeStepS = new Ewma(alpha)
-    this.#draftStepS = new Ewma(alpha)
-    this.#aheadStepS = new Ewma(alpha)
-  }
 
   /** Tokens of a prompt per second; undefined before the first chunk. */
   get prefillTokensPerS(): number | undefined {
@@ -69,10 +60,10 @@ export class DeviceSpeed {
 
   /** Another model computes from now on. */
   reset(): void {
-    this.#prefillTokensPerS = new Ewma(this.#alpha)
-    this.#decodeStepS = new Ewma(this.#alpha)
-    this.#draftStepS = new Ewma(this.#alpha)
-    this.#aheadStepS = new Ewma(this.#alpha)
+    this.#prefillTokensPerS = new Ewma()
+    this.#decodeStepS = new Ewma()
+    this.#draftStepS = new Ewma()
+    this.#aheadStepS = new Ewma()
   }
 
   record({ of, count, seconds }: TimedSteps): void {

@@ -55,7 +55,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction> {
     this.#options = options
     this.#streams = new ServedStreams(options)
     this.#tiers = new KvTiers(this.#streams, options.tiers)
-    this.#steps = new ServingSteps(this.#streams, this.#tiers, pipelinedPrompts, options.smoothing)
+    this.#steps = new ServingSteps(this.#streams, this.#tiers, pipelinedPrompts)
     this.#execution = new PlanExecution(this.#streams, this.#tiers, {
       sharesPrefixes: options.sharesPrefixes,
       waitsForTransfers,

@@ -27,8 +27,6 @@ export interface ServingRules {
   readonly maxMemoryWaitMs: number
   /** Answers that wait for their first step, at most. */
   readonly maxWaitingAnswers: number
-  /** Weight of the past in measured steps; absent: the default. */
-  readonly smoothing?: number | undefined
 }
 
 export interface ServingMachineOptions extends ServingRules {

@@ -13,7 +13,7 @@ interface StepUnderWay {
 
 /** The steps of a serving machine that are under way, and what those that have ended tell. Mutable. */
 export class ServingSteps {
-  readonly speeds: StepSpeeds
+  readonly speeds = new StepSpeeds()
   readonly #streams: ServedStreams
   readonly #tiers: KvTiers
   /** Whether a prompt's next piece begins once the one before has left the first stage. */
@@ -22,9 +22,7 @@ export class ServingSteps {
   /** When a step that decoded or verified last began. */
   lastDecodeMs: number | undefined
 
-  /** @param smoothing as ServingRules */
-  constructor(streams: ServedStreams, tiers: KvTiers, pipelinesPrompts: boolean, smoothing: number | undefined) {
-    this.speeds = new StepSpeeds(smoothing)
+  constructor(streams: ServedStreams, tiers: KvTiers, pipelinesPrompts: boolean) {
     this.#streams = streams
     this.#tiers = tiers
     this.#pipelinesPrompts = pipelinesPrompts

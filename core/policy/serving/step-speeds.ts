@@ -1,4 +1,4 @@
-import { defaultAlpha, Ewma } from '../estimate/ewma.ts'
+import { Ewma } from '../estimate/ewma.ts'
 import { StateMonitor } from '../estimate/state-monitor.ts'
 import type { ServingSpeeds } from './policy.ts'
 
@@ -14,15 +14,10 @@ export interface MeasuredStep {
 /** How fast steps are, learned from those that have ended. Mutable. */
 export class StepSpeeds {
   /** The same steps, as HAT's decisions read them. */
-  readonly monitor: StateMonitor
+  readonly monitor = new StateMonitor()
   /** Seconds of the steps that only decoded or verified, by their streams. */
   readonly #decodeSeconds = new Map<number, Ewma>()
   readonly #prefillSPerRow = new Ewma()
-
-  /** @param alpha weight of the past in the monitor, 0..1 */
-  constructor(alpha = defaultAlpha) {
-    this.monitor = new StateMonitor(alpha)
-  }
 
   record({ streams, rows, promptRows, seconds }: MeasuredStep): void {
     this.monitor.record(rows, seconds)

@@ -9,7 +9,6 @@ export const fleetOptions = [
   'draft-threshold',
   'draft-limit',
   'draft-paced',
-  'smoothing',
   'patience',
   'telemetry',
   'heartbeat',

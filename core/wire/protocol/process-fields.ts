@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { logFormats } from '../../kit/base/log-text.ts'
+import { nonEmpty } from '../../kit/base/setting-kinds.ts'
 import { Id } from './id.ts'
 
 /** Settings that agent and bridge both have, with one meaning and one default. */
@@ -8,11 +9,7 @@ export const processFields = {
   threads: z.int().min(1).max(256).default(2).meta({ fleet: true, description: 'threads per operator' }),
   /** Path of a libonnxruntime to use instead of the packaged one. */
   library: z.string().optional(),
-  /** Weight of earlier measurements (α of HAT). */
-  smoothing: z.number().min(0).lt(1),
-  record: z
-    .string()
-    .min(1)
+  record: nonEmpty
     .meta({
       description: 'file for what the process decides and from what inputs, without text, for "brim simulate replay"',
       fallback: 'none',

@@ -32,7 +32,7 @@ let release: () => Promise<void>
 beforeAll(async () => {
   dir = tempDir()
   const bundle = await buildTextBundle(dir.path, { adapter: false })
-  bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge'), auth: true, limits: { apiPromptMessages: 8 } })
+  bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge'), auth: true })
   tokenizer = await loadTokenizer(join(bundle, tokenizerFolder))
   const template = await loadChatTemplate(join(bundle, tokenizerFolder))
   chatIds = tokenizer.encode(template!.render(messages), { addSpecialTokens: false })
@@ -149,7 +149,7 @@ describe('the unmodified openai package at a bridge', () => {
     await expect(ask({ model: 'gpt-none' })).rejects.toMatchObject({ status: 404, code: 'model_not_found', param: 'model', type })
     await expect(ask({ tools: [{ type: 'function' }] })).rejects.toMatchObject({ status: 400, param: 'tools', type })
     await expect(ask({ max_tokens: 600 })).rejects.toMatchObject({ status: 400, code: 'context_length_exceeded', type })
-    const many = Array.from({ length: 9 }, () => messages[0]!)
+    const many = Array.from({ length: 4_097 }, () => messages[0]!)
     await expect(ask({ messages: many })).rejects.toMatchObject({ status: 400, param: 'messages' })
     await expect(clientWith('wrong').models.list()).rejects.toMatchObject({ status: 401, code: 'NOT_AUTHORIZED', type })
     await expect(openai.models.retrieve('none')).rejects.toMatchObject({ status: 404, code: 'model_not_found' })

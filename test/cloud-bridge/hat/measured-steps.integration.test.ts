@@ -23,7 +23,7 @@ afterAll(() => {
   dir[Symbol.dispose]()
 })
 
-const settings = { tokenBudget: 96, chunkTokens: 20, frameTokens: 80, pipeline: 2, smoothing: 0.35 }
+const settings = { tokenBudget: 96, chunkTokens: 20, frameTokens: 80 }
 
 /** Frames of a prompt, each of which is one step. */
 async function prefill(device: TestDevice, session: OpenSession, sizes: readonly number[]): Promise<void> {
@@ -36,7 +36,7 @@ async function prefill(device: TestDevice, session: OpenSession, sizes: readonly
 
 /** Checks the prediction of each step. @returns the monitor that the bridge must have after these steps */
 function replay(steps: readonly LoggedStep[]): StateMonitor {
-  const monitor = new StateMonitor(settings.smoothing)
+  const monitor = new StateMonitor()
   for (const { index, tokens, computeMs, predictedMs } of steps) {
     if (index === 0) expect(predictedMs).toBeNull()
     else expect(predictedMs).toBeCloseTo(monitor.g.at(tokens) * 1_000, 9)
@@ -54,8 +54,7 @@ describe('a bridge that measures its steps', () => {
     const { steps } = (await (await fetch(`${bridge.httpUrl}/v1/steps`)).json()) as { steps: LoggedStep[] }
     expect(steps.map(({ tokens }) => tokens)).toEqual(sizes)
     const monitor = replay(steps)
-    // A link on which Eq. 3 holds for a chunk of 50 tokens, which is within the limits. The pieces of one prompt are computed one
-    // after the other, whatever stages there are: P is 1.
+    // A link on which Eq. 3 holds for a chunk of 50 tokens, which is within the limits.
     const { g, batchTokens } = monitor
     const tokenS = (g.at(batchTokens) + g.at(batchTokens + 50)) / 50
     const bytesPerToken = rowBytes('fp16', width)

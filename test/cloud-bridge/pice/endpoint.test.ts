@@ -93,7 +93,6 @@ function world({ reply = wellBehaved, plan = plans.sketch, candidates = 1, suits
     foresight: new LengthRatio(),
     policy,
     suits: () => suits,
-    maxPromptBytes: 1_000,
     maxForesightMs: 1_000,
     clock,
   })
@@ -299,7 +298,7 @@ describe('a full answer', () => {
     ['the question does not suit', {}, { suits: false }, 'unsuitable', 1],
     [
       'the conversation is too large for a small model',
-      { prompt: requestOf({}, 'x'.repeat(2_000)).prompt },
+      { prompt: requestOf({}, 'x'.repeat(33_000)).prompt },
       {},
       'conversation',
       1,

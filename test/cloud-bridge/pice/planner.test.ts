@@ -32,7 +32,6 @@ it('the policy gets the fleet as it is, the sketches that are being written, the
       return { mode: 'full', reason: 'objectives', fullS: 1 }
     },
     suits: () => true,
-    maxPromptBytes: 1_000,
     maxForesightMs: 1_000,
     clock,
   })

@@ -13,7 +13,7 @@ export const Health = z.object({
   kvBytes: count.describe('KV memory of open sessions.'),
   keptKvBytes: count.describe('KV memory of the prefix cache.'),
   uptimeS: count,
-  pipeline: z.int().min(1).describe('Stages of the middle submodel.'),
+  pipeline: z.int().min(1).describe('Stages of the middle submodel: always 1.'),
   serving: z.object({
     steps: count,
     items: count,

@@ -5,7 +5,7 @@ import type { TokenEndpoint } from '../../../../core/answer/endpoint/endpoint.ts
 
 const endpoint = { model: { name: 'm', tokenizer: {} } } as unknown as TokenEndpoint
 const served = {
-  requestLimits: { apiAnswers: 4, apiPromptBytes: 100, apiPromptMessages: 4 },
+  requestLimits: { apiAnswers: 4, apiPromptBytes: 100 },
   models: [{ name: 'm', endpoint, createdAt: '2026-01-01T00:00:00Z' }],
   nextSeed: () => 1,
 } satisfies Served

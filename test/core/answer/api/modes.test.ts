@@ -6,7 +6,7 @@ import { FieldError } from '../../../../core/wire/openai/api-error.ts'
 
 const endpoint = { model: { name: 'm', tokenizer: {}, chatTemplate: {} } } as unknown as TokenEndpoint
 const bridge = {
-  requestLimits: { apiAnswers: 4, apiPromptBytes: 100, apiPromptMessages: 4 },
+  requestLimits: { apiAnswers: 4, apiPromptBytes: 100 },
   models: [{ name: 'm', endpoint, createdAt: '2026-01-01T00:00:00Z' }],
   nextSeed: () => 1,
 } satisfies Served

@@ -38,7 +38,7 @@ describe.each([
     it.each([
       ['the whole model', {}, {}],
       ['the parts, rounded at the cuts', { split: 1 }, {}],
-      ['the parts, the middle in two stages, two threads', { split: 1 }, { stages: 2, threads: 2 }],
+      ['the parts, two threads', { split: 1 }, { threads: 2 }],
     ])('%s: rows depend neither on the size of a step nor on its other streams', async (_name, split, options) => {
       const { folder } = await bench.open({ ...format, ...split })
       const model = await openModel(bench.runtime, folder, { parts: 'chain', threads: 1, ...options })

@@ -1,0 +1,14 @@
+import { z } from 'zod'
+
+/** Kinds of values that many settings, options and limits have. */
+
+export const nonEmpty = z.string().min(1)
+
+/** A whole number. @param standard its default */
+export const whole = (min: number, standard: number) => z.int().min(min).default(standard)
+
+/** More than none. @param standard its default */
+export const positive = (standard: number) => z.number().positive().default(standard)
+
+/** @param standard its default */
+export const nonNegative = (standard: number) => z.number().min(0).default(standard)
