@@ -105,13 +105,13 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // An endpoint made of endpoints, whichever they are: agent/parts chooses them.
   'agent/disco': { values: ['core'], types: ['agent/identity'] },
   'agent/pice': { values: ['core', 'agent/jobs', 'agent/slm'] },
-  'agent/jobs': { values: ['core', 'agent/bundles', 'agent/slm/filler.ts'], types: ['agent/link'] },
+  'agent/jobs': { values: ['core', 'agent/bundles', 'agent/slm/filler.ts', 'agent/slm/measure.ts'], types: ['agent/link'] },
   // Changes that are kept only if the device is healthy with them.
   'agent/trial': { values: ['core'] },
   // Jobs that change the agent itself, for the composition root.
   'agent/software': { values: ['core', 'agent/bundles', 'agent/jobs', 'agent/trial'] },
   'agent/config-layer': { values: ['core', 'agent/jobs', 'agent/trial'] },
-  'agent/limits.ts': { values: ['core/answer/upstream'] },
+  'agent/limits.ts': { values: ['core/answer/upstream', 'core/kit/base'] },
   // The migrations of every part's database.
   'agent/databases.ts': { values: ['core', 'agent'] },
   'agent/config.ts': { values: ['core', 'agent/disco/config.ts', 'agent/hat', 'agent/limits.ts'] },
@@ -193,7 +193,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     ],
   },
   'cloud-bridge/backup': { values: ['core', 'cloud-bridge/databases.ts', 'cloud-bridge/identity', 'cloud-bridge/queue'] },
-  'cloud-bridge/limits.ts': { values: ['core/answer/upstream'] },
+  'cloud-bridge/limits.ts': { values: ['core/answer/upstream', 'core/kit/base'] },
   'cloud-bridge/listener-settings.ts': { values: ['core'], types: ['cloud-bridge/limits.ts'] },
   'cloud-bridge/config.ts': { values: ['core', 'cloud-bridge/limits.ts'] },
   // The parts of the composition root: nothing but bridge.ts imports them.
