@@ -1,4 +1,4 @@
-import { type Machine, noActions, PendingActions } from '../machine.ts'
+import { type HandlersOf, handleKind, type Machine, noActions, PendingActions } from '../machine.ts'
 import { AnswerBuffer } from './answer-buffer.ts'
 import type { ControllerAction, ControllerInput, ControllerPlan, Migration, Piece, SideWork } from './controller-plan.ts'
 import { bufferTokens, migrationPays } from './migration.ts'
@@ -31,9 +31,11 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
   readonly #plan: ControllerPlan
   readonly #sharesTokens: boolean
   readonly #buffer: AnswerBuffer<P>
-  readonly #sides: Readonly<Record<Side, SideProgress>> = { local: new SideProgress(), remote: new SideProgress() }
+  readonly #sides: Readonly<Record<Side, SideProgress<P>>>
   readonly #migrations: { -readonly [key in keyof Migration]: Migration[key] }[] = []
   readonly #actions = new PendingActions<ControllerAction<P>>()
+  /** Of the present input. */
+  #nowMs = 0
   #begunMs = 0
   #winner: Side | undefined
   /** The side that writes the answer. Undefined before the first token, and from a failure until the other side's first token. */
@@ -47,22 +49,27 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
   /** No side can go on. */
   #isLost = false
   #isOver = false
+  readonly #handlers: HandlersOf<ControllerInput<P>> = {
+    begin: () => this.#beginAnswer(),
+    tick: () => {},
+    received: ({ side, piece }) => this.#receive(side, piece),
+    failed: ({ side }) => this.#fail(side),
+    reachable: ({ side }) => this.#onReachable(side),
+    left: ({ failed }) => this.#end(failed),
+  }
 
   /** @param sharesTokens whether each side can go on after the other one's very tokens */
   constructor(plan: ControllerPlan, sharesTokens: boolean) {
     this.#plan = plan
     this.#sharesTokens = sharesTokens
     this.#buffer = new AnswerBuffer(plan.tokensPerS)
+    const sideOf = (side: Side) => new SideProgress(side, plan, this.#actions)
+    this.#sides = { local: sideOf('local'), remote: sideOf('remote') }
   }
 
   /** Whether all is delivered, or the answer has failed. */
   get isOver(): boolean {
     return this.#isOver
-  }
-
-  /** Whether the last token is there. */
-  get isComplete(): boolean {
-    return this.#buffer.isComplete
   }
 
   /** Whether one side is to take over from the other, and has not begun. */
@@ -120,56 +127,44 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
 
   handle(input: ControllerInput<P>, nowMs: number): readonly ControllerAction<P>[] {
     if (this.#isOver) return noActions
-    this.#take(input, nowMs)
-    if (!this.#isOver) this.#advance(nowMs)
+    this.#nowMs = nowMs
+    handleKind<ControllerInput<P>>(this.#handlers, input)
+    if (!this.#isOver) this.#advance()
     return this.#actions.take()
   }
 
-  #take(input: ControllerInput<P>, nowMs: number): void {
-    switch (input.kind) {
-      case 'begin':
-        this.#begunMs = nowMs
-        break
-      case 'tick':
-        break
-      case 'received':
-        this.#receive(input.side, input.piece, nowMs)
-        break
-      case 'failed':
-        this.#fail(input.side, nowMs)
-        break
-      case 'reachable':
-        if (this.#sides[input.side].phase === 'failed') this.#sides[input.side].phase = 'stopped'
-        this.#considerMigration(nowMs)
-        break
-      case 'left':
-        if (input.failed) this.#sides[input.failed].phase = 'failed'
-        for (const side of sides) this.#stop(side, nowMs)
-        this.#isOver = true
-        break
-      default:
-        input satisfies never
-    }
+  #beginAnswer(): void {
+    this.#begunMs = this.#nowMs
   }
 
-  #receive(side: Side, piece: P, nowMs: number): void {
+  #onReachable(side: Side): void {
+    if (this.#sides[side].phase === 'failed') this.#sides[side].phase = 'stopped'
+    this.#considerMigration()
+  }
+
+  #end(failed: Side | undefined): void {
+    if (failed) this.#sides[failed].phase = 'failed'
+    for (const side of sides) this.#sides[side].stop(this.#nowMs)
+    this.#isOver = true
+  }
+
+  #receive(side: Side, piece: P): void {
     const attempt = this.#attempt
     const progress = this.#sides[side]
     const { isWorking } = progress
-    if (isWorking && !progress.hasBegun) this.#plan.learn.firstToken(side, nowMs - progress.startedMs, progress.contextTokens)
-    progress.receive(piece, nowMs)
+    progress.receive(piece, this.#nowMs)
     if (attempt?.from === side) {
       attempt.aside.push(piece)
       // It has written the whole answer: nothing is left for the target.
-      if (piece.isLast) this.#giveUp(attempt, nowMs)
+      if (piece.isLast) this.#giveUp(attempt)
     } else {
-      if (attempt?.to === side) this.#takeOver(attempt, nowMs)
-      else if (this.#source === undefined && isWorking) this.#win(side, nowMs)
-      if (this.#source === side) this.#append(piece, nowMs)
+      if (attempt?.to === side) this.#takeOver(attempt)
+      else if (this.#source === undefined && isWorking) this.#win(side)
+      if (this.#source === side) this.#append(piece)
     }
   }
 
-  #fail(side: Side, nowMs: number): void {
+  #fail(side: Side): void {
     const attempt = this.#attempt
     const isNeeded = this.needs(side)
     this.#sides[side].phase = 'failed'
@@ -177,15 +172,15 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
       attempt.giveUpMs = Number.POSITIVE_INFINITY
       this.#source = undefined
     } else if (attempt?.to === side && this.#source) {
-      this.#giveUp(attempt, nowMs)
+      this.#giveUp(attempt)
       this.#sides[side].phase = 'stopped'
-    } else if (isNeeded) this.#replace(side, nowMs)
+    } else if (isNeeded) this.#replace(side)
   }
 
-  #advance(nowMs: number): void {
-    for (const side of sides) if (this.#startsMs(side) <= nowMs) this.#start(side, nowMs)
-    if (this.#attempt && this.#attempt.giveUpMs <= nowMs) this.#giveUp(this.#attempt, nowMs)
-    for (let piece = this.#buffer.take(nowMs); piece; piece = this.#buffer.take(nowMs)) {
+  #advance(): void {
+    for (const side of sides) if (this.#startsMs(side) <= this.#nowMs) this.#start(side)
+    if (this.#attempt && this.#attempt.giveUpMs <= this.#nowMs) this.#giveUp(this.#attempt)
+    for (let piece = this.#buffer.take(this.#nowMs); piece; piece = this.#buffer.take(this.#nowMs)) {
       this.#actions.push({ kind: 'deliver', piece })
       this.#isOver = piece.isLast
     }
@@ -200,34 +195,23 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     return isOpen ? this.#begunMs + this.#plan.dispatch[side] : Number.POSITIVE_INFINITY
   }
 
-  #start(side: Side, nowMs: number): void {
-    this.#plan.learn.started(side)
-    this.#sides[side].start(this.#plan.promptTokens + this.#buffer.tokens, nowMs)
-    this.#actions.push({ kind: 'start', side, after: this.#buffer.pieces.slice() })
+  #start(side: Side): void {
+    this.#sides[side].start(this.#buffer.pieces, this.#buffer.tokens, this.#nowMs)
   }
 
-  #stop(side: Side, nowMs: number): void {
-    const progress = this.#sides[side]
-    if (progress.isWorking || progress.phase === 'paused') {
-      this.#actions.push({ kind: 'stop', side })
-      if (!progress.hasBegun) this.#plan.learn.canceled(side, nowMs - progress.startedMs, progress.contextTokens)
-    }
-    if (progress.phase !== 'failed') progress.phase = 'stopped'
-  }
-
-  #win(side: Side, nowMs: number): void {
+  #win(side: Side): void {
     this.#winner = side
     this.#source = side
-    this.#stop(otherSide(side), nowMs)
+    this.#sides[otherSide(side)].stop(this.#nowMs)
   }
 
-  #append(piece: P, nowMs: number): void {
-    this.#countDelay(piece, nowMs)
-    this.#buffer.push(piece, nowMs)
-    this.#considerMigration(nowMs)
+  #append(piece: P): void {
+    this.#countDelay(piece)
+    this.#buffer.push(piece, this.#nowMs)
+    this.#considerMigration()
   }
 
-  #considerMigration(nowMs: number): void {
+  #considerMigration(): void {
     const { sides, preferred, tokensPerS, promptTokens, expectedRemaining, returns = true } = this.#plan
     const from = this.#source
     if (!preferred || !from || preferred.side === from || this.#attempt || this.#buffer.isComplete) return
@@ -241,7 +225,7 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     const contextTokens = promptTokens + tokens
     const startMs = target.startMs(contextTokens)
     if (startMs === Number.POSITIVE_INFINITY) return
-    const returnMs = returns ? this.#returnMs(from, contextTokens) : 0
+    const returnMs = returns ? this.#sides[from].returnMs(contextTokens) : 0
     // A source that comes back in time, after the target has failed to start in time, takes its part of the buffer.
     const neededTokens = bufferTokens(tokensPerS, (startMs + returnMs) * 2 ** this.#failedMigrations)
     if (tokensPerS > 0 && unread < Math.max(1, neededTokens)) return
@@ -255,11 +239,11 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     if (!tail || (tokensPerS > 0 && unread - tail.tokens < Math.max(1, neededTokens))) return
 
     const aside = this.#buffer.cut(tail.at)
-    const lastsUntilMs = this.#buffer.lastsUntilMs(nowMs)
+    const lastsUntilMs = this.#buffer.lastsUntilMs(this.#nowMs)
     const patienceMs = Math.max(unbufferedPatience.times * startMs, unbufferedPatience.minMs)
-    const giveUpMs = !returns ? Number.POSITIVE_INFINITY : tokensPerS > 0 ? lastsUntilMs - returnMs : nowMs + patienceMs
-    this.#hold(from, nowMs)
-    this.#begin({ from, to, giveUpMs, aside }, reason, lastsUntilMs, nowMs)
+    const giveUpMs = !returns ? Number.POSITIVE_INFINITY : tokensPerS > 0 ? lastsUntilMs - returnMs : this.#nowMs + patienceMs
+    this.#sides[from].hold(this.#nowMs)
+    this.#begin({ from, to, giveUpMs, aside }, reason, lastsUntilMs)
   }
 
   /** Where the target goes on: after the last token, or where it reads text, before unread pieces that are made again. */
@@ -270,58 +254,38 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     return this.#plan.tokensPerS > 0 || tail.border === 'word' ? tail : undefined
   }
 
-  /** Time that the source needs to go on after it was held. */
-  #returnMs(from: Side, contextTokens: number): number {
-    const side = this.#plan.sides[from]
-    if (side?.pauses) return this.#sides[from].gapMs
-    return side?.continues ? side.startMs(contextTokens) : 0
-  }
-
-  /** Stops the source in such a way that it can go on if the target fails. */
-  #hold(from: Side, nowMs: number): void {
-    const side = this.#plan.sides[from]
-    if (side?.pauses) {
-      this.#sides[from].phase = 'paused'
-      this.#actions.push({ kind: 'pause', side: from })
-    } else if (side?.continues) this.#stop(from, nowMs)
-    else this.#sides[from].phase = 'aside'
-  }
-
-  #begin(attempt: Attempt<P>, reason: Migration['reason'], lastsUntilMs: number, nowMs: number): void {
+  #begin(attempt: Attempt<P>, reason: Migration['reason'], lastsUntilMs: number): void {
     const { from, to } = attempt
     const { tokens: afterTokens, unread: bufferTokens } = this.#buffer
     this.#attempt = attempt
     this.#migrations.push({ from, to, reason, afterTokens, bufferTokens, delayedTokens: 0, succeeded: false })
     this.#lateAfterMs = this.#plan.tokensPerS > 0 ? lastsUntilMs : undefined
-    this.#start(to, nowMs)
+    this.#start(to)
   }
 
-  #takeOver({ from, to }: Attempt<P>, nowMs: number): void {
+  #takeOver({ from, to }: Attempt<P>): void {
     this.#attempt = undefined
     this.#migrations.at(-1)!.succeeded = true
-    this.#stop(from, nowMs)
+    this.#sides[from].stop(this.#nowMs)
     this.#source = to
   }
 
   /** The source goes on with what it has. */
-  #giveUp({ from, to, aside }: Attempt<P>, nowMs: number): void {
+  #giveUp({ from, to, aside }: Attempt<P>): void {
     this.#attempt = undefined
-    this.#stop(to, nowMs)
+    this.#sides[to].stop(this.#nowMs)
     this.#failedMigrations += 1
-    for (const piece of aside) this.#buffer.push(piece, nowMs)
+    for (const piece of aside) this.#buffer.push(piece, this.#nowMs)
     this.#retryAt = this.#buffer.tokens + retryAfterTokens
-    if (this.#lateAfterMs !== undefined) this.#lateAfterMs = this.#buffer.lastsUntilMs(nowMs)
+    if (this.#lateAfterMs !== undefined) this.#lateAfterMs = this.#buffer.lastsUntilMs(this.#nowMs)
     const source = this.#sides[from]
-    if (this.#buffer.isComplete) this.#stop(from, nowMs)
-    else if (source.phase === 'stopped') this.#start(from, nowMs)
-    else {
-      if (source.phase === 'paused') this.#actions.push({ kind: 'resume', side: from })
-      source.resume(nowMs)
-    }
+    if (this.#buffer.isComplete) source.stop(this.#nowMs)
+    else if (source.phase === 'stopped') this.#start(from)
+    else source.resume(this.#nowMs)
   }
 
   /** The other side goes on for one that has failed. */
-  #replace(failed: Side, nowMs: number): void {
+  #replace(failed: Side): void {
     const to = otherSide(failed)
     const hasBegun = this.#source !== undefined || this.#attempt !== undefined
     this.#source = undefined
@@ -331,13 +295,13 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     } else if (hasBegun) {
       if (!this.#sharesTokens) this.#buffer.cut(this.#buffer.tail().at)
       const attempt = { from: failed, to, giveUpMs: Number.POSITIVE_INFINITY, aside: [] }
-      this.#begin(attempt, 'failure', this.#buffer.lastsUntilMs(nowMs), nowMs)
-    } else if (!this.#sides[to].isWorking) this.#start(to, nowMs)
+      this.#begin(attempt, 'failure', this.#buffer.lastsUntilMs(this.#nowMs))
+    } else if (!this.#sides[to].isWorking) this.#start(to)
   }
 
-  #countDelay({ tokens }: P, nowMs: number): void {
+  #countDelay({ tokens }: P): void {
     if (this.#lateAfterMs === undefined) return
-    if (nowMs <= this.#lateAfterMs) {
+    if (this.#nowMs <= this.#lateAfterMs) {
       this.#lateAfterMs = undefined
       return
     }

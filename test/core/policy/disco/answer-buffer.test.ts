@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { AnswerBuffer } from '../../../../core/policy/disco/answer-buffer.ts'
-import type { Piece } from '../../../../core/policy/disco/controller-plan.ts'
+import type { ControllerPlan, Piece } from '../../../../core/policy/disco/controller-plan.ts'
 import { SideProgress } from '../../../../core/policy/disco/side-progress.ts'
+import { PendingActions } from '../../../../core/policy/machine.ts'
 
 const piece = (border: Piece['border'] = 'word', tokens = 1, isLast = false): Piece => ({ tokens, isLast, border })
 
@@ -47,13 +48,16 @@ describe('the buffer of an answer', () => {
 
 describe('the progress of a side', () => {
   it('measures the time between its tokens without pauses', () => {
-    const side = new SideProgress()
-    side.start(7, 0)
-    expect(side.gapMs).toBe(0)
+    const learn = { started() {}, firstToken() {}, canceled() {} }
+    const sides = { local: { continues: true, pauses: true, costs: undefined, startMs: () => 0 } }
+    const plan: Partial<ControllerPlan> = { sides, promptTokens: 7, learn }
+    const side = new SideProgress('local', plan as ControllerPlan, new PendingActions())
+    side.start([], 0, 0)
+    expect(side.returnMs(7)).toBe(0)
     side.receive(piece(), 100)
     side.receive(piece(), 110)
     side.resume(1_000)
     side.receive(piece(), 1_010)
-    expect([side.gapMs, side.tokens, side.promptTokens]).toEqual([10, 3, 7])
+    expect([side.returnMs(10), side.tokens, side.promptTokens]).toEqual([10, 3, 7])
   })
 })
