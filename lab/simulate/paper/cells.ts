@@ -9,9 +9,8 @@ type Cell = Group['cells'][number]
 /** Every figure that the paper prints, beside the simulated one. */
 export const cellsOf = (paper: PaperFile, runs: readonly PaperRun[]): readonly PaperCell[] =>
   paper.cells.flatMap((group) => {
-    const own = select(runs, group.of)
-    if (group.isOptional && own.length === 0) return []
-    return combinationsOf(group.each, own).flatMap((varied) =>
+    if (select(runs, group.needs).length === 0) return []
+    return combinationsOf(group.each, select(runs, group.of)).flatMap((varied) =>
       group.cells.flatMap((cell) => cellOf(paper, runs, group, cell, varied)),
     )
   })
@@ -21,14 +20,14 @@ function cellOf(paper: PaperFile, runs: readonly PaperRun[], group: Group, cell:
   if (published === undefined) return []
   const base = { ...group.of, ...varied }
   const { improved } = cell
-  const names = namesOf(paper, varied)
+  const names = namesOf(paper, base)
   const made = {
     place: group.place,
     row: fill(group.row, names),
     metric: fill(cell.metric, names),
     paper: published as number | null,
     ours: quantityOf(cell, runs, base),
-    ...(improved && matches(improved.when, varied) && { improved: quantityOf(cell, runs, base, improved.of) }),
+    ...(improved && matches(improved.when, base) && { improved: quantityOf(cell, runs, base, improved.of) }),
     unit: cell.unit,
   }
   const remark = made.paper !== null && isWithin(made) ? undefined : remarkOn(cell, names, runs, base)

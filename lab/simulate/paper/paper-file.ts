@@ -6,6 +6,8 @@ import { projectRoot } from '../../../core/kit/base/version.ts'
 const Scalar = z.union([z.string(), z.number()])
 /** What a run must have, by name. */
 const Selection = z.record(z.string(), Scalar)
+/** Left out where there are no such runs. */
+const Needs = Selection.default({})
 /** What it applies to: the value of each name, or one of several. */
 const When = z.record(z.string(), z.union([Scalar, z.array(Scalar)])).default({})
 /** A value of each name at a time, the last name varying fastest; `all`: every value that the runs have. */
@@ -17,7 +19,7 @@ const Quantity = z.strictObject({
   of: Selection.default({}),
   /** What differs in the run that it is set in relation to. */
   over: Selection.optional(),
-  as: z.enum(['ratio', 'inverse', 'share cut', 'percent cut', 'percent change']).default('ratio'),
+  as: z.enum(['ratio', 'inverse', 'share cut', 'percent cut', 'percent change', 'share gain']).default('ratio'),
   /** Computed for each of these, and then summarised. */
   across: Each.default({}),
   by: z.enum(['mean', 'min', 'max']).default('mean'),
@@ -45,8 +47,7 @@ const CellGroup = z.strictObject({
   row: z.string(),
   each: Each.default({}),
   of: Selection.default({}),
-  /** Left out where there are no such runs. */
-  isOptional: z.boolean().default(false),
+  needs: Needs,
   cells: z.array(Cell),
 })
 
@@ -63,7 +64,7 @@ const LinePanel = z.strictObject({
   of: Selection,
   /** The name whose values are the lines, in this order; lines without runs are left out. */
   series: z.strictObject({ by: z.string(), values: z.array(Scalar) }),
-  isOptional: z.boolean().default(false),
+  needs: Needs,
   /** Names of a run's numbers, of which y is a mean, or of its list of points. */
   points: z.union([z.strictObject({ x: z.string(), y: z.string() }), z.string()]),
 })
@@ -72,7 +73,7 @@ const BarPanel = z.strictObject({
   kind: z.literal('bars'),
   title: z.string(),
   yLabel: z.string(),
-  isOptional: z.boolean().default(false),
+  needs: Needs,
   each: Each,
   label: z.string(),
   /** In place of the file's. */
@@ -89,7 +90,7 @@ const RunTable = z.strictObject({
       each: Each.default({}),
       of: Selection.default({}),
       labels: z.array(z.string()),
-      isOptional: z.boolean().default(false),
+      needs: Needs,
     }),
   ),
   labels: z.array(z.string()).default(['']),
@@ -151,7 +152,7 @@ export type Values = z.infer<typeof Values>
 /** The laboratory runs in a checkout, whose file this is. */
 export function readPaper(name: 'hat' | 'pice' | 'disco' | 'tokenflow'): PaperFile {
   const file = new URL(`lab/simulate/paper/${name}/${name}.yaml`, projectRoot)
-  return PaperFile.parse(parse(readFileSync(file, 'utf8'), { merge: true }))
+  return PaperFile.parse(parse(readFileSync(file, 'utf8'), { merge: true, maxAliasCount: -1 }))
 }
 
 /** @throws ZodError where the file has something else */

@@ -36,6 +36,7 @@ const relations = {
   inverse: (own: number, other: number) => other / own,
   'share cut': (own: number, other: number) => 1 - own / other,
   'percent cut': (own: number, other: number) => 100 * (1 - own / other),
+  'share gain': (own: number, other: number) => own / other - 1,
   'percent change': (own: number, other: number) => 100 * (own / other - 1),
 }
 

@@ -52,7 +52,7 @@ function tableOf(
     title,
     head: [...labels, ...columns.map(({ head }) => head)],
     rows: rows.flatMap((row) => {
-      if (row.isOptional && select(runs, row.of).length === 0) return []
+      if (select(runs, row.needs).length === 0) return []
       return combinationsOf(row.each, select(runs, row.of)).map((varied) => [
         ...row.labels.map((label) => fill(label, namesOf(paper, varied))),
         ...columns.map(({ of, text }) => fill(text, runOf(runs, { ...row.of, ...varied, ...of }))),
@@ -68,7 +68,7 @@ function figureOf(paper: PaperFile, runs: readonly PaperRun[]): Figure {
     subtitle,
     columns,
     panels: panels.flatMap((panel): readonly (LinePanel | BarPanel)[] => {
-      if (panel.isOptional && select(runs, panel.of).length === 0) return []
+      if (select(runs, panel.needs).length === 0) return []
       return panel.kind === 'lines' ? linePanels(paper, panel, runs) : [barPanel(paper, panel, runs)]
     }),
   }

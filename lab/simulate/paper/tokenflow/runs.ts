@@ -1,6 +1,7 @@
 import type { ScenarioResult } from '../../run/result.ts'
 import type { AnswerRecord } from '../../world/answer-record.ts'
-import type { Case } from './setups.ts'
+import { mean, type PaperRun } from '../quantity.ts'
+import type { Case } from './settings.ts'
 
 /** What one server made of one set-up, with one seed. */
 export interface FlowRun extends Case {
@@ -59,5 +60,35 @@ export function flowRun(one: Case, seed: number, { durationS, all, engines }: Sc
     qos: all.qos,
     preemptions: sumOf(({ preemptions }) => preemptions),
     movedGb: sumOf(({ savedBytes, loadedBytes }) => savedBytes + loadedBytes) / 1e9,
+  }
+}
+
+const metrics = [
+  ...['totalS', 'effectivePerS', 'rawPerS', 'meanTtftS', 'p50TtftS', 'p99TtftS'],
+  ...['stalledS', 'qos', 'preemptions', 'movedGb'],
+] as readonly (keyof FlowRun)[]
+const changed = ['tokensPerS', 'intervalMs', 'conservativeness', 'without'] as const
+const unchanged = { tokensPerS: 20, intervalMs: 500, conservativeness: 'default', without: 'nothing' }
+
+/** Means over the seeds of each case, in which every setting has a value. */
+export function comparedRuns(runs: readonly FlowRun[]): readonly PaperRun[] {
+  const byCase = new Map<string, FlowRun[]>()
+  for (const run of runs) {
+    const name = [run.setup, run.server, ...changed.map((key) => run[key])].join('\n')
+    byCase.set(name, [...(byCase.get(name) ?? []), run])
+  }
+  return [...byCase.values()].map((own) => ({
+    ...unchanged,
+    ...own[0],
+    ...Object.fromEntries(metrics.map((metric) => [metric, mean(own.map((run) => run[metric] as number))])),
+    ...(own[0]!.timeline && timelineFigures(own[0]!.timeline)),
+  }))
+}
+
+function timelineFigures({ everyS, queued, running }: Timeline) {
+  const pointsOf = (counts: readonly number[]) => counts.map((count, at) => [at * everyS, count])
+  return {
+    ...{ queuedPoints: pointsOf(queued), runningPoints: pointsOf(running) },
+    ...{ mostQueued: Math.max(...queued), mostRunning: Math.max(...running) },
   }
 }

@@ -1,26 +1,27 @@
 import { describe, expect, it } from 'vitest'
 import { renderFigure } from '../../../../lab/plot/plot.ts'
+import { cellsOf } from '../../../../lab/simulate/paper/cells.ts'
 import { unexplained } from '../../../../lab/simulate/paper/comparison.ts'
 import { summarise, tokenFlowPaperBench } from '../../../../lab/simulate/paper/tokenflow/bench.ts'
-import { cases } from '../../../../lab/simulate/paper/tokenflow/cases.ts'
-import { cellsOf } from '../../../../lab/simulate/paper/tokenflow/cells.ts'
-import { type FlowRun, flowRun } from '../../../../lab/simulate/paper/tokenflow/runs.ts'
-import { nameOf, scenarioOf } from '../../../../lab/simulate/paper/tokenflow/setups.ts'
+import { comparedRuns, type FlowRun, flowRun } from '../../../../lab/simulate/paper/tokenflow/runs.ts'
+import { cases, nameOf, paper, scenarioOf, traceOf } from '../../../../lab/simulate/paper/tokenflow/settings.ts'
 import { runScenario } from '../../../../lab/simulate/run/run-scenario.ts'
 
 /** Every case as if all servers were alike, apart from what `change` says. */
 const runs = (change: (run: FlowRun) => Partial<FlowRun> = () => ({})): FlowRun[] =>
-  cases.flatMap((one) =>
-    [1, 2].map((seed) => {
-      const run: FlowRun = {
-        ...{ ...one, seed, totalS: 100, effectivePerS: 1_000, rawPerS: 2_000, meanTtftS: 10, p50TtftS: 10, p99TtftS: 50 },
-        ...{ stalledS: 1, qos: 900, preemptions: 5, movedGb: 3 },
-      }
-      return { ...run, ...change(run) }
-    }),
-  )
+  cases
+    .filter(({ setup }) => traceOf(setup) === undefined)
+    .flatMap((one) =>
+      [1, 2].map((seed) => {
+        const run: FlowRun = {
+          ...{ ...one, seed, totalS: 100, effectivePerS: 1_000, rawPerS: 2_000, meanTtftS: 10, p50TtftS: 10, p99TtftS: 50 },
+          ...{ stalledS: 1, qos: 900, preemptions: 5, movedGb: 3 },
+        }
+        return { ...run, ...change(run) }
+      }),
+    )
 const cellOf = (all: readonly FlowRun[], place: string, metric: RegExp) =>
-  cellsOf(all).find((cell) => cell.place === place && metric.test(`${cell.row}: ${cell.metric}`))!
+  cellsOf(paper, comparedRuns(all)).find((cell) => cell.place === place && metric.test(`${cell.row}: ${cell.metric}`))!
 
 describe('paper tokenflow', () => {
   it('runs every case once', () => {
@@ -49,7 +50,7 @@ describe('paper tokenflow', () => {
   })
 
   it('has a remark exactly where figures differ by more than a quarter', () => {
-    const cells = cellsOf(runs())
+    const cells = cellsOf(paper, comparedRuns(runs()))
     expect(cells.filter(({ remark, ours, paper }) => remark && Math.abs(ours - paper!) <= Math.abs(paper!) / 4)).toEqual([])
     expect(unexplained(cells).map(({ metric }) => metric)).toContain('P99 TTFT, greatest change against SGLang')
     expect(summarise(runs()).unexplainedCells).toBe(unexplained(cells).length)
