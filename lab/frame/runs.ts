@@ -10,7 +10,7 @@ export function select<Run extends object>(runs: readonly Run[], wanted: Wanted<
 }
 
 /** The values of a setting, in the order of their first run. */
-export const valuesOf = <Run, Name extends keyof Run>(runs: readonly Run[], name: Name): Run[Name][] => [
+export const distinct = <Run, Name extends keyof Run>(runs: readonly Run[], name: Name): Run[Name][] => [
   ...new Set(runs.map((run) => run[name])),
 ]
 
@@ -18,7 +18,7 @@ export const valuesOf = <Run, Name extends keyof Run>(runs: readonly Run[], name
 export function runsBy<Run extends object, Name extends keyof Run, Value extends Run[Name] = Run[Name]>(
   runs: readonly Run[],
   name: Name,
-  values: readonly Value[] = valuesOf(runs, name) as Value[],
+  values: readonly Value[] = distinct(runs, name) as Value[],
 ): { readonly name: Value; readonly runs: Run[] }[] {
   return values
     .map((value) => ({ name: value, runs: runs.filter((run) => run[name] === value) }))

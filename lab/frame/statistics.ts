@@ -5,6 +5,9 @@ export const sum = (values: readonly number[]): number => values.reduce((total, 
 /** Null of nothing. */
 export const mean = (values: readonly number[]): number | null => (values.length === 0 ? null : sum(values) / values.length)
 
+/** Of a figure of each item; null of nothing. */
+export const meanBy = <Item>(items: readonly Item[], value: (item: Item) => number): number | null => mean(items.map(value))
+
 /** Null of nothing. */
 export const medianOrNull = (values: readonly number[]): number | null => (values.length === 0 ? null : median(values))
 

@@ -1,14 +1,11 @@
-import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { loadTextModel, type TextModel } from '../../../core/answer/endpoint/text-model.ts'
-import { projectRoot } from '../../../core/kit/base/version.ts'
-import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { Bench, BenchContext, BenchDocument, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { readDocument } from '../../frame/results.ts'
-import { heldOutPrompts, readPrompts } from '../prompts.ts'
-import { type ReplayData, readReplayData } from './data.ts'
+import { defaultDataFolder } from '../../simulate/run/data-folder.ts'
+import { readDemoModel } from '../demo-model.ts'
+import { readReplayData } from './data.ts'
 import { liveRatios, summarise, traceFigures } from './figures.ts'
 import { liveTrace, measureLive } from './live.ts'
 import { fullPlan, type Plan, quickPlan } from './plan.ts'
@@ -57,7 +54,7 @@ export const discoBench: Bench<typeof options> = {
     migrationCostCut: { min: 0.7 },
     liveOverReplay: { max: 0.15 },
   },
-  async run(context, { data = fileURLToPath(new URL('../shared/data', projectRoot)), seeds, replayFrom }) {
+  async run(context, { data = defaultDataFolder(), seeds, replayFrom }) {
     const plan = context.quick ? quickPlan : fullPlan
     const earlier = replayFrom === undefined ? undefined : await readDocument(replayFrom, discoBench)
     return benchDisco(seeds === undefined ? plan : { ...plan, seeds }, data, context, earlier)
@@ -77,10 +74,14 @@ export async function benchDisco(
 ): Promise<BenchResult> {
   const plan = earlier ? { ...(earlier.conditions.plan as Plan), liveRequests: given.liveRequests } : given
   const { traces, shapes, instructions } = await readReplayData(folder)
-  const bundle = await ensureDemoBundle()
-  const text = await loadTextModel(bundle, await readManifest(bundle))
-  const live =
-    plan.liveRequests === 0 ? [] : await measureLive(await liveOptions(plan, { traces, shapes }, bundle, text, context))
+  const { bundle, text, dialogues } = await readDemoModel()
+  const measuring = async () => {
+    const trace = traces.find(({ name }) => name === liveTrace)!
+    const smallModel = await ensureDemoBundle('slm-wide')
+    const { liveRequests: requests } = plan
+    return measureLive({ bundle, smallModel, dialogues, trace, shapes: shapes.alpaca, requests, ...context })
+  }
+  const live = plan.liveRequests === 0 ? [] : await measuring()
   for (const { method, ratios } of liveRatios(live)) {
     const { ttftMs, tookMs, dollars } = ratios
     context.progress(
@@ -104,17 +105,4 @@ export async function benchDisco(
     wire: wireFigures(instructions, text.tokenizer),
   }
   return { conditions, summary: summarise(inputs), runs: [...live, ...replayed] }
-}
-
-async function liveOptions(
-  { liveRequests: requests }: Plan,
-  { traces, shapes }: Pick<ReplayData, 'traces' | 'shapes'>,
-  bundle: string,
-  text: TextModel,
-  { io, progress }: BenchContext,
-) {
-  const trace = traces.find(({ name }) => name === liveTrace)!
-  const smallModel = await ensureDemoBundle('slm-wide')
-  const dialogues = await readPrompts(heldOutPrompts.file, { ...text, check: () => {} })
-  return { bundle, smallModel, dialogues, trace, shapes: shapes.alpaca, requests, io, progress }
 }

@@ -2,18 +2,14 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../../core/kit/base/errors.ts'
-
-/** One request to a commercial API, as recorded. */
-export interface Latency {
-  readonly ttftMs: number
-  /** Mean gap between its tokens. */
-  readonly tokenMs: number
-}
+import type { ApiLatency } from '../../simulate/hardware/api-server.ts'
+import { parseLatencyTrace } from '../../simulate/traces/latency-trace.ts'
+import { parseRequestTrace } from '../../simulate/traces/request-trace.ts'
 
 /** The requests to one provider's model that succeeded, in the order of the file. */
 export interface LatencyTrace {
   readonly name: string
-  readonly latencies: readonly Latency[]
+  readonly latencies: readonly ApiLatency[]
   /** Requests that failed, which are left out. */
   readonly failed: number
 }
@@ -71,13 +67,10 @@ export const maxOutputTokens = 128
 
 /** @param folder with `llmperf-api-latency`, `alpaca-demo`, `azure-llm-2023` @throws BrimError REQUEST_INVALID */
 export async function readReplayData(folder: string): Promise<ReplayData> {
-  const traces = await Promise.all(traceNames.map((name) => readTrace(folder, name)))
-  const instructions = (await readLines(join(folder, 'alpaca-demo/alpaca_en_demo.jsonl'), AlpacaLine)).map(
-    ({ instruction, input, output }) => ({ question: input === '' ? instruction : `${instruction}\n${input}`, answer: output }),
-  )
+  const instructions = await readInstructions(join(folder, 'alpaca-demo/alpaca_en_demo.jsonl'))
   const azure = ['conv', 'code'].map((kind) => join(folder, `azure-llm-2023/AzureLLMInferenceTrace_${kind}.csv`))
   return {
-    traces,
+    traces: await Promise.all(traceNames.map((name) => readLatencies(folder, name))),
     instructions,
     shapes: {
       alpaca: instructions.map(({ question, answer }) => shape(tokensOf(question), tokensOf(answer))),
@@ -95,40 +88,27 @@ const shape = (promptTokens: number, outputTokens: number): Shape => ({
 
 const AlpacaLine = z.object({ instruction: z.string(), input: z.string(), output: z.string() })
 
-const LatencyLine = z.object({
-  error_code: z.unknown(),
-  ttft_s: z.number().nonnegative(),
-  inter_token_latency_s: z.number().nonnegative(),
-})
-
-async function readTrace(folder: string, name: string): Promise<LatencyTrace> {
-  const lines = await readLines(join(folder, `llmperf-api-latency/${name}.jsonl`), LatencyLine)
-  const succeeded = lines.filter(({ error_code: code }) => code === null)
-  return {
-    name,
-    latencies: succeeded.map((line) => ({ ttftMs: 1_000 * line.ttft_s, tokenMs: 1_000 * line.inter_token_latency_s })),
-    failed: lines.length - succeeded.length,
-  }
-}
-
-async function readShapes(file: string): Promise<Shape[]> {
-  const [, ...lines] = (await read(file)).trim().split('\n')
-  return lines.map((line, i) => {
-    const [, prompt, output] = line.split(',').map(Number)
-    if (!(prompt! > 0 && output! > 0)) throw unusable(file, `line ${i + 2} has no lengths`)
-    return shape(prompt!, output!)
-  })
-}
-
-async function readLines<T>(file: string, schema: z.ZodType<T>): Promise<T[]> {
+async function readInstructions(file: string): Promise<Instruction[]> {
   const lines = (await read(file)).trim().split('\n')
   return lines.map((line, i) => {
     try {
-      return schema.parse(JSON.parse(line))
+      const { instruction, input, output } = AlpacaLine.parse(JSON.parse(line))
+      return { question: input === '' ? instruction : `${instruction}\n${input}`, answer: output }
     } catch (cause) {
       throw unusable(file, `line ${i + 1} is not as expected`, cause)
     }
   })
+}
+
+async function readLatencies(folder: string, name: string): Promise<LatencyTrace> {
+  const file = join(folder, `llmperf-api-latency/${name}.jsonl`)
+  const text = await read(file)
+  const latencies = parseLatencyTrace(text, file)
+  return { name, latencies, failed: text.trim().split('\n').length - latencies.length }
+}
+
+async function readShapes(file: string): Promise<Shape[]> {
+  return parseRequestTrace(await read(file), file).map(({ promptTokens, outputTokens }) => shape(promptTokens, outputTokens))
 }
 
 const read = (file: string): Promise<string> =>

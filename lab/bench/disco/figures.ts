@@ -1,7 +1,8 @@
 import type { ReportedSide } from '../../../core/policy/disco/state.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { Summary } from '../../frame/bench.ts'
-import { groupBy, mean, sum } from '../../frame/statistics.ts'
+import { select } from '../../frame/runs.ts'
+import { groupBy, maxOf, mean, meanBy, sum } from '../../frame/statistics.ts'
 import type { LatencyTrace, PromptSet } from './data.ts'
 import type { LiveRun } from './live.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
@@ -101,41 +102,47 @@ export interface Inputs {
 
 export const isHeavy = ({ tail }: TraceFigures): boolean => tail >= heavyTail
 
+/** The names of the heavy-tailed traces. */
+export const heavyOf = (traces: readonly TraceFigures[]): ReadonlySet<string> =>
+  new Set(traces.filter(isHeavy).map(({ name }) => name))
+
 export function summarise({ traces, ttft, cost, live }: Inputs): Summary {
+  const heavy = heavyOf(traces)
   const comparisons = comparisonsOf(ttft)
-  const heavy = new Set(traces.filter(isHeavy).map(({ name }) => name))
   const cut = (constrained: ReportedSide, prompts: PromptSet, isWanted: boolean) =>
-    mean(
-      comparisons
-        .filter((each) => each.constrained === constrained && each.prompts === prompts && heavy.has(each.trace) === isWanted)
-        .map(({ p99Cut }) => p99Cut),
+    meanBy(
+      select(comparisons, { constrained, prompts }).filter(({ trace }) => heavy.has(trace) === isWanted),
+      ({ p99Cut }) => p99Cut,
     )
-  const ratios = (prompts: PromptSet) => comparisons.filter((each) => each.prompts === prompts && each.budget >= lowestBudget)
+  const ratios = (prompts: PromptSet) => select(comparisons, { prompts }).filter(({ budget }) => budget >= lowestBudget)
   const savings = savingsOf(cost)
   const cuts = (constrained: ReportedSide, lengths: AnswerLengths) =>
-    savings.filter((each) => each.constrained === constrained && each.lengths === lengths).map((each) => each.cut)
-  const [largestServer, largestDevice] = constrainedSides.map((side) => maxOf(cuts(side, 'limit')))
+    select(savings, { constrained, lengths }).map((each) => each.cut)
+  const [largestServer, largestDevice] = constrainedSides.map((side) => maxOf(cuts(side, 'limit'))) as [
+    number | null,
+    number | null,
+  ]
   const migrated = constrainedSides.flatMap((side) => migratedRuns(cost, side))
   return {
     p99TtftCutServer: cut('server', 'alpaca', true),
     p99TtftCutDevice: cut('device', 'alpaca', true),
     meanTtftOverStochastic: maxOf(ratiosByBudget(ratios('alpaca'))),
-    p99TbtS: migrated.length === 0 ? null : maxOf(tbtByTrace(migrated)),
+    p99TbtS: maxOf(tbtByTrace(migrated)),
     liveOverReplay: maxOf(liveRatios(live).flatMap(({ ratios }) => Object.values(ratios).map((ratio) => Math.abs(ratio - 1)))),
-    migrationCostCut: largestServer == null || largestDevice == null ? null : Math.min(largestServer, largestDevice),
+    migrationCostCut: largestServer === null || largestDevice === null ? null : Math.min(largestServer, largestDevice),
     p99TtftCutServerSteady: cut('server', 'alpaca', false),
     p99TtftCutDeviceSteady: cut('device', 'alpaca', false),
     p99TtftCutServerAzure: cut('server', 'azure', true),
     p99TtftCutDeviceAzure: cut('device', 'azure', true),
     meanTtftOverStochasticAzure: maxOf(ratiosByBudget(ratios('azure'))),
     meanTtftOverStochasticWorst: maxOf(ratios('alpaca').map(({ meanRatio }) => meanRatio)),
-    migrationCostCutServer: largestServer ?? null,
-    migrationCostCutDevice: largestDevice ?? null,
+    migrationCostCutServer: largestServer,
+    migrationCostCutDevice: largestDevice,
     migrationCostCutServerMean: mean(cuts('server', 'limit')),
     migrationCostCutDeviceMean: mean(cuts('device', 'limit')),
     migrationCostCutServerOwnLengths: maxOf(cuts('server', 'alpaca')),
     migrationCostCutDeviceOwnLengths: maxOf(cuts('device', 'alpaca')),
-    delayedTokens: mean(migrated.map(({ delayedMean }) => meanOf(delayedMean))),
+    delayedTokens: meanBy(migrated, ({ delayedMean }) => meanOf(delayedMean)),
     shareOverBudget: maxOf(
       ttft.flatMap(({ method, budget, share }) =>
         budget === null || !method.startsWith('DiSCo') ? [] : [meanOf(share) - budget],
@@ -166,16 +173,13 @@ export function liveRatios(runs: readonly LiveRun[]): LiveRatios[] {
 }
 
 /** Of each side and budget: the mean over traces and devices. */
-function ratiosByBudget(comparisons: readonly Comparison[]): number[] {
-  return groupBy(comparisons, ({ constrained, budget }) => `${constrained} ${budget}`).flatMap(
-    (group) => mean(group.map(({ meanRatio }) => meanRatio)) ?? [],
+const ratiosByBudget = (comparisons: readonly Comparison[]): number[] =>
+  groupBy(comparisons, ({ constrained, budget }) => `${constrained} ${budget}`).flatMap(
+    (group) => meanBy(group, ({ meanRatio }) => meanRatio) ?? [],
   )
-}
 
 /** Of each trace and side: the mean over devices, prices and budgets, as in the paper's Table 3. */
 const tbtByTrace = (runs: readonly CostRun[]): number[] =>
   groupBy(runs, ({ trace, method }) => `${trace} ${method}`).flatMap(
-    (group) => mean(group.map(({ tbtP99Ms }) => meanOf(tbtP99Ms) / 1_000)) ?? [],
+    (group) => meanBy(group, ({ tbtP99Ms }) => meanOf(tbtP99Ms) / 1_000) ?? [],
   )
-
-const maxOf = (values: readonly number[]): number | null => (values.length === 0 ? null : Math.max(...values))

@@ -10,6 +10,7 @@ import { streamAnswerFrom } from '../../../core/wire/openai/client.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import { portOf } from '../../cluster/relay.ts'
 import { sum } from '../../frame/statistics.ts'
+import type { ApiLatency } from '../../simulate/hardware/api-server.ts'
 import { Simulation } from '../../simulate/kernel/simulation.ts'
 import {
   type DeviceProfile,
@@ -20,7 +21,7 @@ import {
 } from '../../simulate/paper/disco/profiles.ts'
 import { promptOfLength } from '../hat/workload.ts'
 import type { BenchPrompt } from '../prompts.ts'
-import type { Latency, LatencyTrace, Shape } from './data.ts'
+import type { LatencyTrace, Shape } from './data.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
 import type { ReplayedAnswer } from './replay.ts'
 import { answerBy, type SidePrices } from './replayed-device.ts'
@@ -108,7 +109,7 @@ interface LiveDevice {
   readonly profile: DeviceProfile
   readonly apiUrl: string
   /** Latencies of the requests to the server that follow; the last one repeats. */
-  serve(latencies: readonly Latency[]): void
+  serve(latencies: readonly ApiLatency[]): void
 }
 
 const scaledProfiles: readonly DeviceProfile[] = deviceProfiles.map(({ prefillTokensPerS, decodeTokensPerS, ...profile }) => {
@@ -122,7 +123,7 @@ function startLiveCluster({ bundle, smallModel, io }: LiveOptions, constrained: 
     const bridge = await cluster.startBridge()
     const { mqttUrl, httpUrl, dataUrl } = bridge.ready
     const startDevice = async (profile: DeviceProfile, index: number): Promise<LiveDevice> => {
-      let waiting: Latency[] = []
+      let waiting: ApiLatency[] = []
       const next = () => (waiting.length > 1 ? waiting.shift()! : waiting[0]!)
       const proxy = await cluster.attach(startSlowProxy(new URL(httpUrl), next))
       const { startMs = 0, prefillTokensPerS } = profile
@@ -137,7 +138,7 @@ function startLiveCluster({ bundle, smallModel, io }: LiveOptions, constrained: 
           ...settings[constrained].args,
         ],
       })
-      const serve = (latencies: readonly Latency[]) => {
+      const serve = (latencies: readonly ApiLatency[]) => {
         waiting = [...latencies]
       }
       const { apiUrl } = agent.ready

@@ -1,5 +1,6 @@
 import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
-import { loadText } from '../../frame/page.ts'
+import { machineText } from '../../frame/page.ts'
+import { toDigits, toPercent } from '../../frame/tables.ts'
 import { readingTokensPerS } from '../../simulate/paper/disco/profiles.ts'
 import { bytesPerToken, maxOutputTokens } from './data.ts'
 import { discoFigure } from './figure.ts'
@@ -19,10 +20,10 @@ export const discoReport: BenchReport = {
   figureText: 'TTFT by budget for heavy-tailed and steady traces, and cost by budget with and without migration',
   tables: tablesOf,
   findings,
-  conditions: (document) => [machineText(document), replayText(document), liveText(document)].join('\n\n'),
+  conditions: (document) => [clockText(document), replayText(document), liveText(document)].join('\n\n'),
 }
 
-const percent = (share: number | null | undefined, digits = 1) => (share == null ? '–' : `${(100 * share).toFixed(digits)} %`)
+const percent = (share: number | null | undefined) => toPercent(share, 1)
 
 function findings(document: BenchDocument): string {
   const { summary } = document
@@ -33,14 +34,14 @@ function findings(document: BenchDocument): string {
   those whose P99 TTFT is at least ${heavyTail} times the median. The names that end in "Steady" are of the other traces, those in "Azure"
   of the longer prompts of the Azure data. The paper: 0.11 to 0.52.`,
     `- \`meanTtftOverStochastic\` is the largest, over budgets from 0.2 and both limited sides, of the mean over traces and devices. In no
-  single setting is it above ${summary.meanTtftOverStochasticWorst?.toFixed(3) ?? '–'} (\`meanTtftOverStochasticWorst\`). With Azure's prompts it is ${summary.meanTtftOverStochasticAzure?.toFixed(2) ?? '–'}:
+  single setting is it above ${toDigits(summary.meanTtftOverStochasticWorst, 3)} (\`meanTtftOverStochasticWorst\`). With Azure's prompts it is ${toDigits(summary.meanTtftOverStochasticAzure, 2)}:
   a device needs ten seconds and more for their prefill, so that TTFT depends on the tokens that the server is spared; the threshold of
   Algorithm 3 leaves a part of the budget unspent, as many prompts have the same length.`,
     `- \`migrationCostCut\` reads "up to" as the paper does: the smaller of the largest cuts with the server limited (paper: 83.6 %) and with the
   device limited (72.7 %), where every answer has the paper's limit of ${maxOutputTokens} tokens. With the lengths of the Alpaca answers, of which
   less than half reach it, the largest cuts are ${percent(summary.migrationCostCutServerOwnLengths)} and ${percent(summary.migrationCostCutDeviceOwnLengths)}: what both sides have spent on the prompt by then cannot be saved. Where the
   side that decodes for less wins most races anyway, little can be saved: the means are ${percent(summary.migrationCostCutServerMean)} and ${percent(summary.migrationCostCutDeviceMean)}.`,
-    `- \`p99TbtS\` is the largest mean of a trace and a limited side in the table of migrated answers. ${summary.delayedTokens?.toFixed(2) ?? '–'} tokens per migration are
+    `- \`p99TbtS\` is the largest mean of a trace and a limited side in the table of migrated answers. ${toDigits(summary.delayedTokens, 2)} tokens per migration are
   delivered late, where the paper delays 3 to 17: a target that has no token when the buffer runs low is given up, and the source goes
   on (column "given up").`,
     `- \`shareOverBudget\` is the largest excess over b of the limited side's share of the prompt tokens, in any setting of DiSCo: plans keep
@@ -50,9 +51,9 @@ function findings(document: BenchDocument): string {
   ].join('\n')
 }
 
-function machineText(document: BenchDocument): string {
-  const { cpu, memoryGiB, platform, node, replayCommit } = document.conditions
-  return `${cpu}, ${memoryGiB} GiB, ${platform}; Node ${node}; ${loadText(document)}. The replay has a virtual clock: the machine does not
+function clockText(document: BenchDocument): string {
+  const { replayCommit } = document.conditions
+  return `${machineText(document)}. The replay has a virtual clock: the machine does not
 change it.${replayCommit === undefined ? '' : ` It is of commit ${replayCommit}.`}`
 }
 

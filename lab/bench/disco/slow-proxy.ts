@@ -3,11 +3,11 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import { type AddressInfo, connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { systemClock } from '../../../core/kit/base/clock.ts'
-import type { Latency } from './data.ts'
+import type { ApiLatency } from '../../simulate/hardware/api-server.ts'
 
 /** One streamed answer through the proxy. */
 export interface SlowedAnswer {
-  readonly latency: Latency
+  readonly latency: ApiLatency
   /** When the request arrived, in ms on the system clock. */
   readonly atMs: number
   /** Events with tokens that were passed on. */
@@ -25,7 +25,7 @@ export interface SlowProxy extends AsyncDisposable {
 }
 
 /** @param next latency of the answer that is asked for */
-export async function startSlowProxy(target: URL, next: () => Latency): Promise<SlowProxy> {
+export async function startSlowProxy(target: URL, next: () => ApiLatency): Promise<SlowProxy> {
   const answers: SlowedAnswer[] = []
   const sockets = new Set<Duplex>()
   const server = createServer((incoming, outgoing) => {

@@ -1,10 +1,14 @@
+import type { ReportedSide } from '../../../core/policy/disco/state.ts'
 import type { BenchDocument, Table } from '../../frame/bench.ts'
-import { groupBy, intervalOf, mean } from '../../frame/statistics.ts'
-import { maxOutputTokens, type PromptSet } from './data.ts'
+import { distinct, select } from '../../frame/runs.ts'
+import { groupBy, intervalOf, mean, meanBy } from '../../frame/statistics.ts'
+import { type Column, tableOf, toDigits, toPercent } from '../../frame/tables.ts'
+import { maxOutputTokens, type PromptSet, promptSets } from './data.ts'
 import {
-  type Comparison,
   comparisonsOf,
+  heavyOf,
   isHeavy,
+  type LiveRatios,
   liveRatios,
   meanOf,
   migratedRuns,
@@ -12,7 +16,7 @@ import {
   type TraceFigures,
 } from './figures.ts'
 import type { LiveFigures, LiveRun } from './live.ts'
-import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
+import { comparedMethods, constrainedSides } from './methods.ts'
 import { type CostFigures, type CostRun, type PerSeed, type TtftRun, valuesOf } from './runs.ts'
 
 type Run = TtftRun | CostRun | LiveRun
@@ -21,96 +25,107 @@ export const costRuns = ({ runs }: BenchDocument) => (runs as readonly Run[]).fi
 export const liveRuns = ({ runs }: BenchDocument) => (runs as readonly Run[]).filter((run) => run.measured === 'live')
 export const tracesOf = ({ conditions }: BenchDocument) => conditions.traces as readonly TraceFigures[]
 
-export function tablesOf(document: BenchDocument): Table[] {
-  const tables = [
-    traceTable(tracesOf(document)),
-    ...(['alpaca', 'azure'] as const).map((prompts) => cutTable(document, prompts)),
-    budgetTable(document),
-    migrationTable(document),
-    savingTable(document),
-    ablationTable(document),
-    liveTable(document),
-  ]
-  return tables.filter(({ rows }) => rows.length > 0)
-}
+export const tablesOf = (document: BenchDocument): Table[] => [
+  traceTable(tracesOf(document)),
+  ...promptSets.map((prompts) => cutTable(document, prompts)),
+  budgetTable(document),
+  migrationTable(document),
+  savingTable(document),
+  ablationTable(document),
+  liveTable(document),
+]
 
-export const seconds = (ms: number | null | undefined, digits = 2) => (ms == null ? '–' : (ms / 1_000).toFixed(digits))
-const percent = (share: number | null) => (share === null ? '–' : `${(100 * share).toFixed(1)} %`)
-const meanBy = <T>(items: readonly T[], value: (item: T) => number) => mean(items.map(value))
+const seconds = (ms: number | null, digits = 2) => toDigits(ms === null ? null : ms / 1_000, digits)
+const percent = (share: number | null) => toPercent(share, 1)
 
-function traceTable(traces: readonly TraceFigures[]): Table {
-  return {
-    title: 'Traces of servers, heavy-tailed first',
-    head: ['trace', 'requests', 'failed', 'median TTFT s', 'P99 s', 'P99 / median', 'P99 of token gaps s', ''],
-    rows: inOrder(traces).map((trace) => [
-      trace.name,
-      String(trace.requests),
-      String(trace.failed),
-      seconds(trace.medianMs),
-      seconds(trace.p99Ms),
-      trace.tail.toFixed(1),
-      seconds(trace.tokenP99Ms, 3),
-      isHeavy(trace) ? 'heavy-tailed' : 'steady',
-    ]),
-  }
-}
+const traceTable = (traces: readonly TraceFigures[]): Table =>
+  tableOf('Traces of servers, heavy-tailed first', inOrder(traces), [
+    ['trace', ({ name }) => name],
+    ['requests', ({ requests }) => String(requests)],
+    ['failed', ({ failed }) => String(failed)],
+    ['median TTFT s', ({ medianMs }) => seconds(medianMs)],
+    ['P99 s', ({ p99Ms }) => seconds(p99Ms)],
+    ['P99 / median', ({ tail }) => toDigits(tail, 1)],
+    ['P99 of token gaps s', ({ tokenP99Ms }) => seconds(tokenP99Ms, 3)],
+    ['', (trace) => (isHeavy(trace) ? 'heavy-tailed' : 'steady')],
+  ])
 
 export const inOrder = (traces: readonly TraceFigures[]): TraceFigures[] =>
   [...traces].sort((a, b) => Number(isHeavy(b)) - Number(isHeavy(a)) || a.name.localeCompare(b.name))
 
+/** A row for each trace and limited side that has something to show. */
+interface SideRow<Item> {
+  readonly trace: TraceFigures
+  readonly constrained: ReportedSide
+  readonly own: readonly Item[]
+}
+
+const sideRows = <Item extends { readonly trace: string }>(
+  document: BenchDocument,
+  itemsOf: (side: ReportedSide) => readonly Item[],
+): SideRow<Item>[] =>
+  inOrder(tracesOf(document)).flatMap((trace) =>
+    constrainedSides.flatMap((constrained) => {
+      const own = itemsOf(constrained).filter((item) => item.trace === trace.name)
+      return own.length === 0 ? [] : [{ trace, constrained, own }]
+    }),
+  )
+
+const sideColumns: readonly Column<SideRow<unknown>>[] = [
+  ['trace', ({ trace }) => (isHeavy(trace) ? `**${trace.name}**` : trace.name)],
+  ['constrained', ({ constrained }) => constrained],
+]
+
 /** The paper's Table 2. */
 function cutTable(document: BenchDocument, prompts: PromptSet): Table {
-  const all = comparisonsOf(ttftRuns(document)).filter((each) => each.prompts === prompts)
-  const devices = [...new Set(all.map(({ device }) => device))]
-  const cells = (of: readonly Comparison[]) => [
-    ...devices.map((device) =>
-      percent(
-        meanBy(
-          of.filter((each) => each.device === device),
-          ({ p99Cut }) => p99Cut,
-        ),
-      ),
-    ),
-    percent(meanBy(of, ({ p99Cut }) => p99Cut)),
-    meanBy(of, ({ meanRatio }) => meanRatio)?.toFixed(3) ?? '–',
-  ]
-  const names = inOrder(tracesOf(document)).filter(({ name }) => all.some(({ trace }) => trace === name))
-  return {
-    title: `Cut of the P99 TTFT against stochastic dispatch, mean over budgets (Table 2), prompts of ${prompts}`,
-    head: ['trace', 'constrained', ...devices, 'mean', 'mean TTFT over stochastic'],
-    rows: names.flatMap((trace) =>
-      constrainedSides.map((side) => [
-        isHeavy(trace) ? `**${trace.name}**` : trace.name,
-        side,
-        ...cells(all.filter((each) => each.trace === trace.name && each.constrained === side)),
-      ]),
-    ),
-  }
+  const all = select(comparisonsOf(ttftRuns(document)), { prompts })
+  type Row = SideRow<(typeof all)[number]>
+  const cut = (own: Row['own']) => percent(meanBy(own, ({ p99Cut }) => p99Cut))
+  return tableOf<Row>(
+    `Cut of the P99 TTFT against stochastic dispatch, mean over budgets (Table 2), prompts of ${prompts}`,
+    sideRows(document, (constrained) => select(all, { constrained })),
+    [
+      ...sideColumns,
+      ...distinct(all, 'device').map((device): Column<Row> => [device, ({ own }) => cut(select(own, { device }))]),
+      ['mean', ({ own }) => cut(own)],
+      [
+        'mean TTFT over stochastic',
+        ({ own }) =>
+          toDigits(
+            meanBy(own, ({ meanRatio }) => meanRatio),
+            3,
+          ),
+      ],
+    ],
+  )
+}
+
+/** Of heavy-tailed traces, with the lengths of the Alpaca data. */
+function heavyRuns<Of extends TtftRun | CostRun>(
+  document: BenchDocument,
+  runs: readonly Of[],
+  isAlpaca: (run: Of) => boolean,
+): Of[] {
+  const heavy = heavyOf(tracesOf(document))
+  return runs.filter((run) => heavy.has(run.trace) && isAlpaca(run))
 }
 
 /** Mean and P99 by budget, over all heavy-tailed traces and devices, with intervals over seeds. */
 function budgetTable(document: BenchDocument): Table {
-  const heavy = new Set(
-    tracesOf(document)
-      .filter(isHeavy)
-      .map(({ name }) => name),
+  const runs = heavyRuns(document, ttftRuns(document), ({ prompts }) => prompts === 'alpaca')
+  const groups = groupBy(runs, ({ budget, method }) => `${budget} ${method}`)
+  const budgetOf = ([run]: readonly TtftRun[]) => toDigits(run!.budget, 1)
+  return tableOf(
+    'TTFT by budget, mean over heavy-tailed traces and devices, ± 95 % interval over seeds',
+    groups.sort((a, b) => budgetOf(a).localeCompare(budgetOf(b))),
+    [
+      ['b', budgetOf],
+      ['method', ([run]) => run!.method],
+      ['mean s', (group) => withInterval(group.map(({ meanMs }) => meanMs))],
+      ['P99 s', (group) => withInterval(group.map(({ p99Ms }) => p99Ms))],
+      ['share of the constrained side', (group) => percent(meanBy(group, ({ share }) => meanOf(share)))],
+    ],
   )
-  const runs = ttftRuns(document).filter(({ trace, prompts }) => prompts === 'alpaca' && heavy.has(trace))
-  const rows = groupBy(runs, ({ budget, method }) => `${budget} ${method}`).map((group) => {
-    const [{ budget, method }] = group as [TtftRun]
-    return [
-      budget === null ? '–' : budget.toFixed(1),
-      method,
-      withInterval(group.map(({ meanMs }) => meanMs)),
-      withInterval(group.map(({ p99Ms }) => p99Ms)),
-      percent(meanBy(group, ({ share }) => meanOf(share))),
-    ]
-  })
-  return {
-    title: 'TTFT by budget, mean over heavy-tailed traces and devices, ± 95 % interval over seeds',
-    head: ['b', 'method', 'mean s', 'P99 s', 'share of the constrained side'],
-    rows: rows.sort(([a], [b]) => a!.localeCompare(b!)),
-  }
 }
 
 function bySeed(series: readonly PerSeed[]): number[] {
@@ -121,132 +136,105 @@ function bySeed(series: readonly PerSeed[]): number[] {
 /** The mean over settings of each seed, then over seeds. */
 function withInterval(series: readonly PerSeed[]): string {
   const interval = intervalOf(bySeed(series))
-  if (!interval) return '–'
-  return interval.half === null ? seconds(interval.mean) : `${seconds(interval.mean)} ± ${seconds(interval.half)}`
+  return interval?.half == null ? seconds(interval?.mean ?? null) : `${seconds(interval.mean)} ± ${seconds(interval.half)}`
 }
 
 /** The paper's Table 3. */
 function migrationTable(document: BenchDocument): Table {
-  const runs = costRuns(document).filter(({ lengths }) => lengths === 'alpaca')
-  const rows = inOrder(tracesOf(document)).flatMap((trace) =>
-    constrainedSides.flatMap((side) => {
-      const own = migratedRuns(runs, side).filter((run) => run.trace === trace.name)
-      if (own.length === 0) return []
-      return [
-        [
-          isHeavy(trace) ? `**${trace.name}**` : trace.name,
-          side,
-          percent(meanBy(own, ({ migrated }) => meanOf(migrated))),
-          meanBy(own, ({ failedMigrations }) => meanOf(failedMigrations))!.toFixed(2),
-          meanBy(own, ({ delayedMean }) => meanOf(delayedMean))!.toFixed(2),
-          meanBy(own, ({ delayedP99 }) => meanOf(delayedP99))!.toFixed(2),
-          seconds(
-            meanBy(own, ({ tbtP99Ms }) => meanOf(tbtP99Ms)),
-            3,
-          ),
-        ],
-      ]
-    }),
+  const runs = select(costRuns(document), { lengths: 'alpaca' })
+  const of = (own: readonly CostRun[], figure: keyof CostFigures) => meanBy(own, (run) => meanOf(run[figure]))
+  return tableOf<SideRow<CostRun>>(
+    'Answers that migrated (Table 3), mean over devices, prices and budgets',
+    sideRows(document, (side) => migratedRuns(runs, side)),
+    [
+      ...sideColumns,
+      ['migrated', ({ own }) => percent(of(own, 'migrated'))],
+      ['given up, per answer', ({ own }) => toDigits(of(own, 'failedMigrations'), 2)],
+      ['delayed tokens, mean', ({ own }) => toDigits(of(own, 'delayedMean'), 2)],
+      ['P99', ({ own }) => toDigits(of(own, 'delayedP99'), 2)],
+      ['P99 TBT s', ({ own }) => seconds(of(own, 'tbtP99Ms'), 3)],
+    ],
   )
-  return {
-    title: 'Answers that migrated (Table 3), mean over devices, prices and budgets',
-    head: ['trace', 'constrained', 'migrated', 'given up, per answer', 'delayed tokens, mean', 'P99', 'P99 TBT s'],
-    rows,
-  }
 }
 
 /** The paper's Fig. 7, as numbers. */
 function savingTable(document: BenchDocument): Table {
-  const savings = savingsOf(costRuns(document))
-  const groups = groupBy(savings, ({ prices, lengths, constrained }) => `${lengths} ${prices} ${constrained}`)
-  return {
-    title: 'Cost saved by migration, against the same without it',
-    head: ['answer lengths', 'prices', 'constrained', 'mean', 'largest', 'with trace', 'device', 'b'],
-    rows: groups.map((group) => {
-      const best = group.reduce((a, b) => (b.cut > a.cut ? b : a))
-      return [
-        best.lengths === 'limit' ? `all ${maxOutputTokens}` : 'of the data',
-        best.prices,
-        best.constrained,
-        percent(meanBy(group, ({ cut }) => cut)),
-        percent(best.cut),
-        best.trace,
-        best.device,
-        best.budget.toFixed(1),
-      ]
-    }),
-  }
+  const groups = groupBy(
+    savingsOf(costRuns(document)),
+    ({ prices, lengths, constrained }) => `${lengths} ${prices} ${constrained}`,
+  )
+  const rows = groups.map((group) => ({ group, best: group.reduce((a, b) => (b.cut > a.cut ? b : a)) }))
+  return tableOf('Cost saved by migration, against the same without it', rows, [
+    ['answer lengths', ({ best }) => (best.lengths === 'limit' ? `all ${maxOutputTokens}` : 'of the data')],
+    ['prices', ({ best }) => best.prices],
+    ['constrained', ({ best }) => best.constrained],
+    ['mean', ({ group }) => percent(meanBy(group, ({ cut }) => cut))],
+    ['largest', ({ best }) => percent(best.cut)],
+    ['with trace', ({ best }) => best.trace],
+    ['device', ({ best }) => best.device],
+    ['b', ({ best }) => toDigits(best.budget, 1)],
+  ])
 }
 
-type Columns = readonly [keyof CostFigures, keyof CostFigures, keyof CostFigures]
-const migrating: Columns = ['dollars', 'meanMs', 'p99Ms']
-const alone: Columns = ['dollarsAlone', 'meanMsAlone', 'p99MsAlone']
+/** Figures of a cost run with migration, and without it. */
+const withMigration = { dollars: 'dollars', meanMs: 'meanMs', p99Ms: 'p99Ms' } as const
+const withoutMigration = { dollars: 'dollarsAlone', meanMs: 'meanMsAlone', p99Ms: 'p99MsAlone' } as const
 
 /** Dispatch alone, migration alone, both and neither. */
 function ablationTable(document: BenchDocument): Table {
-  const heavy = new Set(
-    tracesOf(document)
-      .filter(isHeavy)
-      .map(({ name }) => name),
-  )
-  const runs = costRuns(document).filter(({ trace, lengths }) => lengths === 'alpaca' && heavy.has(trace))
-  const row = (label: string, side: (typeof constrainedSides)[number], method: MethodName, [dollars, meanMs, p99Ms]: Columns) => {
-    const own = runs.filter((run) => run.method === method)
-    const of = (column: keyof CostFigures) => meanBy(own, (run) => meanOf(run[column]))
-    if (own.length === 0) return []
-    const cost = intervalOf(bySeed(own.map((run) => run[dollars])))
-    const half = cost?.half == null ? '' : ` ± ${cost.half.toFixed(1)}`
-    return [[side, label, seconds(of(meanMs)), seconds(of(p99Ms)), `${of(dollars)!.toFixed(1)}${half}`]]
-  }
-  return {
-    title: 'Ablation: heavy-tailed traces, mean over devices, prices and budgets',
-    head: ['constrained', 'parts', 'mean TTFT s', 'P99 TTFT s', '$ per 10⁶ answers'],
-    rows: constrainedSides.flatMap((side) => {
-      const { disco, stochastic } = comparedMethods[side]
-      return [
-        ...row('both', side, disco, migrating),
-        ...row('dispatch alone', side, disco, alone),
-        ...row('migration alone', side, stochastic, migrating),
-        ...row('neither', side, stochastic, alone),
-      ]
-    }),
-  }
+  const runs = heavyRuns(document, costRuns(document), ({ lengths }) => lengths === 'alpaca')
+  const rows = constrainedSides.flatMap((side) => {
+    const { disco, stochastic } = comparedMethods[side]
+    return [
+      { side, parts: 'both', method: disco, figures: withMigration },
+      { side, parts: 'dispatch alone', method: disco, figures: withoutMigration },
+      { side, parts: 'migration alone', method: stochastic, figures: withMigration },
+      { side, parts: 'neither', method: stochastic, figures: withoutMigration },
+    ].flatMap((row) => {
+      const own = select(runs, { method: row.method })
+      const of = (figure: 'meanMs' | 'p99Ms') => seconds(meanBy(own, (run) => meanOf(run[row.figures[figure]])))
+      const dollars = own.map((run) => run[row.figures.dollars])
+      return own.length === 0 ? [] : [{ ...row, of, dollars }]
+    })
+  })
+  return tableOf('Ablation: heavy-tailed traces, mean over devices, prices and budgets', rows, [
+    ['constrained', ({ side }) => side],
+    ['parts', ({ parts }) => parts],
+    ['mean TTFT s', ({ of }) => of('meanMs')],
+    ['P99 TTFT s', ({ of }) => of('p99Ms')],
+    [
+      '$ per 10⁶ answers',
+      ({ dollars }) => {
+        const half = intervalOf(bySeed(dollars))?.half
+        return toDigits(meanBy(dollars, meanOf), 1) + (half == null ? '' : ` ± ${toDigits(half, 1)}`)
+      },
+    ],
+  ])
 }
 
 function liveTable(document: BenchDocument): Table {
-  const cells = (values: readonly number[], ratio: number, digits: number) => [
-    values.map((value) => value.toFixed(digits)).join(' / '),
-    ratio.toFixed(3),
-  ]
-  return {
-    title: 'Real streams and their replay: means of TTFT, of the time to the last token, and of the cost',
-    head: ['method', 'answers', 'migrated', 'TTFT s', 'ratio', 'whole s', 'ratio', '$ per 10⁶ answers', 'ratio'],
-    rows: liveRatios(liveRuns(document)).map(({ method, runs, ratios }) => {
-      const both = (value: (figures: LiveFigures) => number) => [
-        mean(runs.map(({ live }) => value(live)))!,
-        mean(runs.map(({ replay }) => value(replay)))!,
-      ]
-      const migrated = both(({ hasMigrated }) => Number(hasMigrated)).map((share) => (share * runs.length).toFixed(0))
-      return [
-        method,
-        String(runs.length),
-        migrated.join(' / '),
-        ...cells(
-          both(({ ttftMs }) => ttftMs / 1_000),
-          ratios.ttftMs,
-          3,
+  const both = ({ runs }: LiveRatios, value: (figures: LiveFigures) => number, digits: number) =>
+    (['live', 'replay'] as const)
+      .map((by) =>
+        toDigits(
+          meanBy(runs, (run) => value(run[by])),
+          digits,
         ),
-        ...cells(
-          both(({ tookMs }) => tookMs / 1_000),
-          ratios.tookMs,
-          2,
-        ),
-        ...cells(
-          both(({ dollars }) => 1e6 * dollars),
-          ratios.dollars,
-          1,
-        ),
-      ]
-    }),
-  }
+      )
+      .join(' / ')
+  return tableOf(
+    'Real streams and their replay: means of TTFT, of the time to the last token, and of the cost',
+    liveRatios(liveRuns(document)),
+    [
+      ['method', ({ method }) => method],
+      ['answers', ({ runs }) => String(runs.length)],
+      ['migrated', (own) => both(own, ({ hasMigrated }) => Number(hasMigrated) * own.runs.length, 0)],
+      ['TTFT s', (own) => both(own, ({ ttftMs }) => ttftMs / 1_000, 3)],
+      ['ratio', ({ ratios }) => toDigits(ratios.ttftMs, 3)],
+      ['whole s', (own) => both(own, ({ tookMs }) => tookMs / 1_000, 2)],
+      ['ratio', ({ ratios }) => toDigits(ratios.tookMs, 3)],
+      ['$ per 10⁶ answers', (own) => both(own, ({ dollars }) => 1e6 * dollars, 1)],
+      ['ratio', ({ ratios }) => toDigits(ratios.dollars, 3)],
+    ],
+  )
 }

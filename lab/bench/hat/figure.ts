@@ -1,5 +1,5 @@
 import type { BenchDocument } from '../../frame/bench.ts'
-import { measured, runsBy, select, valuesOf } from '../../frame/runs.ts'
+import { distinct, measured, runsBy, select } from '../../frame/runs.ts'
 import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
 import { type FigureName, medianOf, runsOf, validRuns } from './figures.ts'
 import type { HatRun, Sample } from './runs.ts'
@@ -31,7 +31,7 @@ const loadedBy = (runs: readonly HatRun[]) => runsBy(select(runs, { measured: 'l
 function byRate(runs: readonly HatRun[], workload: WorkloadName, figure: FigureName, name: string): LinePanel {
   const series = loadedBy(runs).map(({ name, runs: loaded }) => {
     const all = [...loaded, ...select(runs, { measured: 'rates', strategy: name })]
-    const rates = valuesOf(all, 'perS').sort((a, b) => (a ?? 0) - (b ?? 0))
+    const rates = distinct(all, 'perS').sort((a, b) => (a ?? 0) - (b ?? 0))
     const values = measured(rates, (perS) => medianOf(select(all, { perS }), figure))
     return { name, points: values.map(([perS, value]) => [Number((perS ?? 0).toPrecision(3)), value] as const) }
   })

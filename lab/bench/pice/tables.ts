@@ -1,6 +1,6 @@
 import type { StepPace } from '../../cluster/cluster.ts'
 import type { BenchDocument, Table } from '../../frame/bench.ts'
-import { runsBy, select, valuesOf } from '../../frame/runs.ts'
+import { distinct, runsBy, select } from '../../frame/runs.ts'
 import { maxOf, sum } from '../../frame/statistics.ts'
 import { type Column, tableOf, toDigits, toPercent } from '../../frame/tables.ts'
 import {
@@ -23,7 +23,7 @@ const devicesOf = ({ conditions }: BenchDocument) => conditions.devices as reado
 
 /** The loads at which methods are compared, ascending. */
 export const loadsOf = (runs: readonly PiceRun[]): number[] =>
-  valuesOf(select(runs, { measured: 'compared' }), 'load').sort((a, b) => a - b)
+  distinct(select(runs, { measured: 'compared' }), 'load').sort((a, b) => a - b)
 
 export function tablesOf(document: BenchDocument): Table[] {
   const runs = runsOf(document)
