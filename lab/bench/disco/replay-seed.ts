@@ -26,7 +26,13 @@ import { requestsOf } from './workload.ts'
 /** Requests before those that count: from them a device learns the server's TTFT and the lengths. */
 export const lessons = 25
 
-const common = { tokensPerS: readingTokensPerS, maxTokens: maxOutputTokens }
+const deviceOf = (of: Pick<ReplayedDevice, 'method' | 'budget' | 'profile'> & Partial<ReplayedDevice>): ReplayedDevice => ({
+  prices: undefined,
+  ttftMs: createTtft(),
+  tokensPerS: readingTokensPerS,
+  maxTokens: maxOutputTokens,
+  ...of,
+})
 
 /** Replays one trace with one seed in all settings of a plan. */
 export function replaySeed(
@@ -43,32 +49,29 @@ export function replaySeed(
 
 function replayTtft(plan: Plan, trace: LatencyTrace, prompts: PromptSet, shapes: readonly Shape[], seed: number): SeedRun[] {
   const { requests, budgets } = plan.ttft[prompts]
-  const cells = methodNames.flatMap((method) => {
-    const own = methods[method].routing === 'one side' ? [null] : budgets
-    return own.flatMap((budget) =>
-      deviceProfiles.map((profile) => {
-        const device = { ...common, method, budget, profile, prices: undefined, ttftMs: createTtft() }
-        return { device, ttftsMs: [] as number[], prompt: 0, constrained: 0 }
-      }),
-    )
-  })
-  const simulation = new Simulation(seed)
-  for (const { request, lengths, counts } of arrivals(shapes, trace, requests, seed)) {
-    for (const cell of cells) {
-      const { ttftMs, work } = answerBy(simulation, cell.device, request, lengths, 'first token')
-      if (!counts) continue
-      cell.ttftsMs.push(ttftMs)
-      cell.prompt += request.promptTokens
-      cell.constrained += work[sideNamed(methods[cell.device.method].constrained)].promptTokens
+  const devices = methodNames.flatMap((method) =>
+    (methods[method].routing === 'one side' ? [null] : budgets).flatMap((budget) =>
+      deviceProfiles.map((profile) => deviceOf({ method, budget, profile })),
+    ),
+  )
+  const answersOf = replay(devices, shapes, trace, requests, seed, 'first token')
+  return devices.map((device) => {
+    const { method, budget, profile } = device
+    const answers = answersOf(device)
+    const constrained = sideNamed(methods[method].constrained)
+    const share =
+      sum(answers.map(({ work }) => work[constrained].promptTokens)) / sum(answers.map(({ promptTokens }) => promptTokens))
+    return {
+      setting: { measured: 'ttft', prompts, trace: trace.name, device: profile.name, method, budget } satisfies TtftSetting,
+      figures: { ...ttftFigures(answers), share } satisfies TtftFigures,
     }
-  }
-  return cells.map(({ device: { method, budget, profile }, ttftsMs, prompt, constrained }) => ({
-    setting: { measured: 'ttft', prompts, trace: trace.name, device: profile.name, method, budget } satisfies TtftSetting,
-    figures: { ...ttftFigures(ttftsMs), share: constrained / prompt } satisfies TtftFigures,
-  }))
+  })
 }
 
-const ttftFigures = (ttftsMs: readonly number[]) => ({ meanMs: mean(ttftsMs) ?? Number.NaN, p99Ms: quantile(ttftsMs, 0.99) })
+const ttftFigures = (answers: readonly ReplayedAnswer[]) => {
+  const ttfts = answers.map(({ ttftMs }) => ttftMs)
+  return { meanMs: mean(ttfts) ?? Number.NaN, p99Ms: quantile(ttfts, 0.99) }
+}
 
 /** Whole answers: of DiSCo on every trace, and for the ablation of stochastic dispatch on heavy-tailed ones. */
 function replayCosts(
@@ -86,47 +89,25 @@ function replayCosts(
   })
   const cells = replayed.flatMap((method) =>
     budgets.flatMap((budget) =>
-      deviceProfiles.flatMap((profile) => {
-        const device = (prices: SidePrices | undefined): ReplayedDevice => ({
-          ...common,
-          method,
-          budget,
-          profile,
-          prices,
-          ttftMs: createTtft(),
-        })
-        // Without migration, prices change nothing.
-        const alone = { device: device(undefined), answers: [] as ReplayedAnswer[] }
+      deviceProfiles.map((profile) => {
+        const of = { method, budget, profile }
         const migrating = Object.entries(servicePrices).map(([name, remote]) => {
           const prices = { remote, local: deviceCosts(profile, methods[method].constrained) }
-          return { name, prices, device: device(prices), answers: [] as ReplayedAnswer[] }
+          return { name, prices, device: deviceOf({ ...of, prices }) }
         })
-        return [{ method, budget, profile, alone, migrating }]
+        // Without migration, prices change nothing.
+        return { of, alone: deviceOf(of), migrating }
       }),
     ),
   )
-  const simulation = new Simulation(seed)
-  for (const { request, lengths, counts } of arrivals(shapes, trace, requests, seed)) {
-    for (const { alone, migrating } of cells) {
-      for (const { device, answers } of [alone, ...migrating]) {
-        const answer = answerBy(simulation, device, request, lengths, 'end')
-        if (counts) answers.push(answer)
-      }
-    }
-  }
-  return cells.flatMap(({ method, budget, profile, alone, migrating }) =>
-    migrating.map(({ name, prices, answers }) => ({
-      setting: {
-        measured: 'cost',
-        trace: trace.name,
-        device: profile.name,
-        method,
-        budget,
-        prices: name,
-        lengths,
-      } satisfies CostSetting,
-      figures: costFigures(answers, alone.answers, prices),
-    })),
+  const devices = cells.flatMap(({ alone, migrating }) => [alone, ...migrating.map(({ device }) => device)])
+  const answersOf = replay(devices, shapes, trace, requests, seed, 'end')
+  return cells.flatMap(({ of: { method, budget, profile }, alone, migrating }) =>
+    migrating.map(({ name, prices, device }) => {
+      const of = { trace: trace.name, device: profile.name, method, budget, prices: name, lengths }
+      const setting: CostSetting = { measured: 'cost', ...of }
+      return { setting, figures: costFigures(answersOf(device), answersOf(alone), prices) }
+    }),
   )
 }
 
@@ -134,10 +115,10 @@ function replayCosts(
 function costFigures(answers: readonly ReplayedAnswer[], alone: readonly ReplayedAnswer[], prices: SidePrices): CostFigures {
   const migrated = answers.filter(({ hasMigrated }) => hasMigrated)
   const delayed = migrated.map(({ delayedTokens }) => delayedTokens)
-  const { meanMs: meanMsAlone, p99Ms: p99MsAlone } = ttftFigures(alone.map(({ ttftMs }) => ttftMs))
+  const { meanMs: meanMsAlone, p99Ms: p99MsAlone } = ttftFigures(alone)
   return {
     dollars: dollarsOf(answers, prices),
-    ...ttftFigures(answers.map(({ ttftMs }) => ttftMs)),
+    ...ttftFigures(answers),
     dollarsAlone: dollarsOf(alone, prices),
     meanMsAlone,
     p99MsAlone,
@@ -158,13 +139,29 @@ function dollarsOf(answers: readonly ReplayedAnswer[], prices: SidePrices): numb
   return (1e6 * sum(dollars)) / answers.length
 }
 
-/** The requests in order, with the lengths that are known when they arrive. */
-function* arrivals(shapes: readonly Shape[], trace: LatencyTrace, count: number, seed: number) {
+type Answered = ReplayedAnswer & { readonly promptTokens: number }
+
+/** Every device answers the same requests, of which the first are not counted. @returns what a device answered */
+function replay(
+  devices: readonly ReplayedDevice[],
+  shapes: readonly Shape[],
+  trace: LatencyTrace,
+  count: number,
+  seed: number,
+  until: 'first token' | 'end',
+): (device: ReplayedDevice) => readonly Answered[] {
+  const simulation = new Simulation(seed)
   const random = { shapes: seededRandom(seed), latencies: seededRandom(1_000 + seed) }
   const lengths: KnownLengths = { prompts: createTokenCounts(), answers: createTokenCounts() }
+  const answers = new Map(devices.map((device) => [device, [] as Answered[]]))
   for (const [i, request] of requestsOf(shapes, trace.latencies, lessons + count, random).entries()) {
-    lengths.prompts.record(request.promptTokens)
-    yield { request, lengths, counts: i >= lessons }
-    lengths.answers.record(request.outputTokens)
+    const { promptTokens, outputTokens } = request
+    lengths.prompts.record(promptTokens)
+    for (const [device, own] of answers) {
+      const answer = answerBy(simulation, device, request, lengths, until)
+      if (i >= lessons) own.push({ ...answer, promptTokens })
+    }
+    lengths.answers.record(outputTokens)
   }
+  return (device) => answers.get(device)!
 }
