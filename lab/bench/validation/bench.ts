@@ -5,6 +5,7 @@ import { projectRoot } from '../../../core/kit/base/version.ts'
 import type { Bench, BenchContext, BenchResult, Summary } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { readDocument, savedDocument } from '../../frame/results.ts'
+import { select } from '../../frame/runs.ts'
 import { medianOrNull } from '../../frame/statistics.ts'
 import { fitHardware } from '../../simulate/calibrate/fit-hardware.ts'
 import { readMeasurements } from '../../simulate/calibrate/read-measurements.ts'
@@ -83,8 +84,7 @@ async function measure(context: BenchContext, { results }: z.output<z.ZodObject<
 export function summaryOf(cells: readonly ValidationCell[]): Summary {
   return Object.fromEntries(
     figures.map(({ bench, metric, name }) => {
-      const errors = cells.filter((cell) => cell.bench === bench && cell.metric === metric).map(({ error }) => error)
-      return [name, medianOrNull(errors)]
+      return [name, medianOrNull(select(cells, { bench, metric }).map(({ error }) => error))]
     }),
   )
 }

@@ -1,5 +1,4 @@
-import { quantile } from '../../../core/policy/estimate/quantile.ts'
-import { mean } from '../../frame/statistics.ts'
+import { maxOf, mean, quantileOrNull, sum } from '../../frame/statistics.ts'
 
 /** Live benchmarks that the simulator predicts. */
 export const validatedBenches = ['tokenflow', 'hat', 'pice', 'disco'] as const
@@ -50,14 +49,15 @@ export function cellsOf(
 function figuresOf(answers: readonly AnswerTimes[]): Readonly<Record<Metric, number | null>> {
   const ttfts = answers.flatMap(({ ttftMs }) => ttftMs ?? [])
   const tbts = answers.flatMap(({ tbtMs }) => tbtMs ?? [])
-  const p95 = (values: readonly number[]) => (values.length === 0 ? null : quantile(values, 0.95))
+  const p95 = (values: readonly number[]) => quantileOrNull(values, 0.95)
   return { TTFT: mean(ttfts), 'TTFT P95': p95(ttfts), TBT: mean(tbts), 'TBT P95': p95(tbts), throughput: tokensPerS(answers) }
 }
 
 /** From the first request to the last token. */
 function tokensPerS(answers: readonly AnswerTimes[]): number | null {
   const ends = answers.flatMap(({ atMs, tookMs }) => (tookMs === null ? [] : [atMs + tookMs]))
-  if (ends.length === 0) return null
-  const spanS = (Math.max(...ends) - Math.min(...answers.map(({ atMs }) => atMs))) / 1_000
-  return answers.reduce((sum, { tokens }) => sum + tokens, 0) / spanS
+  const lastMs = maxOf(ends)
+  if (lastMs === null) return null
+  const spanS = (lastMs - Math.min(...answers.map(({ atMs }) => atMs))) / 1_000
+  return sum(answers.map(({ tokens }) => tokens)) / spanS
 }

@@ -1,31 +1,24 @@
 import { seededRandom } from '../../../core/kit/base/random.ts'
-import { doublingKv } from '../../../core/policy/admission/kv.ts'
 import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
 import { fromColumns } from '../../frame/columns.ts'
-import type { Board } from '../../simulate/hardware/board.ts'
-import { layersOf, type ModelShape, wholeModel } from '../../simulate/hardware/model-shape.ts'
+import { over, sum } from '../../frame/statistics.ts'
+import { layersOf, wholeModel } from '../../simulate/hardware/model-shape.ts'
 import { modelNamed } from '../../simulate/hardware/presets/models.ts'
 import type { Hardware } from '../../simulate/hardware/roofline.ts'
 import { Simulation } from '../../simulate/kernel/simulation.ts'
 import { splitMode } from '../../simulate/modes/hat/modes.ts'
 import type { HatSettings } from '../../simulate/scenario/hat-settings.ts'
 import { Scenario } from '../../simulate/scenario/scenario.ts'
-import { createEngine } from '../../simulate/serving/simulated-engine.ts'
 import { stepCost } from '../../simulate/serving/step-cost.ts'
-import { Answer } from '../../simulate/world/answer.ts'
-import type { AnswerRecord } from '../../simulate/world/answer-record.ts'
-import { EnergyMeter } from '../../simulate/world/energy-meter.ts'
 import type { Mode } from '../../simulate/world/mode.ts'
-import { Processor } from '../../simulate/world/processor.ts'
-import { SimulatedLink } from '../../simulate/world/simulated-link.ts'
 import type { World } from '../../simulate/world/world.ts'
 import { linkShape } from '../hat/links.ts'
 import type { KeptHatRun, KeptHatSample } from '../hat/runs.ts'
 import type { StrategyName } from '../hat/strategies.ts'
 import type { WorkloadName } from '../hat/workload.ts'
-import { bridge } from './bridge.ts'
 import { type AnswerTimes, cellsOf, type ValidationCell } from './cells.ts'
+import { answerAll, bridge, bridgeEngine, bridgeKv, liveDevice, recordTimes } from './live-world.ts'
 
 /** Layers that devices compute: the demonstration model's split. */
 const inputLayers = 1
@@ -80,20 +73,15 @@ function simulate(run: KeptHatRun, samples: readonly KeptHatSample[], conditions
   const [stepRows, promptRows] = rows(workload)
   const simulation = new Simulation(seed)
   const world = worldOf(simulation, run, conditions, hardware, { stepRows, promptRows })
-  const modes = modesOf(world, samples, mode, hat)
-  const ended = new Map<number, AnswerRecord>()
-  const collector = { first() {}, gap() {}, ended: (record: AnswerRecord) => ended.set(record.id, record) }
-  for (const [id, sample] of samples.entries()) {
-    const { atMs, device, promptTokens, tokens } = sample
-    const request = { id, atMs, mode, part: mode, device, promptTokens, outputTokens: tokens, sharedTokens: 0, tokensPerS: 1e6 }
-    simulation.at(atMs, () => modes(sample).begin(new Answer(request, simulation, collector)))
-  }
-  while (simulation.advance(100_000));
+  const modeOf = modesOf(world, samples, mode, hat)
+  const requests = samples.map((sample, id) => {
+    const { atMs, device, promptTokens, tokens: outputTokens } = sample
+    return { id, atMs, device, promptTokens, outputTokens, mode: modeOf(sample) }
+  })
+  const recordOf = answerAll(simulation, requests)
   return samples.map(({ atMs, tokens }, id) => {
-    const record = ended.get(id)
-    if (!record) return { atMs, ttftMs: null, tbtMs: null, tookMs: null, tokens: 0 }
-    const { ttftMs, tbtMs, endedMs } = record
-    return { atMs, ttftMs, tbtMs: Number.isNaN(tbtMs) ? null : tbtMs, tookMs: endedMs - atMs, tokens }
+    const times = recordTimes(atMs, recordOf(id))
+    return times.tookMs === null ? times : { ...times, tokens }
   })
 }
 
@@ -117,9 +105,8 @@ function modesOf(
 /** Tokens after the first over the verifications that gave them. */
 function acceptLengthOf(samples: readonly KeptHatSample[]): number {
   const drafted = samples.filter(({ rounds }) => rounds > 0)
-  const rounds = drafted.reduce((sum, sample) => sum + sample.rounds, 0)
-  const tokens = drafted.reduce((sum, sample) => sum + sample.tokens - 1, 0)
-  return rounds === 0 ? 1.01 : Math.max(1.01, tokens / rounds)
+  const length = over(sum(drafted.map(({ tokens }) => tokens - 1)), sum(drafted.map(({ rounds }) => rounds)))
+  return Math.max(1.01, length ?? 0)
 }
 
 function worldOf(
@@ -131,65 +118,20 @@ function worldOf(
 ): World {
   const shape = modelNamed('brim-demo')
   const links = seededRandom(seed)
-  const board = boardOf(hardware)
   const devices = Array.from({ length: count }, (_, index) => {
     const { up, down } = linkShape(index, { ...conditions, rttMs }, links)
-    const model = { up: up.rates, down: down.rates, rttMs: rttMs + handlingMs }
-    return {
-      index,
-      group: 'devices',
-      board,
-      hardware,
-      smallModels: [],
-      processor: new Processor(simulation),
-      link: new SimulatedLink(simulation, model, simulation.random('loss')),
-      energy: new EnergyMeter(board.power),
-    }
+    return liveDevice(simulation, hardware, { index, link: { up: up.rates, down: down.rates, rttMs: rttMs + handlingMs } })
   })
-  return {
-    simulation,
-    scenario: scenarioOf(stepRows),
-    devices,
-    model: shape,
-    engines: [
-      createEngine(simulation, {
-        policy: createPolicy('decode-first', { ...bridge, promptRows }),
-        stepS: stepCost(hardware, shape, { inputLayers }),
-        stepJitter: 0,
-        answerKv: kvOf(shape, 0),
-        deviceKv: kvOf(shape, inputLayers),
-        firstPositions: 128,
-        memoryBytes: 2 * 2 ** 30,
-        slowBytes: 0,
-        transferBytesPerS: 1e9,
-        writeThrough: false,
-        overlap: false,
-        step: { rows: stepRows, streams: bridge.streams },
-        pipeline: 1,
-        maxDecodeRows: bridge.minPromptRows,
-        maxWaiting: 10_000,
-        pipelinedPrompts: false,
-        waitsForTransfers: false,
-      }),
-    ],
-    server: undefined,
-  }
+  const engine = bridgeEngine(simulation, {
+    policy: createPolicy('decode-first', { ...bridge, promptRows }),
+    stepS: stepCost(hardware, shape, { inputLayers }),
+    answerKv: bridgeKv(wholeModel(shape).kvBytesPerPosition),
+    deviceKv: bridgeKv(layersOf(shape, inputLayers, shape.layers).kvBytesPerPosition),
+    firstPositions: 128,
+    step: { rows: stepRows, streams: bridge.streams },
+  })
+  return { simulation, scenario: scenarioOf(stepRows), devices, model: shape, engines: [engine], server: undefined }
 }
-
-const kvOf = (shape: ModelShape, from: number) => {
-  const part = from === 0 ? wholeModel(shape) : layersOf(shape, from, shape.layers)
-  return doublingKv({ ...bridge, firstPositions: 0, bytesPerPosition: part.kvBytesPerPosition })
-}
-
-const boardOf = (hardware: Hardware): Board => ({
-  name: hardware.name,
-  hardware,
-  power: { idleW: 0, computeW: 0, radioW: 0 },
-  powerModes: [],
-  throttling: { sustained: 1, timeConstantS: 1 },
-  measured: {},
-  source: hardware.source,
-})
 
 /** What modes read of it; requests come from the document. */
 const scenarioOf = (stepRows: number): Scenario =>

@@ -1,4 +1,3 @@
-import { doublingKv } from '../../../core/policy/admission/kv.ts'
 import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
 import type { StepPace } from '../../cluster/cluster.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
@@ -11,17 +10,11 @@ import { cloudMode } from '../../simulate/modes/cloud.ts'
 import { localMode } from '../../simulate/modes/local.ts'
 import { sketchMode } from '../../simulate/modes/pice/sketch-mode.ts'
 import { Scenario } from '../../simulate/scenario/scenario.ts'
-import { createEngine } from '../../simulate/serving/simulated-engine.ts'
-import { Answer } from '../../simulate/world/answer.ts'
-import type { AnswerRecord } from '../../simulate/world/answer-record.ts'
-import { EnergyMeter } from '../../simulate/world/energy-meter.ts'
 import type { Mode } from '../../simulate/world/mode.ts'
-import { Processor } from '../../simulate/world/processor.ts'
-import { SimulatedLink } from '../../simulate/world/simulated-link.ts'
 import type { World } from '../../simulate/world/world.ts'
 import type { Capacity, KeptPiceRun, KeptPiceSample } from '../pice/runs.ts'
-import { bridge } from './bridge.ts'
 import { type AnswerTimes, cellsOf, type ValidationCell } from './cells.ts'
+import { answerAll, bridge, bridgeEngine, bridgeKv, liveDevice, recordTimes } from './live-world.ts'
 
 /** Of the benchmark's questions, which the document does not say. */
 const promptTokens = 60
@@ -55,33 +48,19 @@ function simulate(run: KeptPiceRun, samples: readonly KeptPiceSample[], conditio
   const simulation = new Simulation(run.seed)
   const world = worldOf(simulation, conditions)
   const modes = { cloud: cloudMode(world), device: localMode(world), sketch: modeOf(run, world) }
-  const ended = new Map<number, AnswerRecord>()
-  const collector = { first() {}, gap() {}, ended: (record: AnswerRecord) => ended.set(record.id, record) }
-  const ask = (id: number, atMs: number, mode: Mode, outputTokens: number) => {
-    const request = {
-      id,
-      atMs,
-      mode: '',
-      part: '',
-      device: undefined,
-      promptTokens,
-      outputTokens,
-      sharedTokens: 0,
-      tokensPerS: 1e6,
-    }
-    simulation.at(atMs, () => mode.begin(new Answer(request, simulation, collector)))
-  }
-  const { cloudTokens } = conditions.capacity
-  for (let i = 0; i < warmUp.answers; i += 1) ask(-1 - i, 0, modes.cloud, Math.round(cloudTokens))
-  for (const [id, sample] of samples.entries())
-    ask(id, warmUp.ms + sample.atMs, methodOf(run, sample, modes), Math.max(1, sample.tokens ?? 1))
-  while (simulation.advance(100_000));
+  const warming = Array.from({ length: warmUp.answers }, (_, i) => {
+    const outputTokens = Math.round(conditions.capacity.cloudTokens)
+    return { id: -1 - i, atMs: 0, mode: modes.cloud, promptTokens, outputTokens }
+  })
+  const requests = samples.map((sample, id) => {
+    const outputTokens = Math.max(1, sample.tokens ?? 1)
+    return { id, atMs: warmUp.ms + sample.atMs, mode: methodOf(run, sample, modes), promptTokens, outputTokens }
+  })
+  const recordOf = answerAll(simulation, [...warming, ...requests])
   return samples.map(({ atMs }, id) => {
-    const record = ended.get(id)
-    if (!record) return { atMs, ttftMs: null, tbtMs: null, tookMs: null, tokens: 0 }
-    const { ttftMs, endedMs, tokens, sketchTokens } = record
-    const tbtMs = sketchTokens > 0 || Number.isNaN(record.tbtMs) ? null : record.tbtMs
-    return { atMs, ttftMs, tbtMs, tookMs: endedMs - record.atMs, tokens }
+    const record = recordOf(id)
+    const times = recordTimes(atMs, record)
+    return record && record.sketchTokens > 0 ? { ...times, tbtMs: null } : times
   })
 }
 
@@ -94,64 +73,29 @@ const modeOf = ({ method }: KeptPiceRun, world: World): Mode => sketchMode(world
 function worldOf(simulation: Simulation, { plan, capacity }: Conditions): World {
   const { device: pace } = plan.paces
   const llm = modelNamed('brim-demo')
-  const kv = doublingKv({ ...bridge, firstPositions: 0, bytesPerPosition: wholeModel(llm).kvBytesPerPosition })
   const small = pacedShape(modelNamed('brim-demo-slm-deep'))
-  const machine = gpuNamed('a40')
   const hardware = {
-    ...machine,
+    ...gpuNamed('a40'),
     bytesPerS: Number.POSITIVE_INFINITY,
     flopPerS: (1_000 * wholeModel(small).flopPerRow) / pace.rowMs,
     layerS: pace.stepMs / 1_000 / small.layers,
     streamS: 0,
   }
-  const power = { idleW: 0, computeW: 0, radioW: 0 }
-  const throttling = { sustained: 1, timeConstantS: 1 }
-  const board = {
-    name: 'paced',
-    hardware,
-    power,
-    powerModes: [],
-    throttling,
-    measured: {},
-    source: 'lab/baselines/paced-model.ts',
-  }
   const rate = { intervalMs: Number.POSITIVE_INFINITY, bytesPerS: [1e9] }
-  const devices = Array.from({ length: plan.devices }, (_, index) => ({
-    index,
-    group: 'devices',
-    board,
-    hardware,
-    smallModels: [small],
-    processor: new Processor(simulation),
-    link: new SimulatedLink(simulation, { up: rate, down: rate, rttMs: loopbackRttMs }, simulation.random('loss')),
-    energy: new EnergyMeter(power),
-  }))
+  const link = { up: rate, down: rate, rttMs: loopbackRttMs }
+  const engine = bridgeEngine(simulation, {
+    policy: createPolicy('decode-first', bridge),
+    stepS: pacedStepS(plan.paces.cloud, capacity),
+    answerKv: bridgeKv(wholeModel(llm).kvBytesPerPosition),
+  })
   return {
     simulation,
     scenario,
-    devices,
+    devices: Array.from({ length: plan.devices }, (_, index) =>
+      liveDevice(simulation, hardware, { index, link, smallModels: [small] }),
+    ),
     model: llm,
-    engines: [
-      createEngine(simulation, {
-        policy: createPolicy('decode-first', bridge),
-        stepS: pacedStepS(plan.paces.cloud, capacity),
-        stepJitter: 0,
-        answerKv: kv,
-        deviceKv: kv,
-        firstPositions: 0,
-        memoryBytes: 2 * 2 ** 30,
-        slowBytes: 0,
-        transferBytesPerS: 1e9,
-        waitsForTransfers: false,
-        writeThrough: false,
-        overlap: false,
-        step: { rows: bridge.tokenBudget, streams: bridge.streams },
-        pipeline: 1,
-        pipelinedPrompts: false,
-        maxDecodeRows: bridge.minPromptRows,
-        maxWaiting: 10_000,
-      }),
-    ],
+    engines: [engine],
     server: undefined,
   }
 }

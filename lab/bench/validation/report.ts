@@ -1,7 +1,8 @@
-import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
-import { mean } from '../../frame/statistics.ts'
-import { metrics, type ValidatedBench, type ValidationCell, validatedBenches } from './cells.ts'
+import { measured, runsBy, select } from '../../frame/runs.ts'
+import { maxOf, mean, medianOrNull } from '../../frame/statistics.ts'
+import { type Column, tableOf, toPercent, toShort } from '../../frame/tables.ts'
+import { type Metric, metrics, type ValidatedBench, type ValidationCell, validatedBenches } from './cells.ts'
 import { fittedWorkload } from './tokenflow.ts'
 
 export const validationReport: BenchReport = {
@@ -17,10 +18,10 @@ export const validationReport: BenchReport = {
       title: bench,
       yLabel: 'error',
       yMax: 0.3,
-      groups: metrics.flatMap((metric) => {
-        const errors = errorsOf(cellsIn(document), bench, metric)
-        return errors.length === 0 ? [] : [{ label: metric, bars: [{ name: 'median run', value: quantile(errors, 0.5) }] }]
-      }),
+      groups: measured(metrics, (metric) => medianOrNull(errorsOf(document, bench, metric))).map(([label, value]) => ({
+        label,
+        bars: [{ name: 'median run', value }],
+      })),
     })),
   }),
   tables: (document) => [overview(document), ...benchesOf(document).map((bench) => detail(document, bench))],
@@ -29,43 +30,40 @@ export const validationReport: BenchReport = {
 }
 
 const cellsIn = ({ runs }: BenchDocument) => runs as readonly ValidationCell[]
-const benchesOf = (document: BenchDocument) =>
-  validatedBenches.filter((bench) => cellsIn(document).some((cell) => cell.bench === bench))
+const benchesOf = (document: BenchDocument) => validatedBenches.filter((bench) => select(cellsIn(document), { bench }).length > 0)
 
-const errorsOf = (cells: readonly ValidationCell[], bench: ValidatedBench, metric: string) =>
-  cells.filter((cell) => cell.bench === bench && cell.metric === metric).map(({ error }) => error)
+const errorsOf = (document: BenchDocument, bench: ValidatedBench, metric: Metric) =>
+  select(cellsIn(document), { bench, metric }).map(({ error }) => error)
 
 function overview(document: BenchDocument): Table {
   const rows = benchesOf(document).flatMap((bench) =>
-    metrics.flatMap((metric) => {
-      const errors = errorsOf(cellsIn(document), bench, metric)
-      if (errors.length === 0) return []
-      const [median, average, worst] = [quantile(errors, 0.5), mean(errors)!, Math.max(...errors)]
-      return [[bench, metric, ...[median, average, worst].map(percent), String(errors.length)]]
-    }),
+    metrics.map((metric) => ({ bench, metric, errors: errorsOf(document, bench, metric) })),
   )
-  return { title: 'Errors over runs', head: ['benchmark', 'figure', 'median', 'mean', 'worst', 'runs'], rows }
+  return tableOf(
+    'Errors over runs',
+    rows.filter(({ errors }) => errors.length > 0),
+    [
+      ['benchmark', ({ bench }) => bench],
+      ['figure', ({ metric }) => metric],
+      ['median', ({ errors }) => percent(medianOrNull(errors))],
+      ['mean', ({ errors }) => percent(mean(errors))],
+      ['worst', ({ errors }) => percent(maxOf(errors))],
+      ['runs', ({ errors }) => String(errors.length)],
+    ],
+  )
 }
 
 function detail(document: BenchDocument, bench: ValidatedBench): Table {
-  const cells = cellsIn(document).filter((cell) => cell.bench === bench)
-  const runs = [...new Set(cells.map(({ run }) => run))]
-  const rows = runs.map((run) => [
-    run,
-    ...metrics.map((metric) => {
-      const cell = cells.find((each) => each.run === run && each.metric === metric)
-      return cell ? `${shown(cell.measured)} / ${shown(cell.simulated)}` : '–'
-    }),
+  const runs = runsBy(select(cellsIn(document), { bench }), 'run')
+  type Row = (typeof runs)[number]
+  return tableOf(`${bench}: measured / simulated, ms and tokens/s`, runs, [
+    ['run', ({ name }) => name],
+    ...metrics.map((metric): Column<Row> => [metric, ({ runs: cells }) => shown(cells.find((cell) => cell.metric === metric))]),
   ])
-  return {
-    title: `${bench}: measured / simulated, ms and tokens/s`,
-    head: ['run', ...metrics],
-    rows,
-  }
 }
 
-const shown = (value: number) => String(Number(value.toPrecision(3)))
-const percent = (share: number) => `${(100 * share).toFixed(1)} %`
+const shown = (cell: ValidationCell | undefined) => (cell ? `${toShort(cell.measured, 3)} / ${toShort(cell.simulated, 3)}` : '–')
+const percent = (share: number | null) => toPercent(share, 1)
 
 function findings(document: BenchDocument): string {
   const worst = [...cellsIn(document)].sort((a, b) => b.error - a.error).slice(0, 3)

@@ -1,4 +1,3 @@
-import { doublingKv } from '../../../core/policy/admission/kv.ts'
 import { createServingPolicy } from '../../baselines/serving-policies.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
 import { fromColumns } from '../../frame/columns.ts'
@@ -7,13 +6,12 @@ import { wholeModel } from '../../simulate/hardware/model-shape.ts'
 import { modelNamed } from '../../simulate/hardware/presets/models.ts'
 import type { Hardware } from '../../simulate/hardware/roofline.ts'
 import { Simulation } from '../../simulate/kernel/simulation.ts'
-import { createEngine } from '../../simulate/serving/simulated-engine.ts'
 import { stepCost } from '../../simulate/serving/step-cost.ts'
 import { Processor } from '../../simulate/world/processor.ts'
 import type { KeptFlowRun, KeptFlowSample } from '../tokenflow/runs.ts'
 import { servers } from '../tokenflow/servers.ts'
-import { bridge } from './bridge.ts'
 import { type AnswerTimes, cellsOf, type ValidationCell } from './cells.ts'
+import { bridge, bridgeEngine, bridgeKv } from './live-world.ts'
 
 /** The workload on which the constants below are fitted: its errors are those of a fit, and are not counted. */
 export const fittedWorkload = 'burst 60 SL'
@@ -63,28 +61,17 @@ const timesOf = (atMs: number, arrivals: readonly number[]): AnswerTimes =>
 function simulate(run: KeptFlowRun, samples: readonly KeptFlowSample[], hardware: Hardware): AnswerTimes[] {
   const { policy, tier } = servers[run.server]
   const shape = modelNamed('brim-demo')
-  const { kvBytesPerPosition } = wholeModel(shape)
-  const kv = doublingKv({ ...bridge, firstPositions: 0, bytesPerPosition: kvBytesPerPosition })
   const simulation = new Simulation(run.seed)
   const flags: readonly string[] = tier
-  const engine = createEngine(simulation, {
+  const engine = bridgeEngine(simulation, {
     policy: createServingPolicy(policy, bridge),
     stepS: stepCost(hardware, shape),
-    stepJitter: 0,
-    answerKv: kv,
-    deviceKv: kv,
-    firstPositions: 0,
+    answerKv: bridgeKv(wholeModel(shape).kvBytesPerPosition),
     memoryBytes: run.fastBytes,
     slowBytes: flags.includes('memory') ? 4 * 2 ** 30 : 0,
     transferBytesPerS: copyBytesPerS,
     writeThrough: !flags.includes('--no-kv-write-through'),
     overlap: !flags.includes('--no-kv-overlap'),
-    step: { rows: bridge.tokenBudget, streams: bridge.streams },
-    pipeline: 1,
-    maxDecodeRows: bridge.minPromptRows,
-    maxWaiting: 10_000,
-    pipelinedPrompts: false,
-    waitsForTransfers: false,
   })
   const handling = new Processor(simulation)
   const arrivals = samples.map((sample): number[] => {
