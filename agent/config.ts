@@ -58,82 +58,68 @@ const SlmServerConfig = z.strictObject({
       fallback: 'none',
     }),
   model: z.string().min(1).max(256).meta({ flag: 'slm-server-model', description: 'name of its model', fallback: 'none' }),
-  keyFile: nonEmpty
-    .meta({
-      flag: 'slm-server-key-file',
-      description: 'file with the API key for that server, readable by its owner only',
-      fallback: 'no key',
-    })
-    .optional(),
+  keyFile: nonEmpty.optional().meta({
+    flag: 'slm-server-key-file',
+    description: 'file with the API key for that server, readable by its owner only',
+    fallback: 'no key',
+  }),
 })
 export type SlmServerConfig = z.infer<typeof SlmServerConfig>
 
 /** Every setting of an agent. Those with a description are options of `brim agent run`. */
 export const AgentFields = z.strictObject({
-  bundle: nonEmpty
-    .meta({
-      description: 'folder of the bundle, the same as at the bridge; or the first characters of an installed model id',
-      fallback: 'none: the agent waits for a job bundle.install --activate, whose bundle it keeps',
-    })
-    .optional(),
+  bundle: nonEmpty.optional().meta({
+    description: 'folder of the bundle, the same as at the bridge; or the first characters of an installed model id',
+    fallback: 'none: the agent waits for a job bundle.install --activate, whose bundle it keeps',
+  }),
   id: Id.describe('name of this device in its fleet'),
   bridges: z
     .array(bridgeUrl)
     .min(1)
     .refine((urls) => new Set(urls).size === urls.length, 'names the same bridge twice')
+    .optional()
     .meta({
       flag: 'bridge',
       description:
         'MQTT URL of a bridge: mqtt://host (port 1883), mqtts://host (port 8883) or, on its HTTP port, wss://host and ws://host; repeat it for bridges that take over when one fails',
       fallback: 'where this device is enrolled, else mqtt://127.0.0.1:1883',
-    })
-    .optional(),
+    }),
   dataUrl: z
     .url({ protocol: /^wss?$/, error: 'must be a URL like ws://127.0.0.1:7070/v1/data' })
+    .optional()
     .meta({
       description: "URL of the bridge's data plane as seen from this device (a tunnel, a forwarded port)",
       fallback: 'where this device enrolled, else as the bridge announces it',
-    })
-    .optional(),
+    }),
   bundleSources: z
     .array(
       z.url({ protocol: /^https?$/, error: 'must be a URL like http://10.0.0.6:8080' }).transform((url) => new URL(url).origin),
     )
     .min(1)
+    .optional()
     .meta({
       flag: 'bundle-source',
       description: 'server from which bundle.install may download besides the bridge, also in a private network; repeatable',
       fallback: 'servers with public addresses',
-    })
-    .optional(),
-  trustedKeys: z
-    .array(PublicKey)
-    .min(1)
-    .meta({
-      flag: 'trusted-key',
-      description:
-        'public key, as "brim bundle keygen" prints it, by which bundles and releases that jobs install must be signed; repeatable',
-      fallback: 'none: bundles need no signature, and no release is installed',
-    })
-    .optional(),
-  slms: z
-    .array(nonEmpty)
-    .min(1)
-    .meta({
-      fleet: true,
-      flag: 'slm',
-      description:
-        'folder or model id of a small whole model, which expands sketches; the first also answers, in the modes local, cheap, fast and auto, and for requests with --fallback slm where no bridge can; repeatable',
-      fallback: 'none, but installed ones expand sketches',
-    })
-    .optional(),
+    }),
+  trustedKeys: z.array(PublicKey).min(1).optional().meta({
+    flag: 'trusted-key',
+    description:
+      'public key, as "brim bundle keygen" prints it, by which bundles and releases that jobs install must be signed; repeatable',
+    fallback: 'none: bundles need no signature, and no release is installed',
+  }),
+  slms: z.array(nonEmpty).min(1).optional().meta({
+    fleet: true,
+    flag: 'slm',
+    description:
+      'folder or model id of a small whole model, which expands sketches; the first also answers, in the modes local, cheap, fast and auto, and for requests with --fallback slm where no bridge can; repeatable',
+    fallback: 'none, but installed ones expand sketches',
+  }),
   slmServer: SlmServerConfig.optional(),
-  picePrompts: nonEmpty
-    .meta({
-      description: 'JSON file with the texts that ask for expansions, for small models whose folder has none (docs/sketches.md)',
-      fallback: 'texts for any model that follows instructions',
-    })
-    .optional(),
+  picePrompts: nonEmpty.optional().meta({
+    description: 'JSON file with the texts that ask for expansions, for small models whose folder has none (docs/sketches.md)',
+    fallback: 'texts for any model that follows instructions',
+  }),
   dispatch: DispatchConfig.prefault({}),
   server: ServerConfig.optional(),
   budget: BudgetConfig.prefault({}),
@@ -144,21 +130,15 @@ export const AgentFields = z.strictObject({
     .default('127.0.0.1')
     .describe("address of this device's API; beyond loopback it requires --api-key-file and --api-allow-host"),
   apiPort: z.int().min(0).max(65_535).default(7071).describe("port of this device's API; 0: any free port"),
-  apiKeyFile: nonEmpty
-    .meta({
-      description: "file with the keys of this device's API, one a line; a client sends one as bearer token",
-      fallback: 'no key needed',
-    })
-    .optional(),
-  apiAllowedHosts: z
-    .array(z.string().transform(hostName))
-    .min(1)
-    .meta({
-      flag: 'api-allow-host',
-      description: "host in the URL by which clients call this device's API, such as host.docker.internal; repeatable",
-      fallback: 'localhost, 127.0.0.0/8 and ::1',
-    })
-    .optional(),
+  apiKeyFile: nonEmpty.optional().meta({
+    description: "file with the keys of this device's API, one a line; a client sends one as bearer token",
+    fallback: 'no key needed',
+  }),
+  apiAllowedHosts: z.array(z.string().transform(hostName)).min(1).optional().meta({
+    flag: 'api-allow-host',
+    description: "host in the URL by which clients call this device's API, such as host.docker.internal; repeatable",
+    fallback: 'localhost, 127.0.0.0/8 and ::1',
+  }),
   threads: processFields.threads,
   library: processFields.library,
   draft: z
@@ -187,15 +167,11 @@ export const AgentFields = z.strictObject({
         fleet: true,
         description: 'probability below which a token ends a draft (η of HAT); higher: fewer drafted tokens are rejected',
       }),
-      limit: z
-        .int()
-        .min(0)
-        .meta({
-          fleet: true,
-          description: 'max tokens of a draft, where the bridge allows as many; 0: no drafting',
-          fallback: 'that of the bridge',
-        })
-        .optional(),
+      limit: z.int().min(0).optional().meta({
+        fleet: true,
+        description: 'max tokens of a draft, where the bridge allows as many; 0: no drafting',
+        fallback: 'that of the bridge',
+      }),
       paced: z.boolean().default(false).meta({
         fleet: true,
         description: 'end drafts where another token is not worth its time, as measured, in place of the threshold',
@@ -206,13 +182,10 @@ export const AgentFields = z.strictObject({
     .enum(wires)
     .default('fp16')
     .describe('format of hidden states on the way up; int8 halves the bytes and may change answers'),
-  padding: z
-    .boolean()
-    .meta({
-      description: 'pad verifications to one length, which hides how much was drafted',
-      fallback: 'yes where the link is encrypted',
-    })
-    .optional(),
+  padding: z.boolean().optional().meta({
+    description: 'pad verifications to one length, which hides how much was drafted',
+    fallback: 'yes where the link is encrypted',
+  }),
   patienceS: z.number().min(0).max(maxIntervalS).default(20).meta({
     fleet: true,
     flag: 'patience',

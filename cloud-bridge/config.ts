@@ -30,18 +30,14 @@ const BrokerConfig = z
         description: 'URL of an external MQTT broker as devices reach it: mqtt://host (port 1883) or mqtts://host (port 8883)',
         fallback: 'a broker in this process',
       }),
-    adminFile: nonEmpty
-      .meta({
-        description: "file with <name>:<password> of the administrator of mosquitto's dynamic-security plug-in",
-        fallback: 'none',
-      })
-      .optional(),
-    hookSecretFile: nonEmpty
-      .meta({
-        description: 'file with the secret that EMQX or VerneMQ send when they ask this bridge for authorization at /v1/hook',
-        fallback: 'none',
-      })
-      .optional(),
+    adminFile: nonEmpty.optional().meta({
+      description: "file with <name>:<password> of the administrator of mosquitto's dynamic-security plug-in",
+      fallback: 'none',
+    }),
+    hookSecretFile: nonEmpty.optional().meta({
+      description: 'file with the secret that EMQX or VerneMQ send when they ask this bridge for authorization at /v1/hook',
+      fallback: 'none',
+    }),
   })
   .refine(({ adminFile, hookSecretFile }) => adminFile === undefined || hookSecretFile === undefined, {
     message: 'takes an administrator file or a hook secret file, not both',
@@ -60,8 +56,8 @@ const UpstreamConfig = z.strictObject({
     }),
   model: nonEmpty.meta({ description: 'name of its model, by which clients ask for it too', fallback: 'none' }),
   keyFile: nonEmpty
-    .meta({ description: 'file with the API key for that server, readable by its owner only', fallback: 'no key' })
-    .optional(),
+    .optional()
+    .meta({ description: 'file with the API key for that server, readable by its owner only', fallback: 'no key' }),
   continues: z
     .boolean()
     .default(false)
@@ -75,38 +71,31 @@ export type UpstreamConfig = z.infer<typeof UpstreamConfig>
 export const BridgeFields = z.strictObject({
   bundle: z
     .union([z.array(nonEmpty).min(1).max(16), nonEmpty])
+    .optional()
     .meta({
       description:
         'folder of the bundle that is served; repeat it to serve several, as while the fleet changes its model: the first answers requests that name no model (docs/rollouts.md)',
       fallback: 'none: answers come from --upstream, and devices get no sessions',
-    })
-    .optional(),
+    }),
   upstream: UpstreamConfig.optional(),
   answers: z
     .boolean()
     .default(true)
     .describe('answer requests of clients with the whole model; without, only the middle is loaded, for devices'),
-  picePrompts: nonEmpty
-    .meta({
-      description:
-        'JSON file with the texts that ask for length and sketch, for a model whose folder has none (docs/sketches.md)',
-      fallback: 'texts for any model that follows instructions',
-    })
-    .optional(),
-  bundles: nonEmpty
-    .meta({
-      description: 'folder of the bundles and releases that devices install, besides --bundle; "brim bundle push" adds to it',
-      fallback: 'bundles, in the state folder',
-    })
-    .optional(),
+  picePrompts: nonEmpty.optional().meta({
+    description: 'JSON file with the texts that ask for length and sketch, for a model whose folder has none (docs/sketches.md)',
+    fallback: 'texts for any model that follows instructions',
+  }),
+  bundles: nonEmpty.optional().meta({
+    description: 'folder of the bundles and releases that devices install, besides --bundle; "brim bundle push" adds to it',
+    fallback: 'bundles, in the state folder',
+  }),
   stateDir: nonEmpty.describe("folder of the bridge's databases; created when missing"),
-  mqttPort: port
-    .meta({
-      description: 'port of the MQTT broker in this process; 0: any free port',
-      conflicts: 'broker',
-      fallback: '1883, with TLS 8883',
-    })
-    .optional(),
+  mqttPort: port.optional().meta({
+    description: 'port of the MQTT broker in this process; 0: any free port',
+    conflicts: 'broker',
+    fallback: '1883, with TLS 8883',
+  }),
   onePort: z
     .boolean()
     .default(false)
@@ -115,36 +104,33 @@ export const BridgeFields = z.strictObject({
   httpPort: port.default(7070).describe('port of HTTP and of the data plane; 0: any free port'),
   dataUrl: z
     .url({ protocol: /^wss?$/, error: 'must be a URL like ws://127.0.0.1:7070/v1/data' })
+    .optional()
     .meta({
       description:
         'URL of the data plane as devices reach it, if this bridge is behind a proxy; its host is then accepted in requests',
       fallback: 'the address it listens on',
-    })
-    .optional(),
+    }),
   host: z.string().default('127.0.0.1').describe('address to listen on'),
   trustedProxies: z
     .array(z.string().refine(isAddressOrNetwork, 'must be an IP address or a network like 10.0.0.0/8'))
     .min(1)
+    .optional()
     .meta({
       flag: 'trusted-proxy',
       description:
         'address or network of reverse proxies in front of --http-port: of their requests, X-Forwarded-For names the client; repeatable',
       fallback: 'none: the header is ignored',
-    })
-    .optional(),
+    }),
   deviceAnswers: z
     .boolean()
     .default(true)
     .describe(
       'answer enrolled devices that ask the models of this bridge (brim agent run --server bridge), as it does clients; they see nothing else',
     ),
-  auth: z
-    .boolean()
-    .meta({
-      description: 'accept only enrolled devices',
-      fallback: 'yes beyond loopback, behind a proxy, and once a device has enrolled',
-    })
-    .optional(),
+  auth: z.boolean().optional().meta({
+    description: 'accept only enrolled devices',
+    fallback: 'yes beyond loopback, behind a proxy, and once a device has enrolled',
+  }),
   /** For MQTT, WebSocket and HTTP alike. */
   tls: z
     .strictObject({
@@ -165,12 +151,10 @@ export const BridgeFields = z.strictObject({
     .max(3_660)
     .default(365)
     .describe('validity of device keys, in days; their agents renew them from two thirds of it on; 0: they do not expire'),
-  auditLog: nonEmpty
-    .meta({
-      description: 'file to which the audit log is appended, one JSON document a line; it may be renamed at any time',
-      fallback: 'only the database',
-    })
-    .optional(),
+  auditLog: nonEmpty.optional().meta({
+    description: 'file to which the audit log is appended, one JSON document a line; it may be renamed at any time',
+    fallback: 'only the database',
+  }),
   fleet: processFields.fleet,
   id: Id.default('bridge-1').describe('name of this bridge'),
   threads: processFields.threads,
@@ -202,35 +186,24 @@ export const BridgeFields = z.strictObject({
     .describe(
       `objectives that choose between sketch and full answer, the most important first, each with the share by which it may miss the best: ${metricNames.join(', ')}`,
     ),
-  frameTokens: z
-    .int()
-    .min(1)
-    .meta({
-      description: 'max prompt tokens that a device sends in one frame; a frame may take several steps',
-      fallback: '--token-budget',
-    })
-    .optional(),
-  chunkTokens: z
-    .int()
-    .min(1)
-    .meta({
-      description:
-        'prompt tokens of a chunk that a device sends before its rates are known; then the size follows from them (HAT Eq. 3), up to --frame-tokens',
-      fallback: '128, or less where they do not fit',
-    })
-    .optional(),
+  frameTokens: z.int().min(1).optional().meta({
+    description: 'max prompt tokens that a device sends in one frame; a frame may take several steps',
+    fallback: '--token-budget',
+  }),
+  chunkTokens: z.int().min(1).optional().meta({
+    description:
+      'prompt tokens of a chunk that a device sends before its rates are known; then the size follows from them (HAT Eq. 3), up to --frame-tokens',
+    fallback: '128, or less where they do not fit',
+  }),
   draftLimit: whole(0, defaultDraftLimit).describe(
     'max tokens that a device drafts for one verification; 0: devices draft nothing',
   ),
   kvBudgetBytes: whole(1, 2 * 2 ** 30).meta({ description: 'KV memory of all streams together, in bytes', fallback: '2 GiB' }),
-  kvSlow: z
-    .enum(['none', 'memory', 'file'])
-    .meta({
-      description:
-        'where the KV of preempted streams goes: nowhere, so that it is computed again, host memory, or files in --state-dir',
-      fallback: 'memory with --serving-policy tokenflow, else none',
-    })
-    .optional(),
+  kvSlow: z.enum(['none', 'memory', 'file']).optional().meta({
+    description:
+      'where the KV of preempted streams goes: nowhere, so that it is computed again, host memory, or files in --state-dir',
+    fallback: 'memory with --serving-policy tokenflow, else none',
+  }),
   kvSlowBudgetBytes: whole(1, stepDefaults.slowBytes).meta({
     description: 'max size of the KV of --kv-slow, in bytes',
     fallback: '4 GiB',

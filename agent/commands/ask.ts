@@ -16,50 +16,38 @@ import { SketchDisplay } from './sketch-display.ts'
 const options = {
   question: z.string().describe('the question'),
   api: apiOption,
-  bridgeUrl: z
-    .string()
-    .meta({
-      alias: 'bridge',
-      conflicts: 'api',
-      description: 'HTTP URL of a bridge, or the name of a login: its own model answers, and it sees the question',
-      fallback: 'the agent answers',
-    })
-    .optional(),
-  apiKeyFile: z
-    .string()
-    .meta({
-      alias: 'key-file',
-      description: "file with a key of the agent's API or of the bridge; -: standard input",
-      fallback: 'at a bridge the key of the login, else none',
-    })
-    .optional(),
-  model: z.string().meta({ description: 'name of the model that answers', fallback: 'the first of /v1/models' }).optional(),
-  tokensPerS: ReaderRate.meta({
+  bridgeUrl: z.string().optional().meta({
+    alias: 'bridge',
+    conflicts: 'api',
+    description: 'HTTP URL of a bridge, or the name of a login: its own model answers, and it sees the question',
+    fallback: 'the agent answers',
+  }),
+  apiKeyFile: z.string().optional().meta({
+    alias: 'key-file',
+    description: "file with a key of the agent's API or of the bridge; -: standard input",
+    fallback: 'at a bridge the key of the login, else none',
+  }),
+  model: z.string().optional().meta({ description: 'name of the model that answers', fallback: 'the first of /v1/models' }),
+  tokensPerS: ReaderRate.optional().meta({
     description: 'your reading speed in tokens/s: a device delivers at it, a bridge schedules by it; 0: as fast as tokens come',
     fallback: '--reading-speed of the agent, or what the bridge assumes',
-  }).optional(),
-  maxTokens: z.int().min(1).meta({ description: 'max tokens of the answer', fallback: 'what the context holds' }).optional(),
+  }),
+  maxTokens: z.int().min(1).optional().meta({ description: 'max tokens of the answer', fallback: 'what the context holds' }),
   temperature: z.number().min(0).default(0).describe('randomness of sampling; 0: always the likeliest token'),
   seed: z
     .int()
-    .meta({ description: 'seed of sampling: the same seed repeats an answer', fallback: 'a new one for each answer' })
-    .optional(),
-  system: z.string().meta({ description: 'system message before the question', fallback: 'none' }).optional(),
-  mode: z
-    .enum(answerModes)
-    .meta({
-      description:
-        'at an agent: private, HAT: hidden states leave the device, no text; local, the small model; cloud, the server; cheap, what costs less; fast, both at once; auto, both within the budget. At a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',
-      fallback: '--mode of the agent, --answer-mode of the bridge',
-    })
-    .optional(),
-  fallback: z
-    .enum(['none', 'slm'])
-    .meta({
-      description: "slm: the device's small model continues where the bridge, or the server of mode cloud, cannot be reached",
-      fallback: '--fallback of the agent',
-    })
-    .optional(),
+    .optional()
+    .meta({ description: 'seed of sampling: the same seed repeats an answer', fallback: 'a new one for each answer' }),
+  system: z.string().optional().meta({ description: 'system message before the question', fallback: 'none' }),
+  mode: z.enum(answerModes).optional().meta({
+    description:
+      'at an agent: private, HAT: hidden states leave the device, no text; local, the small model; cloud, the server; cheap, what costs less; fast, both at once; auto, both within the budget. At a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',
+    fallback: '--mode of the agent, --answer-mode of the bridge',
+  }),
+  fallback: z.enum(['none', 'slm']).optional().meta({
+    description: "slm: the device's small model continues where the bridge, or the server of mode cloud, cannot be reached",
+    fallback: '--fallback of the agent',
+  }),
 }
 type AskOptions = OptionsOf<typeof options>
 

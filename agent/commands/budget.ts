@@ -11,8 +11,8 @@ const options = {
   api: apiOption,
   apiKeyFile: z
     .string()
-    .meta({ alias: 'key-file', description: "file with a key of the agent's API; -: standard input", fallback: 'none' })
-    .optional(),
+    .optional()
+    .meta({ alias: 'key-file', description: "file with a key of the agent's API; -: standard input", fallback: 'none' }),
 }
 
 /** `brim agent budget` */

@@ -35,14 +35,11 @@ const { deadBands: _, limits: __, ...fields } = AgentFields.shape
 export const options = {
   ...fields,
   stateDir: stateDirOption,
-  deadBand: z
-    .array(DeadBandOption)
-    .meta({
-      fleet: true,
-      description: 'change of a figure, by name or unit, that causes no telemetry message: hottestC=2, W=20%; repeatable',
-      fallback: 'set per unit, such as C=5 and Percent=25',
-    })
-    .optional(),
+  deadBand: z.array(DeadBandOption).optional().meta({
+    fleet: true,
+    description: 'change of a figure, by name or unit, that causes no telemetry message: hottestC=2, W=20%; repeatable',
+    fallback: 'set per unit, such as C=5 and Percent=25',
+  }),
   limit: limitFlag(AgentLimits),
 }
 

@@ -5,8 +5,8 @@ import { stateHome } from '../../core/kit/base/state-home.ts'
 
 export const stateDirOption = z
   .string()
-  .meta({ description: "folder of the agent's databases and key", fallback: '~/.local/state/brim/agents/<id>' })
   .optional()
+  .meta({ description: "folder of the agent's databases and key", fallback: '~/.local/state/brim/agents/<id>' })
 
 /** Folder of a device's databases and key: `--state-dir`, else below this user's state folder. */
 export const agentStateDir = (given: string | undefined, id: string, io: Io): string =>

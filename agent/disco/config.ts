@@ -49,21 +49,21 @@ export const ServerConfig = z
       .string()
       .min(1)
       .max(256)
-      .meta({ description: 'name of its model, where the server is a URL', fallback: 'none' })
-      .optional(),
+      .optional()
+      .meta({ description: 'name of its model, where the server is a URL', fallback: 'none' }),
     keyFile: nonEmpty
-      .meta({ description: 'file with the API key for that server, readable by its owner only', fallback: 'no key' })
-      .optional(),
+      .optional()
+      .meta({ description: 'file with the API key for that server, readable by its owner only', fallback: 'no key' }),
     continues: z
       .boolean()
       .default(false)
       .describe(
         'that server goes on after a last message of the assistant (vLLM, SGLang, llama.cpp): answers may move to it, and back',
       ),
-    price: Price.meta({
+    price: Price.optional().meta({
       description: 'price of that server in dollars per million tokens of prompt and answer, such as 0.15/0.60',
       fallback: 'unknown: the budget then limits the server, and reports have no cost',
-    }).optional(),
+    }),
   })
   .refine(({ at, model }) => at === 'bridge' || model !== undefined, {
     message: 'is missing: the name of the model of --server',
@@ -111,24 +111,16 @@ export type DispatchConfig = z.infer<typeof DispatchConfig>
 
 /** What answers may cost, and what energy is worth. */
 export const BudgetConfig = z.strictObject({
-  dollars: z
-    .number()
-    .positive()
-    .meta({
-      flag: 'budget-dollars',
-      description: 'dollars that --server may cost in --budget-window; needs --server-price',
-      fallback: 'no limit',
-    })
-    .optional(),
-  joules: z
-    .number()
-    .positive()
-    .meta({
-      flag: 'budget-joules',
-      description: 'energy that the small model may use for answers in --budget-window, in joules; 3,600 are a watt-hour',
-      fallback: 'no limit',
-    })
-    .optional(),
+  dollars: z.number().positive().optional().meta({
+    flag: 'budget-dollars',
+    description: 'dollars that --server may cost in --budget-window; needs --server-price',
+    fallback: 'no limit',
+  }),
+  joules: z.number().positive().optional().meta({
+    flag: 'budget-joules',
+    description: 'energy that the small model may use for answers in --budget-window, in joules; 3,600 are a watt-hour',
+    fallback: 'no limit',
+  }),
   windowH: z
     .number()
     .positive()
@@ -140,15 +132,11 @@ export const BudgetConfig = z.strictObject({
     description:
       'for requests beyond the budget: other, the other side answers, if there is one; wait, they wait up to the limit budgetWaitS; refuse, they fail',
   }),
-  energyPrice: z
-    .number()
-    .min(0)
-    .meta({
-      flag: 'energy-price',
-      description:
-        "value of a kilowatt-hour of this device in dollars, to compare with --server-price; a battery's is worth more than mains power",
-      fallback: 'by the battery: 5.4 on mains power or when full, 90 at 20 %, more below',
-    })
-    .optional(),
+  energyPrice: z.number().min(0).optional().meta({
+    flag: 'energy-price',
+    description:
+      "value of a kilowatt-hour of this device in dollars, to compare with --server-price; a battery's is worth more than mains power",
+    fallback: 'by the battery: 5.4 on mains power or when full, 90 at 20 %, more below',
+  }),
 })
 export type BudgetConfig = z.infer<typeof BudgetConfig>

@@ -8,13 +8,10 @@ import { localBridgeDir } from './state-dir.ts'
 
 /** For commands that manage tokens, keys and devices: over HTTP, or in the state folder of this machine's bridge. */
 export const administrationOptions = {
-  stateDir: z
-    .string()
-    .meta({
-      description: 'folder of a bridge on this machine, running or not',
-      fallback: "the login's bridge, else ~/.local/state/brim/bridge, else the installed service",
-    })
-    .optional(),
+  stateDir: z.string().optional().meta({
+    description: 'folder of a bridge on this machine, running or not',
+    fallback: "the login's bridge, else ~/.local/state/brim/bridge, else the installed service",
+  }),
   ...bridgeOptions,
 }
 export type AdministrationOptions = z.output<z.ZodObject<typeof administrationOptions>>

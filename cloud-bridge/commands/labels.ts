@@ -4,13 +4,10 @@ import { visibleLine } from '../../core/kit/base/visible-text.ts'
 import { deviceOperations } from '../../core/wire/protocol/http/devices.ts'
 import type { BridgeClient, Received } from './bridge-client.ts'
 
-export const labelOption = z
-  .array(z.string())
-  .meta({
-    description: 'only devices with this label, key=value; repeat it for devices that have all of them',
-    fallback: 'all devices',
-  })
-  .optional()
+export const labelOption = z.array(z.string()).optional().meta({
+  description: 'only devices with this label, key=value; repeat it for devices that have all of them',
+  fallback: 'all devices',
+})
 
 /** @throws BrimError USAGE */
 export const labelPairs = (labels: readonly string[]): (readonly [key: string, value: string])[] =>

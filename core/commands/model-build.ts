@@ -15,26 +15,22 @@ const Drafters = z
 const options = {
   checkpoint: z.string().describe('folder with config.json, *.safetensors and tokenizer.json'),
   out: z.string().describe('folder of the new bundle'),
-  split: z.int().meta({ description: 'layers that run on the device', fallback: 'none: one whole model' }).optional(),
+  split: z.int().optional().meta({ description: 'layers that run on the device', fallback: 'none: one whole model' }),
   format: z.enum(formats).default('fp16').describe('weights: fp16 and fp32 compute in fp32; int4 has blocks of 32'),
-  deviceFormat: z
-    .enum(formats)
-    .meta({
-      description:
-        'weights of the parts that devices compute; with int4 a step of theirs reads a third of what it reads with fp16',
-      fallback: 'as --format',
-    })
-    .optional(),
+  deviceFormat: z.enum(formats).optional().meta({
+    description: 'weights of the parts that devices compute; with int4 a step of theirs reads a third of what it reads with fp16',
+    fallback: 'as --format',
+  }),
   accuracyLevel: z
     .literal([1, 4])
     .default(4)
     .describe('accuracy level of int4: 4 is fast, with 1 verification and decoding have the same results'),
-  drafters: Drafters.meta({
+  drafters: Drafters.optional().meta({
     description: `drafters to include, each from <checkpoint>/<name>: ${drafterParts.join(',')}`,
     fallback: 'adapter, if there is one',
-  }).optional(),
-  adapter: z.string().meta({ description: 'folder of the drafter adapter', fallback: '<checkpoint>/adapter' }).optional(),
-  name: z.string().meta({ description: 'name of the model', fallback: "the checkpoint folder's" }).optional(),
+  }),
+  adapter: z.string().optional().meta({ description: 'folder of the drafter adapter', fallback: '<checkpoint>/adapter' }),
+  name: z.string().optional().meta({ description: 'name of the model', fallback: "the checkpoint folder's" }),
   force: z.boolean().default(false).describe('replace an existing bundle'),
 }
 type BuildOptions = OptionsOf<typeof options>

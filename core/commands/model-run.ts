@@ -15,14 +15,14 @@ import { threadsOption } from './threads.ts'
 
 const options = {
   bundle: z.string().describe('folder of the bundle'),
-  prompt: z.string().describe('the prompt; a chat message where the model has a chat template').optional(),
+  prompt: z.string().optional().describe('the prompt; a chat message where the model has a chat template'),
   promptIds: z
     .string()
     .regex(/^\s*\d+\s*(,\s*\d+\s*)*$/, 'must be token ids such as 1,2,3')
     .transform((list) => list.split(',').map(Number))
-    .meta({ description: 'the prompt as token ids: 1,2,3', conflicts: 'prompt' })
-    .optional(),
-  maxTokens: z.int().meta({ description: 'max tokens of the answer', fallback: 'the rest of the context' }).optional(),
+    .optional()
+    .meta({ description: 'the prompt as token ids: 1,2,3', conflicts: 'prompt' }),
+  maxTokens: z.int().optional().meta({ description: 'max tokens of the answer', fallback: 'the rest of the context' }),
   temperature: z.number().default(0).describe('randomness of sampling; 0: always the likeliest token'),
   topK: z.number().default(0).describe('sample among the k likeliest tokens; 0: all'),
   topP: z.number().default(1).describe('sample among the likeliest tokens of this joint probability'),

@@ -36,7 +36,7 @@ const bridge = defineCommand({
   options: {
     ...bridgeOptions,
     ...paceOptions,
-    baseline: z.enum(baselinePolicyNames).describe('which answers the model computes next').optional(),
+    baseline: z.enum(baselinePolicyNames).optional().describe('which answers the model computes next'),
     kvWriteThrough: z.boolean().default(true).describe('write new KV to --kv-slow while steps compute'),
     kvOverlap: z.boolean().default(true).describe('restore the KV of a resumed stream while that of a preempted one leaves'),
     staticSketches: z.boolean().default(false).describe('sketch by length alone, and expand in order of arrival'),

@@ -14,12 +14,12 @@ import { commandLineOf, createFolder, readDocument, resultFolder, savedDocument,
 const frameShape = (name: string, quickLimit: string) => ({
   quick: z.boolean().default(false).describe(`measure less, within ${quickLimit} on two cores`),
   save: z.boolean().default(false).describe(`write document, figure and page to docs/results/${name}/`),
-  out: z.string().min(1).meta({ description: 'folder to write every sample, figure and page to', fallback: 'none' }).optional(),
+  out: z.string().min(1).optional().meta({ description: 'folder to write every sample, figure and page to', fallback: 'none' }),
   from: z
     .string()
     .min(1)
-    .meta({ description: 'saved document to report again, without measuring', fallback: 'none: measure' })
-    .optional(),
+    .optional()
+    .meta({ description: 'saved document to report again, without measuring', fallback: 'none: measure' }),
   despiteLoad: z
     .boolean()
     .default(false)

@@ -6,10 +6,10 @@ export const namesOption = <Name extends string>(what: string, names: readonly N
     .string()
     .transform((list) => list.split(','))
     .pipe(z.array(z.enum(names, `must be a list of ${names.join(', ')}`)))
-    .meta({ description: `${what}, separated by commas: ${names.join(',')}`, fallback: 'all' })
     .optional()
+    .meta({ description: `${what}, separated by commas: ${names.join(',')}`, fallback: 'all' })
 
-export const seedsOption = (fallback: string) => z.int().min(1).meta({ description: 'number of seeds', fallback }).optional()
+export const seedsOption = (fallback: string) => z.int().min(1).optional().meta({ description: 'number of seeds', fallback })
 
 /** The names that the command line gives, all without any. */
 export const onlyNamed = <Name>(all: readonly Name[], given: readonly Name[] | undefined): Name[] =>

@@ -18,18 +18,14 @@ export const command = defineCommand({
   options: {
     out: z.string().min(1).describe('new folder'),
     telemetry: z.boolean().default(true).describe('include the stored telemetry of devices, which is most of the bytes'),
-    config: z
-      .string()
-      .min(1)
-      .meta({
-        description: 'configuration file of the bridge',
-        fallback: '/etc/brim/bridge.yaml of the installed service, else none',
-      })
-      .optional(),
+    config: z.string().min(1).optional().meta({
+      description: 'configuration file of the bridge',
+      fallback: '/etc/brim/bridge.yaml of the installed service, else none',
+    }),
     stateDir: z
       .string()
-      .meta({ description: 'folder of the bridge', fallback: '~/.local/state/brim/bridge, else that of the installed service' })
-      .optional(),
+      .optional()
+      .meta({ description: 'folder of the bridge', fallback: '~/.local/state/brim/bridge, else that of the installed service' }),
   },
   async run({ out, telemetry, config, stateDir, json }, io) {
     const { backUp } = await import('../../backup/backup.ts')

@@ -17,13 +17,13 @@ export const command = defineCommand({
     folder: z.string().min(1).describe('folder that "brim bridge backup" has written'),
     stateDir: z
       .string()
-      .meta({ description: 'folder of the bridge', fallback: '~/.local/state/brim/bridge, else that of the installed service' })
-      .optional(),
+      .optional()
+      .meta({ description: 'folder of the bridge', fallback: '~/.local/state/brim/bridge, else that of the installed service' }),
     expect: z
       .string()
       .regex(/^[0-9a-f]{64}$/i, 'must be the 64 hexadecimal digits that "brim bridge backup" printed')
-      .meta({ description: 'digest of the backup; one that was altered since then is refused', fallback: 'any backup' })
-      .optional(),
+      .optional()
+      .meta({ description: 'digest of the backup; one that was altered since then is refused', fallback: 'any backup' }),
     replaceIdentity: z
       .boolean()
       .default(false)

@@ -20,7 +20,7 @@ const { limits: _, ...fields } = BridgeFields.shape
 
 export const options = {
   ...fields,
-  stateDir: fields.stateDir.meta({ fallback: '~/.local/state/brim/bridge' }).optional(),
+  stateDir: fields.stateDir.optional().meta({ fallback: '~/.local/state/brim/bridge' }),
   limit: limitFlag(BridgeLimits),
 }
 

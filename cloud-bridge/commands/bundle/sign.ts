@@ -13,10 +13,10 @@ export const command = defineCommand({
     'The number is signed too: a device that has had a higher one of the same bundle name, or of the software, refuses this one. A second key adds its signature: devices that trust either of them accept both.',
   options: {
     path: z.string().min(1).describe('folder of the bundle, or archive of the release'),
-    sequence: ReleaseNumber.meta({
+    sequence: ReleaseNumber.optional().meta({
       description: 'number of this version; each later version needs a higher one',
       fallback: 'the time: seconds since 1970',
-    }).optional(),
+    }),
     key: z.string().min(1).describe('file with the private key, as "brim bundle keygen" makes it'),
   },
   async run({ path, key, sequence = Math.floor(Date.now() / 1_000), json }, io) {

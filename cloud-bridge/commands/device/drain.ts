@@ -23,7 +23,7 @@ const optionsWith = (wait: string) => ({
     .describe('time for the device to receive the command, in seconds; after that it is no longer sent'),
   ...bridgeOptions,
   // False: not even for the reply.
-  wait: z.boolean().describe(wait).optional(),
+  wait: z.boolean().optional().describe(wait),
 })
 const usage = '<device> | --label key=value'
 const drainOptions = optionsWith(

@@ -22,13 +22,10 @@ export const command = defineCommand({
   options: {
     ...bridgeOptions,
     label: labelOption,
-    stateDir: z
-      .string()
-      .meta({
-        description: 'list enrolled devices, and the hardware of each, from the folder of a bridge on this machine',
-        fallback: 'ask the bridge',
-      })
-      .optional(),
+    stateDir: z.string().optional().meta({
+      description: 'list enrolled devices, and the hardware of each, from the folder of a bridge on this machine',
+      fallback: 'ask the bridge',
+    }),
   },
   run: (options, io) => (options.stateDir === undefined ? listAtBridge(options, io) : listEnrolled(options, io)),
 })

@@ -12,7 +12,7 @@ import { deviceOption } from './remote-command.ts'
 
 const retryMs = 1_000
 
-const options = { device: deviceOption.meta({ fallback: 'all' }).optional(), label: labelOption, ...bridgeOptions }
+const options = { device: deviceOption.optional().meta({ fallback: 'all' }), label: labelOption, ...bridgeOptions }
 type WatchOptions = OptionsOf<typeof options>
 
 export const command = defineCommand({

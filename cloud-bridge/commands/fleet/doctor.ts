@@ -20,7 +20,7 @@ export const command = defineCommand({
     '"!": the device gets nothing to do; otherwise it gets less, or does it worse. "on it": run the command on the device.\n' +
     'Times are compared by the clock of this machine.',
   options: {
-    device: z.array(z.string()).meta({ description: 'only this device; may be repeated', fallback: 'all devices' }).optional(),
+    device: z.array(z.string()).optional().meta({ description: 'only this device; may be repeated', fallback: 'all devices' }),
     label: labelOption,
     ...bridgeOptions,
   },

@@ -17,8 +17,8 @@ const list = bridgeCommand({
   ],
   notes: 'DEVICE: that of the latest attempt, else the only device that may run the job.',
   options: {
-    state: z.enum(jobStates).meta({ description: 'only jobs in this state', fallback: 'all' }).optional(),
-    kind: z.enum(jobKinds).meta({ description: 'only jobs of this kind', fallback: 'all' }).optional(),
+    state: z.enum(jobStates).optional().meta({ description: 'only jobs in this state', fallback: 'all' }),
+    kind: z.enum(jobKinds).optional().meta({ description: 'only jobs of this kind', fallback: 'all' }),
     dead: z.boolean().default(false).describe('only jobs that are FAILED, REJECTED or TIMED_OUT'),
     limit: z.int().min(1).default(20).describe('max jobs'),
   },

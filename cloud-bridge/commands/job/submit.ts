@@ -16,30 +16,26 @@ import { followJob } from './follow.ts'
 
 const inputOptions = {
   kind: z.enum(jobKinds).describe('kind of the job'),
-  prompt: z.string().describe('user message, for kinds that generate').optional(),
-  maxTokens: z.int().meta({ description: 'max tokens of the answer', fallback: 'what the context holds' }).optional(),
-  input: z.string().describe('the whole input as JSON, or @file').optional(),
+  prompt: z.string().optional().describe('user message, for kinds that generate'),
+  maxTokens: z.int().optional().meta({ description: 'max tokens of the answer', fallback: 'what the context holds' }),
+  input: z.string().optional().describe('the whole input as JSON, or @file'),
   model: z
     .string()
-    .describe('for bundle.install: folder of the bundle on this machine, or the id of a model that the bridge serves')
-    .optional(),
+    .optional()
+    .describe('for bundle.install: folder of the bundle on this machine, or the id of a model that the bridge serves'),
   url: z
     .string()
-    .meta({ description: 'for bundle.install: URL of that folder', fallback: "the bridge's own bundles" })
-    .optional(),
+    .optional()
+    .meta({ description: 'for bundle.install: URL of that folder', fallback: "the bridge's own bundles" }),
   activate: z
     .boolean()
     .default(false)
     .describe('for bundle.install: the device answers with the bundle from then on, also after restarts'),
-  probe: z
-    .string()
-    .min(1)
-    .meta({
-      description:
-        'for bundle.install --activate: question that the bundle must answer; otherwise the device returns to what it had',
-      fallback: 'none',
-    })
-    .optional(),
+  probe: z.string().min(1).optional().meta({
+    description:
+      'for bundle.install --activate: question that the bundle must answer; otherwise the device returns to what it had',
+    fallback: 'none',
+  }),
   allowDowngrade,
 }
 type InputOptions = z.output<z.ZodObject<typeof inputOptions>>
@@ -52,56 +48,39 @@ const submitBatch = { ...jobOperations.submit, response: z.object({ jobs: z.arra
 
 const options = {
   ...inputOptions,
-  device: z.string().meta({ description: 'the only device that may run it', fallback: 'any that can' }).optional(),
-  label: z
-    .array(z.string())
-    .meta({
-      description: 'one job for each device with this label, key=value; repeat it for devices that have all of them',
-      fallback: 'one job',
-    })
-    .optional(),
-  priority: z.number().meta({ description: '0 to 9, the highest first', fallback: '5' }).optional(),
-  key: z
-    .string()
-    .meta({
-      description: 'idempotency key: the same key names the same job while that is retained',
-      fallback: 'none: always a new job',
-    })
-    .optional(),
-  deadline: seconds
-    .meta({
-      description: 'time from submission to result, in seconds; a job without a result by then is TIMED_OUT',
-      fallback: '3600; bundle.install: 604800',
-    })
-    .optional(),
-  attempts: z.number().meta({ description: 'max failed attempts; the job is FAILED after them', fallback: '10' }).optional(),
+  device: z.string().optional().meta({ description: 'the only device that may run it', fallback: 'any that can' }),
+  label: z.array(z.string()).optional().meta({
+    description: 'one job for each device with this label, key=value; repeat it for devices that have all of them',
+    fallback: 'one job',
+  }),
+  priority: z.number().optional().meta({ description: '0 to 9, the highest first', fallback: '5' }),
+  key: z.string().optional().meta({
+    description: 'idempotency key: the same key names the same job while that is retained',
+    fallback: 'none: always a new job',
+  }),
+  deadline: seconds.optional().meta({
+    description: 'time from submission to result, in seconds; a job without a result by then is TIMED_OUT',
+    fallback: '3600; bundle.install: 604800',
+  }),
+  attempts: z.number().optional().meta({ description: 'max failed attempts; the job is FAILED after them', fallback: '10' }),
   runTimeout: seconds
-    .meta({ description: 'time for one attempt, in seconds, before the next one', fallback: '900; bundle.install: 86400' })
-    .optional(),
+    .optional()
+    .meta({ description: 'time for one attempt, in seconds, before the next one', fallback: '900; bundle.install: 86400' }),
   stepTimeout: seconds
-    .meta({ description: 'time between two reports of a running device, in seconds, before the next attempt', fallback: '60' })
-    .optional(),
-  lostAfter: seconds
-    .meta({
-      description: 'time that the device of an attempt may be disconnected, in seconds, before the attempt counts as lost',
-      fallback: '30',
-    })
-    .optional(),
-  replace: z
-    .boolean()
-    .meta({
-      description: 'after a lost attempt, send the job to another device; --no-replace: wait for the same one',
-      fallback: 'yes',
-    })
-    .optional(),
-  keep: z
-    .enum(['any', 'replacement'])
-    .meta({
-      description:
-        'result that counts when a lost device returns with one: any (the first to arrive), or that of its replacement',
-      fallback: 'any',
-    })
-    .optional(),
+    .optional()
+    .meta({ description: 'time between two reports of a running device, in seconds, before the next attempt', fallback: '60' }),
+  lostAfter: seconds.optional().meta({
+    description: 'time that the device of an attempt may be disconnected, in seconds, before the attempt counts as lost',
+    fallback: '30',
+  }),
+  replace: z.boolean().optional().meta({
+    description: 'after a lost attempt, send the job to another device; --no-replace: wait for the same one',
+    fallback: 'yes',
+  }),
+  keep: z.enum(['any', 'replacement']).optional().meta({
+    description: 'result that counts when a lost device returns with one: any (the first to arrive), or that of its replacement',
+    fallback: 'any',
+  }),
   watch: z.boolean().default(false).describe('follow the job to its end'),
   ...bridgeOptions,
 }

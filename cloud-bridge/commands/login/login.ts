@@ -28,11 +28,11 @@ export const command = defineCommand({
     pin: z
       .string()
       .regex(/^[\w-]{43}$/, 'must be 43 letters, digits, - and _')
+      .optional()
       .meta({
         description: 'public key of its certificate, as "brim bridge run" prints it',
         fallback: 'the certificate authorities of this system',
-      })
-      .optional(),
+      }),
   },
   async run({ bridgeUrl, keyFile, name, pin, json }, io) {
     const url = bridgeUrlOf(bridgeUrl)

@@ -9,7 +9,7 @@ export const command = defineCommand({
     ['brim logout', 'the current login'],
     ['brim logout --name prod', 'another one'],
   ],
-  options: { name: z.string().meta({ description: 'name of the login', fallback: 'the current login' }).optional() },
+  options: { name: z.string().optional().meta({ description: 'name of the login', fallback: 'the current login' }) },
   run({ name: given, json }, io) {
     const { current, logins } = readLogins(io)
     const name = given ?? current

@@ -18,19 +18,19 @@ export const allowDowngrade = z
 
 /** What a rollout installs. */
 export const contentOptions = {
-  model: z.string().describe('bundle: its folder on this machine, or the id of a model that the bridge serves').optional(),
-  url: z.string().meta({ description: 'bundle: URL of that folder', fallback: "the bridge's own bundles" }).optional(),
+  model: z.string().optional().describe('bundle: its folder on this machine, or the id of a model that the bridge serves'),
+  url: z.string().optional().meta({ description: 'bundle: URL of that folder', fallback: "the bridge's own bundles" }),
   activate: z.boolean().default(true).describe('bundle: the devices then answer with it; --no-activate: only install it'),
   set: z
     .array(z.string())
+    .optional()
     .describe(
       'config: an option of "brim agent run" as name=value; repeat it. What a job set before and is not repeated is unset',
-    )
-    .optional(),
-  settings: z.string().describe('config: the options in a YAML file, one a line, in place of --set').optional(),
+    ),
+  settings: z.string().optional().describe('config: the options in a YAML file, one a line, in place of --set'),
   reset: z.boolean().default(false).describe('config: unset all that the fleet has set'),
-  archive: z.string().describe('software: the signed archive of a release, which is uploaded to the bridge').optional(),
-  release: z.string().describe('software: sha256 of a release that the bridge has, in place of --archive').optional(),
+  archive: z.string().optional().describe('software: the signed archive of a release, which is uploaded to the bridge'),
+  release: z.string().optional().describe('software: sha256 of a release that the bridge has, in place of --archive'),
   allowDowngrade,
   probe: z
     .string()

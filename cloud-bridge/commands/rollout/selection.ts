@@ -5,26 +5,23 @@ import { labelPairs } from '../labels.ts'
 
 /** Which devices a rollout is for. */
 export const selectorOptions = {
-  device: z.array(z.string()).meta({ description: 'only these devices; repeat it', fallback: 'any' }).optional(),
-  label: z
-    .array(z.string())
-    .meta({
-      description: 'only devices with this label, key=value; repeat it for devices that have all of them',
-      fallback: 'any',
-    })
-    .optional(),
+  device: z.array(z.string()).optional().meta({ description: 'only these devices; repeat it', fallback: 'any' }),
+  label: z.array(z.string()).optional().meta({
+    description: 'only devices with this label, key=value; repeat it for devices that have all of them',
+    fallback: 'any',
+  }),
   group: z
     .array(z.string())
-    .meta({ description: 'only devices whose enrolment token has this group; repeat it for several groups', fallback: 'any' })
-    .optional(),
+    .optional()
+    .meta({ description: 'only devices whose enrolment token has this group; repeat it for several groups', fallback: 'any' }),
   module: z
     .string()
-    .meta({ description: 'only Jetsons whose module has this in its name, such as "Orin NX"', fallback: 'any' })
-    .optional(),
+    .optional()
+    .meta({ description: 'only Jetsons whose module has this in its name, such as "Orin NX"', fallback: 'any' }),
   agentVersion: z
     .string()
-    .meta({ description: 'only devices whose agent has such a version: "<0.3.0", ">=0.2.0 <0.3.0"', fallback: 'any' })
-    .optional(),
+    .optional()
+    .meta({ description: 'only devices whose agent has such a version: "<0.3.0", ">=0.2.0 <0.3.0"', fallback: 'any' }),
   all: z.boolean().default(false).describe('every device; needed where nothing else selects them'),
 }
 type SelectorOptions = z.output<z.ZodObject<typeof selectorOptions>>

@@ -10,12 +10,12 @@ import { followRollout } from './follow.ts'
 import { devicesText, progressText, rolloutIdOption, summaryText } from './rollout-text.ts'
 
 const options = {
-  id: rolloutIdOption.meta({ fallback: 'the latest' }).optional(),
+  id: rolloutIdOption.optional().meta({ fallback: 'the latest' }),
   devices: z.boolean().default(false).describe('list its devices instead'),
   state: z
     .enum(rolloutDeviceStates)
-    .meta({ description: 'with --devices: only those in this state', fallback: 'all' })
-    .optional(),
+    .optional()
+    .meta({ description: 'with --devices: only those in this state', fallback: 'all' }),
   watch: z.boolean().default(false).describe('follow the rollout to its end; exit code 1 where devices did not succeed'),
   ...bridgeOptions,
 }

@@ -18,6 +18,6 @@ export function limitFlag(table: z.ZodObject) {
   })
   return z
     .array(Setting)
-    .meta({ description: 'a limit as name=number, repeatable; docs/limits.md lists them', fallback: 'as listed there' })
     .optional()
+    .meta({ description: 'a limit as name=number, repeatable; docs/limits.md lists them', fallback: 'as listed there' })
 }

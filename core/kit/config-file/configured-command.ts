@@ -5,14 +5,10 @@ import type { Command, OptionsOf } from '../cli/command.ts'
 import { type Flag, flagProblemsOf, flagsOf, settingsOf } from '../cli/flags.ts'
 import { mergeLayers, type Setting, type Settings, type SettingValue } from './setting.ts'
 
-const configOption = z
-  .string()
-  .min(1)
-  .meta({
-    description: 'YAML file with options by their names, such as "api-port: 7071"; the command line takes precedence',
-    fallback: 'none',
-  })
-  .optional()
+const configOption = z.string().min(1).optional().meta({
+  description: 'YAML file with options by their names, such as "api-port: 7071"; the command line takes precedence',
+  fallback: 'none',
+})
 
 /** The options of a command that reads a configuration file. */
 export interface Configuration<Shape extends z.ZodRawShape> {

@@ -17,16 +17,16 @@ export interface BridgeAccess extends BridgeAddress {
 export const bridgeOptions = {
   bridgeUrl: z
     .string()
+    .optional()
     .meta({
       alias: 'bridge',
       description: 'HTTP URL of the bridge, or the name of a login',
       fallback: `the current login, else ${localBridge}`,
-    })
-    .optional(),
+    }),
   keyFile: z
     .string()
-    .meta({ description: 'file with an API key of the bridge; -: standard input', fallback: 'the key of the login' })
-    .optional(),
+    .optional()
+    .meta({ description: 'file with an API key of the bridge; -: standard input', fallback: 'the key of the login' }),
 }
 export type BridgeOptions = z.output<z.ZodObject<typeof bridgeOptions>>
 

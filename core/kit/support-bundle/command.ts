@@ -51,13 +51,13 @@ export function supportBundleCommand<Shape extends z.ZodRawShape>(program: Suppo
       out: z
         .string()
         .min(1)
-        .meta({ description: 'archive that is written', fallback: `brim-${name}-support.tar.gz` })
-        .optional(),
+        .optional()
+        .meta({ description: 'archive that is written', fallback: `brim-${name}-support.tar.gz` }),
       logFile: z
         .string()
         .min(1)
-        .meta({ description: 'log of the process, as JSON lines', fallback: `that of the service brim-${name}` })
-        .optional(),
+        .optional()
+        .meta({ description: 'log of the process, as JSON lines', fallback: `that of the service brim-${name}` }),
     },
     optionsOf: `brim ${name} run`,
     defaultFile: program.defaultFile,

@@ -9,12 +9,10 @@ export const processFields = {
   threads: z.int().min(1).max(256).default(2).meta({ fleet: true, description: 'threads per operator' }),
   /** Path of a libonnxruntime to use instead of the packaged one. */
   library: z.string().optional(),
-  record: nonEmpty
-    .meta({
-      description: 'file for what the process decides and from what inputs, without text, for "brim simulate replay"',
-      fallback: 'none',
-    })
-    .optional(),
+  record: nonEmpty.optional().meta({
+    description: 'file for what the process decides and from what inputs, without text, for "brim simulate replay"',
+    fallback: 'none',
+  }),
   drainS: z.number().min(0).max(3_600).default(30).meta({
     flag: 'drain-seconds',
     description:
@@ -28,8 +26,8 @@ export const processFields = {
     .strictObject({
       format: z
         .enum(logFormats)
-        .meta({ description: 'format of log lines on stderr', fallback: 'text on a terminal, else json' })
-        .optional(),
+        .optional()
+        .meta({ description: 'format of log lines on stderr', fallback: 'text on a terminal, else json' }),
       /** Lines start with their priority, for journald. */
       priorities: z.boolean().default(false),
     })

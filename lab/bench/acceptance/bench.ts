@@ -29,15 +29,11 @@ import { type AcceptanceRun, acceptanceReport, acceptLength, type DrafterKind, d
 const quickLimits = { prompts: 18, maxTokens: 64 }
 
 const options = {
-  bundle: z.string().min(1).meta({ description: 'folder of a split bundle', fallback: 'the demonstration model' }).optional(),
-  prompts: z
-    .string()
-    .min(1)
-    .meta({
-      description: 'JSON lines with "prompt" or "messages", optionally "task" and "id"',
-      fallback: "the demonstration's held-out prompts",
-    })
-    .optional(),
+  bundle: z.string().min(1).optional().meta({ description: 'folder of a split bundle', fallback: 'the demonstration model' }),
+  prompts: z.string().min(1).optional().meta({
+    description: 'JSON lines with "prompt" or "messages", optionally "task" and "id"',
+    fallback: "the demonstration's held-out prompts",
+  }),
   maxTokens: z.int().min(1).default(128).describe('maximum length of an answer, in tokens'),
   threshold: z
     .number()

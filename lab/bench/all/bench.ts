@@ -19,8 +19,8 @@ const options = {
     .string()
     .transform((list) => list.split(','))
     .pipe(z.array(z.enum(names, `must be a list of ${names.join(', ')}`)))
-    .meta({ description: `benchmarks, separated by commas: ${names.join(',')}`, fallback: 'all' })
-    .optional(),
+    .optional()
+    .meta({ description: `benchmarks, separated by commas: ${names.join(',')}`, fallback: 'all' }),
   despiteLoad: z
     .boolean()
     .default(false)

@@ -16,28 +16,20 @@ import { costRuns, ttftRuns } from './tables.ts'
 import { wireFigures } from './wire.ts'
 
 const options = {
-  data: z
-    .string()
-    .min(1)
-    .meta({
-      description: 'folder with llmperf-api-latency, alpaca-demo and azure-llm-2023',
-      fallback: '../shared/data, beside the checkout',
-    })
-    .optional(),
+  data: z.string().min(1).optional().meta({
+    description: 'folder with llmperf-api-latency, alpaca-demo and azure-llm-2023',
+    fallback: '../shared/data, beside the checkout',
+  }),
   seeds: z
     .int()
     .min(1)
     .max(1_000)
-    .meta({ description: 'number of seeds', fallback: `${fullPlan.seeds}, with --quick ${quickPlan.seeds}` })
-    .optional(),
-  replayFrom: z
-    .string()
-    .min(1)
-    .meta({
-      description: 'document of --out whose replay is taken over, as no machine changes it: only the live run is measured again',
-      fallback: 'none',
-    })
-    .optional(),
+    .optional()
+    .meta({ description: 'number of seeds', fallback: `${fullPlan.seeds}, with --quick ${quickPlan.seeds}` }),
+  replayFrom: z.string().min(1).optional().meta({
+    description: 'document of --out whose replay is taken over, as no machine changes it: only the live run is measured again',
+    fallback: 'none',
+  }),
 }
 
 export const discoBench: Bench<typeof options> = {

@@ -19,7 +19,7 @@ const minAnswerTokens = 8
 const maxDraws = 50
 
 const options = {
-  bundle: z.string().min(1).meta({ description: 'folder of a split bundle', fallback: 'the demonstration model' }).optional(),
+  bundle: z.string().min(1).optional().meta({ description: 'folder of a split bundle', fallback: 'the demonstration model' }),
   runs: z.int().min(1).default(100).describe('number of answers, each with one fault'),
   seed: z.int().min(0).default(1).describe('seed of questions, faults and moments'),
   maxTokens: z.int().min(minAnswerTokens).default(48).describe('maximum length of an answer, in tokens'),

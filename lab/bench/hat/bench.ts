@@ -24,14 +24,10 @@ import { type StrategyName, strategies, strategyNames } from './strategies.ts'
 import { lengthLimits, workloadOf } from './workload.ts'
 
 const options = {
-  prompts: z
-    .string()
-    .min(1)
-    .meta({
-      description: 'JSON lines with "prompt" or "messages", which are cut and joined to length',
-      fallback: "the demonstration's held-out prompts",
-    })
-    .optional(),
+  prompts: z.string().min(1).optional().meta({
+    description: 'JSON lines with "prompt" or "messages", which are cut and joined to length',
+    fallback: "the demonstration's held-out prompts",
+  }),
   strategies: namesOption(
     'methods to compare (HAT, its baselines u-… and its ablation: SD drafts, PC has prompts in chunks)',
     strategyNames,
@@ -46,8 +42,8 @@ const options = {
   netTrace: z
     .string()
     .min(1)
-    .meta({ description: 'lines of "seconds Mbit/s" that shape the rates of the links', fallback: 'random walks' })
-    .optional(),
+    .optional()
+    .meta({ description: 'lines of "seconds Mbit/s" that shape the rates of the links', fallback: 'random walks' }),
 }
 
 export const hatBench: Bench<typeof options> = {

@@ -24,8 +24,8 @@ const options = {
   results: z
     .string()
     .min(1)
-    .meta({ description: 'folder with the documents of the live benchmarks, as in hat/hat.json', fallback: 'docs/results' })
-    .optional(),
+    .optional()
+    .meta({ description: 'folder with the documents of the live benchmarks, as in hat/hat.json', fallback: 'docs/results' }),
 }
 
 const figureOf = (bench: ValidatedBench, metric: string) =>

@@ -31,10 +31,10 @@ export const command = defineCommand({
     'The model is a roofline: weights and KV over bytes/s, FLOP over FLOP/s, and times per layer and stream that nothing reduces.',
   options: {
     file: z.string().describe('measured steps: CSV, a document of brim bench engine or hat, or the profile of a device'),
-    model: z.string().meta({ description: 'preset of the model that was measured', fallback: 'what the file names' }).optional(),
+    model: z.string().optional().meta({ description: 'preset of the model that was measured', fallback: 'what the file names' }),
     name: z.string().min(1).default('this-machine').describe('name of the machine'),
-    memoryGib: z.number().positive().meta({ description: 'its memory in GiB', fallback: 'this machine’s' }).optional(),
-    out: z.string().min(1).meta({ description: 'file to write', fallback: 'none: print' }).optional(),
+    memoryGib: z.number().positive().optional().meta({ description: 'its memory in GiB', fallback: 'this machine’s' }),
+    out: z.string().min(1).optional().meta({ description: 'file to write', fallback: 'none: print' }),
   },
   async run({ file, model, name, memoryGib, out, json }, io) {
     const measurements = await readMeasurements(file, model)

@@ -27,20 +27,16 @@ export const command = defineCommand({
         'a field by its path and its value, as in cloud.gpus=2; items of lists by name or number, as in devices.phones.count=5',
       fallback: 'none',
     }),
-    seed: z.int().meta({ description: 'of chance, in place of that of the scenario', fallback: 'that of the file' }).optional(),
+    seed: z.int().optional().meta({ description: 'of chance, in place of that of the scenario', fallback: 'that of the file' }),
     workers: z
       .int()
       .min(1)
-      .meta({ description: 'threads that run the scenarios of a sweep', fallback: 'one for each core' })
-      .optional(),
-    records: z
-      .string()
-      .min(1)
-      .meta({
-        description: 'file that gets a line for each answer: CSV where its name ends in .csv, else JSON',
-        fallback: 'none',
-      })
-      .optional(),
+      .optional()
+      .meta({ description: 'threads that run the scenarios of a sweep', fallback: 'one for each core' }),
+    records: z.string().min(1).optional().meta({
+      description: 'file that gets a line for each answer: CSV where its name ends in .csv, else JSON',
+      fallback: 'none',
+    }),
     data: dataOption,
   },
   async run({ file, set, seed, workers = availableParallelism(), data = defaultDataFolder(), records, json }, io) {

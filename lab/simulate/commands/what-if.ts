@@ -59,14 +59,14 @@ export const command = defineCommand({
     serverPrice: z
       .string()
       .regex(/^\d+(\.\d+)?\/\d+(\.\d+)?$/, 'must be like 0.15/0.60: dollars per million tokens of prompt and answer')
-      .meta({ description: 'price of the bridge’s tokens, in dollars per million of prompt and answer', fallback: 'unknown' })
-      .optional(),
+      .optional()
+      .meta({ description: 'price of the bridge’s tokens, in dollars per million of prompt and answer', fallback: 'unknown' }),
     battery: z
       .number()
       .min(0)
       .max(1)
-      .meta({ description: 'charge of the devices’ batteries, 0 to 1', fallback: 'mains power' })
-      .optional(),
+      .optional()
+      .meta({ description: 'charge of the devices’ batteries, 0 to 1', fallback: 'mains power' }),
     acceptLength: z
       .number()
       .min(1)
@@ -79,9 +79,9 @@ export const command = defineCommand({
     out: z
       .string()
       .min(1)
-      .meta({ description: 'folder for agent.yaml and bridge.yaml', fallback: 'they are printed' })
-      .optional(),
-    workers: count.meta({ description: 'threads', fallback: 'one for each core' }).optional(),
+      .optional()
+      .meta({ description: 'folder for agent.yaml and bridge.yaml', fallback: 'they are printed' }),
+    workers: count.optional().meta({ description: 'threads', fallback: 'one for each core' }),
     data: dataOption,
   },
   async run(options, io) {

@@ -6,8 +6,8 @@ import { projectRoot } from '../../../core/kit/base/version.ts'
 export const dataOption = z
   .string()
   .min(1)
-  .meta({ description: 'folder of the traces that a scenario names', fallback: '../shared/data, beside the checkout' })
   .optional()
+  .meta({ description: 'folder of the traces that a scenario names', fallback: '../shared/data, beside the checkout' })
 
 /** Used where none is given; it need not exist. */
 export const defaultDataFolder = (): string => fileURLToPath(new URL('../shared/data', projectRoot))

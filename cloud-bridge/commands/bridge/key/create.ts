@@ -25,21 +25,15 @@ export const command = defineCommand({
       .describe(
         'what the key allows. client: ask the model of the bridge, nothing else; viewer: read; operator: also submit jobs and send commands to devices; admin: also create tokens and keys, and admit devices',
       ),
-    requestsPerMinute: limit
-      .meta({
-        description: 'max requests per minute, each answer of a request counted; they may all come at once',
-        fallback: '6000, or what the bridge sets with --limit keyRequestsPerMinute',
-      })
-      .optional(),
-    jobsPerDay: limit.meta({ description: 'max new jobs per day (UTC)', fallback: 'no limit' }).optional(),
-    out: z
-      .string()
-      .min(1)
-      .meta({
-        description: 'new file for the key, readable by this user only; the key is not printed',
-        fallback: 'standard output',
-      })
-      .optional(),
+    requestsPerMinute: limit.optional().meta({
+      description: 'max requests per minute, each answer of a request counted; they may all come at once',
+      fallback: '6000, or what the bridge sets with --limit keyRequestsPerMinute',
+    }),
+    jobsPerDay: limit.optional().meta({ description: 'max new jobs per day (UTC)', fallback: 'no limit' }),
+    out: z.string().min(1).optional().meta({
+      description: 'new file for the key, readable by this user only; the key is not printed',
+      fallback: 'standard output',
+    }),
     days: z.int().min(0).max(3_660).default(365).describe('validity in days; 0: the key does not expire'),
     ...administrationOptions,
   },

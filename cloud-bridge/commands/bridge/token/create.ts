@@ -25,34 +25,27 @@ export const command = defineCommand({
   options: {
     url: z
       .url({ protocol: /^https?$/, hostname: /./, error: 'must be a URL like http://bridge:7070' })
+      .optional()
       .meta({
         description: "the bridge's HTTP URL as devices reach it",
         fallback: `--bridge-url, else the login's, else that of the bridge on this machine, else ${localBridge}`,
-      })
-      .optional(),
-    tlsCert: z
-      .string()
-      .meta({
-        description: "PEM file of the bridge's certificate; devices then trust its key, whatever its issuer",
-        fallback: 'the pin of the login; without --url, that of the bridge on this machine',
-      })
-      .optional(),
+      }),
+    tlsCert: z.string().optional().meta({
+      description: "PEM file of the bridge's certificate; devices then trust its key, whatever its issuer",
+      fallback: 'the pin of the login; without --url, that of the bridge on this machine',
+    }),
     group: Id.default('default').describe('group of the devices that enrol with it'),
     uses: z.int().min(1).default(1).describe('number of devices that can enrol with it'),
     expires: Duration.prefault('24h').describe('validity: 30m, 24h, 7d'),
     approve: z.boolean().default(false).describe('approve its devices as they enrol'),
     label: z
       .array(z.string())
-      .meta({ description: 'label of the devices that enrol with it, key=value; repeatable', fallback: 'none' })
-      .optional(),
-    out: z
-      .string()
-      .min(1)
-      .meta({
-        description: 'new file for the token, readable by this user only (mode 0600); the token is not printed',
-        fallback: 'standard output',
-      })
-      .optional(),
+      .optional()
+      .meta({ description: 'label of the devices that enrol with it, key=value; repeatable', fallback: 'none' }),
+    out: z.string().min(1).optional().meta({
+      description: 'new file for the token, readable by this user only (mode 0600); the token is not printed',
+      fallback: 'standard output',
+    }),
     ...administrationOptions,
   },
   async run({ json, url: givenUrl, tlsCert, group, uses, expires: expiresS, approve, label = [], out, ...options }, io) {

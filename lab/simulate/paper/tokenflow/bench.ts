@@ -16,7 +16,7 @@ import { comparedRuns, type FlowRun, flowRun, timelineOf } from './runs.ts'
 import { type Case, cases, paper, scenarioOf, traceOf } from './settings.ts'
 
 const options = {
-  seeds: z.int().min(1).meta({ description: 'number of seeds', fallback: '3, with --quick 1' }).optional(),
+  seeds: z.int().min(1).optional().meta({ description: 'number of seeds', fallback: '3, with --quick 1' }),
   data: dataOption,
 }
 
