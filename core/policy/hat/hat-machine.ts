@@ -1,17 +1,19 @@
-import { type Machine, PendingActions } from '../machine.ts'
+import { type HandlersOf, handleKind, type Machine, PendingActions } from '../machine.ts'
 import { Reader, unreadOf } from '../serving/reader.ts'
-import { nextChunk } from './chunk-size.ts'
 import type { TimedSteps } from './device-speed.ts'
 import { plannedStepsAhead, type RoundTrip, rowS } from './draft-ahead-steps.ts'
 import { DraftBranches, type PreparedDraft } from './draft-branches.ts'
 import { type DraftChain, emptyChain, extended, type Guess, isComplete } from './draft-chain.ts'
 import { RoundPace } from './draft-pace.ts'
 import { type DraftLimits, maxDraftTokens } from './draft-stop.ts'
-import type { AcceptedPath, HatAction, HatComputation, HatConditions, HatInput, HatRules } from './hat-steps.ts'
+import type { AcceptedPath, HatAction, HatComputation, HatConditions, HatInput, HatRules, UplinkEvent } from './hat-steps.ts'
+import { PromptPrefill } from './prompt-prefill.ts'
 import { RoundCounters } from './round-counters.ts'
 import { UplinkFlow } from './uplink-flow.ts'
 
 const chainOnly: readonly number[] = []
+/** What the device has computed. */
+const computed: ReadonlySet<HatInput['kind']> = new Set(['fed', 'caughtUp', 'guessed', 'guessedTree', 'accepted'])
 
 /**
  * One private answer by the split model (HAT): prefill in chunks, then rounds of drafting on the device and verifying at the
@@ -27,6 +29,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   /** Positions that both sides hold; undefined while frames are in flight. */
   verified: number | undefined
   readonly #rules: HatRules
+  readonly #prefill: PromptPrefill
   readonly #pace = new RoundPace()
   readonly #actions = new PendingActions<HatAction>()
   #nowMs = 0
@@ -36,12 +39,6 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   #isComputing = false
   /** When the computation that is measured began. */
   #beganMs = 0
-
-  /** Of the prompt: positions that the bridge holds, that are computed, that were sent, and that the drafter has processed. */
-  #held = 0
-  #fedTo = 0
-  #sentTo = 0
-  #caughtUpTo = 0
 
   #roundMs = 0
   #failovers = 0
@@ -62,89 +59,51 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   #prepared: PreparedDraft | undefined
   /** Whether the text has ended. */
   #isOver = false
+  readonly #handlers: HandlersOf<HatInput> = {
+    opened: ({ held }) => this.#open(held),
+    fed: () => this.#onFed(),
+    caughtUp: () => this.#onCaughtUp(),
+    guessed: ({ guesses }) => (this.#phase === 'draft' ? this.#onGuessed(guesses[0] ?? []) : this.#onGuessedAhead(guesses)),
+    guessedTree: ({ parents }) => this.#onGuessedTree(parents),
+    accepted: ({ acceptance }) => this.#onAccepted(acceptance),
+    sent: () => this.#onSent(),
+    replied: (event) => this.#onUplink(event),
+    gap: (event) => this.#onUplink(event),
+    failed: (event) => this.#onUplink(event),
+    reopened: (event) => this.#onUplink(event),
+    taken: () => this.#onTaken(),
+  }
 
   constructor(rules: HatRules) {
     this.#rules = rules
     this.uplink = new UplinkFlow(rules.bytesPerToken, (action) => this.#actions.push(action))
+    this.#prefill = new PromptPrefill(rules, this.uplink)
   }
 
   handle(input: HatInput, nowMs: number): readonly HatAction[] {
     this.#nowMs = nowMs
     this.#conditions = input.conditions
-    this.#on(input)
+    if (computed.has(input.kind)) this.#isComputing = false
+    handleKind(this.#handlers, input)
     return this.#actions.take()
-  }
-
-  #on(input: HatInput): void {
-    switch (input.kind) {
-      case 'opened':
-        this.#open(input.held)
-        break
-      case 'fed':
-        this.#isComputing = false
-        this.#onFed()
-        break
-      case 'caughtUp':
-        this.#isComputing = false
-        this.#onCaughtUp()
-        break
-      case 'guessed':
-        this.#isComputing = false
-        if (this.#phase === 'draft') this.#onGuessed(input.guesses[0] ?? [])
-        else this.#onGuessedAhead(input.guesses)
-        break
-      case 'guessedTree':
-        this.#isComputing = false
-        this.#onGuessedTree(input.parents)
-        break
-      case 'accepted':
-        this.#isComputing = false
-        this.#onAccepted(input.acceptance)
-        break
-      case 'sent':
-        this.#onSent()
-        break
-      case 'replied':
-      case 'gap':
-      case 'failed':
-      case 'reopened':
-        this.uplink.on(input, input.conditions)
-        this.#onUplink()
-        break
-      case 'taken':
-        this.#onTaken()
-        break
-      default:
-        input satisfies never
-    }
   }
 
   #open(held: number): void {
     const { tokensPerS, maxTokens } = this.#rules
     if (tokensPerS !== undefined) this.#reader = new Reader(tokensPerS, maxTokens, this.#nowMs)
-    this.#held = held
-    this.#sentTo = held
+    this.#prefill.open(held)
     this.#feedPrompt()
   }
 
-  /** The device computes a cached prefix too: decoding needs its KV, and another bridge would need its rows. */
   #feedPrompt(): void {
-    const { promptTokens, prefill } = this.#rules
-    const { chunkTokens, frameTokens } = this.#conditions
-    const from = this.#fedTo
-    const left = (from < this.#held ? this.#held : promptTokens) - from
-    let rows = left
-    if (from < this.#held) rows = Math.min(left, frameTokens)
-    else if (prefill === 'chunked') rows = nextChunk(left, chunkTokens, frameTokens)
-    this.#fedTo += rows
     this.#beganMs = this.#nowMs
-    this.#compute({ kind: 'feed', tokens: { of: 'prompt', from }, rows, context: from })
+    this.#compute(this.#prefill.compute(this.#conditions))
   }
 
   #onFed(): void {
     switch (this.#phase) {
       case 'prompt':
-        this.#measured('prefill', this.#fedTo - this.#caughtUpTo)
+        this.#measured('prefill', this.#prefill.computedRows)
         this.#sendPrompt()
         break
       case 'pending':
@@ -158,34 +117,27 @@ export class HatMachine implements Machine<HatInput, HatAction> {
     }
   }
 
-  /** Only the last position's deep state comes back, except to the baseline that gets them all. */
   #sendPrompt(): void {
-    const { promptTokens, prefill } = this.#rules
-    while (this.#sentTo < this.#fedTo) {
-      const from = this.#sentTo
-      const to = Math.min(from + this.#conditions.frameTokens, this.#fedTo)
-      const returned = prefill === 'whole-all' ? to - from : to === promptTokens ? 1 : 0
-      if (!this.uplink.send({ from, to, returned, parents: chainOnly }, this.#conditions)) return
-      this.#sentTo = to
-    }
-    const context = this.#caughtUpTo
-    this.#caughtUpTo = this.#fedTo
-    this.#compute({ kind: 'catchUp', rows: this.#fedTo - context, context })
+    const catchUp = this.#prefill.send(this.#conditions)
+    if (catchUp) this.#compute(catchUp)
   }
 
   /** The device computes a chunk while the bridge computes the one before. */
   #onCaughtUp(): void {
-    const { promptTokens } = this.#rules
-    if (this.#fedTo < promptTokens) this.#feedPrompt()
-    else {
-      this.#position = promptTokens - 1
-      this.#phase = 'verification'
-      this.uplink.settle(this.#conditions)
-      this.#onUplink()
-    }
+    if (!this.#prefill.isComputed) return void this.#feedPrompt()
+    this.#position = this.#rules.promptTokens - 1
+    this.#phase = 'verification'
+    this.uplink.settle(this.#conditions)
+    this.#goOn()
   }
 
-  #onUplink(): void {
+  #onUplink(event: UplinkEvent): void {
+    this.uplink.on(event, this.#conditions)
+    this.#goOn()
+  }
+
+  /** What was sent, or has come back, may be what the answer waits for. */
+  #goOn(): void {
     if (this.#isComputing) return
     if (this.#phase === 'prompt') this.#sendPrompt()
     else if (this.#phase === 'verification' && this.uplink.isSettled) this.#accept()

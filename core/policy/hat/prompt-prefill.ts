@@ -1,0 +1,64 @@
+import { nextChunk } from './chunk-size.ts'
+import type { HatComputation, HatConditions, HatRules } from './hat-steps.ts'
+import type { UplinkFlow } from './uplink-flow.ts'
+
+/** How far the prompt of an answer is. Mutable. */
+export class PromptPrefill {
+  readonly #rules: HatRules
+  readonly #uplink: UplinkFlow
+  /** Positions that the bridge holds, that are computed, that were sent, and that the drafter has processed. */
+  #held = 0
+  #fedTo = 0
+  #sentTo = 0
+  #caughtUpTo = 0
+
+  constructor(rules: HatRules, uplink: UplinkFlow) {
+    this.#rules = rules
+    this.#uplink = uplink
+  }
+
+  /** @param held positions that the bridge has */
+  open(held: number): void {
+    this.#held = held
+    this.#sentTo = held
+  }
+
+  get isComputed(): boolean {
+    return this.#fedTo >= this.#rules.promptTokens
+  }
+
+  /** Rows that were computed last. */
+  get computedRows(): number {
+    return this.#fedTo - this.#caughtUpTo
+  }
+
+  /** The next rows. The device computes a cached prefix too: decoding needs its KV, and another bridge would need its rows. */
+  compute({ chunkTokens, frameTokens }: HatConditions): HatComputation {
+    const { promptTokens, prefill } = this.#rules
+    const from = this.#fedTo
+    const left = (from < this.#held ? this.#held : promptTokens) - from
+    let rows = left
+    if (from < this.#held) rows = Math.min(left, frameTokens)
+    else if (prefill === 'chunked') rows = nextChunk(left, chunkTokens, frameTokens)
+    this.#fedTo += rows
+    return { kind: 'feed', tokens: { of: 'prompt', from }, rows, context: from }
+  }
+
+  /**
+   * Sends what is computed. Only the last position's deep state comes back, except to the baseline that gets them all.
+   * @returns what the drafter then processes; undefined: too much is on its way
+   */
+  send(conditions: HatConditions): HatComputation | undefined {
+    const { promptTokens, prefill } = this.#rules
+    while (this.#sentTo < this.#fedTo) {
+      const from = this.#sentTo
+      const to = Math.min(from + conditions.frameTokens, this.#fedTo)
+      const returned = prefill === 'whole-all' ? to - from : to === promptTokens ? 1 : 0
+      if (!this.#uplink.send({ from, to, returned, parents: [] }, conditions)) return undefined
+      this.#sentTo = to
+    }
+    const context = this.#caughtUpTo
+    this.#caughtUpTo = this.#fedTo
+    return { kind: 'catchUp', rows: this.#fedTo - context, context }
+  }
+}
