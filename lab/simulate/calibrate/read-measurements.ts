@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { layersOf, type ModelShape, wholeModel } from '../hardware/model-shape.ts'
-import { modelNamed } from '../hardware/presets/models.ts'
+import { modelNamed } from '../hardware/presets/presets.ts'
 import type { MeasuredModel, MeasuredSteps } from './measured-steps.ts'
 
 /** Steps that were measured, and of what. */

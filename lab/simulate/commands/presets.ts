@@ -1,8 +1,6 @@
 import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { layOutTable } from '../../plot/table.ts'
-import { boards } from '../hardware/presets/boards.ts'
-import { gpus } from '../hardware/presets/gpus.ts'
-import { models } from '../hardware/presets/models.ts'
+import { boards, gpus, models } from '../hardware/presets/presets.ts'
 
 export const command = defineCommand({
   examples: [

@@ -1,6 +1,5 @@
 import { type ApiServer, distributedServer, recordedServer } from '../hardware/api-server.ts'
-import { boardNamed } from '../hardware/presets/boards.ts'
-import { modelNamed } from '../hardware/presets/models.ts'
+import { boardNamed, modelNamed } from '../hardware/presets/presets.ts'
 import { reaching } from '../hardware/roofline.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 import type { DeviceGroup, Scenario, Server } from '../scenario/scenario.ts'

@@ -1,8 +1,6 @@
 import { expect, it } from 'vitest'
 import { headOf, layersOf, wholeModel } from '../../../lab/simulate/hardware/model-shape.ts'
-import { boardNamed, boards } from '../../../lab/simulate/hardware/presets/boards.ts'
-import { gpuNamed, gpus } from '../../../lab/simulate/hardware/presets/gpus.ts'
-import { modelNamed, models } from '../../../lab/simulate/hardware/presets/models.ts'
+import { boardNamed, boards, gpuNamed, gpus, modelNamed, models } from '../../../lab/simulate/hardware/presets/presets.ts'
 import { headS, stepS, together, workOf } from '../../../lab/simulate/hardware/roofline.ts'
 
 it.each([

@@ -4,9 +4,7 @@ import { smallModelStepS } from '../../../lab/simulate/device/small-model-step.t
 import { Heat } from '../../../lab/simulate/hardware/heat.ts'
 import { headOf, hiddenStateBytes, layersOf, wholeModel } from '../../../lab/simulate/hardware/model-shape.ts'
 import { lossDelayMs, rateUnderLoss } from '../../../lab/simulate/hardware/packet-loss.ts'
-import { boardNamed, boards } from '../../../lab/simulate/hardware/presets/boards.ts'
-import { gpuNamed } from '../../../lab/simulate/hardware/presets/gpus.ts'
-import { modelNamed } from '../../../lab/simulate/hardware/presets/models.ts'
+import { boardNamed, boards, gpuNamed, modelNamed } from '../../../lab/simulate/hardware/presets/presets.ts'
 import {
   addWork,
   type Hardware,

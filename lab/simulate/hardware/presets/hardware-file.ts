@@ -7,6 +7,11 @@ import type { Hardware } from '../roofline.ts'
 const positive = z.number().positive()
 const notNegative = z.number().nonnegative()
 
+/** Watts: at rest, and in addition while it computes and while its radio sends or receives. */
+export const powerSchema = z.strictObject({ idleW: notNegative, computeW: notNegative, radioW: notNegative })
+export const throttlingSchema = z.strictObject({ sustained: positive.max(1), timeConstantS: positive })
+export const noThrottling = { sustained: 1, timeConstantS: 300 }
+
 const HardwareFile = z.strictObject({
   name: z.string().min(1),
   source: z.string().default('a file'),
@@ -17,8 +22,8 @@ const HardwareFile = z.strictObject({
   streamS: notNegative.default(0),
   hostBytesPerS: positive.default(10e9),
   peerBytesPerS: positive.default(10e9),
-  power: z.strictObject({ idleW: notNegative, computeW: notNegative, radioW: notNegative }).optional(),
-  throttling: z.strictObject({ sustained: z.number().positive().max(1), timeConstantS: positive }).optional(),
+  power: powerSchema.default({ idleW: 0, computeW: 0, radioW: 0 }),
+  throttling: throttlingSchema.default(noThrottling),
 })
 
 /** Names that are files in place of presets. */
@@ -44,9 +49,9 @@ export function parseHardwareFile(text: string, file: string): Board {
   return {
     name: hardware.name,
     hardware: { ...hardware, gpus: 1 },
-    power: power ?? { idleW: 0, computeW: 0, radioW: 0 },
+    power,
     powerModes: [{ name: 'normal', speed: 1 }],
-    throttling: throttling ?? { sustained: 1, timeConstantS: 300 },
+    throttling,
     measured: {},
     source: hardware.source,
   }

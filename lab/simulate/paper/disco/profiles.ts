@@ -1,6 +1,6 @@
 import type { ReportedSide, TokenCosts } from '../../../../core/policy/disco/state.ts'
 import type { MeasuredRates } from '../../hardware/board.ts'
-import { boardNamed } from '../../hardware/presets/boards.ts'
+import { boardNamed } from '../../hardware/presets/presets.ts'
 
 /** A device with its small model (DiSCo §5.1, Table 6). */
 export interface DeviceProfile extends MeasuredRates {

@@ -6,7 +6,7 @@ import { validateDisco } from '../../../../lab/bench/validation/disco.ts'
 import { validateHat } from '../../../../lab/bench/validation/hat.ts'
 import { fromColumns, toColumns } from '../../../../lab/frame/columns.ts'
 import { readDocument } from '../../../../lab/frame/results.ts'
-import { gpuNamed } from '../../../../lab/simulate/hardware/presets/gpus.ts'
+import { gpuNamed } from '../../../../lab/simulate/hardware/presets/presets.ts'
 
 const answers = (...times: (readonly [ttftMs: number, tbtMs: number | null, tookMs: number])[]) =>
   times.map(([ttftMs, tbtMs, tookMs], i) => ({ atMs: 1_000 * i, ttftMs, tbtMs, tookMs, tokens: 10 }))

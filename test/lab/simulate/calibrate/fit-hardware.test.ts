@@ -3,8 +3,7 @@ import { seededRandom } from '../../../../core/kit/base/random.ts'
 import { fitHardware } from '../../../../lab/simulate/calibrate/fit-hardware.ts'
 import { type MeasuredSteps, predictedS } from '../../../../lab/simulate/calibrate/measured-steps.ts'
 import { wholeModel } from '../../../../lab/simulate/hardware/model-shape.ts'
-import { gpuNamed } from '../../../../lab/simulate/hardware/presets/gpus.ts'
-import { modelNamed } from '../../../../lab/simulate/hardware/presets/models.ts'
+import { gpuNamed, modelNamed } from '../../../../lab/simulate/hardware/presets/presets.ts'
 
 const shape = modelNamed('qwen2.5-1.5b')
 const model = { shape, part: wholeModel(shape) }

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { SimulatedSmallModels } from '../../../../lab/simulate/device/simulated-small-models.ts'
 import { wholeModel } from '../../../../lab/simulate/hardware/model-shape.ts'
-import { boardNamed } from '../../../../lab/simulate/hardware/presets/boards.ts'
-import { modelNamed } from '../../../../lab/simulate/hardware/presets/models.ts'
+import { boardNamed, modelNamed } from '../../../../lab/simulate/hardware/presets/presets.ts'
 import { reaching, stepS, workOf } from '../../../../lab/simulate/hardware/roofline.ts'
 import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
 

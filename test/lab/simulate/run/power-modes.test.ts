@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { boardNamed } from '../../../../lab/simulate/hardware/presets/boards.ts'
+import { boardNamed } from '../../../../lab/simulate/hardware/presets/presets.ts'
 import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
 import { buildWorld } from '../../../../lab/simulate/run/build-world.ts'
 import { PowerModes } from '../../../../lab/simulate/run/power-modes.ts'

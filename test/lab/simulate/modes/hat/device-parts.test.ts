@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest'
-import { boardNamed } from '../../../../../lab/simulate/hardware/presets/boards.ts'
-import { modelNamed } from '../../../../../lab/simulate/hardware/presets/models.ts'
+import { boardNamed, modelNamed } from '../../../../../lab/simulate/hardware/presets/presets.ts'
 import { devicePartsOf } from '../../../../../lab/simulate/modes/hat/device-parts.ts'
 
 /** Reads one byte per second, and computes in no time: seconds are bytes. */
