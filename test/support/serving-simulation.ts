@@ -1,6 +1,6 @@
 import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
 import { Simulation } from '../../lab/simulate/kernel/simulation.ts'
-import { createEngine } from '../../lab/simulate/serving/simulated-engine.ts'
+import { SimulatedEngine } from '../../lab/simulate/serving/simulated-engine.ts'
 
 export interface SimulatedRequest {
   readonly atMs: number
@@ -11,7 +11,7 @@ export interface SimulatedRequest {
   readonly client?: string
 }
 
-export interface SimulatedEngine {
+export interface TestEngine {
   readonly step: { readonly rows: number; readonly streams: number }
   /** Duration of a step. */
   stepMs(rows: number): number
@@ -40,7 +40,7 @@ export interface SimulatedRun {
 const maxEvents = 200_000
 
 /** Serves requests by a policy on the laboratory's engine. @throws Error where they do not end */
-export function simulate(policy: ServingPolicy, engine: SimulatedEngine, requests: readonly SimulatedRequest[]): SimulatedRun {
+export function simulate(policy: ServingPolicy, engine: TestEngine, requests: readonly SimulatedRequest[]): SimulatedRun {
   const { step, memoryBytes, slow, tokensPerS, prefillSPerRow } = engine
   const simulation = new Simulation(1)
   const moves: { atMs: number; preempt: readonly number[]; resume: readonly number[] }[] = []
@@ -55,7 +55,7 @@ export function simulate(policy: ServingPolicy, engine: SimulatedEngine, request
       return plan
     },
   }
-  const serving = createEngine(simulation, {
+  const serving = new SimulatedEngine(simulation, {
     policy: watched,
     stepS: ({ rows }) => engine.stepMs(rows) / 1_000,
     stepJitter: 0,

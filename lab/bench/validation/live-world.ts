@@ -3,9 +3,8 @@ import type { Board } from '../../simulate/hardware/board.ts'
 import type { ModelShape } from '../../simulate/hardware/model-shape.ts'
 import type { Hardware } from '../../simulate/hardware/roofline.ts'
 import type { Simulation } from '../../simulate/kernel/simulation.ts'
-import type { Engine } from '../../simulate/serving/engine.ts'
 import type { EngineOptions } from '../../simulate/serving/engine-options.ts'
-import { createEngine } from '../../simulate/serving/simulated-engine.ts'
+import { SimulatedEngine } from '../../simulate/serving/simulated-engine.ts'
 import { Answer } from '../../simulate/world/answer.ts'
 import type { AnswerRecord, Request } from '../../simulate/world/answer-record.ts'
 import { EnergyMeter } from '../../simulate/world/energy-meter.ts'
@@ -32,8 +31,8 @@ export const bridgeKv = (bytesPerPosition: number) => doublingKv({ ...bridge, fi
 export const bridgeEngine = (
   simulation: Simulation,
   given: Pick<EngineOptions, 'policy' | 'stepS' | 'answerKv'> & Partial<EngineOptions>,
-): Engine =>
-  createEngine(simulation, {
+): SimulatedEngine =>
+  new SimulatedEngine(simulation, {
     stepJitter: 0,
     deviceKv: given.answerKv,
     firstPositions: 0,

@@ -116,46 +116,18 @@ export const command = defineCommand({
   },
 })
 
-function situationOf(
-  options: {
-    readonly [name in 'trace' | 'model' | 'gpu' | 'board' | 'smallModel']: string
-  } & {
-    readonly [name in
-      | 'requests'
-      | 'gpus'
-      | 'replicas'
-      | 'devices'
-      | 'up'
-      | 'down'
-      | 'rtt'
-      | 'readingSpeed'
-      | 'acceptLength']: number
-  } & {
-    readonly serverPrice?: string | undefined
-    readonly battery?: number | undefined
-  },
-): Situation {
-  const {
-    trace,
-    requests,
-    model,
-    gpu,
-    gpus,
-    replicas,
-    board,
-    smallModel,
-    devices,
-    up,
-    down,
-    rtt,
-    readingSpeed,
-    acceptLength,
-    serverPrice,
-    battery,
-  } = options
+interface AskedSituation extends Omit<Situation, 'link' | 'reading' | 'price'> {
+  readonly up: number
+  readonly down: number
+  readonly rtt: number
+  readonly readingSpeed: number
+  readonly serverPrice?: string | undefined
+}
+
+function situationOf({ up, down, rtt, readingSpeed, serverPrice, ...asked }: AskedSituation): Situation {
   const [prompt, output] = serverPrice?.split('/').map((dollars) => Number(dollars) / 1e6) ?? []
   return {
-    ...{ trace, requests, model, gpu, gpus, replicas, board, smallModel, devices, battery, acceptLength },
+    ...asked,
     link: { up: up * bytesPerMbit, down: down * bytesPerMbit, rttMs: rtt },
     reading: readingSpeed,
     price: prompt === undefined || output === undefined ? undefined : { prompt, output },

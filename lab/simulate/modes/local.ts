@@ -2,7 +2,7 @@ import { PackedDecoder } from '../device/packed-decoder.ts'
 import { smallModelsOf } from '../device/small-models.ts'
 import type { Answer } from '../world/answer.ts'
 import type { Mode } from '../world/mode.ts'
-import type { SimulatedDevice } from '../world/simulated-device.ts'
+import { type SimulatedDevice, transfer } from '../world/simulated-device.ts'
 import type { World } from '../world/world.ts'
 import { textBytes } from './pice/text-bytes.ts'
 
@@ -40,10 +40,8 @@ export class LocalAnswers {
     }
     const loadOf = (device: SimulatedDevice) => this.#decoders.get(device)?.load ?? 0
     const device = others.reduce((best, each) => (loadOf(each) < loadOf(best) ? each : best), first)
-    const { link, energy } = device
-    const send = (direction: 'up' | 'down', tokens: number, arrived: () => void) => {
-      answer.work.joules += energy.radio(link.send(direction, textBytes(tokens), arrived))
-    }
+    const send = (direction: 'up' | 'down', tokens: number, arrived: () => void) =>
+      transfer(device, answer, direction, textBytes(tokens), arrived)
     this.#write(
       answer,
       device,

@@ -1,6 +1,6 @@
 import type { Answer, Carrier } from '../world/answer.ts'
 import type { Mode } from '../world/mode.ts'
-import type { SimulatedDevice } from '../world/simulated-device.ts'
+import { type SimulatedDevice, transfer } from '../world/simulated-device.ts'
 import type { World } from '../world/world.ts'
 import { textBytes } from './pice/text-bytes.ts'
 
@@ -36,7 +36,6 @@ class DeviceLine implements Carrier {
   }
 
   send(direction: 'up' | 'down', tokens: number, arrived: () => void): void {
-    const { energy, link } = this.#device
-    this.#answer.work.joules += energy.radio(link.send(direction, textBytes(tokens), arrived))
+    transfer(this.#device, this.#answer, direction, textBytes(tokens), arrived)
   }
 }

@@ -43,109 +43,99 @@ export interface ModeResult {
 
 const unreadAnswer = { tokens: 0, weightedTokens: 0, ttftMs: undefined, stalls: 0, stalledMs: 0 }
 
+const sumNames = [
+  'requests',
+  'answered',
+  'ended',
+  'tokens',
+  'weightedTokens',
+  'qos',
+  'experience',
+  'stalls',
+  'readingS',
+  'atServer',
+] as const
+const histogramNames = ['ttftMs', 'tbtMs', 'answerTbtMs', 'latencyMs', 'stalledMs', 'bufferedTokens'] as const
+
 /** Counts answers of one part of the workload, or of all. Mutable. */
 export class ModeCounter {
   readonly #refused: Record<string, number> = {}
-  readonly #ttft = new LogHistogram()
-  readonly #gaps = new LogHistogram()
-  readonly #answerTbt = new LogHistogram()
-  readonly #latency = new LogHistogram()
-  readonly #stalled = new LogHistogram()
   readonly #work = noWork()
-  readonly #buffered = new LogHistogram()
-  #requests = 0
-  #answered = 0
-  #ended = 0
-  #tokens = 0
-  #weightedTokens = 0
-  #qosSum = 0
-  #experienceSum = 0
-  #stalls = 0
-  #readingS = 0
-  #atServer = 0
+  readonly #sums = recordOf(sumNames, () => 0)
+  readonly #histograms = recordOf(histogramNames, () => new LogHistogram())
 
   asked(): void {
-    this.#requests += 1
+    this.#sums.requests += 1
   }
 
   /** A first token has come, whatever becomes of the answer. */
   first(ttftMs: number): void {
-    this.#ttft.add(ttftMs)
+    this.#histograms.ttftMs.add(ttftMs)
   }
 
   gap(ms: number, tokens: number): void {
-    this.#gaps.add(ms)
-    this.#gaps.add(0, tokens - 1)
+    this.#histograms.tbtMs.add(ms)
+    this.#histograms.tbtMs.add(0, tokens - 1)
   }
 
   ended(record: AnswerRecord): void {
-    this.#ended += 1
-    if (record.serverPromptTokens > 0) this.#atServer += 1
+    const sums = this.#sums
+    sums.ended += 1
+    if (record.serverPromptTokens > 0) sums.atServer += 1
     for (const field of Object.keys(this.#work) as (keyof AnswerWork)[]) this.#work[field] += record[field]
     if (record.refusal !== undefined) {
-      this.#refused[record.refusal] = (this.#refused[record.refusal] ?? 0) + 1
+      addTo(this.#refused, { [record.refusal]: 1 })
       return
     }
-    this.#answered += 1
-    this.#experienceSum += record.qualityOfExperience
-    this.#qosSum += qualityOfService([{ ...record, stalls: 0 }], 1, qosPenalties)
-    this.#tokens += record.tokens
-    this.#weightedTokens += record.weightedTokens
-    this.#latency.add(record.endedMs - record.atMs)
-    this.#stalled.add(record.stalledMs)
-    if (record.stalledMs > 0) this.#stalls += 1
-    this.#readingS += record.tokens / record.tokensPerS
-    if (record.migrations > 0) this.#buffered.add(record.bufferedTokens / record.migrations)
-    if (record.tokens > 1) this.#answerTbt.add(record.tbtMs)
+    const { answerTbtMs, latencyMs, stalledMs, bufferedTokens } = this.#histograms
+    sums.answered += 1
+    sums.experience += record.qualityOfExperience
+    sums.qos += qualityOfService([{ ...record, stalls: 0 }], 1, qosPenalties)
+    sums.tokens += record.tokens
+    sums.weightedTokens += record.weightedTokens
+    sums.readingS += record.tokens / record.tokensPerS
+    if (record.stalledMs > 0) sums.stalls += 1
+    latencyMs.add(record.endedMs - record.atMs)
+    stalledMs.add(record.stalledMs)
+    if (record.migrations > 0) bufferedTokens.add(record.bufferedTokens / record.migrations)
+    if (record.tokens > 1) answerTbtMs.add(record.tbtMs)
   }
 
   /** Counts what another one has counted. */
   merge(other: ModeCounter): void {
-    for (const [reason, count] of Object.entries(other.#refused)) this.#refused[reason] = (this.#refused[reason] ?? 0) + count
-    for (const field of Object.keys(this.#work) as (keyof AnswerWork)[]) this.#work[field] += other.#work[field]
-    this.#ttft.merge(other.#ttft)
-    this.#gaps.merge(other.#gaps)
-    this.#answerTbt.merge(other.#answerTbt)
-    this.#latency.merge(other.#latency)
-    this.#stalled.merge(other.#stalled)
-    this.#buffered.merge(other.#buffered)
-    this.#requests += other.#requests
-    this.#answered += other.#answered
-    this.#ended += other.#ended
-    this.#tokens += other.#tokens
-    this.#weightedTokens += other.#weightedTokens
-    this.#qosSum += other.#qosSum
-    this.#experienceSum += other.#experienceSum
-    this.#stalls += other.#stalls
-    this.#readingS += other.#readingS
-    this.#atServer += other.#atServer
+    addTo(this.#refused, other.#refused)
+    addTo(this.#work, other.#work)
+    addTo(this.#sums, other.#sums)
+    for (const name of histogramNames) this.#histograms[name].merge(other.#histograms[name])
   }
 
   /** @param durationS of the run */
   result(durationS: number): ModeResult {
     const perS = (count: number) => (durationS === 0 ? Number.NaN : count / durationS)
-    const unread = this.#requests - this.#ttft.statistics.count
+    const { ended, weightedTokens, qos, experience, stalls, ...sums } = this.#sums
+    const { requests, answered, tokens } = sums
+    const statistics = recordOf(histogramNames, (name) => this.#histograms[name].statistics)
+    const unread = requests - statistics.ttftMs.count
     return {
-      requests: this.#requests,
-      answered: this.#answered,
+      ...sums,
+      ...statistics,
       refused: { ...this.#refused },
-      open: this.#requests - this.#ended,
-      ttftMs: this.#ttft.statistics,
-      tbtMs: this.#gaps.statistics,
-      answerTbtMs: this.#answerTbt.statistics,
-      latencyMs: this.#latency.statistics,
-      stalledMs: this.#stalled.statistics,
-      stalledShare: this.#answered === 0 ? Number.NaN : this.#stalls / this.#answered,
-      readingS: this.#readingS,
-      tokens: this.#tokens,
-      tokensPerS: perS(this.#tokens),
-      answersPerS: perS(this.#answered),
-      effectiveTokensPerS: perS(this.#weightedTokens),
-      qos: perS(this.#qosSum) + unread * qualityOfService([unreadAnswer], durationS, qosPenalties),
-      qualityOfExperience: this.#ended === 0 ? Number.NaN : this.#experienceSum / this.#ended,
-      atServer: this.#atServer,
-      bufferedTokens: this.#buffered.statistics,
+      open: requests - ended,
+      stalledShare: answered === 0 ? Number.NaN : stalls / answered,
+      tokensPerS: perS(tokens),
+      answersPerS: perS(answered),
+      effectiveTokensPerS: perS(weightedTokens),
+      qos: perS(qos) + unread * qualityOfService([unreadAnswer], durationS, qosPenalties),
+      qualityOfExperience: ended === 0 ? Number.NaN : experience / ended,
       work: { ...this.#work },
     }
   }
+}
+
+const recordOf = <Name extends string, Value>(names: readonly Name[], valueFor: (name: Name) => Value) =>
+  Object.fromEntries(names.map((name) => [name, valueFor(name)])) as Record<Name, Value>
+
+/** Adds numbers by their names. */
+function addTo(sums: Record<string, number>, more: Readonly<Record<string, number>>): void {
+  for (const [name, value] of Object.entries(more)) sums[name] = (sums[name] ?? 0) + value
 }

@@ -6,9 +6,8 @@ import { gpuNamed, modelNamed } from '../hardware/presets/presets.ts'
 import { reaching, together } from '../hardware/roofline.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 import type { Cloud, Policies } from '../scenario/scenario.ts'
-import type { Engine } from '../serving/engine.ts'
 import { pagedKv } from '../serving/kv-size.ts'
-import { createEngine } from '../serving/simulated-engine.ts'
+import { SimulatedEngine } from '../serving/simulated-engine.ts'
 import { stepCost } from '../serving/step-cost.ts'
 import type { ScenarioData } from './scenario-data.ts'
 
@@ -21,7 +20,7 @@ export function buildEngines(
   { tokenflow, hat }: Policies,
   simulation: Simulation,
   { machines }: Pick<ScenarioData, 'machines'>,
-): readonly Engine[] {
+): readonly SimulatedEngine[] {
   const { pipeline, inputLayers, memoryShare, slowBytes, waitsForTransfers, writeThrough, overlap, maxWaiting, stepJitter } =
     cloud
   const gpu = reaching(machines.get(cloud.gpu)?.hardware ?? gpuNamed(cloud.gpu), cloud.reaches)
@@ -38,35 +37,38 @@ export function buildEngines(
     })
   const maxDecodeRows = smallRows(hat.draftLimit)
   const computeS = stepCost(hardware, shape, { inputLayers, pipeline })
-  return Array.from({ length: cloud.replicas }, (_, replica) =>
-    createEngine(
-      simulation,
-      {
-        policy: createServingPolicy(cloud.policy, {
-          promptRows: cloud.promptRows,
-          minPromptRows: maxDecodeRows,
-          reserves: cloud.reserves,
-          tokenflow,
-        }),
-        stepS: (step) => computeS(step) + (cloud.planMs + (step.answers.streams + step.devices.streams) * cloud.streamMs) / 1_000,
-        stepJitter,
-        answerKv: pagedKv(whole.kvBytesPerPosition, pagePositions),
-        deviceKv: pagedKv(layersOf(shape, inputLayers, shape.layers).kvBytesPerPosition, pagePositions),
-        firstPositions: pagePositions,
-        memoryBytes,
-        slowBytes,
-        transferBytesPerS: cloud.transferBytesPerS ?? hardware.hostBytesPerS,
-        waitsForTransfers,
-        writeThrough,
-        overlap,
-        step: { rows: cloud.stepRows, streams: cloud.stepStreams },
-        pipeline,
-        pipelinedPrompts: cloud.pipelinedPrompts,
-        maxDecodeRows,
-        maxWaiting,
-        maxMemoryWaitMs: cloud.memoryWaitS === 'unlimited' ? undefined : 1_000 * cloud.memoryWaitS,
-      },
-      `engine ${replica}`,
-    ),
+  return Array.from(
+    { length: cloud.replicas },
+    (_, replica) =>
+      new SimulatedEngine(
+        simulation,
+        {
+          policy: createServingPolicy(cloud.policy, {
+            promptRows: cloud.promptRows,
+            minPromptRows: maxDecodeRows,
+            reserves: cloud.reserves,
+            tokenflow,
+          }),
+          stepS: (step) =>
+            computeS(step) + (cloud.planMs + (step.answers.streams + step.devices.streams) * cloud.streamMs) / 1_000,
+          stepJitter,
+          answerKv: pagedKv(whole.kvBytesPerPosition, pagePositions),
+          deviceKv: pagedKv(layersOf(shape, inputLayers, shape.layers).kvBytesPerPosition, pagePositions),
+          firstPositions: pagePositions,
+          memoryBytes,
+          slowBytes,
+          transferBytesPerS: cloud.transferBytesPerS ?? hardware.hostBytesPerS,
+          waitsForTransfers,
+          writeThrough,
+          overlap,
+          step: { rows: cloud.stepRows, streams: cloud.stepStreams },
+          pipeline,
+          pipelinedPrompts: cloud.pipelinedPrompts,
+          maxDecodeRows,
+          maxWaiting,
+          maxMemoryWaitMs: cloud.memoryWaitS === 'unlimited' ? undefined : 1_000 * cloud.memoryWaitS,
+        },
+        `engine ${replica}`,
+      ),
   )
 }

@@ -1,6 +1,6 @@
 import type { Random } from '../../../core/kit/base/random.ts'
 import { type Distribution, draw } from '../scenario/distribution.ts'
-import { partName } from '../scenario/part-name.ts'
+import { partName } from '../scenario/mode-name.ts'
 import type { Workload } from '../scenario/scenario.ts'
 import type { TracedRequest } from '../traces/request-trace.ts'
 import type { Request } from '../world/answer-record.ts'

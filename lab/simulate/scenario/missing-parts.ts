@@ -1,36 +1,4 @@
-import type { ModeName } from './mode-name.ts'
-import { partName } from './part-name.ts'
-
-/** What a way of answering needs in the scenario. A server is a commercial API, or the cloud. */
-const needs: Readonly<Record<ModeName, readonly ('cloud' | 'server' | 'devices')[]>> = {
-  cloud: ['server'],
-  local: ['devices'],
-  hat: ['cloud', 'devices'],
-  'u-shape': ['cloud', 'devices'],
-  'u-shape-lean': ['cloud', 'devices'],
-  'u-medusa': ['cloud', 'devices'],
-  'u-sarathi': ['cloud', 'devices'],
-  pice: ['cloud', 'devices'],
-  routing: ['cloud', 'devices'],
-  static: ['cloud', 'devices'],
-  race: ['server', 'devices'],
-  cheap: ['server', 'devices'],
-  auto: ['server', 'devices'],
-  private: ['cloud', 'devices'],
-}
-
-/** Ways of answering for devices that ask; the others serve clients of the cloud, too. */
-const devicesAsk: ReadonlySet<ModeName> = new Set([
-  'hat',
-  'u-shape',
-  'u-shape-lean',
-  'u-medusa',
-  'u-sarathi',
-  'race',
-  'cheap',
-  'auto',
-  'private',
-])
+import { type ModeName, modeNeeds, partName } from './mode-name.ts'
 
 interface Parts {
   readonly cloud?: unknown
@@ -65,13 +33,13 @@ export function missingParts({ cloud, server, devices, workload }: Parts): Probl
     names.indexOf(name) < i ? [{ path: ['devices', i, 'name'], text: `is "${name}", as that of an earlier group` }] : [],
   )
   const inModes = workload.modes.flatMap(({ mode, groups }, i) => [
-    ...needs[mode]
+    ...modeNeeds[mode].parts
       .filter((part) => !has[part])
       .map((part) => ({
         path: ['workload', 'modes', i, 'mode'],
         text: `is ${mode}, which needs ${partTexts[part]} in the scenario`,
       })),
-    ...(groups?.length === 0 && devicesAsk.has(mode)
+    ...(groups?.length === 0 && 'devicesAsk' in modeNeeds[mode]
       ? [{ path: ['workload', 'modes', i, 'groups'], text: `is empty, but only devices are answered by ${mode}` }]
       : []),
     ...(groups ?? []).flatMap((group, at) => {

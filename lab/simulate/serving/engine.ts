@@ -1,7 +1,3 @@
-import type { KvUsage } from '../../../core/policy/admission/kv.ts'
-import type { StateMonitor } from '../../../core/policy/estimate/state-monitor.ts'
-import type { Reader } from '../../../core/policy/serving/reader.ts'
-
 /** An answer that the engine makes with the whole model. */
 export interface EngineAnswer {
   readonly promptTokens: number
@@ -36,20 +32,6 @@ export interface EngineSession {
   /** Rejected rows of a draft: the context ends after so many rows. No rows wait. */
   truncate(length: number): void
   close(): void
-}
-
-/** The bridge's engine on the virtual clock: streams, KV in two tiers, and the policy that plans its steps. */
-export interface Engine {
-  readonly memory: KvUsage
-  /** Answers and sessions that are open. */
-  readonly load: number
-  /** @returns stops it; nothing more is called */
-  answer(answer: EngineAnswer): () => void
-  /** @param held rows of a cached prefix; the session begins without them where the memory cannot hold them */
-  session(reader?: Reader, held?: number): EngineSession
-  /** Its load and the delay of its steps, as chunk sizes follow from them. */
-  readonly monitor: StateMonitor
-  readonly figures: EngineFigures
 }
 
 export interface EngineFigures {

@@ -4,9 +4,10 @@ import type { Reader } from '../../../core/policy/serving/reader.ts'
 import type { ServedStream } from '../../../core/policy/serving/served-stream.ts'
 import type { ServingAction, ServingInput, StepPiece } from '../../../core/policy/serving/serving-events.ts'
 import { ServingMachine } from '../../../core/policy/serving/serving-machine.ts'
+import { Alarm } from '../kernel/alarm.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 import { draw } from '../scenario/distribution.ts'
-import type { Engine, EngineAnswer, EngineFigures, EngineSession } from './engine.ts'
+import type { EngineAnswer, EngineFigures, EngineSession } from './engine.ts'
 import type { EngineOptions } from './engine-options.ts'
 import { type SessionHost, SessionRun } from './session-run.ts'
 import { SlowTierLink } from './slow-tier-link.ts'
@@ -18,16 +19,11 @@ const piecePages = 8
 const tick: ServingInput = { kind: 'tick' }
 const none: readonly never[] = []
 
-/** @param name of the engine among those of the simulation: each draws its own chance */
-export function createEngine(simulation: Simulation, options: EngineOptions, name = 'engine'): Engine {
-  return new SimulatedEngine(simulation, options, name)
-}
-
 /**
- * The bridge's serving machine on the virtual clock: what its steps and transfers cost. What is left out: shares of owners, the
+ * The bridge's serving machine on the virtual clock, with KV in two tiers: what its steps and transfers cost. What is left out: shares of owners, the
  * wait for a prompt that another answer computes, the memory that cached prefixes hold.
  */
-class SimulatedEngine implements Engine, SessionHost {
+export class SimulatedEngine implements SessionHost {
   readonly #simulation: Simulation
   readonly #options: EngineOptions
   readonly #machine: ServingMachine
@@ -39,16 +35,17 @@ class SimulatedEngine implements Engine, SessionHost {
   readonly #sessions = new Map<number, SessionRun>()
   #opened = 0
   #isPlanning = false
-  #alarm = 0
-  #alarmMs: number | undefined
+  readonly #alarm: Alarm
   #rows = 0
   /** Pages that the present step lets be written, and when the last of them is there. */
   #written: { readonly id: number; readonly bytes: number }[] = []
   #writtenMs = 0
 
-  constructor(simulation: Simulation, options: EngineOptions, name: string) {
+  /** @param name of the engine among those of the simulation: each draws its own chance */
+  constructor(simulation: Simulation, options: EngineOptions, name = 'engine') {
     const { policy, step, pipeline, memoryBytes, slowBytes, writeThrough, overlap, waitsForTransfers, speeds } = options
     this.#simulation = simulation
+    this.#alarm = new Alarm(simulation, () => this.feed(tick))
     this.#options = options
     this.#random = simulation.random(`${name}: steps`)
     this.#machine = new ServingMachine({
@@ -76,10 +73,12 @@ class SimulatedEngine implements Engine, SessionHost {
     return this.#machine.memory
   }
 
+  /** Its load and the delay of its steps, as chunk sizes follow from them. */
   get monitor(): StateMonitor {
     return this.#machine.monitor
   }
 
+  /** Answers and sessions that are open. */
   get load(): number {
     return this.#answers.size + this.#sessions.size
   }
@@ -93,6 +92,7 @@ class SimulatedEngine implements Engine, SessionHost {
     return this.#simulation.nowMs
   }
 
+  /** @returns stops it; nothing more is called */
   answer(answer: EngineAnswer): () => void {
     const id = this.#opened++
     const { promptTokens: rows, outputTokens, tokensPerS, client = '' } = answer
@@ -103,6 +103,7 @@ class SimulatedEngine implements Engine, SessionHost {
     return () => this.close(id)
   }
 
+  /** @param held rows of a cached prefix; the session begins without them where the memory cannot hold them */
   session(reader?: Reader, held = 0): EngineSession {
     const id = this.#opened++
     const run = new SessionRun(id, held, this, this.#options)
@@ -171,7 +172,7 @@ class SimulatedEngine implements Engine, SessionHost {
   /** When the machine wants to know that nothing else has happened. */
   #arrange(): void {
     const { wakeMs } = this.#machine
-    if (wakeMs !== Number.NEGATIVE_INFINITY) this.#setAlarm(wakeMs)
+    if (wakeMs !== Number.NEGATIVE_INFINITY) this.#alarm.set(wakeMs)
     else if (!this.#isPlanning) {
       this.#isPlanning = true
       // In an event of its own, so that everything that happens at this time is seen.
@@ -185,17 +186,6 @@ class SimulatedEngine implements Engine, SessionHost {
     } while (this.#machine.wakeMs === Number.NEGATIVE_INFINITY)
     this.#isPlanning = false
     this.#arrange()
-  }
-
-  #setAlarm(atMs: number | undefined): void {
-    if (atMs === this.#alarmMs) return
-    if (this.#alarmMs !== undefined) this.#simulation.cancel(this.#alarm)
-    this.#alarmMs = atMs
-    if (atMs === undefined) return
-    this.#alarm = this.#simulation.at(atMs, () => {
-      this.#alarmMs = undefined
-      this.feed(tick)
-    })
   }
 
   #fail(id: number): void {

@@ -25,7 +25,7 @@ export interface Situation {
   /** Dollars per token of the bridge; undefined: unknown. */
   readonly price: { readonly prompt: number; readonly output: number } | undefined
   /** Charge of the devices; undefined: mains. */
-  readonly battery: number | undefined
+  readonly battery?: number | undefined
 }
 
 /** The default of the bridge's limit waitingAnswers. */

@@ -17,52 +17,32 @@ export interface Request {
   readonly tokensPerS: number
 }
 
-/** What answering took. Mutable: modes add to it. */
-export interface AnswerWork {
-  serverPromptTokens: number
-  serverOutputTokens: number
-  devicePromptTokens: number
-  deviceOutputTokens: number
-  joules: number
-  dollars: number
-  /** HAT: verifications, and the tokens that they gained. */
-  rounds: number
-  gainedTokens: number
-  draftedTokens: number
-  /** HAT: where the seconds of verifications go: until the rows are sent, up, at the cloud, down, and until tokens are chosen. */
-  draftingS: number
-  uplinkS: number
-  cloudS: number
-  downlinkS: number
-  choosingS: number
-  /** PICE: tokens of the sketch; 0: answered in full. */
-  sketchTokens: number
-  /** DiSCo: changes of the side that writes, tokens that the reader had in hand then, and those that came late because of it. */
-  migrations: number
-  bufferedTokens: number
-  delayedTokens: number
-}
-
-export const noWork = (): AnswerWork => ({
+/** What answering took: modes add to it. */
+export const noWork = () => ({
   serverPromptTokens: 0,
   serverOutputTokens: 0,
   devicePromptTokens: 0,
   deviceOutputTokens: 0,
   joules: 0,
   dollars: 0,
+  /** HAT: verifications, and the tokens that they gained. */
   rounds: 0,
   gainedTokens: 0,
   draftedTokens: 0,
+  /** HAT: where the seconds of verifications go: until the rows are sent, up, at the cloud, down, and until tokens are chosen. */
   draftingS: 0,
   uplinkS: 0,
   cloudS: 0,
   downlinkS: 0,
   choosingS: 0,
+  /** PICE: tokens of the sketch; 0: answered in full. */
   sketchTokens: 0,
+  /** DiSCo: changes of the side that writes, tokens that the reader had in hand then, and those that came late because of it. */
   migrations: 0,
   bufferedTokens: 0,
   delayedTokens: 0,
 })
+export type AnswerWork = ReturnType<typeof noWork>
 
 /** What is known of an answer at its end. Times in ms. */
 export interface AnswerRecord extends Request, AnswerWork {

@@ -1,6 +1,7 @@
 import type { Board } from '../hardware/board.ts'
 import type { ModelShape } from '../hardware/model-shape.ts'
 import type { Hardware } from '../hardware/roofline.ts'
+import type { Answer } from './answer.ts'
 import type { EnergyMeter } from './energy-meter.ts'
 import type { Processor } from './processor.ts'
 import type { SimulatedLink } from './simulated-link.ts'
@@ -19,4 +20,15 @@ export interface SimulatedDevice {
   readonly processor: Processor
   readonly link: SimulatedLink
   readonly energy: EnergyMeter
+}
+
+/** Sends a message over the device's link. @param answer for which its radio works @param arrived called at the other end */
+export function transfer(
+  { energy, link }: Pick<SimulatedDevice, 'energy' | 'link'>,
+  { work }: Pick<Answer, 'work'>,
+  direction: 'up' | 'down',
+  bytes: number,
+  arrived: () => void,
+): void {
+  work.joules += energy.radio(link.send(direction, bytes, arrived))
 }

@@ -2,7 +2,7 @@ import type { ApiServer } from '../hardware/api-server.ts'
 import type { ModelShape } from '../hardware/model-shape.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 import type { Scenario } from '../scenario/scenario.ts'
-import type { Engine } from '../serving/engine.ts'
+import type { SimulatedEngine } from '../serving/simulated-engine.ts'
 import type { SimulatedDevice } from './simulated-device.ts'
 
 /** Everything that exists in one run. Modes are made for it, and act in it. */
@@ -13,13 +13,13 @@ export interface World {
   /** The cloud's model; undefined where the scenario has no cloud. */
   readonly model: ModelShape | undefined
   /** Replicas of it, each with GPUs of its own; a request goes to the one with the least load. */
-  readonly engines: readonly Engine[]
+  readonly engines: readonly SimulatedEngine[]
   /** A commercial API in place of the cloud (DiSCo). */
   readonly server: ApiServer | undefined
 }
 
 /** The replica with the least load. @throws RangeError where the scenario has no cloud */
-export function leastLoaded({ engines }: World): Engine {
+export function leastLoaded({ engines }: World): SimulatedEngine {
   const [first, ...others] = engines
   if (!first) throw new RangeError('the scenario has no cloud')
   return others.reduce((best, engine) => (engine.load < best.load ? engine : best), first)

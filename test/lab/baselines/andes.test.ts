@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest'
 import { Reader } from '../../../core/policy/serving/reader.ts'
 import { type AndesLimits, andes } from '../../../lab/baselines/andes.ts'
 import { firstCome } from '../../../lab/baselines/first-come.ts'
-import { type SimulatedEngine, simulate } from '../../support/serving-simulation.ts'
+import { simulate, type TestEngine } from '../../support/serving-simulation.ts'
 import { stateOf, streamState, unmeasured } from '../../support/serving-state.ts'
 
 const limits: AndesLimits = { horizonS: 5, expectedTtftS: 1.3, maxPreemptions: 1, promptRows: 64 }
 
 /** Holds 8 requests, whatever their length. */
-const engine: SimulatedEngine = {
+const engine: TestEngine = {
   step: { rows: 256, streams: 16 },
   stepMs: (rows) => 10 + 2 * rows,
   kvBytes: () => 1,

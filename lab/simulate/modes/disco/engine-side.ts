@@ -1,6 +1,6 @@
 import type { ForgettingHistogram } from '../../../../core/policy/estimate/forgetting-histogram.ts'
 import type { Answer } from '../../world/answer.ts'
-import type { SimulatedDevice } from '../../world/simulated-device.ts'
+import { type SimulatedDevice, transfer } from '../../world/simulated-device.ts'
 import type { World } from '../../world/world.ts'
 import { llmOf } from '../llm.ts'
 import type { SimulatedRun, SimulatedSide } from './simulated-side.ts'
@@ -31,17 +31,9 @@ export class EngineSide implements SimulatedSide {
     this.#run = run
     this.#leave = () => {}
     const { head, perToken } = requestBytes
-    this.#send('up', head + perToken * run.contextTokens, () => {
+    transfer(this.#device, this.#answer, 'up', head + perToken * run.contextTokens, () => {
       if (this.#run === run) this.#ask(run)
     })
-  }
-
-  pause(): void {
-    throw new Error('the cloud does not pause')
-  }
-
-  resume(): void {
-    throw new Error('the cloud does not pause')
   }
 
   stop(): void {
@@ -50,18 +42,13 @@ export class EngineSide implements SimulatedSide {
     this.#world.simulation.after(this.#device.link.rttMs / 2, this.#leave)
   }
 
-  #send(direction: 'up' | 'down', bytes: number, arrived: () => void): void {
-    const { link, energy } = this.#device
-    this.#answer.work.joules += energy.radio(link.send(direction, bytes, arrived))
-  }
-
   #ask(run: SimulatedRun): void {
     const { simulation } = this.#world
     const { sharedTokens, tokensPerS } = this.#answer.request
     const askedMs = simulation.nowMs
     let hasBegun = false
     const arrived = (act: () => void) =>
-      this.#send('down', eventBytes, () => {
+      transfer(this.#device, this.#answer, 'down', eventBytes, () => {
         if (this.#run === run) act()
       })
     this.#leave = llmOf(this.#world).answer({

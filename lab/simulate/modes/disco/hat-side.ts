@@ -52,14 +52,6 @@ export class HatSide implements SimulatedSide {
     }
   }
 
-  pause(): void {
-    throw new Error('HAT is stopped, not paused')
-  }
-
-  resume(): void {
-    throw new Error('HAT is stopped, not paused')
-  }
-
   stop(): void {
     this.#stop()
   }

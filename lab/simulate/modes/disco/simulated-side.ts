@@ -13,9 +13,9 @@ export interface SimulatedRun {
 /** One side at work on one answer. Nothing of a run is called while it is paused, nor after `stop`. */
 export interface SimulatedSide {
   start(run: SimulatedRun): void
-  /** Of a side that pauses. */
-  pause(): void
+  /** Absent: a plan does not let it pause. */
+  pause?(): void
   /** The step that was begun is made again. */
-  resume(): void
+  resume?(): void
   stop(): void
 }

@@ -1,6 +1,7 @@
 import { AnswerController } from '../../../../core/policy/disco/answer-controller.ts'
 import type { ControllerAction, ControllerInput, ControllerPlan, Piece } from '../../../../core/policy/disco/controller-plan.ts'
 import type { Side } from '../../../../core/policy/disco/state.ts'
+import { Alarm } from '../../kernel/alarm.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
 import type { SimulatedSide } from './simulated-side.ts'
 
@@ -30,8 +31,7 @@ export class TwoSidedAnswer {
   readonly #listener: DeliveryListener
   /** Of the answer, up to the last one of each side. */
   readonly #written = { local: 0, remote: 0 }
-  #wakeMs = Number.POSITIVE_INFINITY
-  #wake: number | undefined
+  readonly #alarm: Alarm
 
   /** @param sides those of the plan @param outputTokens after which every side ends the answer */
   constructor(
@@ -47,6 +47,7 @@ export class TwoSidedAnswer {
     this.#sides = sides
     this.#outputTokens = outputTokens
     this.#listener = listener
+    this.#alarm = new Alarm(simulation, () => this.#handle({ kind: 'tick' }))
   }
 
   begin(): void {
@@ -57,7 +58,7 @@ export class TwoSidedAnswer {
   abandon(): void {
     this.controller.handle({ kind: 'left' }, this.#simulation.nowMs)
     for (const side of Object.values(this.#sides)) side.stop()
-    this.#cancelWake()
+    this.#alarm.set(undefined)
   }
 
   #handle(input: ControllerInput<Piece>): void {
@@ -71,22 +72,20 @@ export class TwoSidedAnswer {
           this.#start(action.side, action.after.length)
           break
         case 'pause':
-        case 'stop':
-          this.#sides[action.side]![action.kind]()
-          break
         case 'resume':
-          this.#sides[action.side]!.resume()
+        case 'stop':
+          this.#sides[action.side]![action.kind]!()
           break
         case 'deliver':
           this.#listener.delivered()
           break
         case 'fail':
-          this.#cancelWake()
+          this.#alarm.set(undefined)
           this.#listener.ended(true)
           return
       }
     }
-    this.#schedule()
+    this.#alarm.set(this.controller.wakeMs)
     if (this.controller.isOver) this.#listener.ended(false)
   }
 
@@ -104,24 +103,5 @@ export class TwoSidedAnswer {
   #received(side: Side): void {
     this.#written[side] += 1
     this.#handle(received[side][this.#written[side] === this.#outputTokens ? 'last' : 'more'])
-  }
-
-  #schedule(): void {
-    const { wakeMs = Number.POSITIVE_INFINITY } = this.controller
-    if (wakeMs === this.#wakeMs) return
-    this.#cancelWake()
-    if (wakeMs === Number.POSITIVE_INFINITY) return
-    this.#wakeMs = wakeMs
-    this.#wake = this.#simulation.at(wakeMs, () => {
-      this.#wake = undefined
-      this.#wakeMs = Number.POSITIVE_INFINITY
-      this.#handle({ kind: 'tick' })
-    })
-  }
-
-  #cancelWake(): void {
-    if (this.#wake !== undefined) this.#simulation.cancel(this.#wake)
-    this.#wake = undefined
-    this.#wakeMs = Number.POSITIVE_INFINITY
   }
 }

@@ -9,6 +9,7 @@ import type { FleetView } from '../../../../core/policy/pice/state.ts'
 import { dispatchRule, type SketchPolicy } from '../../../baselines/sketch-policies.ts'
 import type { SimulatedSmallModels } from '../../device/simulated-small-models.ts'
 import { smallModelsOf } from '../../device/small-models.ts'
+import { Alarm } from '../../kernel/alarm.ts'
 import type { PiceSettings } from '../../scenario/pice-settings.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 import type { World } from '../../world/world.ts'
@@ -33,11 +34,12 @@ export class SketchFleet {
   readonly #helpers: ReadonlyMap<string, Helper>
   readonly #requests = new Map<string, SimulatedExpansion>()
   readonly #jobs = new Map<string, { readonly helper: Helper; readonly job: ExpansionJob }>()
-  #alarm: { readonly atMs: number; readonly handle: number } | undefined
+  readonly #alarm: Alarm
 
   constructor(world: World, policy: SketchPolicy, settings: PiceSettings) {
     const { helpers: named, abilities, expansionsPerJob, waitingPerDevice } = settings
     this.#world = world
+    this.#alarm = new Alarm(world.simulation, () => this.#feed({ kind: 'tick', ...noLimits }))
     this.#settings = settings
     this.#scheduler = new ExpansionScheduler(dispatchRule(policy, expansionsPerJob), {
       ...settingsOfBridge,
@@ -77,17 +79,8 @@ export class SketchFleet {
   }
 
   #feed(input: ExpansionInput): void {
-    const { simulation } = this.#world
-    for (const action of this.#scheduler.handle(input, simulation.nowMs)) this.#run(action)
-    const { wakeMs } = this.#scheduler
-    if (wakeMs === this.#alarm?.atMs) return
-    if (this.#alarm) simulation.cancel(this.#alarm.handle)
-    this.#alarm = wakeMs === undefined ? undefined : { atMs: wakeMs, handle: simulation.at(wakeMs, () => this.#wake()) }
-  }
-
-  #wake(): void {
-    this.#alarm = undefined
-    this.#feed({ kind: 'tick', ...noLimits })
+    for (const action of this.#scheduler.handle(input, this.#world.simulation.nowMs)) this.#run(action)
+    this.#alarm.set(this.#scheduler.wakeMs)
   }
 
   #run(action: ExpansionAction): void {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { createServingPolicy } from '../../../../lab/baselines/serving-policies.ts'
-import { type SimulatedEngine, simulate } from '../../../support/serving-simulation.ts'
+import { simulate, type TestEngine } from '../../../support/serving-simulation.ts'
 
 /** Holds about 16 streams. */
-const engine: SimulatedEngine = {
+const engine: TestEngine = {
   step: { rows: 256, streams: 8 },
   stepMs: (rows) => 10 + 2 * rows,
   kvBytes: (rows) => 2 ** Math.ceil(Math.log2(Math.max(64, rows))),
@@ -20,7 +20,7 @@ const honest = (count: number, atMs: number) =>
   Array.from({ length: count }, () => ({ atMs, promptRows: 40, tokens: 60, tokensPerS: 5, client: 'honest' }))
 
 /** Tokens of the flood from when the honest client comes until all its answers have begun, and until all have ended. */
-function floodTokens(policy: Parameters<typeof createServingPolicy>[0], tier: Partial<SimulatedEngine>, fields: object) {
+function floodTokens(policy: Parameters<typeof createServingPolicy>[0], tier: Partial<TestEngine>, fields: object) {
   const requests = [...flood(80, fields), ...honest(8, 500)]
   const created = createServingPolicy(policy, { promptRows: 64, minPromptRows: 16 })
   const { sentMs } = simulate(created, { ...engine, ...tier }, requests)

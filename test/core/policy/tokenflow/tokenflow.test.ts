@@ -5,7 +5,7 @@ import { readingExperience } from '../../../../core/policy/tokenflow/quality.ts'
 import { type TokenFlowLimits, tokenflow } from '../../../../core/policy/tokenflow/tokenflow.ts'
 import { andes } from '../../../../lab/baselines/andes.ts'
 import { firstCome } from '../../../../lab/baselines/first-come.ts'
-import { type SimulatedEngine, type SimulatedRequest, simulate } from '../../../support/serving-simulation.ts'
+import { type SimulatedRequest, simulate, type TestEngine } from '../../../support/serving-simulation.ts'
 import { answerState, stateOf, unmeasured } from '../../../support/serving-state.ts'
 
 const limits: TokenFlowLimits = {
@@ -19,7 +19,7 @@ const limits: TokenFlowLimits = {
 }
 
 it('comes out as printed: the paper’s two slots of 40 tokens/s and three readers (Fig. 6)', () => {
-  const engine: SimulatedEngine = {
+  const engine: TestEngine = {
     step: { rows: 2, streams: 2 },
     stepMs: () => 25,
     kvBytes: () => 1,
@@ -45,7 +45,7 @@ it('comes out as printed: the paper’s two slots of 40 tokens/s and three reade
 })
 
 /** Holds about 20 streams; a step of 16 rows takes as long as 4 of one row. */
-const engine: SimulatedEngine = {
+const engine: TestEngine = {
   step: { rows: 256, streams: 16 },
   stepMs: (rows) => 10 + 2.2 * Math.min(rows, 16) + 0.6 * Math.max(0, rows - 16),
   kvBytes: (rows) => 2 ** Math.ceil(Math.log2(Math.max(64, rows))),
@@ -143,7 +143,7 @@ describe('for any arrivals', () => {
       memoryBytes,
       ...(isTiered && { slow }),
       ...(isMeasured && { tokensPerS, prefillSPerRow }),
-    } as SimulatedEngine
+    } as TestEngine
   }
   const policies: [string, () => ServingPolicy][] = [
     ['tokenflow', () => tokenflow(limits)],

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest'
 import type { ServingPolicy } from '../../../../core/policy/serving/policy.ts'
 import { createServingPolicy, type ServingPolicyName, servingPolicyNames } from '../../../../lab/baselines/serving-policies.ts'
 import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
-import type { Engine, EngineSession } from '../../../../lab/simulate/serving/engine.ts'
+import type { EngineSession } from '../../../../lab/simulate/serving/engine.ts'
 import type { EngineOptions } from '../../../../lab/simulate/serving/engine-options.ts'
 import { pagedKv } from '../../../../lab/simulate/serving/kv-size.ts'
-import { createEngine } from '../../../../lab/simulate/serving/simulated-engine.ts'
+import { SimulatedEngine } from '../../../../lab/simulate/serving/simulated-engine.ts'
 
 const policyOf = (name: ServingPolicyName) => createServingPolicy(name, { promptRows: 64, minPromptRows: 1 })
 
@@ -43,7 +43,7 @@ interface Asked {
 /** Asks the engine, and lets everything happen. */
 function answers(fields: Partial<EngineOptions>, asked: readonly Asked[], seed = 1) {
   const simulation = new Simulation(seed)
-  const engine = createEngine(simulation, options(fields))
+  const engine = new SimulatedEngine(simulation, options(fields))
   const tokensMs: number[][] = asked.map(() => [])
   const refused: number[] = []
   for (const [i, { atMs, tokensPerS = 5, cachedTokens = 0, ...one }] of asked.entries())
@@ -130,7 +130,7 @@ describe('a prompt that takes several steps of a pipeline', () => {
     [true, [26, 39, 44.5]],
   ])('does so with a device’s pieces, too: %s', (pipelinedPrompts, expected) => {
     const simulation = new Simulation(1)
-    const engine = createEngine(simulation, options({ ...pipeline, pipelinedPrompts }))
+    const engine = new SimulatedEngine(simulation, options({ ...pipeline, pipelinedPrompts }))
     const session = engine.session()
     const doneMs: number[] = []
     const send = (rows: number, returned: number) => session.send({ rows, returned, done: () => doneMs.push(simulation.nowMs) })
@@ -147,7 +147,7 @@ describe('a prompt that takes several steps of a pipeline', () => {
 
 it('calls nothing more of an answer that is stopped, and frees its memory', () => {
   const simulation = new Simulation(1)
-  const engine: Engine = createEngine(simulation, options())
+  const engine = new SimulatedEngine(simulation, options())
   let tokens = 0
   const stop = engine.answer({
     promptTokens: 5,
@@ -166,7 +166,7 @@ it('calls nothing more of an answer that is stopped, and frees its memory', () =
 
 it('computes a device’s pieces in order, and beside answers in one step', () => {
   const simulation = new Simulation(1)
-  const engine = createEngine(simulation, options())
+  const engine = new SimulatedEngine(simulation, options())
   const session = engine.session()
   const done: [number, number][] = []
   const piece = (rows: number) => ({
@@ -202,7 +202,7 @@ describe('a device whose rows lack memory', () => {
   /** Two sessions of 5 bytes a row; the second closes at a time. Memory for 100 rows. */
   function twoSessions(fields: Partial<EngineOptions>, closesMs: number) {
     const simulation = new Simulation(1)
-    const engine = createEngine(simulation, options({ memoryBytes: 500, maxMemoryWaitMs: 1_000, ...fields }))
+    const engine = new SimulatedEngine(simulation, options({ memoryBytes: 500, maxMemoryWaitMs: 1_000, ...fields }))
     const [first, second] = [engine.session(), engine.session()]
     const events: string[] = []
     const send = (session: EngineSession, name: string, rows: number) => {
