@@ -31,7 +31,7 @@ interface SessionLimits {
 /** A device's stream: its pieces of rows are computed one after the other. Mutable. */
 export class SessionRun implements EngineSession {
   /** Of its beginning, in a cached prefix. */
-  readonly #cachedRows: number
+  #cachedRows: number
   readonly #id: number
   readonly #host: SessionHost
   readonly #limits: SessionLimits
@@ -51,6 +51,8 @@ export class SessionRun implements EngineSession {
   open(reader: Reader | undefined): void {
     const { firstPositions: positions } = this.#limits
     this.#host.feed({ kind: 'session opened', stream: this.#id, owner: `${this.#id}`, client: '', positions, reader })
+    // The device is told now what the bridge holds: later it sends all rows itself.
+    this.#cachedRows = 0
   }
 
   get contextLength(): number {

@@ -229,6 +229,19 @@ describe('a device whose rows lack memory', () => {
     expect(twoSessions({ ...preempting, policy: stubborn }, 900).events).toEqual([...before, 'first done 960'])
   })
 
+  it('begins without its cached prefix where it waits, as the device was told', () => {
+    const simulation = new Simulation(1)
+    const engine = new SimulatedEngine(simulation, options({ memoryBytes: 500, policy: stubborn }))
+    const first = engine.session()
+    first.send({ rows: 100, returned: 1, done: () => {} })
+    simulation.advance(100)
+    const second = engine.session(undefined, 30)
+    const told = second.contextLength
+    first.close()
+    simulation.advance(100)
+    expect([told, second.contextLength]).toEqual([0, 0])
+  })
+
   it('fails after its time, and releases what it has', () => {
     const { events, engine } = twoSessions({ ...preempting, policy: stubborn }, 2_000)
     expect(events).toEqual([...before, 'first failed 1100'])
