@@ -4,6 +4,7 @@ import { nextToTry } from '../needed-gpus.ts'
 import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
 import type { ScenarioResult } from '../run/result.ts'
 import { runAll } from '../run/run-all.ts'
+import type { FleetPlan } from './fleet-conditions.ts'
 import { type FleetRun, fleetRun } from './fleet-run.ts'
 import { fleetScenario } from './fleet-scenario.ts'
 import { ablations, type Method, methods } from './methods.ts'
@@ -15,19 +16,6 @@ import { busiest, traceDay } from './trace-day.ts'
 
 const devices = 1_000
 
-interface FleetPlan {
-  readonly counts: readonly number[]
-  readonly overloaded: number
-  readonly studied: number
-  readonly ablated: readonly number[]
-  readonly exactness: number
-  readonly seeds: readonly number[]
-  readonly windowS: number
-  readonly warmUpS: number
-  readonly coolDownS: number
-}
-
-/** `counts`: GPUs of the runs, ascending; `studied` and `overloaded` are shown in full, `ablated` without each part. Of the day, the busiest `windowS`. */
 const plans: Readonly<Record<'quick' | 'full', FleetPlan>> = {
   quick: {
     counts: [8, 16, 24],

@@ -4,62 +4,15 @@ import { dollarsPerKwh, dollarsPerToken } from './fleet-scenario.ts'
 import { keepsText, type Method } from './methods.ts'
 import type { DayRequest } from './trace-day.ts'
 
-/** One run of a method: what its readers got, and what it took. Of the requests that count. */
-export interface FleetRun {
-  readonly method: string
-  readonly gpus: number
-  readonly seed: number
-  readonly requests: number
-  /** Refused, or without an end. */
-  readonly unserved: number
-  readonly ttftMeanMs: number
-  readonly ttftP95Ms: number
-  readonly ttftP99Ms: number
-  /** Mean of the answers' means. */
-  readonly tbtMs: number
-  /** To the last token, mean. */
-  readonly latencyMs: number
-  /** Quality of experience, mean. */
-  readonly qoe: number
-  /** TokenFlow Eq. 2, of each request. */
-  readonly qos: number
-  /** Waiting after the first token over reading time. */
-  readonly stalls: number
-  /** Of the cloud's tokens, and of the devices' energy, for a thousand requests. */
-  readonly tokenDollars: number
-  readonly energyDollars: number
-  /** Of devices, beside idle power, for a request. */
-  readonly joules: number
-  readonly gpuBusy: number
-  /** Private requests whose text left the device. */
-  readonly privateLeft: number
-  readonly privateRequests: number
-  /** Share of the tokens that were written by small models. */
-  readonly bySmallModels: number
-  /** Answers that were sketched. */
-  readonly sketchTokens: number
-  readonly durationS: number
-  readonly parts: readonly PartRun[]
-}
-
-export interface PartRun {
-  readonly part: string
-  readonly requests: number
-  readonly ttftMeanMs: number
-  readonly ttftP95Ms: number
-  readonly latencyMs: number
-  readonly qoe: number
-}
-
 const joulesPerKwh = 3.6e6
 
-/** @param requests of the run, those that count */
+/** One run of a method: what its readers got, and what it took. @param requests of the run, those that count */
 export function fleetRun(
   method: Method,
-  { gpus, seed }: Pick<FleetRun, 'gpus' | 'seed'>,
+  { gpus, seed }: { readonly gpus: number; readonly seed: number },
   result: ScenarioResult,
   requests: readonly DayRequest[],
-): FleetRun {
+) {
   const { all, modes, engines, durationS } = result
   const { work } = all
   const perThousand = 1_000 / all.requests
@@ -74,23 +27,35 @@ export function fleetRun(
     gpus,
     seed,
     requests: all.requests,
+    /** Refused, or without an end. */
     unserved: all.requests - all.answered,
     ttftMeanMs: all.ttftMs.mean,
     ttftP95Ms: all.ttftMs.p95,
     ttftP99Ms: all.ttftMs.p99,
+    /** Mean of the answers' means. */
     tbtMs: all.answerTbtMs.mean,
+    /** To the last token, mean. */
     latencyMs: all.latencyMs.mean,
+    /** Quality of experience, mean. */
     qoe: all.qualityOfExperience,
-    // Runs last as long as their slowest answer: what each second has would punish those that pace answers.
+    /**
+     * TokenFlow Eq. 2, of each request. Runs last as long as their slowest answer: what each second has would punish those that
+     * pace answers.
+     */
     qos: (all.qos * durationS) / all.requests,
+    /** Waiting after the first token over reading time. */
     stalls: stallsOf(all),
+    /** Of the cloud's tokens, and of the devices' energy, for a thousand requests. */
     tokenDollars:
       perThousand * (dollarsPerToken.prompt * work.serverPromptTokens + dollarsPerToken.output * work.serverOutputTokens),
     energyDollars: (perThousand * dollarsPerKwh * work.joules) / joulesPerKwh,
+    /** Of devices, beside idle power, for a request. */
     joules: work.joules / all.requests,
     gpuBusy: engines.reduce((sum, { busyShare }) => sum + busyShare, 0) / Math.max(1, engines.length),
+    /** Private requests whose text left the device. */
     privateLeft: keepsText(method) ? 0 : (modes.private?.atServer ?? 0),
     privateRequests: modes.private?.requests ?? 0,
+    /** Share of the tokens that were written by small models. */
     bySmallModels: (work.deviceOutputTokens - bySplit) / outputTokens,
     sketchTokens: work.sketchTokens,
     durationS,
@@ -104,5 +69,6 @@ export function fleetRun(
     })),
   }
 }
+export type FleetRun = ReturnType<typeof fleetRun>
 
 const modeOf = ({ modes }: Method, part: string) => modes[part as keyof Method['modes']]

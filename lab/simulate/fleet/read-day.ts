@@ -1,8 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { gunzip } from 'node:zlib'
-import { BrimError } from '../../../core/kit/base/errors.ts'
+import { readText } from '../run/scenario-data.ts'
 import { parseRequestTrace } from '../traces/request-trace.ts'
 import type { TracePart } from './trace-day.ts'
 
@@ -14,17 +11,7 @@ const traces = [
 ]
 
 /** The traces of a day, from the data folder. @throws BrimError REQUEST_INVALID naming the file that is missing */
-export async function readTraces(folder: string): Promise<TracePart[]> {
-  const parts = traces.map(async ({ file, ...part }) => {
-    const path = join(folder, file)
-    const bytes = await readFile(path).catch((cause: unknown) => {
-      throw new BrimError('REQUEST_INVALID', `the trace ${path} cannot be read`, {
-        cause,
-        hint: 'name the folder that holds azure-llm-2023, mooncake and net-lumos5g with --data',
-      })
-    })
-    const text = (file.endsWith('.gz') ? await promisify(gunzip)(bytes) : bytes).toString('utf8')
-    return { ...part, requests: parseRequestTrace(text, path) }
-  })
-  return await Promise.all(parts)
-}
+export const readTraces = (folder: string): Promise<TracePart[]> =>
+  Promise.all(
+    traces.map(async ({ file, ...part }) => ({ ...part, requests: parseRequestTrace(await readText(join(folder, file)), file) })),
+  )

@@ -13,11 +13,13 @@ export interface ApiServer {
   draw(random: Random): ApiLatency
 }
 
-export const recordedServer = (latencies: readonly ApiLatency[]): ApiServer => ({
-  draw: (random) => latencies[Math.floor(random.next() * latencies.length)]!,
-})
-
-/** First tokens and gaps are not related. */
-export const distributedServer = (ttftMs: Distribution, tokenMs: Distribution): ApiServer => ({
-  draw: (random) => ({ ttftMs: draw(ttftMs, random), tokenMs: draw(tokenMs, random) }),
+/** @param recorded of requests; undefined: first tokens and gaps are drawn, unrelated to each other */
+export const apiServer = (
+  { ttftMs, tokenMs }: { readonly ttftMs: Distribution; readonly tokenMs: Distribution },
+  recorded?: readonly ApiLatency[],
+): ApiServer => ({
+  draw: (random) =>
+    recorded
+      ? recorded[Math.floor(random.next() * recorded.length)]!
+      : { ttftMs: draw(ttftMs, random), tokenMs: draw(tokenMs, random) },
 })

@@ -1,19 +1,8 @@
-import { readerRates } from '../../../core/kit/base/reader-rates.ts'
 import { CloudMeter } from '../../../core/policy/pice/cloud-meter.ts'
 import type { CloudSpeed } from '../../../core/policy/pice/state.ts'
 import type { EngineAnswer } from '../serving/engine.ts'
 import type { Answer } from '../world/answer.ts'
 import { leastLoaded, type World } from '../world/world.ts'
-
-/** What the LLM is asked beside whole answers: it is not paced to a reader. */
-export interface Reply {
-  readonly promptTokens: number
-  readonly cachedTokens: number
-  /** >= 1 */
-  readonly outputTokens: number
-  ended(): void
-  refused(): void
-}
 
 /** An answer has cost the LLM so many tokens. */
 export function charge({ scenario }: World, { work }: Answer, promptTokens: number, outputTokens: number): void {
@@ -96,24 +85,6 @@ export class Llm {
       }
       metered?.ended()
       this.#waiting.splice(this.#waiting.indexOf(start), 1)
-    }
-  }
-
-  /** @returns stops it; nothing more is called. It returns the tokens of an incomplete reply, else 0 */
-  reply({ outputTokens, ended, ...reply }: Reply): () => number {
-    let sent = 0
-    const stop = this.answer({
-      ...reply,
-      outputTokens,
-      tokensPerS: readerRates.max,
-      token() {
-        sent += 1
-        if (sent === outputTokens) ended()
-      },
-    })
-    return () => {
-      stop()
-      return sent < outputTokens ? sent : 0
     }
   }
 

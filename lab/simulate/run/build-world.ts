@@ -1,8 +1,8 @@
-import { type ApiServer, distributedServer, recordedServer } from '../hardware/api-server.ts'
+import { apiServer } from '../hardware/api-server.ts'
 import { boardNamed, modelNamed } from '../hardware/presets/presets.ts'
 import { reaching } from '../hardware/roofline.ts'
 import type { Simulation } from '../kernel/simulation.ts'
-import type { DeviceGroup, Scenario, Server } from '../scenario/scenario.ts'
+import type { DeviceGroup, Scenario } from '../scenario/scenario.ts'
 import { EnergyMeter } from '../world/energy-meter.ts'
 import { Processor } from '../world/processor.ts'
 import type { SimulatedDevice } from '../world/simulated-device.ts'
@@ -23,12 +23,9 @@ export function buildWorld(scenario: Scenario, simulation: Simulation, data: Sce
     devices,
     model: cloud && modelNamed(cloud.model),
     engines: cloud ? buildEngines(cloud, scenario.policies, simulation, data) : [],
-    server: scenario.server && serverOf(scenario.server, data),
+    server: scenario.server && apiServer(scenario.server, data.latencies),
   }
 }
-
-const serverOf = ({ ttftMs, tokenMs }: Server, { latencies }: ScenarioData): ApiServer =>
-  latencies ? recordedServer(latencies) : distributedServer(ttftMs, tokenMs)
 
 function addGroup(devices: SimulatedDevice[], group: DeviceGroup, simulation: Simulation, data: ScenarioData): void {
   const preset = data.machines.get(group.board) ?? boardNamed(group.board)

@@ -5,8 +5,7 @@ import { projectRoot } from '../../../core/kit/base/version.ts'
 import type { RecordTarget } from '../results/record-file.ts'
 import type { Scenario } from '../scenario/scenario.ts'
 import type { ScenarioResult } from './result.ts'
-import { runRecorded } from './run-recorded.ts'
-import type { RunScenarioOptions } from './run-scenario.ts'
+import { type RunScenarioOptions, runScenario } from './run-scenario.ts'
 import type { FromWorker, RunTask, ToWorker } from './run-worker.ts'
 
 /** Threads run built JavaScript, also where the tests run the TypeScript sources. */
@@ -14,7 +13,7 @@ const entry = import.meta.url.endsWith('.ts')
   ? new URL('dist/lab/simulate/run/run-worker.js', projectRoot)
   : new URL('./run-worker.js', import.meta.url)
 
-export interface RunAllOptions extends Omit<RunScenarioOptions, 'onRecord'> {
+export interface RunAllOptions extends Omit<RunScenarioOptions, 'onRecord' | 'records'> {
   /** Threads; as many as there are cores by default. */
   readonly workers?: number
   /** Of each scenario; by default none has records. */
@@ -57,8 +56,8 @@ export async function runAll(
   }
   const threads = Math.min(workers, scenarios.length)
   if (threads <= 1) {
-    await runRest((task, onProgress) =>
-      runRecorded(task.scenario, task.records, { folders, onProgress, ...(signal && { signal }) }),
+    await runRest(({ scenario, ...task }, onProgress) =>
+      runScenario(scenario, { ...task, onProgress, ...(signal && { signal }) }),
     )
     return results
   }

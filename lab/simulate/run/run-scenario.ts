@@ -1,5 +1,6 @@
 import { Simulation } from '../kernel/simulation.ts'
 import { modes } from '../modes/modes.ts'
+import { RecordFile, type RecordTarget } from '../results/record-file.ts'
 import { ResultCollector } from '../results/result-collector.ts'
 import type { Scenario } from '../scenario/scenario.ts'
 import { Answer } from '../world/answer.ts'
@@ -22,12 +23,20 @@ export interface RunScenarioOptions {
   onProgress?(share: number): void
   /** Called with each answer as it ends. */
   onRecord?(record: AnswerRecord): void
+  /** File that gets a line for each answer. */
+  readonly records?: RecordTarget | undefined
 }
 
-/** Runs a scenario from its first request to its last answer. @throws BrimError USAGE, REQUEST_INVALID */
+/** Runs a scenario from its first request to its last answer. @throws BrimError USAGE, REQUEST_INVALID, TARGET_UNWRITABLE */
 export async function runScenario(scenario: Scenario, options: RunScenarioOptions = {}): Promise<ScenarioResult> {
-  const { folders = [], onRecord, ...watching } = options
-  return await new ScenarioRun(scenario, await readScenarioData(scenario, folders), onRecord).run(watching)
+  const { folders = [], records, onRecord, ...watching } = options
+  const data = await readScenarioData(scenario, folders)
+  const file = records && new RecordFile(records)
+  try {
+    return await new ScenarioRun(scenario, data, file ? (record) => file.write(record) : onRecord).run(watching)
+  } finally {
+    file?.close()
+  }
 }
 
 /** A scenario on its clock. Run once. */

@@ -3,7 +3,7 @@ import { BrimError, type ErrorCode } from '../../../core/kit/base/errors.ts'
 import type { RecordTarget } from '../results/record-file.ts'
 import type { Scenario } from '../scenario/scenario.ts'
 import type { ScenarioResult } from './result.ts'
-import { runRecorded } from './run-recorded.ts'
+import { runScenario } from './run-scenario.ts'
 
 export interface RunTask {
   readonly scenario: Scenario
@@ -30,10 +30,10 @@ port.on('message', (task: ToWorker) => {
   else void run(task)
 })
 
-async function run({ scenario, folders, records }: RunTask): Promise<void> {
+async function run({ scenario, ...task }: RunTask): Promise<void> {
   try {
     const onProgress = (share: number) => post({ share })
-    post({ result: await runRecorded(scenario, records, { folders, signal: stop.signal, onProgress }) })
+    post({ result: await runScenario(scenario, { ...task, signal: stop.signal, onProgress }) })
   } catch (error) {
     if (!(error instanceof BrimError)) throw error
     post({ failure: { code: error.code, message: error.message, hint: error.hint } })

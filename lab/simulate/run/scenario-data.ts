@@ -57,13 +57,16 @@ function found(path: string, folders: readonly string[], what = 'trace'): string
   })
 }
 
-/** Unpacked where its name ends in .gz. */
-async function readText(file: string, what = 'trace'): Promise<string> {
+/** Unpacked where its name ends in .gz. @throws BrimError REQUEST_INVALID */
+export async function readText(file: string, what = 'trace'): Promise<string> {
   try {
     const bytes = await readFile(file)
     return (file.endsWith('.gz') ? await promisify(gunzip)(bytes) : bytes).toString('utf8')
   } catch (cause) {
-    throw new BrimError('REQUEST_INVALID', `the ${what} ${file} cannot be read`, { cause, hint: 'is it a file, and readable?' })
+    throw new BrimError('REQUEST_INVALID', `the ${what} ${file} cannot be read`, {
+      cause,
+      hint: 'is it a file, and readable? --data names the folder of traces',
+    })
   }
 }
 

@@ -30,45 +30,21 @@ export function measuredBridge(document: unknown): MeasuredBridge {
 }
 
 /** What a size of the fleet needs. */
-export interface ScaleRun {
-  readonly devices: number
-  readonly requestsPerS: number
-  /** Measured, or extrapolated from it: see `isMeasured`. */
-  readonly bridges: number
-  /** Percent of a core of each bridge, telemetry alone. */
-  readonly bridgeCpuPercent: number
-  readonly bridgeMb: number
-  readonly isMeasured: boolean
-  /** The least that keep the level, or as many for each device as a smaller fleet needs. */
-  readonly gpus: number
-  readonly isSearched: boolean
-  readonly level: ServiceLevel
-  readonly keepsLevel: boolean
-  readonly gpuBusy: number
-  readonly boardsBusy: number
-  readonly phonesBusy: number
-  readonly upBytesPerS: number
-  readonly downBytesPerS: number
-  readonly ttftMs: number
-  readonly ttftP95Ms: number
-  /** Waiting over reading time. */
-  readonly stalls: number
-  readonly refused: Readonly<Record<string, number>>
-  /** Tokens of sketches over those of long answers that have ended. */
-  readonly sketchedShare: number
-  /** Of the simulator. */
-  readonly seconds: number
-  readonly events: number
-  readonly rssMb: number
-  readonly tookS: number
-}
-
 export function capacityOf(
   devices: number,
   result: ScenarioResult,
   bridge: MeasuredBridge,
-  run: Pick<ScaleRun, 'rssMb' | 'tookS' | 'level' | 'isSearched' | 'keepsLevel' | 'seconds'>,
-): ScaleRun {
+  run: {
+    /** Of the simulator. */
+    readonly rssMb: number
+    readonly tookS: number
+    readonly seconds: number
+    /** Whether the GPUs are the least that keep the level; else as many for each device as a smaller fleet needs. */
+    readonly isSearched: boolean
+    readonly level: ServiceLevel
+    readonly keepsLevel: boolean
+  },
+) {
   const { all, engines, durationS, events } = result
   const bridges = Math.ceil(devices / bridge.mostDevices)
   const share = devices / bridges / bridge.devices
@@ -78,10 +54,12 @@ export function capacityOf(
   return {
     devices,
     requestsPerS: devices * perDeviceS,
+    /** Measured, or extrapolated from it. */
+    isMeasured: devices === bridge.devices,
     bridges,
+    /** Percent of a core of each bridge, telemetry alone. */
     bridgeCpuPercent: bridge.cpuPercent * share,
     bridgeMb: bridge.rssMb * share,
-    isMeasured: devices === bridge.devices,
     gpus: engines.length,
     gpuBusy: engines.reduce((sum, { busyShare }) => sum + busyShare, 0) / engines.length,
     boardsBusy: result.devices.boards?.busyShare ?? 0,
@@ -90,10 +68,13 @@ export function capacityOf(
     downBytesPerS: bytes(({ downBytes }) => downBytes),
     ttftMs: all.ttftMs.mean,
     ttftP95Ms: all.ttftMs.p95,
+    /** Waiting over reading time. */
     stalls: stallsOf(all),
     refused: all.refused,
+    /** Tokens of sketches over those of long answers that have ended. */
     sketchedShare: (result.modes.long?.work.sketchTokens ?? 0) / Math.max(1, result.modes.long?.tokens ?? 0),
     events,
     ...run,
   }
 }
+export type ScaleRun = ReturnType<typeof capacityOf>

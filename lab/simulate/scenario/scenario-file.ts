@@ -97,9 +97,10 @@ function sweepProblems(sweep: unknown): string[] {
   return count > maxVariants ? [`sweep has ${count} combinations, more than ${maxVariants}`] : []
 }
 
-function combinations(sweep: Readonly<Record<string, readonly unknown[]>>): Record<string, unknown>[] {
-  return Object.entries(sweep).reduce<Record<string, unknown>[]>(
-    (all, [path, values]) => all.flatMap((one) => values.map((value) => ({ ...one, [path]: value }))),
+/** Every combination of these values, the first name slowest. */
+export function combinations<Value>(values: Readonly<Record<string, readonly Value[]>>): Record<string, Value>[] {
+  return Object.entries(values).reduce<Record<string, Value>[]>(
+    (all, [name, each]) => all.flatMap((one) => each.map((value) => ({ ...one, [name]: value }))),
     [{}],
   )
 }

@@ -1,7 +1,8 @@
 import { defaultDraftLimit, defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
 import { stepDefaults } from '../../../core/policy/serving/step-defaults.ts'
 import type { ModeName } from '../scenario/mode-name.ts'
-import { combinations, type Options, type SettingName, type Settings, settingsText } from './settings.ts'
+import { combinations } from '../scenario/scenario-file.ts'
+import { type Options, type SettingName, type Settings, type SettingValue, settingsText } from './settings.ts'
 
 /** Ways of answering: the agent's modes, and the bridge's sketches. */
 export const wayNames = ['cloud', 'private', 'local', 'fast', 'cheap', 'auto', 'sketches'] as const
@@ -116,7 +117,7 @@ export function settingsOf(candidate: Candidate): Settings {
 }
 
 /** Every combination of these values but that which the best has. */
-function variants(best: Candidate, values: Parameters<typeof combinations>[0]): Candidate[] {
+function variants(best: Candidate, values: Readonly<Partial<Record<SettingName, readonly SettingValue[]>>>): Candidate[] {
   const has = settingsOf(best)
   const differs = ([name, value]: [string, unknown]) => has[name as SettingName] !== value
   return combinations(values)

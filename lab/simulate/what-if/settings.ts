@@ -1,4 +1,4 @@
-type Value = string | number | boolean
+export type SettingValue = string | number | boolean
 
 interface SettingPlace {
   /** Part of a scenario, and its field. */
@@ -26,10 +26,10 @@ const places = {
 
 export type SettingName = keyof typeof places
 /** Values by setting; an absent one has the default of agent and bridge. */
-export type Settings = Readonly<Partial<Record<SettingName, Value>>>
-export type Options = Readonly<Record<string, Value>>
+export type Settings = Readonly<Partial<Record<SettingName, SettingValue>>>
+export type Options = Readonly<Record<string, SettingValue>>
 
-const entriesOf = (settings: Settings): (readonly [SettingPlace, Value])[] =>
+const entriesOf = (settings: Settings): (readonly [SettingPlace, SettingValue])[] =>
   Object.entries(settings).map(([name, value]) => [places[name as SettingName], value])
 
 /** The fields of a part of the scenario. */
@@ -50,11 +50,3 @@ export const settingsText = (settings: Settings): string =>
   entriesOf(settings)
     .map(([{ agent, bridge }, value]) => `${bridge ?? agent} ${value}`)
     .join(', ')
-
-/** Every combination of these values. */
-export function combinations(values: Readonly<Partial<Record<SettingName, readonly Value[]>>>): Settings[] {
-  return Object.entries(values).reduce<Settings[]>(
-    (all, [name, each]) => all.flatMap((settings) => each.map((value) => ({ ...settings, [name]: value }))),
-    [{}],
-  )
-}

@@ -1,3 +1,4 @@
+import { readerRates } from '../../../../core/kit/base/reader-rates.ts'
 import { AnswerPlanner, type PlanSituation } from '../../../../core/policy/pice/answer-planner.ts'
 import { expansionTime } from '../../../../core/policy/pice/expansion-deadline.ts'
 import { LengthRatio } from '../../../../core/policy/pice/length-ratio.ts'
@@ -69,20 +70,25 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
   ) => {
     const { sharedTokens } = answer.request
     const promptTokens = answer.request.promptTokens + instruction
-    const cached = settings.sharesPrefix ? cachedTokens : 0
-    const stop = llm.reply({
+    let written = 0
+    const chargeWritten = () => charge(world, answer, promptTokens, written)
+    const stop = llm.answer({
       promptTokens,
-      cachedTokens: Math.max(sharedTokens, cached),
+      cachedTokens: Math.max(sharedTokens, settings.sharesPrefix ? cachedTokens : 0),
       outputTokens,
-      ended() {
-        charge(world, answer, promptTokens, outputTokens)
+      // No reader takes it token by token.
+      tokensPerS: readerRates.max,
+      token() {
+        written += 1
+        if (written < outputTokens) return
+        chargeWritten()
         ended()
       },
       refused,
     })
     return () => {
-      const written = stop()
-      if (written > 0) charge(world, answer, promptTokens, written)
+      stop()
+      if (written > 0 && written < outputTokens) chargeWritten()
     }
   }
 
