@@ -1,228 +1,18 @@
-/**
- * Requests made from our own phrases, labelled by the rule of Skeleton-of-Thought (Ning et al., ICLR 2024, app. C.2.1): suitable if the
- * answer is a list of points that can be written independently, each with enough details. They say what kinds of request there are;
- * public sets with a free licence have few suitable ones.
- */
-
-const topics = [
-  'sleep',
-  'public transport',
-  'remote work',
-  'renewable energy',
-  'learning a language',
-  'urban gardening',
-  'online privacy',
-  'a balanced diet',
-  'early childhood education',
-  'the printing press',
-  'space exploration',
-  'small farms',
-  'electric cars',
-  'museums',
-  'team sports',
-  'recycling',
-  'inflation',
-  'machine learning',
-  'volunteer work',
-  'coral reefs',
-  'chess',
-  'city parks',
-]
-const others = [
-  'long commutes',
-  'social networks',
-  'working in an office',
-  'fossil fuels',
-  'living abroad',
-  'modern architecture',
-  'advertising',
-  'fast food',
-  'home schooling',
-  'radio',
-  'deep-sea research',
-  'large cities',
-  'bicycles',
-  'libraries',
-  'swimming',
-  'composting',
-  'public debt',
-  'human judgement',
-  'charity',
-  'rain forests',
-  'board games',
-  'national parks',
-]
-const names = ['Anna', 'Omar', 'Mei', 'Jack', 'Lucía', 'Priya', 'Tom', 'Fatima']
-const languages = ['Python', 'Java', 'C++', 'JavaScript', 'Go', 'SQL', 'Rust', 'PHP']
-const things = [
-  'a river',
-  'an old lighthouse',
-  'the first snow',
-  'a lost dog',
-  'my grandmother',
-  'a rainy Monday',
-  'autumn',
-  'the sea',
-]
-const jobs = [
-  'a pirate captain',
-  'a news anchor',
-  'a time traveller',
-  'a village doctor',
-  'a chess champion',
-  'a ghost',
-  'a chef',
-  'an astronaut',
-]
-
-/** {t} a topic, {o} another one, {n} a name, {l} a programming language, {x} a thing, {j} a role, {a} and {b} numbers. */
-const suitable = [
-  'What are the main benefits of {t}?',
-  'What are the advantages and disadvantages of {t}?',
-  'What are the pros and cons of {t} compared with {o}?',
-  'What are the key differences between {t} and {o}?',
-  'What are some effective ways to learn more about {t}?',
-  'What are the most common mistakes people make with {t}, and how can they be avoided?',
-  'What are the major challenges of {t} today?',
-  'What are the primary factors that influence {t}?',
-  'What were the main causes and consequences of the rise of {t}?',
-  'What were the main causes of the decline of {o}? Discuss the key events and how they changed {t}.',
-  'What are some potential applications of {t}? How can they improve daily life?',
-  'What are the most important types of {t}, and what is each of them good for?',
-  'What strategies help communities to promote {t}?',
-  'How can I get better at {t}?',
-  'How can I prepare my family for {t}?',
-  'How can governments encourage {t}?',
-  'How do {t} and {o} influence each other, and what does that mean for society?',
-  'How does {t} affect the economy and the environment?',
-  'How do social, cultural and economic factors shape {t}?',
-  'How can you tell whether {t} is right for you?',
-  'How do you know if someone is really interested in {t}?',
-  'How to introduce children to {t}?',
-  'Why might someone prefer {t} to {o}?',
-  'Why do some people enjoy {t} while others avoid it?',
-  'What if {t} had never existed?',
-  'What if {t} had been invented a thousand years earlier?',
-  'What if {o} disappeared tomorrow? How would {t} change? How would people adapt?',
-  'How would the world be different if nobody cared about {t}?',
-  'Give me tips for {t}.',
-  'Suggest ten ideas for a project about {t}.',
-  'List the most interesting facts about {t} and explain each one.',
-  'Brainstorm ways to combine {t} with {o}.',
-  'Can you explain the basics of {t}?',
-  'Explain the potential risks and benefits of {t}.',
-  'Describe the impact of {t} on {o}.',
-  'Discuss the ethical implications of {t} from several points of view.',
-  'Compare {t} and {o} in terms of cost, effort and results.',
-  'What should I consider before I start with {t}?',
-  'What should you do if {t} becomes too expensive?',
-  'I would like to learn about {t}. What are good ways to begin?',
-  'I have to give a talk about {t}. Which points should I cover and why?',
-  'Which skills do people need for {t}, and how can they acquire them?',
-  'Describe how {t} could be used to improve {o}.',
-  'What is the best way to get started with {t}?',
-  'Please tell me how to organize {t} in a small town.',
-  'Write a guide for beginners: how to enjoy {t}.',
-  'I want to try {t} with my children. How should I do it?',
-  'I plan to teach {t}. What do I need to know?',
-  'We are going to start with {t} next week. Help us, please.',
-  'What is a good way to make {t} cheaper? Tell me all you know.',
-  'What do I have to think of when I take care of {t}?',
-]
-const unsuitable = [
-  'What is {a} + {b} * {a}?',
-  'Solve for x: {a}x - {b} = 3x + {a}.',
-  'Find the derivative of f(x) = {a}x^3 - {b}x + 1.',
-  'If f(x) = {a}x^2 + {b}, what is f(3)?',
-  'What is the area of a triangle with base {a} cm and height {b} cm?',
-  '{n} has {a} apples and buys {b} more. After giving half of them to a friend, how many are left?',
-  'A train travels {a} km in {b} minutes. What is its average speed in km per hour?',
-  '{n} invests {a}00 dollars at {b} % interest. How much money is it after two years?',
-  'What is the probability of drawing {b} red balls from a bag of {a} balls, of which half are red?',
-  'Prove that the sum of {a} even numbers is even.',
-  'How much energy does it take to lift {a} kg by {b} m?',
-  'Write a {l} program that counts the words in a file.',
-  'Write a {l} function that removes duplicates from a list.',
-  'Implement a queue with two stacks in {l}.',
-  'Implement an algorithm that merges two sorted arrays.',
-  'Given an array of integers, return the indices of two numbers that add up to {a}.',
-  'Given a string s, find the length of the longest substring without repeating characters. For example, if s is "abca", return 3.',
-  'Why does this {l} code fail? "x = [1, 2]\nprint(x[2])"',
-  'How can I fix this {l} error: undefined is not a function?',
-  'How do I read a large file in {l}?',
-  'Develop a web page in HTML and CSS with a menu about {t}.',
-  'Write a regular expression that matches a date.',
-  'Write a SQL query for the {a} best customers.',
-  'Which of these belongs to {t}?\nA) a hammer\nB) a spoon\nC) a law\nD) none of them',
-  'Which statement about {t} is true? A) It is old. B) It is new. C) It is rare. D) It is loud. Choose the correct answer.',
-  'Is {t} older than {o}? Answer yes or no.',
-  'Who invented {t}?',
-  'When did {t} become popular?',
-  'What is the name of the best-known book about {t}?',
-  'What is the capital of the country that is known for {t}?',
-  'How many people like {t}?',
-  'How many cups of tea are drunk in a day worldwide? Explain your reasoning step by step.',
-  'How many piano tuners does a city need? Take me through your reasoning step-by-step.',
-  'Translate into French: "I like {t}, but not {o}."',
-  'Rewrite this sentence: {n} like {t} more than {o}.',
-  'Correct the grammar of the following text: "{n} have went to see {t}."',
-  'Summarize the following paragraph in one sentence: {n} read a lot about {t} and then forgot about {o}.',
-  'Classify the sentiment of this review as positive or negative: "{t} was a disappointment."',
-  'Extract all names from the text: {n} met {n} because of {t}.',
-  'Based on the text below, answer the question. Text: {n} bought a book about {t}. Question: what did {n} buy?',
-  'Complete the sentence: {t} is like',
-  'Write a short story about {x}.',
-  'Write a story in which {j} discovers {x}. What happens next?',
-  'Tell me a story about {j} and {x}.',
-  'Write a poem about {x}.',
-  'Write a haiku about {x}.',
-  'Compose a song about {t}.',
-  'Tell me a joke about {t}.',
-  'Write an email to {n} and ask for help with {t}.',
-  'Can you help me write a letter to my landlord about {t}?',
-  'Draft an apology to a customer who was unhappy with {t}.',
-  'Write a blog post about {t}.',
-  'Write a review of a film about {x}.',
-  'Write a script for a short video about {t}.',
-  'Write a persuasive speech about {t}.',
-  'Write a birthday card for {n}, who loves {t}.',
-  'Write a cover letter for a job in the field of {t}.',
-  'Write an essay about {t}.',
-  'Pretend to be {j} and introduce yourself.',
-  'Imagine you are {j}. Describe what you see and feel.',
-  'As {j}, how would you explain {t} to a child?',
-  'You are {j}. Talk to me about {x}.',
-  'If you were {j}, how would you declare your love?',
-  'Is it more important to support {t} or {o}?',
-  'Do we have a duty to protect {t}?',
-  'Should we spend more on {t} than on {o}?',
-  'If {n} is taller than {n} and {n} is taller than Ben, who is the tallest?',
-  'Three friends sit in a row. {n} does not sit beside Ben. Who sits in the middle?',
-  'I have {a} coins and lose {b}. What do I have?',
-  'What comes next: {a}, {b}, {a}, {b}?',
-  'What does the word "{x}" rhyme with?',
-  'Explain the process of {t} from beginning to end.',
-  'Explain step by step how {t} developed.',
-  'What is the definition of {t}?',
-  // Several questions: the parts of the answer build on each other.
-  'What is {t}? Why is it important? What are the main steps, and how can you learn each of them?',
-  'What is the difference between {t} and {o}? Explain how each one works. Describe where they come from and give examples.',
-  'What are the main types of {t} and how do they differ? Give examples of at least two of them and explain how they are used.',
-  'What are the signs of a decline of {t}? How would you find the cause and act on it?',
-  'What is the relationship between {t} and {o}? How can you plan for both? What mistakes do people make?',
-  'How do people use {t}? Explain the process in detail, from the beginning to the results, and describe the role of {o}.',
-  'Define {t} and {o} and describe their main features. Give examples and explain how they differ.',
-  'In the novel about {x}, what is the significance of {t}? How does it relate to the plot? Provide evidence from the text.',
-  'I am so tired of {o}! I cannot wait to see {x}.',
-  'Hi, how are you today?',
-  'Thank you, {n}. That was all.',
-]
+import own from './own-requests.json' with { type: 'json' }
 
 const each = 5
 const pick = (list: readonly string[], at: number): string => list[at % list.length]!
 
-/** Deterministic: template by template, with other phrases each time. */
+/**
+ * Requests made from our own phrases, labelled by the rule of Skeleton-of-Thought (Ning et al., ICLR 2024, app. C.2.1): suitable if the
+ * answer is a list of points that can be written independently, each with enough details. They say what kinds of request there are;
+ * public sets with a free licence have few suitable ones. Deterministic: template by template, with other phrases each time.
+ *
+ * In a template, {t} is a topic, {o} another one, {n} a name, {l} a programming language, {x} a thing, {j} a role, {a} and {b} numbers.
+ */
 export function ownExamples(): { request: string; label: 0 | 1 }[] {
+  const { topics, others, names, languages, things, jobs, suitable, unsuitable } = own
+  const lists: Record<string, readonly string[]> = { t: topics, o: others, l: languages, x: things, j: jobs }
   const filled = (templates: readonly string[], label: 0 | 1) =>
     templates.flatMap((template, row) =>
       Array.from({ length: each }, (_, at) => {
@@ -232,7 +22,6 @@ export function ownExamples(): { request: string; label: 0 | 1 }[] {
           if (slot === 'n') return pick(names, name++)
           if (slot === 'a') return `${3 + ((place * 13) % 95)}`
           if (slot === 'b') return `${2 + ((place * 7) % 19)}`
-          const lists: Record<string, readonly string[]> = { t: topics, o: others, l: languages, x: things, j: jobs }
           return pick(lists[slot]!, place + (slot === 'o' ? 3 : 0))
         })
         return { request: request[0]!.toUpperCase() + request.slice(1), label }
