@@ -1,7 +1,8 @@
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import type { AnswerDelta } from '../../core/answer/endpoint/endpoint.ts'
 import { readingExperience } from '../../core/policy/tokenflow/quality.ts'
 import type { ObservedAnswer, ObservedRequest } from '../llm/observe.ts'
+import { declareMetrics } from './declare-metrics.ts'
 
 /** Buckets of vLLM's metrics, so that dashboards and alerts carry over. */
 const ttftBuckets = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80]
@@ -20,51 +21,38 @@ export interface AnswerMetrics {
  * @param defaultTokensPerS assumed for readers that state no rate
  */
 export function answerMetrics(registry: Registry, defaultTokensPerS: number): AnswerMetrics {
-  const registers = [registry]
-  const counter = (name: string, help: string, labelNames: readonly string[] = label) =>
-    new Counter({ name, help, labelNames: [...labelNames], registers })
-  const histogram = (name: string, help: string, buckets: number[]) =>
-    new Histogram({ name, help, labelNames: [...label], buckets, registers })
+  const { counter, gauge, histogram } = declareMetrics(registry)
   const requests = counter('brim_requests_total', 'Answers that ended, by reason: stop, length, abort or error.', [
     ...label,
     'finished_reason',
   ])
-  const running = new Gauge({
-    name: 'brim_num_requests_running',
-    help: 'Answers that have begun and not ended.',
-    labelNames: [...label],
-    registers,
-  })
-  const waiting = new Gauge({
-    name: 'brim_num_requests_waiting',
-    help: 'Requests that wait for their first token.',
-    labelNames: [...label],
-    registers,
-  })
-  const promptTokens = counter('brim_prompt_tokens_total', 'Tokens of prompts whose answers have begun.')
-  const generated = counter('brim_generation_tokens_total', 'Tokens of answers, whether they are read in time or not.')
+  const running = gauge('brim_num_requests_running', 'Answers that have begun and not ended.', label)
+  const waiting = gauge('brim_num_requests_waiting', 'Requests that wait for their first token.', label)
+  const promptTokens = counter('brim_prompt_tokens_total', 'Tokens of prompts whose answers have begun.', label)
+  const generated = counter('brim_generation_tokens_total', 'Tokens of answers, whether they are read in time or not.', label)
   const effective = counter(
     'brim_effective_tokens_total',
     'Tokens of ended answers, weighted by how soon they are read: its rate is the effective throughput (TokenFlow Eq. 1).',
+    label,
   )
-  const stalls = counter('brim_reader_stalls_total', 'Times that a reader had read everything before the next token came.')
-  const stalled = counter('brim_reader_stall_seconds_total', 'Time that readers waited so.')
-  const ttft = histogram('brim_time_to_first_token_seconds', 'From the request to its first token.', ttftBuckets)
-  const gap = histogram('brim_inter_token_latency_seconds', 'Between the tokens of an answer (TBT).', gapBuckets)
-  const latency = histogram('brim_e2e_request_latency_seconds', 'From the request to its last token.', latencyBuckets)
+  const stalls = counter('brim_reader_stalls_total', 'Times that a reader had read everything before the next token came.', label)
+  const stalled = counter('brim_reader_stall_seconds_total', 'Time that readers waited so.', label)
+  const ttft = histogram('brim_time_to_first_token_seconds', 'From the request to its first token.', ttftBuckets, label)
+  const gap = histogram('brim_inter_token_latency_seconds', 'Between the tokens of an answer (TBT).', gapBuckets, label)
+  const latency = histogram('brim_e2e_request_latency_seconds', 'From the request to its last token.', latencyBuckets, label)
 
   function onAnswer({ model, request, signal, atMs }: ObservedRequest): ObservedAnswer {
     const name = { model_name: model.name }
     const sentMs: number[] = []
     let toldByServer = 0
-    let gauge = waiting
-    gauge.inc(name)
+    let holder = waiting
+    holder.inc(name)
     return {
       tokens(tokens, nowMs, delta) {
         let counted: Promise<void> | undefined
-        if (gauge === waiting && tokens > 0) {
+        if (holder === waiting && tokens > 0) {
           waiting.dec(name)
-          gauge = running
+          holder = running
           running.inc(name)
           ttft.observe(name, (nowMs - atMs) / 1_000)
           counted = promptLength(delta).then((length) => promptTokens.inc(name, length))
@@ -80,7 +68,7 @@ export function answerMetrics(registry: Registry, defaultTokensPerS: number): An
         return counted
       },
       ended(nowMs, how) {
-        gauge.dec(name)
+        holder.dec(name)
         promptTokens.inc(name, toldByServer)
         requests.inc({ ...name, finished_reason: how })
         latency.observe(name, (nowMs - atMs) / 1_000)

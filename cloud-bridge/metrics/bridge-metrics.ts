@@ -1,7 +1,7 @@
-import { Histogram, type MetricObject, Registry } from 'prom-client'
+import { type MetricObject, Registry } from 'prom-client'
 import type { EndedStep } from '../serving/serving-metrics.ts'
 import { type AnswerMetrics, answerMetrics } from './answer-metrics.ts'
-import { collectCounter, collectGauge } from './collected-metrics.ts'
+import { declareMetrics } from './declare-metrics.ts'
 import { processMetrics } from './process-metrics.ts'
 import { type SketchMetrics, sketchMetrics } from './sketch-metrics.ts'
 
@@ -50,26 +50,11 @@ export interface BridgeMetrics extends AnswerMetrics, SketchMetrics {
 /** The metrics of one bridge, named as Prometheus and OpenMetrics advise, and as vLLM names what it has too. */
 export function createBridgeMetrics(defaultTokensPerS: number): BridgeMetrics {
   const registry = new Registry()
-  const registers = [registry]
   const answers = answerMetrics(registry, defaultTokensPerS)
-  const duration = new Histogram({
-    name: 'brim_step_duration_seconds',
-    help: 'Computing time of a step, through all stages.',
-    buckets: stepBuckets,
-    registers,
-  })
-  const rows = new Histogram({
-    name: 'brim_step_rows',
-    help: 'Rows of a step: tokens of whole-model streams and of HAT sessions.',
-    buckets: rowBuckets,
-    registers,
-  })
-  const streams = new Histogram({
-    name: 'brim_step_streams',
-    help: 'Streams that a step serves.',
-    buckets: streamBuckets,
-    registers,
-  })
+  const { histogram } = declareMetrics(registry)
+  const duration = histogram('brim_step_duration_seconds', 'Computing time of a step, through all stages.', stepBuckets)
+  const rows = histogram('brim_step_rows', 'Rows of a step: tokens of whole-model streams and of HAT sessions.', rowBuckets)
+  const streams = histogram('brim_step_streams', 'Streams that a step serves.', streamBuckets)
   return {
     ...answers,
     ...sketchMetrics(registry),
@@ -99,9 +84,7 @@ type Labelled = MetricObject & { readonly labelNames: readonly string[] }
 
 function collectAll(registry: Registry, sources: MetricSources): void {
   const { version, modelIds, serving, sessions, kv, slowKv, transfers, devices, jobs, rollouts, broker } = sources
-  const gauge = (name: string, help: string, read: () => number | Readonly<Record<string, number>>, label?: string) =>
-    collectGauge(registry, { name, help, read, ...(label !== undefined && { label }) })
-  const counter = (name: string, help: string, read: () => number) => collectCounter(registry, { name, help, read })
+  const { collectedGauge: gauge, collectedCounter: counter } = declareMetrics(registry)
   gauge('brim_build_info', 'Always 1.', () => ({ [version]: 1 }), 'version')
   gauge(
     'brim_model_info',

@@ -1,5 +1,6 @@
-import { Counter, Histogram, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import type { PiceFigures } from '../../core/answer/endpoint/figures.ts'
+import { declareMetrics } from './declare-metrics.ts'
 
 const secondsBuckets = [0.1, 0.25, 0.5, 1, 2.5, 5, 7.5, 10, 15, 20, 30, 60, 120]
 const shareBuckets = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]
@@ -11,29 +12,30 @@ export interface SketchMetrics {
 
 /** How answers were planned that devices may expand, and what became of the plans (PICE). */
 export function sketchMetrics(registry: Registry): SketchMetrics {
-  const registers = [registry]
-  const label = ['model_name'] as const
-  const counter = (name: string, help: string, other: string) =>
-    new Counter({ name, help, labelNames: [...label, other], registers })
-  const histogram = (name: string, help: string, buckets: number[]) =>
-    new Histogram({ name, help, labelNames: [...label], buckets, registers })
-  const answers = new Counter({
-    name: 'brim_sketch_plans_total',
-    help: 'Answers that might be sketched, by plan (full or sketch) and why the LLM has written all or some of it (none: it has not).',
-    labelNames: [...label, 'mode', 'reason'],
-    registers,
-  })
-  const tokens = counter('brim_sketch_tokens_total', 'Tokens generated for these answers, by side: cloud or edge.', 'side')
-  const sentences = counter('brim_sketch_sentences_total', 'Sentences of sketches, by writer: device or llm.', 'writer')
+  const { counter, histogram } = declareMetrics(registry)
+  const labels = (...others: string[]) => ['model_name', ...others]
+  const answers = counter(
+    'brim_sketch_plans_total',
+    'Answers that might be sketched, by plan (full or sketch) and why the LLM has written all or some of it (none: it has not).',
+    labels('mode', 'reason'),
+  )
+  const tokens = counter(
+    'brim_sketch_tokens_total',
+    'Tokens generated for these answers, by side: cloud or edge.',
+    labels('side'),
+  )
+  const sentences = counter('brim_sketch_sentences_total', 'Sentences of sketches, by writer: device or llm.', labels('writer'))
   const expansion = histogram(
     'brim_sketch_expansion_seconds',
     'From a complete sketch to the last sentence of a device.',
     secondsBuckets,
+    labels(),
   )
   const confidence = histogram(
     'brim_sketch_confidence',
     'Mean confidence of the sentences of an answer (PICE Eq. 3).',
     shareBuckets,
+    labels(),
   )
   return {
     onSketched(model, figures, expansionMs) {
