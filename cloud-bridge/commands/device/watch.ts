@@ -1,4 +1,3 @@
-import { systemClock } from '../../../core/kit/base/clock.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { visibleLine } from '../../../core/kit/base/visible-text.ts'
@@ -8,6 +7,7 @@ import { type Device, deviceOperations, type FleetEvent, fleetOperations } from 
 import { bridgeClient } from '../bridge-client.ts'
 import { bytes, compact, percent } from '../figures.ts'
 import { labelOption, labelsText, matcherOf } from '../labels.ts'
+import { watchBridge } from '../watch-bridge.ts'
 import { deviceOption } from './remote-command.ts'
 
 const retryMs = 1_000
@@ -32,26 +32,19 @@ async function watch(given: WatchOptions, io: Io): Promise<void> {
     given.device === undefined
       ? client.events(fleetOperations.events, {})
       : client.events(deviceOperations.events, { params: { id: given.device } })
-  const broken = (cause: unknown) => new BrimError('LINK_LOST', 'the connection to the bridge broke', { cause })
-  let hasReceived = false
-  let isReported = false
-  while (!io.signal.aborted) {
+  const broken = (cause?: unknown) => new BrimError('LINK_LOST', 'the connection to the bridge broke', { cause })
+  await watchBridge(io, retryMs, async (onAnswer) => {
     try {
       for await (const { raw, value: change } of events()) {
-        ;[hasReceived, isReported] = [true, false]
+        onAnswer()
         if (change.now && !matches(change.now)) continue
         io.out(given.json ? JSON.stringify(raw) : visibleLine(textOf(change)))
       }
-      throw broken(undefined)
-    } catch (cause) {
-      if (io.signal.aborted) return
-      const error = cause instanceof BrimError ? cause : broken(cause)
-      if (!hasReceived || (error.code !== 'LINK_LOST' && error.code !== 'BRIDGE_UNREACHABLE')) throw error
-      if (!isReported) io.err(visibleLine(`${error.message}; reconnecting`))
-      isReported = true
+    } catch (error) {
+      throw error instanceof BrimError ? error : broken(error)
     }
-    await systemClock.sleep(retryMs, io.signal).catch(() => {})
-  }
+    throw broken()
+  })
 }
 
 function textOf({ type, device, at, now, command }: FleetEvent): string {

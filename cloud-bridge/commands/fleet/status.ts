@@ -1,9 +1,7 @@
 import { styleText } from 'node:util'
 import { z } from 'zod'
-import { systemClock } from '../../../core/kit/base/clock.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
-import { visibleLine } from '../../../core/kit/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../../core/kit/cli/command.ts'
 import { bridgeOptions } from '../../../core/kit/login/bridge-access.ts'
 import { fleetRowOf } from '../../../core/policy/fleet/fleet-row.ts'
@@ -13,6 +11,7 @@ import type { Received } from '../bridge-client.ts'
 import { bridgeClient } from '../bridge-client.ts'
 import { stateNotes } from '../device/remote-command.ts'
 import { labelOption, withLabels } from '../labels.ts'
+import { watchBridge } from '../watch-bridge.ts'
 import { layOutFleet, type Mood } from './table.ts'
 
 const options = {
@@ -69,25 +68,15 @@ async function showStatus(options: StatusOptions, io: Io): Promise<void> {
 async function watchStatus(given: StatusOptions, io: Io): Promise<void> {
   const redraws = io.outIsTty && !given.json
   let shown: string | undefined
-  let reported: string | undefined
-  while (!io.signal.aborted) {
-    try {
-      const next = given.json ? await jsonUpdate(given, io) : await tableUpdate(given, io)
-      const { content } = next
-      if (redraws) io.raw.out(`\u001b[H\u001b[J${cutToHeight(next.text, io.outRows)}`)
-      else if (content !== shown && given.json) io.out(next.text)
-      else if (content !== shown) io.raw.out(`${shown === undefined ? '' : '\n'}${next.text}\n`)
-      shown = content
-      reported = undefined
-    } catch (error) {
-      // A bridge that has answered once may only be restarting.
-      if (io.signal.aborted) break
-      if (shown === undefined || !(error instanceof BrimError) || error.code !== 'BRIDGE_UNREACHABLE') throw error
-      if (reported !== error.message) io.err(visibleLine(`${error.message}; reconnecting`))
-      reported = error.message
-    }
-    await systemClock.sleep(given.interval * 1_000, io.signal).catch(() => {})
-  }
+  await watchBridge(io, given.interval * 1_000, async (onAnswer) => {
+    const { text, content } = given.json ? await jsonUpdate(given, io) : await tableUpdate(given, io)
+    onAnswer()
+    if (redraws) io.raw.out(`\u001b[H\u001b[J${cutToHeight(text, io.outRows)}`)
+    else if (content !== shown && given.json) io.out(text)
+    else if (content !== shown) io.raw.out(`${shown === undefined ? '' : '\n'}${text}\n`)
+    shown = content
+    return false
+  })
   // The shell's prompt starts on a new line.
   if (redraws) io.write('\n')
 }

@@ -1,9 +1,8 @@
-import { systemClock } from '../../../core/kit/base/clock.ts'
-import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { visibleLine } from '../../../core/kit/base/visible-text.ts'
 import { type Rollout, type RolloutDevice, rolloutOperations } from '../../../core/wire/protocol/http/rollouts.ts'
 import type { BridgeClient } from '../bridge-client.ts'
+import { watchBridge } from '../watch-bridge.ts'
 import { devicesText, hasEnded, progressText, requireSuccess, summaryText } from './rollout-text.ts'
 
 const intervalMs = 1_000
@@ -16,27 +15,18 @@ const intervalMs = 1_000
 export async function followRollout(client: BridgeClient, id: string, json: boolean, io: Io): Promise<void> {
   const redraws = io.outIsTty && !json
   let shown: string | undefined
-  let reported: string | undefined
-  while (!io.signal.aborted) {
-    try {
-      const { raw, value } = await client.call(rolloutOperations.show, { params: { id } })
-      const text = json ? JSON.stringify(raw) : followText(value)
-      if (redraws) io.raw.out(`\u001b[H\u001b[J${text}\n`)
-      else if (text !== shown) io.out(text)
-      if (text !== shown && value.state === 'paused' && !json)
-        io.err(visibleLine(`it waits for "brim rollout resume ${id}" or "brim rollout abort ${id}"`))
-      shown = text
-      reported = undefined
-      if (hasEnded(value)) return requireSuccess(value)
-    } catch (error) {
-      // A bridge that has answered once may only be restarting.
-      if (io.signal.aborted) break
-      if (shown === undefined || !(error instanceof BrimError) || error.code !== 'BRIDGE_UNREACHABLE') throw error
-      if (reported !== error.message) io.err(visibleLine(`${error.message}; reconnecting`))
-      reported = error.message
-    }
-    await systemClock.sleep(intervalMs, io.signal).catch(() => {})
-  }
+  await watchBridge(io, intervalMs, async (onAnswer) => {
+    const { raw, value } = await client.call(rolloutOperations.show, { params: { id } })
+    onAnswer()
+    const text = json ? JSON.stringify(raw) : followText(value)
+    if (redraws) io.raw.out(`\u001b[H\u001b[J${text}\n`)
+    else if (text !== shown) io.out(text)
+    if (text !== shown && value.state === 'paused' && !json)
+      io.err(visibleLine(`it waits for "brim rollout resume ${id}" or "brim rollout abort ${id}"`))
+    shown = text
+    if (hasEnded(value)) requireSuccess(value)
+    return hasEnded(value)
+  })
 }
 
 /** Follows a rollout that has just been created, or prints its id. */
