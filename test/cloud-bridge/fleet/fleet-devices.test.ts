@@ -9,7 +9,7 @@ it('a revoked device is listed as lost, without a problem, and one that waits fo
     registry: { ids: () => ['waits', 'revoked', 'approved'], device: record },
     labels: { all: () => new Map(), of: () => ({}) },
     identities: { devices: () => enrolled, device: (id: string) => enrolled.find(({ device }) => device === id) },
-    jobs: { loads: () => new Map(), heldBy: () => [] },
+    jobs: { loads: { all: () => new Map() }, heldBy: () => [] },
     wallMs: () => Date.parse('2026-05-01T12:00:09Z'),
   } as unknown as FleetOptions)
   const found = fleet.devices().map(({ id, state, problems }) => [id, state, problems.map(({ kind }) => kind)])
@@ -34,7 +34,7 @@ it('a device is listed with the problems of its last sample, its jobs, its label
     registry: { ids: () => ['b', 'a'], device: record },
     labels: { all: () => new Map([['a', { site: 'north' }]]), of: () => ({ site: 'north' }) },
     identities: { devices: () => [], device: () => undefined },
-    jobs: { loads: () => new Map([['a', 2]]), heldBy: () => [{}, {}] },
+    jobs: { loads: { all: () => new Map([['a', 2]]) }, heldBy: () => [{}, {}] },
     wallMs: () => Date.parse('2026-05-01T12:00:09Z'),
   } as unknown as FleetOptions)
   const [a, b] = fleet.devices()
@@ -51,7 +51,7 @@ it('a large fleet is described in several turns of the event loop, in order', as
     registry: { ids: () => ids, device: (id: string) => ({ id }) },
     labels: { all: () => new Map() },
     identities: { devices: () => [] },
-    jobs: { loads: () => new Map() },
+    jobs: { loads: { all: () => new Map() } },
     wallMs: () => 0,
   } as unknown as FleetOptions)
   const describing = fleet.devicesAs(({ id }) => described.push(id))
