@@ -91,8 +91,6 @@ def models_section(facts: Facts) -> str:
 
 def settings_cells(run: dict) -> tuple[str, str, str, str]:
     """(started from, examples, context, other settings) of a run; values of successive phases are joined in order."""
-    if not run:
-        return ("?", "?", "?", "?")
     phases = run.get("phases", [run])
 
     def each(name: str) -> str:

@@ -49,7 +49,7 @@ weights; `models/demo/…` is the model of the release before, which the runs wi
 
 - Examples: `tokens.npz` has chats only, `tasks.npz` all tasks, `tasks-own.npz` all tasks with foresight and sketches of the model's
   own answers, `rollouts.npz` answers of the finished `llm`. Guides, tales, recovery and fractions of weights are in the new runs only.
-- Copying: every step includes a window of shuffled tokens to copy. "task × N": the examples of a task count N times. "?": not recorded.
+- Copying: every step includes a window of shuffled tokens to copy. "task × N": the examples of a task count N times.
 
 All runs used one or two shared cores. Losses and mean perplexities of runs with different examples or settings are not comparable,
 because the loss covers all examples of a run. All points of the curves are in `<run>-curve.json`."""

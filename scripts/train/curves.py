@@ -9,8 +9,6 @@ from files import read_json, write_atomically
 
 @dataclass(frozen=True)
 class Curve:
-    """`run` is empty where a curve of before that was written, a bare list of points, is read."""
-
     points: list[dict]
     run: dict = field(default_factory=dict)
 
@@ -26,9 +24,8 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     curves = {}
     for path in sorted(folder.glob("*-curve.json"), key=lambda path: (not path.name.startswith("llm"), path.name)):
         found = read_json(path)
-        curve = Curve(found) if isinstance(found, list) else Curve(found["points"], found["run"])
-        if curve.points:
-            curves[path.name.removesuffix("-curve.json")] = curve
+        if found["points"]:
+            curves[path.name.removesuffix("-curve.json")] = Curve(found["points"], found["run"])
     return curves
 
 

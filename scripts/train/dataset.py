@@ -66,13 +66,11 @@ def load_groups(work: Path, split: str, longest: int, file: str = CHATS) -> dict
     return groups
 
 
-def load_pieces(work: Path, split: str, task: str | None, longest: int, file: str = CHATS) -> list[np.ndarray]:
-    """Examples of a split (and task), see load_groups; InputError if there are none."""
-    groups = load_groups(work, split, longest, file)
-    pieces = [piece for name, group in groups.items() if task in (None, name) for piece in group]
+def load_pieces(work: Path, split: str, longest: int, file: str = CHATS) -> list[np.ndarray]:
+    """Examples of a split, see load_groups; InputError if there are none."""
+    pieces = [piece for group in load_groups(work, split, longest, file).values() for piece in group]
     if not pieces:
-        of_task = f" of {task}" if task else ""
-        raise InputError(f"{work / file} has no {split} examples{of_task} of at most {longest} tokens; create the file again")
+        raise InputError(f"{work / file} has no {split} examples of at most {longest} tokens; create the file again")
     return pieces
 
 

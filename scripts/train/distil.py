@@ -103,7 +103,7 @@ def training_pieces(work: Path, longest: int, file: str, rollouts_only: bool = F
     path = work / "rollouts.npz"
     own = [rollout.marked()[:longest] for rollout in load_rollouts(path)[0]] if path.exists() else []
     if not rollouts_only:
-        return load_pieces(work, "train", None, longest, file) + own * ROLLOUT_WEIGHT
+        return load_pieces(work, "train", longest, file) + own * ROLLOUT_WEIGHT
     if not own:
         raise InputError(f"{path} is missing; run rollouts.py first, or train without --rollouts-only")
     return own
@@ -161,10 +161,8 @@ class Distillation:
         b = self.batches
         self.batches = Batches(b.pieces, b.context, b.batch, b.seed, state["epoch"], state["next_window"])
         self.step, self.seconds, self.curve = state["step"], state["seconds"], state["curve"]
-        before, now = state.get("phases", []), {**self.phases[0], "fromStep": self.step}
-        if before:
-            same = {**before[-1], "fromStep": self.step} == now
-            self.phases = before if same else [*before, now]
+        before, now = state["phases"], {**self.phases[0], "fromStep": self.step}
+        self.phases = before if {**before[-1], "fromStep": self.step} == now else [*before, now]
 
     def save(self) -> None:
         """Writes the checkpoint, then the curve beside it."""

@@ -138,7 +138,7 @@ def export_adapter(work: Path, out: Path, name: str = "adapter") -> None:
     features = "feature_proj.weight" in state[name]
     tensors = {file: state[name][module] for file, module in adapter_names(features).items()}
     write_atomically(out / name / "adapter.safetensors", save(half(tensors), metadata={"format": "pt"}))
-    write_json(out / name / "adapter_config.json", adapter_config(LlmConfig(**state["config"]), features, state.get("split", SPLIT)))
+    write_json(out / name / "adapter_config.json", adapter_config(LlmConfig(**state["config"]), features, state["split"]))
 
 
 def check_adapters(work: Path, names: Sequence[str]) -> None:

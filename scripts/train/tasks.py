@@ -1,7 +1,6 @@
 """Training examples for every task, from the corpora or a user's own chats, under one chat template.
 
     python scripts/train/tasks.py                         # → <work>/tasks.npz
-    python scripts/train/tasks.py --stats                 # examples and tokens per task and split
     python scripts/train/tasks.py --show expansion        # three examples as the model sees them
     python scripts/train/tasks.py --data chats.jsonl --work DIR        # from a user's own chats
     python scripts/train/tasks.py --data chats.jsonl --work DIR --base Qwen2.5-0.5B-Instruct    # for that checkpoint
@@ -313,7 +312,6 @@ def main() -> None:
     add_texts(parser)
     add_work(parser)
     parser.add_argument("--base", type=Path, metavar="DIR", help="with --data: a checkpoint whose tokenizer and chat template to use")
-    parser.add_argument("--stats", action="store_true", help="print counts without writing")
     parser.add_argument("--show", metavar="TASK", help="print three examples of a task without writing")
     args = parser.parse_args()
     if args.base and not args.data:
@@ -323,16 +321,14 @@ def main() -> None:
     if args.show:
         shown = [chat for chat in chats if chat.task == args.show]
         if not shown:
-            raise InputError(f"no task {args.show}; --stats lists them")
+            raise InputError(f"no task {args.show}")
         for chat in shown[:: max(1, len(shown) // 3)][:3]:
             print(f"--- {chat.id} ({chat.split})\n{(encoder.render if args.base else render)(list(chat.messages))}")
         return
     arrays = encode_examples(chats, encoder)
-    rows = statistics(arrays)
-    for row in rows:
+    for row in statistics(arrays):
         print(json.dumps(row))
-    if not args.stats:
-        save_arrays(args.work / TASKS, arrays)
+    save_arrays(args.work / TASKS, arrays)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ class Exporting(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             work, out = Path(folder) / "work", Path(folder) / "llm"
             save_checkpoint(work / "llm.pt", {"config": CONFIG.to_dict(), "model": model.state_dict()})
-            save_checkpoint(work / "adapter.pt", {"config": CONFIG.to_dict(), "adapter": adapter.state_dict()})
+            save_checkpoint(work / "adapter.pt", {"config": CONFIG.to_dict(), "adapter": adapter.state_dict(), "split": 1})
             (work / "tokenizer.json").write_text(tiny_tokenizer().to_str())
             export_llm(work, out)
             export_adapter(work, out)

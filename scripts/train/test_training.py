@@ -128,10 +128,6 @@ class Resuming(unittest.TestCase):
         self.assertEqual(again.curve, training.curve)
         with self.assertRaisesRegex(InputError, "another peak"):
             LlmTraining(self.folder, 1, 5, config, "small", replace(settings, peak=1.0)).resume()
-        state = load_checkpoint(training.path)
-        del state["run"]  # as checkpoints were before runs recorded it
-        save_checkpoint(training.path, state)
-        again.resume()
 
     def test_a_longer_context_begins_with_the_weights_of_a_run_of_the_same_shape(self):
         make_tokens(self.folder)
@@ -167,7 +163,7 @@ class Examples(unittest.TestCase):
             self.assertEqual(targets.tolist(), [[IGNORE, IGNORE, 18, IGNORE, IGNORE]])
             for split, reason in (("val", "no val examples"), ("train", "dataset.py")):
                 with self.assertRaisesRegex(InputError, reason):
-                    load_pieces(Path(folder), split, None, 4, TASKS if split == "val" else "tokens.npz")
+                    load_pieces(Path(folder), split, 4, TASKS if split == "val" else "tokens.npz")
 
     def test_small_models_have_at_most_an_eighth_of_the_llms_weights(self):
         weights = {name: sum(weight.numel() for weight in Llama(shape).parameters()) for name, shape in SHAPES.items()}

@@ -174,8 +174,7 @@ class LlmTraining:
         state = load_checkpoint(self.path)
         if state["config"] != self.config.to_dict():
             raise InputError(f"{self.path} has another shape or context; give the run another --name, or delete it to restart")
-        before = state.get("run") or self.run | {"earlyExit": self.run["earlyExit"] if "adapter" in state else 0.0}
-        if changed := [name for name, value in self.run.items() if before.get(name) != value]:
+        if changed := [name for name, value in self.run.items() if state["run"].get(name) != value]:
             raise InputError(f"{self.path} was started with another {', '.join(changed)}; give the same, or the run another --name")
         self.model.load_state_dict(state["model"])
         if self.settings.early_exit:
