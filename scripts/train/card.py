@@ -3,8 +3,8 @@ files of docs/results; every figure comes from these files.
 
     python scripts/train/card.py [--results docs/results] [--models models/demo] [--out FILE]
 
-Read from training/: <name>-curve.json, evaluation-<name>.json, tasks-<name>.json, sketch-tuning.json and judgement.json;
-from acceptance/: acceptance.json of `brim bench acceptance`. A section whose file is missing is omitted and reported.
+Read from training/: <name>-curve.json, evaluation-<name>.json, tasks-<name>.json and judgement.json; from
+acceptance/: acceptance.json of `brim bench acceptance`. A section whose file is missing is omitted and reported.
 A person who judges the ten continuations writes judgement.json: {"judgedBy": "…", "text": "greedy" or "sampled", "continuations":
 {"<id>": {"coherent": true, "note": "…"}}}; without it the card says that they are not judged.
 """
@@ -53,7 +53,6 @@ class Facts:
     evaluations: dict[str, dict]
     tasks: dict[str, dict]
     acceptance: dict
-    tuning: dict
     judgement: dict
     files: dict[str, float]  # folder or file under models/demo → MB
 
@@ -167,14 +166,6 @@ def drafters_table(facts: Facts) -> str:
     return f"{setting}\n\n{table(('prompts', 'answers', *kinds), rows)}"
 
 
-def drafters_section(facts: Facts) -> str:
-    return f"{DRAFTERS}\n\n{drafters_table(facts)}"
-
-
-def card_drafters_section(facts: Facts) -> str:
-    return f"{CARD_DRAFTERS}\n\n{drafters_table(facts)}"
-
-
 def loops_section(facts: Facts) -> str:
     """Greedy answers that repeat themselves, by model and task."""
     tasks = list(dict.fromkeys(task for evaluation in facts.evaluations.values() for task in evaluation.get("greedy", {})))
@@ -282,18 +273,6 @@ def targets_section(facts: Facts) -> str:
     return f"{LONG_FORMS_NOTE}\n\n{table(('target', 'goal', 'measured', ''), rows)}"
 
 
-def tuning_section(facts: Facts) -> str:
-    t, rows = facts.tuning, []
-    for level, both in t["levels"].items():
-        for when in ("before", "after"):
-            row = both[when]
-            cells = (interval(row, key) for key in ("shareOfTokensOfOwn", "contentRecallOfOwn", "rougeFOfOwn"))
-            rows.append((level, when, interval(row, "tokens"), *cells))
-    head = ("level", "tuning", "tokens of a sketch", "share of the own answer", "recall of its content words", "ROUGE-1 F of the expansion")
-    text = f"PICE's tuning on {t['answers']} held-out queries; `{t['expander']}` writes the expansions. Measured on the LLM before the long forms; the exported `llm` is not tuned. Made by `scripts/train/sketch_*.py` of commit e19ffa88."
-    return f"{text}\n\n{table(head, rows)}"
-
-
 def continuations(evaluation: dict) -> list[dict]:
     """The story samples that are judged."""
     return [sample for sample in evaluation["samples"] if sample["task"] == "story"][:CONTINUATIONS]
@@ -355,7 +334,7 @@ Sections = tuple[tuple[str, Callable[[Facts], object], Callable[[Facts], str]], 
 CARD: Sections = (
     ("Models", lambda facts: facts.evaluations, models_section),
     ("Targets", lambda facts: facts.acceptance or facts.tasks, targets_section),
-    ("Drafters: accept length", lambda facts: facts.acceptance, card_drafters_section),
+    ("Drafters: accept length", lambda facts: facts.acceptance, lambda facts: f"{CARD_DRAFTERS}\n\n{drafters_table(facts)}"),
     ("Samples", lambda facts: facts.evaluations, card_samples_section),
     ("Data and licences", lambda _: True, lambda _: DATA),
     ("Limits", lambda _: True, lambda _: LIMITS),
@@ -366,9 +345,8 @@ PAGE: Sections = (
     ("Held-out perplexity", lambda facts: facts.evaluations, perplexity_section),
     ("Perplexity by position", lambda facts: facts.evaluations, positions_section),
     ("Greedy answers that repeat themselves", lambda facts: facts.evaluations, loops_section),
-    ("Drafters: accept length", lambda facts: facts.acceptance, drafters_section),
+    ("Drafters: accept length", lambda facts: facts.acceptance, lambda facts: f"{DRAFTERS}\n\n{drafters_table(facts)}"),
     ("Foresight, sketch, expansion", lambda facts: facts.tasks, tasks_section),
-    ("Sketch tuning", lambda facts: facts.tuning, tuning_section),
     ("Ten story continuations", lambda facts: facts.evaluations, continuations_section),
     ("Samples of the other tasks", lambda facts: facts.evaluations, samples_section),
 )
@@ -414,7 +392,6 @@ def main() -> None:
         evaluations=read_all(training, "evaluation-"),
         tasks=read_all(training, "tasks-"),
         acceptance=optional(args.results / "acceptance" / "acceptance.json"),
-        tuning=optional(training / "sketch-tuning.json"),
         judgement=optional(training / "judgement.json"),
         files=megabytes(args.models),
     )

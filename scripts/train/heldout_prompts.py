@@ -74,17 +74,12 @@ def pick(examples: Iterable[Example | Chat], task: str, encoder: Encoder, length
     groups: dict[str, list[dict]] = {}
     for example in chosen if chats else sorted(chosen, key=lambda example: by_hash(example.id)):
         prompt = prompt_of(example, task)
-        if lengths[0] <= prompt_tokens(prompt, encoder) <= lengths[1]:
+        if lengths[0] <= len(encoder.prompt(prompt["messages"])) <= lengths[1]:
             groups.setdefault(example.id.split("#" if chats else "/")[0], []).append(prompt)
     found = in_turn(groups.values())
     if len(found) < count:
         raise InputError(f"only {len(found)} held-out {task} prompts of {lengths[0]} to {lengths[1]} tokens; {count} are needed")
     return found[:count]
-
-
-def prompt_tokens(prompt: dict, encoder: Encoder) -> int:
-    """Length of a prompt as the model reads it."""
-    return len(encoder.prompt(prompt["messages"]))
 
 
 def held_out_prompts(corpora: Path, encoder: Encoder) -> list[dict]:
@@ -120,7 +115,7 @@ def main() -> None:
     args = parser.parse_args()
     encoder = own_encoder(args.work)
     prompts = held_out_prompts(args.corpora, encoder)
-    lengths = [prompt_tokens(prompt, encoder) for prompt in prompts]
+    lengths = [len(encoder.prompt(prompt["messages"])) for prompt in prompts]
     if min(lengths) < SHORTEST:
         raise InputError(f"a prompt is shorter than {SHORTEST} tokens; reword it")
     lines = "".join(json.dumps(prompt, ensure_ascii=False) + "\n" for prompt in prompts)

@@ -28,6 +28,16 @@ class LlmConfig:
         return asdict(self)
 
 
+# Of the models that train_llm.py trains: the LLM, and small models of at most an eighth of its weights.
+SHAPES = {
+    "llm": LlmConfig(),  # 2.9 million weights
+    "slm-wide": LlmConfig(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, head_dim=16, intermediate_size=128),
+    "slm-deep": LlmConfig(
+        hidden_size=48, num_hidden_layers=6, num_attention_heads=3, num_key_value_heads=1, head_dim=16, intermediate_size=128
+    ),
+}
+
+
 def rope_tables(positions: int, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
     """(cos, sin), each fp32 [positions, head_dim]; halves repeated, as in Hugging Face Llama (Su et al., arXiv:2104.09864)."""
     frequencies = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim)

@@ -8,7 +8,7 @@ output of evaluate.py and evaluate_tasks.py in --out → positions.png and tasks
 
 import argparse
 import json
-import math
+import statistics
 from pathlib import Path
 
 import matplotlib
@@ -68,17 +68,13 @@ def smooth(values: list[float]) -> list[float]:
     return [sum(window) / len(window) for window in windows]
 
 
-def geometric_mean(values: list[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
 def plot_models(left: Axes, right: Axes, curves: dict[str, Curve]) -> None:
     """Left: training loss over minutes. Right: held-out perplexity, geometric mean over the tasks."""
     for colour, (name, curve) in enumerate(curves.items()):
         losses = [point for point in curve.points if "loss" in point]
         left.plot([p["seconds"] / 60 for p in losses], smooth([p["loss"] for p in losses]), f"C{colour}", lw=1.2, label=name)
         held_out = [point for point in curve.points if point.get("heldOutPerplexity")]
-        values = [geometric_mean(list(p["heldOutPerplexity"].values())) for p in held_out]
+        values = [statistics.geometric_mean(p["heldOutPerplexity"].values()) for p in held_out]
         right.plot([p["seconds"] / 60 for p in held_out], values, f"C{colour}", lw=1.2, marker="o", ms=3, label=name)
     left.set(xlabel="minutes of training", ylabel="loss (nats per token)", title="language models: training loss")
     right.set(xlabel="minutes of training", yscale="log", title="held-out perplexity, mean of tasks")

@@ -10,8 +10,7 @@ import torch
 from errors import InputError
 from export import load_llm_checkpoint
 from feature_adapter import FeatureAdapter, visible_features
-from model import SPLIT, Adapter, LlmConfig, Llama
-from shapes import SHAPES
+from model import SHAPES, SPLIT, Adapter, LlmConfig, Llama
 from test_training import make_tokens
 from train_llm import LlmTraining, Settings, early_exit_loss, token_loss, train
 

@@ -179,17 +179,17 @@ class Card(unittest.TestCase):
 
     def test_without_any_file_every_measured_section_is_named_and_left_out(self):
         for document in (card, page):
-            text, missing = document(Facts({}, {}, {}, {}, {}, {}, {}))
+            text, missing = document(Facts({}, {}, {}, {}, {}, {}))
             self.assertIn("Drafters: accept length", missing)
             self.assertNotIn("## Drafters", text)
-        self.assertIn("## Data and licences", card(Facts({}, {}, {}, {}, {}, {}, {}))[0])
+        self.assertIn("## Data and licences", card(Facts({}, {}, {}, {}, {}, {}))[0])
 
     def test_a_missed_target_is_called_missed(self):
         summary = {"acceptLengthAdapter": 2.7, "acceptLengthLookup": 2.8, "acceptLengthMedusa": None}
         summary |= {"acceptLengthAdapterWithoutLoops": 2.65, "loopingAnswers": 3}
         conditions = {"maxTokens": 128, "threshold": 0.6, "draftLimit": 8, "format": "fp16", "answers": 20}
         acceptance = {"summary": summary, "conditions": conditions, "runs": [{**RUN, "id": "a"}]}
-        facts = Facts({}, {}, {}, acceptance, {}, {}, {})
+        facts = Facts({}, {}, {}, acceptance, {}, {})
         text, _ = card(facts)
         self.assertIn("| accept length, `adapter`, without looping answers | ≥ 2.6 | 2.65 | met |", text)
         self.assertIn("| `adapter` above prompt lookup, all answers | ≥ 2.8 | 2.70 | **missed** |", text)
@@ -205,7 +205,7 @@ class Card(unittest.TestCase):
 
     def test_the_worst_level_decides(self):
         sketches = {f"sketch-{level}": {"shareOfTokensOfOwn": 0.3 + level / 20, "contentRecallOfOwn": 0.7} for level in (1, 2, 3)}
-        text, _ = card(Facts({}, {}, {"llm": {"foresight": {"errorOfOwn": 0.2}, **sketches}}, {}, {}, {}, {}))
+        text, _ = card(Facts({}, {}, {"llm": {"foresight": {"errorOfOwn": 0.2}, **sketches}}, {}, {}, {}))
         self.assertIn("levels 1 / 2 / 3, `llm` | ≤ 0.4 | 0.35 / 0.40 / 0.45 | **missed** |", text)
         self.assertIn("levels 1 / 2 / 3, `llm` | ≥ 0.6 | 0.70 / 0.70 / 0.70 | met |", text)
         self.assertIn("of the own answers, `llm` | ≤ 0.3 | 0.20 | met |", text)
@@ -228,7 +228,7 @@ class Curves(unittest.TestCase):
             self.assertEqual((out / "training.png").read_bytes()[:4], b"\x89PNG")
             curves = read_curves(out)
         self.assertEqual(list(curves), ["llm", "adapter"])
-        text, _ = page(Facts(curves, {}, {}, {}, {}, {}, {}))
+        text, _ = page(Facts(curves, {}, {}, {}, {}, {}))
         settings = "batch 8, early exit 0.5, copying, expansion × 3, rates × 0.7"
         self.assertIn(f"| `llm` | `llm-old` | tasks.npz | 512 | {settings} | 1.0 | 5.0 | 9 | – |", text)
         self.assertIn("| `adapter` | – | tasks.npz → rollouts.npz | 512 | batch 4 | 0.3 | – | 2 | 1.00 |", text)

@@ -19,8 +19,7 @@ from distil import Distillation, distil
 from errors import InputError, run
 from export import export_llm
 from files import load_checkpoint, replacing, save_checkpoint, write_atomically
-from model import Llama
-from shapes import SHAPES
+from model import SHAPES, Llama
 from tokenizer import train_tokenizer
 from train_adapter import adapter_loss_of, make_adapter
 from train_llm import LlmTraining, Settings, train, weighted_pieces

@@ -37,10 +37,9 @@ from dataset import CHATS, IGNORE, Batches, add_tasks, load_groups, pack, to_bat
 from errors import InputError, run
 from export import load_exported, load_exported_adapter
 from files import load_checkpoint, save_checkpoint
-from model import SPLIT, Adapter, LlmConfig, Llama
+from model import SHAPES, SPLIT, Adapter, LlmConfig, Llama
 from optimizer import make_optimizers, rate, set_rate
 from paths import add_seed, add_threads, add_work
-from shapes import SHAPES
 from tokenizer import load_tokenizer
 
 MUON_LR, ADAM_LR = 0.02, 0.004
@@ -294,7 +293,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
     add_tasks(parser)
-    parser.add_argument("--shape", choices=SHAPES, default="llm", help="model shape from shapes.py (default: llm)")
+    parser.add_argument("--shape", choices=SHAPES, default="llm", help="model shape (default: llm)")
     parser.add_argument("--name", default="llm", help="name of the checkpoint (default: llm)")
     parser.add_argument("--start", metavar="NAME", help="begin with the weights of <work>/NAME.pt, or of an exported folder")
     parser.add_argument("--early-exit", type=float, default=0.0, metavar="W", help="weight of the early-exit loss (default: 0, none)")
