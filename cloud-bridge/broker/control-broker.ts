@@ -1,6 +1,15 @@
 import type { Duplex } from 'node:stream'
 import type { Upgrade } from '../http/server.ts'
-import type { BrokerCounts } from './embedded-broker.ts'
+
+/** Of clients, the bridge's own connection included. */
+export interface BrokerCounts {
+  readonly clients: number
+  /** Messages that they have published, and the bytes of their payloads. */
+  readonly received: number
+  readonly receivedBytes: number
+  /** Connections that were refused because too many clients connected at once. */
+  readonly refusedConnects: number
+}
 
 /** The broker of the control plane, embedded or external, as the bridge drives it. */
 export interface ControlBroker {

@@ -7,11 +7,11 @@ import { cutText, sampledWarnings } from '../../core/kit/base/sampled-warnings.t
 import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import { firstRequestMs } from '../../core/kit/listen/http-listener.ts'
 import { deviceTopic } from '../../core/wire/protocol/topics.ts'
-import type { Upgrade } from '../http/server.ts'
 import type { Gate } from '../identity/gate.ts'
 import type { BridgeLimits } from '../limits.ts'
 import { ClientRules } from './client-rules.ts'
 import { ClientStream, clientAddress } from './client-stream.ts'
+import type { ControlBroker } from './control-broker.ts'
 import { openMemoryConnection } from './memory-connection.ts'
 import { MessageBus } from './message-bus.ts'
 import { type MqttListenerOptions, startMqttListener } from './mqtt-listener.ts'
@@ -41,35 +41,8 @@ export interface BrokerOptions extends Pick<MqttListenerOptions, 'host' | 'conne
   readonly logger: Logger
 }
 
-/** Of clients, the bridge's own connection included. */
-export interface BrokerCounts {
-  readonly clients: number
-  /** Messages that they have published, and the bytes of their payloads. */
-  readonly received: number
-  readonly receivedBytes: number
-  /** Connections that were refused because too many clients connected at once. */
-  readonly refusedConnects: number
-}
-
-export interface EmbeddedBroker {
-  /** mqtt://host:port, or mqtts: Undefined: only MQTT over WebSocket. */
-  readonly url: string | undefined
-  /** Handles requests for MQTT over WebSocket. */
-  readonly upgrade: Upgrade
-  /** A connection for the bridge itself, within this process: it has no limits. */
-  openStream(): Duplex
-  /** Ends the connection of this client; its will is published. */
-  disconnect(clientId: string): void
-  /** Clears the retained state of a device. */
-  clearState(device: string): void
-  /**
-   * The gate requires proof from now on: ends the connections of clients that have given none, without their wills, and
-   * clears the retained messages that they may have published.
-   */
-  dropUnproven(): void
-  counts(): BrokerCounts
-  close(): Promise<void>
-}
+/** It has limits for all clients but the bridge itself. */
+export type EmbeddedBroker = ControlBroker & Required<Pick<ControlBroker, 'upgrade' | 'openStream' | 'clearState' | 'counts'>>
 
 export type ListeningBroker = EmbeddedBroker & { readonly url: string }
 
@@ -161,13 +134,15 @@ export async function startEmbeddedBroker(options: BrokerOptions): Promise<Embed
   )
   return {
     url: listener?.url,
+    external: false,
     upgrade: createMqttUpgrade({ maxMessageBytes: limits.mqttPacketBytes + maxHeaderBytes, serve }),
     openStream() {
       const [own, other] = openMemoryConnection()
       broker.handle(other)
       return own
     },
-    disconnect: (clientId) => clients.get(clientId)?.close(),
+    admit: async () => undefined,
+    disconnect: (device) => clients.get(`device-${device}`)?.close(),
     clearState: (device) => clearRetained(deviceTopic(options.fleet, device, 'state')),
     dropUnproven() {
       for (const client of clients.values()) if (!rules.mayAct(client)) client.close()

@@ -25,26 +25,10 @@ export interface OpenBrokerOptions extends Omit<BrokerOptions, 'logger'> {
  */
 export async function openBroker(options: OpenBrokerOptions): Promise<ControlBroker> {
   const { broker } = options
-  if (!broker) return embeddedBroker(options)
+  if (!broker) return startEmbeddedBroker(options)
   const { url, adminFile, hookSecretFile } = broker
   if (adminFile !== undefined) return driveMosquitto({ ...options, url, admin: readLogin(adminFile) })
   return askingBroker({ ...options, url, asksBridge: hookSecretFile !== undefined })
-}
-
-async function embeddedBroker(options: BrokerOptions): Promise<ControlBroker> {
-  const { url, upgrade, openStream, disconnect, clearState, dropUnproven, counts, close } = await startEmbeddedBroker(options)
-  return {
-    url,
-    external: false,
-    upgrade,
-    openStream,
-    admit: async () => undefined,
-    disconnect: (device) => disconnect(`device-${device}`),
-    clearState,
-    dropUnproven,
-    counts,
-    close,
-  }
 }
 
 /** An external broker that asks the bridge (api/broker-hooks.ts), or that requires no authentication. */
