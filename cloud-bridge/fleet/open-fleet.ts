@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/kit/base/clock.ts'
+import { KeyedFeed } from '../../core/kit/base/keyed-feed.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
@@ -10,7 +11,6 @@ import type { JobStore } from '../queue/job-store.ts'
 import { type Commands, commandsTable, createCommands } from './commands.ts'
 import { DeviceLogs } from './device-logs.ts'
 import { devicesTable } from './device-table.ts'
-import { FleetFeed } from './feed.ts'
 import { createFleet, type Fleet, type FleetOptions } from './fleet.ts'
 import { createHistory, type History, openHistoryDatabase } from './history.ts'
 import { IdConflicts } from './id-conflicts.ts'
@@ -56,6 +56,9 @@ export interface OpenFleetOptions {
   readonly logger: Logger
 }
 
+/** What changed in a device's record. */
+type FleetChange = 'state' | 'telemetry' | 'labels' | 'commands' | 'log'
+
 export interface OpenFleet {
   readonly fleet: Fleet
   readonly labels: DeviceLabels
@@ -63,7 +66,7 @@ export interface OpenFleet {
   readonly logs: DeviceLogs
   readonly history: History
   /** What changes, by device. */
-  readonly feed: FleetFeed
+  readonly feed: KeyedFeed<FleetChange>
   /** Of the devices' messages. */
   readonly handlers: Readonly<
     Record<'onDeviceState' | 'onDeviceReply' | 'onDeviceLog' | 'onDeviceTelemetry', (device: string, payload: Uint8Array) => void>
@@ -97,7 +100,7 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
   const { store, stateDir, bridge, telemetrySamples, limits, identities, jobs, onUnreadable, onBaseless, clock, wallMs } = options
   const { presence } = options
   const log = (component: string) => options.logger.child({ component })
-  const feed = new FleetFeed()
+  const feed = new KeyedFeed<FleetChange>()
   const registry = createRegistry({
     store,
     isEnrolled: (device) => identities.device(device) !== undefined,

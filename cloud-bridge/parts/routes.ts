@@ -9,7 +9,6 @@ import { bundleRoutes, releaseRoutes } from '../api/bundles.ts'
 import { deviceRoutes } from '../api/devices.ts'
 import { identityRoutes } from '../api/identity.ts'
 import { jobRoutes } from '../api/jobs.ts'
-import { metricsRoutes } from '../api/metrics.ts'
 import { requireBundle, requireRelease, requireServed } from '../api/offered.ts'
 import { rolloutRoutes } from '../api/rollouts.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
@@ -32,7 +31,6 @@ export function servingRoutes(
 ): readonly Routes[] {
   const { models, resumable, meter, inProgress } = answers
   return [
-    metricsRoutes(metrics.text),
     bridgeRoutes({
       health: () => ({
         ...load(),
@@ -42,6 +40,7 @@ export function servingRoutes(
         jobs: { dispatchMs: jobs.queue.dispatchMs },
       }),
       steps: () => steps.list(),
+      metrics: metrics.text,
     }),
     answerRoutes({
       served: { models, nextSeed, requestLimits: config.limits },

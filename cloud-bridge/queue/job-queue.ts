@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/kit/base/clock.ts'
+import { KeyedFeed } from '../../core/kit/base/keyed-feed.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
 import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
@@ -11,7 +12,6 @@ import { type DispatchFigures, DispatchLatency } from './dispatch-latency.ts'
 import { createEventInbox } from './event-inbox.ts'
 import { JobAssigner } from './job-assigner.ts'
 import type { AttemptEffect, JobChange } from './job-database.ts'
-import { JobFeed } from './job-feed.ts'
 import { createJobSender, type PublishToDevice } from './job-sender.ts'
 import type { JobStore } from './job-store.ts'
 import { Pruner } from './pruner.ts'
@@ -55,7 +55,7 @@ export interface JobQueue {
 
 export function createJobQueue(options: JobQueueOptions): JobQueue {
   const { jobs, retention, bridge, presence, clock, wallMs, publish, onUnreadable, logger } = options
-  const feed = new JobFeed()
+  const feed = new KeyedFeed<JobChange>()
   /** Not yet sent to the subscribers of jobs. */
   let changes: JobChange[] = []
   jobs.follow((change) => void changes.push(change))
@@ -103,7 +103,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     const published = changes
     changes = []
     for (const change of published) {
-      feed.publish(change)
+      feed.publish(change.job, change)
       if (isTerminal(change.state) && logger.isLevelEnabled('info')) logEnd(change.job)
     }
   }
@@ -172,7 +172,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       return submitted
     },
     onJobEvent: inbox.onJobEvent,
-    watch: (id, notify) => feed.subscribe(id, notify),
+    watch: (id, notify) => feed.subscribe((_, change) => notify(change), id),
     onSucceeded: (kind, notify) => void resultReaders.set(kind, notify),
     get dispatchMs() {
       return latency.figures

@@ -1,31 +1,29 @@
-/** What changed in a device's record. */
-export type FleetChange = 'state' | 'telemetry' | 'labels' | 'commands' | 'log'
-type Subscriber = (device: string, what: FleetChange) => void
+type Notify<Change> = (key: string, change: Change) => void
 
-/** Notifies subscribers of changes; they read the new values themselves. */
-export class FleetFeed {
-  readonly #all = new Set<Subscriber>()
-  /** By device, so that a change costs nothing to subscribers of another device. */
-  readonly #byDevice = new Map<string, Set<Subscriber>>()
+/** Tells subscribers what has changed: of one key, such as a device or a job, or of all. */
+export class KeyedFeed<Change> {
+  readonly #all = new Set<Notify<Change>>()
+  /** By key, so that a change costs nothing to subscribers of another one. */
+  readonly #byKey = new Map<string, Set<Notify<Change>>>()
 
-  publish(device: string, what: FleetChange): void {
-    for (const notify of [...this.#all, ...(this.#byDevice.get(device) ?? [])]) notify(device, what)
+  publish(key: string, change: Change): void {
+    for (const notify of [...this.#all, ...(this.#byKey.get(key) ?? [])]) notify(key, change)
   }
 
   /**
-   * @param device absent: every device
+   * @param key absent: every one
    * @returns a function that ends the subscription
    */
-  subscribe(notify: Subscriber, device?: string): () => void {
-    if (device === undefined) {
+  subscribe(notify: Notify<Change>, key?: string): () => void {
+    if (key === undefined) {
       this.#all.add(notify)
       return () => this.#all.delete(notify)
     }
-    const own = this.#byDevice.get(device) ?? new Set()
-    this.#byDevice.set(device, own.add(notify))
+    const own = this.#byKey.get(key) ?? new Set()
+    this.#byKey.set(key, own.add(notify))
     return () => {
       own.delete(notify)
-      if (own.size === 0 && this.#byDevice.get(device) === own) this.#byDevice.delete(device)
+      if (own.size === 0 && this.#byKey.get(key) === own) this.#byKey.delete(key)
     }
   }
 }
