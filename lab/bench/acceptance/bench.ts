@@ -18,12 +18,21 @@ import { shareHead } from '../../../core/model/engine/shared-head.ts'
 import { defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
 import { medusaDrafter } from '../../baselines/medusa-drafter.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
-import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
+import type { BenchContext } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
+import { tabledBench } from '../../frame/tabled-bench.ts'
 import { isLooping } from '../looping.ts'
 import { heldOutPrompts, readPrompts } from '../prompts.ts'
 import { type Answered, answerGreedily, type ReplayLimits, type ReplayModel, type Round, replay } from './replay.ts'
-import { type AcceptanceRun, acceptanceReport, acceptLength, type DrafterKind, drafters, runOf } from './report.ts'
+import {
+  type AcceptanceRun,
+  acceptanceFigures,
+  type DrafterKind,
+  drafters,
+  keptAcceptanceRun,
+  runOf,
+  showAcceptance,
+} from './report.ts'
 
 /** With --quick: at most this many prompts, evenly taken, and answers of at most this many tokens. */
 const quickLimits = { prompts: 18, maxTokens: 64 }
@@ -44,21 +53,25 @@ const options = {
   draftLimit: z.int().min(1).default(8).describe('maximum tokens per draft; a Medusa tree has a size of its own'),
 }
 
-export const acceptanceBench: Bench<typeof options> = {
+export const acceptanceBench = tabledBench<AcceptanceRun, typeof options>({
   name: 'acceptance',
+  title: 'Drafters',
+  contents: 'every round of every answer: the length of its draft and how much of it was accepted',
+  figureText: 'Acceptance rate by draft position, and accept length per task',
   isTimeless: true,
   options,
   examples: [['brim bench acceptance --bundle qwen --prompts mine.jsonl', 'on your own bundle and prompts']],
-  goals: { acceptLengthAdapter: { min: 2.2 } },
-  run,
-  report: acceptanceReport,
-}
+  figures: acceptanceFigures,
+  measure,
+  show: showAcceptance,
+  keptRuns: (runs) => runs.map(keptAcceptanceRun),
+})
 
 /** `brim bench acceptance` */
 export const command = benchCommand(acceptanceBench)
 
 /** @throws BrimError BUNDLE_INVALID, or REQUEST_INVALID for prompts, before a model is loaded */
-async function run(context: BenchContext, given: z.output<z.ZodObject<typeof options>>): Promise<BenchResult> {
+async function measure(context: BenchContext, given: z.output<z.ZodObject<typeof options>>) {
   const { threshold, draftLimit } = given
   const maxTokens = context.quick ? Math.min(given.maxTokens, quickLimits.maxTokens) : given.maxTokens
   const folder = given.bundle ?? (await ensureDemoBundle())
@@ -110,7 +123,7 @@ async function run(context: BenchContext, given: z.output<z.ZodObject<typeof opt
     threads,
     prompts: given.prompts ?? heldOutPrompts.name,
   }
-  return { conditions, summary: summarise(runs), runs }
+  return { conditions, runs }
 }
 
 /** At most `count` of the items, from the first on, at equal distances. */
@@ -174,18 +187,4 @@ function replaysOf(
   return drafters
     .filter((kind) => isAvailable[kind])
     .map((kind) => [kind, (answered) => replay(create[kind](), replayModel, answered, limits)])
-}
-
-function summarise(runs: readonly AcceptanceRun[]): BenchResult['summary'] {
-  const of = (drafter: DrafterKind, among = runs) => acceptLength(among.filter((run) => run.drafter === drafter))
-  const withoutLoops = runs.filter(({ looping }) => !looping)
-  return {
-    acceptLengthAdapter: of('adapter'),
-    acceptLengthAdapterPaper: of('adapter-paper'),
-    acceptLengthMedusa: of('medusa'),
-    acceptLengthLookup: of('lookup'),
-    acceptLengthAdapterLookup: of('adapter+lookup'),
-    acceptLengthAdapterWithoutLoops: of('adapter', withoutLoops),
-    loopingAnswers: runs.filter(({ drafter, looping }) => drafter === 'none' && looping).length,
-  }
 }

@@ -1,6 +1,8 @@
-import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
+import { barPanel, linePanel } from '../../frame/panels.ts'
+import { runsBy, valuesOf } from '../../frame/runs.ts'
 import { mean, sum } from '../../frame/statistics.ts'
-import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
+import type { DocumentOf, FigureRow, FigureTable, ShownRuns } from '../../frame/tabled-bench.ts'
+import { type Column, tableOf, toDigits } from '../../frame/tables.ts'
 import type { Round } from './replay.ts'
 
 /** The drafters, in the order of tables and figures. */
@@ -37,7 +39,7 @@ export function runOf(
 }
 
 /** What the tables of the model card are made of. */
-const keptRun = (run: AcceptanceRun) => {
+export const keptAcceptanceRun = (run: AcceptanceRun) => {
   const { drafter, task, answerTokens, looping } = run
   return { drafter, task, answerTokens, looping, verifications: roundsOf(run).length }
 }
@@ -96,121 +98,102 @@ export function acceptLengthsByPosition(
   })
 }
 
-export const acceptanceReport: BenchReport = {
-  title: 'Drafters',
-  contents: 'every round of every answer: the length of its draft and how much of it was accepted',
-  keptRuns: (document) => runsOf(document).map(keptRun),
-  figure,
-  figureText: 'Acceptance rate by draft position, and accept length per task',
-  tables: tablesOf,
-  findings,
-  conditions,
+/** Accept length of a drafter's runs. */
+const lengthOf = (drafter: DrafterKind, among = (_run: AcceptanceRun) => true): FigureRow<AcceptanceRun>[0] => {
+  return (runs) => acceptLength(runs.filter((run) => run.drafter === drafter && among(run)))
 }
+const isUnlooped = ({ looping }: AcceptanceRun) => !looping
 
-const runsOf = ({ runs }: BenchDocument) => runs as readonly AcceptanceRun[]
-
-/** The drafters that ran, each with its runs. */
-function byDrafter(runs: readonly AcceptanceRun[]): { drafter: DrafterKind; own: readonly AcceptanceRun[] }[] {
-  return drafters
-    .map((drafter) => ({ drafter, own: runs.filter((run) => run.drafter === drafter) }))
-    .filter(({ own }) => own.length > 0)
-}
-
-const tasksOf = (runs: readonly AcceptanceRun[]) => [...new Set(runs.map(({ task }) => task))].sort()
-const lengthOf = (runs: readonly AcceptanceRun[]) => written(acceptLength(runs))
-const written = (value: number | null) => (value === null ? '–' : value.toFixed(2))
-
-function tablesOf(document: BenchDocument): Table[] {
-  const runs = runsOf(document)
-  const shown = byDrafter(runs)
-  const tasks = tasksOf(runs)
-  const rates = shown.map(({ own }) => ratesByDraftPosition(own))
-  const places = Array.from({ length: Math.max(0, ...rates.map((rate) => rate.length)) }, (_, at) => at)
-  const buckets = shown.map(({ own }) => acceptLengthsByPosition(own))
-  const starts = [...new Set(buckets.flat().map(({ from }) => from))].sort((a, b) => a - b)
-  return [
-    {
-      title: 'Accept length: tokens per verification, bonus included',
-      head: ['drafter', 'all', 'without loops', ...tasks, 'drafted', 'accepted'],
-      rows: shown.map(({ drafter, own }) => [
-        drafter,
-        lengthOf(own),
-        lengthOf(own.filter(({ looping }) => !looping)),
-        ...tasks.map((task) => lengthOf(own.filter((run) => run.task === task))),
-        String(sum(own.map(({ drafted }) => drafted))),
-        String(sum(own.map(({ accepted }) => accepted))),
-      ]),
-    },
-    {
-      title: 'Acceptance rate by draft position, over the drafts that reach it',
-      head: ['drafter', ...places.map((at) => String(at + 1))],
-      rows: shown.flatMap(({ drafter }, row) => {
-        const own = rates[row] ?? []
-        return own.length === 0 ? [] : [[drafter, ...places.map((at) => written(own[at]?.rate ?? null))]]
-      }),
-    },
-    {
-      title: 'Accept length by position in the context',
-      head: ['drafter', ...starts.map((from) => `from ${from}`)],
-      rows: shown.map(({ drafter }, row) => [
-        drafter,
-        ...starts.map((start) => written(buckets[row]?.find(({ from }) => from === start)?.acceptLength ?? null)),
-      ]),
-    },
-  ]
+export const acceptanceFigures: FigureTable<AcceptanceRun> = {
+  acceptLengthAdapter: [lengthOf('adapter'), { min: 2.2 }],
+  acceptLengthAdapterPaper: [lengthOf('adapter-paper')],
+  acceptLengthMedusa: [lengthOf('medusa')],
+  acceptLengthLookup: [lengthOf('lookup')],
+  acceptLengthAdapterLookup: [lengthOf('adapter+lookup')],
+  acceptLengthAdapterWithoutLoops: [lengthOf('adapter', isUnlooped)],
+  loopingAnswers: [(runs) => runs.filter(({ drafter, looping }) => drafter === 'none' && looping).length],
 }
 
 /** A rate over a smaller share of the drafts than this would be noise. */
 const minShownShare = 0.02
 
-function figure(document: BenchDocument): Figure {
-  const { conditions } = document
-  const drafting = byDrafter(runsOf(document)).filter(({ drafter }) => drafter !== 'none')
-  const rates: LinePanel = {
-    kind: 'lines',
-    title: 'Acceptance by draft position',
-    xLabel: 'position in the draft (of a tree: depth)',
-    yLabel: 'accepted share of the drafts that reach it',
-    series: drafting.map(({ drafter, own }) => {
-      const all = ratesByDraftPosition(own)
-      const drafts = all[0]?.drafts ?? 0
-      const points = all
-        .filter((at) => at.drafts >= minShownShare * drafts)
-        .map(({ position, rate }) => [position, rate] as const)
-      return { name: drafter, points }
-    }),
-  }
-  const groups = [
-    { title: 'all answers', among: () => true },
-    { title: 'without loops', among: ({ looping }: AcceptanceRun) => !looping },
-    ...tasksOf(runsOf(document)).map((task) => ({ title: task, among: (run: AcceptanceRun) => run.task === task })),
-  ].map(({ title, among }) => ({
-    title,
-    answers: drafting[0]?.own.filter(among).length ?? 0,
-    bars: drafting.flatMap(({ drafter, own }) => {
-      const value = acceptLength(own.filter(among))
-      return value === null ? [] : [{ name: drafter, value }]
-    }),
-  }))
-  const yMax = Math.max(0, ...groups.flatMap(({ bars }) => bars.map(({ value }) => value)))
-  const lengths = groups.map(
-    ({ title, answers, bars }): BarPanel => ({
-      kind: 'bars',
-      title: `Accept length: ${title}`,
-      yLabel: 'tokens per verification, bonus included',
-      yMax,
-      groups: [{ label: `${answers} answers`, bars }],
-    }),
-  )
+const written = (value: number | null | undefined) => toDigits(value, 2)
+
+export function showAcceptance(document: DocumentOf<AcceptanceRun>): ShownRuns {
+  const { runs, conditions } = document
+  const shown = runsBy(runs, 'drafter', drafters).map(({ name, runs: own }) => {
+    return { name, own, rates: ratesByDraftPosition(own), buckets: acceptLengthsByPosition(own) }
+  })
+  type Shown = (typeof shown)[number]
+  const tasks = valuesOf(runs, 'task').sort()
+  const ofTask = (task: string) => (run: AcceptanceRun) => run.task === task
+  const drafting = shown.filter(({ name }) => name !== 'none')
+  const kinds: [string, (run: AcceptanceRun) => boolean][] = [
+    ['all answers', () => true],
+    ['without loops', isUnlooped],
+    ...tasks.map((task): [string, (run: AcceptanceRun) => boolean] => [task, ofTask(task)]),
+  ]
+  const lengths = kinds.map(([title, among]) => {
+    const answers = `${drafting[0]?.own.filter(among).length ?? 0} answers`
+    return { title, bars: drafting.map(({ name, own }) => [answers, name, acceptLength(own.filter(among))] as const) }
+  })
+  const yMax = Math.max(0, ...lengths.flatMap(({ bars }) => bars.map(([, , value]) => value ?? 0)))
+  const places = Math.max(0, ...shown.map(({ rates }) => rates.length))
+  const starts = [...new Set(shown.flatMap(({ buckets }) => buckets.map(({ from }) => from)))].sort((a, b) => a - b)
   return {
-    title: 'Drafters: tokens per verification',
-    subtitle: `${conditions.model}; ${conditions.answers} greedy answers of at most ${conditions.maxTokens} tokens; η = ${conditions.threshold}, drafts of at most ${conditions.draftLimit}`,
-    columns: 3,
-    panels: [rates, ...lengths],
+    figure: {
+      title: 'Drafters: tokens per verification',
+      subtitle: `${conditions.model}; ${conditions.answers} greedy answers of at most ${conditions.maxTokens} tokens; η = ${conditions.threshold}, drafts of at most ${conditions.draftLimit}`,
+      columns: 3,
+      panels: [
+        linePanel(
+          'Acceptance by draft position',
+          'position in the draft (of a tree: depth)',
+          'accepted share of the drafts that reach it',
+          drafting.flatMap(({ name, rates }) =>
+            rates
+              .filter(({ drafts }) => drafts >= minShownShare * rates[0]!.drafts)
+              .map(({ position, rate }) => [name, position, rate] as const),
+          ),
+        ),
+        ...lengths.map(({ title, bars }) =>
+          barPanel(`Accept length: ${title}`, 'tokens per verification, bonus included', bars, yMax),
+        ),
+      ],
+    },
+    tables: [
+      tableOf('Accept length: tokens per verification, bonus included', shown, [
+        ['drafter', ({ name }) => name],
+        ['all', ({ own }) => written(acceptLength(own))],
+        ['without loops', ({ own }) => written(acceptLength(own.filter(isUnlooped)))],
+        ...tasks.map((task): Column<Shown> => [task, ({ own }) => written(acceptLength(own.filter(ofTask(task))))]),
+        ['drafted', ({ own }) => String(sum(own.map(({ drafted }) => drafted)))],
+        ['accepted', ({ own }) => String(sum(own.map(({ accepted }) => accepted)))],
+      ]),
+      tableOf(
+        'Acceptance rate by draft position, over the drafts that reach it',
+        shown.filter(({ rates }) => rates.length > 0),
+        [
+          ['drafter', ({ name }) => name],
+          ...Array.from({ length: places }, (_, at): Column<Shown> => [String(at + 1), ({ rates }) => written(rates[at]?.rate)]),
+        ],
+      ),
+      tableOf('Accept length by position in the context', shown, [
+        ['drafter', ({ name }) => name],
+        ...starts.map(
+          (start): Column<Shown> => [
+            `from ${start}`,
+            ({ buckets }) => written(buckets.find(({ from }) => from === start)?.acceptLength),
+          ],
+        ),
+      ]),
+    ],
+    findings: findings(document),
+    conditions: conditionsOf(document),
   }
 }
 
-function describe(drafter: DrafterKind, { features, medusaTree }: BenchDocument['conditions']): string {
+function describe(drafter: DrafterKind, { features, medusaTree }: DocumentOf<AcceptanceRun>['conditions']): string {
   const descriptions: Record<DrafterKind, string> = {
     'adapter+lookup': 'the adapter, and lookup where the adapter is less certain than η',
     adapter: features ? 'Λ that also reads deep states where the device has them' : 'Λ of HAT Eq. 4',
@@ -222,8 +205,8 @@ function describe(drafter: DrafterKind, { features, medusaTree }: BenchDocument[
   return descriptions[drafter]
 }
 
-function findings({ summary, conditions }: BenchDocument): string {
-  const length = (name: string) => written(summary[name] ?? null)
+function findings({ summary, conditions }: DocumentOf<AcceptanceRun>): string {
+  const length = (name: string) => written(summary[name])
   const { answers, loopingAnswers, features } = conditions
   return `- ${loopingAnswers} of the ${answers} answers loop: more than half of their 4-grams occur earlier in them. Loops are easy to
   draft. Without them the adapter's accept length is ${length('acceptLengthAdapterWithoutLoops')} instead of ${length('acceptLengthAdapter')}.
@@ -231,15 +214,15 @@ function findings({ summary, conditions }: BenchDocument): string {
   reaches ${length('acceptLengthAdapterPaper')}, Medusa ${length('acceptLengthMedusa')}.`
 }
 
-function conditions({ conditions: of, runs }: BenchDocument): string {
+function conditionsOf({ conditions: of, runs }: DocumentOf<AcceptanceRun>): string {
   return `${of.model} (${of.format}, model id ${String(of.modelId).slice(0, 12)}); ${of.answers} prompts of ${of.prompts}; greedy
 answers of at most ${of.maxTokens} tokens by the reference, the whole model with the wire's rounding at the cuts; η = ${of.threshold},
 drafts of at most ${of.draftLimit} tokens.
 
 Each drafter is the agent's own code, replayed round by round against the finished answer.
 
-${byDrafter(runs as readonly AcceptanceRun[])
-  .map(({ drafter }) => `- *${drafter}*: ${describe(drafter, of)}.`)
+${runsBy(runs, 'drafter', drafters)
+  .map(({ name }) => `- *${name}*: ${describe(name, of)}.`)
   .join('\n')}
 - *drafted* and *accepted* are totals; every node of a tree counts as drafted. The figure leaves out positions that fewer than
   ${100 * minShownShare} % of a drafter's drafts reach.

@@ -1,5 +1,6 @@
-import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
-import type { Figure } from '../../plot/plot.ts'
+import { barPanel } from '../../frame/panels.ts'
+import { maxOf } from '../../frame/statistics.ts'
+import { reportOf } from '../../frame/tabled-bench.ts'
 
 /** What became of one job. */
 export interface ChaosRun {
@@ -19,12 +20,26 @@ export interface ChaosRun {
 /** Time limit for the last jobs, once the faults have ended. */
 export const settleMs = 120_000
 
-export const chaosReport: BenchReport = {
+export const chaosReport = reportOf<ChaosRun>({
   title: 'Chaos',
   contents: 'every job that took more than one attempt or went wrong',
-  figure,
   figureText: 'Attempts per job',
-  conditions: ({ conditions, summary }) => `A \`brim bridge run\` and ${conditions.agents} \`brim agent run\` processes; the
+  show({ runs, summary, conditions }) {
+    const repeated = runs.map(({ attempts }) => attempts).filter((attempts) => attempts > 1)
+    const more = Array.from({ length: (maxOf(repeated) ?? 1) - 1 }, (_, at) => at + 2)
+    return {
+      figure: {
+        title: 'Jobs under faults',
+        subtitle: `${conditions.kills} faults, seed ${conditions.seed}`,
+        columns: 1,
+        panels: [
+          barPanel('Attempts per job', 'jobs', [
+            ['1', 'jobs', Number(summary.jobs) - repeated.length],
+            ...more.map((attempts) => [String(attempts), 'jobs', repeated.filter((each) => each === attempts).length] as const),
+          ]),
+        ],
+      },
+      conditions: `A \`brim bridge run\` and ${conditions.agents} \`brim agent run\` processes; the
 broker is ${conditions.broker}; MQTT passes a relay. ${conditions.inFlight} \`slm.generate\` jobs are under way at any time,
 ${summary.jobs} in all. Seed ${conditions.seed}; ${conditions.cpu}, ${conditions.cores} cores.
 
@@ -34,21 +49,6 @@ ${summary.jobs} in all. Seed ${conditions.seed}; ${conditions.cpu}, ${conditions
 - *lost*: acknowledged to the submitter, but not SUCCEEDED in the end. *stuck*: not ended ${settleMs / 1_000} s after the last
   fault. *doubled*: ended twice, finished twice by one device, or two jobs under one key.
 - *different*: the text differs from the first answer to the same question (greedy). *repeated*: more than one attempt.`,
-}
-
-function figure({ runs, summary, conditions }: BenchDocument): Figure {
-  const repeated = (runs as readonly ChaosRun[]).filter(({ attempts }) => attempts > 1)
-  const maxAttempts = Math.max(1, ...repeated.map(({ attempts }) => attempts))
-  const jobsWith = (attempts: number) =>
-    attempts === 1 ? Number(summary.jobs) - repeated.length : repeated.filter((run) => run.attempts === attempts).length
-  const groups = Array.from({ length: maxAttempts }, (_, at) => ({
-    label: String(at + 1),
-    bars: [{ name: 'jobs', value: jobsWith(at + 1) }],
-  }))
-  return {
-    title: 'Jobs under faults',
-    subtitle: `${conditions.kills} faults, seed ${conditions.seed}`,
-    columns: 1,
-    panels: [{ kind: 'bars', title: 'Attempts per job', yLabel: 'jobs', groups }],
-  }
-}
+    }
+  },
+})

@@ -3,7 +3,7 @@ import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
 import { loadText } from '../../frame/page.ts'
 import { barPanel, linePanel } from '../../frame/panels.ts'
 import { select, type Wanted } from '../../frame/runs.ts'
-import type { DocumentOf, FigureRow, ShownRuns } from '../../frame/tabled-bench.ts'
+import type { DocumentOf, FigureTable, ShownRuns } from '../../frame/tabled-bench.ts'
 import { tableOf } from '../../frame/tables.ts'
 
 export type Style = 'in-place' | 'copying' | 'growing'
@@ -36,7 +36,7 @@ const packedOverSeparate = (format: Format) => (runs: Runs) =>
 
 const qwen = { model: 'qwen2.5-0.5b-shaped' } as const
 
-export const engineFigures: Readonly<Record<string, FigureRow<EngineRun>>> = {
+export const engineFigures: FigureTable<EngineRun> = {
   inPlaceOverCopyingFp32: [inPlaceOver('copying', 'fp32'), { min: 2 }],
   inPlaceOverCopyingInt4: [inPlaceOver('copying', 'int4'), { min: 3 }],
   inPlaceOverGrowingFp32: [inPlaceOver('growing', 'fp32')],

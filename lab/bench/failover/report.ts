@@ -2,7 +2,7 @@ import { loadText } from '../../frame/page.ts'
 import { type Bar, barPanel } from '../../frame/panels.ts'
 import { runsBy } from '../../frame/runs.ts'
 import { maxOf, medianOrNull, sum } from '../../frame/statistics.ts'
-import type { DocumentOf, FigureRow, ShownRuns } from '../../frame/tabled-bench.ts'
+import type { DocumentOf, FigureRow, FigureTable, ShownRuns } from '../../frame/tabled-bench.ts'
 import { tableOf, toDigits } from '../../frame/tables.ts'
 import { bridgeFaults, type FaultKind, faultKinds, faultNames } from './plan.ts'
 
@@ -46,7 +46,7 @@ const lostOf = (kind: FaultKind): FigureRow<FailoverRun> => [
   (runs) => medianOrNull(lostSeconds(runs.filter((run) => run.kind === kind))),
 ]
 
-export const failoverFigures: Readonly<Record<string, FigureRow<FailoverRun>>> = {
+export const failoverFigures: FigureTable<FailoverRun> = {
   runs: [(runs) => runs.length],
   failedOver: [(runs) => lostSeconds(runs).length],
   different: [different, { max: 0 }],

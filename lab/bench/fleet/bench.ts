@@ -1,14 +1,16 @@
 import { z } from 'zod'
 import { systemClock } from '../../../core/kit/base/clock.ts'
-import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import { mosquittoProblem } from '../../cluster/mosquitto.ts'
 import { portOf } from '../../cluster/relay.ts'
-import type { Bench, BenchContext, BenchResult, Summary } from '../../frame/bench.ts'
+import type { BenchContext } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
+import { quantileOrNull } from '../../frame/statistics.ts'
+import { tabledBench } from '../../frame/tabled-bench.ts'
+import { toDigits } from '../../frame/tables.ts'
 import { type FleetBroker, type FleetCluster, fleetBrokers, startFleetCluster, watchSamples } from './cluster.ts'
 import { Load } from './load.ts'
-import { type FleetRun, fleetReport, type RestartRun, type WorkRun } from './report.ts'
+import { type AnyFleetRun, type FleetRun, fleetFigures, type RestartRun, showFleet, type WorkRun } from './report.ts'
 
 /** Processes that hold devices. */
 const processes = 3
@@ -36,39 +38,28 @@ const options = {
   growTo: z.int().min(10).default(18_000).describe('devices that connect in the end, to find where it breaks'),
 }
 
-export const fleetBench: Bench<typeof options> = {
+export const fleetBench = tabledBench<AnyFleetRun, typeof options>({
   name: 'fleet',
+  title: 'A fleet',
+  contents: 'every size of the fleet',
+  figureText: 'CPU at rest and memory against the size of the fleet',
   quickLimit: '2 minutes',
   quickRepetitions: 2,
   options,
   examples: [['brim bench fleet --devices 2000 --broker embedded', 'a smaller fleet, without a comparison']],
-  goals: {
-    rssMb: { max: 500 },
-    telemetryP99Ms: { max: 50 },
-    backAfterRestartS: { max: 60 },
-    refusedShare: { max: 0.05 },
-    connectCpuS: { max: 20 },
-    restCpuPercent: { max: 60 },
-    fleetStatusS: { max: 1 },
-  },
-  async run(context, { devices, broker, growTo }) {
+  figures: fleetFigures,
+  async measure(context, { devices, broker, growTo }) {
     const { quick } = context
     const size = quick ? Math.min(devices, quickDevices) : devices
     const brokers = fleetBrokers.filter((name) => broker === name || (broker === 'both' && (name === 'embedded' || !quick)))
     const usable = brokers.filter((name) => name === 'embedded' || broker === name || mosquittoProblem() === undefined)
-    const plan = {
-      sizes: quick ? [size] : sizesUpTo(size, growTo),
-      restS: quick ? 8 : 30,
-      workS: quick ? 5 : 15,
-      statuses: quick ? 1 : 3,
-    }
-    return benchFleet(
-      { ...plan, bundle: await ensureDemoBundle(), devices: size, brokers: usable, sampleEveryS: fieldSampleEveryS },
-      context,
-    )
+    const efforts = quick ? { restS: 8, workS: 5, statuses: 1 } : { restS: 30, workS: 15, statuses: 3 }
+    const sizes = quick ? [size] : sizesUpTo(size, growTo)
+    const bundle = await ensureDemoBundle()
+    return measureFleet({ ...efforts, bundle, sizes, brokers: usable, sampleEveryS: fieldSampleEveryS }, context)
   },
-  report: fleetReport,
-}
+  show: showFleet,
+})
 
 /** `brim bench fleet` */
 export const command = benchCommand(fleetBench)
@@ -82,9 +73,7 @@ function sizesUpTo(devices: number, growTo: number): number[] {
 export interface FleetPlan {
   readonly bundle: string
   readonly brokers: readonly FleetBroker[]
-  /** The size at which the fleet works and is restarted. */
-  readonly devices: number
-  /** Ascending; `devices` is one of them. */
+  /** Ascending; at the first one, the fleet works and is restarted. */
   readonly sizes: readonly number[]
   readonly restS: number
   readonly workS: number
@@ -95,189 +84,144 @@ export interface FleetPlan {
 }
 
 /** @throws BrimError of a process that does not start */
-export async function benchFleet(plan: FleetPlan, context: BenchContext): Promise<BenchResult> {
-  const runs: (FleetRun | WorkRun | RestartRun)[] = []
+export async function measureFleet(plan: FleetPlan, context: BenchContext) {
+  const runs: AnyFleetRun[] = []
   for (const broker of plan.brokers) runs.push(...(await runFleet(broker, plan, context)))
-  return {
-    conditions: { devices: plan.devices, sampleEveryS: plan.sampleEveryS, startsPerS, jobsPerS, watched },
-    summary: summaryOf(runs, plan),
-    runs,
-  }
+  const [devices] = plan.sizes
+  return { conditions: { devices, sampleEveryS: plan.sampleEveryS, startsPerS, jobsPerS, watched }, runs }
 }
 
-function summaryOf(runs: readonly (FleetRun | WorkRun | RestartRun)[], { devices, brokers }: FleetPlan): Summary {
-  const figures = brokers.map((broker) => {
-    const own = runs.filter((run) => run.broker === broker)
-    const grown = own.filter((run) => run.what === 'grow')
-    const atSize = grown.find((run) => run.devices === devices)
-    const [work, restart] = [own.find((run) => run.what === 'work'), own.find((run) => run.what === 'restart')]
-    const last = grown.findLast(({ isBroken }) => !isBroken)
-    return {
-      rssMb: work?.rssMb ?? null,
-      telemetryP99Ms: atSize?.telemetryP99Ms ?? null,
-      pubackP99Ms: atSize?.pubackP99Ms ?? null,
-      backAfterRestartS: restart?.backS ?? null,
-      refusedShare: restart?.refusedShare ?? null,
-      connectCpuS: atSize?.connectCpuS ?? null,
-      restCpuPercent: atSize?.restCpuPercent ?? null,
-      fleetStatusS: work ? Math.max(...work.fleetStatusS) : null,
-      dispatchP99Ms: work?.dispatchP99Ms ?? null,
-      mostDevices: last?.devices ?? null,
-    }
-  })
-  const [own, other] = figures
-  const prefixed = Object.entries(other ?? {}).map(([name, value]) => [`${brokers[1]} ${name}`, value] as const)
-  return Object.fromEntries([...Object.entries(own!), ...prefixed].map(([name, value]) => [name, round(value ?? null)]))
-}
-
-const round = (value: number | null) => (value === null ? null : Math.round(value * 1_000) / 1_000)
-
-async function runFleet(
-  broker: FleetBroker,
-  plan: FleetPlan,
-  context: BenchContext,
-): Promise<(FleetRun | WorkRun | RestartRun)[]> {
+async function runFleet(broker: FleetBroker, plan: FleetPlan, context: BenchContext): Promise<AnyFleetRun[]> {
   const { io, progress } = context
   progress(`starting a bridge, broker ${broker}`)
   await using cluster = await startFleetCluster({ ...plan, broker, devices: Math.max(...plan.sizes), io })
   const { hostname: host } = new URL(cluster.mqttUrl)
-  const fleet = { host, port: portOf(cluster.mqttUrl), fleet: 'default', bridge: 'bridge', sampleEveryS: plan.sampleEveryS }
-  await using load = await Load.open(processes, fleet, io)
-  const runs: (FleetRun | WorkRun | RestartRun)[] = []
+  const simulated = { host, port: portOf(cluster.mqttUrl), fleet: 'default', bridge: 'bridge', sampleEveryS: plan.sampleEveryS }
+  await using load = await Load.open(processes, simulated, io)
+  const fleet = new MeasuredFleet(broker, cluster, load, plan, context)
+  const runs: AnyFleetRun[] = []
   for (const devices of plan.sizes) {
-    const grown = await grow(broker, devices, { cluster, load, plan, context })
+    const grown = await fleet.grow(devices)
     runs.push(grown)
     progress(grownText(grown))
     if (grown.isBroken) break
-    if (devices !== plan.devices) continue
-    const work = await atWork(broker, { cluster, load, plan, context })
-    progress(
-      `${devices} devices at work: fleet status ${work.fleetStatusS.map((s) => s.toFixed(2)).join(' ')} s, ${work.rssMb} MB`,
-    )
-    runs.push(work)
-    const restart = await afterRestart(broker, { cluster, load, plan, context })
-    progress(
-      `${devices} devices back after ${restart.backS?.toFixed(1) ?? '–'} s, refused ${restart.refused} of ${restart.attempts}`,
-    )
-    runs.push(restart)
+    if (devices !== plan.sizes[0]) continue
+    const work = await fleet.work()
+    const statusS = work.fleetStatusS.map((s) => s.toFixed(2)).join(' ')
+    progress(`${devices} devices at work: fleet status ${statusS} s, ${work.rssMb} MB`)
+    const restart = await fleet.restart()
+    progress(`${devices} devices back after ${toDigits(restart.backS, 1)} s, refused ${restart.refused} of ${restart.attempts}`)
+    runs.push(work, restart)
   }
   return runs
 }
 
-interface Parts {
-  readonly cluster: FleetCluster
-  readonly load: Load
-  readonly plan: FleetPlan
-  readonly context: BenchContext
-}
+/** The devices, and the bridge and broker that they are connected to. */
+class MeasuredFleet {
+  readonly #broker: FleetBroker
+  readonly #cluster: FleetCluster
+  readonly #load: Load
+  readonly #plan: FleetPlan
+  readonly #context: BenchContext
 
-/** The fleet grows to this size, and rests. */
-async function grow(broker: FleetBroker, devices: number, { cluster, load, plan, context }: Parts): Promise<FleetRun> {
-  const { io, progress } = context
-  const more = devices - load.size
-  progress(`connecting ${more} devices, ${devices} in all`)
-  await load.take()
-  const [startedMs, cpuS] = [performance.now(), cluster.cpuS()]
-  await load.start(more, (1_000 * more) / startsPerS)
-  const connectS = await untilAllThere(cluster, load, startedMs, connectWithinS, io.signal)
-  const connected = { connectS, connectCpuS: cluster.cpuS() - cpuS }
-  const { attempts, refused } = await load.take()
-  // The samples of the devices that connected last are spread over the interval by then.
-  await systemClock.sleep(plan.sampleEveryS * 500, io.signal)
-  await load.take()
-  const rest = await atRest(cluster, load, plan.restS, io.signal)
-  const isBroken = connectS === null || (rest.telemetryP99Ms ?? Number.POSITIVE_INFINITY) > brokenMs
-  return { what: 'grow', broker, devices, ...connected, attempts, refused, ...rest, rssMb: cluster.rssMb(), isBroken }
-}
-
-/** Nothing but telemetry. */
-async function atRest(cluster: FleetCluster, load: Load, restS: number, signal: AbortSignal) {
-  const seenMs: number[] = []
-  const ended = new AbortController()
-  const stride = Math.max(1, Math.floor(load.size / watched))
-  const ids = load.ids().filter((_, at) => at % stride === 0)
-  const watching = watchSamples(
-    cluster.httpUrl,
-    ids.slice(0, watched),
-    (ms) => seenMs.push(ms),
-    AbortSignal.any([signal, ended.signal]),
-  )
-  await systemClock.sleep(1_000, signal)
-  seenMs.length = 0
-  const [startedMs, cpuS] = [performance.now(), cluster.cpuS()]
-  await systemClock.sleep(restS * 1_000, signal)
-  const restCpuPercent = ((cluster.cpuS() - cpuS) / ((performance.now() - startedMs) / 1_000)) * 100
-  ended.abort()
-  await watching
-  const { pubackMs, lost, samples } = await load.take()
-  return { restCpuPercent, telemetryP99Ms: p99(seenMs), pubackP99Ms: p99(pubackMs), lost, samples }
-}
-
-/** Jobs, and operators who ask for the state of the whole fleet. */
-async function atWork(broker: FleetBroker, { cluster, load, plan, context }: Parts): Promise<WorkRun> {
-  const { io, progress } = context
-  progress(`${jobsPerS} jobs per second`)
-  await load.take()
-  const fleetStatusS: number[] = []
-  const startedMs = performance.now()
-  const asking = (async () => {
-    for (let at = 0; at < plan.statuses; at++) fleetStatusS.push(await cluster.fleetStatusS())
-  })()
-  let submitted = 0
-  while (performance.now() - startedMs < plan.workS * 1_000) {
-    const due = ((performance.now() - startedMs) / 1_000) * jobsPerS
-    for (; submitted < due; submitted++) await cluster.jobs.submit(job)
-    await systemClock.sleep(10, io.signal)
+  constructor(broker: FleetBroker, cluster: FleetCluster, load: Load, plan: FleetPlan, context: BenchContext) {
+    this.#broker = broker
+    this.#cluster = cluster
+    this.#load = load
+    this.#plan = plan
+    this.#context = context
   }
-  await asking
-  const { jobs, pubackMs } = await load.take()
-  const { p99: dispatchP99Ms } = await cluster.jobs.dispatchMs()
-  const work = { submitted, jobs, dispatchP99Ms, pubackP99Ms: p99(pubackMs), fleetStatusS }
-  return { what: 'work', broker, devices: load.size, ...work, rssMb: cluster.rssMb() }
-}
 
-/** The process that the devices are connected to is killed, and started again with its state. */
-async function afterRestart(broker: FleetBroker, { cluster, load, context }: Parts): Promise<RestartRun> {
-  const { io, progress } = context
-  progress('killing and restarting the broker')
-  await load.take()
-  const startedMs = performance.now()
-  await cluster.restartBroker()
-  const upS = (performance.now() - startedMs) / 1_000
-  const backS = await untilAllThere(cluster, load, startedMs, backWithinS, io.signal)
-  const { attempts, refused, unreached } = await load.take()
-  const backCpuS = cluster.brokerCpuS()
-  return {
-    what: 'restart',
-    broker,
-    devices: load.size,
-    upS,
-    backS,
-    backCpuS,
-    attempts,
-    refused,
-    unreached,
-    refusedShare: refused / attempts,
+  /** The fleet grows to this size, and rests. */
+  async grow(devices: number): Promise<FleetRun> {
+    const more = devices - this.#load.size
+    this.#context.progress(`connecting ${more} devices, ${devices} in all`)
+    await this.#load.take()
+    const [startedMs, cpuS] = [performance.now(), this.#cluster.cpuS()]
+    await this.#load.start(more, (1_000 * more) / startsPerS)
+    const connectS = await this.#untilAllThere(startedMs, connectWithinS)
+    const connected = { connectS, connectCpuS: this.#cluster.cpuS() - cpuS }
+    const { attempts, refused } = await this.#load.take()
+    // The samples of the devices that connected last are spread over the interval by then.
+    await this.#sleep(this.#plan.sampleEveryS * 500)
+    await this.#load.take()
+    const rest = await this.#rest()
+    const isBroken = connectS === null || (rest.telemetryP99Ms ?? Number.POSITIVE_INFINITY) > brokenMs
+    return { what: 'grow', ...this.#sized(), ...connected, attempts, refused, ...rest, rssMb: this.#cluster.rssMb(), isBroken }
   }
-}
 
-/** @returns seconds since `startedMs` when every device is connected, and ready for the bridge; null: that took too long */
-async function untilAllThere(
-  cluster: FleetCluster,
-  load: Load,
-  startedMs: number,
-  withinS: number,
-  signal: AbortSignal,
-): Promise<number | null> {
-  for (;;) {
-    const s = (performance.now() - startedMs) / 1_000
-    if (s > withinS) return null
-    if ((await load.established()) === load.size && (await cluster.readyDevices()) === load.size) return s
-    await systemClock.sleep(pollMs, signal)
+  /** Nothing but telemetry. */
+  async #rest() {
+    const { cpuS, httpUrl } = this.#cluster
+    const seenMs: number[] = []
+    const ended = new AbortController()
+    const stride = Math.max(1, Math.floor(this.#load.size / watched))
+    const ids = this.#load.ids().filter((_, at) => at % stride === 0)
+    const signal = AbortSignal.any([this.#context.io.signal, ended.signal])
+    const watching = watchSamples(httpUrl, ids.slice(0, watched), (ms) => seenMs.push(ms), signal)
+    await this.#sleep(1_000)
+    seenMs.length = 0
+    const [startedMs, beforeS] = [performance.now(), cpuS()]
+    await this.#sleep(this.#plan.restS * 1_000)
+    const restCpuPercent = ((cpuS() - beforeS) / ((performance.now() - startedMs) / 1_000)) * 100
+    ended.abort()
+    await watching
+    const { pubackMs, lost, samples } = await this.#load.take()
+    return { restCpuPercent, telemetryP99Ms: p99(seenMs), pubackP99Ms: p99(pubackMs), lost, samples }
   }
+
+  /** Jobs, and operators who ask for the state of the whole fleet. */
+  async work(): Promise<WorkRun> {
+    const { jobs: client, rssMb, fleetStatusS: status } = this.#cluster
+    this.#context.progress(`${jobsPerS} jobs per second`)
+    await this.#load.take()
+    const fleetStatusS: number[] = []
+    const startedMs = performance.now()
+    const asking = (async () => {
+      for (let at = 0; at < this.#plan.statuses; at++) fleetStatusS.push(await status())
+    })()
+    let submitted = 0
+    while (performance.now() - startedMs < this.#plan.workS * 1_000) {
+      const due = ((performance.now() - startedMs) / 1_000) * jobsPerS
+      for (; submitted < due; submitted++) await client.submit(job)
+      await this.#sleep(10)
+    }
+    await asking
+    const { jobs, pubackMs } = await this.#load.take()
+    const { p99: dispatchP99Ms } = await client.dispatchMs()
+    const work = { submitted, jobs, dispatchP99Ms, pubackP99Ms: p99(pubackMs), fleetStatusS }
+    return { what: 'work', ...this.#sized(), ...work, rssMb: rssMb() }
+  }
+
+  /** The process that the devices are connected to is killed, and started again with its state. */
+  async restart(): Promise<RestartRun> {
+    this.#context.progress('killing and restarting the broker')
+    await this.#load.take()
+    const startedMs = performance.now()
+    await this.#cluster.restartBroker()
+    const upS = (performance.now() - startedMs) / 1_000
+    const backS = await this.#untilAllThere(startedMs, backWithinS)
+    const { attempts, refused, unreached } = await this.#load.take()
+    const counts = { attempts, refused, unreached, refusedShare: refused / attempts }
+    return { what: 'restart', ...this.#sized(), upS, backS, backCpuS: this.#cluster.brokerCpuS(), ...counts }
+  }
+
+  /** @returns seconds since `startedMs` when every device is connected, and ready for the bridge; null: that took too long */
+  async #untilAllThere(startedMs: number, withinS: number): Promise<number | null> {
+    for (;;) {
+      const s = (performance.now() - startedMs) / 1_000
+      if (s > withinS) return null
+      const { size } = this.#load
+      if ((await this.#load.established()) === size && (await this.#cluster.readyDevices()) === size) return s
+      await this.#sleep(pollMs)
+    }
+  }
+
+  readonly #sleep = (ms: number) => systemClock.sleep(ms, this.#context.io.signal)
+  readonly #sized = () => ({ broker: this.#broker, devices: this.#load.size })
 }
 
-const p99 = (ms: readonly number[]): number | null => (ms.length === 0 ? null : quantile(ms, 0.99))
+const p99 = (ms: readonly number[]) => quantileOrNull(ms, 0.99)
 
 function grownText({ devices, connectS, connectCpuS, restCpuPercent, telemetryP99Ms, rssMb }: FleetRun): string {
   const connected = connectS === null ? 'not connected in time' : `connected in ${connectS.toFixed(1)} s`

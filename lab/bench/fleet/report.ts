@@ -1,6 +1,9 @@
-import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
 import { loadText } from '../../frame/page.ts'
-import type { Figure } from '../../plot/plot.ts'
+import { linePanel } from '../../frame/panels.ts'
+import { runsBy } from '../../frame/runs.ts'
+import { maxOf } from '../../frame/statistics.ts'
+import type { DocumentOf, FigureRow, FigureTable, ShownRuns } from '../../frame/tabled-bench.ts'
+import { tableOf, toDigits } from '../../frame/tables.ts'
 import type { FleetBroker } from './cluster.ts'
 
 interface Sized {
@@ -50,16 +53,89 @@ export interface RestartRun extends Sized {
   readonly refusedShare: number
 }
 
-export const fleetReport: BenchReport = {
-  title: 'A fleet',
-  contents: 'every size of the fleet',
-  figure,
-  figureText: 'CPU at rest and memory against the size of the fleet',
-  tables: (document) => [sizeTable(document)],
-  findings: (document) => breakingText(document).join('\n'),
-  conditions(document) {
-    const { cpu, cores, devices, sampleEveryS, startsPerS, jobsPerS, watched } = document.conditions
-    return `${cpu}, ${cores} cores for everything; ${loadText(document)}. A \`brim bridge run\` process with the demonstration's
+export type AnyFleetRun = FleetRun | WorkRun | RestartRun
+
+const written = (value: number | null) => toDigits(value, 1)
+
+type Runs = readonly AnyFleetRun[]
+
+const grownOf = (runs: Runs) => runs.filter((run) => run.what === 'grow')
+const workOf = (runs: Runs) => runs.find((run) => run.what === 'work')
+const restartOf = (runs: Runs) => runs.find((run) => run.what === 'restart')
+
+/** Of the runs beside one broker; the first size is the one that works. */
+const brokerFigures: FigureTable<AnyFleetRun> = {
+  rssMb: [(runs) => workOf(runs)?.rssMb, { max: 500 }],
+  telemetryP99Ms: [(runs) => grownOf(runs)[0]?.telemetryP99Ms, { max: 50 }],
+  pubackP99Ms: [(runs) => grownOf(runs)[0]?.pubackP99Ms],
+  backAfterRestartS: [(runs) => restartOf(runs)?.backS, { max: 60 }],
+  refusedShare: [(runs) => restartOf(runs)?.refusedShare, { max: 0.05 }],
+  connectCpuS: [(runs) => grownOf(runs)[0]?.connectCpuS, { max: 20 }],
+  restCpuPercent: [(runs) => grownOf(runs)[0]?.restCpuPercent, { max: 60 }],
+  fleetStatusS: [(runs) => maxOf(workOf(runs)?.fleetStatusS ?? []), { max: 1 }],
+  dispatchP99Ms: [(runs) => workOf(runs)?.dispatchP99Ms],
+  mostDevices: [(runs) => grownOf(runs).findLast(({ isBroken }) => !isBroken)?.devices],
+}
+
+/** Of the runs beside a broker, rounded; undefined where there was no such broker. */
+const beside = (at: 0 | 1, [of, goal]: FigureRow<AnyFleetRun>): FigureRow<AnyFleetRun> => {
+  const figure = (runs: Runs) => {
+    const own = runsBy(runs, 'broker')[at]
+    return own && toThousandths(of(own.runs) ?? null)
+  }
+  return goal ? [figure, goal] : [figure]
+}
+
+const rows = Object.entries(brokerFigures)
+
+/** Of the first broker with goals, and of a second one, which is mosquitto. */
+export const fleetFigures: FigureTable<AnyFleetRun> = Object.fromEntries([
+  ...rows.map(([name, row]) => [name, beside(0, row)]),
+  ...rows.map(([name, [of]]) => [`mosquitto ${name}`, beside(1, [of])]),
+])
+
+const toThousandths = (value: number | null) => (value === null ? null : Math.round(value * 1_000) / 1_000)
+
+export function showFleet(document: DocumentOf<AnyFleetRun>): ShownRuns {
+  const { runs, conditions } = document
+  const { cpu, cores, devices, sampleEveryS, startsPerS, jobsPerS, watched } = conditions
+  const grown = grownOf(runs)
+  const panel = (title: string, yLabel: string, figureOf: (run: FleetRun) => number | null) => {
+    const working = grown.filter(({ isBroken }) => !isBroken)
+    return linePanel(
+      title,
+      'devices',
+      yLabel,
+      working.map((run) => [run.broker, run.devices, figureOf(run)]),
+    )
+  }
+  return {
+    figure: {
+      title: 'A fleet on one bridge',
+      subtitle: `${cpu}, ${cores} cores; a sample every ${sampleEveryS} s`,
+      columns: 3,
+      panels: [
+        panel('At rest', '% of a core', ({ restCpuPercent }) => restCpuPercent),
+        panel('Until the bridge shows a sample', 'p99, ms', ({ telemetryP99Ms }) => telemetryP99Ms),
+        panel('Memory, peak', 'MB', ({ rssMb }) => rssMb),
+      ],
+    },
+    tables: [
+      tableOf('By size', grown, [
+        ['broker', ({ broker }) => broker],
+        ['devices', (run) => String(run.devices)],
+        ['connect s', ({ connectS }) => written(connectS)],
+        ['CPU s', ({ connectCpuS }) => written(connectCpuS)],
+        ['refused', ({ refused }) => String(refused)],
+        ['rest, % of a core', ({ restCpuPercent }) => written(restCpuPercent)],
+        ['shown p99 ms', ({ telemetryP99Ms }) => written(telemetryP99Ms)],
+        ['PUBACK p99 ms', ({ pubackP99Ms }) => written(pubackP99Ms)],
+        ['MB', ({ rssMb }) => String(rssMb)],
+        ['', ({ isBroken }) => (isBroken ? 'breaks' : '')],
+      ]),
+    ],
+    findings: runsBy(grown, 'broker').map(breakingText).join('\n'),
+    conditions: `${cpu}, ${cores} cores for everything; ${loadText(document)}. A \`brim bridge run\` process with the demonstration's
 bundle, without TLS and enrolment; three processes hold the devices.
 
 - A device is an MQTT connection with the packets of an agent: will, six subscriptions, retained state, a complete sample and
@@ -71,64 +147,15 @@ bundle, without TLS and enrolment; three processes hold the devices.
 - *backAfterRestartS*: from the SIGKILL of the bridge (with mosquitto: of the broker) until all devices are connected, subscribed
   and ready for the bridge again. *refusedShare*: of the attempts that found a listener, those that were refused or timed out.
 - *fleetStatusS*: the slowest run of the program \`brim fleet status\`, while ${jobsPerS} jobs per second are submitted.
-- *mostDevices*: the largest size at which all connected and samples took less than 5 s.`
-  },
-}
-
-const grownIn = ({ runs }: BenchDocument) =>
-  (runs as readonly (FleetRun | WorkRun | RestartRun)[]).filter((run) => run.what === 'grow')
-
-function sizeTable(document: BenchDocument): Table {
-  const written = (value: number | null, digits = 1) => (value === null ? '–' : value.toFixed(digits))
-  return {
-    title: 'By size',
-    head: ['broker', 'devices', 'connect s', 'CPU s', 'refused', 'rest, % of a core', 'shown p99 ms', 'PUBACK p99 ms', 'MB', ''],
-    rows: grownIn(document).map((run) => [
-      run.broker,
-      String(run.devices),
-      ...[run.connectS, run.connectCpuS].map((value) => written(value)),
-      String(run.refused),
-      ...[run.restCpuPercent, run.telemetryP99Ms, run.pubackP99Ms].map((value) => written(value)),
-      String(run.rssMb),
-      run.isBroken ? 'breaks' : '',
-    ]),
+- *mostDevices*: the largest size at which all connected and samples took less than 5 s.`,
   }
 }
 
-/** Where each broker breaks. */
-function breakingText(document: BenchDocument): string[] {
-  const grown = grownIn(document)
-  return [...new Set(grown.map(({ broker }) => broker))].map((broker) => {
-    const own = grown.filter((run) => run.broker === broker)
-    const broken = own.find(({ isBroken }) => isBroken)
-    const most = own.findLast(({ isBroken }) => !isBroken)?.devices ?? 0
-    return broken
-      ? `- ${broker}: ${most} devices work, ${broken.devices} do not.`
-      : `- ${broker}: not broken at ${most} devices, the largest size that was tried.`
-  })
-}
-
-function figure(document: BenchDocument): Figure {
-  const grown = grownIn(document)
-  const brokers = [...new Set(grown.map(({ broker }) => broker))]
-  const panel = (title: string, yLabel: string, figureOf: (run: FleetRun) => number) => ({
-    kind: 'lines' as const,
-    title,
-    xLabel: 'devices',
-    yLabel,
-    series: brokers.map((broker) => ({
-      name: broker,
-      points: grown.filter((run) => run.broker === broker && !run.isBroken).map((run) => [run.devices, figureOf(run)] as const),
-    })),
-  })
-  return {
-    title: 'A fleet on one bridge',
-    subtitle: `${document.conditions.cpu}, ${document.conditions.cores} cores; a sample every ${document.conditions.sampleEveryS} s`,
-    columns: 3,
-    panels: [
-      panel('At rest', '% of a core', ({ restCpuPercent }) => restCpuPercent),
-      panel('Until the bridge shows a sample', 'p99, ms', ({ telemetryP99Ms }) => telemetryP99Ms ?? 0),
-      panel('Memory, peak', 'MB', ({ rssMb }) => rssMb),
-    ],
-  }
+/** Where a broker breaks. */
+function breakingText({ name, runs }: { readonly name: FleetBroker; readonly runs: readonly FleetRun[] }): string {
+  const broken = runs.find(({ isBroken }) => isBroken)
+  const most = runs.findLast(({ isBroken }) => !isBroken)?.devices ?? 0
+  return broken
+    ? `- ${name}: ${most} devices work, ${broken.devices} do not.`
+    : `- ${name}: not broken at ${most} devices, the largest size that was tried.`
 }

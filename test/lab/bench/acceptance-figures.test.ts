@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { acceptanceBench } from '../../../lab/bench/acceptance/bench.ts'
 import {
   type AcceptanceRun,
-  acceptanceReport,
   acceptLength,
   acceptLengthsByPosition,
   ratesByDraftPosition,
@@ -25,7 +25,7 @@ describe('the figures of bench acceptance', () => {
     expect(acceptLength([run, undrafted])).toBe(3)
     expect(acceptLength([undrafted])).toBeNull()
     expect(run).toMatchObject({ drafted: 8, accepted: 7, rounds: '3/2 4/4 1/1' })
-    expect(acceptanceReport.keptRuns!({ bench: '', conditions: {}, summary: {}, runs: [run] })).toMatchObject([
+    expect(acceptanceBench.report.keptRuns!({ bench: '', conditions: {}, summary: {}, runs: [run] })).toMatchObject([
       { verifications: 3 },
     ])
   })

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest'
-import { benchFleet } from '../../../lab/bench/fleet/bench.ts'
-import { fleetReport } from '../../../lab/bench/fleet/report.ts'
+import { fleetBench, measureFleet } from '../../../lab/bench/fleet/bench.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tempDir } from '../../support/temp-dir.ts'
@@ -11,13 +10,13 @@ it('connects a fleet that reports and works, and comes back after the bridge was
   const plan = {
     bundle: await buildTextBundle(dir.path),
     brokers: ['embedded'] as const,
-    devices: 20,
     sizes: [20],
     restS: 1,
     workS: 1,
     statuses: 1,
   }
-  const result = await benchFleet({ ...plan, sampleEveryS: 0.5 }, { io, quick: true, progress() {} })
+  const measured = await measureFleet({ ...plan, sampleEveryS: 0.5 }, { io, quick: true, progress() {} })
+  const result = fleetBench.resultOf(measured)
   expect(result.summary).toMatchObject({ mostDevices: 20 })
   expect(result.summary.telemetryP99Ms).toBeGreaterThan(0)
   const [grown, work, restart] = result.runs
@@ -25,5 +24,5 @@ it('connects a fleet that reports and works, and comes back after the bridge was
   expect(work).toMatchObject({ what: 'work', fleetStatusS: [expect.any(Number)] })
   expect((work as { jobs: number }).jobs).toBeGreaterThan(0)
   expect(restart).toMatchObject({ what: 'restart', backS: expect.any(Number) })
-  expect(fleetReport.findings!({ bench: 'fleet', ...result })).toContain('embedded: not broken at 20 devices')
+  expect(fleetBench.report.findings!({ bench: 'fleet', ...result })).toContain('embedded: not broken at 20 devices')
 })
