@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { systemClock } from '../../core/kit/base/clock.ts'
 
 /**
@@ -9,10 +10,13 @@ export function playInTime<Item extends { readonly atMs: number }, Result>(
   signal: AbortSignal,
   begin: (item: Item, atMs: number, nth: number) => Promise<Result>,
 ): Promise<Result[]> {
+  // Each item listens until it is due.
+  const waiting = AbortSignal.any([signal])
+  setMaxListeners(0, waiting)
   const startedMs = systemClock.nowMs()
   return Promise.all(
     items.map(async (item, nth) => {
-      await systemClock.sleep(Math.max(0, startedMs + item.atMs - systemClock.nowMs()), signal)
+      await systemClock.sleep(Math.max(0, startedMs + item.atMs - systemClock.nowMs()), waiting)
       return begin(item, systemClock.nowMs() - startedMs, nth)
     }),
   )

@@ -1,13 +1,8 @@
-import { once } from 'node:events'
 import { createServer } from 'node:net'
+import { onLoopback } from './loopback-server.ts'
 
 /** A free loopback port, for programs that cannot report the port that the system chose for them. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
+  await using server = await onLoopback(createServer())
+  return server.port
 }

@@ -1,5 +1,5 @@
-import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
+import { onLoopback } from './loopback-server.ts'
 
 /** A connection through the relay, with the bytes that crossed it in each direction. */
 export interface RelayedConnection {
@@ -30,11 +30,11 @@ export async function startRelay(target: number): Promise<Relay> {
   const open = () => connections.filter(({ isOpen }) => isOpen)
   const server = createServer((near) => {
     connections.push(relayed(near, connect(relay.target, '127.0.0.1')))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  })
+  const listening = await onLoopback(server)
   const sum = (direction: 'up' | 'down') => connections.reduce((total, connection) => total + bytesOf(connection[direction]), 0)
   const relay: Relay = {
-    port: (server.address() as AddressInfo).port,
+    ...listening,
     target,
     connections,
     bytes: () => ({ up: sum('up'), down: sum('down') }),
@@ -46,10 +46,6 @@ export async function startRelay(target: number): Promise<Relay> {
     },
     garble() {
       for (const connection of open()) connection.garble()
-    },
-    async [Symbol.asyncDispose]() {
-      relay.cut()
-      await new Promise((done) => server.close(done))
     },
   }
   return relay

@@ -1,7 +1,7 @@
-import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import type { Random } from '../../core/kit/base/random.ts'
 import { type DirectionShape, LinkSchedule } from './link-schedule.ts'
+import { onLoopback } from './loopback-server.ts'
 
 export interface LinkShape {
   readonly up: DirectionShape
@@ -55,27 +55,17 @@ export async function startShapedLink({ target, shape, random }: ShapedLinkOptio
     enter: (bytes) => startedMs + schedules[direction].admit(bytes, nowMs()),
     backlogMs: () => schedules[direction].backlogMs(nowMs()),
   })
-  const sockets = new Set<Socket>()
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (near) => {
     const far = connect({ port: target, host: '127.0.0.1', allowHalfOpen: true, noDelay: true })
-    for (const socket of [near, far]) {
-      sockets.add(socket)
-      socket.on('close', () => sockets.delete(socket))
-    }
     carry(near, far, lane('up'))
     carry(far, near, lane('down'))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  })
   return {
-    port: (server.address() as AddressInfo).port,
+    ...(await onLoopback(server)),
     nowMs,
     startOver(atMs) {
       startedMs = performance.now() - atMs
       schedules = fresh()
-    },
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy()
-      await new Promise((done) => server.close(done))
     },
   }
 }

@@ -8,6 +8,7 @@ import { layOutTable } from '../plot/table.ts'
 import type { Bench, BenchDocument } from './bench.ts'
 import type { Machine } from './foreign-load.ts'
 import { measure } from './measure.ts'
+import { despiteLoadOption } from './options.ts'
 import { goalTable, shownOf } from './page.ts'
 import { commandLineOf, createFolder, readDocument, resultFolder, savedDocument, saveResults } from './results.ts'
 
@@ -20,10 +21,7 @@ const frameShape = (name: string, quickLimit: string) => ({
     .min(1)
     .optional()
     .meta({ description: 'saved document to report again, without measuring', fallback: 'none: measure' }),
-  despiteLoad: z
-    .boolean()
-    .default(false)
-    .meta({ description: 'print figures although other processes disturb the measurement', conflicts: 'save' }),
+  despiteLoad: despiteLoadOption,
 })
 
 type Given<Options extends z.ZodRawShape> = OptionsOf<ReturnType<typeof frameShape>> & z.output<z.ZodObject<Options>>

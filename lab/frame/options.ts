@@ -1,5 +1,10 @@
 import { z } from 'zod'
 
+export const despiteLoadOption = z
+  .boolean()
+  .default(false)
+  .meta({ description: 'print figures although other processes disturb the measurement', conflicts: 'save' })
+
 /** @param what the names are: 'methods to compare' */
 export const namesOption = <Name extends string>(what: string, names: readonly Name[]) =>
   z

@@ -4,10 +4,10 @@ import { z } from 'zod'
 import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
-import { drafterParts } from '../../../core/model/bundle/manifest.ts'
+import { drafterParts, type PartName } from '../../../core/model/bundle/manifest.ts'
 import { adapterDrafter } from '../../../core/model/draft/adapter-drafter.ts'
 import { adapterLookupDrafter } from '../../../core/model/draft/adapter-lookup-drafter.ts'
-import { noDrafter } from '../../../core/model/draft/drafter.ts'
+import { type Drafter, noDrafter, type TreeDrafter } from '../../../core/model/draft/drafter.ts'
 import { lookupDrafter } from '../../../core/model/draft/lookup-drafter.ts'
 import type { Chain, StepItem } from '../../../core/model/engine/contract.ts'
 import { answerBudget } from '../../../core/model/engine/generate.ts'
@@ -168,23 +168,18 @@ function replaysOf(
 ): [DrafterKind, (answered: Answered) => Promise<Round[]>][] {
   const { parts, dims } = model.manifest
   const { head } = replayModel
-  const isAvailable: Record<DrafterKind, boolean> = {
-    'adapter+lookup': parts.adapter !== undefined,
-    adapter: parts.adapter !== undefined,
-    'adapter-paper': parts['adapter-paper'] !== undefined,
-    lookup: true,
-    medusa: parts.medusa !== undefined,
-    none: true,
+  const adapter = () => adapterDrafter(model.part('adapter'), head, greedy)
+  /** With the part that each needs. */
+  const creators: Record<DrafterKind, readonly [part: PartName | null, create: () => Drafter | TreeDrafter]> = {
+    'adapter+lookup': ['adapter', () => adapterLookupDrafter(adapter(), limits.threshold)],
+    adapter: ['adapter', adapter],
+    'adapter-paper': ['adapter-paper', () => adapterDrafter(model.part('adapter-paper'), head, greedy)],
+    lookup: [null, lookupDrafter],
+    medusa: ['medusa', () => medusaDrafter(model.medusa(), dims.vocab)],
+    none: [null, noDrafter],
   }
-  const create = {
-    'adapter+lookup': () => adapterLookupDrafter(adapterDrafter(model.part('adapter'), head, greedy), limits.threshold),
-    adapter: () => adapterDrafter(model.part('adapter'), head, greedy),
-    'adapter-paper': () => adapterDrafter(model.part('adapter-paper'), head, greedy),
-    lookup: lookupDrafter,
-    medusa: () => medusaDrafter(model.medusa(), dims.vocab),
-    none: noDrafter,
-  }
-  return drafters
-    .filter((kind) => isAvailable[kind])
-    .map((kind) => [kind, (answered) => replay(create[kind](), replayModel, answered, limits)])
+  return drafters.flatMap((kind) => {
+    const [part, create] = creators[kind]
+    return part && !parts[part] ? [] : [[kind, (answered) => replay(create(), replayModel, answered, limits)]]
+  })
 }

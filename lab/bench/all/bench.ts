@@ -4,27 +4,21 @@ import { BrimError, errorCodes, exitCodes } from '../../../core/kit/base/errors.
 import type { Io } from '../../../core/kit/base/io.ts'
 import { defineCommand, type OptionsOf } from '../../../core/kit/cli/command.ts'
 import { currentCommit } from '../../frame/commit.ts'
+import { despiteLoadOption, namesOption } from '../../frame/options.ts'
 import { resultFolder } from '../../frame/results.ts'
 import { layOutTable } from '../../plot/table.ts'
 import { runBrim } from './bench-process.ts'
 import { benchmarks, type ListedBench } from './benchmarks.ts'
 import { isSaved } from './saved.ts'
 
-const names = benchmarks.map(({ name }) => name)
-
 const options = {
   quick: z.boolean().default(false).describe('measure less'),
   save: z.boolean().default(false).describe('write documents, figures and pages to docs/results/'),
-  only: z
-    .string()
-    .transform((list) => list.split(','))
-    .pipe(z.array(z.enum(names, `must be a list of ${names.join(', ')}`)))
-    .optional()
-    .meta({ description: `benchmarks, separated by commas: ${names.join(',')}`, fallback: 'all' }),
-  despiteLoad: z
-    .boolean()
-    .default(false)
-    .meta({ description: 'print figures although other processes disturb the measurement', conflicts: 'save' }),
+  only: namesOption(
+    'benchmarks',
+    benchmarks.map(({ name }) => name),
+  ),
+  despiteLoad: despiteLoadOption,
 }
 
 /** A disturbed run is repeated this often, after a pause in which what disturbs it may end. */

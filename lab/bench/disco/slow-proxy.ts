@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
-import type { Duplex } from 'node:stream'
+import { connect } from 'node:net'
 import { systemClock } from '../../../core/kit/base/clock.ts'
+import { onLoopback } from '../../cluster/loopback-server.ts'
 import type { ApiLatency } from '../../simulate/hardware/api-server.ts'
 
 /** One streamed answer through the proxy. */
@@ -27,7 +27,6 @@ export interface SlowProxy extends AsyncDisposable {
 /** @param next latency of the answer that is asked for */
 export async function startSlowProxy(target: URL, next: () => ApiLatency): Promise<SlowProxy> {
   const answers: SlowedAnswer[] = []
-  const sockets = new Set<Duplex>()
   const server = createServer((incoming, outgoing) => {
     const { method, url, headers } = incoming
     const isAnswer = method === 'POST' && /completions$/.test(url ?? '')
@@ -51,7 +50,6 @@ export async function startSlowProxy(target: URL, next: () => ApiLatency): Promi
     far.write(`${incoming.method} ${incoming.url} HTTP/1.1\r\n${lines.map((line) => `${line.join(': ')}\r\n`).join('')}\r\n`)
     far.write(head)
     for (const socket of [near, far]) {
-      sockets.add(socket)
       socket.on('error', () => {})
       socket.on('close', () => {
         near.destroy()
@@ -60,17 +58,7 @@ export async function startSlowProxy(target: URL, next: () => ApiLatency): Promi
     }
     near.pipe(far).pipe(near)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return {
-    port: (server.address() as AddressInfo).port,
-    answers,
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy()
-      server.closeAllConnections()
-      await new Promise((done) => server.close(done))
-    },
-  }
+  return { ...(await onLoopback(server)), answers }
 }
 
 async function passSlowly(response: IncomingMessage, outgoing: ServerResponse, answer: SlowedAnswer): Promise<void> {

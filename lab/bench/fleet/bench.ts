@@ -8,6 +8,7 @@ import { benchCommand } from '../../frame/command.ts'
 import { quantileOrNull } from '../../frame/statistics.ts'
 import { tabledBench } from '../../frame/tabled-bench.ts'
 import { toDigits } from '../../frame/tables.ts'
+import { playInTime } from '../in-time.ts'
 import { type FleetBroker, type FleetCluster, fleetBrokers, startFleetCluster, watchSamples } from './cluster.ts'
 import { Load } from './load.ts'
 import { type AnyFleetRun, type FleetRun, fleetFigures, type RestartRun, showFleet, type WorkRun } from './report.ts'
@@ -176,17 +177,12 @@ class MeasuredFleet {
     this.#context.progress(`${jobsPerS} jobs per second`)
     await this.#load.take()
     const fleetStatusS: number[] = []
-    const startedMs = performance.now()
     const asking = (async () => {
       for (let at = 0; at < this.#plan.statuses; at++) fleetStatusS.push(await status())
     })()
-    let submitted = 0
-    while (performance.now() - startedMs < this.#plan.workS * 1_000) {
-      const due = ((performance.now() - startedMs) / 1_000) * jobsPerS
-      for (; submitted < due; submitted++) await client.submit(job)
-      await this.#sleep(10)
-    }
-    await asking
+    const submitted = this.#plan.workS * jobsPerS
+    const due = Array.from({ length: submitted }, (_, at) => ({ atMs: (1_000 * at) / jobsPerS }))
+    await Promise.all([asking, playInTime(due, this.#context.io.signal, () => client.submit(job))])
     const { jobs, pubackMs } = await this.#load.take()
     const { p99: dispatchP99Ms } = await client.dispatchMs()
     const work = { submitted, jobs, dispatchP99Ms, pubackP99Ms: p99(pubackMs), fleetStatusS }

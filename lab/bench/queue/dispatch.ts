@@ -8,6 +8,7 @@ import { median } from '../../../core/policy/estimate/quantile.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import { JobClient } from '../../cluster/job-client.ts'
 import { connectJobDevice } from '../../cluster/job-device.ts'
+import { playInTime } from '../in-time.ts'
 
 interface DispatchLoad {
   readonly devices: number
@@ -60,13 +61,8 @@ export async function benchDispatch(limits: DispatchLimits, io: Io, progress: (l
     }
     progress(`${jobs} jobs, ${perS} per second`)
     const client = new JobClient(httpUrl, io.signal)
-    const startedMs = performance.now()
-    let submitted = 0
-    while (submitted < jobs) {
-      const due = Math.min(jobs, Math.floor(((performance.now() - startedMs) / 1_000) * perS) + 1)
-      for (; submitted < due; submitted++) await client.submit(job)
-      await systemClock.sleep(1, io.signal)
-    }
+    const due = Array.from({ length: jobs }, (_, at) => ({ atMs: (1_000 * at) / perS }))
+    await playInTime(due, io.signal, () => client.submit(job))
     const { p50, p99 } = await dispatchFigures(client, jobs)
     return { what: 'dispatch', devices, jobs, perS, p50Ms: p50, p99Ms: p99, deviceCommitP50Ms: median(commitsMs) }
   } finally {
