@@ -1,5 +1,5 @@
 import { barPanel, linePanel } from '../../frame/panels.ts'
-import { runsBy, valuesOf } from '../../frame/runs.ts'
+import { distinct, runsBy } from '../../frame/runs.ts'
 import { mean, sum } from '../../frame/statistics.ts'
 import type { DocumentOf, FigureRow, FigureTable, ShownRuns } from '../../frame/tabled-bench.ts'
 import { type Column, tableOf, toDigits } from '../../frame/tables.ts'
@@ -125,7 +125,7 @@ export function showAcceptance(document: DocumentOf<AcceptanceRun>): ShownRuns {
     return { name, own, rates: ratesByDraftPosition(own), buckets: acceptLengthsByPosition(own) }
   })
   type Shown = (typeof shown)[number]
-  const tasks = valuesOf(runs, 'task').sort()
+  const tasks = distinct(runs, 'task').sort()
   const ofTask = (task: string) => (run: AcceptanceRun) => run.task === task
   const drafting = shown.filter(({ name }) => name !== 'none')
   const kinds: [string, (run: AcceptanceRun) => boolean][] = [
