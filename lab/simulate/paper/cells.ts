@@ -16,9 +16,9 @@ export const cellsOf = (paper: PaperFile, runs: readonly PaperRun[]): readonly P
   })
 
 function cellOf(paper: PaperFile, runs: readonly PaperRun[], group: Group, cell: Cell, varied: Selection): PaperCell[] {
-  const published = cell.paper && publishedAt(paper, cell.paper, varied)
-  if (published === undefined) return []
   const base = { ...group.of, ...varied }
+  const published = cell.paper && publishedAt(paper, cell.paper, base)
+  if (published === undefined) return []
   const { improved } = cell
   const names = namesOf(paper, base)
   const made = {
@@ -42,10 +42,10 @@ function remarkOn({ remarks }: Cell, names: Scope, runs: readonly PaperRun[], ba
 const matches = (when: When, varied: Selection): boolean =>
   Object.entries(when).every(([name, wanted]) => [wanted].flat().includes(varied[name]!))
 
-/** @param path whose `{name}` stands for the value that is varied */
-function publishedAt({ published }: PaperFile, path: readonly Scalar[], varied: Selection): unknown {
+/** @param path whose `{name}` stands for what the runs have */
+function publishedAt({ published }: PaperFile, path: readonly Scalar[], base: Selection): unknown {
   return path.reduce<unknown>((whole, part) => {
-    const key = typeof part === 'string' ? fill(part, varied) : part
+    const key = typeof part === 'string' ? fill(part, base) : part
     return (whole as Readonly<Record<string, unknown>> | undefined)?.[key]
   }, published)
 }

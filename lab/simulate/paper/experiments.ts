@@ -2,9 +2,11 @@ import { Scenario } from '../scenario/scenario.ts'
 import type { PaperFile, Selection } from './paper-file.ts'
 import { combinationsOf } from './quantity.ts'
 
-/** What is simulated, in the order of the paper's file. */
-export const experimentsOf = ({ experiments }: PaperFile, isQuick: boolean): readonly Selection[] =>
-  experiments.flatMap(({ each, quick }) => combinationsOf({ ...each, ...(isQuick && quick) }, []))
+/** What is simulated, in the order of the paper's file, whose settings are of this type. */
+export const experimentsOf = <Setting>({ experiments }: PaperFile, isQuick: boolean): readonly Setting[] =>
+  experiments.flatMap(({ each, quick, with: fields }) =>
+    combinationsOf({ ...each, ...(isQuick && quick) }, []).map((varied) => ({ ...varied, ...fields }) as Setting),
+  )
 
 /**
  * The paper's scenario for a setting, with what the code adds.

@@ -122,8 +122,8 @@ export const PaperFile = z.strictObject({
     /** Every device of the scenario, but for what a setting changes in it. */
     device: Part.default({}),
   }),
-  /** Settings that are run; with --quick, with other values of some names. */
-  experiments: z.array(z.strictObject({ each: Each, quick: Each.default({}) })).default([]),
+  /** Settings that are run, with fields that are no single values; with --quick, with other values of some names. */
+  experiments: z.array(z.strictObject({ each: Each, with: Part.default({}), quick: Each.default({}) })),
   /** Values of runs as they are shown. */
   names: Names.default({}),
   cells: z.array(CellGroup),

@@ -1,19 +1,15 @@
 import { quantile } from '../../../../core/policy/estimate/quantile.ts'
 import { runScenario } from '../../run/run-scenario.ts'
 import type { AnswerRecord } from '../../world/answer-record.ts'
+import type { PaperRun } from '../quantity.ts'
 import { paperDecodeSla, paperPrefillSla } from './published.ts'
-import { type Setup, scenarioOf } from './scenarios.ts'
+import { type Planned, scenarioOf, statedPerS } from './scenarios.ts'
 
 /** Points of the curves of Figs. 9 and 10. */
 const curvePoints = 20
 
 /** One simulated run. Times in ms, means over requests. */
-export interface Run {
-  /** What the run is for, and what differs in it. */
-  readonly purpose: Purpose
-  readonly variation: string
-  readonly setup: Setup
-  readonly requests: number
+export interface Run extends Planned {
   readonly ttftMs: number
   readonly tbtMs: number
   readonly acceptLength: number
@@ -35,18 +31,8 @@ export interface Run {
   readonly decodeCurveMs: readonly number[]
 }
 
-export const roundParts = ['drafting', 'uplink', 'cloud', 'downlink', 'choosing'] as const
 /** ms of a round: until the rows are sent, up, at the cloud, down, and until the device has chosen. */
-export type RoundParts = Readonly<Record<(typeof roundParts)[number], number>>
-
-export type Purpose = 'rates' | 'pipeline' | 'ablation' | 'alone' | 'longest' | 'improved' | 'limits' | 'open'
-
-export interface Planned {
-  readonly purpose: Purpose
-  readonly variation: string
-  readonly setup: Setup
-  readonly requests: number
-}
+export type RoundParts = Readonly<Record<'drafting' | 'uplink' | 'cloud' | 'downlink' | 'choosing', number>>
 
 export async function measure({ purpose, variation, setup, requests }: Planned, signal?: AbortSignal): Promise<Run> {
   const records: AnswerRecord[] = []
@@ -87,4 +73,36 @@ export async function measure({ purpose, variation, setup, requests }: Planned, 
     prefillCurveMs: curve(prefill),
     decodeCurveMs: curve(decode),
   }
+}
+
+/** The runs, and what the paper's figures need beside them. */
+export function comparedRuns(runs: readonly Run[]): readonly PaperRun[] {
+  const isStated = ({ purpose, setup }: Run) => purpose === 'rates' && setup.perS === statedPerS(setup.dataset)
+  const compared = runs.map((run) => {
+    const { setup, roundMs, acceptLength, stages, stageMs, tbtMs } = run
+    const shape = runs.find(
+      (other) => isStated(other) && other.setup.method === 'u-shape' && other.setup.dataset === setup.dataset,
+    )!
+    const { drafting, uplink, cloud, downlink, choosing } = roundMs
+    const parts = { ...roundMs, link: uplink + downlink, device: drafting + choosing, stages: stages * stageMs, cloud }
+    return {
+      ...setup,
+      ...run,
+      besideUShapePercent: (100 * tbtMs) / shape.tbtMs - 100,
+      perTokenMs: Object.fromEntries(Object.entries(parts).map(([part, ms]) => [part, ms / acceptLength])),
+      prefillPoints: shareWithin(run.prefillCurveMs),
+      decodePoints: shareWithin(run.decodeCurveMs),
+    }
+  })
+  const byStages = compared.filter((run) => isStated(run) || run.variation === 'P = 1' || run.variation === 'P = 2')
+  return [
+    ...compared,
+    ...byStages.filter(({ purpose }) => purpose !== 'improved').map((run) => ({ ...run, purpose: 'by stages' })),
+  ]
+}
+
+/** Percent of requests within a time, but for the slowest twentieth, which would leave the rest no width. */
+function shareWithin(curve: readonly number[]): readonly (readonly [number, number])[] {
+  const points = curve.slice(0, -1).map((ms, at) => [ms, (100 * at) / (curve.length - 1)] as const)
+  return points.filter(([ms], at) => points[at + 1]?.[0] !== ms)
 }

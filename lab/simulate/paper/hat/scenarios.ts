@@ -1,22 +1,15 @@
-import { Scenario } from '../../scenario/scenario.ts'
-import { type Dataset, type Method, paperPrompts } from './published.ts'
+import { z } from 'zod'
+import type { Scenario } from '../../scenario/scenario.ts'
+import { experimentsOf, scenarioFor } from '../experiments.ts'
+import { type Dataset, datasets, methods, paper, paperAlone, paperPrompts } from './published.ts'
 
 /** iperf3 counts megabytes of 2²⁰ bytes. */
 const megabyte = 2 ** 20
 /** Of the access points, which the paper does not state: a frame and its answer on WiFi. */
 const rttMs = 4
-/** Tokens of an answer: the paper states the maximum only. */
-const answers = { kind: 'uniform', min: 64, max: 128 }
-/** Of the workstation's 512 GB of memory: KV of streams that the GPUs cannot hold. */
-const hostBytes = 256e9
 /** Most tokens of the models' context that a prompt may have, beside 128 of an answer. */
 const maxPromptTokens = 3_968
-
-/** What differs between the data sets. */
-const sets = {
-  short: { model: 'vicuna-7b', inputLayers: 2, acceptLength: 2.06, medusaAcceptLength: 1.89, sarathiChunk: 128 },
-  long: { model: 'vicuna-13b', inputLayers: 3, acceptLength: 1.98, medusaAcceptLength: 1.75, sarathiChunk: 256 },
-} as const satisfies Record<Dataset, object>
+const sarathiChunk = { short: 128, long: 256 }
 
 /** Parts of the range of rates that the devices at 2, 8 and 14 m walk through. */
 const distances = [
@@ -30,89 +23,87 @@ const boards = [
   { board: 'agx-xavier', counts: [6, 7, 7], memoryClocks: [1, 0.75, 0.625, 0.5] },
 ] as const
 
-/** HAT's parts (SD, PC, PD) that are in use, and what Brim adds. */
-export interface HatParts {
-  readonly drafts?: boolean
-  readonly chunks?: boolean
-  readonly draftAhead?: boolean
-  readonly wire?: 'fp16' | 'int8'
-  readonly deviceWeights?: 'fp16' | 'int4'
-  readonly pacedDrafts?: boolean
-  readonly threshold?: number
-  readonly branching?: 'last' | 'each'
-  readonly alternatives?: number
-  readonly draftLimit?: number
-  readonly acceptLength?: number
-}
+const range = z.tuple([z.number(), z.number()])
 
 /** One run of a method on a data set. What the paper leaves open has a default here, and may be varied. */
-export interface Setup {
-  readonly dataset: Dataset
-  readonly method: Method
-  readonly parts?: HatParts
+const Setup = z.strictObject({
+  dataset: z.enum(datasets),
+  method: z.enum(methods),
   /** Requests per second of all devices. */
-  readonly perS: number
+  perS: z.number(),
+  /** HAT's parts (SD, PC, PD) that are in use, and what Brim adds: settings of the scenario's policy. */
+  parts: z.record(z.string(), z.union([z.boolean(), z.string()])).optional(),
+  /** Factor of the tokens that a verification gains. */
+  drafterGain: z.number().optional(),
   /** P. */
-  readonly pipeline?: number
+  pipeline: z.number().optional(),
   /** One device alone, an AGX Orin near the access point. */
-  readonly alone?: boolean
-  readonly promptTokens?: number
-  readonly outputTokens?: number
+  alone: z.boolean().optional(),
+  promptTokens: z.number().optional(),
+  outputTokens: z.number().optional(),
   /** Factor of the prompts' lengths. */
-  readonly lengths?: number
+  lengths: z.number().optional(),
   /** Lowest and highest MB/s up and down. */
-  readonly rates?: { readonly up: readonly [number, number]; readonly down: readonly [number, number] }
+  rates: z.object({ up: range, down: range }).optional(),
   /** Whether devices that wait for an answer ask, too. */
-  readonly anyoneAsks?: boolean
+  anyoneAsks: z.boolean().optional(),
   /** Whether all 30 devices are AGX Orin. */
-  readonly onlyOrin?: boolean
+  onlyOrin: z.boolean().optional(),
   /** Whether power modes are drawn, which change the memory's clock. */
-  readonly drawsPowerModes?: boolean
+  drawsPowerModes: z.boolean().optional(),
   /** Whether a prompt's pieces overlap in the pipeline. */
-  readonly pipelinedPrompts?: boolean
+  pipelinedPrompts: z.boolean().optional(),
+})
+export type Setup = z.output<typeof Setup>
+
+export interface Planned {
+  /** What the run is for, and what differs in it. */
+  readonly purpose: string
+  readonly variation: string
+  readonly setup: Setup
+  readonly requests: number
 }
 
-export const paperRates = { up: [5, 10], down: [10, 15] } as const satisfies Setup['rates']
+export const statedPerS = (dataset: Dataset): number => paper.constants[`${dataset}PerS`]!
 
-/** The paper's set-up: 30 Jetsons, a pipeline of A6000, at most 128 tokens per answer (HAT §4.1). */
+/** @param requests of a run; one device alone has a tenth of them */
+export const plannedRuns = (requests: number): readonly Planned[] =>
+  experimentsOf<Omit<Planned, 'setup' | 'requests'> & Setup>(paper, false).map(({ purpose, variation, ...given }) => {
+    const { dataset, method, perS = statedPerS(dataset), ...varied } = given
+    const setup = Setup.parse({ dataset, method, perS, ...varied })
+    const name = variation ?? (purpose === 'alone' ? method : `${perS}/s`)
+    return { purpose, variation: name, setup, requests: setup.alone ? Math.ceil(requests / 10) : requests }
+  })
+
 export function scenarioOf(setup: Setup, requests: number, seed: number): Scenario {
-  const { dataset, method, perS, parts = {}, pipeline = 4, alone = false, anyoneAsks = false, pipelinedPrompts = true } = setup
-  const { model, inputLayers, acceptLength, medusaAcceptLength, sarathiChunk } = sets[dataset]
-  const isWhole = method !== 'hat' || parts.chunks === false
-  // The bridge's default for HAT; the baselines compute a prompt in one step.
-  const promptRows = method === 'u-sarathi' ? sarathiChunk : isWhole ? 2_048 : 128
-  return Scenario.parse({
+  const { dataset, method, perS, parts = {}, drafterGain = 1, pipeline = 4, alone = false } = setup
+  const { anyoneAsks = false, pipelinedPrompts = true, promptTokens, outputTokens } = setup
+  const groups = groupsOf(setup)
+  const chunk = sarathiChunk[dataset]
+  const { hat, 'u-medusa': medusa } = paperAlone[dataset]
+  return scenarioFor(paper, setup, {
     name: `${method}, ${dataset} prompts`,
     seed,
     cloud: {
-      model,
-      gpu: 'a6000',
       pipeline,
       pipelinedPrompts,
-      inputLayers,
-      slowBytes: hostBytes,
-      policy: 'decode-first',
-      // The paper's server answers every request.
-      memoryWaitS: 'unlimited',
-      promptRows,
-      stepRows: method === 'u-sarathi' ? sarathiChunk : 2_048,
+      ...(method === 'u-sarathi' && { promptRows: chunk, stepRows: chunk }),
+      ...(parts.chunks === false && { promptRows: 2_048 }),
     },
-    devices: alone
-      ? groupsOf(setup)
-          .slice(0, 1)
-          .map((group) => ({ ...group, count: 1 }))
-      : groupsOf(setup),
+    devices: alone ? [{ ...groups[0], count: 1 }] : groups,
     workload: {
       requests,
       arrivals: { kind: 'poisson', perS },
-      promptTokens: setup.promptTokens ?? promptTokensOf(dataset, setup.lengths ?? 1),
-      outputTokens: setup.outputTokens ?? answers,
+      promptTokens: promptTokens ?? promptTokensOf(dataset, setup.lengths ?? 1),
+      ...(outputTokens !== undefined && { outputTokens }),
       askers: anyoneAsks ? 'any' : 'idle',
       modes: [{ mode: method }],
     },
-    policies: { hat: { acceptLength, medusaAcceptLength, ...parts } },
+    policies: { hat: { acceptLength: drafterGain * hat[0], medusaAcceptLength: medusa[0], ...parts } },
   })
 }
+
+const paperRates: NonNullable<Setup['rates']> = { up: [5, 10], down: [10, 15] }
 
 function groupsOf({ rates = paperRates, drawsPowerModes = false, onlyOrin = false }: Setup): object[] {
   const walk = ([low, high]: readonly [number, number], [from, to]: readonly [number, number]) => ({

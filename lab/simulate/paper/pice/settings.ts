@@ -51,9 +51,8 @@ export const routersModel = (model: string): string =>
 
 /** RPM of Table III: 1.5 times the maximum batch (§V-B). */
 export const settingsOf = (isQuick: boolean): readonly Setting[] =>
-  experimentsOf(paper, isQuick).map(({ measured, method, model, ...varied }) => ({
-    ...({ measured, method, model } as Pick<Setting, 'measured' | 'method' | 'model'>),
-    rpm: 1.5 * batchOf(String(model)),
+  experimentsOf<Setting>(paper, isQuick).map(({ measured, method, model, ...varied }) => ({
+    ...{ measured, method, model, rpm: 1.5 * batchOf(model) },
     ...varied,
   }))
 

@@ -20,9 +20,9 @@ export interface Case {
 }
 
 /** Every run that a figure needs, once. */
-export const cases: readonly Case[] = experimentsOf(paper, false).map(({ setup, server, ...changes }) => ({
-  setup: String(setup),
-  server: String(server),
+export const cases: readonly Case[] = experimentsOf<Case>(paper, false).map(({ setup, server, ...changes }) => ({
+  setup,
+  server,
   ...changes,
 }))
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
+import { cellsOf } from '../../../../lab/simulate/paper/cells.ts'
 import type { PaperCell } from '../../../../lab/simulate/paper/comparison.ts'
-import { cellsOf } from '../../../../lab/simulate/paper/hat/cells.ts'
-import { measure } from '../../../../lab/simulate/paper/hat/measure.ts'
-import { plannedRuns } from '../../../../lab/simulate/paper/hat/plan.ts'
-import { hatPaperReport, orderingsKept, summarise } from '../../../../lab/simulate/paper/hat/report.ts'
-import { type Setup, scenarioOf } from '../../../../lab/simulate/paper/hat/scenarios.ts'
+import { hatPaperBench, orderingsKept, summarise } from '../../../../lab/simulate/paper/hat/bench.ts'
+import { comparedRuns, measure } from '../../../../lab/simulate/paper/hat/measure.ts'
+import { paper } from '../../../../lab/simulate/paper/hat/published.ts'
+import { plannedRuns, type Setup, scenarioOf } from '../../../../lab/simulate/paper/hat/scenarios.ts'
 
 const setup: Setup = { dataset: 'short', method: 'hat', perS: 6 }
 
@@ -28,15 +28,15 @@ describe('the comparison with the HAT paper', () => {
     const plan = plannedRuns(3)
     const measured = await measure(plan[0]!)
     const runs = plan.map((planned) => ({ ...measured, ...planned }))
-    const cells = cellsOf(runs)
+    const cells = cellsOf(paper, comparedRuns(runs))
     expect(new Set(cells.map(({ place }) => place))).toEqual(
       new Set(['Table IV', 'Table V', 'Fig. 1b', 'Fig. 6', 'Fig. 7', 'Fig. 8', 'Fig. 9', 'Fig. 10', 'Fig. 11', 'Fig. 12']),
     )
     for (const { ours, row, metric } of cells) expect(ours, `${row}, ${metric}`).toBeGreaterThanOrEqual(0)
     const document = { bench: 'paper-hat', conditions: { requests: 3 }, summary: summarise(runs), runs }
-    expect(hatPaperReport.tables!(document)).toHaveLength(13)
-    expect(hatPaperReport.figure(document).panels).toHaveLength(10)
-    expect(hatPaperReport.findings!(document)).not.toContain('NaN')
+    expect(hatPaperBench.report.tables!(document)).toHaveLength(13)
+    expect(hatPaperBench.report.figure(document).panels).toHaveLength(10)
+    expect(hatPaperBench.report.findings!(document)).not.toContain('NaN')
   })
 
   it('measures one run by the clock of the simulation', async () => {
