@@ -9,16 +9,8 @@ import type { DraftTree } from '../../core/policy/hat/draft-tree.ts'
 import { root } from '../../core/policy/hat/draft-tree.ts'
 import { conditionsOf } from '../../core/policy/hat/hat-conditions.ts'
 import { HatMachine } from '../../core/policy/hat/hat-machine.ts'
-import type {
-  FedTokens,
-  HatAction,
-  HatComputation,
-  HatConditions,
-  HatEvent,
-  HatInput,
-  HatRules,
-} from '../../core/policy/hat/hat-steps.ts'
-import type { Machine } from '../../core/policy/machine.ts'
+import type { FedTokens, HatAction, HatConditions, HatEvent, HatInput, HatRules } from '../../core/policy/hat/hat-steps.ts'
+import { type HandlersOf, handleKind, type Machine, type OfKind } from '../../core/policy/machine.ts'
 import { rowBytes } from '../../core/wire/protocol/frame.ts'
 import { sliceStates } from '../../core/wire/protocol/states.ts'
 import type { LinkSession } from '../link/link-session.ts'
@@ -52,6 +44,22 @@ export class HatExecutor {
   /** By row: other likely tokens in place of a drafted one. */
   readonly #alternatives: (readonly number[] | undefined)[] = []
   #isDelivered = false
+
+  readonly #handlers: HandlersOf<Exclude<HatAction, { kind: 'deliver' }>> = {
+    feed: (action) => this.#compute(this.#feed(action)),
+    catchUp: () => this.#compute(this.#catchUp()),
+    guess: ({ after }) => this.#compute(this.#guess(after)),
+    guessTree: ({ maxDepth }) => this.#compute(this.#guessTree(maxDepth)),
+    accept: (action) => this.#compute(this.#accept(action)),
+    exchange: (action) => this.#exchange(action),
+    reopen: (action) => this.#uplink.reopen(action),
+    lost: (action) => this.#events.fail(this.#uplink.lostError(action)),
+    measured: ({ steps }) => this.#options.speed.record(steps),
+    gather: ({ keep, rows }) => this.#gather(keep, rows),
+    report: ({ tokensPerS, unread }) => this.#uplink.report(tokensPerS, unread),
+    roundEnded: ({ tokens, seconds }) => this.#drafter.roundEnded?.(tokens, seconds),
+    end: () => this.#events.done(),
+  }
 
   constructor(options: HatOptions, request: HatRequest, session: LinkSession) {
     const { dims, input, wire, speed, padding } = options
@@ -98,7 +106,7 @@ export class HatExecutor {
       const input = { ...event, conditions: this.#conditions }
       for (const action of this.#decider.handle(input, this.#options.clock.nowMs())) {
         if (action.kind === 'deliver') return this.#deliver(action)
-        this.#carryOut(action)
+        handleKind(this.#handlers, action)
       }
     }
     return undefined
@@ -126,60 +134,27 @@ export class HatExecutor {
     this.#stream.release()
   }
 
-  #carryOut(action: Exclude<HatAction, { kind: 'deliver' }>): void {
-    switch (action.kind) {
-      case 'end':
-        this.#events.done()
-        break
-      case 'exchange':
-        this.#uplink.exchange(action)
-        this.#events.push({ kind: 'sent' })
-        break
-      case 'reopen':
-        this.#uplink.reopen(action)
-        break
-      case 'lost':
-        this.#events.fail(this.#uplink.lostError(action))
-        break
-      case 'measured':
-        this.#options.speed.record(action.steps)
-        break
-      case 'gather':
-        this.#gather(action.keep, action.rows)
-        break
-      case 'report':
-        this.#uplink.report(action.tokensPerS, action.unread)
-        break
-      case 'roundEnded':
-        this.#drafter.roundEnded?.(action.tokens, action.seconds)
-        break
-      default:
-        this.#computed = this.#compute(action).then(
-          (event) => this.#events.push(event),
-          (error: unknown) => this.#events.fail(error),
-        )
-    }
+  #compute(work: Promise<HatEvent>): void {
+    this.#computed = work.then(
+      (event) => this.#events.push(event),
+      (error: unknown) => this.#events.fail(error),
+    )
   }
 
-  async #compute(computation: HatComputation): Promise<HatEvent> {
-    switch (computation.kind) {
-      case 'feed':
-        await this.#feed(computation)
-        return { kind: 'fed' }
-      case 'catchUp':
-        await this.#drafter.catchUp(this.#stream)
-        return { kind: 'caughtUp' }
-      case 'guess':
-        return this.#guess(computation.after)
-      case 'guessTree':
-        if (!('tree' in this.#drafter)) throw new Error('the drafter makes no trees')
-        this.#tree = await this.#drafter.tree(this.#stream, computation.maxDepth)
-        return { kind: 'guessedTree', parents: this.#tree.parents }
-      case 'accept':
-        return this.#accept(computation)
-      default:
-        return computation satisfies never
-    }
+  #exchange(action: OfKind<HatAction, 'exchange'>): void {
+    this.#uplink.exchange(action)
+    this.#events.push({ kind: 'sent' })
+  }
+
+  async #catchUp(): Promise<HatEvent> {
+    await this.#drafter.catchUp(this.#stream)
+    return { kind: 'caughtUp' }
+  }
+
+  async #guessTree(maxDepth: number): Promise<HatEvent> {
+    if (!('tree' in this.#drafter)) throw new Error('the drafter makes no trees')
+    this.#tree = await this.#drafter.tree(this.#stream, maxDepth)
+    return { kind: 'guessedTree', parents: this.#tree.parents }
   }
 
   async #guess(after: readonly number[]): Promise<HatEvent> {
@@ -189,13 +164,14 @@ export class HatExecutor {
     return { kind: 'guessed', guesses: this.#guesses.map((guesses) => guesses.map((guess) => guessOf(guess, eos))) }
   }
 
-  async #feed({ tokens, rows, parents }: Extract<HatComputation, { kind: 'feed' }>): Promise<void> {
+  async #feed({ tokens, rows, parents }: OfKind<HatAction, 'feed'>): Promise<HatEvent> {
     const { length } = this.#stream.ids
     const { ids, alternatives } = this.#idsOf(tokens, rows)
     await this.#stream.feed(ids, parents)
     alternatives?.forEach((others, at) => {
       this.#alternatives[length + at] = others
     })
+    return { kind: 'fed' }
   }
 
   #idsOf(tokens: FedTokens, rows: number): { ids: readonly number[]; alternatives?: readonly (readonly number[])[] } {
@@ -226,7 +202,7 @@ export class HatExecutor {
   }
 
   /** Chooses after each row, and accepts the draft, whose rows follow the first one. */
-  async #accept({ position, rows }: Extract<HatComputation, { kind: 'accept' }>): Promise<HatEvent> {
+  async #accept({ position, rows }: OfKind<HatAction, 'accept'>): Promise<HatEvent> {
     const all = this.#uplink.takeDeep()
     const deep = sliceStates(all, all.rows - rows, all.rows)
     this.#stream.deep.append(deep)
@@ -260,7 +236,7 @@ export class HatExecutor {
     return choose(logits, this.#request, path.line + path.rows.length, [...answered, ...newTokens])
   }
 
-  #deliver({ drafted, accepted }: Extract<HatAction, { kind: 'deliver' }>): HatRound {
+  #deliver({ drafted, accepted }: OfKind<HatAction, 'deliver'>): HatRound {
     this.#isDelivered = true
     const logprobs = this.#choices.flatMap((choice) => choice.logprobs ?? [])
     const tokens = this.#choices.map(({ token }) => token)

@@ -3,11 +3,10 @@ import { BrimError } from '../../core/kit/base/errors.ts'
 import type { StateRows } from '../../core/model/draft/state-rows.ts'
 import { requireFinite } from '../../core/model/engine/require-finite.ts'
 import type { HatEvent, UplinkAction } from '../../core/policy/hat/hat-steps.ts'
+import type { OfKind } from '../../core/policy/machine.ts'
 import type { States } from '../../core/wire/protocol/states.ts'
 import type { LinkSession, PrefixHandle, Reply } from '../link/link-session.ts'
 import { isLinkFailure } from './reopen.ts'
-
-type ActionOf<Kind extends UplinkAction['kind']> = Extract<UplinkAction, { kind: Kind }>
 
 /** The sessions of one answer, one after the other: sends its shallow rows and receives the deep ones. */
 export class Uplink {
@@ -67,7 +66,7 @@ export class Uplink {
     return requireFinite(deep, 'middle')
   }
 
-  exchange({ frame, from, to, returned, paddedRows, tree }: ActionOf<'exchange'>): void {
+  exchange({ frame, from, to, returned, paddedRows, tree }: OfKind<UplinkAction, 'exchange'>): void {
     const session = this.#session
     this.#lastFrame = frame
     const rows = this.#rows.slice(from, to)
@@ -80,7 +79,7 @@ export class Uplink {
   }
 
   /** Moves to another session, which holds nothing yet; preferably not at a bridge that is alive but failed. */
-  reopen({ wrongRows }: ActionOf<'reopen'>): void {
+  reopen({ wrongRows }: OfKind<UplinkAction, 'reopen'>): void {
     if (wrongRows) {
       const { got, wanted } = wrongRows
       this.#lastFailure = new BrimError('FRAME_INVALID', `the bridge returned ${got} of the ${wanted} requested rows`)
@@ -95,7 +94,7 @@ export class Uplink {
   }
 
   /** The error of an answer whose rows were lost again and again. */
-  lostError({ times }: ActionOf<'lost'>): BrimError {
+  lostError({ times }: OfKind<UplinkAction, 'lost'>): BrimError {
     const cause = this.#lastFailure
     return new BrimError('LINK_LOST', `the rows of this session were lost ${times} times in a row`, cause ? { cause } : {})
   }

@@ -3,7 +3,7 @@ import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import type { Machine } from '../../core/policy/machine.ts'
+import { type HandlersOf, handleKind, type Machine, type OfKind } from '../../core/policy/machine.ts'
 import {
   SmallModelPool,
   type SmallModelPoolAction,
@@ -68,6 +68,15 @@ export class ModelPool {
   /** Why the last model could not be opened. */
   #failure: unknown
   #ended = () => {}
+
+  readonly #handlers: HandlersOf<SmallModelPoolAction> = {
+    open: ({ version }) => void this.#open(this.#sources.find(({ manifestSha256 }) => manifestSha256 === version)!),
+    close: ({ version }) => void this.#close(version),
+    lend: ({ request, version, loadMs }) => this.#requests.get(request)!.resolve(this.#lent(version, loadMs)),
+    refuse: ({ request, why }) => this.#refuse(this.#requests.get(request)!, why),
+    'idle closed': ({ request }) => this.#requests.get(request)!.resolve(undefined),
+    ended: () => this.#ended(),
+  }
 
   constructor(options: ModelPoolOptions) {
     this.#options = options
@@ -154,34 +163,11 @@ export class ModelPool {
 
   #feed(event: SmallModelPoolEvent): void {
     const input = { ...event, freeBytes: this.#options.freeBytes() }
-    for (const action of this.#decider.handle(input, this.#options.clock.nowMs())) this.#carryOut(action)
+    for (const action of this.#decider.handle(input, this.#options.clock.nowMs())) handleKind(this.#handlers, action)
   }
 
-  #carryOut(action: SmallModelPoolAction): void {
-    switch (action.kind) {
-      case 'open':
-        void this.#open(this.#sources.find(({ manifestSha256 }) => manifestSha256 === action.version)!)
-        return
-      case 'close':
-        void this.#close(action.version)
-        return
-      case 'lend':
-        this.#requests.get(action.request)!.resolve(this.#lent(action.version, action.loadMs))
-        return
-      case 'refuse': {
-        const { name, reject } = this.#requests.get(action.request)!
-        reject(this.#refusal(name, action.why))
-        return
-      }
-      case 'idle closed':
-        this.#requests.get(action.request)!.resolve(undefined)
-        return
-      case 'ended':
-        this.#ended()
-        return
-      default:
-        action satisfies never
-    }
+  #refuse({ name, reject }: WaitingRequest, why: OfKind<SmallModelPoolAction, 'refuse'>['why']): void {
+    reject(this.#refusal(name, why))
   }
 
   #lent(version: string, loadMs: number): PooledModel {
@@ -218,7 +204,7 @@ export class ModelPool {
     this.#feed({ kind: 'closed', version })
   }
 
-  #refusal(name: string, why: Extract<SmallModelPoolAction, { kind: 'refuse' }>['why']): unknown {
+  #refusal(name: string, why: OfKind<SmallModelPoolAction, 'refuse'>['why']): unknown {
     switch (why) {
       case 'broken':
         return this.#failure

@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
-import type { Machine } from '../../core/policy/machine.ts'
+import { type HandlersOf, handleKind, type Machine, type OfKind } from '../../core/policy/machine.ts'
 import type { FullQueue } from '../../core/policy/serving/answer-queue.ts'
-import type { ServingAction, ServingInput, StepPiece } from '../../core/policy/serving/serving-events.ts'
+import type { FailureReason, ServingAction, ServingInput, StepPiece } from '../../core/policy/serving/serving-events.ts'
 import type { ServingMachine } from '../../core/policy/serving/serving-machine.ts'
 import type { MeasuredStep } from '../../core/policy/serving/step-speeds.ts'
 import type { EngineStream } from './engine-stream.ts'
@@ -65,6 +65,24 @@ export class StepLoop {
   /** Resolves when the pages that are written during steps have been. */
   #writing = Promise.resolve()
 
+  readonly #handlers: HandlersOf<ServingAction> = {
+    begin: (action) => this.#begin(action),
+    save: (action) => this.#saveInTurn(action),
+    load: (action) => void this.#load(action),
+    leave: ({ stream, rows }) => this.#demand(stream).kv.leave(rows),
+    'drop copy': ({ stream }) => this.#drop(this.#demand(stream)),
+    restart: ({ stream }) => this.#answer(stream).restart(),
+    compare: ({ pieces }) => this.#compare(pieces),
+    'take prefix': ({ stream, handle, rows }) => this.#answer(stream).takeOver(this.#demandPrefix(handle), rows).release(),
+    'copy prefix': (action) => this.#copyPrefix(action),
+    'release prefix': ({ handle }) => this.#options.takePrefix(handle)?.release(),
+    admitted: ({ stream }) => this.#session(stream).onAdmitted(),
+    fail: ({ stream, why, length }) => this.#fail(this.#demand(stream), why, length),
+    displaced: ({ stream, full }) => this.#demand(stream).fail(queueFull(full)),
+    refused: ({ stream, full }) => this.#answer(stream).refuse(queueFull(full)),
+    closed: ({ stream, holdsRows }) => this.#close(this.#demand(stream), holdsRows),
+  }
+
   constructor(options: StepLoopOptions) {
     this.#options = options
     this.#machine = options.machine
@@ -99,65 +117,21 @@ export class StepLoop {
   }
 
   #handle(input: ServingInput): void {
-    for (const action of this.#options.decider.handle(input, this.#options.clock.nowMs())) this.#do(action)
+    for (const action of this.#options.decider.handle(input, this.#options.clock.nowMs())) handleKind(this.#handlers, action)
   }
 
-  #do(action: ServingAction): void {
-    switch (action.kind) {
-      case 'begin':
-        this.#begin(action)
-        break
-      case 'save':
-        if (action.isDuringStep) this.#writing = this.#writing.then(() => this.#save(action))
-        else void this.#save(action)
-        break
-      case 'load':
-        void this.#load(action)
-        break
-      case 'leave':
-        this.#demand(action.stream).kv.leave(action.rows)
-        break
-      case 'drop copy':
-        this.#drop(this.#demand(action.stream))
-        break
-      case 'restart':
-        this.#answer(action.stream).restart()
-        break
-      case 'compare':
-        this.#compare(action.pieces)
-        break
-      case 'take prefix':
-        this.#answer(action.stream).takeOver(this.#demandPrefix(action.handle), action.rows).release()
-        break
-      case 'copy prefix':
-        this.#copyPrefix(action)
-        break
-      case 'release prefix':
-        this.#options.takePrefix(action.handle)?.release()
-        break
-      case 'admitted':
-        this.#session(action.stream).onAdmitted()
-        break
-      case 'fail': {
-        const stream = this.#demand(action.stream)
-        stream.fail(stream.errorOf(action.why, action.length))
-        break
-      }
-      case 'displaced':
-        this.#demand(action.stream).fail(queueFull(action.full))
-        break
-      case 'refused':
-        this.#answer(action.stream).refuse(queueFull(action.full))
-        break
-      case 'closed': {
-        const stream = this.#demand(action.stream)
-        this.#drop(stream)
-        stream.onClosed(action.holdsRows)
-        break
-      }
-      default:
-        action satisfies never
-    }
+  #saveInTurn(action: OfKind<ServingAction, 'save'>): void {
+    if (action.isDuringStep) this.#writing = this.#writing.then(() => this.#save(action))
+    else void this.#save(action)
+  }
+
+  #fail(stream: EngineStream, why: FailureReason, length: number): void {
+    stream.fail(stream.errorOf(why, length))
+  }
+
+  #close(stream: EngineStream, holdsRows: boolean): void {
+    this.#drop(stream)
+    stream.onClosed(holdsRows)
   }
 
   #demand(id: number): EngineStream {
@@ -248,13 +222,13 @@ export class StepLoop {
     }
   }
 
-  async #save({ stream: id, from, to, isDuringStep }: Extract<ServingAction, { kind: 'save' }>): Promise<void> {
+  async #save({ stream: id, from, to, isDuringStep }: OfKind<ServingAction, 'save'>): Promise<void> {
     // The library computes on threads of its own, from this turn on.
     if (isDuringStep) await nextTurn()
     this.feed({ kind: 'saved', stream: id, ...(await this.#demand(id).kv.save(from, to)) })
   }
 
-  async #load({ stream: id, from, reserve }: Extract<ServingAction, { kind: 'load' }>): Promise<void> {
+  async #load({ stream: id, from, reserve }: OfKind<ServingAction, 'load'>): Promise<void> {
     const loaded = await this.#demand(id).kv.load(from, reserve)
     this.#loadedPages += 1
     if (this.#loadedPages % pagesPerTurn === 0) await nextTurn()
@@ -269,7 +243,7 @@ export class StepLoop {
     this.#dropping.add(dropping)
   }
 
-  #begin({ step, pieces }: Extract<ServingAction, { kind: 'begin' }>): void {
+  #begin({ step, pieces }: OfKind<ServingAction, 'begin'>): void {
     const running = pieces.map((piece): RunningPiece => {
       const from = this.#demand(piece.stream)
       return { ...piece, from, item: from.startStep(piece.rows) }

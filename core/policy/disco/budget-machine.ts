@@ -1,4 +1,4 @@
-import { type Machine, PendingActions } from '../machine.ts'
+import { type HandlersOf, handleKind, type Machine, type OfKind, PendingActions } from '../machine.ts'
 import type { SideWork } from './controller-plan.ts'
 import { costOf } from './costs.ts'
 import { defaultMaxTokens, type RunAccount, type RunRequest, SideAccount, type WantedSide } from './side-account.ts'
@@ -93,6 +93,17 @@ export class BudgetMachine implements Machine<BudgetInput, BudgetAction> {
   #nowMs = 0
   #reservations = 0
 
+  readonly #handlers: HandlersOf<BudgetInput> = {
+    ask: ({ answer, question }) => this.#admit(answer, question),
+    start: (input) => this.#start(input),
+    sent: ({ run }) => this.#runs.get(run)?.account.sent(),
+    refused: ({ run }) => this.#runs.get(run)?.account.refused(),
+    arrived: ({ run, tokens }) => this.#runs.get(run)?.account.arrived(tokens),
+    completed: ({ run, promptTokens }) => this.#runs.get(run)?.account.completed(promptTokens),
+    end: ({ answer }) => this.#end(answer),
+    count: ({ spender, prices, work }) => this.#change({ kind: 'add', account: spender, spending: pricesOf(prices)(work) }),
+  }
+
   constructor(settings: BudgetSettings, book: SpendingBook) {
     this.#settings = settings
     this.#book = book
@@ -115,41 +126,14 @@ export class BudgetMachine implements Machine<BudgetInput, BudgetAction> {
 
   handle(input: BudgetInput, nowMs: number): readonly BudgetAction[] {
     this.#nowMs = nowMs
-    this.#take(input)
+    handleKind(this.#handlers, input)
     return this.#actions.take()
   }
 
-  #take(input: BudgetInput): void {
-    switch (input.kind) {
-      case 'ask':
-        this.#admit(input.answer, input.question)
-        break
-      case 'start':
-        this.#start(input)
-        break
-      case 'sent':
-        this.#runs.get(input.run)?.account.sent()
-        break
-      case 'refused':
-        this.#runs.get(input.run)?.account.refused()
-        break
-      case 'arrived':
-        this.#runs.get(input.run)?.account.arrived(input.tokens)
-        break
-      case 'completed':
-        this.#runs.get(input.run)?.account.completed(input.promptTokens)
-        break
-      case 'end':
-        for (const account of this.#answers.get(input.answer)?.values() ?? []) account.settle()
-        this.#answers.delete(input.answer)
-        for (const [run, { answer }] of this.#runs) if (answer === input.answer) this.#runs.delete(run)
-        break
-      case 'count':
-        this.#change({ kind: 'add', account: input.spender, spending: pricesOf(input.prices)(input.work) })
-        break
-      default:
-        input satisfies never
-    }
+  #end(answer: number): void {
+    for (const account of this.#answers.get(answer)?.values() ?? []) account.settle()
+    this.#answers.delete(answer)
+    for (const [run, { answer: of }] of this.#runs) if (of === answer) this.#runs.delete(run)
   }
 
   #admit(answer: number, question: BudgetQuestion): void {
@@ -173,7 +157,7 @@ export class BudgetMachine implements Machine<BudgetInput, BudgetAction> {
     this.#actions.push({ kind: 'admitted', sides: within.map(([side]) => side), leftOut: shortages })
   }
 
-  #start({ answer, side, run, request }: Extract<BudgetInput, { kind: 'start' }>): void {
+  #start({ answer, side, run, request }: OfKind<BudgetInput, 'start'>): void {
     const accounts = this.#answers.get(answer)
     const account = accounts?.get(side)
     if (!accounts || !account) throw new Error(`the budget has not admitted the ${side} side`)

@@ -1,4 +1,4 @@
-import { type Machine, noActions } from '../machine.ts'
+import { type Machine, noActions, type OfKind } from '../machine.ts'
 import { AnswerController } from './answer-controller.ts'
 import {
   AnswerDispatcher,
@@ -104,7 +104,7 @@ export class DispatchMachine implements Machine<DispatchInput, DispatchAction> {
     }
   }
 
-  #admit({ answer, sides, sharesTokens }: Extract<DispatchInput, { kind: 'admit' }>): readonly DispatchAction[] {
+  #admit({ answer, sides, sharesTokens }: OfKind<DispatchInput, 'admit'>): readonly DispatchAction[] {
     const draft = this.draftOf(answer)
     this.#drafts.delete(answer)
     if (sides.length === 0) {

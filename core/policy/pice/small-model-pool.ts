@@ -1,4 +1,4 @@
-import { type Machine, noActions } from '../machine.ts'
+import { type Machine, noActions, type OfKind } from '../machine.ts'
 import { type OpenModelState, planOpening } from './open-models.ts'
 
 /** A version of a small model. */
@@ -225,7 +225,7 @@ export class SmallModelPool implements Machine<SmallModelPoolInput, SmallModelPo
     return true
   }
 
-  #refuse(why: Extract<SmallModelPoolAction, { kind: 'refuse' }>['why'], actions: SmallModelPoolAction[]): true {
+  #refuse(why: OfKind<SmallModelPoolAction, 'refuse'>['why'], actions: SmallModelPoolAction[]): true {
     actions.push({ kind: 'refuse', request: this.#requests.shift()!.request, why })
     return true
   }
