@@ -46,12 +46,13 @@ export class StreamKv {
     }
   }
 
-  #savePage(slow: SlowTier, from: number, to: number): Promise<boolean> {
+  async #savePage(slow: SlowTier, from: number, to: number): Promise<boolean> {
     const { rowValues } = this.sequence
     const values = slow.allocate(pageRows * rowValues).subarray(0, (to - from) * rowValues)
     this.#copy ??= slow.open()
-    this.sequence.readRows(from, to, values)
-    return this.#copy.save(from / pageRows, { rows: to - from, values })
+    const copy = this.#copy
+    await this.sequence.readRows(from, to, values)
+    return copy.save(from / pageRows, { rows: to - from, values })
   }
 
   /** Loads rows of one page. @param reserve the buffers are to hold so many rows; 0: as many as are loaded */

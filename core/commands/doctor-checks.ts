@@ -40,8 +40,7 @@ export async function checkRuntime(library: string | undefined): Promise<Check[]
     const { openRuntime } = await import('../model/engine/capi.ts')
     const runtime = await openRuntime({ library })
     try {
-      if ((await double(runtime, 'CPUExecutionProvider', 21)) !== 42)
-        throw new BrimError('RUNTIME_FAILED', 'ONNX Runtime computes a wrong sum')
+      if ((await double(runtime, 21)) !== 42) throw new BrimError('RUNTIME_FAILED', 'ONNX Runtime computes a wrong sum')
       const { info } = runtime
       const detail = `${info.version}, ${info.library}`
       const values = { version: info.version, library: info.library }
@@ -104,9 +103,7 @@ async function checkProviders(runtime: Runtime): Promise<Check> {
   const usable: string[] = []
   const unusable: string[] = []
   for (const provider of runtime.info.providers) {
-    // WebGPU's driver layer writes to stderr when there is no GPU, and our graphs do not run on it.
-    const starts = provider !== 'WebGpuExecutionProvider' && (await double(runtime, provider, 1).catch(() => undefined)) === 2
-    if (starts) usable.push(provider)
+    if (await starts(runtime.info.library, provider)) usable.push(provider)
     else unusable.push(provider)
   }
   const rest = unusable.length === 0 ? '' : `; not usable on this machine: ${unusable.join(', ')}`
@@ -118,13 +115,25 @@ async function checkProviders(runtime: Runtime): Promise<Check> {
   }
 }
 
-/** 2·value, computed by this provider. */
-async function double(runtime: Runtime, provider: string, value: number): Promise<number | undefined> {
+/** Opening a runtime starts its provider. */
+async function starts(library: string, name: string): Promise<boolean> {
+  const { openRuntime } = await import('../model/engine/capi.ts')
+  try {
+    const runtime = await openRuntime({ library, provider: { name } })
+    await runtime.close()
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** 2·value. */
+async function double(runtime: Runtime, value: number): Promise<number | undefined> {
   const graph = new OnnxGraph()
   graph.input('x', 'float32', [1])
   graph.node('Add', ['x', 'x'], { outputs: ['y'] })
   graph.output('y', 'float32', [1])
-  const session = await runtime.session(graph.encode('doubling'), { threads: 1, providers: [provider] })
+  const session = await runtime.session(graph.encode('doubling'), { threads: 1 })
   const y = new Float32Array(1)
   const tensors = [runtime.tensor('float32', [1], Float32Array.of(value)), runtime.tensor('float32', [1], y)] as const
   try {

@@ -1,6 +1,6 @@
-import { concatStates, type States, sliceStates } from '../../wire/protocol/states.ts'
+import { concatStates, fromStates, type States, sliceStates, toStates } from '../../wire/protocol/states.ts'
 import { attentionOf, type PartSpec } from './architecture.ts'
-import { fromStates, type GoldenVector, goldenIds, goldenLogitColumns, goldenRows, goldenTolerance, toStates } from './golden.ts'
+import { type GoldenVector, goldenIds, goldenLogitColumns, goldenRows, goldenTolerance } from './golden.ts'
 import { addInto, attend, gatedSilu, multiplyRows, rmsNorm, silu } from './golden-math.ts'
 import { type AttentionBlock, type Matrix, type MedusaBlocks, type Mlp, rotaryNames, type Vector } from './parameters.ts'
 import { inverseFrequencies, rotaryPositions, rotaryRows } from './rope.ts'

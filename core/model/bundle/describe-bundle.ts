@@ -71,6 +71,7 @@ function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifes
     weights: [...weights],
     golden: goldenFile(plan),
     ...(spec.adapter?.features ? { features: true } : {}),
+    ...(spec.adapter ? { adapter: { heads: spec.adapter.heads, epsilon: spec.adapter.epsilon } } : {}),
     ...(spec.medusa ? { heads: spec.medusa.heads, tree: spec.medusa.tree.map((path) => [...path]) } : {}),
   }
 }

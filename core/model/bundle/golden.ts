@@ -1,7 +1,5 @@
 import { z } from 'zod'
 import { BrimError } from '../../kit/base/errors.ts'
-import { decodeHalves, encodeHalves } from '../../kit/base/half.ts'
-import type { States } from '../../wire/protocol/states.ts'
 import type { WeightFormat } from './architecture.ts'
 
 /** Length of the sequence that golden vectors are made of. */
@@ -84,31 +82,6 @@ export function goldenLogitColumns(vocab: number): number[] {
  */
 export function goldenTolerance(format: WeightFormat): number {
   return format.name === 'int4' && format.accuracyLevel === 4 ? 0.2 : 1e-3
-}
-
-/** Rows as on the wire: fp16, and those that exceed fp16 also in fp32. @param values [rows, width] */
-export function toStates(values: Float32Array, width: number): States {
-  const rows = values.length / width
-  const half = new Uint16Array(values.length)
-  const index: number[] = []
-  for (let row = 0; row < rows; row++) {
-    const [from, to] = [row * width, (row + 1) * width]
-    if (encodeHalves(values.subarray(from, to), half.subarray(from, to)) >= 0) index.push(row)
-  }
-  if (index.length === 0) return { rows, width, half }
-  const wide = new Float32Array(index.length * width)
-  for (const [at, row] of index.entries()) wide.set(values.subarray(row * width, (row + 1) * width), at * width)
-  return { rows, width, half, wide: { index, values: wide } }
-}
-
-/** States from the wire as fp32. @returns [rows, width] */
-export function fromStates({ half, width, wide }: States): Float32Array {
-  const values = new Float32Array(half.length)
-  decodeHalves(half, values)
-  wide?.index.forEach((row, at) => {
-    values.set(wide.values.subarray(at * width, (at + 1) * width), row * width)
-  })
-  return values
 }
 
 /**

@@ -11,6 +11,9 @@
  * whole     ids            logits                    for select   yes
  *
  * `adapter-paper` is an adapter. An adapter with features takes a second set of states, row for row (featureInputs).
+ * Graphs for a device (a GPU) take and return `rows` and `states` in fp32 in place of half, wide, statesHalf and peak: rounding
+ * to fp16 is the host's, as not every device has fp16.
+ *
  * Parts with attention also take the packing (`sizes` only for B > 1), `seqlens`, `totals`, and the KV buffers per slot and
  * layer. Past and present are the same memory, so new rows are appended in place.
  */
@@ -23,6 +26,8 @@ export const graphInputs = {
   wide: 'wide',
   /** int64 [W, 1] row numbers within T. */
   wideAt: 'wide_at',
+  /** float32 [1, T, H] hidden states, in graphs for a device. */
+  rows: 'rows',
   /** int64 [A] packed rows that attention reads, slot after slot. A slot may repeat its last row; unused slots read row 0. */
   spread: 'spread',
   /** int64 [B] rows that attention reads in each slot, A in all; unused slots come last and have 1. */
@@ -39,8 +44,9 @@ export const graphInputs = {
   select: 'select',
 } as const
 
-/** Input names of one block of states: see half, wide and wideAt above. */
+/** Input names of one block of states: see rows, half, wide and wideAt above. */
 export interface StatesInputNames {
+  readonly rows: string
   readonly half: string
   readonly wide: string
   readonly wideAt: string
@@ -48,6 +54,7 @@ export interface StatesInputNames {
 
 /** An adapter's features: [1, T, H] as `half`, with their own wide rows. */
 export const featureInputs = {
+  rows: 'features',
   half: 'features_half',
   wide: 'features_wide',
   wideAt: 'features_wide_at',

@@ -81,6 +81,8 @@ export const PartManifest = z.object({
   golden: path,
   /** For an adapter: it also reads `features`, a second row beside each state. Absent: false. */
   features: z.boolean().optional(),
+  /** For an adapter: what its graphs for devices need besides. Absent in bundles of earlier versions. */
+  adapter: z.object({ heads: size(maxDims.heads), epsilon: z.number().positive() }).optional(),
   /** For `medusa`: number of heads. */
   heads: size(maxMedusaHeads).optional(),
   /** For `medusa`: paths of ranks, parents before their children. See MedusaHeads in core/model/engine/contract.ts. */

@@ -36,24 +36,31 @@ interface Slot {
 
 const microsoft = 'com.microsoft' as const
 
+/** What a graph is written for: the CPU, or a device with a memory of its own (a GPU), whose kernels are others. */
+export type GraphTarget = 'cpu' | 'device'
+
 /**
  * Builds the graph of one part for packed steps over `slots` sequences. graph-io.ts defines its inputs and outputs. Weights
  * are external data at the positions of the plan.
  * @param branching rows may follow any earlier row, not only the one before
  */
-export function buildPartGraph(plan: PartPlan, slots: SlotCount, branching: boolean): Uint8Array {
-  return new PartGraph(plan, slots, branching).build()
+export function buildPartGraph(plan: PartPlan, slots: SlotCount, branching: boolean, target: GraphTarget = 'cpu'): Uint8Array {
+  return new PartGraph(plan, slots, branching, target).build()
 }
 
 class PartGraph {
   readonly #graph = new OnnxGraph()
+  /** Names of the constants with a shape. */
+  readonly #shapes = new Set<string>()
   readonly #plan: PartPlan
   readonly #slotCount: SlotCount
   readonly #branching: boolean
+  readonly #target: GraphTarget
   readonly #epsilon: number
 
-  constructor(plan: PartPlan, slots: SlotCount, branching: boolean) {
+  constructor(plan: PartPlan, slots: SlotCount, branching: boolean, target: GraphTarget) {
     this.#plan = plan
+    this.#target = target
     this.#slotCount = slots
     this.#branching = branching
     this.#epsilon = plan.spec.adapter?.epsilon ?? plan.spec.model.epsilon
@@ -104,6 +111,7 @@ class PartGraph {
 
   #inputStates(names: StatesInputNames, wideRows: string): string {
     const { hidden } = this.#plan.spec.model.dims
+    if (this.#target === 'device') return this.#graph.input(names.rows, 'float32', [1, 'T', hidden])
     const half = this.#graph.input(names.half, 'float16', [1, 'T', hidden])
     const wide = this.#graph.input(names.wide, 'float32', [wideRows, hidden])
     const wideAt = this.#graph.input(names.wideAt, 'int64', [wideRows, 1])
@@ -244,9 +252,26 @@ class PartGraph {
       const operands = [x, names.codes, names.scales, ...(bias ? ['', '', bias.name] : [])]
       return this.#graph.node('MatMulNBits', operands, { domain: microsoft, attributes, ...named })
     }
+    if (this.#target === 'device') return this.#gemm(x, matrix, bias, named)
     const options = { domain: microsoft, attributes: { transB: 1 } }
     if (!bias) return this.#graph.node('FusedMatMul', [x, names.weight], { ...options, ...named })
     return this.#graph.node('Add', [this.#graph.node('FusedMatMul', [x, names.weight], options), bias.name], named)
+  }
+
+  /** GPUs have no kernel of FusedMatMul; Gemm takes matrices, not batches. */
+  #gemm(x: string, { name, rows, columns }: Matrix, bias: Vector | undefined, named: { readonly outputs?: string[] }): string {
+    const flat = this.#graph.node('Reshape', [x, this.#shapeOf('flat', [-1, columns])])
+    const product = this.#graph.node('Gemm', [flat, `${name}.weight`, ...(bias ? [bias.name] : [])], {
+      attributes: { transB: 1 },
+    })
+    return this.#graph.node('Reshape', [product, this.#shapeOf('batch', [1, -1, rows])], named)
+  }
+
+  #shapeOf(kind: string, dims: number[]): string {
+    const name = `${kind}.${dims.at(-1)}`
+    if (!this.#shapes.has(name)) this.#graph.int64s(name, dims)
+    this.#shapes.add(name)
+    return name
   }
 
   #sum({ value, pending }: Residual): string {
@@ -263,10 +288,11 @@ class PartGraph {
     const shape = [1, selects ? 'M' : 'T']
     const { hidden } = this.#plan.spec.model.dims
     this.#graph.node('Identity', [rows], { outputs: [outputs.states] })
+    this.#graph.output(outputs.states, 'float32', [...shape, hidden])
+    if (this.#target === 'device') return
     this.#graph.node('Cast', [rows], { attributes: { to: 10 }, outputs: [outputs.statesHalf] })
     const magnitude = this.#graph.node('Abs', [rows])
     this.#graph.node('ReduceMax', [magnitude, 'axis.last'], { attributes: { keepdims: 0 }, outputs: [outputs.peak] })
-    this.#graph.output(outputs.states, 'float32', [...shape, hidden])
     this.#graph.output(outputs.statesHalf, 'float16', [...shape, hidden])
     this.#graph.output(outputs.peak, 'float32', shape)
   }

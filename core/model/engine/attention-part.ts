@@ -2,12 +2,13 @@ import { type States, sliceStates } from '../../wire/protocol/states.ts'
 import { featureInputs, graphInputs, kvNames, type StatesInputNames, treeNames } from '../bundle/graph-io.ts'
 import type { Dims } from '../bundle/manifest.ts'
 import type { Sequence, StepItem } from './contract.ts'
+import type { KvMemory } from './kv-memory.ts'
 import { attendedRows, evenRows, type Packing, packItems } from './part-packing.ts'
 import { PartSessions, type PartSource } from './part-sessions.ts'
 import { RowTree } from './row-tree.ts'
 import type { Runtime, Tensor } from './runtime.ts'
 import { KvSequence } from './sequence.ts'
-import { KvPool, TensorKv } from './sequence-memory.ts'
+import { KvPool } from './sequence-memory.ts'
 import { SerialQueue } from './serial-queue.ts'
 import { checkStates, statesInputs } from './states-tensors.ts'
 
@@ -33,7 +34,7 @@ export class AttentionPart {
   readonly #sessions: PartSessions
   readonly #pool: KvPool
   /** KV memory of unused slots. */
-  readonly #paddingSlot: TensorKv
+  readonly #paddingSlot: KvMemory
   /** Cached by slot: a step needs hundreds of names. */
   readonly #names: KvNames[] = []
   readonly #queue = new SerialQueue()
@@ -46,7 +47,7 @@ export class AttentionPart {
     this.dims = dims
     this.#sessions = new PartSessions(source)
     this.#pool = new KvPool(source.runtime, shape, maxFreeKvBytes)
-    this.#paddingSlot = new TensorKv(source.runtime, shape, 1)
+    this.#paddingSlot = this.#pool.acquire(1)
   }
 
   get runtime(): Runtime {
@@ -78,8 +79,8 @@ export class AttentionPart {
   async release(): Promise<void> {
     await this.#queue.idle()
     await this.#sessions.release()
-    this.#pool.release()
     this.#paddingSlot.release()
+    await this.#pool.release()
   }
 
   async #step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
@@ -116,15 +117,17 @@ export class AttentionPart {
     const own = [...inputs.values(), ...result.tensors.values()]
     const results = new Map(result.tensors)
     const memories = sequences.map((sequence) => sequence.startStep())
-    for (let slot = 0; slot < slots; slot++) bindMemory(inputs, results, memories[slot] ?? this.#paddingSlot, this.#namesOf(slot))
     let appended = false
     try {
+      await this.#pool.settled()
+      for (let slot = 0; slot < slots; slot++)
+        bindMemory(inputs, results, memories[slot] ?? this.#paddingSlot, this.#namesOf(slot))
       await session.run(inputs, results)
       appended = true
     } finally {
       for (const tensor of own) tensor.release()
-      // Unused slots have processed a row of another sequence.
-      if (slots > items.length) this.#paddingSlot.zero()
+      // Unused slots have processed a row of another sequence. On a device their next row takes its place.
+      if (slots > items.length && !this.runtime.device) this.#paddingSlot.zero()
       sequences.forEach((sequence, slot) => {
         sequence.finishStep(appended ? grown[slot] : undefined)
       })
@@ -140,7 +143,8 @@ export class AttentionPart {
   }
 
   #namesOf(slot: number): KvNames {
-    this.#names[slot] ??= this.#paddingSlot.keys.map((_, layer) => kvNames(slot, layer))
+    const [from, to] = this.source.manifest.layers
+    this.#names[slot] ??= Array.from({ length: to - from }, (_, layer) => kvNames(slot, layer))
     return this.#names[slot]
   }
 
@@ -227,7 +231,9 @@ export class AttentionPart {
 }
 
 /** Binds past and present to the same memory, so that new rows are appended in place. */
-function bindMemory(inputs: Map<string, Tensor>, outputs: Map<string, Tensor>, { keys, values }: TensorKv, names: KvNames): void {
+function bindMemory(inputs: Map<string, Tensor>, outputs: Map<string, Tensor>, memory: KvMemory, names: KvNames): void {
+  if (memory.failure !== undefined) throw memory.failure
+  const { keys, values } = memory
   names.forEach((name, layer) => {
     const [key, value] = [keys[layer]!, values[layer]!]
     inputs.set(name.pastKey, key)

@@ -32,8 +32,8 @@ export interface OrtLibrary {
 
 /** The first minor version of ONNX Runtime that reads opset 21 with IR 10. */
 const minMinor = 18
-/** The first minor version with EP devices (plug-in execution providers). */
-const epDevicesMinor = 22
+/** The first minor version with plug-in execution providers and functions for the memory of devices. */
+const memoryMinor = 23
 
 /** Path of the library in onnxruntime-node for this platform. @throws BrimError RUNTIME_UNAVAILABLE */
 export function bundledLibrary(): string {
@@ -58,9 +58,9 @@ export function loadLibrary(path: string): OrtLibrary {
     if (!(minor >= minMinor)) throw new Error(`it is ONNX Runtime ${version}; 1.${minMinor} or newer is needed`)
     const table: MaybePointer = koffi.decode(getApi, koffi.proto('void*', ['uint32_t']))(minor)
     if (table === null) throw new Error(`ONNX Runtime ${version} does not provide API version ${minor}`)
-    const slots: Pointer[] = koffi.decode(table, koffi.array('void*', minor >= epDevicesMinor ? 313 : 217))
+    const slots: Pointer[] = koffi.decode(table, koffi.array('void*', minor >= memoryMinor ? 387 : 217))
     const define: Define = (slot, result, args) => koffi.decode(slots[slot], koffi.proto(result, [...args]))
-    return { path: realpathSync(path), version, api: defineApi(handle, define, minor >= epDevicesMinor) }
+    return { path: realpathSync(path), version, api: defineApi(handle, define, minor >= memoryMinor) }
   } catch (cause) {
     throw new BrimError('RUNTIME_UNAVAILABLE', `ONNX Runtime could not be loaded from ${path}`, {
       cause,
@@ -79,7 +79,7 @@ function disableTelemetry(): void {
 }
 
 /** Slot numbers follow the OrtApi structure in onnxruntime_c_api.h, which only grows at its end. */
-function defineApi(handle: unknown, define: Define, hasEpDevices: boolean) {
+function defineApi(handle: unknown, define: Define, hasDevices: boolean) {
   const status = 'void*'
   return {
     /** koffi unloads a library without references, so the API keeps one. */
@@ -123,6 +123,14 @@ function defineApi(handle: unknown, define: Define, hasEpDevices: boolean) {
       'void*',
       'void*',
     ]),
+    /** (allocator, shape, rank, element type, out) */
+    createTensor: define<[Pointer, Memory, number, number, Memory], MaybePointer>(48, status, [
+      'void*',
+      'void*',
+      'size_t',
+      'int',
+      'void*',
+    ]),
     /** (memory info, data, bytes, shape, rank, element type, out) */
     createTensorWithData: define<[Pointer, Memory, number, Memory, number, number, Memory], MaybePointer>(49, status, [
       'void*',
@@ -133,6 +141,8 @@ function defineApi(handle: unknown, define: Define, hasEpDevices: boolean) {
       'int',
       'void*',
     ]),
+    /** (value, out) */
+    getTensorData: define<[Pointer, Memory], MaybePointer>(51, status, ['void*', 'void*']),
     createCpuMemoryInfo: define<[number, number, Memory], MaybePointer>(69, status, ['int', 'int', 'void*']),
     allocatorFree: define<[Pointer, Pointer], MaybePointer>(76, status, ['void*', 'void*']),
     getAllocatorWithDefaultOptions: define<[Memory], MaybePointer>(78, status, ['void*']),
@@ -145,6 +155,9 @@ function defineApi(handle: unknown, define: Define, hasEpDevices: boolean) {
     getAvailableProviders: define<[Memory, Memory], MaybePointer>(125, status, ['void*', 'void*']),
     releaseAvailableProviders: define<[Pointer, number], MaybePointer>(126, status, ['void*', 'int']),
     addSessionConfigEntry: define<[Pointer, string, string], MaybePointer>(130, status, ['void*', 'const char*', 'const char*']),
+    /** (session, memory info, out) */
+    createAllocator: define<[Pointer, Pointer, Memory], MaybePointer>(131, status, ['void*', 'void*', 'void*']),
+    releaseAllocator: define<[Pointer], void>(132, 'void', ['void*']),
     addInitializer: define<[Pointer, string, Pointer], MaybePointer>(150, status, ['void*', 'const char*', 'void*']),
     createPrepackedWeightsContainer: define<[Memory], MaybePointer>(166, status, ['void*']),
     releasePrepackedWeightsContainer: define<[Pointer], void>(167, 'void', ['void*']),
@@ -161,19 +174,21 @@ function defineApi(handle: unknown, define: Define, hasEpDevices: boolean) {
     createCudaOptions: define<[Memory], MaybePointer>(205, status, ['void*']),
     releaseCudaOptions: define<[Pointer], void>(208, 'void', ['void*']),
     /** (session options, name, option keys, option values, count) */
-    appendProvider: define<[Pointer, string, null, null, number], MaybePointer>(216, status, [
+    appendProvider: define<[Pointer, string, Memory, Memory, number], MaybePointer>(216, status, [
       'void*',
       'const char*',
       'void*',
       'void*',
       'size_t',
     ]),
-    epDevices: hasEpDevices
+    devices: hasDevices
       ? {
+          /** (env, name, path) */
+          register: define<[Pointer, string, string], MaybePointer>(301, status, ['void*', 'const char*', 'const char*']),
           /** (env, out array of devices, out count) */
           list: define<[Pointer, Memory, Memory], MaybePointer>(303, status, ['void*', 'void*', 'void*']),
           /** (session options, env, devices, count, option keys, option values, count) */
-          append: define<[Pointer, Pointer, Memory, number, null, null, number], MaybePointer>(304, status, [
+          append: define<[Pointer, Pointer, Memory, number, Memory, Memory, number], MaybePointer>(304, status, [
             'void*',
             'void*',
             'void*',
@@ -183,6 +198,16 @@ function defineApi(handle: unknown, define: Define, hasEpDevices: boolean) {
             'size_t',
           ]),
           name: define<[Pointer], string>(312, 'const char*', ['void*']),
+          /** (session, out memory infos, number of inputs) */
+          inputMemory: define<[Pointer, Memory, number], MaybePointer>(380, status, ['void*', 'void*', 'size_t']),
+          /** (env, sources, targets, stream, count) */
+          copy: define<[Pointer, Memory, Memory, null, number], MaybePointer>(386, status, [
+            'void*',
+            'void*',
+            'void*',
+            'void*',
+            'size_t',
+          ]),
         }
       : undefined,
   }

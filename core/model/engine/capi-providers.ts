@@ -2,8 +2,8 @@ import koffi from 'koffi'
 import { BrimError } from '../../kit/base/errors.ts'
 import type { OrtApi, OrtLibrary, Pointer } from './capi-library.ts'
 import { check, createPointer } from './capi-status.ts'
-
-const cpu = 'CPUExecutionProvider'
+import { CStrings, keepAlive } from './capi-strings.ts'
+import { cpuProvider, type Provider } from './provider.ts'
 
 /** Names of the library's built-in execution providers and of the plug-in devices that it found. */
 export function listProviders({ api }: OrtLibrary, env: Pointer): string[] {
@@ -13,28 +13,42 @@ export function listProviders({ api }: OrtLibrary, env: Pointer): string[] {
 }
 
 /** Adds an execution provider to the options of an engine session. @throws BrimError PROVIDER_UNAVAILABLE */
-export function appendProvider({ api, path }: OrtLibrary, env: Pointer, options: Pointer, name: string): void {
-  if (name === cpu) return
-  const offered = listBuiltIn(api)
-  const devices = listDevices(api, env).filter((device) => device.name === name)
-  if (!offered.includes(name) && devices.length === 0)
-    throw new BrimError('PROVIDER_UNAVAILABLE', `${name} is not in ${path}, which offers ${offered.join(', ')}`, {
-      hint: 'set ORT_LIB to a libonnxruntime built with it, or omit the provider to run on the CPU',
-    })
+export function appendProvider(library: OrtLibrary, env: Pointer, options: Pointer, provider: Provider): void {
+  const { name } = provider
+  if (name === cpuProvider.name) return
   try {
-    if (offered.includes(name)) appendBuiltIn(api, options, name)
-    else appendDevices(api, env, options, devices)
+    registerPlugin(library, env, provider)
+    const device = listDevices(library.api, env).find((one) => one.name === name)
+    // A plug-in that was asked for goes before a built-in provider of its name.
+    if (device && (provider.plugin !== undefined || !listBuiltIn(library.api).includes(name)))
+      appendDevice(library.api, env, options, device, provider)
+    else appendBuiltIn(library, options, provider)
   } catch (cause) {
-    throw new BrimError('PROVIDER_UNAVAILABLE', `${name} of ${path} could not be started`, {
-      cause,
-      hint: "check that its driver is installed and that its libraries are in that library's folder",
-    })
+    if (cause instanceof BrimError && cause.code === 'PROVIDER_UNAVAILABLE') throw cause
+    throw providerFailed(library, provider, cause)
   }
 }
+
+/** The provider is there, but does not start on this machine. */
+export const providerFailed = ({ path }: OrtLibrary, { name, plugin = path }: Provider, cause: unknown) =>
+  new BrimError('PROVIDER_UNAVAILABLE', `${name} of ${plugin} could not be started`, {
+    cause,
+    hint: "check that its driver is installed and that its libraries are in that library's folder",
+  })
 
 interface EpDevice {
   readonly name: string
   readonly pointer: Pointer
+}
+
+/** Loads the provider's plug-in, unless another runtime of this process has. */
+function registerPlugin({ api, version }: OrtLibrary, env: Pointer, { name, plugin }: Provider): void {
+  if (plugin === undefined || listDevices(api, env).some((device) => device.name === name)) return
+  if (!api.devices)
+    throw new BrimError('PROVIDER_UNAVAILABLE', `ONNX Runtime ${version} loads no plug-ins`, {
+      hint: 'unset ORT_LIB, or set it to ONNX Runtime 1.24 or newer',
+    })
+  check(api, api.devices.register(env, name, plugin), `loading ${plugin}`)
 }
 
 function listBuiltIn(api: OrtApi): string[] {
@@ -47,17 +61,22 @@ function listBuiltIn(api: OrtApi): string[] {
 }
 
 function listDevices(api: OrtApi, env: Pointer): EpDevice[] {
-  if (!api.epDevices) return []
+  if (!api.devices) return []
   const [devices, count] = [new BigUint64Array(1), new BigUint64Array(1)]
-  check(api, api.epDevices.list(env, devices, count), 'listing devices')
+  check(api, api.devices.list(env, devices, count), 'listing devices')
   if (count[0] === 0n) return []
   const pointers: Pointer[] = koffi.decode(devices[0]!, koffi.array('void*', Number(count[0])))
-  return pointers.map((pointer) => ({ name: api.epDevices?.name(pointer) ?? '', pointer }))
+  return pointers.map((pointer) => ({ name: api.devices?.name(pointer) ?? '', pointer }))
 }
 
 /** CUDA and TensorRT have their own functions; all other providers are added by name. */
-function appendBuiltIn(api: OrtApi, options: Pointer, name: string): void {
+function appendBuiltIn({ api, path }: OrtLibrary, options: Pointer, { name, options: own = {} }: Provider): void {
   const what = `starting ${name}`
+  const offered = listBuiltIn(api)
+  if (!offered.includes(name))
+    throw new BrimError('PROVIDER_UNAVAILABLE', `${name} is not in ${path}, which offers ${offered.join(', ')}`, {
+      hint: 'name the plug-in that has it, set ORT_LIB to a libonnxruntime built with it, or compute on the CPU',
+    })
   if (name === 'CUDAExecutionProvider') {
     const settings = createPointer(api, what, (out) => api.createCudaOptions(out))
     const status = api.appendCuda(options, settings)
@@ -68,10 +87,23 @@ function appendBuiltIn(api: OrtApi, options: Pointer, name: string): void {
     const status = api.appendTensorRt(options, settings)
     api.releaseTensorRtOptions(settings)
     check(api, status, what)
-  } else check(api, api.appendProvider(options, name, null, null, 0), what)
+  } else {
+    withOptions(own, (keys, values, count) => check(api, api.appendProvider(options, name, keys, values, count), what))
+  }
 }
 
-function appendDevices(api: OrtApi, env: Pointer, options: Pointer, devices: readonly EpDevice[]): void {
-  const pointers = BigUint64Array.from(devices.slice(0, 1), ({ pointer }) => pointer)
-  check(api, api.epDevices?.append(options, env, pointers, pointers.length, null, null, 0) ?? null, 'starting a device')
+function appendDevice(api: OrtApi, env: Pointer, options: Pointer, { pointer }: EpDevice, { options: own = {} }: Provider): void {
+  const devices = BigUint64Array.of(pointer)
+  withOptions(own, (keys, values, count) =>
+    check(api, api.devices?.append(options, env, devices, 1, keys, values, count) ?? null, 'starting a device'),
+  )
+}
+
+function withOptions(
+  options: Readonly<Record<string, string>>,
+  call: (keys: BigUint64Array, values: BigUint64Array, count: number) => void,
+): void {
+  const [keys, values] = [new CStrings(Object.keys(options)), new CStrings(Object.values(options))]
+  call(keys.pointers, values.pointers, keys.pointers.length)
+  keepAlive(keys, values)
 }

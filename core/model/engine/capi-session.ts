@@ -3,8 +3,19 @@ import { BrimError } from '../../kit/base/errors.ts'
 import type { OrtApi, OrtLibrary, Pointer } from './capi-library.ts'
 import { appendProvider } from './capi-providers.ts'
 import { check, createPointer } from './capi-status.ts'
+import { CStrings, keepAlive } from './capi-strings.ts'
 import { CapiTensor } from './capi-tensor.ts'
+import { cpuProvider, type Provider } from './provider.ts'
 import type { EngineSession, EngineSessionOptions, Tensor } from './runtime.ts'
+
+/** What engine sessions of a runtime have in common. */
+export interface SessionHome {
+  readonly library: OrtLibrary
+  readonly env: Pointer
+  readonly provider: Provider
+  /** Runs a call that must not coincide with another one to the provider. */
+  readonly exclusive: <Result>(call: () => Promise<Result>) => Promise<Result>
+}
 
 /**
  * Creates an engine session. It compiles the graph and packs the weights off the event loop.
@@ -12,33 +23,36 @@ import type { EngineSession, EngineSessionOptions, Tensor } from './runtime.ts'
  * @param onRelease called after the release
  */
 export async function createCapiSession(
-  library: OrtLibrary,
-  env: Pointer,
+  home: SessionHome,
   prepacked: Pointer | undefined,
   graph: Uint8Array,
   options: EngineSessionOptions,
   onRelease: () => void,
 ): Promise<CapiSession> {
+  const { library, env } = home
   const { api } = library
   const settings = createPointer(api, 'configuring a graph', (out) => api.createSessionOptions(out))
   try {
-    applyOptions(library, env, settings, options)
+    applyOptions(home, settings, options)
     const out = new BigUint64Array(1)
-    const status = await new Promise<Pointer | null>((resolve, reject) => {
-      const done = (error: unknown, result: Pointer | null) => (error ? reject(error) : resolve(result))
-      if (prepacked !== undefined)
-        api.createSessionFromArrayWithPrepackedWeights.async(env, graph, graph.length, settings, prepacked, out, done)
-      else api.createSessionFromArray.async(env, graph, graph.length, settings, out, done)
-    })
+    const status = await home.exclusive(
+      () =>
+        new Promise<Pointer | null>((resolve, reject) => {
+          const done = (error: unknown, result: Pointer | null) => (error ? reject(error) : resolve(result))
+          if (prepacked !== undefined)
+            api.createSessionFromArrayWithPrepackedWeights.async(env, graph, graph.length, settings, prepacked, out, done)
+          else api.createSessionFromArray.async(env, graph, graph.length, settings, out, done)
+        }),
+    )
     keepAlive(graph)
     check(api, status, 'loading a graph')
-    return new CapiSession(api, out[0]!, options.weights, onRelease)
+    return new CapiSession(home, out[0]!, options.weights, onRelease)
   } finally {
     api.releaseSessionOptions(settings)
   }
 }
 
-function applyOptions(library: OrtLibrary, env: Pointer, settings: Pointer, options: EngineSessionOptions): void {
+function applyOptions({ library, env, provider }: SessionHome, settings: Pointer, options: EngineSessionOptions): void {
   const { api } = library
   const what = 'configuring a graph'
   check(api, api.setIntraOpNumThreads(settings, options.threads), what)
@@ -47,35 +61,47 @@ function applyOptions(library: OrtLibrary, env: Pointer, settings: Pointer, opti
   // Threads that spin between runs would take the cores from the other engine sessions of the process.
   entry('session.intra_op.allow_spinning', '0')
   entry('session.inter_op.allow_spinning', '0')
+  // A node on the CPU would copy its rows there and back in every step: then the CPU alone is faster.
+  if (provider.name !== cpuProvider.name) entry('session.disable_cpu_ep_fallback', '1')
   if (options.externalFolder !== undefined) entry('session.model_external_initializers_file_folder_path', options.externalFolder)
-  for (const [name, tensor] of options.weights ?? []) check(api, api.addInitializer(settings, name, handleOf(tensor)), what)
-  for (const name of options.providers ?? []) appendProvider(library, env, settings, name)
+  for (const [name, tensor] of options.weights ?? [])
+    check(api, api.addInitializer(settings, name, CapiTensor.handleOf(tensor)), what)
+  appendProvider(library, env, settings, provider)
 }
 
 /** One compiled graph. */
 export class CapiSession implements EngineSession {
   readonly inputNames: readonly string[]
   readonly outputNames: readonly string[]
+  readonly pointer: Pointer
   readonly #api: OrtApi
-  readonly #pointer: Pointer
+  readonly #exclusive: SessionHome['exclusive']
   /** Held because the engine session reads them in place. */
   readonly #weights: ReadonlyMap<string, Tensor> | undefined
   readonly #onRelease: () => void
-  readonly #names: CStrings
-  readonly #inputNamePointers: BigUint64Array
+  readonly #inputNamePointers: CStrings
+  readonly #outputNamePointers: ReadonlyMap<string, Pointer>
+  readonly #outputStrings: CStrings
   #running = 0
   #released: Promise<void> | undefined
   #idle: (() => void) | undefined
 
-  constructor(api: OrtApi, pointer: Pointer, weights: ReadonlyMap<string, Tensor> | undefined, onRelease: () => void) {
+  constructor(
+    { library: { api }, exclusive }: SessionHome,
+    pointer: Pointer,
+    weights: ReadonlyMap<string, Tensor> | undefined,
+    onRelease: () => void,
+  ) {
     this.#onRelease = onRelease
     this.#api = api
-    this.#pointer = pointer
+    this.#exclusive = exclusive
+    this.pointer = pointer
     this.#weights = weights
     this.inputNames = namesOf(api, pointer, api.sessionGetInputCount, api.sessionGetInputName)
     this.outputNames = namesOf(api, pointer, api.sessionGetOutputCount, api.sessionGetOutputName)
-    this.#names = new CStrings([...this.inputNames, ...this.outputNames])
-    this.#inputNamePointers = BigUint64Array.from(this.inputNames, (name) => this.#names.pointer(name))
+    this.#inputNamePointers = new CStrings(this.inputNames)
+    this.#outputStrings = new CStrings(this.outputNames)
+    this.#outputNamePointers = new Map(this.outputNames.map((name, at) => [name, this.#outputStrings.pointers[at]!]))
   }
 
   async run(inputs: ReadonlyMap<string, Tensor>, outputs: ReadonlyMap<string, Tensor>): Promise<void> {
@@ -84,25 +110,28 @@ export class CapiSession implements EngineSession {
     this.inputNames.forEach((name, at) => {
       const tensor = inputs.get(name)
       if (!tensor) throw new BrimError('RUNTIME_FAILED', `the input ${name} of the graph is missing`)
-      values[at] = handleOf(tensor)
+      values[at] = CapiTensor.handleOf(tensor)
     })
     const resultNames = new BigUint64Array(outputs.size)
     const results = new BigUint64Array(outputs.size)
     let at = 0
     for (const [name, tensor] of outputs) {
-      resultNames[at] = this.#names.pointer(name)
-      results[at++] = handleOf(tensor)
+      resultNames[at] = this.#outputName(name)
+      results[at++] = CapiTensor.handleOf(tensor)
     }
     this.#running++
     try {
-      const status = await new Promise<Pointer | null>((resolve, reject) => {
-        const done = (error: unknown, result: Pointer | null) => (error ? reject(error) : resolve(result))
-        const [names, count] = [this.#inputNamePointers, values.length]
-        this.#api.run.async(this.#pointer, null, names, values, count, resultNames, results.length, results, done)
-      })
+      const status = await this.#exclusive(
+        () =>
+          new Promise<Pointer | null>((resolve, reject) => {
+            const done = (error: unknown, result: Pointer | null) => (error ? reject(error) : resolve(result))
+            const [names, count] = [this.#inputNamePointers.pointers, values.length]
+            this.#api.run.async(this.pointer, null, names, values, count, resultNames, results.length, results, done)
+          }),
+      )
       check(this.#api, status, 'running a graph')
     } finally {
-      keepAlive(inputs, outputs, values, results, this.#weights)
+      keepAlive(inputs, outputs, values, results, this.#weights, this.#inputNamePointers, this.#outputStrings)
       this.#running--
       if (this.#running === 0) this.#idle?.()
     }
@@ -118,17 +147,15 @@ export class CapiSession implements EngineSession {
       await new Promise<void>((resolve) => {
         this.#idle = resolve
       })
-    this.#api.releaseSession(this.#pointer)
+    await this.#exclusive(async () => this.#api.releaseSession(this.pointer))
     this.#onRelease()
   }
-}
 
-/** Keeps its arguments referenced up to this call, so that the garbage collector cannot free them during a run. */
-function keepAlive(..._kept: unknown[]): void {}
-
-function handleOf(tensor: Tensor): Pointer {
-  if (tensor instanceof CapiTensor) return tensor.handle
-  throw new Error('the tensor belongs to another runtime')
+  #outputName(name: string): Pointer {
+    const pointer = this.#outputNamePointers.get(name)
+    if (pointer === undefined) throw new BrimError('RUNTIME_FAILED', `the graph has no output ${name}`)
+    return pointer
+  }
 }
 
 function namesOf(
@@ -146,27 +173,4 @@ function namesOf(
     check(api, api.allocatorFree(allocator, pointer), what)
     return text
   })
-}
-
-/** Names as C strings at fixed addresses. */
-class CStrings {
-  readonly #pointers = new Map<string, Pointer>()
-  readonly #bytes: Uint8Array
-
-  constructor(names: readonly string[]) {
-    const buffer = Buffer.from(`${names.join('\0')}\0`, 'utf8')
-    this.#bytes = new Uint8Array(buffer)
-    let at = koffi.address(this.#bytes)
-    for (const name of names) {
-      this.#pointers.set(name, at)
-      at += BigInt(Buffer.byteLength(name) + 1)
-    }
-  }
-
-  pointer(name: string): Pointer {
-    const pointer = this.#pointers.get(name)
-    if (pointer === undefined || this.#bytes.length === 0)
-      throw new BrimError('RUNTIME_FAILED', `the graph has no output ${name}`)
-    return pointer
-  }
 }

@@ -13,7 +13,7 @@ const elements: Record<TensorType, { code: number; bytes: number }> = {
 
 export const bytesPer = (type: TensorType): number => elements[type].bytes
 
-/** An OrtValue over memory that it does not own. */
+/** An OrtValue over memory that it does not own, or over memory of a device that goes with it. */
 export class CapiTensor implements Tensor {
   readonly type: TensorType
   readonly dims: readonly number[]
@@ -21,6 +21,25 @@ export class CapiTensor implements Tensor {
   readonly data: TensorData | undefined
   readonly #api: OrtApi
   #handle: Pointer | undefined
+  /** The OrtValue that owns the memory of a device: weights are given to engine sessions as values that own nothing. */
+  #owner: Pointer | undefined
+
+  /** In the memory of a device, with any values. @param allocator of this memory */
+  static onDevice(api: OrtApi, memoryInfo: Pointer, allocator: Pointer, type: TensorType, dims: readonly number[]): CapiTensor {
+    const what = `allocating a ${type} tensor [${dims}] on the device`
+    const shape = BigInt64Array.from(dims, BigInt)
+    const owner = createPointer(api, what, (out) => api.createTensor(allocator, shape, dims.length, elements[type].code, out))
+    const memory = createPointer(api, what, (out) => api.getTensorData(owner, out))
+    const tensor = new CapiTensor(api, memoryInfo, type, dims, memory)
+    tensor.#owner = owner
+    return tensor
+  }
+
+  /** The OrtValue of a tensor of this library. */
+  static handleOf(tensor: Tensor): Pointer {
+    if (tensor instanceof CapiTensor) return tensor.handle
+    throw new Error('the tensor belongs to another runtime')
+  }
 
   constructor(api: OrtApi, memoryInfo: Pointer, type: TensorType, dims: readonly number[], memory: TensorData | Pointer) {
     const { code, bytes } = elements[type]
@@ -47,6 +66,7 @@ export class CapiTensor implements Tensor {
   release(): void {
     if (this.#handle === undefined) return
     this.#api.releaseValue(this.#handle)
+    if (this.#owner !== undefined) this.#api.releaseValue(this.#owner)
     this.#handle = undefined
   }
 }

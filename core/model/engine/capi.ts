@@ -1,41 +1,89 @@
+import { BrimError } from '../../kit/base/errors.ts'
+import { OnnxGraph } from '../bundle/onnx-writer.ts'
+import { CapiDevice, onDevice } from './capi-device.ts'
 import { bundledLibrary, loadLibrary, type OrtLibrary, type Pointer } from './capi-library.ts'
 import { PrepackedWeights } from './capi-prepacked.ts'
-import { listProviders } from './capi-providers.ts'
-import { type CapiSession, createCapiSession } from './capi-session.ts'
+import { listProviders, providerFailed } from './capi-providers.ts'
+import { type CapiSession, createCapiSession, type SessionHome } from './capi-session.ts'
 import { createPointer } from './capi-status.ts'
 import { bytesPer, CapiTensor } from './capi-tensor.ts'
 import { mapReadOnly } from './mapped-file.ts'
-import type { EngineSession, EngineSessionOptions, MappedFile, Runtime, RuntimeInfo, TensorData, TensorType } from './runtime.ts'
+import { cpuProvider, type Provider } from './provider.ts'
+import type {
+  DeviceMemory,
+  EngineSession,
+  EngineSessionOptions,
+  MappedFile,
+  Runtime,
+  RuntimeInfo,
+  TensorData,
+  TensorType,
+} from './runtime.ts'
 
 /** ORT_LOGGING_LEVEL_FATAL: errors are returned as statuses, so the library prints nothing. */
 const logLevelFatal = 4
 
+export interface RuntimeOptions {
+  /** Path of a libonnxruntime. Default: the one of onnxruntime-node. */
+  readonly library?: string | undefined
+  /** What computes. Default: the CPU. */
+  readonly provider?: Provider | undefined
+}
+
 /**
  * Opens ONNX Runtime through its C API.
- * @param options.library path of a libonnxruntime; default: the one of onnxruntime-node
- * @throws BrimError RUNTIME_UNAVAILABLE
+ * @throws BrimError RUNTIME_UNAVAILABLE, PROVIDER_UNAVAILABLE
  */
-export async function openRuntime(options: { readonly library?: string | undefined } = {}): Promise<Runtime> {
-  return new CapiRuntime(loadLibrary(options.library || bundledLibrary()))
+export async function openRuntime({ library, provider = cpuProvider }: RuntimeOptions = {}): Promise<Runtime> {
+  const runtime = new CapiRuntime(loadLibrary(library || bundledLibrary()), provider)
+  try {
+    await runtime.start()
+    return runtime
+  } catch (error) {
+    await runtime.close()
+    throw error
+  }
 }
 
 class CapiRuntime implements Runtime {
-  readonly info: RuntimeInfo
-  readonly #library: OrtLibrary
-  readonly #env: Pointer
+  readonly #home: SessionHome
   readonly #memoryInfo: Pointer
   readonly #prepacked: PrepackedWeights
   readonly #sessions = new Set<CapiSession>()
+  #device: CapiDevice | undefined
   #closed: Promise<void> | undefined
 
-  constructor(library: OrtLibrary) {
-    const { api, path, version } = library
-    this.#library = library
-    this.#env = createPointer(api, 'starting', (out) => api.createEnv(logLevelFatal, 'brim', out))
+  constructor(library: OrtLibrary, provider: Provider) {
+    const { api } = library
+    const env = createPointer(api, 'starting', (out) => api.createEnv(logLevelFatal, 'brim', out))
+    const exclusive = provider.name === cpuProvider.name ? <Result>(call: () => Promise<Result>) => call() : onDevice
+    this.#home = { library, env, provider, exclusive }
     // OrtDeviceAllocator, OrtMemTypeDefault: plain memory of this process.
     this.#memoryInfo = createPointer(api, 'starting', (out) => api.createCpuMemoryInfo(0, 0, out))
     this.#prepacked = new PrepackedWeights(api)
-    this.info = { library: path, version, providers: listProviders(library, this.#env) }
+  }
+
+  get info(): RuntimeInfo {
+    const { library, env, provider } = this.#home
+    return { library: library.path, version: library.version, providers: listProviders(library, env), provider: provider.name }
+  }
+
+  get device(): DeviceMemory | undefined {
+    return this.#device
+  }
+
+  /** Starts the provider with a graph that copies rows, whose memory is that of all its graphs. */
+  async start(): Promise<void> {
+    const { library, env, provider } = this.#home
+    if (provider.name === cpuProvider.name) return
+    if (!library.api.devices)
+      throw new BrimError('PROVIDER_UNAVAILABLE', `ONNX Runtime ${library.version} computes on the CPU only for Brim`, {
+        hint: 'unset ORT_LIB, or set it to ONNX Runtime 1.24 or newer',
+      })
+    const session = await this.#createSession(copyGraph(), { threads: 1 }).catch((cause: unknown) => {
+      throw cause instanceof BrimError && cause.code === 'PROVIDER_UNAVAILABLE' ? cause : providerFailed(library, provider, cause)
+    })
+    this.#device = new CapiDevice(library.api, env, session.pointer)
   }
 
   tensor(type: TensorType, dims: readonly number[], data: TensorData): CapiTensor {
@@ -58,11 +106,16 @@ class CapiRuntime implements Runtime {
 
   async session(graph: Uint8Array, options: EngineSessionOptions): Promise<EngineSession> {
     if (this.#closed) throw new Error('the runtime is closed')
-    const { weights } = options
+    return this.#createSession(graph, options)
+  }
+
+  async #createSession(graph: Uint8Array, options: EngineSessionOptions): Promise<CapiSession> {
+    // On a device nothing is packed, or for each engine session anew.
+    const weights = this.#device ? undefined : options.weights
     const prepacked = weights && this.#prepacked.acquire(weights)
     const forget = () => weights && this.#prepacked.release(weights)
     try {
-      const session: CapiSession = await createCapiSession(this.#library, this.#env, prepacked, graph, options, () => {
+      const session: CapiSession = await createCapiSession(this.#home, prepacked, graph, options, () => {
         forget()
         this.#sessions.delete(session)
       })
@@ -80,13 +133,23 @@ class CapiRuntime implements Runtime {
   }
 
   #tensor(type: TensorType, dims: readonly number[], memory: TensorData | Pointer): CapiTensor {
-    return new CapiTensor(this.#library.api, this.#memoryInfo, type, dims, memory)
+    return new CapiTensor(this.#home.library.api, this.#memoryInfo, type, dims, memory)
   }
 
   async #release(): Promise<void> {
+    await this.#device?.release()
     await Promise.all([...this.#sessions].map((session) => session.release()))
-    const { api } = this.#library
-    api.releaseMemoryInfo(this.#memoryInfo)
-    api.releaseEnv(this.#env)
+    const { library, env } = this.#home
+    library.api.releaseMemoryInfo(this.#memoryInfo)
+    library.api.releaseEnv(env)
   }
+}
+
+/** The smallest graph of any provider. */
+function copyGraph(): Uint8Array {
+  const graph = new OnnxGraph()
+  graph.input('rows', 'float32', ['N'])
+  graph.node('Identity', ['rows'], { outputs: ['copy'] })
+  graph.output('copy', 'float32', ['N'])
+  return graph.encode('copy')
 }

@@ -32,7 +32,7 @@ export interface Sequence {
    * a step too: it changes no position before `length`.
    * @param into (to - from) * rowValues values; @throws RangeError unless all are held
    */
-  readRows(from: number, to: number, into: Float32Array): void
+  readRows(from: number, to: number, into: Float32Array): Promise<void>
   /**
    * Writes back what `readRows` of as many rows gave, at positions [from, to); of these may be as many beyond `length` as the
    * buffers hold. @throws RangeError if `from` exceeds `held`; BrimError OUT_OF_MEMORY, CONTEXT_OVERFLOW

@@ -7,10 +7,13 @@ import {
   graphKey,
   isDrafter,
   type Manifest,
+  manifestSchema,
   type PartManifest,
   type PartName,
   type SlotCount,
 } from '../bundle/manifest.ts'
+import { buildPartGraph } from '../bundle/part-graph.ts'
+import { planOver, requireWeights, specOf } from '../bundle/rebuild-plan.ts'
 import { AttentionPart } from './attention-part.ts'
 import { SplitChain, WholeChain } from './chain.ts'
 import type { Chain, Head, MedusaHeads, Part } from './contract.ts'
@@ -26,8 +29,6 @@ export interface OpenModelOptions {
   readonly parts: readonly PartName[] | 'chain'
   /** Threads within one operator. */
   readonly threads: number
-  /** Execution providers in order of preference; the CPU is always last. */
-  readonly providers?: readonly string[]
   /** Slot counts whose graphs are compiled at once instead of in the first step that needs them. Default: 1. */
   readonly slots?: readonly SlotCount[]
   /** Also compile their graphs for trees at once. Default: false. */
@@ -106,6 +107,22 @@ function graphsOf(folder: string, name: PartName, { graphs }: PartManifest): Par
   }
 }
 
+/** Writes the graphs of a part for a device with a memory of its own, over the weights of the bundle. */
+async function deviceGraphs(
+  folder: string,
+  manifest: Manifest,
+  name: PartName,
+  part: PartManifest,
+): Promise<PartSource['graph']> {
+  if (manifest.schema < manifestSchema || name === 'medusa')
+    throw new BrimError('BUNDLE_INVALID', `part ${name} of ${folder} can be computed on the CPU only`, {
+      hint: 'build the bundle again with this version, or choose --provider cpu',
+    })
+  const plan = planOver(part, await specOf(folder, manifest, name, part))
+  requireWeights(folder, plan)
+  return (slots, branching) => buildPartGraph(plan, slots, branching, 'device')
+}
+
 class BundleModel implements LoadedModel {
   readonly manifest: Manifest
   readonly #weights: WeightStore
@@ -125,12 +142,12 @@ class BundleModel implements LoadedModel {
   async load(name: PartName, options: OpenModelOptions & Pick<PartSource, 'runtime' | 'folder'>): Promise<void> {
     const manifest = this.manifest.parts[name]
     if (!manifest) throw this.#missing(name)
-    const { runtime, folder, threads, providers = [], slots = [1], branching = false, maxFreeKvBytes } = options
+    const { runtime, folder, threads, slots = [1], branching = false, maxFreeKvBytes } = options
     const { schema, dims } = this.manifest
     const format = formatOf(this.manifest, name)
     const needsEvenRows = format.name === 'int4' && format.accuracyLevel === 1
     const weights = await this.#weights.load(manifest.weights)
-    const graph = graphsOf(folder, name, manifest)
+    const graph = runtime.device ? await deviceGraphs(folder, this.manifest, name, manifest) : graphsOf(folder, name, manifest)
     const source = {
       runtime,
       folder,
@@ -141,7 +158,6 @@ class BundleModel implements LoadedModel {
       padsAttention: schema > 2,
       needsEvenRows,
       threads,
-      providers,
     }
     if (name === 'output' || name === 'medusa') {
       const part = new LogitsPart(source, dims, name === 'medusa' ? medusaOf(manifest).heads : 1)
@@ -186,7 +202,7 @@ class BundleModel implements LoadedModel {
   async release(): Promise<void> {
     await Promise.all(this.#attention.map((part) => part.release()))
     for (const part of this.#logits.values()) await part.release()
-    this.#weights.release()
+    await this.#weights.release()
     await this.#onRelease?.()
   }
 

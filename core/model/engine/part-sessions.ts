@@ -20,7 +20,6 @@ export interface PartSource {
    */
   readonly needsEvenRows: boolean
   readonly threads: number
-  readonly providers: readonly string[]
 }
 
 /** The engine sessions of one part over one set of weights: two per slot count (linear and trees), created when needed. */
@@ -60,9 +59,9 @@ export class PartSessions {
   }
 
   async #load(slots: SlotCount, branching: boolean): Promise<EngineSession> {
-    const { runtime, folder, graph, weights, threads, providers } = this.#source
+    const { runtime, folder, graph, weights, threads } = this.#source
     const model = await graph(slots, branching)
-    const options = { threads, providers, weights: weights.tensors, externalFolder: folder }
+    const options = { threads, weights: weights.tensors, externalFolder: folder }
     return weights.pack(() => runtime.session(model, options))
   }
 }

@@ -7,7 +7,7 @@ export type TensorData = Float32Array | Uint16Array | BigInt64Array | Int32Array
 export interface Tensor {
   readonly type: TensorType
   readonly dims: readonly number[]
-  /** Undefined for memory outside JavaScript (a mapped weights file). */
+  /** Undefined for memory outside JavaScript: of a mapped weights file, or of a device. */
   readonly data: TensorData | undefined
   /** Frees the handle, not the memory. Must not be called while a run uses the tensor. */
   release(): void
@@ -16,8 +16,6 @@ export interface Tensor {
 export interface EngineSessionOptions {
   /** Threads within one operator. */
   readonly threads: number
-  /** Execution providers in order of preference, e.g. ['CUDAExecutionProvider']; the CPU is always last. */
-  readonly providers?: readonly string[]
   /** Weights by initialiser name. Engine sessions with the same map also share prepacked copies. */
   readonly weights?: ReadonlyMap<string, Tensor>
   /** Folder of the graph's external data, for initialisers that are not in `weights`. */
@@ -36,15 +34,30 @@ export interface EngineSession {
 export interface RuntimeInfo {
   readonly library: string
   readonly version: string
+  /** Those that the library offers. */
   readonly providers: readonly string[]
+  /** The one that computes. */
+  readonly provider: string
+}
+
+/** Memory of an execution provider that is not the process's. */
+export interface DeviceMemory {
+  /** A tensor with any values. @throws BrimError OUT_OF_MEMORY */
+  allocate(type: TensorType, dims: readonly number[]): Promise<Tensor>
+  /** After the runs and copies before it. */
+  free(tensors: readonly Tensor[]): Promise<void>
+  /** Copies whole tensors of equal sizes, each within the device or between it and this process. */
+  copy(pairs: readonly (readonly [from: Tensor, to: Tensor])[]): Promise<void>
 }
 
 export interface Runtime {
   readonly info: RuntimeInfo
+  /** Where weights and KV are to be; undefined: in the memory of this process. */
+  readonly device: DeviceMemory | undefined
   tensor(type: TensorType, dims: readonly number[], data: TensorData): Tensor
   /** Maps a file for reading. Its tensors use no anonymous memory until the library packs them. */
   mapFile(path: string): MappedFile
-  /** @throws BrimError RUNTIME_FAILED, PROVIDER_UNAVAILABLE, OUT_OF_MEMORY */
+  /** @throws BrimError RUNTIME_FAILED, OUT_OF_MEMORY; PROVIDER_UNAVAILABLE if a part of the graph would run on another provider */
   session(graph: Uint8Array, options: EngineSessionOptions): Promise<EngineSession>
   close(): Promise<void>
 }

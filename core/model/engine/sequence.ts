@@ -1,7 +1,8 @@
 import { BrimError } from '../../kit/base/errors.ts'
 import type { Sequence } from './contract.ts'
+import type { KvMemory } from './kv-memory.ts'
 import { RowTree } from './row-tree.ts'
-import type { KvPool, TensorKv } from './sequence-memory.ts'
+import type { KvPool } from './sequence-memory.ts'
 
 /** Capacity in positions after the first row. */
 export const firstCapacity = 64
@@ -10,7 +11,7 @@ export const firstCapacity = 64
 export class KvSequence implements Sequence {
   readonly #pool: KvPool
   readonly #contextLimit: number
-  #memory: TensorKv | undefined
+  #memory: KvMemory | undefined
   #held = 0
   #rows = RowTree.empty
   #state: 'idle' | 'in a step' | 'released in a step' | 'released' = 'idle'
@@ -44,9 +45,9 @@ export class KvSequence implements Sequence {
     return this.#held
   }
 
-  readRows(from: number, to: number, into: Float32Array): void {
+  async readRows(from: number, to: number, into: Float32Array): Promise<void> {
     if (!(from >= 0 && from < to && to <= this.#held)) throw new RangeError(`positions ${from} to ${to} are not all held`)
-    this.#memory?.readRows(from, to, into)
+    await this.#memory?.readRows(from, to, into)
   }
 
   writeRows(from: number, to: number, rows: Float32Array): void {
@@ -71,7 +72,7 @@ export class KvSequence implements Sequence {
     if (keep + rows.length > this.length)
       throw new RangeError(`${rows.length} rows after ${keep} exceed the ${this.length} there are`)
     const isHeld = this.#held === this.length
-    if (isHeld) this.#memory?.gatherRows(keep, rows)
+    if (isHeld && rows.some((row, at) => row !== keep + at)) this.#memory?.gatherRows(keep, rows)
     this.#rows = RowTree.lineOf(keep + rows.length)
     this.#held = isHeld ? this.length : Math.min(this.#held, keep)
   }
@@ -130,7 +131,7 @@ export class KvSequence implements Sequence {
   }
 
   /** Returns the buffers for one step. Until `finishStep` the sequence cannot be used. */
-  startStep(): TensorKv {
+  startStep(): KvMemory {
     if (!this.#memory) throw new Error('a step started before its memory was reserved')
     this.#state = 'in a step'
     return this.#memory

@@ -58,8 +58,12 @@ export class StackedSequence implements Sequence {
     return Math.min(...this.parts.map((part) => part.held))
   }
 
-  readRows(from: number, to: number, into: Float32Array): void {
-    this.#eachShare(to - from, into, (part, rows) => part.readRows(from, to, rows))
+  async readRows(from: number, to: number, into: Float32Array): Promise<void> {
+    const reads: Promise<void>[] = []
+    this.#eachShare(to - from, into, (part, rows) => {
+      reads.push(part.readRows(from, to, rows))
+    })
+    await Promise.all(reads)
   }
 
   writeRows(from: number, to: number, rows: Float32Array): void {

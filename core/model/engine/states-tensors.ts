@@ -1,4 +1,4 @@
-import { concatStates, type States } from '../../wire/protocol/states.ts'
+import { concatStates, fromStates, type States, toStates } from '../../wire/protocol/states.ts'
 import { graphOutputs, type StatesInputNames } from '../bundle/graph-io.ts'
 import type { Packing } from './part-packing.ts'
 import type { Runtime, Tensor } from './runtime.ts'
@@ -16,7 +16,9 @@ export function statesInputs(
   width: number,
   names: StatesInputNames,
 ): Map<string, Tensor> {
-  const { rows, half, wide } = blocks.length === 1 ? blocks[0]! : concatStates(blocks, width)
+  const block = blocks.length === 1 ? blocks[0]! : concatStates(blocks, width)
+  const { rows, half, wide } = block
+  if (runtime.device) return new Map([[names.rows, runtime.tensor('float32', [1, rows, width], fromStates(block))]])
   const at = BigInt64Array.from(wide?.index ?? [], BigInt)
   return new Map([
     [names.half, runtime.tensor('float16', [1, rows, width], half)],
@@ -53,6 +55,7 @@ export class StatesReceiver {
     const width = this.#width
     if (this.#full.length < rows * width) this.#full = new Float32Array(rows * width)
     const full = this.#full.subarray(0, rows * width)
+    if (this.#runtime.device) return this.#prepareOnDevice(rows, full, cut)
     const half = new Uint16Array(rows * width)
     const peak = new Float32Array(rows)
     return {
@@ -72,6 +75,21 @@ export class StatesReceiver {
             values.set(full.subarray((from + row) * width, (from + row + 1) * width), i * width)
           })
           return { ...block, wide: { index, values } }
+        }),
+    }
+  }
+
+  /** As `prepare`, for graphs that leave the rounding to the host. */
+  #prepareOnDevice(rows: number, full: Float32Array, cut: Cut) {
+    const width = this.#width
+    return {
+      tensors: new Map([[graphOutputs.states, this.#runtime.tensor('float32', [1, rows, width], full)]]),
+      finish: (returned: Packing['returned']): States[] =>
+        returned.map(([from, to]) => {
+          const values = full.subarray(from * width, to * width)
+          const block = toStates(values, width)
+          if (cut === 'half') return block
+          return { ...block, wide: { index: Array.from({ length: to - from }, (_, row) => row), values: values.slice() } }
         }),
     }
   }

@@ -7,6 +7,7 @@ const maxRunMs = 5 * 60_000
 /** The same runtime; `progress` notices a run that does not return. */
 export const watchRuns = (runtime: Runtime, progress: Progress): Runtime => ({
   info: runtime.info,
+  device: runtime.device,
   tensor: (type, dims, data) => runtime.tensor(type, dims, data),
   mapFile: (path) => runtime.mapFile(path),
   close: () => runtime.close(),

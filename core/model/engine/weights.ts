@@ -56,8 +56,10 @@ export class WeightStore {
   }
 
   /** Must be called only after all engine sessions are released. */
-  release(): void {
-    for (const tensor of this.#tensors.values()) tensor.release()
+  async release(): Promise<void> {
+    const { device } = this.#runtime
+    if (device) await device.free([...this.#tensors.values()])
+    else for (const tensor of this.#tensors.values()) tensor.release()
     for (const file of this.#files.values()) file.close()
     this.#tensors.clear()
     this.#files.clear()
@@ -67,9 +69,19 @@ export class WeightStore {
     const place = `${entry.file}:${entry.offset}:${entry.type}:${entry.dims}`
     const known = this.#tensors.get(place)
     if (known) return known
-    const tensor = entry.type === 'float16' ? await this.#expand(entry) : this.#map(entry)
+    const tensor = await this.#place(entry.type === 'float16' ? await this.#expand(entry) : this.#map(entry))
     this.#tensors.set(place, tensor)
     return tensor
+  }
+
+  /** Moves a weight to the memory of the device, if there is one: there all engine sessions share it. */
+  async #place(tensor: Tensor): Promise<Tensor> {
+    const { device } = this.#runtime
+    if (!device) return tensor
+    const placed = await device.allocate(tensor.type, tensor.dims)
+    await device.copy([[tensor, placed]])
+    tensor.release()
+    return placed
   }
 
   #map({ file, type, dims, offset, bytes }: WeightEntry): Tensor {
