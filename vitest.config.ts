@@ -5,6 +5,8 @@ import { defineConfig, type Plugin } from 'vitest/config'
 const integration = 'test/**/*.integration.test.ts'
 /** They measure the memory or the children of their process. */
 const measuringProcess = ['test/core/model/bundle/memory.integration.test.ts', 'test/security/hostile-graphs.integration.test.ts']
+/** They load a driver, which starts threads. */
+const withDriver = ['test/gpu/*.integration.test.ts']
 
 const root = fileURLToPath(new URL('./', import.meta.url))
 
@@ -52,7 +54,7 @@ export default defineConfig({
         test: {
           name: 'integration',
           include: [integration],
-          exclude: measuringProcess,
+          exclude: [...measuringProcess, ...withDriver],
           // They often wait for processes and timers.
           maxWorkers: 3,
           sequence: { groupOrder: 1 },
@@ -60,7 +62,13 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'process', include: measuringProcess, isolate: true, maxWorkers: 3, sequence: { groupOrder: 1 } },
+        test: {
+          name: 'process',
+          include: [...measuringProcess, ...withDriver],
+          isolate: true,
+          maxWorkers: 3,
+          sequence: { groupOrder: 1 },
+        },
       },
     ],
   },

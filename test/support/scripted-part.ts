@@ -64,7 +64,7 @@ function plainSequence(): PlainSequence {
     capacity: 64,
     bytes: 64 * 16 * 2 * 4,
     rowValues: 16 * 2,
-    readRows() {},
+    readRows: async () => {},
     reserve() {},
     writeRows(_, to) {
       held = Math.min(length, Math.max(held, to))

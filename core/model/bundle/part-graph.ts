@@ -185,8 +185,11 @@ class PartGraph {
     this.#graph.input(names.pastValue, 'float32', past)
     this.#graph.output(names.presentKey, 'float32', past)
     this.#graph.output(names.presentValue, 'float32', past)
-    const operands = [qkv, '', '', names.pastKey, names.pastValue, seqlen, total, rotaryNames.cos, rotaryNames.sin]
-    if (tree) operands.push(tree.positions, tree.bias)
+    // WebGPU's kernel takes no positions, so that rows of a tree are rotated before it.
+    const rotated = tree && this.#target === 'device' ? this.#rotate(qkv, shape, slot, layer, tree.positions) : undefined
+    const rotary = rotated ? ['', ''] : [rotaryNames.cos, rotaryNames.sin]
+    const operands = [...(rotated ?? [qkv, '', '']), names.pastKey, names.pastValue, seqlen, total, ...rotary]
+    if (tree) operands.push(rotated ? '' : tree.positions, tree.bias)
     // The operator has no attribute for it: its tiled kernel does not run if the scores are an output.
     const isTiled = headDim <= maxTiledHeadDim
     const attended = [`attended.${slot}.${layer}`, names.presentKey, names.presentValue]
@@ -195,13 +198,24 @@ class PartGraph {
       attributes: {
         num_heads: heads,
         kv_num_heads: kvHeads,
-        do_rotary: 1,
+        do_rotary: rotated ? 0 : 1,
         rotary_interleaved: 0,
         scale: { float: headDim ** -0.5 },
         ...(isTiled ? {} : { qk_output: 1 }),
       },
       outputs: isTiled ? attended : [...attended, `scores.${slot}.${layer}`],
     })
+  }
+
+  /** Queries and keys at the positions of the rows, and values. */
+  #rotate(qkv: string, { heads, kvHeads, headDim }: AttentionShape, slot: number, layer: number, positions: string): string[] {
+    const widths = this.#shapeOf('qkv', [heads * headDim, kvHeads * headDim, kvHeads * headDim])
+    const apart = ['query', 'key', 'value'].map((name) => `${name}.${slot}.${layer}`)
+    this.#graph.node('Split', [qkv, widths], { attributes: { axis: 2 }, outputs: apart })
+    const options = { domain: microsoft, attributes: { interleaved: 0 } }
+    const rotated = (rows: string) =>
+      this.#graph.node('RotaryEmbedding', [rows, positions, rotaryNames.cos, rotaryNames.sin], options)
+    return [rotated(apart[0]!), rotated(apart[1]!), apart[2]!]
   }
 
   #mlp(stream: Residual, mlp: Mlp): Residual {

@@ -2,7 +2,7 @@ import { type States, sliceStates } from '../../wire/protocol/states.ts'
 import { featureInputs, graphInputs, kvNames, type StatesInputNames, treeNames } from '../bundle/graph-io.ts'
 import type { Dims } from '../bundle/manifest.ts'
 import type { Sequence, StepItem } from './contract.ts'
-import type { KvMemory } from './kv-memory.ts'
+import type { KvBuffers } from './kv-buffers.ts'
 import { attendedRows, evenRows, type Packing, packItems } from './part-packing.ts'
 import { PartSessions, type PartSource } from './part-sessions.ts'
 import { RowTree } from './row-tree.ts'
@@ -34,7 +34,7 @@ export class AttentionPart {
   readonly #sessions: PartSessions
   readonly #pool: KvPool
   /** KV memory of unused slots. */
-  readonly #paddingSlot: KvMemory
+  readonly #paddingSlot: KvBuffers
   /** Cached by slot: a step needs hundreds of names. */
   readonly #names: KvNames[] = []
   readonly #queue = new SerialQueue()
@@ -231,7 +231,7 @@ export class AttentionPart {
 }
 
 /** Binds past and present to the same memory, so that new rows are appended in place. */
-function bindMemory(inputs: Map<string, Tensor>, outputs: Map<string, Tensor>, memory: KvMemory, names: KvNames): void {
+function bindMemory(inputs: Map<string, Tensor>, outputs: Map<string, Tensor>, memory: KvBuffers, names: KvNames): void {
   if (memory.failure !== undefined) throw memory.failure
   const { keys, values } = memory
   names.forEach((name, layer) => {

@@ -48,7 +48,7 @@ function registerPlugin({ api, version }: OrtLibrary, env: Pointer, { name, plug
     throw new BrimError('PROVIDER_UNAVAILABLE', `ONNX Runtime ${version} loads no plug-ins`, {
       hint: 'unset ORT_LIB, or set it to ONNX Runtime 1.24 or newer',
     })
-  check(api, api.devices.register(env, name, plugin), `loading ${plugin}`)
+  check(api, api.devices.register(env, plugin, plugin), `loading ${plugin}`)
 }
 
 function listBuiltIn(api: OrtApi): string[] {

@@ -1,5 +1,5 @@
 import { OnnxGraph } from '../bundle/onnx-writer.ts'
-import { type KvMemory, type KvShape, rowValuesOf } from './kv-memory.ts'
+import { type KvBuffers, type KvShape, rowValuesOf } from './kv-buffers.ts'
 import { maxPadRows } from './part-packing.ts'
 import type { DeviceMemory, EngineSession, Runtime, Tensor } from './runtime.ts'
 import { SerialQueue } from './serial-queue.ts'
@@ -129,7 +129,7 @@ export class DeviceKvMover {
 }
 
 /** A sequence's KV in the memory of a device. An operation that fails shows in `failure` before the next step. */
-export class DeviceKv implements KvMemory {
+export class DeviceKv implements KvBuffers {
   readonly capacity: number
   /** Of an operation; the rows are lost then. */
   failure: unknown
@@ -156,7 +156,7 @@ export class DeviceKv implements KvMemory {
     return this.capacity * rowValuesOf(this.#mover.shape) * Float32Array.BYTES_PER_ELEMENT
   }
 
-  copyRows(from: KvMemory, rows: number): void {
+  copyRows(from: KvBuffers, rows: number): void {
     if (!(from instanceof DeviceKv)) throw new Error('KV of another pool')
     this.#queue(async () => {
       if (from.failure !== undefined) throw from.failure

@@ -1,12 +1,12 @@
 import { BrimError } from '../../kit/base/errors.ts'
 import { uncountedFloats } from '../../kit/base/uncounted-memory.ts'
-import { type KvMemory, type KvShape, rowValuesOf } from './kv-memory.ts'
+import { type KvBuffers, type KvShape, rowValuesOf } from './kv-buffers.ts'
 import { maxPadRows } from './part-packing.ts'
 import type { ReleasePages } from './resident-memory.ts'
 import type { Runtime, Tensor } from './runtime.ts'
 
 /** KV in the memory of this process, in one block: keys then values per layer, each [1, kvHeads, capacity + spare, headDim]. */
-export class HostKv implements KvMemory {
+export class HostKv implements KvBuffers {
   readonly capacity: number
   readonly keys: readonly Tensor[]
   readonly values: readonly Tensor[]
@@ -38,7 +38,7 @@ export class HostKv implements KvMemory {
     return this.capacity * rowValuesOf(this.#shape) * this.#data.BYTES_PER_ELEMENT
   }
 
-  copyRows(from: KvMemory, rows: number): void {
+  copyRows(from: KvBuffers, rows: number): void {
     if (!(from instanceof HostKv)) throw new Error('KV of another pool')
     this.#eachPlane((start, plane) => {
       const source = plane * from.#planeSize

@@ -13,7 +13,7 @@ import {
   type SlotCount,
 } from '../bundle/manifest.ts'
 import { buildPartGraph } from '../bundle/part-graph.ts'
-import { planOver, requireWeights, specOf } from '../bundle/rebuild-plan.ts'
+import { rebuildPlan } from '../bundle/rebuild-plan.ts'
 import { AttentionPart } from './attention-part.ts'
 import { SplitChain, WholeChain } from './chain.ts'
 import type { Chain, Head, MedusaHeads, Part } from './contract.ts'
@@ -118,8 +118,7 @@ async function deviceGraphs(
     throw new BrimError('BUNDLE_INVALID', `part ${name} of ${folder} can be computed on the CPU only`, {
       hint: 'build the bundle again with this version, or choose --provider cpu',
     })
-  const plan = planOver(part, await specOf(folder, manifest, name, part))
-  requireWeights(folder, plan)
+  const plan = await rebuildPlan(folder, manifest, name, part)
   return (slots, branching) => buildPartGraph(plan, slots, branching, 'device')
 }
 

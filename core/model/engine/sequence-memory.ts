@@ -1,6 +1,6 @@
 import { DeviceKv, DeviceKvMover } from './device-kv.ts'
 import { HostKv } from './host-kv.ts'
-import { type KvMemory, type KvShape, rowValuesOf } from './kv-memory.ts'
+import { type KvBuffers, type KvShape, rowValuesOf } from './kv-buffers.ts'
 import { loadReleasePages } from './resident-memory.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -9,7 +9,7 @@ export class KvPool {
   readonly rowValues: number
   /** Of the memory of the device, if the runtime has one. */
   readonly #mover: DeviceKvMover | undefined
-  readonly #create: (capacity: number) => KvMemory
+  readonly #create: (capacity: number) => KvBuffers
   readonly #maxFreeBytes: number
   readonly #free = new MemoryByCapacity()
   /** Without pages of the system: it costs nothing but addresses. */
@@ -35,13 +35,13 @@ export class KvPool {
     return this.#mover?.settled()
   }
 
-  acquire(capacity: number): KvMemory {
+  acquire(capacity: number): KvBuffers {
     const memory = this.#free.take(capacity) ?? this.#acquireUnbacked(capacity)
     this.#usedBytes += memory.bytes
     return memory
   }
 
-  recycle(memory: KvMemory): void {
+  recycle(memory: KvBuffers): void {
     this.#usedBytes -= memory.bytes
     memory.zero()
     if (memory.failure === undefined && this.#free.bytes + memory.bytes <= this.#maxFreeBytes) {
@@ -62,7 +62,7 @@ export class KvPool {
     await this.#mover?.release()
   }
 
-  #acquireUnbacked(capacity: number): KvMemory {
+  #acquireUnbacked(capacity: number): KvBuffers {
     const memory = this.#unbacked.take(capacity) ?? this.#create(capacity)
     this.#releaseFreeBeyond(Math.max(0, this.#maxFreeBytes - this.#usedBytes - memory.bytes))
     return memory
@@ -77,24 +77,24 @@ export class KvPool {
 }
 
 class MemoryByCapacity {
-  readonly #memories = new Map<number, KvMemory[]>()
+  readonly #memories = new Map<number, KvBuffers[]>()
   bytes = 0
 
-  add(memory: KvMemory): void {
+  add(memory: KvBuffers): void {
     const same = this.#memories.get(memory.capacity)
     if (same) same.push(memory)
     else this.#memories.set(memory.capacity, [memory])
     this.bytes += memory.bytes
   }
 
-  take(capacity: number): KvMemory | undefined {
+  take(capacity: number): KvBuffers | undefined {
     const memory = this.#memories.get(capacity)?.pop()
     this.bytes -= memory?.bytes ?? 0
     return memory
   }
 
   /** As many as it takes to keep no more than this. */
-  *takeBeyond(bytes: number): Iterable<KvMemory> {
+  *takeBeyond(bytes: number): Iterable<KvBuffers> {
     for (const capacity of this.#memories.keys())
       while (this.bytes > bytes) {
         const memory = this.take(capacity)
@@ -103,7 +103,7 @@ class MemoryByCapacity {
       }
   }
 
-  takeAll(): Iterable<KvMemory> {
+  takeAll(): Iterable<KvBuffers> {
     return this.takeBeyond(Number.NEGATIVE_INFINITY)
   }
 }

@@ -1,6 +1,6 @@
 import { BrimError } from '../../kit/base/errors.ts'
 import type { Sequence } from './contract.ts'
-import type { KvMemory } from './kv-memory.ts'
+import type { KvBuffers } from './kv-buffers.ts'
 import { RowTree } from './row-tree.ts'
 import type { KvPool } from './sequence-memory.ts'
 
@@ -11,7 +11,7 @@ export const firstCapacity = 64
 export class KvSequence implements Sequence {
   readonly #pool: KvPool
   readonly #contextLimit: number
-  #memory: KvMemory | undefined
+  #memory: KvBuffers | undefined
   #held = 0
   #rows = RowTree.empty
   #state: 'idle' | 'in a step' | 'released in a step' | 'released' = 'idle'
@@ -131,7 +131,7 @@ export class KvSequence implements Sequence {
   }
 
   /** Returns the buffers for one step. Until `finishStep` the sequence cannot be used. */
-  startStep(): KvMemory {
+  startStep(): KvBuffers {
     if (!this.#memory) throw new Error('a step started before its memory was reserved')
     this.#state = 'in a step'
     return this.#memory

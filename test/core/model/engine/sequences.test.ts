@@ -171,7 +171,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     for (const edit of edits) {
       const [evicted, resident] = [chain.createSequence(), chain.createSequence()]
       for (const sequence of [evicted, resident]) await extend(chain, sequence, ids)
-      const pages = pagesOf(evicted)
+      const pages = await pagesOf(evicted)
       evicted.evict()
       expect([evicted.length, evicted.held, evicted.capacity, evicted.bytes]).toEqual([70, 0, 0, 0])
       edit(evicted)
@@ -190,10 +190,10 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
   it('refuses a step, a copy and a gap while rows of an eviction are missing', async () => {
     const sequence = chain.createSequence()
     await extend(chain, sequence, someIds(chain.manifest, 40))
-    const [first, second] = pagesOf(sequence) as [RowRange, RowRange]
-    expect(() => sequence.readRows(40, 43, new Float32Array(3 * sequence.rowValues))).toThrow(RangeError)
+    const [first, second] = (await pagesOf(sequence)) as [RowRange, RowRange]
+    await expect(sequence.readRows(40, 43, new Float32Array(3 * sequence.rowValues))).rejects.toThrow(RangeError)
     sequence.evict()
-    expect(() => sequence.readRows(0, 16, first.values)).toThrow(RangeError)
+    await expect(sequence.readRows(0, 16, first.values)).rejects.toThrow(RangeError)
     expect(() => sequence.writeRows(second.from, second.to, second.values)).toThrow(RangeError)
     sequence.writeRows(first.from, first.to, first.values)
     await expect(extend(chain, sequence, [1])).rejects.toThrow(/not written back/)
@@ -311,12 +311,12 @@ interface RowRange {
 }
 
 /** Copies of all rows, 16 at a time. */
-function pagesOf(sequence: Sequence): RowRange[] {
+async function pagesOf(sequence: Sequence): Promise<RowRange[]> {
   const pages: RowRange[] = []
   for (let from = 0; from < sequence.length; from += 16) {
     const to = Math.min(from + 16, sequence.length)
     const values = new Float32Array((to - from) * sequence.rowValues)
-    sequence.readRows(from, to, values)
+    await sequence.readRows(from, to, values)
     pages.push({ from, to, values })
   }
   return pages

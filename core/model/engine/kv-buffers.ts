@@ -10,7 +10,7 @@ export interface KvShape {
 export const rowValuesOf = ({ layers, kvHeads, headDim }: KvShape) => 2 * layers * kvHeads * headDim
 
 /** Keys and values of one sequence. On a device the operations are queued: see device-kv.ts. */
-export interface KvMemory {
+export interface KvBuffers {
   /** Positions. */
   readonly capacity: number
   /** Of the capacity. */
@@ -21,7 +21,7 @@ export interface KvMemory {
   /** Why the rows are lost. */
   readonly failure?: unknown
   /** Copies the first `rows` positions of `from`, which is of the same pool. */
-  copyRows(from: KvMemory, rows: number): void
+  copyRows(from: KvBuffers, rows: number): void
   /** Moves position `rows[i]` to position `at + i`. */
   gatherRows(at: number, rows: readonly number[]): void
   /** Copies positions [from, to) to `into`. */
