@@ -19,15 +19,18 @@ function cellOf(paper: PaperFile, runs: readonly PaperRun[], group: Group, cell:
   const base = { ...group.of, ...varied }
   const published = cell.paper && publishedAt(paper, cell.paper, base)
   if (published === undefined) return []
+  const ours = quantityOf(cell, runs, base)
+  if (Number.isNaN(ours)) return []
   const { improved } = cell
+  const added = improved && matches(improved.when, base) ? quantityOf(cell, runs, base, improved.of) : Number.NaN
   const names = namesOf(paper, base)
   const made = {
     place: group.place,
     row: fill(group.row, names),
     metric: fill(cell.metric, names),
     paper: published as number | null,
-    ours: quantityOf(cell, runs, base),
-    ...(improved && matches(improved.when, base) && { improved: quantityOf(cell, runs, base, improved.of) }),
+    ours,
+    ...(!Number.isNaN(added) && { improved: added }),
     unit: cell.unit,
   }
   const remark = made.paper !== null && isWithin(made) ? undefined : remarkOn(cell, names, runs, base)

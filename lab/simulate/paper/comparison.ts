@@ -24,11 +24,6 @@ export const tolerance = 0.25
 export const isWithin = ({ paper, ours }: PaperCell): boolean =>
   paper === null || Math.abs(ours - paper) <= tolerance * Math.abs(paper)
 
-/** The cell with why it differs, where it does by more than 25 % or the paper has no number. */
-export function explained(cell: Omit<PaperCell, 'remark'>, remark: string | undefined): PaperCell {
-  return remark === undefined || (cell.paper !== null && isWithin(cell)) ? cell : { ...cell, remark }
-}
-
 /** Of the cells that the paper has a number for. */
 export function countsOf(cells: readonly PaperCell[]) {
   const compared = cells.filter(({ paper }) => paper !== null)
@@ -36,9 +31,6 @@ export function countsOf(cells: readonly PaperCell[]) {
   const open = unexplained(compared).length
   return { compared: compared.length, within, explained: compared.length - within - open, unexplained: open }
 }
-
-/** A figure in a remark. */
-export const written = (value: number): string => String(Number(value.toPrecision(3)))
 
 /** Cells that differ by more, and that no remark explains. */
 export const unexplained = (cells: readonly PaperCell[]): readonly PaperCell[] =>

@@ -1,46 +1,47 @@
-import type { Bench, BenchContext, BenchDocument, BenchResult, Summary } from '../../../frame/bench.ts'
+import { z } from 'zod'
+import { defaultTailShare } from '../../../../core/policy/disco/dispatch.ts'
+import type { BenchContext, BenchDocument, BenchResult, Summary } from '../../../frame/bench.ts'
 import { benchCommand } from '../../../frame/command.ts'
-import { comparisonTables, countsOf } from '../comparison.ts'
-import { cellsOf, comparisonsOf, costCutsOf, costRuns, ttftRuns } from './cells.ts'
-import { paperFigure } from './figure.ts'
-import { tailCuts } from './paper-figures.ts'
-import { paperReport } from './report.ts'
-import { type Run, runPlan } from './runs.ts'
-import { fullPlan, type Plan, quickPlan } from './settings.ts'
+import { loadText } from '../../../frame/page.ts'
+import { cellsOf } from '../cells.ts'
+import { countsOf } from '../comparison.ts'
+import { paperBench } from '../paper-bench.ts'
+import { publishedAs } from '../paper-file.ts'
+import { mean, summaryOf } from '../quantity.ts'
+import { paper } from './profiles.ts'
+import { comparedRuns, fullPlan, type Plan, quickPlan, type Run, runPlan } from './runs.ts'
 
-export const discoPaperBench: Bench = {
-  name: 'paper-disco',
-  commandLine: 'brim simulate paper disco',
-  quickLimit: '2 minutes',
+export const discoPaperBench = paperBench('disco', paper, {
   // Fig. 9 has the time of plans.
   quickRepetitions: 1,
   options: {},
-  examples: [],
-  goals: {
-    cellsUnexplained: { max: 0 },
-    largestTailCut: { min: 0.52 },
-    tableErrorTurned: { max: 6 },
-  },
   run: (context) => measurePaper(context.quick ? quickPlan : fullPlan, context),
-  report: { ...paperReport, figure: paperFigure, tables: (document) => comparisonTables(cellsOf(document)) },
-}
+  runsOf: ({ runs }: BenchDocument) => comparedRuns(runs as readonly Run[]),
+  more: (document) => ({ defaultTailShare, load: loadText(document) }),
+})
 
 /** `brim simulate paper disco` */
 export const command = benchCommand(discoPaperBench)
 
 export async function measurePaper(plan: Plan, context: Pick<BenchContext, 'io' | 'progress'>): Promise<BenchResult> {
   const runs = await runPlan(plan, context)
-  return { conditions: { plan }, summary: summarise(runs), runs }
+  const budgetsOf = (measured: Run['measured']) => [
+    ...new Set(
+      runs.flatMap((run) => (run.measured === measured && 'budget' in run && run.method === 'plan' ? [run.budget] : [])),
+    ),
+  ]
+  const [ttft, cost] = [
+    { ...plan.ttft, budgets: budgetsOf('ttft') },
+    { ...plan.cost, budgets: budgetsOf('cost') },
+  ]
+  return { conditions: { plan: { ...plan, ttft, cost } }, summary: summarise(runs), runs }
 }
 
 export function summarise(runs: readonly Run[]): Summary {
-  const document: BenchDocument = { bench: '', conditions: {}, summary: {}, runs }
-  const cells = cellsOf(document)
+  const all = comparedRuns(runs)
+  const cells = cellsOf(paper, all)
   const { compared, within, explained, unexplained } = countsOf(cells)
   const table2 = cells.filter(({ place }) => place === 'Table 2')
-  const ttft = ttftRuns(document)
-  const alone = comparisonsOf(ttft, 'alone')
-  const costs = costRuns(document)
   return {
     cells: compared,
     cellsWithin25: within,
@@ -49,18 +50,15 @@ export function summarise(runs: readonly Run[]): Summary {
     // Points of per cent, root mean square.
     tableErrorTurned: rms(table2.map(({ ours, paper }) => ours - paper!)),
     tableErrorAsPrinted: rms(table2.map(({ ours }, i) => ours - asPrinted[i]!)),
-    largestTailCut: Math.max(...comparisonsOf(ttft, 'beside').map(({ p99Cut }) => p99Cut)),
-    largestTailCutOverChance: Math.max(...alone.map(({ p99Cut }) => p99Cut)),
-    meanTailCutOverChance: alone.reduce((sum, { p99Cut }) => sum + p99Cut, 0) / alone.length,
-    largestMeanCutOverChance: Math.max(...alone.map(({ meanCut }) => meanCut)),
-    largestCostCutServer: Math.max(...costCutsOf(costs, 'brim', 'server')),
-    largestCostCutDevice: Math.max(...costCutsOf(costs, 'brim', 'device')),
+    ...summaryOf(paper, all),
   }
 }
 
 /** Table 2 with the columns as they are in the paper. */
-const asPrinted = Object.values(tailCuts)
+const asPrinted = Object.values(
+  publishedAs(paper, 'tailCuts', z.record(z.string(), z.object({ server: z.array(z.number()), device: z.array(z.number()) }))),
+)
   .flatMap(({ server, device }) => [server.toReversed(), device.toReversed()])
   .flat()
 
-const rms = (errors: readonly number[]): number => Math.sqrt(errors.reduce((sum, error) => sum + error ** 2, 0) / errors.length)
+const rms = (errors: readonly number[]): number => Math.sqrt(mean(errors.map((error) => error ** 2)))

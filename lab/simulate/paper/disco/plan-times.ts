@@ -1,7 +1,10 @@
+import { z } from 'zod'
 import { type Random, seededRandom } from '../../../../core/kit/base/random.ts'
 import { type DispatchState, dispatchOf } from '../../../../core/policy/disco/dispatch.ts'
 import { createTokenCounts, createTtft } from '../../../../core/policy/disco/estimates.ts'
 import { type ReportedSide, sideNamed } from '../../../../core/policy/disco/state.ts'
+import { publishedAs } from '../paper-file.ts'
+import { paper } from './profiles.ts'
 import { sortedDistribution, sortedLengths } from './sorted-samples.ts'
 
 /** What a request needs, after so many samples, measured. */
@@ -20,10 +23,11 @@ export interface PlanTimes {
 
 export const sampleCounts = [1_000, 10_000, 100_000] as const
 
-/** DiSCo Fig. 9 (§5.3), on an Apple M1, in ms by samples. */
+const byKind = publishedAs(paper, 'planMs', z.record(z.enum(['S', 'D']), z.record(z.string(), z.number())))
+/** DiSCo Fig. 9 (§5.3), in ms by samples. */
 export const paperPlanMs: Readonly<Record<ReportedSide, Readonly<Record<number, number>>>> = {
-  server: { 1000: 0.128, 10000: 0.969, 100000: 9.082 },
-  device: { 1000: 0.486, 10000: 1.741, 100000: 14.856 },
+  server: byKind.S,
+  device: byKind.D,
 }
 
 /** Requests that are timed together: one takes no longer than the clock's steps. */

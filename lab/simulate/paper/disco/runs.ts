@@ -1,19 +1,18 @@
+import { z } from 'zod'
 import { costOf } from '../../../../core/policy/disco/costs.ts'
+import type { ReportedSide } from '../../../../core/policy/disco/state.ts'
+import { median } from '../../../../core/policy/estimate/quantile.ts'
 import type { BenchContext } from '../../../frame/bench.ts'
 import type { ScenarioResult } from '../../run/result.ts'
+import { publishedAs } from '../paper-file.ts'
+import { mean, type PaperRun } from '../quantity.ts'
 import { meanOver, runSettings } from '../run-scenarios.ts'
+import { fill } from '../text.ts'
 import { measurePlans, type PlanTimes, sampleCounts } from './plan-times.ts'
-import {
-  constrainedSides,
-  costSettings,
-  outputTokens,
-  overheadSettings,
-  type Plan,
-  type Setting,
-  scenarioOf,
-  tailSettings,
-  ttftSettings,
-} from './settings.ts'
+import { deviceProfiles, paper } from './profiles.ts'
+import { type Method, paperPatience, type Setting, scenarioOf, settingsOf } from './settings.ts'
+
+export const constrainedSides: readonly ReportedSide[] = ['server', 'device']
 
 /** Of races for the first token: means over the seeds. 'tail': with another α. */
 export interface TtftRun extends Setting {
@@ -46,45 +45,55 @@ export interface PlanRun {
 
 export type Run = TtftRun | CostRun | PlanRun
 
+export interface Plan {
+  readonly isQuick: boolean
+  readonly seeds: number
+  /** Of each setting of races for the first token, and of whole answers. */
+  readonly ttft: { readonly requests: number }
+  readonly cost: { readonly requests: number; readonly seeds: number }
+  /** Of Fig. 9. */
+  readonly batches: number
+}
+
+/** The paper: 1,000 requests, means of ten runs. */
+export const fullPlan: Plan = {
+  ...{ isQuick: false, seeds: 10, ttft: { requests: 1_000 }, cost: { requests: 200, seeds: 3 }, batches: 200 },
+}
+export const quickPlan: Plan = {
+  ...{ isQuick: true, seeds: 2, ttft: { requests: 1_000 }, cost: { requests: 60, seeds: 1 }, batches: 100 },
+}
+
 /** @param context its progress throws once the command was interrupted */
-export async function runPlan(plan: Plan, context: Pick<BenchContext, 'io' | 'progress'>): Promise<Run[]> {
-  const each = async <R extends Run>(
-    what: string,
-    settings: readonly Setting[],
-    { seeds, requests, answers }: { readonly seeds: number; readonly requests: number; readonly answers: number },
-    runOf: (setting: Setting, results: readonly ScenarioResult[]) => R,
-  ): Promise<R[]> => {
-    const scenario = (setting: Setting, seed: number) => scenarioOf(setting, seed, requests, answers)
-    const runs = await runSettings(`${what}: `, settings, seeds, scenario, context)
-    return runs.map(({ setting, results }) => runOf(setting, results))
+export async function runPlan(
+  { isQuick, seeds, ttft, cost, batches }: Plan,
+  context: Pick<BenchContext, 'io' | 'progress'>,
+): Promise<Run[]> {
+  const firstTokens = { seeds, requests: ttft.requests, answers: 1, figuresOf: ttftsOf }
+  const whole = { ...cost, answers: paper.constants.outputTokens!, figuresOf: costsOf }
+  const kinds = [
+    { measured: 'ttft', label: 'first tokens', ...firstTokens },
+    { measured: 'tail', label: 'another α', ...firstTokens },
+    { measured: 'cost', label: 'whole answers', ...whole },
+    { measured: 'overhead', label: 'another t_m', ...whole },
+  ]
+  const runs: Run[] = []
+  for (const { measured, label, seeds, requests, answers, figuresOf } of kinds) {
+    const settings = settingsOf(isQuick).filter((setting) => setting.measured === measured)
+    const each = (setting: Setting, seed: number) => scenarioOf(setting, seed, requests, answers)
+    const measuredRuns = await runSettings(`${label}: `, settings, seeds, each, context)
+    runs.push(...measuredRuns.map(({ setting, results }) => ({ ...setting, ...figuresOf(setting, results) }) as Run))
   }
-  const { seeds, ttft, cost, batches } = plan
-  const firstTokens = { seeds, requests: ttft.requests, answers: 1 }
-  const whole = { ...cost, answers: outputTokens }
   return [
-    ...(await each('first tokens', ttftSettings(plan), firstTokens, ttftRun('ttft'))),
-    ...(await each('another α', tailSettings(plan), firstTokens, ttftRun('tail'))),
-    ...(await each('whole answers', costSettings(plan), whole, costRun('cost'))),
-    ...(await each('another t_m', overheadSettings(plan), whole, costRun('overhead'))),
+    ...runs,
     ...sampleCounts.flatMap((samples) =>
       constrainedSides.map((side): PlanRun => ({ measured: 'plan', times: measurePlans(side, samples, batches) })),
     ),
   ]
 }
 
-function ttftRun(measured: TtftRun['measured']) {
-  return (setting: Setting, results: readonly ScenarioResult[]): TtftRun => {
-    const mean = meanOver(results)
-    return { measured, ...setting, meanMs: mean(({ all }) => all.ttftMs.mean), p99Ms: mean(({ all }) => all.ttftMs.p99) }
-  }
-}
-
-function costRun(measured: CostRun['measured']) {
-  return (setting: Setting, results: readonly ScenarioResult[]): CostRun => ({
-    measured,
-    ...setting,
-    ...costsOf(setting, results),
-  })
+function ttftsOf(_: Setting, results: readonly ScenarioResult[]) {
+  const mean = meanOver(results)
+  return { meanMs: mean(({ all }) => all.ttftMs.mean), p99Ms: mean(({ all }) => all.ttftMs.p99) }
 }
 
 function costsOf(setting: Setting, results: readonly ScenarioResult[]) {
@@ -102,4 +111,82 @@ function costsOf(setting: Setting, results: readonly ScenarioResult[]) {
     tbtP99Ms: mean(({ all }) => all.tbtMs.p99),
     delayedTokens: mean(({ all }) => all.work.delayedTokens / all.answered),
   }
+}
+
+/** The runs, and what the paper's figures need beside them. */
+export function comparedRuns(runs: readonly Run[]): readonly PaperRun[] {
+  const ttft = runs.filter((run): run is TtftRun => run.measured === 'ttft' || run.measured === 'tail')
+  const cost = runs.filter((run): run is CostRun => run.measured === 'cost' || run.measured === 'overhead')
+  const races = ttft.filter(({ measured }) => measured === 'ttft')
+  return [
+    ...ttft.map((run) => ({ ...run, meanS: run.meanMs / 1_000 })),
+    ...cost.map((run) => ({ ...run, tbtP99S: run.tbtP99Ms / 1_000 })),
+    ...(['beside', 'alone'] as const).flatMap((against) =>
+      comparisonsOf(races, against).map((cut) => ({
+        ...{ measured: 'cut', against, ...cut, at: deviceProfiles.findIndex(({ name }) => name === cut.device) },
+        ...{ p99CutPercent: 100 * cut.p99Cut, meanCutPercent: 100 * cut.meanCut, meanOver: 1 - cut.meanCut },
+      })),
+    ),
+    ...otherWaits(cost.filter(({ measured }) => measured === 'overhead')),
+    ...runs.flatMap((run) => (run.measured === 'plan' ? planTimes(run) : [])),
+  ]
+}
+
+/** A plan beside a method by chance, with the same server, device, limited side and budget. */
+interface Comparison extends Pick<Setting, 'server' | 'device' | 'constrained' | 'budget'> {
+  /** 1 − P99 over that of chance. */
+  readonly p99Cut: number
+  readonly meanCut: number
+}
+
+export function comparisonsOf(runs: readonly TtftRun[], method: Exclude<Method, 'plan'>): Comparison[] {
+  const key = ({ server, device, constrained, budget }: Setting) => [server, device, constrained, budget].join('\n')
+  const byKey = new Map(runs.filter((run) => run.method === method).map((run) => [key(run), run]))
+  return runs.flatMap((run) => {
+    const other = run.method === 'plan' ? byKey.get(key(run)) : undefined
+    if (!other) return []
+    const { server, device, constrained, budget, meanMs, p99Ms } = run
+    return [{ server, device, constrained, budget, p99Cut: 1 - p99Ms / other.p99Ms, meanCut: 1 - meanMs / other.meanMs }]
+  })
+}
+
+const migrations = publishedAs(paper, 'migrations', z.record(z.string(), z.record(z.string(), z.array(z.number()))))
+const waitFigures = {
+  bufferedMean: (run: CostRun) => run.bufferedMean,
+  bufferedP99: (run: CostRun) => run.bufferedP99,
+  tbtP99S: (run: CostRun) => run.tbtP99Ms / 1_000,
+}
+
+/** Of each figure of Table 3: what another t_m gives. */
+const otherWaits = (runs: readonly CostRun[]): readonly PaperRun[] =>
+  Object.entries(migrations).flatMap(([server, sides]) =>
+    Object.entries(sides).flatMap(([constrained, values]) => {
+      const own = runs.filter((run) => run.server === server && run.constrained === constrained)
+      return Object.entries(waitFigures).map(([figure, value], at) => {
+        const tried = own.filter((run) => value(run) !== null)
+        const text = otherWaitText(tried, (run) => value(run)!, values[at]!)
+        return { measured: 'other t_m', server, constrained, figure, text }
+      })
+    }),
+  )
+
+function otherWaitText(tried: readonly CostRun[], value: (run: CostRun) => number, wanted: number): string {
+  const ofAnswer = tried.filter(({ migrationCounts }) => migrationCounts === 'answer').map(value)
+  if (ofAnswer.length > 0)
+    return fill('with t_m of prompt and answer, in place of the prompt alone, it is {found:3g}', { found: mean(ofAnswer) })
+  const distance = (run: CostRun) => Math.abs(Math.log(value(run) / wanted))
+  const [nearest] = tried.toSorted((a, b) => distance(a) - distance(b))
+  if (!nearest) return 'no answer moved in the runs with other t_m'
+  return fill(
+    't_m here is enough for {own:1} % of this stand-in’s starts, as for all servers; enough for {other:1} % it gives {found:3g}',
+    { own: 100 * paperPatience, other: 100 * nearest.patience!, found: value(nearest) },
+  )
+}
+
+function planTimes({ times: { constrained, samples, sortedMs, planUs } }: PlanRun): readonly PaperRun[] {
+  const of = { measured: 'plan time', samples, kind: constrained === 'server' ? 'S' : 'D' }
+  return [
+    { ...of, way: 'paper', ms: median(sortedMs) },
+    { ...of, way: 'brim', ms: median(planUs) / 1_000 },
+  ]
 }

@@ -1,26 +1,23 @@
 import { describe, expect, it } from 'vitest'
+import { cellsOf } from '../../../../lab/simulate/paper/cells.ts'
 import { summarise } from '../../../../lab/simulate/paper/disco/bench.ts'
-import { cellsOf, comparisonsOf, costCutsOf, tailShareFigures } from '../../../../lab/simulate/paper/disco/cells.ts'
-import { deviceProfiles } from '../../../../lab/simulate/paper/disco/profiles.ts'
-import type { CostRun, Run, TtftRun } from '../../../../lab/simulate/paper/disco/runs.ts'
-import { paperServers } from '../../../../lab/simulate/paper/disco/servers.ts'
+import { deviceProfiles, paper } from '../../../../lab/simulate/paper/disco/profiles.ts'
 import {
+  type CostRun,
+  comparedRuns,
+  comparisonsOf,
   constrainedSides,
-  costSettings,
-  overheadSettings,
-  quickPlan,
-  type Setting,
-  scenarioOf,
-  tailSettings,
-  ttftSettings,
-} from '../../../../lab/simulate/paper/disco/settings.ts'
+  type Run,
+  type TtftRun,
+} from '../../../../lab/simulate/paper/disco/runs.ts'
+import { type Setting, scenarioOf, settingsOf } from '../../../../lab/simulate/paper/disco/settings.ts'
+import { scopeOf } from '../../../../lab/simulate/paper/text.ts'
 import { runScenario } from '../../../../lab/simulate/run/run-scenario.ts'
 
 const p99 = { plan: 600, beside: 1_000, alone: 1_200 }
-const ttft = ttftSettings(quickPlan).map(
-  (setting): TtftRun => ({ measured: 'ttft', ...setting, meanMs: 300, p99Ms: p99[setting.method] }),
-)
-const tail = tailSettings(quickPlan).map((setting): TtftRun => ({ measured: 'tail', ...setting, meanMs: 330, p99Ms: 500 }))
+const settings = (measured: Setting['measured']) => settingsOf(true).filter((setting) => setting.measured === measured)
+const ttft = settings('ttft').map((setting) => ({ ...setting, meanMs: 300, p99Ms: p99[setting.method] }) as TtftRun)
+const tail = settings('tail').map((setting) => ({ ...setting, meanMs: 330, p99Ms: 500 }) as TtftRun)
 const costOf = (setting: Setting) => ({
   ...setting,
   dollars: { no: 100, paper: 30, brim: 20 }[setting.migrates],
@@ -30,19 +27,20 @@ const costOf = (setting: Setting) => ({
   tbtP99Ms: 209,
   delayedTokens: 0,
 })
-const cost = costSettings(quickPlan).map((setting): CostRun => ({ measured: 'cost', ...costOf(setting) }))
-const overhead = overheadSettings(quickPlan).map(
-  (setting): CostRun => ({ measured: 'overhead', ...costOf(setting), bufferedMean: setting.patience === 0.995 ? 8 : 7 }),
+const cost = settings('cost').map((setting) => costOf(setting) as CostRun)
+const overhead = settings('overhead').map(
+  (setting) => ({ ...costOf(setting), bufferedMean: setting.patience === 0.995 ? 8 : 7 }) as CostRun,
 )
 const times = { updateUs: [1], planUs: [2], allLengthsMs: [3], sortedMs: [4] }
 const plans = constrainedSides.map((constrained): Run => ({ measured: 'plan', times: { ...times, samples: 1_000, constrained } }))
 const runs: Run[] = [...ttft, ...tail, ...cost, ...overhead, ...plans]
-const cells = cellsOf({ bench: '', conditions: {}, summary: {}, runs })
+const compared = comparedRuns(runs)
+const cells = cellsOf(paper, compared)
 
 describe('the cells of DiSCo’s tables', () => {
   it('are cuts against chance beside the other side, means over budgets', () => {
     const table2 = cells.filter(({ place }) => place === 'Table 2')
-    expect(table2).toHaveLength(paperServers.length * 2 * deviceProfiles.length)
+    expect(table2).toHaveLength(4 * 2 * deviceProfiles.length)
     for (const { ours } of table2) expect(ours).toBeCloseTo(40)
     expect(comparisonsOf(ttft, 'alone').every(({ p99Cut }) => p99Cut === 0.5)).toBe(true)
   })
@@ -58,7 +56,7 @@ describe('the cells of DiSCo’s tables', () => {
     expect(table3.map(({ row }) => row.split(',')[0])).not.toContain('LLaMA')
     const fig7 = cells.filter(({ place }) => place === 'Fig. 7')
     for (const { ours, improved } of fig7) expect([ours, improved]).toEqual([70, 80])
-    expect(costCutsOf(cost, 'paper', 'server')).toHaveLength(24)
+    expect(cost.filter(({ migrates, constrained }) => migrates === 'paper' && constrained === 'server')).toHaveLength(24)
   })
 
   it('are explained by the t_m that come nearest to them', () => {
@@ -68,8 +66,9 @@ describe('the cells of DiSCo’s tables', () => {
   })
 
   it('have the other α beside the one of all runs', () => {
-    const figures = tailShareFigures({ bench: '', conditions: {}, summary: {}, runs })
-    expect(figures).toEqual({ otherTailShare: 0.1, mean: 1, p99: 0.6, otherMean: expect.closeTo(1.1), otherP99: 0.5 })
+    expect(scopeOf(paper.values, compared)).toEqual({
+      ...{ tailMean: 1, tailP99: 0.6, otherTailMean: expect.closeTo(1.1), otherTailP99: 0.5 },
+    })
   })
 
   it('are each within a quarter of the paper, or explained', () => {
@@ -82,7 +81,9 @@ describe('the cells of DiSCo’s tables', () => {
 })
 
 describe('the scenarios of DiSCo’s tables', () => {
-  const setting = { server: 'GPT', device: deviceProfiles[0]!.name, constrained: 'device', budget: 0.5, migrates: 'no' } as const
+  const [device] = deviceProfiles.map(({ name }) => name)
+  const of = { measured: 'ttft', server: 'GPT', device: device!, migrates: 'no' } as const
+  const setting = { ...of, constrained: 'device', budget: 0.5 } as const
 
   it('let the limited side start by chance beside the other one, or alone', async () => {
     const shareOf = async (method: 'beside' | 'alone') => {
