@@ -30,6 +30,21 @@ export type AddAuditLine = (entry: AuditEntry) => void
 /** Writes the line of a change that succeeded. */
 export type AuditChange = (actor: Actor, action: string, subject: string, detail?: unknown) => void
 
+/** A change of one row and its audit line, in one transaction. @returns whether there was such a row */
+export function auditedChange(
+  store: Store,
+  audit: AuditChange,
+  action: string,
+  change: (subject: string) => { readonly changes: number },
+): (actor: Actor, subject: string) => boolean {
+  const run = store.transaction((actor: Actor, subject: string) => {
+    const found = change(subject).changes > 0
+    if (found) audit(actor, action, subject)
+    return found
+  })
+  return (actor, subject) => run.immediate(actor, subject)
+}
+
 /** Lines of each table that have been appended to the audit file, by their highest id. */
 export interface AuditCursor {
   readonly changes: number

@@ -3,7 +3,7 @@ import type { Store } from '../../core/kit/store/open-database.ts'
 import { datesAtLogin, type KeyValidity, renewKeyInMs } from '../../core/policy/identity/key-validity.ts'
 import type { DeviceIdentity } from '../../core/wire/protocol/http/admin.ts'
 import type { EnrolRequest, RenewKeyRequest } from '../../core/wire/protocol/identity.ts'
-import type { Actor, AddAuditLine, AuditChange } from './audit-log.ts'
+import { type Actor, type AddAuditLine, type AuditChange, auditedChange } from './audit-log.ts'
 import { datesOf, storedDates, uniformOf } from './key-dates.ts'
 import { judgeEnrolment, judgeGrant, judgeKeyRenewal, type Refused } from './rules.ts'
 import type { TokenStore } from './token-store.ts'
@@ -138,13 +138,6 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
     remove.run(device)
     auditChange(actor, 'device.remove', device)
   })
-  const change = (statement: { run(device: string): { changes: number } }, action: string) =>
-    store.transaction((actor: Actor, device: string) => {
-      const found = statement.run(device).changes > 0
-      if (found) auditChange(actor, action, device)
-      return found
-    })
-  const [approve, revoke] = [change(markApproved, 'device.approve'), change(markRevoked, 'device.revoke')]
   return {
     enrol: (request, from) => enrol.immediate(request, from),
     grant: (login, keys, from) => grant.immediate(login, keys, from),
@@ -152,8 +145,8 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
     device: (id) => byName.get(id),
     devices: () => all.all(),
     approvedKeys: () => new Map(approved.all().map(({ device, publicKey }) => [device, publicKey])),
-    approve: (actor, device) => approve.immediate(actor, device),
+    approve: auditedChange(store, auditChange, 'device.approve', (device) => markApproved.run(device)),
     remove: (actor, device) => removeDevice.immediate(actor, device),
-    revoke: (actor, device) => revoke.immediate(actor, device),
+    revoke: auditedChange(store, auditChange, 'device.revoke', (device) => markRevoked.run(device)),
   }
 }

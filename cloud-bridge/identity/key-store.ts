@@ -2,7 +2,7 @@ import { nowIso } from '../../core/kit/base/clock.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
 import { type DayCount, noQuota, type Quota } from '../../core/policy/quota/quota.ts'
 import type { KeyRecord, KeyRole } from '../../core/wire/protocol/http/admin.ts'
-import type { Actor, AuditChange } from './audit-log.ts'
+import { type Actor, type AuditChange, auditedChange } from './audit-log.ts'
 import { bytesOf } from './base64url.ts'
 import { hashOf, newSecret } from './secrets.ts'
 
@@ -48,15 +48,10 @@ export function openKeyStore(store: Store, audit: AuditChange): KeyStore {
     audit(actor, 'key.create', id, { name, role, expiresAt, requestsPerMinute, jobsPerDay })
     return { id, key: keyPrefix + secret.toString('base64url'), expiresAt }
   })
-  const revoke = store.transaction((actor: Actor, id: string) => {
-    const found = markRevoked.run(nowIso(), id).changes > 0
-    if (found) audit(actor, 'key.revoke', id)
-    return found
-  })
   return {
     createKey: (actor, name, role, quota = noQuota, expiresS = null) => create.immediate(actor, name, role, quota, expiresS),
     keys: () => all.all(),
-    revokeKey: (actor, id) => revoke.immediate(actor, id),
+    revokeKey: auditedChange(store, audit, 'key.revoke', (id) => markRevoked.run(nowIso(), id)),
     keyOf(text) {
       const secret = text.startsWith(keyPrefix) ? bytesOf(text.slice(keyPrefix.length)) : undefined
       return secret && bySecret.get(hashOf(secret), nowIso())

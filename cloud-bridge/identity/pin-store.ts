@@ -1,6 +1,6 @@
 import { nowIso } from '../../core/kit/base/clock.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
-import type { Actor, AuditChange } from './audit-log.ts'
+import { type Actor, type AuditChange, auditedChange } from './audit-log.ts'
 
 /** A TLS key that the bridge will show, by the SHA-256 of the public key. */
 export interface NextPin {
@@ -34,18 +34,10 @@ export function openPinStore(store: Store, audit: AuditChange): PinStore {
        WHERE status = 'approved' AND NOT coalesce(pins = '' OR instr(pins, ?) > 0, FALSE) ORDER BY device`,
     )
     .pluck()
-  const announce = store.transaction((actor: Actor, pin: string) => {
-    if (insert.run(pin, nowIso()).changes > 0) audit(actor, 'tls.announce', pin)
-  })
-  const withdraw = store.transaction((actor: Actor, pin: string) => {
-    const found = remove.run(pin).changes > 0
-    if (found) audit(actor, 'tls.withdraw', pin)
-    return found
-  })
   return {
     nextPins: () => all.all(),
-    announcePin: (actor, pin) => announce.immediate(actor, pin),
-    withdrawPin: (actor, pin) => withdraw.immediate(actor, pin),
+    announcePin: auditedChange(store, audit, 'tls.announce', (pin) => insert.run(pin, nowIso())),
+    withdrawPin: auditedChange(store, audit, 'tls.withdraw', (pin) => remove.run(pin)),
     setDevicePins: (device, pins) => void put.run(device, pins.join(' ')),
     devicesWithoutPin: (pin) => notReady.all(pin),
   }

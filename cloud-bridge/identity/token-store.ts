@@ -4,7 +4,7 @@ import type { Store } from '../../core/kit/store/open-database.ts'
 import { storedJson } from '../../core/kit/store/stored-json.ts'
 import type { TokenRecord, TokenRequest } from '../../core/wire/protocol/http/admin.ts'
 import { Labels } from '../../core/wire/protocol/http/labels.ts'
-import type { Actor, AuditChange } from './audit-log.ts'
+import { type Actor, type AuditChange, auditedChange } from './audit-log.ts'
 import { bytesOf } from './base64url.ts'
 import { hashOf, newSecret } from './secrets.ts'
 
@@ -47,15 +47,10 @@ export function openTokenStore(store: Store, audit: AuditChange): TokenStore {
       return { token: tokenOf(byId.get(id)!), secret: secret.toString('base64url') }
     },
   )
-  const revoke = store.transaction((actor: Actor, id: string) => {
-    const found = markRevoked.run(nowIso(), id).changes > 0
-    if (found) audit(actor, 'token.revoke', id)
-    return found
-  })
   return {
     createToken: (actor, request) => create.immediate(actor, request),
     tokens: () => all.all().map(tokenOf),
-    revokeToken: (actor, id) => revoke.immediate(actor, id),
+    revokeToken: auditedChange(store, audit, 'token.revoke', (id) => markRevoked.run(nowIso(), id)),
     bySecret(secret) {
       const bytes = bytesOf(secret)
       const row = bytes && bySecret.get(hashOf(bytes))
