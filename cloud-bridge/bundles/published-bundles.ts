@@ -31,16 +31,10 @@ export interface PublishedBundle {
 
 /** The bundles that operators have pushed, each in a folder `<model id>-<start of the manifest's sha256>`. */
 export class PublishedBundles {
-  readonly #folder: string
-  readonly #staging: string
-  readonly #uploads: Uploads
-  readonly #served: ServedBundles
+  readonly #options: PublishedBundlesOptions
 
-  constructor({ folder, staging, uploads, served }: PublishedBundlesOptions) {
-    this.#folder = folder
-    this.#staging = staging
-    this.#uploads = uploads
-    this.#served = served
+  constructor(options: PublishedBundlesOptions) {
+    this.#options = options
   }
 
   /**
@@ -52,7 +46,7 @@ export class PublishedBundles {
   async publish(text: string, signatures: SignatureFile | undefined): Promise<PublishedBundle> {
     const manifestSha256 = createHash('sha256').update(text).digest('hex')
     if (signatures) requireFitting('bundle', manifestSha256, signatures)
-    const staged = join(this.#staging, manifestSha256)
+    const staged = join(this.#options.staging, manifestSha256)
     try {
       await writeFiles(staged, { [manifestFile]: text })
       const manifest = await readManifest(staged)
@@ -60,23 +54,23 @@ export class PublishedBundles {
         throw new BrimError('BUNDLE_INVALID', `the manifest lists ${manifestFile} or ${signatureFile} as a file of the model`)
       const { modelId } = manifest
       const version = { modelId, manifestSha256 }
-      const known = await this.#served.find(modelId).catch(() => undefined)
+      const known = await this.#options.served.find(modelId).catch(() => undefined)
       const isThere = known?.manifestSha256 === manifestSha256
       const missing = isThere ? [] : await this.#missing(manifest)
       if (missing.length > 0) return { ...version, missing }
       if (isThere && !signatures) return { ...version, missing }
       // The bundle that the bridge itself serves belongs to the operator, and a service cannot write there: a copy is signed.
-      if (isThere && signatures && dirname(known.folder) === this.#folder) await this.#sign(known.folder, signatures)
+      if (isThere && signatures && dirname(known.folder) === this.#options.folder) await this.#sign(known.folder, signatures)
       else {
-        const to = join(this.#folder, `${modelId}-${manifestSha256.slice(0, 16)}`)
+        const to = join(this.#options.folder, `${modelId}-${manifestSha256.slice(0, 16)}`)
         await rm(to, { recursive: true, force: true })
         for (const file of manifest.files) await this.#place(file, staged)
         if (signatures) await writeFile(join(staged, signatureFile), signaturesText(signatures), { flush: true })
         publishFolder(staged, to)
-        await this.#uploads.remove(manifest.files.map(({ sha256 }) => sha256))
+        await this.#options.uploads.remove(manifest.files.map(({ sha256 }) => sha256))
         await this.#removeOthers(modelId, to)
       }
-      await this.#served.refresh()
+      await this.#options.served.refresh()
       return { ...version, missing }
     } finally {
       await rm(staged, { recursive: true, force: true })
@@ -89,8 +83,8 @@ export class PublishedBundles {
     for (const { sha256, bytes } of files) {
       if (seen.has(sha256)) continue
       seen.add(sha256)
-      const file = bytes === 0 ? undefined : await this.#uploads.missing({ sha256, bytes })
-      if (file && this.#served.fileOf(sha256) === undefined) missing.push(file)
+      const file = bytes === 0 ? undefined : await this.#options.uploads.missing({ sha256, bytes })
+      if (file && this.#options.served.fileOf(sha256) === undefined) missing.push(file)
     }
     return missing
   }
@@ -99,11 +93,11 @@ export class PublishedBundles {
   async #place(file: Manifest['files'][number], staged: string): Promise<void> {
     const { path, sha256, bytes } = file
     const to = join(staged, path)
-    const known = this.#served.fileOf(sha256)
+    const known = this.#options.served.fileOf(sha256)
     if (bytes === 0) {
       await mkdir(dirname(to), { recursive: true, mode: 0o700 })
       await writeFile(to, '', { flush: true })
-    } else if ((await this.#uploads.missing(file)) === undefined) await linkFile(this.#uploads.pathOf(sha256), to)
+    } else if ((await this.#options.uploads.missing(file)) === undefined) await linkFile(this.#options.uploads.pathOf(sha256), to)
     else if (known !== undefined) {
       await mkdir(dirname(to), { recursive: true, mode: 0o700 })
       await copyFile(known, to, constants.COPYFILE_FICLONE)
@@ -111,7 +105,7 @@ export class PublishedBundles {
       await copy.sync().finally(() => copy.close())
     }
     await verifyHashes(staged, { files: [file] }).catch(async (error: unknown) => {
-      await this.#uploads.remove([sha256])
+      await this.#options.uploads.remove([sha256])
       throw error
     })
   }
@@ -125,8 +119,8 @@ export class PublishedBundles {
 
   /** Deletes what was published of a model before. Folders that operators have copied stay. */
   async #removeOthers(modelId: string, newest: string): Promise<void> {
-    for (const name of await readdir(this.#folder)) {
-      const path = join(this.#folder, name)
+    for (const name of await readdir(this.#options.folder)) {
+      const path = join(this.#options.folder, name)
       if (isPublished.test(name) && name.startsWith(modelId) && path !== newest) await rm(path, { recursive: true })
     }
   }

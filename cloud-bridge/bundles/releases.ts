@@ -38,16 +38,10 @@ export interface ReleasesOptions {
 
 /** The releases of the agent that operators have pushed, each in a folder named after the sha256 of its archive. */
 export class Releases {
-  readonly #folder: string
-  readonly #staging: string
-  readonly #uploads: Uploads
-  readonly #wallMs: () => number
+  readonly #options: ReleasesOptions
 
-  constructor({ folder, staging, uploads, wallMs }: ReleasesOptions) {
-    this.#folder = folder
-    this.#staging = staging
-    this.#uploads = uploads
-    this.#wallMs = wallMs
+  constructor(options: ReleasesOptions) {
+    this.#options = options
   }
 
   /** The newest first. */
@@ -60,7 +54,7 @@ export class Releases {
   /** @throws BrimError MODEL_UNKNOWN */
   async find(sha256: string): Promise<{ archive: string; signatures: SignatureFile }> {
     const found = await this.#read(sha256)
-    if (found) return { archive: join(this.#folder, sha256, archiveFile), signatures: found.signatures }
+    if (found) return { archive: join(this.#options.folder, sha256, archiveFile), signatures: found.signatures }
     throw new BrimError('MODEL_UNKNOWN', `this bridge has no release with the sha256 ${sha256.slice(0, 64)}`, {
       hint: 'GET /v1/releases lists its releases; "brim bundle push" uploads one',
     })
@@ -74,8 +68,8 @@ export class Releases {
   async publish({ signatures, ...release }: BodyOf<typeof releaseOperations.publish>): Promise<Published> {
     const { sha256, bytes } = release
     requireFitting('software', sha256, signatures)
-    const publishedAt = new Date(this.#wallMs()).toISOString()
-    const to = join(this.#folder, sha256)
+    const publishedAt = new Date(this.#options.wallMs()).toISOString()
+    const to = join(this.#options.folder, sha256)
     const known = await this.#read(sha256)
     const described = `${JSON.stringify({ ...release, ...known, publishedAt, signatures } satisfies StoredRelease)}\n`
     if (known) {
@@ -83,34 +77,35 @@ export class Releases {
       renamePrivate(join(to, `${releaseFile}.new`), join(to, releaseFile))
       return { missing: [] }
     }
-    const missing = await this.#uploads.missing({ sha256, bytes })
+    const missing = await this.#options.uploads.missing({ sha256, bytes })
     if (missing) return { missing: [missing] }
     await this.#requireHash(sha256)
-    const staged = join(this.#staging, sha256)
+    const staged = join(this.#options.staging, sha256)
     await writeFiles(staged, { [releaseFile]: described })
-    await linkFile(this.#uploads.pathOf(sha256), join(staged, archiveFile))
+    await linkFile(this.#options.uploads.pathOf(sha256), join(staged, archiveFile))
     await rm(to, { recursive: true, force: true })
     publishFolder(staged, to)
-    await this.#uploads.remove([sha256])
-    for (const old of (await this.#stored()).slice(maxReleases)) await rm(join(this.#folder, old.sha256), { recursive: true })
+    await this.#options.uploads.remove([sha256])
+    for (const old of (await this.#stored()).slice(maxReleases))
+      await rm(join(this.#options.folder, old.sha256), { recursive: true })
     return { missing: [] }
   }
 
   async #requireHash(sha256: string): Promise<void> {
-    if ((await sha256OfFile(this.#uploads.pathOf(sha256))) === sha256) return
-    await this.#uploads.remove([sha256])
+    if ((await sha256OfFile(this.#options.uploads.pathOf(sha256))) === sha256) return
+    await this.#options.uploads.remove([sha256])
     throw new BrimError('BUNDLE_CORRUPT', `the uploaded archive has another sha256 than ${sha256}`, { hint: 'push it again' })
   }
 
   async #stored(): Promise<StoredRelease[]> {
-    const names = await readdir(this.#folder).catch(() => [])
+    const names = await readdir(this.#options.folder).catch(() => [])
     const found = await Promise.all(names.map((name) => this.#read(name)))
     return found.flatMap((release) => release ?? []).sort((a, b) => b.publishedAt.localeCompare(a.publishedAt))
   }
 
   async #read(sha256: string): Promise<StoredRelease | undefined> {
     if (!/^[0-9a-f]{64}$/.test(sha256)) return undefined
-    const folder = join(this.#folder, sha256)
+    const folder = join(this.#options.folder, sha256)
     const [text, archive] = await Promise.all([
       readFile(join(folder, releaseFile), 'utf8').catch(() => undefined),
       stat(join(folder, archiveFile)).catch(() => undefined),
