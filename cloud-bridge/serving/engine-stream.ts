@@ -32,6 +32,8 @@ export abstract class EngineStream {
   /** Resolves when the running step has ended; undefined while no step holds the stream. */
   #step: Promise<void> | undefined
   #endStep = () => {}
+  /** Holds the rows that the stream is about to begin with. */
+  #source: Sequence | undefined
 
   constructor(id: number, owner: string, sequence: Sequence, host: EngineHost) {
     this.id = id
@@ -77,6 +79,19 @@ export abstract class EngineStream {
   finishStep(): void {
     this.#step = undefined
     this.#endStep()
+  }
+
+  /** Begins with rows of another sequence, if there is memory. @param cached where it is a cached prefix */
+  beginWith(source: Sequence | undefined, rows: number, cached?: { readonly handle: string; readonly rows: number }): void {
+    this.#source = source
+    this.#host.feed({ kind: 'found', stream: this.id, rows, cached })
+    this.#source = undefined
+  }
+
+  /** The memory for the rows that were found is there. */
+  copyFound(rows: number): void {
+    if (!this.#source) throw new Error('rows are copied that were not found')
+    this.sequence.copyPrefix(this.#source, rows)
   }
 
   /** Resolves when no step holds the stream. */

@@ -215,7 +215,7 @@ export class StepLoop {
   #copyPrefix({ stream: id, rows }: { readonly stream: number; readonly rows: number }): void {
     const stream = this.#demand(id)
     try {
-      if (stream instanceof ModelTokenStream || stream instanceof RowStream) stream.copyFound(rows)
+      stream.copyFound(rows)
     } catch (err) {
       stream.onNotCopied(err)
       this.#handle({ kind: 'not found', stream: id })

@@ -65,8 +65,6 @@ export class RowStream extends EngineStream implements Stream {
   /** Rows that are still those that the stream began with. */
   #untouched: number
   #kept: { readonly length: number; handle: string | undefined } | undefined
-  /** Holds the rows that the stream is about to begin with. */
-  #source: Sequence | undefined
 
   constructor(id: number, owner: string, sequence: Sequence, host: RowHost) {
     super(id, owner, sequence, host)
@@ -102,17 +100,8 @@ export class RowStream extends EngineStream implements Stream {
     this.#settleAdmission = undefined
   }
 
-  /** Begins with rows of another sequence, if there is memory. @param cached where it is a cached prefix */
-  beginWith(source: Sequence, length: number, cached?: { readonly handle: string; readonly rows: number }): void {
-    this.#source = source
-    this.#host.feed({ kind: 'found', stream: this.id, rows: length, cached })
-    this.#source = undefined
-  }
-
-  /** The memory for the rows that were found is there. */
-  copyFound(rows: number): void {
-    if (!this.#source) throw new Error('rows are copied that were not found')
-    this.sequence.copyPrefix(this.#source, rows)
+  override copyFound(rows: number): void {
+    super.copyFound(rows)
     this.#untouched = rows
   }
 

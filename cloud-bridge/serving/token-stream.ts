@@ -77,8 +77,6 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   #failure: { readonly error: unknown } | undefined
   #wake = () => {}
   #leavesPrefix = true
-  /** Holds the rows that the stream is about to begin with. */
-  #source: Sequence | undefined
 
   constructor(id: number, owner: string, sequence: Sequence, request: TokenStreamRequest, host: TokenHost) {
     super(id, owner, sequence, host)
@@ -160,15 +158,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     const found = this.#host.longestPrefix(this.owner, this.#ids)
     const { handle, sequence } = found?.prefix ?? {}
     const cached = handle === undefined || !sequence ? undefined : { handle, rows: sequence.length }
-    this.#source = sequence
-    this.#host.feed({ kind: 'found', stream: this.id, rows: found?.length ?? 0, cached })
-    this.#source = undefined
-  }
-
-  /** The memory for the rows that were found is there. */
-  copyFound(rows: number): void {
-    if (!this.#source) throw new Error('rows are copied that were not found')
-    this.sequence.copyPrefix(this.#source, rows)
+    this.beginWith(sequence, found?.length ?? 0, cached)
   }
 
   /** The cached rows that were found are the stream's own from now on. @returns the sequence that it had */
