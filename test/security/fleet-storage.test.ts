@@ -53,7 +53,7 @@ const open = () => {
     telemetrySamples: 8_640,
     limits,
     identities: { device: (id) => (id === 'enrolled' ? ({ status: 'approved' } as never) : undefined), devices: () => [] },
-    jobs: { loads: () => new Map(), heldBy: () => [] } as unknown as OpenFleetOptions['jobs'],
+    jobs: { loads: { all: () => new Map() }, heldBy: () => [] } as unknown as OpenFleetOptions['jobs'],
     publish: () => {},
     onUnreadable: (device, leaf, reason) => void faults.push(`${leaf} of ${device}: ${reason}`),
     onBaseless: () => {},

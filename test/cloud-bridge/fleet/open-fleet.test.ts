@@ -30,7 +30,7 @@ beforeEach(() => {
     telemetrySamples: 10,
     limits: fleetLimits,
     identities: { device: () => undefined, devices: () => [] },
-    jobs: { loads: () => new Map(), heldBy: () => [] } as unknown as OpenFleetOptions['jobs'],
+    jobs: { loads: { all: () => new Map() }, heldBy: () => [] } as unknown as OpenFleetOptions['jobs'],
     publish: () => {},
     onUnreadable: (device, leaf, reason) => expect.fail(`${leaf} of ${device}: ${reason}`),
     onBaseless: (device) => expect.fail(`delta of ${device} without its base`),
