@@ -209,9 +209,8 @@ export class ClientRules {
     if (isProven) this.#proven.add(client)
     if (isWatcher) this.#watchers.set(client, { key: password, subject })
     if (roleOf(id).kind === 'bridge') return undefined
-    if (this.#connects.isFull(id, clock.nowMs()))
+    if (!this.#connects.take(id, clock.nowMs()))
       return { returnCode: connack.serverUnavailable, reason: 'it connects too often: --limit mqttConnectsPerMinute=…' }
-    this.#connects.add(id, clock.nowMs())
     return this.#judgeInstance(client)
   }
 

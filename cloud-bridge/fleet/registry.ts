@@ -162,11 +162,8 @@ export function createRegistry(options: RegistryOptions): Registry {
   /** Devices that have proven no identity may choose any number of ids: only so many are registered. */
   function mayRegister(device: string): boolean {
     if (table.get(device) || table.size < limits.unenrolledDevices || isEnrolled(device)) return true
-    const nowMs = clock.nowMs()
-    if (!refusals.isFull('', nowMs)) {
-      refusals.add('', nowMs)
+    if (refusals.take('', clock.nowMs()))
       onUnreadable(device, 'state', `the bridge has its ${limits.unenrolledDevices} devices: others must be enrolled`)
-    }
     return false
   }
 

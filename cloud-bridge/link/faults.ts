@@ -27,12 +27,7 @@ const reportLimits = { windowMs: 60_000, max: 10, maxKeys: 10_000 }
 /** Reports messages that the bridge cannot use. */
 export function createFaultReporter({ bridge, publish, clock, logger }: FaultReporterOptions): FaultReporter {
   const reports = new CountWindow(reportLimits)
-  function mayReport(topic: string): boolean {
-    const nowMs = clock.nowMs()
-    if (reports.isFull(topic, nowMs)) return false
-    reports.add(topic, nowMs)
-    return true
-  }
+  const mayReport = (topic: string) => reports.take(topic, clock.nowMs())
   const report = (device: string, fault: Pick<MessageFault, 'leaf' | 'reason' | 'needsFullSample'>) =>
     publish(device, JSON.stringify({ v: 1, bridge, at: nowIso(), ...fault } satisfies MessageFault))
   return {

@@ -1,13 +1,13 @@
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
+import { CountWindow } from '../../core/policy/quota/count-window.ts'
 import { encodeFault } from '../../core/wire/protocol/fault.ts'
 import { peekFrame } from '../../core/wire/protocol/frame.ts'
 import { decodeProbe, encodeProbe, type Probe } from '../../core/wire/protocol/probe.ts'
 
 /** Probes of one connection that are answered within a minute. A device sends two in five minutes. */
 export const probesPerMinute = 8
-const minuteMs = 60_000
 
 export interface ProbeAnswersOptions {
   readonly clock: Clock
@@ -17,23 +17,14 @@ export interface ProbeAnswersOptions {
 
 /** @returns a function that answers the probes of one connection; it ignores those beyond the limit */
 export function createProbeAnswers({ clock, logger, send }: ProbeAnswersOptions): (bytes: Uint8Array) => void {
-  let answeredMs: number[] = []
+  const answered = new CountWindow({ windowMs: 60_000, max: probesPerMinute, maxKeys: 1 })
   let hasWarned = false
-
-  function isTooMany(): boolean {
-    const nowMs = clock.nowMs()
-    answeredMs = answeredMs.filter((atMs) => nowMs - atMs < minuteMs)
-    if (answeredMs.length < probesPerMinute) {
-      answeredMs.push(nowMs)
-      return false
-    }
-    if (!hasWarned) logger.warn({ probesPerMinute }, 'too many probes, ignoring those beyond the limit')
-    hasWarned = true
-    return true
-  }
-
   return (bytes) => {
-    if (isTooMany()) return
+    if (!answered.take('', clock.nowMs())) {
+      if (!hasWarned) logger.warn({ probesPerMinute }, 'too many probes, ignoring those beyond the limit')
+      hasWarned = true
+      return
+    }
     let probe: Probe
     try {
       probe = decodeProbe(bytes)

@@ -32,6 +32,13 @@ export class CountWindow {
     this.#windows.set(key, { sinceMs: nowMs, count: 1 })
   }
 
+  /** Adds an event unless the key has had `max` of them. @returns whether it was added */
+  take(key: string, nowMs: number): boolean {
+    if (this.isFull(key, nowMs)) return false
+    this.add(key, nowMs)
+    return true
+  }
+
   #current(key: string, nowMs: number) {
     const found = this.#windows.get(key)
     return found && nowMs - found.sinceMs < this.#limits.windowMs ? found : undefined
