@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { apiBaseUrl } from '../core/answer/upstream/base-url.ts'
 import { bridgeModes } from '../core/kit/base/answer-modes.ts'
 import { parseConfig } from '../core/kit/base/config.ts'
-import { nonEmpty, nonNegative, positive, whole } from '../core/kit/base/setting-kinds.ts'
+import { nonEmpty, nonNegative, off, on, positive, whole } from '../core/kit/base/setting-kinds.ts'
 import { isAddressOrNetwork } from '../core/kit/listen/proxies.ts'
 import { defaultDraftLimit } from '../core/policy/hat/draft-stop.ts'
 import { metricNames } from '../core/policy/pice/objectives.ts'
@@ -58,12 +58,9 @@ const UpstreamConfig = z.strictObject({
   keyFile: nonEmpty
     .optional()
     .meta({ description: 'file with the API key for that server, readable by its owner only', fallback: 'no key' }),
-  continues: z
-    .boolean()
-    .default(false)
-    .describe(
-      'that server goes on after a last message of the assistant (vLLM, SGLang, llama.cpp): requests may have the beginning of an answer',
-    ),
+  continues: off.describe(
+    'that server goes on after a last message of the assistant (vLLM, SGLang, llama.cpp): requests may have the beginning of an answer',
+  ),
 })
 export type UpstreamConfig = z.infer<typeof UpstreamConfig>
 
@@ -78,10 +75,7 @@ export const BridgeFields = z.strictObject({
       fallback: 'none: answers come from --upstream, and devices get no sessions',
     }),
   upstream: UpstreamConfig.optional(),
-  answers: z
-    .boolean()
-    .default(true)
-    .describe('answer requests of clients with the whole model; without, only the middle is loaded, for devices'),
+  answers: on.describe('answer requests of clients with the whole model; without, only the middle is loaded, for devices'),
   picePrompts: nonEmpty.optional().meta({
     description: 'JSON file with the texts that ask for length and sketch, for a model whose folder has none (docs/sketches.md)',
     fallback: 'texts for any model that follows instructions',
@@ -96,10 +90,7 @@ export const BridgeFields = z.strictObject({
     conflicts: 'broker',
     fallback: '1883, with TLS 8883',
   }),
-  onePort: z
-    .boolean()
-    .default(false)
-    .describe('no port of its own for MQTT: devices and watchers connect by WebSocket, to /mqtt on --http-port'),
+  onePort: off.describe('no port of its own for MQTT: devices and watchers connect by WebSocket, to /mqtt on --http-port'),
   broker: BrokerConfig.optional(),
   httpPort: port.default(7070).describe('port of HTTP and of the data plane; 0: any free port'),
   dataUrl: z
@@ -121,12 +112,9 @@ export const BridgeFields = z.strictObject({
         'address or network of reverse proxies in front of --http-port: of their requests, X-Forwarded-For names the client; repeatable',
       fallback: 'none: the header is ignored',
     }),
-  deviceAnswers: z
-    .boolean()
-    .default(true)
-    .describe(
-      'answer enrolled devices that ask the models of this bridge (brim agent run --server bridge), as it does clients; they see nothing else',
-    ),
+  deviceAnswers: on.describe(
+    'answer enrolled devices that ask the models of this bridge (brim agent run --server bridge), as it does clients; they see nothing else',
+  ),
   auth: z.boolean().optional().meta({
     description: 'accept only enrolled devices',
     fallback: 'yes beyond loopback, behind a proxy, and once a device has enrolled',
@@ -141,10 +129,7 @@ export const BridgeFields = z.strictObject({
       }),
     })
     .optional(),
-  plaintext: z
-    .boolean()
-    .default(false)
-    .describe('allow unencrypted connections beyond loopback: tokens and hidden states can be read on the way'),
+  plaintext: off.describe('allow unencrypted connections beyond loopback: tokens and hidden states can be read on the way'),
   deviceKeyDays: z
     .number()
     .min(0)
@@ -216,12 +201,9 @@ export const BridgeFields = z.strictObject({
   telemetrySamples: whole(0, 8_640).describe(
     'telemetry samples retained per device, about 2 KB each; the default is a day at 10 s; 0: none',
   ),
-  telemetryDeltas: z
-    .boolean()
-    .default(true)
-    .describe(
-      'devices send most telemetry as differences from a complete sample, which saves bytes; --no-telemetry-deltas: each sample is complete, for other readers of the topic such as Home Assistant or Telegraf',
-    ),
+  telemetryDeltas: on.describe(
+    'devices send most telemetry as differences from a complete sample, which saves bytes; --no-telemetry-deltas: each sample is complete, for other readers of the topic such as Home Assistant or Telegraf',
+  ),
   /** Retention of finished jobs, their texts and their idempotency keys. */
   jobs: z
     .strictObject({

@@ -3,19 +3,16 @@ import { z } from 'zod'
 import { type Clock, systemClock } from '../../core/kit/base/clock.ts'
 import type { Io } from '../../core/kit/base/io.ts'
 import { createLogger } from '../../core/kit/base/logger.ts'
+import { positive } from '../../core/kit/base/setting-kinds.ts'
 import { defineCommand, type OptionsOf } from '../../core/kit/cli/command.ts'
 import { openHost } from '../device/host.ts'
 import { createSampler } from '../device/sampler.ts'
 
 const options = {
   count: z.int().min(1).default(1).describe('number of samples to take, without a pause; the mean CPU time of one is printed'),
-  every: z
-    .number()
-    .positive()
-    .default(10)
-    .describe(
-      'interval for which the share of a core is printed, in seconds: an agent samples at this interval with --telemetry',
-    ),
+  every: positive(10).describe(
+    'interval for which the share of a core is printed, in seconds: an agent samples at this interval with --telemetry',
+  ),
   root: z.string().default('/').describe('folder to read in place of /, such as a copy of another device'),
 }
 type SampleOptions = OptionsOf<typeof options>

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { apiBaseUrl } from '../../core/answer/upstream/base-url.ts'
 import { deviceModes } from '../../core/kit/base/answer-modes.ts'
 import { ReaderRate } from '../../core/kit/base/reader-rates.ts'
-import { nonEmpty } from '../../core/kit/base/setting-kinds.ts'
+import { nonEmpty, off } from '../../core/kit/base/setting-kinds.ts'
 import { defaultAutoPatienceS } from '../../core/policy/disco/dispatch.ts'
 import type { TokenCosts } from '../../core/policy/disco/state.ts'
 
@@ -54,12 +54,9 @@ export const ServerConfig = z
     keyFile: nonEmpty
       .optional()
       .meta({ description: 'file with the API key for that server, readable by its owner only', fallback: 'no key' }),
-    continues: z
-      .boolean()
-      .default(false)
-      .describe(
-        'that server goes on after a last message of the assistant (vLLM, SGLang, llama.cpp): answers may move to it, and back',
-      ),
+    continues: off.describe(
+      'that server goes on after a last message of the assistant (vLLM, SGLang, llama.cpp): answers may move to it, and back',
+    ),
     price: Price.optional().meta({
       description: 'price of that server in dollars per million tokens of prompt and answer, such as 0.15/0.60',
       fallback: 'unknown: the budget then limits the server, and reports have no cost',

@@ -5,6 +5,7 @@ import { systemClock } from '../kit/base/clock.ts'
 import { BrimError } from '../kit/base/errors.ts'
 import type { Io } from '../kit/base/io.ts'
 import { orAborted } from '../kit/base/or-aborted.ts'
+import { off } from '../kit/base/setting-kinds.ts'
 import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
 import { readManifest } from '../model/bundle/bundle.ts'
 import { tokenizerFolder } from '../model/bundle/manifest.ts'
@@ -31,11 +32,10 @@ const options = {
     .array(z.string())
     .default([])
     .meta({ description: 'text that ends the answer and is left out; repeatable', fallback: 'none' }),
-  raw: z.boolean().default(false).describe('continue the prompt without the chat template'),
-  reference: z
-    .boolean()
-    .default(false)
-    .describe("round hidden states to fp16 at the cuts: the reference's tokens, which HAT and the bridge answer with"),
+  raw: off.describe('continue the prompt without the chat template'),
+  reference: off.describe(
+    "round hidden states to fp16 at the cuts: the reference's tokens, which HAT and the bridge answer with",
+  ),
   threads: threadsOption,
 }
 type RunOptions = OptionsOf<typeof options>

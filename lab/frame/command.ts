@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import { z } from 'zod'
 import { systemClock } from '../../core/kit/base/clock.ts'
 import type { Io } from '../../core/kit/base/io.ts'
+import { nonEmpty } from '../../core/kit/base/setting-kinds.ts'
 import { type Command, defineCommand, type OptionsOf } from '../../core/kit/cli/command.ts'
 import { readCpuTimes } from '../cluster/cpu-times.ts'
 import { layOutTable } from '../plot/table.ts'
@@ -16,11 +17,7 @@ const frameShape = (name: string, quickLimit: string) => ({
   quick: z.boolean().default(false).describe(`measure less, within ${quickLimit} on two cores`),
   save: z.boolean().default(false).describe(`write document, figure and page to docs/results/${name}/`),
   out: z.string().min(1).optional().meta({ description: 'folder to write every sample, figure and page to', fallback: 'none' }),
-  from: z
-    .string()
-    .min(1)
-    .optional()
-    .meta({ description: 'saved document to report again, without measuring', fallback: 'none: measure' }),
+  from: nonEmpty.optional().meta({ description: 'saved document to report again, without measuring', fallback: 'none: measure' }),
   despiteLoad: despiteLoadOption,
 })
 

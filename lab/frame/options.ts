@@ -1,9 +1,10 @@
 import { z } from 'zod'
+import { off } from '../../core/kit/base/setting-kinds.ts'
 
-export const despiteLoadOption = z
-  .boolean()
-  .default(false)
-  .meta({ description: 'print figures although other processes disturb the measurement', conflicts: 'save' })
+export const despiteLoadOption = off.meta({
+  description: 'print figures although other processes disturb the measurement',
+  conflicts: 'save',
+})
 
 /** @param what the names are: 'methods to compare' */
 export const namesOption = <Name extends string>(what: string, names: readonly Name[]) =>

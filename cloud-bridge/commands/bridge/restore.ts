@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { z } from 'zod'
+import { off } from '../../../core/kit/base/setting-kinds.ts'
 import { visibleLine } from '../../../core/kit/base/visible-text.ts'
 import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { userOf } from '../bridge-client.ts'
@@ -24,10 +25,9 @@ export const command = defineCommand({
       .regex(/^[0-9a-f]{64}$/i, 'must be the 64 hexadecimal digits that "brim bridge backup" printed')
       .optional()
       .meta({ description: 'digest of the backup; one that was altered since then is refused', fallback: 'any backup' }),
-    replaceIdentity: z
-      .boolean()
-      .default(false)
-      .describe('replace a bridge of another identity that is in use; the devices that enrolled there must enrol again'),
+    replaceIdentity: off.describe(
+      'replace a bridge of another identity that is in use; the devices that enrolled there must enrol again',
+    ),
   },
   async run({ folder, stateDir, expect, replaceIdentity, json }, io) {
     const [{ tlsFiles }, { configFile }, { restore }] = await Promise.all([

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { BrimError, toErrorJson, toErrorText } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
+import { positive } from '../../../core/kit/base/setting-kinds.ts'
 import { visibleLine } from '../../../core/kit/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../../core/kit/cli/command.ts'
 import { bridgeOptions } from '../../../core/kit/login/bridge-access.ts'
@@ -16,11 +17,7 @@ const pollMs = 500
 const optionsWith = (wait: string) => ({
   device: deviceOption.optional(),
   label: labelOption,
-  timeout: z
-    .number()
-    .positive()
-    .default(30)
-    .describe('time for the device to receive the command, in seconds; after that it is no longer sent'),
+  timeout: positive(30).describe('time for the device to receive the command, in seconds; after that it is no longer sent'),
   ...bridgeOptions,
   // False: not even for the reply.
   wait: z.boolean().optional().describe(wait),

@@ -2,6 +2,7 @@ import { styleText } from 'node:util'
 import { z } from 'zod'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
+import { off } from '../../../core/kit/base/setting-kinds.ts'
 import { defineCommand, type OptionsOf } from '../../../core/kit/cli/command.ts'
 import { bridgeOptions } from '../../../core/kit/login/bridge-access.ts'
 import { fleetRowOf } from '../../../core/policy/fleet/fleet-row.ts'
@@ -15,10 +16,7 @@ import { watchBridge } from '../watch-bridge.ts'
 import { layOutFleet, type Mood } from './table.ts'
 
 const options = {
-  watch: z
-    .boolean()
-    .default(false)
-    .describe('repeat until Ctrl-C: redraws a terminal; elsewhere prints a new table after each change'),
+  watch: off.describe('repeat until Ctrl-C: redraws a terminal; elsewhere prints a new table after each change'),
   interval: z.number().min(0.1).default(2).describe('seconds between two updates with --watch'),
   label: labelOption,
   ...bridgeOptions,

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { BrimError, toErrorText } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
+import { off } from '../../../core/kit/base/setting-kinds.ts'
 import { visibleLine } from '../../../core/kit/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../../core/kit/cli/command.ts'
 import { bridgeOptions } from '../../../core/kit/login/bridge-access.ts'
@@ -27,10 +28,7 @@ const inputOptions = {
     .string()
     .optional()
     .meta({ description: 'for bundle.install: URL of that folder', fallback: "the bridge's own bundles" }),
-  activate: z
-    .boolean()
-    .default(false)
-    .describe('for bundle.install: the device answers with the bundle from then on, also after restarts'),
+  activate: off.describe('for bundle.install: the device answers with the bundle from then on, also after restarts'),
   probe: z.string().min(1).optional().meta({
     description:
       'for bundle.install --activate: question that the bundle must answer; otherwise the device returns to what it had',
@@ -81,7 +79,7 @@ const options = {
     description: 'result that counts when a lost device returns with one: any (the first to arrive), or that of its replacement',
     fallback: 'any',
   }),
-  watch: z.boolean().default(false).describe('follow the job to its end'),
+  watch: off.describe('follow the job to its end'),
   ...bridgeOptions,
 }
 type SubmitOptions = OptionsOf<typeof options>

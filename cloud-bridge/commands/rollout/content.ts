@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
+import { off } from '../../../core/kit/base/setting-kinds.ts'
 import { releaseOperations } from '../../../core/wire/protocol/http/releases.ts'
 import type { BridgeClient } from '../bridge-client.ts'
 import { readPackage } from '../bundle/package.ts'
@@ -11,10 +12,9 @@ import { publishPackage } from '../bundle/publish.ts'
 import { versionOf } from '../bundle-version.ts'
 
 /** Of what installs a bundle or a release. */
-export const allowDowngrade = z
-  .boolean()
-  .default(false)
-  .describe('devices may go back to a lower number than they have had ("brim bundle sign --sequence"); for admins')
+export const allowDowngrade = off.describe(
+  'devices may go back to a lower number than they have had ("brim bundle sign --sequence"); for admins',
+)
 
 /** What a rollout installs. */
 export const contentOptions = {
@@ -28,7 +28,7 @@ export const contentOptions = {
       'config: an option of "brim agent run" as name=value; repeat it. What a job set before and is not repeated is unset',
     ),
   settings: z.string().optional().describe('config: the options in a YAML file, one a line, in place of --set'),
-  reset: z.boolean().default(false).describe('config: unset all that the fleet has set'),
+  reset: off.describe('config: unset all that the fleet has set'),
   archive: z.string().optional().describe('software: the signed archive of a release, which is uploaded to the bridge'),
   release: z.string().optional().describe('software: sha256 of a release that the bridge has, in place of --archive'),
   allowDowngrade,

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { BrimError } from '../../../core/kit/base/errors.ts'
+import { off } from '../../../core/kit/base/setting-kinds.ts'
 import type { RolloutPace, RolloutSelector } from '../../../core/wire/protocol/http/rollouts.ts'
 import { labelPairs } from '../labels.ts'
 
@@ -22,7 +23,7 @@ export const selectorOptions = {
     .string()
     .optional()
     .meta({ description: 'only devices whose agent has such a version: "<0.3.0", ">=0.2.0 <0.3.0"', fallback: 'any' }),
-  all: z.boolean().default(false).describe('every device; needed where nothing else selects them'),
+  all: off.describe('every device; needed where nothing else selects them'),
 }
 type SelectorOptions = z.output<z.ZodObject<typeof selectorOptions>>
 
@@ -56,10 +57,9 @@ export const paceOptions = {
     .default(2)
     .describe('factor of the rate once as many devices have succeeded as it starts in a minute; 1: it stays'),
   first: z.int().default(1).describe('size of the first group, which the others wait for; 0: there is none'),
-  pauseAfterFirst: z
-    .boolean()
-    .default(false)
-    .describe('pause after the first group until "brim rollout resume"; where one of it fails, the rollout pauses in any case'),
+  pauseAfterFirst: off.describe(
+    'pause after the first group until "brim rollout resume"; where one of it fails, the rollout pauses in any case',
+  ),
   abortAbove: z.string().default('20%').describe('abort where more than this share of the devices that have ended failed'),
   abortAfter: z.int().default(5).describe('devices that must have ended before that share counts'),
   deviceTimeout: z.number().default(86_400).describe('time for one device, in seconds; then it has failed'),

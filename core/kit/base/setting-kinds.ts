@@ -12,3 +12,9 @@ export const positive = (standard: number) => z.number().positive().default(stan
 
 /** @param standard its default */
 export const nonNegative = (standard: number) => z.number().min(0).default(standard)
+
+/** An option that is off where it is not given. */
+export const off = z.boolean().default(false)
+
+/** One that is on, unless `--no-…` is given. */
+export const on = z.boolean().default(true)

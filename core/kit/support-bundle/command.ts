@@ -5,12 +5,13 @@ import { release, totalmem } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
-import { z } from 'zod'
+import type { z } from 'zod'
 import type { Check } from '../../commands/doctor-checks.ts'
 import { nowIso } from '../base/clock.ts'
 import { BrimError } from '../base/errors.ts'
 import { dialPinned, sendRequest } from '../base/http-client.ts'
 import type { Io } from '../base/io.ts'
+import { nonEmpty } from '../base/setting-kinds.ts'
 import { tarOf } from '../base/tar.ts'
 import { pinOf } from '../base/tls-pin.ts'
 import { version } from '../base/version.ts'
@@ -48,14 +49,8 @@ export function supportBundleCommand<Shape extends z.ZodRawShape>(program: Suppo
   return defineConfiguredCommand({
     options: {
       ...program.options,
-      out: z
-        .string()
-        .min(1)
-        .optional()
-        .meta({ description: 'archive that is written', fallback: `brim-${name}-support.tar.gz` }),
-      logFile: z
-        .string()
-        .min(1)
+      out: nonEmpty.optional().meta({ description: 'archive that is written', fallback: `brim-${name}-support.tar.gz` }),
+      logFile: nonEmpty
         .optional()
         .meta({ description: 'log of the process, as JSON lines', fallback: `that of the service brim-${name}` }),
     },

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { BrimError } from '../../kit/base/errors.ts'
+import { off } from '../../kit/base/setting-kinds.ts'
 import { Id } from './id.ts'
 import { v } from './version.ts'
 
@@ -43,7 +44,7 @@ export const EnrolReply = z.object({
     .regex(/^\/[\w/-]{1,100}$/)
     .optional()
     .describe('Path of the control plane by WebSocket, at the address of this request, where it has no port of its own.'),
-  mqttTls: z.boolean().default(false).describe('Whether the control plane speaks TLS.'),
+  mqttTls: off.describe('Whether the control plane speaks TLS.'),
   mqttUrl: z
     .url({ protocol: /^mqtts?$/ })
     .meta({ examples: ['mqtts://10.0.0.6:8883'] })
@@ -57,10 +58,7 @@ const tlsPins = z.array(binary(32)).max(4)
 
 export const GrantRequest = z.object({
   ...proof,
-  renewsKey: z
-    .boolean()
-    .default(false)
-    .describe('Whether the agent renews its key; one that does not has a key that never expires.'),
+  renewsKey: off.describe('Whether the agent renews its key; one that does not has a key that never expires.'),
   pins: tlsPins
     .optional()
     .describe('TLS keys of the bridge that the device accepts; empty: any that its system trusts. Absent: an older agent.'),

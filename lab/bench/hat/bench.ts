@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { seededRandom } from '../../../core/kit/base/random.ts'
+import { nonEmpty } from '../../../core/kit/base/setting-kinds.ts'
 import { separateCores } from '../../cluster/cores.ts'
 import { readRateTrace } from '../../cluster/net-trace.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
@@ -39,9 +40,7 @@ const options = {
     .gt(0)
     .default(1)
     .describe(`request rate, as a multiple of ${fullPlan.loaded.short.perS}/s (short) and ${fullPlan.loaded.long.perS}/s (long)`),
-  netTrace: z
-    .string()
-    .min(1)
+  netTrace: nonEmpty
     .optional()
     .meta({ description: 'lines of "seconds Mbit/s" that shape the rates of the links', fallback: 'random walks' }),
 }

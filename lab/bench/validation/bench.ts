@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { z } from 'zod'
+import type { z } from 'zod'
+import { nonEmpty } from '../../../core/kit/base/setting-kinds.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
 import type { Bench, BenchContext, BenchResult, Summary } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
@@ -21,9 +22,7 @@ import { validationReport } from './report.ts'
 import { validateTokenflow } from './tokenflow.ts'
 
 const options = {
-  results: z
-    .string()
-    .min(1)
+  results: nonEmpty
     .optional()
     .meta({ description: 'folder with the documents of the live benchmarks, as in hat/hat.json', fallback: 'docs/results' }),
 }

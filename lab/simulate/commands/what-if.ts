@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { showProgress } from '../../../core/commands/progress.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
+import { nonEmpty } from '../../../core/kit/base/setting-kinds.ts'
 import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { layOutTable } from '../../plot/table.ts'
 import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
@@ -76,11 +77,7 @@ export const command = defineCommand({
         'tokens per verification of your drafter, bonus included ("brim bench acceptance" measures it); for private answers',
       ),
     requests: count.default(500).describe('requests of the trace that are simulated, from its beginning'),
-    out: z
-      .string()
-      .min(1)
-      .optional()
-      .meta({ description: 'folder for agent.yaml and bridge.yaml', fallback: 'they are printed' }),
+    out: nonEmpty.optional().meta({ description: 'folder for agent.yaml and bridge.yaml', fallback: 'they are printed' }),
     workers: count.optional().meta({ description: 'threads', fallback: 'one for each core' }),
     data: dataOption,
   },

@@ -1,11 +1,9 @@
 import { fileURLToPath } from 'node:url'
-import { z } from 'zod'
+import { nonEmpty } from '../../../core/kit/base/setting-kinds.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
 
 /** The option of every command that reads traces. */
-export const dataOption = z
-  .string()
-  .min(1)
+export const dataOption = nonEmpty
   .optional()
   .meta({ description: 'folder of the traces that a scenario names', fallback: '../shared/data, beside the checkout' })
 

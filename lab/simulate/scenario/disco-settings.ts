@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { on } from '../../../core/kit/base/setting-kinds.ts'
 import { defaultAutoPatienceS, defaultTailShare } from '../../../core/policy/disco/dispatch.ts'
 import { defaultPatience } from '../../../core/policy/disco/start-estimates.ts'
 
@@ -44,11 +45,8 @@ export const DiscoSettings = z
       .enum(['answer', 'prompt'])
       .default('answer')
       .describe('t_m of Eq. 6: of the prompt and the answer so far, or of the prompt alone (the paper)'),
-    returns: z
-      .boolean()
-      .default(true)
-      .describe('the source goes on where the target is late; else the reader waits for the target (the paper)'),
-    migrates: z.boolean().default(true).describe('answers move to the side that decodes for less'),
+    returns: on.describe('the source goes on where the target is late; else the reader waits for the target (the paper)'),
+    migrates: on.describe('answers move to the side that decodes for less'),
     learn: z
       .enum(['device', 'group'])
       .default('device')

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { generalPrompts } from '../../../core/answer/sketch/prompts.ts'
+import { on } from '../../../core/kit/base/setting-kinds.ts'
 import { objectivesText, parseObjectives } from '../../../core/policy/pice/objectives-text.ts'
 import { defaultPlanTerms } from '../../../core/policy/pice/plan-answer.ts'
 
@@ -41,23 +42,15 @@ export const PiceSettings = z
         'objectives that choose between sketch and full answer, the most important first, each with the share by which it may miss the best',
       ),
     candidates: z.int().min(1).max(8).default(1).describe('expansions of each sentence that the most confident is taken of'),
-    overlaps: z
-      .boolean()
-      .default(true)
-      .describe('plans count that devices work while sketches are written; false: Eq. 2 as printed'),
-    countsSketching: z
-      .boolean()
-      .default(true)
-      .describe('plans count sketches that are being written; false: the queue alone, as PICE'),
-    readsAlong: z
-      .boolean()
-      .default(true)
-      .describe('plans compare when streamed answers have been read, at their rates; false: when they are complete, as PICE'),
-    sparesDevices: z
-      .boolean()
-      .default(true)
-      .describe('devices use no abler small model than planned while others wait; false: whichever is in time, as PICE'),
-    sharesPrefix: z.boolean().default(true).describe('what prompts have in common is computed once, in the cloud and on devices'),
+    overlaps: on.describe('plans count that devices work while sketches are written; false: Eq. 2 as printed'),
+    countsSketching: on.describe('plans count sketches that are being written; false: the queue alone, as PICE'),
+    readsAlong: on.describe(
+      'plans compare when streamed answers have been read, at their rates; false: when they are complete, as PICE',
+    ),
+    sparesDevices: on.describe(
+      'devices use no abler small model than planned while others wait; false: whichever is in time, as PICE',
+    ),
+    sharesPrefix: on.describe('what prompts have in common is computed once, in the cloud and on devices'),
     waitingPerDevice: z.number().min(0).default(2).describe('sketches that may wait for each device'),
     sequences: count.default(16).describe('that a device decodes together'),
     expansionsPerJob: count.default(4).describe('sketches of like lengths that a device gets together'),

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { off } from '../../../core/kit/base/setting-kinds.ts'
 import { servingPolicyNames } from '../../baselines/serving-policies.ts'
 import { boards, gpus, models } from '../hardware/presets/presets.ts'
 import { DiscoSettings } from './disco-settings.ts'
@@ -83,10 +84,9 @@ export const Cloud = z
     reaches: Reached,
     gpus: count.default(1).describe('GPUs that hold the model together (tensor parallel)'),
     pipeline: count.default(1).describe('P: pipeline stages, each on GPUs of its own'),
-    pipelinedPrompts: z
-      .boolean()
-      .default(false)
-      .describe('a prompt’s pieces follow one another through the stages; else as the bridge computes them, one after the other'),
+    pipelinedPrompts: off.describe(
+      'a prompt’s pieces follow one another through the stages; else as the bridge computes them, one after the other',
+    ),
     inputLayers: z.int().nonnegative().default(2).describe('layers that devices compute themselves (HAT)'),
     replicas: count.default(1).describe('copies of the model, each with its own GPUs'),
     policy: z.enum(servingPolicyNames).default('tokenflow').describe('which answers the model computes next'),
@@ -101,7 +101,7 @@ export const Cloud = z
     memoryShare: share.default(0.9).describe('of the GPUs’ memory that weights and KV may use'),
     slowBytes: z.number().nonnegative().default(0).describe('host memory for preempted KV'),
     transferBytesPerS: positive.optional().describe('of KV to host memory, and back; absent: what the GPU preset reaches'),
-    waitsForTransfers: z.boolean().default(false).describe('no step begins while KV moves; Brim’s engine does not wait'),
+    waitsForTransfers: off.describe('no step begins while KV moves; Brim’s engine does not wait'),
     writeThrough: z.boolean().default(true).describe('new KV is written to host memory while steps compute'),
     overlap: z.boolean().default(true).describe('KV of resumed answers is loaded while that of preempted ones leaves'),
     memoryWaitS: z

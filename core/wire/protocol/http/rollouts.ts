@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { listOf } from '../../../kit/base/list-of.ts'
+import { off } from '../../../kit/base/setting-kinds.ts'
 import { parseVersionRange } from '../../../kit/base/version-range.ts'
 import { Id } from '../id.ts'
 import { JobSubmission } from '../jobs.ts'
@@ -47,10 +48,9 @@ export const RolloutPace = z.strictObject({
     .default(2)
     .describe('Factor of the rate each time that as many devices have succeeded as it starts in a minute; 1: none.'),
   first: count.max(maxSelected).default(1).describe('Size of the first group, for which the others wait; 0: there is none.'),
-  pauseAfterFirst: z
-    .boolean()
-    .default(false)
-    .describe('Pause after the first group. Where a device of it does not succeed, the rollout pauses in any case.'),
+  pauseAfterFirst: off.describe(
+    'Pause after the first group. Where a device of it does not succeed, the rollout pauses in any case.',
+  ),
   abortAbovePercent: z
     .number()
     .min(0)
@@ -77,7 +77,7 @@ export const RolloutSubmission = z
     input: z.unknown().describe('As in a job of this kind.'),
     selector: RolloutSelector,
     pace: RolloutPace.prefault({}),
-    dryRun: z.boolean().default(false).describe('Only list the devices; nothing is stored.'),
+    dryRun: off.describe('Only list the devices; nothing is stored.'),
   })
   .superRefine(({ kind, input }, context) => {
     for (const issue of JobSubmission.safeParse({ kind, input, device: anyDevice }).error?.issues ?? [])
