@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { z } from 'zod'
-import { BrimError } from '../../core/kit/base/errors.ts'
+import { BrimError, orThrow } from '../../core/kit/base/errors.ts'
 import { writePrivate } from '../../core/kit/base/private-file.ts'
 import { ReleaseNumber } from '../../core/wire/signing/signature.ts'
 
@@ -74,14 +74,12 @@ export class SequenceFloors {
   /** @throws BrimError DOWNGRADE_REFUSED for a damaged file */
   #read(): FloorsFile {
     if (!existsSync(this.#path)) return nothing
-    try {
-      return FloorsFile.parse(JSON.parse(readFileSync(this.#path, 'utf8')))
-    } catch (cause) {
-      throw new BrimError('DOWNGRADE_REFUSED', `the numbers of what this device has had cannot be read from ${this.#path}`, {
-        cause,
-        hint: 'an admin gives --allow-downgrade once, which writes the file again',
-      })
-    }
+    return orThrow(
+      () => FloorsFile.parse(JSON.parse(readFileSync(this.#path, 'utf8'))),
+      'DOWNGRADE_REFUSED',
+      `the numbers of what this device has had cannot be read from ${this.#path}`,
+      'an admin gives --allow-downgrade once, which writes the file again',
+    )
   }
 }
 

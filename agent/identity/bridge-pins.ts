@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../../core/kit/base/errors.ts'
+import { orThrow } from '../../core/kit/base/errors.ts'
 import { writePrivate } from '../../core/kit/base/private-file.ts'
 import { type Enrolment, readEnrolments, replacePin } from './enrolment.ts'
 import { identityDirOf } from './key-file.ts'
@@ -54,12 +54,10 @@ export const readPinnedEnrolments = (stateDir: string): (Enrolment & { readonly 
 function readNextPins(stateDir: string): z.infer<typeof NextPins> {
   const path = nextPinsFileOf(stateDir)
   if (!existsSync(path)) return {}
-  try {
-    return NextPins.parse(JSON.parse(readFileSync(path, 'utf8')))
-  } catch (cause) {
-    throw new BrimError('IDENTITY_INVALID', `${path} cannot be read`, {
-      cause,
-      hint: 'delete it: the bridge tells its next keys again',
-    })
-  }
+  return orThrow(
+    () => NextPins.parse(JSON.parse(readFileSync(path, 'utf8'))),
+    'IDENTITY_INVALID',
+    `${path} cannot be read`,
+    'delete it: the bridge tells its next keys again',
+  )
 }

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../../core/kit/base/errors.ts'
+import { BrimError, orThrow } from '../../core/kit/base/errors.ts'
 import type { BridgeAddress } from '../../core/kit/base/http-client.ts'
 import { writePrivate } from '../../core/kit/base/private-file.ts'
 import { identityOperations } from '../../core/wire/protocol/http/identity.ts'
@@ -44,14 +44,12 @@ const enrolmentsFileOf = (stateDir: string) => join(identityDirOf(stateDir), 'en
 export function readEnrolments(stateDir: string): Enrolment[] {
   const path = enrolmentsFileOf(stateDir)
   if (!existsSync(path)) return []
-  try {
-    return z.array(Enrolment).parse(JSON.parse(readFileSync(path, 'utf8')))
-  } catch (cause) {
-    throw new BrimError('IDENTITY_INVALID', `${path} cannot be read`, {
-      cause,
-      hint: 'run "brim agent reset-identity", then enrol again',
-    })
-  }
+  return orThrow(
+    () => z.array(Enrolment).parse(JSON.parse(readFileSync(path, 'utf8'))),
+    'IDENTITY_INVALID',
+    `${path} cannot be read`,
+    'run "brim agent reset-identity", then enrol again',
+  )
 }
 
 export interface EnrolOptions {

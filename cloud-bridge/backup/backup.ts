@@ -2,7 +2,7 @@ import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { basename, dirname, join, resolve } from 'node:path'
 import type Database from 'better-sqlite3'
 import { type Clock, nowIso } from '../../core/kit/base/clock.ts'
-import { BrimError } from '../../core/kit/base/errors.ts'
+import { BrimError, orThrow } from '../../core/kit/base/errors.ts'
 import { makeFolder, renamePrivate, syncToDisk, writePrivate } from '../../core/kit/base/private-file.ts'
 import { sha256OfFile } from '../../core/kit/base/sha256-of-file.ts'
 import { version } from '../../core/kit/base/version.ts'
@@ -137,14 +137,12 @@ async function writeBackup({ stateDir, folder, telemetry, config, clock, signal 
 
 /** @throws BrimError STORE_FAILED */
 function identityIn(database: Database.Database, stateDir: string): BridgeIdentity {
-  try {
-    return identityOf(database)
-  } catch (cause) {
-    throw new BrimError('STORE_FAILED', `${stateDir} is of an earlier release, which records no identity`, {
-      cause,
-      hint: 'start this release of the bridge there once',
-    })
-  }
+  return orThrow(
+    () => identityOf(database),
+    'STORE_FAILED',
+    `${stateDir} is of an earlier release, which records no identity`,
+    'start this release of the bridge there once',
+  )
 }
 
 interface OtherFile {

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { json as jsonOf } from 'node:stream/consumers'
 import type { z } from 'zod'
-import { BrimError } from '../../core/kit/base/errors.ts'
+import { BrimError, orThrow } from '../../core/kit/base/errors.ts'
 import type { Io } from '../../core/kit/base/io.ts'
 import { accessOf, type BridgeAccess, type BridgeOptions } from '../../core/kit/login/bridge-access.ts'
 import { readLogins } from '../../core/kit/login/logins.ts'
@@ -97,11 +97,7 @@ export class BridgeClient {
 
 /** @throws BrimError MESSAGE_INVALID */
 function readJson(data: string): unknown {
-  try {
-    return JSON.parse(data)
-  } catch (cause) {
-    throw new BrimError('MESSAGE_INVALID', 'the bridge sent an event that is not JSON', { cause, hint: sameRelease })
-  }
+  return orThrow(() => JSON.parse(data), 'MESSAGE_INVALID', 'the bridge sent an event that is not JSON', sameRelease)
 }
 
 /** @throws BrimError USAGE, IDENTITY_INVALID, STORE_FAILED */

@@ -1,6 +1,6 @@
 import { appendFileSync } from 'node:fs'
 import type { Clock } from '../../core/kit/base/clock.ts'
-import { BrimError } from '../../core/kit/base/errors.ts'
+import { orThrow } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
 import { storedJson } from '../../core/kit/store/stored-json.ts'
@@ -37,14 +37,12 @@ export function openAuditExport({ file, store, bridge, clock, logger }: AuditExp
     store.exported(cursor)
   }
 
-  try {
-    append('')
-  } catch (cause) {
-    throw new BrimError('TARGET_UNWRITABLE', `the audit log ${file} cannot be written`, {
-      cause,
-      hint: 'does its folder exist, and belong to this user?',
-    })
-  }
+  orThrow(
+    () => append(''),
+    'TARGET_UNWRITABLE',
+    `the audit log ${file} cannot be written`,
+    'does its folder exist, and belong to this user?',
+  )
   let failing = false
   /** A full disk is logged once, not every second. */
   function run(): void {

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
-import { BrimError, toErrorText } from '../../../core/kit/base/errors.ts'
+import { BrimError, orThrow, toErrorText } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { off } from '../../../core/kit/base/setting-kinds.ts'
 import { visibleLine } from '../../../core/kit/base/visible-text.ts'
@@ -192,9 +192,5 @@ async function inputOf(options: InputOptions, client: BridgeClient): Promise<unk
         throw new BrimError('USAGE', `input file ${input.slice(1)} cannot be read`, { cause, hint })
       })
     : input
-  try {
-    return JSON.parse(text) as unknown
-  } catch (cause) {
-    throw new BrimError('USAGE', '--input is not valid JSON', { cause, hint })
-  }
+  return orThrow(() => JSON.parse(text) as unknown, 'USAGE', '--input is not valid JSON', hint)
 }

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { systemClock } from '../../../core/kit/base/clock.ts'
-import { BrimError } from '../../../core/kit/base/errors.ts'
+import { BrimError, orThrow } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { off } from '../../../core/kit/base/setting-kinds.ts'
 import { releaseOperations } from '../../../core/wire/protocol/http/releases.ts'
@@ -116,11 +116,7 @@ async function readSettings(file: string): Promise<Record<string, unknown>> {
 }
 
 function parseYaml(text: string, where: string): unknown {
-  try {
-    return parse(text)
-  } catch (cause) {
-    throw new BrimError('USAGE', `${where} is not YAML`, { cause, hint: 'docs/configuration.md describes the form' })
-  }
+  return orThrow(() => parse(text), 'USAGE', `${where} is not YAML`, 'docs/configuration.md describes the form')
 }
 
 const needs = (option: string, what: ContentKind) =>

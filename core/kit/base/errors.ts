@@ -23,6 +23,22 @@ export class BrimError extends Error {
   }
 }
 
+/**
+ * What a function returns, or its promise. What it throws is the cause of an error with this code; an error of ours is thrown as it is.
+ * @throws BrimError
+ */
+export function orThrow<T>(run: () => T, code: ErrorCode, message: string, hint?: string): T {
+  const fail = (cause: unknown): never => {
+    throw cause instanceof BrimError ? cause : new BrimError(code, message, { cause, hint })
+  }
+  try {
+    const result = run()
+    return result instanceof Promise ? (result.catch(fail) as T) : result
+  } catch (cause) {
+    return fail(cause)
+  }
+}
+
 /** Every error code, with the exit code of a command that fails with it. docs/errors.md explains each one. */
 export const errorCodes = {
   // usage

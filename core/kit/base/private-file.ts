@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { BrimError, type ErrorCode } from './errors.ts'
+import { BrimError, type ErrorCode, orThrow } from './errors.ts'
 
 /** What errors say of a private file. */
 interface PrivateFileErrors {
@@ -46,14 +46,12 @@ export const readSecret = (path: string): string =>
 
 /** Creates an empty file that only this user can read. @throws BrimError TARGET_UNWRITABLE, also if it exists */
 export function createPrivate(path: string): void {
-  try {
-    writeFileSync(path, '', { mode: 0o600, flag: 'wx' })
-  } catch (cause) {
-    throw new BrimError('TARGET_UNWRITABLE', `${path} cannot be created`, {
-      cause,
-      hint: 'give the path of a new file, in a folder that this user can write',
-    })
-  }
+  orThrow(
+    () => writeFileSync(path, '', { mode: 0o600, flag: 'wx' }),
+    'TARGET_UNWRITABLE',
+    `${path} cannot be created`,
+    'give the path of a new file, in a folder that this user can write',
+  )
 }
 
 /**

@@ -1,7 +1,7 @@
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../base/errors.ts'
+import { orThrow } from '../base/errors.ts'
 import type { Io } from '../base/io.ts'
 import { readPrivate, writePrivate } from '../base/private-file.ts'
 import { configHome } from '../base/state-home.ts'
@@ -33,11 +33,7 @@ export function readLogins(io: Io): Logins {
   const hint = 'move it away and log in again'
   const leaked = 'if its keys may have been read, revoke them with "brim bridge key revoke"'
   const text = readPrivate(path, { code, what: 'login file', hint, leaked })
-  try {
-    return Logins.parse(JSON.parse(text))
-  } catch (cause) {
-    throw new BrimError(code, `login file ${path} cannot be read`, { cause, hint })
-  }
+  return orThrow(() => Logins.parse(JSON.parse(text)), code, `login file ${path} cannot be read`, hint)
 }
 
 /** Makes it the current login. @throws BrimError IDENTITY_INVALID, TARGET_UNWRITABLE */

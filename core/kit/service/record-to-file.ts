@@ -1,7 +1,7 @@
 import { createWriteStream, openSync } from 'node:fs'
 import { Recording } from '../../policy/recording.ts'
 import type { Closers } from '../base/closers.ts'
-import { BrimError } from '../base/errors.ts'
+import { orThrow } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 
 /**
@@ -26,12 +26,10 @@ export function recordToFile(path: string | undefined, closers: Closers, logger:
 }
 
 function openForWriting(path: string): number {
-  try {
-    return openSync(path, 'w', 0o600)
-  } catch (cause) {
-    throw new BrimError('TARGET_UNWRITABLE', `the recording cannot be written to ${path}`, {
-      cause,
-      hint: 'name another file with --record; its folder must exist',
-    })
-  }
+  return orThrow(
+    () => openSync(path, 'w', 0o600),
+    'TARGET_UNWRITABLE',
+    `the recording cannot be written to ${path}`,
+    'name another file with --record; its folder must exist',
+  )
 }

@@ -8,7 +8,7 @@ import { gzipSync } from 'node:zlib'
 import type { z } from 'zod'
 import type { Check } from '../../commands/doctor-checks.ts'
 import { nowIso } from '../base/clock.ts'
-import { BrimError } from '../base/errors.ts'
+import { orThrow } from '../base/errors.ts'
 import { dialPinned, sendRequest } from '../base/http-client.ts'
 import type { Io } from '../base/io.ts'
 import { nonEmpty } from '../base/setting-kinds.ts'
@@ -101,11 +101,12 @@ async function writeSupportBundle<Shape extends z.ZodRawShape>(
     name: `brim-support/${path}`,
     text: scrub(typeof content === 'string' ? content : `${JSON.stringify(content, null, 2)}\n`),
   }))
-  try {
-    writeFileSync(out, gzipSync(tarOf(files, Math.floor(Date.now() / 1_000))), { mode: 0o600, flag: 'wx' })
-  } catch (cause) {
-    throw new BrimError('TARGET_UNWRITABLE', `${out} cannot be written`, { cause, hint: 'name a new file with --out' })
-  }
+  orThrow(
+    () => writeFileSync(out, gzipSync(tarOf(files, Math.floor(Date.now() / 1_000))), { mode: 0o600, flag: 'wx' }),
+    'TARGET_UNWRITABLE',
+    `${out} cannot be written`,
+    'name a new file with --out',
+  )
   if (json) io.out(JSON.stringify({ out, files: Object.keys(contents) }))
   else io.out(visibleLine(`${out}: ${Object.keys(contents).join(', ')}; read it before you send it`))
 }
@@ -141,11 +142,7 @@ async function describeProcess<Shape extends z.ZodRawShape>(
 
 /** @throws BrimError USAGE */
 function readLogFile(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (cause) {
-    throw new BrimError('USAGE', `--log-file ${path} cannot be read`, { cause, hint: 'check the path' })
-  }
+  return orThrow(() => readFileSync(path, 'utf8'), 'USAGE', `--log-file ${path} cannot be read`, 'check the path')
 }
 
 /** The latest lines of the log, each without what others may have written. */

@@ -4,7 +4,7 @@ import { createReadStream } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { BrimError } from '../../kit/base/errors.ts'
+import { BrimError, orThrow } from '../../kit/base/errors.ts'
 import { reasonOf } from '../../wire/protocol/read-message.ts'
 import { Manifest, manifestFile, manifestSchema, maxManifestBytes } from './manifest.ts'
 import { findExcess } from './manifest-bounds.ts'
@@ -86,11 +86,7 @@ async function readText(folder: string, path: string): Promise<string> {
 }
 
 function parseJson(path: string, json: string): object {
-  try {
-    return z.looseObject({}).parse(JSON.parse(json))
-  } catch (cause) {
-    throw new BrimError('BUNDLE_INVALID', `${path} is not a JSON object`, { cause, hint: rebuild })
-  }
+  return orThrow(() => z.looseObject({}).parse(JSON.parse(json)), 'BUNDLE_INVALID', `${path} is not a JSON object`, rebuild)
 }
 
 /** Every file that a part needs must be listed and long enough. */

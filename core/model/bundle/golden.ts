@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { BrimError } from '../../kit/base/errors.ts'
+import { orThrow } from '../../kit/base/errors.ts'
 import type { WeightFormat } from './architecture.ts'
 
 /** Length of the sequence that golden vectors are made of. */
@@ -43,11 +43,12 @@ export type GoldenVector = z.infer<typeof GoldenVector>
 
 /** @throws BrimError BUNDLE_INVALID */
 export function parseGolden(file: string, json: string): GoldenVector {
-  try {
-    return GoldenVector.parse(JSON.parse(json))
-  } catch (cause) {
-    throw new BrimError('BUNDLE_INVALID', `${file} is not a golden vector`, { cause, hint: 'build or copy the bundle again' })
-  }
+  return orThrow(
+    () => GoldenVector.parse(JSON.parse(json)),
+    'BUNDLE_INVALID',
+    `${file} is not a golden vector`,
+    'build or copy the bundle again',
+  )
 }
 
 export function serializeGolden({ input, expected, tolerance }: GoldenVector): string {

@@ -1,6 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { BrimError } from '../../kit/base/errors.ts'
+import { BrimError, orThrow } from '../../kit/base/errors.ts'
 import { decodeHalves } from '../../kit/base/half.ts'
 import { headerLength, parseHeader, prefixBytes, type TensorInfo } from './safetensors.ts'
 
@@ -152,14 +152,7 @@ export function checkTensor(info: TensorInfo, shape: readonly number[]): void {
 }
 
 async function openToRead(path: string): Promise<FileHandle> {
-  try {
-    return await open(path, 'r')
-  } catch (cause) {
-    throw new BrimError('CHECKPOINT_INVALID', `cannot open ${path}`, {
-      cause,
-      hint: 'check that the file exists and is readable',
-    })
-  }
+  return orThrow(() => open(path, 'r'), 'CHECKPOINT_INVALID', `cannot open ${path}`, 'check that the file exists and is readable')
 }
 
 /** bfloat16 is the upper half of a float32. */

@@ -1,4 +1,4 @@
-import { BrimError } from '../../kit/base/errors.ts'
+import { orThrow } from '../../kit/base/errors.ts'
 import { uncountedFloats } from '../../kit/base/uncounted-memory.ts'
 import { type KvBuffers, type KvShape, rowValuesOf } from './kv-buffers.ts'
 import { maxPadRows } from './part-packing.ts'
@@ -99,12 +99,10 @@ export class HostKv implements KvBuffers {
 }
 
 function allocate(values: number, isKept: boolean): Float32Array {
-  try {
-    return isKept ? uncountedFloats(values) : new Float32Array(values)
-  } catch (cause) {
-    throw new BrimError('OUT_OF_MEMORY', `no memory for a KV cache of ${Math.ceil((values * 4) / 2 ** 20)} MiB`, {
-      cause,
-      hint: 'fewer or shorter sequences at a time need less',
-    })
-  }
+  return orThrow(
+    () => (isKept ? uncountedFloats(values) : new Float32Array(values)),
+    'OUT_OF_MEMORY',
+    `no memory for a KV cache of ${Math.ceil((values * 4) / 2 ** 20)} MiB`,
+    'fewer or shorter sequences at a time need less',
+  )
 }

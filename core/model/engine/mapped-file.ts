@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync } from 'node:fs'
 import koffi from 'koffi'
-import { BrimError } from '../../kit/base/errors.ts'
+import { BrimError, orThrow } from '../../kit/base/errors.ts'
 import { enlargeStacks } from '../../kit/base/native-stacks.ts'
 import type { Pointer } from './capi-library.ts'
 
@@ -45,9 +45,5 @@ export function mapReadOnly(path: string): Mapping {
 }
 
 function open(path: string): number {
-  try {
-    return openSync(path, 'r')
-  } catch (cause) {
-    throw new BrimError('BUNDLE_CORRUPT', `${path} cannot be read`, { cause, hint: 'build the bundle again' })
-  }
+  return orThrow(() => openSync(path, 'r'), 'BUNDLE_CORRUPT', `${path} cannot be read`, 'build the bundle again')
 }

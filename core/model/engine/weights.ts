@@ -1,6 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { BrimError } from '../../kit/base/errors.ts'
+import { BrimError, orThrow } from '../../kit/base/errors.ts'
 import { decodeHalves } from '../../kit/base/half.ts'
 import type { WeightEntry } from '../bundle/manifest.ts'
 import type { MappedFile, Runtime, Tensor } from './runtime.ts'
@@ -119,14 +119,12 @@ async function expandHalves(handle: FileHandle, path: string, offset: number, va
 }
 
 function allocate(values: number, file: string): Float32Array {
-  try {
-    return new Float32Array(values)
-  } catch (cause) {
-    throw new BrimError('OUT_OF_MEMORY', `not enough memory to expand ${file} to float32`, {
-      cause,
-      hint: 'build the bundle with --format int4',
-    })
-  }
+  return orThrow(
+    () => new Float32Array(values),
+    'OUT_OF_MEMORY',
+    `not enough memory to expand ${file} to float32`,
+    'build the bundle with --format int4',
+  )
 }
 
 const cutShort = (path: string, is: number, needed: number) =>

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
 import { showProgress } from '../../../core/commands/progress.ts'
-import { BrimError } from '../../../core/kit/base/errors.ts'
+import { BrimError, orThrow } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { nonEmpty } from '../../../core/kit/base/setting-kinds.ts'
 import { defineCommand } from '../../../core/kit/cli/command.ts'
@@ -190,9 +190,5 @@ async function save(folder: string, files: Readonly<Record<string, string>>, io:
 
 /** @throws BrimError TARGET_UNWRITABLE */
 async function writable(folder: string, write: () => Promise<unknown>): Promise<void> {
-  try {
-    await write()
-  } catch (cause) {
-    throw new BrimError('TARGET_UNWRITABLE', `${folder} cannot be written`, { cause, hint: 'name another folder with --out' })
-  }
+  await orThrow(write, 'TARGET_UNWRITABLE', `${folder} cannot be written`, 'name another folder with --out')
 }

@@ -1,5 +1,5 @@
 import { closeSync, openSync, writeSync } from 'node:fs'
-import { BrimError } from '../../../core/kit/base/errors.ts'
+import { orThrow } from '../../../core/kit/base/errors.ts'
 import type { AnswerRecord } from '../world/answer-record.ts'
 
 /** Where the records of a run are written: one line for each answer. Plain data, for threads. */
@@ -63,14 +63,12 @@ export class RecordFile {
   }
 
   #do<Result>(action: () => Result): Result {
-    try {
-      return action()
-    } catch (cause) {
-      throw new BrimError('TARGET_UNWRITABLE', `the records cannot be written to ${this.#target.file}`, {
-        cause,
-        hint: 'name a file in another folder with --records',
-      })
-    }
+    return orThrow(
+      action,
+      'TARGET_UNWRITABLE',
+      `the records cannot be written to ${this.#target.file}`,
+      'name a file in another folder with --records',
+    )
   }
 }
 

@@ -1,5 +1,5 @@
 import { type Document, isNode, LineCounter, parseDocument, parse as parseYaml } from 'yaml'
-import { BrimError } from '../../../core/kit/base/errors.ts'
+import { BrimError, orThrow } from '../../../core/kit/base/errors.ts'
 import type { Path } from './allowed-values.ts'
 import { Scenario } from './scenario.ts'
 import { type ScenarioProblem, scenarioProblems } from './scenario-problems.ts'
@@ -57,14 +57,12 @@ export function parseScenarioFile(text: string, file: string, sets: readonly str
 
 /** @param at index of the equals sign @throws BrimError USAGE */
 function valueIn(set: string, at: number): unknown {
-  try {
-    return parseYaml(set.slice(at + 1), { prettyErrors: false })
-  } catch (cause) {
-    throw new BrimError('USAGE', `the value of --set ${set} is no YAML`, {
-      cause,
-      hint: 'as in --set "workload.arrivals={kind: burst}"',
-    })
-  }
+  return orThrow(
+    () => parseYaml(set.slice(at + 1), { prettyErrors: false }),
+    'USAGE',
+    `the value of --set ${set} is no YAML`,
+    'as in --set "workload.arrivals={kind: burst}"',
+  )
 }
 
 /** A field that has a value now is no longer swept over. */
