@@ -1,11 +1,11 @@
 import { connect, type Socket } from 'node:net'
 import { generate, type IConnectPacket, type Packet, parser } from 'mqtt-packet'
+import { SampleEncoder } from '../../../agent/telemetry/sample-encoder.ts'
 import { nowIso } from '../../../core/kit/base/clock.ts'
 import type { Random } from '../../../core/kit/base/random.ts'
 import { backoffLimits, failuresAfter, fullJitterMs } from '../../../core/policy/link/back-off.ts'
-import type { JobEvent, JobKind, ToJobDevice } from '../../../core/wire/protocol/jobs.ts'
-import type { BridgeState, DeviceState, DeviceTelemetry, TelemetryDelta } from '../../../core/wire/protocol/messages.ts'
-import { changesOf, expectedAfter, type Fields } from '../../../core/wire/protocol/telemetry-delta.ts'
+import type { JobKind, ToJobDevice } from '../../../core/wire/protocol/jobs.ts'
+import type { BridgeState, DeviceState } from '../../../core/wire/protocol/messages.ts'
 import { allBridgeStates, type DeviceTopic, deviceTopic } from '../../../core/wire/protocol/topics.ts'
 import { finishingEvents } from '../../cluster/job-device.ts'
 import { sampleOf } from './sample.ts'
@@ -60,12 +60,13 @@ export class SimulatedDevice {
   #failures = 0
   #connections = 0
   #packetId = 0
-  #seq = 0
   #fleetSize: number | undefined
   /** The subscriptions are granted, and the retained state is at the broker. */
   #isSubscribed = false
   #hasState = false
-  #base: { readonly seq: number; readonly atMs: number; readonly sample: Fields } | undefined
+  readonly #encoder = new SampleEncoder(birth, {})
+  /** How often the bridge has lost the complete sample, or may have. */
+  #lostSamples = 0
   /** When the samples in flight were published, by packet id. */
   readonly #sentMs = new Map<number, number>()
 
@@ -133,7 +134,7 @@ export class SimulatedDevice {
     clearTimeout(this.#timer)
     this.#isSubscribed = false
     this.#hasState = false
-    this.#base = undefined
+    this.#lostSamples += 1
     this.#sentMs.clear()
     this.#failures = failuresAfter(this.#failures, lastedMs)
     this.startIn(fullJitterMs(this.#failures, backoffLimits(this.#fleetSize, reconnectMaxMs), this.#fleet.random.next()))
@@ -144,7 +145,7 @@ export class SimulatedDevice {
     const filters = [allBridgeStates(fleet), ...subscribed.map((leaf) => deviceTopic(fleet, this.#id, leaf))]
     const subscriptions = filters.map((topic) => ({ topic, qos: 1 as const }))
     this.#send({ cmd: 'subscribe', messageId: this.#nextPacketId(), subscriptions })
-    this.#stateId = this.#publish('state', this.#state(), true)
+    this.#stateId = this.#publish('state', JSON.stringify(this.#state()), true)
     // The first sample comes at once, the others are spread over the interval by when each device was started.
     this.#sample()
     this.#timer = setTimeout(() => this.#sampleAgain(), random.next() * sampleEveryS * 1_000)
@@ -178,37 +179,29 @@ export class SimulatedDevice {
     const leaf = topic.slice(topic.lastIndexOf('/') + 1)
     if (topic.includes('/bridge/')) this.#fleetSize = (JSON.parse(payload) as BridgeState).devices ?? this.#fleetSize
     // A bridge that was restarted asks for a complete sample.
-    else if (leaf === 'faults') this.#base = undefined
+    else if (leaf === 'faults') this.#lostSamples += 1
     else if (leaf === 'jobs') this.#run(JSON.parse(payload))
     else if (leaf === 'state') {
       const { state } = JSON.parse(payload) as DeviceState
       // The late will of the connection before.
-      if (state === 'lost') this.#publish('state', this.#state(), true)
+      if (state === 'lost') this.#publish('state', JSON.stringify(this.#state()), true)
     }
   }
 
   #run(message: ToJobDevice): void {
     if (message.type !== 'run') return
-    for (const event of finishingEvents(message)) this.#publish('events', event)
+    for (const event of finishingEvents(message)) this.#publish('events', JSON.stringify(event))
     this.#fleet.counts.jobs += 1
   }
 
   #sample(): void {
     const { bridge, random, counts } = this.#fleet
-    const now = sampleOf(bridge, this.#startedS + Math.round(performance.now() / 1_000), random)
-    const head = { v: 1, at: nowIso(), birth } as const
-    const base = this.#base
-    const atMs = Date.parse(head.at)
-    const set = base && changesOf(expectedAfter(base.sample, (atMs - base.atMs) / 1_000), now)
-    let message: DeviceTelemetry | TelemetryDelta
-    if (base && set) message = { ...head, base: base.seq, set }
-    else {
-      this.#seq += 1
-      this.#base = { seq: this.#seq, atMs, sample: now }
-      message = { ...head, seq: this.#seq, ...now } as unknown as DeviceTelemetry
-    }
-    const id = this.#publish('telemetry', message)
-    this.#sentMs.set(id, performance.now())
+    const ms = performance.now()
+    const measured = sampleOf(bridge, this.#startedS + Math.round(ms / 1_000), random)
+    // Receivers without its complete sample count as others.
+    const receivers = String(this.#lostSamples)
+    const text = this.#encoder.encode(measured, receivers, { ms, at: nowIso(), clockIsSet: true })
+    this.#sentMs.set(this.#publish('telemetry', text), ms)
     counts.samples += 1
   }
 
@@ -234,10 +227,10 @@ export class SimulatedDevice {
   }
 
   /** @returns the packet id */
-  #publish(leaf: Topic, message: DeviceState | DeviceTelemetry | TelemetryDelta | JobEvent, retain = false): number {
+  #publish(leaf: Topic, payload: string, retain = false): number {
     const messageId = this.#nextPacketId()
     const topic = deviceTopic(this.#fleet.fleet, this.#id, leaf)
-    this.#send({ cmd: 'publish', topic, payload: JSON.stringify(message), qos: 1, dup: false, retain, messageId })
+    this.#send({ cmd: 'publish', topic, payload, qos: 1, dup: false, retain, messageId })
     return messageId
   }
 

@@ -1,5 +1,5 @@
 import type { Random } from '../../../core/kit/base/random.ts'
-import type { Fields } from '../../../core/wire/protocol/telemetry-delta.ts'
+import type { Measurements } from '../../../core/policy/telemetry/dead-bands.ts'
 
 const gib = 2 ** 30
 const rails = { VDD_IN: 5.1, VDD_CPU_GPU_CV: 1.2, VDD_SOC: 1.4 } as const
@@ -9,7 +9,7 @@ const zones = { 'cpu-thermal': 46, 'gpu-thermal': 44, 'soc0-thermal': 45, 'soc1-
  * What an Orin Nano with a small model and a link to a bridge reports, as its figures wander: those that move on a real board
  * move from one sample to the next. Without `v`, `at` and `birth`.
  */
-export function sampleOf(bridge: string, uptimeS: number, random: Random): Fields {
+export function sampleOf(bridge: string, uptimeS: number, random: Random): Measurements {
   const near = (value: number, share = 0.1) => Math.round(value * (1 + share * (random.next() - 0.5)) * 100) / 100
   const whole = (value: number, share = 0.1) => Math.round(near(value, share))
   const railsW = Object.fromEntries(Object.entries(rails).map(([name, watts]) => [name, near(watts)]))
@@ -42,7 +42,7 @@ export function sampleOf(bridge: string, uptimeS: number, random: Random): Field
     },
     temperatures: { hottestC: Math.max(...Object.values(zonesC)), zonesC },
     throttling: { isThrottled: false, causes: [] },
-    power: { railsW, totalW: railsW.VDD_IN, scope: 'module', jPerToken: 0.41 },
+    power: { railsW, totalW: railsW.VDD_IN ?? null, scope: 'module', jPerToken: 0.41 },
     battery: null,
     fan: { dutyPercent: 30, rpm: whole(2_400, 0.02) },
     disk: { totalBytes: 116 * gib, freeBytes: 71 * gib },
