@@ -2,11 +2,12 @@ import { z } from 'zod'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { Bench, BenchContext, BenchDocument, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
+import { goalsOf, summaryOf } from '../../frame/figures.ts'
 import { readDocument } from '../../frame/results.ts'
 import { defaultDataFolder } from '../../simulate/run/data-folder.ts'
 import { readDemoModel } from '../demo-model.ts'
 import { readReplayData } from './data.ts'
-import { liveRatios, summarise, traceFigures } from './figures.ts'
+import { discoFigures, liveRatios, traceFigures } from './figures.ts'
 import { liveTrace, measureLive } from './live.ts'
 import { fullPlan, type Plan, quickPlan } from './plan.ts'
 import { replayAll } from './replay-all.ts'
@@ -38,14 +39,7 @@ export const discoBench: Bench<typeof options> = {
   quickRepetitions: 2,
   options,
   examples: [['brim bench disco --data traces --seeds 20', 'other copies of the data, more seeds']],
-  goals: {
-    p99TtftCutServer: { min: 0.35 },
-    p99TtftCutDevice: { min: 0.35 },
-    meanTtftOverStochastic: { max: 1 },
-    p99TbtS: { max: 0.217 },
-    migrationCostCut: { min: 0.7 },
-    liveOverReplay: { max: 0.15 },
-  },
+  goals: goalsOf(discoFigures),
   async run(context, { data = defaultDataFolder(), seeds, replayFrom }) {
     const plan = context.quick ? quickPlan : fullPlan
     const earlier = replayFrom === undefined ? undefined : await readDocument(replayFrom, discoBench)
@@ -96,5 +90,5 @@ export async function benchDisco(
     traces: inputs.traces,
     wire: wireFigures(instructions, text.tokenizer),
   }
-  return { conditions, summary: summarise(inputs), runs: [...live, ...replayed] }
+  return { conditions, summary: summaryOf(discoFigures, inputs), runs: [...live, ...replayed] }
 }

@@ -1,6 +1,6 @@
 import type { ReportedSide } from '../../../core/policy/disco/state.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
-import type { Summary } from '../../frame/bench.ts'
+import type { SummaryFigures } from '../../frame/figures.ts'
 import { select } from '../../frame/runs.ts'
 import { groupBy, maxOf, mean, meanBy, sum } from '../../frame/statistics.ts'
 import type { LatencyTrace, PromptSet } from './data.ts'
@@ -106,49 +106,59 @@ export const isHeavy = ({ tail }: TraceFigures): boolean => tail >= heavyTail
 export const heavyOf = (traces: readonly TraceFigures[]): ReadonlySet<string> =>
   new Set(traces.filter(isHeavy).map(({ name }) => name))
 
-export function summarise({ traces, ttft, cost, live }: Inputs): Summary {
-  const heavy = heavyOf(traces)
-  const comparisons = comparisonsOf(ttft)
-  const cut = (constrained: ReportedSide, prompts: PromptSet, isWanted: boolean) =>
-    meanBy(
-      select(comparisons, { constrained, prompts }).filter(({ trace }) => heavy.has(trace) === isWanted),
-      ({ p99Cut }) => p99Cut,
+const cut =
+  (constrained: ReportedSide, prompts: PromptSet, kind: 'heavy' | 'steady') =>
+  ({ traces, ttft }: Inputs) => {
+    const heavy = heavyOf(traces)
+    const own = select(comparisonsOf(ttft), { constrained, prompts }).filter(
+      ({ trace }) => heavy.has(trace) === (kind === 'heavy'),
     )
-  const ratios = (prompts: PromptSet) => select(comparisons, { prompts }).filter(({ budget }) => budget >= lowestBudget)
-  const savings = savingsOf(cost)
-  const cuts = (constrained: ReportedSide, lengths: AnswerLengths) =>
-    select(savings, { constrained, lengths }).map((each) => each.cut)
-  const [largestServer, largestDevice] = constrainedSides.map((side) => maxOf(cuts(side, 'limit'))) as [
-    number | null,
-    number | null,
-  ]
-  const migrated = constrainedSides.flatMap((side) => migratedRuns(cost, side))
-  return {
-    p99TtftCutServer: cut('server', 'alpaca', true),
-    p99TtftCutDevice: cut('device', 'alpaca', true),
-    meanTtftOverStochastic: maxOf(ratiosByBudget(ratios('alpaca'))),
-    p99TbtS: maxOf(tbtByTrace(migrated)),
-    liveOverReplay: maxOf(liveRatios(live).flatMap(({ ratios }) => Object.values(ratios).map((ratio) => Math.abs(ratio - 1)))),
-    migrationCostCut: largestServer === null || largestDevice === null ? null : Math.min(largestServer, largestDevice),
-    p99TtftCutServerSteady: cut('server', 'alpaca', false),
-    p99TtftCutDeviceSteady: cut('device', 'alpaca', false),
-    p99TtftCutServerAzure: cut('server', 'azure', true),
-    p99TtftCutDeviceAzure: cut('device', 'azure', true),
-    meanTtftOverStochasticAzure: maxOf(ratiosByBudget(ratios('azure'))),
-    meanTtftOverStochasticWorst: maxOf(ratios('alpaca').map(({ meanRatio }) => meanRatio)),
-    migrationCostCutServer: largestServer,
-    migrationCostCutDevice: largestDevice,
-    migrationCostCutServerMean: mean(cuts('server', 'limit')),
-    migrationCostCutDeviceMean: mean(cuts('device', 'limit')),
-    migrationCostCutServerOwnLengths: maxOf(cuts('server', 'alpaca')),
-    migrationCostCutDeviceOwnLengths: maxOf(cuts('device', 'alpaca')),
-    delayedTokens: meanBy(migrated, ({ delayedMean }) => meanOf(delayedMean)),
-    shareOverBudget: maxOf(
-      ttft.flatMap(({ method, budget, share }) =>
-        budget === null || !method.startsWith('DiSCo') ? [] : [meanOf(share) - budget],
-      ),
-    ),
+    return meanBy(own, ({ p99Cut }) => p99Cut)
   }
+
+const costCut =
+  (of: (cuts: readonly number[]) => number | null, constrained: ReportedSide, lengths: AnswerLengths) =>
+  ({ cost }: Inputs) =>
+    of(select(savingsOf(cost), { constrained, lengths }).map((saving) => saving.cut))
+
+function smallerCut(inputs: Inputs): number | null {
+  const largest = constrainedSides.map((side) => costCut(maxOf, side, 'limit')(inputs) ?? Number.NaN)
+  return largest.some(Number.isNaN) ? null : Math.min(...largest)
+}
+
+const ratiosOf = (ttft: readonly TtftRun[], prompts: PromptSet) =>
+  select(comparisonsOf(ttft), { prompts }).filter(({ budget }) => budget >= lowestBudget)
+
+const migratedOf = (cost: readonly CostRun[]) => constrainedSides.flatMap((side) => migratedRuns(cost, side))
+
+/** How far DiSCo's share of the limited side is above the budget. */
+const excessOf = ({ method, budget, share }: TtftRun): number[] =>
+  budget === null || !method.startsWith('DiSCo') ? [] : [meanOf(share) - budget]
+
+export const discoFigures: SummaryFigures<Inputs> = {
+  p99TtftCutServer: [cut('server', 'alpaca', 'heavy'), { min: 0.35 }],
+  p99TtftCutDevice: [cut('device', 'alpaca', 'heavy'), { min: 0.35 }],
+  meanTtftOverStochastic: [({ ttft }) => maxOf(ratiosByBudget(ratiosOf(ttft, 'alpaca'))), { max: 1 }],
+  p99TbtS: [({ cost }) => maxOf(tbtByTrace(migratedOf(cost))), { max: 0.217 }],
+  liveOverReplay: [
+    ({ live }) => maxOf(liveRatios(live).flatMap(({ ratios }) => Object.values(ratios).map((ratio) => Math.abs(ratio - 1)))),
+    { max: 0.15 },
+  ],
+  migrationCostCut: [smallerCut, { min: 0.7 }],
+  p99TtftCutServerSteady: [cut('server', 'alpaca', 'steady')],
+  p99TtftCutDeviceSteady: [cut('device', 'alpaca', 'steady')],
+  p99TtftCutServerAzure: [cut('server', 'azure', 'heavy')],
+  p99TtftCutDeviceAzure: [cut('device', 'azure', 'heavy')],
+  meanTtftOverStochasticAzure: [({ ttft }) => maxOf(ratiosByBudget(ratiosOf(ttft, 'azure')))],
+  meanTtftOverStochasticWorst: [({ ttft }) => maxOf(ratiosOf(ttft, 'alpaca').map(({ meanRatio }) => meanRatio))],
+  migrationCostCutServer: [costCut(maxOf, 'server', 'limit')],
+  migrationCostCutDevice: [costCut(maxOf, 'device', 'limit')],
+  migrationCostCutServerMean: [costCut(mean, 'server', 'limit')],
+  migrationCostCutDeviceMean: [costCut(mean, 'device', 'limit')],
+  migrationCostCutServerOwnLengths: [costCut(maxOf, 'server', 'alpaca')],
+  migrationCostCutDeviceOwnLengths: [costCut(maxOf, 'device', 'alpaca')],
+  delayedTokens: [({ cost }) => meanBy(migratedOf(cost), ({ delayedMean }) => meanOf(delayedMean))],
+  shareOverBudget: [({ ttft }) => maxOf(ttft.flatMap(excessOf))],
 }
 
 /** Real answers of one method over their replay: means of TTFT, of the time to the last token, and of what they cost. */

@@ -5,9 +5,10 @@ import { separateCores } from '../../cluster/cores.ts'
 import { readRateTrace } from '../../cluster/net-trace.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
+import { goalsOf, summaryOf } from '../../frame/figures.ts'
 import { namesOption, seedsOption } from '../../frame/options.ts'
 import { readDemoModel } from '../demo-model.ts'
-import { summarise } from './figures.ts'
+import { hatFigures } from './figures.ts'
 import {
   jitterOf,
   maxOthersShare,
@@ -51,24 +52,7 @@ export const hatBench: Bench<typeof options> = {
   quickRepetitions: 2,
   options,
   examples: [['brim bench hat --strategies hat,u-shape --rtt 60', 'two strategies, far from the cloud']],
-  goals: {
-    ttftOverUShapeLong: { max: 0.62 },
-    ttftOverUShapeLongLoaded: { max: 0.55 },
-    ttftOverLimit: { max: 1.1 },
-    ttftInt8OverUShapeLong: { max: 0.4 },
-    ttftSecondTurnOverUShape: { max: 0.15 },
-    tbtTimesAcceptOverUShapeShort: { max: 1.15 },
-    tbtTimesAcceptOverUShapeLong: { max: 1.15 },
-    tbtOverUShapeShort: { max: 0.5 },
-    tbtOverUSarathiShort: { max: 0.65 },
-    tbtOverUMedusaShort: { max: 0.7 },
-    acceptLength: { min: 2.2 },
-    decodeSpeedup: { min: 1.8 },
-    cloudDelayCvOverUShape: { max: 0.6 },
-    gError: { max: 0.15 },
-    batch16OverSerial: { min: 2.5 },
-    answersDifferent: { max: 0 },
-  },
+  goals: goalsOf(hatFigures),
   run: (context, given) => benchHat(restrictedPlan(context.quick ? quickPlan : fullPlan, given), given, context),
   report: hatReport,
 }
@@ -124,7 +108,7 @@ export async function benchHat(
       headMs,
       batch,
     }
-    return { conditions, summary: summarise(results.runs, batch), runs: results.runs }
+    return { conditions, summary: summaryOf(hatFigures, { runs: results.runs, batch }), runs: results.runs }
   } finally {
     cores?.release()
   }

@@ -1,5 +1,6 @@
 import { median } from '../../../core/policy/estimate/quantile.ts'
-import type { BenchDocument, Summary } from '../../frame/bench.ts'
+import type { BenchDocument } from '../../frame/bench.ts'
+import type { SummaryFigures } from '../../frame/figures.ts'
 import { type FigureOf, figuresOver, select, type Wanted } from '../../frame/runs.ts'
 import { mean, medianOrNull, over, quantileOrNull, sum } from '../../frame/statistics.ts'
 import type { BatchTimes } from './batch.ts'
@@ -63,60 +64,85 @@ export const quantileOf = (samples: readonly Sample[], figure: 'ttftMs' | 'tbtMs
     q,
   )
 
-/** The summary. A ratio compares runs of the same seed, and is the median over seeds. */
-export function summarise(runs: readonly HatRun[], batch: BatchTimes): Summary {
-  /** Of HAT over U-shape, unless two others are named. */
-  const ratio = (
+interface Measurements {
+  readonly runs: readonly HatRun[]
+  readonly batch: BatchTimes
+}
+
+/** A figure of HAT over U-shape's, unless two others are named, in runs of the same seed: the median over seeds. */
+const ratio =
+  (
     measured: Measured,
     workload: WorkloadName,
     figure: FigureOf<HatRun, FigureName>,
     [own, other]: readonly [StrategyName, StrategyName] = ['hat', 'u-shape'],
     otherFigure = figure,
-  ) => ratioOf(validRuns(runs, { measured, workload }), figure, [{ strategy: own }, { strategy: other }], otherFigure)
-  const tbtWithoutLoops = ({ samples }: HatRun) => tbtOf(answersOf(samples, 'without loops'))
-  const limit = ({ samples }: HatRun) => mean(samples.flatMap(({ prefill }) => prefill?.limitMs ?? []))
-  const tbtTimesAccept = ({ samples }: HatRun) => {
-    const [tbtMs, acceptLength] = [tbtOf(samples), acceptLengthOf(samples)]
-    return tbtMs === null || acceptLength === null ? null : tbtMs * acceptLength
+  ) =>
+  ({ runs }: Measurements) =>
+    ratioOf(validRuns(runs, { measured, workload }), figure, [{ strategy: own }, { strategy: other }], otherFigure)
+
+const samplesOf = (runs: readonly HatRun[], wanted: Wanted<HatRun>) => validRuns(runs, wanted).flatMap(({ samples }) => samples)
+const loadedHat = (runs: readonly HatRun[], workload?: WorkloadName) =>
+  samplesOf(runs, { measured: 'loaded', strategy: 'hat', workload })
+
+const tbtWithoutLoops = ({ samples }: HatRun) => tbtOf(answersOf(samples, 'without loops'))
+const limit = ({ samples }: HatRun) => mean(samples.flatMap(({ prefill }) => prefill?.limitMs ?? []))
+
+function tbtTimesAccept({ samples }: HatRun): number | null {
+  const [tbtMs, acceptLength] = [tbtOf(samples), acceptLengthOf(samples)]
+  return tbtMs === null || acceptLength === null ? null : tbtMs * acceptLength
+}
+
+function variation(run: HatRun): number | null {
+  const { stepMs, stepDeviationMs } = figuresOf(run)
+  return over(stepDeviationMs, stepMs)
+}
+
+function overLimit({ runs }: Measurements): number | null {
+  const samples = samplesOf(runs, { measured: 'alone', strategy: 'hat', workload: 'long' })
+  return medianOrNull(samples.flatMap(({ ttftMs, prefill }) => (prefill ? [ttftMs / prefill.limitMs] : [])))
+}
+
+/** A part of the TTFT of the longest prompts under U-shape, in percent. */
+const ttftShare =
+  (part: 'deviceMs' | 'networkMs' | 'cloudMs') =>
+  ({ runs }: Measurements) => {
+    const samples = samplesOf(runs, { measured: 'longest', strategy: 'u-shape' })
+    return over(100 * sum(samples.map(({ prefill }) => prefill?.[part] ?? 0)), sum(samples.map(({ ttftMs }) => ttftMs)))
   }
-  const variation = (run: HatRun) => {
-    const { stepMs, stepDeviationMs } = figuresOf(run)
-    return over(stepDeviationMs, stepMs)
-  }
-  const samplesOf = (wanted: Wanted<HatRun>) => validRuns(runs, wanted).flatMap(({ samples }) => samples)
-  const hat = samplesOf({ measured: 'loaded', strategy: 'hat' })
-  return {
-    ttftOverUShapeLong: ratio('alone', 'long', 'ttftMs'),
-    ttftOverUShapeLongLoaded: ratio('loaded', 'long', 'ttftMs'),
-    limitOverUShapeLong: ratio('alone', 'long', limit, undefined, 'ttftMs'),
-    // Per request, unlike the other ratios.
-    ttftOverLimit: medianOrNull(
-      samplesOf({ measured: 'alone', strategy: 'hat', workload: 'long' }).flatMap(({ ttftMs, prefill }) =>
-        prefill ? [ttftMs / prefill.limitMs] : [],
-      ),
-    ),
-    ttftLeanOverUShapeLong: ratio('alone', 'long', 'ttftMs', ['u-shape-lean', 'u-shape']),
-    ttftInt8OverUShapeLong: ratio('alone', 'long', 'ttftMs', ['hat-int8', 'u-shape']),
-    ttftSecondTurnOverUShape: ratio('second-turn', 'long', 'ttftMs'),
-    tbtTimesAcceptOverUShapeShort: ratio('loaded', 'short', tbtTimesAccept),
-    tbtTimesAcceptOverUShapeLong: ratio('loaded', 'long', tbtTimesAccept),
-    tbtOverUShapeShort: ratio('loaded', 'short', 'tbtMs'),
-    tbtOverUShapeLong: ratio('loaded', 'long', 'tbtMs'),
-    tbtOverUShapeShortWithoutLoops: ratio('loaded', 'short', tbtWithoutLoops),
-    tbtOverUShapeLongWithoutLoops: ratio('loaded', 'long', tbtWithoutLoops),
-    tbtOverUSarathiShort: ratio('loaded', 'short', 'tbtMs', ['hat', 'u-sarathi']),
-    tbtOverUMedusaShort: ratio('loaded', 'short', 'tbtMs', ['hat', 'u-medusa']),
-    acceptLength: acceptLengthOf(hat),
-    acceptLengthWithoutLoops: acceptLengthOf(answersOf(hat, 'without loops')),
-    acceptLengthShort: acceptLengthOf(samplesOf({ measured: 'loaded', strategy: 'hat', workload: 'short' })),
-    acceptLengthLong: acceptLengthOf(samplesOf({ measured: 'loaded', strategy: 'hat', workload: 'long' })),
-    decodeSpeedup: over(1, ratio('alone', 'short', 'tbtMs')),
-    cloudDelayCvOverUShape: ratio('loaded', 'short', variation),
-    gError: predictionError(validRuns(runs, { measured: 'loaded', strategy: 'hat' })),
-    batch16OverSerial: median(batch.inTurnMs) / median(batch.togetherMs),
-    ...ttftShares(samplesOf({ measured: 'longest', strategy: 'u-shape' })),
-    answersDifferent: runs.flatMap((run) => run.samples).filter(({ identical }) => identical === false).length,
-  }
+
+export const hatFigures: SummaryFigures<Measurements> = {
+  ttftOverUShapeLong: [ratio('alone', 'long', 'ttftMs'), { max: 0.62 }],
+  ttftOverUShapeLongLoaded: [ratio('loaded', 'long', 'ttftMs'), { max: 0.55 }],
+  limitOverUShapeLong: [ratio('alone', 'long', limit, undefined, 'ttftMs')],
+  // Per request, unlike the other ratios.
+  ttftOverLimit: [overLimit, { max: 1.1 }],
+  ttftLeanOverUShapeLong: [ratio('alone', 'long', 'ttftMs', ['u-shape-lean', 'u-shape'])],
+  ttftInt8OverUShapeLong: [ratio('alone', 'long', 'ttftMs', ['hat-int8', 'u-shape']), { max: 0.4 }],
+  ttftSecondTurnOverUShape: [ratio('second-turn', 'long', 'ttftMs'), { max: 0.15 }],
+  tbtTimesAcceptOverUShapeShort: [ratio('loaded', 'short', tbtTimesAccept), { max: 1.15 }],
+  tbtTimesAcceptOverUShapeLong: [ratio('loaded', 'long', tbtTimesAccept), { max: 1.15 }],
+  tbtOverUShapeShort: [ratio('loaded', 'short', 'tbtMs'), { max: 0.5 }],
+  tbtOverUShapeLong: [ratio('loaded', 'long', 'tbtMs')],
+  tbtOverUShapeShortWithoutLoops: [ratio('loaded', 'short', tbtWithoutLoops)],
+  tbtOverUShapeLongWithoutLoops: [ratio('loaded', 'long', tbtWithoutLoops)],
+  tbtOverUSarathiShort: [ratio('loaded', 'short', 'tbtMs', ['hat', 'u-sarathi']), { max: 0.65 }],
+  tbtOverUMedusaShort: [ratio('loaded', 'short', 'tbtMs', ['hat', 'u-medusa']), { max: 0.7 }],
+  acceptLength: [({ runs }) => acceptLengthOf(loadedHat(runs)), { min: 2.2 }],
+  acceptLengthWithoutLoops: [({ runs }) => acceptLengthOf(answersOf(loadedHat(runs), 'without loops'))],
+  acceptLengthShort: [({ runs }) => acceptLengthOf(loadedHat(runs, 'short'))],
+  acceptLengthLong: [({ runs }) => acceptLengthOf(loadedHat(runs, 'long'))],
+  decodeSpeedup: [(measured) => over(1, ratio('alone', 'short', 'tbtMs')(measured)), { min: 1.8 }],
+  cloudDelayCvOverUShape: [ratio('loaded', 'short', variation), { max: 0.6 }],
+  gError: [({ runs }) => predictionError(validRuns(runs, { measured: 'loaded', strategy: 'hat' })), { max: 0.15 }],
+  batch16OverSerial: [({ batch }) => median(batch.inTurnMs) / median(batch.togetherMs), { min: 2.5 }],
+  sharePercentDevice: [ttftShare('deviceMs')],
+  sharePercentNetwork: [ttftShare('networkMs')],
+  sharePercentCloud: [ttftShare('cloudMs')],
+  answersDifferent: [
+    ({ runs }) => runs.flatMap(({ samples }) => samples).filter(({ identical }) => identical === false).length,
+    { max: 0 },
+  ],
 }
 
 /** Median over steps of |measured − g| / measured. */
@@ -125,12 +151,4 @@ export function predictionError(runs: readonly HatRun[]): number | null {
   return medianOrNull(
     steps.flatMap(({ computeMs, predictedMs }) => (predictedMs === null ? [] : [Math.abs(computeMs - predictedMs) / computeMs])),
   )
-}
-
-/** TTFT of the longest prompts by device, network and cloud, in percent. */
-function ttftShares(samples: readonly Sample[]) {
-  const totalMs = sum(samples.map(({ ttftMs }) => ttftMs))
-  const share = (part: 'deviceMs' | 'networkMs' | 'cloudMs') =>
-    over(100 * sum(samples.map(({ prefill }) => prefill?.[part] ?? 0)), totalMs)
-  return { sharePercentDevice: share('deviceMs'), sharePercentNetwork: share('networkMs'), sharePercentCloud: share('cloudMs') }
 }

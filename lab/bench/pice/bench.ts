@@ -4,9 +4,10 @@ import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
+import { goalsOf, summaryOf } from '../../frame/figures.ts'
 import { namesOption, seedsOption } from '../../frame/options.ts'
 import { readDemoModel } from '../demo-model.ts'
-import { summarise } from './figures.ts'
+import { piceFigures } from './figures.ts'
 import { measureRuns } from './measure.ts'
 import { methodNames } from './methods.ts'
 import { fullPlan, type Plan, quickPlan, restrictedPlan } from './plan.ts'
@@ -23,15 +24,7 @@ export const piceBench: Bench<typeof options> = {
   quickRepetitions: 1,
   options,
   examples: [['brim bench pice --methods cloud-only,PICE --seeds 3', 'two methods, three times']],
-  goals: {
-    throughputOverCloudOnly: { min: 1.6 },
-    latencyOverCloudOnly: { max: 0.6 },
-    latencyAtHalfLoad: { max: 1.05 },
-    dynamicOverStatic: { min: 1.3 },
-    prefixTokensSaved: { min: 0.4 },
-    parallelOverSequential: { min: 2 },
-    answered: { min: 1 },
-  },
+  goals: goalsOf(piceFigures),
   run: (context, given) => benchPice(restrictedPlan(context.quick ? quickPlan : fullPlan, given), context),
   report: piceReport,
 }
@@ -58,5 +51,5 @@ export async function benchPice(plan: Plan, { io, progress }: BenchContext): Pro
     capacity,
     devices,
   }
-  return { conditions, summary: summarise(runs, devices), runs }
+  return { conditions, summary: summaryOf(piceFigures, { runs, devices }), runs }
 }

@@ -1,4 +1,5 @@
-import type { BenchDocument, Summary } from '../../frame/bench.ts'
+import type { BenchDocument } from '../../frame/bench.ts'
+import type { SummaryFigures } from '../../frame/figures.ts'
 import { figuresOver, select } from '../../frame/runs.ts'
 import { groupBy, mean, medianOrNull, over, quantileOrNull } from '../../frame/statistics.ts'
 import type { MethodName } from './methods.ts'
@@ -53,29 +54,41 @@ export const methodRatio = (
   load: number,
 ): number | null => ratioOf(select(runs, { measured: 'compared', load }), figure, [{ method }, { method: other }])
 
-/** The summary: goals first, at the paper's load unless their names say otherwise. */
-export function summarise(runs: readonly PiceRun[], devices: readonly DeviceFigures[]): Summary {
-  const ratio = (figure: FigureName, other: MethodName, load = paperLoad) => methodRatio(runs, figure, ['PICE', other], load)
+interface Measurements {
+  readonly runs: readonly PiceRun[]
+  readonly devices: readonly DeviceFigures[]
+}
+
+/** A figure of PICE over another method's, at the paper's load unless another is given. */
+const ratio =
+  (figure: FigureName, other: MethodName, load = paperLoad) =>
+  ({ runs }: Measurements) =>
+    methodRatio(runs, figure, ['PICE', other], load)
+
+const ownRuns = (runs: readonly PiceRun[]) => select(runs, { measured: 'compared', method: 'PICE', load: paperLoad })
+
+function answered({ runs }: Measurements): number | null {
   const samples = runs.flatMap((run) => run.samples)
-  const own = select(runs, { measured: 'compared', method: 'PICE', load: paperLoad })
-  return {
-    throughputOverCloudOnly: ratio('answersPerMin', 'cloud-only'),
-    latencyOverCloudOnly: ratio('latencyMeanS', 'cloud-only'),
-    latencyAtHalfLoad: ratio('latencyMeanS', 'cloud-only', halfLoad),
-    dynamicOverStatic: ratio('answersPerMin', 'PICE static'),
-    prefixTokensSaved: medianOrNull(devices.map(prefixTokensSaved)),
-    parallelOverSequential: medianOrNull(devices.map(parallelOverSequential)),
-    answered: over(samples.filter(({ error }) => error === null).length, samples.length),
-    throughputOverCloudOnlyAt15: ratio('answersPerMin', 'cloud-only', overload),
-    latencyOverCloudOnlyAt15: ratio('latencyMeanS', 'cloud-only', overload),
-    latencyP95OverCloudOnly: ratio('latencyP95S', 'cloud-only'),
-    throughputOverRouting: ratio('answersPerMin', 'routing by difficulty'),
-    latencyOverStatic: ratio('latencyMeanS', 'PICE static'),
-    cloudTokensOverCloudOnly: ratio('cloudTokens', 'cloud-only'),
-    sketched: medianOf(own, 'sketched'),
-    rouge1: medianOf(own, 'rouge1'),
-    perplexityOverCloudOnly: ratio('perplexity', 'cloud-only'),
-  }
+  return over(samples.filter(({ error }) => error === null).length, samples.length)
+}
+
+export const piceFigures: SummaryFigures<Measurements> = {
+  throughputOverCloudOnly: [ratio('answersPerMin', 'cloud-only'), { min: 1.6 }],
+  latencyOverCloudOnly: [ratio('latencyMeanS', 'cloud-only'), { max: 0.6 }],
+  latencyAtHalfLoad: [ratio('latencyMeanS', 'cloud-only', halfLoad), { max: 1.05 }],
+  dynamicOverStatic: [ratio('answersPerMin', 'PICE static'), { min: 1.3 }],
+  prefixTokensSaved: [({ devices }) => medianOrNull(devices.map(prefixTokensSaved)), { min: 0.4 }],
+  parallelOverSequential: [({ devices }) => medianOrNull(devices.map(parallelOverSequential)), { min: 2 }],
+  answered: [answered, { min: 1 }],
+  throughputOverCloudOnlyAt15: [ratio('answersPerMin', 'cloud-only', overload)],
+  latencyOverCloudOnlyAt15: [ratio('latencyMeanS', 'cloud-only', overload)],
+  latencyP95OverCloudOnly: [ratio('latencyP95S', 'cloud-only')],
+  throughputOverRouting: [ratio('answersPerMin', 'routing by difficulty')],
+  latencyOverStatic: [ratio('latencyMeanS', 'PICE static')],
+  cloudTokensOverCloudOnly: [ratio('cloudTokens', 'cloud-only')],
+  sketched: [({ runs }) => medianOf(ownRuns(runs), 'sketched')],
+  rouge1: [({ runs }) => medianOf(ownRuns(runs), 'rouge1')],
+  perplexityOverCloudOnly: [ratio('perplexity', 'cloud-only')],
 }
 
 /** Share of the prompts' positions that were not computed because groups share their beginning. */

@@ -2,9 +2,10 @@ import { firstCapacity } from '../../../core/model/engine/sequence.ts'
 import { separateCores } from '../../cluster/cores.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
+import { goalsOf, summaryOf } from '../../frame/figures.ts'
 import { namesOption, seedsOption } from '../../frame/options.ts'
 import { readDemoModel } from '../demo-model.ts'
-import { summarise } from './figures.ts'
+import { flowFigures } from './figures.ts'
 import { measureCosts, measureRuns, overcommitment, type Setup } from './measure.ts'
 import { fullPlan, type Plan, quickPlan, restrictedPlan } from './plan.ts'
 import { tokenFlowReport } from './report.ts'
@@ -17,25 +18,7 @@ export const tokenFlowBench: Bench<typeof options> = {
   quickLimit: '8 minutes',
   options,
   examples: [['brim bench tokenflow --workloads "burst 60 SL" --seeds 1', 'one workload']],
-  goals: {
-    p99TtftOverFcfs: { max: 0.25 },
-    meanTtftOverFcfs: { max: 0.5 },
-    effectiveOverFcfs: { min: 1.6 },
-    rawOverFcfs: { min: 0.97 },
-    effectiveOverAndes: { min: 1.2 },
-    rawOverAndes: { min: 1.05 },
-    meanTtftOverDefaultMatched: { max: 1 },
-    p99TtftOverDefaultMatched: { max: 1 },
-    stalledOverDefaultMatched: { max: 1 },
-    stalledOverFcfsMatched: { max: 1.5 },
-    meanTtftOverDefaultOverload: { max: 1 },
-    p99TtftOverDefaultOverload: { max: 1 },
-    stalledOverDefaultOverload: { max: 1 },
-    stalledOverFcfsOverload: { max: 1.5 },
-    stepLoopOverhead: { max: 0.05 },
-    writeThroughCost: { max: 0.03 },
-    failedRequests: { max: 0 },
-  },
+  goals: goalsOf(flowFigures),
   run: (context, given) => benchTokenFlow(restrictedPlan(context.quick ? quickPlan : fullPlan, given), context),
   report: tokenFlowReport,
 }
@@ -61,7 +44,7 @@ export async function benchTokenFlow(plan: Plan, { io, progress }: BenchContext)
       cores: cores ? { bridge: cores.bridge, readers: cores.others } : null,
       costs,
     }
-    return { conditions, summary: summarise(runs, costs), runs }
+    return { conditions, summary: summaryOf(flowFigures, { runs, costs }), runs }
   } finally {
     cores?.release()
   }

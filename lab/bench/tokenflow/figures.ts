@@ -1,5 +1,6 @@
 import { qosPenalties, qualityOfService } from '../../../core/policy/tokenflow/quality.ts'
-import type { BenchDocument, Summary } from '../../frame/bench.ts'
+import type { BenchDocument } from '../../frame/bench.ts'
+import type { SummaryFigures } from '../../frame/figures.ts'
 import { figuresOver, select } from '../../frame/runs.ts'
 import { maxOf, mean, medianOrNull, over, quantileOrNull, sum } from '../../frame/statistics.ts'
 import type { FlowRun, TierCosts } from './runs.ts'
@@ -47,46 +48,67 @@ export const serverRatio = (
   workload?: WorkloadName,
 ): number | null => ratioOf(select(runs, { workload }), figure, [{ server }, { server: other }])
 
-/** The summary: ratios are medians over workloads and seeds. */
-export function summarise(runs: readonly FlowRun[], costs: TierCosts): Summary {
-  const compared = select(runs, { measured: 'compared' })
-  const isBurst = ({ workload }: FlowRun) => workloads[workload].arrivals.kind === 'burst'
-  const [bursts, others] = [compared.filter(isBurst), compared.filter((run) => !isBurst(run))]
-  const ratio = (own: readonly FlowRun[], figure: FigureName, other: ServerName) => serverRatio(own, figure, ['tokenflow', other])
-  const withoutOver = (server: ServerName) => serverRatio(runs, 'totalS', [server, 'tokenflow'])
+interface Measurements {
+  readonly runs: readonly FlowRun[]
+  readonly costs: TierCosts
+}
+
+/**
+ * A figure of TokenFlow over another server's: the median over workloads and seeds.
+ * @param arrivals spread: Poisson arrivals and traces
+ */
+const ratio =
+  (arrivals: 'burst' | 'spread', figure: FigureName, other: ServerName) =>
+  ({ runs }: Measurements) => {
+    const kindOf = ({ workload }: FlowRun) => (workloads[workload].arrivals.kind === 'burst' ? 'burst' : 'spread')
+    const own = select(runs, { measured: 'compared' }).filter((run) => kindOf(run) === arrivals)
+    return serverRatio(own, figure, ['tokenflow', other])
+  }
+
+const withoutOver =
+  (server: ServerName) =>
+  ({ runs }: Measurements) =>
+    serverRatio(runs, 'totalS', [server, 'tokenflow'])
+
+/** What the readers of a crowd see, beside the default policy and FCFS. */
+function crowdFigures(name: 'Matched' | 'Overload', workload: WorkloadName): SummaryFigures<Measurements> {
+  const over = (figure: FigureName, other: ServerName) => (measured: Measurements) =>
+    serverRatio(measured.runs, figure, ['tokenflow', other], workload)
   return {
-    p99TtftOverFcfs: ratio(bursts, 'ttftP99Ms', 'fcfs'),
-    meanTtftOverFcfs: ratio(bursts, 'ttftMeanMs', 'fcfs'),
-    effectiveOverFcfs: ratio(bursts, 'effectiveTokensPerS', 'fcfs'),
-    rawOverFcfs: ratio(bursts, 'rawTokensPerS', 'fcfs'),
-    effectiveOverChunked: ratio(bursts, 'effectiveTokensPerS', 'chunked'),
-    effectiveOverAndes: ratio(bursts, 'effectiveTokensPerS', 'andes'),
-    rawOverAndes: ratio(bursts, 'rawTokensPerS', 'andes'),
-    meanTtftOverFcfsSpread: ratio(others, 'ttftMeanMs', 'fcfs'),
-    effectiveOverFcfsSpread: ratio(others, 'effectiveTokensPerS', 'fcfs'),
-    rawOverFcfsSpread: ratio(others, 'rawTokensPerS', 'fcfs'),
-    withoutOffloadOverAll: withoutOver('no offload'),
-    withoutWriteThroughOverAll: withoutOver('no write-through'),
-    withoutOverlapOverAll: withoutOver('no overlap'),
-    ...crowdFigures(select(runs, { workload: 'matched crowd' }), 'Matched'),
-    ...crowdFigures(select(runs, { workload: 'overloading crowd' }), 'Overload'),
-    stepLoopOverhead: medianOrNull(costs.turns.map(({ withTier }) => withTier.overhead)),
-    // Of the throughput, while nothing is preempted.
-    writeThroughCost: medianOrNull(costs.turns.map(({ withTier, without }) => 1 - withTier.tokensPerS / without.tokensPerS)),
-    failedRequests: sum(runs.map(({ samples }) => samples.filter(({ error }) => error !== null).length)),
+    [`meanTtftOverDefault${name}`]: [over('ttftMeanMs', 'default'), { max: 1 }],
+    [`p99TtftOverDefault${name}`]: [over('ttftP99Ms', 'default'), { max: 1 }],
+    [`stalledOverDefault${name}`]: [over('stalledS', 'default'), { max: 1 }],
+    [`stalledOverFcfs${name}`]: [over('stalledS', 'fcfs'), { max: 1.5 }],
+    [`rawOverFcfs${name}`]: [over('rawTokensPerS', 'fcfs')],
   }
 }
 
-/** What the readers of a crowd see, beside the default policy and FCFS. */
-function crowdFigures(runs: readonly FlowRun[], name: 'Matched' | 'Overload'): Summary {
-  const ratio = (figure: FigureName, other: ServerName) => serverRatio(runs, figure, ['tokenflow', other])
-  return {
-    [`meanTtftOverDefault${name}`]: ratio('ttftMeanMs', 'default'),
-    [`p99TtftOverDefault${name}`]: ratio('ttftP99Ms', 'default'),
-    [`stalledOverDefault${name}`]: ratio('stalledS', 'default'),
-    [`stalledOverFcfs${name}`]: ratio('stalledS', 'fcfs'),
-    [`rawOverFcfs${name}`]: ratio('rawTokensPerS', 'fcfs'),
-  }
+export const flowFigures: SummaryFigures<Measurements> = {
+  p99TtftOverFcfs: [ratio('burst', 'ttftP99Ms', 'fcfs'), { max: 0.25 }],
+  meanTtftOverFcfs: [ratio('burst', 'ttftMeanMs', 'fcfs'), { max: 0.5 }],
+  effectiveOverFcfs: [ratio('burst', 'effectiveTokensPerS', 'fcfs'), { min: 1.6 }],
+  rawOverFcfs: [ratio('burst', 'rawTokensPerS', 'fcfs'), { min: 0.97 }],
+  effectiveOverChunked: [ratio('burst', 'effectiveTokensPerS', 'chunked')],
+  effectiveOverAndes: [ratio('burst', 'effectiveTokensPerS', 'andes'), { min: 1.2 }],
+  rawOverAndes: [ratio('burst', 'rawTokensPerS', 'andes'), { min: 1.05 }],
+  meanTtftOverFcfsSpread: [ratio('spread', 'ttftMeanMs', 'fcfs')],
+  effectiveOverFcfsSpread: [ratio('spread', 'effectiveTokensPerS', 'fcfs')],
+  rawOverFcfsSpread: [ratio('spread', 'rawTokensPerS', 'fcfs')],
+  withoutOffloadOverAll: [withoutOver('no offload')],
+  withoutWriteThroughOverAll: [withoutOver('no write-through')],
+  withoutOverlapOverAll: [withoutOver('no overlap')],
+  ...crowdFigures('Matched', 'matched crowd'),
+  ...crowdFigures('Overload', 'overloading crowd'),
+  stepLoopOverhead: [({ costs }) => medianOrNull(costs.turns.map(({ withTier }) => withTier.overhead)), { max: 0.05 }],
+  // Of the throughput, while nothing is preempted.
+  writeThroughCost: [
+    ({ costs }) => medianOrNull(costs.turns.map(({ withTier, without }) => 1 - withTier.tokensPerS / without.tokensPerS)),
+    { max: 0.03 },
+  ],
+  failedRequests: [
+    ({ runs }) => sum(runs.map(({ samples }) => samples.filter(({ error }) => error !== null).length)),
+    { max: 0 },
+  ],
 }
 
 /** How many requests wait for their first token, and how many are between their first and their last, at each of `timesMs`. */

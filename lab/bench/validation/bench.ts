@@ -3,8 +3,9 @@ import { fileURLToPath } from 'node:url'
 import type { z } from 'zod'
 import { nonEmpty } from '../../../core/kit/base/setting-kinds.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
-import type { Bench, BenchContext, BenchResult, Summary } from '../../frame/bench.ts'
+import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
+import { goalsOf, type SummaryFigures, summaryOf } from '../../frame/figures.ts'
 import { readDocument, savedDocument } from '../../frame/results.ts'
 import { select } from '../../frame/runs.ts'
 import { medianOrNull } from '../../frame/statistics.ts'
@@ -33,7 +34,15 @@ const capital = (word: string) => word[0]!.toUpperCase() + word.slice(1)
 
 const reports = { tokenflow: tokenFlowReport, hat: hatReport, pice: piceReport, disco: discoReport }
 
-const figures = validatedBenches.flatMap((bench) => metrics.map((metric) => ({ bench, metric, name: figureOf(bench, metric) })))
+/** The errors of the median run. */
+export const validationFigures: SummaryFigures<readonly ValidationCell[]> = Object.fromEntries(
+  validatedBenches.flatMap((bench) =>
+    metrics.map((metric) => {
+      const error = (cells: readonly ValidationCell[]) => medianOrNull(select(cells, { bench, metric }).map((cell) => cell.error))
+      return [figureOf(bench, metric), [error, { max: 0.15 }] as const]
+    }),
+  ),
+)
 
 export const validationBench: Bench<typeof options> = {
   name: 'validation',
@@ -41,7 +50,7 @@ export const validationBench: Bench<typeof options> = {
   isTimeless: true,
   options,
   examples: [['brim simulate validate --results my-results', 'documents of this machine, saved with --out']],
-  goals: Object.fromEntries(figures.map(({ name }) => [name, { max: 0.15 }])),
+  goals: goalsOf(validationFigures),
   run: measure,
   report: validationReport,
 }
@@ -76,14 +85,5 @@ async function measure(context: BenchContext, { results }: z.output<z.ZodObject<
   await validate('tokenflow', (document) => validateTokenflow(document, hardware))
   await validate('pice', validatePice)
   await validate('disco', validateDisco)
-  return { conditions: { hardware, fit: { medianError, p95Error } }, summary: summaryOf(cells), runs: cells }
-}
-
-/** The error of the median run. */
-export function summaryOf(cells: readonly ValidationCell[]): Summary {
-  return Object.fromEntries(
-    figures.map(({ bench, metric, name }) => {
-      return [name, medianOrNull(select(cells, { bench, metric }).map(({ error }) => error))]
-    }),
-  )
+  return { conditions: { hardware, fit: { medianError, p95Error } }, summary: summaryOf(validationFigures, cells), runs: cells }
 }

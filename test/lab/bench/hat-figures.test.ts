@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { figuresOf, gapsOf, predictionError, summarise } from '../../../lab/bench/hat/figures.ts'
+import { figuresOf, gapsOf, hatFigures, predictionError } from '../../../lab/bench/hat/figures.ts'
 import { decodeSteps, encodeSteps, type HatRun, type Sample, stepSizesOf } from '../../../lab/bench/hat/runs.ts'
+import { summaryOf } from '../../../lab/frame/figures.ts'
 
 const sample = (figures: Partial<Sample>): Sample => ({
   prompt: 'p',
@@ -101,21 +102,26 @@ describe('the summary', () => {
       ...[ofTbt('hat', 1, 10), ofTbt('hat', 2, 10), ofTbt('hat', 3, 10)],
       ...[ofTbt('u-shape', 3, 50), ofTbt('u-shape', 1, 20), ofTbt('u-shape', 2, 40)],
     ]
-    expect(summarise(runs, batch).tbtOverUShapeShort).toBe(0.25)
+    expect(summaryOf(hatFigures, { runs, batch }).tbtOverUShapeShort).toBe(0.25)
   })
 
   it('ignores void runs, and is null without valid runs', () => {
     const runs = [ofTbt('hat', 1, 10), ofTbt('u-shape', 1, 20), ofTbt('hat', 2, 10, true), ofTbt('u-shape', 2, 100, true)]
-    expect(summarise(runs, batch).tbtOverUShapeShort).toBe(0.5)
-    expect(summarise(runs.slice(2), batch).tbtOverUShapeShort).toBeNull()
-    expect(summarise([], batch)).toMatchObject({ acceptLength: null, gError: null, ttftOverLimit: null, batch16OverSerial: 3 })
+    expect(summaryOf(hatFigures, { runs, batch }).tbtOverUShapeShort).toBe(0.5)
+    expect(summaryOf(hatFigures, { runs: runs.slice(2), batch }).tbtOverUShapeShort).toBeNull()
+    expect(summaryOf(hatFigures, { runs: [], batch })).toMatchObject({
+      acceptLength: null,
+      gError: null,
+      ttftOverLimit: null,
+      batch16OverSerial: 3,
+    })
   })
 
   it('compares the variation of step delays with that of U-shape for the same seed', () => {
     const steps = (delays: number[]) =>
       encodeSteps(delays.map((computeMs) => ({ items: 1, tokens: 1, computeMs, predictedMs: null })))
     const runs = [run({ steps: steps([9, 11]) }), run({ strategy: 'u-shape', steps: steps([5, 15]) })]
-    expect(summarise(runs, batch).cloudDelayCvOverUShape).toBeCloseTo(0.1 / 0.5)
+    expect(summaryOf(hatFigures, { runs, batch }).cloudDelayCvOverUShape).toBeCloseTo(0.1 / 0.5)
   })
 
   it('leaves looping answers out of the figures without loops', () => {
@@ -126,7 +132,7 @@ describe('the summary', () => {
       sample({ tbtMs: 1_000, tokens: 11, rounds: 1, looping: null }),
     ]
     const runs = [run({ samples: samples(12, 1) }), run({ strategy: 'u-shape', samples: samples(20, 20) })]
-    expect(summarise(runs, batch)).toMatchObject({
+    expect(summaryOf(hatFigures, { runs, batch })).toMatchObject({
       tbtOverUShapeShortWithoutLoops: 12 / 20,
       tbtOverUShapeLongWithoutLoops: null,
       acceptLengthWithoutLoops: 2,
@@ -136,7 +142,7 @@ describe('the summary', () => {
 
   it('counts answers that differ from the reference, except those that need not equal it', () => {
     const runs = [run({ samples: [sample({ identical: false }), sample({}), sample({ identical: null })] })]
-    expect(summarise(runs, batch).answersDifferent).toBe(1)
+    expect(summaryOf(hatFigures, { runs, batch }).answersDifferent).toBe(1)
   })
 
   it('compares TTFT and its limit with U-shape on the same prompts', () => {
@@ -147,14 +153,14 @@ describe('the summary', () => {
     ]
     const uShape = [sample({ ttftMs: 200 }), sample({ ttftMs: 600 })]
     const runs = [run({ ...alone, samples: hat }), run({ ...alone, strategy: 'u-shape', samples: uShape })]
-    const { ttftOverUShapeLong, limitOverUShapeLong, ttftOverLimit } = summarise(runs, batch)
+    const { ttftOverUShapeLong, limitOverUShapeLong, ttftOverLimit } = summaryOf(hatFigures, { runs, batch })
     expect([ttftOverUShapeLong, limitOverUShapeLong, ttftOverLimit!.toFixed(6)]).toEqual([0.55, 0.5, '1.100000'])
   })
 
   it('takes the shares of TTFT from the longest prompts under U-shape', () => {
     const prefill = { deviceMs: 10, cloudMs: 30, networkMs: 160, limitMs: 100 }
     const runs = [run({ measured: 'longest', strategy: 'u-shape', samples: [sample({ ttftMs: 200, prefill })] })]
-    const { sharePercentDevice, sharePercentNetwork, sharePercentCloud } = summarise(runs, batch)
+    const { sharePercentDevice, sharePercentNetwork, sharePercentCloud } = summaryOf(hatFigures, { runs, batch })
     expect([sharePercentDevice, sharePercentNetwork, sharePercentCloud]).toEqual([5, 80, 15])
   })
 })

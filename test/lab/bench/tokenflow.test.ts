@@ -2,10 +2,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
-import { figuresOf, loadOverTime, serverRatio, summarise } from '../../../lab/bench/tokenflow/figures.ts'
+import { figuresOf, flowFigures, loadOverTime, serverRatio } from '../../../lab/bench/tokenflow/figures.ts'
 import type { FlowRun } from '../../../lab/bench/tokenflow/runs.ts'
 import { arrivalsOf, encodeArrivals, type FlowSample, spreadOver } from '../../../lab/bench/tokenflow/timeline.ts'
 import { readTrace, requestsOf, workloadNames, workloads } from '../../../lab/bench/tokenflow/workload.ts'
+import { summaryOf } from '../../../lab/frame/figures.ts'
 import { benchPage } from '../../../lab/frame/page.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
 
@@ -148,13 +149,13 @@ describe('the summary', () => {
 
   it('compares runs of one workload and seed, and takes the median', () => {
     const runs = [...pair(1, 100, 1_000), ...pair(2, 100, 200), ...pair(3, 100, 500)]
-    expect(summarise(runs, costs).meanTtftOverFcfs).toBeCloseTo(0.2)
+    expect(summaryOf(flowFigures, { runs, costs }).meanTtftOverFcfs).toBeCloseTo(0.2)
     expect(serverRatio(runs, 'ttftMeanMs', ['tokenflow', 'fcfs'], 'mooncake')).toBeNull()
   })
 
   it('keeps bursts apart from other arrivals, and is null without runs', () => {
     const spread = pair(1, 100, 400).map((each) => ({ ...each, workload: 'Poisson 2' as const }))
-    const summary = summarise(spread, costs)
+    const summary = summaryOf(flowFigures, { runs: spread, costs })
     expect(summary.meanTtftOverFcfs).toBeNull()
     expect(summary.meanTtftOverFcfsSpread).toBeCloseTo(0.25)
   })
@@ -167,7 +168,10 @@ describe('the summary', () => {
         server,
         samples: [sample(0, 100, 2, { gaps: encodeArrivals([ttftMs, ttftMs + 100 + stallMs]) })],
       })
-    const summary = summarise([crowd('tokenflow', 200, 300), crowd('default', 400, 600), crowd('fcfs', 800, 100)], costs)
+    const summary = summaryOf(flowFigures, {
+      runs: [crowd('tokenflow', 200, 300), crowd('default', 400, 600), crowd('fcfs', 800, 100)],
+      costs,
+    })
     expect(summary).toMatchObject({
       meanTtftOverDefaultOverload: 0.5,
       p99TtftOverDefaultOverload: 0.5,
@@ -179,14 +183,19 @@ describe('the summary', () => {
   })
 
   it('takes the median cost of write-through, and counts failed requests', () => {
-    const summary = summarise([run({ samples: [sample(0, 0, 0, { error: 'refused' }), sample(1, 1, 5)] })], costs)
+    const summary = summaryOf(flowFigures, {
+      runs: [run({ samples: [sample(0, 0, 0, { error: 'refused' }), sample(1, 1, 5)] })],
+      costs,
+    })
     expect(summary.writeThroughCost).toBeCloseTo(0.02)
     expect(summary.stepLoopOverhead).toBeCloseTo(0.03)
     expect(summary.failedRequests).toBe(1)
   })
 
   it('has every goal', () => {
-    expect(Object.keys(summarise([], { turns: [] }))).toEqual(expect.arrayContaining(Object.keys(tokenFlowBench.goals)))
+    expect(Object.keys(summaryOf(flowFigures, { runs: [], costs: { turns: [] } }))).toEqual(
+      expect.arrayContaining(Object.keys(tokenFlowBench.goals)),
+    )
   })
 })
 
@@ -221,7 +230,7 @@ describe('the report', () => {
     ['runs of everything', runs],
     ['nothing', []],
   ])('of %s is a page and a figure without undefined values', (_, all) => {
-    const document = { bench: 'tokenflow', conditions, summary: summarise(all, costs), runs: all }
+    const document = { bench: 'tokenflow', conditions, summary: summaryOf(flowFigures, { runs: all, costs }), runs: all }
     const page = benchPage(document, tokenFlowBench.report, tokenFlowBench.goals)
     const figure = renderFigure(tokenFlowBench.report.figure(document))
     for (const text of [page, figure]) expect(text).not.toMatch(/undefined|NaN|Infinity/)

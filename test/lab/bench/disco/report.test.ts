@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { discoBench } from '../../../../lab/bench/disco/bench.ts'
 import { readReplayData } from '../../../../lab/bench/disco/data.ts'
-import { heavyTail, summarise, traceFigures } from '../../../../lab/bench/disco/figures.ts'
+import { discoFigures, heavyTail, traceFigures } from '../../../../lab/bench/disco/figures.ts'
 import type { LiveRun } from '../../../../lab/bench/disco/live.ts'
 import type { MethodName } from '../../../../lab/bench/disco/methods.ts'
 import { replaySeed } from '../../../../lab/bench/disco/replay-seed.ts'
 import { type CostRun, mergeSeeds, type TtftRun, valuesOf } from '../../../../lab/bench/disco/runs.ts'
+import { summaryOf } from '../../../../lab/frame/figures.ts'
 import { benchPage } from '../../../../lab/frame/page.ts'
 import { intervalOf } from '../../../../lab/frame/statistics.ts'
 import { renderFigure } from '../../../../lab/plot/plot.ts'
@@ -53,7 +54,7 @@ describe('the report of bench disco', () => {
   })
 
   it('has every figure of the replay', () => {
-    const summary = summarise(inputs)
+    const summary = summaryOf(discoFigures, inputs)
     for (const [name, value] of Object.entries(summary)) expect(value, name).toEqual(expect.any(Number))
     expect(summary.p99TtftCutServer).toBeGreaterThan(0.5)
     expect(summary.liveOverReplay).toBeCloseTo(0.1)
@@ -64,7 +65,7 @@ describe('the report of bench disco', () => {
     const machine = { cpu: 'c', memoryGiB: 1, platform: 'p', node: 'n', loadAverageBefore: 0, loadAverageAfter: 0 }
     const wire = { vocabulary: 4_096, bitsPerId: 12, bytesPerToken: 3, bitsCut: 0.5, bytesCut: 0.3 }
     const conditions = { ...machine, command: 'c', startedAt: 's', commit: 'x', plan, traces: inputs.traces, wire }
-    const document = { bench: 'disco', conditions, summary: summarise(inputs), runs: [...inputs.live, ...runs] }
+    const document = { bench: 'disco', conditions, summary: summaryOf(discoFigures, inputs), runs: [...inputs.live, ...runs] }
     const page = benchPage(document, discoBench.report, discoBench.goals)
     expect(page).toContain('**heavy**')
     expect(`${page}${renderFigure(discoBench.report.figure(document))}`).not.toMatch(/undefined|NaN|Infinity/)

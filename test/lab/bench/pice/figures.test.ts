@@ -5,14 +5,15 @@ import {
   figuresOf,
   methodRatio,
   parallelOverSequential,
+  piceFigures,
   prefixTokensSaved,
-  summarise,
 } from '../../../../lab/bench/pice/figures.ts'
 import { type MethodName, methodNames } from '../../../../lab/bench/pice/methods.ts'
 import { fullPlan, halfLoad, overload, paperLoad, quickPlan, restrictedPlan } from '../../../../lab/bench/pice/plan.ts'
 import type { Measured, PiceRun, PiceSample } from '../../../../lab/bench/pice/runs.ts'
 import { longPrompts, saturatedPerS } from '../../../../lab/bench/pice/workload.ts'
 import type { BenchPrompt } from '../../../../lab/bench/prompts.ts'
+import { summaryOf } from '../../../../lab/frame/figures.ts'
 import { benchPage } from '../../../../lab/frame/page.ts'
 import { renderFigure } from '../../../../lab/plot/plot.ts'
 
@@ -181,7 +182,7 @@ describe('the page', () => {
       capacity,
       devices: [],
     },
-    summary: summarise(all, []),
+    summary: summaryOf(piceFigures, { runs: all, devices: [] }),
     runs: all,
   })
 
@@ -196,6 +197,8 @@ describe('the page', () => {
   })
 
   it('has every goal in the summary', () => {
-    expect(Object.keys(summarise(runs, []))).toEqual(expect.arrayContaining(Object.keys(piceBench.goals)))
+    expect(Object.keys(summaryOf(piceFigures, { runs, devices: [] }))).toEqual(
+      expect.arrayContaining(Object.keys(piceBench.goals)),
+    )
   })
 })

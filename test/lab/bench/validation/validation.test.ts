@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest'
 import type { KeptHatRun } from '../../../../lab/bench/hat/runs.ts'
-import { summaryOf } from '../../../../lab/bench/validation/bench.ts'
+import { validationFigures } from '../../../../lab/bench/validation/bench.ts'
 import { cellsOf } from '../../../../lab/bench/validation/cells.ts'
 import { validateDisco } from '../../../../lab/bench/validation/disco.ts'
 import { validateHat } from '../../../../lab/bench/validation/hat.ts'
 import { fromColumns, toColumns } from '../../../../lab/frame/columns.ts'
+import { summaryOf } from '../../../../lab/frame/figures.ts'
 import { readDocument } from '../../../../lab/frame/results.ts'
 import { gpuNamed } from '../../../../lab/simulate/hardware/presets/presets.ts'
 
@@ -18,7 +19,10 @@ it('compares means, P95 and throughput', () => {
   expect(of('TBT')).toMatchObject({ measured: 20, simulated: 10, error: 0.5 })
   // 20 tokens in two seconds, and in four.
   expect(of('throughput')).toMatchObject({ measured: 10, simulated: 5, error: 0.5 })
-  expect(summaryOf(cells)).toMatchObject({ validationErrorHatTtft: expect.closeTo(0.05, 9), validationErrorDiscoTtft: null })
+  expect(summaryOf(validationFigures, cells)).toMatchObject({
+    validationErrorHatTtft: expect.closeTo(0.05, 9),
+    validationErrorDiscoTtft: null,
+  })
 })
 
 it('leaves out what was not measured', () => {
