@@ -1,27 +1,28 @@
 import { execFileSync } from 'node:child_process'
 
-/** One core for the bridge, another for everything else. */
-export interface Cores {
+/** One core for the bridge, another for everything else. Disposing lets this process use its earlier cores again. */
+export interface Cores extends Disposable {
   readonly bridge: number
   readonly others: number
-  /** Lets this process use its earlier cores again. */
-  release(): void
 }
 
 /** Words before a command that pin it to a core. */
 export const pinnedTo = (core: number): string[] => ['taskset', '-c', String(core)]
 
-/** Leaves one core to the bridge and pins this process to another; undefined where that is impossible. */
-export function separateCores(): Cores | undefined {
-  const allowed = ownCores()
-  if (!allowed || allowed.length < 2) return undefined
-  const [bridge, others] = allowed as [number, number]
+/** Leaves one core to the bridge and pins this process to another; undefined, which `progress` says, where that is impossible. */
+export function separateCores(progress: (line: string) => void): Cores | undefined {
+  const allowed = ownCores() ?? []
+  const [bridge, others] = allowed
   try {
-    pin([others])
+    if (bridge !== undefined && others !== undefined) {
+      pin([others])
+      return { bridge, others, [Symbol.dispose]: () => pin(allowed) }
+    }
   } catch {
-    return undefined
+    // Nothing is pinned.
   }
-  return { bridge, others, release: () => pin(allowed) }
+  progress('taskset or a second core is missing: processes are not pinned to cores')
+  return undefined
 }
 
 /** The cores that this process may run on; undefined without taskset. */

@@ -2,22 +2,21 @@ import { resolve } from 'node:path'
 import { z } from 'zod'
 import { systemClock } from '../../core/kit/base/clock.ts'
 import type { Io } from '../../core/kit/base/io.ts'
-import { nonEmpty } from '../../core/kit/base/setting-kinds.ts'
 import { type Command, defineCommand, type OptionsOf } from '../../core/kit/cli/command.ts'
 import { readCpuTimes } from '../cluster/cpu-times.ts'
 import { layOutTable } from '../plot/table.ts'
 import type { Bench, BenchDocument } from './bench.ts'
 import type { Machine } from './foreign-load.ts'
 import { measure } from './measure.ts'
-import { despiteLoadOption } from './options.ts'
+import { despiteLoadOption, textOption } from './options.ts'
 import { goalTable, shownOf } from './page.ts'
 import { commandLineOf, createFolder, readDocument, resultFolder, savedDocument, saveResults } from './results.ts'
 
 const frameShape = (name: string, quickLimit: string) => ({
   quick: z.boolean().default(false).describe(`measure less, within ${quickLimit} on two cores`),
   save: z.boolean().default(false).describe(`write document, figure and page to docs/results/${name}/`),
-  out: z.string().min(1).optional().meta({ description: 'folder to write every sample, figure and page to', fallback: 'none' }),
-  from: nonEmpty.optional().meta({ description: 'saved document to report again, without measuring', fallback: 'none: measure' }),
+  out: textOption('folder to write every sample, figure and page to', 'none'),
+  from: textOption('saved document to report again, without measuring', 'none: measure'),
   despiteLoad: despiteLoadOption,
 })
 

@@ -1,10 +1,13 @@
 import { z } from 'zod'
-import { off } from '../../core/kit/base/setting-kinds.ts'
+import { nonEmpty, off } from '../../core/kit/base/setting-kinds.ts'
 
 export const despiteLoadOption = off.meta({
   description: 'print figures although other processes disturb the measurement',
   conflicts: 'save',
 })
+
+/** A path or another text that is not empty. */
+export const textOption = (description: string, fallback: string) => nonEmpty.optional().meta({ description, fallback })
 
 /** @param what the names are: 'methods to compare' */
 export const namesOption = <Name extends string>(what: string, names: readonly Name[]) =>

@@ -3,6 +3,7 @@ import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { Bench, BenchContext, BenchDocument, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { goalsOf, summaryOf } from '../../frame/figures.ts'
+import { textOption } from '../../frame/options.ts'
 import { readDocument } from '../../frame/results.ts'
 import { defaultDataFolder } from '../../simulate/run/data-folder.ts'
 import { readDemoModel } from '../demo-model.ts'
@@ -17,20 +18,17 @@ import { costRuns, ttftRuns } from './tables.ts'
 import { wireFigures } from './wire.ts'
 
 const options = {
-  data: z.string().min(1).optional().meta({
-    description: 'folder with llmperf-api-latency, alpaca-demo and azure-llm-2023',
-    fallback: '../shared/data, beside the checkout',
-  }),
+  data: textOption('folder with llmperf-api-latency, alpaca-demo and azure-llm-2023', '../shared/data, beside the checkout'),
   seeds: z
     .int()
     .min(1)
     .max(1_000)
     .optional()
     .meta({ description: 'number of seeds', fallback: `${fullPlan.seeds}, with --quick ${quickPlan.seeds}` }),
-  replayFrom: z.string().min(1).optional().meta({
-    description: 'document of --out whose replay is taken over, as no machine changes it: only the live run is measured again',
-    fallback: 'none',
-  }),
+  replayFrom: textOption(
+    'document of --out whose replay is taken over, as no machine changes it: only the live run is measured again',
+    'none',
+  ),
 }
 
 export const discoBench: Bench<typeof options> = {

@@ -5,33 +5,20 @@ import { systemClock } from '../../../core/kit/base/clock.ts'
 import { onLoopback } from '../../cluster/loopback-server.ts'
 import type { ApiLatency } from '../../simulate/hardware/api-server.ts'
 
-/** One streamed answer through the proxy. */
-export interface SlowedAnswer {
-  readonly latency: ApiLatency
-  /** When the request arrived, in ms on the system clock. */
-  readonly atMs: number
-  /** Events with tokens that were passed on. */
-  tokens: number
-}
-
 /**
  * An HTTP proxy that makes the server behind it as slow as a trace: each streamed answer has the TTFT and the gaps of the next
  * latency, or its own where those are longer. Everything else passes unchanged, WebSockets included.
  */
 export interface SlowProxy extends AsyncDisposable {
   readonly port: number
-  /** In the order of their requests. */
-  readonly answers: readonly SlowedAnswer[]
 }
 
 /** @param next latency of the answer that is asked for */
 export async function startSlowProxy(target: URL, next: () => ApiLatency): Promise<SlowProxy> {
-  const answers: SlowedAnswer[] = []
   const server = createServer((incoming, outgoing) => {
     const { method, url, headers } = incoming
     const isAnswer = method === 'POST' && /completions$/.test(url ?? '')
-    const slowed = isAnswer ? { latency: next(), atMs: systemClock.nowMs(), tokens: 0 } : undefined
-    if (slowed) answers.push(slowed)
+    const slowed = isAnswer ? { ...next(), atMs: systemClock.nowMs() } : undefined
     const to = { host: target.hostname, port: target.port, method, path: url, headers, agent: false }
     const far = request(to, (response) => {
       outgoing.writeHead(response.statusCode ?? 502, response.headers)
@@ -58,19 +45,21 @@ export async function startSlowProxy(target: URL, next: () => ApiLatency): Promi
     }
     near.pipe(far).pipe(near)
   })
-  return { ...(await onLoopback(server)), answers }
+  return onLoopback(server)
 }
 
-async function passSlowly(response: IncomingMessage, outgoing: ServerResponse, answer: SlowedAnswer): Promise<void> {
-  const { latency, atMs } = answer
-  let dueMs = atMs + latency.ttftMs
+async function passSlowly(
+  response: IncomingMessage,
+  outgoing: ServerResponse,
+  { atMs, ttftMs, tokenMs }: ApiLatency & { readonly atMs: number },
+): Promise<void> {
+  let dueMs = atMs + ttftMs
   for await (const event of eventsOf(response)) {
     if (hasToken(event)) {
       // A server that is slower than the trace delays what follows; a timer that fires late does not.
       dueMs = Math.max(dueMs, systemClock.nowMs())
       await systemClock.sleep(dueMs - systemClock.nowMs())
-      dueMs += latency.tokenMs
-      answer.tokens += 1
+      dueMs += tokenMs
     }
     if (outgoing.destroyed) return
     if (!outgoing.write(event)) await once(outgoing, 'drain')

@@ -1,12 +1,11 @@
 import { z } from 'zod'
 import { seededRandom } from '../../../core/kit/base/random.ts'
-import { nonEmpty } from '../../../core/kit/base/setting-kinds.ts'
 import { separateCores } from '../../cluster/cores.ts'
 import { readRateTrace } from '../../cluster/net-trace.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { goalsOf, summaryOf } from '../../frame/figures.ts'
-import { namesOption, seedsOption } from '../../frame/options.ts'
+import { namesOption, seedsOption, textOption } from '../../frame/options.ts'
 import { readDemoModel } from '../demo-model.ts'
 import { hatFigures } from './figures.ts'
 import {
@@ -26,10 +25,10 @@ import { type StrategyName, strategies, strategyNames } from './strategies.ts'
 import { lengthLimits, workloadOf } from './workload.ts'
 
 const options = {
-  prompts: z.string().min(1).optional().meta({
-    description: 'JSON lines with "prompt" or "messages", which are cut and joined to length',
-    fallback: "the demonstration's held-out prompts",
-  }),
+  prompts: textOption(
+    'JSON lines with "prompt" or "messages", which are cut and joined to length',
+    "the demonstration's held-out prompts",
+  ),
   strategies: namesOption(
     'methods to compare (HAT, its baselines u-… and its ablation: SD drafts, PC has prompts in chunks)',
     strategyNames,
@@ -41,9 +40,7 @@ const options = {
     .gt(0)
     .default(1)
     .describe(`request rate, as a multiple of ${fullPlan.loaded.short.perS}/s (short) and ${fullPlan.loaded.long.perS}/s (long)`),
-  netTrace: nonEmpty
-    .optional()
-    .meta({ description: 'lines of "seconds Mbit/s" that shape the rates of the links', fallback: 'random walks' }),
+  netTrace: textOption('lines of "seconds Mbit/s" that shape the rates of the links', 'random walks'),
 }
 
 export const hatBench: Bench<typeof options> = {
@@ -80,38 +77,33 @@ export async function benchHat(
   const stateBytes = 2 * dims.hidden
   const links = { stateBytes, rttMs: rtt, jitterMs: jitterOf(rtt), recorded }
   const results: Results = { runs: [], answers: [] }
-  const cores = separateCores()
-  if (!cores) progress('taskset or a second core is missing: processes are not pinned to cores')
-  try {
-    await using reference = await openHatReference(bundle, io.env.ORT_LIB)
-    const headMs = await reference.headMs()
-    const setup: Setup = { bundle, plan, links, cores, dialogues, workloads, eos, headMs, io, progress }
-    await measureAlone(setup, results)
-    await measureLoaded(setup, results)
-    await measureRtts(setup, results)
-    progress('16 sessions in one step')
-    const batch = await measureBatch(setup, modelId, dims.hidden)
-    await reference.check(results.answers, progress)
-    const conditions = {
-      ...model,
-      plan,
-      strategies: Object.fromEntries(strategyNames.map((name) => [name, describe(name)])),
-      stateBytes,
-      rttMs: rtt,
-      jitterMs: links.jitterMs,
-      rates: netTrace ?? 'random walks',
-      mostPromptTokens: lengthLimits.max,
-      temperature: 0,
-      threads: 1,
-      cores: cores ? { bridge: cores.bridge, agentsLinksAndLoad: cores.others } : null,
-      busiest: maxOthersShare,
-      headMs,
-      batch,
-    }
-    return { conditions, summary: summaryOf(hatFigures, { runs: results.runs, batch }), runs: results.runs }
-  } finally {
-    cores?.release()
+  using cores = separateCores(progress)
+  await using reference = await openHatReference(bundle, io.env.ORT_LIB)
+  const headMs = await reference.headMs()
+  const setup: Setup = { bundle, plan, links, cores, dialogues, workloads, eos, headMs, io, progress }
+  await measureAlone(setup, results)
+  await measureLoaded(setup, results)
+  await measureRtts(setup, results)
+  progress('16 sessions in one step')
+  const batch = await measureBatch(setup, modelId, dims.hidden)
+  await reference.check(results.answers, progress)
+  const conditions = {
+    ...model,
+    plan,
+    strategies: Object.fromEntries(strategyNames.map((name) => [name, describe(name)])),
+    stateBytes,
+    rttMs: rtt,
+    jitterMs: links.jitterMs,
+    rates: netTrace ?? 'random walks',
+    mostPromptTokens: lengthLimits.max,
+    temperature: 0,
+    threads: 1,
+    cores: cores ? { bridge: cores.bridge, agentsLinksAndLoad: cores.others } : null,
+    busiest: maxOthersShare,
+    headMs,
+    batch,
   }
+  return { conditions, summary: summaryOf(hatFigures, { runs: results.runs, batch }), runs: results.runs }
 }
 
 /** The options by which a strategy differs. */

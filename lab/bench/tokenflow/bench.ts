@@ -29,23 +29,18 @@ export const command = benchCommand(tokenFlowBench)
 export async function benchTokenFlow(plan: Plan, { io, progress }: BenchContext): Promise<BenchResult> {
   const { bundle, manifest, dialogues, conditions: model } = await readDemoModel()
   const { dims, tokens } = manifest
-  const cores = separateCores()
-  if (!cores) progress('taskset or a second core is missing: processes are not pinned to cores')
-  try {
-    const bytesPerPosition = 2 * dims.layers * dims.kvHeads * dims.headDim * 4
-    const kv = { bytesPerPosition, contextLimit: dims.contextLimit, firstCapacity, firstPositions: 0 }
-    const setup: Setup = { bundle, plan, dialogues, eos: tokens.eos[0], kv, cores, io, progress }
-    const costs = await measureCosts(setup)
-    const runs = await measureRuns(setup)
-    const conditions = {
-      ...model,
-      plan,
-      overcommitment,
-      cores: cores ? { bridge: cores.bridge, readers: cores.others } : null,
-      costs,
-    }
-    return { conditions, summary: summaryOf(flowFigures, { runs, costs }), runs }
-  } finally {
-    cores?.release()
+  using cores = separateCores(progress)
+  const bytesPerPosition = 2 * dims.layers * dims.kvHeads * dims.headDim * 4
+  const kv = { bytesPerPosition, contextLimit: dims.contextLimit, firstCapacity, firstPositions: 0 }
+  const setup: Setup = { bundle, plan, dialogues, eos: tokens.eos[0], kv, cores, io, progress }
+  const costs = await measureCosts(setup)
+  const runs = await measureRuns(setup)
+  const conditions = {
+    ...model,
+    plan,
+    overcommitment,
+    cores: cores ? { bridge: cores.bridge, readers: cores.others } : null,
+    costs,
   }
+  return { conditions, summary: summaryOf(flowFigures, { runs, costs }), runs }
 }

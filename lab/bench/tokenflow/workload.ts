@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Random } from '../../../core/kit/base/random.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
-import { mean } from '../../frame/statistics.ts'
+import { mean, sum } from '../../frame/statistics.ts'
+import { parseRequestTrace, type TracedRequest } from '../../simulate/traces/request-trace.ts'
 import { normalQuantile } from '../hat/workload.ts'
 import { shuffled } from '../shuffled.ts'
 
@@ -108,7 +109,7 @@ export function requestsOf(workload: Workload, saturatedTokensPerS: number, rand
   const { arrivals, requests: count } = workload
   const shapes = arrivals.kind === 'trace' ? tracedShapes(arrivals.file, workload) : normalShapes(workload, random)
   const rates = ratesOf(workload, saturatedTokensPerS, random)
-  const answerTokens = shapes.reduce((sum, shape) => sum + shape.answerTokens, 0)
+  const answerTokens = sum(shapes.map((shape) => shape.answerTokens))
   const spanMs = arrivals.kind === 'burst' ? 0 : (1_000 * answerTokens) / (arrivals.load * saturatedTokensPerS)
   const times = timesOf(arrivals, count, spanMs, random)
   return shapes.map((shape, i) => ({ atMs: times[i]!, ...shape, tokensPerS: rates[i]! }))
@@ -131,11 +132,18 @@ type Shape = Pick<FlowRequest, 'promptTokens' | 'answerTokens'>
 
 function tracedShapes(file: TraceName, { requests: count, ...means }: Workload): Shape[] {
   const trace = readTrace(file).slice(0, count)
-  const scaled = (what: keyof Shape) => {
-    const factor = means[what] / (mean(trace.map((request) => request[what])) ?? 1)
-    return trace.map((request) => inRange(request[what] * factor, means[what]))
+  const scaled = (lengths: readonly number[], to: number) => {
+    const factor = to / (mean(lengths) ?? 1)
+    return lengths.map((length) => inRange(length * factor, to))
   }
-  const [prompts, answers] = [scaled('promptTokens'), scaled('answerTokens')]
+  const prompts = scaled(
+    trace.map(({ promptTokens }) => promptTokens),
+    means.promptTokens,
+  )
+  const answers = scaled(
+    trace.map(({ outputTokens }) => outputTokens),
+    means.answerTokens,
+  )
   return prompts.map((promptTokens, i) => ({ promptTokens, answerTokens: answers[i]! }))
 }
 
@@ -144,26 +152,23 @@ const inRange = (tokens: number, middle: number): number =>
 
 function ratesOf({ readers, requests: count, readingLoad }: Workload, saturatedTokensPerS: number, random: Random): number[] {
   const relative = readers.flatMap(({ share, rate }) => Array.from({ length: Math.round(share * count) }, () => rate))
-  const unit = (readingLoad * saturatedTokensPerS) / relative.reduce((sum, rate) => sum + rate, 0)
+  const unit = (readingLoad * saturatedTokensPerS) / sum(relative)
   return shuffled(relative, random).map((rate) => rate * unit)
 }
 
 function timesOf(arrivals: Arrivals, count: number, spanMs: number, random: Random): number[] {
-  const gaps = (): number[] => {
-    let atMs = 0
-    return Array.from({ length: count }, () => {
-      atMs -= Math.log(1 - random.next())
-      return atMs
-    })
+  if (arrivals.kind === 'burst') return Array.from({ length: count }, () => 0)
+  let atMs = 0
+  const next = () => {
+    atMs -= Math.log(1 - random.next())
+    return atMs
   }
   const times =
-    arrivals.kind === 'burst'
-      ? Array.from({ length: count }, () => 0)
-      : arrivals.kind === 'poisson'
-        ? gaps()
-        : readTrace(arrivals.file)
-            .slice(0, count)
-            .map(({ atMs }) => atMs)
+    arrivals.kind === 'poisson'
+      ? Array.from({ length: count }, next)
+      : readTrace(arrivals.file)
+          .slice(0, count)
+          .map((request) => request.atMs)
   const last = times.at(-1) ?? 0
   return times.map((atMs) => (last === 0 ? 0 : (atMs / last) * spanMs))
 }
@@ -172,11 +177,7 @@ const traceNames = ['azure-2023-conversation', 'mooncake-conversation'] as const
 export type TraceName = (typeof traceNames)[number]
 
 /** As recorded, in the order of arrival. */
-export function readTrace(name: TraceName): Omit<FlowRequest, 'tokensPerS'>[] {
+export function readTrace(name: TraceName): TracedRequest[] {
   const file = fileURLToPath(new URL(`lab/bench/tokenflow/traces/${name}.csv`, projectRoot))
-  const [, ...lines] = readFileSync(file, 'utf8').trim().split('\n')
-  return lines.map((line) => {
-    const [atMs, promptTokens, answerTokens] = line.split(',').map(Number)
-    return { atMs: atMs!, promptTokens: promptTokens!, answerTokens: answerTokens! }
-  })
+  return parseRequestTrace(readFileSync(file, 'utf8'), file)
 }

@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { z } from 'zod'
-import { nonEmpty } from '../../../core/kit/base/setting-kinds.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { goalsOf, type SummaryFigures, summaryOf } from '../../frame/figures.ts'
+import { textOption } from '../../frame/options.ts'
 import { readDocument, savedDocument } from '../../frame/results.ts'
 import { select } from '../../frame/runs.ts'
 import { medianOrNull } from '../../frame/statistics.ts'
@@ -23,9 +23,7 @@ import { validationReport } from './report.ts'
 import { validateTokenflow } from './tokenflow.ts'
 
 const options = {
-  results: nonEmpty
-    .optional()
-    .meta({ description: 'folder with the documents of the live benchmarks, as in hat/hat.json', fallback: 'docs/results' }),
+  results: textOption('folder with the documents of the live benchmarks, as in hat/hat.json', 'docs/results'),
 }
 
 const figureOf = (bench: ValidatedBench, metric: string) =>

@@ -24,11 +24,15 @@ const server = createServer((request, response) => {
 })
 
 let proxy: SlowProxy
+let slowed = 0
 beforeAll(async () => {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
-  proxy = await startSlowProxy(new URL(`http://127.0.0.1:${port}`), () => ({ ttftMs: 120, tokenMs: 20 }))
+  proxy = await startSlowProxy(new URL(`http://127.0.0.1:${port}`), () => {
+    slowed += 1
+    return { ttftMs: 120, tokenMs: 20 }
+  })
 })
 afterAll(async () => {
   await proxy[Symbol.asyncDispose]()
@@ -46,14 +50,14 @@ describe('a slow proxy', () => {
     expect(performance.now() - sentMs).toBeGreaterThan(120 + (tokens - 1) * 20 - 5)
     expect(text).toContain(Array.from({ length: tokens }, (_, i) => token(i)).join(''))
     expect(text.trimEnd()).toMatch(/data: \[DONE\]$/)
-    expect(proxy.answers.at(-1)?.tokens).toBe(tokens)
+    expect(slowed).toBe(1)
   })
 
   it('passes other requests on unchanged', async () => {
-    const count = proxy.answers.length
+    const before = slowed
     const response = await fetch(`http://127.0.0.1:${proxy.port}/health`)
     expect(await response.json()).toEqual({ status: 'ok' })
-    expect(proxy.answers).toHaveLength(count)
+    expect(slowed).toBe(before)
   })
 
   it('ends the request at the server when its client leaves', async () => {
