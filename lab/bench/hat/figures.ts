@@ -4,13 +4,13 @@ import type { SummaryFigures } from '../../frame/figures.ts'
 import { type FigureOf, figuresOver, select, type Wanted } from '../../frame/runs.ts'
 import { mean, medianOrNull, over, quantileOrNull, sum } from '../../frame/statistics.ts'
 import type { BatchTimes } from './batch.ts'
-import { decodeSteps, type HatRun, type Measured, type Sample } from './runs.ts'
+import type { HatRun, Measured, Sample } from './runs.ts'
 import type { StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
 
 /** Figures of one run in ms; null without samples. */
 export function figuresOf({ samples, steps }: Pick<HatRun, 'samples' | 'steps'>) {
-  const delays = decodeSteps(steps).map(({ computeMs }) => computeMs)
+  const delays = steps.map(({ computeMs }) => computeMs)
   return {
     /** Mean over requests, as in the paper. */
     ttftMs: mean(samples.map(({ ttftMs }) => ttftMs)),
@@ -147,7 +147,7 @@ export const hatFigures: SummaryFigures<Measurements> = {
 
 /** Median over steps of |measured − g| / measured. */
 export function predictionError(runs: readonly HatRun[]): number | null {
-  const steps = runs.flatMap((run) => decodeSteps(run.steps))
+  const steps = runs.flatMap((run) => run.steps)
   return medianOrNull(
     steps.flatMap(({ computeMs, predictedMs }) => (predictedMs === null ? [] : [Math.abs(computeMs - predictedMs) / computeMs])),
   )

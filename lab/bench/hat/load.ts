@@ -8,7 +8,7 @@ import { sum } from '../../frame/statistics.ts'
 import { playInTime } from '../in-time.ts'
 import { isLooping } from '../looping.ts'
 import type { HatCluster } from './cluster.ts'
-import { encodeSteps, type HatRun, type PrefillFigures, type Sample } from './runs.ts'
+import type { HatRun, PrefillFigures, Sample } from './runs.ts'
 import type { Arrival, HatPrompt } from './workload.ts'
 
 /** An answer that was not yet compared with the reference; the comparison completes its sample. */
@@ -95,7 +95,7 @@ export async function runLoad(
   const foreign = core === null || others === null ? null : Math.max(0, core - others)
   const steps = await stepsSince()
   const computing = sum(steps.map(({ computeMs }) => computeMs)) / wallMs
-  return { steps: encodeSteps(steps), utilisation: { bridge, others, foreign, computing }, answers }
+  return { steps, utilisation: { bridge, others, foreign, computing }, answers }
 }
 
 export type AloneAnswer = UncheckedAnswer & { readonly steps: readonly LoggedStep[] }

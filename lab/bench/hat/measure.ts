@@ -9,7 +9,7 @@ import { type HatCluster, startHatCluster } from './cluster.ts'
 import { type LinkConditions, linkShape } from './links.ts'
 import { type AloneAnswer, askAlone, askDevice, runLoad, type UncheckedAnswer } from './load.ts'
 import type { Plan } from './plan.ts'
-import { encodeSteps, type HatRun, type Measured, stepSizesOf } from './runs.ts'
+import { type HatRun, type Measured, stepSizesOf } from './runs.ts'
 import { isExact, type StrategyName } from './strategies.ts'
 import { arrivalsOf, type HatPrompt, lengthLimits, promptOfLength, type WorkloadName, workloadNames } from './workload.ts'
 
@@ -202,7 +202,7 @@ async function askInTurn(
     }
     for (const [i, own] of answers.entries()) {
       const { strategy } = clusters[i]!
-      const steps = encodeSteps(own.flatMap((answer) => answer.steps))
+      const steps = own.flatMap((answer) => answer.steps)
       const run = { measured, strategy, workload, seed, devices: 1, rttMs, perS: null, utilisation: null, isVoid: false, steps }
       if (own.length > 0) addRun(results, run, own)
     }

@@ -1,4 +1,5 @@
 import { median } from '../../../core/policy/estimate/quantile.ts'
+import type { LoggedStep } from '../../../core/wire/protocol/http/bridge.ts'
 import { type Columns, picked, toColumns } from '../../frame/columns.ts'
 import { groupBy, mean } from '../../frame/statistics.ts'
 import type { StrategyName } from './strategies.ts'
@@ -72,11 +73,13 @@ export interface HatRun {
   /** The core of agents and load was so busy that the run measures the benchmark itself. */
   readonly isVoid: boolean
   readonly samples: readonly Sample[]
-  /** Every step of the bridge as items/tokens/computeMs/predictedMs, separated by spaces. */
-  readonly steps: string
+  /** Every step of the bridge. */
+  readonly steps: readonly StepFigures[]
   /** The same for calibration. */
   readonly stepSizes: StepSizes
 }
+
+export type StepFigures = Pick<LoggedStep, 'items' | 'tokens' | 'computeMs' | 'predictedMs'>
 
 export interface StepSizes {
   /** Of the middle of an answer, mean over answers; null without any. */
@@ -97,37 +100,10 @@ export function keptHatRun(run: HatRun): KeptHatRun {
 }
 
 export function stepSizesOf({ samples, steps }: Pick<HatRun, 'samples' | 'steps'>): StepSizes {
-  const groups = groupBy(decodeSteps(steps), ({ items, tokens }) => `${items}/${tokens}`)
+  const groups = groupBy(steps, ({ items, tokens }) => `${items}/${tokens}`)
   const sizes = groups.map((group) => {
     const [{ items, tokens }] = group as [StepFigures]
     return `${items}/${tokens}/${group.length}/${median(group.map(({ computeMs }) => computeMs)).toFixed(3)}`
   })
   return { position: mean(samples.map(({ promptTokens, tokens }) => promptTokens + tokens / 2)), sizes: sizes.join(' ') }
-}
-
-interface StepFigures {
-  readonly items: number
-  readonly tokens: number
-  readonly computeMs: number
-  readonly predictedMs: number | null
-}
-
-export function encodeSteps(steps: readonly StepFigures[]): string {
-  const written = (ms: number | null) => (ms === null ? '' : ms.toFixed(2))
-  return steps
-    .map(({ items, tokens, computeMs, predictedMs }) => `${items}/${tokens}/${written(computeMs)}/${written(predictedMs)}`)
-    .join(' ')
-}
-
-export function decodeSteps(text: string): StepFigures[] {
-  if (text === '') return []
-  return text.split(' ').map((step) => {
-    const [items, tokens, computeMs, predictedMs] = step.split('/')
-    return {
-      items: Number(items),
-      tokens: Number(tokens),
-      computeMs: Number(computeMs),
-      predictedMs: predictedMs ? Number(predictedMs) : null,
-    }
-  })
 }

@@ -4,7 +4,6 @@ import type { BarPanel, Figure, LinePanel, Series } from '../../plot/plot.ts'
 import { type FigureName, loadOverTime, medianOf, runsOf } from './figures.ts'
 import type { FlowRun } from './runs.ts'
 import { ablated, policies } from './servers.ts'
-import { arrivalsOf } from './timeline.ts'
 import { type WorkloadName, workloadNames, workloads } from './workload.ts'
 
 /** The counterpart of the paper's Figs. 12 to 20. */
@@ -53,7 +52,7 @@ function comparison(runs: readonly FlowRun[], kind: 'burst' | 'poisson' | 'trace
 function overTime(runs: readonly FlowRun[]): LinePanel[] {
   const own = firstSeed(runs, 'mooncake').length > 0 ? firstSeed(runs, 'mooncake') : firstSeed(runs, 'burst 60 SL')
   const points = 120
-  const endMs = Math.max(0, ...own.flatMap(({ samples }) => samples.map((each) => each.atMs + (arrivalsOf(each).at(-1) ?? 0))))
+  const endMs = Math.max(0, ...own.flatMap(({ samples }) => samples.map((each) => each.atMs + (each.arrivedMs.at(-1) ?? 0))))
   const timesMs = Array.from({ length: points + 1 }, (_, i) => (i * endMs) / points)
   const panel = (what: 'waiting' | 'running', title: string): LinePanel => ({
     kind: 'lines',
@@ -75,7 +74,7 @@ function timelines(runs: readonly FlowRun[]): LinePanel[] {
     .filter(({ server }) => server === 'fcfs' || server === 'tokenflow')
     .map(({ server, samples }) => {
       const every = Math.max(1, Math.floor(samples.length / shownAnswers))
-      const inOrder = [...samples].sort((a, b) => (arrivalsOf(a)[0] ?? 0) - (arrivalsOf(b)[0] ?? 0))
+      const inOrder = [...samples].sort((a, b) => (a.arrivedMs[0] ?? 0) - (b.arrivedMs[0] ?? 0))
       const shown = inOrder.filter((_, i) => i % every === 0)
       const [first] = shown
       return {
@@ -86,7 +85,7 @@ function timelines(runs: readonly FlowRun[]): LinePanel[] {
         isDense: true,
         series: [
           ...shown.map((sample) => ({ name: server, points: tokensByTime(sample) })),
-          ...(first ? [readerLine(first.tokensPerS, arrivalsOf(first).length)] : []),
+          ...(first ? [readerLine(first.tokensPerS, first.arrivedMs.length)] : []),
         ],
       }
     })
@@ -96,7 +95,7 @@ const shownAnswers = 8
 
 /** Every fourth token. */
 function tokensByTime(sample: FlowRun['samples'][number]): Series['points'] {
-  return arrivalsOf(sample).flatMap((atMs, i) => (i % 4 === 0 ? [[(sample.atMs + atMs) / 1_000, i + 1] as const] : []))
+  return sample.arrivedMs.flatMap((atMs, i) => (i % 4 === 0 ? [[(sample.atMs + atMs) / 1_000, i + 1] as const] : []))
 }
 
 const readerLine = (tokensPerS: number, tokens: number): Series => ({
@@ -113,7 +112,7 @@ function rates(runs: readonly FlowRun[]): LinePanel[] {
   const byRate = [...new Set(mixed?.samples.map(({ tokensPerS }) => tokensPerS))]
   const series = byRate.flatMap((rate) => {
     const own = mixed?.samples.filter(({ tokensPerS }) => tokensPerS === rate) ?? []
-    const tokens = Math.max(...own.map((sample) => arrivalsOf(sample).length))
+    const tokens = Math.max(...own.map(({ arrivedMs }) => arrivedMs.length))
     return [...own.slice(0, 4).map((sample) => ({ name: 'tokenflow', points: tokensByTime(sample) })), readerLine(rate, tokens)]
   })
   const sweep = { 20: 'rate 20', 25: 'burst 60 SL', 30: 'rate 30' } as const

@@ -5,7 +5,7 @@ import { figuresOver, select } from '../../frame/runs.ts'
 import { maxOf, mean, medianOrNull, over, quantileOrNull, sum } from '../../frame/statistics.ts'
 import type { FlowRun, TierCosts } from './runs.ts'
 import type { ServerName } from './servers.ts'
-import { arrivalsOf, type FlowSample, readingOf } from './timeline.ts'
+import { type FlowSample, readingOf } from './timeline.ts'
 import { type WorkloadName, workloads } from './workload.ts'
 
 export const runsOf = ({ runs }: Pick<BenchDocument, 'runs'>) => runs as readonly FlowRun[]
@@ -14,7 +14,7 @@ export const runsOf = ({ runs }: Pick<BenchDocument, 'runs'>) => runs as readonl
 export function figuresOf({ samples }: Pick<FlowRun, 'samples'>) {
   const readings = samples.map(readingOf)
   const ttfts = readings.flatMap(({ ttftMs }) => ttftMs ?? [])
-  const lastMs = maxOf(samples.flatMap((sample) => (sample.gaps === '' ? [] : [sample.atMs + arrivalsOf(sample).at(-1)!])))
+  const lastMs = maxOf(samples.flatMap(({ atMs, arrivedMs }) => (arrivedMs.length === 0 ? [] : [atMs + arrivedMs.at(-1)!])))
   const totalS = lastMs === null ? null : (lastMs - Math.min(...samples.map(({ atMs }) => atMs))) / 1_000
   return {
     ttftMeanMs: mean(ttfts),
@@ -116,10 +116,9 @@ export function loadOverTime(
   samples: readonly FlowSample[],
   timesMs: readonly number[],
 ): { readonly waiting: number[]; readonly running: number[] } {
-  const spans = samples.map((sample) => {
-    const arrived = arrivalsOf(sample)
-    const first = arrived[0] ?? Number.POSITIVE_INFINITY
-    return { sentMs: sample.atMs, firstMs: sample.atMs + first, lastMs: sample.atMs + (arrived.at(-1) ?? first) }
+  const spans = samples.map(({ atMs, arrivedMs }) => {
+    const first = arrivedMs[0] ?? Number.POSITIVE_INFINITY
+    return { sentMs: atMs, firstMs: atMs + first, lastMs: atMs + (arrivedMs.at(-1) ?? first) }
   })
   const count = (holds: (span: (typeof spans)[number], atMs: number) => boolean) =>
     timesMs.map((atMs) => spans.filter((span) => holds(span, atMs)).length)

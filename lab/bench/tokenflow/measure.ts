@@ -15,7 +15,6 @@ import type { Plan } from './plan.ts'
 import { askAll, type FlowPrompt } from './readers.ts'
 import type { FlowRun, Measured, SaturatedFigures, TierCosts } from './runs.ts'
 import type { ServerName } from './servers.ts'
-import { arrivalsOf } from './timeline.ts'
 import { type FlowRequest, requestsOf, type Workload, type WorkloadName, workloads } from './workload.ts'
 
 /** The inputs that all measurements share. */
@@ -147,7 +146,7 @@ async function saturate(cluster: FlowCluster, prompts: readonly FlowPrompt[], { 
   const samples = await askAll(cluster.httpUrl, prompts, io.signal)
   const failed = samples.find(({ error }) => error !== null)
   if (failed) throw new Error(`a request of the saturated bridge failed: ${failed.error}`)
-  const arrivals = samples.map((sample) => arrivalsOf(sample).map((atMs) => sample.atMs + atMs))
+  const arrivals = samples.map((sample) => sample.arrivedMs.map((atMs) => sample.atMs + atMs))
   const fromMs = Math.max(...arrivals.map(([first]) => first!))
   const toMs = Math.min(...arrivals.map((times) => times.at(-1)!))
   const tokens = arrivals.flat().filter((atMs) => atMs > fromMs && atMs <= toMs).length

@@ -2,7 +2,7 @@ import { systemClock } from '../../../core/kit/base/clock.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { streamAnswerFrom } from '../../../core/wire/openai/client.ts'
 import { playInTime } from '../in-time.ts'
-import { encodeArrivals, type FlowSample, spreadOver } from './timeline.ts'
+import { type FlowSample, spreadOver } from './timeline.ts'
 import type { FlowRequest } from './workload.ts'
 
 /** One request with its prompt. */
@@ -32,12 +32,12 @@ async function ask(url: string, prompt: FlowPrompt, user: string, atMs: number, 
   const sample = { atMs: Math.round(atMs), promptTokens, tokensPerS }
   try {
     const { usage } = await streamAnswerFrom({ server: 'bridge', url }, body, signal, {
-      onText: () => piecesMs.push(systemClock.nowMs() - sentMs),
+      onText: () => piecesMs.push(Math.round(systemClock.nowMs() - sentMs)),
     })
-    return { ...sample, gaps: encodeArrivals(spreadOver(piecesMs, usage?.completion_tokens ?? piecesMs.length)), error: null }
+    return { ...sample, arrivedMs: spreadOver(piecesMs, usage?.completion_tokens ?? piecesMs.length), error: null }
   } catch (error) {
     signal.throwIfAborted()
     if (!(error instanceof BrimError)) throw error
-    return { ...sample, gaps: encodeArrivals(piecesMs), error: `${error.message} [${error.code}]` }
+    return { ...sample, arrivedMs: piecesMs, error: `${error.message} [${error.code}]` }
   }
 }

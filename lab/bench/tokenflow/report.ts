@@ -58,7 +58,7 @@ function methodText({ conditions }: BenchDocument): string {
   tokens at the rate of the request; a stall is the time without a token to read before the last one. QoS is TokenFlow Eq. 2 with
   λ = ${qosPenalties.ttftPerS} and μ = ${qosPenalties.stallPerS} weighted tokens per second.
 - *core*: CPU time of the bridge per second. Where other work shares the core, it is below 1, and runs do not compare well.
-- Arrivals are recorded to 10 ms. A token that completes no character arrives with the text that does.
+- A token that completes no character arrives with the text that does.
 - \`stepLoopOverhead\` is the time between steps over the time in steps while 16 streams decode. \`writeThroughCost\` is the share of
   the throughput that write-through costs while the fast tier holds all streams, on two bridges in turn.`
 }

@@ -1,6 +1,6 @@
 import { type Columns, picked, toColumns } from '../../frame/columns.ts'
 import type { ServerName } from './servers.ts'
-import { arrivalsOf, type FlowSample } from './timeline.ts'
+import type { FlowSample } from './timeline.ts'
 import type { WorkloadName } from './workload.ts'
 
 /** Purpose of a run: policies compared, reading rates, crowds of readers, or what each technique of the KV tiers gives. */
@@ -36,8 +36,8 @@ export type KeptFlowRun = Pick<FlowRun, (typeof keptSettings)[number]> & { reado
 
 export function keptFlowRun(run: FlowRun): KeptFlowRun {
   const kept = run.samples.map((sample): KeptFlowSample => {
-    const arrivals = arrivalsOf(sample)
-    const times = { firstMs: arrivals[0] ?? null, lastMs: arrivals.at(-1) ?? null, tokens: arrivals.length }
+    const { arrivedMs } = sample
+    const times = { firstMs: arrivedMs[0] ?? null, lastMs: arrivedMs.at(-1) ?? null, tokens: arrivedMs.length }
     return { ...picked(sample, ['atMs', 'promptTokens', 'tokensPerS']), ...times }
   })
   const samples = toColumns(kept, ['atMs', 'promptTokens', 'tokensPerS', 'firstMs', 'lastMs', 'tokens'])

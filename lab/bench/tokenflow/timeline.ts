@@ -7,28 +7,10 @@ export interface FlowSample {
   readonly promptTokens: number
   /** Tokens per second that the reader takes. */
   readonly tokensPerS: number
-  /** When each token arrived, since the request: gaps in units of 10 ms, separated by spaces. */
-  readonly gaps: string
+  /** When each token arrived, in ms since the request. */
+  readonly arrivedMs: readonly number[]
   /** Why the answer ended early; null: it did not. */
   readonly error: string | null
-}
-
-const unitMs = 10
-
-/** @param arrivedMs when each token arrived, ascending */
-export function encodeArrivals(arrivedMs: readonly number[]): string {
-  const units = arrivedMs.map((atMs) => Math.round(atMs / unitMs))
-  return units.map((at, i) => at - (units[i - 1] ?? 0)).join(' ')
-}
-
-/** When each token arrived, in ms since the request, to 10 ms. */
-export function arrivalsOf({ gaps }: Pick<FlowSample, 'gaps'>): number[] {
-  if (gaps === '') return []
-  let atMs = 0
-  return gaps.split(' ').map((gap) => {
-    atMs += Number(gap) * unitMs
-    return atMs
-  })
 }
 
 /**
@@ -43,5 +25,5 @@ export function spreadOver(piecesMs: readonly number[], tokens: number): number[
 
 /** How the answer was to read. */
 export function readingOf(sample: FlowSample): ReadingExperience {
-  return readingExperience({ tokensPerS: sample.tokensPerS, requestedMs: 0, sentMs: arrivalsOf(sample) })
+  return readingExperience({ tokensPerS: sample.tokensPerS, requestedMs: 0, sentMs: sample.arrivedMs })
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { figuresOf, gapsOf, hatFigures, predictionError } from '../../../lab/bench/hat/figures.ts'
-import { decodeSteps, encodeSteps, type HatRun, type Sample, stepSizesOf } from '../../../lab/bench/hat/runs.ts'
+import { type HatRun, type Sample, stepSizesOf } from '../../../lab/bench/hat/runs.ts'
 import { summaryOf } from '../../../lab/frame/figures.ts'
 
 const sample = (figures: Partial<Sample>): Sample => ({
@@ -35,7 +35,7 @@ const run = (figures: Partial<HatRun>): HatRun => ({
   utilisation: null,
   isVoid: false,
   samples: [sample({})],
-  steps: '',
+  steps: [],
   stepSizes: { position: null, sizes: '' },
   ...figures,
 })
@@ -46,20 +46,11 @@ describe('the steps of a run', () => {
     const steps = [1, 3, 4].map((computeMs) => ({ items: 2, tokens: 8, computeMs, predictedMs: null }))
     const other = { items: 1, tokens: 16, computeMs: 2, predictedMs: 2 }
     const samples = [sample({ promptTokens: 10, tokens: 20 })]
-    expect(stepSizesOf({ samples, steps: encodeSteps([...steps, other]) })).toEqual({
+    expect(stepSizesOf({ samples, steps: [...steps, other] })).toEqual({
       position: 20,
       sizes: '2/8/3/3.000 1/16/1/2.000',
     })
-    expect(stepSizesOf({ samples: [], steps: '' })).toEqual({ position: null, sizes: '' })
-  })
-
-  it('survive encoding and decoding, rounded to a hundredth of a millisecond', () => {
-    const steps = [
-      { items: 1, tokens: 128, computeMs: 12.34, predictedMs: null },
-      { items: 3, tokens: 9, computeMs: 1, predictedMs: 1.25 },
-    ]
-    expect(decodeSteps(encodeSteps(steps))).toEqual(steps)
-    expect(decodeSteps(encodeSteps([]))).toEqual([])
+    expect(stepSizesOf({ samples: [], steps: [] })).toEqual({ position: null, sizes: '' })
   })
 })
 
@@ -69,7 +60,7 @@ describe('the figures of a run', () => {
       sample({ ttftMs: 100, tokens: 11, tbtMs: 10, rounds: 4 }),
       sample({ ttftMs: 300, tokens: 31, tbtMs: 30, rounds: 6 }),
     ]
-    const steps = encodeSteps([2, 4].map((computeMs) => ({ items: 1, tokens: 1, computeMs, predictedMs: null })))
+    const steps = [2, 4].map((computeMs) => ({ items: 1, tokens: 1, computeMs, predictedMs: null }))
     expect(figuresOf({ samples, steps })).toEqual({
       ttftMs: 200,
       tbtMs: (10 * 10 + 30 * 30) / 40,
@@ -81,8 +72,8 @@ describe('the figures of a run', () => {
 
   it('are null without samples; an answer of one token has no TBT', () => {
     const nothing = { ttftMs: null, tbtMs: null, acceptLength: null, stepMs: null, stepDeviationMs: null }
-    expect(figuresOf({ samples: [], steps: '' })).toEqual(nothing)
-    expect(figuresOf({ samples: [sample({ tokens: 1, tbtMs: null, rounds: 0 })], steps: '' }).tbtMs).toBeNull()
+    expect(figuresOf({ samples: [], steps: [] })).toEqual(nothing)
+    expect(figuresOf({ samples: [sample({ tokens: 1, tbtMs: null, rounds: 0 })], steps: [] }).tbtMs).toBeNull()
   })
 })
 
@@ -118,8 +109,7 @@ describe('the summary', () => {
   })
 
   it('compares the variation of step delays with that of U-shape for the same seed', () => {
-    const steps = (delays: number[]) =>
-      encodeSteps(delays.map((computeMs) => ({ items: 1, tokens: 1, computeMs, predictedMs: null })))
+    const steps = (delays: number[]) => delays.map((computeMs) => ({ items: 1, tokens: 1, computeMs, predictedMs: null }))
     const runs = [run({ steps: steps([9, 11]) }), run({ strategy: 'u-shape', steps: steps([5, 15]) })]
     expect(summaryOf(hatFigures, { runs, batch }).cloudDelayCvOverUShape).toBeCloseTo(0.1 / 0.5)
   })
@@ -167,12 +157,12 @@ describe('the summary', () => {
 
 describe('the error of g', () => {
   it('is the median relative error over the steps that were predicted', () => {
-    const steps = encodeSteps([
+    const steps = [
       { items: 1, tokens: 1, computeMs: 10, predictedMs: null },
       { items: 1, tokens: 1, computeMs: 10, predictedMs: 9 },
       { items: 1, tokens: 1, computeMs: 10, predictedMs: 12 },
       { items: 1, tokens: 1, computeMs: 10, predictedMs: 5 },
-    ])
+    ]
     expect(predictionError([run({ steps })])).toBeCloseTo(0.2)
   })
 })

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { benchHat } from '../../../lab/bench/hat/bench.ts'
 import { quickPlan } from '../../../lab/bench/hat/plan.ts'
 import { hatReport } from '../../../lab/bench/hat/report.ts'
-import { decodeSteps, type HatRun } from '../../../lab/bench/hat/runs.ts'
+import type { HatRun } from '../../../lab/bench/hat/runs.ts'
 import type { BenchDocument, BenchResult } from '../../../lab/frame/bench.ts'
 import { benchPage, shownOf } from '../../../lab/frame/page.ts'
 import { renderFigure } from '../../../lab/plot/plot.ts'
@@ -78,12 +78,12 @@ describe('brim bench hat with a tiny plan', () => {
     expect(asked(hat!)).toEqual(asked(uShape!))
     expect(new Set(asked(hat!).map(({ device }) => device))).toEqual(new Set([0, 1]))
     for (const run of [hat!, uShape!]) {
-      const tokens = decodeSteps(run.steps).reduce((sum, step) => sum + step.tokens, 0)
+      const tokens = run.steps.reduce((sum, step) => sum + step.tokens, 0)
       const needed = run.samples.reduce((sum, { promptTokens, rounds }) => sum + promptTokens + rounds, 0)
       expect(tokens).toBeGreaterThanOrEqual(needed)
     }
     // U-shape drafts nothing, so each round has one row, and its prompt is one step.
-    const steps = decodeSteps(uShape!.steps)
+    const { steps } = uShape!
     for (const { promptTokens } of uShape!.samples) expect(steps.some(({ tokens }) => tokens >= promptTokens)).toBe(true)
     expect(uShape!.samples.every(({ tokens, rounds }) => rounds === tokens - 1)).toBe(true)
   })

@@ -1,10 +1,9 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
 import { figuresOf, flowFigures, loadOverTime, serverRatio } from '../../../lab/bench/tokenflow/figures.ts'
 import type { FlowRun } from '../../../lab/bench/tokenflow/runs.ts'
-import { arrivalsOf, encodeArrivals, type FlowSample, spreadOver } from '../../../lab/bench/tokenflow/timeline.ts'
+import { type FlowSample, spreadOver } from '../../../lab/bench/tokenflow/timeline.ts'
 import { readTrace, requestsOf, workloadNames, workloads } from '../../../lab/bench/tokenflow/workload.ts'
 import { summaryOf } from '../../../lab/frame/figures.ts'
 import { benchPage } from '../../../lab/frame/page.ts'
@@ -66,17 +65,6 @@ describe('the requests of a workload', () => {
 })
 
 describe('the arrivals of tokens', () => {
-  it('survive encoding, to 10 ms', () => {
-    fc.assert(
-      fc.property(fc.array(fc.nat(60_000)), (times) => {
-        const arrived = times.sort((a, b) => a - b)
-        const read = arrivalsOf({ gaps: encodeArrivals(arrived) })
-        expect(read).toHaveLength(arrived.length)
-        for (const [i, atMs] of arrived.entries()) expect(Math.abs(read[i]! - atMs)).toBeLessThanOrEqual(5)
-      }),
-    )
-  })
-
   it('are those of the pieces of text, the last token with the last piece', () => {
     expect(spreadOver([10, 20, 30], 3)).toEqual([10, 20, 30])
     expect(spreadOver([10, 20], 4)).toEqual([10, 10, 20, 20])
@@ -90,7 +78,7 @@ const sample = (ttftMs: number, everyMs: number, tokens: number, fields: Partial
   atMs: 0,
   promptTokens: 10,
   tokensPerS: 10,
-  gaps: encodeArrivals(Array.from({ length: tokens }, (_, i) => ttftMs + i * everyMs)),
+  arrivedMs: Array.from({ length: tokens }, (_, i) => ttftMs + i * everyMs),
   error: null,
   ...fields,
 })
@@ -131,7 +119,7 @@ describe('the figures of a run', () => {
   })
 
   it('add the time without a token to read', () => {
-    const late = sample(0, 100, 2, { gaps: encodeArrivals([0, 1_100]) })
+    const late = sample(0, 100, 2, { arrivedMs: [0, 1_100] })
     expect(figuresOf(run({ samples: [late] }))).toMatchObject({ stalls: 1, stalledS: 1 })
   })
 
@@ -166,7 +154,7 @@ describe('the summary', () => {
         measured: 'crowds',
         workload: 'overloading crowd',
         server,
-        samples: [sample(0, 100, 2, { gaps: encodeArrivals([ttftMs, ttftMs + 100 + stallMs]) })],
+        samples: [sample(0, 100, 2, { arrivedMs: [ttftMs, ttftMs + 100 + stallMs] })],
       })
     const summary = summaryOf(flowFigures, {
       runs: [crowd('tokenflow', 200, 300), crowd('default', 400, 600), crowd('fcfs', 800, 100)],
