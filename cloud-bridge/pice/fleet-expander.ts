@@ -1,6 +1,7 @@
 import { ArrivalQueue } from '../../core/kit/base/arrival-queue.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
+import { oncePerTurn } from '../../core/kit/base/once-per-turn.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
 import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import { clientOf } from '../../core/policy/fairness/client.ts'
@@ -45,7 +46,6 @@ export class FleetExpander implements Expander {
   readonly #readers = new Map<string, Reader>()
   readonly #jobs: ExpansionJobs
   readonly #stopTicking: () => Promise<void>
-  #isScheduled = false
   #isClosed = false
   readonly #runners: HandlersOf<ExpansionAction> = {
     submit: (action) => this.#jobs.submit(action, (id) => this.#readers.get(id)!.request.input),
@@ -147,21 +147,19 @@ export class FleetExpander implements Expander {
     return { held: [...jobs.loads.of('work')], exhausted: jobs.usage.exhausted(wallMs()) }
   }
 
+  readonly #tickSoon = oncePerTurn(() => {
+    if (!this.#isClosed) this.#tick()
+  })
+
   #tick(): void {
     const { scheduler, logger } = this.#options
     if (scheduler.wakeMs === undefined) return
     tryOrLog(logger, 'expansions not checked', () => this.#feed({ kind: 'tick', ...this.#limits() }))
   }
 
-  /** What happens in one turn of the event loop is dispatched together. */
   #schedule(): void {
     const { scheduler, clock } = this.#options
-    if (this.#isScheduled || this.#isClosed || (scheduler.wakeMs ?? Number.POSITIVE_INFINITY) > clock.nowMs()) return
-    this.#isScheduled = true
-    setImmediate(() => {
-      this.#isScheduled = false
-      if (!this.#isClosed) this.#tick()
-    })
+    if ((scheduler.wakeMs ?? Number.POSITIVE_INFINITY) <= clock.nowMs()) this.#tickSoon()
   }
 }
 

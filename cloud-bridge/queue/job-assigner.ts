@@ -1,4 +1,5 @@
 import type { Logger } from '../../core/kit/base/logger.ts'
+import { oncePerTurn } from '../../core/kit/base/once-per-turn.ts'
 import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import { type AvailableDevice, jobsPerDevice, type Lane, lanes } from '../../core/policy/jobs/assign-jobs.ts'
 import { FreeDevices } from '../../core/policy/jobs/free-devices.ts'
@@ -29,7 +30,6 @@ export class JobAssigner {
   readonly #changed = new Set<string>()
   /** Kinds of which jobs may be ready that any device may run. */
   readonly #readyKinds = new Set<string>()
-  #isScheduled = false
   #isClosed = false
 
   constructor(options: JobAssignerOptions) {
@@ -68,15 +68,10 @@ export class JobAssigner {
   }
 
   /** Call it after every change that may allow a dispatch. */
-  schedule(): void {
-    if (this.#isScheduled || this.#isClosed) return
-    this.#isScheduled = true
-    setImmediate(() => {
-      this.#isScheduled = false
-      const { presence, logger } = this.#options
-      if (!this.#isClosed && presence.takers.size > 0) tryOrLog(logger, 'jobs not dispatched', () => this.#dispatch())
-    })
-  }
+  readonly schedule = oncePerTurn(() => {
+    const { presence, logger } = this.#options
+    if (!this.#isClosed && presence.takers.size > 0) tryOrLog(logger, 'jobs not dispatched', () => this.#dispatch())
+  })
 
   close(): void {
     this.#isClosed = true

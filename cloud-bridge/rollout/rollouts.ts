@@ -1,5 +1,6 @@
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
+import { oncePerTurn } from '../../core/kit/base/once-per-turn.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
 import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import { endedDevices, isOpen, newRollout, type RolloutEvent } from '../../core/policy/rollout/rollout.ts'
@@ -45,19 +46,13 @@ export interface Rollouts {
 export function createRollouts(options: RolloutsOptions): Rollouts {
   const { store, presence, wallMs, onDecided, clock, logger } = options
   const open = new Map<string, OpenRollout>()
-  let isSettling = false
   let isClosed = false
   let stopTicking: (() => Promise<void>) | undefined
 
   /** Everything that happened in one turn of the event loop is one commit. */
-  function settleSoon(): void {
-    if (isSettling) return
-    isSettling = true
-    setImmediate(() => {
-      isSettling = false
-      if (!isClosed) forEach((one) => one.settle())
-    })
-  }
+  const settleSoon = oncePerTurn(() => {
+    if (!isClosed) forEach((one) => one.settle())
+  })
 
   function forEach(work: (one: OpenRollout) => void): void {
     for (const one of [...open.values()]) {
