@@ -1,4 +1,5 @@
-import { isWithin, type PaperCell } from './comparison.ts'
+import type { Summary } from '../../frame/bench.ts'
+import { countsOf, isWithin, type PaperCell } from './comparison.ts'
 import type { PaperFile, Scalar, Selection, When } from './paper-file.ts'
 import { combinationsOf, type PaperRun, quantityOf, select } from './quantity.ts'
 import { fill, namesOf, type Scope, scopeOf } from './text.ts'
@@ -14,6 +15,14 @@ export const cellsOf = (paper: PaperFile, runs: readonly PaperRun[]): readonly P
       group.cells.flatMap((cell) => cellOf(paper, runs, group, cell, varied)),
     )
   })
+
+export function summaryOf(paper: PaperFile, runs: readonly PaperRun[]): Summary {
+  const counts = countsOf(cellsOf(paper, runs))
+  return Object.fromEntries([
+    ...Object.entries(paper.counts).map(([name, count]) => [name, counts[count]]),
+    ...Object.entries(paper.summary).map(([name, quantity]) => [name, quantityOf(quantity, runs)]),
+  ])
+}
 
 function cellOf(paper: PaperFile, runs: readonly PaperRun[], group: Group, cell: Cell, varied: Selection): PaperCell[] {
   const base = { ...group.of, ...varied }

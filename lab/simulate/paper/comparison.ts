@@ -29,8 +29,32 @@ export function countsOf(cells: readonly PaperCell[]) {
   const compared = cells.filter(({ paper }) => paper !== null)
   const within = compared.filter(isWithin).length
   const open = unexplained(compared).length
-  return { compared: compared.length, within, explained: compared.length - within - open, unexplained: open }
+  return {
+    compared: compared.length,
+    within,
+    withinShare: within / compared.length,
+    explained: compared.length - within - open,
+    unexplained: open,
+    orderingsKept: orderingsKept(compared),
+  }
 }
+
+/** Figures that differ by less are no rank. */
+const tie = 0.05
+
+/** Share of the pairs of methods in one figure of the paper, of which the same one is ahead here; NaN where no two can be compared. */
+export function orderingsKept(cells: readonly PaperCell[]): number {
+  const pairs = cells.flatMap((one, at) =>
+    cells
+      .slice(at + 1)
+      .filter((other) => areComparable(one, other) && Math.abs(one.paper! / other.paper! - 1) >= tie)
+      .map((other) => Math.sign(one.paper! - other.paper!) === Math.sign(one.ours - other.ours)),
+  )
+  return pairs.filter((isKept) => isKept).length / pairs.length
+}
+
+const areComparable = (one: PaperCell, other: PaperCell): boolean =>
+  one.place === other.place && one.metric === other.metric && one.row.split(',')[0] === other.row.split(',')[0]
 
 /** Cells that differ by more, and that no remark explains. */
 export const unexplained = (cells: readonly PaperCell[]): readonly PaperCell[] =>

@@ -98,12 +98,7 @@ const RunTable = z.strictObject({
   columns: z.array(z.strictObject({ head: z.string(), of: Selection.default({}), text: z.string() })),
 })
 
-type Published = number | string | null | readonly Published[] | { readonly [name: string]: Published }
-const Published: z.ZodType<Published> = z.lazy(() =>
-  z.union([Scalar, z.null(), z.array(Published), z.record(z.string(), Published)]),
-)
-
-/** Of a scenario, which has a schema of its own. */
+/** Of a scenario, or published values: what reads them has a schema. */
 const Part = z.record(z.string(), z.unknown())
 
 /** What a paper publishes, how it is simulated, and how the two are shown side by side. */
@@ -111,8 +106,8 @@ export const PaperFile = z.strictObject({
   title: z.string(),
   contents: z.string(),
   goals: z.record(z.string(), z.union([z.strictObject({ min: z.number() }), z.strictObject({ max: z.number() })])),
-  /** What the paper prints. */
-  published: z.record(z.string(), Published),
+  /** What the paper prints: cells name numbers of it, and code reads more by `publishedAs`. */
+  published: Part,
   /** For the code that makes scenarios, and for texts. */
   constants: z.record(z.string(), z.number()).default({}),
   scenario: z.strictObject({
@@ -124,9 +119,10 @@ export const PaperFile = z.strictObject({
   }),
   /** Settings that are run, with fields that are no single values; with --quick, with other values of some names. */
   experiments: z.array(z.strictObject({ each: Each, with: Part.default({}), quick: Each.default({}) })),
-  /** Values of runs as they are shown. */
   names: Names.default({}),
   cells: z.array(CellGroup),
+  /** Names of counts of cells, and quantities. */
+  counts: z.record(z.string(), z.enum(['compared', 'within', 'withinShare', 'explained', 'unexplained', 'orderingsKept'])),
   summary: z.record(z.string(), Quantity).default({}),
   figure: z.strictObject({
     title: z.string(),

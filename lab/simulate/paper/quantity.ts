@@ -1,4 +1,4 @@
-import type { Each, PaperFile, Quantity, Scalar, Selection } from './paper-file.ts'
+import type { Each, Quantity, Scalar, Selection } from './paper-file.ts'
 
 /** A simulated run, or what a paper's code has made of several: what was varied, and what came out. */
 export type PaperRun = Readonly<Record<string, unknown>>
@@ -66,9 +66,6 @@ function meanOf(runs: readonly PaperRun[], wanted: Selection, figure: string): n
   if (found.length === 0) throw new RangeError(`no run of ${JSON.stringify(wanted)}`)
   return mean(found.flatMap((run) => (run[figure] as number | null | undefined) ?? []))
 }
-
-export const summaryOf = ({ summary }: PaperFile, runs: readonly PaperRun[]): Readonly<Record<string, number>> =>
-  Object.fromEntries(Object.entries(summary).map(([name, quantity]) => [name, quantityOf(quantity, runs)]))
 
 /** NaN of none. */
 export const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length

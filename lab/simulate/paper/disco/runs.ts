@@ -5,7 +5,7 @@ import { median } from '../../../../core/policy/estimate/quantile.ts'
 import type { BenchContext } from '../../../frame/bench.ts'
 import type { ScenarioResult } from '../../run/result.ts'
 import { publishedAs } from '../paper-file.ts'
-import { mean, type PaperRun } from '../quantity.ts'
+import { mean, type PaperRun, select } from '../quantity.ts'
 import { meanOver, runSettings } from '../run-scenarios.ts'
 import { fill } from '../text.ts'
 import { measurePlans, type PlanTimes, sampleCounts } from './plan-times.ts'
@@ -118,18 +118,36 @@ export function comparedRuns(runs: readonly Run[]): readonly PaperRun[] {
   const ttft = runs.filter((run): run is TtftRun => run.measured === 'ttft' || run.measured === 'tail')
   const cost = runs.filter((run): run is CostRun => run.measured === 'cost' || run.measured === 'overhead')
   const races = ttft.filter(({ measured }) => measured === 'ttft')
+  const cuts = (['beside', 'alone'] as const).flatMap((against) =>
+    comparisonsOf(races, against).map((cut) => ({
+      ...{ measured: 'cut', against, ...cut, at: deviceProfiles.findIndex(({ name }) => name === cut.device) },
+      ...{ p99CutPercent: 100 * cut.p99Cut, meanCutPercent: 100 * cut.meanCut, meanOver: 1 - cut.meanCut },
+    })),
+  )
   return [
     ...ttft.map((run) => ({ ...run, meanS: run.meanMs / 1_000 })),
     ...cost.map((run) => ({ ...run, tbtP99S: run.tbtP99Ms / 1_000 })),
-    ...(['beside', 'alone'] as const).flatMap((against) =>
-      comparisonsOf(races, against).map((cut) => ({
-        ...{ measured: 'cut', against, ...cut, at: deviceProfiles.findIndex(({ name }) => name === cut.device) },
-        ...{ p99CutPercent: 100 * cut.p99Cut, meanCutPercent: 100 * cut.meanCut, meanOver: 1 - cut.meanCut },
-      })),
-    ),
+    ...cuts,
+    tableErrors(cuts),
     ...otherWaits(cost.filter(({ measured }) => measured === 'overhead')),
     ...runs.flatMap((run) => (run.measured === 'plan' ? planTimes(run) : [])),
   ]
+}
+
+const bySide = z.record(z.string(), z.record(z.string(), z.array(z.number())))
+
+/** Of Table 2 with its columns turned round, and as they are in the paper. */
+function tableErrors(cuts: readonly PaperRun[]): PaperRun {
+  const cells = Object.entries(publishedAs(paper, 'tailCuts', bySide)).flatMap(([server, sides]) =>
+    Object.entries(sides).flatMap(([constrained, row]) =>
+      row.map((turned, at) => {
+        const own = select(cuts, { against: 'beside', server, constrained, at })
+        return { turned, asPrinted: row.toReversed()[at]!, ours: mean(own.map(({ p99CutPercent }) => p99CutPercent as number)) }
+      }),
+    ),
+  )
+  const error = (column: 'turned' | 'asPrinted') => Math.sqrt(mean(cells.map((cell) => (cell.ours - cell[column]) ** 2)))
+  return { measured: 'error of Table 2', turned: error('turned'), asPrinted: error('asPrinted') }
 }
 
 /** A plan beside a method by chance, with the same server, device, limited side and budget. */
@@ -150,7 +168,7 @@ export function comparisonsOf(runs: readonly TtftRun[], method: Exclude<Method, 
   })
 }
 
-const migrations = publishedAs(paper, 'migrations', z.record(z.string(), z.record(z.string(), z.array(z.number()))))
+const migrations = publishedAs(paper, 'migrations', bySide)
 const waitFigures = {
   bufferedMean: (run: CostRun) => run.bufferedMean,
   bufferedP99: (run: CostRun) => run.bufferedP99,

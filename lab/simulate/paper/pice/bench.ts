@@ -1,9 +1,7 @@
 import type { BenchContext, BenchDocument, BenchResult } from '../../../frame/bench.ts'
 import { benchCommand } from '../../../frame/command.ts'
-import { cellsOf } from '../cells.ts'
-import { countsOf } from '../comparison.ts'
+import { summaryOf } from '../cells.ts'
 import { type Effort, paperBench } from '../paper-bench.ts'
-import { summaryOf } from '../quantity.ts'
 import { runSettings, withShareOfRequests } from '../run-scenarios.ts'
 import { comparedRuns, type Run, runOf } from './runs.ts'
 import { paper, type Setting, scenarioOf, settingsOf } from './settings.ts'
@@ -23,17 +21,5 @@ export async function measurePaper(plan: Effort, context: Pick<BenchContext, 'io
   const each = (setting: Setting, seed: number) => withShareOfRequests(scenarioOf(setting, seed), plan.share)
   const measured = await runSettings('', settingsOf(plan.isQuick), plan.seeds, each, context)
   const runs = measured.map(({ setting, results }) => runOf(setting, results))
-  return { conditions: { plan }, summary: summarise(runs), runs }
-}
-
-export function summarise(runs: readonly Run[]) {
-  const all = comparedRuns(runs)
-  const { compared, within, explained, unexplained } = countsOf(cellsOf(paper, all))
-  return {
-    cells: compared,
-    cellsWithin25: within,
-    cellsExplained: explained,
-    cellsUnexplained: unexplained,
-    ...summaryOf(paper, all),
-  }
+  return { conditions: { plan }, summary: summaryOf(paper, comparedRuns(runs)), runs }
 }

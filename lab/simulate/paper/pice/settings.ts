@@ -4,7 +4,7 @@ import { experimentsOf, scenarioFor } from '../experiments.ts'
 import { publishedAs, readPaper } from '../paper-file.ts'
 
 export const paper = readPaper('pice')
-const constants = paper.constants as Readonly<Record<string, number>>
+const { constants } = paper
 
 const byModel = z.record(z.string(), z.number())
 const sizes = publishedAs(paper, 'sizes', byModel)

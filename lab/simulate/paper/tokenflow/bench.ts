@@ -6,10 +6,8 @@ import { benchCommand } from '../../../frame/command.ts'
 import { dataOption, defaultDataFolder } from '../../run/data-folder.ts'
 import { type RunScenarioOptions, runScenario } from '../../run/run-scenario.ts'
 import type { AnswerRecord } from '../../world/answer-record.ts'
-import { cellsOf } from '../cells.ts'
-import { countsOf } from '../comparison.ts'
+import { summaryOf } from '../cells.ts'
 import { type Effort, paperBench } from '../paper-bench.ts'
-import { summaryOf } from '../quantity.ts'
 import { runScenarios, withShareOfRequests } from '../run-scenarios.ts'
 import { conditionTables } from './conditions.ts'
 import { comparedRuns, type FlowRun, flowRun, timelineOf } from './runs.ts'
@@ -58,7 +56,7 @@ export async function measurePaper(
     runs.push(await longRun(one, seed, { folders: [data], signal: io.signal }))
     io.signal.throwIfAborted()
   }
-  return { conditions: { seeds, recorded: missing.length === 0 }, summary: summarise(runs), runs }
+  return { conditions: { seeds, recorded: missing.length === 0 }, summary: summaryOf(paper, comparedRuns(runs)), runs }
 }
 
 /** Files that the folder of the traces lacks. */
@@ -71,10 +69,4 @@ async function longRun(one: Case, seed: number, options: RunScenarioOptions): Pr
   const records: AnswerRecord[] = []
   const result = await runScenario(scenarioOf(one, seed), { ...options, onRecord: (record) => records.push(record) })
   return { ...flowRun(one, seed, result), timeline: timelineOf(records, timelineS) }
-}
-
-export function summarise(runs: readonly FlowRun[]) {
-  const all = comparedRuns(runs)
-  const { compared, within, unexplained } = countsOf(cellsOf(paper, all))
-  return { comparedCells: compared, cellsWithin25Percent: within, unexplainedCells: unexplained, ...summaryOf(paper, all) }
 }

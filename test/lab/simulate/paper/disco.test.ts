@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { cellsOf } from '../../../../lab/simulate/paper/cells.ts'
-import { summarise } from '../../../../lab/simulate/paper/disco/bench.ts'
+import { cellsOf, summaryOf } from '../../../../lab/simulate/paper/cells.ts'
 import { deviceProfiles, paper } from '../../../../lab/simulate/paper/disco/profiles.ts'
 import {
   type CostRun,
@@ -34,8 +33,8 @@ const overhead = settings('overhead').map(
 const times = { updateUs: [1], planUs: [2], allLengthsMs: [3], sortedMs: [4] }
 const plans = constrainedSides.map((constrained): Run => ({ measured: 'plan', times: { ...times, samples: 1_000, constrained } }))
 const runs: Run[] = [...ttft, ...tail, ...cost, ...overhead, ...plans]
-const compared = comparedRuns(runs)
-const cells = cellsOf(paper, compared)
+const all = comparedRuns(runs)
+const cells = cellsOf(paper, all)
 
 describe('the cells of DiSCo’s tables', () => {
   it('are cuts against chance beside the other side, means over budgets', () => {
@@ -66,13 +65,13 @@ describe('the cells of DiSCo’s tables', () => {
   })
 
   it('have the other α beside the one of all runs', () => {
-    expect(scopeOf(paper.values, compared)).toEqual({
+    expect(scopeOf(paper.values, all)).toEqual({
       ...{ tailMean: 1, tailP99: 0.6, otherTailMean: expect.closeTo(1.1), otherTailP99: 0.5 },
     })
   })
 
   it('are each within a quarter of the paper, or explained', () => {
-    const { cells: compared, cellsWithin25, cellsExplained, cellsUnexplained } = summarise(runs)
+    const { cells: compared, cellsWithin25, cellsExplained, cellsUnexplained } = summaryOf(paper, all)
     expect(cellsUnexplained).toBe(0)
     expect(cellsWithin25! + cellsExplained!).toBe(compared)
     for (const { remark, paper, ours } of cells)

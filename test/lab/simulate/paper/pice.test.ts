@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { cellsOf } from '../../../../lab/simulate/paper/cells.ts'
+import { cellsOf, summaryOf } from '../../../../lab/simulate/paper/cells.ts'
 import { isWithin } from '../../../../lab/simulate/paper/comparison.ts'
-import { summarise } from '../../../../lab/simulate/paper/pice/bench.ts'
 import { comparedRuns, type Run } from '../../../../lab/simulate/paper/pice/runs.ts'
 import {
   batchOf,
@@ -64,7 +63,7 @@ describe('the cells beside the paper', () => {
     // Six models by three methods, three of them on devices alone; throughput and latency.
     expect(cells).toHaveLength(2 * (3 * 6 + 3))
     for (const { ours, paper, remark } of cells) expect({ ours, remark }).toEqual({ ours: paper, remark: undefined })
-    expect(summarise(runs(1))).toMatchObject({
+    expect(summaryOf(paper, comparedRuns(runs(1)))).toMatchObject({
       throughputGain: expect.closeTo(25.98 / 16.33, 6),
       latencyCut: expect.closeTo(1 - 75.15 / 121.54, 6),
     })
@@ -75,6 +74,6 @@ describe('the cells beside the paper', () => {
   it('count differences that nothing explains', () => {
     const cells = cellsOf(paper, comparedRuns(runs(2))).filter(({ place }) => place === 'Table III')
     expect(cells.filter(isWithin)).toEqual([])
-    expect(summarise(runs(2)).cellsUnexplained).toBeGreaterThan(10)
+    expect(summaryOf(paper, comparedRuns(runs(2))).cellsUnexplained).toBeGreaterThan(10)
   })
 })

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { renderFigure } from '../../../../lab/plot/plot.ts'
-import { cellsOf } from '../../../../lab/simulate/paper/cells.ts'
+import { cellsOf, summaryOf } from '../../../../lab/simulate/paper/cells.ts'
 import { unexplained } from '../../../../lab/simulate/paper/comparison.ts'
-import { summarise, tokenFlowPaperBench } from '../../../../lab/simulate/paper/tokenflow/bench.ts'
+import { tokenFlowPaperBench } from '../../../../lab/simulate/paper/tokenflow/bench.ts'
 import { comparedRuns, type FlowRun, flowRun } from '../../../../lab/simulate/paper/tokenflow/runs.ts'
 import { cases, nameOf, paper, scenarioOf, traceOf } from '../../../../lab/simulate/paper/tokenflow/settings.ts'
 import { runScenario } from '../../../../lab/simulate/run/run-scenario.ts'
@@ -53,7 +53,7 @@ describe('paper tokenflow', () => {
     const cells = cellsOf(paper, comparedRuns(runs()))
     expect(cells.filter(({ remark, ours, paper }) => remark && Math.abs(ours - paper!) <= Math.abs(paper!) / 4)).toEqual([])
     expect(unexplained(cells).map(({ metric }) => metric)).toContain('P99 TTFT, greatest change against SGLang')
-    expect(summarise(runs()).unexplainedCells).toBe(unexplained(cells).length)
+    expect(summaryOf(paper, comparedRuns(runs())).unexplainedCells).toBe(unexplained(cells).length)
   })
 
   it('draws its figure', () => {
