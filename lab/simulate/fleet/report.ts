@@ -1,5 +1,6 @@
 import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
-import type { LinePanel } from '../../plot/plot.ts'
+import { barPanel, linePanel } from '../../frame/panels.ts'
+import { type Column, tableOf, toPercent } from '../../frame/tables.ts'
 import { findingsOf } from './findings.ts'
 import type { FleetConditions } from './fleet-conditions.ts'
 import type { FleetRun } from './fleet-run.ts'
@@ -10,17 +11,17 @@ import { goal, needsOf } from './needs.ts'
 const conditionsOf = ({ conditions }: BenchDocument) => conditions as unknown as FleetConditions
 const all = ({ runs }: BenchDocument) => runs as readonly FleetRun[]
 const seconds = (ms: number): string => (Number.isNaN(ms) ? '–' : (ms / 1_000).toFixed(2))
-const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
+const percent = (share: number): string => toPercent(share, 1)
 
-type Column = readonly [title: string, value: (run: FleetRun) => number, text: (value: number) => string]
+type Figure = readonly [title: string, value: (run: FleetRun) => number, text: (value: number) => string]
 
-const ttftMean: Column = ['TTFT mean, s', ({ ttftMeanMs }) => ttftMeanMs, seconds]
-const ttftP95: Column = ['P95', ({ ttftP95Ms }) => ttftP95Ms, seconds]
-const qoe: Column = ['QoE', ({ qoe }) => qoe, (value) => value.toFixed(3)]
+const ttftMean: Figure = ['TTFT mean, s', ({ ttftMeanMs }) => ttftMeanMs, seconds]
+const ttftP95: Figure = ['P95', ({ ttftP95Ms }) => ttftP95Ms, seconds]
+const qoe: Figure = ['QoE', ({ qoe }) => qoe, (value) => value.toFixed(3)]
 
 /** Shown with the range over the seeds. */
-const ranged: readonly Column[] = [ttftMean, ttftP95, qoe]
-const plain: readonly Column[] = [
+const ranged: readonly Figure[] = [ttftMean, ttftP95, qoe]
+const plain: readonly Figure[] = [
   ['P99', ({ ttftP99Ms }) => ttftP99Ms, seconds],
   ['TBT, ms', ({ tbtMs }) => tbtMs, (value) => value.toFixed(0)],
   ['whole answer, s', ({ latencyMs }) => latencyMs, seconds],
@@ -35,25 +36,23 @@ const plain: readonly Column[] = [
   ['GPUs busy', ({ gpuBusy }) => gpuBusy, percent],
 ]
 
-function textOf(runs: readonly FleetRun[], [, value, text]: Column): string {
+function textOf(runs: readonly FleetRun[], [, value, text]: Figure): string {
   return runs.length === 0 ? '–' : text(medianOf(runs, value))
 }
 
-function rangeOf(runs: readonly FleetRun[], [, value, text]: Column): string {
+function rangeOf(runs: readonly FleetRun[], [, value, text]: Figure): string {
   if (runs.length === 0) return '–'
   const { median, least, most } = spreadOf(runs, value)
   return runs.length === 1 ? text(median) : `${text(median)} (${text(least)}–${text(most)})`
 }
 
+const nameOf: Column<string> = ['', (name) => name]
+
+/** A row for each method. */
 function fullTable(title: string, names: readonly string[], runs: readonly FleetRun[], gpus: number): Table {
-  return {
-    title,
-    head: ['', ...[...ranged, ...plain].map(([name]) => name)],
-    rows: names.map((name) => {
-      const own = runsOf(runs, name, gpus)
-      return [name, ...ranged.map((column) => rangeOf(own, column)), ...plain.map((column) => textOf(own, column))]
-    }),
-  }
+  const columnsOf = (figures: readonly Figure[], text: typeof textOf) =>
+    figures.map((figure): Column<string> => [figure[0], (name) => text(runsOf(runs, name, gpus), figure)])
+  return tableOf(title, names, [nameOf, ...columnsOf(ranged, rangeOf), ...columnsOf(plain, textOf)])
 }
 
 const names = methods.map(({ name }) => name)
@@ -66,27 +65,26 @@ export const fleetReport: BenchReport = {
   figure(document) {
     const { counts, studied, seeds } = conditionsOf(document)
     const runs = all(document)
-    const byGpus = (title: string, yLabel: string, value: (run: FleetRun) => number): LinePanel => ({
-      kind: 'lines',
-      title,
-      xLabel: 'GPUs',
-      yLabel,
-      series: methods
-        .filter(({ needsCloud }) => needsCloud)
-        .map(({ name }) => ({
-          name: name.replace(' alone', ''),
-          points: counts.map((gpus) => [gpus, medianOf(runsOf(runs, name, gpus), value)] as const),
-        })),
-    })
-    const bars = (title: string, yLabel: string, value: (run: FleetRun) => number) => ({
-      kind: 'bars' as const,
-      title: `${title}, ${studied} GPUs`,
-      yLabel,
-      groups: names.map((name) => ({
-        label: name.replace(' alone', '').replace('TokenFlow', 'Token Flow'),
-        bars: [{ name: 'simulated', value: medianOf(runsOf(runs, name, studied), value) }],
-      })),
-    })
+    const byGpus = (title: string, yLabel: string, value: (run: FleetRun) => number) =>
+      linePanel(
+        title,
+        'GPUs',
+        yLabel,
+        methods
+          .filter(({ needsCloud }) => needsCloud)
+          .flatMap(({ name }) =>
+            counts.map((gpus) => [name.replace(' alone', ''), gpus, medianOf(runsOf(runs, name, gpus), value)] as const),
+          ),
+      )
+    const bars = (title: string, yLabel: string, value: (run: FleetRun) => number) =>
+      barPanel(
+        `${title}, ${studied} GPUs`,
+        yLabel,
+        names.map((name) => {
+          const label = name.replace(' alone', '').replace('TokenFlow', 'Token Flow')
+          return [label, 'simulated', medianOf(runsOf(runs, name, studied), value)]
+        }),
+      )
     return {
       title: '1,000 devices, one cloud',
       subtitle: `The same requests of a trace day by each method, with few and many GPUs; median of ${seeds.length} seeds`,
@@ -106,37 +104,32 @@ export const fleetReport: BenchReport = {
   tables(document): Table[] {
     const { counts, studied, overloaded, ablated } = conditionsOf(document)
     const runs = all(document)
-    const byGpus = (title: string, column: Column): Table => ({
-      title,
-      head: ['', ...counts.map((gpus) => `${gpus} GPUs`)],
-      rows: names.map((name) => [name, ...counts.map((gpus) => textOf(runsOf(runs, name, gpus), column))]),
-    })
+    const byGpus = (title: string, figure: Figure) =>
+      tableOf(title, names, [
+        nameOf,
+        ...counts.map((gpus): Column<string> => [`${gpus} GPUs`, (name) => textOf(runsOf(runs, name, gpus), figure)]),
+      ])
     return [
       fullTable(`Methods, ${studied} GPUs`, names, runs, studied),
       fullTable(`Methods, overloaded: ${overloaded} GPUs`, names, runs, overloaded),
       byGpus('Load: mean TTFT in s', ttftMean),
       byGpus('Load: P95 of TTFT in s', ttftP95),
       byGpus('Load: QoE', qoe),
-      {
-        title: 'GPUs needed',
-        head: ['', 'mean TTFT, s', 'P95, s', 'stalls', 'GPUs'],
-        rows: needsOf(runs).map(({ method, level, low, high }) => [
-          method,
-          `≤ ${seconds(level.ttftMeanMs)}`,
-          `≤ ${seconds(level.ttftP95Ms)}`,
-          `≤ ${percent(level.stalls)}`,
-          high - low > 1 ? `${low + 1} to ${high}` : String(high),
-        ]),
-      },
+      tableOf('GPUs needed', needsOf(runs), [
+        ['', ({ method }) => method],
+        ['mean TTFT, s', ({ level }) => `≤ ${seconds(level.ttftMeanMs)}`],
+        ['P95, s', ({ level }) => `≤ ${seconds(level.ttftP95Ms)}`],
+        ['stalls', ({ level }) => `≤ ${percent(level.stalls)}`],
+        ['GPUs', ({ low, high }) => (high - low > 1 ? `${low + 1} to ${high}` : String(high))],
+      ]),
       ...ablated.map((gpus) => fullTable(`Brim without each part, and with sketches, ${gpus} GPUs`, withoutParts, runs, gpus)),
-      ...[studied, overloaded].map((gpus) => ({
-        title: `By kind of request, ${gpus} GPUs: mean TTFT / whole answer, s; QoE`,
-        head: ['', ...parts],
-        rows: [...names, ...(ablated.includes(gpus) ? withoutParts.slice(1) : [])].map((name) => [
-          name,
-          ...parts.map((part) => partText(runsOf(runs, name, gpus), part)),
-        ]),
-      })),
+      ...[studied, overloaded].map((gpus) =>
+        tableOf(
+          `By kind of request, ${gpus} GPUs: mean TTFT / whole answer, s; QoE`,
+          [...names, ...(ablated.includes(gpus) ? withoutParts.slice(1) : [])],
+          [nameOf, ...parts.map((part): Column<string> => [part, (name) => partText(runsOf(runs, name, gpus), part)])],
+        ),
+      ),
     ]
   },
   findings(document) {

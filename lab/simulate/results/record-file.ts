@@ -1,4 +1,4 @@
-import { closeSync, openSync, writeSync } from 'node:fs'
+import { closeSync, openSync, writeFileSync } from 'node:fs'
 import { orThrow } from '../../../core/kit/base/errors.ts'
 import type { AnswerRecord } from '../world/answer-record.ts'
 
@@ -55,11 +55,9 @@ export class RecordFile {
   }
 
   #flush(): void {
-    const bytes = Buffer.from(this.#waiting)
+    const text = this.#waiting
     this.#waiting = ''
-    this.#do(() => {
-      for (let written = 0; written < bytes.length; ) written += writeSync(this.#descriptor, bytes, written)
-    })
+    this.#do(() => writeFileSync(this.#descriptor, text))
   }
 
   #do<Result>(action: () => Result): Result {

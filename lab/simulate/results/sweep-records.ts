@@ -1,5 +1,6 @@
-import { createReadStream } from 'node:fs'
-import { open, rm } from 'node:fs/promises'
+import { createReadStream, createWriteStream, existsSync } from 'node:fs'
+import { rm, writeFile } from 'node:fs/promises'
+import { pipeline } from 'node:stream/promises'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { RecordTarget } from './record-file.ts'
 
@@ -29,11 +30,11 @@ export function sweepRecords(file: string, swept: readonly Readonly<Record<strin
     targets,
     async join() {
       try {
-        const joined = await open(file, 'w')
-        try {
-          for (const { file: part } of targets) await append(part, joined)
-        } finally {
-          await joined.close()
+        await writeFile(file, '')
+        // A run that has not begun has no part.
+        for (const { file: part } of targets.filter((target) => existsSync(target.file))) {
+          await pipeline(createReadStream(part), createWriteStream(file, { flags: 'a' }))
+          await rm(part)
         }
       } catch (cause) {
         throw new BrimError('TARGET_UNWRITABLE', `the records cannot be written to ${file}`, {
@@ -41,16 +42,6 @@ export function sweepRecords(file: string, swept: readonly Readonly<Record<strin
           hint: 'are the folder and the disk writable?',
         })
       }
-      for (const { file: part } of targets) await rm(part, { force: true })
     },
-  }
-}
-
-/** Nothing where the run has not begun. */
-async function append(part: string, joined: Awaited<ReturnType<typeof open>>): Promise<void> {
-  try {
-    for await (const piece of createReadStream(part)) await joined.write(piece as Buffer)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
 }

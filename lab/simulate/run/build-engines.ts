@@ -21,8 +21,7 @@ export function buildEngines(
   simulation: Simulation,
   { machines }: Pick<ScenarioData, 'machines'>,
 ): readonly SimulatedEngine[] {
-  const { pipeline, inputLayers, memoryShare, slowBytes, waitsForTransfers, writeThrough, overlap, maxWaiting, stepJitter } =
-    cloud
+  const { pipeline, inputLayers, memoryShare } = cloud
   const gpu = reaching(machines.get(cloud.gpu)?.hardware ?? gpuNamed(cloud.gpu), cloud.reaches)
   const shape = modelNamed(cloud.model)
   // Each stage has GPUs of its own.
@@ -43,6 +42,7 @@ export function buildEngines(
       new SimulatedEngine(
         simulation,
         {
+          ...cloud,
           policy: createServingPolicy(cloud.policy, {
             promptRows: cloud.promptRows,
             minPromptRows: maxDecodeRows,
@@ -51,21 +51,13 @@ export function buildEngines(
           }),
           stepS: (step) =>
             computeS(step) + (cloud.planMs + (step.answers.streams + step.devices.streams) * cloud.streamMs) / 1_000,
-          stepJitter,
           answerKv: pagedKv(whole.kvBytesPerPosition, pagePositions),
           deviceKv: pagedKv(layersOf(shape, inputLayers, shape.layers).kvBytesPerPosition, pagePositions),
           firstPositions: pagePositions,
           memoryBytes,
-          slowBytes,
           transferBytesPerS: cloud.transferBytesPerS ?? hardware.hostBytesPerS,
-          waitsForTransfers,
-          writeThrough,
-          overlap,
           step: { rows: cloud.stepRows, streams: cloud.stepStreams },
-          pipeline,
-          pipelinedPrompts: cloud.pipelinedPrompts,
           maxDecodeRows,
-          maxWaiting,
           maxMemoryWaitMs: cloud.memoryWaitS === 'unlimited' ? undefined : 1_000 * cloud.memoryWaitS,
         },
         `engine ${replica}`,

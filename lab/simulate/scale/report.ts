@@ -1,10 +1,12 @@
 import type { BenchDocument, BenchReport } from '../../frame/bench.ts'
+import { barPanel } from '../../frame/panels.ts'
+import { type Column, tableOf, toPercent, toShort } from '../../frame/tables.ts'
 import type { ServiceLevel } from '../needed-gpus.ts'
 import type { MeasuredBridge, ScaleRun } from './capacity.ts'
 
 const runsOf = ({ runs }: BenchDocument) => runs as ScaleRun[]
-const percent = (share: number): string => `${(100 * share).toFixed(share < 0.1 ? 2 : 0)} %`
-const short = (value: number): string => (Number.isNaN(value) ? '–' : String(Number(value.toPrecision(3))))
+const percent = (share: number): string => toPercent(share, share < 0.1 ? 2 : 0)
+const short = (value: number): string => (Number.isNaN(value) ? '–' : toShort(value, 3))
 const many = (devices: number): string => devices.toLocaleString('en')
 
 type Row = readonly [name: string, kind: (run: ScaleRun) => string, value: (run: ScaleRun) => string]
@@ -64,12 +66,12 @@ export const scaleReport: BenchReport = {
   contents: 'the figures of every size',
   figure(document) {
     const runs = runsOf(document)
-    const panel = (title: string, yLabel: string, value: (run: ScaleRun) => number) => ({
-      kind: 'bars' as const,
-      title,
-      yLabel,
-      groups: runs.map((run) => ({ label: many(run.devices), bars: [{ name: 'needed', value: value(run) }] })),
-    })
+    const panel = (title: string, yLabel: string, value: (run: ScaleRun) => number) =>
+      barPanel(
+        title,
+        yLabel,
+        runs.map((run) => [many(run.devices), 'needed', value(run)]),
+      )
     return {
       title: 'What a fleet needs',
       subtitle: 'a tenth of a request per second and device',
@@ -85,13 +87,10 @@ export const scaleReport: BenchReport = {
   figureText: 'Bridges, GPUs, bytes and P95 of TTFT against the number of devices',
   tables(document) {
     const runs = runsOf(document)
-    return [
-      {
-        title: 'Capacity',
-        head: ['', ...runs.map(({ devices }) => `${many(devices)} devices`)],
-        rows: rows.map(([name, kind, value]) => [name, ...runs.map((run) => `${value(run)} (${kind(run)})`)]),
-      },
-    ]
+    const columns = runs.map(
+      (run): Column<Row> => [`${many(run.devices)} devices`, ([, kind, value]) => `${value(run)} (${kind(run)})`],
+    )
+    return [tableOf('Capacity', rows, [['', ([name]) => name], ...columns])]
   },
   findings(document) {
     const runs = runsOf(document)

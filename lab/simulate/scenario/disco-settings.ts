@@ -4,7 +4,8 @@ import { defaultAutoPatienceS, defaultTailShare } from '../../../core/policy/dis
 import { defaultPatience } from '../../../core/policy/disco/start-estimates.ts'
 
 const share = z.number().min(0).max(1)
-const DollarsPerToken = z.strictObject({
+/** A price of tokens. */
+export const DollarsPerToken = z.strictObject({
   prompt: z.number().nonnegative().describe('dollars for a token of the prompt'),
   output: z.number().nonnegative().describe('dollars for a token of the answer'),
 })

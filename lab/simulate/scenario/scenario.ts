@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { off } from '../../../core/kit/base/setting-kinds.ts'
 import { servingPolicyNames } from '../../baselines/serving-policies.ts'
 import { boards, gpus, models } from '../hardware/presets/presets.ts'
-import { DiscoSettings } from './disco-settings.ts'
+import { DiscoSettings, DollarsPerToken } from './disco-settings.ts'
 import { Distribution } from './distribution.ts'
 import { HatSettings } from './hat-settings.ts'
 import { missingParts } from './missing-parts.ts'
@@ -71,11 +71,6 @@ export const DeviceGroup = z
     battery: share.optional().describe('charge at the beginning; absent: mains'),
   })
   .meta({ id: 'DeviceGroup' })
-
-const DollarsPerToken = z.strictObject({
-  prompt: z.number().nonnegative().describe('dollars for a token of the prompt'),
-  output: z.number().nonnegative().describe('dollars for a token of the answer'),
-})
 
 export const Cloud = z
   .strictObject({
