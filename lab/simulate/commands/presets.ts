@@ -1,6 +1,8 @@
 import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { tableOf, toShort } from '../../frame/tables.ts'
 import { layOutTable } from '../../plot/table.ts'
 import { boards, gpus, models } from '../hardware/presets/presets.ts'
+import type { Hardware } from '../hardware/roofline.ts'
 
 export const command = defineCommand({
   examples: [
@@ -10,35 +12,30 @@ export const command = defineCommand({
   options: {},
   run({ json }, io) {
     if (json) return io.out(JSON.stringify({ gpus, boards, models }))
-    const gb = (bytes: number) => (bytes / 1e9).toFixed(0)
-    const hardwareHead = ['memory, GB', 'GB/s', 'TFLOP/s', 'source']
-    const rows = ({ memoryBytes, bytesPerS, flopPerS }: (typeof gpus)[number]) => [
-      gb(memoryBytes),
-      gb(bytesPerS),
-      String(Number((flopPerS / 1e12).toPrecision(3))),
-    ]
+    const machines = (kind: string, machines: readonly Hardware[]) =>
+      tableOf(kind, machines, [
+        [kind, ({ name }) => name],
+        ['memory, GB', ({ memoryBytes }) => (memoryBytes / 1e9).toFixed(0)],
+        ['GB/s', ({ bytesPerS }) => (bytesPerS / 1e9).toFixed(0)],
+        ['TFLOP/s', ({ flopPerS }) => toShort(flopPerS / 1e12, 3)],
+        ['source', ({ source }) => source],
+      ])
     const tables = [
-      layOutTable(
-        ['GPU', ...hardwareHead],
-        gpus.map((gpu) => [gpu.name, ...rows(gpu), gpu.source]),
+      machines('GPU', gpus),
+      machines(
+        'board',
+        boards.map(({ hardware }) => hardware),
       ),
-      layOutTable(
-        ['board', ...hardwareHead],
-        boards.map((board) => [board.name, ...rows(board.hardware), board.source]),
-      ),
-      layOutTable(
-        ['model', 'layers', 'hidden', 'KV heads', 'vocabulary', 'source'],
-        models.map(({ name, layers, hidden, kvHeads, vocabulary, source }) => [
-          name,
-          String(layers),
-          String(hidden),
-          String(kvHeads),
-          String(vocabulary),
-          source,
-        ]),
-      ),
+      tableOf('model', models, [
+        ['model', ({ name }) => name],
+        ['layers', ({ layers }) => String(layers)],
+        ['hidden', ({ hidden }) => String(hidden)],
+        ['KV heads', ({ kvHeads }) => String(kvHeads)],
+        ['vocabulary', ({ vocabulary }) => String(vocabulary)],
+        ['source', ({ source }) => source],
+      ]),
     ]
-    io.out(tables.map((lines) => lines.join('\n')).join('\n\n'))
+    io.out(tables.map(({ head, rows }) => layOutTable(head, rows).join('\n')).join('\n\n'))
     io.out('\nRates are those that serving reaches, not those of data sheets.')
   },
 })

@@ -1,6 +1,12 @@
-import type { PowerModel } from '../world/energy-meter.ts'
+import { z } from 'zod'
 import type { Throttling } from './heat.ts'
 import type { Hardware } from './roofline.ts'
+
+const watts = z.number().nonnegative()
+
+/** Watts of a board or phone: at rest, and in addition while it computes at full speed and while its radio sends or receives, at whatever rate. */
+export const powerSchema = z.strictObject({ idleW: watts, computeW: watts, radioW: watts })
+export type PowerModel = z.output<typeof powerSchema>
 
 /** A device: what computes, what it spends, and what slows it. */
 export interface Board {

@@ -1,10 +1,14 @@
-/** What long work does to a board's speed. */
-export interface Throttling {
-  /** Share of full speed that is left once it is hot; 1: its cooling suffices. */
-  readonly sustained: number
-  /** Seconds of work after which it has lost 63 % of what it loses, and of rest after which it has regained as much. */
-  readonly timeConstantS: number
-}
+import { z } from 'zod'
+
+const positive = z.number().positive()
+
+/**
+ * What long work does to a board's speed: the share of full speed that is left once it is hot (1: its cooling suffices), and seconds of
+ * work after which it has lost 63 % of what it loses, and of rest after which it has regained as much.
+ */
+export const throttlingSchema = z.strictObject({ sustained: positive.max(1), timeConstantS: positive })
+export type Throttling = z.output<typeof throttlingSchema>
+export const noThrottling: Throttling = { sustained: 1, timeConstantS: 300 }
 
 /** How hot a board is: work heats it, rest cools it, both by Newton's law. Mutable. */
 export class Heat {

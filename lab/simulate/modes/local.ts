@@ -24,41 +24,16 @@ export class LocalAnswers {
   }
 
   begin(answer: Answer): void {
-    const { device } = answer.request
-    const own = device === undefined ? undefined : this.#world.devices[device]!
-    if (!own) this.#forClient(answer)
-    else if (this.#devices.includes(own)) this.#write(answer, own, (tokens) => this.#deliver(answer, tokens))
-    else answer.end('no small model')
-  }
-
-  /** A job `slm.generate`: its text is reported as it is written. */
-  #forClient(answer: Answer): void {
-    const [first, ...others] = this.#devices
-    if (!first) {
-      answer.end('no device')
-      return
-    }
-    const loadOf = (device: SimulatedDevice) => this.#decoders.get(device)?.load ?? 0
-    const device = others.reduce((best, each) => (loadOf(each) < loadOf(best) ? each : best), first)
-    const send = (direction: 'up' | 'down', tokens: number, arrived: () => void) =>
-      transfer(device, answer, direction, textBytes(tokens), arrived)
-    this.#write(
-      answer,
-      device,
-      (tokens) => send('up', tokens, () => this.#deliver(answer, tokens)),
-      (start) => send('down', answer.request.promptTokens, start),
-    )
-  }
-
-  #deliver(answer: Answer, tokens: number): void {
-    answer.deliver(tokens)
-    if (answer.tokens === answer.request.outputTokens) answer.end()
-  }
-
-  #write(answer: Answer, device: SimulatedDevice, wrote: (tokens: number) => void, after = (start: () => void) => start()): void {
-    const { promptTokens, outputTokens } = answer.request
+    const { device: index, promptTokens, outputTokens } = answer.request
+    const own = index === undefined ? undefined : this.#world.devices[index]!
+    if (own && !this.#devices.includes(own)) return void answer.end('no small model')
+    const device = own ?? this.#leastLoaded()
+    if (!device) return void answer.end('no device')
     const decoder = this.#decoderOf(device)
-    after(() =>
+    // What a client asks is a job `slm.generate`: its text is reported as it is written.
+    const send = (direction: 'up' | 'down', tokens: number, arrived: () => void) =>
+      own ? arrived() : transfer(device, answer, direction, textBytes(tokens), arrived)
+    send('down', promptTokens, () =>
       decoder.add({
         copiedTokens: 0,
         parts: [{ promptTokens, outputTokens }],
@@ -67,13 +42,22 @@ export class LocalAnswers {
           // With the first token the prompt is computed, too.
           if (answer.work.deviceOutputTokens === 0) answer.work.devicePromptTokens += promptTokens
           answer.work.deviceOutputTokens += tokens
-          wrote(tokens)
+          send('up', tokens, () => {
+            answer.deliver(tokens)
+            if (answer.tokens === outputTokens) answer.end()
+          })
         },
         spent(joules) {
           answer.work.joules += joules
         },
       }),
     )
+  }
+
+  #leastLoaded(): SimulatedDevice | undefined {
+    const loadOf = (device: SimulatedDevice) => this.#decoders.get(device)?.load ?? 0
+    const [first, ...others] = this.#devices
+    return first && others.reduce((best, each) => (loadOf(each) < loadOf(best) ? each : best), first)
   }
 
   #decoderOf(device: SimulatedDevice): PackedDecoder {

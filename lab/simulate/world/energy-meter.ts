@@ -1,11 +1,4 @@
-/** Watts of a board or phone. */
-export interface PowerModel {
-  readonly idleW: number
-  /** In addition, while it computes at full speed. */
-  readonly computeW: number
-  /** In addition, while its radio sends or receives, at whatever rate. */
-  readonly radioW: number
-}
+import type { PowerModel } from '../hardware/board.ts'
 
 /** What a device spends beside its idle power, in joules. Mutable. */
 export class EnergyMeter {

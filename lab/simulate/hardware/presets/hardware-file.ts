@@ -1,16 +1,12 @@
 import { parseDocument } from 'yaml'
 import { z } from 'zod'
 import { BrimError } from '../../../../core/kit/base/errors.ts'
-import type { Board } from '../board.ts'
+import { type Board, powerSchema } from '../board.ts'
+import { noThrottling, throttlingSchema } from '../heat.ts'
 import type { Hardware } from '../roofline.ts'
 
 const positive = z.number().positive()
 const notNegative = z.number().nonnegative()
-
-/** Watts: at rest, and in addition while it computes and while its radio sends or receives. */
-export const powerSchema = z.strictObject({ idleW: notNegative, computeW: notNegative, radioW: notNegative })
-export const throttlingSchema = z.strictObject({ sustained: positive.max(1), timeConstantS: positive })
-export const noThrottling = { sustained: 1, timeConstantS: 300 }
 
 const HardwareFile = z.strictObject({
   name: z.string().min(1),

@@ -4,10 +4,10 @@ import { z } from 'zod'
 import { BrimError } from '../../../../core/kit/base/errors.ts'
 import { projectRoot } from '../../../../core/kit/base/version.ts'
 import { nearestWord } from '../../../../core/kit/cli/nearest-word.ts'
-import type { Board } from '../board.ts'
+import { type Board, powerSchema } from '../board.ts'
+import { noThrottling, throttlingSchema } from '../heat.ts'
 import type { ModelShape } from '../model-shape.ts'
 import type { Hardware } from '../roofline.ts'
-import { noThrottling, powerSchema, throttlingSchema } from './hardware-file.ts'
 
 const positive = z.number().positive()
 const count = z.int().positive()

@@ -3,6 +3,7 @@ import { conditionsOf } from '../../../../core/policy/hat/hat-conditions.ts'
 import { HatMachine } from '../../../../core/policy/hat/hat-machine.ts'
 import type { HatAction, HatComputation, HatInput, HatRules } from '../../../../core/policy/hat/hat-steps.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
+import type { HatSettings } from '../../scenario/hat-settings.ts'
 import type { Answer } from '../../world/answer.ts'
 import type { DeviceParts } from './device-parts.ts'
 import { type DraftProcess, type TreeProcess, treeOf } from './draft-process.ts'
@@ -15,14 +16,13 @@ export interface HatAnswerOptions {
   readonly device: HatDevice
   readonly parts: DeviceParts
   readonly session: SimulatedSession
-  /** How the answer is made; its lengths are the request's. */
-  readonly rules: Omit<HatRules, 'promptTokens' | 'maxTokens' | 'contextLimit' | 'draftsTrees' | 'bytesPerToken'>
+  readonly settings: Pick<
+    HatSettings,
+    'draftLimit' | 'threshold' | 'pacedDrafts' | 'draftAhead' | 'branching' | 'alternatives' | 'alternativeShare' | 'padding'
+  >
+  readonly prefill: HatRules['prefill']
   /** Undefined: one token per round. */
   readonly drafts: DraftProcess | TreeProcess | undefined
-  /** Other likely tokens in place of a drafted one, and how often one of them is its correction. */
-  readonly alternatives: number
-  readonly alternativeShare: number
-  readonly padding: boolean
   readonly random: Random
   /** The device computes for so many seconds. */
   compute(seconds: number, done: () => void): void
@@ -37,28 +37,30 @@ export interface SplitAnswer extends Pick<Answer, 'work' | 'tokens' | 'reader' |
 
 /** One answer by the split model: what the machine decides, with the costs of device and link. */
 export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): void {
-  const { simulation, device, parts, session, rules, drafts, random, compute } = options
+  const { simulation, device, parts, session, settings, prefill, drafts, random, compute } = options
+  const { draftLimit } = settings
   const { promptTokens, outputTokens } = answer.request
   const { work } = answer
   const chains = drafts && 'next' in drafts ? drafts : undefined
   const trees = drafts && 'right' in drafts ? drafts : undefined
   const machine = new HatMachine({
-    ...rules,
+    ...settings,
+    prefill,
     promptTokens,
     maxTokens: outputTokens,
     contextLimit: Number.POSITIVE_INFINITY,
     draftsTrees: trees !== undefined,
-    draftLimit: drafts ? rules.draftLimit : 0,
+    draftLimit: drafts ? draftLimit : 0,
     bytesPerToken: session.rowBytes,
   })
   const conditions = conditionsOf({
     session: () => session,
     speed: device.speed,
-    paddedRows: () => (options.padding && drafts ? rules.draftLimit + 1 : undefined),
+    paddedRows: () => (settings.padding && drafts ? draftLimit + 1 : undefined),
     mayDraftAhead: () => true,
   })
   const rows = new DraftedRows(promptTokens)
-  const others = Array.from({ length: options.alternatives }, () => false)
+  const others = Array.from({ length: settings.alternatives }, () => false)
   let roundMs = 0
   let repliedMs = 0
   let treeRight = 0
@@ -155,7 +157,7 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
     const right = Math.min(treeRight, count - 1)
     const acceptance = trees
       ? { path: Array.from({ length: right }, (_, node) => node), tokens: 1 + right, endsText: false }
-      : rows.accept(position, count - 1, options.alternativeShare, random)
+      : rows.accept(position, count - 1, settings.alternativeShare, random)
     treeRight = 0
     if (position >= promptTokens) work.choosingS += (simulation.nowMs - repliedMs) / 1_000
     tell({ conditions, kind: 'accepted', acceptance })

@@ -14,7 +14,7 @@ const wholeTokens = 2_048
 
 /** By which modes differ. */
 interface Variant {
-  readonly prefill: HatAnswerOptions['rules']['prefill']
+  readonly prefill: HatAnswerOptions['prefill']
   readonly drafter: 'chain' | 'medusa' | 'none'
   readonly reuse: boolean
 }
@@ -109,17 +109,14 @@ export function splitAnswers(world: World, name: SplitMode): (device: number, an
         work.joules += energy.radio(seconds)
       },
     })
-    const { draftLimit, threshold, pacedDrafts, draftAhead, branching, alternatives, alternativeShare, padding } = settings
     answerBySplit(answer, {
       simulation,
       device,
       parts,
       session,
-      rules: { prefill: variant.prefill, draftLimit, threshold, pacedDrafts, draftAhead, branching },
+      settings,
+      prefill: variant.prefill,
       drafts: processes[variant.drafter],
-      alternatives,
-      alternativeShare,
-      padding,
       random,
       compute,
     })
