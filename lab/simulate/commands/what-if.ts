@@ -10,15 +10,10 @@ import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { layOutTable } from '../../plot/table.ts'
 import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
 import { runAll } from '../run/run-all.ts'
-import { defaultAcceptLength } from '../scenario/hat-settings.ts'
 import { type Candidate, refinements, settingsOf, wayNames, ways } from '../what-if/candidates.ts'
 import { bestOf, goals, leastLost, servesAll, type Tried } from '../what-if/choice.ts'
 import { configFiles } from '../what-if/config-files.ts'
-import { type Situation, scenarioOf } from '../what-if/situation.ts'
-
-const count = z.int().min(1)
-const positive = z.number().positive()
-const bytesPerMbit = 1e6 / 8
+import { priceOf, type Situation, scenarioOf, situationOptions } from '../what-if/situation.ts'
 
 export const command = defineCommand({
   examples: [
@@ -46,48 +41,18 @@ export const command = defineCommand({
       .default([])
       .meta({ description: 'way of answering that may be chosen; repeatable', fallback: 'all' }),
     private: z.boolean().default(false).describe('only ways in which questions stay on the device'),
-    model: z.string().default('llama3-8b').describe('model of the bridge'),
-    gpu: z.string().default('a100-80').describe('GPU of the bridge'),
-    gpus: count.default(1).describe('GPUs that hold the model together'),
-    replicas: count.default(1).describe('copies of the model, each with GPUs of its own'),
-    board: z.string().default('agx-orin-32').describe('board or phone of the devices'),
-    smallModel: z.string().default('qwen2.5-1.5b').describe('small model of the devices'),
-    devices: count.default(20).describe('number of devices'),
-    up: positive.default(40).describe('uplink of a device, in Mbit/s'),
-    down: positive.default(100).describe('downlink of a device, in Mbit/s'),
-    rtt: z.number().min(0).default(20).describe('round trip to the bridge, in ms'),
-    readingSpeed: positive.default(5).describe('tokens per second that a reader takes'),
-    serverPrice: z
-      .string()
-      .regex(/^\d+(\.\d+)?\/\d+(\.\d+)?$/, 'must be like 0.15/0.60: dollars per million tokens of prompt and answer')
-      .optional()
-      .meta({ description: 'price of the bridge’s tokens, in dollars per million of prompt and answer', fallback: 'unknown' }),
-    battery: z
-      .number()
-      .min(0)
-      .max(1)
-      .optional()
-      .meta({ description: 'charge of the devices’ batteries, 0 to 1', fallback: 'mains power' }),
-    acceptLength: z
-      .number()
-      .min(1)
-      .max(16)
-      .default(defaultAcceptLength)
-      .describe(
-        'tokens per verification of your drafter, bonus included ("brim bench acceptance" measures it); for private answers',
-      ),
-    requests: count.default(500).describe('requests of the trace that are simulated, from its beginning'),
+    ...situationOptions,
     out: nonEmpty.optional().meta({ description: 'folder for agent.yaml and bridge.yaml', fallback: 'they are printed' }),
-    workers: count.optional().meta({ description: 'threads', fallback: 'one for each core' }),
+    workers: z.int().min(1).optional().meta({ description: 'threads', fallback: 'one for each core' }),
     data: dataOption,
   },
   async run(options, io) {
     const { goal, out, json } = options
     // Before the work that is to be saved there.
     if (out !== undefined) await writable(out, () => mkdir(out, { recursive: true }))
-    const situation = situationOf(options)
+    const price = priceOf(options)
     const folders = ['', dirname(resolve(options.trace)), options.data ?? defaultDataFolder()]
-    const simulate = simulator(situation, { folders, workers: options.workers ?? availableParallelism() }, io)
+    const simulate = simulator(options, { folders, workers: options.workers ?? availableParallelism() }, io)
     const allowed = ways.filter(
       ({ isPrivate, way }) => (isPrivate || !options.private) && (options.way.length === 0 || options.way.includes(way)),
     )
@@ -97,39 +62,21 @@ export const command = defineCommand({
       })
     const tried = await simulate('ways of answering', allowed)
     // With other settings, the best of them may serve all.
-    const way = bestOf(tried, goal, situation.price) ?? leastLost(tried)
+    const way = bestOf(tried, goal, price) ?? leastLost(tried)
     let best = way
     for (const { what, of } of refinements) {
       const refined = await simulate(what, of(best.candidate))
       tried.push(...refined)
-      best = bestOf([best, ...refined], goal, situation.price) ?? leastLost([best, ...refined])
+      best = bestOf([best, ...refined], goal, price) ?? leastLost([best, ...refined])
     }
-    if (!servesAll(best)) throw tooMuch(situation, tried)
-    const files = configFiles(situation, goal, best, way, tried)
+    if (!servesAll(best)) throw tooMuch(options, tried)
+    const files = configFiles(options, goal, best, way, tried)
     if (json) io.out(JSON.stringify({ best: best.candidate.name, goal, files, tried: tried.map(plain) }))
     else for (const line of [...table(tried, best), '', `best for ${goal}: ${best.candidate.name}`]) io.out(line)
     if (out !== undefined) await save(out, files, io)
     else if (!json) for (const [name, text] of Object.entries(files)) io.out(`\n# ${name}.yaml\n${text}`)
   },
 })
-
-interface AskedSituation extends Omit<Situation, 'link' | 'reading' | 'price'> {
-  readonly up: number
-  readonly down: number
-  readonly rtt: number
-  readonly readingSpeed: number
-  readonly serverPrice?: string | undefined
-}
-
-function situationOf({ up, down, rtt, readingSpeed, serverPrice, ...asked }: AskedSituation): Situation {
-  const [prompt, output] = serverPrice?.split('/').map((dollars) => Number(dollars) / 1e6) ?? []
-  return {
-    ...asked,
-    link: { up: up * bytesPerMbit, down: down * bytesPerMbit, rttMs: rtt },
-    reading: readingSpeed,
-    price: prompt === undefined || output === undefined ? undefined : { prompt, output },
-  }
-}
 
 function simulator(situation: Situation, options: { readonly folders: readonly string[]; readonly workers: number }, io: Io) {
   return async (what: string, candidates: readonly Candidate[]): Promise<Tried[]> => {

@@ -24,13 +24,13 @@ export function configFiles(situation: Situation, goal: Goal, best: Tried, way: 
     ...(way === best ? [] : [`# with the defaults: ${figures(way)}`]),
     ...reasons(best, tried),
   ]
-  const price = situation.price && { 'server-price': perMillion(situation.price) }
+  const { serverPrice, readingSpeed } = situation
   const usesServer = 'server' in candidate.agent
   const agent = {
     ...candidate.agent,
     ...optionsOf('agent', settings),
-    'reading-speed': situation.reading,
-    ...(usesServer && price),
+    'reading-speed': readingSpeed,
+    ...(usesServer && serverPrice !== undefined && { 'server-price': serverPrice }),
     ...budgets(situation, best, usesServer),
   }
   const kv = 'policy' in settings && result.engines[0] && { 'kv-budget-bytes': Math.floor(result.engines[0].kvBytes) }
@@ -58,20 +58,17 @@ function figures({ result: { all } }: Tried): string {
   return `TTFT P95 ${digits(ttftMs.p95)} ms, whole answer P95 ${digits(latencyMs.p95 / 1_000)} s, ${digits(work.joules / answered)} J per answer${dollars}${lost}`
 }
 
-function budgets({ devices, price }: Situation, { result }: Tried, usesServer: boolean) {
+function budgets({ devices, serverPrice }: Situation, { result }: Tried, usesServer: boolean) {
   const { durationS, all } = result
   const perDay = (sum: number) => Number(((headroom * sum * secondsPerDay) / durationS / devices).toPrecision(2))
   const dollars = perDay(all.work.dollars)
   const joules = perDay(all.work.joules)
   return {
-    ...(usesServer && price && dollars > 0 && { 'budget-dollars': dollars }),
+    ...(usesServer && serverPrice !== undefined && dollars > 0 && { 'budget-dollars': dollars }),
     ...(all.work.deviceOutputTokens > 0 && joules > 0 && { 'budget-joules': joules }),
   }
 }
 
-const perMillion = ({ prompt, output }: { readonly prompt: number; readonly output: number }) =>
-  `${decimal(1e6 * prompt)}/${decimal(1e6 * output)}`
-const decimal = (value: number): string => String(Number(value.toFixed(6)))
 const digits = (value: number): string => String(Number(value.toPrecision(3)))
 
 function text(comments: readonly string[], options: Readonly<Record<string, unknown>>): string {

@@ -20,11 +20,11 @@ const situation: Situation = {
   board: 'agx-orin-32',
   smallModel: 'qwen2.5-1.5b',
   devices: 1,
-  link: { up: 5e6, down: 12e6, rttMs: 20 },
-  reading: 5,
+  up: 40,
+  down: 96,
+  rtt: 20,
+  readingSpeed: 5,
   acceptLength: 2.06,
-  price: undefined,
-  battery: undefined,
 }
 
 it('agents and a bridge start with the files of what-if, and draft no longer than each of them allows', {

@@ -27,11 +27,12 @@ const situation: Situation = {
   board: 'agx-orin-32',
   smallModel: 'qwen2.5-1.5b',
   devices: 4,
-  link: { up: 5e6, down: 12e6, rttMs: 20 },
-  reading: 5,
+  up: 40,
+  down: 96,
+  rtt: 20,
+  readingSpeed: 5,
   acceptLength: 2.06,
-  price: { prompt: 1.5e-7, output: 6e-7 },
-  battery: undefined,
+  serverPrice: '0.15/0.6',
 }
 
 const result = await runScenario(scenarioOf(situation, ways[5]!), { folders: [folder] })
