@@ -1,45 +1,6 @@
 import { qosPenalties, qualityOfService } from '../../../core/policy/tokenflow/quality.ts'
 import { type AnswerRecord, type AnswerWork, noWork } from '../world/answer-record.ts'
-import { LogHistogram, type Statistics } from './log-histogram.ts'
-
-/** What became of the requests of one part of the workload, or of all. Times in ms. */
-export interface ModeResult {
-  readonly requests: number
-  readonly answered: number
-  /** By reason. */
-  readonly refused: Readonly<Record<string, number>>
-  /** Neither answered nor refused when the run ended. */
-  readonly open: number
-  readonly ttftMs: Statistics
-  /** Between tokens, each gap counted. Tokens that come together have no time between them. */
-  readonly tbtMs: Statistics
-  /** The mean time between tokens of each answer. */
-  readonly answerTbtMs: Statistics
-  /** From the request to the last token. */
-  readonly latencyMs: Statistics
-  /** Of each answer: how long its reader waited for tokens after the first. */
-  readonly stalledMs: Statistics
-  /** Answers that stalled, as a share. */
-  readonly stalledShare: number
-  /** Seconds that their readers need for the answers, stalls excluded. */
-  readonly readingS: number
-  /** Those of answers that have ended. */
-  readonly tokens: number
-  readonly tokensPerS: number
-  readonly answersPerS: number
-  /** Weighted by TokenFlow Eq. 1. */
-  readonly effectiveTokensPerS: number
-  /** TokenFlow Eq. 2. */
-  readonly qos: number
-  /** Mean of all that are over, 0..1; a refused one has 0. */
-  readonly qualityOfExperience: number
-  /** Answers of whose prompt the server has computed any. */
-  readonly atServer: number
-  /** DiSCo: what the readers of answers that changed sides had in hand then. */
-  readonly bufferedTokens: Statistics
-  /** Sums over all answers. */
-  readonly work: AnswerWork
-}
+import { LogHistogram } from './log-histogram.ts'
 
 const unreadAnswer = { tokens: 0, weightedTokens: 0, ttftMs: undefined, stalls: 0, stalledMs: 0 }
 
@@ -47,15 +8,30 @@ const sumNames = [
   'requests',
   'answered',
   'ended',
-  'tokens',
   'weightedTokens',
   'qos',
   'experience',
   'stalls',
+  // Those of answers that have ended.
+  'tokens',
+  // Seconds that their readers need for the answers, stalls excluded.
   'readingS',
+  // Answers of whose prompt the server has computed any.
   'atServer',
 ] as const
-const histogramNames = ['ttftMs', 'tbtMs', 'answerTbtMs', 'latencyMs', 'stalledMs', 'bufferedTokens'] as const
+const histogramNames = [
+  'ttftMs',
+  // Between tokens, each gap counted. Tokens that come together have no time between them.
+  'tbtMs',
+  // The mean time between tokens of each answer.
+  'answerTbtMs',
+  // From the request to the last token.
+  'latencyMs',
+  // Of each answer: how long its reader waited for tokens after the first.
+  'stalledMs',
+  // DiSCo: what the readers of answers that changed sides had in hand then.
+  'bufferedTokens',
+] as const
 
 /** Counts answers of one part of the workload, or of all. Mutable. */
 export class ModeCounter {
@@ -109,8 +85,8 @@ export class ModeCounter {
     for (const name of histogramNames) this.#histograms[name].merge(other.#histograms[name])
   }
 
-  /** @param durationS of the run */
-  result(durationS: number): ModeResult {
+  /** What became of the requests. @param durationS of the run */
+  result(durationS: number) {
     const perS = (count: number) => (durationS === 0 ? Number.NaN : count / durationS)
     const { ended, weightedTokens, qos, experience, stalls, ...sums } = this.#sums
     const { requests, answered, tokens } = sums
@@ -119,18 +95,26 @@ export class ModeCounter {
     return {
       ...sums,
       ...statistics,
-      refused: { ...this.#refused },
+      /** By reason. */
+      refused: { ...this.#refused } as Readonly<Record<string, number>>,
+      /** Neither answered nor refused when the run ended. */
       open: requests - ended,
+      /** Answers that stalled, as a share. */
       stalledShare: answered === 0 ? Number.NaN : stalls / answered,
       tokensPerS: perS(tokens),
       answersPerS: perS(answered),
+      /** Weighted by TokenFlow Eq. 1. */
       effectiveTokensPerS: perS(weightedTokens),
+      /** TokenFlow Eq. 2. */
       qos: perS(qos) + unread * qualityOfService([unreadAnswer], durationS, qosPenalties),
+      /** Mean of all that are over, 0..1; a refused one has 0. */
       qualityOfExperience: ended === 0 ? Number.NaN : experience / ended,
+      /** Sums over all answers. */
       work: { ...this.#work },
     }
   }
 }
+export type ModeResult = Readonly<ReturnType<ModeCounter['result']>>
 
 const recordOf = <Name extends string, Value>(names: readonly Name[], valueFor: (name: Name) => Value) =>
   Object.fromEntries(names.map((name) => [name, valueFor(name)])) as Record<Name, Value>
