@@ -1,7 +1,7 @@
 import { createReadStream, createWriteStream, existsSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
-import { BrimError } from '../../../core/kit/base/errors.ts'
+import { orThrow } from '../../../core/kit/base/errors.ts'
 import type { RecordTarget } from './record-file.ts'
 
 /** The records of several runs, in one file. */
@@ -28,20 +28,19 @@ export function sweepRecords(file: string, swept: readonly Readonly<Record<strin
   }))
   return {
     targets,
-    async join() {
-      try {
-        await writeFile(file, '')
-        // A run that has not begun has no part.
-        for (const { file: part } of targets.filter((target) => existsSync(target.file))) {
-          await pipeline(createReadStream(part), createWriteStream(file, { flags: 'a' }))
-          await rm(part)
-        }
-      } catch (cause) {
-        throw new BrimError('TARGET_UNWRITABLE', `the records cannot be written to ${file}`, {
-          cause,
-          hint: 'are the folder and the disk writable?',
-        })
-      }
-    },
+    join: () =>
+      orThrow(
+        async () => {
+          await writeFile(file, '')
+          // A run that has not begun has no part.
+          for (const { file: part } of targets.filter((target) => existsSync(target.file))) {
+            await pipeline(createReadStream(part), createWriteStream(file, { flags: 'a' }))
+            await rm(part)
+          }
+        },
+        'TARGET_UNWRITABLE',
+        `the records cannot be written to ${file}`,
+        'are the folder and the disk writable?',
+      ),
   }
 }
