@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto'
 import type { ApiModel } from '../../core/answer/api/served.ts'
 import type { AnswerRequest, Endpoint } from '../../core/answer/endpoint/endpoint.ts'
 import { Prompt } from '../../core/answer/endpoint/prompt.ts'
@@ -8,6 +7,7 @@ import { upstreamLimitsOf } from '../../core/answer/upstream/limit-table.ts'
 import { promptTokensOf } from '../../core/answer/upstream/request-body.ts'
 import { nowIso } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
+import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../core/kit/base/random.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
 import { greedy } from '../../core/model/engine/sampler.ts'
@@ -27,7 +27,6 @@ import type { Answering } from './answering.ts'
 import type { Base } from './base.ts'
 import { bridgeHttp } from './bridge-http.ts'
 
-const seedBound = 2 ** 32
 /** Of HAT, for what is learned of it. */
 const hatName = 'hat'
 /** Between two looks whether a bridge is back, under an answer that waits for it. */
@@ -207,7 +206,7 @@ function serverOpener(
   const common = {
     limits: upstreamLimitsOf('server', limits),
     clock,
-    random: seededRandom(randomInt(seedBound)),
+    random: seededRandom(nextSeed()),
     logger: logger.child({ server: server.at }),
   }
   if (server.at !== 'bridge') {

@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto'
+import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../core/kit/base/random.ts'
 import type { GetOptionsOf } from '../bundles/get.ts'
 import { Patience } from '../bundles/patience.ts'
@@ -14,7 +14,7 @@ const maxSilentMs = 600_000
 
 /** How jobs download bundles and releases. */
 export function openDownloads({ config, clock }: Base, identities: BridgeCredentials, links: BridgeLinks): GetOptionsOf {
-  const random = seededRandom(randomInt(2 ** 32))
+  const random = seededRandom(nextSeed())
   return (linkUrl, signal) => {
     const link = links.all.find(({ url }) => url === linkUrl)
     const patience = new Patience({ isConnected: () => links.hasBridge, maxSilentMs, clock, random })

@@ -1,8 +1,8 @@
-import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { loadPicePrompts, readPicePrompts } from '../../core/answer/sketch/load-prompts.ts'
 import { generalPrompts } from '../../core/answer/sketch/prompts.ts'
 import { upstreamLimitsOf } from '../../core/answer/upstream/limit-table.ts'
+import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../core/kit/base/random.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { ActiveModels } from '../models/active-models.ts'
@@ -14,8 +14,6 @@ import { openServerModel } from '../slm/server-model.ts'
 import type { AgentVariant } from '../variant.ts'
 import type { Base } from './base.ts'
 import type { AgentState } from './state.ts'
-
-const seedBound = 2 ** 32
 
 /** The device's parts of the split model, and its small models: each if it has one. */
 export async function openModels(
@@ -65,7 +63,7 @@ export async function openSmallModels(
         ...slmServer,
         limits: upstreamLimitsOf('slmServer', limits),
         clock,
-        random: seededRandom(randomInt(seedBound)),
+        random: seededRandom(nextSeed()),
         logger: slmLogger,
       }),
     limitBytes: limits.slmBytes,

@@ -1,7 +1,7 @@
-import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
 import type { PicePrompts } from '../../core/answer/sketch/prompts.ts'
+import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../core/kit/base/random.ts'
 import { CloudMeter } from '../../core/policy/pice/cloud-meter.ts'
 import { parseObjectives } from '../../core/policy/pice/objectives-text.ts'
@@ -16,8 +16,6 @@ import { SuitabilityMemory } from '../pice/suitability-memory.ts'
 import type { SketchVariant } from '../variant.ts'
 import type { Base } from './base.ts'
 import type { FleetWork } from './work.ts'
-
-const seedBound = 2 ** 32
 
 /** Sketches and their expansion, for the models of a bridge. */
 export function openSketching(
@@ -36,7 +34,7 @@ export function openSketching(
   const policy: PlanPolicy = sketches?.plans(planTerms) ?? ((...question) => planAnswer(...question, planTerms))
   const suitability = new SuitabilityMemory({
     file: join(stateDir, 'suitability.json'),
-    random: seededRandom(randomInt(seedBound)),
+    random: seededRandom(nextSeed()),
     clock,
     logger,
   })

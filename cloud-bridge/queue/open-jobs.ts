@@ -1,5 +1,5 @@
-import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
+import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../core/kit/base/random.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
 import { systemClocks } from '../../core/kit/base/steady-wall-clock.ts'
@@ -40,7 +40,7 @@ export function openJobs(
 ): OpenJobs {
   const database = openDatabase(join(stateDir, 'jobs.sqlite'), jobTables)
   const { jobAttemptBytes: attemptBytes, deviceJobBytesPerDay: deviceBytesPerDay } = limits
-  const unguarded = createJobStore(database, seededRandom(randomInt(2 ** 32)), { attemptBytes, deviceBytesPerDay })
+  const unguarded = createJobStore(database, seededRandom(nextSeed()), { attemptBytes, deviceBytesPerDay })
   const { keepDays, keepDeadDays, keepCount: maxJobs, keepBytes: maxBytes } = jobs
   const retention = { doneMs: keepDays * dayMs, deadMs: keepDeadDays * dayMs, maxJobs, maxBytes }
   const storage = new StorageWatch({

@@ -1,10 +1,10 @@
-import { randomInt } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
+import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { sampledWarnings, type Warn } from '../../core/kit/base/sampled-warnings.ts'
 import { SerialQueue } from '../../core/model/engine/serial-queue.ts'
 import { pageRows } from '../../core/policy/serving/write-through.ts'
@@ -91,7 +91,7 @@ class FileCopy implements SlowCopy {
   readonly #pool: PagePool
   readonly #onRelease: () => void
   readonly #queue = new SerialQueue()
-  readonly #seed = randomInt(2 ** 32)
+  readonly #seed = nextSeed()
   #file: FileHandle | undefined
   #releasing: Promise<void> | undefined
   /** Of a full page; known from the first one on. */

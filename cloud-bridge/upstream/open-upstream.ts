@@ -1,15 +1,14 @@
-import { randomInt } from 'node:crypto'
 import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
 import { readApiKey } from '../../core/answer/upstream/api-key.ts'
 import { upstreamEndpoint } from '../../core/answer/upstream/endpoint.ts'
 import { upstreamLimitsOf } from '../../core/answer/upstream/limit-table.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
+import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../core/kit/base/random.ts'
 import type { UpstreamConfig } from '../config.ts'
 import type { BridgeLimits } from '../limits.ts'
 
-const seedBound = 2 ** 32
 /** Where the upstream asks for a longer wait (`Retry-After`), the client is asked instead. */
 const maxRetryAfterMs = 10_000
 
@@ -22,7 +21,7 @@ export function openUpstream(
 ): Endpoint {
   const key = () => (keyFile === undefined ? undefined : readApiKey(keyFile))
   key()
-  const random = seededRandom(randomInt(seedBound))
+  const random = seededRandom(nextSeed())
   return upstreamEndpoint({
     url,
     model,

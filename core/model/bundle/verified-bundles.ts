@@ -35,16 +35,16 @@ export class VerifiedBundles {
 
   /**
    * Checks the hashes of files that are new or have changed since this was last called.
-   * @throws BrimError BUNDLE_CORRUPT naming the first file that differs from the manifest; the signal's reason when aborted
+   * @throws BrimError BUNDLE_CORRUPT naming the first file that differs from the manifest
    */
-  async verifyFiles(folder: string, files: Manifest['files'], signal?: AbortSignal): Promise<void> {
+  async verifyFiles(folder: string, files: Manifest['files']): Promise<void> {
     let changed = false
     for (const file of files) {
       const path = resolve(folder, file.path)
       const before = await fingerprint(path, file.sha256)
       if (before !== undefined && this.#files.get(path) === before) continue
       this.#files.delete(path)
-      await verifyHashes(folder, { files: [file] }, { signal })
+      await verifyHashes(folder, { files: [file] })
       // A file that changes while it is read is verified again next time.
       if (before !== undefined && before === (await fingerprint(path, file.sha256))) this.#files.set(path, before)
       changed = true

@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto'
+import { nextSeed } from '../../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { serveRequests } from '../../cluster/worker-process.ts'
 import { type FleetCounts, SimulatedDevice, type SimulatedFleet } from './device.ts'
@@ -19,7 +19,7 @@ export interface LoadReply extends FleetCounts {
 const nothing = (): FleetCounts => ({ attempts: 0, refused: 0, unreached: 0, lost: 0, samples: 0, jobs: 0, pubackMs: [] })
 
 const devices: SimulatedDevice[] = []
-const random = seededRandom(randomInt(2 ** 32))
+const random = seededRandom(nextSeed())
 const counts = nothing()
 let fleet: SimulatedFleet | undefined
 
