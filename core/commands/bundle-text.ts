@@ -27,8 +27,8 @@ export function summarize(dir: string, manifest: Manifest): BundleSummary {
 }
 
 export function bundleText({ dir, card, dims, format, deviceFormat, split, bytes, parts, modelId }: BundleSummary): string {
-  const { accuracyLevel = deviceFormat?.accuracyLevel } = format
-  const level = accuracyLevel === undefined ? '' : `, accuracy level ${accuracyLevel}`
+  const { accuracyLevel, blockSize } = format.accuracyLevel === undefined && deviceFormat ? deviceFormat : format
+  const level = accuracyLevel === undefined ? '' : `, accuracy level ${accuracyLevel}, blocks of ${blockSize}`
   const rows = [
     ['model', `${card.name} (${card.family}, ${(card.parameters / 1e6).toFixed(1)} M parameters)`],
     ['format', `${format.name}${level}${deviceFormat ? `, ${deviceFormat.name} on devices` : ''}, ${megabytes(bytes)}`],

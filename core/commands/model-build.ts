@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { systemClock } from '../kit/base/clock.ts'
 import type { Io } from '../kit/base/io.ts'
 import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
+import { defaultInt4BlockSize, int4BlockSizes } from '../model/bundle/architecture.ts'
 import type { BuildEvent } from '../model/bundle/build.ts'
 import { drafterParts, formats } from '../model/bundle/manifest.ts'
 import { bundleText, summarize } from './bundle-text.ts'
@@ -16,7 +17,10 @@ const options = {
   checkpoint: z.string().describe('folder with config.json, *.safetensors and tokenizer.json'),
   out: z.string().describe('folder of the new bundle'),
   split: z.int().optional().meta({ description: 'layers that run on the device', fallback: 'none: one whole model' }),
-  format: z.enum(formats).default('fp16').describe('weights: fp16 and fp32 compute in fp32; int4 has blocks of 32'),
+  format: z
+    .enum(formats)
+    .default('fp16')
+    .describe('weights: fp16 and fp32 compute in fp32; int4 has one scale for each block of weights'),
   deviceFormat: z.enum(formats).optional().meta({
     description: 'weights of the parts that devices compute; with int4 a step of theirs reads a third of what it reads with fp16',
     fallback: 'as --format',
@@ -25,6 +29,10 @@ const options = {
     .literal([1, 4])
     .default(4)
     .describe('accuracy level of int4: 4 is fast, with 1 verification and decoding have the same results'),
+  blockSize: z
+    .literal([...int4BlockSizes])
+    .default(defaultInt4BlockSize)
+    .describe('weights of int4 that share a scale: 32 is closest to the model, 128 is fastest and smallest'),
   drafters: Drafters.optional().meta({
     description: `drafters to include, each from <checkpoint>/<name>: ${drafterParts.join(',')}`,
     fallback: 'adapter, if there is one',

@@ -63,10 +63,16 @@ export interface WeightFormat {
   readonly name: Format
   /** MatMulNBits' accuracy level, for int4: 4 computes in int8 (fast), 1 in fp32 (exact). */
   readonly accuracyLevel: 1 | 4
+  /** Consecutive weights of an int4 row that share one scale. */
+  readonly blockSize: Int4BlockSize
 }
 
-/** Consecutive weights of an int4 row that share one scale. */
-export const int4BlockSize = 32
+/** The library has its fastest kernels for these. */
+export const int4BlockSizes = [32, 64, 128] as const
+export type Int4BlockSize = (typeof int4BlockSizes)[number]
+
+/** The closest to the model, and the only one of bundles that do not name another. */
+export const defaultInt4BlockSize = 32
 
 /** One part of a model; its graphs and its weights file follow from these values. */
 export interface PartSpec {

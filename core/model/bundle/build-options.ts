@@ -1,5 +1,5 @@
 import { BrimError } from '../../kit/base/errors.ts'
-import { type Architecture, int4BlockSize, type PartSpec, type WeightFormat } from './architecture.ts'
+import { type Architecture, int4BlockSizes, type PartSpec, type WeightFormat } from './architecture.ts'
 import type { DrafterSpec } from './drafters.ts'
 
 /** HAT puts less than this share of the layers on the device. */
@@ -21,7 +21,7 @@ export function splitWarning(split: number, layers: number): string | undefined 
   return `the device gets ${split} of ${layers} layers (${percent} %); in HAT it gets under ${100 * maxUsualDeviceShare} %`
 }
 
-/** @throws BrimError ARCHITECTURE_UNSUPPORTED if int4 rows cannot be divided into blocks of 32 */
+/** @throws BrimError ARCHITECTURE_UNSUPPORTED if int4 rows cannot be divided into blocks */
 export function checkFormat(format: WeightFormat, { dims }: Architecture, drafters: readonly DrafterSpec[]): void {
   if (format.name !== 'int4') return
   const widths: [string, number][] = [
@@ -34,10 +34,11 @@ export function checkFormat(format: WeightFormat, { dims }: Architecture, drafte
       const { heads, headDim } = drafter.adapter
       widths.push([`the width of the heads of ${drafter.part}`, heads * headDim])
     }
-  const odd = widths.find(([, width]) => width % int4BlockSize !== 0)
+  const odd = widths.find(([, width]) => width % format.blockSize !== 0)
   if (!odd) return
-  throw new BrimError('ARCHITECTURE_UNSUPPORTED', `int4 needs multiples of ${int4BlockSize}, but ${odd[0]} is ${odd[1]}`, {
-    hint: 'build with --format fp16',
+  const fitting = int4BlockSizes.findLast((size) => widths.every(([, width]) => width % size === 0))
+  throw new BrimError('ARCHITECTURE_UNSUPPORTED', `int4 needs multiples of ${format.blockSize}, but ${odd[0]} is ${odd[1]}`, {
+    hint: fitting === undefined ? 'build with --format fp16' : `build with --block-size ${fitting}`,
   })
 }
 

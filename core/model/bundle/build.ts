@@ -5,7 +5,7 @@ import { megabytes } from '../../kit/base/megabytes.ts'
 import type { States } from '../../wire/protocol/states.ts'
 import { loadChatTemplate } from '../text/chat-template.ts'
 import { tokenizerFile } from '../text/tokenizer.ts'
-import { attentionOf } from './architecture.ts'
+import { attentionOf, defaultInt4BlockSize, type Int4BlockSize } from './architecture.ts'
 import { type BundleFormats, checkFormat, checkSplit, partSpecs, splitWarning } from './build-options.ts'
 import { writePart } from './build-part.ts'
 import { BundleDraft } from './bundle-draft.ts'
@@ -40,6 +40,8 @@ export interface BuildOptions {
   readonly deviceFormat?: Format | undefined
   /** For int4. Default 4. */
   readonly accuracyLevel?: 1 | 4
+  /** For int4: weights that share one scale. Default 32. */
+  readonly blockSize?: Int4BlockSize
   /** Drafters, each from the checkpoint's folder of that name. Default: `adapter`, if the checkpoint has one for this split. */
   readonly drafters?: readonly DrafterPart[] | undefined
   /** Folder of the drafter `adapter`. Default: in the checkpoint's folder. */
@@ -88,12 +90,13 @@ export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
 }
 
 /** @throws BrimError USAGE where devices compute nothing */
-function formatsOf({ format: name, deviceFormat = name, accuracyLevel = 4, split }: BuildOptions): BundleFormats {
+function formatsOf(options: BuildOptions): BundleFormats {
+  const { format: name, deviceFormat = name, accuracyLevel = 4, blockSize = defaultInt4BlockSize, split } = options
   if (split === undefined && deviceFormat !== name)
     throw new BrimError('USAGE', `--device-format ${deviceFormat} needs a split model`, {
       hint: 'add --split, or use --format for the whole model',
     })
-  return { format: { name, accuracyLevel }, deviceFormat: { name: deviceFormat, accuracyLevel } }
+  return { format: { name, accuracyLevel, blockSize }, deviceFormat: { name: deviceFormat, accuracyLevel, blockSize } }
 }
 
 /** Opens the drafters of the bundle; the caller disposes of them. */

@@ -1,7 +1,7 @@
 import { basename, resolve } from 'node:path'
 import { nowIso } from '../../kit/base/clock.ts'
 import { version } from '../../kit/base/version.ts'
-import { attentionOf, int4BlockSize, type WeightFormat } from './architecture.ts'
+import { attentionOf, type WeightFormat } from './architecture.ts'
 import type { BundleFormats } from './build-options.ts'
 import type { FileRecord } from './bundle-draft.ts'
 import type { Checkpoint } from './checkpoint.ts'
@@ -47,8 +47,8 @@ export function describeBundle({ name, checkpoint, formats, split, plans, files 
   }
 }
 
-function describeFormat({ name, accuracyLevel }: WeightFormat): Manifest['format'] {
-  return name === 'int4' ? { name, blockSize: int4BlockSize, accuracyLevel } : { name }
+function describeFormat({ name, blockSize, accuracyLevel }: WeightFormat): Manifest['format'] {
+  return name === 'int4' ? { name, blockSize, accuracyLevel } : { name }
 }
 
 export function graphFile(plan: PartPlan, slots: SlotCount, branching: boolean): string {

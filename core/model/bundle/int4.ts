@@ -1,25 +1,25 @@
-import { int4BlockSize } from './architecture.ts'
+import { defaultInt4BlockSize, type Int4BlockSize } from './architecture.ts'
 
 /** A code, and its share of the block's scale. */
-export const int4BytesPerWeight = 1 / 2 + Float32Array.BYTES_PER_ELEMENT / int4BlockSize
+export const int4BytesPerWeight = 1 / 2 + Float32Array.BYTES_PER_ELEMENT / defaultInt4BlockSize
 
 /** A block whose values are all smaller is stored as zeros: the inverse of its scale could overflow. */
 const minExtreme = 1e-30
 
 /**
- * Symmetric int4 in blocks of 32, as MatMulNBits and GatherBlockQuantized read it: code = round(value / scale) + 8, two
+ * Symmetric int4 in blocks, as MatMulNBits and GatherBlockQuantized read it: code = round(value / scale) + 8, two
  * codes a byte, the even one in the low bits. The scale is the block's extreme value over -8, so that the extreme is exact
  * and all sixteen codes are used.
- * @param values whole rows, row-major, columns a multiple of 32; replaced by the dequantised values
+ * @param values whole rows, row-major, columns a multiple of the block size; replaced by the dequantised values
  * @param codes values.length / 2 bytes
- * @param scales values.length / 32 values
+ * @param scales one for each block
  */
-export function quantizeInt4(values: Float32Array, codes: Uint8Array, scales: Float32Array): void {
-  for (let block = 0, start = 0; start < values.length; block++, start += int4BlockSize) {
-    const scale = scaleOf(values, start)
+export function quantizeInt4(values: Float32Array, blockSize: Int4BlockSize, codes: Uint8Array, scales: Float32Array): void {
+  for (let block = 0, start = 0; start < values.length; block++, start += blockSize) {
+    const scale = scaleOf(values, start, blockSize)
     const inverse = scale === 0 ? 0 : 1 / scale
     scales[block] = scale
-    for (let i = start; i < start + int4BlockSize; i += 2) {
+    for (let i = start; i < start + blockSize; i += 2) {
       const low = codeOf(values[i]!, inverse)
       const high = codeOf(values[i + 1]!, inverse)
       codes[i >>> 1] = low | (high << 4)
@@ -29,10 +29,10 @@ export function quantizeInt4(values: Float32Array, codes: Uint8Array, scales: Fl
   }
 }
 
-function scaleOf(values: Float32Array, start: number): number {
+function scaleOf(values: Float32Array, start: number, blockSize: number): number {
   let largest = 0
   let smallest = 0
-  for (let i = start; i < start + int4BlockSize; i++) {
+  for (let i = start; i < start + blockSize; i++) {
     const value = values[i]!
     if (value > largest) largest = value
     else if (value < smallest) smallest = value

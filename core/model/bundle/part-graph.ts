@@ -1,4 +1,4 @@
-import { type AttentionShape, attentionOf, int4BlockSize } from './architecture.ts'
+import { type AttentionShape, attentionOf } from './architecture.ts'
 import {
   featureInputs,
   graphInputs as inputs,
@@ -105,7 +105,7 @@ class PartGraph {
       return this.#graph.node('Gather', [names.weight, ids], { attributes: { axis: 0 } })
     return this.#graph.node('GatherBlockQuantized', [names.codes, ids, names.scales], {
       domain: microsoft,
-      attributes: { gather_axis: 0, quantize_axis: 1, block_size: int4BlockSize, bits: 4 },
+      attributes: { gather_axis: 0, quantize_axis: 1, block_size: this.#plan.spec.format.blockSize, bits: 4 },
     })
   }
 
@@ -260,9 +260,9 @@ class PartGraph {
   #linear(x: string, matrix: Matrix, bias: Vector | undefined, output?: string): string {
     const named = output === undefined ? {} : { outputs: [output] }
     const names = matrixNames(matrix)
-    const { name, accuracyLevel } = this.#plan.spec.format
+    const { name, accuracyLevel, blockSize } = this.#plan.spec.format
     if (name === 'int4') {
-      const attributes = { K: matrix.columns, N: matrix.rows, bits: 4, block_size: int4BlockSize, accuracy_level: accuracyLevel }
+      const attributes = { K: matrix.columns, N: matrix.rows, bits: 4, block_size: blockSize, accuracy_level: accuracyLevel }
       const operands = [x, names.codes, names.scales, ...(bias ? ['', '', bias.name] : [])]
       return this.#graph.node('MatMulNBits', operands, { domain: microsoft, attributes, ...named })
     }

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { BrimError } from '../../kit/base/errors.ts'
-import type { Adapter, PartSpec } from './architecture.ts'
+import { type Adapter, defaultInt4BlockSize, int4BlockSizes, type PartSpec } from './architecture.ts'
 import { readJsonFile } from './checkpoint.ts'
 import { readArchitecture } from './families/index.ts'
 import { formatOf, type Manifest, type PartManifest, type PartName, tokenizerFolder } from './manifest.ts'
@@ -31,11 +31,12 @@ async function specOf(folder: string, manifest: Manifest, part: PartName, own: P
     throw new BrimError('BUNDLE_CORRUPT', `${join(folder, tokenizerFolder, configFile)} is missing`, {
       hint: 'copy the bundle again',
     })
-  const { name, accuracyLevel } = formatOf(manifest, part)
+  const { name, accuracyLevel, blockSize: stored } = formatOf(manifest, part)
+  const blockSize = int4BlockSizes.find((size) => size === stored) ?? defaultInt4BlockSize
   const spec: PartSpec = {
     part,
     model: readArchitecture(config),
-    format: { name, accuracyLevel: accuracyLevel === 1 ? 1 : 4 },
+    format: { name, accuracyLevel: accuracyLevel === 1 ? 1 : 4, blockSize },
     layers: own.layers,
   }
   return part === 'adapter' || part === 'adapter-paper' ? { ...spec, adapter: adapterOf(folder, manifest, part, own) } : spec

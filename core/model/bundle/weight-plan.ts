@@ -1,5 +1,5 @@
-import { attentionOf, int4BlockSize, type PartSpec } from './architecture.ts'
-import type { Format, WeightEntry } from './manifest.ts'
+import { attentionOf, type PartSpec, type WeightFormat } from './architecture.ts'
+import type { WeightEntry } from './manifest.ts'
 import { listParameters, type Matrix, type PartParameters, partParameters, rotaryNames, type Vector } from './parameters.ts'
 import { rotaryPositions } from './rope.ts'
 
@@ -56,7 +56,7 @@ function planPart(spec: PartSpec, places: Places): PartPlan {
   const { embedding, norm, head } = parameters
   for (const parameter of listParameters(parameters)) {
     const canShare = parameter === embedding || parameter === norm || parameter === head
-    for (const entry of entriesOf(parameter, parameter === embedding, spec.format.name)) {
+    for (const entry of entriesOf(parameter, parameter === embedding, spec.format)) {
       const key = `${parameter.sources[0]?.tensor}:${entry.name.slice(parameter.name.length)}`
       const known = canShare ? places.get(key) : undefined
       if (known) {
@@ -78,14 +78,14 @@ function rotaryEntries(spec: PartSpec): Unplaced[] {
   return Object.values(rotaryNames).map((name) => unplaced(name, 'float32', dims))
 }
 
-function entriesOf(parameter: Matrix | Vector, isEmbedding: boolean, format: Format): Unplaced[] {
+function entriesOf(parameter: Matrix | Vector, isEmbedding: boolean, format: WeightFormat): Unplaced[] {
   if (!('columns' in parameter)) return [unplaced(parameter.name, 'float32', [parameter.length])]
   const { rows, columns } = parameter
   const names = matrixNames(parameter)
-  if (format !== 'int4') return [unplaced(names.weight, format === 'fp16' ? 'float16' : 'float32', [rows, columns])]
-  const blocks = columns / int4BlockSize
+  if (format.name !== 'int4') return [unplaced(names.weight, format.name === 'fp16' ? 'float16' : 'float32', [rows, columns])]
+  const blocks = columns / format.blockSize
   // The bytes are the same. GatherBlockQuantized expects whole rows, MatMulNBits expects blocks.
-  const codes = isEmbedding ? [rows, columns / 2] : [rows, blocks, int4BlockSize / 2]
+  const codes = isEmbedding ? [rows, columns / 2] : [rows, blocks, format.blockSize / 2]
   return [unplaced(names.codes, 'uint8', codes), unplaced(names.scales, 'float32', [rows, blocks])]
 }
 

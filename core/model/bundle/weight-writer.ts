@@ -1,6 +1,6 @@
 import { BrimError } from '../../kit/base/errors.ts'
 import { decodeHalves, encodeHalves } from '../../kit/base/half.ts'
-import { int4BlockSize, type PartSpec } from './architecture.ts'
+import type { PartSpec } from './architecture.ts'
 import type { FileSink } from './bundle-draft.ts'
 import { goldenRows } from './golden.ts'
 import { multiplyRows } from './golden-math.ts'
@@ -77,7 +77,7 @@ export class WeightWriter {
     const [source] = sources
     if (!source) throw new Error('a matrix without a source')
     const values = new Float32Array(indices.length * columns)
-    const scales = new Float32Array(columns / int4BlockSize)
+    const scales = new Float32Array(columns / this.#spec.format.blockSize)
     for (const [i, index] of indices.entries()) {
       const row = values.subarray(i * columns, (i + 1) * columns)
       await this.#tensors.read(source.tensor, index * columns, row)
@@ -88,10 +88,11 @@ export class WeightWriter {
 
   async #stream(matrix: Matrix, visit: VisitRows): Promise<void> {
     const names = matrixNames(matrix)
-    const isInt4 = this.#spec.format.name === 'int4'
+    const { name, blockSize } = this.#spec.format
+    const isInt4 = name === 'int4'
     await this.#begin(isInt4 ? names.codes : names.weight)
     const { columns } = matrix
-    const scales = new Float32Array(isInt4 ? (matrix.rows * columns) / int4BlockSize : 0)
+    const scales = new Float32Array(isInt4 ? (matrix.rows * columns) / blockSize : 0)
     const rowsAtOnce = Math.max(1, Math.floor(chunkValues / columns))
     let firstRow = 0
     for (const { tensor, rows } of matrix.sources) {
@@ -99,7 +100,7 @@ export class WeightWriter {
         this.#signal?.throwIfAborted()
         const values = this.#values.subarray(0, Math.min(rowsAtOnce, rows - row) * columns)
         await this.#tensors.read(tensor, row * columns, values)
-        await this.#write(this.#convert(values, tensor, scales.subarray(((firstRow + row) * columns) / int4BlockSize)))
+        await this.#write(this.#convert(values, tensor, scales.subarray(((firstRow + row) * columns) / blockSize)))
         visit(firstRow + row, values)
       }
       firstRow += rows
@@ -128,7 +129,7 @@ export class WeightWriter {
       }
       case 'int4': {
         const codes = new Uint8Array(this.#stored.buffer, 0, values.length / 2)
-        quantizeInt4(values, codes, scales)
+        quantizeInt4(values, this.#spec.format.blockSize, codes, scales)
         return codes
       }
       default:

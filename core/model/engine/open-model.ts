@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../../kit/base/errors.ts'
+import { defaultInt4BlockSize } from '../bundle/architecture.ts'
 import { readManifest } from '../bundle/bundle.ts'
 import {
   formatOf,
@@ -88,6 +89,11 @@ function chainParts({ split }: Manifest): readonly PartName[] {
   return split === null ? ['whole'] : ['input', 'middle', 'output']
 }
 
+/** See PartSource. */
+function needsEvenRows({ name, accuracyLevel, blockSize = defaultInt4BlockSize }: Manifest['format']): boolean {
+  return name === 'int4' && (accuracyLevel === 1 || blockSize !== defaultInt4BlockSize)
+}
+
 function medusaOf({ heads, tree }: PartManifest): Pick<MedusaHeads, 'heads' | 'tree'> {
   if (heads === undefined || tree === undefined) throw new Error('the manifest was not checked')
   return { heads, tree }
@@ -144,7 +150,6 @@ class BundleModel implements LoadedModel {
     const { runtime, folder, threads, slots = [1], branching = false, maxFreeKvBytes } = options
     const { schema, dims } = this.manifest
     const format = formatOf(this.manifest, name)
-    const needsEvenRows = format.name === 'int4' && format.accuracyLevel === 1
     const weights = await this.#weights.load(manifest.weights)
     const graph = runtime.device ? await deviceGraphs(folder, this.manifest, name, manifest) : graphsOf(folder, name, manifest)
     const source = {
@@ -155,7 +160,7 @@ class BundleModel implements LoadedModel {
       graph,
       weights,
       padsAttention: schema > 2,
-      needsEvenRows,
+      needsEvenRows: needsEvenRows(format),
       threads,
     }
     if (name === 'output' || name === 'medusa') {

@@ -15,8 +15,8 @@ export interface PartSource {
   /** The graphs read attention's rows by `spread` and `keep`, so that they can be padded. Not before schema 3. */
   readonly padsAttention: boolean
   /**
-   * MatMulNBits at accuracy level 1 has a special kernel for one row, which sums in another order, and uses it where its blocks
-   * of rows, of even size, leave one. With an even number of rows the result does not depend on the rest of the step.
+   * MatMulNBits has a special kernel for one row, which sums in another order, and uses it where its blocks of rows, of even size,
+   * leave one: at accuracy level 1, and at level 4 with blocks of more than 32 weights. With an even number of rows the result does not depend on the rest of the step.
    */
   readonly needsEvenRows: boolean
   readonly threads: number

@@ -132,7 +132,7 @@ describe('a bundle with drafters', () => {
 describe('brim model inspect', () => {
   it('shows the bundle as text and as JSON', async () => {
     const { out } = await model(['inspect', bundle])
-    expect(out).toMatch(/format +int4, accuracy level 1/)
+    expect(out).toMatch(/format +int4, accuracy level 1, blocks of 32/)
     const printed = JSON.parse((await model(['inspect', bundle, '--json'])).out)
     expect(printed.parts.map(({ part }: { part: string }) => part)).toEqual(['input', 'middle', 'output'])
     expect(printed.bytes).toBeGreaterThan(printed.parts.reduce((sum: number, { bytes }: { bytes: number }) => sum + bytes, 0))

@@ -206,7 +206,8 @@ describe('the model id', () => {
     expect(second.manifest.modelId).toBe(first.manifest.modelId)
   })
 
-  it('depends on weights, format, accuracy level and split', async () => {
+  it('depends on weights, format, accuracy level, block size and split', async () => {
+    const wide = await tinyCheckpoint(join(dir.path, 'wide'), { intermediate_size: 128 })
     const other = await tinyCheckpoint(join(dir.path, 'other'), {}, { seed: 2 })
     const variants: Partial<BuildOptions>[] = [
       { split: 1 },
@@ -216,6 +217,8 @@ describe('the model id', () => {
       { split: 1, format: 'int4' },
       { split: 1, format: 'int4', accuracyLevel: 1 },
       { split: 1, deviceFormat: 'int4' },
+      { checkpoint: wide, format: 'int4' },
+      { checkpoint: wide, format: 'int4', blockSize: 64 },
       { split: 1, checkpoint: other },
     ]
     const ids = await Promise.all(variants.map(async (options) => (await build(options)).manifest.modelId))

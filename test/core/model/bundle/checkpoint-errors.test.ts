@@ -120,6 +120,8 @@ describe('a checkpoint is rejected', () => {
   it('if a width is not a multiple of the int4 block size', async () => {
     checkpoint = await tinyCheckpoint(join(dir.path, 'odd'), { intermediate_size: 72 })
     await refuses('ARCHITECTURE_UNSUPPORTED', /multiples of 32, but the MLP width is 72/, { format: 'int4' })
+    checkpoint = await tinyCheckpoint(join(dir.path, 'narrow'))
+    await refuses('ARCHITECTURE_UNSUPPORTED', /multiples of 128, but the hidden size is 64/, { format: 'int4', blockSize: 128 })
   })
 })
 

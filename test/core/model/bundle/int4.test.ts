@@ -1,18 +1,21 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { int4BlockSizes } from '../../../../core/model/bundle/architecture.ts'
 import { quantizeInt4 } from '../../../../core/model/bundle/int4.ts'
 
-const block = fc.array(fc.float({ min: -1000, max: 1000, noNaN: true }), { minLength: 32, maxLength: 32 })
+const blockOf = (size: number) => fc.array(fc.float({ min: -1000, max: 1000, noNaN: true }), { minLength: size, maxLength: size })
 
-function quantize(values: number[]) {
-  const stored = Float32Array.from(values)
-  const codes = new Uint8Array(values.length / 2)
-  const scales = new Float32Array(values.length / 32)
-  quantizeInt4(stored, codes, scales)
-  return { stored, codes, scales }
-}
+describe.each(int4BlockSizes)('int4 quantisation in blocks of %i', (blockSize) => {
+  const block = blockOf(blockSize)
 
-describe('int4 quantisation', () => {
+  function quantize(values: number[]) {
+    const stored = Float32Array.from(values)
+    const codes = new Uint8Array(values.length / 2)
+    const scales = new Float32Array(values.length / blockSize)
+    quantizeInt4(stored, blockSize, codes, scales)
+    return { stored, codes, scales }
+  }
+
   it('errs by at most half a step, or one step for values of the opposite sign to the extreme', () => {
     fc.assert(
       fc.property(block, (values) => {
@@ -44,7 +47,7 @@ describe('int4 quantisation', () => {
         for (const [i, value] of stored.entries()) {
           const byte = codes[i >>> 1] ?? 0
           const code = i % 2 === 0 ? byte & 15 : byte >>> 4
-          expect(value).toBe(Math.fround((code - 8) * (scales[Math.floor(i / 32)] ?? 0)))
+          expect(value).toBe(Math.fround((code - 8) * (scales[Math.floor(i / blockSize)] ?? 0)))
         }
       }),
     )
@@ -52,6 +55,6 @@ describe('int4 quantisation', () => {
 
   it('stores zeros for a block of zeros or of values too small for a scale', () => {
     for (const value of [0, 1e-38, -1e-40])
-      expect(quantize(Array(32).fill(value)).stored.every((v) => Math.abs(v) === 0)).toBe(true)
+      expect(quantize(Array(blockSize).fill(value)).stored.every((v) => Math.abs(v) === 0)).toBe(true)
   })
 })

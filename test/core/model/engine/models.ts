@@ -23,7 +23,7 @@ export interface Workshop extends AsyncDisposable {
   readonly checkpoint: string
   /** Builds a bundle of the random checkpoint and loads the parts of the whole model and the requested drafters. */
   open(
-    options: Pick<BuildOptions, 'format' | 'split' | 'accuracyLevel' | 'drafters'>,
+    options: Pick<BuildOptions, 'format' | 'split' | 'accuracyLevel' | 'blockSize' | 'drafters'>,
   ): Promise<LoadedModel & { readonly folder: string }>
 }
 

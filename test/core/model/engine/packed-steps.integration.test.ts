@@ -32,6 +32,7 @@ describe.each([
   ['fp32', { format: 'fp32' }],
   ['int4 at accuracy level 1', { format: 'int4', accuracyLevel: 1 }],
   ['int4 at accuracy level 4', { format: 'int4', accuracyLevel: 4 }],
+  ['int4 at accuracy level 4, in blocks of 64', { format: 'int4', accuracyLevel: 4, blockSize: 64 }],
 ] as const)('packed steps in %s', (_, format) => {
   describe.each([
     ['whole', {}],
