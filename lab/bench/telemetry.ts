@@ -1,11 +1,10 @@
-import { execFile } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import type { Io } from '../../core/kit/base/io.ts'
 import { projectRoot } from '../../core/kit/base/version.ts'
+import { brimOutput } from '../cluster/processes.ts'
 import type { BenchContext } from '../frame/bench.ts'
 import { benchCommand } from '../frame/command.ts'
 import { loadText } from '../frame/page.ts'
@@ -24,9 +23,7 @@ interface DeviceCost {
   readonly percentOfCore: number
 }
 
-const execute = promisify(execFile)
 const fixtureFolder = fileURLToPath(new URL('jetson/fixtures/', projectRoot))
-const cli = fileURLToPath(new URL('dist/brim.js', projectRoot))
 
 /** Seconds between two samples. */
 const everyS = 10
@@ -123,11 +120,9 @@ export async function costOf(device: string, samples: number, io: Pick<Io, 'env'
     if (device !== thisMachine && device !== withoutProc) layOut(device, root)
     const args = ['agent', 'sample', '--count', String(samples), '--every', String(everyS), '--json']
     const path = [join(root, 'bin'), io.env.PATH ?? ''].join(delimiter)
-    const { stdout } = await execute(process.execPath, [cli, ...args, ...(device === thisMachine ? [] : ['--root', root])], {
-      env: { ...io.env, PATH: path, BRIM_STOP_WITH_STDIN: '1' },
-      signal: io.signal,
-    })
-    const { cpuMs, percentOfCore } = JSON.parse(stdout) as Pick<DeviceCost, 'cpuMs' | 'percentOfCore'>
+    const words = [...args, ...(device === thisMachine ? [] : ['--root', root])]
+    const output = await brimOutput(words, { env: { ...io.env, PATH: path }, signal: io.signal })
+    const { cpuMs, percentOfCore } = JSON.parse(output) as Pick<DeviceCost, 'cpuMs' | 'percentOfCore'>
     return { device, samples, cpuMs, percentOfCore }
   } finally {
     rmSync(root, { recursive: true, force: true })

@@ -1,7 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Io } from '../../core/kit/base/io.ts'
 import { projectRoot } from '../../core/kit/base/version.ts'
 import { pinnedTo } from './cores.ts'
 import { endingWithParent } from './ending-with-parent.ts'
@@ -35,6 +37,7 @@ interface StartOptions {
 /** Time limit for the line {event: 'ready'}. */
 const readyWithinMs = 60_000
 const killAfterMs = 10_000
+const maxOutputBytes = 2 ** 28
 /** Lines of stderr that an error message can quote. */
 const quotedLines = 3
 
@@ -69,6 +72,12 @@ export async function startBrim(args: readonly string[], options: StartOptions):
     await end('SIGINT')
     throw error
   }
+}
+
+/** Runs a command of this program to its end. @returns its stdout */
+export async function brimOutput(words: readonly string[], { env, signal }: Pick<Io, 'env' | 'signal'>): Promise<string> {
+  const options = { env: { ...env, BRIM_STOP_WITH_STDIN: '1' }, signal, maxBuffer: maxOutputBytes }
+  return (await promisify(execFile)(process.execPath, [cli, ...words], options)).stdout
 }
 
 function readyLine(child: ChildProcess, name: string, signal: AbortSignal | undefined): Promise<Record<string, unknown>> {

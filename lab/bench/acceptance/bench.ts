@@ -1,28 +1,23 @@
 import { availableParallelism } from 'node:os'
-import { relative } from 'node:path'
 import { z } from 'zod'
-import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
-import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { drafterParts, type PartName } from '../../../core/model/bundle/manifest.ts'
 import { adapterDrafter } from '../../../core/model/draft/adapter-drafter.ts'
 import { adapterLookupDrafter } from '../../../core/model/draft/adapter-lookup-drafter.ts'
 import { type Drafter, noDrafter, type TreeDrafter } from '../../../core/model/draft/drafter.ts'
 import { lookupDrafter } from '../../../core/model/draft/lookup-drafter.ts'
 import type { Chain, StepItem } from '../../../core/model/engine/contract.ts'
-import { answerBudget } from '../../../core/model/engine/generate.ts'
 import { openBundle } from '../../../core/model/engine/open-bundle.ts'
 import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
 import { shareHead } from '../../../core/model/engine/shared-head.ts'
 import { defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
 import { medusaDrafter } from '../../baselines/medusa-drafter.ts'
-import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { BenchContext } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { tabledBench } from '../../frame/tabled-bench.ts'
+import { readDemoModel } from '../demo-model.ts'
 import { isLooping } from '../looping.ts'
-import { heldOutPrompts, readPrompts } from '../prompts.ts'
 import { type Answered, answerGreedily, type ReplayLimits, type ReplayModel, type Round, replay } from './replay.ts'
 import {
   type AcceptanceRun,
@@ -74,20 +69,15 @@ export const command = benchCommand(acceptanceBench)
 async function measure(context: BenchContext, given: z.output<z.ZodObject<typeof options>>) {
   const { threshold, draftLimit } = given
   const maxTokens = context.quick ? Math.min(given.maxTokens, quickLimits.maxTokens) : given.maxTokens
-  const folder = given.bundle ?? (await ensureDemoBundle())
-  const manifest = await readManifest(folder)
+  const { bundle, manifest, dialogues, conditions: asked } = await readDemoModel({ ...given, mustFit: true })
   if (manifest.split === null)
-    throw new BrimError('BUNDLE_INVALID', `${folder} holds a whole model, which neither drafts nor verifies`, {
+    throw new BrimError('BUNDLE_INVALID', `${bundle} holds a whole model, which neither drafts nor verifies`, {
       hint: 'build the bundle with --split',
     })
-  const { tokenizer, chatTemplate } = await loadTextModel(folder, manifest)
-  const check = (ids: readonly number[]) => void answerBudget(ids, undefined, manifest.dims)
-  const file = given.prompts ?? relative(process.cwd(), heldOutPrompts.file)
-  const all = await readPrompts(file, { tokenizer, chatTemplate, check })
-  const prompts = context.quick ? evenly(all, quickLimits.prompts) : all
+  const prompts = context.quick ? evenly(dialogues, quickLimits.prompts) : dialogues
   const owned = drafterParts.filter((name) => manifest.parts[name])
   const threads = Math.min(4, availableParallelism())
-  const model = await openBundle(folder, {
+  const model = await openBundle(bundle, {
     library: context.io.env.ORT_LIB,
     parts: ['input', 'middle', 'output', ...owned],
     threads,
@@ -106,12 +96,9 @@ async function measure(context: BenchContext, given: z.output<z.ZodObject<typeof
   } finally {
     await model.release()
   }
-  const { card, modelId, format } = manifest
   const answers = runs.filter(({ drafter }) => drafter === 'none')
   const conditions = {
-    model: card.name,
-    modelId,
-    format: format.name,
+    ...asked,
     features: manifest.parts.adapter?.features ?? false,
     medusaTree: manifest.parts.medusa?.tree ?? null,
     answers: answers.length,
@@ -121,7 +108,6 @@ async function measure(context: BenchContext, given: z.output<z.ZodObject<typeof
     draftLimit,
     temperature: 0,
     threads,
-    prompts: given.prompts ?? heldOutPrompts.name,
   }
   return { conditions, runs }
 }

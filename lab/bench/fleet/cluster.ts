@@ -1,22 +1,14 @@
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import type { Io } from '../../../core/kit/base/io.ts'
-import { projectRoot } from '../../../core/kit/base/version.ts'
 import { readSse } from '../../../core/wire/openai/sse-reader.ts'
 import { Cluster } from '../../cluster/cluster.ts'
 import { cpuSeconds } from '../../cluster/cpu-times.ts'
 import { JobClient } from '../../cluster/job-client.ts'
 import { rssMb } from '../../cluster/memory.ts'
 import { startMosquitto } from '../../cluster/mosquitto.ts'
+import { brimOutput } from '../../cluster/processes.ts'
 
 export const fleetBrokers = ['embedded', 'mosquitto'] as const
 export type FleetBroker = (typeof fleetBrokers)[number]
-
-const execute = promisify(execFile)
-const cli = fileURLToPath(new URL('dist/brim.js', projectRoot))
-/** Of what `brim fleet status` prints. */
-const maxOutputBytes = 2 ** 28
 
 interface FleetClusterOptions {
   /** Folder of a split bundle. */
@@ -55,8 +47,7 @@ export function startFleetCluster({ bundle, broker, devices, io }: FleetClusterO
       /** @returns seconds, from the start of the process to its end */
       async fleetStatusS(): Promise<number> {
         const startedMs = performance.now()
-        const args = [cli, 'fleet', 'status', '--bridge', httpUrl]
-        await execute(process.execPath, args, { env: io.env, signal: io.signal, maxBuffer: maxOutputBytes })
+        await brimOutput(['fleet', 'status', '--bridge', httpUrl], io)
         return (performance.now() - startedMs) / 1_000
       },
     }

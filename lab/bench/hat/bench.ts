@@ -66,7 +66,7 @@ export async function benchHat(
 ): Promise<BenchResult> {
   const { io, progress } = context
   const recorded = netTrace === undefined ? undefined : await readRateTrace(netTrace)
-  const { bundle, manifest, dialogues, conditions: model } = await readDemoModel(prompts)
+  const { bundle, manifest, dialogues, conditions: model } = await readDemoModel({ prompts })
   const { modelId, dims, tokens } = manifest
   const random = seededRandom(1)
   const [eos] = tokens.eos
