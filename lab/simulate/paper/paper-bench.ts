@@ -3,7 +3,7 @@ import type { Bench, BenchDocument } from '../../frame/bench.ts'
 import type { PaperFile } from './paper-file.ts'
 import type { PaperRun } from './quantity.ts'
 import { paperReport } from './report.ts'
-import type { Scope } from './text.ts'
+import type { TextScope } from './text.ts'
 
 /** How much is simulated. */
 export interface Effort {
@@ -18,7 +18,7 @@ interface Simulated<Options extends z.ZodRawShape> extends Pick<Bench<Options>, 
   /** The runs of a document, and what the paper's code makes of them. */
   runsOf(document: BenchDocument): readonly PaperRun[]
   /** What the page's texts may name beside the file's own values, conditions and summary. */
-  more?(document: BenchDocument): Scope
+  more?(document: BenchDocument): TextScope
 }
 
 /** `brim simulate paper <name>` */

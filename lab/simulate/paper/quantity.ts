@@ -1,13 +1,12 @@
+import { distinct, select } from '../../frame/runs.ts'
+import { mean } from '../../frame/statistics.ts'
 import type { Each, Quantity, Scalar, Selection } from './paper-file.ts'
 
 /** A simulated run, or what a paper's code has made of several: what was varied, and what came out. */
 export type PaperRun = Readonly<Record<string, unknown>>
 
-export const select = (runs: readonly PaperRun[], wanted: Selection): readonly PaperRun[] =>
-  runs.filter((run) => Object.entries(wanted).every(([name, value]) => run[name] === value))
-
 /** @throws RangeError where there is no such run */
-export function runOf(runs: readonly PaperRun[], wanted: Selection): PaperRun {
+export function firstRun(runs: readonly PaperRun[], wanted: Selection): PaperRun {
   const [run] = select(runs, wanted)
   if (!run) throw new RangeError(`no run of ${JSON.stringify(wanted)}`)
   return run
@@ -27,9 +26,8 @@ export function combinationsOf(each: Each, runs: readonly PaperRun[]): readonly 
   )
 }
 
-const valuesOf = (runs: readonly PaperRun[], name: string): readonly Scalar[] => [
-  ...new Set(runs.flatMap((run) => (run[name] as Scalar | undefined) ?? [])),
-]
+const valuesOf = (runs: readonly PaperRun[], name: string): readonly Scalar[] =>
+  distinct(runs, name).filter((value): value is Scalar => value !== undefined)
 
 const relations = {
   ratio: (own: number, other: number) => own / other,
@@ -43,7 +41,7 @@ const relations = {
 /**
  * @param base what its runs have where it says nothing else
  * @param changes what they have whatever it says
- * @returns NaN where no run has the figure
+ * @returns null where no run has the figure
  * @throws RangeError where there are no such runs
  */
 export function quantityOf(
@@ -51,21 +49,21 @@ export function quantityOf(
   runs: readonly PaperRun[],
   base: Selection = {},
   changes: Selection = {},
-): number {
+): number | null {
   const whole = { ...base, ...of, ...changes }
-  const values = combinationsOf(across, select(runs, whole)).map((combination) => {
+  const values = combinationsOf(across, select(runs, whole)).flatMap((combination) => {
     const wanted = { ...whole, ...combination }
     const own = meanOf(runs, wanted, figure)
-    return over ? relations[as](own, meanOf(runs, { ...wanted, ...over }, figure)) : own
+    const other = over && meanOf(runs, { ...wanted, ...over }, figure)
+    if (own === null || other === null) return []
+    return other === undefined ? own : relations[as](own, other)
   })
+  if (values.length === 0) return null
   return by === 'mean' ? mean(values) : Math[by](...values)
 }
 
-function meanOf(runs: readonly PaperRun[], wanted: Selection, figure: string): number {
+function meanOf(runs: readonly PaperRun[], wanted: Selection, figure: string): number | null {
   const found = select(runs, wanted)
   if (found.length === 0) throw new RangeError(`no run of ${JSON.stringify(wanted)}`)
   return mean(found.flatMap((run) => (run[figure] as number | null | undefined) ?? []))
 }
-
-/** NaN of none. */
-export const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length

@@ -1,10 +1,12 @@
 import type { BenchDocument, BenchReport, Table } from '../../frame/bench.ts'
+import { distinct, select } from '../../frame/runs.ts'
+import { mean } from '../../frame/statistics.ts'
 import type { BarPanel, Figure, LinePanel, Series } from '../../plot/plot.ts'
-import { cellsOf } from './cells.ts'
+import { paperCells } from './cells.ts'
 import { comparisonTables } from './comparison.ts'
 import type { PaperFile } from './paper-file.ts'
-import { combinationsOf, mean, type PaperRun, quantityOf, runOf, select } from './quantity.ts'
-import { fill, namesOf, type Scope, scopeOf } from './text.ts'
+import { combinationsOf, firstRun, type PaperRun, quantityOf } from './quantity.ts'
+import { fill, namesOf, scopeOf, type TextScope } from './text.ts'
 
 type Panel = PaperFile['figure']['panels'][number]
 type Lines = Extract<Panel, { kind: 'lines' }>
@@ -18,7 +20,7 @@ type Bars = Extract<Panel, { kind: 'bars' }>
 export function paperReport(
   paper: PaperFile,
   runsOf: (document: BenchDocument) => readonly PaperRun[],
-  more: (document: BenchDocument) => Scope = () => ({}),
+  more: (document: BenchDocument) => TextScope = () => ({}),
 ): BenchReport {
   const { title, contents, figure, values, findings, conditions } = paper
   const text = (template: string) => (document: BenchDocument) =>
@@ -36,7 +38,7 @@ export function paperReport(
     figureText: figure.text,
     tables(document) {
       const runs = runsOf(document)
-      return [...comparisonTables(cellsOf(paper, runs)), ...paper.tables.map((table) => tableOf(paper, table, runs))]
+      return [...comparisonTables(paperCells(paper, runs)), ...paper.tables.map((table) => tableOf(paper, table, runs))]
     },
     ...(findings !== undefined && { findings: text(findings) }),
     conditions: text(conditions),
@@ -55,7 +57,7 @@ function tableOf(
       if (select(runs, row.needs).length === 0) return []
       return combinationsOf(row.each, select(runs, row.of)).map((varied) => [
         ...row.labels.map((label) => fill(label, namesOf(paper, varied))),
-        ...columns.map(({ of, text }) => fill(text, runOf(runs, { ...row.of, ...varied, ...of }))),
+        ...columns.map(({ of, text }) => fill(text, firstRun(runs, { ...row.of, ...varied, ...of }))),
       ])
     }),
   }
@@ -94,10 +96,9 @@ function linePanels(
 function pointsOf(runs: readonly PaperRun[], points: Lines['points']): Series['points'] {
   if (typeof points === 'string') return runs[0]![points] as Series['points']
   const { x, y } = points
-  const values = [...new Set(runs.map((run) => run[x] as number))]
-  return values
+  return (distinct(runs, x) as number[])
     .toSorted((a, b) => a - b)
-    .map((value) => [value, mean(select(runs, { [x]: value }).map((run) => run[y] as number))])
+    .map((value) => [value, mean(select(runs, { [x]: value }).map((run) => run[y] as number))!])
 }
 
 function barPanel(
@@ -114,10 +115,10 @@ function barPanel(
       const names = namesOf({ names: { ...paper.names, ...own } }, varied)
       return {
         label: fill(label, names),
-        bars: bars.map((bar) => ({
-          name: fill(bar.name, names),
-          value: quantityOf(quantity, runs, { ...of, ...varied, ...bar.of }),
-        })),
+        bars: bars.flatMap((bar) => {
+          const value = quantityOf(quantity, runs, { ...of, ...varied, ...bar.of })
+          return value === null ? [] : [{ name: fill(bar.name, names), value }]
+        }),
       }
     }),
   }

@@ -1,7 +1,7 @@
 import type { PaperFile, Selection, Values } from './paper-file.ts'
-import { type PaperRun, quantityOf, runOf } from './quantity.ts'
+import { firstRun, type PaperRun, quantityOf } from './quantity.ts'
 
-export type Scope = Readonly<Record<string, unknown>>
+export type TextScope = Readonly<Record<string, unknown>>
 
 /** Digits after the point, per cent, or significant digits; a value as it is without. */
 const format = /^(?:(?<fixed>\d)|(?<percent>%)|(?<significant>\d)g)$/
@@ -10,9 +10,9 @@ const format = /^(?:(?<fixed>\d)|(?<percent>%)|(?<significant>\d)g)$/
  * Fills in `{name}`, `{name.field}` and `{name:format}`, with a format of `2` (digits after the point), `%` or `3g` (significant digits).
  * @throws RangeError where the scope lacks one of them
  */
-export const fill = (text: string, scope: Scope): string =>
+export const fill = (text: string, scope: TextScope): string =>
   text.replaceAll(/\{([\w.]+)(?::([^}]+))?\}/g, (_, path: string, how?: string) => {
-    const value = path.split('.').reduce<unknown>((whole, name) => (whole as Scope | undefined)?.[name], scope)
+    const value = path.split('.').reduce<unknown>((whole, name) => (whole as TextScope | undefined)?.[name], scope)
     if (value === undefined) throw new RangeError(`no value of {${path}} in “${text.slice(0, 60)}…”`)
     return shown(value, how)
   })
@@ -28,13 +28,13 @@ function shown(value: unknown, how: string | undefined): string {
 }
 
 /** What was varied, as it is shown. */
-export const namesOf = ({ names }: Pick<PaperFile, 'names'>, varied: Selection): Scope =>
+export const namesOf = ({ names }: Pick<PaperFile, 'names'>, varied: Selection): TextScope =>
   Object.fromEntries(Object.entries(varied).map(([name, value]) => [name, names[name]?.[value] ?? value]))
 
-export const scopeOf = (values: Values, runs: readonly PaperRun[], base: Selection = {}): Scope =>
+export const scopeOf = (values: Values, runs: readonly PaperRun[], base: Selection = {}): TextScope =>
   Object.fromEntries(
     Object.entries(values).map(([name, value]) => [
       name,
-      'run' in value ? runOf(runs, { ...base, ...value.run }) : quantityOf(value, runs, base),
+      'run' in value ? firstRun(runs, { ...base, ...value.run }) : quantityOf(value, runs, base),
     ]),
   )

@@ -2,7 +2,7 @@ import { defaultTailShare } from '../../../../core/policy/disco/dispatch.ts'
 import type { BenchContext, BenchDocument, BenchResult } from '../../../frame/bench.ts'
 import { benchCommand } from '../../../frame/command.ts'
 import { loadText } from '../../../frame/page.ts'
-import { summaryOf } from '../cells.ts'
+import { paperSummary } from '../cells.ts'
 import { paperBench } from '../paper-bench.ts'
 import { paper } from './profiles.ts'
 import { comparedRuns, fullPlan, type Plan, quickPlan, type Run, runPlan } from './runs.ts'
@@ -30,5 +30,5 @@ export async function measurePaper(plan: Plan, context: Pick<BenchContext, 'io' 
     { ...plan.ttft, budgets: budgetsOf('ttft') },
     { ...plan.cost, budgets: budgetsOf('cost') },
   ]
-  return { conditions: { plan: { ...plan, ttft, cost } }, summary: summaryOf(paper, comparedRuns(runs)), runs }
+  return { conditions: { plan: { ...plan, ttft, cost } }, summary: paperSummary(paper, comparedRuns(runs)), runs }
 }

@@ -3,9 +3,11 @@ import { costOf } from '../../../../core/policy/disco/costs.ts'
 import type { ReportedSide } from '../../../../core/policy/disco/state.ts'
 import { median } from '../../../../core/policy/estimate/quantile.ts'
 import type { BenchContext } from '../../../frame/bench.ts'
+import { select } from '../../../frame/runs.ts'
+import { mean } from '../../../frame/statistics.ts'
 import type { ScenarioResult } from '../../run/result.ts'
 import { publishedAs } from '../paper-file.ts'
-import { mean, type PaperRun, select } from '../quantity.ts'
+import type { PaperRun } from '../quantity.ts'
 import { meanOver, runSettings } from '../run-scenarios.ts'
 import { fill } from '../text.ts'
 import { measurePlans, type PlanTimes, sampleCounts } from './plan-times.ts'
@@ -142,11 +144,11 @@ function tableErrors(cuts: readonly PaperRun[]): PaperRun {
     Object.entries(sides).flatMap(([constrained, row]) =>
       row.map((turned, at) => {
         const own = select(cuts, { against: 'beside', server, constrained, at })
-        return { turned, asPrinted: row.toReversed()[at]!, ours: mean(own.map(({ p99CutPercent }) => p99CutPercent as number)) }
+        return { turned, asPrinted: row.toReversed()[at]!, ours: mean(own.map(({ p99CutPercent }) => p99CutPercent as number))! }
       }),
     ),
   )
-  const error = (column: 'turned' | 'asPrinted') => Math.sqrt(mean(cells.map((cell) => (cell.ours - cell[column]) ** 2)))
+  const error = (column: 'turned' | 'asPrinted') => Math.sqrt(mean(cells.map((cell) => (cell.ours - cell[column]) ** 2))!)
   return { measured: 'error of Table 2', turned: error('turned'), asPrinted: error('asPrinted') }
 }
 

@@ -1,6 +1,6 @@
 import type { BenchContext, BenchDocument, BenchResult } from '../../../frame/bench.ts'
 import { benchCommand } from '../../../frame/command.ts'
-import { summaryOf } from '../cells.ts'
+import { paperSummary } from '../cells.ts'
 import { paperBench } from '../paper-bench.ts'
 import { comparedRuns, measure, type Run } from './measure.ts'
 import { paper } from './published.ts'
@@ -28,5 +28,5 @@ export async function measurePaper(count: number, { io, progress }: BenchContext
     progress(`run ${at + 1} of ${plan.length}: ${setup.method}, ${setup.dataset} prompts, ${purpose}, ${variation}`)
     runs.push(await measure(planned, io.signal))
   }
-  return { conditions: { requests: count }, summary: summaryOf(paper, comparedRuns(runs)), runs }
+  return { conditions: { requests: count }, summary: paperSummary(paper, comparedRuns(runs)), runs }
 }

@@ -1,6 +1,6 @@
 import type { BenchContext, BenchDocument, BenchResult } from '../../../frame/bench.ts'
 import { benchCommand } from '../../../frame/command.ts'
-import { summaryOf } from '../cells.ts'
+import { paperSummary } from '../cells.ts'
 import { type Effort, paperBench } from '../paper-bench.ts'
 import { runSettings, withShareOfRequests } from '../run-scenarios.ts'
 import { comparedRuns, type Run, runOf } from './runs.ts'
@@ -21,5 +21,5 @@ export async function measurePaper(plan: Effort, context: Pick<BenchContext, 'io
   const each = (setting: Setting, seed: number) => withShareOfRequests(scenarioOf(setting, seed), plan.share)
   const measured = await runSettings('', settingsOf(plan.isQuick), plan.seeds, each, context)
   const runs = measured.map(({ setting, results }) => runOf(setting, results))
-  return { conditions: { plan }, summary: summaryOf(paper, comparedRuns(runs)), runs }
+  return { conditions: { plan }, summary: paperSummary(paper, comparedRuns(runs)), runs }
 }

@@ -6,7 +6,7 @@ import { benchCommand } from '../../../frame/command.ts'
 import { dataOption, defaultDataFolder } from '../../run/data-folder.ts'
 import { type RunScenarioOptions, runScenario } from '../../run/run-scenario.ts'
 import type { AnswerRecord } from '../../world/answer-record.ts'
-import { summaryOf } from '../cells.ts'
+import { paperSummary } from '../cells.ts'
 import { type Effort, paperBench } from '../paper-bench.ts'
 import { runScenarios, withShareOfRequests } from '../run-scenarios.ts'
 import { conditionTables } from './conditions.ts'
@@ -56,7 +56,7 @@ export async function measurePaper(
     runs.push(await longRun(one, seed, { folders: [data], signal: io.signal }))
     io.signal.throwIfAborted()
   }
-  return { conditions: { seeds, recorded: missing.length === 0 }, summary: summaryOf(paper, comparedRuns(runs)), runs }
+  return { conditions: { seeds, recorded: missing.length === 0 }, summary: paperSummary(paper, comparedRuns(runs)), runs }
 }
 
 /** Files that the folder of the traces lacks. */

@@ -1,6 +1,7 @@
+import { groupBy, mean } from '../../../frame/statistics.ts'
 import type { ScenarioResult } from '../../run/result.ts'
 import type { AnswerRecord } from '../../world/answer-record.ts'
-import { mean, type PaperRun } from '../quantity.ts'
+import type { PaperRun } from '../quantity.ts'
 import type { Case } from './settings.ts'
 
 /** What one server made of one set-up, with one seed. */
@@ -72,12 +73,8 @@ const unchanged = { tokensPerS: 20, intervalMs: 500, conservativeness: 'default'
 
 /** Means over the seeds of each case, in which every setting has a value. */
 export function comparedRuns(runs: readonly FlowRun[]): readonly PaperRun[] {
-  const byCase = new Map<string, FlowRun[]>()
-  for (const run of runs) {
-    const name = [run.setup, run.server, ...changed.map((key) => run[key])].join('\n')
-    byCase.set(name, [...(byCase.get(name) ?? []), run])
-  }
-  return [...byCase.values()].map((own) => ({
+  const byCase = groupBy(runs, (run) => [run.setup, run.server, ...changed.map((key) => run[key])].join('\n'))
+  return byCase.map((own) => ({
     ...unchanged,
     ...own[0],
     ...Object.fromEntries(metrics.map((metric) => [metric, mean(own.map((run) => run[metric] as number))])),

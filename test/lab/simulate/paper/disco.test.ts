@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { cellsOf, summaryOf } from '../../../../lab/simulate/paper/cells.ts'
+import { paperCells, paperSummary } from '../../../../lab/simulate/paper/cells.ts'
 import { deviceProfiles, paper } from '../../../../lab/simulate/paper/disco/profiles.ts'
 import {
   type CostRun,
@@ -34,7 +34,7 @@ const times = { updateUs: [1], planUs: [2], allLengthsMs: [3], sortedMs: [4] }
 const plans = constrainedSides.map((constrained): Run => ({ measured: 'plan', times: { ...times, samples: 1_000, constrained } }))
 const runs: Run[] = [...ttft, ...tail, ...cost, ...overhead, ...plans]
 const all = comparedRuns(runs)
-const cells = cellsOf(paper, all)
+const cells = paperCells(paper, all)
 
 describe('the cells of DiSCo’s tables', () => {
   it('are cuts against chance beside the other side, means over budgets', () => {
@@ -71,7 +71,7 @@ describe('the cells of DiSCo’s tables', () => {
   })
 
   it('are each within a quarter of the paper, or explained', () => {
-    const { cells: compared, cellsWithin25, cellsExplained, cellsUnexplained } = summaryOf(paper, all)
+    const { cells: compared, cellsWithin25, cellsExplained, cellsUnexplained } = paperSummary(paper, all)
     expect(cellsUnexplained).toBe(0)
     expect(cellsWithin25! + cellsExplained!).toBe(compared)
     for (const { remark, paper, ours } of cells)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { cellsOf, summaryOf } from '../../../../lab/simulate/paper/cells.ts'
+import { paperCells, paperSummary } from '../../../../lab/simulate/paper/cells.ts'
 import { orderingsKept, type PaperCell } from '../../../../lab/simulate/paper/comparison.ts'
 import { hatPaperBench } from '../../../../lab/simulate/paper/hat/bench.ts'
 import { comparedRuns, measure } from '../../../../lab/simulate/paper/hat/measure.ts'
@@ -28,12 +28,12 @@ describe('the comparison with the HAT paper', () => {
     const plan = plannedRuns(3)
     const measured = await measure(plan[0]!)
     const runs = plan.map((planned) => ({ ...measured, ...planned }))
-    const cells = cellsOf(paper, comparedRuns(runs))
+    const cells = paperCells(paper, comparedRuns(runs))
     expect(new Set(cells.map(({ place }) => place))).toEqual(
       new Set(['Table IV', 'Table V', 'Fig. 1b', 'Fig. 6', 'Fig. 7', 'Fig. 8', 'Fig. 9', 'Fig. 10', 'Fig. 11', 'Fig. 12']),
     )
     for (const { ours, row, metric } of cells) expect(ours, `${row}, ${metric}`).toBeGreaterThanOrEqual(0)
-    const document = { bench: 'paper-hat', conditions: { requests: 3 }, summary: summaryOf(paper, comparedRuns(runs)), runs }
+    const document = { bench: 'paper-hat', conditions: { requests: 3 }, summary: paperSummary(paper, comparedRuns(runs)), runs }
     expect(hatPaperBench.report.tables!(document)).toHaveLength(13)
     expect(hatPaperBench.report.figure(document).panels).toHaveLength(10)
     expect(hatPaperBench.report.findings!(document)).not.toContain('NaN')

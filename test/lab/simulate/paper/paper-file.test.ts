@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { cellsOf } from '../../../../lab/simulate/paper/cells.ts'
+import { paperCells } from '../../../../lab/simulate/paper/cells.ts'
 import { experimentsOf, scenarioFor } from '../../../../lab/simulate/paper/experiments.ts'
 import { PaperFile, readPaper } from '../../../../lab/simulate/paper/paper-file.ts'
 import { quantityOf } from '../../../../lab/simulate/paper/quantity.ts'
@@ -34,9 +34,9 @@ describe('a quantity of runs', () => {
     expect(quantityOf({ ...quantity, across: { load: [1] }, by: 'max' }, runs)).toBe(0.75)
   })
 
-  it('names the runs that are missing, and is NaN where none has the figure', () => {
+  it('names the runs that are missing, and is null where none has the figure', () => {
     expect(() => quantityOf(quantity, runs, { load: 4 })).toThrow('no run of {"load":4,"method":"own"}')
-    expect(quantityOf({ ...quantity, of: { load: 3 }, over: undefined }, runs)).toBeNaN()
+    expect(quantityOf({ ...quantity, of: { load: 3 }, over: undefined }, runs)).toBeNull()
   })
 })
 
@@ -107,7 +107,7 @@ describe('a paper’s file', () => {
   })
 
   it('makes a cell of every published value, with the first remark that applies where they differ', () => {
-    const cells = cellsOf(paper, runs)
+    const cells = paperCells(paper, runs)
     expect(cells.map(({ row, paper, ours, improved, remark }) => [row, paper, ours, improved, remark])).toEqual([
       ['Ours at 1', 10, 30, 40, 'with 1 it is not 10'],
       ['Ours at 2', 10, 20, 40, 'for Ours'],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { cellsOf, summaryOf } from '../../../../lab/simulate/paper/cells.ts'
+import { paperCells, paperSummary } from '../../../../lab/simulate/paper/cells.ts'
 import { isWithin } from '../../../../lab/simulate/paper/comparison.ts'
 import { comparedRuns, type Run } from '../../../../lab/simulate/paper/pice/runs.ts'
 import {
@@ -59,11 +59,11 @@ describe('the cells beside the paper', () => {
     })
 
   it('compare every cell of Table III, and agree where the simulation does', () => {
-    const cells = cellsOf(paper, comparedRuns(runs(1))).filter(({ place }) => place === 'Table III')
+    const cells = paperCells(paper, comparedRuns(runs(1))).filter(({ place }) => place === 'Table III')
     // Six models by three methods, three of them on devices alone; throughput and latency.
     expect(cells).toHaveLength(2 * (3 * 6 + 3))
     for (const { ours, paper, remark } of cells) expect({ ours, remark }).toEqual({ ours: paper, remark: undefined })
-    expect(summaryOf(paper, comparedRuns(runs(1)))).toMatchObject({
+    expect(paperSummary(paper, comparedRuns(runs(1)))).toMatchObject({
       throughputGain: expect.closeTo(25.98 / 16.33, 6),
       latencyCut: expect.closeTo(1 - 75.15 / 121.54, 6),
     })
@@ -72,8 +72,8 @@ describe('the cells beside the paper', () => {
   })
 
   it('count differences that nothing explains', () => {
-    const cells = cellsOf(paper, comparedRuns(runs(2))).filter(({ place }) => place === 'Table III')
+    const cells = paperCells(paper, comparedRuns(runs(2))).filter(({ place }) => place === 'Table III')
     expect(cells.filter(isWithin)).toEqual([])
-    expect(summaryOf(paper, comparedRuns(runs(2))).cellsUnexplained).toBeGreaterThan(10)
+    expect(paperSummary(paper, comparedRuns(runs(2))).cellsUnexplained).toBeGreaterThan(10)
   })
 })

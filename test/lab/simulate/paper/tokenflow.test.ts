@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { renderFigure } from '../../../../lab/plot/plot.ts'
-import { cellsOf, summaryOf } from '../../../../lab/simulate/paper/cells.ts'
+import { paperCells, paperSummary } from '../../../../lab/simulate/paper/cells.ts'
 import { unexplained } from '../../../../lab/simulate/paper/comparison.ts'
 import { tokenFlowPaperBench } from '../../../../lab/simulate/paper/tokenflow/bench.ts'
 import { comparedRuns, type FlowRun, flowRun } from '../../../../lab/simulate/paper/tokenflow/runs.ts'
@@ -21,7 +21,7 @@ const runs = (change: (run: FlowRun) => Partial<FlowRun> = () => ({})): FlowRun[
       }),
     )
 const cellOf = (all: readonly FlowRun[], place: string, metric: RegExp) =>
-  cellsOf(paper, comparedRuns(all)).find((cell) => cell.place === place && metric.test(`${cell.row}: ${cell.metric}`))!
+  paperCells(paper, comparedRuns(all)).find((cell) => cell.place === place && metric.test(`${cell.row}: ${cell.metric}`))!
 
 describe('paper tokenflow', () => {
   it('runs every case once', () => {
@@ -50,10 +50,10 @@ describe('paper tokenflow', () => {
   })
 
   it('has a remark exactly where figures differ by more than a quarter', () => {
-    const cells = cellsOf(paper, comparedRuns(runs()))
+    const cells = paperCells(paper, comparedRuns(runs()))
     expect(cells.filter(({ remark, ours, paper }) => remark && Math.abs(ours - paper!) <= Math.abs(paper!) / 4)).toEqual([])
     expect(unexplained(cells).map(({ metric }) => metric)).toContain('P99 TTFT, greatest change against SGLang')
-    expect(summaryOf(paper, comparedRuns(runs())).unexplainedCells).toBe(unexplained(cells).length)
+    expect(paperSummary(paper, comparedRuns(runs())).unexplainedCells).toBe(unexplained(cells).length)
   })
 
   it('draws its figure', () => {
