@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { showProgress } from '../../../core/commands/progress.ts'
 import { BrimError, orThrow } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
-import { nonEmpty } from '../../../core/kit/base/setting-kinds.ts'
+import { nonEmpty, off } from '../../../core/kit/base/setting-kinds.ts'
 import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { layOutTable } from '../../plot/table.ts'
 import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
@@ -40,7 +40,7 @@ export const command = defineCommand({
       .array(z.enum(wayNames))
       .default([])
       .meta({ description: 'way of answering that may be chosen; repeatable', fallback: 'all' }),
-    private: z.boolean().default(false).describe('only ways in which questions stay on the device'),
+    private: off.describe('only ways in which questions stay on the device'),
     ...situationOptions,
     out: nonEmpty.optional().meta({ description: 'folder for agent.yaml and bridge.yaml', fallback: 'they are printed' }),
     workers: z.int().min(1).optional().meta({ description: 'threads', fallback: 'one for each core' }),

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { off, on } from '../../../core/kit/base/setting-kinds.ts'
 import { branchings } from '../../../core/policy/hat/draft-ahead-steps.ts'
 import { defaultDraftLimit, defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
 
@@ -15,13 +16,13 @@ export const HatSettings = z
       .enum(['fp16', 'int4'])
       .default('fp16')
       .describe('of what devices compute: the first layers, the head and the drafter'),
-    chunks: z.boolean().default(true).describe('hat: prompts in chunks of Eq. 3; else whole, and all deep states return'),
-    drafts: z.boolean().default(true).describe('hat: speculative decoding; else one token per round'),
-    draftAhead: z.boolean().default(true).describe('hat: drafts during verifications, too'),
-    reuse: z.boolean().default(true).describe('hat: resumes a shared prefix that the bridge has cached'),
-    padding: z.boolean().default(false).describe('pads verifications to one length, which hides that of the draft'),
+    chunks: on.describe('hat: prompts in chunks of Eq. 3; else whole, and all deep states return'),
+    drafts: on.describe('hat: speculative decoding; else one token per round'),
+    draftAhead: on.describe('hat: drafts during verifications, too'),
+    reuse: on.describe('hat: resumes a shared prefix that the bridge has cached'),
+    padding: off.describe('pads verifications to one length, which hides that of the draft'),
     threshold: z.number().min(0).max(1).default(defaultDraftThreshold).describe('η of Eq. 5'),
-    pacedDrafts: z.boolean().default(false).describe('drafts end where another token is not worth its time, in place of η'),
+    pacedDrafts: off.describe('drafts end where another token is not worth its time, in place of η'),
     draftLimit: z.number().int().min(0).default(defaultDraftLimit).describe('max tokens of a draft'),
     acceptLength: acceptLength
       .default(defaultAcceptLength)

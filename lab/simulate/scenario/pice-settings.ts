@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { generalPrompts } from '../../../core/answer/sketch/prompts.ts'
-import { on } from '../../../core/kit/base/setting-kinds.ts'
+import { nonNegative, on } from '../../../core/kit/base/setting-kinds.ts'
 import { objectivesText, parseObjectives } from '../../../core/policy/pice/objectives-text.ts'
 import { defaultPlanTerms } from '../../../core/policy/pice/plan-answer.ts'
 
@@ -16,13 +16,9 @@ export const PiceSettings = z
       .min(1)
       .default([...generalPrompts.sketchShares])
       .describe('lengths of sketches over those of answers, longest first'),
-    sketchMissTokens: z
-      .number()
-      .nonnegative()
-      .default(10)
-      .describe('by which sketches miss the length they were asked for, at most'),
+    sketchMissTokens: nonNegative(10).describe('by which sketches miss the length they were asked for, at most'),
     foresightBias: positive.default(1).describe('foreseen over true lengths of answers, at the median'),
-    foresightError: z.number().nonnegative().default(0.2).describe('σ of the log of foreseen over true lengths'),
+    foresightError: nonNegative(0.2).describe('σ of the log of foreseen over true lengths'),
     helpers: z
       .array(z.string())
       .optional()
@@ -51,7 +47,7 @@ export const PiceSettings = z
       'devices use no abler small model than planned while others wait; false: whichever is in time, as PICE',
     ),
     sharesPrefix: on.describe('what prompts have in common is computed once, in the cloud and on devices'),
-    waitingPerDevice: z.number().min(0).default(2).describe('sketches that may wait for each device'),
+    waitingPerDevice: nonNegative(2).describe('sketches that may wait for each device'),
     sequences: count.default(16).describe('that a device decodes together'),
     expansionsPerJob: count.default(4).describe('sketches of like lengths that a device gets together'),
     sketchS: positive.default(60).describe('seconds to write a sketch; then the answer is written in full'),

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { off } from '../../../core/kit/base/setting-kinds.ts'
+import { nonEmpty, nonNegative, off, on } from '../../../core/kit/base/setting-kinds.ts'
 import { servingPolicyNames } from '../../baselines/serving-policies.ts'
 import { boards, gpus, models } from '../hardware/presets/presets.ts'
 import { DiscoSettings, DollarsPerToken } from './disco-settings.ts'
@@ -34,7 +34,7 @@ export const Link = z
   .strictObject({
     up: Rate.describe('from the device to the bridge: bytes per second, or how they change'),
     down: Rate.describe('from the bridge to the device, as up'),
-    rttMs: z.number().nonnegative().default(10).describe('propagation both ways, in ms'),
+    rttMs: nonNegative(10).describe('propagation both ways, in ms'),
     lossPercent: z.number().min(0).max(50).default(0).describe('of the packets, that are lost'),
   })
   .meta({ id: 'Link' })
@@ -44,14 +44,14 @@ const Reached = z
     memory: share.gt(0).default(1).describe('of the memory’s rate'),
     compute: share.gt(0).default(1).describe('of the FLOP per second'),
     decode: share.gt(0).default(1).describe('of the compute, in rows whose tokens are chosen'),
-    layerMs: z.number().nonnegative().default(0).describe('that it adds for each layer of a step'),
+    layerMs: nonNegative(0).describe('that it adds for each layer of a step'),
   })
   .prefault({})
   .describe('shares of the preset’s rates that the framework reaches')
 
 export const DeviceGroup = z
   .strictObject({
-    name: z.string().min(1).describe('by which workload and results name these devices'),
+    name: nonEmpty.describe('by which workload and results name these devices'),
     count: count.describe('number of devices'),
     board: presetName('board', boards, { files: true }).describe(
       'name of a board preset (brim simulate presets lists them), or file of a machine that brim simulate calibrate wrote',
@@ -67,7 +67,7 @@ export const DeviceGroup = z
       .default([])
       .describe('names of model presets that it can answer or expand with'),
     reaches: Reached,
-    throttles: z.boolean().default(true).describe('long work slows its board, where its cooling does not suffice'),
+    throttles: on.describe('long work slows its board, where its cooling does not suffice'),
     battery: share.optional().describe('charge at the beginning; absent: mains'),
   })
   .meta({ id: 'DeviceGroup' })
@@ -89,16 +89,16 @@ export const Cloud = z
       .enum(['whole', 'share'])
       .default('whole')
       .describe('memory that fcfs and chunked keep for running answers: for their greatest length, or SGLang’s share of it'),
-    planMs: z.number().nonnegative().default(0).describe('time of a plan, by which each step begins later'),
+    planMs: nonNegative(0).describe('time of a plan, by which each step begins later'),
     promptRows: count.default(512).describe('rows of prompts in a step while streams decode'),
     stepRows: count.default(4096).describe('max rows of a step: tokens of prompts and answers together'),
     stepStreams: count.default(256).describe('max answers and sessions in a step'),
     memoryShare: share.default(0.9).describe('of the GPUs’ memory that weights and KV may use'),
-    slowBytes: z.number().nonnegative().default(0).describe('host memory for preempted KV'),
+    slowBytes: nonNegative(0).describe('host memory for preempted KV'),
     transferBytesPerS: positive.optional().describe('of KV to host memory, and back; absent: what the GPU preset reaches'),
     waitsForTransfers: off.describe('no step begins while KV moves; Brim’s engine does not wait'),
-    writeThrough: z.boolean().default(true).describe('new KV is written to host memory while steps compute'),
-    overlap: z.boolean().default(true).describe('KV of resumed answers is loaded while that of preempted ones leaves'),
+    writeThrough: on.describe('new KV is written to host memory while steps compute'),
+    overlap: on.describe('KV of resumed answers is loaded while that of preempted ones leaves'),
     memoryWaitS: z
       .union([positive, z.literal('unlimited')])
       .default(10)
@@ -109,12 +109,10 @@ export const Cloud = z
     answersAtOnce: count
       .optional()
       .describe('answers that the model writes at once, others wait in the order of their arrival; absent: as memory allows'),
-    streamMs: z
-      .number()
-      .nonnegative()
-      .default(0)
-      .describe('of a step, for each stream in it, that the framework spends on scheduling, sampling and sending'),
-    stepJitter: z.number().min(0).default(0).describe('σ of the log of measured over predicted step times'),
+    streamMs: nonNegative(0).describe(
+      'of a step, for each stream in it, that the framework spends on scheduling, sampling and sending',
+    ),
+    stepJitter: nonNegative(0).describe('σ of the log of measured over predicted step times'),
     dollarsPerToken: DollarsPerToken.optional().describe('price of its tokens; absent: unknown'),
   })
   .meta({ id: 'Cloud' })
@@ -135,13 +133,13 @@ export const Arrivals = z.union([
   }),
   z.strictObject({
     kind: z.literal('burst').describe('all at once'),
-    atS: z.number().nonnegative().default(0).describe('seconds from the beginning'),
+    atS: nonNegative(0).describe('seconds from the beginning'),
   }),
   z.strictObject({
     kind: z.literal('trace').describe('as a file has recorded them'),
     file: z.string().describe('CSV or JSONL with arrival, prompt and output tokens: Azure, Mooncake, or your own'),
     speed: positive.default(1).describe('how many times as fast as recorded'),
-    skipS: z.number().nonnegative().default(0).describe('seconds of the trace that are left out'),
+    skipS: nonNegative(0).describe('seconds of the trace that are left out'),
     lengths: positive.default(1).describe('factor of the recorded lengths'),
   }),
   z.strictObject({
@@ -168,7 +166,7 @@ export const Arrivals = z.union([
 export const ModeShare = z
   .strictObject({
     mode: z.enum(modeNames).describe('way of answering'),
-    name: z.string().min(1).optional().describe('of this part of the workload, by which results are shown; absent: its mode'),
+    name: nonEmpty.optional().describe('of this part of the workload, by which results are shown; absent: its mode'),
     share: share.default(1).describe('weight of these requests among all'),
     groups: z
       .array(z.string())
@@ -203,7 +201,7 @@ export const Workload = z
       .describe('devices that may ask next: any, or those without an answer under way'),
     counted: z
       .strictObject({
-        fromS: z.number().nonnegative().default(0).describe('seconds from the beginning'),
+        fromS: nonNegative(0).describe('seconds from the beginning'),
         untilS: positive.optional().describe('seconds from the beginning; absent: to the end'),
       })
       .prefault({})
@@ -228,7 +226,7 @@ export const Policies = z
 /** A run of the simulator: what exists, and what is asked of it. */
 export const Scenario = z
   .strictObject({
-    name: z.string().min(1).describe('heads the results'),
+    name: nonEmpty.describe('heads the results'),
     seed: z.number().int().default(1).describe('of chance: the same seed gives the same result'),
     untilS: positive.optional().describe('ends the run, complete or not'),
     cloud: Cloud.optional().describe('model, GPUs and settings of the bridge'),

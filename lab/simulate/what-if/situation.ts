@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { BrimError } from '../../../core/kit/base/errors.ts'
+import { nonNegative } from '../../../core/kit/base/setting-kinds.ts'
 import type { TokenCosts } from '../../../core/policy/disco/state.ts'
 import { stepDefaults } from '../../../core/policy/serving/step-defaults.ts'
 import { defaultAcceptLength } from '../scenario/hat-settings.ts'
@@ -23,7 +24,7 @@ export const situationOptions = {
   devices: count.default(20).describe('number of devices'),
   up: positive.default(40).describe('uplink of a device, in Mbit/s'),
   down: positive.default(100).describe('downlink of a device, in Mbit/s'),
-  rtt: z.number().min(0).default(20).describe('round trip to the bridge, in ms'),
+  rtt: nonNegative(20).describe('round trip to the bridge, in ms'),
   readingSpeed: positive.default(5).describe('tokens per second that a reader takes'),
   serverPrice: z
     .string()
