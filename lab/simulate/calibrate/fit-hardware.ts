@@ -1,3 +1,4 @@
+import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { Hardware } from '../hardware/roofline.ts'
 import { type MeasuredModel, type MeasuredSteps, predictedS } from './measured-steps.ts'
 import { minimise } from './nelder-mead.ts'
@@ -90,9 +91,4 @@ function errorOf(sizes: readonly FittedStep[], share: number): number {
     if (left <= 0) return Math.abs(error)
   }
   return Math.abs(sorted.at(-1)!.error)
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b)
-  return (sorted[(sorted.length - 1) >> 1]! + sorted[sorted.length >> 1]!) / 2
 }

@@ -1,23 +1,15 @@
+import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { FleetRun } from './fleet-run.ts'
-
-/** The run of the median seed and those around it, as to one figure. */
-export interface Spread {
-  readonly median: number
-  readonly least: number
-  readonly most: number
-}
 
 export const runsOf = (runs: readonly FleetRun[], method: string, gpus: number): readonly FleetRun[] => {
   const own = runs.filter((run) => run.method === method)
   return own.filter((run) => run.gpus === gpus || run.gpus === 0)
 }
 
-/** Over the seeds of one method. @param runs at least one */
-export function spreadOf(runs: readonly FleetRun[], value: (run: FleetRun) => number): Spread {
-  const values = runs.map(value).sort((a, b) => a - b)
-  const middle = values.length >> 1
-  const median = values.length % 2 === 1 ? values[middle]! : (values[middle - 1]! + values[middle]!) / 2
-  return { median, least: values[0]!, most: values.at(-1)! }
+/** Of one figure, over the seeds of one method. @param runs at least one */
+export function spreadOf(runs: readonly FleetRun[], value: (run: FleetRun) => number) {
+  const values = runs.map(value)
+  return { median: median(values), least: Math.min(...values), most: Math.max(...values) }
 }
 
-export const medianOf = (runs: readonly FleetRun[], value: (run: FleetRun) => number): number => spreadOf(runs, value).median
+export const medianOf = (runs: readonly FleetRun[], value: (run: FleetRun) => number): number => median(runs.map(value))
