@@ -10,6 +10,11 @@ Generated from [cloud-bridge/limits.ts](../cloud-bridge/limits.ts) and [agent/li
 No correct client reaches a default. Set a limit with \`--limit <name>=<number>\`, once for each; what the limits protect
 against: [SECURITY.md](../SECURITY.md).
 
+Fixed for both: 15 s from opening a connection to its first request (of MQTT, its CONNECT), and 60 s for a complete HTTP request; 262,144 values in
+the JSON of a request, nested up to 64 levels; 4,096 messages of a conversation. Fixed for the bridge: 1,024 connections to each listener that wait
+for a request; 120 s in which an HTTP client neither sends nor reads; 16 incomplete QoS 2 messages of an MQTT client, and 4,096 bytes of its packets
+that publish nothing; 128 open files kept for databases, logs and outgoing connections.
+
 ## The bridge
 
 \`brim bridge run --limit mqttPacketBytes=65536\`

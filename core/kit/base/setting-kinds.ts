@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** Kinds of values that many settings, options and limits have. */
+// Kinds of values that many settings, options and limits have.
 
 export const nonEmpty = z.string().min(1)
 
