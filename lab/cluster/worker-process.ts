@@ -16,12 +16,17 @@ export class WorkerProcess<Request extends object, Reply> implements AsyncDispos
     this.#signal = signal
   }
 
+  get #hasEnded(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null
+  }
+
   /** One request at a time. @throws BrimError RUNTIME_FAILED when the process fails, dies or does not reply in time */
   async ask(request: Request, withinMs = 600_000): Promise<Reply> {
     const [late, settled] = [AbortSignal.timeout(withinMs), new AbortController()]
     const signal = AbortSignal.any([this.#signal, late, settled.signal])
     const failed = (how: string) => new BrimError('RUNTIME_FAILED', `a process of the benchmark ${how}`)
     try {
+      if (this.#hasEnded) throw failed('has ended')
       const died = once(this.#child, 'exit', { signal }).then(([code, by]) => {
         throw failed(`ended early (${by ?? code})`)
       })
@@ -39,7 +44,7 @@ export class WorkerProcess<Request extends object, Reply> implements AsyncDispos
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
+    if (this.#hasEnded) return
     const exited = once(this.#child, 'exit')
     if (this.#child.connected) this.#child.disconnect()
     await exited
