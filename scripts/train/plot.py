@@ -51,14 +51,9 @@ def read_all(folder: Path, prefix: str) -> dict[str, dict]:
     return {name: read_json(folder / f"{prefix}{name}.json") for name in names}
 
 
-def is_language_model(curve: Curve) -> bool:
-    """Whether a curve is of train_llm.py."""
-    return any("heldOutPerplexity" in point for point in curve.points)
-
-
-def is_drafter(curve: Curve) -> bool:
-    """Whether a curve is of distil.py."""
-    return any("agreement" in point for point in curve.points)
+def with_figure(curves: dict[str, Curve], figure: str) -> dict[str, Curve]:
+    """The curves that have a figure."""
+    return {name: curve for name, curve in curves.items() if any(figure in point for point in curve.points)}
 
 
 def smooth(values: list[float]) -> list[float]:
@@ -185,8 +180,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder (default: docs/results/training)")
     args = parser.parse_args()
     curves = {name: curve for folder in args.work for name, curve in read_curves(folder).items()}
-    models = {name: curve for name, curve in curves.items() if is_language_model(curve)}
-    drafters = {name: curve for name, curve in curves.items() if is_drafter(curve)}
+    models = with_figure(curves, "heldOutPerplexity")  # of train_llm.py
+    drafters = with_figure(curves, "agreement")  # of distil.py
     evaluations, tasks = read_all(args.out, "evaluation-"), read_all(args.out, "tasks-")
     if not (models or drafters or evaluations or tasks):
         raise InputError(f"neither {args.work[0]} nor {args.out} has anything to plot; run the training steps first")
