@@ -10,11 +10,20 @@ const fileName = 'verified-bundles.json'
 /** Entries of each kind; the oldest are forgotten first. */
 const maxEntries = 4_096
 
+/** How an execution provider fared with parts of a bundle. */
+const Trial = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('measured'), seconds: z.object({ provider: z.number().positive(), cpu: z.number().positive() }) }),
+  z.object({ kind: z.literal('failed'), reason: z.string() }),
+])
+type Trial = z.infer<typeof Trial>
+
 const Stored = z.object({
   /** By path: what identified the file when its hash was right. */
   files: z.record(z.string(), z.string()),
   /** Self-tests that this machine has passed. */
   tests: z.array(z.string()),
+  /** How execution providers fared in their trials. */
+  trials: z.record(z.string(), Trial).default({}),
 })
 
 /**
@@ -25,12 +34,14 @@ export class VerifiedBundles {
   readonly #path: string | undefined
   readonly #files: Map<string, string>
   readonly #tests: Set<string>
+  readonly #trials: Map<string, Trial>
 
   constructor(stateDir?: string) {
     this.#path = stateDir === undefined ? undefined : join(stateDir, fileName)
-    const { files, tests } = readStored(this.#path)
+    const { files, tests, trials } = readStored(this.#path)
     this.#files = new Map(Object.entries(files))
     this.#tests = new Set(tests)
+    this.#trials = new Map(Object.entries(trials))
   }
 
   /**
@@ -63,11 +74,23 @@ export class VerifiedBundles {
     this.#store()
   }
 
+  /** @param trial names everything that its outcome depends on */
+  trialOf(trial: string): Trial | undefined {
+    return this.#trials.get(trial)
+  }
+
+  recordTrial(trial: string, outcome: Trial): void {
+    if (this.#trials.get(trial) === outcome) return
+    this.#trials.set(trial, outcome)
+    this.#store()
+  }
+
   #store(): void {
     if (this.#path === undefined) return
     const files = Object.fromEntries([...this.#files].slice(-maxEntries))
+    const trials = Object.fromEntries([...this.#trials].slice(-maxEntries))
     try {
-      writePrivate(this.#path, JSON.stringify({ files, tests: [...this.#tests].slice(-maxEntries) }))
+      writePrivate(this.#path, JSON.stringify({ files, tests: [...this.#tests].slice(-maxEntries), trials }))
     } catch {
       // A full or read-only disk: the next start verifies again.
     }
@@ -78,7 +101,7 @@ function readStored(path: string | undefined): z.infer<typeof Stored> {
   try {
     return Stored.parse(JSON.parse(readFileSync(path ?? '', 'utf8')))
   } catch {
-    return { files: {}, tests: [] }
+    return { files: {}, tests: [], trials: {} }
   }
 }
 

@@ -4,9 +4,11 @@ import type { Progress } from '../../kit/base/progress.ts'
 import { readManifest } from '../bundle/bundle.ts'
 import { filesOf } from '../bundle/bundle-files.ts'
 import type { Manifest, PartName } from '../bundle/manifest.ts'
-import type { VerifiedBundles } from '../bundle/verified-bundles.ts'
+import { VerifiedBundles } from '../bundle/verified-bundles.ts'
 import { openRuntime } from './capi.ts'
-import { type LoadedModel, type OpenModelOptions, openModel } from './open-model.ts'
+import { type Computing, chooseProvider } from './choose-provider.ts'
+import { chainParts, type LoadedModel, type OpenModelOptions, openModel } from './open-model.ts'
+import type { ProviderWish } from './provider.ts'
 import type { Runtime, RuntimeInfo } from './runtime.ts'
 import { testLoadedParts } from './self-test.ts'
 import { watchRuns } from './watch-runs.ts'
@@ -14,14 +16,27 @@ import { watchRuns } from './watch-runs.ts'
 interface OpenBundleOptions extends OpenModelOptions {
   /** Path of a libonnxruntime. Default: the one of onnxruntime-node. */
   readonly library?: string | undefined
+  /** What is to compute. Default: the CPU. */
+  readonly wish?: ProviderWish | undefined
 }
+
+const onCpu: ProviderWish = { provider: 'cpu' }
 
 /**
  * Opens parts of a bundle on a separate runtime, which is closed with them.
  * @throws BrimError as openRuntime and openModel
  */
-export async function openBundle(folder: string, { library, ...options }: OpenBundleOptions): Promise<LoadedModel> {
-  return openOn(await openRuntime({ library }), folder, options)
+export async function openBundle(
+  folder: string,
+  { library, wish = onCpu, ...options }: OpenBundleOptions,
+): Promise<LoadedModel & { readonly computing: Computing }> {
+  const manifest = await readManifest(folder)
+  const parts = options.parts === 'chain' ? chainParts(manifest) : options.parts
+  const { threads } = options
+  const request = { folder, manifest, parts, threads, library, wish, verified: new VerifiedBundles(), env: process.env }
+  const computing = await chooseProvider(request)
+  const model = await openOn(await openRuntime({ library, provider: computing.provider }), folder, options)
+  return Object.assign(model, { computing })
 }
 
 interface OpenVerifiedOptions extends OpenBundleOptions {
@@ -39,19 +54,20 @@ interface OpenVerifiedOptions extends OpenBundleOptions {
  */
 export async function openVerifiedBundle(
   folder: string,
-  { verified, library, progress, ...options }: OpenVerifiedOptions,
-): Promise<LoadedModel> {
-  const { parts } = options
+  { verified, library, wish = onCpu, progress, ...options }: OpenVerifiedOptions,
+): Promise<LoadedModel & { readonly computing: Computing }> {
+  const { parts, threads } = options
   const manifest = await readManifest(folder)
   await verified.verifyFiles(folder, filesOf(manifest, parts))
-  const own = await openRuntime({ library })
+  const computing = await chooseProvider({ folder, manifest, parts, threads, library, wish, verified, env: process.env })
+  const own = await openRuntime({ library, provider: computing.provider })
   const runtime = progress ? watchRuns(own, progress) : own
   const model = await openOn(runtime, folder, options)
   try {
     const test = testOf(manifest, parts, runtime.info)
     if (!verified.hasPassed(test)) await testLoadedParts(model, folder, parts)
     verified.recordPassed(test)
-    return model
+    return Object.assign(model, { computing })
   } catch (error) {
     await model.release()
     throw error
@@ -68,7 +84,7 @@ async function openOn(runtime: Runtime, folder: string, options: OpenModelOption
 }
 
 /** Names the self-test of these parts on this machine. The hashes cover drafters too, which the model id leaves out. */
-function testOf({ modelId, files }: Manifest, parts: readonly PartName[], { library, version }: RuntimeInfo): string {
+function testOf({ modelId, files }: Manifest, parts: readonly PartName[], { library, version, provider }: RuntimeInfo): string {
   const bundle = createHash('sha256').update(JSON.stringify(files)).digest('hex')
-  return [modelId, bundle, parts.join(','), version, library, arch(), cpus()[0]?.model ?? ''].join('|')
+  return [modelId, bundle, parts.join(','), version, library, provider, arch(), cpus()[0]?.model ?? ''].join('|')
 }

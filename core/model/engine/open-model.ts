@@ -85,7 +85,8 @@ function checkThreads(threads: number): void {
   })
 }
 
-function chainParts({ split }: Manifest): readonly PartName[] {
+/** The parts of the whole model. */
+export function chainParts({ split }: Manifest): readonly PartName[] {
   return split === null ? ['whole'] : ['input', 'middle', 'output']
 }
 

@@ -1,0 +1,45 @@
+import { once } from 'node:events'
+import { readManifest } from '../bundle/bundle.ts'
+import { openRuntime } from './capi.ts'
+import { measureParts } from './measure-parts.ts'
+import { openModel } from './open-model.ts'
+import { cpuProvider, type Provider } from './provider.ts'
+import type { TrialReply, TrialRequest } from './provider-trial.ts'
+import { testLoadedParts } from './self-test.ts'
+
+/** Tries one provider, and waits to be killed. See provider-trial.ts. */
+async function main(): Promise<void> {
+  process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'))
+  const [request] = (await once(process, 'message')) as [TrialRequest]
+  const reply = await answer(request).catch((error: unknown): TrialReply => ({ kind: 'failed', reason: reasonOf(error) }))
+  process.send?.(reply)
+}
+
+async function answer(request: TrialRequest): Promise<TrialReply> {
+  const provider = await secondsOn(request, request.provider)
+  return { kind: 'measured', seconds: { provider, cpu: await secondsOn(request, cpuProvider) } }
+}
+
+async function secondsOn({ folder, parts, threads, library }: TrialRequest, provider: Provider): Promise<number> {
+  const runtime = await openRuntime({ library, provider })
+  try {
+    const model = await openModel(runtime, folder, { parts, threads })
+    try {
+      await testLoadedParts(model, folder, parts)
+      return await measureParts(model, await readManifest(folder), parts)
+    } finally {
+      await model.release()
+    }
+  } finally {
+    await runtime.close()
+  }
+}
+
+/** The message, and that of the innermost cause. */
+function reasonOf(error: unknown): string {
+  const causes: string[] = []
+  for (let at = error; at instanceof Error; at = at.cause) causes.push(at.message.split('\n')[0]!)
+  return causes.length > 1 ? `${causes[0]}: ${causes.at(-1)}` : (causes[0] ?? String(error))
+}
+
+await main()
