@@ -3,6 +3,7 @@ import { type Clock, systemClock } from '../core/kit/base/clock.ts'
 import { createClosers } from '../core/kit/base/closers.ts'
 import type { BrimError } from '../core/kit/base/errors.ts'
 import type { Logger } from '../core/kit/base/logger.ts'
+import type { ShownComputing } from '../core/wire/protocol/computing.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
 import { type Host, openHost } from './device/host.ts'
 import { openBridgeCredentials } from './identity/identities.ts'
@@ -31,6 +32,8 @@ export interface Agent {
   readonly apiUrl: string
   /** Undefined: the agent waits for the job that installs its first bundle. */
   readonly modelId: string | undefined
+  /** What computes it. */
+  readonly computing: ShownComputing | undefined
   /** Answers so far. */
   readonly answers: Pick<AnswerMeter, 'active' | 'totals'>
   /** Name of the small model that answers can fall back to. */
@@ -111,11 +114,15 @@ export async function startAgent(
     const { drafter } = config.draft
     const { modelId } = models
     const slm = answering.slm?.model.name
-    logger.info({ birth: state.birth, modelId, apiUrl: api.url, slm, drafter }, 'agent ready')
+    const computing = models.llm.current?.model.computing
+    logger.info({ birth: state.birth, modelId, computing, apiUrl: api.url, slm, drafter }, 'agent ready')
     return {
       apiUrl: api.url,
       get modelId() {
         return models.modelId
+      },
+      get computing() {
+        return models.llm.current?.model.computing
       },
       slm,
       answers: answering.meter,

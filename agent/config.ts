@@ -115,6 +115,11 @@ export const AgentFields = z.strictObject({
       'folder or model id of a small whole model, which expands sketches; the first also answers, in the modes local, cheap, fast and auto, and for requests with --fallback slm where no bridge can; repeatable',
     fallback: 'none, but installed ones expand sketches',
   }),
+  slmProvider: nonEmpty.optional().meta({
+    fleet: true,
+    description: 'what computes small models, by name as of --provider',
+    fallback: 'as --provider',
+  }),
   slmServer: SlmServerConfig.optional(),
   picePrompts: nonEmpty.optional().meta({
     description: 'JSON file with the texts that ask for expansions, for small models whose folder has none (docs/sketches.md)',
@@ -140,6 +145,7 @@ export const AgentFields = z.strictObject({
     fallback: 'localhost, 127.0.0.0/8 and ::1',
   }),
   threads: processFields.threads,
+  provider: processFields.provider,
   library: processFields.library,
   draft: z
     .strictObject({

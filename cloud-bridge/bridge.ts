@@ -6,6 +6,7 @@ import { pinOf } from '../core/kit/base/tls-pin.ts'
 import { tryOrLog } from '../core/kit/base/try-or-log.ts'
 import { version } from '../core/kit/base/version.ts'
 import { urlHost } from '../core/kit/listen/listen.ts'
+import type { ShownComputing } from '../core/wire/protocol/computing.ts'
 import { type BridgeState, dataPath, noModelId } from '../core/wire/protocol/messages.ts'
 import { mqttPath, webSocketBroker } from '../core/wire/protocol/mqtt-url.ts'
 import { type BridgeSettings, readBridgeConfig } from './config.ts'
@@ -35,6 +36,8 @@ export interface Bridge {
   readonly dataUrl: string
   /** Of the bundles that the bridge serves, as they were given. */
   readonly modelIds: readonly string[]
+  /** What computes each of them. */
+  readonly computing: readonly ShownComputing[]
   /** SHA-256 of the public key of the TLS certificate: invitations and logins hold the bridge to it. */
   readonly pin: string | undefined
   /** Whether clients that connect now must prove their identity. */
@@ -134,15 +137,16 @@ async function openBridge(base: Base, variant: BridgeVariant): Promise<Bridge> {
   closers.push(control.close)
   network.downlink.attach(control)
   work.devices.watchHeartbeats(() => control.connected)
-  const { modelIds, sessions } = cloud
+  const { modelIds, computing, sessions } = cloud
   const { inProgress } = cloud.answers
   let isDraining = false
-  logger.info({ birth: stores.birth, modelIds, mqttUrl, dataUrl, auth: grants.authRequired }, 'bridge ready')
+  logger.info({ birth: stores.birth, modelIds, computing, mqttUrl, dataUrl, auth: grants.authRequired }, 'bridge ready')
   return {
     mqttUrl,
     httpUrl,
     dataUrl,
     modelIds,
+    computing,
     pin: certificate && pinIn(certificate),
     get auth() {
       return grants.authRequired

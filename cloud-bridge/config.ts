@@ -143,6 +143,7 @@ export const BridgeFields = z.strictObject({
   fleet: processFields.fleet,
   id: Id.default('bridge-1').describe('name of this bridge'),
   threads: processFields.threads,
+  provider: processFields.provider,
   library: processFields.library,
   tokenBudget: whole(1, stepDefaults.rows).describe('max tokens that the model computes in one step, for all sessions together'),
   promptTokens: whole(1, stepDefaults.promptRows).describe(

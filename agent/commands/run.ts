@@ -190,10 +190,10 @@ async function runStarts(starts: Starts, io: Io, variant?: AgentVariant): Promis
   }
 }
 
-function printReady({ apiUrl, modelId, slm }: Agent, given: OptionsOf<typeof options>, io: Io): void {
+function printReady({ apiUrl, modelId, computing, slm }: Agent, given: OptionsOf<typeof options>, io: Io): void {
   const { id, dispatch, server } = given
   if (given.json) {
-    io.out(JSON.stringify({ event: 'ready', apiUrl, device: id, modelId: modelId ?? null, slm }))
+    io.out(JSON.stringify({ event: 'ready', apiUrl, device: id, modelId: modelId ?? null, computing: computing ?? null, slm }))
     return
   }
   const lines = [
@@ -201,6 +201,7 @@ function printReady({ apiUrl, modelId, slm }: Agent, given: OptionsOf<typeof opt
     `  API    ${apiUrl}`,
     `  model  ${modelId ?? 'none yet: waits for a job bundle.install --activate'}`,
   ]
+  if (computing) lines.push(`  on     ${computing.provider}: ${computing.reason}`)
   if (slm !== undefined) lines.push(`  SLM    ${slm}`)
   if (dispatch.mode !== 'private' || server) lines.push(`  mode   ${dispatch.mode}${server ? `, server ${server.at}` : ''}`)
   io.out(lines.join('\n'))

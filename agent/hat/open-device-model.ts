@@ -5,11 +5,14 @@ import type { Manifest } from '../../core/model/bundle/manifest.ts'
 import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
 import type { MedusaHeads, Part } from '../../core/model/engine/contract.ts'
 import { openVerifiedBundle } from '../../core/model/engine/open-bundle.ts'
+import type { ProviderWish } from '../../core/model/engine/provider.ts'
 import { type SharedHead, shareHead } from '../../core/model/engine/shared-head.ts'
+import type { ShownComputing } from '../../core/wire/protocol/computing.ts'
 
 /** The parts of a split model that run on the device. Drafters are undefined where the bundle has none. */
 export interface DeviceModel {
   readonly manifest: Manifest
+  readonly computing: ShownComputing
   readonly input: Part
   readonly head: SharedHead
   readonly adapter: Part | undefined
@@ -22,6 +25,8 @@ export interface DeviceModelOptions {
   readonly bundle: string
   readonly threads: number
   readonly library?: string | undefined
+  /** What is to compute. Default: the CPU. */
+  readonly provider?: ProviderWish | undefined
   /** Whether to open the Medusa heads, which are far larger than the adapter. */
   readonly medusa: boolean
   /** What this machine has verified before. Default: nothing. */
@@ -35,6 +40,7 @@ export async function openDeviceModel({
   bundle,
   threads,
   library,
+  provider,
   medusa,
   verified,
   progress,
@@ -44,6 +50,7 @@ export async function openDeviceModel({
   const drafters = wanted.filter((name) => manifest.parts[name])
   const model = await openVerifiedBundle(bundle, {
     library,
+    provider,
     parts: ['input', 'output', ...drafters],
     threads,
     branching: true,
@@ -53,6 +60,7 @@ export async function openDeviceModel({
   try {
     return {
       manifest,
+      computing: model.computing,
       input: model.part('input'),
       head: shareHead(model.head(), manifest.dims.vocab),
       adapter: manifest.parts.adapter && model.part('adapter'),

@@ -9,6 +9,7 @@ import { readManifest } from '../../core/model/bundle/bundle.ts'
 import { devicePartsOf } from '../../core/model/bundle/bundle-files.ts'
 import type { Manifest } from '../../core/model/bundle/manifest.ts'
 import type { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
+import type { ProviderWish } from '../../core/model/engine/provider.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import type { TrialQuestion } from '../../core/wire/protocol/jobs.ts'
@@ -44,6 +45,9 @@ export interface ActiveModelsOptions {
   /** Of the split model's parts on this device. */
   readonly speed: DeviceSpeed
   readonly threads: number
+  readonly provider?: ProviderWish | undefined
+  /** What computes small models. Default: as `provider`. */
+  readonly slmProvider?: string | undefined
   readonly library?: string | undefined
   /** Whether to open the Medusa heads. */
   readonly medusa: boolean
@@ -83,10 +87,12 @@ export class ActiveModels {
       return openDeviceModel({ ...options, bundle })
     }, options.logger)
     const { slmBytes, slmReserveBytes } = options.limits
+    const { provider, slmProvider } = options
+    const smallProvider = slmProvider === undefined ? provider : { ...provider, name: slmProvider }
     this.smallModels = new ModelPool({
       async open(bundle, kept) {
         const open = options.openSmall ?? (await import('../slm/local-model.ts')).openLocalModel
-        return open({ ...options, bundle, kept })
+        return open({ ...options, provider: smallProvider, bundle, kept })
       },
       settings: { limitBytes: slmBytes, reserveBytes: slmReserveBytes },
       freeBytes: freemem,

@@ -3,11 +3,14 @@ import type { Progress } from '../../core/kit/base/progress.ts'
 import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
 import type { Chain } from '../../core/model/engine/contract.ts'
 import { openVerifiedBundle } from '../../core/model/engine/open-bundle.ts'
+import type { ProviderWish } from '../../core/model/engine/provider.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import type { ShownComputing } from '../../core/wire/protocol/computing.ts'
 
 /** A small whole model on the device: it needs no bridge. */
 export interface LocalModel {
   readonly modelId: string
+  readonly computing: ShownComputing
   readonly text: TextModel
   readonly chain: Chain
   /** As measured from its answers. */
@@ -19,6 +22,8 @@ export interface LocalModelOptions {
   readonly bundle: string
   readonly threads: number
   readonly library?: string | undefined
+  /** What is to compute. Default: the CPU. */
+  readonly provider?: ProviderWish | undefined
   /** Weight of the past in the measured speed, 0..1. */
   /** What this machine has verified before. Default: nothing. */
   readonly verified?: VerifiedBundles | undefined
@@ -35,14 +40,16 @@ export async function openLocalModel({
   bundle,
   threads,
   library,
+  provider,
   verified = new VerifiedBundles(),
   progress,
   kept,
 }: LocalModelOptions): Promise<LocalModel & { close(): Promise<void> }> {
-  const model = await openVerifiedBundle(bundle, { library, parts: ['whole'], threads, verified, progress })
+  const model = await openVerifiedBundle(bundle, { library, provider, parts: ['whole'], threads, verified, progress })
   try {
     return {
       modelId: model.manifest.modelId,
+      computing: model.computing,
       text: kept?.text ?? (await loadTextModel(bundle, model.manifest)),
       chain: model.chain({ cuts: 'full' }),
       speed: kept?.speed ?? new DeviceSpeed(),

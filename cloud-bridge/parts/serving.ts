@@ -8,6 +8,7 @@ import { BrimError } from '../../core/kit/base/errors.ts'
 import { releaseMemoryAtRest } from '../../core/kit/base/idle-memory.ts'
 import { version } from '../../core/kit/base/version.ts'
 import type { Manifest } from '../../core/model/bundle/manifest.ts'
+import type { ShownComputing } from '../../core/wire/protocol/computing.ts'
 import { maxFrameBytesOf } from '../../core/wire/protocol/frame.ts'
 import type { Health } from '../../core/wire/protocol/http/bridge.ts'
 import { noModelId } from '../../core/wire/protocol/messages.ts'
@@ -52,9 +53,11 @@ export interface OpenServing {
   readonly plane: DataPlane
   /** Of the served bundles, as they were given. */
   readonly modelIds: readonly string[]
+  /** What computes each of them. */
+  readonly computing: readonly ShownComputing[]
   readonly answers: ServedAnswers
   /** What operators see of the bridge. */
-  load(): Pick<Health, 'version' | 'modelId' | 'modelIds' | 'uptimeS' | 'sessions' | 'kvBytes'>
+  load(): Pick<Health, 'version' | 'modelId' | 'modelIds' | 'computing' | 'uptimeS' | 'sessions' | 'kvBytes'>
 }
 
 /**
@@ -123,12 +126,14 @@ export async function openServing(
   }
   const { serving, steps, sessions } = served
   const modelIds = opened.map(({ manifest }) => manifest.modelId)
+  const computing = opened.map((model) => model.computing)
   return {
     serving,
     steps,
     sessions,
     plane,
     modelIds,
+    computing,
     answers: {
       models,
       starts,
@@ -140,6 +145,7 @@ export async function openServing(
       version,
       modelId: modelIds[0] ?? null,
       modelIds,
+      computing,
       uptimeS: Math.round((clock.nowMs() - base.startedMs) / 1_000),
       sessions: sessions.count,
       kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,

@@ -3,8 +3,10 @@ import { readManifest } from '../../core/model/bundle/bundle.ts'
 import { type Manifest, type PartName, slotCounts, tokenizerFolder } from '../../core/model/bundle/manifest.ts'
 import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
 import { openVerifiedBundle } from '../../core/model/engine/open-bundle.ts'
+import type { ProviderWish } from '../../core/model/engine/provider.ts'
 import { shareHead } from '../../core/model/engine/shared-head.ts'
 import { tokenizerFile } from '../../core/model/text/tokenizer.ts'
+import type { ShownComputing } from '../../core/wire/protocol/computing.ts'
 import { type ServedModel, splitModel, wholeModel } from './served-model.ts'
 
 export interface ServedModelOptions {
@@ -17,6 +19,8 @@ export interface ServedModelOptions {
   readonly threads: number
   /** Path of a libonnxruntime. Default: the library of the onnxruntime-node package. */
   readonly library?: string | undefined
+  /** What is to compute. Default: the CPU. */
+  readonly provider?: ProviderWish | undefined
   /** KV memory of all streams together. */
   readonly kvBudgetBytes: number
   /** Folder that remembers what this machine has verified. */
@@ -30,6 +34,7 @@ export interface OpenedModel {
   readonly folder: string
   readonly served: ServedModel
   readonly manifest: Manifest
+  readonly computing: ShownComputing
   /** Streams that one step can serve. */
   readonly slots: number
   /** Gives KV memory that no stream uses back to the system, until it is used again. */
@@ -44,11 +49,12 @@ export type OpenModel = (options: ServedModelOptions) => Promise<OpenedModel>
  * @throws BrimError as openVerifiedBundle
  */
 export async function openServedModel(options: ServedModelOptions): Promise<OpenedModel> {
-  const { bundle, threads, library, kvBudgetBytes, stateDir, progress } = options
+  const { bundle, threads, library, provider, kvBudgetBytes, stateDir, progress } = options
   const { split, files } = await readManifest(bundle)
   const answers = options.answers && files.some(({ path }) => path === `${tokenizerFolder}/${tokenizerFile}`)
   const model = await openVerifiedBundle(bundle, {
     library,
+    provider,
     parts: partsOf(split, answers),
     threads,
     slots: slotCounts,
@@ -61,6 +67,7 @@ export async function openServedModel(options: ServedModelOptions): Promise<Open
   const opened = {
     folder: bundle,
     manifest,
+    computing: model.computing,
     slots: Math.max(...slotCounts),
     releaseFree: () => model.releaseFree(),
     close: () => model.release(),

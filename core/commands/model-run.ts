@@ -12,6 +12,7 @@ import { tokenizerFolder } from '../model/bundle/manifest.ts'
 import type { GenerateEvent, GenerationSummary } from '../model/engine/generate.ts'
 import { loadChatTemplate } from '../model/text/chat-template.ts'
 import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../model/text/tokenizer.ts'
+import { providerField } from '../wire/protocol/process-fields.ts'
 import { threadsOption } from './threads.ts'
 
 const options = {
@@ -37,6 +38,7 @@ const options = {
     "round hidden states to fp16 at the cuts: the reference's tokens, which HAT and the bridge answer with",
   ),
   threads: threadsOption,
+  provider: providerField('cpu'),
 }
 type RunOptions = OptionsOf<typeof options>
 
@@ -54,7 +56,7 @@ export const command = defineCommand({
 })
 
 async function runModel(options: RunOptions, io: Io): Promise<void> {
-  const { bundle, json, maxTokens, temperature, topK, topP, seed, stop, reference, threads } = options
+  const { bundle, json, maxTokens, temperature, topK, topP, seed, stop, reference, threads, provider } = options
   const sampling = { temperature, topK, topP, seed }
   const [{ openBundle }, { checkSampling }, { answerBudget, generate }] = await Promise.all([
     import('../model/engine/open-bundle.ts'),
@@ -67,7 +69,7 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
   const tokenizer = await tokenizerOf(options)
   const promptIds = await promptOf(options, tokenizer)
   answerBudget(promptIds, maxTokens, dims)
-  const opening = openBundle(bundle, { library: io.env.ORT_LIB, parts: 'chain', threads })
+  const opening = openBundle(bundle, { library: io.env.ORT_LIB, provider, parts: 'chain', threads })
   const model = await orAborted(opening, io.signal, (late) => late.release())
   try {
     const events = generate(model.chain({ cuts: reference ? 'half' : 'full' }), tokenizer, {
@@ -81,11 +83,14 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
     const { text, summary } = await deliver(events, json ? () => {} : (piece) => io.write(piece))
     // A whole bundle has no cuts, so that both are the same.
     const states = reference && split !== null ? ('rounded' as const) : ('unrounded' as const)
-    if (json) io.out(JSON.stringify({ text, ...summary, states }))
+    const { computing } = model
+    if (json) io.out(JSON.stringify({ text, ...summary, states, computing }))
     else {
       if (!tokenizer) io.out(summary.tokenIds.join(','))
       else if (!text.endsWith('\n')) io.write('\n')
-      io.err(`${figures(summary)} · ${states === 'rounded' ? 'reference: states rounded at the cuts' : 'states unrounded'}`)
+      io.err(
+        `${figures(summary)} · ${states === 'rounded' ? 'reference: states rounded at the cuts' : 'states unrounded'} · ${computing.provider}: ${computing.reason}`,
+      )
     }
   } finally {
     await model.release()

@@ -100,9 +100,9 @@ export async function runBridge(given: OptionsOf<typeof options>, io: Io, varian
   }
 }
 
-function printReady({ mqttUrl, httpUrl, dataUrl, modelIds, auth, pin }: Bridge, json: boolean, io: Io): void {
+function printReady({ mqttUrl, httpUrl, dataUrl, modelIds, computing, auth, pin }: Bridge, json: boolean, io: Io): void {
   if (json) {
-    io.out(JSON.stringify({ event: 'ready', mqttUrl, httpUrl, dataUrl, modelId: modelIds[0], modelIds, auth, pin }))
+    io.out(JSON.stringify({ event: 'ready', mqttUrl, httpUrl, dataUrl, modelId: modelIds[0], modelIds, computing, auth, pin }))
     return
   }
   const models = modelIds.length > 0 ? modelIds : ['none: answers come from the upstream, and devices get no sessions']
@@ -112,6 +112,7 @@ function printReady({ mqttUrl, httpUrl, dataUrl, modelIds, auth, pin }: Bridge, 
     `  HTTP    ${httpUrl}`,
     `  data    ${dataUrl}`,
     ...models.map((model) => `  model   ${model}`),
+    ...computing.map(({ provider, reason }) => `  on      ${provider}: ${reason}`),
     ...(pin === undefined ? [] : [`  pin     ${pin}`]),
     `  accepts ${auth ? 'enrolled devices' : 'every device on this machine'}`,
   ]

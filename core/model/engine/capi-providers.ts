@@ -29,10 +29,10 @@ export function appendProvider(library: OrtLibrary, env: Pointer, options: Point
   }
 }
 
-/** The provider is there, but does not start on this machine. */
+/** The provider is there, but does not start on this machine. @param cause what the library says is its cause */
 export const providerFailed = ({ path }: OrtLibrary, { name, plugin = path }: Provider, cause: unknown) =>
   new BrimError('PROVIDER_UNAVAILABLE', `${name} of ${plugin} could not be started`, {
-    cause,
+    cause: (cause instanceof Error && cause.cause) || cause,
     hint: "check that its driver is installed and that its libraries are in that library's folder",
   })
 
@@ -70,7 +70,7 @@ function listDevices(api: OrtApi, env: Pointer): EpDevice[] {
 }
 
 /** CUDA and TensorRT have their own functions; all other providers are added by name. */
-function appendBuiltIn({ api, path }: OrtLibrary, options: Pointer, { name, options: own = {} }: Provider): void {
+function appendBuiltIn({ api, path }: OrtLibrary, options: Pointer, { name, options: own = [] }: Provider): void {
   const what = `starting ${name}`
   const offered = listBuiltIn(api)
   if (!offered.includes(name))
@@ -92,18 +92,21 @@ function appendBuiltIn({ api, path }: OrtLibrary, options: Pointer, { name, opti
   }
 }
 
-function appendDevice(api: OrtApi, env: Pointer, options: Pointer, { pointer }: EpDevice, { options: own = {} }: Provider): void {
+function appendDevice(api: OrtApi, env: Pointer, options: Pointer, { pointer }: EpDevice, { options: own = [] }: Provider): void {
   const devices = BigUint64Array.of(pointer)
   withOptions(own, (keys, values, count) =>
     check(api, api.devices?.append(options, env, devices, 1, keys, values, count) ?? null, 'starting a device'),
   )
 }
 
+/** @param options each as name=value */
 function withOptions(
-  options: Readonly<Record<string, string>>,
+  options: readonly string[],
   call: (keys: BigUint64Array, values: BigUint64Array, count: number) => void,
 ): void {
-  const [keys, values] = [new CStrings(Object.keys(options)), new CStrings(Object.values(options))]
-  call(keys.pointers, values.pointers, keys.pointers.length)
+  const pairs = options.map((option) => [option, option.indexOf('=')] as const)
+  const keys = new CStrings(pairs.map(([option, at]) => option.slice(0, at)))
+  const values = new CStrings(pairs.map(([option, at]) => option.slice(at + 1)))
+  call(keys.pointers, values.pointers, pairs.length)
   keepAlive(keys, values)
 }

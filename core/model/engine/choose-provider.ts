@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { arch, cpus } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { projectRoot } from '../../kit/base/version.ts'
+import type { ShownComputing } from '../../wire/protocol/computing.ts'
 import type { Manifest, PartName } from '../bundle/manifest.ts'
 import type { VerifiedBundles } from '../bundle/verified-bundles.ts'
 import { openRuntime } from './capi.ts'
@@ -13,9 +14,7 @@ import { tryProvider } from './provider-trial.ts'
 /** What computes parts of a bundle, and why. */
 export interface Computing {
   readonly provider: Provider
-  /** Short, as users say it. */
-  readonly name: string
-  readonly reason: string
+  readonly shown: ShownComputing
 }
 
 interface ChoiceRequest {
@@ -41,12 +40,12 @@ const minGain = 1.1
  */
 export async function chooseProvider(request: ChoiceRequest): Promise<Computing> {
   const { wish, library, env } = request
-  if (wish.provider !== 'auto') return computing(providerOf(wish), 'asked for')
+  if (wish.name !== 'auto') return computing(providerOf(wish), 'asked for')
+  const drivers = driversOf(env)
+  if (drivers.length === 0) return computing(cpuProvider, 'no GPU driver was found (Vulkan)')
   const runtime = await openRuntime({ library })
   const { info } = runtime
   await runtime.close()
-  const drivers = driversOf(env)
-  if (drivers.length === 0) return computing(cpuProvider, 'no GPU driver was found (Vulkan)')
   const plugin = wish.plugin ?? packagedPlugin()
   const offered = info.providers.includes(webGpu)
   if (!offered && plugin === undefined)
@@ -71,11 +70,15 @@ async function tried(request: ChoiceRequest, provider: Provider, machine: readon
   if (reply.kind === 'failed') return computing(cpuProvider, `${name} failed its trial: ${reply.reason}`)
   const { seconds } = reply
   const gain = seconds.cpu / seconds.provider
-  if (gain < minGain) return computing(cpuProvider, `${name} was measured at ${gain.toFixed(2)} times the speed of the CPU`)
-  return computing(provider, `measured at ${gain.toFixed(1)} times the speed of the CPU`)
+  if (gain < 1) return computing(cpuProvider, `${name} was measured as ${(1 / gain).toFixed(1)} times slower`)
+  if (gain < minGain) return computing(cpuProvider, `${name} was measured as only ${gain.toFixed(2)} times faster`)
+  return computing(provider, `measured as ${gain.toFixed(1)} times faster than the CPU`)
 }
 
-const computing = (provider: Provider, reason: string): Computing => ({ provider, name: shortNameOf(provider.name), reason })
+const computing = (provider: Provider, reason: string): Computing => ({
+  provider,
+  shown: { provider: shortNameOf(provider.name), reason },
+})
 
 /** The plug-in in Brim's own package. */
 function packagedPlugin(): string | undefined {
@@ -107,5 +110,5 @@ function manifestsIn(folder: string): string[] {
 /** Changes when NVIDIA's driver is replaced. */
 function kernelDriver(): string {
   const found = statSync('/sys/module/nvidia/version', { throwIfNoEntry: false })
-  return found ? `${dirname('/sys/module/nvidia/version')}:${found.mtimeMs}` : ''
+  return String(found?.mtimeMs ?? '')
 }

@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto'
 import { arch, cpus } from 'node:os'
 import type { Progress } from '../../kit/base/progress.ts'
+import type { ShownComputing } from '../../wire/protocol/computing.ts'
 import { readManifest } from '../bundle/bundle.ts'
 import { filesOf } from '../bundle/bundle-files.ts'
 import type { Manifest, PartName } from '../bundle/manifest.ts'
 import { VerifiedBundles } from '../bundle/verified-bundles.ts'
 import { openRuntime } from './capi.ts'
-import { type Computing, chooseProvider } from './choose-provider.ts'
+import { chooseProvider } from './choose-provider.ts'
 import { chainParts, type LoadedModel, type OpenModelOptions, openModel } from './open-model.ts'
 import type { ProviderWish } from './provider.ts'
 import type { Runtime, RuntimeInfo } from './runtime.ts'
@@ -17,10 +18,15 @@ interface OpenBundleOptions extends OpenModelOptions {
   /** Path of a libonnxruntime. Default: the one of onnxruntime-node. */
   readonly library?: string | undefined
   /** What is to compute. Default: the CPU. */
-  readonly wish?: ProviderWish | undefined
+  readonly provider?: ProviderWish | undefined
 }
 
-const onCpu: ProviderWish = { provider: 'cpu' }
+/** Parts of a bundle, and what computes them. */
+export interface ComputedModel extends LoadedModel {
+  readonly computing: ShownComputing
+}
+
+const onCpu: ProviderWish = { name: 'cpu' }
 
 /**
  * Opens parts of a bundle on a separate runtime, which is closed with them.
@@ -28,15 +34,15 @@ const onCpu: ProviderWish = { provider: 'cpu' }
  */
 export async function openBundle(
   folder: string,
-  { library, wish = onCpu, ...options }: OpenBundleOptions,
-): Promise<LoadedModel & { readonly computing: Computing }> {
+  { library, provider = onCpu, ...options }: OpenBundleOptions,
+): Promise<ComputedModel> {
   const manifest = await readManifest(folder)
   const parts = options.parts === 'chain' ? chainParts(manifest) : options.parts
   const { threads } = options
-  const request = { folder, manifest, parts, threads, library, wish, verified: new VerifiedBundles(), env: process.env }
+  const request = { folder, manifest, parts, threads, library, wish: provider, verified: new VerifiedBundles(), env: process.env }
   const computing = await chooseProvider(request)
   const model = await openOn(await openRuntime({ library, provider: computing.provider }), folder, options)
-  return Object.assign(model, { computing })
+  return Object.assign(model, { computing: computing.shown })
 }
 
 interface OpenVerifiedOptions extends OpenBundleOptions {
@@ -54,12 +60,21 @@ interface OpenVerifiedOptions extends OpenBundleOptions {
  */
 export async function openVerifiedBundle(
   folder: string,
-  { verified, library, wish = onCpu, progress, ...options }: OpenVerifiedOptions,
-): Promise<LoadedModel & { readonly computing: Computing }> {
+  { verified, library, provider = onCpu, progress, ...options }: OpenVerifiedOptions,
+): Promise<ComputedModel> {
   const { parts, threads } = options
   const manifest = await readManifest(folder)
   await verified.verifyFiles(folder, filesOf(manifest, parts))
-  const computing = await chooseProvider({ folder, manifest, parts, threads, library, wish, verified, env: process.env })
+  const computing = await chooseProvider({
+    folder,
+    manifest,
+    parts,
+    threads,
+    library,
+    wish: provider,
+    verified,
+    env: process.env,
+  })
   const own = await openRuntime({ library, provider: computing.provider })
   const runtime = progress ? watchRuns(own, progress) : own
   const model = await openOn(runtime, folder, options)
@@ -67,7 +82,7 @@ export async function openVerifiedBundle(
     const test = testOf(manifest, parts, runtime.info)
     if (!verified.hasPassed(test)) await testLoadedParts(model, folder, parts)
     verified.recordPassed(test)
-    return Object.assign(model, { computing })
+    return Object.assign(model, { computing: computing.shown })
   } catch (error) {
     await model.release()
     throw error

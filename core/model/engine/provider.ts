@@ -6,18 +6,12 @@ export interface Provider {
   readonly name: string
   /** Path of its plug-in, where the library has none of its own. */
   readonly plugin?: string | undefined
-  /** Its own options, as text. */
-  readonly options?: Readonly<Record<string, string>> | undefined
+  /** Its own settings, each as name=value. */
+  readonly options?: readonly string[] | undefined
 }
 
-/** What is to compute, as a user says it. */
-export interface ProviderWish {
-  /** `auto`, a short name, or a name of the library. */
-  readonly provider: string
-  /** As of Provider. */
-  readonly plugin?: string | undefined
-  readonly options?: Readonly<Record<string, string>> | undefined
-}
+/** What is to compute, as a user says it: `name` is `auto`, a short name, or a name of the library. */
+export type ProviderWish = Provider
 
 export const cpuProvider: Provider = { name: 'CPUExecutionProvider' }
 
@@ -29,10 +23,10 @@ const longNames: Readonly<Record<string, string>> = {
 }
 
 /** The provider of a wish that is not `auto`. @throws BrimError USAGE */
-export function providerOf({ provider, plugin, options }: ProviderWish): Provider {
-  const name = longNames[provider] ?? provider
+export function providerOf({ name: asked, plugin, options }: ProviderWish): Provider {
+  const name = longNames[asked] ?? asked
   if (!/^\w+ExecutionProvider$/.test(name))
-    throw new BrimError('USAGE', `--provider ${provider} is none of auto, ${Object.keys(longNames).join(', ')}`, {
+    throw new BrimError('USAGE', `--provider ${asked} is none of auto, ${Object.keys(longNames).join(', ')}`, {
       hint: 'or give the name of a provider of ONNX Runtime, such as QNNExecutionProvider',
     })
   return { name, plugin, options }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { ShownComputing } from '../computing.ts'
 import { get, type Operations } from './operation.ts'
 
 const count = z.int().min(0)
@@ -9,6 +10,7 @@ export const Health = z.object({
   version: z.string(),
   modelId: z.string().nullable().describe('Of its first bundle; null where the bridge serves none.'),
   modelIds: z.array(z.string()).default([]).describe('Of all bundles that it serves.'),
+  computing: z.array(ShownComputing).default([]).describe('What computes each of them.'),
   sessions: count.describe('Open HAT sessions.'),
   kvBytes: count.describe('KV memory of open sessions.'),
   keptKvBytes: count.describe('KV memory of the prefix cache.'),
