@@ -13,6 +13,7 @@ import { limitFlag } from '../../core/kit/cli/limit-flag.ts'
 import { type Configuration, defineConfiguredCommand } from '../../core/kit/config-file/configured-command.ts'
 import type { Settings } from '../../core/kit/config-file/setting.ts'
 import { type Service, startService } from '../../core/kit/service/service.ts'
+import { withDrivers } from '../../core/model/engine/provider.ts'
 import type { Agent, AgentVariant, Changes } from '../agent.ts'
 import { AgentFields, type AgentSettings, readAgentConfig } from '../config.ts'
 import { FleetConfig, FleetSettings } from '../config-layer/fleet-config.ts'
@@ -88,6 +89,7 @@ export function agentSettings(given: OptionsOf<typeof options>, io: Io): AgentSe
     limits: Object.fromEntries(limit),
     log: { ...settings.log, priorities: isJournal(io.env) },
     library: io.env.ORT_LIB || undefined,
+    provider: withDrivers(settings.provider, io.env),
     stateDir: agentStateDir(stateDir, settings.id, io),
   }
 }

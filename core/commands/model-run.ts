@@ -5,14 +5,14 @@ import { systemClock } from '../kit/base/clock.ts'
 import { BrimError } from '../kit/base/errors.ts'
 import type { Io } from '../kit/base/io.ts'
 import { orAborted } from '../kit/base/or-aborted.ts'
-import { off } from '../kit/base/setting-kinds.ts'
+import { nonEmpty, off } from '../kit/base/setting-kinds.ts'
 import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
 import { readManifest } from '../model/bundle/bundle.ts'
 import { tokenizerFolder } from '../model/bundle/manifest.ts'
 import type { GenerateEvent, GenerationSummary } from '../model/engine/generate.ts'
+import { withDrivers } from '../model/engine/provider.ts'
 import { loadChatTemplate } from '../model/text/chat-template.ts'
 import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../model/text/tokenizer.ts'
-import { providerField } from '../wire/protocol/process-fields.ts'
 import { threadsOption } from './threads.ts'
 
 const options = {
@@ -38,7 +38,10 @@ const options = {
     "round hidden states to fp16 at the cuts: the reference's tokens, which HAT and the bridge answer with",
   ),
   threads: threadsOption,
-  provider: providerField('cpu'),
+  provider: nonEmpty.default('cpu').describe('what computes: auto, cpu, webgpu, cuda, or the name of a provider of ONNX Runtime'),
+  providerPlugin: nonEmpty
+    .optional()
+    .meta({ description: 'library of that provider, a plug-in of ONNX Runtime', fallback: 'none' }),
 }
 type RunOptions = OptionsOf<typeof options>
 
@@ -56,7 +59,7 @@ export const command = defineCommand({
 })
 
 async function runModel(options: RunOptions, io: Io): Promise<void> {
-  const { bundle, json, maxTokens, temperature, topK, topP, seed, stop, reference, threads, provider } = options
+  const { bundle, json, maxTokens, temperature, topK, topP, seed, stop, reference, threads, provider, providerPlugin } = options
   const sampling = { temperature, topK, topP, seed }
   const [{ openBundle }, { checkSampling }, { answerBudget, generate }] = await Promise.all([
     import('../model/engine/open-bundle.ts'),
@@ -69,7 +72,12 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
   const tokenizer = await tokenizerOf(options)
   const promptIds = await promptOf(options, tokenizer)
   answerBudget(promptIds, maxTokens, dims)
-  const opening = openBundle(bundle, { library: io.env.ORT_LIB, provider, parts: 'chain', threads })
+  const opening = openBundle(bundle, {
+    library: io.env.ORT_LIB,
+    provider: withDrivers({ name: provider, plugin: providerPlugin }, io.env),
+    parts: 'chain',
+    threads,
+  })
   const model = await orAborted(opening, io.signal, (late) => late.release())
   try {
     const events = generate(model.chain({ cuts: reference ? 'half' : 'full' }), tokenizer, {

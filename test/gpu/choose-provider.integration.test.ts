@@ -27,12 +27,14 @@ beforeAll(async () => {
 })
 afterAll(() => dir[Symbol.dispose]())
 
-const choose = (wish: ProviderWish, verified = new VerifiedBundles(), env: Readonly<Record<string, string>> = softwareGpuEnv) =>
-  chooseProvider({ folder, manifest, parts: ['whole'], threads: 1, library: undefined, wish, verified, env })
+const choose = (wish: ProviderWish, verified = new VerifiedBundles()) => {
+  const request = { folder, manifest, parts: ['whole'] as const, threads: 1, library: undefined, verified }
+  return chooseProvider({ ...request, wish: { driverFiles: softwareGpuEnv.VK_DRIVER_FILES, ...wish } })
+}
 
 describe('auto', () => {
   it('computes on the CPU where there is no driver, and says so', async () => {
-    const { provider, shown } = await choose({ name: 'auto' }, undefined, { VK_DRIVER_FILES: join(dir.path, 'none.json') })
+    const { provider, shown } = await choose({ name: 'auto', driverFiles: join(dir.path, 'none.json') })
     expect(provider.name).toBe('CPUExecutionProvider')
     expect(shown).toEqual({ provider: 'cpu', reason: 'no GPU driver was found (Vulkan)' })
   })

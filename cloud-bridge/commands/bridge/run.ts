@@ -11,6 +11,7 @@ import type { OptionsOf } from '../../../core/kit/cli/command.ts'
 import { limitFlag } from '../../../core/kit/cli/limit-flag.ts'
 import { defineConfiguredCommand } from '../../../core/kit/config-file/configured-command.ts'
 import { startService } from '../../../core/kit/service/service.ts'
+import { withDrivers } from '../../../core/model/engine/provider.ts'
 import type { Bridge, BridgeVariant } from '../../bridge.ts'
 import { BridgeFields, type BridgeSettings } from '../../config.ts'
 import { BridgeLimits } from '../../limits.ts'
@@ -66,6 +67,7 @@ export function bridgeSettings(given: OptionsOf<typeof options>, io: Io): Bridge
     ...settings,
     bundles,
     library: io.env.ORT_LIB || undefined,
+    provider: withDrivers(settings.provider, io.env),
     limits: Object.fromEntries(limit),
     log: { ...settings.log, priorities: isJournal(io.env) },
     stateDir: bridgeStateDir(stateDir, io),

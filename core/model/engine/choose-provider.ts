@@ -26,7 +26,6 @@ interface ChoiceRequest {
   readonly wish: ProviderWish
   /** Remembers what was tried on this machine. */
   readonly verified: VerifiedBundles
-  readonly env: Readonly<Record<string, string | undefined>>
   readonly signal?: AbortSignal | undefined
 }
 
@@ -39,9 +38,9 @@ const minGain = 1.1
  * @throws BrimError USAGE, RUNTIME_UNAVAILABLE; the signal's reason
  */
 export async function chooseProvider(request: ChoiceRequest): Promise<Computing> {
-  const { wish, library, env } = request
+  const { wish, library } = request
   if (wish.name !== 'auto') return computing(providerOf(wish), 'asked for')
-  const drivers = driversOf(env)
+  const drivers = driversOf(wish.driverFiles)
   if (drivers.length === 0) return computing(cpuProvider, 'no GPU driver was found (Vulkan)')
   const runtime = await openRuntime({ library })
   const { info } = runtime
@@ -87,9 +86,8 @@ function packagedPlugin(): string | undefined {
 }
 
 /** Vulkan's drivers, by what changes when they do. macOS has Metal. */
-function driversOf(env: ChoiceRequest['env']): string[] {
+function driversOf(named: string | undefined): string[] {
   if (process.platform === 'darwin') return ['metal']
-  const named = env.VK_DRIVER_FILES ?? env.VK_ICD_FILENAMES
   const files = named !== undefined ? named.split(':') : icdFolders.flatMap(manifestsIn)
   return files.flatMap((file) => {
     const found = statSync(file, { throwIfNoEntry: false })

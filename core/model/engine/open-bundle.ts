@@ -39,7 +39,7 @@ export async function openBundle(
   const manifest = await readManifest(folder)
   const parts = options.parts === 'chain' ? chainParts(manifest) : options.parts
   const { threads } = options
-  const request = { folder, manifest, parts, threads, library, wish: provider, verified: new VerifiedBundles(), env: process.env }
+  const request = { folder, manifest, parts, threads, library, wish: provider, verified: new VerifiedBundles() }
   const computing = await chooseProvider(request)
   const model = await openOn(await openRuntime({ library, provider: computing.provider }), folder, options)
   return Object.assign(model, { computing: computing.shown })
@@ -73,7 +73,6 @@ export async function openVerifiedBundle(
     library,
     wish: provider,
     verified,
-    env: process.env,
   })
   const own = await openRuntime({ library, provider: computing.provider })
   const runtime = progress ? watchRuns(own, progress) : own

@@ -11,7 +11,10 @@ export interface Provider {
 }
 
 /** What is to compute, as a user says it: `name` is `auto`, a short name, or a name of the library. */
-export type ProviderWish = Provider
+export interface ProviderWish extends Provider {
+  /** Manifests of Vulkan's drivers, separated by colons. Default: those of the system. */
+  readonly driverFiles?: string | undefined
+}
 
 export const cpuProvider: Provider = { name: 'CPUExecutionProvider' }
 
@@ -34,3 +37,9 @@ export function providerOf({ name: asked, plugin, options }: ProviderWish): Prov
 
 /** As users say it. */
 export const shortNameOf = (name: string): string => Object.entries(longNames).find(([, long]) => long === name)?.[0] ?? name
+
+/** The drivers that the environment names. */
+export const withDrivers = <Wish extends ProviderWish>(wish: Wish, env: Readonly<Record<string, string | undefined>>): Wish => ({
+  ...wish,
+  driverFiles: env.VK_DRIVER_FILES ?? env.VK_ICD_FILENAMES,
+})

@@ -1,8 +1,10 @@
 /** The options of an agent that a job `config.apply` may set; all others are set by the owner of the device alone. */
 export const fleetOptions = [
   'slm',
+  'slm-provider',
   'reading-speed',
   'threads',
+  'provider',
   'drafter',
   'draft-ahead',
   'draft-branching',

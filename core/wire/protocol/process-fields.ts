@@ -3,32 +3,32 @@ import { logFormats } from '../../kit/base/log-text.ts'
 import { nonEmpty } from '../../kit/base/setting-kinds.ts'
 import { Id } from './id.ts'
 
-/** @param standard provider by default */
-export const providerField = (standard: string) =>
-  z
-    .strictObject({
-      name: nonEmpty.default(standard).meta({
-        fleet: true,
-        flag: 'provider',
-        description:
-          'what computes models: auto (a GPU that a trial in a process of its own finds correct and faster, else the CPU), cpu, webgpu, cuda, or the name of a provider of ONNX Runtime',
-      }),
-      plugin: nonEmpty.optional().meta({
-        description: 'library of that provider, a plug-in of ONNX Runtime',
-        fallback: 'that of ONNX Runtime, or of this package',
-      }),
-      options: z
-        .array(z.string().regex(/^[^=]+=/, 'must be like deviceId=1'))
-        .optional()
-        .meta({ flag: 'provider-option', description: 'setting of the provider as name=value; repeatable', fallback: 'none' }),
-    })
-    .prefault({})
+const provider = z
+  .strictObject({
+    name: nonEmpty.default('auto').meta({
+      fleet: true,
+      flag: 'provider',
+      description:
+        'what computes models: auto (a GPU that a trial in a process of its own finds correct and faster, else the CPU), cpu, webgpu, cuda, or the name of a provider of ONNX Runtime',
+    }),
+    /** As VK_DRIVER_FILES. */
+    driverFiles: z.string().optional(),
+    plugin: nonEmpty.optional().meta({
+      description: 'library of that provider, a plug-in of ONNX Runtime',
+      fallback: 'that of ONNX Runtime, or of this package',
+    }),
+    options: z
+      .array(z.string().regex(/^[^=]+=/, 'must be like deviceId=1'))
+      .optional()
+      .meta({ flag: 'provider-option', description: 'setting of the provider as name=value; repeatable', fallback: 'none' }),
+  })
+  .prefault({})
 
 /** Settings that agent and bridge both have, with one meaning and one default. */
 export const processFields = {
   fleet: Id.default('default').describe('name of the fleet'),
   threads: z.int().min(1).max(256).default(2).meta({ fleet: true, description: 'threads per operator' }),
-  provider: providerField('auto'),
+  provider,
   /** Path of a libonnxruntime to use instead of the packaged one. */
   library: z.string().optional(),
   record: nonEmpty.optional().meta({
