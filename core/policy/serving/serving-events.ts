@@ -16,80 +16,71 @@ export interface StepPiece {
 
 /** Rows that a stream can begin with instead of computing them. */
 export interface FoundRows {
-  readonly stream: number
   readonly rows: number
   /** Of the cached prefix that holds them, which has so many rows; absent: they are elsewhere. */
   readonly cached?: { readonly handle: string; readonly rows: number } | undefined
 }
 
-/** What has happened. Streams are named by their ids, which rise in the order in which they are opened. */
-export type ServingInput =
+/** Whose a stream is, and its id: ids rise in the order in which streams are opened. */
+export interface OpenedStream {
+  readonly stream: number
+  readonly owner: string
+  readonly client: string
+}
+
+/** What has happened to a stream. */
+type StreamInput =
   /** A device's stream. Without memory for its first positions it waits for them, as `admitted` or `fail` tells. */
-  | {
+  | ({
       readonly kind: 'session opened'
-      readonly stream: number
-      readonly owner: string
-      readonly client: string
       readonly positions: number
       /** Of a simulated device, which keeps it up to date; absent: its reports tell. */
       readonly reader?: Reader | undefined
-    }
+    } & OpenedStream)
   /** A device's stream that takes a cached prefix over. */
-  | {
-      readonly kind: 'session resumed'
-      readonly stream: number
-      readonly owner: string
-      readonly client: string
-      readonly handle: string
-      readonly rows: number
-    }
-  /** An answer of the whole model. Its rows wait until they have their memory. @see refused, displaced */
-  | {
+  | ({ readonly kind: 'session resumed'; readonly handle: string; readonly rows: number } & OpenedStream)
+  /**
+   * An answer of the whole model. Its rows wait until they have their memory. See `refused`, `displaced`.
+   * @param tokensPerS that its reader takes, > 0
+   */
+  | ({
       readonly kind: 'answer opened'
-      readonly stream: number
-      readonly owner: string
-      readonly client: string
-      /** That its reader takes, > 0. */
       readonly tokensPerS: number
       readonly rows: number
       readonly following: number
-    }
+    } & OpenedStream)
   /**
    * More rows wait, behind those of the other streams. None of the stream's waited. Those of an answer are the token that the last
    * step has chosen.
    * @param following rows that may follow them
    */
-  | {
-      readonly kind: 'rows'
-      readonly stream: number
-      readonly rows: number
-      readonly phase: Phase
-      readonly following: number
-    }
+  | { readonly kind: 'rows'; readonly rows: number; readonly phase: Phase; readonly following: number }
   /** The reader takes tokens at another rate. */
-  | { readonly kind: 'rate'; readonly stream: number; readonly tokensPerS: number }
+  | { readonly kind: 'rate'; readonly tokensPerS: number }
   /** How the reader of a device's stream stands. @param unread tokens that it has and has not read, >= 0 */
-  | { readonly kind: 'reported'; readonly stream: number; readonly tokensPerS: number; readonly unread: number }
+  | { readonly kind: 'reported'; readonly tokensPerS: number; readonly unread: number }
   /** The owner has dropped or moved rows; the first `unmoved` are as they were. */
-  | {
-      readonly kind: 'reshaped'
-      readonly stream: number
-      readonly length: number
-      readonly line: number
-      readonly unmoved: number
-    }
+  | { readonly kind: 'reshaped'; readonly length: number; readonly line: number; readonly unmoved: number }
   /** The owner is to hold so many bytes beside the KV; `heldBytes` of the stream stays as it was where the memory is exhausted. */
-  | { readonly kind: 'held'; readonly stream: number; readonly bytes: number }
+  | { readonly kind: 'held'; readonly bytes: number }
   /** The stream ends, after the step that holds it. @param keep leading rows that are left to a later stream */
-  | { readonly kind: 'closing'; readonly stream: number; readonly keep?: number | undefined }
+  | { readonly kind: 'closing'; readonly keep?: number | undefined }
   /** What becomes of a closed stream's KV: it is released, or cached under a handle. */
-  | { readonly kind: 'released'; readonly stream: number }
-  | { readonly kind: 'cached'; readonly stream: number; readonly handle: string }
-  | { readonly kind: 'prefix dropped'; readonly handle: string }
+  | { readonly kind: 'released' }
+  | { readonly kind: 'cached'; readonly handle: string }
   /** In reply to `restart`, and at any time for a stream without rows: rows that it can begin with. */
   | ({ readonly kind: 'found' } & FoundRows)
   /** The rows that were found could not be copied. */
-  | { readonly kind: 'not found'; readonly stream: number }
+  | { readonly kind: 'not found' }
+  /** `full`: the slow tier lacked the bytes. */
+  | { readonly kind: 'saved'; readonly outcome: 'saved' | 'full' | 'failed'; readonly seconds: number }
+  /** `lost`: the slow tier no longer has the rows. `failed`: they could not be written to the memory. */
+  | { readonly kind: 'loaded'; readonly outcome: 'loaded' | 'lost' | 'failed'; readonly seconds: number }
+
+/** What has happened. */
+export type ServingInput =
+  | (StreamInput & { readonly stream: number })
+  | { readonly kind: 'prefix dropped'; readonly handle: string }
   /** In reply to `compare`: streams that wait for others' rows, and those for which there are more rows than they have. */
   | { readonly kind: 'compared'; readonly waiting: readonly number[]; readonly behind: readonly number[] }
   /** The rows of a step have left the first stage of a pipeline. */
@@ -105,20 +96,6 @@ export type ServingInput =
       readonly runs: readonly MeasuredStep[]
       readonly failed: readonly number[]
       readonly trees: readonly { readonly stream: number; readonly line: number }[]
-    }
-  /** `full`: the slow tier lacked the bytes. */
-  | {
-      readonly kind: 'saved'
-      readonly stream: number
-      readonly outcome: 'saved' | 'full' | 'failed'
-      readonly seconds: number
-    }
-  /** `lost`: the slow tier no longer has the rows. `failed`: they could not be written to the memory. */
-  | {
-      readonly kind: 'loaded'
-      readonly stream: number
-      readonly outcome: 'loaded' | 'lost' | 'failed'
-      readonly seconds: number
     }
   | { readonly kind: 'copy dropped' }
   /** Nothing else has happened until now. */

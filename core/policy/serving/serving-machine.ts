@@ -38,7 +38,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction> {
     reported: (input) => this.#streams.report(input),
     reshaped: ({ stream, length, line, unmoved }) => this.#streams.demand(stream).reshape(length, line, unmoved),
     held: ({ stream, bytes }) => this.#streams.memory.hold(this.#streams.demand(stream), bytes),
-    found: (input) => this.#onFound(input),
+    found: ({ stream, ...found }) => this.#onFound(this.#streams.demand(stream), found),
     'not found': ({ stream }) => this.#loseFound(this.#streams.demand(stream)),
     compared: ({ waiting, behind }) => this.#begin(this.#execution.onCompared(waiting, behind)),
     closing: ({ stream, keep }) => this.#close(this.#streams.demand(stream), keep),
@@ -130,8 +130,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction> {
     this.#streams.isDue = mayDiffer || pieces.length > 0
   }
 
-  #onFound(found: FoundRows): void {
-    const stream = this.#streams.demand(found.stream)
+  #onFound(stream: ServedStream, found: FoundRows): void {
     if (stream.canRecompute) this.#begin(this.#execution.onFound(stream, found))
     else if (stream.isResident && this.#execution.beginWithCopy(stream, found, stream.size.chargeOf(found.rows)))
       stream.reshape(found.rows, found.rows, 0)
