@@ -5,7 +5,7 @@ import { MemoryWaits } from './memory-waits.ts'
 import type { StreamState } from './policy.ts'
 import { Reader } from './reader.ts'
 import { ServedStream, type ServedStreamHost } from './served-stream.ts'
-import type { FailureReason, OpenedStream, ServingAction, ServingInput } from './serving-events.ts'
+import type { FailureReason, StreamOwner, ServingAction, ServingInput } from './serving-events.ts'
 import type { ServingMachineOptions } from './serving-rules.ts'
 
 /** The streams of a serving machine: which there are, and which of their rows wait for a step or for memory. Mutable. */
@@ -162,7 +162,7 @@ export class ServedStreams implements ServedStreamHost {
     this.isDue = true
   }
 
-  #add({ stream: id, owner, client }: OpenedStream, source: 'device' | 'answer', reader?: Reader): ServedStream {
+  #add({ stream: id, owner, client }: StreamOwner, source: 'device' | 'answer', reader?: Reader): ServedStream {
     const stream = new ServedStream({ id, owner, client, source, reader, size: this.#options.sizes[source] }, this)
     this.#streams.set(id, stream)
     return stream

@@ -22,7 +22,7 @@ export interface FoundRows {
 }
 
 /** Whose a stream is, and its id: ids rise in the order in which streams are opened. */
-export interface OpenedStream {
+export interface StreamOwner {
   readonly stream: number
   readonly owner: string
   readonly client: string
@@ -36,9 +36,9 @@ type StreamInput =
       readonly positions: number
       /** Of a simulated device, which keeps it up to date; absent: its reports tell. */
       readonly reader?: Reader | undefined
-    } & OpenedStream)
+    } & StreamOwner)
   /** A device's stream that takes a cached prefix over. */
-  | ({ readonly kind: 'session resumed'; readonly handle: string; readonly rows: number } & OpenedStream)
+  | ({ readonly kind: 'session resumed'; readonly handle: string; readonly rows: number } & StreamOwner)
   /**
    * An answer of the whole model. Its rows wait until they have their memory. See `refused`, `displaced`.
    * @param tokensPerS that its reader takes, > 0
@@ -48,7 +48,7 @@ type StreamInput =
       readonly tokensPerS: number
       readonly rows: number
       readonly following: number
-    } & OpenedStream)
+    } & StreamOwner)
   /**
    * More rows wait, behind those of the other streams. None of the stream's waited. Those of an answer are the token that the last
    * step has chosen.
