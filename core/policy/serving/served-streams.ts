@@ -5,7 +5,7 @@ import { MemoryWaits } from './memory-waits.ts'
 import type { StreamState } from './policy.ts'
 import { Reader } from './reader.ts'
 import { ServedStream, type ServedStreamHost } from './served-stream.ts'
-import type { FailureReason, StreamOwner, ServingAction, ServingInput } from './serving-events.ts'
+import type { FailureReason, ServingAction, ServingInput, StreamOwner } from './serving-events.ts'
 import type { ServingMachineOptions } from './serving-rules.ts'
 
 /** The streams of a serving machine: which there are, and which of their rows wait for a step or for memory. Mutable. */
