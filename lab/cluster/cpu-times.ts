@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** CPU time of the whole machine so far, in seconds. */
-export interface CpuTimes {
+export interface MachineCpuTimes {
   /** Of all processes and of the kernel, and what other virtual machines took. */
   readonly busyS: number
   /** Of this process, of its descendants, and of those of them that have ended. */
@@ -12,7 +12,7 @@ export interface CpuTimes {
 const ticksPerS = 100
 
 /** Undefined without /proc. */
-export function readCpuTimes(): CpuTimes | undefined {
+export function readCpuTimes(): MachineCpuTimes | undefined {
   try {
     const [user = 0, nice = 0, system = 0] = ticksOf('cpu')
     // Interrupts are left out: they belong to no process, and most serve our own connections.

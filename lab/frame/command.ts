@@ -6,7 +6,7 @@ import { type Command, defineCommand, type OptionsOf } from '../../core/kit/cli/
 import { readCpuTimes } from '../cluster/cpu-times.ts'
 import { layOutTable } from '../plot/table.ts'
 import type { Bench, BenchDocument } from './bench.ts'
-import type { Machine } from './foreign-load.ts'
+import type { LoadedMachine } from './foreign-load.ts'
 import { measure } from './measure.ts'
 import { despiteLoadOption, textOption } from './options.ts'
 import { goalTable, shownOf } from './page.ts'
@@ -25,7 +25,7 @@ type Given<Options extends z.ZodRawShape> = OptionsOf<ReturnType<typeof frameSha
 /** `brim bench <name>`, or the command line that it names: measures, prints and saves. */
 export function benchCommand<Options extends z.ZodRawShape>(
   bench: Bench<Options>,
-  machine: Machine = { cpuTimes: readCpuTimes, clock: systemClock },
+  machine: LoadedMachine = { cpuTimes: readCpuTimes, clock: systemClock },
 ): Command {
   const { name, quickLimit = '60 s', examples, options } = bench
   const line = commandLineOf(bench)
@@ -44,7 +44,7 @@ async function runBench<Options extends z.ZodRawShape>(
   bench: Bench<Options>,
   given: Given<Options>,
   io: Io,
-  machine: Machine,
+  machine: LoadedMachine,
 ): Promise<void> {
   const { save, out, from, json } = given
   const folders = [

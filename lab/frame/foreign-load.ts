@@ -1,10 +1,10 @@
 import type { Clock } from '../../core/kit/base/clock.ts'
-import type { CpuTimes } from '../cluster/cpu-times.ts'
+import type { MachineCpuTimes } from '../cluster/cpu-times.ts'
 
 /** What the meter reads. */
-export interface Machine {
+export interface LoadedMachine {
   /** Undefined where CPU times cannot be read. */
-  readonly cpuTimes: () => CpuTimes | undefined
+  readonly cpuTimes: () => MachineCpuTimes | undefined
   readonly clock: Clock
 }
 
@@ -38,13 +38,13 @@ export function disturbanceOf(load: Partial<ForeignLoad>): string | undefined {
 /** `0.42 cores` */
 export const cores = (value: number): string => `${value.toFixed(2)} cores`
 
-interface Reading extends CpuTimes {
+interface Reading extends MachineCpuTimes {
   readonly atMs: number
 }
 
 /** Reads CPU times while a benchmark runs. Where these cannot be read, nothing is measured and no run is disturbed. */
 export class ForeignLoadMeter {
-  readonly #read: () => CpuTimes | undefined
+  readonly #read: () => MachineCpuTimes | undefined
   readonly #clock: Clock
   #before: number | null = null
   #first: Reading | undefined
@@ -52,7 +52,7 @@ export class ForeignLoadMeter {
   #max = 0
   #timer: NodeJS.Timeout | undefined
 
-  constructor({ cpuTimes, clock }: Machine) {
+  constructor({ cpuTimes, clock }: LoadedMachine) {
     this.#read = cpuTimes
     this.#clock = clock
   }

@@ -7,7 +7,7 @@ import { version } from '../../core/kit/base/version.ts'
 import { flagsText } from '../../core/kit/cli/flags.ts'
 import type { Bench, BenchDocument, BenchResult } from './bench.ts'
 import { currentCommit } from './commit.ts'
-import { disturbanceOf, ForeignLoadMeter, type Machine } from './foreign-load.ts'
+import { disturbanceOf, ForeignLoadMeter, type LoadedMachine } from './foreign-load.ts'
 import { commandLineOf } from './results.ts'
 import { medianSummary } from './spread.ts'
 
@@ -27,7 +27,7 @@ export async function measure<Options extends z.ZodRawShape>(
   bench: Bench<Options>,
   given: MeasureOptions & z.output<z.ZodObject<Options>>,
   io: Io,
-  machine: Machine,
+  machine: LoadedMachine,
 ): Promise<BenchDocument> {
   const { quick, despiteLoad } = given
   const line = commandLineOf(bench)

@@ -35,12 +35,12 @@ export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): T[]
 }
 
 /** A mean over seeds and half of its 95 % confidence interval; null from one seed. */
-export interface Interval {
+export interface ConfidenceInterval {
   readonly mean: number
   readonly half: number | null
 }
 
-export function intervalOf(values: readonly number[]): Interval | null {
+export function intervalOf(values: readonly number[]): ConfidenceInterval | null {
   const middle = mean(values)
   if (middle === null) return null
   const n = values.length

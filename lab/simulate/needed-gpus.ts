@@ -10,7 +10,7 @@ export interface ServiceLevel {
 }
 
 /** What a fleet has reached with some GPUs. */
-export interface Tried extends ServiceLevel {
+export interface TriedGpus extends ServiceLevel {
   readonly gpus: number
   readonly unserved: number
 }
@@ -29,7 +29,7 @@ export const reachable = (goal: ServiceLevel, most: ServiceLevel): ServiceLevel 
   stalls: Math.max(goal.stalls, slack * most.stalls),
 })
 
-export const meets = ({ ttftMeanMs, ttftP95Ms, stalls, unserved }: Tried, level: ServiceLevel): boolean =>
+export const meets = ({ ttftMeanMs, ttftP95Ms, stalls, unserved }: TriedGpus, level: ServiceLevel): boolean =>
   unserved === 0 && ttftMeanMs <= level.ttftMeanMs && ttftP95Ms <= level.ttftP95Ms && stalls <= level.stalls
 
 /** Where the least number of GPUs lies that keeps a level. */
@@ -41,7 +41,7 @@ export interface Bracket {
 }
 
 /** @param tried in any order; the most of them are taken to be enough */
-export function bracketOf(tried: readonly Tried[], level: ServiceLevel): Bracket {
+export function bracketOf(tried: readonly TriedGpus[], level: ServiceLevel): Bracket {
   const falling = tried.toSorted((a, b) => b.gpus - a.gpus)
   const short = falling.findIndex((each, at) => at > 0 && !meets(each, level))
   const least = falling[short < 0 ? falling.length - 1 : short - 1]!

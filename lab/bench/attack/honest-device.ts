@@ -7,17 +7,17 @@ import { JobClient } from '../../cluster/job-client.ts'
 import { connectJobDevice } from '../../cluster/job-device.ts'
 import type { AttackCluster } from './cluster.ts'
 
-export type RoundTrip = 'puback' | 'dispatch' | 'answer'
+export type HonestRoundTrip = 'puback' | 'dispatch' | 'answer'
 
 /** One thing that the honest device did; ms: until its acknowledgement, the job's arrival, or the end of the answer. */
 export interface HonestSample {
-  readonly what: RoundTrip
+  readonly what: HonestRoundTrip
   readonly atMs: number
   readonly ms: number
 }
 
 /** Pauses between two of each kind. */
-const everyMs: Readonly<Record<RoundTrip, number>> = { puback: 100, dispatch: 400, answer: 2_000 }
+const everyMs: Readonly<Record<HonestRoundTrip, number>> = { puback: 100, dispatch: 400, answer: 2_000 }
 /** What has not come about this long after the floods is lost. */
 const settleMs = 30_000
 
@@ -39,7 +39,7 @@ export async function startHonestDevice({ mqttUrl, httpUrl, measured, apiKey, ap
   const open = new Set<Promise<void>>()
   let [lost, started] = [0, 0]
   const ended = new AbortController()
-  const record = (what: RoundTrip, atMs: number) => samples.push({ what, atMs, ms: systemClock.nowMs() - atMs })
+  const record = (what: HonestRoundTrip, atMs: number) => samples.push({ what, atMs, ms: systemClock.nowMs() - atMs })
 
   const client = await connectJobDevice(mqttUrl, { ...measured, reconnectMs: 250 }, ({ input }) => {
     const key = GenerateInput.parse(input).prompt ?? ''
@@ -74,9 +74,9 @@ export async function startHonestDevice({ mqttUrl, httpUrl, measured, apiKey, ap
     await askAgent(apiUrl, body, signal)
     record('answer', atMs)
   }
-  const work: Readonly<Record<RoundTrip, () => Promise<void>>> = { puback: publish, dispatch: runJob, answer }
+  const work: Readonly<Record<HonestRoundTrip, () => Promise<void>>> = { puback: publish, dispatch: runJob, answer }
 
-  async function repeat(what: RoundTrip): Promise<void> {
+  async function repeat(what: HonestRoundTrip): Promise<void> {
     while (!ended.signal.aborted) {
       started += 1
       const running: Promise<void> = work[what]()

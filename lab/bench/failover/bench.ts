@@ -8,7 +8,7 @@ import type { RelayedConnection } from '../../cluster/relay.ts'
 import type { BenchContext } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { tabledBench } from '../../frame/tabled-bench.ts'
-import { type Answer, type FailoverCluster, type Site, startFailoverCluster } from './cluster.ts'
+import { type FailoverAnswer, type FailoverCluster, type Site, startFailoverCluster } from './cluster.ts'
 import { drawQuestion, type PlannedRun, planRuns, type Question } from './plan.ts'
 import { type FailoverRun, failoverFigures, showFailover } from './report.ts'
 
@@ -72,7 +72,7 @@ function describeRun({ kind, bridge, moment, identical, failovers, lostS, error 
 interface ExpectedAnswer {
   readonly question: Question
   /** Its answer without a fault. */
-  readonly answer: Answer
+  readonly answer: FailoverAnswer
 }
 
 async function askUntilLongEnough(cluster: FailoverCluster, first: Question, redraw: () => Question): Promise<ExpectedAnswer> {
@@ -136,18 +136,18 @@ async function runOnce(
 }
 
 interface Outcome {
-  readonly answer: Answer | undefined
+  readonly answer: FailoverAnswer | undefined
   /** Why there is no answer. */
   readonly error: string | null
 }
 
-const outcomeOf = (asked: Promise<Answer>): Promise<Outcome> =>
+const outcomeOf = (asked: Promise<FailoverAnswer>): Promise<Outcome> =>
   asked.then(
     (answer) => ({ answer, error: null }),
     (error: unknown) => ({ answer: undefined, error: error instanceof Error ? error.message : String(error) }),
   )
 
-const isSame = (answer: Answer | undefined, expected: Answer) =>
+const isSame = (answer: FailoverAnswer | undefined, expected: FailoverAnswer) =>
   answer?.text === expected.text && answer.tokenIds.join() === expected.tokenIds.join()
 
 /** The longest gap between pieces of text from the fault on; the first gap begins with the fault. */

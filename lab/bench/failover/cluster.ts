@@ -8,7 +8,7 @@ import type { Question } from './plan.ts'
 /** The device whose answers meet faults; it knows both bridges. */
 const deviceId = 'device'
 
-export interface Answer {
+export interface FailoverAnswer {
   readonly tokenIds: readonly number[]
   /** As it was streamed. */
   readonly text: string
@@ -59,7 +59,7 @@ export function startFailoverCluster({ bundle, maxTokens, io }: FailoverClusterO
       apiUrl: string,
       { prompt, temperature, seed }: Question,
       onText: (textSoFar: string) => void = () => {},
-    ): Promise<Answer> => {
+    ): Promise<FailoverAnswer> => {
       requests += 1
       // A new user each time: no request may start from the bridge's cached prefix of an earlier one.
       const body = { prompt, temperature, seed, max_tokens: maxTokens, user: `run-${requests}` }

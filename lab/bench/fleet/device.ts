@@ -50,7 +50,7 @@ const birth = 1
  * retained state, samples as deltas, jobs from acceptance to result, and reconnections with full jitter. One process holds
  * thousands, which as many agents would not fit on a machine.
  */
-export class SimulatedDevice {
+export class LoadDevice {
   readonly #fleet: SimulatedFleet
   readonly #id: string
   readonly #instance: string

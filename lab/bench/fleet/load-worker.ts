@@ -1,7 +1,7 @@
 import { nextSeed } from '../../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { serveRequests } from '../../cluster/worker-process.ts'
-import { type FleetCounts, SimulatedDevice, type SimulatedFleet } from './device.ts'
+import { type FleetCounts, LoadDevice, type SimulatedFleet } from './device.ts'
 
 /** What the benchmark asks of a process that holds devices; each is answered with a `LoadReply`. */
 export type LoadRequest =
@@ -18,7 +18,7 @@ export interface LoadReply extends FleetCounts {
 
 const nothing = (): FleetCounts => ({ attempts: 0, refused: 0, unreached: 0, lost: 0, samples: 0, jobs: 0, pubackMs: [] })
 
-const devices: SimulatedDevice[] = []
+const devices: LoadDevice[] = []
 const random = seededRandom(nextSeed())
 const counts = nothing()
 let fleet: SimulatedFleet | undefined
@@ -27,7 +27,7 @@ serveRequests((request: LoadRequest): LoadReply => {
   if (request.type === 'open') fleet = { ...request.fleet, random, counts }
   if (request.type === 'start')
     for (const id of request.ids) {
-      const device = new SimulatedDevice(fleet!, id)
+      const device = new LoadDevice(fleet!, id)
       device.startIn(random.next() * request.withinMs)
       devices.push(device)
     }

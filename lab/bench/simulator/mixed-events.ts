@@ -1,7 +1,7 @@
 import { Simulation } from '../../simulate/kernel/simulation.ts'
 import { ResultCollector } from '../../simulate/results/result-collector.ts'
 import { Answer } from '../../simulate/world/answer.ts'
-import type { Request } from '../../simulate/world/answer-record.ts'
+import type { RequestedAnswer } from '../../simulate/world/answer-record.ts'
 import { Processor } from '../../simulate/world/processor.ts'
 import { SimulatedLink } from '../../simulate/world/simulated-link.ts'
 
@@ -26,7 +26,7 @@ export function mixedEvents(devices: number): Simulation {
     const link = new SimulatedLink(simulation, { up: trace, down: trace, rttMs: 40 }, random)
     const ask = (): void => {
       const promptTokens = 20 + Math.floor(400 * random.next())
-      const request: Request = {
+      const request: RequestedAnswer = {
         id: asked++,
         atMs: simulation.nowMs,
         part: 'thin client',

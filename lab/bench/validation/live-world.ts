@@ -1,12 +1,12 @@
 import { doublingKv } from '../../../core/policy/admission/kv.ts'
 import type { Board } from '../../simulate/hardware/board.ts'
-import type { ModelShape } from '../../simulate/hardware/model-shape.ts'
+import type { TransformerShape } from '../../simulate/hardware/model-shape.ts'
 import type { Hardware } from '../../simulate/hardware/roofline.ts'
 import type { Simulation } from '../../simulate/kernel/simulation.ts'
 import type { EngineOptions } from '../../simulate/serving/engine-options.ts'
 import { SimulatedEngine } from '../../simulate/serving/simulated-engine.ts'
 import { Answer } from '../../simulate/world/answer.ts'
-import type { AnswerRecord, Request } from '../../simulate/world/answer-record.ts'
+import type { AnswerRecord, RequestedAnswer } from '../../simulate/world/answer-record.ts'
 import { EnergyMeter } from '../../simulate/world/energy-meter.ts'
 import type { Mode } from '../../simulate/world/mode.ts'
 import { Processor } from '../../simulate/world/processor.ts'
@@ -58,7 +58,7 @@ export function liveDevice(
     index,
     link,
     smallModels = [],
-  }: { readonly index: number; readonly link: LinkModel; readonly smallModels?: readonly ModelShape[] },
+  }: { readonly index: number; readonly link: LinkModel; readonly smallModels?: readonly TransformerShape[] },
 ): SimulatedDevice {
   const power = { idleW: 0, computeW: 0, radioW: 0 }
   const board: Board = {
@@ -83,7 +83,7 @@ export function liveDevice(
 }
 
 /** A request of a benchmark, and how it is answered. */
-export interface LiveRequest extends Pick<Request, 'id' | 'atMs' | 'promptTokens' | 'outputTokens'> {
+export interface LiveRequest extends Pick<RequestedAnswer, 'id' | 'atMs' | 'promptTokens' | 'outputTokens'> {
   readonly device?: number
   readonly mode: Mode
 }

@@ -2,7 +2,7 @@ import { createPolicy } from '../../../core/policy/tokenflow/named-policies.ts'
 import type { StepPace } from '../../cluster/cluster.ts'
 import type { BenchDocument } from '../../frame/bench.ts'
 import { fromColumns } from '../../frame/columns.ts'
-import { type ModelShape, wholeModel } from '../../simulate/hardware/model-shape.ts'
+import { type TransformerShape, wholeModel } from '../../simulate/hardware/model-shape.ts'
 import { gpuNamed, modelNamed } from '../../simulate/hardware/presets/presets.ts'
 import { Simulation } from '../../simulate/kernel/simulation.ts'
 import { cloudMode } from '../../simulate/modes/cloud.ts'
@@ -112,7 +112,7 @@ function pacedStepS(
 }
 
 /** The same numbers of layers and weights without attention: the pace of an emulated device does not depend on the context. */
-const pacedShape = (shape: ModelShape): ModelShape => ({ ...shape, heads: 0, kvHeads: 0, vocabulary: 0 })
+const pacedShape = (shape: TransformerShape): TransformerShape => ({ ...shape, heads: 0, kvHeads: 0, vocabulary: 0 })
 
 /** What modes read of it; requests come from the document. */
 const scenario = Scenario.parse({

@@ -1,4 +1,4 @@
-import { headOf, type ModelPart, type ModelShape } from '../hardware/model-shape.ts'
+import { headOf, type ModelPart, type TransformerShape } from '../hardware/model-shape.ts'
 import { type Hardware, headS, stepS, workOf } from '../hardware/roofline.ts'
 
 /** Steps of one size, as they were measured. */
@@ -14,7 +14,7 @@ export interface MeasuredSteps {
 
 /** What measured steps went through. */
 export interface MeasuredModel {
-  readonly shape: ModelShape
+  readonly shape: TransformerShape
   readonly part: ModelPart
 }
 

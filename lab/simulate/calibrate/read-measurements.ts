@@ -1,12 +1,12 @@
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { BrimError } from '../../../core/kit/base/errors.ts'
-import { layersOf, type ModelShape, wholeModel } from '../hardware/model-shape.ts'
+import { layersOf, type TransformerShape, wholeModel } from '../hardware/model-shape.ts'
 import { modelNamed } from '../hardware/presets/presets.ts'
 import type { MeasuredModel, MeasuredSteps } from './measured-steps.ts'
 
 /** Steps that were measured, and of what. */
-export interface Measurements extends MeasuredModel {
+export interface CalibrationMeasurements extends MeasuredModel {
   readonly steps: readonly MeasuredSteps[]
   /** What they are, for readers of the result. */
   readonly origin: string
@@ -80,7 +80,7 @@ const Profile = z.object({
  * @param given name of the model that was measured, where the file does not tell
  * @throws BrimError REQUEST_INVALID naming the file and what is wrong in it; USAGE for an unknown model
  */
-export async function readMeasurements(file: string, given: string | undefined): Promise<Measurements> {
+export async function readMeasurements(file: string, given: string | undefined): Promise<CalibrationMeasurements> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw invalid(file, 'cannot be read', cause)
   })
@@ -89,7 +89,7 @@ export async function readMeasurements(file: string, given: string | undefined):
   return measurements
 }
 
-function ofCsv(file: string, text: string, given: string | undefined): Measurements {
+function ofCsv(file: string, text: string, given: string | undefined): CalibrationMeasurements {
   const [head = '', ...lines] = text.trim().split(/\r?\n/)
   const names = head.split(',').map((name) => name.trim().toLowerCase())
   for (const name of ['rows', 'context', 'seconds'])
@@ -107,7 +107,7 @@ function ofCsv(file: string, text: string, given: string | undefined): Measureme
   return { shape, part: wholeModel(shape), steps: grouped(steps), origin: `${rows.length} steps of ${file}` }
 }
 
-function ofDocument(file: string, text: string, given: string | undefined): Measurements {
+function ofDocument(file: string, text: string, given: string | undefined): CalibrationMeasurements {
   let document: Record<string, unknown>
   try {
     document = JSON.parse(text) as Record<string, unknown>
@@ -127,9 +127,9 @@ function ofDocument(file: string, text: string, given: string | undefined): Meas
 }
 
 /** The random model of that benchmark, in fp32 and by Brim's engine. */
-function ofEngine({ conditions, runs }: z.output<typeof EngineDocument>): Measurements {
+function ofEngine({ conditions, runs }: z.output<typeof EngineDocument>): CalibrationMeasurements {
   const { small, packed } = conditions
-  const shape: ModelShape = {
+  const shape: TransformerShape = {
     name: 'brim-bench-small',
     layers: small.num_hidden_layers,
     hidden: small.hidden_size,
@@ -160,7 +160,7 @@ function ofEngine({ conditions, runs }: z.output<typeof EngineDocument>): Measur
 const promptRows = 64
 
 /** The bridge's steps: of the layers after the first, which devices compute. The document does not say after which context. */
-function ofHat({ conditions, runs }: z.output<typeof HatDocument>): Measurements {
+function ofHat({ conditions, runs }: z.output<typeof HatDocument>): CalibrationMeasurements {
   const shape = modelNamed(conditions.model)
   const steps = runs
     .filter(({ isVoid }) => !isVoid)
@@ -178,7 +178,7 @@ function ofHat({ conditions, runs }: z.output<typeof HatDocument>): Measurements
 }
 
 /** Answers of the small model: a prompt, tokens one by one, and sequences together. */
-function ofProfile(file: string, profile: z.output<typeof Profile>, given: string | undefined): Measurements {
+function ofProfile(file: string, profile: z.output<typeof Profile>, given: string | undefined): CalibrationMeasurements {
   const { promptTokens, answerTokens, models } = profile
   const names = models.map(({ model }) => model)
   const model = given === undefined ? models[0]! : models.find((each) => each.model === given)

@@ -4,19 +4,19 @@ import type { ModeResult } from '../results/mode-result.ts'
 import type { ScenarioResult } from '../run/result.ts'
 
 /** A run of one variant; without a result where it had not begun when it was interrupted. */
-export interface Outcome {
+export interface RunOutcome {
   readonly swept: Readonly<Record<string, unknown>>
   readonly result: ScenarioResult | undefined
 }
 
 /** Tables for a terminal: of one scenario in detail, of a sweep a line per variant and mode. */
-export function resultLines(outcomes: readonly Outcome[]): string[] {
+export function resultLines(outcomes: readonly RunOutcome[]): string[] {
   const [first, ...others] = outcomes
   const lines = others.length > 0 ? sweepLines(outcomes) : first?.result ? scenarioLines(first.result) : []
   return [...lines, ...partialNote(outcomes)]
 }
 
-function partialNote(outcomes: readonly Outcome[]): string[] {
+function partialNote(outcomes: readonly RunOutcome[]): string[] {
   const partial = outcomes.filter(({ result }) => !result?.isComplete).length
   if (partial === 0) return []
   return [
@@ -42,7 +42,7 @@ function scenarioLines({ scenario, durationS, events, all, modes, engines, devic
   ]
 }
 
-function sweepLines(outcomes: readonly Outcome[]): string[] {
+function sweepLines(outcomes: readonly RunOutcome[]): string[] {
   const fields = Object.keys(outcomes[0]?.swept ?? {})
   const rows = outcomes.flatMap(({ swept, result }) => {
     const values = fields.map((field) => textOf(swept[field]))

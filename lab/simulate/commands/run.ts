@@ -10,7 +10,7 @@ import { sweepRecords } from '../results/sweep-records.ts'
 import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
 import { runAll } from '../run/run-all.ts'
 import { parseScenarioFile, type Variant } from '../scenario/scenario-file.ts'
-import { type Outcome, resultLines } from './result-text.ts'
+import { type RunOutcome, resultLines } from './result-text.ts'
 
 export const command = defineCommand({
   examples: [
@@ -41,7 +41,7 @@ export const command = defineCommand({
   },
   async run({ file, set, seed, workers = availableParallelism(), data = defaultDataFolder(), records, json }, io) {
     const variants = parseScenarioFile(await readScenario(file), file, [...set, ...(seed === undefined ? [] : [`seed=${seed}`])])
-    const outcomes: Outcome[] = variants.map(({ swept }) => ({ swept, result: undefined }))
+    const outcomes: RunOutcome[] = variants.map(({ swept }) => ({ swept, result: undefined }))
     const show = () => {
       if (json) io.out(JSON.stringify({ isComplete: outcomes.every(isComplete), runs: outcomes }))
       else for (const line of resultLines(outcomes)) io.out(line)
@@ -58,7 +58,7 @@ export const command = defineCommand({
   },
 })
 
-const isComplete = ({ result }: Outcome): boolean => result?.isComplete === true
+const isComplete = ({ result }: RunOutcome): boolean => result?.isComplete === true
 
 /** As in `cloud.gpu=h100, seed=2`. */
 const sweptText = (swept: Variant['swept']): string =>
@@ -75,7 +75,7 @@ interface SimulateOptions {
 /** @param outcomes get the results */
 async function simulate(
   variants: readonly Variant[],
-  outcomes: Outcome[],
+  outcomes: RunOutcome[],
   { records, ...options }: SimulateOptions,
   io: Io,
 ): Promise<void> {

@@ -10,7 +10,7 @@ import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { layOutTable } from '../../plot/table.ts'
 import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
 import { runAll } from '../run/run-all.ts'
-import { type Candidate, refinements, settingsOf, wayNames, ways } from '../what-if/candidates.ts'
+import { type FleetCandidate, refinements, settingsOf, wayNames, ways } from '../what-if/candidates.ts'
 import { bestOf, goals, leastLost, servesAll, type Tried } from '../what-if/choice.ts'
 import { configFiles } from '../what-if/config-files.ts'
 import { priceOf, type Situation, scenarioOf, situationOptions } from '../what-if/situation.ts'
@@ -79,7 +79,7 @@ export const command = defineCommand({
 })
 
 function simulator(situation: Situation, options: { readonly folders: readonly string[]; readonly workers: number }, io: Io) {
-  return async (what: string, candidates: readonly Candidate[]): Promise<Tried[]> => {
+  return async (what: string, candidates: readonly FleetCandidate[]): Promise<Tried[]> => {
     if (candidates.length === 0) return []
     const progress = showProgress(io)
     const results = await runAll(

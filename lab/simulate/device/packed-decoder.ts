@@ -1,5 +1,5 @@
 import { packSequences } from '../../../core/policy/pice/pack-sequences.ts'
-import type { ModelShape } from '../hardware/model-shape.ts'
+import type { TransformerShape } from '../hardware/model-shape.ts'
 import { addWork, noWork, type StepWork, workOf } from '../hardware/roofline.ts'
 import type { SimulatedDevice } from '../world/simulated-device.ts'
 import { smallModelStepS } from './small-model-step.ts'
@@ -52,7 +52,7 @@ export interface DecoderFigures {
  */
 export class PackedDecoder {
   readonly #device: SimulatedDevice
-  readonly #shape: ModelShape
+  readonly #shape: TransformerShape
   readonly #maxSequences: number
   readonly #waiting: Sequence[] = []
   #running: Sequence[] = []
@@ -60,7 +60,7 @@ export class PackedDecoder {
   #figures = { steps: 0, sequences: 0, promptTokens: 0, outputTokens: 0 }
 
   /** @param maxSequences of a step */
-  constructor(device: SimulatedDevice, shape: ModelShape, maxSequences: number) {
+  constructor(device: SimulatedDevice, shape: TransformerShape, maxSequences: number) {
     this.#device = device
     this.#shape = shape
     this.#maxSequences = maxSequences

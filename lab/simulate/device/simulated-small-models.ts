@@ -11,7 +11,7 @@ import {
 } from '../../../core/policy/pice/small-model-speed.ts'
 import type { SmallModelSpeed } from '../../../core/policy/pice/state.ts'
 import type { Board } from '../hardware/board.ts'
-import type { ModelShape } from '../hardware/model-shape.ts'
+import type { TransformerShape } from '../hardware/model-shape.ts'
 import { addWork, noWork, workOf } from '../hardware/roofline.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 import type { SimulatedDevice } from '../world/simulated-device.ts'
@@ -28,7 +28,7 @@ const profile = { promptTokens: 64, answerTokens: 128, sequences: [2, 4, 8, 16] 
 export class SimulatedSmallModels {
   readonly #simulation: Simulation
   readonly #board: Board
-  readonly #shapes: readonly ModelShape[]
+  readonly #shapes: readonly TransformerShape[]
   readonly #measured: ReadonlyMap<string, MeasuredSmallModel>
   readonly #factors = new Map<string, number>()
   readonly #pool: SmallModelPool
@@ -55,7 +55,7 @@ export class SimulatedSmallModels {
   }
 
   /** Ascending by size: those that fit into the device's memory. */
-  get shapes(): readonly ModelShape[] {
+  get shapes(): readonly TransformerShape[] {
     return this.#shapes
   }
 
@@ -72,7 +72,7 @@ export class SimulatedSmallModels {
     })
   }
 
-  shapeOf(name: string): ModelShape {
+  shapeOf(name: string): TransformerShape {
     return this.#shapes.find((shape) => shape.name === name)!
   }
 
@@ -136,7 +136,7 @@ export class SimulatedSmallModels {
 }
 
 /** What a job `profile` would measure on an idle device. */
-export function profiled(board: Board, shape: ModelShape): MeasuredSmallModel {
+export function profiled(board: Board, shape: TransformerShape): MeasuredSmallModel {
   const { promptTokens, answerTokens, sequences } = profile
   const decodeS = (count: number, context: number) => {
     let work = noWork

@@ -1,4 +1,4 @@
-import { bracketOf, reachable, type ServiceLevel, type Tried } from '../needed-gpus.ts'
+import { bracketOf, reachable, type ServiceLevel, type TriedGpus } from '../needed-gpus.ts'
 import type { FleetRun } from './fleet-run.ts'
 import { medianOf, runsOf } from './medians.ts'
 import { methods } from './methods.ts'
@@ -29,7 +29,7 @@ export function needsOf(runs: readonly FleetRun[]): Need[] {
     })
 }
 
-function reached(runs: readonly FleetRun[], method: string, gpus: number): Tried {
+function reached(runs: readonly FleetRun[], method: string, gpus: number): TriedGpus {
   const own = runsOf(runs, method, gpus)
   return {
     gpus,

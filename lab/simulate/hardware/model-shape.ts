@@ -1,5 +1,5 @@
 /** A decoder-only transformer, as far as its time and memory depend on it. */
-export interface ModelShape {
+export interface TransformerShape {
   readonly name: string
   readonly layers: number
   readonly hidden: number
@@ -34,12 +34,12 @@ export interface ModelPart {
 }
 
 /** FLOP and bytes of the head: it is computed for the rows whose tokens are chosen. */
-export function headOf({ hidden, vocabulary, bytesPerWeight }: ModelShape): Pick<ModelPart, 'weightBytes' | 'flopPerRow'> {
+export function headOf({ hidden, vocabulary, bytesPerWeight }: TransformerShape): Pick<ModelPart, 'weightBytes' | 'flopPerRow'> {
   return { weightBytes: hidden * vocabulary * bytesPerWeight, flopPerRow: 2 * hidden * vocabulary }
 }
 
 /** Layers from .. to − 1, without embedding (a look-up) and head. */
-export function layersOf(shape: ModelShape, from: number, to: number): ModelPart {
+export function layersOf(shape: TransformerShape, from: number, to: number): ModelPart {
   const { hidden, heads, kvHeads, headDim, feedForward, feedForwardMatrices, bytesPerWeight, bytesPerKvValue } = shape
   const layers = to - from
   const weights = layers * (hidden * headDim * (2 * heads + 2 * kvHeads) + feedForwardMatrices * hidden * feedForward)
@@ -53,7 +53,7 @@ export function layersOf(shape: ModelShape, from: number, to: number): ModelPart
   }
 }
 
-export const wholeModel = (shape: ModelShape): ModelPart => layersOf(shape, 0, shape.layers)
+export const wholeModel = (shape: TransformerShape): ModelPart => layersOf(shape, 0, shape.layers)
 
 /** Bytes of one hidden state in fp16: A of HAT Eq. 3. */
-export const hiddenStateBytes = ({ hidden }: ModelShape): number => 2 * hidden
+export const hiddenStateBytes = ({ hidden }: TransformerShape): number => 2 * hidden

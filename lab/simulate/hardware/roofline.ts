@@ -1,4 +1,4 @@
-import { hiddenStateBytes, type ModelPart, type ModelShape } from './model-shape.ts'
+import { hiddenStateBytes, type ModelPart, type TransformerShape } from './model-shape.ts'
 
 /** What computes: a GPU, several of them as one, or a board. Rates are those that it reaches, not those of its data sheet. */
 export interface Hardware {
@@ -74,7 +74,7 @@ export function together(gpu: Hardware, count: number): Hardware {
 }
 
 /** Seconds in which a pipeline stage hands `rows` hidden states to the next one. */
-export const handOverS = ({ peerBytesPerS }: Hardware, shape: ModelShape, rows: number): number =>
+export const handOverS = ({ peerBytesPerS }: Hardware, shape: TransformerShape, rows: number): number =>
   exchangeS + (rows * hiddenStateBytes(shape)) / peerBytesPerS
 
 export const noWork: StepWork = { streams: 0, rows: 0, kvPositions: 0, attended: 0 }

@@ -12,17 +12,17 @@ export function charge({ scenario }: World, { work }: Answer, promptTokens: numb
   work.dollars += prompt * promptTokens + output * outputTokens
 }
 
-const llms = new WeakMap<World, Llm>()
+const llms = new WeakMap<World, SimulatedLlm>()
 
 /** The LLM of a world, which all its modes share. */
-export function llmOf(world: World): Llm {
-  const llm = llms.get(world) ?? new Llm(world)
+export function llmOf(world: World): SimulatedLlm {
+  const llm = llms.get(world) ?? new SimulatedLlm(world)
   llms.set(world, llm)
   return llm
 }
 
 /** The cloud's model as answers use it: so many at once, and measured where plans go by its speed (f(l) of PICE). Mutable. */
-export class Llm {
+export class SimulatedLlm {
   readonly #world: World
   readonly #meter: CloudMeter | undefined
   readonly #maxRunning: number

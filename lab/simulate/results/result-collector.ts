@@ -1,4 +1,4 @@
-import type { AnswerRecord, Request } from '../world/answer-record.ts'
+import type { AnswerRecord, RequestedAnswer } from '../world/answer-record.ts'
 import type { Collector } from '../world/collector.ts'
 import { ModeCounter, type ModeResult } from './mode-result.ts'
 
@@ -31,16 +31,16 @@ export class ResultCollector implements Collector {
     return this.asked - this.over
   }
 
-  ask(request: Request): void {
+  ask(request: RequestedAnswer): void {
     this.asked += 1
     this.#counterOf(request)?.asked()
   }
 
-  first(request: Request, ttftMs: number): void {
+  first(request: RequestedAnswer, ttftMs: number): void {
     this.#counterOf(request)?.first(ttftMs)
   }
 
-  gap(request: Request, ms: number, tokens: number): void {
+  gap(request: RequestedAnswer, ms: number, tokens: number): void {
     this.#counterOf(request)?.gap(ms, tokens)
   }
 
@@ -59,7 +59,7 @@ export class ResultCollector implements Collector {
   }
 
   /** Undefined: the request does not count. */
-  #counterOf({ part, atMs }: Request): ModeCounter | undefined {
+  #counterOf({ part, atMs }: RequestedAnswer): ModeCounter | undefined {
     if (atMs < this.#counted.fromMs || atMs >= this.#counted.untilMs) return undefined
     const known = this.#parts.get(part)
     if (known) return known

@@ -3,7 +3,7 @@ import { type Distribution, draw } from '../scenario/distribution.ts'
 import { partName } from '../scenario/mode-name.ts'
 import type { Workload } from '../scenario/scenario.ts'
 import type { TracedRequest } from '../traces/request-trace.ts'
-import type { Request } from '../world/answer-record.ts'
+import type { RequestedAnswer } from '../world/answer-record.ts'
 import type { Askers } from './askers.ts'
 
 interface RequestSource {
@@ -16,7 +16,10 @@ interface RequestSource {
 }
 
 /** The workload's requests in the order of their arrival, each made when it is asked for. */
-export function* requestsOf(workload: Workload, { trace, devicesOf, random, asking }: RequestSource): Generator<Request, void> {
+export function* requestsOf(
+  workload: Workload,
+  { trace, devicesOf, random, asking }: RequestSource,
+): Generator<RequestedAnswer, void> {
   const chance = { lengths: random('lengths'), modes: random('modes'), readers: random('readers') }
   const askers = workload.modes.map(({ groups }) => (groups ? groups.flatMap(devicesOf) : devicesOf()))
   const names = workload.modes.map(partName)

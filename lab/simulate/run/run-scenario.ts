@@ -4,7 +4,7 @@ import { RecordFile, type RecordTarget } from '../results/record-file.ts'
 import { ResultCollector } from '../results/result-collector.ts'
 import type { Scenario } from '../scenario/scenario.ts'
 import { Answer } from '../world/answer.ts'
-import type { AnswerRecord, Request } from '../world/answer-record.ts'
+import type { AnswerRecord, RequestedAnswer } from '../world/answer-record.ts'
 import type { Mode } from '../world/mode.ts'
 import type { World } from '../world/world.ts'
 import { Askers } from './askers.ts'
@@ -47,8 +47,8 @@ export class ScenarioRun {
   readonly #modes: ReadonlyMap<string, Mode>
   readonly #powerModes: PowerModes
   readonly #collector: ResultCollector
-  readonly #requests: Iterator<Request, void>
-  #next: IteratorResult<Request, void>
+  readonly #requests: Iterator<RequestedAnswer, void>
+  #next: IteratorResult<RequestedAnswer, void>
   readonly #firstMs: number
 
   /** @param onRecord called with each answer as it ends @throws BrimError USAGE, REQUEST_INVALID */

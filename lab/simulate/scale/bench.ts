@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { projectRoot } from '../../../core/kit/base/version.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
-import { bracketOf, meets, nextToTry, reachable, type ServiceLevel, stallsOf, type Tried } from '../needed-gpus.ts'
+import { bracketOf, meets, nextToTry, reachable, type ServiceLevel, stallsOf, type TriedGpus } from '../needed-gpus.ts'
 import type { ScenarioResult } from '../run/result.ts'
 import { runScenario } from '../run/run-scenario.ts'
 import { capacityOf, type MeasuredBridge, measuredBridge, type ScaleRun } from './capacity.ts'
@@ -34,7 +34,7 @@ const quick: readonly FleetSize[] = [
   { devices: 100_000, seconds: 3 },
 ]
 
-const triedWith = (gpus: number, { all }: ScenarioResult): Tried => ({
+const triedWith = (gpus: number, { all }: ScenarioResult): TriedGpus => ({
   gpus,
   ttftMeanMs: all.ttftMs.mean,
   ttftP95Ms: all.ttftMs.p95,
@@ -71,7 +71,7 @@ export async function benchScale(sizes: readonly FleetSize[], { io, progress }: 
   }
   /** The least GPUs with which a fleet keeps the level, and that level. */
   const search = async (devices: number, seconds: number) => {
-    const tried: Tried[] = []
+    const tried: TriedGpus[] = []
     const tryWith = async (gpus: number) => {
       tried.push(triedWith(gpus, await simulate(devices, gpus, seconds)))
     }

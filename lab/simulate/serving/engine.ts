@@ -25,7 +25,7 @@ export interface EngineRows {
   failed?(): void
 }
 
-export interface EngineSession {
+export interface SimulatedEngineSession {
   readonly contextLength: number
   /** One piece after the other is computed, in the order given. */
   send(piece: EngineRows): void

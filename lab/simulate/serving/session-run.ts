@@ -2,7 +2,7 @@ import { phaseOf } from '../../../core/policy/serving/phase.ts'
 import type { Reader } from '../../../core/policy/serving/reader.ts'
 import type { ServedStream } from '../../../core/policy/serving/served-stream.ts'
 import type { ServingInput } from '../../../core/policy/serving/serving-events.ts'
-import type { EngineRows, EngineSession } from './engine.ts'
+import type { EngineRows, SimulatedEngineSession } from './engine.ts'
 
 /** What sessions ask of the engine. */
 export interface SessionHost {
@@ -29,7 +29,7 @@ interface SessionLimits {
 }
 
 /** A device's stream: its pieces of rows are computed one after the other. Mutable. */
-export class SessionRun implements EngineSession {
+export class SessionRun implements SimulatedEngineSession {
   /** Of its beginning, in a cached prefix. */
   #cachedRows: number
   readonly #id: number

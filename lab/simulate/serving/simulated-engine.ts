@@ -7,7 +7,7 @@ import { ServingMachine } from '../../../core/policy/serving/serving-machine.ts'
 import { Alarm } from '../kernel/alarm.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 import { draw } from '../scenario/distribution.ts'
-import type { EngineAnswer, EngineFigures, EngineSession } from './engine.ts'
+import type { EngineAnswer, EngineFigures, SimulatedEngineSession } from './engine.ts'
 import type { EngineOptions } from './engine-options.ts'
 import { type SessionHost, SessionRun } from './session-run.ts'
 import { SlowTierLink } from './slow-tier-link.ts'
@@ -104,7 +104,7 @@ export class SimulatedEngine implements SessionHost {
   }
 
   /** @param held rows of a cached prefix; the session begins without them where the memory cannot hold them */
-  session(reader?: Reader, held = 0): EngineSession {
+  session(reader?: Reader, held = 0): SimulatedEngineSession {
     const id = this.#opened++
     const run = new SessionRun(id, held, this, this.#options)
     this.#sessions.set(id, run)

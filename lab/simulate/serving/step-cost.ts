@@ -1,4 +1,4 @@
-import { headOf, layersOf, type ModelShape } from '../hardware/model-shape.ts'
+import { headOf, layersOf, type TransformerShape } from '../hardware/model-shape.ts'
 import { addWork, type Hardware, handOverS, headS, stepS } from '../hardware/roofline.ts'
 import type { StepContent } from './step-content.ts'
 
@@ -9,7 +9,7 @@ import type { StepContent } from './step-content.ts'
  */
 export function stepCost(
   hardware: Hardware,
-  shape: ModelShape,
+  shape: TransformerShape,
   { inputLayers = 0, pipeline = 1 }: { readonly inputLayers?: number; readonly pipeline?: number } = {},
 ): (step: StepContent) => number {
   const input = layersOf(shape, 0, inputLayers)

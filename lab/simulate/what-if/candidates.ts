@@ -8,7 +8,7 @@ import { type Options, type SettingName, type Settings, type SettingValue, setti
 export const wayNames = ['cloud', 'private', 'local', 'fast', 'cheap', 'auto', 'sketches'] as const
 
 /** One way of using the hardware. */
-export interface Candidate {
+export interface FleetCandidate {
   readonly way: (typeof wayNames)[number]
   readonly name: string
   readonly mode: ModeName
@@ -24,14 +24,14 @@ export interface Candidate {
 
 /** A bridge's default of --chunk-tokens, where it fits. */
 const firstChunk = 128
-const isHat = ({ mode }: Candidate): boolean => mode === 'hat'
-const usesBridge = ({ mode }: Candidate): boolean => mode !== 'local'
+const isHat = ({ mode }: FleetCandidate): boolean => mode === 'hat'
+const usesBridge = ({ mode }: FleetCandidate): boolean => mode !== 'local'
 const base = { isPrivate: false, agent: {}, bridge: {}, settings: {} }
 const shares = [0.2, 0.5, 0.8] as const
 const atServer = { server: 'bridge' }
 
 /** Ways of answering, with the defaults of agent and bridge for everything else. */
-export const ways: readonly Candidate[] = [
+export const ways: readonly FleetCandidate[] = [
   { ...base, way: 'cloud', name: 'cloud', mode: 'cloud', agent: { mode: 'cloud', ...atServer } },
   { ...base, way: 'private', name: 'private (HAT)', mode: 'hat', isPrivate: true, agent: { mode: 'private' } },
   { ...base, way: 'local', name: 'local', mode: 'local', isPrivate: true, agent: { mode: 'local' } },
@@ -54,7 +54,7 @@ export const ways: readonly Candidate[] = [
 export interface Refinement {
   readonly what: string
   /** @returns none where the way has no such settings */
-  of(best: Candidate): readonly Candidate[]
+  of(best: FleetCandidate): readonly FleetCandidate[]
 }
 
 export const refinements: readonly Refinement[] = [
@@ -99,7 +99,7 @@ export const refinements: readonly Refinement[] = [
 ]
 
 /** All settings that the way has: those of the candidate, and the defaults of agent and bridge. */
-export function settingsOf(candidate: Candidate): Settings {
+export function settingsOf(candidate: FleetCandidate): Settings {
   const { policy, rows: stepRows, promptRows } = stepDefaults
   const bridge = usesBridge(candidate) ? { policy, stepRows, promptRows } : {}
   const hat = isHat(candidate)
@@ -117,7 +117,10 @@ export function settingsOf(candidate: Candidate): Settings {
 }
 
 /** Every combination of these values but that which the best has. */
-function variants(best: Candidate, values: Readonly<Partial<Record<SettingName, readonly SettingValue[]>>>): Candidate[] {
+function variants(
+  best: FleetCandidate,
+  values: Readonly<Partial<Record<SettingName, readonly SettingValue[]>>>,
+): FleetCandidate[] {
   const has = settingsOf(best)
   const differs = ([name, value]: [string, unknown]) => has[name as SettingName] !== value
   return combinations(values)
@@ -126,7 +129,7 @@ function variants(best: Candidate, values: Readonly<Partial<Record<SettingName, 
 }
 
 /** Named by the settings that are not the defaults. */
-function withSettings(candidate: Candidate, changed: Settings): Candidate {
+function withSettings(candidate: FleetCandidate, changed: Settings): FleetCandidate {
   const settings = { ...candidate.settings, ...changed }
   const standard = settingsOf({ ...candidate, settings: {} })
   const own = Object.entries(settings).filter(([name, value]) => standard[name as SettingName] !== value)

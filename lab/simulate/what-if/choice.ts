@@ -1,7 +1,7 @@
 import { costOf } from '../../../core/policy/disco/costs.ts'
 import type { TokenCosts } from '../../../core/policy/disco/state.ts'
 import type { ScenarioResult } from '../run/result.ts'
-import type { Candidate } from './candidates.ts'
+import type { FleetCandidate } from './candidates.ts'
 
 /** What is wanted most. */
 export const goals = ['ttft', 'latency', 'qos', 'cost', 'energy'] as const
@@ -9,7 +9,7 @@ export type Goal = (typeof goals)[number]
 
 /** A candidate that was simulated. */
 export interface Tried {
-  readonly candidate: Candidate
+  readonly candidate: FleetCandidate
   readonly result: ScenarioResult
 }
 

@@ -6,7 +6,7 @@ import { stepDefaults } from '../../../core/policy/serving/step-defaults.ts'
 import { defaultAcceptLength } from '../scenario/hat-settings.ts'
 import { Scenario } from '../scenario/scenario.ts'
 import { scenarioProblems } from '../scenario/scenario-problems.ts'
-import { type Candidate, settingsOf } from './candidates.ts'
+import { type FleetCandidate, settingsOf } from './candidates.ts'
 import { fieldsOf } from './settings.ts'
 
 const count = z.int().min(1)
@@ -61,7 +61,7 @@ export function priceOf({ serverPrice }: Pick<Situation, 'serverPrice'>): TokenC
 const maxWaiting = 512
 
 /** A candidate on that hardware. @throws BrimError USAGE for hardware or a model that there is not */
-export function scenarioOf(situation: Situation, candidate: Candidate): Scenario {
+export function scenarioOf(situation: Situation, candidate: FleetCandidate): Scenario {
   const { model, gpu, gpus, replicas, board, smallModel, devices, up, down, rtt, readingSpeed, battery, trace, requests } =
     situation
   const price = priceOf(situation)

@@ -1,5 +1,5 @@
 /** A request as the workload makes it. */
-export interface Request {
+export interface RequestedAnswer {
   readonly id: number
   readonly atMs: number
   /** A name of `modes`. */
@@ -45,7 +45,7 @@ export const noWork = () => ({
 export type AnswerWork = ReturnType<typeof noWork>
 
 /** What is known of an answer at its end. Times in ms. */
-export interface AnswerRecord extends Request, AnswerWork {
+export interface AnswerRecord extends RequestedAnswer, AnswerWork {
   /** Undefined: it was answered. */
   readonly refusal: string | undefined
   readonly ttftMs: number

@@ -2,7 +2,7 @@ import { Reader, unreadOf } from '../../../core/policy/serving/reader.ts'
 import { effectiveWeight } from '../../../core/policy/tokenflow/quality.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 import { Lateness } from '../results/quality-of-experience.ts'
-import { type AnswerWork, noWork, type Request } from './answer-record.ts'
+import { type AnswerWork, noWork, type RequestedAnswer } from './answer-record.ts'
 import type { Collector } from './collector.ts'
 
 /** What brings tokens to the reader. */
@@ -13,7 +13,7 @@ export interface Carrier {
 
 /** An answer on its way to its reader. Mutable; ended once. */
 export class Answer {
-  readonly request: Request
+  readonly request: RequestedAnswer
   readonly #simulation: Simulation
   readonly #collector: Collector
   #reader: Reader | undefined
@@ -25,7 +25,7 @@ export class Answer {
   #lastMs = 0
   #isOver = false
 
-  constructor(request: Request, simulation: Simulation, collector: Collector) {
+  constructor(request: RequestedAnswer, simulation: Simulation, collector: Collector) {
     this.request = request
     this.#simulation = simulation
     this.#collector = collector

@@ -1,5 +1,5 @@
 import type { Board } from '../hardware/board.ts'
-import type { ModelShape } from '../hardware/model-shape.ts'
+import type { TransformerShape } from '../hardware/model-shape.ts'
 import type { Hardware } from '../hardware/roofline.ts'
 import type { Answer } from './answer.ts'
 import type { EnergyMeter } from './energy-meter.ts'
@@ -15,7 +15,7 @@ export interface SimulatedDevice {
   /** Its board's. */
   readonly hardware: Hardware
   /** That it can answer or expand with. */
-  readonly smallModels: readonly ModelShape[]
+  readonly smallModels: readonly TransformerShape[]
   /** Computes one thing at a time; slower in a power mode that is below full speed. */
   readonly processor: Processor
   readonly link: SimulatedLink

@@ -1,5 +1,5 @@
 import type { ApiServer } from '../hardware/api-server.ts'
-import type { ModelShape } from '../hardware/model-shape.ts'
+import type { TransformerShape } from '../hardware/model-shape.ts'
 import type { Simulation } from '../kernel/simulation.ts'
 import type { Scenario } from '../scenario/scenario.ts'
 import type { SimulatedEngine } from '../serving/simulated-engine.ts'
@@ -11,7 +11,7 @@ export interface World {
   readonly scenario: Scenario
   readonly devices: readonly SimulatedDevice[]
   /** The cloud's model; undefined where the scenario has no cloud. */
-  readonly model: ModelShape | undefined
+  readonly model: TransformerShape | undefined
   /** Replicas of it, each with GPUs of its own; a request goes to the one with the least load. */
   readonly engines: readonly SimulatedEngine[]
   /** A commercial API in place of the cloud (DiSCo). */

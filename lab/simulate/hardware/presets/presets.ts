@@ -6,7 +6,7 @@ import { projectRoot } from '../../../../core/kit/base/version.ts'
 import { nearestWord } from '../../../../core/kit/cli/nearest-word.ts'
 import { type Board, powerSchema } from '../board.ts'
 import { noThrottling, throttlingSchema } from '../heat.ts'
-import type { ModelShape } from '../model-shape.ts'
+import type { TransformerShape } from '../model-shape.ts'
 import type { Hardware } from '../roofline.ts'
 
 const positive = z.number().positive()
@@ -80,7 +80,7 @@ export const boards: readonly Board[] = presets.boards.map((board) => ({
   source: board.source,
 }))
 
-export const models: readonly ModelShape[] = presets.models.flatMap(({ shapes, bytesPerValue, ...kind }) =>
+export const models: readonly TransformerShape[] = presets.models.flatMap(({ shapes, bytesPerValue, ...kind }) =>
   Object.entries(shapes).map(([name, [layers, hidden, heads, kvHeads, feedForward, vocabulary, repository]]) => ({
     ...{ name, layers, hidden, heads, kvHeads, feedForward, vocabulary, ...kind },
     headDim: hidden / heads,
@@ -95,7 +95,7 @@ export const gpuNamed = (name: string): Hardware => presetNamed(gpus, 'GPU', nam
 /** @throws BrimError USAGE */
 export const boardNamed = (name: string): Board => presetNamed(boards, 'board', name)
 /** @throws BrimError USAGE */
-export const modelNamed = (name: string): ModelShape => presetNamed(models, 'model', name)
+export const modelNamed = (name: string): TransformerShape => presetNamed(models, 'model', name)
 
 /** Upper and lower case are the same. @throws BrimError USAGE with the most similar name, or all of them */
 function presetNamed<Preset extends { readonly name: string }>(presets: readonly Preset[], kind: string, name: string): Preset {

@@ -1,6 +1,6 @@
 import { SmallModelUse } from '../../../../core/policy/disco/small-model-use.ts'
 import { smallModelStepS } from '../../device/small-model-step.ts'
-import type { ModelShape } from '../../hardware/model-shape.ts'
+import type { TransformerShape } from '../../hardware/model-shape.ts'
 import { workOf } from '../../hardware/roofline.ts'
 import type { Answer } from '../../world/answer.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
@@ -9,7 +9,7 @@ import type { SimulatedRun, SimulatedSide } from './simulated-side.ts'
 /** A device's small model: so many answers at once, the others in the order of their arrival. Mutable. */
 export class SmallModel extends SmallModelUse {
   readonly device: SimulatedDevice
-  readonly #shape: ModelShape
+  readonly #shape: TransformerShape
   readonly #waiting = new Set<() => void>()
 
   /** @returns undefined: the device has none. */
@@ -19,7 +19,7 @@ export class SmallModel extends SmallModelUse {
     return new SmallModel(device, shape, answersAtOnce)
   }
 
-  private constructor(device: SimulatedDevice, shape: ModelShape, answersAtOnce: number) {
+  private constructor(device: SimulatedDevice, shape: TransformerShape, answersAtOnce: number) {
     super(answersAtOnce)
     this.device = device
     this.#shape = shape

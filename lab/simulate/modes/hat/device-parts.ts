@@ -1,4 +1,4 @@
-import { headOf, layersOf, type ModelPart, type ModelShape } from '../../hardware/model-shape.ts'
+import { headOf, layersOf, type ModelPart, type TransformerShape } from '../../hardware/model-shape.ts'
 import { type Hardware, headS, stepS, workOf } from '../../hardware/roofline.ts'
 import { medusaHeads } from './draft-process.ts'
 
@@ -16,7 +16,7 @@ export interface DeviceParts {
   medusaS(hardware: Hardware): number
 }
 
-export function devicePartsOf(model: ModelShape, layers: number): DeviceParts {
+export function devicePartsOf(model: TransformerShape, layers: number): DeviceParts {
   const input = layersOf(model, 0, layers)
   const head = headOf(model)
   const adapter = adapterOf(model)
@@ -39,6 +39,6 @@ export function devicePartsOf(model: ModelShape, layers: number): DeviceParts {
 }
 
 /** Λ of HAT: the attention of one layer, without its feed-forward part. */
-function adapterOf(model: ModelShape): ModelPart {
+function adapterOf(model: TransformerShape): ModelPart {
   return layersOf({ ...model, feedForward: 0 }, 0, 1)
 }

@@ -2,7 +2,7 @@ import { ChunkAdvice, type ChunkAdviceOptions } from '../../../../core/policy/ha
 import type { HatConditions, UplinkAction } from '../../../../core/policy/hat/hat-steps.ts'
 import { headerBytes, rowBytes, type Wire } from '../../../../core/wire/protocol/frame.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
-import type { EngineSession } from '../../serving/engine.ts'
+import type { SimulatedEngineSession } from '../../serving/engine.ts'
 import type { HatDevice } from './hat-device.ts'
 
 /** Of messages without states: opening a session, new chunk sizes. */
@@ -11,7 +11,7 @@ const messageBytes = 128
 export interface SimulatedSessionOptions extends Pick<HatConditions, 'frameTokens' | 'draftLimit'> {
   readonly simulation: Simulation
   readonly device: HatDevice
-  openSession(): EngineSession
+  openSession(): SimulatedEngineSession
   /** The cloud has no memory for the rows that it got. Nothing more is called. */
   refused(): void
   readonly chunks: Omit<ChunkAdviceOptions, 'bytesPerToken'>
@@ -37,7 +37,7 @@ export class SimulatedSession {
   readonly draftLimit: number
   readonly #options: SimulatedSessionOptions
   readonly #advice: ChunkAdvice
-  #session: EngineSession | undefined
+  #session: SimulatedEngineSession | undefined
   #isRefused = false
   #isClosed = false
 

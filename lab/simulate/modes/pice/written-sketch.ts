@@ -1,7 +1,7 @@
 import { tokensPerWord } from '../../../../core/answer/sketch/prompts.ts'
 import type { Random } from '../../../../core/kit/base/random.ts'
 import { draw } from '../../scenario/distribution.ts'
-import type { Request } from '../../world/answer-record.ts'
+import type { RequestedAnswer } from '../../world/answer-record.ts'
 import type { WrittenSketch } from './simulated-expansion.ts'
 
 /** σ of the log of sentences' lengths. */
@@ -9,7 +9,7 @@ const lengthSpread = 0.35
 
 /** The lines of a sketch, and the sentences that they become: long lines become long sentences (PICE §IV-B). */
 export function writeSketch(
-  { promptTokens, outputTokens }: Pick<Request, 'promptTokens' | 'outputTokens'>,
+  { promptTokens, outputTokens }: Pick<RequestedAnswer, 'promptTokens' | 'outputTokens'>,
   {
     sketchTokens,
     expectedTokens,

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { ServingPolicy } from '../../../../core/policy/serving/policy.ts'
 import { createServingPolicy, type ServingPolicyName, servingPolicyNames } from '../../../../lab/baselines/serving-policies.ts'
 import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
-import type { EngineSession } from '../../../../lab/simulate/serving/engine.ts'
+import type { SimulatedEngineSession } from '../../../../lab/simulate/serving/engine.ts'
 import type { EngineOptions } from '../../../../lab/simulate/serving/engine-options.ts'
 import { pagedKv } from '../../../../lab/simulate/serving/kv-size.ts'
 import { SimulatedEngine } from '../../../../lab/simulate/serving/simulated-engine.ts'
@@ -205,7 +205,7 @@ describe('a device whose rows lack memory', () => {
     const engine = new SimulatedEngine(simulation, options({ memoryBytes: 500, maxMemoryWaitMs: 1_000, ...fields }))
     const [first, second] = [engine.session(), engine.session()]
     const events: string[] = []
-    const send = (session: EngineSession, name: string, rows: number) => {
+    const send = (session: SimulatedEngineSession, name: string, rows: number) => {
       const note = (what: string) => events.push(`${name} ${what} ${Math.round(simulation.nowMs)}`)
       session.send({ rows, returned: 1, done: () => note('done'), failed: () => note('failed') })
     }

@@ -6,7 +6,7 @@ import { readAgentConfig } from '../../../../agent/config.ts'
 import { run } from '../../../../brim.ts'
 import { readBridgeConfig } from '../../../../cloud-bridge/config.ts'
 import { runScenario } from '../../../../lab/simulate/run/run-scenario.ts'
-import { type Candidate, refinements, settingsOf, ways } from '../../../../lab/simulate/what-if/candidates.ts'
+import { type FleetCandidate, refinements, settingsOf, ways } from '../../../../lab/simulate/what-if/candidates.ts'
 import { bestOf, leastLost, type Tried } from '../../../../lab/simulate/what-if/choice.ts'
 import { configFiles } from '../../../../lab/simulate/what-if/config-files.ts'
 import { type Situation, scenarioOf } from '../../../../lab/simulate/what-if/situation.ts'
@@ -37,7 +37,7 @@ const situation: Situation = {
 
 const result = await runScenario(scenarioOf(situation, ways[5]!), { folders: [folder] })
 /** A result with other figures. */
-function tried(candidate: Candidate, ttftMs: number, dollars: number, answered = 6, latencyMs = 9_000, joules = 500): Tried {
+function tried(candidate: FleetCandidate, ttftMs: number, dollars: number, answered = 6, latencyMs = 9_000, joules = 500): Tried {
   const { all } = result
   const changed = {
     ...all,
@@ -49,9 +49,9 @@ function tried(candidate: Candidate, ttftMs: number, dollars: number, answered =
   return { candidate, result: { ...result, all: changed } }
 }
 
-const [cloud, hat, local] = ways as readonly [Candidate, Candidate, Candidate]
+const [cloud, hat, local] = ways as readonly [FleetCandidate, FleetCandidate, FleetCandidate]
 /** All that is tried of a way. */
-const refined = (way: Candidate) => refinements.flatMap(({ of }) => of(way))
+const refined = (way: FleetCandidate) => refinements.flatMap(({ of }) => of(way))
 
 describe('the choice among candidates', () => {
   it('is the cheapest of those that are as good as the best by the goal', () => {
@@ -85,7 +85,7 @@ describe('the candidates', () => {
   })
 
   it('of HAT differ in steps, chunks and drafts, those of the cloud in steps, those of auto in the budget', () => {
-    const tries = (way: Candidate) => [...new Set(refined(way).flatMap(({ settings }) => Object.keys(settings)))]
+    const tries = (way: FleetCandidate) => [...new Set(refined(way).flatMap(({ settings }) => Object.keys(settings)))]
     const steps = ['policy', 'stepRows', 'promptRows']
     expect(tries(cloud)).toEqual(steps)
     expect(tries(hat)).toEqual([

@@ -4,7 +4,7 @@ import type { Wire } from '../../../../../core/wire/protocol/frame.ts'
 import { Simulation } from '../../../../../lab/simulate/kernel/simulation.ts'
 import { HatDevice } from '../../../../../lab/simulate/modes/hat/hat-device.ts'
 import { SimulatedSession } from '../../../../../lab/simulate/modes/hat/simulated-session.ts'
-import type { EngineRows, EngineSession } from '../../../../../lab/simulate/serving/engine.ts'
+import type { EngineRows, SimulatedEngineSession } from '../../../../../lab/simulate/serving/engine.ts'
 import type { SimulatedDevice } from '../../../../../lab/simulate/world/simulated-device.ts'
 import { SimulatedLink } from '../../../../../lab/simulate/world/simulated-link.ts'
 
@@ -39,7 +39,7 @@ function open({ wire = 'fp16', bytesPerS = 1e6, cloudS = 0.01 }: World = {}) {
       engine.contextLength = length
     },
     close: () => void calls.push('close'),
-  } satisfies EngineSession
+  } satisfies SimulatedEngineSession
   const monitor = new StateMonitor()
   const session = new SimulatedSession({
     simulation,
