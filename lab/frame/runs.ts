@@ -32,6 +32,10 @@ export const measured = <Name>(names: readonly Name[], value: (name: Name) => nu
     return measuredValue === null ? [] : [[name, measuredValue] as const]
   })
 
+/** A bar for each name that has a value. */
+export const barsOf = <Name extends string>(names: readonly Name[], read: (name: Name) => number | null) =>
+  measured(names, read).map(([name, value]) => ({ name, value }))
+
 /** A figure of a run: its name, or a function where it has none. */
 export type FigureOf<Run, Name> = Name | ((run: Run) => number | null)
 

@@ -1,5 +1,5 @@
 import type { BenchDocument } from '../../frame/bench.ts'
-import { distinct, measured, runsBy, select } from '../../frame/runs.ts'
+import { barsOf, distinct, measured, runsBy, select } from '../../frame/runs.ts'
 import type { BarPanel, Figure, LinePanel } from '../../plot/plot.ts'
 import { type FigureName, medianOf, runsOf, validRuns } from './figures.ts'
 import type { HatRun, Sample } from './runs.ts'
@@ -45,8 +45,8 @@ function byRate(runs: readonly HatRun[], workload: WorkloadName, figure: FigureN
 }
 
 function stepDelays(runs: readonly HatRun[], workload: WorkloadName): BarPanel {
-  const bars = (figure: FigureName) =>
-    measured(loadedBy(runs), (own) => medianOf(own.runs, figure)).map(([{ name }, value]) => ({ name, value }))
+  const loaded = select(runs, { measured: 'loaded' })
+  const bars = (figure: FigureName) => barsOf(compared, (strategy) => medianOf(select(loaded, { strategy }), figure))
   return {
     kind: 'bars',
     title: `Delay of a cloud step, ${workload}`,

@@ -1,5 +1,5 @@
 import type { BenchDocument } from '../../frame/bench.ts'
-import { measured, select } from '../../frame/runs.ts'
+import { barsOf, measured, select } from '../../frame/runs.ts'
 import type { BarPanel, Figure, LinePanel, Series } from '../../plot/plot.ts'
 import { type FigureName, loadOverTime, medianOf, runsOf } from './figures.ts'
 import type { FlowRun } from './runs.ts'
@@ -35,9 +35,7 @@ function comparison(runs: readonly FlowRun[], kind: 'burst' | 'poisson' | 'trace
     yLabel,
     groups: names.map((workload) => ({
       label: workload,
-      bars: measured(policies, (server) => medianOf(select(runs, { measured: 'compared', workload, server }), figure)).map(
-        ([name, value]) => ({ name, value }),
-      ),
+      bars: barsOf(policies, (server) => medianOf(select(runs, { measured: 'compared', workload, server }), figure)),
     })),
   })
   return [

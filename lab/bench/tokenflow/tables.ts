@@ -1,6 +1,6 @@
 import type { BenchDocument, Table } from '../../frame/bench.ts'
 import { runsBy, select } from '../../frame/runs.ts'
-import { medianOrNull, sum } from '../../frame/statistics.ts'
+import { sum } from '../../frame/statistics.ts'
 import { type Column, tableOf, toDigits } from '../../frame/tables.ts'
 import { type FigureName, medianOf, runsOf, serverRatio } from './figures.ts'
 import type { FlowRun, Measured } from './runs.ts'
@@ -47,7 +47,14 @@ function policyTable(all: readonly FlowRun[], measured: Measured, workload: Work
       overFcfs('p99', 'ttftP99Ms'),
       overFcfs('effective', 'effectiveTokensPerS'),
       overFcfs('raw', 'rawTokensPerS'),
-      ['core', ({ runs }) => toDigits(medianOrNull(runs.flatMap(({ bridgeCore }) => bridgeCore ?? [])), 2)],
+      [
+        'core',
+        ({ runs }) =>
+          toDigits(
+            medianOf(runs, (run) => run.bridgeCore),
+            2,
+          ),
+      ],
       ['n', ({ runs }) => String(sum(runs.map(({ samples }) => samples.length)))],
     ],
   )
