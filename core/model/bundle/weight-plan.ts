@@ -16,6 +16,9 @@ export interface PartPlan {
   readonly shared: ReadonlySet<Matrix | Vector>
 }
 
+/** Name of the matrix whose rows the graphs gather, in fp32 and fp16. */
+export const embeddingWeight = 'embedding.weight'
+
 type Unplaced = Omit<WeightEntry, 'file' | 'offset'>
 
 /** A cache line; mapped files start on a page. */

@@ -171,10 +171,12 @@ class BundleModel implements LoadedModel {
     }
     const part = new AttentionPart(source, dims, maxFreeKvBytes)
     this.#attention.push(part)
-    for (const count of slots) {
-      await part.prepare(count)
-      if (branching && name !== 'whole') await part.prepare(count, true)
-    }
+    await weights.pack(async () => {
+      for (const count of slots) {
+        await part.prepare(count)
+        if (branching && name !== 'whole') await part.prepare(count, true)
+      }
+    })
     if (name === 'whole') this.#whole = part
     else this.#states.set(name, new StatesPart(part))
   }

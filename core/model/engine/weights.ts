@@ -3,6 +3,9 @@ import { join } from 'node:path'
 import { BrimError, orThrow } from '../../kit/base/errors.ts'
 import { decodeHalves } from '../../kit/base/half.ts'
 import type { WeightEntry } from '../bundle/manifest.ts'
+import { embeddingWeight } from '../bundle/weight-plan.ts'
+import { packsMatrices } from './packs-matrices.ts'
+import { loadReleasePages } from './resident-memory.ts'
 import type { MappedFile, Runtime, Tensor } from './runtime.ts'
 
 /** fp16 values that are read and expanded in one piece. */
@@ -13,21 +16,38 @@ export interface PartWeights {
   /** By the names of the graphs' initialisers. */
   readonly tensors: ReadonlyMap<string, Tensor>
   /**
-   * Compiles a graph over them, for which the library reads all weights. It computes matrix products with packed copies of its
-   * own, so that afterwards the pages that it has read are given back to the system.
+   * Compiles graphs over them, for which the library reads all weights. It computes matrix products with packed copies of its
+   * own, so that afterwards the memory of the weights is given back to the system.
    */
   pack<T>(compile: () => Promise<T>): Promise<T>
 }
 
+/** A float16 weight as the graphs declare it. */
+interface ExpandedWeight {
+  readonly entry: WeightEntry
+  readonly values: Float32Array
+  /** Rows of it are read in steps, too. */
+  isGathered: boolean
+  /** Reads the values; undefined while their memory is given up. */
+  filled: Promise<void> | undefined
+}
+
 /**
  * The weights of a bundle by file position, so that a weight of two parts (a tied head) is loaded once. Files are mapped;
- * float16 is expanded to float32 in memory, as the graphs declare.
+ * float16 is expanded to float32 in memory, as the graphs declare. Of that, what only the library's packed copies are computed
+ * with is given up once graphs are compiled, and expanded again for the next graph.
  */
 export class WeightStore {
   readonly #runtime: Runtime
   readonly #folder: string
   readonly #files = new Map<string, MappedFile>()
+  /** Of files with float16. Held open: a bundle may be replaced before the next graph is compiled. */
+  readonly #handles = new Map<string, FileHandle>()
   readonly #tensors = new Map<string, Tensor>()
+  readonly #expanded = new Map<Tensor, ExpandedWeight>()
+  readonly #releasePages = loadReleasePages()
+  #packing = 0
+  #canGiveUp: boolean | undefined
 
   constructor(runtime: Runtime, folder: string) {
     this.#runtime = runtime
@@ -38,16 +58,8 @@ export class WeightStore {
   async load(entries: readonly WeightEntry[]): Promise<PartWeights> {
     const tensors = new Map<string, Tensor>()
     for (const entry of entries) tensors.set(entry.name, await this.#load(entry))
-    return {
-      tensors,
-      pack: async (compile) => {
-        try {
-          return await compile()
-        } finally {
-          this.releasePages()
-        }
-      },
-    }
+    const expanded = [...new Set(tensors.values())].flatMap((tensor) => this.#expanded.get(tensor) ?? [])
+    return { tensors, pack: (compile) => this.#pack(expanded, compile) }
   }
 
   /** Gives the pages of mapped weights back to the system, until they are read again. */
@@ -61,16 +73,51 @@ export class WeightStore {
     if (device) await device.free([...this.#tensors.values()])
     else for (const tensor of this.#tensors.values()) tensor.release()
     for (const file of this.#files.values()) file.close()
+    for (const handle of this.#handles.values()) await handle.close()
+    this.#handles.clear()
     this.#tensors.clear()
+    this.#expanded.clear()
     this.#files.clear()
+  }
+
+  async #pack<T>(expanded: readonly ExpandedWeight[], compile: () => Promise<T>): Promise<T> {
+    this.#packing++
+    try {
+      const [first] = expanded
+      if (first) this.#canGiveUp ??= await packsMatrices(this.#runtime, this.#folder, first.entry.file)
+      for (const weight of expanded) await this.#fill(weight)
+      return await compile()
+    } finally {
+      this.#packing--
+      if (this.#packing === 0) {
+        if (this.#canGiveUp) this.#giveUpExpanded()
+        this.releasePages()
+      }
+    }
+  }
+
+  #giveUpExpanded(): void {
+    for (const weight of this.#expanded.values())
+      if (!weight.isGathered && this.#releasePages(weight.values)) weight.filled = undefined
+  }
+
+  async #fill(weight: ExpandedWeight): Promise<void> {
+    weight.filled ??= this.#read(weight)
+    try {
+      await weight.filled
+    } catch (error) {
+      weight.filled = undefined
+      throw error
+    }
   }
 
   async #load(entry: WeightEntry): Promise<Tensor> {
     const place = `${entry.file}:${entry.offset}:${entry.type}:${entry.dims}`
-    const known = this.#tensors.get(place)
-    if (known) return known
-    const tensor = await this.#place(entry.type === 'float16' ? await this.#expand(entry) : this.#map(entry))
+    const tensor =
+      this.#tensors.get(place) ?? (await this.#place(entry.type === 'float16' ? await this.#expand(entry) : this.#map(entry)))
     this.#tensors.set(place, tensor)
+    const expanded = this.#expanded.get(tensor)
+    if (expanded && entry.name === embeddingWeight) expanded.isGathered = true
     return tensor
   }
 
@@ -80,6 +127,7 @@ export class WeightStore {
     if (!device) return tensor
     const placed = await device.allocate(tensor.type, tensor.dims)
     await device.copy([[tensor, placed]])
+    this.#expanded.delete(tensor)
     tensor.release()
     return placed
   }
@@ -92,18 +140,24 @@ export class WeightStore {
     return mapped.tensor(type, dims, offset)
   }
 
-  async #expand({ file, dims, offset, bytes }: WeightEntry): Promise<Tensor> {
+  async #expand(entry: WeightEntry): Promise<Tensor> {
+    const weight: ExpandedWeight = { entry, values: allocate(entry.bytes / 2, entry.file), isGathered: false, filled: undefined }
+    await this.#fill(weight)
+    const tensor = this.#runtime.tensor('float32', entry.dims, weight.values)
+    this.#expanded.set(tensor, weight)
+    return tensor
+  }
+
+  async #read({ entry: { file, offset }, values }: ExpandedWeight): Promise<void> {
     const path = join(this.#folder, file)
-    const values = allocate(bytes / 2, file)
-    const handle = await open(path).catch((cause: unknown) => {
-      throw new BrimError('BUNDLE_CORRUPT', `${path} cannot be read`, { cause, hint: 'build the bundle again' })
-    })
-    try {
-      await expandHalves(handle, path, offset, values)
-    } finally {
-      await handle.close()
-    }
-    return this.#runtime.tensor('float32', dims, values)
+    const known = this.#handles.get(file)
+    const handle =
+      known ??
+      (await open(path).catch((cause: unknown) => {
+        throw new BrimError('BUNDLE_CORRUPT', `${path} cannot be read`, { cause, hint: 'build the bundle again' })
+      }))
+    this.#handles.set(file, handle)
+    await expandHalves(handle, path, offset, values)
   }
 }
 
