@@ -38,6 +38,7 @@ describe('brim model run', () => {
       ttftMs: expect.any(Number),
       tokensPerS: expect.any(Number),
       states: 'unrounded',
+      computing: { provider: 'cpu', reason: 'asked for' },
     })
     expect(tokenizer.decode(oracle.continuation, { skipSpecialTokens: true }).startsWith(text)).toBe(true)
     expect(err).toBe('')
@@ -49,7 +50,7 @@ describe('brim model run', () => {
     const { text } = JSON.parse((await modelRun([...args, '--json'])).out)
     expect(out).toBe(text.endsWith('\n') ? text : `${text}\n`)
     expect(err).toMatch(
-      /^64 tokens for a prompt of \d+ · [\d.]+ tokens\/s · first after \d+ ms · ended: length · states unrounded\n$/,
+      /^64 tokens for a prompt of \d+ · [\d.]+ tokens\/s · first after \d+ ms · ended: length · states unrounded · cpu: asked for\n$/,
     )
   })
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { CommandAction, DeviceLog, logLevels } from '../commands.ts'
+import { ShownComputing } from '../computing.ts'
 import { DeviceTelemetry, deviceStates } from '../messages.ts'
 import { SmallModelProfile } from '../profile.ts'
 import { JobSummary } from './jobs.ts'
@@ -122,6 +123,7 @@ export const FleetStatus = z.object({
   version: z.string(),
   modelId: z.string().nullable().describe('Of its first bundle; null where the bridge serves none.'),
   modelIds: z.array(z.string()).default([]).describe('Of all bundles that it serves.'),
+  computing: z.array(ShownComputing).default([]).describe('What computes each of them.'),
   uptimeS: count,
   sessions: count.describe('Open HAT sessions.'),
   kvBytes: count.describe('KV memory of open sessions.'),
