@@ -32,6 +32,7 @@ const fleet = (devices: Device[], more: object = {}): FleetSummary => ({
   jobs: { queued: 12, underWay: 4, dead: 1 },
   problems: [],
   modelIds: ['a'.repeat(64)],
+  computing: [],
   devices: devices.map((one) => fleetRowOf(one, facts)),
   ...more,
 })
