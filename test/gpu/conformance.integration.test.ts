@@ -7,16 +7,16 @@ import { drafterParts } from '../../core/model/bundle/manifest.ts'
 import { openRuntime } from '../../core/model/engine/capi.ts'
 import type { Chain, Sequence } from '../../core/model/engine/contract.ts'
 import { type LoadedModel, openModel } from '../../core/model/engine/open-model.ts'
-import type { Provider } from '../../core/model/engine/provider.ts'
 import type { Runtime, Tensor } from '../../core/model/engine/runtime.ts'
 import { testLoadedParts } from '../../core/model/engine/self-test.ts'
 import { fromStates } from '../../core/wire/protocol/states.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
+import { emulateDevice } from '../support/emulated-device.ts'
 import { pythonWith } from '../support/python-packages.ts'
 import { softwareGpu } from '../support/software-gpu.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
-/** What every execution provider must do, on the CPU and on a GPU, if one that computes on the CPU. */
+/** What every execution provider must do: on the CPU, on the CPU with the graphs of a device, and on a GPU that computes on the CPU. */
 const gpu = softwareGpu()
 const python = gpu && pythonWith('webgpu-plugin')
 /** Of the Python package: `print(get_library_path())`. */
@@ -58,16 +58,17 @@ afterAll(() => dir[Symbol.dispose]())
 /** Logits that differ less have the same order, but for near ties. */
 const tolerance = 2e-3
 
-const providers: (readonly [string, Provider | undefined])[] = [
-  ['the CPU', undefined],
-  ...(gpu ? [['WebGPU', gpu] as const] : []),
+const runtimes: (readonly [string, () => Promise<Runtime>])[] = [
+  ['the CPU', () => openRuntime()],
+  ['the CPU, with the graphs of a device', async () => emulateDevice(await openRuntime())],
+  ...(gpu ? [['WebGPU', () => openRuntime({ provider: gpu })] as const] : []),
 ]
 
-describe.each(providers)('on %s', (_name, provider) => {
+describe.each(runtimes)('on %s', (_name, open) => {
   let runtime: Counted
   let cpu: Runtime
   beforeAll(async () => {
-    runtime = counting(await openRuntime({ provider }))
+    runtime = counting(await open())
     cpu = await openRuntime()
   })
   afterAll(async () => {
@@ -211,7 +212,7 @@ describe.each(providers)('on %s', (_name, provider) => {
       Array.from({ length: 150 }, (_, at) => at),
     )
     sequence.release()
-    if (provider) expect(runtime.tensors).toBeGreaterThan(before)
+    if (runtime.device) expect(runtime.tensors).toBeGreaterThan(before)
     await models[Symbol.asyncDispose]()
     expect(runtime.tensors).toBe(before)
   })
