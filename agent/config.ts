@@ -5,6 +5,7 @@ import { parseConfig } from '../core/kit/base/config.ts'
 import { nonEmpty, nonNegative } from '../core/kit/base/setting-kinds.ts'
 import { branchings } from '../core/policy/hat/draft-ahead-steps.ts'
 import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
+import { ProviderName } from '../core/wire/protocol/computing.ts'
 import { wires } from '../core/wire/protocol/frame.ts'
 import { Id } from '../core/wire/protocol/id.ts'
 import { DeviceTelemetry } from '../core/wire/protocol/messages.ts'
@@ -115,7 +116,7 @@ export const AgentFields = z.strictObject({
       'folder or model id of a small whole model, which expands sketches; the first also answers, in the modes local, cheap, fast and auto, and for requests with --fallback slm where no bridge can; repeatable',
     fallback: 'none, but installed ones expand sketches',
   }),
-  slmProvider: nonEmpty.optional().meta({
+  slmProvider: ProviderName.optional().meta({
     fleet: true,
     description: 'what computes small models, by name as of --provider',
     fallback: 'as --provider',

@@ -5,6 +5,7 @@ import { dirname } from 'node:path'
 import { clockIsSet, nowIso } from '../kit/base/clock.ts'
 import { BrimError, type ErrorCode } from '../kit/base/errors.ts'
 import { OnnxGraph } from '../model/bundle/onnx-writer.ts'
+import type { Provider, ProviderWish } from '../model/engine/provider.ts'
 import type { Runtime } from '../model/engine/runtime.ts'
 import { reinstallHint } from './reinstall-hint.ts'
 
@@ -33,8 +34,11 @@ export function checkNode(version: string): Check {
   return { name: 'node', status: 'fail', detail, hint, code: 'PREREQUISITE_MISSING', values }
 }
 
-/** Loads the library, computes with it, and tests which of its execution providers work on this machine. */
-export async function checkRuntime(library: string | undefined): Promise<Check[]> {
+/**
+ * Loads the library, computes with it, and tests which of its execution providers work on this machine.
+ * @param wish what an agent is asked to compute with by default
+ */
+export async function checkRuntime(library: string | undefined, wish: ProviderWish): Promise<Check[]> {
   try {
     // Not statically: it loads koffi, which may be what is broken.
     const { openRuntime } = await import('../model/engine/capi.ts')
@@ -44,7 +48,7 @@ export async function checkRuntime(library: string | undefined): Promise<Check[]
       const { info } = runtime
       const detail = `${info.version}, ${info.library}`
       const values = { version: info.version, library: info.library }
-      return [{ name: 'onnxruntime', status: 'ok', detail, values }, await checkProviders(runtime)]
+      return [{ name: 'onnxruntime', status: 'ok', detail, values }, await checkProviders(runtime, wish)]
     } finally {
       await runtime.close()
     }
@@ -99,31 +103,48 @@ export async function checkDisk(stateFolder: string): Promise<Check> {
   return { name: 'disk', status: 'ok', detail, values }
 }
 
-async function checkProviders(runtime: Runtime): Promise<Check> {
-  const usable: string[] = []
-  const unusable: string[] = []
-  for (const provider of runtime.info.providers) {
-    if (await starts(runtime.info.library, provider)) usable.push(provider)
-    else unusable.push(provider)
-  }
-  const rest = unusable.length === 0 ? '' : `; not usable on this machine: ${unusable.join(', ')}`
-  return {
-    name: 'providers',
-    status: 'ok',
-    detail: `${usable.join(', ')}${rest}; Brim computes on the CPU`,
-    values: { usable, unusable },
-  }
+async function checkProviders({ info }: Runtime, wish: ProviderWish): Promise<Check> {
+  const { findGpu } = await import('../model/engine/choose-provider.ts')
+  const { cpuProvider, shortNameOf } = await import('../model/engine/provider.ts')
+  const found = await findGpu(wish, info.library)
+  const { provider, drivers } = found
+  const others = info.providers.filter((name) => name !== provider?.name).map((name): Provider => ({ name }))
+  const failures = new Map<string, string | undefined>()
+  for (const each of provider ? [...others, provider] : others) failures.set(each.name, await startFailure(info.library, each))
+  const [usable, unusable] = [true, false].map((is) =>
+    [...failures].filter(([, failure]) => (failure === undefined) === is).map(([name]) => name),
+  ) as [string[], string[]]
+  const failure = provider && failures.get(provider.name)
+  const auto = shortNameOf(provider && failure === undefined ? provider.name : cpuProvider.name)
+  const where = `${found.reason}, driver ${drivers.join(', ')}`
+  let reason = found.reason
+  if (provider && failure === undefined)
+    reason = `${where}; where a trial finds it correct and faster with the bundle, else the CPU`
+  else if (provider) reason = `${shortNameOf(provider.name)} (${where}) does not start: ${failure}`
+  const byName = usable.filter((each) => each !== cpuProvider.name && each !== provider?.name)
+  const detail = [
+    usable.join(', '),
+    ...(unusable.length === 0 ? [] : [`not usable on this machine: ${unusable.join(', ')}`]),
+    `--provider auto takes ${auto}: ${reason}`,
+    ...(byName.length === 0 ? [] : [`only by --provider: ${byName.join(', ')}`]),
+  ].join('; ')
+  const plugin = provider?.plugin === undefined ? {} : { plugin: provider.plugin }
+  const values = { usable, unusable, auto, reason, drivers, ...plugin }
+  if (failure === undefined) return { name: 'providers', status: 'ok', detail, values }
+  const hint = 'check the driver (vulkaninfo), and that this user may open its devices'
+  return { name: 'providers', status: 'warn', detail, hint, values }
 }
 
-/** Opening a runtime starts its provider. */
-async function starts(library: string, name: string): Promise<boolean> {
+/** Opening a runtime starts its provider. @returns why it does not start */
+async function startFailure(library: string, provider: Provider): Promise<string | undefined> {
   const { openRuntime } = await import('../model/engine/capi.ts')
+  const { failureOf } = await import('../model/engine/provider.ts')
   try {
-    const runtime = await openRuntime({ library, provider: { name } })
+    const runtime = await openRuntime({ library, provider })
     await runtime.close()
-    return true
-  } catch {
-    return false
+    return undefined
+  } catch (error) {
+    return failureOf(error)
   }
 }
 

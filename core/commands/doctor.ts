@@ -6,6 +6,7 @@ import { stateHome } from '../kit/base/state-home.ts'
 import { version } from '../kit/base/version.ts'
 import { visibleLine } from '../kit/base/visible-text.ts'
 import { type Command, defineCommand } from '../kit/cli/command.ts'
+import { withDrivers } from '../model/engine/provider.ts'
 import { checkCLibrary } from './doctor-c-library.ts'
 import { type Check, checkClock, checkDisk, checkMemory, checkNode, checkRuntime } from './doctor-checks.ts'
 import { checkNatives } from './doctor-natives.ts'
@@ -34,7 +35,7 @@ export async function checkMachine(io: Io, moreChecks: readonly MoreChecks[]): P
     checkNode(process.versions.node),
     ...checkCLibrary(io.env.ORT_LIB),
     ...(await checkNatives()),
-    ...(await checkRuntime(io.env.ORT_LIB)),
+    ...(await checkRuntime(io.env.ORT_LIB, withDrivers({ name: 'auto' }, io.env))),
     checkMemory(),
     await checkDisk(join(stateHome(io), 'brim')),
     checkClock(),

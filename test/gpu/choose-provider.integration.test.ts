@@ -57,7 +57,11 @@ describe('auto', () => {
 
   it.runIf(gpu)('computes on the CPU where the trial fails, with what the library says', async () => {
     const { shown } = await choose({ name: 'auto', plugin: join(dir.path, 'absent.so') })
-    expect(shown).toEqual({ provider: 'cpu', reason: expect.stringMatching(/^webgpu failed its trial: .*absent\.so/) })
+    expect(shown).toEqual({
+      provider: 'cpu',
+      failed: true,
+      reason: expect.stringMatching(/^webgpu failed its trial: .*absent\.so/),
+    })
   })
 })
 

@@ -4,11 +4,11 @@ import { arch, cpus } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { projectRoot } from '../../kit/base/version.ts'
-import type { ShownComputing } from '../../wire/protocol/computing.ts'
+import { ShownComputing } from '../../wire/protocol/computing.ts'
 import type { Manifest, PartName } from '../bundle/manifest.ts'
 import type { VerifiedBundles } from '../bundle/verified-bundles.ts'
 import { openRuntime } from './capi.ts'
-import { cpuProvider, type Provider, type ProviderWish, providerOf, shortNameOf } from './provider.ts'
+import { cpuProvider, failureOf, type Provider, type ProviderWish, providerOf, shortNameOf } from './provider.ts'
 import { tryProvider } from './provider-trial.ts'
 
 /** What computes parts of a bundle, and why. */
@@ -40,20 +40,41 @@ const minGain = 1.1
 export async function chooseProvider(request: ChoiceRequest): Promise<Computing> {
   const { wish, library } = request
   if (wish.name !== 'auto') return computing(providerOf(wish), 'asked for')
-  const drivers = driversOf(wish.driverFiles)
-  if (drivers.length === 0) return computing(cpuProvider, 'no GPU driver was found (Vulkan)')
+  const { provider, reason, machine } = await findGpu(wish, library)
+  return provider ? tried(request, provider, machine) : computing(cpuProvider, reason)
+}
+
+/** A failure of what `auto` has chosen: the CPU computes. */
+export const afterFailure = ({ provider }: Computing, error: unknown): Computing =>
+  failed(provider, `passed its trial, and failed later: ${failureOf(error)}`)
+
+interface FoundGpu {
+  /** What `auto` tries; undefined: nothing. */
+  readonly provider: Provider | undefined
+  /** Why it is this, or nothing. */
+  readonly reason: string
+  /** Paths of the manifests of drivers. */
+  readonly drivers: readonly string[]
+  /** What a trial depends on beside the bundle. */
+  readonly machine: readonly string[]
+}
+
+/** Looks for a GPU without starting it. @throws BrimError RUNTIME_UNAVAILABLE */
+export async function findGpu(wish: ProviderWish, library: string | undefined): Promise<FoundGpu> {
+  const found = driversOf(wish.driverFiles)
+  const drivers = found.map(({ file }) => file)
+  const none = (reason: string) => ({ provider: undefined, reason, drivers, machine: [] })
+  if (found.length === 0) return none('no GPU driver was found (Vulkan)')
   const runtime = await openRuntime({ library })
   const { info } = runtime
   await runtime.close()
-  const plugin = wish.plugin ?? packagedPlugin()
   const offered = info.providers.includes(webGpu)
+  const plugin = wish.plugin ?? (offered ? undefined : packagedPlugin())
   if (!offered && plugin === undefined)
-    return computing(cpuProvider, `ONNX Runtime ${info.version} has no provider for GPUs, and no plug-in was found`)
-  return tried(request, { name: webGpu, plugin: wish.plugin ?? (offered ? undefined : plugin), options: wish.options }, [
-    info.version,
-    info.library,
-    ...drivers,
-  ])
+    return none(`ONNX Runtime ${info.version} has no provider for GPUs, and no plug-in was found`)
+  const reason = plugin === undefined ? `built into ONNX Runtime ${info.version}` : `plug-in ${plugin}`
+  const machine = [info.version, info.library, ...found.map(({ file, version }) => `${file}:${version}`)]
+  return { provider: { name: webGpu, plugin, options: wish.options }, reason, drivers, machine }
 }
 
 const webGpu = 'WebGpuExecutionProvider'
@@ -66,7 +87,7 @@ async function tried(request: ChoiceRequest, provider: Provider, machine: readon
   const reply = verified.trialOf(place) ?? (await tryProvider({ folder, parts, threads, library, provider }, signal))
   verified.recordTrial(place, reply)
   const name = shortNameOf(provider.name)
-  if (reply.kind === 'failed') return computing(cpuProvider, `${name} failed its trial: ${reply.reason}`)
+  if (reply.kind === 'failed') return failed(provider, `failed its trial: ${reply.reason}`)
   const { seconds } = reply
   const gain = seconds.cpu / seconds.provider
   if (gain < 1) return computing(cpuProvider, `${name} was measured as ${(1 / gain).toFixed(1)} times slower`)
@@ -76,8 +97,13 @@ async function tried(request: ChoiceRequest, provider: Provider, machine: readon
 
 const computing = (provider: Provider, reason: string): Computing => ({
   provider,
-  shown: { provider: shortNameOf(provider.name), reason },
+  shown: ShownComputing.parse({ provider: shortNameOf(provider.name), reason }),
 })
+
+const failed = ({ name }: Provider, what: string): Computing => {
+  const { provider, shown } = computing(cpuProvider, `${shortNameOf(name)} ${what}`)
+  return { provider, shown: { ...shown, failed: true } }
+}
 
 /** The plug-in in Brim's own package. */
 function packagedPlugin(): string | undefined {
@@ -85,13 +111,13 @@ function packagedPlugin(): string | undefined {
   return existsSync(path) ? path : undefined
 }
 
-/** Vulkan's drivers, by what changes when they do. macOS has Metal. */
-function driversOf(named: string | undefined): string[] {
-  if (process.platform === 'darwin') return ['metal']
+/** The manifests of Vulkan's drivers, with what changes when they do. macOS has Metal. */
+function driversOf(named: string | undefined): { readonly file: string; readonly version: string }[] {
+  if (process.platform === 'darwin') return [{ file: 'metal', version: '' }]
   const files = named !== undefined ? named.split(':') : icdFolders.flatMap(manifestsIn)
   return files.flatMap((file) => {
     const found = statSync(file, { throwIfNoEntry: false })
-    return found ? [`${file}:${found.size}:${found.mtimeMs}:${kernelDriver()}`] : []
+    return found ? [{ file, version: `${found.size}:${found.mtimeMs}:${kernelDriver()}` }] : []
   })
 }
 

@@ -7,9 +7,9 @@ import { filesOf } from '../bundle/bundle-files.ts'
 import type { Manifest, PartName } from '../bundle/manifest.ts'
 import { VerifiedBundles } from '../bundle/verified-bundles.ts'
 import { openRuntime } from './capi.ts'
-import { chooseProvider } from './choose-provider.ts'
+import { afterFailure, type Computing, chooseProvider } from './choose-provider.ts'
 import { chainParts, type LoadedModel, type OpenModelOptions, openModel } from './open-model.ts'
-import type { ProviderWish } from './provider.ts'
+import { cpuProvider, type Provider, type ProviderWish } from './provider.ts'
 import type { Runtime, RuntimeInfo } from './runtime.ts'
 import { testLoadedParts } from './self-test.ts'
 import { watchRuns } from './watch-runs.ts'
@@ -41,8 +41,9 @@ export async function openBundle(
   const { threads } = options
   const request = { folder, manifest, parts, threads, library, wish: provider, verified: new VerifiedBundles() }
   const computing = await chooseProvider(request)
-  const model = await openOn(await openRuntime({ library, provider: computing.provider }), folder, options)
-  return Object.assign(model, { computing: computing.shown })
+  return openChosen(provider, computing, async (chosen) =>
+    openOn(await openRuntime({ library, provider: chosen }), folder, options),
+  )
 }
 
 interface OpenVerifiedOptions extends OpenBundleOptions {
@@ -74,17 +75,34 @@ export async function openVerifiedBundle(
     wish: provider,
     verified,
   })
-  const own = await openRuntime({ library, provider: computing.provider })
-  const runtime = progress ? watchRuns(own, progress) : own
-  const model = await openOn(runtime, folder, options)
+  return openChosen(provider, computing, async (chosen) => {
+    const own = await openRuntime({ library, provider: chosen })
+    const runtime = progress ? watchRuns(own, progress) : own
+    const model = await openOn(runtime, folder, options)
+    try {
+      const test = testOf(manifest, parts, runtime.info)
+      if (!verified.hasPassed(test)) await testLoadedParts(model, folder, parts)
+      verified.recordPassed(test)
+      return model
+    } catch (error) {
+      await model.release()
+      throw error
+    }
+  })
+}
+
+/** A provider that `auto` has chosen may fail all the same, as where other models have its memory: then the CPU computes. */
+async function openChosen(
+  wish: ProviderWish,
+  chosen: Computing,
+  open: (provider: Provider) => Promise<LoadedModel>,
+): Promise<ComputedModel> {
   try {
-    const test = testOf(manifest, parts, runtime.info)
-    if (!verified.hasPassed(test)) await testLoadedParts(model, folder, parts)
-    verified.recordPassed(test)
-    return Object.assign(model, { computing: computing.shown })
+    return Object.assign(await open(chosen.provider), { computing: chosen.shown })
   } catch (error) {
-    await model.release()
-    throw error
+    if (wish.name !== 'auto' || chosen.provider.name === cpuProvider.name) throw error
+    const { provider, shown } = afterFailure(chosen, error)
+    return Object.assign(await open(provider), { computing: shown })
   }
 }
 

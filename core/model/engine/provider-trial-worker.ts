@@ -3,7 +3,7 @@ import { readManifest } from '../bundle/bundle.ts'
 import { openRuntime } from './capi.ts'
 import { measureParts } from './measure-parts.ts'
 import { openModel } from './open-model.ts'
-import { cpuProvider, type Provider } from './provider.ts'
+import { cpuProvider, failureOf, type Provider } from './provider.ts'
 import type { TrialReply, TrialRequest } from './provider-trial.ts'
 import { testLoadedParts } from './self-test.ts'
 
@@ -11,7 +11,7 @@ import { testLoadedParts } from './self-test.ts'
 async function main(): Promise<void> {
   process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'))
   const [request] = (await once(process, 'message')) as [TrialRequest]
-  const reply = await answer(request).catch((error: unknown): TrialReply => ({ kind: 'failed', reason: reasonOf(error) }))
+  const reply = await answer(request).catch((error: unknown): TrialReply => ({ kind: 'failed', reason: failureOf(error) }))
   process.send?.(reply)
 }
 
@@ -33,13 +33,6 @@ async function secondsOn({ folder, parts, threads, library }: TrialRequest, prov
   } finally {
     await runtime.close()
   }
-}
-
-/** The message, and that of the innermost cause. */
-function reasonOf(error: unknown): string {
-  const causes: string[] = []
-  for (let at = error; at instanceof Error; at = at.cause) causes.push(at.message.split('\n')[0]!)
-  return causes.length > 1 ? `${causes[0]}: ${causes.at(-1)}` : (causes[0] ?? String(error))
 }
 
 await main()

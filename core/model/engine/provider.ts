@@ -1,4 +1,5 @@
 import { BrimError } from '../../kit/base/errors.ts'
+import { ProviderName } from '../../wire/protocol/computing.ts'
 
 /** An execution provider of ONNX Runtime: what computes the graphs. */
 export interface Provider {
@@ -27,12 +28,9 @@ const longNames: Readonly<Record<string, string>> = {
 
 /** The provider of a wish that is not `auto`. @throws BrimError USAGE */
 export function providerOf({ name: asked, plugin, options }: ProviderWish): Provider {
-  const name = longNames[asked] ?? asked
-  if (!/^\w+ExecutionProvider$/.test(name))
-    throw new BrimError('USAGE', `--provider ${asked} is none of auto, ${Object.keys(longNames).join(', ')}`, {
-      hint: 'or give the name of a provider of ONNX Runtime, such as QNNExecutionProvider',
-    })
-  return { name, plugin, options }
+  const { error } = ProviderName.safeParse(asked)
+  if (error) throw new BrimError('USAGE', `--provider ${asked}: ${error.issues[0]?.message}`)
+  return { name: longNames[asked] ?? asked, plugin, options }
 }
 
 /** As users say it. */
@@ -43,3 +41,10 @@ export const withDrivers = <Wish extends ProviderWish>(wish: Wish, env: Readonly
   ...wish,
   driverFiles: env.VK_DRIVER_FILES ?? env.VK_ICD_FILENAMES,
 })
+
+/** Why a provider failed: the message, and that of the innermost cause. */
+export function failureOf(error: unknown): string {
+  const causes: string[] = []
+  for (let at = error; at instanceof Error; at = at.cause) causes.push(at.message.split('\n')[0]!)
+  return causes.length > 1 ? `${causes[0]}: ${causes.at(-1)}` : (causes[0] ?? String(error))
+}

@@ -34,7 +34,16 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
     summary: 'Whether a device is connected, and what it supports.',
     schema: DeviceState,
     examples: [
-      { v: 1, state: 'ready', birth: 12, at, agent: '0.1.0', modelId, jobs: ['hat.generate', 'hat.verify', 'profile'] },
+      {
+        v: 1,
+        state: 'ready',
+        birth: 12,
+        at,
+        agent: '0.1.0',
+        modelId,
+        jobs: ['hat.generate', 'hat.verify', 'profile'],
+        computing: { llm: { provider: 'cpu', reason: 'no GPU driver was found (Vulkan)' } },
+      },
       { v: 1, state: 'lost', birth: 12, at },
     ],
   },

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { readerRates } from '../../kit/base/reader-rates.ts'
+import { DeviceComputing } from './computing.ts'
 import { conditionSections } from './device-condition.ts'
 import { figure } from './figure.ts'
 import { wires } from './frame.ts'
@@ -43,6 +44,7 @@ export const DeviceState = z.object({
   at,
   agent: z.string().max(64).optional().describe('Version of the agent.'),
   modelId: modelId.optional(),
+  computing: DeviceComputing.optional().catch(undefined).describe('What computes its models, and why.'),
   jobs: z.array(z.string().max(64)).max(64).optional().describe('Kinds of jobs that the device supports.'),
   clockIsSet: z.boolean().optional().describe("False: the device's clock is not set, so `at` is meaningless."),
   instance: instance.optional().describe('Distinguishes agents under the same device id; persisted. The will has it too.'),

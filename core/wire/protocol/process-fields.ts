@@ -1,11 +1,12 @@
 import { z } from 'zod'
 import { logFormats } from '../../kit/base/log-text.ts'
 import { nonEmpty } from '../../kit/base/setting-kinds.ts'
+import { ProviderName } from './computing.ts'
 import { Id } from './id.ts'
 
 const provider = z
   .strictObject({
-    name: nonEmpty.default('auto').meta({
+    name: ProviderName.default('auto').meta({
       fleet: true,
       flag: 'provider',
       description:

@@ -40,6 +40,30 @@ describe('brim doctor', () => {
     expect(checks.disk).toMatchObject({ path: join(dir.path, 'brim'), freeBytes: expect.any(Number) })
   })
 
+  it('says what auto would take, and why no other', async () => {
+    using dir = tempDir()
+    const providersWith = async (env: Record<string, string>) => {
+      const { done, out } = doctor(['doctor', '--json'], { XDG_STATE_HOME: dir.path, ...env })
+      await done
+      return JSON.parse(out()).checks.find(({ name }: { name: string }) => name === 'providers')
+    }
+    expect(await providersWith({ VK_DRIVER_FILES: join(dir.path, 'none.json') })).toMatchObject({
+      status: 'ok',
+      ...{ auto: 'cpu', drivers: [], reason: 'no GPU driver was found (Vulkan)' },
+      detail: expect.stringContaining('--provider auto takes cpu: no GPU driver was found (Vulkan)'),
+    })
+    // A manifest whose driver is not installed.
+    const driver = join(dir.path, 'driver.json')
+    writeFileSync(
+      driver,
+      JSON.stringify({ file_format_version: '1.0.0', ICD: { library_path: 'absent.so', api_version: '1.3.0' } }),
+    )
+    const broken = await providersWith({ VK_DRIVER_FILES: driver })
+    expect(broken).toMatchObject({ auto: 'cpu', drivers: [driver], detail: expect.stringContaining(driver) })
+    if (process.platform === 'linux' && process.arch === 'x64')
+      expect(broken).toMatchObject({ status: 'warn', reason: expect.stringMatching(/^webgpu \(built into .*does not start: /) })
+  })
+
   it('prints a line per check', async () => {
     using dir = tempDir()
     const { done, out } = doctor(['doctor'], { XDG_STATE_HOME: dir.path })
