@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../core/kit/base/clock.ts'
 import { createClosers } from '../core/kit/base/closers.ts'
 import type { BrimError } from '../core/kit/base/errors.ts'
 import type { Logger } from '../core/kit/base/logger.ts'
-import type { ShownComputing } from '../core/wire/protocol/computing.ts'
+import type { DeviceComputing } from '../core/wire/protocol/computing.ts'
 import { type AgentSettings, readAgentConfig } from './config.ts'
 import { type Host, openHost } from './device/host.ts'
 import { openBridgeCredentials } from './identity/identities.ts'
@@ -32,8 +32,8 @@ export interface Agent {
   readonly apiUrl: string
   /** Undefined: the agent waits for the job that installs its first bundle. */
   readonly modelId: string | undefined
-  /** What computes it. */
-  readonly computing: ShownComputing | undefined
+  /** What computes its models. */
+  readonly computing: DeviceComputing | undefined
   /** Answers so far. */
   readonly answers: Pick<AnswerMeter, 'active' | 'totals'>
   /** Name of the small model that answers can fall back to. */
@@ -112,9 +112,8 @@ export async function startAgent(
     smallModels.start()
     closers.push(() => reporter.close())
     const { drafter } = config.draft
-    const { modelId } = models
+    const { modelId, computing } = models
     const slm = answering.slm?.model.name
-    const computing = models.llm.current?.model.computing
     logger.info({ birth: state.birth, modelId, computing, apiUrl: api.url, slm, drafter }, 'agent ready')
     return {
       apiUrl: api.url,
@@ -122,7 +121,7 @@ export async function startAgent(
         return models.modelId
       },
       get computing() {
-        return models.llm.current?.model.computing
+        return models.computing
       },
       slm,
       answers: answering.meter,

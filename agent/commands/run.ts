@@ -14,6 +14,7 @@ import { type Configuration, defineConfiguredCommand } from '../../core/kit/conf
 import type { Settings } from '../../core/kit/config-file/setting.ts'
 import { type Service, startService } from '../../core/kit/service/service.ts'
 import { withDrivers } from '../../core/model/engine/provider.ts'
+import type { ShownComputing } from '../../core/wire/protocol/computing.ts'
 import type { Agent, AgentVariant, Changes } from '../agent.ts'
 import { AgentFields, type AgentSettings, readAgentConfig } from '../config.ts'
 import { FleetConfig, FleetSettings } from '../config-layer/fleet-config.ts'
@@ -203,8 +204,11 @@ function printReady({ apiUrl, modelId, computing, slm }: Agent, given: OptionsOf
     `  API    ${apiUrl}`,
     `  model  ${modelId ?? 'none yet: waits for a job bundle.install --activate'}`,
   ]
-  if (computing) lines.push(`  on     ${computing.provider}: ${computing.reason}`)
+  if (computing?.llm) lines.push(onLine(computing.llm))
   if (slm !== undefined) lines.push(`  SLM    ${slm}`)
+  if (computing?.slm) lines.push(onLine(computing.slm))
   if (dispatch.mode !== 'private' || server) lines.push(`  mode   ${dispatch.mode}${server ? `, server ${server.at}` : ''}`)
   io.out(lines.join('\n'))
 }
+
+const onLine = ({ provider, reason }: ShownComputing) => `  on     ${provider}: ${reason}`

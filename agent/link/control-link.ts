@@ -39,6 +39,8 @@ export interface ControlLinkOptions {
   readonly agent: string
   /** Undefined: the device has no model yet. */
   readonly modelId: string | undefined
+  /** What computes its models now. */
+  readonly computing?: (() => DeviceState['computing']) | undefined
   /** Notices a connection loop that stands still. */
   readonly progress?: Progress | undefined
   readonly clock: Clock
@@ -287,7 +289,7 @@ export class ControlLink {
   }
 
   #stateMessage(state?: DeviceState['state']): MqttMessage {
-    const { birth, instance, agent, heartbeatS } = this.#options
+    const { birth, instance, agent, computing, heartbeatS } = this.#options
     const serviceFields: ReturnType<NonNullable<ControlService['stateFields']>> = Object.assign(
       {},
       ...this.#services.map(({ stateFields }) => stateFields?.()),
@@ -300,6 +302,7 @@ export class ControlLink {
       ...(instance === undefined ? {} : { instance }),
       agent,
       modelId: this.#modelId,
+      computing: computing?.(),
       clockIsSet: clockIsSet(),
       connection: this.#connections,
       ...(heartbeatS > 0 ? { heartbeatS } : {}),

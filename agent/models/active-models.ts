@@ -1,6 +1,6 @@
 import { freemem } from 'node:os'
 import type { TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
-import { loadTextModel, type TextModel } from '../../core/answer/endpoint/text-model.ts'
+import { loadTextModel } from '../../core/answer/endpoint/text-model.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
@@ -12,13 +12,14 @@ import type { VerifiedBundles } from '../../core/model/bundle/verified-bundles.t
 import type { ProviderWish } from '../../core/model/engine/provider.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { Recording } from '../../core/policy/recording.ts'
+import type { DeviceComputing } from '../../core/wire/protocol/computing.ts'
 import type { TrialQuestion } from '../../core/wire/protocol/jobs.ts'
 import type { Activated, BundleActivation } from '../bundles/bundle-activation.ts'
 import type { InstalledBundle } from '../bundles/bundle-folder.ts'
 import type { DeviceModel } from '../hat/open-device-model.ts'
 import { borrowingEndpoint } from '../slm/endpoint.ts'
 import type { OpenSmall } from '../slm/local-model.ts'
-import { ModelPool } from '../slm/model-pool.ts'
+import { type KeptOfModel, ModelPool } from '../slm/model-pool.ts'
 import { type ModelSource, readModelSource, weightBytes } from '../slm/model-source.ts'
 import { answerProblem } from '../trial/trial-question.ts'
 import { type BundleChoices, modelRoles } from './bundle-choices.ts'
@@ -61,11 +62,8 @@ export interface ActiveModelsOptions {
 }
 
 /** The small model that answers in place of the split one, open or not. */
-export interface OwnSmallModel {
+export interface OwnSmallModel extends KeptOfModel {
   readonly source: ModelSource
-  readonly text: TextModel
-  /** As measured from its answers. */
-  readonly speed: DeviceSpeed
 }
 
 type SplitEndpoint = (opened: ActiveModel<DeviceModel>) => TokenEndpoint
@@ -115,6 +113,12 @@ export class ActiveModels {
   get slm(): OwnSmallModel | undefined {
     const kept = this.#own && this.smallModels.keptOf(this.#own)
     return kept && { source: this.#own!, ...kept }
+  }
+
+  /** What computes the models that the device answers with; undefined: it has none. */
+  get computing(): DeviceComputing | undefined {
+    const [llm, slm] = [this.llm.current?.model.computing, this.slm?.computing]
+    return llm || slm ? { llm, slm } : undefined
   }
 
   /** Folders that must not be deleted. */
@@ -183,7 +187,7 @@ export class ActiveModels {
       const activated =
         role === 'slm' ? await this.#activateSmall(placing, signal) : await this.#activateLarge(placing, splitEndpoint, signal)
       trial.keep()
-      logger.info({ role, modelId, model: card.name, activated }, 'bundle activated')
+      logger.info({ role, modelId, model: card.name, activated, computing: this.computing?.[role] }, 'bundle activated')
       return activated
     } catch (error) {
       if (signal.aborted) trial.cancel()

@@ -9,7 +9,7 @@ import type { AnswerDispatch } from './dispatch.ts'
 import type { DeviceWork } from './work.ts'
 
 interface HealthParts {
-  readonly models: Pick<ActiveModels, 'modelId'>
+  readonly models: Pick<ActiveModels, 'modelId' | 'computing'>
   readonly answering: Pick<Answering, 'slm'>
   readonly dispatch: Pick<AnswerDispatch, 'health' | 'problem' | 'needsLink'>
   readonly links: Pick<BridgeLinks, 'status' | 'problems'>
@@ -26,6 +26,7 @@ export const healthOf = (
     device,
     version,
     modelId: models.modelId ?? null,
+    computing: models.computing ?? null,
     slm: answering.slm?.model.name ?? null,
     profile: work.profiles.last,
     clockIsSet: clockIsSet(),

@@ -14,7 +14,7 @@ export function openLinks(
   { config, closers, clock, logger, progress }: Base,
   { birth, instance }: AgentState,
   identities: BridgeCredentials,
-  { modelId, speed }: ActiveModels,
+  models: ActiveModels,
 ): BridgeLinks {
   const linkBy = (url: string) =>
     new BridgeLink({
@@ -26,8 +26,9 @@ export function openLinks(
       birth,
       instance,
       agent: version,
-      modelId,
-      speed,
+      modelId: models.modelId,
+      computing: () => models.computing,
+      speed: models.speed,
       heartbeatS: config.heartbeatS,
       reconnectMaxS: config.reconnectMaxS,
       progress,

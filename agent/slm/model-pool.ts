@@ -1,8 +1,6 @@
-import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
-import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { type HandlersOf, handleKind, type Machine, type OfKind } from '../../core/policy/machine.ts'
 import {
   SmallModelPool,
@@ -15,11 +13,8 @@ import type { Recording } from '../../core/policy/recording.ts'
 import type { LocalModel } from './local-model.ts'
 import type { ModelSource } from './model-source.ts'
 
-/** What outlives the closing of a model: its tokenizer, and what was measured. */
-export interface KeptOfModel {
-  readonly text: TextModel
-  readonly speed: DeviceSpeed
-}
+/** What outlives the closing of a model: its tokenizer, what computes it, and what was measured. */
+export type KeptOfModel = Pick<LocalModel, 'text' | 'computing' | 'speed'>
 
 export interface ModelPoolOptions {
   readonly open: (folder: string, kept: KeptOfModel | undefined) => Promise<LocalModel & { close(): Promise<void> }>
@@ -186,7 +181,7 @@ export class ModelPool {
     try {
       const model = await this.#options.open(source.folder, this.#kept.get(version))
       this.#opened.set(version, { source, model })
-      this.#kept.set(version, { text: model.text, speed: model.speed })
+      this.#kept.set(version, { text: model.text, computing: model.computing, speed: model.speed })
     } catch (error) {
       this.#failure = error
       return this.#feed({ kind: 'broken', version })

@@ -12,13 +12,18 @@ export const devicesTable = `CREATE TABLE devices (
   model_id TEXT
 ) STRICT`
 
+/** A later migration: JSON. */
+export const devicesComputing = 'ALTER TABLE devices ADD COLUMN computing TEXT'
+
 /** A device as stored. */
-export interface StoredDevice extends Pick<Device, 'id' | 'agent' | 'modelId'> {
+export interface StoredDevice extends Pick<Device, 'id' | 'agent' | 'modelId' | 'computing'> {
   readonly state: DeviceState['state']
   readonly birth: number
   /** When this bridge last received the device's state, by its own clock: UTC, ISO 8601. */
   readonly lastSeen: string
 }
+
+type Row = Omit<StoredDevice, 'computing'> & { readonly computing: string | null }
 
 type StateCounts = Record<DeviceState['state'], number>
 
@@ -35,16 +40,18 @@ export class DeviceTable {
   readonly #unstored = new Set<string>()
   readonly #counts: StateCounts
 
-  /** @param store must have `devicesTable` */
+  /** @param store must have `devicesTable` and `devicesComputing` */
   constructor(store: Store) {
     this.#store = store
-    this.#upsert = store.prepare<StoredDevice>(`INSERT OR REPLACE INTO devices (id, state, birth, last_seen, agent, model_id)
-      VALUES (@id, @state, @birth, @lastSeen, @agent, @modelId)`)
+    this.#upsert = store.prepare<Row>(`INSERT OR REPLACE INTO devices (id, state, birth, last_seen, agent, model_id, computing)
+      VALUES (@id, @state, @birth, @lastSeen, @agent, @modelId, @computing)`)
     this.#remove = store.prepare<[string]>('DELETE FROM devices WHERE id = ?')
-    const all = store.prepare<[], StoredDevice>(
-      'SELECT id, state, birth, last_seen AS lastSeen, agent, model_id AS modelId FROM devices',
+    const all = store.prepare<[], Row>(
+      'SELECT id, state, birth, last_seen AS lastSeen, agent, model_id AS modelId, computing FROM devices',
     )
-    this.#devices = new Map(all.all().map((device) => [device.id, device]))
+    this.#devices = new Map(
+      all.all().map((row) => [row.id, { ...row, computing: row.computing === null ? null : JSON.parse(row.computing) }]),
+    )
     this.#counts = Object.fromEntries(deviceStates.map((state) => [state, 0])) as StateCounts
     for (const { state } of this.#devices.values()) this.#counts[state] += 1
   }
@@ -93,7 +100,7 @@ export class DeviceTable {
     this.#store.transaction(() => {
       for (const id of this.#unstored) {
         const device = this.#devices.get(id)
-        if (device) this.#upsert.run(device)
+        if (device) this.#upsert.run({ ...device, computing: device.computing && JSON.stringify(device.computing) })
         else this.#remove.run(id)
       }
     })()

@@ -41,7 +41,15 @@ export function createFleet({ registry, labels, identities, jobs, otherAt = () =
     ownLabels: LabelSet,
     load: number,
   ): Device {
-    const { state = null, birth = null, lastSeen = null, agent = null, modelId = null, telemetry = null } = record ?? {}
+    const {
+      state = null,
+      birth = null,
+      lastSeen = null,
+      agent = null,
+      modelId = null,
+      computing = null,
+      telemetry = null,
+    } = record ?? {}
     const silentS = lastSeen === null ? null : Math.max(0, (wallMs() - Date.parse(lastSeen)) / 1_000)
     const seenS = silentS === null ? null : Math.round(Math.min(silentS, telemetry?.ageS ?? silentS))
     return {
@@ -52,6 +60,7 @@ export function createFleet({ registry, labels, identities, jobs, otherAt = () =
       seenS,
       agent,
       modelId,
+      computing,
       labels: ownLabels,
       jobs: load,
       problems: problemsAt(identity?.status, () => [...conflictsOf(otherAt(id), identity), ...problemsOf(state, telemetry)]),

@@ -10,7 +10,7 @@ import type { PresenceFeed } from '../presence/presence-feed.ts'
 import type { JobStore } from '../queue/job-store.ts'
 import { type Commands, commandsTable, createCommands } from './commands.ts'
 import { DeviceLogs } from './device-logs.ts'
-import { devicesTable } from './device-table.ts'
+import { devicesComputing, devicesTable } from './device-table.ts'
 import { createFleet, type Fleet, type FleetOptions } from './fleet.ts'
 import { createHistory, type History, openHistoryDatabase } from './history.ts'
 import { IdConflicts } from './id-conflicts.ts'
@@ -19,6 +19,8 @@ import { createRegistry, type Registry, type RegistryOptions } from './registry.
 
 /** Migrations of the bridge's database. */
 export const fleetTables = [devicesTable, labelsTable, commandsTable]
+/** Later ones. */
+export const addedFleetTables = [devicesComputing]
 
 /** Interval of the checks for missed heartbeats. */
 const checkMs = 5_000
@@ -26,7 +28,7 @@ const checkMs = 5_000
 const dueStatesMs = 1_000
 
 export interface OpenFleetOptions {
-  /** Must have `fleetTables`. */
+  /** Must have `fleetTables` and `addedFleetTables`. */
   readonly store: Store
   readonly stateDir: string
   readonly bridge: string
@@ -73,6 +75,7 @@ export interface OpenFleet {
   >
   readonly lastState: Registry['lastState']
   readonly counts: Registry['counts']
+  readonly computing: Registry['computing']
   readonly telemetryOf: Registry['telemetryOf']
   /** Number of devices that have published a state. */
   readonly size: number
@@ -197,6 +200,7 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
       return registry.size
     },
     counts: registry.counts,
+    computing: registry.computing,
     telemetryOf: registry.telemetryOf,
     start(known = () => true) {
       registry.forgetExcept(known)

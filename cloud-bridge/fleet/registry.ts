@@ -3,6 +3,7 @@ import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
+import { providerInUse } from '../../core/policy/fleet/fleet-row.ts'
 import { hasMissedHeartbeats, isConnected } from '../../core/policy/fleet/presence.ts'
 import { CountWindow } from '../../core/policy/quota/count-window.ts'
 import type { Device, LatestTelemetry } from '../../core/wire/protocol/http/devices.ts'
@@ -20,7 +21,7 @@ const storeEveryMs = 5 * 60_000
 const refusalLimits = { windowMs: 60_000, max: 10, maxKeys: 1 }
 
 export interface RegistryOptions {
-  /** Must have `devicesTable`. */
+  /** Must have `devicesTable` and `devicesComputing`. */
   readonly store: Store
   readonly isEnrolled: (device: string) => boolean
   readonly limits: {
@@ -78,6 +79,8 @@ export interface Registry {
   telemetryOf(id: string): LatestTelemetry | null
   /** Number of devices in each state. */
   counts(): Record<DeviceState['state'], number>
+  /** Number of connected devices by what computes their split model, else their small one. */
+  computing(): Record<string, number>
   /** Whether the device has published a state: the number of such devices is limited, so what they send may be held. */
   isRegistered(device: string): boolean
   /** Number of devices that have published a state. */
@@ -118,11 +121,16 @@ export function createRegistry(options: RegistryOptions): Registry {
   }
 
   /** @returns whether the state replaces the one before */
-  function putState(id: string, { state, birth, agent, modelId }: DeviceState, lastSeenMs: number): boolean {
+  function putState(id: string, { state, birth, ...said }: DeviceState, lastSeenMs: number): boolean {
     const before = table.get(id)
     if (before && birth < before.birth && state === 'lost') return false
-    const known = { agent: agent ?? before?.agent ?? null, modelId: modelId ?? before?.modelId ?? null }
-    table.put({ id, state, birth, lastSeen: isoOf(lastSeenMs), ...known })
+    table.put({
+      ...{ id, state, birth, lastSeen: isoOf(lastSeenMs) },
+      agent: said.agent ?? before?.agent ?? null,
+      modelId: said.modelId ?? before?.modelId ?? null,
+      // An agent of an earlier release may have taken the place of one that said it.
+      computing: said.computing ?? (before?.birth === birth ? before.computing : null),
+    })
     return true
   }
 
@@ -276,6 +284,17 @@ export function createRegistry(options: RegistryOptions): Registry {
     ids: () => table.ids(),
     telemetryOf: lastTelemetry,
     counts: () => table.counts(),
+    computing() {
+      const counts: Record<string, number> = {}
+      for (const device of connected.keys()) {
+        const provider = providerInUse(table.get(device)?.computing ?? null)
+        if (provider === null) continue
+        // A device may say any name: each would be a series.
+        const known = /^(?:cpu|webgpu|cuda)$/.test(provider) ? provider : 'other'
+        counts[known] = (counts[known] ?? 0) + 1
+      }
+      return counts
+    },
     write,
   }
 }

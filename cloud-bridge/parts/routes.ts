@@ -61,7 +61,7 @@ export function fleetRoutes(
   { jobs, devices, expansions }: FleetWork,
   rollouts: Rollouts,
   broker: ControlBroker,
-  { modelIds, load }: OpenServing,
+  { modelIds, computing, load }: OpenServing,
 ): readonly Routes[] {
   const bundles = openBundleStore({
     own: config.servedBundles,
@@ -88,7 +88,11 @@ export function fleetRoutes(
         ...load(),
         kvBudgetBytes: config.kvBudgetBytes,
         jobs: jobs.store.counts(),
-        problems: bridgeProblemsOf({ storageFailure: jobs.storage.failure, damagedJobs: jobs.store.countDamaged() }),
+        problems: bridgeProblemsOf({
+          storageFailure: jobs.storage.failure,
+          damagedJobs: jobs.store.countDamaged(),
+          computing,
+        }),
       }),
       clock,
     }),

@@ -117,7 +117,9 @@ describe('an agent without a bundle', () => {
     await install('kinds', 'llm')
     await expect.poll(supports, { timeout: 10_000 }).toBe(versions.llm.modelId)
     expect(await install('kinds', 'slm')).toMatchObject({ state: 'SUCCEEDED', result: { activated: true } })
-    expect(await health(agent!)).toMatchObject({ modelId: versions.llm.modelId, slm: 'tiny-slm' })
+    const shown = { provider: expect.any(String), reason: expect.any(String) }
+    const computing = { llm: shown, slm: shown }
+    expect(await health(agent!)).toMatchObject({ modelId: versions.llm.modelId, slm: 'tiny-slm', computing })
     const small = await jobEnd('kinds', 'slm.generate', { prompt: 'Can you', maxTokens: 4 })
     expect(small).toMatchObject({ state: 'SUCCEEDED', result: { tokens: 4 } })
   })

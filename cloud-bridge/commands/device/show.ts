@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { visibleLine } from '../../../core/kit/base/visible-text.ts'
 import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { bridgeOptions } from '../../../core/kit/login/bridge-access.ts'
+import type { ShownComputing } from '../../../core/wire/protocol/computing.ts'
 import { type DeviceDetails, type DeviceSmallModel, deviceOperations } from '../../../core/wire/protocol/http/devices.ts'
 import { bridgeClient } from '../bridge-client.ts'
 import { age, bytes, compact } from '../figures.ts'
@@ -31,7 +32,7 @@ export const command = defineCommand({
 
 /** @param all also what is unknown or empty */
 function linesOf(device: DeviceDetails, telemetry: Readonly<Record<string, unknown>> | null, all: boolean): string[] {
-  const { id, state, birth, lastSeen, seenS, agent, modelId, labels, problems, identity } = device
+  const { id, state, birth, lastSeen, seenS, agent, modelId, computing, labels, problems, identity } = device
   const enrolment = identity
     ? `${identity.status}, group ${identity.group}, enrolled ${identity.enrolledAt}`
     : 'not enrolled here'
@@ -44,6 +45,8 @@ function linesOf(device: DeviceDetails, telemetry: Readonly<Record<string, unkno
         starts: birth,
         agent,
         model: modelId,
+        'LLM on': computing?.llm && onText(computing.llm),
+        'SLM on': computing?.slm && onText(computing.slm),
         labels: labelsText(labels) || 'none',
         identity: enrolment,
         ...(identity ? { 'key expires': identity.keyExpiresAt ?? 'never' } : {}),
@@ -67,6 +70,8 @@ function linesOf(device: DeviceDetails, telemetry: Readonly<Record<string, unkno
     ...listed(all, 'log, warnings and errors', log, deviceLogText),
   ]
 }
+
+const onText = ({ provider, reason }: ShownComputing) => `${provider}: ${reason}`
 
 /** As profiled, corrected by what it has expanded since. */
 function smallModelText({ model, ttftMs, tpotMs, loadMs, parallel, slowdown, runs, confidence }: DeviceSmallModel): string {

@@ -76,6 +76,9 @@ function headOf(status: FleetSummary, isPart: boolean): string[][] {
   const states = new Map<string, number>()
   for (const state of devices.map(shortState)) states.set(state, (states.get(state) ?? 0) + 1)
   const counts = [...states].sort(([a], [b]) => a.localeCompare(b)).map(([state, count]) => `${count} ${state}`)
+  const providers = new Map<string, number>()
+  for (const { provider } of devices) if (provider !== null) providers.set(provider, (providers.get(provider) ?? 0) + 1)
+  const on = [...providers].sort(([a], [b]) => a.localeCompare(b)).map(([provider, count]) => `${count} ${provider}`)
   const usable = devices.filter((device) => device.unusable === null).length
   return [
     [
@@ -88,6 +91,7 @@ function headOf(status: FleetSummary, isPart: boolean): string[][] {
     ],
     [
       `${devices.length} ${devices.length === 1 ? 'device' : 'devices'}: ${counts.join(', ') || none}${devices.length === 0 ? '' : `; ${usable} usable`}`,
+      on.length === 0 ? '' : `on ${on.join(', ')}`,
     ],
   ]
 }

@@ -1,3 +1,4 @@
+import type { ShownComputing } from '../../wire/protocol/computing.ts'
 import type { BridgeProblem } from '../../wire/protocol/http/devices.ts'
 
 export interface BridgeHealth {
@@ -5,10 +6,15 @@ export interface BridgeHealth {
   readonly storageFailure: string | undefined
   /** Jobs that were set aside. */
   readonly damagedJobs: number
+  /** Of its models. */
+  readonly computing: readonly ShownComputing[]
 }
 
+/** Where the provider of a GPU has failed, at a bridge or a device. */
+export const gpuFix = 'brim doctor; another driver or ONNX Runtime is tried at the next start, and --provider cpu leaves it so'
+
 /** The most severe first. */
-export function bridgeProblemsOf({ storageFailure, damagedJobs }: BridgeHealth): BridgeProblem[] {
+export function bridgeProblemsOf({ storageFailure, damagedJobs, computing }: BridgeHealth): BridgeProblem[] {
   const problems: BridgeProblem[] = []
   if (storageFailure !== undefined)
     problems.push({
@@ -22,5 +28,7 @@ export function bridgeProblemsOf({ storageFailure, damagedJobs }: BridgeHealth):
       detail: `${damagedJobs} ${damagedJobs === 1 ? 'job was' : 'jobs were'} damaged in jobs.sqlite and set aside as FAILED`,
       fix: 'brim job list --dead, then submit them again; check the disk',
     })
+  const failed = computing.find((shown) => shown.failed === true)
+  if (failed) problems.push({ kind: 'gpu', detail: `the CPU computes: ${failed.reason}`, fix: gpuFix })
   return problems
 }

@@ -4,7 +4,7 @@ import { type BridgeFacts, whyUnused } from './unused.ts'
 /** What the table of a fleet shows of a device. */
 export function fleetRowOf(device: Device, bridge: BridgeFacts): FleetRow {
   const blocking = whyUnused(device, bridge).find(({ blocks }) => blocks)
-  const { id, seenS, jobs, labels, problems, telemetry } = device
+  const { id, seenS, jobs, computing, labels, problems, telemetry } = device
   const { device: hardware, power, battery, temperatures, throttling, load, link, answers } = telemetry ?? {}
   const speeds = Object.values(answers?.decodeTokensPerS ?? {})
   return {
@@ -22,11 +22,16 @@ export function fleetRowOf(device: Device, bridge: BridgeFacts): FleetRow {
     downBytesPerS: link?.downBytesPerS ?? null,
     jobs,
     tokensPerS: speeds.length === 0 ? null : Math.max(...speeds),
+    provider: providerInUse(computing),
     labels,
     problems,
     unusable: blocking ? { kind: blocking.kind, detail: blocking.detail } : null,
   }
 }
+
+/** What computes its split model, else its small one. */
+export const providerInUse = (computing: Device['computing']): string | null =>
+  (computing?.llm ?? computing?.slm)?.provider ?? null
 
 /** A device's state in one word: its enrolment where that keeps it from connecting, else its connection. */
 export const deviceWord = ({ state, identity }: Pick<Device, 'state' | 'identity'>): string =>

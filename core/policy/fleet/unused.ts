@@ -1,5 +1,7 @@
 import { compareVersions } from '../../kit/base/version-range.ts'
+import type { ShownComputing } from '../../wire/protocol/computing.ts'
 import type { Device, FleetStatus } from '../../wire/protocol/http/devices.ts'
+import { gpuFix } from './bridge-problems.ts'
 
 /** Why the bridge does not use a device, or uses it less than it could. */
 export interface UnusedReason {
@@ -21,6 +23,7 @@ export type UnusedKind =
   | 'link'
   | 'version'
   | 'bundle'
+  | 'gpu'
   | 'clock'
   | 'battery'
   | 'heat'
@@ -68,6 +71,7 @@ export function whyUnused(device: Device, bridge: BridgeFacts, limits: UnusedLim
     ...stateReasons(device),
     ...versionReasons(device, bridge),
     ...bundleReasons(device, bridge),
+    ...gpuReasons(device),
     ...sampleReasons(device, bridge, limits),
   ]
 }
@@ -127,6 +131,15 @@ function bundleReasons({ id, modelId }: Device, bridge: BridgeFacts): UnusedReas
   if (first === undefined || (modelId !== null && bridge.modelIds.includes(modelId))) return []
   const detail = modelId === null ? 'has no bundle' : `has ${modelId}, the bridge serves ${bridge.modelIds.join(' and ')}`
   return [blocked('bundle', detail, `brim job submit bundle.install --model ${first} --activate --device ${id}`)]
+}
+
+const failedOn = (model: string, shown: ShownComputing | undefined): string[] =>
+  shown?.failed === true ? [`the CPU computes its ${model}: ${shown.reason}`] : []
+
+/** A device has a GPU that could compute, and does not. */
+function gpuReasons({ computing }: Device): UnusedReason[] {
+  const failed = [...failedOn('split model', computing?.llm), ...failedOn('small model', computing?.slm)]
+  return failed.map((detail) => slowedAtDevice('gpu', detail, gpuFix))
 }
 
 function sampleReasons(device: Device, { wallMs }: BridgeFacts, limits: UnusedLimits): UnusedReason[] {

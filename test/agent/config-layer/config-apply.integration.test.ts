@@ -100,7 +100,10 @@ async function apply(settings: object, probe?: object): Promise<Ended> {
 it('starts with what the fleet has set before, without what failed and what is unknown', async () => {
   await expect.poll(starts, { timeout: 20_000 }).toBe(1)
   // The agent is ready before the bridge has heard so.
-  await expect.poll(device, { timeout: 20_000 }).toMatchObject({ id: 'jetson-01', state: 'ready' })
+  await expect.poll(device, { timeout: 20_000 }).toMatchObject({
+    ...{ id: 'jetson-01', state: 'ready' },
+    computing: { llm: { provider: expect.any(String), reason: expect.any(String) } },
+  })
   expect(await fleetSettings()).toEqual({ telemetry: 2 })
   expect(readFileSync(layerFile, 'utf8')).toContain('the agent ended 3 times')
 }, 30_000)
@@ -130,6 +133,8 @@ it.each([
   [{ telemtry: 1 }, 'no option "telemtry"; did you mean "telemetry"?'],
   [{ threads: 0 }, 'fleet: threads 0 must be at least 1'],
   [{ 'reconnect-max': 1e9 }, 'fleet: reconnect-max 1000000000 must be at most 3600'],
+  [{ provider: 'gpu' }, 'fleet: provider gpu must be auto, cpu, webgpu, cuda, or the name of a provider'],
+  [{ 'slm-provider': '' }, 'fleet: slm-provider  must be auto, cpu, webgpu, cuda, or the name of a provider'],
   [{ slm: ['/etc'] }, '"slm" must be ids of installed models'],
 ])('refuses %j and stays as it is', async (settings, problem) => {
   const job = await apply(settings)
@@ -153,4 +158,12 @@ it('returns to the options before where the probe is not answered', async () => 
   expect(job.error?.message).toContain('the probe was not answered')
   expect(await fleetSettings()).toMatchObject({ telemetry: 1 })
   expect(starts()).toBe(5)
+}, 40_000)
+
+it('returns to the options before where the machine has no such provider', async () => {
+  const job = await apply({ provider: 'QNNExecutionProvider', telemetry: 5 })
+  expect(job).toMatchObject({ state: 'REJECTED', error: { code: 'HEALTH_CHECK_FAILED' } })
+  expect(job.error?.message).toContain('QNNExecutionProvider is not in')
+  expect(await fleetSettings()).toMatchObject({ telemetry: 1 })
+  expect(starts()).toBe(6)
 }, 40_000)

@@ -224,6 +224,18 @@ it('a device republishes its state at every heartbeat; only its time changes', a
   await expect.poll(() => late.messages[0]).toMatchObject({ retain: true, text: watcher.messages[2]!.text })
 })
 
+it('a device says in its state what computes its models, and again where that changes', async () => {
+  await using broker = await startBroker()
+  await using watcher = await watchTopic(broker.url, topic)
+  let provider = 'webgpu'
+  const link = controlTo(broker.url, 1, { computing: () => ({ llm: { provider, reason: 'asked for' } }) })
+  const shown = () => statesSeen(watcher).at(-1)?.computing?.llm?.provider
+  await expect.poll(shown).toBe('webgpu')
+  provider = 'cpu'
+  link.setModel(testModelId)
+  await expect.poll(shown).toBe('cpu')
+})
+
 it('a device numbers its connections in its state, and heartbeats can be turned off', async () => {
   await using broker = await startBroker()
   await using relay = await startRelay(portOf(broker.url))

@@ -261,6 +261,7 @@ describe('brim device show, watch and logs', () => {
     // A figure outside the sections is no empty section.
     const [shown, all] = [await brim('device', 'show', 'jetson-01'), await brim('device', 'show', 'jetson-01', '--all')]
     expect(shown.out).toMatch(/\ntelemetry\n {2}clock is set +yes\n/)
+    expect(shown.out).toMatch(/\n {2}LLM on +\w+: \S.*\n/)
     expect(shown.out).not.toMatch(/unknown|\n {2}none|[a-z](?:Bytes|Percent|MHz|Ms|C|W)\b/)
     expect(all.out).toMatch(/\nbattery\n {2}none\n[\s\S]* EMC clock +unknown\n|EMC clock +unknown\n[\s\S]*\nbattery\n {2}none\n/)
     const [document] = documents((await brim('device', 'show', 'jetson-01', '--json')).out)

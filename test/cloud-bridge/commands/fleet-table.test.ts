@@ -13,6 +13,7 @@ const device = (id: string, more: object = {}): Device => ({
   seenS: 3,
   agent: '0.1.0',
   modelId: 'a'.repeat(64),
+  computing: null,
   labels: {},
   jobs: 0,
   problems: [],
@@ -64,6 +65,12 @@ describe('the table of a fleet', () => {
       'jetson-01 ready AGX Orin   3s 23 71  23  98 1.3M  13M    2   62',
       'jetson-02 ready –          3s  –  –   –   –    –    –    0    –',
     ])
+  })
+
+  it('counts devices by what computes on them, where they say it', () => {
+    const on = (id: string, provider: string) => device(id, { computing: { llm: { provider, reason: 'asked for' } } })
+    const lines = textOf(fleet([on('a', 'webgpu'), on('b', 'cpu'), on('c', 'cpu'), device('d')]))
+    expect(lines).toContain('4 devices: 4 ready; 4 usable  on 2 cpu, 1 webgpu')
   })
 
   it('names the devices that are ready and not used, and why', () => {
@@ -127,6 +134,7 @@ describe('the table of a fleet', () => {
     state: fc.oneof(fc.constantFrom('ready', 'lost', 'draining', 'disconnected', null), word),
     seenS: figure,
     jobs: fc.nat(),
+    computing: fc.oneof(fc.constant(null), fc.record({ llm: fc.record({ provider: word, reason: word }) })),
     labels: fc.constant({}),
     problems: fc.array(fc.record({ kind: fc.constantFrom('lost', 'throttled', 'new'), detail: word }), { maxLength: 3 }),
     identity: fc.constant(null),

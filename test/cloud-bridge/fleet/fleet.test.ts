@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
-import { devicesTable } from '../../../cloud-bridge/fleet/device-table.ts'
+import { devicesComputing, devicesTable } from '../../../cloud-bridge/fleet/device-table.ts'
 import type { Registry } from '../../../cloud-bridge/fleet/registry.ts'
 import { type Clock, systemClock } from '../../../core/kit/base/clock.ts'
 import { openDatabase, type Store } from '../../../core/kit/store/open-database.ts'
@@ -10,6 +10,7 @@ import { recordingLogger } from '../../support/recording-logger.ts'
 import { openTestRegistry } from '../../support/registry.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
+const deviceTables = [devicesTable, devicesComputing]
 const at = '2026-01-02T03:04:05.678Z'
 const stateMessage = (state: DeviceState['state'], birth: number, more: object = {}) =>
   Buffer.from(JSON.stringify({ v: 1, state, birth, at, ...more }))
@@ -18,7 +19,7 @@ const devicesOf = (registry: Registry) => [...registry.ids()].sort().map((id) =>
 
 describe('the registry', () => {
   const open = (path: string, clock: Clock = systemClock) => {
-    const store = openDatabase(join(path, 'brim.sqlite'), [devicesTable])
+    const store = openDatabase(join(path, 'brim.sqlite'), deviceTables)
     const registry = openTestRegistry({ store, clock })
     return {
       registry,
@@ -40,6 +41,44 @@ describe('the registry', () => {
     registry.onState('jetson-01', stateMessage('lost', 4))
     expect(line()).toEqual([['jetson-01', 'ready', 5]])
     expect(devicesOf(registry)[0]).toMatchObject({ agent: '0.1.0', modelId: 'ab'.repeat(32) })
+    close()
+  })
+
+  it('stores what computes on a device, until an agent starts that does not say it', () => {
+    using dir = tempDir()
+    const path = join(dir.path, 'brim.sqlite')
+    // As an earlier release has left it.
+    const before = openDatabase(path, [devicesTable])
+    before.exec("INSERT INTO devices VALUES ('jetson-01', 'ready', 3, '2026-01-01T00:00:00Z', '0.2.0', NULL)")
+    before.close()
+    const computing = { llm: { provider: 'cpu', reason: 'webgpu failed its trial: no memory', failed: true } }
+    for (const [state, birth, said, expected] of [
+      ['ready', 3, {}, null],
+      ['ready', 4, { computing }, computing],
+      ['lost', 4, {}, computing],
+      ['ready', 5, {}, null],
+    ] as const) {
+      const { registry, close } = open(dir.path)
+      expect(registry.device('jetson-01')).toMatchObject({ id: 'jetson-01' })
+      registry.onState('jetson-01', stateMessage(state, birth, said))
+      expect(registry.device('jetson-01')?.computing).toEqual(expected)
+      close()
+      const after = open(dir.path)
+      expect(after.registry.device('jetson-01')?.computing).toEqual(expected)
+      after.close()
+    }
+  })
+
+  it('counts connected devices by what computes, without names that only one device knows', () => {
+    using dir = tempDir()
+    const { registry, close } = open(dir.path)
+    const on = (provider: string) => ({ computing: { llm: { provider, reason: '' } } })
+    const slm = { computing: { slm: { provider: 'cuda', reason: '' } } }
+    for (const [at, said] of [on('cpu'), on('cpu'), on('webgpu'), on('mine'), on('yours'), slm, {}].entries())
+      registry.onState(`device-${at}`, stateMessage('ready', 1, said))
+    expect(registry.computing()).toEqual({ cpu: 2, webgpu: 1, cuda: 1, other: 2 })
+    registry.onState('device-2', stateMessage('lost', 1))
+    expect(registry.computing()).toEqual({ cpu: 2, cuda: 1, other: 2 })
     close()
   })
 
@@ -69,7 +108,7 @@ describe('the registry', () => {
 
   it('survives a database that is not writable, and logs it', () => {
     using dir = tempDir()
-    const store = openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable])
+    const store = openDatabase(join(dir.path, 'brim.sqlite'), deviceTables)
     const { logger, lines } = recordingLogger('error')
     const registry = openTestRegistry({ store, logger })
     // For SQLite the same as a full or read-only disk.
@@ -117,7 +156,7 @@ describe('the registry', () => {
 describe('heartbeats', () => {
   const beats = { heartbeatS: 30, connection: 1 }
   const open = (path: string) => {
-    const store = openDatabase(join(path, 'brim.sqlite'), [devicesTable])
+    const store = openDatabase(join(path, 'brim.sqlite'), deviceTables)
     const clock = fakeClock()
     const { logger, lines } = recordingLogger('info')
     const registry = openTestRegistry({ store, clock, logger })
@@ -211,7 +250,7 @@ describe('the telemetry of devices', () => {
 
   it('is listed as the latest sample of each device, with its age', async () => {
     using dir = tempDir()
-    using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
+    using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), deviceTables))
     const clock = fakeClock()
     const registry = openTestRegistry({ store: store.value, clock })
     registry.onState('a', stateMessage('ready', 4))
@@ -229,7 +268,7 @@ describe('the telemetry of devices', () => {
 
   it('that is replayed does not become the latest sample', () => {
     using dir = tempDir()
-    using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
+    using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), deviceTables))
     const registry = openTestRegistry({ store: store.value })
     registry.onState('a', stateMessage('ready', 4))
     expect(registry.onTelemetry('a', payload({ ...telemetry(7), replayed: true }))).toMatchObject({
@@ -243,7 +282,7 @@ describe('the telemetry of devices', () => {
 
   it('that is unreadable changes nothing, and is reported with the reason', () => {
     using dir = tempDir()
-    using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), [devicesTable]))
+    using store = disposable(openDatabase(join(dir.path, 'brim.sqlite'), deviceTables))
     const reported: string[] = []
     const registry = openTestRegistry({ store: store.value, onUnreadable: (...fault) => reported.push(fault.join(' ')) })
     registry.onState('a', stateMessage('ready', 4))

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { CommandAction, DeviceLog, logLevels } from '../commands.ts'
-import { ShownComputing } from '../computing.ts'
+import { DeviceComputing, ShownComputing } from '../computing.ts'
 import { DeviceTelemetry, deviceStates } from '../messages.ts'
 import { SmallModelProfile } from '../profile.ts'
 import { JobSummary } from './jobs.ts'
@@ -37,6 +37,7 @@ export const Device = z.object({
   seenS: count.nullable().describe('Seconds since its last message of any kind.'),
   agent: z.string().nullable().describe('Version of the agent.'),
   modelId: z.string().nullable(),
+  computing: DeviceComputing.nullable().default(null).describe('What computes its models, and why; null: not announced.'),
   labels: Labels,
   jobs: count.describe('Jobs that the device holds.'),
   problems: z
@@ -112,7 +113,7 @@ export type FleetEvent = z.infer<typeof FleetEvent>
 
 /** What needs attention at the bridge itself. */
 export const BridgeProblem = z.object({
-  kind: openEnum(['storage-full', 'damaged-jobs']),
+  kind: openEnum(['storage-full', 'damaged-jobs', 'gpu']),
   detail: z.string(),
   fix: z.string().describe('A command or an instruction.'),
 })
@@ -152,6 +153,7 @@ export const FleetRow = z.object({
   downBytesPerS: figureOrNull,
   jobs: count.describe('Jobs that the device holds.'),
   tokensPerS: figureOrNull.describe('Decode rate of its fastest model.'),
+  provider: z.string().nullable().default(null).describe('What computes its split model, else its small one.'),
   labels: Labels,
   problems: Device.shape.problems,
   unusable: z

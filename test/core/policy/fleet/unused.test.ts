@@ -45,6 +45,8 @@ describe('a device', () => {
     // While the fleet changes its model, devices have either.
     expect(reasonsOf(device({ modelId: 'qwen@1' }), { ...bridge, modelIds: ['qwen@2', 'qwen@1'] })).toEqual([])
     expect(reasonsOf(device({ identity: null }))).toEqual([])
+    // Without a driver there is nothing to fix.
+    expect(reasonsOf(device({ computing: { slm: { provider: 'cpu', reason: 'no GPU driver was found (Vulkan)' } } }))).toEqual([])
     expect(reasonsOf(sampled({ jobs: { waiting: 2, running: 1 } }))).toEqual([])
   })
 
@@ -74,6 +76,16 @@ describe('a device', () => {
       /--model qwen@1 --activate --device jetson-01/,
     ],
     ['no bundle', device({ modelId: null }), '!', 'bundle', /no bundle/, /bundle\.install/],
+    [
+      'a GPU that failed',
+      device({ computing: { llm: { provider: 'cpu', reason: 'webgpu failed its trial: no memory', failed: true } } }),
+      ...([
+        '',
+        'gpu',
+        /CPU computes its split model: webgpu failed its trial: no memory/,
+        /brim doctor.*--provider cpu/,
+      ] as const),
+    ],
     ['unset clock', sampled({ clockIsSet: false, at: '1970-01-01T00:00:00Z' }), '', 'clock', /not set/, /set-ntp/],
     ['slow clock', sampled({ at: '2026-05-01T11:49:55Z' }), '', 'clock', /600 s slow/, /set-ntp/],
     ['no data plane', sampled({ link: null }), '', 'link', /data plane/, /device logs jetson-01/],
