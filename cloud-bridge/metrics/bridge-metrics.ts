@@ -14,6 +14,8 @@ export interface MetricSources {
   readonly version: string
   /** Of the bundles that the bridge serves. */
   readonly modelIds: readonly string[]
+  /** What computes each of them. */
+  readonly computing: () => readonly { readonly provider: string }[]
   /** HAT sessions that are open. */
   readonly sessions: () => number
   readonly kv: () => { readonly usedBytes: number; readonly cachedBytes: number; readonly budgetBytes: number }
@@ -23,6 +25,8 @@ export interface MetricSources {
   readonly serving: { readonly splits: number; readonly failedItems: number }
   /** Devices by state, jobs by state. */
   readonly devices: () => Readonly<Record<string, number>>
+  /** Connected devices by what computes on them. */
+  readonly deviceComputing: () => Readonly<Record<string, number>>
   readonly jobs: () => { readonly queued: number; readonly underWay: number; readonly dead: number }
   /** Devices of rollouts that have not ended, by their state there. */
   readonly rollouts: () => Readonly<Record<string, number>>
@@ -83,14 +87,12 @@ function listOf(registry: Registry) {
 type Labelled = MetricObject & { readonly labelNames: readonly string[] }
 
 function collectAll(registry: Registry, sources: MetricSources): void {
-  const { version, modelIds, serving, sessions, kv, slowKv, transfers, devices, jobs, rollouts, broker } = sources
-  const { collectedGauge: gauge, collectedCounter: counter } = declareMetrics(registry)
-  gauge('brim_build_info', 'Always 1.', () => ({ [version]: 1 }), 'version')
-  gauge(
-    'brim_model_info',
-    'Always 1: a model that the bridge serves.',
-    () => Object.fromEntries(modelIds.map((modelId) => [modelId, 1])),
-    'model_id',
+  const { version, modelIds, computing, serving, sessions, kv, slowKv, transfers, jobs, rollouts, broker } = sources
+  const { collectedGauge: gauge, collectedCounter: counter, collectedInfo: info } = declareMetrics(registry)
+  info('brim_build_info', '', ['version'], () => [{ version }])
+  info('brim_model_info', ': a model that the bridge serves', ['model_id'], () => modelIds.map((model_id) => ({ model_id })))
+  info('brim_computing_info', ': what computes a model that the bridge serves', ['model_id', 'provider'], () =>
+    computing().map(({ provider }, at) => ({ model_id: modelIds[at] ?? '', provider })),
   )
   gauge('brim_hat_sessions', 'Open HAT sessions of devices.', sessions)
   const ofStreams = () => kv().usedBytes - kv().cachedBytes
@@ -109,7 +111,13 @@ function collectAll(registry: Registry, sources: MetricSources): void {
   counter('brim_kv_loaded_bytes_total', 'KV read back from the slow tier.', () => transfers.loadedBytes)
   counter('brim_step_splits_total', 'Steps that failed and were repeated stream by stream.', () => serving.splits)
   counter('brim_step_failures_total', 'Streams whose rows failed alone, too.', () => serving.failedItems)
-  gauge('brim_devices', 'Devices that have ever connected, by state.', devices, 'state')
+  gauge('brim_devices', 'Devices that have ever connected, by state.', sources.devices, 'state')
+  gauge(
+    'brim_devices_computing',
+    'Connected devices by what computes their split model, else their small one: cpu, webgpu, cuda or other.',
+    sources.deviceComputing,
+    'provider',
+  )
   const jobCounts = () => {
     const { queued, underWay, dead } = jobs()
     return { queued, under_way: underWay, dead }

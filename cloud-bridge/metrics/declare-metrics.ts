@@ -17,7 +17,24 @@ export function declareMetrics(registry: Registry) {
       const metric: Gauge = new Gauge({
         ...{ name, help, labelNames: label === undefined ? [] : [label], registers },
         collect() {
+          // A value of the label may be gone.
+          metric.reset()
           for (const [labels, value] of samplesOf(read(), label)) metric.set(labels, value)
+        },
+      })
+    },
+    /** Always 1: what is true now, in labels. */
+    collectedInfo(
+      name: string,
+      help: string,
+      labelNames: readonly string[],
+      read: () => readonly Record<string, string>[],
+    ): void {
+      const metric: Gauge = new Gauge({
+        ...{ name, help: `Always 1${help}.`, labelNames: [...labelNames], registers },
+        collect() {
+          metric.reset()
+          for (const labels of read()) metric.set(labels, 1)
         },
       })
     },

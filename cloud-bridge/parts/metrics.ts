@@ -8,7 +8,7 @@ import type { FleetWork } from './work.ts'
 /** What the metrics read of the parts whenever they are asked for. */
 export function collectMetrics(
   { metrics }: Base,
-  { serving, sessions, modelIds }: OpenServing,
+  { serving, sessions, modelIds, computing }: OpenServing,
   { devices, jobs }: FleetWork,
   rollouts: Rollouts,
   broker: ControlBroker,
@@ -16,12 +16,14 @@ export function collectMetrics(
   metrics.collect({
     version,
     modelIds,
+    computing: () => computing,
     sessions: () => sessions.count,
     kv: () => serving.memory,
     slowKv: () => serving.slow,
     transfers: serving.transfers,
     serving: serving.metrics,
     devices: devices.counts,
+    deviceComputing: devices.computing,
     jobs: jobs.store.counts,
     rollouts: rollouts.counts,
     broker: broker.counts,

@@ -96,6 +96,7 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
   ],
   Fleet: [
     panel('Devices', 'short', [gauge('brim_devices', '{{state}}')]),
+    panel('Devices by what computes', 'short', [gauge('brim_devices_computing', '{{provider}}')]),
     panel('Jobs', 'short', [gauge('brim_jobs', '{{state}}')]),
     panel('MQTT messages', 'mps', [sumOf('brim_mqtt_messages_received_total', 'received')]),
     panel('Process', 'bytes', [gauge('process_resident_memory_bytes{job="brim"}', 'resident memory')]),

@@ -33,6 +33,7 @@ describe('/metrics', () => {
     expect(lines).toContain('brim_step_streams_count 1')
     expect(lines).toContain('brim_devices{state="ready"} 0')
     expect(lines).toContain('brim_jobs{state="queued"} 0')
+    expect(lines).toContain(`brim_computing_info{model_id="${bridge.modelId}",provider="cpu"} 1`)
     expect(text).toMatch(/^brim_kv_cache_bytes\{holder="streams"\} [1-9]/m)
     expect(text).toMatch(/^brim_mqtt_clients 1$/m)
     expect(text).toMatch(/^process_resident_memory_bytes \d/m)
