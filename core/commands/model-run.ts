@@ -39,9 +39,10 @@ const options = {
   ),
   threads: threadsOption,
   provider: nonEmpty.default('cpu').describe('what computes: auto, cpu, webgpu, cuda, or the name of a provider of ONNX Runtime'),
-  providerPlugin: nonEmpty
-    .optional()
-    .meta({ description: 'library of that provider, a plug-in of ONNX Runtime', fallback: 'none' }),
+  providerPlugin: nonEmpty.optional().meta({
+    description: 'library of that provider, a plug-in of ONNX Runtime',
+    fallback: 'that of ONNX Runtime, or of this package',
+  }),
 }
 type RunOptions = OptionsOf<typeof options>
 

@@ -49,6 +49,7 @@ Maintainer: Brim
 Section: net
 Priority: optional
 Depends: libc6 (>= 2.28), libstdc++6 (>= 8)
+Suggests: libvulkan1
 Description: One language model across your fleet and your cloud
  Agent for devices and bridge for the cloud, with the Node that runs them.
  The services brim-agent and brim-bridge are set up by the installer in

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { projectRoot } from '../../core/kit/base/version.ts'
 import { nodeVersion, type Platform } from './platforms.ts'
 import { runTool } from './run.ts'
 
-/** Its version and hash. */
-const zigRequirements = fileURLToPath(new URL('scripts/packaging/requirements.txt', projectRoot))
+/** A Python package's version and hash. */
+const requirementsOf = (name: string) => fileURLToPath(new URL(`scripts/packaging/${name}.requirements.txt`, projectRoot))
 
 /**
  * Node for a platform, with its headers, from the npm registry.
@@ -39,16 +39,45 @@ export function ensureNode({ node }: Platform, cache: string): string {
 export function ensureZig(cache: string): string {
   const folder = join(cache, 'zig')
   const program = join(folder, 'ziglang/zig')
-  if (existsSync(program)) return program
-  const options = [
-    '--quiet',
-    '--no-input',
-    '--disable-pip-version-check',
-    '--no-deps',
-    '--only-binary',
-    ':all:',
-    '--require-hashes',
-  ]
-  runTool('python3', ['-m', 'pip', 'install', ...options, '--target', folder, '-r', zigRequirements])
+  if (!existsSync(program)) installWheel('zig', folder)
   return program
+}
+
+/**
+ * ONNX Runtime's WebGPU provider as a plug-in for 64-bit ARM, for which onnxruntime-node has it not built in.
+ * @param cache where downloads are kept
+ * @returns the files to package, by their names in the folder `lib` of an archive
+ * @throws Error where it cannot be downloaded, or is not the pinned one
+ */
+export function ensureWebGpuPlugin(cache: string): Readonly<Record<string, string>> {
+  const folder = join(cache, 'webgpu-arm64')
+  if (!existsSync(folder)) {
+    const beside = `${folder}.part`
+    rmSync(beside, { recursive: true, force: true })
+    // Python's version counts for no file in the wheel.
+    installWheel('webgpu', beside, ['--platform', 'manylinux_2_28_aarch64', '--python-version', '3.11'])
+    renameSync(beside, folder)
+  }
+  const licences = readdirSync(folder).find((name) => /^onnxruntime_ep_webgpu-.*\.dist-info$/.test(name))
+  if (licences === undefined) throw new Error(`${folder} is not complete; delete it and try again`)
+  return {
+    'libonnxruntime_providers_webgpu.so': join(folder, 'onnxruntime_ep_webgpu/libonnxruntime_providers_webgpu.so'),
+    'webgpu-LICENSE': join(folder, licences, 'licenses/LICENSE'),
+    'webgpu-ThirdPartyNotices.txt': join(folder, licences, 'licenses/ThirdPartyNotices.txt'),
+  }
+}
+
+/** Installs what `<name>.requirements.txt` pins into a folder. @throws Error */
+function installWheel(name: string, folder: string, options: readonly string[] = []): void {
+  const pinned = ['--no-deps', '--only-binary', ':all:', '--require-hashes', '-r', requirementsOf(name)]
+  const quiet = ['--quiet', '--no-input', '--disable-pip-version-check', '--retries', '1', '--timeout', '30']
+  try {
+    runTool('python3', ['-m', 'pip', 'install', ...quiet, ...pinned, ...options, '--target', folder])
+  } catch (cause) {
+    const wanted = readFileSync(requirementsOf(name), 'utf8').split(' ')[0]
+    throw new Error(
+      `${wanted} could not be installed from PyPI (pip's reason is above); packages are made with a network, or with PIP_FIND_LINKS=FOLDER that has the wheel`,
+      { cause },
+    )
+  }
 }

@@ -18,7 +18,7 @@ import { jetPacksFor, neededByAll } from '../../core/kit/base/c-library.ts'
 import { readBinaryNeeds } from '../../core/kit/base/elf.ts'
 import { projectRoot, release, version } from '../../core/kit/base/version.ts'
 import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
-import { ensureNode, ensureZig } from './downloads.ts'
+import { ensureNode, ensureWebGpuPlugin, ensureZig } from './downloads.ts'
 import { addNativeModules } from './native-modules.ts'
 import { nodeVersion, type PlatformName, platforms } from './platforms.ts'
 import { runTool } from './run.ts'
@@ -66,6 +66,8 @@ export async function stage(folder: string, { platform: name, thisNode, npmPacka
     copyNode(join(node, 'bin/node'), join(node, 'LICENSE'), folder)
   }
   prune(modules, platform.arch)
+  if (platform.arch === 'arm64')
+    for (const [name, from] of Object.entries(ensureWebGpuPlugin(cache))) cpSync(from, join(folder, 'lib', name))
   cpSync(await ensureDemoBundle(), join(folder, 'bundles/demo-llm'), { recursive: true })
   // In the npm package it is started by the user's Node.
   renameSync(join(folder, 'bin/brim'), join(folder, 'bin/brim.cjs'))

@@ -1,14 +1,21 @@
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { readdirSync, statSync } from 'node:fs'
 import { arch, cpus } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { projectRoot } from '../../kit/base/version.ts'
 import { ShownComputing } from '../../wire/protocol/computing.ts'
 import type { Manifest, PartName } from '../bundle/manifest.ts'
 import type { VerifiedBundles } from '../bundle/verified-bundles.ts'
 import { openRuntime } from './capi.ts'
-import { cpuProvider, failureOf, type Provider, type ProviderWish, providerOf, shortNameOf } from './provider.ts'
+import {
+  cpuProvider,
+  failureOf,
+  type Provider,
+  type ProviderWish,
+  packagedPlugin,
+  providerOf,
+  shortNameOf,
+  webGpu,
+} from './provider.ts'
 import { tryProvider } from './provider-trial.ts'
 
 /** What computes parts of a bundle, and why. */
@@ -77,8 +84,6 @@ export async function findGpu(wish: ProviderWish, library: string | undefined): 
   return { provider: { name: webGpu, plugin, options: wish.options }, reason, drivers, machine }
 }
 
-const webGpu = 'WebGpuExecutionProvider'
-
 async function tried(request: ChoiceRequest, provider: Provider, machine: readonly string[]): Promise<Computing> {
   const { folder, manifest, parts, threads, library, verified, signal } = request
   const place = createHash('sha256')
@@ -103,12 +108,6 @@ const computing = (provider: Provider, reason: string): Computing => ({
 const failed = ({ name }: Provider, what: string): Computing => {
   const { provider, shown } = computing(cpuProvider, `${shortNameOf(name)} ${what}`)
   return { provider, shown: { ...shown, failed: true } }
-}
-
-/** The plug-in in Brim's own package. */
-function packagedPlugin(): string | undefined {
-  const path = fileURLToPath(new URL('lib/libonnxruntime_providers_webgpu.so', projectRoot))
-  return existsSync(path) ? path : undefined
 }
 
 /** The manifests of Vulkan's drivers, with what changes when they do. macOS has Metal. */

@@ -1,4 +1,7 @@
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { BrimError } from '../../kit/base/errors.ts'
+import { projectRoot } from '../../kit/base/version.ts'
 import { ProviderName } from '../../wire/protocol/computing.ts'
 
 /** An execution provider of ONNX Runtime: what computes the graphs. */
@@ -19,10 +22,12 @@ export interface ProviderWish extends Provider {
 
 export const cpuProvider: Provider = { name: 'CPUExecutionProvider' }
 
+export const webGpu = 'WebGpuExecutionProvider'
+
 /** By short name. */
 const longNames: Readonly<Record<string, string>> = {
   cpu: cpuProvider.name,
-  webgpu: 'WebGpuExecutionProvider',
+  webgpu: webGpu,
   cuda: 'CUDAExecutionProvider',
 }
 
@@ -30,7 +35,14 @@ const longNames: Readonly<Record<string, string>> = {
 export function providerOf({ name: asked, plugin, options }: ProviderWish): Provider {
   const { error } = ProviderName.safeParse(asked)
   if (error) throw new BrimError('USAGE', `--provider ${asked}: ${error.issues[0]?.message}`)
-  return { name: longNames[asked] ?? asked, plugin, options }
+  const name = longNames[asked] ?? asked
+  return { name, plugin: plugin ?? (name === webGpu ? packagedPlugin() : undefined), options }
+}
+
+/** The plug-in for WebGPU in Brim's own package, which has one where ONNX Runtime has no such provider built in. */
+export function packagedPlugin(): string | undefined {
+  const path = fileURLToPath(new URL('lib/libonnxruntime_providers_webgpu.so', projectRoot))
+  return existsSync(path) ? path : undefined
 }
 
 /** As users say it. */

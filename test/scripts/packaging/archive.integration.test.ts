@@ -17,8 +17,10 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { canLoad, jetPacksFor, neededByAll, runningGlibc } from '../../../core/kit/base/c-library.ts'
+import { readBinaryNeeds } from '../../../core/kit/base/elf.ts'
 import { release } from '../../../core/kit/base/version.ts'
 import { writeDebianPackage } from '../../../scripts/packaging/debian.ts'
+import { ensureWebGpuPlugin } from '../../../scripts/packaging/downloads.ts'
 import { sha256 } from '../../../scripts/packaging/stage.ts'
 import { isMissing } from '../../support/prerequisites.ts'
 
@@ -119,7 +121,47 @@ describe.skipIf(needsLinux)('an archive', () => {
       const { status, stderr } = runAlone(link, [noun, '--help'], [])
       expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(`"brim ${noun}" belongs to a checkout`) })
     }
+    // As the archive for arm64 has it; this one is no library.
+    const plugin = join(installed(), 'lib/libonnxruntime_providers_webgpu.so')
+    mkdirSync(dirname(plugin))
+    writeFileSync(plugin, '')
+    const bundle = join(installed(), 'bundles/demo-llm')
+    const onGpu = runAlone(link, ['model', 'run', bundle, '--prompt', 'hi', '--provider', 'webgpu'], [])
+    rmSync(dirname(plugin), { recursive: true })
+    expect({ status: onGpu.status, stderr: onGpu.stderr }).toEqual({ status: 1, stderr: expect.stringContaining(plugin) })
     expect(runAlone(link, ['--version'], []).stdout).toMatch(new RegExp(`^${release.replaceAll('.', '\\.')}`))
+  })
+})
+
+describe('the WebGPU plug-in of archives for arm64', () => {
+  const cache = join(root, '.cache/packaging')
+  let plugin: Readonly<Record<string, string>> | undefined
+  try {
+    plugin = ensureWebGpuPlugin(cache)
+  } catch {}
+
+  it.skipIf(isMissing('python3 with pip, and PyPI', plugin !== undefined))(
+    'is for that processor and JetPack 5, with its licences',
+    () => {
+      const { 'libonnxruntime_providers_webgpu.so': library, ...texts } = plugin!
+      const needs = readBinaryNeeds(library!)!
+      expect(needs.arch).toBe('arm64')
+      expect(jetPacksFor(needs)).toContain('5')
+      expect(Object.keys(texts)).toEqual(['webgpu-LICENSE', 'webgpu-ThirdPartyNotices.txt'])
+      for (const text of Object.values(texts)) expect(readFileSync(text, 'utf8')).toMatch(/copyright|license/i)
+    },
+  )
+
+  it('is refused where it is not the pinned one or PyPI cannot be reached, with what to do', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'brim-plugin-'))
+    const module = JSON.stringify(new URL('../../../dist/scripts/packaging/downloads.js', import.meta.url))
+    const code = `import { ensureWebGpuPlugin } from ${module}; ensureWebGpuPlugin(${JSON.stringify(folder)})`
+    const env = { ...process.env, PIP_INDEX_URL: 'http://127.0.0.1:9/simple' }
+    const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', code], { env, encoding: 'utf8' })
+    expect(status).toBe(1)
+    expect(stderr).toContain('onnxruntime-ep-webgpu==0.4.0 could not be installed from PyPI')
+    expect(existsSync(join(folder, 'webgpu-arm64'))).toBe(false)
+    rmSync(folder, { recursive: true })
   })
 })
 
