@@ -11,6 +11,7 @@ Usage: sudo jetson/install.sh [options]
   --id NAME           id of the device or bridge in its configuration file (default: the host name)
   --bundle FOLDER     bundle in its configuration file
   --token-file FILE   enrol this device with the token of "brim bridge token create" in FILE
+  --slm-server FILE   add a service brim-slm-server: llama.cpp's server with the small model in FILE (GGUF), for the agent's sketches
   --gpu, --no-gpu     give the service the GPU, or not (default: where there is one)
   --no-start          neither enable nor start the service
   --uninstall         remove service and program; configuration, keys and state stay
@@ -32,10 +33,10 @@ change() {
 }
 
 role=agent start=yes
-id='' bundle='' token='' gpu='' uninstall='' purge='' dry_run=''
+id='' bundle='' token='' slm='' gpu='' uninstall='' purge='' dry_run=''
 while [ $# -gt 0 ]; do
   case $1 in
-  --id | --bundle | --token-file) [ $# -gt 1 ] || wrong_usage "$1 needs a value" ;;
+  --id | --bundle | --token-file | --slm-server) [ $# -gt 1 ] || wrong_usage "$1 needs a value" ;;
   esac
   case $1 in
   --agent) role=agent ;;
@@ -43,6 +44,7 @@ while [ $# -gt 0 ]; do
   --id) id=$2; shift ;;
   --bundle) bundle=$2; shift ;;
   --token-file) token=$2; shift ;;
+  --slm-server) slm=$2; shift ;;
   --gpu) gpu=yes ;;
   --no-gpu) gpu=no ;;
   --no-start) start= ;;
@@ -56,6 +58,7 @@ while [ $# -gt 0 ]; do
 done
 [ -z "$purge" ] || [ -n "$uninstall" ] || wrong_usage '--purge belongs to --uninstall'
 [ -z "$token" ] || [ "$role" = agent ] || wrong_usage '--token-file enrols a device; a bridge needs no token'
+[ -z "$slm" ] || [ "$role" = agent ] || wrong_usage '--slm-server serves an agent'
 
 source=$(cd "$(dirname "$0")/.." && pwd -P)
 destdir=${DESTDIR:-}
@@ -64,6 +67,10 @@ config=/etc/brim
 state=/var/lib/brim
 units=/etc/systemd/system
 service=brim-$role
+slm_service=brim-slm-server
+# Where docs/jetson.md installs it, and where its unit starts it.
+slm_program=/usr/local/bin/llama-server
+slm_url=http://127.0.0.1:8080
 user=brim
 
 # As the service finds it: a bundle of this archive is installed with it.
@@ -129,10 +136,8 @@ check_machine() {
   if [ "$source" != "$program" ] && is_packaged; then
     fail "$program belongs to the Debian package brim" 'update the package, then run /opt/brim/jetson/install.sh'
   fi
-  case $jetpack in
-  4) warn 'JetPack 4 has glibc 2.27: Node and ONNX Runtime need 2.28. Use a container (docs/packages.md)' ;;
-  ?*) say "ONNX Runtime: on the CPU (docs/jetson.md)" ;;
-  esac
+  [ "$jetpack" != 4 ] ||
+    warn 'JetPack 4 has glibc 2.27: Node and ONNX Runtime need 2.28. Use a container (docs/packages.md)'
 }
 
 # In KiB. The program is copied beside the old one before it replaces it.
@@ -146,21 +151,87 @@ check_disk() {
   [ "$free" -gt "$size" ] || fail "$folder has too little free space" 'free some, or use the archive, which is smaller than a checkout'
 }
 
+# To a service, which has folders of its own in the place of these.
+is_visible() {
+  case $1 in
+  /home/* | /root/* | /tmp/* | /var/tmp/*) [ -n "$destdir" ] ;;
+  esac
+}
+
+check_slm() {
+  [ -n "$slm" ] || return 0
+  case $slm in
+  *[!A-Za-z0-9/._+-]*) fail "$slm has a character that a unit cannot hold" 'a name of letters, digits, . _ + -' ;;
+  esac
+  [ -f "$slm" ] || fail "$slm is no file" 'a model in the format of llama.cpp (GGUF)'
+  slm=$(cd "$(dirname "$slm")" && pwd -P)/$(basename "$slm")
+  is_visible "$slm" || fail "$slm_service cannot read $slm" "copy it to $state/models or /opt first"
+  [ -n "$(find "$slm" -perm -o=r)" ] || fail "$slm_service cannot read $slm" "chmod o+r $slm"
+  [ -x "$destdir$slm_program" ] || fail "llama.cpp's server was not found as $slm_program" 'build it as docs/jetson.md shows'
+}
+
 check_rights() {
   [ -n "$dry_run" ] || [ -n "$destdir" ] || [ "$(id -u)" = 0 ] || fail 'the installation needs root' 'sudo'
   [ -n "$destdir" ] || has_systemd || warn 'systemd does not run here: the service is installed, but not started'
   [ -z "$token" ] || [ -r "$token" ] || fail "the token file $token cannot be read" 'the file of "brim bridge token create --out FILE"'
+  check_slm
   case $bundle in
   '') return 0 ;;
   "$program"/bundles/*) found=$source${bundle#"$program"} ;;
-  /home/* | /root/* | /tmp/* | /var/tmp/*) [ -n "$destdir" ] || fail "the service cannot read $bundle" "copy it to $state/bundles or /opt first" ;;
   esac
+  is_visible "$bundle" || fail "the service cannot read $bundle" "copy it to $state/bundles or /opt first"
   [ -f "${found:-$bundle}/manifest.json" ] || fail "$bundle is no bundle" 'a folder that "brim model build" has made'
+}
+
+# Files of a GPU's driver, by which one is known.
+gpu_devices() {
+  for device in "$destdir"/dev/nvmap "$destdir"/dev/nvhost-* "$destdir"/dev/nvgpu/*/ctrl "$destdir"/dev/nvidiactl "$destdir"/dev/dri/renderD*; do
+    [ ! -e "$device" ] || echo "$device"
+  done
 }
 
 has_gpu() {
   [ "$gpu" != no ] || return 1
-  [ "$gpu" = yes ] || [ -e /dev/nvmap ] || [ -e /dev/nvhost-ctrl ] || [ -e /dev/nvidiactl ]
+  [ "$gpu" = yes ] || [ -n "$(gpu_devices)" ]
+}
+
+# Those that own the devices of GPUs, as far as the system has them.
+gpu_groups() {
+  for group in video render; do
+    ! getent group "$group" >/dev/null 2>&1 || printf ' %s' "$group"
+  done
+}
+
+has_vulkan_library() {
+  for file in "$destdir"/usr/lib/libvulkan.so.1 "$destdir"/usr/lib/*/libvulkan.so.1 "$destdir"/usr/lib64/libvulkan.so.1 \
+    "$destdir"/usr/local/lib/libvulkan.so.1; do
+    [ ! -e "$file" ] || return 0
+  done
+  [ -z "$destdir" ] && ldconfig -p 2>/dev/null | grep -q 'libvulkan\.so\.1 '
+}
+
+has_vulkan_driver() {
+  for file in "$destdir"/etc/vulkan/icd.d/*.json "$destdir"/usr/share/vulkan/icd.d/*.json "$destdir"/usr/local/share/vulkan/icd.d/*.json; do
+    [ ! -e "$file" ] || return 0
+  done
+  return 1
+}
+
+# Says what a GPU lacks. It is no reason to stop: the CPU computes without it.
+check_gpu() {
+  has_gpu || return 0
+  has_vulkan_library || warn 'libvulkan.so.1 was not found, so WebGPU cannot use the GPU. Install it: apt-get install libvulkan1'
+  has_vulkan_driver || warn 'no Vulkan driver is in /etc/vulkan/icd.d or /usr/share/vulkan/icd.d. The driver of the GPU installs one'
+  devices=$(gpu_devices)
+  [ -n "$devices" ] || warn 'no device of a GPU was found: no /dev/dri/renderD*, /dev/nvhost-*, /dev/nvgpu, /dev/nvmap or /dev/nvidiactl'
+  groups=$(gpu_groups)
+  [ -n "$groups" ] || warn "this system has no group video or render, which $user would join to open the devices of the GPU"
+  for device in $devices; do
+    owner=$(stat -c %G "$device")
+    case " $groups " in *" $owner "*) continue ;; esac
+    [ -n "$(find "$device" -perm -o=rw)" ] ||
+      warn "${device#"$destdir"} belongs to the group $owner. $user, in the groups${groups:- of none}, cannot open it"
+  done
 }
 
 # --- steps ----------------------------------------------------------------------------------------------------------------
@@ -188,7 +259,7 @@ copy_program() {
     change cp -R "$source/." "$to.new"
   else
     # The layout of an archive, with this machine's Node.
-    for part in package.json LICENSE README.md dist node_modules models jetson bin; do
+    for part in package.json LICENSE README.md dist node_modules models jetson bin lib; do
       [ ! -e "$source/$part" ] || change cp -RL "$source/$part" "$to.new/$part"
     done
     change mv "$to.new/bin/brim" "$to.new/bin/brim.cjs"
@@ -230,38 +301,58 @@ own_id() {
   else uname -n | cut -d. -f1 | tr '[:upper:]_' '[:lower:]-'; fi
 }
 
+# Of the small model, for the agent.
+slm_name() { basename "$slm" .gguf; }
+
 write_config() {
   file=$destdir$config/$role.yaml
   if [ -e "$file" ]; then
     say "configuration: $config/$role.yaml stays as it is"
+    [ -z "$slm" ] || grep -qs '^slm-server:' "$file" ||
+      warn "the agent does not use $slm_service yet. Add to $config/$role.yaml: slm-server: $slm_url and slm-server-model: $(slm_name)"
     return 0
   fi
   say "configuration: $config/$role.yaml, id $(own_id)"
   [ -z "$dry_run" ] || return 0
-  sed -e "s|^#id: .*|id: $(own_id)|" ${bundle:+-e "s|^#bundle: .*|bundle: $bundle|"} "$source/jetson/$role.yaml" >"$file.new"
+  sed -e "s|^#id: .*|id: $(own_id)|" ${bundle:+-e "s|^#bundle: .*|bundle: $bundle|"} \
+    ${slm:+-e "s|^#slm-server: .*|slm-server: $slm_url|" -e "s|^#slm-server-model: .*|slm-server-model: \"$(slm_name)\"|"} \
+    "$source/jetson/$role.yaml" >"$file.new"
   chmod 640 "$file.new"
   [ -n "$destdir" ] || chown "root:$user" "$file.new"
   mv "$file.new" "$file"
 }
 
-write_units() {
-  say "service: $units/$service.service"
+# Writes a unit, and the drop-in that opens the devices of the GPU to it.
+write_unit() {
+  say "service: $units/$1.service"
   change mkdir -p "$destdir$units"
-  change cp "$source/jetson/$service.service" "$destdir$units/$service.service"
-  change chmod 644 "$destdir$units/$service.service"
-  drop_in=$destdir$units/$service.service.d/gpu.conf
+  change cp "$source/jetson/$1.service" "$destdir$units/$1.service"
+  change chmod 644 "$destdir$units/$1.service"
+  drop_in=$destdir$units/$1.service.d/gpu.conf
   if has_gpu; then
-    groups=''
-    for group in video render; do
-      ! getent group "$group" >/dev/null 2>&1 || groups="$groups $group"
-    done
-    say "GPU: $units/$service.service.d/gpu.conf, groups$groups"
+    say "GPU: $units/$1.service.d/gpu.conf, groups$(gpu_groups)"
     [ -z "$dry_run" ] || return 0
     mkdir -p "$(dirname "$drop_in")"
-    { cat "$source/jetson/gpu.conf"; echo "SupplementaryGroups=$groups"; } >"$drop_in"
+    { cat "$source/jetson/gpu.conf"; echo "SupplementaryGroups=$(gpu_groups)"; } >"$drop_in"
   elif [ -e "$drop_in" ]; then
     change rm "$drop_in"
   fi
+}
+
+has_slm_service() { [ "$role" = agent ] && [ -e "$destdir$units/$slm_service.service" ]; }
+
+write_units() {
+  write_unit "$service"
+  if [ -n "$slm" ] || has_slm_service; then write_unit "$slm_service"; fi
+  [ -n "$slm" ] || return 0
+  say "small model: $slm, named $(slm_name); settings in $config/slm-server.env"
+  [ -z "$dry_run" ] || return 0
+  file=$destdir$config/slm-server.env
+  from=$file
+  [ -e "$file" ] || from=$source/jetson/slm-server.env
+  sed -e "s|^LLAMA_ARG_MODEL=.*|LLAMA_ARG_MODEL=$slm|" -e "s|^LLAMA_ARG_ALIAS=.*|LLAMA_ARG_ALIAS=$(slm_name)|" "$from" >"$file.new"
+  chmod 640 "$file.new"
+  mv "$file.new" "$file"
 }
 
 enrol() {
@@ -282,6 +373,11 @@ start_service() {
   [ -z "$destdir" ] && has_systemd || return 0
   change systemctl daemon-reload
   [ -n "$start" ] || return 0
+  if has_slm_service; then
+    say "start: $slm_service"
+    change systemctl enable --quiet "$slm_service"
+    change systemctl restart "$slm_service"
+  fi
   say "start: $service"
   change systemctl enable --quiet "$service"
   # Also takes over what this run has changed. It waits until the service is ready.
@@ -293,12 +389,17 @@ finish() {
   say "installed. Next: brim $role config check; systemctl status $service; journalctl -fu $service; brim doctor"
 }
 
-remove() {
-  say "removing: $service"
+remove_unit() {
+  say "removing: $1"
   if has_systemd; then
-    change systemctl disable --quiet --now "$service" || true
+    change systemctl disable --quiet --now "$1" || true
   fi
-  change rm -rf "$destdir$units/$service.service" "$destdir$units/$service.service.d"
+  change rm -rf "$destdir$units/$1.service" "$destdir$units/$1.service.d"
+}
+
+remove() {
+  if has_slm_service; then remove_unit "$slm_service"; fi
+  remove_unit "$service"
   other=bridge
   [ "$role" = agent ] || other=agent
   if [ -e "$destdir$units/brim-$other.service" ]; then
@@ -312,7 +413,12 @@ remove() {
   if [ -n "$purge" ]; then
     say "removing: configuration, keys and state of the $role"
     change rm -rf "$destdir$config/$role.yaml" "$destdir$config/$role.env" "$destdir$state/$role"
-    [ "$role" = agent ] || change rm -rf "$destdir$state/bundles"
+    change rm -rf "$destdir/var/cache/$service"
+    if [ "$role" = agent ]; then
+      change rm -rf "$destdir$config/slm-server.env" "$destdir/var/cache/$slm_service" "$destdir/var/cache/private/$slm_service"
+    else
+      change rm -rf "$destdir$state/bundles"
+    fi
     # What the other service has left stays.
     change rmdir "$destdir$config" "$destdir$state" 2>/dev/null || true
     if [ -z "$destdir" ] && [ ! -e "$state" ] && id "$user" >/dev/null 2>&1; then change userdel "$user"; fi
@@ -330,6 +436,7 @@ fi
 check_machine
 check_disk
 check_rights
+check_gpu
 add_user
 copy_program
 add_folders

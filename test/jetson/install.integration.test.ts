@@ -95,6 +95,106 @@ describe.skipIf(process.platform !== 'linux')('install.sh', () => {
     expect(filesIn(root).filter((file) => /brim/.test(file))).toEqual([])
   })
 
+  it('gives the service the GPU that it finds, says what that lacks, and installs without', () => {
+    const from = archive('with-gpu')
+    const root = join(temp.path, 'root-with-gpu')
+    const add = (path: string, mode: number) => {
+      mkdirSync(dirname(join(root, path)), { recursive: true })
+      writeFileSync(join(root, path), '')
+      chmodSync(join(root, path), mode)
+    }
+    add('dev/null', 0o666)
+    expect(install(from, root)).toMatchObject({ status: 0, stderr: '' })
+    const dropIn = join(root, 'etc/systemd/system/brim-agent.service.d/gpu.conf')
+    expect(existsSync(dropIn)).toBe(false)
+
+    const forced = install(from, root, '--gpu')
+    expect(forced.status).toBe(0)
+    for (const missing of ['libvulkan.so.1 was not found', 'no Vulkan driver is in', 'no device of a GPU was found'])
+      expect(forced.stderr).toContain(`warning: ${missing}`)
+    expect(install(from, root, '--no-gpu')).toMatchObject({ status: 0, stderr: '' })
+    expect(existsSync(dropIn)).toBe(false)
+
+    // Files of this user in the place of devices: they belong to none of the groups video and render.
+    add('dev/nvmap', 0o600)
+    add('dev/dri/renderD128', 0o666)
+    const found = install(from, root)
+    expect(found.status).toBe(0)
+    expect(found.stderr).not.toContain('no device of a GPU')
+    expect(found.stderr).toMatch(/^warning: \/dev\/nvmap belongs to the group .* cannot open it$/m)
+    expect(found.stderr).not.toContain('renderD128 belongs')
+    expect(readFileSync(dropIn, 'utf8')).toMatch(/^DeviceAllow=\/dev\/nvmap rw\n[\s\S]*^SupplementaryGroups=/m)
+
+    add('dev/nvmap', 0o666)
+    add('usr/lib/aarch64-linux-gnu/libvulkan.so.1', 0o644)
+    add('etc/vulkan/icd.d/nvidia_icd.json', 0o644)
+    // A container may lack the groups.
+    expect(install(from, root).stderr.replace(/^warning: this system has no group.*\n/, '')).toBe('')
+  })
+
+  it('says that no group could open a GPU', () => {
+    const from = archive('without-groups')
+    const bin = join(temp.path, 'without-getent')
+    mkdirSync(bin)
+    writeFileSync(join(bin, 'getent'), '#!/bin/sh\nexit 2\n', { mode: 0o755 })
+    const root = join(temp.path, 'root-without-groups')
+    mkdirSync(root)
+    const env = { ...process.env, DESTDIR: root, PATH: `${bin}:${process.env.PATH}` }
+    const { status, stderr } = spawnSync('sh', [join(from, 'jetson/install.sh'), '--gpu'], { env, encoding: 'utf8' })
+    expect({ status, stderr }).toMatchObject({ status: 0, stderr: expect.stringContaining('no group video or render') })
+  })
+
+  it('adds a server of a small model that the agent uses, changes its model, and removes it with the agent', () => {
+    const from = archive('with-slm')
+    const root = join(temp.path, 'root-with-slm')
+    const model = join(temp.path, 'Small-1.5B_q4.gguf')
+    writeFileSync(model, '', { mode: 0o644 })
+    const program = join(root, 'usr/local/bin/llama-server')
+    mkdirSync(dirname(program), { recursive: true })
+    expect(install(from, root, '--slm-server', model).stderr).toContain(
+      "llama.cpp's server was not found as /usr/local/bin/llama-server",
+    )
+    expect(existsSync(join(root, 'opt'))).toBe(false)
+    writeFileSync(program, '', { mode: 0o755 })
+    expect(install(from, root, '--slm-server', model, '--no-gpu')).toMatchObject({ status: 0, stderr: '' })
+    const config = join(root, 'etc/brim/agent.yaml')
+    expect(readFileSync(config, 'utf8')).toMatch(
+      /^slm-server: http:\/\/127\.0\.0\.1:8080\n[\s\S]*^slm-server-model: "Small-1\.5B_q4"$/m,
+    )
+    const settings = join(root, 'etc/brim/slm-server.env')
+    expect(readFileSync(settings, 'utf8')).toMatch(
+      /^LLAMA_ARG_MODEL=\/.*\/Small-1\.5B_q4\.gguf\n[\s\S]*^LLAMA_ARG_ALIAS=Small-1\.5B_q4$/m,
+    )
+    const unit = join(root, 'etc/systemd/system/brim-slm-server.service')
+    expect(readFileSync(unit, 'utf8')).toContain('llama-server --host 127.0.0.1')
+
+    // Another model; what the owner has set stays.
+    const other = join(temp.path, 'other.gguf')
+    writeFileSync(other, '', { mode: 0o644 })
+    writeFileSync(settings, readFileSync(settings, 'utf8').replace('N_PARALLEL=4', 'N_PARALLEL=2'))
+    writeFileSync(config, 'id: jetson-01\n')
+    expect(install(from, root, '--slm-server', other, '--gpu').stderr).toContain('the agent does not use brim-slm-server yet')
+    expect(readFileSync(settings, 'utf8')).toMatch(/other\.gguf\n[\s\S]*LLAMA_ARG_ALIAS=other\n[\s\S]*N_PARALLEL=2\n/)
+    expect(readFileSync(`${unit}.d/gpu.conf`, 'utf8')).toContain('DeviceAllow=char-nvidia* rw')
+
+    expect(install(from, root, '--uninstall', '--purge').status).toBe(0)
+    expect(filesIn(root).filter((file) => /brim|slm/.test(file))).toEqual([])
+  })
+
+  it.each([
+    ['that is not there', 'absent.gguf', undefined, 'is no file'],
+    ['that its service cannot read', 'private.gguf', 0o600, 'brim-slm-server cannot read'],
+    ['with a name that a unit cannot hold', 'a b.gguf', 0o644, 'has a character'],
+  ] as const)('refuses a small model %s', (_, name, mode, message) => {
+    const model = join(temp.path, name)
+    if (mode !== undefined) writeFileSync(model, '', { mode })
+    const root = join(temp.path, `refused ${name}`)
+    mkdirSync(root)
+    const { status, stderr } = install(archive(`for ${name}`), root, '--slm-server', model)
+    expect({ status, stderr }).toMatchObject({ status: 1, stderr: expect.stringContaining(message) })
+    expect(readdirSync(root)).toEqual([])
+  })
+
   it('leaves the program to the Debian package that brought it', () => {
     const root = join(temp.path, 'packaged')
     mkdirSync(join(root, 'var/lib/dpkg/info'), { recursive: true })
@@ -135,8 +235,12 @@ describe.skipIf(isMissing('systemd-analyze (Debian: systemd)', hasSystemd))('the
   const units = join(temp.path, 'units')
   beforeAll(() => {
     mkdirSync(units)
-    for (const name of ['agent', 'bridge']) {
-      const text = readFileSync(join(jetson, `brim-${name}.service`), 'utf8').replaceAll('/opt/brim/jetson', jetson)
+    const program = join(units, 'llama-server')
+    writeFileSync(program, '', { mode: 0o755 })
+    for (const name of ['agent', 'bridge', 'slm-server']) {
+      const text = readFileSync(join(jetson, `brim-${name}.service`), 'utf8')
+        .replaceAll('/opt/brim/jetson', jetson)
+        .replaceAll('/usr/local/bin/llama-server', program)
       writeFileSync(join(units, `brim-${name}.service`), text)
     }
   })
@@ -144,7 +248,9 @@ describe.skipIf(isMissing('systemd-analyze (Debian: systemd)', hasSystemd))('the
   it.each([
     ['agent', false],
     ['bridge', false],
+    ['slm-server', false],
     ['agent', true],
+    ['slm-server', true],
   ] as const)('brim-%s with GPU: %s is correct, with an exposure of at most 2.0', (name, gpu) => {
     const unit = join(units, `brim-${name}.service`)
     if (gpu) {

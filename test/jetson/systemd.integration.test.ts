@@ -27,6 +27,12 @@ describe.skipIf(!canBootSystemd())('the services under systemd', () => {
     const launcher = join(copies, 'brim')
     copyFileSync(repository('scripts/packaging/launcher.sh'), launcher)
     chmodSync(launcher, 0o755)
+    // In the place of llama.cpp's server: says what it was started with, and stays.
+    const llamaServer = join(copies, 'llama-server')
+    const say = 'echo "args: $*, model: $LLAMA_ARG_ALIAS at $LLAMA_ARG_PORT, agent: $(ls /var/lib/brim/agent 2>&1)"'
+    writeFileSync(llamaServer, `#!/bin/sh\ncat "$LLAMA_ARG_MODEL"\n${say}\nexec sleep infinity\n`, { mode: 0o755 })
+    const model = join(copies, 'tiny.gguf')
+    writeFileSync(model, 'weights of the tiny model\n', { mode: 0o644 })
     const release = join(copies, 'release.json')
     const platform = process.arch === 'arm64' ? 'linux-arm64' : 'linux-x64'
     writeFileSync(release, JSON.stringify({ version: '0.3.0', platform, node: process.versions.node, glibc: '2.28' }, null, 2))
@@ -40,6 +46,8 @@ describe.skipIf(!canBootSystemd())('the services under systemd', () => {
       '/opt/brim/bin/brim': launcher,
       '/opt/brim/release.json': release,
       '/opt/brim/node/bin/node': process.execPath,
+      '/usr/local/bin/llama-server': llamaServer,
+      '/opt/models/tiny.gguf': model,
       '/opt/brim/bundles/demo': await buildTextBundle(temp.path),
     })
   })
@@ -97,5 +105,22 @@ describe.skipIf(!canBootSystemd())('the services under systemd', () => {
 
     await run(installer, '--uninstall', '--purge')
     expect(await run('sh', '-c', 'ls /etc/systemd/system /etc/brim /var/lib/brim')).not.toContain('agent')
+  })
+
+  it('include a server of a small model, as a user of its own', { timeout: 60_000 }, async () => {
+    const { run } = system
+    await run(installer, '--no-start', '--gpu', '--slm-server', '/opt/models/tiny.gguf')
+    expect(await run('brim', 'agent', 'config', 'show')).toMatch(/slm-server +http:\/\/127\.0\.0\.1:8080/)
+    await run('systemctl', 'start', 'brim-slm-server')
+    const journal = await eventually(
+      () => run('journalctl', '--unit', 'brim-slm-server', '--output', 'cat'),
+      (lines) => lines.includes('args: '),
+    )
+    expect(journal).toContain('weights of the tiny model')
+    expect(await property('brim-slm-server', 'DevicePolicy')).toBe('closed')
+    expect(await run('ls', '/var/cache/private')).toContain('brim-slm-server')
+    expect(journal).toMatch(/args: --host 127\.0\.0\.1, model: tiny at 8080, agent: .*Permission denied/)
+    await run(installer, '--uninstall', '--purge')
+    expect(await run('sh', '-c', 'ls /etc/systemd/system /etc/brim 2>/dev/null || true')).not.toMatch(/slm|agent/)
   })
 })
