@@ -89,7 +89,7 @@ export async function startAgent(
     const dispatch = openDispatch(base, { store: state.store, identities }, models, links, answering, budget.budget)
     const downloads = openDownloads(base, identities, links)
     const work = openDeviceWork(base, state, models, smallModels, answering, downloads)
-    const changing = openChanges(base, links, answering, downloads, changes)
+    const changing = openChanges(base, models, links, answering, downloads, changes)
     const handlers = () => ({ ...work.handlers(), ...changing.handlers })
     const monitor = openMonitor({ models, smallModels, answering, work, budget, errors: logs.errors }, spool)
     const reporter = openReporting(base, state, models, links, monitor, spool)

@@ -75,6 +75,7 @@ export class ActiveModels {
   readonly #options: ActiveModelsOptions
   readonly #onChange = new Set<() => void>()
   #own: ModelSource | undefined
+  #unopened: BrimError | undefined
   /** A small model that is being activated, under a name that no request knows. */
   #onTrial: ModelSource | undefined
 
@@ -113,6 +114,11 @@ export class ActiveModels {
   get slm(): OwnSmallModel | undefined {
     const kept = this.#own && this.smallModels.keptOf(this.#own)
     return kept && { source: this.#own!, ...kept }
+  }
+
+  /** Why this start has left out an activated model, where another bundle would not help: its provider, or too little memory. */
+  get unopened(): BrimError | undefined {
+    return this.#unopened
   }
 
   /** What computes the models that the device answers with; undefined: it has none. */
@@ -158,6 +164,7 @@ export class ActiveModels {
       }
       await open[role](folderOf(chosen)).catch((err: unknown) => {
         if (!(err instanceof BrimError)) throw err
+        if (!err.code.startsWith('BUNDLE_')) this.#unopened = err
         logger.error({ err, role, modelId: chosen }, 'activated bundle not opened')
       })
     }

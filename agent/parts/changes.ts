@@ -3,6 +3,7 @@ import { configApply } from '../config-layer/config-apply.ts'
 import type { FleetConfig } from '../config-layer/fleet-config.ts'
 import type { JobHandlers } from '../jobs/job-handler.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
+import type { ActiveModels } from '../models/active-models.ts'
 import type { Software } from '../software/software.ts'
 import { softwareInstall } from '../software/software-install.ts'
 import type { ChangeOnTrial, RestartKind } from '../trial/change.ts'
@@ -29,6 +30,7 @@ export interface Changing {
 /** The jobs that change configuration and software, and the health gate of what this start has on trial. */
 export function openChanges(
   { config, clock, closers, logger }: Base,
+  models: Pick<ActiveModels, 'unopened'>,
   links: BridgeLinks,
   answering: Answering,
   getOptions: GetOptionsOf,
@@ -56,7 +58,9 @@ export function openChanges(
   async function decide({ kind, probe, keep, undo }: ChangeOnTrial): Promise<boolean> {
     const endpoint = () => answering.llm?.endpoint ?? answering.slm
     const gate = { hasBridge: () => links.hasBridge, endpoint, limits: config.limits, clock }
-    const problem = await healthProblem(gate, probe, closing.signal)
+    // A release may be what opens the model again, and options may be what keeps it closed.
+    const unopened = kind === 'configuration' ? models.unopened?.message : undefined
+    const problem = unopened ?? (await healthProblem(gate, probe, closing.signal))
     if (problem === undefined) {
       keep()
       logger.info({ change: kind }, 'change kept')

@@ -78,8 +78,10 @@ interface Ended {
 }
 
 /** Submits a job `config.apply`, and waits for its end. */
-async function apply(settings: object, probe?: object): Promise<Ended> {
-  const submission = { kind: 'config.apply', device: 'jetson-01', input: { settings, probe } }
+const apply = (settings: object, probe?: object) => ended('config.apply', { settings, probe })
+
+async function ended(kind: string, input: object): Promise<Ended> {
+  const submission = { kind, device: 'jetson-01', input }
   const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(submission) }
   const accepted = await fetch(`${bridge.httpUrl}/v1/jobs`, post)
   const { id, ...rest } = (await accepted.json()) as { id: string }
@@ -166,4 +168,16 @@ it('returns to the options before where the machine has no such provider', async
   expect(job.error?.message).toContain('QNNExecutionProvider is not in')
   expect(await fleetSettings()).toMatchObject({ telemetry: 1 })
   expect(starts()).toBe(6)
+}, 40_000)
+
+it('returns to them too where an activated model is what such a provider does not open', async () => {
+  const { bundles } = (await (await fetch(`${bridge.httpUrl}/v1/bundles`)).json()) as {
+    bundles: { modelId: string; manifestSha256: string }[]
+  }
+  const { modelId, manifestSha256 } = bundles[0]!
+  expect(await ended('bundle.install', { modelId, manifestSha256, activate: true })).toMatchObject({ state: 'SUCCEEDED' })
+  const job = await apply({ provider: 'QNNExecutionProvider', telemetry: 6 })
+  expect(job).toMatchObject({ state: 'REJECTED', error: { code: 'HEALTH_CHECK_FAILED' } })
+  expect(job.error?.message).toContain('QNNExecutionProvider is not in')
+  await expect.poll(device).toMatchObject({ modelId, computing: { llm: { provider: expect.any(String) } } })
 }, 40_000)
