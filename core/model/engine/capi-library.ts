@@ -106,6 +106,7 @@ function defineApi(handle: unknown, define: Define, hasDevices: boolean) {
       'void*',
     ]),
     createSessionOptions: define<[Memory], MaybePointer>(10, status, ['void*']),
+    enableProfiling: define<[Pointer, string], MaybePointer>(14, status, ['void*', 'const char*']),
     setIntraOpNumThreads: define<[Pointer, number], MaybePointer>(24, status, ['void*', 'int']),
     setInterOpNumThreads: define<[Pointer, number], MaybePointer>(25, status, ['void*', 'int']),
     sessionGetInputCount: define<[Pointer, Memory], MaybePointer>(30, status, ['void*', 'void*']),

@@ -15,6 +15,8 @@ export interface SessionHome {
   readonly provider: Provider
   /** Runs a call that must not coincide with another one to the provider. */
   readonly exclusive: <Result>(call: () => Promise<Result>) => Promise<Result>
+  /** Paths, without their ends, of profiles that engine sessions write; absent: they write none. */
+  readonly nextProfile?: (() => string) | undefined
 }
 
 /**
@@ -52,7 +54,7 @@ export async function createCapiSession(
   }
 }
 
-function applyOptions({ library, env, provider }: SessionHome, settings: Pointer, options: EngineSessionOptions): void {
+function applyOptions({ library, env, provider, nextProfile }: SessionHome, settings: Pointer, options: EngineSessionOptions): void {
   const { api } = library
   const what = 'configuring a graph'
   check(api, api.setIntraOpNumThreads(settings, options.threads), what)
@@ -62,7 +64,8 @@ function applyOptions({ library, env, provider }: SessionHome, settings: Pointer
   entry('session.intra_op.allow_spinning', '0')
   entry('session.inter_op.allow_spinning', '0')
   // A node on the CPU would copy its rows there and back in every step: then the CPU alone is faster.
-  if (provider.name !== cpuProvider.name) entry('session.disable_cpu_ep_fallback', '1')
+  if (nextProfile) check(api, api.enableProfiling(settings, nextProfile()), what)
+  else if (provider.name !== cpuProvider.name) entry('session.disable_cpu_ep_fallback', '1')
   if (options.externalFolder !== undefined) entry('session.model_external_initializers_file_folder_path', options.externalFolder)
   for (const [name, tensor] of options.weights ?? [])
     check(api, api.addInitializer(settings, name, CapiTensor.handleOf(tensor)), what)

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { BrimError } from '../../kit/base/errors.ts'
 import { OnnxGraph } from '../bundle/onnx-writer.ts'
 import { CapiDevice, onDevice } from './capi-device.ts'
@@ -28,14 +29,19 @@ export interface RuntimeOptions {
   readonly library?: string | undefined
   /** What computes. Default: the CPU. */
   readonly provider?: Provider | undefined
+  /**
+   * Folder to which each engine session writes a profile of its nodes when it is released. A node may run on the CPU then, and the
+   * profile shows it.
+   */
+  readonly profileFolder?: string | undefined
 }
 
 /**
  * Opens ONNX Runtime through its C API.
  * @throws BrimError RUNTIME_UNAVAILABLE, PROVIDER_UNAVAILABLE
  */
-export async function openRuntime({ library, provider = cpuProvider }: RuntimeOptions = {}): Promise<Runtime> {
-  const runtime = new CapiRuntime(loadLibrary(library || bundledLibrary()), provider)
+export async function openRuntime({ library, provider = cpuProvider, profileFolder }: RuntimeOptions = {}): Promise<Runtime> {
+  const runtime = new CapiRuntime(loadLibrary(library || bundledLibrary()), provider, profileFolder)
   try {
     await runtime.start()
     return runtime
@@ -53,11 +59,13 @@ class CapiRuntime implements Runtime {
   #device: CapiDevice | undefined
   #closed: Promise<void> | undefined
 
-  constructor(library: OrtLibrary, provider: Provider) {
+  constructor(library: OrtLibrary, provider: Provider, profileFolder: string | undefined) {
     const { api } = library
     const env = createPointer(api, 'starting', (out) => api.createEnv(logLevelFatal, 'brim', out))
     const exclusive = provider.name === cpuProvider.name ? <Result>(call: () => Promise<Result>) => call() : onDevice
-    this.#home = { library, env, provider, exclusive }
+    let profiles = 0
+    const nextProfile = profileFolder === undefined ? undefined : () => join(profileFolder, `graph-${profiles++}`)
+    this.#home = { library, env, provider, exclusive, nextProfile }
     // OrtDeviceAllocator, OrtMemTypeDefault: plain memory of this process.
     this.#memoryInfo = createPointer(api, 'starting', (out) => api.createCpuMemoryInfo(0, 0, out))
     this.#prepacked = new PrepackedWeights(api)
