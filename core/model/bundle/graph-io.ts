@@ -72,6 +72,13 @@ export const graphOutputs = {
 } as const
 
 /**
+ * Inputs of each slot in graphs of several slots for a device, in place of `seqlens`, `totals`, `spread` and `sizes`: int32 [1],
+ * int32 [1] and int64 [S]. Attention reads the totals on the host, so that a split would be copied back, and a GPU cannot
+ * split into 16 at once.
+ */
+export const slotInputs = (slot: number) => ({ seqlen: `seqlens.${slot}`, total: `totals.${slot}`, spread: `spread.${slot}` })
+
+/**
  * Inputs of graphs for trees, per slot: positions of the rows, int64 [1, S], and the bias of their attention scores, float32
  * [1, 1, S, total].
  */

@@ -6,6 +6,7 @@ import {
   maxTiledHeadDim,
   graphOutputs as outputs,
   type StatesInputNames,
+  slotInputs,
   treeNames,
 } from './graph-io.ts'
 import type { SlotCount } from './manifest.ts'
@@ -27,10 +28,12 @@ interface Residual {
   readonly pending: string | undefined
 }
 
-/** Inputs of one slot: the lengths of its sequence and, in a graph for trees, positions and attention bias. */
+/** Inputs of one slot: the lengths of its sequence, its rows and, in a graph for trees, positions and attention bias. */
 interface Slot {
   readonly seqlen: string
   readonly total: string
+  /** The rows that attention reads: of all slots, or of this one alone. */
+  readonly spread: string
   readonly tree: ReturnType<typeof treeNames> | undefined
 }
 
@@ -121,12 +124,17 @@ class PartGraph {
 
   #declareSlots(): Slot[] {
     const count = this.#slotCount
+    const treeOf = (slot: number) => (this.#branching ? this.#declareTree(slot) : undefined)
+    if (this.#target === 'device' && count > 1) {
+      this.#graph.input(inputs.keep, 'int64', ['T'])
+      return Array.from({ length: count }, (_, slot) => ({ ...this.#declareApart(slot), tree: treeOf(slot) }))
+    }
     const seqlens = this.#graph.input(inputs.seqlens, 'int32', [count])
     const totals = this.#graph.input(inputs.totals, 'int32', [count])
-    const trees = Array.from({ length: count }, (_, slot) => (this.#branching ? this.#declareTree(slot) : undefined))
-    this.#graph.input(inputs.spread, 'int64', ['A'])
+    const trees = Array.from({ length: count }, (_, slot) => treeOf(slot))
+    const spread = this.#graph.input(inputs.spread, 'int64', ['A'])
     this.#graph.input(inputs.keep, 'int64', ['T'])
-    if (count === 1) return [{ seqlen: seqlens, total: totals, tree: trees[0] }]
+    if (count === 1) return [{ seqlen: seqlens, total: totals, spread, tree: trees[0] }]
     this.#graph.input(inputs.sizes, 'int64', [count])
     this.#graph.int64s('one_each', Array<number>(count).fill(1))
     const each = (name: string) => {
@@ -135,7 +143,15 @@ class PartGraph {
       return pieces
     }
     const [seqlen, total] = [each(seqlens), each(totals)]
-    return seqlen.map((_, slot) => ({ seqlen: seqlen[slot]!, total: total[slot]!, tree: trees[slot] }))
+    return trees.map((tree, slot) => ({ seqlen: seqlen[slot]!, total: total[slot]!, spread, tree }))
+  }
+
+  #declareApart(slot: number): Omit<Slot, 'tree'> {
+    const { seqlen, total, spread } = slotInputs(slot)
+    this.#graph.input(seqlen, 'int32', [1])
+    this.#graph.input(total, 'int32', [1])
+    this.#graph.input(spread, 'int64', [`A.${slot}`])
+    return { seqlen, total, spread }
   }
 
   #declareTree(slot: number): ReturnType<typeof treeNames> {
@@ -161,19 +177,21 @@ class PartGraph {
   #attend(rows: string, block: AttentionBlock, layer: number, slots: readonly Slot[]): string {
     const qkv = this.#linear(rows, block.qkv, block.qkvBias)
     const shape = attentionOf(this.#plan.spec)
-    const own = this.#perSlot(qkv, slots.length, layer)
+    const own = this.#perSlot(qkv, slots, layer)
     const heads = slots.map((slot, index) => this.#groupQueryAttention(own[index]!, shape, index, layer, slot))
     const joined = heads.length === 1 ? heads[0]! : this.#graph.node('Concat', heads, { attributes: { axis: 1 } })
     const kept = this.#graph.node('Gather', [joined, inputs.keep], { attributes: { axis: 1 } })
     return this.#linear(kept, block.output, block.outputBias)
   }
 
-  /** The rows that attention reads in each slot, with at most two nodes for any number of slots. */
-  #perSlot(rows: string, slots: number, layer: number): string[] {
-    const spread = this.#graph.node('Gather', [rows, inputs.spread], { attributes: { axis: 1 } })
-    if (slots === 1) return [spread]
-    const pieces = Array.from({ length: slots }, (_, slot) => `rows.${slot}.${layer}`)
-    this.#graph.node('Split', [spread, inputs.sizes], { attributes: { axis: 1 }, outputs: pieces })
+  /** The rows that attention reads in each slot, on the CPU with at most two nodes for any number of slots. */
+  #perSlot(rows: string, slots: readonly Slot[], layer: number): string[] {
+    const gathered = [...new Set(slots.map(({ spread }) => spread))].map((spread) =>
+      this.#graph.node('Gather', [rows, spread], { attributes: { axis: 1 } }),
+    )
+    if (gathered.length === slots.length) return gathered
+    const pieces = slots.map((_, slot) => `rows.${slot}.${layer}`)
+    this.#graph.node('Split', [gathered[0]!, inputs.sizes], { attributes: { axis: 1 }, outputs: pieces })
     return pieces
   }
 

@@ -1,5 +1,5 @@
 import { type States, sliceStates } from '../../wire/protocol/states.ts'
-import { featureInputs, graphInputs, kvNames, type StatesInputNames, treeNames } from '../bundle/graph-io.ts'
+import { featureInputs, graphInputs, kvNames, type StatesInputNames, slotInputs, treeNames } from '../bundle/graph-io.ts'
 import type { Dims } from '../bundle/manifest.ts'
 import type { Sequence, StepItem } from './contract.ts'
 import type { KvBuffers } from './kv-buffers.ts'
@@ -208,13 +208,31 @@ export class AttentionPart {
     const { runtime } = this
     const { name, padsAttention } = this.source
     const add = (input: string, values: BigInt64Array) => inputs.set(input, runtime.tensor('int64', [values.length], values))
+    if (name !== 'input') add(graphInputs.select, select)
+    if (padsAttention) add(graphInputs.keep, keep)
+    if (runtime.device && slots > 1) {
+      this.#addSlots(inputs, packing, slots)
+      return
+    }
     inputs.set(graphInputs.seqlens, runtime.tensor('int32', [slots], seqlens))
     inputs.set(graphInputs.totals, runtime.tensor('int32', [slots], totals))
-    if (name !== 'input') add(graphInputs.select, select)
     if (slots > 1) add(graphInputs.sizes, sizes)
     if (slots > 1 || padsAttention) add(graphInputs.spread, spread)
-    if (padsAttention) add(graphInputs.keep, keep)
-    else if (slots > 1) add(graphInputs.tokens, BigInt64Array.of(BigInt(rows)))
+    if (slots > 1 && !padsAttention) add(graphInputs.tokens, BigInt64Array.of(BigInt(rows)))
+  }
+
+  /** See `slotInputs`. */
+  #addSlots(inputs: Map<string, Tensor>, { seqlens, totals, spread, sizes }: Packing, slots: number): void {
+    const { runtime } = this
+    let from = 0
+    for (let slot = 0; slot < slots; slot++) {
+      const names = slotInputs(slot)
+      const to = from + Number(sizes[slot])
+      inputs.set(names.seqlen, runtime.tensor('int32', [1], seqlens.subarray(slot, slot + 1)))
+      inputs.set(names.total, runtime.tensor('int32', [1], totals.subarray(slot, slot + 1)))
+      inputs.set(names.spread, runtime.tensor('int64', [to - from], spread.subarray(from, to)))
+      from = to
+    }
   }
 
   /** Adds positions and attention bias of the rows that attention reads. An unused slot has one row, which attends to itself. */

@@ -54,7 +54,11 @@ export async function createCapiSession(
   }
 }
 
-function applyOptions({ library, env, provider, nextProfile }: SessionHome, settings: Pointer, options: EngineSessionOptions): void {
+function applyOptions(
+  { library, env, provider, nextProfile }: SessionHome,
+  settings: Pointer,
+  options: EngineSessionOptions,
+): void {
   const { api } = library
   const what = 'configuring a graph'
   check(api, api.setIntraOpNumThreads(settings, options.threads), what)
