@@ -39,7 +39,7 @@ export function reportOf<Run extends object>({ show, keptRuns, ...texts }: RunsR
 
 /** A benchmark as a table of figures: each by its name, what makes it of the runs, and its goal. */
 interface TabledBench<Run extends object, Options extends z.ZodRawShape>
-  extends Pick<Bench<Options>, 'name' | 'quickLimit' | 'quickRepetitions' | 'isTimeless'>,
+  extends Pick<Bench<Options>, 'name' | 'commandLine' | 'quickLimit' | 'quickRepetitions' | 'isTimeless'>,
     Partial<Pick<Bench<Options>, 'options' | 'examples'>>,
     RunsReport<Run> {
   readonly figures: FigureTable<Run>

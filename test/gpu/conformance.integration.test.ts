@@ -10,6 +10,7 @@ import { type LoadedModel, openModel } from '../../core/model/engine/open-model.
 import type { Runtime, Tensor } from '../../core/model/engine/runtime.ts'
 import { testLoadedParts } from '../../core/model/engine/self-test.ts'
 import { fromStates } from '../../core/wire/protocol/states.ts'
+import { measurePlacement } from '../../lab/bench/engine/placement.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
 import { emulateDevice } from '../support/emulated-device.ts'
 import { pythonWith } from '../support/python-packages.ts'
@@ -111,17 +112,19 @@ describe.each(runtimes)('on %s', (_name, open) => {
     await model.release()
   })
 
-  it('packs steps of several sequences', async () => {
+  // Sixteen are more than a GPU's kernels take at once.
+  it.each([3, 16])('packs steps of %i sequences', async (count) => {
     await using models = await chains('split-fp32')
     const { chain, reference } = models
-    const prompts = [prompt, prompt.slice(3, 5), prompt.slice(2)]
+    const prompts = Array.from({ length: count }, (_, at) => prompt.slice((3 * at) % 8))
+    const more = prompts.map((_, at) => (at === 1 ? [9, 10] : [8 + at]))
     const sequences = prompts.map(() => chain.createSequence())
     const step = (ids: readonly (readonly number[])[]) =>
       chain.step(ids.map((own, at) => ({ sequence: sequences[at]!, ids: own, select: 'last' })))
-    const rows = [await step(prompts), await step([[8], [9, 10], [11]])].map((logits) => logits.slice())
+    const rows = [await step(prompts), await step(more)].map((logits) => logits.slice())
     for (const [at, own] of prompts.entries()) {
       const sequence = reference.createSequence()
-      const expected = [await extend(reference, sequence, own), await extend(reference, sequence, [[8], [9, 10], [11]][at]!)]
+      const expected = [await extend(reference, sequence, own), await extend(reference, sequence, more[at]!)]
       for (const turn of [0, 1])
         expect(largestDifference(rows[turn]!.subarray(at * vocab, (at + 1) * vocab), expected[turn]!)).toBeLessThan(tolerance)
       sequence.release()
@@ -219,6 +222,12 @@ describe.each(runtimes)('on %s', (_name, open) => {
 })
 
 describe.runIf(gpu)('a GPU', () => {
+  it.each(['whole-fp32', 'split-int4'])('%s: runs every node, and has all KV in its memory', async (name) => {
+    const placed = await measurePlacement({ provider: gpu! }, bundle(name))
+    expect(placed).toMatchObject({ nodesOnProvider: placed.nodes, kvOnDevice: placed.kvTensors, copies: 0 })
+    expect([placed.nodes, placed.kvTensors].every((count) => count > 50)).toBe(true)
+  })
+
   it.runIf(plugin)('is found by a plug-in', async () => {
     const runtime = await openRuntime({ provider: { name: 'WebGpuExecutionProvider', plugin: plugin! } })
     const model = await openModel(runtime, bundle('whole-fp32'), { parts: 'chain', threads: 1 })

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Command } from '../../../core/kit/cli/command.ts'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import type { Format } from '../../../core/model/bundle/manifest.ts'
 import { WorkerProcess } from '../../cluster/worker-process.ts'
@@ -8,6 +9,7 @@ import type { BenchContext } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { tabledBench } from '../../frame/tabled-bench.ts'
 import { qwen05bConfig, writeRandomCheckpoint } from '../../random-checkpoint.ts'
+import { providerBench } from './provider-bench.ts'
 import { type EngineRun, engineFigures, type Style, showEngine } from './report.ts'
 import type { EngineReply, EngineRequest } from './worker.ts'
 
@@ -23,8 +25,14 @@ export const engineBench = tabledBench<EngineRun>({
   show: showEngine,
 })
 
-/** `brim bench engine` */
-export const command = benchCommand(engineBench)
+const againstStock = benchCommand(engineBench)
+const onProvider = benchCommand(providerBench)
+
+/** `brim bench engine`, whose `--provider` measures something else. */
+export const command: Command = {
+  ...onProvider,
+  run: (values, ...rest) => (values.provider === undefined ? againstStock : onProvider).run(values, ...rest),
+}
 
 /** A Llama of 25 million parameters. */
 const small = {

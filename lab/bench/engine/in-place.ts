@@ -1,4 +1,4 @@
-import { openRuntime } from '../../../core/model/engine/capi.ts'
+import { openRuntime, type RuntimeOptions } from '../../../core/model/engine/capi.ts'
 import type { Sequence } from '../../../core/model/engine/contract.ts'
 import { openModel } from '../../../core/model/engine/open-model.ts'
 import { promptIds } from './prompt.ts'
@@ -6,8 +6,9 @@ import { promptIds } from './prompt.ts'
 export type InPlaceEngine = Awaited<ReturnType<typeof openInPlaceEngine>>
 
 /** Our engine: KV in place, packed steps. */
-export async function openInPlaceEngine(bundle: string, threads: number, library: string | undefined) {
-  const runtime = await openRuntime({ library })
+export async function openInPlaceEngine(bundle: string, threads: number, options: RuntimeOptions) {
+  const residentBefore = process.memoryUsage.rss()
+  const runtime = await openRuntime(options)
   const model = await openModel(runtime, bundle, { parts: 'chain', threads, slots: [1, 8] })
   const chain = model.chain({ cuts: 'full' })
   const filled = new Map<string, Sequence>()
@@ -27,6 +28,8 @@ export async function openInPlaceEngine(bundle: string, threads: number, library
   }
   return {
     onnxruntime: runtime.info.version,
+    /** Bytes of memory of this process that the engine takes now. */
+    memoryBytes: () => process.memoryUsage.rss() - residentBefore,
     /** @returns ms of one step with a prompt of `tokens` tokens */
     async prefill(tokens: number): Promise<number> {
       const sequence = chain.createSequence()

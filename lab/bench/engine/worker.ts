@@ -1,3 +1,4 @@
+import type { Provider } from '../../../core/model/engine/provider.ts'
 import { serveRequests } from '../../cluster/worker-process.ts'
 import { type CopyingEngine, openCopyingEngine } from './copying.ts'
 import { type InPlaceEngine, openInPlaceEngine } from './in-place.ts'
@@ -11,6 +12,8 @@ export type EngineRequest =
       readonly bundle: string
       readonly threads: number
       readonly library: string | undefined
+      /** Of the style `in-place`. Default: the CPU. */
+      readonly provider?: Provider | undefined
     }
   | { readonly kind: 'prefill'; readonly context: number }
   /** The first `warmUp` tokens are not counted. */
@@ -20,19 +23,22 @@ export type EngineRequest =
 export interface EngineReply {
   readonly onnxruntime: string
   readonly samples: readonly Pick<EngineRun, 'measured' | 'tokens' | 'samplesMs'>[]
+  /** Memory of the process that our engine takes. */
+  readonly memoryBytes?: number | undefined
 }
 
 let engine: InPlaceEngine | CopyingEngine | undefined
 
 serveRequests(async (request: EngineRequest): Promise<EngineReply> => {
   if (request.kind === 'open') {
-    const { style, bundle, threads, library } = request
+    const { style, bundle, threads, library, provider } = request
     engine = await (style === 'in-place'
-      ? openInPlaceEngine(bundle, threads, library)
+      ? openInPlaceEngine(bundle, threads, { library, provider })
       : openCopyingEngine(bundle, threads, style))
   }
   if (!engine) throw new Error('no engine is open')
-  return { onnxruntime: engine.onnxruntime, samples: await samplesOf(engine, request) }
+  const samples = await samplesOf(engine, request)
+  return { onnxruntime: engine.onnxruntime, samples, memoryBytes: 'memoryBytes' in engine ? engine.memoryBytes() : undefined }
 })
 
 async function samplesOf(engine: InPlaceEngine | CopyingEngine, request: EngineRequest): Promise<EngineReply['samples']> {

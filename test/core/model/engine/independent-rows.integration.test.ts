@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Chain, Part, Sequence } from '../../../../core/model/engine/contract.ts'
+import type { Part, Sequence } from '../../../../core/model/engine/contract.ts'
 import { openModel } from '../../../../core/model/engine/open-model.ts'
 import { concatStates, type States, sliceStates } from '../../../../core/wire/protocol/states.ts'
+import { decodeAlone, stepTogether } from '../../../../lab/bench/engine/company.ts'
 import { tinyLlamaConfig } from '../../../../lab/random-checkpoint.ts'
 import { randomStates } from '../../../support/random-states.ts'
 import { someIds, type Workshop, workshop } from './models.ts'
@@ -47,8 +48,12 @@ describe.each([
       const expected = bitsOf(await decodeAlone(chain, ids), model.manifest.dims.vocab)
       await fc.assert(
         fc.asyncProperty(fc.array(anySteps, { minLength: 1, maxLength: 16 }), async (streams) => {
-          for (const { stream, from, rows } of await stepTogether(chain, ids, streams))
-            expect([stream, from, differing(rows, expected, from)]).toEqual([stream, from, []])
+          for (const { stream, from, logits } of await stepTogether(chain, ids, streams))
+            expect([stream, from, differing(bitsOf(logits, model.manifest.dims.vocab), expected, from)]).toEqual([
+              stream,
+              from,
+              [],
+            ])
         }),
         // One more than a tile of queries; the last position of the context.
         { numRuns: 3, examples: [[[{ sizes: [65, 1, 129] }]], [[{ sizes: [2] }, { sizes: [length - 1] }]]] },
@@ -90,39 +95,6 @@ describe.each([
 const anySteps = fc.record({
   sizes: fc.array(fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 70 })), { minLength: 1, maxLength: 5 }),
 })
-
-/** @returns the logits of every row, [ids, vocab] */
-async function decodeAlone(chain: Chain, ids: readonly number[]): Promise<Float32Array> {
-  const { vocab } = chain.manifest.dims
-  const logits = new Float32Array(ids.length * vocab)
-  const sequence = chain.createSequence()
-  for (const [at, id] of ids.entries()) logits.set(await chain.step([{ sequence, ids: [id], select: 'all' }]), at * vocab)
-  sequence.release()
-  return logits
-}
-
-/** Computes the same ids in every stream, in packed steps in which each stream takes its own number of rows. */
-async function stepTogether(chain: Chain, ids: readonly number[], streams: readonly { readonly sizes: readonly number[] }[]) {
-  const { vocab } = chain.manifest.dims
-  const sequences = streams.map(() => chain.createSequence())
-  const results: { stream: number; from: number; rows: string[] }[] = []
-  for (let step = 0; sequences.some((sequence) => sequence.length < ids.length); step++) {
-    const work = sequences.flatMap((sequence, stream) => {
-      const { sizes } = streams[stream]!
-      const from = sequence.length
-      const own = ids.slice(from, from + sizes[step % sizes.length]!)
-      return own.length === 0 ? [] : [{ stream, from, item: { sequence, ids: own, select: 'all' as const } }]
-    })
-    const rows = bitsOf(await chain.step(work.map(({ item }) => item)), vocab)
-    let at = 0
-    for (const { stream, from, item } of work) {
-      results.push({ stream, from, rows: rows.slice(at, at + item.ids.length) })
-      at += item.ids.length
-    }
-  }
-  for (const sequence of sequences) sequence.release()
-  return results
-}
 
 async function runRows(part: Part, states: States, sizes: readonly number[]): Promise<States> {
   const sequence: Sequence = part.createSequence()
