@@ -3,6 +3,7 @@ import { systemClock } from '../../core/kit/base/clock.ts'
 import { tokenizerFolder } from '../../core/model/bundle/manifest.ts'
 import { generate } from '../../core/model/engine/generate.ts'
 import { openBundle } from '../../core/model/engine/open-bundle.ts'
+import type { ProviderWish } from '../../core/model/engine/provider.ts'
 import { compareWithReference } from '../../core/model/engine/reference.ts'
 import { greedy } from '../../core/model/engine/sampler.ts'
 import { loadChatTemplate } from '../../core/model/text/chat-template.ts'
@@ -46,11 +47,11 @@ export interface Reference extends AsyncDisposable {
   answer(question: DemoQuestion, onText: (text: string) => void, signal: AbortSignal): Promise<Unchecked>
 }
 
-export async function openReference(bundle: string, library: string | undefined): Promise<Reference> {
+export async function openReference(bundle: string, library: string | undefined, provider: ProviderWish): Promise<Reference> {
   const folder = join(bundle, tokenizerFolder)
   const tokenizer = await loadTokenizer(folder)
   const template = await loadChatTemplate(folder)
-  const model = await openBundle(bundle, { library, parts: 'chain', threads: 1 })
+  const model = await openBundle(bundle, { library, provider, parts: 'chain', threads: 1 })
   const chain = model.chain({ cuts: 'half' })
   const promptIds = (prompt: string) =>
     template

@@ -5,6 +5,7 @@ import { untilAborted } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Io } from '../../core/kit/base/io.ts'
 import { portIsFree } from '../../core/kit/base/port-is-free.ts'
+import { nonEmpty } from '../../core/kit/base/setting-kinds.ts'
 import { projectRoot } from '../../core/kit/base/version.ts'
 import { defineCommand } from '../../core/kit/cli/command.ts'
 import { type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
@@ -18,6 +19,7 @@ export const command = defineCommand({
   examples: [
     ['brim demo', 'answers side by side, then a table'],
     ['brim demo --json | tail -n 1', 'the same figures as one JSON document'],
+    ['brim demo --provider webgpu --max-tokens 8', 'on a GPU, compared with the reference there'],
     ['brim demo --keep', 'keep bridge and devices running until Ctrl-C'],
   ],
   options: {
@@ -26,6 +28,12 @@ export const command = defineCommand({
       .default(false)
       .describe('keep bridge and devices running, on the documented ports where these are free, and print commands to try'),
     maxTokens: z.int().min(1).default(64).describe('max tokens of an answer'),
+    provider: nonEmpty
+      .default('cpu')
+      .describe('what computes, on devices, bridge and reference: cpu, webgpu, cuda, or the name of a provider of ONNX Runtime'),
+    providerPlugin: nonEmpty
+      .optional()
+      .meta({ description: 'library of that provider, a plug-in of ONNX Runtime', fallback: 'none' }),
   },
   run: runDemo,
 })
@@ -37,6 +45,8 @@ interface DemoRun {
   readonly json: boolean
   readonly keep: boolean
   readonly maxTokens: number
+  readonly provider: string
+  readonly providerPlugin?: string | undefined
 }
 
 const questions: readonly Omit<DemoQuestion, 'maxTokens'>[] = [
@@ -54,14 +64,16 @@ async function runDemo(options: DemoRun, io: Io): Promise<void> {
     io.err('demo: starting a bridge and two devices')
     // Those of the documentation, so that its commands work; a run without --keep leaves them to others.
     const portOf = async (port: number) => (options.keep && (await portIsFree(port)) ? port : 0)
-    const bridge = await cluster.startBridge({ mqttPort: await portOf(1883), httpPort: await portOf(7070) })
+    const { provider, providerPlugin } = options
+    const args = ['--provider', provider, ...(providerPlugin === undefined ? [] : ['--provider-plugin', providerPlugin])]
+    const bridge = await cluster.startBridge({ args, mqttPort: await portOf(1883), httpPort: await portOf(7070) })
     const ids = [...new Set(questions.map(({ device }) => device))]
     const bridges = [bridge.ready.mqttUrl]
     const agents = await Promise.all(
-      ids.map(async (id, at) => cluster.startAgent({ id, bridges, apiPort: await portOf(firstApiPort + at) })),
+      ids.map(async (id, at) => cluster.startAgent({ id, args, bridges, apiPort: await portOf(firstApiPort + at) })),
     )
     const apiUrls = new Map(agents.map((agent, at) => [ids[at]!, agent.ready.apiUrl]))
-    await using reference = await openReference(bundle, io.env.ORT_LIB)
+    await using reference = await openReference(bundle, io.env.ORT_LIB, { name: provider, plugin: providerPlugin })
     report(await askEverything(apiUrls, reference, options, io), options, io)
     if (options.keep) await keepRunning(bridge, apiUrls, io)
   } catch (error) {
