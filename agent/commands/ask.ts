@@ -104,7 +104,7 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
   const { text, finishReason, usage, report } = answer
   if (json) {
     const tokens = usage && { promptTokens: usage.prompt_tokens, tokens: usage.completion_tokens }
-    return io.out(JSON.stringify({ text, finishReason, ...tokens, ...report }))
+    return io.out(JSON.stringify({ text, finishReason, ...tokens, ...report, ...referenceOf(report) }))
   }
   io.write('\n')
   io.err(visibleLine(figuresOf(report)))
@@ -144,10 +144,17 @@ function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }:
     ...(more.reusedTokens > 0 ? [`${more.reusedTokens} prompt tokens reused`] : []),
     ...(more.failovers > 0 ? [`${more.failovers} ${more.failovers === 1 ? 'failover' : 'failovers'}`] : []),
     ...(more.wire === 'fp16' ? [] : [`${more.wire} states: tokens may differ from the reference`]),
+    ...Object.values(referenceOf(more)).map((note) => `computed by ${more.computing?.provider}; ${note}`),
     ...(more.pice ? [sketchOf(more.pice)] : []),
     ...(disco ? dispatchOf(more.sources, disco) : []),
     ...(more.fallback ? [`${disco ? '' : fallbackOf(more.sources)}${more.fallback.message} [${more.fallback.code}]`] : []),
   ].join(' · ')
+}
+
+/** What an answer that a GPU computed is to be compared with: rows depend on the provider, and there on the other rows of their step. */
+function referenceOf({ computing }: Pick<BrimReport, 'computing'>): { readonly reference?: string } {
+  if (!computing || computing.provider === 'cpu') return {}
+  return { reference: `to be compared with the reference on ${computing.provider}, but for near ties` }
 }
 
 /** What devices have written, and why the LLM has written the rest. */

@@ -246,12 +246,13 @@ export class HatExecutor {
   #figures(): EndpointFigures {
     const { bytesUp, bytesDown, wideRows, session } = this.#uplink
     const { counters, ahead, uplink } = this.#machine
-    const { wire, speed, draftAhead, draftLimit } = this.#options
+    const { wire, computing, speed, draftAhead, draftLimit } = this.#options
     const { prefillTokensPerS = null, draftStepS } = speed
     const { upBytesPerS = null, downBytesPerS = null } = session.rates
     return {
       ...counters.figures,
       wire,
+      computing: computing?.() ?? null,
       drafting: this.#drafter.report?.() ?? null,
       ahead: draftAhead && draftLimit > 0 && !('tree' in this.#drafter) ? { ...ahead } : null,
       reusedTokens: this.#held,

@@ -8,6 +8,7 @@ import type { SharedHead } from '../../core/model/engine/shared-head.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { HatRules } from '../../core/policy/hat/hat-steps.ts'
 import type { Recording } from '../../core/policy/recording.ts'
+import type { ShownComputing } from '../../core/wire/protocol/computing.ts'
 import type { Wire } from '../../core/wire/protocol/frame.ts'
 import type { LinkSession, LinkSessionOptions } from '../link/link-session.ts'
 import type { PrefixMemory } from './prefix-memory.ts'
@@ -22,6 +23,8 @@ export interface HatOptions
   open(signal: AbortSignal, session?: LinkSessionOptions): Promise<LinkSession>
   /** How hidden states travel up; as int8 the answer may differ from the reference. */
   readonly wire: Wire
+  /** What computes the device's parts now; absent: unknown. */
+  readonly computing?: (() => ShownComputing) | undefined
   /** Whether verifications are padded to one length, which hides the draft length; undefined: on encrypted links. */
   readonly padding: boolean | undefined
   /** Prefixes that bridges have cached; undefined: none are resumed or cached. */

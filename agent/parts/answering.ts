@@ -77,6 +77,7 @@ function splitAnswering(
     head,
     speed,
     wire: config.wire,
+    computing: () => model.computing,
     padding: config.padding,
     prefill: variant.prefill ?? 'chunked',
     prefixes: variant.forgetsPrefixes ? undefined : new PrefixMemory(clock),

@@ -1,6 +1,7 @@
 import type { DraftReport } from '../../model/draft/drafter.ts'
 import type { Migration, SideWork } from '../../policy/disco/controller-plan.ts'
 import type { ReportedSide } from '../../policy/disco/state.ts'
+import type { ShownComputing } from '../../wire/protocol/computing.ts'
 import type { Wire } from '../../wire/protocol/frame.ts'
 
 /** What an endpoint spent on its part of an answer, and what it measured: the counts of split decoding with drafts. */
@@ -14,6 +15,8 @@ export interface EndpointFigures {
   readonly accepted: number
   /** How hidden states travel up; as int8 the answer may differ from the reference. */
   readonly wire: Wire
+  /** What computed the device's part; on a GPU the answer is that of the reference on the same provider. Null where no session was. */
+  readonly computing: ShownComputing | null
   /** Null where the drafter was not chosen by measurement. */
   readonly drafting: DraftReport | null
   /** Null where nothing may be drafted during verifications. */
@@ -54,6 +57,7 @@ export const noFigures: EndpointFigures = {
   drafted: 0,
   accepted: 0,
   wire: 'fp16',
+  computing: null,
   drafting: null,
   ahead: null,
   reusedTokens: 0,
