@@ -67,6 +67,8 @@ export interface ProviderEffort {
   readonly exactness: Pick<ExactnessRequest, 'prompts' | 'tokens' | 'rows'>
   readonly contexts: readonly number[]
   readonly packed: readonly number[]
+  /** Not of a tiny model, whose weights are less than what the library takes for itself. */
+  readonly memory: boolean
   readonly rounds: number
   readonly tokensPerRound: number
 }
@@ -77,12 +79,14 @@ const full: ProviderEffort = {
   exactness: { prompts: 8, tokens: 48, rows: 150 },
   contexts: [128, 1_024],
   packed: [8, 16],
+  memory: true,
   rounds: 8,
   tokensPerRound: 16,
 }
 const quick: ProviderEffort = {
   ...full,
   timed: { ...tiny, max_position_embeddings: 1_100 },
+  memory: false,
   exactness: { prompts: 2, tokens: 8, rows: 30 },
   rounds: 2,
   tokensPerRound: 6,
