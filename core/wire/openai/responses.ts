@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import type { AnswerEnd } from '../../model/text/answer-stream.ts'
 import type { ChosenText, ScoredText } from '../../model/text/scored-text.ts'
-import { ShownComputing } from '../protocol/computing.ts'
 import { ErrorDetail } from './api-error.ts'
 
 export const Usage = z.object({ prompt_tokens: z.int(), completion_tokens: z.int(), total_tokens: z.int() })
@@ -35,7 +34,7 @@ export const BrimReport = z.looseObject({
   reusedTokens: z.int().default(0),
   failovers: z.int().default(0),
   wire: z.string().default('fp16'),
-  computing: ShownComputing.nullish(),
+  computing: z.looseObject({ provider: z.string(), reason: z.string() }).nullish(),
   sources: z.array(z.looseObject({ from: z.int(), tokens: z.int(), source: z.string(), model: z.string() })).default([]),
   fallback: z.object({ code: z.string(), message: z.string() }).nullish(),
   disco: z
