@@ -164,7 +164,8 @@ async function measureSpeed(
     let memoryBytes: number | undefined
     for (const sequences of effort.packed)
       memoryBytes = await ask({ kind: 'packed', context: packedContext, sequences, rounds: effort.rounds + 1 }, true)
-    if (memoryBytes !== undefined) runs.push({ kind: 'memory', format, memoryBytes, weightBytes: await weightBytesOf(bundle) })
+    if (effort.memory && memoryBytes !== undefined)
+      runs.push({ kind: 'memory', format, memoryBytes, weightBytes: await weightBytesOf(bundle) })
   }
   progress('launch overhead')
   const nodes = effort.timed.num_hidden_layers

@@ -10,6 +10,7 @@ const effort: ProviderEffort = {
   exactness: { prompts: 2, tokens: 8, rows: 40 },
   contexts: [128, 1_024],
   packed: [8, 16],
+  memory: true,
   rounds: 2,
   tokensPerRound: 2,
 }
