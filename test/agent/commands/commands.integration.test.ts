@@ -23,7 +23,10 @@ describe('brim ask', () => {
     await brim([...question, world.agent.apiUrl], io)
     const { io: again, out: json } = captureIo()
     await brim([...question, world.agent.apiUrl, '--json'], again)
-    expect(out()).toBe(`${(JSON.parse(json()) as { text: string }).text}\n`)
+    const answer = JSON.parse(json()) as { text: string; computing: object; reference?: string }
+    expect(out()).toBe(`${answer.text}\n`)
+    // On a GPU the answer would have `reference` too, and stderr would say it.
+    expect([answer.computing, answer.reference]).toEqual([{ provider: 'cpu', reason: expect.any(String) }, undefined])
     expect(err()).toMatch(
       /^TTFT [\d.]+ ms · TBT p50 [\d.]+ ms, p95 [\d.]+ ms · accept length [\d.]+ \([a-z+]+( ahead)?\) · up [\d.]+ kB, down [\d.]+ kB( · \d+ prompt tokens reused)?\n$/,
     )
