@@ -118,18 +118,18 @@ async function checkProviders({ info }: Runtime, wish: ProviderWish): Promise<Ch
   const auto = shortNameOf(provider && failure === undefined ? provider.name : cpuProvider.name)
   const where = `${found.reason}, driver ${drivers.join(', ')}`
   let reason = found.reason
-  if (provider && failure === undefined)
-    reason = `${where}; where a trial finds it correct and faster with the bundle, else the CPU`
+  if (provider && failure === undefined) reason = `${where}; taken where a trial finds it correct and faster, else the CPU`
   else if (provider) reason = `${shortNameOf(provider.name)} (${where}) does not start: ${failure}`
   const byName = usable.filter((each) => each !== cpuProvider.name && each !== provider?.name)
   const detail = [
     usable.join(', '),
     ...(unusable.length === 0 ? [] : [`not usable on this machine: ${unusable.join(', ')}`]),
-    `--provider auto takes ${auto}: ${reason}`,
+    `--provider auto ${auto === shortNameOf(cpuProvider.name) ? 'takes' : 'tries'} ${auto}: ${reason}`,
     ...(byName.length === 0 ? [] : [`only by --provider: ${byName.join(', ')}`]),
   ].join('; ')
   const plugin = provider?.plugin === undefined ? {} : { plugin: provider.plugin }
-  const values = { usable, unusable, auto, reason, drivers, ...plugin }
+  const reasons = unusable.map((each) => `${each}: ${failures.get(each)}`)
+  const values = { usable, unusable, failures: reasons, auto, reason, drivers, ...plugin }
   if (failure === undefined) return { name: 'providers', status: 'ok', detail, values }
   const hint = 'check the driver (vulkaninfo), and that this user may open its devices'
   return { name: 'providers', status: 'warn', detail, hint, values }

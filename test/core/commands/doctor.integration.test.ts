@@ -35,6 +35,9 @@ describe('brim doctor', () => {
       library: expect.stringContaining('libonnxruntime'),
     })
     expect(checks.providers.usable).toContain('CPUExecutionProvider')
+    expect(checks.providers.failures).toEqual(
+      checks.providers.unusable.map((name: string) => expect.stringMatching(`^${name}: .`)),
+    )
     expect(checks.memory.freeBytes).toBeGreaterThan(0)
     expect(checks.memory.freeBytes).toBeLessThanOrEqual(checks.memory.totalBytes)
     expect(checks.disk).toMatchObject({ path: join(dir.path, 'brim'), freeBytes: expect.any(Number) })
