@@ -230,7 +230,7 @@ check_gpu() {
     owner=$(stat -c %G "$device")
     case " $groups " in *" $owner "*) continue ;; esac
     [ -n "$(find "$device" -perm -o=rw)" ] ||
-      warn "${device#"$destdir"} belongs to the group $owner. $user, in the groups${groups:- of none}, cannot open it"
+      warn "${device#"$destdir"} belongs to the group $owner. $user${groups:+, in the groups$groups,} cannot open it"
   done
 }
 
@@ -376,7 +376,7 @@ start_service() {
   if has_slm_service; then
     say "start: $slm_service"
     change systemctl enable --quiet "$slm_service"
-    change systemctl restart "$slm_service"
+    change systemctl restart "$slm_service" || warn "$slm_service does not start: journalctl -u $slm_service -n 50"
   fi
   say "start: $service"
   change systemctl enable --quiet "$service"
