@@ -260,6 +260,7 @@ function counting(runtime: Runtime): Counted {
       await device.free(freed)
       tensors -= freed.length
     },
+    check: (...args: Parameters<typeof device.check>) => device.check(...args),
     copy: (...args: Parameters<typeof device.copy>) => device.copy(...args),
   }
   return {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import { onDevice } from '../../core/model/engine/capi-device.ts'
 import type { DeviceMemory, Runtime, Tensor, TensorData, TensorType } from '../../core/model/engine/runtime.ts'
 
@@ -12,11 +13,24 @@ const garbage: Record<TensorType, (length: number) => TensorData> = {
   uint8: (length) => new Uint8Array(length).fill(255),
 }
 
+/** What is wrong with an emulated device; may change while it is used. */
+export interface DeviceFaults {
+  /** Runs and copies fail, as after a reset of a driver. */
+  isLost?: boolean
+  /** The next run fails. */
+  failsOnce?: boolean
+  /** Of one tensor: a larger one has no memory. */
+  maxBytes?: number
+}
+
+export const deviceFailure = (what: string) =>
+  new BrimError('RUNTIME_FAILED', `ONNX Runtime failed while ${what}`, { cause: new Error('Device is lost') })
+
 /**
  * A runtime on the CPU that is given the graphs of a device, as if it had a memory of its own: for what does not depend on a
  * driver. Nothing is done in the turn in which it is asked for.
  */
-export function emulateDevice(runtime: Runtime): Runtime {
+export function emulateDevice(runtime: Runtime, faults: DeviceFaults = {}): Runtime {
   const later = <Result>(call: () => Result) =>
     onDevice(async () => {
       await setImmediate()
@@ -32,8 +46,15 @@ export function emulateDevice(runtime: Runtime): Runtime {
           tensor.release()
         }
       }),
+    check: (tensors) =>
+      later(() => {
+        if (faults.isLost) throw deviceFailure('copying between memories')
+        if (tensors.some((tensor) => bytesOf(tensor).length > (faults.maxBytes ?? Number.POSITIVE_INFINITY)))
+          throw new BrimError('OUT_OF_MEMORY', 'the device gave no memory')
+      }),
     copy: (pairs) =>
       later(() => {
+        if (faults.isLost) throw deviceFailure('copying between memories')
         for (const [from, to] of pairs) bytesOf(to).set(bytesOf(from))
       }),
   }
@@ -47,7 +68,14 @@ export function emulateDevice(runtime: Runtime): Runtime {
       return {
         inputNames: session.inputNames,
         outputNames: session.outputNames,
-        run: (inputs, outputs) => onDevice(() => session.run(inputs, outputs)),
+        run: (inputs, outputs) =>
+          onDevice(async () => {
+            if (faults.isLost || faults.failsOnce) {
+              faults.failsOnce = false
+              throw deviceFailure('running a graph')
+            }
+            await session.run(inputs, outputs)
+          }),
         release: () => session.release(),
       }
     },

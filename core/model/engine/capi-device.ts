@@ -1,6 +1,7 @@
+import { BrimError } from '../../kit/base/errors.ts'
 import type { OrtApi, Pointer } from './capi-library.ts'
 import { check, createPointer } from './capi-status.ts'
-import { CapiTensor } from './capi-tensor.ts'
+import { bytesPer, CapiTensor } from './capi-tensor.ts'
 import type { DeviceMemory, Tensor, TensorType } from './runtime.ts'
 import { SerialQueue } from './serial-queue.ts'
 
@@ -13,6 +14,9 @@ const calls = new SerialQueue()
 /** Runs a call to a device after those before it. */
 export const onDevice = <Result>(call: () => Promise<Result>): Promise<Result> => calls.run(call)
 
+/** Floats count to it without gaps. */
+const maxMark = 2 ** 24
+
 /** Memory of an execution provider, allocated by one of its engine sessions. */
 export class CapiDevice implements DeviceMemory {
   readonly #api: OrtApi
@@ -20,18 +24,49 @@ export class CapiDevice implements DeviceMemory {
   /** Of the engine session, which lives as long as this. */
   readonly #memoryInfo: Pointer
   readonly #allocator: Pointer
+  /** Of this process. */
+  readonly #hostInfo: Pointer
+  #isReleased = false
+  #checks = 0
 
-  /** @param session any engine session of the provider that reads its first input from there */
-  constructor(api: OrtApi, env: Pointer, session: Pointer) {
+  /**
+   * @param session any engine session of the provider that reads its first input from there
+   * @param hostInfo describes the memory of this process
+   */
+  constructor(api: OrtApi, env: Pointer, session: Pointer, hostInfo: Pointer) {
     const what = 'opening the memory of a device'
     this.#api = api
     this.#env = env
+    this.#hostInfo = hostInfo
     this.#memoryInfo = createPointer(api, what, (out) => api.devices?.inputMemory(session, out, 1) ?? null)
     this.#allocator = createPointer(api, what, (out) => api.createAllocator(session, this.#memoryInfo, out))
   }
 
   allocate(type: TensorType, dims: readonly number[]): Promise<Tensor> {
-    return onDevice(async () => CapiTensor.onDevice(this.#api, this.#memoryInfo, this.#allocator, type, dims))
+    return this.#call(async () => CapiTensor.onDevice(this.#api, this.#memoryInfo, this.#allocator, type, dims))
+  }
+
+  async check(tensors: readonly Tensor[]): Promise<void> {
+    // What memory does not take is not reported, and reads as what was read before.
+    const mark = ++this.#checks % maxMark
+    const [marks, read] = [new Float32Array(tensors.length).fill(mark), new Float32Array(tensors.length)]
+    const starts = tensors.map((tensor) => CapiTensor.startOf(tensor, this.#memoryInfo))
+    const [from, to] = [this.#each(marks), this.#each(read)]
+    try {
+      await this.copy(starts.map((start, at) => [from[at]!, start]))
+      await this.copy(starts.map((start, at) => [start, to[at]!]))
+    } finally {
+      for (const tensor of [...starts, ...from, ...to]) tensor.release()
+    }
+    if (read.every((value) => value === mark)) return
+    const sizes = tensors.map(({ type, dims }) => dims.reduce((product, dim) => product * dim, bytesPer(type)))
+    throw new BrimError('OUT_OF_MEMORY', `the device gave no memory for ${Math.max(...sizes)} bytes in one piece`, {
+      hint: 'use a smaller format (int4) or fewer sequences at a time, or compute on the CPU (--provider cpu)',
+    })
+  }
+
+  #each(values: Float32Array): CapiTensor[] {
+    return Array.from(values, (_, at) => new CapiTensor(this.#api, this.#hostInfo, 'float32', [1], values.subarray(at, at + 1)))
   }
 
   free(tensors: readonly Tensor[]): Promise<void> {
@@ -41,7 +76,7 @@ export class CapiDevice implements DeviceMemory {
   }
 
   copy(pairs: readonly (readonly [from: Tensor, to: Tensor])[]): Promise<void> {
-    return onDevice(async () => {
+    return this.#call(async () => {
       const sources = BigUint64Array.from(pairs, ([from]) => CapiTensor.handleOf(from))
       const targets = BigUint64Array.from(pairs, ([, to]) => CapiTensor.handleOf(to))
       const status = await new Promise<Pointer | null>((resolve, reject) => {
@@ -54,6 +89,16 @@ export class CapiDevice implements DeviceMemory {
   }
 
   release(): Promise<void> {
-    return onDevice(async () => this.#api.releaseAllocator(this.#allocator))
+    return onDevice(async () => {
+      this.#isReleased = true
+      this.#api.releaseAllocator(this.#allocator)
+    })
+  }
+
+  #call<Result>(call: () => Promise<Result>): Promise<Result> {
+    return onDevice(async () => {
+      if (this.#isReleased) throw new Error('the memory of a device was used after its release')
+      return call()
+    })
   }
 }

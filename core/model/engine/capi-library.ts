@@ -170,9 +170,23 @@ function defineApi(handle: unknown, define: Define, hasDevices: boolean) {
     ),
     appendTensorRt: define<[Pointer, Pointer], MaybePointer>(170, status, ['void*', 'void*']),
     createTensorRtOptions: define<[Memory], MaybePointer>(171, status, ['void*']),
+    /** (options, option keys, option values, count) */
+    updateTensorRtOptions: define<[Pointer, Memory, Memory, number], MaybePointer>(172, status, [
+      'void*',
+      'void*',
+      'void*',
+      'size_t',
+    ]),
     releaseTensorRtOptions: define<[Pointer], void>(174, 'void', ['void*']),
     appendCuda: define<[Pointer, Pointer], MaybePointer>(204, status, ['void*', 'void*']),
     createCudaOptions: define<[Memory], MaybePointer>(205, status, ['void*']),
+    /** (options, option keys, option values, count) */
+    updateCudaOptions: define<[Pointer, Memory, Memory, number], MaybePointer>(206, status, [
+      'void*',
+      'void*',
+      'void*',
+      'size_t',
+    ]),
     releaseCudaOptions: define<[Pointer], void>(208, 'void', ['void*']),
     /** (session options, name, option keys, option values, count) */
     appendProvider: define<[Pointer, string, Memory, Memory, number], MaybePointer>(216, status, [

@@ -79,14 +79,20 @@ function appendBuiltIn({ api, path }: OrtLibrary, options: Pointer, { name, opti
     })
   if (name === 'CUDAExecutionProvider') {
     const settings = createPointer(api, what, (out) => api.createCudaOptions(out))
-    const status = api.appendCuda(options, settings)
-    api.releaseCudaOptions(settings)
-    check(api, status, what)
+    try {
+      withOptions(own, (...given) => check(api, api.updateCudaOptions(settings, ...given), what))
+      check(api, api.appendCuda(options, settings), what)
+    } finally {
+      api.releaseCudaOptions(settings)
+    }
   } else if (name === 'TensorrtExecutionProvider') {
     const settings = createPointer(api, what, (out) => api.createTensorRtOptions(out))
-    const status = api.appendTensorRt(options, settings)
-    api.releaseTensorRtOptions(settings)
-    check(api, status, what)
+    try {
+      withOptions(own, (...given) => check(api, api.updateTensorRtOptions(settings, ...given), what))
+      check(api, api.appendTensorRt(options, settings), what)
+    } finally {
+      api.releaseTensorRtOptions(settings)
+    }
   } else {
     withOptions(own, (keys, values, count) => check(api, api.appendProvider(options, name, keys, values, count), what))
   }

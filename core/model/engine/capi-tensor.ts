@@ -35,6 +35,15 @@ export class CapiTensor implements Tensor {
     return tensor
   }
 
+  /** The first four bytes of a tensor in the memory of a device. */
+  static startOf(tensor: Tensor, memoryInfo: Pointer): CapiTensor {
+    if (!(tensor instanceof CapiTensor) || tensor.#owner === undefined)
+      throw new Error('the tensor is not in the memory of a device')
+    const api = tensor.#api
+    const memory = createPointer(api, 'reading from the device', (out) => api.getTensorData(tensor.#owner!, out))
+    return new CapiTensor(api, memoryInfo, 'float32', [1], memory)
+  }
+
   /** The OrtValue of a tensor of this library. */
   static handleOf(tensor: Tensor): Pointer {
     if (tensor instanceof CapiTensor) return tensor.handle

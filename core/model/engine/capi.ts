@@ -91,7 +91,7 @@ class CapiRuntime implements Runtime {
     const session = await this.#createSession(copyGraph(), { threads: 1 }).catch((cause: unknown) => {
       throw cause instanceof BrimError && cause.code === 'PROVIDER_UNAVAILABLE' ? cause : providerFailed(library, provider, cause)
     })
-    this.#device = new CapiDevice(library.api, env, session.pointer)
+    this.#device = new CapiDevice(library.api, env, session.pointer, this.#memoryInfo)
   }
 
   tensor(type: TensorType, dims: readonly number[], data: TensorData): CapiTensor {

@@ -13,6 +13,9 @@ export class DeviceKvMover {
   readonly #runtime: Runtime
   readonly #device: DeviceMemory
   readonly #queue = new SerialQueue()
+  /** All that is allocated: sequences may be released after their part. */
+  readonly #allocated = new Set<Tensor>()
+  #isReleased = false
   #sessions: Promise<{ readonly read: EngineSession; readonly write: EngineSession }> | undefined
 
   constructor(runtime: Runtime, device: DeviceMemory, shape: KvShape) {
@@ -27,25 +30,38 @@ export class DeviceKvMover {
   }
 
   queue<Result>(task: () => Promise<Result>): Promise<Result> {
-    return this.#queue.run(task)
+    return this.#queue.run(() => {
+      if (this.#isReleased) throw new Error('KV was used after the release of its part')
+      return task()
+    })
   }
 
   /** Zeroed tensors: keys then values per layer, each [1, kvHeads, positions, headDim]. */
   async allocate(positions: number): Promise<Tensor[]> {
     const tensors = await this.#allocate([1, this.shape.kvHeads, positions, this.shape.headDim])
-    await this.zero(tensors)
-    return tensors
+    try {
+      await this.#device.check(tensors)
+      await this.zero(tensors)
+      return tensors
+    } catch (error) {
+      await this.free(tensors)
+      throw error
+    }
   }
 
   async zero(tensors: readonly Tensor[]): Promise<void> {
     const { type, dims } = tensors[0]!
     const zeros = this.#runtime.tensor(type, dims, new Float32Array(dims.reduce((product, dim) => product * dim, 1)))
-    await this.#device.copy(tensors.map((tensor) => [zeros, tensor]))
-    zeros.release()
+    try {
+      await this.#device.copy(tensors.map((tensor) => [zeros, tensor]))
+    } finally {
+      zeros.release()
+    }
   }
 
-  free(tensors: readonly Tensor[]): Promise<void> {
-    return this.#device.free(tensors)
+  async free(tensors: readonly Tensor[]): Promise<void> {
+    for (const tensor of tensors) this.#allocated.delete(tensor)
+    await this.#device.free(tensors)
   }
 
   /** Copies rows of `from` over those of `to`, within the device. @param at the first row in `to` */
@@ -89,6 +105,8 @@ export class DeviceKvMover {
 
   async release(): Promise<void> {
     await this.settled()
+    this.#isReleased = true
+    await this.free([...this.#allocated])
     const sessions = await this.#sessions?.catch(() => undefined)
     await Promise.all([sessions?.read.release(), sessions?.write.release()])
   }
@@ -111,6 +129,7 @@ export class DeviceKvMover {
     const tensors: Tensor[] = []
     try {
       for (let at = 0; at < 2 * this.shape.layers; at++) tensors.push(await this.#device.allocate('float32', dims))
+      for (const tensor of tensors) this.#allocated.add(tensor)
       return tensors
     } catch (error) {
       await this.free(tensors)
@@ -123,7 +142,10 @@ export class DeviceKvMover {
       read: await this.#runtime.session(readGraph(this.shape), { threads: 1 }),
       write: await this.#runtime.session(writeGraph(this.shape), { threads: 1 }),
     })
-    this.#sessions ??= open()
+    this.#sessions ??= open().catch((error: unknown) => {
+      this.#sessions = undefined
+      throw error
+    })
     return this.#sessions
   }
 }
@@ -139,7 +161,7 @@ export class DeviceKv implements KvBuffers {
   constructor(mover: DeviceKvMover, capacity: number) {
     this.#mover = mover
     this.capacity = capacity
-    this.#queue(async () => {
+    void this.#queue(async () => {
       this.#tensors = await mover.allocate(capacity + maxPadRows)
     })
   }
@@ -158,14 +180,14 @@ export class DeviceKv implements KvBuffers {
 
   copyRows(from: KvBuffers, rows: number): void {
     if (!(from instanceof DeviceKv)) throw new Error('KV of another pool')
-    this.#queue(async () => {
+    void this.#queue(async () => {
       if (from.failure !== undefined) throw from.failure
       await this.#mover.move(from.#tensors, range(0, rows), this.#tensors, 0)
     })
   }
 
   gatherRows(at: number, rows: readonly number[]): void {
-    this.#queue(() => this.#mover.move(this.#tensors, rows, this.#tensors, at))
+    void this.#queue(() => this.#mover.move(this.#tensors, rows, this.#tensors, at))
   }
 
   readRows(from: number, to: number, into: Float32Array): Promise<void> {
@@ -178,11 +200,11 @@ export class DeviceKv implements KvBuffers {
   writeRows(from: number, to: number, rows: Float32Array): void {
     const values = rows.slice()
     const places = range(from, to - from)
-    this.#queue(() => this.#mover.withHost(places.length, values, (own) => this.#mover.write(this.#tensors, places, own)))
+    void this.#queue(() => this.#mover.withHost(places.length, values, (own) => this.#mover.write(this.#tensors, places, own)))
   }
 
-  zero(): void {
-    this.#queue(() => this.#mover.zero(this.#tensors))
+  zero(): Promise<boolean> {
+    return this.#queue(() => this.#mover.zero(this.#tensors)).then(() => this.failure === undefined)
   }
 
   /** The driver keeps no pages back that could be given away. */
@@ -191,16 +213,18 @@ export class DeviceKv implements KvBuffers {
   }
 
   release(): void {
-    this.#queue(() => this.#mover.free(this.#tensors))
+    // The part may have freed it.
+    this.#mover.queue(() => this.#mover.free(this.#tensors)).catch(() => {})
   }
 
-  #queue(task: () => Promise<void>): void {
-    const run = async () => {
-      if (this.failure === undefined) await task()
-    }
-    this.#mover.queue(run).catch((error: unknown) => {
+  async #queue(task: () => Promise<void>): Promise<void> {
+    try {
+      await this.#mover.queue(async () => {
+        if (this.failure === undefined) await task()
+      })
+    } catch (error) {
       this.failure = error
-    })
+    }
   }
 }
 

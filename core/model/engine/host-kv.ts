@@ -70,7 +70,7 @@ export class HostKv implements KvBuffers {
     })
   }
 
-  zero(): void {
+  zero(): undefined {
     this.#data.fill(0)
   }
 

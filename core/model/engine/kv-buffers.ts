@@ -28,7 +28,8 @@ export interface KvBuffers {
   readRows(from: number, to: number, into: Float32Array): Promise<void>
   /** Writes positions [from, to), which are as `readRows` gives them. */
   writeRows(from: number, to: number, rows: Float32Array): void
-  zero(): void
+  /** @returns on a device, when it is done, whether the memory can be used again */
+  zero(): undefined | Promise<boolean>
   /** Gives the pages of zeroed memory back to the system, until it is used again. @returns whether the system takes them */
   releasePages(): boolean
   release(): void

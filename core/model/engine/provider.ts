@@ -35,6 +35,11 @@ const longNames: Readonly<Record<string, string>> = {
 export function providerOf({ name: asked, plugin, options }: ProviderWish): Provider {
   const { error } = ProviderName.safeParse(asked)
   if (error) throw new BrimError('USAGE', `--provider ${asked}: ${error.issues[0]?.message}`)
+  const stray = options?.find((option) => option.indexOf('=') < 1)
+  if (stray !== undefined)
+    throw new BrimError('USAGE', `the provider option ${stray} is not of the form name=value`, {
+      hint: "the names are those of the provider, in ONNX Runtime's documentation",
+    })
   const name = longNames[asked] ?? asked
   return { name, plugin: plugin ?? (name === webGpu ? packagedPlugin() : undefined), options }
 }

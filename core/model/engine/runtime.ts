@@ -42,8 +42,10 @@ export interface RuntimeInfo {
 
 /** Memory of an execution provider that is not the process's. */
 export interface DeviceMemory {
-  /** A tensor with any values. @throws BrimError OUT_OF_MEMORY */
+  /** A tensor with any values. */
   allocate(type: TensorType, dims: readonly number[]): Promise<Tensor>
+  /** A driver may give tensors without memory, which shows only when they are written and read: their first four bytes are. @throws BrimError OUT_OF_MEMORY */
+  check(tensors: readonly Tensor[]): Promise<void>
   /** After the runs and copies before it. */
   free(tensors: readonly Tensor[]): Promise<void>
   /** Copies whole tensors of equal sizes, each within the device or between it and this process. */

@@ -15,6 +15,7 @@ export class KvPool {
   /** Without pages of the system: it costs nothing but addresses. */
   readonly #unbacked = new MemoryByCapacity()
   #usedBytes = 0
+  #isReleased = false
 
   /**
    * @param maxFreeBytes more than this is not kept; nor are its pages where, with what is in use, there are more. Default: as an agent
@@ -43,8 +44,13 @@ export class KvPool {
 
   recycle(memory: KvBuffers): void {
     this.#usedBytes -= memory.bytes
-    memory.zero()
-    if (memory.failure === undefined && this.#free.bytes + memory.bytes <= this.#maxFreeBytes) {
+    const zeroed = memory.zero()
+    if (zeroed) void zeroed.then((isUsable) => this.#keep(memory, isUsable && !this.#isReleased))
+    else this.#keep(memory, true)
+  }
+
+  #keep(memory: KvBuffers, isUsable: boolean): void {
+    if (isUsable && this.#free.bytes + memory.bytes <= this.#maxFreeBytes) {
       this.#free.add(memory)
       return
     }
@@ -58,6 +64,7 @@ export class KvPool {
   }
 
   async release(): Promise<void> {
+    this.#isReleased = true
     for (const memory of [...this.#free.takeAll(), ...this.#unbacked.takeAll()]) memory.release()
     await this.#mover?.release()
   }

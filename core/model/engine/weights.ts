@@ -114,7 +114,8 @@ export class WeightStore {
   async #load(entry: WeightEntry): Promise<Tensor> {
     const place = `${entry.file}:${entry.offset}:${entry.type}:${entry.dims}`
     const tensor =
-      this.#tensors.get(place) ?? (await this.#place(entry.type === 'float16' ? await this.#expand(entry) : this.#map(entry)))
+      this.#tensors.get(place) ??
+      (await this.#place(entry, entry.type === 'float16' ? await this.#expand(entry) : this.#map(entry)))
     this.#tensors.set(place, tensor)
     const expanded = this.#expanded.get(tensor)
     if (expanded && entry.name === embeddingWeight) expanded.isGathered = true
@@ -122,14 +123,25 @@ export class WeightStore {
   }
 
   /** Moves a weight to the memory of the device, if there is one: there all engine sessions share it. */
-  async #place(tensor: Tensor): Promise<Tensor> {
+  async #place({ name, bytes }: WeightEntry, tensor: Tensor): Promise<Tensor> {
     const { device } = this.#runtime
     if (!device) return tensor
-    const placed = await device.allocate(tensor.type, tensor.dims)
-    await device.copy([[tensor, placed]])
-    this.#expanded.delete(tensor)
-    tensor.release()
-    return placed
+    const placed: Tensor[] = []
+    try {
+      const there = await device.allocate(tensor.type, tensor.dims)
+      placed.push(there)
+      await device.check(placed)
+      await device.copy([[tensor, there]])
+      return there
+    } catch (cause) {
+      await device.free(placed)
+      if (!(cause instanceof BrimError) || cause.code !== 'OUT_OF_MEMORY') throw cause
+      const message = `the device has no memory for the weight ${name} of ${bytes} bytes, or not in one piece`
+      throw new BrimError('OUT_OF_MEMORY', message, { cause, hint: cause.hint })
+    } finally {
+      this.#expanded.delete(tensor)
+      tensor.release()
+    }
   }
 
   #map({ file, type, dims, offset, bytes }: WeightEntry): Tensor {
