@@ -1,4 +1,5 @@
 import { loadTextModel, type TextModel } from '../../core/answer/endpoint/text-model.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Progress } from '../../core/kit/base/progress.ts'
 import { readManifest } from '../../core/model/bundle/bundle.ts'
 import type { Manifest } from '../../core/model/bundle/manifest.ts'
@@ -33,6 +34,7 @@ export interface DeviceModelOptions {
   readonly verified?: VerifiedBundles | undefined
   /** Notices a run that does not return. */
   readonly progress?: Progress | undefined
+  readonly logger?: Logger | undefined
 }
 
 /** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT, TOKENIZER_INVALID, CHAT_TEMPLATE_INVALID, RUNTIME_*, OUT_OF_MEMORY */
@@ -44,6 +46,7 @@ export async function openDeviceModel({
   medusa,
   verified,
   progress,
+  logger,
 }: DeviceModelOptions): Promise<DeviceModel> {
   const manifest = await readManifest(bundle)
   const wanted = medusa ? (['adapter', 'medusa'] as const) : (['adapter'] as const)
@@ -56,11 +59,14 @@ export async function openDeviceModel({
     branching: true,
     verified: verified ?? new VerifiedBundles(),
     progress,
+    logger,
   })
   try {
     return {
       manifest,
-      computing: model.computing,
+      get computing() {
+        return model.computing
+      },
       input: model.part('input'),
       head: shareHead(model.head(), manifest.dims.vocab),
       adapter: manifest.parts.adapter && model.part('adapter'),

@@ -32,6 +32,7 @@ const failureOf: Partial<Record<ErrorCode, AttemptFailure>> = {
   LINK_LOST: 'unavailable',
   SESSION_REFUSED: 'unavailable',
   SESSION_UNKNOWN: 'unavailable',
+  PROVIDER_LOST: 'unavailable',
 }
 
 export function outcomeOf(error: unknown): Outcome {

@@ -1,4 +1,5 @@
 import { loadTextModel, type TextModel } from '../../core/answer/endpoint/text-model.ts'
+import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Progress } from '../../core/kit/base/progress.ts'
 import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
 import type { Chain } from '../../core/model/engine/contract.ts'
@@ -29,6 +30,7 @@ export interface LocalModelOptions {
   readonly verified?: VerifiedBundles | undefined
   /** Notices a run that does not return. */
   readonly progress?: Progress | undefined
+  readonly logger?: Logger | undefined
   /** Of an earlier opening of the same bundle. */
   readonly kept?: Pick<LocalModel, 'text' | 'speed'> | undefined
 }
@@ -43,13 +45,16 @@ export async function openLocalModel({
   provider,
   verified = new VerifiedBundles(),
   progress,
+  logger,
   kept,
 }: LocalModelOptions): Promise<LocalModel & { close(): Promise<void> }> {
-  const model = await openVerifiedBundle(bundle, { library, provider, parts: ['whole'], threads, verified, progress })
+  const model = await openVerifiedBundle(bundle, { library, provider, parts: ['whole'], threads, verified, progress, logger })
   try {
     return {
       modelId: model.manifest.modelId,
-      computing: model.computing,
+      get computing() {
+        return model.computing
+      },
       text: kept?.text ?? (await loadTextModel(bundle, model.manifest)),
       chain: model.chain({ cuts: 'full' }),
       speed: kept?.speed ?? new DeviceSpeed(),

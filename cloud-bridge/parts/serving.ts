@@ -126,14 +126,16 @@ export async function openServing(
   }
   const { serving, steps, sessions } = served
   const modelIds = opened.map(({ manifest }) => manifest.modelId)
-  const computing = opened.map((model) => model.computing)
+  const computing = () => opened.map((model) => model.computing)
   return {
     serving,
     steps,
     sessions,
     plane,
     modelIds,
-    computing,
+    get computing() {
+      return computing()
+    },
     answers: {
       models,
       starts,
@@ -145,7 +147,7 @@ export async function openServing(
       version,
       modelId: modelIds[0] ?? null,
       modelIds,
-      computing,
+      computing: computing(),
       uptimeS: Math.round((clock.nowMs() - base.startedMs) / 1_000),
       sessions: sessions.count,
       kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,
@@ -154,7 +156,7 @@ export async function openServing(
 }
 
 /** @throws BrimError CONFIG_INVALID where two bundles are of one model; as the opening of a bundle */
-async function openModels({ config, closers, progress }: Base, openModel: OpenModel): Promise<OpenedModel[]> {
+async function openModels({ config, closers, progress, logger }: Base, openModel: OpenModel): Promise<OpenedModel[]> {
   const opened: OpenedModel[] = []
   for (const bundle of config.servedBundles) {
     const model = await openModel({
@@ -162,6 +164,7 @@ async function openModels({ config, closers, progress }: Base, openModel: OpenMo
       kvBudgetBytes: Math.floor(config.kvBudgetBytes / config.servedBundles.length),
       bundle,
       progress,
+      logger,
     })
     closers.push(model.close)
     const same = opened.find(({ manifest }) => manifest.modelId === model.manifest.modelId)

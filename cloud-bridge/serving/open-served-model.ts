@@ -1,8 +1,10 @@
+import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Progress } from '../../core/kit/base/progress.ts'
 import { readManifest } from '../../core/model/bundle/bundle.ts'
 import { type Manifest, type PartName, slotCounts, tokenizerFolder } from '../../core/model/bundle/manifest.ts'
 import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
 import { openVerifiedBundle } from '../../core/model/engine/open-bundle.ts'
+import type { LoadedModel } from '../../core/model/engine/open-model.ts'
 import type { ProviderWish } from '../../core/model/engine/provider.ts'
 import { shareHead } from '../../core/model/engine/shared-head.ts'
 import { tokenizerFile } from '../../core/model/text/tokenizer.ts'
@@ -27,6 +29,7 @@ export interface ServedModelOptions {
   readonly stateDir: string
   /** Notices a step that does not return. */
   readonly progress?: Progress | undefined
+  readonly logger?: Logger | undefined
 }
 
 export interface OpenedModel {
@@ -49,7 +52,7 @@ export type OpenModel = (options: ServedModelOptions) => Promise<OpenedModel>
  * @throws BrimError as openVerifiedBundle
  */
 export async function openServedModel(options: ServedModelOptions): Promise<OpenedModel> {
-  const { bundle, threads, library, provider, kvBudgetBytes, stateDir, progress } = options
+  const { bundle, threads, library, provider, kvBudgetBytes, stateDir, progress, logger } = options
   const { split, files } = await readManifest(bundle)
   const answers = options.answers && files.some(({ path }) => path === `${tokenizerFolder}/${tokenizerFile}`)
   const model = await openVerifiedBundle(bundle, {
@@ -62,19 +65,27 @@ export async function openServedModel(options: ServedModelOptions): Promise<Open
     maxFreeKvBytes: kvBudgetBytes,
     verified: new VerifiedBundles(stateDir),
     progress,
+    logger,
   })
   const { manifest } = model
-  const opened = {
+  return {
     folder: bundle,
     manifest,
-    computing: model.computing,
+    get computing() {
+      return model.computing
+    },
+    served: servedBy(model, answers),
     slots: Math.max(...slotCounts),
     releaseFree: () => model.releaseFree(),
     close: () => model.release(),
   }
-  if (split === null) return { ...opened, served: wholeModel(model.chain({ cuts: 'full' }), manifest.parts.whole!) }
-  const around = answers && { input: model.part('input'), head: shareHead(model.head(), manifest.dims.vocab) }
-  return { ...opened, served: splitModel(model.part('middle'), around || undefined) }
+}
+
+function servedBy(model: LoadedModel, answers: boolean): ServedModel {
+  const { split, parts, dims } = model.manifest
+  if (split === null) return wholeModel(model.chain({ cuts: 'full' }), parts.whole!)
+  const around = answers && { input: model.part('input'), head: shareHead(model.head(), dims.vocab) }
+  return splitModel(model.part('middle'), around || undefined)
 }
 
 function partsOf(split: Manifest['split'], answers: boolean): readonly PartName[] {

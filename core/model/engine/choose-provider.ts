@@ -55,6 +55,10 @@ export async function chooseProvider(request: ChoiceRequest): Promise<Computing>
 export const afterFailure = ({ provider }: Computing, error: unknown): Computing =>
   failed(provider, `passed its trial, and failed later: ${failureOf(error)}`)
 
+/** The CPU computes until the next start. */
+export const afterLoss = ({ provider }: Computing, error: unknown): Computing =>
+  failed(provider, `was lost, until the next start: ${failureOf(error)}`)
+
 interface FoundGpu {
   /** What `auto` tries; undefined: nothing. */
   readonly provider: Provider | undefined
@@ -90,8 +94,9 @@ async function tried(request: ChoiceRequest, provider: Provider, machine: readon
     .update(JSON.stringify([manifest.modelId, manifest.files, parts, threads, provider, machine, arch(), cpus()[0]?.model]))
     .digest('hex')
   const reply = verified.trialOf(place) ?? (await tryProvider({ folder, parts, threads, library, provider }, signal))
-  verified.recordTrial(place, reply)
   const name = shortNameOf(provider.name)
+  if (reply.kind === 'not tried') return computing(cpuProvider, `${name} was not tried: ${reply.reason}`)
+  verified.recordTrial(place, reply)
   if (reply.kind === 'failed') return failed(provider, `failed its trial: ${reply.reason}`)
   const { seconds } = reply
   const gain = seconds.cpu / seconds.provider

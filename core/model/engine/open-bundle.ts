@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { arch, cpus } from 'node:os'
+import type { Logger } from '../../kit/base/logger.ts'
 import type { Progress } from '../../kit/base/progress.ts'
 import type { ShownComputing } from '../../wire/protocol/computing.ts'
 import { readManifest } from '../bundle/bundle.ts'
@@ -7,9 +8,10 @@ import { filesOf } from '../bundle/bundle-files.ts'
 import type { Manifest, PartName } from '../bundle/manifest.ts'
 import { VerifiedBundles } from '../bundle/verified-bundles.ts'
 import { openRuntime } from './capi.ts'
-import { afterFailure, type Computing, chooseProvider } from './choose-provider.ts'
+import { afterFailure, afterLoss, type Computing, chooseProvider } from './choose-provider.ts'
 import { chainParts, type LoadedModel, type OpenModelOptions, openModel } from './open-model.ts'
 import { cpuProvider, type Provider, type ProviderWish } from './provider.ts'
+import { hasLostDevice, RecoveringModel } from './recovering-model.ts'
 import type { Runtime, RuntimeInfo } from './runtime.ts'
 import { testLoadedParts } from './self-test.ts'
 import { watchRuns } from './watch-runs.ts'
@@ -40,10 +42,10 @@ export async function openBundle(
   const parts = options.parts === 'chain' ? chainParts(manifest) : options.parts
   const { threads } = options
   const request = { folder, manifest, parts, threads, library, wish: provider, verified: new VerifiedBundles() }
-  const computing = await chooseProvider(request)
-  return openChosen(provider, computing, async (chosen) =>
-    openOn(await openRuntime({ library, provider: chosen }), folder, options),
-  )
+  return openChosen(provider, await chooseProvider(request), async (chosen) => {
+    const runtime = await openRuntime({ library, provider: chosen })
+    return { runtime, model: await openOn(runtime, folder, options) }
+  })
 }
 
 interface OpenVerifiedOptions extends OpenBundleOptions {
@@ -52,6 +54,7 @@ interface OpenVerifiedOptions extends OpenBundleOptions {
   readonly verified: VerifiedBundles
   /** Notices a run of the library that does not return. */
   readonly progress?: Progress | undefined
+  readonly logger?: Logger | undefined
 }
 
 /**
@@ -61,21 +64,14 @@ interface OpenVerifiedOptions extends OpenBundleOptions {
  */
 export async function openVerifiedBundle(
   folder: string,
-  { verified, library, provider = onCpu, progress, ...options }: OpenVerifiedOptions,
+  { verified, library, provider = onCpu, progress, logger, ...options }: OpenVerifiedOptions,
 ): Promise<ComputedModel> {
   const { parts, threads } = options
   const manifest = await readManifest(folder)
   await verified.verifyFiles(folder, filesOf(manifest, parts))
-  const computing = await chooseProvider({
-    folder,
-    manifest,
-    parts,
-    threads,
-    library,
-    wish: provider,
-    verified,
-  })
-  return openChosen(provider, computing, async (chosen) => {
+  const request = { folder, manifest, parts, threads, library, wish: provider, verified }
+  const onLost = (err: Error) => logger?.error({ err, modelId: manifest.modelId }, 'GPU lost, the CPU computes')
+  const opening = async (chosen: Provider) => {
     const own = await openRuntime({ library, provider: chosen })
     const runtime = progress ? watchRuns(own, progress) : own
     const model = await openOn(runtime, folder, options)
@@ -83,26 +79,40 @@ export async function openVerifiedBundle(
       const test = testOf(manifest, parts, runtime.info)
       if (!verified.hasPassed(test)) await testLoadedParts(model, folder, parts)
       verified.recordPassed(test)
-      return model
+      return { runtime, model }
     } catch (error) {
       await model.release()
       throw error
     }
-  })
+  }
+  return openChosen(provider, await chooseProvider(request), opening, onLost)
+}
+
+interface OpenedOn {
+  readonly runtime: Runtime
+  readonly model: LoadedModel
 }
 
 /** A provider that `auto` has chosen may fail all the same, as where other models have its memory: then the CPU computes. */
 async function openChosen(
   wish: ProviderWish,
   chosen: Computing,
-  open: (provider: Provider) => Promise<LoadedModel>,
+  open: (provider: Provider) => Promise<OpenedOn>,
+  onLost: (error: Error) => void = () => {},
 ): Promise<ComputedModel> {
+  const openOnCpu = async () => (await open(cpuProvider)).model
+  const computing = chosen.shown
+  if (chosen.provider.name === cpuProvider.name) return Object.assign(await openOnCpu(), { computing })
+  const lost = (error: Error) => {
+    onLost(error)
+    return afterLoss(chosen, error).shown
+  }
   try {
-    return Object.assign(await open(chosen.provider), { computing: chosen.shown })
+    const { runtime, model } = await open(chosen.provider)
+    return new RecoveringModel({ model, computing, isLost: () => hasLostDevice(runtime), openOnCpu, onLost: lost })
   } catch (error) {
-    if (wish.name !== 'auto' || chosen.provider.name === cpuProvider.name) throw error
-    const { provider, shown } = afterFailure(chosen, error)
-    return Object.assign(await open(provider), { computing: shown })
+    if (wish.name !== 'auto') throw error
+    return Object.assign(await openOnCpu(), { computing: afterFailure(chosen, error).shown })
   }
 }
 

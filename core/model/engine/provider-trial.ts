@@ -1,10 +1,9 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { BrimError } from '../../kit/base/errors.ts'
 import { projectRoot } from '../../kit/base/version.ts'
 import type { PartName } from '../bundle/manifest.ts'
-import type { Provider } from './provider.ts'
+import { failureOf, type Provider } from './provider.ts'
 
 export interface TrialRequest {
   readonly folder: string
@@ -21,6 +20,8 @@ export type TrialReply =
       readonly seconds: { readonly provider: number; readonly cpu: number }
     }
   | { readonly kind: 'failed'; readonly reason: string }
+  /** For want of memory or processes, which says nothing of the provider. */
+  | { readonly kind: 'not tried'; readonly reason: string }
 
 /** A first run compiles shaders, which takes minutes on a slow machine. */
 const timeoutMs = 5 * 60_000
@@ -39,8 +40,12 @@ export async function tryProvider(request: TrialRequest, signal?: AbortSignal): 
   const ended = AbortSignal.any(signal ? [signal, timeout] : [timeout])
   try {
     const reply = once(child, 'message', { signal: ended })
+    // The system kills with SIGKILL where memory runs out.
     const exit = once(child, 'exit', { signal: ended }).then(([code, by]): [TrialReply] => [
-      { kind: 'failed', reason: `its process ended early (${by ?? `exit code ${code}`})` },
+      {
+        kind: by === 'SIGKILL' ? 'not tried' : 'failed',
+        reason: `its process ended early (${by ?? `exit code ${code}`})`,
+      },
     ])
     exit.catch(() => {})
     child.send(request)
@@ -49,7 +54,7 @@ export async function tryProvider(request: TrialRequest, signal?: AbortSignal): 
   } catch (error) {
     signal?.throwIfAborted()
     if (timeout.aborted) return { kind: 'failed', reason: `it did not end within ${timeoutMs / 1_000} s` }
-    throw new BrimError('RUNTIME_FAILED', 'the process that tries a provider cannot be started', { cause: error })
+    return { kind: 'not tried', reason: `its process cannot be started: ${failureOf(error)}` }
   } finally {
     child.kill('SIGKILL')
   }

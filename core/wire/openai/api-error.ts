@@ -38,6 +38,7 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   DEVICE_ID_TAKEN: 503,
   IDENTITY_INVALID: 503,
   OUT_OF_MEMORY: 503,
+  PROVIDER_LOST: 503,
   SESSION_REFUSED: 503,
   SESSION_UNKNOWN: 503,
   LINK_LOST: 503,
