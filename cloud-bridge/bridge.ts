@@ -137,7 +137,8 @@ async function openBridge(base: Base, variant: BridgeVariant): Promise<Bridge> {
   closers.push(control.close)
   network.downlink.attach(control)
   work.devices.watchHeartbeats(() => control.connected)
-  const { modelIds, computing, sessions } = cloud
+  const { modelIds, sessions } = cloud
+  const computing = cloud.computing()
   const { inProgress } = cloud.answers
   let isDraining = false
   logger.info({ birth: stores.birth, modelIds, computing, mqttUrl, dataUrl, auth: grants.authRequired }, 'bridge ready')

@@ -100,7 +100,8 @@ export class ModelPool {
 
   /** What is known of a model that has been open. */
   keptOf({ manifestSha256 }: ModelSource): KeptOfModel | undefined {
-    return this.#kept.get(manifestSha256)
+    const kept = this.#kept.get(manifestSha256)
+    return kept && (this.#opened.get(manifestSha256)?.model ?? kept)
   }
 
   /** Open models that are not among these are closed when they are returned. */

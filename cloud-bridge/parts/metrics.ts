@@ -16,7 +16,7 @@ export function collectMetrics(
   metrics.collect({
     version,
     modelIds,
-    computing: () => computing,
+    computing,
     sessions: () => sessions.count,
     kv: () => serving.memory,
     slowKv: () => serving.slow,

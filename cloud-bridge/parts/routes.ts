@@ -91,7 +91,7 @@ export function fleetRoutes(
         problems: bridgeProblemsOf({
           storageFailure: jobs.storage.failure,
           damagedJobs: jobs.store.countDamaged(),
-          computing,
+          computing: computing(),
         }),
       }),
       clock,

@@ -53,8 +53,8 @@ export interface OpenServing {
   readonly plane: DataPlane
   /** Of the served bundles, as they were given. */
   readonly modelIds: readonly string[]
-  /** What computes each of them. */
-  readonly computing: readonly ShownComputing[]
+  /** What computes each of them: the CPU where a GPU was lost. */
+  readonly computing: () => readonly ShownComputing[]
   readonly answers: ServedAnswers
   /** What operators see of the bridge. */
   load(): Pick<Health, 'version' | 'modelId' | 'modelIds' | 'computing' | 'uptimeS' | 'sessions' | 'kvBytes'>
@@ -133,9 +133,7 @@ export async function openServing(
     sessions,
     plane,
     modelIds,
-    get computing() {
-      return computing()
-    },
+    computing,
     answers: {
       models,
       starts,

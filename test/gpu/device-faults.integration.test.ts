@@ -6,7 +6,7 @@ import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
 import { openRuntime } from '../../core/model/engine/capi.ts'
 import { chooseProvider } from '../../core/model/engine/choose-provider.ts'
 import type { Chain } from '../../core/model/engine/contract.ts'
-import { openBundle, openVerifiedBundle } from '../../core/model/engine/open-bundle.ts'
+import { openBundle } from '../../core/model/engine/open-bundle.ts'
 import { openModel } from '../../core/model/engine/open-model.ts'
 import { hasLostDevice, RecoveringModel } from '../../core/model/engine/recovering-model.ts'
 import type { Runtime } from '../../core/model/engine/runtime.ts'
@@ -46,16 +46,6 @@ describe('a provider that cannot be used', () => {
     } finally {
       process.env.VK_DRIVER_FILES = before
     }
-  })
-
-  it.runIf(gpu)('gives way to the CPU where auto has measured it, and it does not start now', async () => {
-    const verified = new VerifiedBundles()
-    verified.trialOf = () => ({ kind: 'measured', seconds: { provider: 1, cpu: 3 } })
-    const provider = { name: 'auto', plugin: join(dir.path, 'absent.so'), driverFiles: softwareGpuEnv.VK_DRIVER_FILES }
-    const model = await openVerifiedBundle(folder, { parts: ['whole'], threads: 1, provider, verified })
-    const reason = expect.stringMatching(/^webgpu passed its trial, and failed later: .*absent\.so/)
-    expect(model.computing).toEqual({ provider: 'cpu', reason, failed: true })
-    await model.release()
   })
 })
 
