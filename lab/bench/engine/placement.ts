@@ -90,6 +90,7 @@ function watchBound(runtime: Runtime) {
       onDevice.add(tensor)
       return tensor
     },
+    check: (tensors) => device.check(tensors),
     free: (tensors) => device.free(tensors),
     copy: (pairs) => device.copy(pairs),
   }
