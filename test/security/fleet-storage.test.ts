@@ -1,6 +1,12 @@
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { fleetTables, type OpenFleet, type OpenFleetOptions, openFleet } from '../../cloud-bridge/fleet/open-fleet.ts'
+import {
+  addedFleetTables,
+  fleetTables,
+  type OpenFleet,
+  type OpenFleetOptions,
+  openFleet,
+} from '../../cloud-bridge/fleet/open-fleet.ts'
 import { PresenceFeed } from '../../cloud-bridge/presence/presence-feed.ts'
 import { openDatabase, type Store } from '../../core/kit/store/open-database.ts'
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts'
@@ -27,7 +33,7 @@ let states: string[]
 let faults: string[]
 beforeEach(() => {
   dir = tempDir()
-  store = openDatabase(join(dir.path, 'bridge.sqlite'), fleetTables)
+  store = openDatabase(join(dir.path, 'bridge.sqlite'), [...fleetTables, ...addedFleetTables])
   store.pragma('synchronous = OFF')
   clock = fakeClock()
   states = []
