@@ -4,7 +4,7 @@ import { openRuntime } from './capi.ts'
 import { measureParts } from './measure-parts.ts'
 import { openModel } from './open-model.ts'
 import { cpuProvider, failureOf, type Provider } from './provider.ts'
-import type { TrialReply, TrialRequest } from './provider-trial.ts'
+import type { TrialMessage, TrialReply, TrialRequest } from './provider-trial.ts'
 import { testLoadedParts } from './self-test.ts'
 
 /** Tries one provider, and waits to be killed. See provider-trial.ts. */
@@ -16,8 +16,9 @@ async function main(): Promise<void> {
 }
 
 async function answer(request: TrialRequest): Promise<TrialReply> {
-  const provider = await secondsOn(request, request.provider)
-  return { kind: 'measured', seconds: { provider, cpu: await secondsOn(request, cpuProvider) } }
+  const cpu = await secondsOn(request, cpuProvider)
+  process.send?.({ kind: 'cpu', seconds: cpu } satisfies TrialMessage)
+  return { kind: 'measured', seconds: { provider: await secondsOn(request, request.provider), cpu } }
 }
 
 async function secondsOn({ folder, parts, threads, library }: TrialRequest, provider: Provider): Promise<number> {
