@@ -87,7 +87,7 @@ export class ActiveModels {
     }, options.logger)
     const { slmBytes, slmReserveBytes } = options.limits
     const { provider, slmProvider } = options
-    const smallProvider = slmProvider === undefined ? provider : { ...provider, name: slmProvider }
+    const smallProvider = slmProvider === undefined ? provider : { ...provider, name: slmProvider, compute: undefined }
     this.smallModels = new ModelPool({
       async open(bundle, kept) {
         const open = options.openSmall ?? (await import('../slm/local-model.ts')).openLocalModel

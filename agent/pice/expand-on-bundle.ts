@@ -3,6 +3,7 @@ import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
 import type { Sequence } from '../../core/model/engine/contract.ts'
 import { log2Probability } from '../../core/model/engine/logprobs.ts'
 import { chooseToken, type Sampling } from '../../core/model/engine/sampler.ts'
+import { positionBytesOf } from '../../core/model/engine/stacked-sequence.ts'
 import { fittingSequences } from '../../core/policy/pice/pack-sequences.ts'
 import type { LocalModel } from '../slm/local-model.ts'
 import type { ExpandOptions, ExpansionCost, SketchWork } from './expansion-work.ts'
@@ -93,10 +94,7 @@ class GroupSequences {
 
   /** Of the KV of one position. */
   get positionBytes(): number {
-    const sequence = this.#model.chain.createSequence()
-    const { rowValues } = sequence
-    sequence.release()
-    return rowValues * Float32Array.BYTES_PER_ELEMENT
+    return positionBytesOf(() => this.#model.chain.createSequence())
   }
 
   /** A sequence that has the prefix already. */

@@ -82,8 +82,8 @@ export async function openServedModel(options: ServedModelOptions): Promise<Open
 }
 
 function servedBy(model: LoadedModel, answers: boolean): ServedModel {
-  const { split, parts, dims } = model.manifest
-  if (split === null) return wholeModel(model.chain({ cuts: 'full' }), parts.whole!)
+  const { split, dims } = model.manifest
+  if (split === null) return wholeModel(model.chain({ cuts: 'full' }))
   const around = answers && { input: model.part('input'), head: shareHead(model.head(), dims.vocab) }
   return splitModel(model.part('middle'), around || undefined)
 }

@@ -1,8 +1,7 @@
 import type { Chain, Part, Sequence, StepItem } from '../../core/model/engine/contract.ts'
 import { SerialQueue } from '../../core/model/engine/serial-queue.ts'
 import type { SharedHead } from '../../core/model/engine/shared-head.ts'
-import { StackedSequence } from '../../core/model/engine/stacked-sequence.ts'
-import { kvBytesPerPosition } from '../../core/policy/admission/kv.ts'
+import { positionBytesOf, StackedSequence } from '../../core/model/engine/stacked-sequence.ts'
 import { concatStates, type States } from '../../core/wire/protocol/states.ts'
 
 /** Hidden states that pass the middle. */
@@ -85,14 +84,14 @@ export function splitModel(middle: Part, around?: { readonly input: Part; readon
   }
 }
 
-/** A model without cuts. @param part its only one */
-export function wholeModel(chain: Chain, part: Part['manifest']): ServedModel {
+/** A model without cuts. */
+export function wholeModel(chain: Chain): ServedModel {
   const { vocab } = chain.manifest.dims
   // The logits of a step are valid until the next one.
   const queue = new SerialQueue()
   return {
     rows: undefined,
-    tokens: { create: () => chain.createSequence(), bytesPerPosition: kvBytesPerPosition(part) },
+    tokens: kindOf(chain),
     step: (items) =>
       queue.run(async () => {
         const answers = items.filter(isTokens)
@@ -110,10 +109,10 @@ export function wholeModel(chain: Chain, part: Part['manifest']): ServedModel {
   }
 }
 
-const kindOf = (part: Part): SequenceKind => ({
-  create: () => part.createSequence(),
-  bytesPerPosition: kvBytesPerPosition(part.manifest),
-})
+function kindOf(of: { createSequence(): Sequence }): SequenceKind {
+  const create = () => of.createSequence()
+  return { create, bytesPerPosition: positionBytesOf(create) }
+}
 
 const isTokens = (item: ModelItem): item is TokenItem => 'ids' in item
 

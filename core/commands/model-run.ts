@@ -43,6 +43,10 @@ const options = {
     description: 'library of that provider, a plug-in of ONNX Runtime',
     fallback: 'that of ONNX Runtime, or of this package',
   }),
+  providerCompute: z
+    .enum(['fp32', 'fp16'])
+    .optional()
+    .meta({ description: 'what a GPU computes in', fallback: 'fp16 for cuda, or where auto finds it correct, else fp32' }),
 }
 type RunOptions = OptionsOf<typeof options>
 
@@ -60,7 +64,8 @@ export const command = defineCommand({
 })
 
 async function runModel(options: RunOptions, io: Io): Promise<void> {
-  const { bundle, json, maxTokens, temperature, topK, topP, seed, stop, reference, threads, provider, providerPlugin } = options
+  const { bundle, json, maxTokens, temperature, topK, topP, seed, stop, reference, threads } = options
+  const { provider, providerPlugin, providerCompute } = options
   const sampling = { temperature, topK, topP, seed }
   const [{ openBundle }, { checkSampling }, { answerBudget, generate }] = await Promise.all([
     import('../model/engine/open-bundle.ts'),
@@ -75,7 +80,7 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
   answerBudget(promptIds, maxTokens, dims)
   const opening = openBundle(bundle, {
     library: io.env.ORT_LIB,
-    provider: withDrivers({ name: provider, plugin: providerPlugin }, io.env),
+    provider: withDrivers({ name: provider, plugin: providerPlugin, compute: providerCompute }, io.env),
     parts: 'chain',
     threads,
   })

@@ -27,8 +27,8 @@ beforeAll(async () => {
 })
 afterAll(() => dir[Symbol.dispose]())
 
-const choose = (wish: ProviderWish, verified = new VerifiedBundles()) => {
-  const request = { folder, manifest, parts: ['whole'] as const, threads: 1, library: undefined, verified }
+const choose = (wish: ProviderWish, verified = new VerifiedBundles(), of = manifest) => {
+  const request = { folder, manifest: of, parts: ['whole'] as const, threads: 1, library: undefined, verified }
   return chooseProvider({ ...request, wish: { driverFiles: softwareGpuEnv.VK_DRIVER_FILES, ...wish } })
 }
 
@@ -53,6 +53,23 @@ describe('auto', () => {
     const { provider, shown } = await choose({ name: 'auto' }, faster as unknown as VerifiedBundles)
     expect(provider.name).toBe('WebGpuExecutionProvider')
     expect(shown).toEqual({ provider: 'webgpu', reason: 'measured as 3.0 times faster than the CPU' })
+  })
+
+  it.runIf(gpu)('computes in fp16 where the bundle is no more exact, and in fp32 where fp16 fails its trial', async () => {
+    const measured = { kind: 'measured', seconds: { provider: 1, cpu: 3 } }
+    const failed = { kind: 'failed', reason: 'it has no fp16' }
+    const chosen = async (format: 'fp32' | 'fp16', ...replies: object[]) => {
+      const verified = { trialOf: () => replies.shift(), recordTrial: () => {} } as unknown as VerifiedBundles
+      const { provider, shown } = await choose({ name: 'auto' }, verified, {
+        ...manifest,
+        format: { ...manifest.format, name: format },
+      })
+      return [provider.compute, shown.reason]
+    }
+    expect(await chosen('fp32', measured)).toEqual(['fp32', 'measured as 3.0 times faster than the CPU'])
+    expect(await chosen('fp16', measured)).toEqual(['fp16', 'measured as 3.0 times faster than the CPU, in fp16'])
+    expect(await chosen('fp16', failed, measured)).toEqual(['fp32', 'measured as 3.0 times faster than the CPU'])
+    expect(await chosen('fp16', failed, failed)).toEqual([undefined, 'webgpu failed its trial: it has no fp16'])
   })
 
   it.runIf(gpu)('computes on the CPU where the trial fails, with what the library says', async () => {

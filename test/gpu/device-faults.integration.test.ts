@@ -112,6 +112,7 @@ function failing(runtime: Runtime, fault: { isLost: boolean }): Runtime {
   return {
     info: runtime.info,
     device: {
+      type: device.type,
       allocate: (...args) => device.allocate(...args),
       check: (tensors) => orFail(() => device.check(tensors)),
       free: (tensors) => device.free(tensors),

@@ -37,6 +37,7 @@ export function emulateDevice(runtime: Runtime, faults: DeviceFaults = {}): Runt
       return call()
     })
   const device: DeviceMemory = {
+    type: 'float32',
     allocate: (type, dims) => later(() => runtime.tensor(type, dims, garbage[type](dims.reduce((size, dim) => size * dim, 1)))),
     free: (tensors) =>
       later(() => {

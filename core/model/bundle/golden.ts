@@ -85,6 +85,9 @@ export function goldenTolerance(format: WeightFormat): number {
   return format.name === 'int4' && format.accuracyLevel === 4 ? 0.2 : 1e-3
 }
 
+/** Where activations are fp16, each of the sums between layers is rounded. */
+export const halfTolerance = 0.02
+
 /**
  * The largest relative error of a row; see GoldenVector.tolerance.
  * @param actual [rows, width] the part's whole output; any NaN gives infinity

@@ -54,7 +54,7 @@ const path = label.regex(/^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-
 /** The position of one weight. `fp16` weights are stored as float16 and become float32 when they are loaded. */
 export const WeightEntry = z.object({
   name: label,
-  /** Type in the file. The graph declares float32 for float16: fp16 is only a format on disk, the arithmetic is fp32. */
+  /** Type in the file. A graph declares what is computed in: float32 on the CPU, where fp16 is only a format on disk. */
   type: z.enum(['float32', 'float16', 'uint8']),
   dims: list(count, 4),
   file: path,

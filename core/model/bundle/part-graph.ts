@@ -39,16 +39,17 @@ interface Slot {
 
 const microsoft = 'com.microsoft' as const
 
-/** What a graph is written for: the CPU, or a device with a memory of its own (a GPU), whose kernels are others. */
-export type GraphTarget = 'cpu' | 'device'
+/** What a device computes in. */
+export type DeviceType = 'float32' | 'float16'
 
 /**
  * Builds the graph of one part for packed steps over `slots` sequences. graph-io.ts defines its inputs and outputs. Weights
  * are external data at the positions of the plan.
  * @param branching rows may follow any earlier row, not only the one before
+ * @param device what a device with a memory of its own (a GPU), whose kernels are others, computes in; undefined: for the CPU
  */
-export function buildPartGraph(plan: PartPlan, slots: SlotCount, branching: boolean, target: GraphTarget = 'cpu'): Uint8Array {
-  return new PartGraph(plan, slots, branching, target).build()
+export function buildPartGraph(plan: PartPlan, slots: SlotCount, branching: boolean, device?: DeviceType): Uint8Array {
+  return new PartGraph(plan, slots, branching, device).build()
 }
 
 class PartGraph {
@@ -58,12 +59,15 @@ class PartGraph {
   readonly #plan: PartPlan
   readonly #slotCount: SlotCount
   readonly #branching: boolean
-  readonly #target: GraphTarget
+  readonly #device: DeviceType | undefined
+  /** Of norm vectors, scales, activations and KV, and of matrices that are not int4. */
+  readonly #type: DeviceType
   readonly #epsilon: number
 
-  constructor(plan: PartPlan, slots: SlotCount, branching: boolean, target: GraphTarget) {
+  constructor(plan: PartPlan, slots: SlotCount, branching: boolean, device: DeviceType | undefined) {
     this.#plan = plan
-    this.#target = target
+    this.#device = device
+    this.#type = device ?? 'float32'
     this.#slotCount = slots
     this.#branching = branching
     this.#epsilon = plan.spec.adapter?.epsilon ?? plan.spec.model.epsilon
@@ -92,10 +96,10 @@ class PartGraph {
 
   #declareWeights(): void {
     for (const { name, type, dims, file, offset, bytes } of this.#plan.weights)
-      this.#graph.external(name, type === 'float16' ? 'float32' : type, dims, { location: file, offset, bytes })
+      this.#graph.external(name, type === 'uint8' ? type : this.#type, dims, { location: file, offset, bytes })
   }
 
-  /** The input rows: embedded ids, or states from the wire. float32 [1, T, H] */
+  /** The input rows: embedded ids, or states from the wire. [1, T, H] */
   #inputRows(): string {
     const { embedding } = this.#plan.parameters
     return embedding ? this.#embed(embedding) : this.#inputStates(inputs, 'W')
@@ -114,7 +118,7 @@ class PartGraph {
 
   #inputStates(names: StatesInputNames, wideRows: string): string {
     const { hidden } = this.#plan.spec.model.dims
-    if (this.#target === 'device') return this.#graph.input(names.rows, 'float32', [1, 'T', hidden])
+    if (this.#device) return this.#fromHost(this.#graph.input(names.rows, 'float32', [1, 'T', hidden]))
     const half = this.#graph.input(names.half, 'float16', [1, 'T', hidden])
     const wide = this.#graph.input(names.wide, 'float32', [wideRows, hidden])
     const wideAt = this.#graph.input(names.wideAt, 'int64', [wideRows, 1])
@@ -122,10 +126,20 @@ class PartGraph {
     return this.#graph.node('Unsqueeze', [this.#graph.node('ScatterND', [rows, wideAt, wide]), 'axis.0'])
   }
 
+  /** The host has fp32. */
+  #fromHost(values: string): string {
+    return this.#type === 'float16' ? this.#graph.node('Cast', [values], { attributes: { to: 10 } }) : values
+  }
+
+  #toHost(values: string, output: string): void {
+    if (this.#type === 'float16') this.#graph.node('Cast', [values], { attributes: { to: 1 }, outputs: [output] })
+    else this.#graph.node('Identity', [values], { outputs: [output] })
+  }
+
   #declareSlots(): Slot[] {
     const count = this.#slotCount
     const treeOf = (slot: number) => (this.#branching ? this.#declareTree(slot) : undefined)
-    if (this.#target === 'device' && count > 1) {
+    if (this.#device && count > 1) {
       this.#graph.input(inputs.keep, 'int64', ['T'])
       return Array.from({ length: count }, (_, slot) => ({ ...this.#declareApart(slot), tree: treeOf(slot) }))
     }
@@ -157,8 +171,8 @@ class PartGraph {
   #declareTree(slot: number): ReturnType<typeof treeNames> {
     const names = treeNames(slot)
     this.#graph.input(names.positions, 'int64', [1, `rows.${slot}`])
-    this.#graph.input(names.bias, 'float32', [1, 1, `rows.${slot}`, `total.${slot}`])
-    return names
+    const bias = this.#graph.input(names.bias, 'float32', [1, 1, `rows.${slot}`, `total.${slot}`])
+    return { ...names, bias: this.#fromHost(bias) }
   }
 
   #block(stream: Residual, block: Block, layer: number, slots: readonly Slot[]): Residual {
@@ -173,7 +187,7 @@ class PartGraph {
     return this.#graph.node('Add', [rows, this.#linear(normalised, features.projection, undefined)])
   }
 
-  /** Attention per slot, between matrix products over all rows. float32 [1, T, H] */
+  /** Attention per slot, between matrix products over all rows. [1, T, H] */
   #attend(rows: string, block: AttentionBlock, layer: number, slots: readonly Slot[]): string {
     const qkv = this.#linear(rows, block.qkv, block.qkvBias)
     const shape = attentionOf(this.#plan.spec)
@@ -199,12 +213,12 @@ class PartGraph {
     const { heads, kvHeads, headDim } = shape
     const names = kvNames(slot, layer)
     const past = [1, kvHeads, `capacity.${slot}`, headDim]
-    this.#graph.input(names.pastKey, 'float32', past)
-    this.#graph.input(names.pastValue, 'float32', past)
-    this.#graph.output(names.presentKey, 'float32', past)
-    this.#graph.output(names.presentValue, 'float32', past)
+    this.#graph.input(names.pastKey, this.#type, past)
+    this.#graph.input(names.pastValue, this.#type, past)
+    this.#graph.output(names.presentKey, this.#type, past)
+    this.#graph.output(names.presentValue, this.#type, past)
     // WebGPU's kernel takes no positions, so that rows of a tree are rotated before it.
-    const rotated = tree && this.#target === 'device' ? this.#rotate(qkv, shape, slot, layer, tree.positions) : undefined
+    const rotated = tree && this.#device ? this.#rotate(qkv, shape, slot, layer, tree.positions) : undefined
     const rotary = rotated ? ['', ''] : [rotaryNames.cos, rotaryNames.sin]
     const operands = [...(rotated ?? [qkv, '', '']), names.pastKey, names.pastValue, seqlen, total, ...rotary]
     if (tree) operands.push(rotated ? '' : tree.positions, tree.bias)
@@ -243,7 +257,7 @@ class PartGraph {
     return { value, pending: this.#linear(this.#graph.node('Mul', [this.#silu(gate), up]), mlp.down, mlp.downBias) }
   }
 
-  /** f + SiLU(W_k·f + b_k) of every row and Medusa head k, heads of a row adjacent. float32 [1, T·K, H] */
+  /** f + SiLU(W_k·f + b_k) of every row and Medusa head k, heads of a row adjacent. [1, T·K, H] */
   #medusaBlocks(rows: string, { weight, bias }: MedusaBlocks): string {
     const hidden = weight.columns
     const apart = this.#graph.int64s('heads.apart', [1, -1, weight.rows / hidden, hidden])
@@ -284,7 +298,7 @@ class PartGraph {
       const operands = [x, names.codes, names.scales, ...(bias ? ['', '', bias.name] : [])]
       return this.#graph.node('MatMulNBits', operands, { domain: microsoft, attributes, ...named })
     }
-    if (this.#target === 'device') return this.#gemm(x, matrix, bias, named)
+    if (this.#device) return this.#gemm(x, matrix, bias, named)
     const options = { domain: microsoft, attributes: { transB: 1 } }
     if (!bias) return this.#graph.node('FusedMatMul', [x, names.weight], { ...options, ...named })
     return this.#graph.node('Add', [this.#graph.node('FusedMatMul', [x, names.weight], options), bias.name], named)
@@ -319,9 +333,9 @@ class PartGraph {
   #outputStates(rows: string, selects: boolean): void {
     const shape = [1, selects ? 'M' : 'T']
     const { hidden } = this.#plan.spec.model.dims
-    this.#graph.node('Identity', [rows], { outputs: [outputs.states] })
+    this.#toHost(rows, outputs.states)
     this.#graph.output(outputs.states, 'float32', [...shape, hidden])
-    if (this.#target === 'device') return
+    if (this.#device) return
     this.#graph.node('Cast', [rows], { attributes: { to: 10 }, outputs: [outputs.statesHalf] })
     const magnitude = this.#graph.node('Abs', [rows])
     this.#graph.node('ReduceMax', [magnitude, 'axis.last'], { attributes: { keepdims: 0 }, outputs: [outputs.peak] })
@@ -330,7 +344,8 @@ class PartGraph {
   }
 
   #outputLogits(rows: string, head: Matrix, selects: boolean): void {
-    this.#linear(rows, head, undefined, outputs.logits)
+    if (this.#type === 'float16') this.#toHost(this.#linear(rows, head, undefined), outputs.logits)
+    else this.#linear(rows, head, undefined, outputs.logits)
     const { part, model } = this.#plan.spec
     this.#graph.output(outputs.logits, 'float32', [1, selects ? 'M' : part === 'medusa' ? 'TK' : 'T', model.dims.vocab])
   }

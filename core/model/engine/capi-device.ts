@@ -1,7 +1,9 @@
+import koffi from 'koffi'
 import { BrimError } from '../../kit/base/errors.ts'
 import type { OrtApi, Pointer } from './capi-library.ts'
 import { check, createPointer } from './capi-status.ts'
 import { bytesPer, CapiTensor } from './capi-tensor.ts'
+import { cpuProvider, type Provider } from './provider.ts'
 import type { DeviceMemory, Tensor, TensorType } from './runtime.ts'
 import { SerialQueue } from './serial-queue.ts'
 
@@ -19,7 +21,9 @@ const maxMark = 2 ** 24
 
 /** Memory of an execution provider, allocated by one of its engine sessions. */
 export class CapiDevice implements DeviceMemory {
+  readonly type: DeviceMemory['type']
   readonly #api: OrtApi
+  readonly #isCpu: boolean
   readonly #env: Pointer
   /** Of the engine session, which lives as long as this. */
   readonly #memoryInfo: Pointer
@@ -33,7 +37,9 @@ export class CapiDevice implements DeviceMemory {
    * @param session any engine session of the provider that reads its first input from there
    * @param hostInfo describes the memory of this process
    */
-  constructor(api: OrtApi, env: Pointer, session: Pointer, hostInfo: Pointer) {
+  constructor(api: OrtApi, env: Pointer, session: Pointer, hostInfo: Pointer, { name, compute }: Provider) {
+    this.type = compute === 'fp16' ? 'float16' : 'float32'
+    this.#isCpu = name === cpuProvider.name
     const what = 'opening the memory of a device'
     this.#api = api
     this.#env = env
@@ -77,6 +83,7 @@ export class CapiDevice implements DeviceMemory {
 
   copy(pairs: readonly (readonly [from: Tensor, to: Tensor])[]): Promise<void> {
     return this.#call(async () => {
+      if (this.#isCpu) return this.#copyHere(pairs)
       const sources = BigUint64Array.from(pairs, ([from]) => CapiTensor.handleOf(from))
       const targets = BigUint64Array.from(pairs, ([, to]) => CapiTensor.handleOf(to))
       const status = await new Promise<Pointer | null>((resolve, reject) => {
@@ -86,6 +93,21 @@ export class CapiDevice implements DeviceMemory {
       })
       check(this.#api, status, 'copying between memories')
     })
+  }
+
+  /** The library copies between memories, but not within that of the process. */
+  #copyHere(pairs: readonly (readonly [from: Tensor, to: Tensor])[]): void {
+    const memmove = koffi.load(null).func('memmove', 'void*', ['void*', 'void*', 'size_t'])
+    const [from, to] = [new BigUint64Array(1), new BigUint64Array(1)]
+    for (const [source, target] of pairs) {
+      check(this.#api, this.#api.getTensorData(CapiTensor.handleOf(source), from), 'copying a tensor')
+      check(this.#api, this.#api.getTensorData(CapiTensor.handleOf(target), to), 'copying a tensor')
+      memmove(
+        to[0],
+        from[0],
+        source.dims.reduce((size, dim) => size * dim, bytesPer(source.type)),
+      )
+    }
   }
 
   release(): Promise<void> {

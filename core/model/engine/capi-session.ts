@@ -70,6 +70,9 @@ function applyOptions(
   // A node on the CPU would copy its rows there and back in every step: then the CPU alone is faster.
   if (nextProfile) check(api, api.enableProfiling(settings, nextProfile()), what)
   else if (provider.name !== cpuProvider.name) entry('session.disable_cpu_ep_fallback', '1')
+  // It would read fp16 weights from the file, which may have them in fp32.
+  if (provider.name === cpuProvider.name && provider.compute !== undefined)
+    entry('optimization.disable_specified_optimizers', 'FuseFp16InitializerToFp32NodeTransformer')
   if (options.externalFolder !== undefined) entry('session.model_external_initializers_file_folder_path', options.externalFolder)
   for (const [name, tensor] of options.weights ?? [])
     check(api, api.addInitializer(settings, name, CapiTensor.handleOf(tensor)), what)

@@ -9,7 +9,7 @@ import { type CapiSession, createCapiSession, type SessionHome } from './capi-se
 import { createPointer } from './capi-status.ts'
 import { bytesPer, CapiTensor } from './capi-tensor.ts'
 import { mapReadOnly } from './mapped-file.ts'
-import { cpuProvider, type Provider } from './provider.ts'
+import { cpuProvider, hasDeviceMemory, type Provider } from './provider.ts'
 import type {
   DeviceMemory,
   EngineSession,
@@ -62,7 +62,7 @@ class CapiRuntime implements Runtime {
   constructor(library: OrtLibrary, provider: Provider, profileFolder: string | undefined) {
     const { api } = library
     const env = createPointer(api, 'starting', (out) => api.createEnv(logLevelFatal, 'brim', out))
-    const exclusive = provider.name === cpuProvider.name ? <Result>(call: () => Promise<Result>) => call() : onDevice
+    const exclusive = hasDeviceMemory(provider) ? onDevice : <Result>(call: () => Promise<Result>) => call()
     let profiles = 0
     const nextProfile = profileFolder === undefined ? undefined : () => join(profileFolder, `graph-${profiles++}`)
     this.#home = { library, env, provider, exclusive, nextProfile }
@@ -83,7 +83,7 @@ class CapiRuntime implements Runtime {
   /** Starts the provider with a graph that copies rows, whose memory is that of all its graphs. */
   async start(): Promise<void> {
     const { library, env, provider } = this.#home
-    if (provider.name === cpuProvider.name) return
+    if (!hasDeviceMemory(provider)) return
     if (!library.api.devices)
       throw new BrimError('PROVIDER_UNAVAILABLE', `ONNX Runtime ${library.version} computes on the CPU only for Brim`, {
         hint: 'unset ORT_LIB, or set it to ONNX Runtime 1.24 or newer',
@@ -91,7 +91,7 @@ class CapiRuntime implements Runtime {
     const session = await this.#createSession(copyGraph(), { threads: 1 }).catch((cause: unknown) => {
       throw cause instanceof BrimError && cause.code === 'PROVIDER_UNAVAILABLE' ? cause : providerFailed(library, provider, cause)
     })
-    this.#device = new CapiDevice(library.api, env, session.pointer, this.#memoryInfo)
+    this.#device = new CapiDevice(library.api, env, session.pointer, this.#memoryInfo, provider)
   }
 
   tensor(type: TensorType, dims: readonly number[], data: TensorData): CapiTensor {

@@ -3,7 +3,7 @@ import { readdirSync, statSync } from 'node:fs'
 import { arch, cpus } from 'node:os'
 import { join } from 'node:path'
 import { ShownComputing } from '../../wire/protocol/computing.ts'
-import type { Manifest, PartName } from '../bundle/manifest.ts'
+import { formatOf, type Manifest, type PartName } from '../bundle/manifest.ts'
 import type { VerifiedBundles } from '../bundle/verified-bundles.ts'
 import { openRuntime } from './capi.ts'
 import {
@@ -41,14 +41,16 @@ const minGain = 1.1
 
 /**
  * Chooses what computes. `auto` takes a GPU that starts, gives the golden results and is faster than the CPU with these parts, and
- * otherwise the CPU; a provider by name is taken as it is.
+ * otherwise the CPU. It tries fp16 first where the parts are not in fp32. A provider by name is taken as it is.
  * @throws BrimError USAGE, RUNTIME_UNAVAILABLE; the signal's reason
  */
 export async function chooseProvider(request: ChoiceRequest): Promise<Computing> {
   const { wish, library } = request
   if (wish.name !== 'auto') return computing(providerOf(wish), 'asked for')
   const { provider, reason, machine } = await findGpu(wish, library)
-  return provider ? tried(request, provider, machine) : computing(cpuProvider, reason)
+  if (!provider) return computing(cpuProvider, reason)
+  const isExact = request.parts.some((part) => formatOf(request.manifest, part).name === 'fp32')
+  return tried(request, { ...provider, compute: wish.compute ?? (isExact ? 'fp32' : 'fp16') }, machine)
 }
 
 /** A failure of what `auto` has chosen: the CPU computes. */
@@ -97,6 +99,8 @@ async function tried(request: ChoiceRequest, provider: Provider, machine: readon
   const name = shortNameOf(provider.name)
   if (reply.kind === 'not tried') return computing(cpuProvider, `${name} was not tried: ${reply.reason}`)
   verified.recordTrial(place, reply)
+  if (reply.kind === 'failed' && provider.compute === 'fp16' && request.wish.compute !== 'fp16')
+    return tried(request, { ...provider, compute: 'fp32' }, machine)
   if (reply.kind === 'failed') return failed(provider, `failed its trial: ${reply.reason}`)
   const { seconds } = reply
   const gain = seconds.cpu / seconds.provider
@@ -107,7 +111,10 @@ async function tried(request: ChoiceRequest, provider: Provider, machine: readon
 
 const computing = (provider: Provider, reason: string): Computing => ({
   provider,
-  shown: ShownComputing.parse({ provider: shortNameOf(provider.name), reason }),
+  shown: ShownComputing.parse({
+    provider: shortNameOf(provider.name),
+    reason: provider.compute === 'fp16' ? `${reason}, in fp16` : reason,
+  }),
 })
 
 const failed = ({ name }: Provider, what: string): Computing => {

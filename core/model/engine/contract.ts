@@ -13,7 +13,7 @@ export interface Sequence {
   readonly capacity: number
   /** Bytes of the buffers. */
   readonly bytes: number
-  /** Values (fp32) of one position. */
+  /** Memory of one position, in fp32 values: where KV is fp16, each holds two. */
   readonly rowValues: number
   /** Drops all positions after the first `length`. @throws RangeError if there are fewer */
   truncate(length: number): void
@@ -30,7 +30,7 @@ export interface Sequence {
   /**
    * Copies the KV of positions [from, to) to `into`, in an order that only `writeRows` of the same number of rows knows. During
    * a step too: it changes no position before `length`.
-   * @param into (to - from) * rowValues values; @throws RangeError unless all are held
+   * @param into (to - from) * rowValues values, not to be read as numbers; @throws RangeError unless all are held
    */
   readRows(from: number, to: number, into: Float32Array): Promise<void>
   /**

@@ -10,6 +10,8 @@ import { SerialQueue } from './serial-queue.ts'
  */
 export class DeviceKvMover {
   readonly shape: KvShape
+  /** Of one position. */
+  readonly rowBytes: number
   readonly #runtime: Runtime
   readonly #device: DeviceMemory
   readonly #queue = new SerialQueue()
@@ -22,6 +24,7 @@ export class DeviceKvMover {
     this.#runtime = runtime
     this.#device = device
     this.shape = shape
+    this.rowBytes = rowValuesOf(shape) * valuesOf(device.type).BYTES_PER_ELEMENT
   }
 
   /** Resolves when everything that was asked for is done. */
@@ -51,7 +54,8 @@ export class DeviceKvMover {
 
   async zero(tensors: readonly Tensor[]): Promise<void> {
     const { type, dims } = tensors[0]!
-    const zeros = this.#runtime.tensor(type, dims, new Float32Array(dims.reduce((product, dim) => product * dim, 1)))
+    const count = dims.reduce((product, dim) => product * dim, 1)
+    const zeros = this.#runtime.tensor(type, dims, new (valuesOf(this.#device.type))(count))
     try {
       await this.#device.copy(tensors.map((tensor) => [zeros, tensor]))
     } finally {
@@ -89,12 +93,14 @@ export class DeviceKvMover {
     await this.#run(write, rows, new Map([...named('kv', to), ...named('rows', values)]), named('written', to))
   }
 
-  /** Calls `use` with tensors over values of this process, of which each has its share after the one before. */
-  async withHost(rows: number, values: Float32Array, use: (tensors: readonly Tensor[]) => Promise<void>): Promise<void> {
+  /** Calls `use` with tensors over memory of this process, of which each has its share after the one before. */
+  async withHost(rows: number, memory: Float32Array, use: (tensors: readonly Tensor[]) => Promise<void>): Promise<void> {
     const { layers, kvHeads, headDim } = this.shape
     const size = kvHeads * rows * headDim
+    const { type } = this.#device
+    const values = type === 'float16' ? new Uint16Array(memory.buffer, memory.byteOffset, 2 * layers * size) : memory
     const tensors = Array.from({ length: 2 * layers }, (_, at) =>
-      this.#runtime.tensor('float32', [kvHeads, rows, headDim], values.subarray(at * size, (at + 1) * size)),
+      this.#runtime.tensor(type, [kvHeads, rows, headDim], values.subarray(at * size, (at + 1) * size)),
     )
     try {
       await use(tensors)
@@ -128,7 +134,7 @@ export class DeviceKvMover {
   async #allocate(dims: readonly number[]): Promise<Tensor[]> {
     const tensors: Tensor[] = []
     try {
-      for (let at = 0; at < 2 * this.shape.layers; at++) tensors.push(await this.#device.allocate('float32', dims))
+      for (let at = 0; at < 2 * this.shape.layers; at++) tensors.push(await this.#device.allocate(this.#device.type, dims))
       for (const tensor of tensors) this.#allocated.add(tensor)
       return tensors
     } catch (error) {
@@ -139,8 +145,8 @@ export class DeviceKvMover {
 
   #open(): Promise<{ readonly read: EngineSession; readonly write: EngineSession }> {
     const open = async () => ({
-      read: await this.#runtime.session(readGraph(this.shape), { threads: 1 }),
-      write: await this.#runtime.session(writeGraph(this.shape), { threads: 1 }),
+      read: await this.#runtime.session(readGraph(this.shape, this.#device.type), { threads: 1 }),
+      write: await this.#runtime.session(writeGraph(this.shape, this.#device.type), { threads: 1 }),
     })
     this.#sessions ??= open().catch((error: unknown) => {
       this.#sessions = undefined
@@ -175,7 +181,7 @@ export class DeviceKv implements KvBuffers {
   }
 
   get bytes(): number {
-    return this.capacity * rowValuesOf(this.#mover.shape) * Float32Array.BYTES_PER_ELEMENT
+    return this.capacity * this.#mover.rowBytes
   }
 
   copyRows(from: KvBuffers, rows: number): void {
@@ -228,6 +234,10 @@ export class DeviceKv implements KvBuffers {
   }
 }
 
+type KvType = DeviceMemory['type']
+
+const valuesOf = (type: KvType) => (type === 'float16' ? Uint16Array : Float32Array)
+
 const range = (from: number, count: number) => Array.from({ length: count }, (_, at) => from + at)
 
 const named = (name: string, tensors: readonly Tensor[]) => new Map(tensors.map((tensor, at) => [`${name}.${at}`, tensor]))
@@ -242,25 +252,29 @@ function placesOf(kvHeads: number, rows: readonly number[]): BigInt64Array {
   return places
 }
 
-function readGraph(shape: KvShape): Uint8Array {
-  return eachTensor(shape, (graph, at, kv) => {
+function readGraph(shape: KvShape, type: KvType): Uint8Array {
+  return eachTensor(shape, type, (graph, at, kv) => {
     graph.node('GatherND', [kv, 'places'], { outputs: [`rows.${at}`] })
-    graph.output(`rows.${at}`, 'float32', [shape.kvHeads, 'R', shape.headDim])
+    graph.output(`rows.${at}`, type, [shape.kvHeads, 'R', shape.headDim])
   })
 }
 
 /** Each output is given the memory of its input, so that only the rows are written. */
-function writeGraph(shape: KvShape): Uint8Array {
-  return eachTensor(shape, (graph, at, kv) => {
-    const rows = graph.input(`rows.${at}`, 'float32', [shape.kvHeads, 'R', shape.headDim])
+function writeGraph(shape: KvShape, type: KvType): Uint8Array {
+  return eachTensor(shape, type, (graph, at, kv) => {
+    const rows = graph.input(`rows.${at}`, type, [shape.kvHeads, 'R', shape.headDim])
     graph.node('ScatterND', [kv, 'places', rows], { outputs: [`written.${at}`] })
-    graph.output(`written.${at}`, 'float32', [1, shape.kvHeads, 'positions', shape.headDim])
+    graph.output(`written.${at}`, type, [1, shape.kvHeads, 'positions', shape.headDim])
   })
 }
 
-function eachTensor({ layers, kvHeads, headDim }: KvShape, add: (graph: OnnxGraph, at: number, kv: string) => void): Uint8Array {
+function eachTensor(
+  { layers, kvHeads, headDim }: KvShape,
+  type: KvType,
+  add: (graph: OnnxGraph, at: number, kv: string) => void,
+): Uint8Array {
   const graph = new OnnxGraph()
   graph.input('places', 'int64', [kvHeads, 'R', 3])
-  for (let at = 0; at < 2 * layers; at++) add(graph, at, graph.input(`kv.${at}`, 'float32', [1, kvHeads, 'positions', headDim]))
+  for (let at = 0; at < 2 * layers; at++) add(graph, at, graph.input(`kv.${at}`, type, [1, kvHeads, 'positions', headDim]))
   return graph.encode('kv')
 }

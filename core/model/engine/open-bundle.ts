@@ -12,7 +12,7 @@ import { afterFailure, afterLoss, type Computing, chooseProvider } from './choos
 import { chainParts, type LoadedModel, type OpenModelOptions, openModel } from './open-model.ts'
 import { cpuProvider, type Provider, type ProviderWish } from './provider.ts'
 import { hasLostDevice, RecoveringModel } from './recovering-model.ts'
-import type { Runtime, RuntimeInfo } from './runtime.ts'
+import type { Runtime } from './runtime.ts'
 import { testLoadedParts } from './self-test.ts'
 import { watchRuns } from './watch-runs.ts'
 
@@ -76,7 +76,7 @@ export async function openVerifiedBundle(
     const runtime = progress ? watchRuns(own, progress) : own
     const model = await openOn(runtime, folder, options)
     try {
-      const test = testOf(manifest, parts, runtime.info)
+      const test = testOf(manifest, parts, runtime)
       if (!verified.hasPassed(test)) await testLoadedParts(model, folder, parts)
       verified.recordPassed(test)
       return { runtime, model }
@@ -126,7 +126,8 @@ async function openOn(runtime: Runtime, folder: string, options: OpenModelOption
 }
 
 /** Names the self-test of these parts on this machine. The hashes cover drafters too, which the model id leaves out. */
-function testOf({ modelId, files }: Manifest, parts: readonly PartName[], { library, version, provider }: RuntimeInfo): string {
+function testOf({ modelId, files }: Manifest, parts: readonly PartName[], { info, device }: Runtime): string {
+  const { library, version, provider } = info
   const bundle = createHash('sha256').update(JSON.stringify(files)).digest('hex')
-  return [modelId, bundle, parts.join(','), version, library, provider, arch(), cpus()[0]?.model ?? ''].join('|')
+  return [modelId, bundle, parts.join(','), version, library, provider, device?.type, arch(), cpus()[0]?.model].join('|')
 }

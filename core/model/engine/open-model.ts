@@ -21,7 +21,7 @@ import type { Chain, Head, MedusaHeads, Part } from './contract.ts'
 import { LogitsPart } from './logits-part.ts'
 import { StatesPart } from './part.ts'
 import type { PartSource } from './part-sessions.ts'
-import type { Runtime } from './runtime.ts'
+import type { DeviceMemory, Runtime } from './runtime.ts'
 import type { Cut } from './states-tensors.ts'
 import { WeightStore } from './weights.ts'
 
@@ -45,6 +45,8 @@ const maxThreads = 256
 /** The loaded parts of one bundle. */
 export interface LoadedModel {
   readonly manifest: Manifest
+  /** What it computes in. */
+  readonly type: DeviceMemory['type']
   /** `input`, `middle`, `adapter` or `adapter-paper`. @throws BrimError BUNDLE_INVALID if the part is not loaded */
   part(name: PartName): Part
   /** `output`. */
@@ -66,7 +68,7 @@ export interface LoadedModel {
 export async function openModel(runtime: Runtime, folder: string, options: OpenModelOptions): Promise<LoadedModel> {
   checkThreads(options.threads)
   const manifest = await readManifest(folder)
-  const model = new BundleModel(manifest, new WeightStore(runtime, folder), options.onRelease)
+  const model = new BundleModel(manifest, runtime, folder, options.onRelease)
   try {
     const parts = options.parts === 'chain' ? chainParts(manifest) : options.parts
     for (const name of parts) await model.load(name, { runtime, folder, ...options })
@@ -120,17 +122,19 @@ async function deviceGraphs(
   manifest: Manifest,
   name: PartName,
   part: PartManifest,
+  { type }: DeviceMemory,
 ): Promise<PartSource['graph']> {
   if (manifest.schema < manifestSchema || name === 'medusa')
     throw new BrimError('BUNDLE_INVALID', `part ${name} of ${folder} can be computed on the CPU only`, {
       hint: 'build the bundle again with this version, or choose --provider cpu',
     })
   const plan = await rebuildPlan(folder, manifest, name, part)
-  return (slots, branching) => buildPartGraph(plan, slots, branching, 'device')
+  return (slots, branching) => buildPartGraph(plan, slots, branching, type)
 }
 
 class BundleModel implements LoadedModel {
   readonly manifest: Manifest
+  readonly type: LoadedModel['type']
   readonly #weights: WeightStore
   readonly #attention: AttentionPart[] = []
   readonly #states = new Map<PartName, StatesPart>()
@@ -139,9 +143,10 @@ class BundleModel implements LoadedModel {
   readonly #onRelease: OpenModelOptions['onRelease']
   #whole: AttentionPart | undefined
 
-  constructor(manifest: Manifest, weights: WeightStore, onRelease: OpenModelOptions['onRelease']) {
+  constructor(manifest: Manifest, runtime: Runtime, folder: string, onRelease: OpenModelOptions['onRelease']) {
     this.manifest = manifest
-    this.#weights = weights
+    this.type = runtime.device?.type ?? 'float32'
+    this.#weights = new WeightStore(runtime, folder)
     this.#onRelease = onRelease
   }
 
@@ -152,7 +157,8 @@ class BundleModel implements LoadedModel {
     const { schema, dims } = this.manifest
     const format = formatOf(this.manifest, name)
     const weights = await this.#weights.load(manifest.weights)
-    const graph = runtime.device ? await deviceGraphs(folder, this.manifest, name, manifest) : graphsOf(folder, name, manifest)
+    const { device } = runtime
+    const graph = device ? await deviceGraphs(folder, this.manifest, name, manifest, device) : graphsOf(folder, name, manifest)
     const source = {
       runtime,
       folder,

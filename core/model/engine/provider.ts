@@ -12,6 +12,11 @@ export interface Provider {
   readonly plugin?: string | undefined
   /** Its own settings, each as name=value. */
   readonly options?: readonly string[] | undefined
+  /**
+   * What it computes in; undefined: fp32. With it, the CPU computes as a device does: with the same graphs, more slowly than with
+   * its own.
+   */
+  readonly compute?: 'fp32' | 'fp16' | undefined
 }
 
 /** What is to compute, as a user says it: `name` is `auto`, a short name, or a name of the library. */
@@ -24,6 +29,9 @@ export const cpuProvider: Provider = { name: 'CPUExecutionProvider' }
 
 export const webGpu = 'WebGpuExecutionProvider'
 
+/** Whether its memory is for weights and KV, and its graphs are those of a device. */
+export const hasDeviceMemory = ({ name, compute }: Provider): boolean => name !== cpuProvider.name || compute !== undefined
+
 /** By short name. */
 const longNames: Readonly<Record<string, string>> = {
   cpu: cpuProvider.name,
@@ -32,7 +40,7 @@ const longNames: Readonly<Record<string, string>> = {
 }
 
 /** The provider of a wish that is not `auto`. @throws BrimError USAGE */
-export function providerOf({ name: asked, plugin, options }: ProviderWish): Provider {
+export function providerOf({ name: asked, plugin, options, compute }: ProviderWish): Provider {
   const { error } = ProviderName.safeParse(asked)
   if (error) throw new BrimError('USAGE', `--provider ${asked}: ${error.issues[0]?.message}`)
   const stray = options?.find((option) => option.indexOf('=') < 1)
@@ -41,7 +49,14 @@ export function providerOf({ name: asked, plugin, options }: ProviderWish): Prov
       hint: "the names are those of the provider, in ONNX Runtime's documentation",
     })
   const name = longNames[asked] ?? asked
-  return { name, plugin: plugin ?? (name === webGpu ? packagedPlugin() : undefined), options }
+  // A setting of GPUs: a CPU that computes as a device does is for tests.
+  if (name === cpuProvider.name) return cpuProvider
+  return {
+    name,
+    plugin: plugin ?? (name === webGpu ? packagedPlugin() : undefined),
+    options,
+    compute: compute ?? (name === longNames.cuda ? 'fp16' : undefined),
+  }
 }
 
 /** The plug-in for WebGPU in Brim's own package, which has one where ONNX Runtime has no such provider built in. */

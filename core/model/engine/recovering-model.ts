@@ -40,6 +40,10 @@ export class RecoveringModel implements LoadedModel, Recovery {
     this.#computing = options.computing
   }
 
+  get type(): LoadedModel['type'] {
+    return this.#model.type
+  }
+
   get manifest(): Manifest {
     return this.#model.manifest
   }

@@ -1,3 +1,4 @@
+import { decodeHalves, encodeHalves } from '../../kit/base/half.ts'
 import { concatStates, type States, sliceStates } from '../../wire/protocol/states.ts'
 import type { Sequence, StepInput, StepItem } from './contract.ts'
 import type { LoadedModel } from './open-model.ts'
@@ -121,13 +122,20 @@ export class RecoveringSequence implements Sequence {
   async readRows(from: number, to: number, into: Float32Array): Promise<void> {
     await this.#recovery.attempt(async (model) => {
       const inner = await this.#restored(this.#stepsOf(model))
-      await inner.readRows(from, to, into)
+      if (inner.rowValues === this.rowValues) return inner.readRows(from, to, into)
+      const values = new Float32Array((to - from) * inner.rowValues)
+      await inner.readRows(from, to, values)
+      if (encodeHalves(values, halvesOf(into)) >= 0) throw new Error('KV of the CPU has values beyond fp16')
     })
   }
 
   /** Rows of a lost sequence are computed again in their place. */
   writeRows(from: number, to: number, rows: Float32Array): void {
-    this.#inner?.writeRows(from, to, rows)
+    if (this.#inner && this.#inner.rowValues !== this.rowValues) {
+      const values = new Float32Array((to - from) * this.#inner.rowValues)
+      decodeHalves(halvesOf(rows), values)
+      this.#inner.writeRows(from, to, values)
+    } else this.#inner?.writeRows(from, to, rows)
     this.#held = Math.min(this.length, Math.max(this.#held, to))
   }
 
@@ -185,6 +193,9 @@ export class RecoveringSequence implements Sequence {
     return sequence
   }
 }
+
+/** Rows of a device in fp16, which the CPU that replaces it has in fp32. */
+const halvesOf = (rows: Float32Array) => new Uint16Array(rows.buffer, rows.byteOffset, 2 * rows.length)
 
 /** Copies: the memory of states is that of the caller. */
 function sourcesOf(item: StepInput): RowSource[] {

@@ -1,3 +1,5 @@
+import type { DeviceType } from '../bundle/part-graph.ts'
+
 /** Interface to an inference library. Its only implementation is ONNX Runtime's C API (capi.ts). */
 export type TensorType = 'float32' | 'float16' | 'int64' | 'int32' | 'uint8'
 
@@ -42,6 +44,8 @@ export interface RuntimeInfo {
 
 /** Memory of an execution provider that is not the process's. */
 export interface DeviceMemory {
+  /** Of norm vectors, scales, activations and KV there, and of matrices that are not int4. */
+  readonly type: DeviceType
   /** A tensor with any values. */
   allocate(type: TensorType, dims: readonly number[]): Promise<Tensor>
   /** A driver may give tensors without memory, which shows only when they are written and read: their first four bytes are. @throws BrimError OUT_OF_MEMORY */

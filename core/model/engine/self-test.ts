@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../../kit/base/errors.ts'
 import { concatStates, fromStates, sliceStates } from '../../wire/protocol/states.ts'
-import { type GoldenVector, goldenError, goldenRows, goldenSteps, parseGolden } from '../bundle/golden.ts'
+import { type GoldenVector, goldenError, goldenRows, goldenSteps, halfTolerance, parseGolden } from '../bundle/golden.ts'
 import type { Manifest, PartName } from '../bundle/manifest.ts'
 import type { StepInput } from './contract.ts'
 import { type LoadedModel, openModel } from './open-model.ts'
@@ -56,7 +56,8 @@ export function requirePassed(tests: readonly PartTest[]): void {
 
 async function testLoaded(model: LoadedModel, part: PartName, golden: GoldenVector): Promise<PartTest> {
   const error = goldenError(golden.expected, await runGolden(model, part, golden.input))
-  return { part, error, tolerance: golden.tolerance, passed: error <= golden.tolerance }
+  const tolerance = model.type === 'float16' ? Math.max(golden.tolerance, halfTolerance) : golden.tolerance
+  return { part, error, tolerance, passed: error <= tolerance }
 }
 
 async function readGolden(folder: string, manifest: Manifest, part: PartName): Promise<GoldenVector> {

@@ -28,7 +28,7 @@ export class KvPool {
     this.#create = (capacity) =>
       mover ? new DeviceKv(mover, capacity) : new HostKv(runtime, shape, capacity, isKept, releasePages)
     this.#maxFreeBytes = maxFreeBytes ?? defaultMaxFreeBytes
-    this.rowValues = rowValuesOf(shape)
+    this.rowValues = mover ? mover.rowBytes / Float32Array.BYTES_PER_ELEMENT : rowValuesOf(shape)
   }
 
   /** Resolves when what sequences asked for is done; undefined where it is done at once. */

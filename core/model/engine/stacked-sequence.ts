@@ -1,5 +1,13 @@
 import type { Sequence } from './contract.ts'
 
+/** KV of one position of sequences that are made so, in bytes. */
+export function positionBytesOf(create: () => Sequence): number {
+  const sequence = create()
+  const { rowValues } = sequence
+  sequence.release()
+  return rowValues * Float32Array.BYTES_PER_ELEMENT
+}
+
 /** The sequences of successive parts for one stream. Between steps all have the same length. */
 export class StackedSequence implements Sequence {
   readonly parts: readonly Sequence[]

@@ -23,6 +23,7 @@ export const watchRuns = (runtime: Runtime, progress: Progress): Runtime => ({
 })
 
 const watchCopies = (device: DeviceMemory, progress: Progress): DeviceMemory => ({
+  type: device.type,
   allocate: (type, dims) => device.allocate(type, dims),
   check: (tensors) => progress.during('inference', maxRunMs, () => device.check(tensors)),
   free: (tensors) => device.free(tensors),

@@ -1,14 +1,14 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError, orThrow } from '../../kit/base/errors.ts'
-import { decodeHalves } from '../../kit/base/half.ts'
+import { decodeHalves, encodeHalves } from '../../kit/base/half.ts'
 import type { WeightEntry } from '../bundle/manifest.ts'
 import { embeddingWeight } from '../bundle/weight-plan.ts'
 import { packsMatrices } from './packs-matrices.ts'
 import { loadReleasePages } from './resident-memory.ts'
 import type { MappedFile, Runtime, Tensor } from './runtime.ts'
 
-/** fp16 values that are read and expanded in one piece. */
+/** Values that are read and converted in one piece. */
 const chunkValues = 1 << 20
 
 /** The weights of one part. */
@@ -113,9 +113,7 @@ export class WeightStore {
 
   async #load(entry: WeightEntry): Promise<Tensor> {
     const place = `${entry.file}:${entry.offset}:${entry.type}:${entry.dims}`
-    const tensor =
-      this.#tensors.get(place) ??
-      (await this.#place(entry, entry.type === 'float16' ? await this.#expand(entry) : this.#map(entry)))
+    const tensor = this.#tensors.get(place) ?? (await this.#place(entry, await this.#convert(entry)))
     this.#tensors.set(place, tensor)
     const expanded = this.#expanded.get(tensor)
     if (expanded && entry.name === embeddingWeight) expanded.isGathered = true
@@ -144,6 +142,13 @@ export class WeightStore {
     }
   }
 
+  /** A weight as the graphs declare it. */
+  async #convert(entry: WeightEntry): Promise<Tensor> {
+    const type = this.#runtime.device?.type ?? 'float32'
+    if (entry.type === 'uint8' || entry.type === type) return this.#map(entry)
+    return type === 'float32' ? this.#expand(entry) : this.#narrow(entry)
+  }
+
   #map({ file, type, dims, offset, bytes }: WeightEntry): Tensor {
     const path = join(this.#folder, file)
     const mapped = this.#files.get(file) ?? this.#runtime.mapFile(path)
@@ -160,7 +165,37 @@ export class WeightStore {
     return tensor
   }
 
+  async #narrow({ name, file, dims, offset, bytes }: WeightEntry): Promise<Tensor> {
+    const { path, handle } = await this.#open(file)
+    const halves = orThrow(
+      () => new Uint16Array(bytes / 4),
+      'OUT_OF_MEMORY',
+      `not enough memory to round ${path} to fp16`,
+      lessMemory,
+    )
+    const chunk = new Float32Array(Math.min(chunkValues, halves.length))
+    for (let at = 0; at < halves.length; at += chunkValues) {
+      const floats = chunk.subarray(0, Math.min(chunkValues, halves.length - at))
+      await readValues(handle, path, offset + 4 * at, floats)
+      if (encodeHalves(floats, halves.subarray(at, at + floats.length)) >= 0)
+        throw new BrimError('BUNDLE_INVALID', `${path} cannot be computed in fp16: values of ${name} are larger`, {
+          hint: 'choose --provider-compute fp32, or --provider cpu',
+        })
+    }
+    return this.#runtime.tensor('float16', dims, halves)
+  }
+
   async #read({ entry: { file, offset }, values }: ExpandedWeight): Promise<void> {
+    const { path, handle } = await this.#open(file)
+    const chunk = new Uint16Array(Math.min(chunkValues, values.length))
+    for (let at = 0; at < values.length; at += chunkValues) {
+      const halves = chunk.subarray(0, Math.min(chunkValues, values.length - at))
+      await readValues(handle, path, offset + 2 * at, halves)
+      decodeHalves(halves, values.subarray(at, at + halves.length))
+    }
+  }
+
+  async #open(file: string): Promise<{ path: string; handle: FileHandle }> {
     const path = join(this.#folder, file)
     const known = this.#handles.get(file)
     const handle =
@@ -169,28 +204,20 @@ export class WeightStore {
         throw new BrimError('BUNDLE_CORRUPT', `${path} cannot be read`, { cause, hint: 'build the bundle again' })
       }))
     this.#handles.set(file, handle)
-    await expandHalves(handle, path, offset, values)
+    return { path, handle }
   }
 }
 
-async function expandHalves(handle: FileHandle, path: string, offset: number, values: Float32Array): Promise<void> {
-  const chunk = new Uint16Array(Math.min(chunkValues, values.length))
-  for (let at = 0; at < values.length; at += chunkValues) {
-    const halves = chunk.subarray(0, Math.min(chunkValues, values.length - at))
-    const position = offset + 2 * at
-    const { bytesRead } = await handle.read(new Uint8Array(halves.buffer, 0, halves.byteLength), 0, halves.byteLength, position)
-    if (bytesRead < halves.byteLength) throw cutShort(path, position + bytesRead, offset + 2 * values.length)
-    decodeHalves(halves, values.subarray(at, at + halves.length))
-  }
+async function readValues(handle: FileHandle, path: string, at: number, into: Uint16Array | Float32Array): Promise<void> {
+  const bytes = new Uint8Array(into.buffer, into.byteOffset, into.byteLength)
+  const { bytesRead } = await handle.read(bytes, 0, bytes.length, at)
+  if (bytesRead < bytes.length) throw cutShort(path, at + bytesRead, at + bytes.length)
 }
+
+const lessMemory = 'build the bundle with --format int4'
 
 function allocate(values: number, file: string): Float32Array {
-  return orThrow(
-    () => new Float32Array(values),
-    'OUT_OF_MEMORY',
-    `not enough memory to expand ${file} to float32`,
-    'build the bundle with --format int4',
-  )
+  return orThrow(() => new Float32Array(values), 'OUT_OF_MEMORY', `not enough memory to expand ${file} to float32`, lessMemory)
 }
 
 const cutShort = (path: string, is: number, needed: number) =>

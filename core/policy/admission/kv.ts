@@ -1,11 +1,3 @@
-/** The shape of a part's KV, from its manifest. */
-export interface PartKvShape {
-  /** [from, to): the model's layers that the part holds. */
-  readonly layers: readonly [number, number]
-  readonly kvHeads: number
-  readonly headDim: number
-}
-
 export interface KvLimits {
   readonly bytesPerPosition: number
   readonly contextLimit: number
@@ -38,11 +30,6 @@ export interface KvUsage {
 /** The KV memory of one device: its share of the budget, and what its streams and cached prefixes are charged. */
 export interface KvShare extends KvUsage {
   readonly owner: string
-}
-
-/** fp32 keys and values of one position, in bytes. */
-export function kvBytesPerPosition({ layers: [from, to], kvHeads, headDim }: PartKvShape): number {
-  return 2 * (to - from) * kvHeads * headDim * 4
 }
 
 /** Bytes that a stream is charged before its first row. */

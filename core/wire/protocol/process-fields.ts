@@ -22,6 +22,10 @@ const provider = z
       .array(z.string().regex(/^[^=]+=/, 'must be like deviceId=1'))
       .optional()
       .meta({ flag: 'provider-option', description: 'setting of the provider as name=value; repeatable', fallback: 'none' }),
+    compute: z.enum(['fp32', 'fp16']).optional().meta({
+      description: 'what a GPU computes in, and the type of weights and KV there',
+      fallback: 'fp16 for cuda, or where auto finds it correct, else fp32',
+    }),
   })
   .prefault({})
 

@@ -85,6 +85,7 @@ function watchBound(runtime: Runtime) {
     }
   }
   const memory: DeviceMemory | undefined = device && {
+    type: device.type,
     async allocate(...args) {
       const tensor = await device.allocate(...args)
       onDevice.add(tensor)

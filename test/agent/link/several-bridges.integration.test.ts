@@ -2,7 +2,6 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { BridgeSettings } from '../../../cloud-bridge/config.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
-import { kvBytesPerPosition } from '../../../core/policy/admission/kv.ts'
 import { readSse } from '../../../core/wire/openai/sse-reader.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
 import { healthOf, startTestBridge, type TestBridge } from '../../support/bridge.ts'
@@ -22,8 +21,9 @@ const start = (id: string, settings: Partial<BridgeSettings> = {}) =>
 
 /** KV memory for one session of 128 positions. */
 async function oneSessionOfKv(): Promise<Partial<BridgeSettings>> {
-  const { parts } = await readManifest(world.bundle)
-  return { chunkTokens: 128, kvBudgetBytes: 128 * kvBytesPerPosition(parts.middle!), limits: { deviceKvPercent: 100 } }
+  const { layers, kvHeads, headDim } = (await readManifest(world.bundle)).parts.middle!
+  const kvBudgetBytes = 128 * 2 * (layers[1] - layers[0]) * kvHeads * headDim * 4
+  return { chunkTokens: 128, kvBudgetBytes, limits: { deviceKvPercent: 100 } }
 }
 
 const sessionsAt = async (bridge: TestBridge) => (await healthOf(bridge)).sessions

@@ -4,7 +4,7 @@ import { serveMiddle } from '../../../cloud-bridge/hat/serve-middle.ts'
 import type { Peer } from '../../../cloud-bridge/hat/sessions.ts'
 import { splitModel } from '../../../cloud-bridge/serving/served-model.ts'
 import type { Manifest } from '../../../core/model/bundle/manifest.ts'
-import { kvBytesPerPosition } from '../../../core/policy/admission/kv.ts'
+import { positionBytesOf } from '../../../core/model/engine/stacked-sequence.ts'
 import type { DeviceRates } from '../../../core/policy/hat/chunk-advice.ts'
 import { decodeFrame, encodeFrame, type Frame } from '../../../core/wire/protocol/frame.ts'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
@@ -113,7 +113,7 @@ describe('the middle part as configured', () => {
 
   it('charges each session chunkTokens positions of KV at first, within kvBudgetBytes', async () => {
     const positions = 2 * 60
-    const kvBudgetBytes = positions * kvBytesPerPosition(scriptedPart().manifest)
+    const kvBudgetBytes = positions * positionBytesOf(() => scriptedPart().createSequence())
     const world = serve({ chunkTokens: 60, kvBudgetBytes, limits: { deviceKvPercent: 100 } })
     await world.open()
     await world.open()

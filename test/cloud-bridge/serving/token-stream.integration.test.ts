@@ -136,7 +136,7 @@ describe('answers of the whole model', () => {
 
   it('come from a bundle without a split, too', async () => {
     const questions = asked(4)
-    const serving = testServing(wholeModel(whole.chain({ cuts: 'full' }), whole.manifest.parts.whole!))
+    const serving = testServing(wholeModel(whole.chain({ cuts: 'full' })))
     expect(await answerAll(serving, questions)).toEqual(await expected(whole.chain({ cuts: 'full' }), questions))
   })
 

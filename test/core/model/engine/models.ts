@@ -51,6 +51,7 @@ export async function workshop(
       models.push(model)
       return {
         manifest: model.manifest,
+        type: model.type,
         folder: out,
         part: (name) => model.part(name),
         head: () => model.head(),

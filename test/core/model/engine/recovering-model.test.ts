@@ -5,10 +5,12 @@ import { buildBundle } from '../../../../core/model/bundle/build.ts'
 import { openRuntime } from '../../../../core/model/engine/capi.ts'
 import type { Chain, Sequence } from '../../../../core/model/engine/contract.ts'
 import { type LoadedModel, openModel } from '../../../../core/model/engine/open-model.ts'
+import { cpuProvider } from '../../../../core/model/engine/provider.ts'
 import { hasLostDevice, RecoveringModel } from '../../../../core/model/engine/recovering-model.ts'
+import type { Runtime } from '../../../../core/model/engine/runtime.ts'
 import { fromStates, type States } from '../../../../core/wire/protocol/states.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../../../lab/random-checkpoint.ts'
-import { type DeviceFaults, emulateDevice } from '../../../support/emulated-device.ts'
+import { type DeviceFaults, deviceFailure, emulateDevice } from '../../../support/emulated-device.ts'
 import { tempDir } from '../../../support/temp-dir.ts'
 
 const vocab = tinyLlamaConfig.vocab_size
@@ -33,18 +35,22 @@ beforeAll(async () => {
 afterAll(() => dir[Symbol.dispose]())
 
 /** A model on a device that may be lost, and the same one that stays on the CPU. */
-async function models(folder: string, openOnCpu?: () => Promise<LoadedModel>) {
-  const faults: DeviceFaults = {}
+async function models(
+  folder: string,
+  openOnCpu?: () => Promise<LoadedModel>,
+  own?: { readonly faults: DeviceFaults; readonly runtime: Runtime },
+) {
+  const faults: DeviceFaults = own?.faults ?? {}
   const options = { parts: folder === whole ? ('chain' as const) : splitParts, threads: 1 }
   const open = async () => {
     const runtime = await openRuntime()
     return openModel(runtime, folder, { ...options, onRelease: () => runtime.close() })
   }
-  const runtime = emulateDevice(await openRuntime(), faults)
+  const runtime = own?.runtime ?? emulateDevice(await openRuntime(), faults)
   const model = new RecoveringModel({
     model: await openModel(runtime, folder, { ...options, onRelease: () => runtime.close() }),
     computing: { provider: 'webgpu', reason: 'asked for' },
-    isLost: () => hasLostDevice(runtime),
+    isLost: own ? async () => true : () => hasLostDevice(runtime),
     openOnCpu: openOnCpu ?? open,
     onLost: ({ cause }) => ({ provider: 'cpu', reason: `lost: ${(cause as Error).message}`, failed: true }),
   })
@@ -63,6 +69,48 @@ async function models(folder: string, openOnCpu?: () => Promise<LoadedModel>) {
 const lost = { provider: 'cpu', reason: 'lost: Device is lost', failed: true }
 
 describe('a device that is lost', () => {
+  it('that computes in fp16: the CPU takes its rows, and gives rows like them', async () => {
+    const faults: DeviceFaults = {}
+    const device = await openRuntime({ provider: { ...cpuProvider, compute: 'fp16' } })
+    const runtime: Runtime = {
+      info: device.info,
+      device: device.device,
+      tensor: (...args) => device.tensor(...args),
+      mapFile: (path) => device.mapFile(path),
+      session: async (...args) => {
+        const session = await device.session(...args)
+        const { inputNames, outputNames } = session
+        const run: typeof session.run = async (...tensors) => {
+          if (faults.isLost) throw deviceFailure('running a graph')
+          await session.run(...tensors)
+        }
+        return { inputNames, outputNames, run, release: () => session.release() }
+      },
+      close: () => device.close(),
+    }
+    await using both = await models(whole, undefined, { faults, runtime })
+    const { model, reference } = both
+    const chain = model.chain({ cuts: 'half' })
+    const sequence = chain.createSequence()
+    const step = (ids: readonly number[]) => chain.step([{ sequence, ids, select: 'last' }])
+    await step(prompt)
+    const fromDevice = new Float32Array(prompt.length * sequence.rowValues)
+    await sequence.readRows(0, prompt.length, fromDevice)
+    faults.isLost = true
+    await step([17])
+    const fromCpu = new Float32Array(sequence.rowValues)
+    await sequence.readRows(prompt.length, prompt.length + 1, fromCpu)
+    sequence.evict()
+    sequence.writeRows(0, prompt.length, fromDevice)
+    sequence.writeRows(prompt.length, prompt.length + 1, fromCpu)
+    const own = (await step([18])).slice()
+    const expected = reference.chain({ cuts: 'half' })
+    const row = await expected.step([{ sequence: expected.createSequence(), ids: [...prompt, 17, 18], select: 'last' }])
+    expect(largestDifference(own, row)).toBeLessThan(2e-2)
+    expect(model.computing).toEqual(lost)
+    sequence.release()
+  })
+
   it.each([whole, split])('in an answer: the CPU goes on with the same answer', async (folder) => {
     await using both = await models(folder)
     const { faults, model, reference } = both

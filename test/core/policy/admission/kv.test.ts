@@ -4,7 +4,6 @@ import {
   evictionsFor,
   evictionsWithinShare,
   firstKvCharge,
-  kvBytesPerPosition,
   kvCharge,
   positionsWithin,
 } from '../../../../core/policy/admission/kv.ts'
@@ -20,10 +19,6 @@ describe('the KV charge of a stream', () => {
     [10_000, 1_000],
   ])('of %i bytes at most allows %i positions', (bytes, positions) => {
     expect(positionsWithin(bytes, limits)).toBe(positions)
-  })
-
-  it('counts keys and values of all layers in fp32', () => {
-    expect(kvBytesPerPosition({ layers: [2, 6], kvHeads: 2, headDim: 16 })).toBe(2 * 4 * 2 * 16 * 4)
   })
 
   it('starts with the first positions, or the context limit where that is less', () => {
