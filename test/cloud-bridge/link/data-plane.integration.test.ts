@@ -480,7 +480,7 @@ describe('a connection', () => {
 
   it('that fails with an internal error is closed, and others are not', async () => {
     const part = scriptedPart()
-    let fails = true
+    let fails = false
     const createSequence: typeof part.createSequence = (...of) => {
       if (fails) throw new RangeError('Array buffer allocation failed')
       return part.createSequence(...of)
@@ -488,6 +488,7 @@ describe('a connection', () => {
     await using plane = await startDataPlane({ ...part, createSequence })
     await using other = await connectDevice(plane.dataUrl, 'other', 2)
     await using device = await connectDevice(plane.dataUrl, 'unlucky', 2)
+    fails = true
     device.sendMessage({ type: 'open', request: 1, modelId: testModelId })
     expect(await device.closed).toMatchObject({ code: 1001 })
     fails = false
