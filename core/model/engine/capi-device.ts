@@ -1,8 +1,8 @@
 import koffi from 'koffi'
 import { BrimError } from '../../kit/base/errors.ts'
 import type { OrtApi, Pointer } from './capi-library.ts'
-import { check, createPointer } from './capi-status.ts'
-import { bytesPer, CapiTensor } from './capi-tensor.ts'
+import { called, check, createPointer } from './capi-status.ts'
+import { CapiTensor, tensorBytes } from './capi-tensor.ts'
 import { cpuProvider, type Provider } from './provider.ts'
 import type { DeviceMemory, Tensor, TensorType } from './runtime.ts'
 import { SerialQueue } from './serial-queue.ts'
@@ -65,7 +65,7 @@ export class CapiDevice implements DeviceMemory {
       for (const tensor of [...starts, ...from, ...to]) tensor.release()
     }
     if (read.every((value) => value === mark)) return
-    const sizes = tensors.map(({ type, dims }) => dims.reduce((product, dim) => product * dim, bytesPer(type)))
+    const sizes = tensors.map(({ type, dims }) => tensorBytes(type, dims))
     throw new BrimError('OUT_OF_MEMORY', `the device gave no memory for ${Math.max(...sizes)} bytes in one piece`, {
       hint: 'use a smaller format (int4) or fewer sequences at a time, or compute on the CPU (--provider cpu)',
     })
@@ -86,10 +86,9 @@ export class CapiDevice implements DeviceMemory {
       if (this.#isCpu) return this.#copyHere(pairs)
       const sources = BigUint64Array.from(pairs, ([from]) => CapiTensor.handleOf(from))
       const targets = BigUint64Array.from(pairs, ([, to]) => CapiTensor.handleOf(to))
-      const status = await new Promise<Pointer | null>((resolve, reject) => {
-        const done = (error: unknown, result: Pointer | null) => (error ? reject(error) : resolve(result))
+      const status = await called((done) => {
         if (this.#api.devices) this.#api.devices.copy.async(this.#env, sources, targets, null, pairs.length, done)
-        else resolve(null)
+        else done(null, null)
       })
       check(this.#api, status, 'copying between memories')
     })
@@ -102,11 +101,7 @@ export class CapiDevice implements DeviceMemory {
     for (const [source, target] of pairs) {
       check(this.#api, this.#api.getTensorData(CapiTensor.handleOf(source), from), 'copying a tensor')
       check(this.#api, this.#api.getTensorData(CapiTensor.handleOf(target), to), 'copying a tensor')
-      memmove(
-        to[0],
-        from[0],
-        source.dims.reduce((size, dim) => size * dim, bytesPer(source.type)),
-      )
+      memmove(to[0], from[0], tensorBytes(source.type, source.dims))
     }
   }
 

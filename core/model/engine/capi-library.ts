@@ -81,6 +81,19 @@ function disableTelemetry(): void {
 /** Slot numbers follow the OrtApi structure in onnxruntime_c_api.h, which only grows at its end. */
 function defineApi(handle: unknown, define: Define, hasDevices: boolean) {
   const status = 'void*'
+  /** Providers of NVIDIA's, which have options of their own. */
+  const nvidia = (slots: Record<'append' | 'create' | 'update' | 'release', number>) => ({
+    append: define<[Pointer, Pointer], MaybePointer>(slots.append, status, ['void*', 'void*']),
+    createOptions: define<[Memory], MaybePointer>(slots.create, status, ['void*']),
+    /** (options, option keys, option values, count) */
+    updateOptions: define<[Pointer, Memory, Memory, number], MaybePointer>(slots.update, status, [
+      'void*',
+      'void*',
+      'void*',
+      'size_t',
+    ]),
+    releaseOptions: define<[Pointer], void>(slots.release, 'void', ['void*']),
+  })
   return {
     /** koffi unloads a library without references, so the API keeps one. */
     handle,
@@ -168,26 +181,8 @@ function defineApi(handle: unknown, define: Define, hasDevices: boolean) {
       status,
       ['void*', 'void*', 'size_t', 'void*', 'void*', 'void*'],
     ),
-    appendTensorRt: define<[Pointer, Pointer], MaybePointer>(170, status, ['void*', 'void*']),
-    createTensorRtOptions: define<[Memory], MaybePointer>(171, status, ['void*']),
-    /** (options, option keys, option values, count) */
-    updateTensorRtOptions: define<[Pointer, Memory, Memory, number], MaybePointer>(172, status, [
-      'void*',
-      'void*',
-      'void*',
-      'size_t',
-    ]),
-    releaseTensorRtOptions: define<[Pointer], void>(174, 'void', ['void*']),
-    appendCuda: define<[Pointer, Pointer], MaybePointer>(204, status, ['void*', 'void*']),
-    createCudaOptions: define<[Memory], MaybePointer>(205, status, ['void*']),
-    /** (options, option keys, option values, count) */
-    updateCudaOptions: define<[Pointer, Memory, Memory, number], MaybePointer>(206, status, [
-      'void*',
-      'void*',
-      'void*',
-      'size_t',
-    ]),
-    releaseCudaOptions: define<[Pointer], void>(208, 'void', ['void*']),
+    tensorRt: nvidia({ append: 170, create: 171, update: 172, release: 174 }),
+    cuda: nvidia({ append: 204, create: 205, update: 206, release: 208 }),
     /** (session options, name, option keys, option values, count) */
     appendProvider: define<[Pointer, string, Memory, Memory, number], MaybePointer>(216, status, [
       'void*',

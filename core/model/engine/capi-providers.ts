@@ -77,24 +77,17 @@ function appendBuiltIn({ api, path }: OrtLibrary, options: Pointer, { name, opti
     throw new BrimError('PROVIDER_UNAVAILABLE', `${name} is not in ${path}, which offers ${offered.join(', ')}`, {
       hint: 'name the plug-in that has it, set ORT_LIB to a libonnxruntime built with it, or compute on the CPU',
     })
-  if (name === 'CUDAExecutionProvider') {
-    const settings = createPointer(api, what, (out) => api.createCudaOptions(out))
-    try {
-      withOptions(own, (...given) => check(api, api.updateCudaOptions(settings, ...given), what))
-      check(api, api.appendCuda(options, settings), what)
-    } finally {
-      api.releaseCudaOptions(settings)
-    }
-  } else if (name === 'TensorrtExecutionProvider') {
-    const settings = createPointer(api, what, (out) => api.createTensorRtOptions(out))
-    try {
-      withOptions(own, (...given) => check(api, api.updateTensorRtOptions(settings, ...given), what))
-      check(api, api.appendTensorRt(options, settings), what)
-    } finally {
-      api.releaseTensorRtOptions(settings)
-    }
-  } else {
-    withOptions(own, (keys, values, count) => check(api, api.appendProvider(options, name, keys, values, count), what))
+  const nvidia = name === 'CUDAExecutionProvider' ? api.cuda : name === 'TensorrtExecutionProvider' ? api.tensorRt : undefined
+  if (!nvidia) {
+    withOptions(own, (...given) => check(api, api.appendProvider(options, name, ...given), what))
+    return
+  }
+  const settings = createPointer(api, what, (out) => nvidia.createOptions(out))
+  try {
+    withOptions(own, (...given) => check(api, nvidia.updateOptions(settings, ...given), what))
+    check(api, nvidia.append(options, settings), what)
+  } finally {
+    nvidia.releaseOptions(settings)
   }
 }
 

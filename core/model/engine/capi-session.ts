@@ -2,7 +2,7 @@ import koffi from 'koffi'
 import { BrimError } from '../../kit/base/errors.ts'
 import type { OrtApi, OrtLibrary, Pointer } from './capi-library.ts'
 import { appendProvider } from './capi-providers.ts'
-import { check, createPointer } from './capi-status.ts'
+import { called, check, createPointer } from './capi-status.ts'
 import { CStrings, keepAlive } from './capi-strings.ts'
 import { CapiTensor } from './capi-tensor.ts'
 import { cpuProvider, type Provider } from './provider.ts'
@@ -37,14 +37,12 @@ export async function createCapiSession(
   try {
     applyOptions(home, settings, options)
     const out = new BigUint64Array(1)
-    const status = await home.exclusive(
-      () =>
-        new Promise<Pointer | null>((resolve, reject) => {
-          const done = (error: unknown, result: Pointer | null) => (error ? reject(error) : resolve(result))
-          if (prepacked !== undefined)
-            api.createSessionFromArrayWithPrepackedWeights.async(env, graph, graph.length, settings, prepacked, out, done)
-          else api.createSessionFromArray.async(env, graph, graph.length, settings, out, done)
-        }),
+    const status = await home.exclusive(() =>
+      called((done) => {
+        if (prepacked !== undefined)
+          api.createSessionFromArrayWithPrepackedWeights.async(env, graph, graph.length, settings, prepacked, out, done)
+        else api.createSessionFromArray.async(env, graph, graph.length, settings, out, done)
+      }),
     )
     keepAlive(graph)
     check(api, status, 'loading a graph')
@@ -131,13 +129,11 @@ export class CapiSession implements EngineSession {
     }
     this.#running++
     try {
-      const status = await this.#exclusive(
-        () =>
-          new Promise<Pointer | null>((resolve, reject) => {
-            const done = (error: unknown, result: Pointer | null) => (error ? reject(error) : resolve(result))
-            const [names, count] = [this.#inputNamePointers.pointers, values.length]
-            this.#api.run.async(this.pointer, null, names, values, count, resultNames, results.length, results, done)
-          }),
+      const { pointers } = this.#inputNamePointers
+      const status = await this.#exclusive(() =>
+        called((done) =>
+          this.#api.run.async(this.pointer, null, pointers, values, values.length, resultNames, results.length, results, done),
+        ),
       )
       check(this.#api, status, 'running a graph')
     } finally {

@@ -18,6 +18,11 @@ export function check(api: OrtApi, status: Pointer | null, what: string): void {
   throw new BrimError('RUNTIME_FAILED', `ONNX Runtime failed while ${what}`, { cause })
 }
 
+/** Makes a call off the event loop. @returns its status */
+export function called(start: (done: (error: unknown, status: Pointer | null) => void) => void): Promise<Pointer | null> {
+  return new Promise((resolve, reject) => start((error, status) => (error ? reject(error) : resolve(status))))
+}
+
 /** Calls a function of the C API with one pointer-sized output as its last argument, and returns it. */
 export function createPointer(api: OrtApi, what: string, call: (out: BigUint64Array) => Pointer | null): Pointer {
   const out = new BigUint64Array(1)

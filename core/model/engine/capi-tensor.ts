@@ -11,7 +11,8 @@ const elements: Record<TensorType, { code: number; bytes: number }> = {
   float16: { code: 10, bytes: 2 },
 }
 
-export const bytesPer = (type: TensorType): number => elements[type].bytes
+export const tensorBytes = (type: TensorType, dims: readonly number[]): number =>
+  dims.reduce((product, dim) => product * dim, elements[type].bytes)
 
 /** An OrtValue over memory that it does not own, or over memory of a device that goes with it. */
 export class CapiTensor implements Tensor {
@@ -51,8 +52,7 @@ export class CapiTensor implements Tensor {
   }
 
   constructor(api: OrtApi, memoryInfo: Pointer, type: TensorType, dims: readonly number[], memory: TensorData | Pointer) {
-    const { code, bytes } = elements[type]
-    const needed = dims.reduce((product, dim) => product * dim, bytes)
+    const needed = tensorBytes(type, dims)
     if (typeof memory !== 'bigint' && memory.byteLength < needed)
       throw new RangeError(`${memory.byteLength} bytes for a ${type} tensor [${dims}], which needs ${needed}`)
     const shape = new BigInt64Array(dims.length)
@@ -62,7 +62,7 @@ export class CapiTensor implements Tensor {
     this.dims = dims
     this.data = typeof memory === 'bigint' ? undefined : memory
     this.#handle = createPointer(api, `making a ${type} tensor [${dims}]`, (out) =>
-      api.createTensorWithData(memoryInfo, memory, needed, shape, dims.length, code, out),
+      api.createTensorWithData(memoryInfo, memory, needed, shape, dims.length, elements[type].code, out),
     )
   }
 

@@ -7,7 +7,7 @@ import { PrepackedWeights } from './capi-prepacked.ts'
 import { listProviders, providerFailed } from './capi-providers.ts'
 import { type CapiSession, createCapiSession, type SessionHome } from './capi-session.ts'
 import { createPointer } from './capi-status.ts'
-import { bytesPer, CapiTensor } from './capi-tensor.ts'
+import { CapiTensor, tensorBytes } from './capi-tensor.ts'
 import { mapReadOnly } from './mapped-file.ts'
 import { cpuProvider, hasDeviceMemory, type Provider } from './provider.ts'
 import type {
@@ -103,7 +103,7 @@ class CapiRuntime implements Runtime {
     return {
       bytes: mapping.bytes,
       tensor: (type, dims, offset) => {
-        const end = offset + dims.reduce((product, dim) => product * dim, bytesPer(type))
+        const end = offset + tensorBytes(type, dims)
         if (end > mapping.bytes) throw new RangeError(`${path} ends at ${mapping.bytes}, a ${type} tensor [${dims}] at ${end}`)
         return this.#tensor(type, dims, mapping.address + BigInt(offset))
       },
