@@ -35,7 +35,7 @@ describe('a provider that cannot be used', () => {
     await expect(opening).rejects.toMatchObject({ code: 'USAGE', message: expect.stringContaining('powerPreference') })
   })
 
-  it.runIf(gpu)('is not tried in vain by auto: a driver that does not start', async () => {
+  it.runIf(gpu)('leaves the CPU to compute under auto where its driver does not start', async () => {
     const before = process.env.VK_DRIVER_FILES
     process.env.VK_DRIVER_FILES = join(folder, 'manifest.json')
     try {

@@ -51,7 +51,7 @@ export class SessionRun implements SimulatedEngineSession {
   open(reader: Reader | undefined): void {
     const { firstPositions: positions } = this.#limits
     this.#host.feed({ kind: 'session opened', stream: this.#id, owner: `${this.#id}`, client: '', positions, reader })
-    // The device is told now what the bridge holds: later it sends all rows itself.
+    // The bridge says how many rows it has as it opens the session. This one has none, so the device sends all of them.
     this.#cachedRows = 0
   }
 
