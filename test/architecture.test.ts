@@ -35,13 +35,23 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/kit/login': { values: ['core/kit/base'] },
   'core/wire/protocol': { values: ['core/kit/base', 'core/wire/openai', 'core/wire/signing'] },
   'core/model/text': { values: ['core/kit/base', 'core/policy/fairness'] },
-  'core/wire/openai': { values: ['core/kit/base'], types: ['core/model/text'] },
+  'core/model/grammar': { values: ['core/kit/base', 'core/model/text'] },
+  'core/wire/openai': { values: ['core/kit/base'], types: ['core/model/grammar', 'core/model/text'] },
   'core/model/bundle': { values: ['core/kit/base', 'core/wire/protocol', 'core/model/text'] },
-  'core/model/engine': { values: ['core/kit/base', 'core/wire/protocol', 'core/model/text', 'core/model/bundle'] },
-  'core/model/draft': { values: ['core/model/engine', 'core/policy/hat', 'core/wire/protocol'] },
+  'core/model/engine': {
+    values: ['core/kit/base', 'core/wire/protocol', 'core/model/text', 'core/model/bundle', 'core/model/grammar'],
+  },
+  'core/model/draft': { values: ['core/model/engine', 'core/model/grammar', 'core/policy/hat', 'core/wire/protocol'] },
   // Endpoints implement core/answer/endpoint's interface; the API and the jobs consume it and know no endpoint.
   'core/answer/endpoint': {
-    values: ['core/kit/base', 'core/model/engine', 'core/model/bundle', 'core/policy/estimate', 'core/model/text'],
+    values: [
+      'core/kit/base',
+      'core/model/engine',
+      'core/model/bundle',
+      'core/model/grammar',
+      'core/policy/estimate',
+      'core/model/text',
+    ],
     types: ['core/model/draft', 'core/policy/disco', 'core/wire/protocol'],
   },
   'core/answer/api': {
@@ -53,6 +63,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'core/wire/protocol',
       'core/kit/store',
     ],
+    types: ['core/model/grammar'],
   },
   'core/answer/upstream': {
     values: ['core/answer/endpoint', 'core/kit/base', 'core/wire/openai', 'core/policy/upstream'],

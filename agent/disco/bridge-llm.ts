@@ -10,6 +10,7 @@ import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Random } from '../../core/kit/base/random.ts'
+import { structuredBody } from '../../core/wire/openai/structured.ts'
 import { packIds } from '../../core/wire/protocol/token-ids.ts'
 import type { Credentials } from '../identity/credentials.ts'
 import { BridgeFailures } from './bridge-failures.ts'
@@ -84,7 +85,7 @@ export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logge
 
 /** Stop strings are left out: readers of the tokens look for them, as one may begin before the bridge's part of the answer. */
 function bodyOf(request: AnswerRequest, { ids, answered }: Start, { dims }: TextModel): object {
-  const { maxTokens, sampling, logprobs, tokensPerS, ignoreEos } = request
+  const { maxTokens, sampling, grammar, logprobs, tokensPerS, ignoreEos } = request
   const { temperature, topP, topK, minP = 0, presencePenalty = 0, frequencyPenalty = 0, seed } = sampling
   return {
     stream: true,
@@ -99,6 +100,7 @@ function bodyOf(request: AnswerRequest, { ids, answered }: Start, { dims }: Text
     ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
     ...(logprobs === undefined ? {} : { logprobs, return_tokens_as_token_ids: true }),
     ...(ignoreEos ? { ignore_eos: true } : {}),
+    ...structuredBody(grammar),
     brim: {
       prompt_ids: packIds(ids, dims.vocab),
       mode: 'full',

@@ -3,6 +3,7 @@ import { adapterDrafter } from '../../core/model/draft/adapter-drafter.ts'
 import { adapterLookupDrafter } from '../../core/model/draft/adapter-lookup-drafter.ts'
 import { type Drafter, noDrafter } from '../../core/model/draft/drafter.ts'
 import { lookupDrafter } from '../../core/model/draft/lookup-drafter.ts'
+import type { RowConstraint } from '../../core/model/draft/row-constraint.ts'
 import type { Part } from '../../core/model/engine/contract.ts'
 import type { Sampling } from '../../core/model/engine/sampler.ts'
 import type { SharedHead } from '../../core/model/engine/shared-head.ts'
@@ -26,35 +27,36 @@ export interface DrafterParts {
 export function drafterMaker(
   name: DrafterName,
   { adapter, head, threshold, draftAhead }: DrafterParts,
-): (sampling: Sampling) => Drafter {
+): (sampling: Sampling, constraint?: RowConstraint) => Drafter {
   const needed = <Needed>(part: Needed | undefined, what: string): Needed => {
     if (part) return part
     throw new BrimError('CONFIG_INVALID', `the drafter "${name}" needs ${what}, and the bundle has none`, {
       hint: 'use --drafter auto, or add the part with "brim model build --drafters"',
     })
   }
-  const withLookup = (part: Part, sampling: Sampling) => adapterLookupDrafter(adapterDrafter(part, head, sampling), threshold)
+  const withLookup = (part: Part, sampling: Sampling, constraint?: RowConstraint) =>
+    adapterLookupDrafter(adapterDrafter(part, head, sampling, constraint), threshold)
   switch (name) {
     case 'adapter': {
       const part = needed(adapter, 'an adapter')
-      return (sampling) => adapterDrafter(part, head, sampling)
+      return (sampling, constraint) => adapterDrafter(part, head, sampling, constraint)
     }
     case 'adapter+lookup': {
       const part = needed(adapter, 'an adapter')
-      return (sampling) => withLookup(part, sampling)
+      return (sampling, constraint) => withLookup(part, sampling, constraint)
     }
     case 'lookup':
       return lookupDrafter
     case 'none':
       return noDrafter
     case 'auto': {
-      const measured = (sampling: Sampling) => ({
-        ...(adapter ? withAndWithout(draftAhead, 'adapter+lookup', withLookup(adapter, sampling)) : {}),
+      const measured = (sampling: Sampling, constraint?: RowConstraint) => ({
+        ...(adapter ? withAndWithout(draftAhead, 'adapter+lookup', withLookup(adapter, sampling, constraint)) : {}),
         lookup: { drafter: lookupDrafter(), draftsAhead: false },
         none: { drafter: noDrafter(), draftsAhead: false },
       })
       const drafters = new MeasuredDrafters(measured)
-      return (sampling) => drafters.create(sampling)
+      return (sampling, constraint) => drafters.create(sampling, constraint)
     }
     default:
       return name satisfies never

@@ -1,6 +1,7 @@
-import { endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
+import { constraintOf, endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 import { drainRate } from '../../core/kit/base/reader-rates.ts'
+import type { TokenConstraint } from '../../core/model/grammar/grammar.ts'
 import type { HatOptions } from './hat-options.ts'
 import { answerByHat } from './session.ts'
 
@@ -11,17 +12,20 @@ export function hatEndpoint(options: HatOptions, model: TextModel): TokenEndpoin
     model,
     async *answer(request, signal) {
       const ended = options.begin?.()
+      let constraint: TokenConstraint | undefined
       try {
         const { ids: prompt, answered, maxTokens, eos } = await startOf(request, model, signal)
         const { client, sampling, logprobs, onWaiting } = request
+        constraint = await constraintOf(request, model)
         const tokensPerS = drainRate(request.tokensPerS)
         let left = maxTokens
-        const session = { client, prompt, answered, maxTokens, sampling, logprobs, eos, tokensPerS, onWaiting }
+        const session = { client, prompt, answered, maxTokens, sampling, constraint, logprobs, eos, tokensPerS, onWaiting }
         for await (const { tokens, logprobs, figures } of answerByHat(options, session, signal)) {
           left -= tokens.length
           yield { source, tokens, ...(logprobs && { logprobs }), end: endOf(tokens, left, eos), figures }
         }
       } finally {
+        constraint?.release()
         ended?.()
       }
     },

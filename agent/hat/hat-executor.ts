@@ -1,9 +1,12 @@
 import type { EndpointFigures } from '../../core/answer/endpoint/figures.ts'
 import { ArrivalQueue } from '../../core/kit/base/arrival-queue.ts'
+import { constrainedDrafter } from '../../core/model/draft/constrained-drafter.ts'
 import { DeviceStream } from '../../core/model/draft/device-stream.ts'
 import type { DraftedToken, Drafter, TreeDrafter } from '../../core/model/draft/drafter.ts'
 import { guessOf } from '../../core/model/draft/guess-of.ts'
+import { newTokensTo, RowConstraint } from '../../core/model/draft/row-constraint.ts'
 import { choose, type TokenChoice } from '../../core/model/engine/logprobs.ts'
+import type { TokenMask } from '../../core/model/grammar/grammar.ts'
 import { acceptDraft } from '../../core/policy/hat/accept-draft.ts'
 import type { DraftTree } from '../../core/policy/hat/draft-tree.ts'
 import { root } from '../../core/policy/hat/draft-tree.ts'
@@ -29,6 +32,8 @@ export class HatExecutor {
   readonly #conditions: HatConditions
   readonly #events = new ArrivalQueue<HatEvent>()
   readonly #drafter: Drafter | TreeDrafter
+  /** Undefined: the answer is free. */
+  readonly #constraint: RowConstraint | undefined
   readonly #stream: DeviceStream
   readonly #uplink: Uplink
   /** Positions of the prompt that the first session held. */
@@ -67,7 +72,9 @@ export class HatExecutor {
     this.#options = options
     this.#request = request
     this.#held = session.held
-    this.#drafter = options.createDrafter(request.sampling)
+    const { constraint, answered = [] } = request
+    this.#constraint = constraint && new RowConstraint(constraint, prompt.length, answered)
+    this.#drafter = drafterOf(options.createDrafter(request.sampling, this.#constraint), this.#constraint)
     this.#stream = new DeviceStream(input, dims.hidden, prompt.length)
     const openAnother = (avoid: string | undefined, signal: AbortSignal) =>
       reopen({ ...options, open: (until) => options.open(until, { wire, avoid }) }, signal, request.onWaiting)
@@ -206,7 +213,11 @@ export class HatExecutor {
     const all = this.#uplink.takeDeep()
     const deep = sliceStates(all, all.rows - rows, all.rows)
     this.#stream.deep.append(deep)
-    const choices = await this.#options.head.read(deep, (logits, at) => this.#chooseAfter(position + at, logits))
+    const masks = await this.#constraint?.after(
+      this.#stream,
+      Array.from({ length: rows }, (_, at) => position + at),
+    )
+    const choices = await this.#options.head.read(deep, (logits, at) => this.#chooseAfter(position + at, logits, masks?.[at]))
     const { ids, rows: tree } = this.#stream
     const first = position + 1
     const end = position + rows
@@ -228,12 +239,10 @@ export class HatExecutor {
   }
 
   /** A row's path holds the prompt and then the answer, as far as the drafts on it are right. */
-  #chooseAfter(row: number, logits: Float32Array): TokenChoice {
+  #chooseAfter(row: number, logits: Float32Array, mask: TokenMask | undefined): TokenChoice {
     const { prompt, answered = [] } = this.#request
-    const { ids, rows } = this.#stream
-    const path = rows.pathTo(row)
-    const newTokens = [...ids.slice(prompt.length, path.line), ...path.rows.map((at) => ids[at]!)]
-    return choose(logits, this.#request, path.line + path.rows.length, [...answered, ...newTokens])
+    const newTokens = newTokensTo(this.#stream, row, prompt.length)
+    return choose(logits, this.#request, this.#stream.rows.positionOf(row) + 1, [...answered, ...newTokens], mask)
   }
 
   #deliver({ drafted, accepted }: OfKind<HatAction, 'deliver'>): HatRound {
@@ -269,3 +278,6 @@ export class HatExecutor {
     }
   }
 }
+
+const drafterOf = (drafter: Drafter | TreeDrafter, constraint: RowConstraint | undefined): Drafter | TreeDrafter =>
+  constraint && !('tree' in drafter) ? constrainedDrafter(drafter, constraint) : drafter

@@ -1,10 +1,12 @@
 import type { EndpointFigures } from '../../core/answer/endpoint/figures.ts'
 import type { Dims } from '../../core/model/bundle/manifest.ts'
 import type { Drafter, TreeDrafter } from '../../core/model/draft/drafter.ts'
+import type { RowConstraint } from '../../core/model/draft/row-constraint.ts'
 import type { Part } from '../../core/model/engine/contract.ts'
 import type { TokenLogprobs } from '../../core/model/engine/logprobs.ts'
 import type { Sampling } from '../../core/model/engine/sampler.ts'
 import type { SharedHead } from '../../core/model/engine/shared-head.ts'
+import type { TokenConstraint } from '../../core/model/grammar/grammar.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { HatRules } from '../../core/policy/hat/hat-steps.ts'
 import type { Recording } from '../../core/policy/recording.ts'
@@ -34,7 +36,7 @@ export interface HatOptions
   readonly head: SharedHead
   /** Records the times of this device's steps. */
   readonly speed: DeviceSpeed
-  createDrafter(sampling: Sampling): Drafter | TreeDrafter
+  createDrafter(sampling: Sampling, constraint?: RowConstraint): Drafter | TreeDrafter
   /** Gets what the machines of answers take and decide. */
   readonly recording?: Recording | undefined
 }
@@ -47,6 +49,8 @@ export interface HatRequest {
   readonly answered?: readonly number[]
   readonly maxTokens: number
   readonly sampling: Sampling
+  /** What the answer is kept to; undefined: nothing. */
+  readonly constraint?: TokenConstraint | undefined
   /** Likeliest tokens that are reported beside each choice; undefined: no log probabilities. */
   readonly logprobs?: number | undefined
   /** Tokens that end the answer, of which they are part. */

@@ -1,4 +1,5 @@
 import type { Drafter } from '../../core/model/draft/drafter.ts'
+import type { RowConstraint } from '../../core/model/draft/row-constraint.ts'
 import type { Sampling } from '../../core/model/engine/sampler.ts'
 import { DrafterChoice } from '../../core/policy/hat/drafter-choice.ts'
 
@@ -8,22 +9,24 @@ export interface MeasuredChoice {
   readonly draftsAhead: boolean
 }
 
+type CreateChoices = (sampling: Sampling, constraint?: RowConstraint) => Readonly<Record<string, MeasuredChoice>>
+
 /**
  * Drafts with the fastest of several drafters, as measured, and with the first one until there are measurements. A session
  * starts with the measurements of earlier ones.
  */
 export class MeasuredDrafters {
-  readonly #create: (sampling: Sampling) => Readonly<Record<string, MeasuredChoice>>
+  readonly #create: CreateChoices
   /** The measurements with which the next session starts. */
   #previous: DrafterChoice | undefined
 
   /** @param create the drafters of one session; their names are always the same */
-  constructor(create: (sampling: Sampling) => Readonly<Record<string, MeasuredChoice>>) {
+  constructor(create: CreateChoices) {
     this.#create = create
   }
 
-  create(sampling: Sampling): Drafter {
-    const choices = this.#create(sampling)
+  create(sampling: Sampling, constraint?: RowConstraint): Drafter {
+    const choices = this.#create(sampling, constraint)
     const drafters = [...new Set(Object.values(choices).map(({ drafter }) => drafter))]
     const choice = new DrafterChoice(Object.keys(choices), this.#previous)
     return {

@@ -1,4 +1,4 @@
-import { endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
+import { constraintOf, endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
@@ -14,10 +14,11 @@ export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Cl
     async *answer(request, signal) {
       const { ids: promptIds, answered, maxTokens, eos } = await startOf(request, model, signal)
       const { sampling, logprobs } = request
+      const constraint = await constraintOf(request, model)
       let left = maxTokens
       let startedMs = clock.nowMs()
       let endStep = speed.beginStep()
-      const asked = { promptIds, answered, maxTokens, eos, sampling, logprobs, signal, clock }
+      const asked = { promptIds, answered, maxTokens, eos, sampling, constraint, logprobs, signal, clock }
       try {
         for await (const event of generate(chain, undefined, asked)) {
           endStep()
@@ -36,6 +37,7 @@ export function slmEndpoint({ text: model, chain, speed }: LocalModel, clock: Cl
           endStep = speed.beginStep()
         }
       } finally {
+        constraint?.release()
         endStep()
       }
     },

@@ -1,7 +1,8 @@
-import { startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
+import { constraintOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Serving } from '../serving/serving.ts'
+import type { TokenStream } from '../serving/token-stream.ts'
 
 /** The owner of a client's answers, set apart from the devices, whose names hold no space. */
 export const answerOwner = (client: string): string => `client ${client}`
@@ -13,12 +14,14 @@ export function bridgeEndpoint(serving: Pick<Serving, 'openTokens'>, model: Text
     model,
     async *answer(request, signal) {
       const start = await startOf(request, model, signal)
-      if (signal.aborted) throw canceled()
       const { sampling, logprobs, tokensPerS, client } = request
-      const stream = serving.openTokens(answerOwner(client), { ...start, sampling, logprobs, tokensPerS })
-      const onAbort = () => void stream.close()
-      signal.addEventListener('abort', onAbort, { once: true })
+      const constraint = await constraintOf(request, model)
+      let stream: TokenStream | undefined
+      const onAbort = () => void stream?.close()
       try {
+        if (signal.aborted) throw canceled()
+        stream = serving.openTokens(answerOwner(client), { ...start, sampling, constraint, logprobs, tokensPerS })
+        signal.addEventListener('abort', onAbort, { once: true })
         for (;;) {
           const { choices, end } = await stream.next()
           if (signal.aborted) throw canceled()
@@ -33,7 +36,8 @@ export function bridgeEndpoint(serving: Pick<Serving, 'openTokens'>, model: Text
         }
       } finally {
         signal.removeEventListener('abort', onAbort)
-        await stream.close()
+        await stream?.close()
+        constraint?.release()
       }
     },
   }

@@ -11,8 +11,8 @@ export type RowItem = Extract<StepItem, { states: States }>
 export interface TokenItem {
   readonly sequence: Sequence
   readonly ids: readonly number[]
-  /** Reads the logits after the last id ([vocab], valid only during the call). Absent: they are not computed. */
-  readonly read?: ((logits: Float32Array) => void) | undefined
+  /** Reads the logits after the last id ([vocab], valid only until it returns, or returns a promise). Absent: they are not computed. */
+  readonly read?: ((logits: Float32Array) => void | Promise<void>) | undefined
 }
 
 export type ModelItem = RowItem | TokenItem
@@ -100,11 +100,13 @@ export function wholeModel(chain: Chain): ServedModel {
           answers.map(({ sequence, ids, read }) => ({ sequence, ids, select: read ? 'last' : 'none' })),
         )
         let row = 0
-        return answers.map(({ read }) => {
-          if (!read) return computed
-          const from = row++ * vocab
-          return attempt(() => read(logits.subarray(from, from + vocab)))
-        })
+        return Promise.all(
+          answers.map(({ read }) => {
+            if (!read) return computed
+            const from = row++ * vocab
+            return attempt(() => read(logits.subarray(from, from + vocab)))
+          }),
+        )
       }),
   }
 }
@@ -141,7 +143,7 @@ async function readLogits(
     reading[0]!.states.width,
   )
   try {
-    const results = await head.read(states, (logits, row) => attempt(() => reading[row]!.read(logits)))
+    const results = await Promise.all(await head.read(states, (logits, row) => attempt(() => reading[row]!.read(logits))))
     return new Map(reading.map(({ item }, row) => [item, results[row]!]))
   } catch (error) {
     return new Map(reading.map(({ item }) => [item, { kind: 'failed', error }]))
@@ -150,9 +152,9 @@ async function readLogits(
 
 const computed: ItemResult = { kind: 'tokens' }
 
-function attempt(read: () => void): ItemResult {
+async function attempt(read: () => void | Promise<void>): Promise<ItemResult> {
   try {
-    read()
+    await read()
     return computed
   } catch (error) {
     return { kind: 'failed', error }

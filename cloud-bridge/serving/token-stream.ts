@@ -2,6 +2,7 @@ import { endOf } from '../../core/answer/endpoint/endpoint.ts'
 import type { Sequence } from '../../core/model/engine/contract.ts'
 import { choose, type TokenChoice } from '../../core/model/engine/logprobs.ts'
 import type { Sampling } from '../../core/model/engine/sampler.ts'
+import { maskAfter, type TokenConstraint, type TokenMask } from '../../core/model/grammar/grammar.ts'
 import type { AnswerEnd } from '../../core/model/text/answer-stream.ts'
 import { clientOf } from '../../core/policy/fairness/client.ts'
 import { DrainRate } from '../../core/policy/serving/drain-rate.ts'
@@ -21,6 +22,8 @@ export interface TokenStreamRequest {
   /** Ids that end the answer. */
   readonly eos: readonly number[]
   readonly sampling: Sampling
+  /** What the answer is kept to; absent: nothing. */
+  readonly constraint?: TokenConstraint | undefined
   /** Likeliest tokens that are reported with their log probabilities; absent: none, and not the token's own either. */
   readonly logprobs?: number | undefined
   /** Tokens per second that the reader takes; absent: a person who reads. */
@@ -188,10 +191,24 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   protected piece(count: number): TokenItem {
     const from = this.sequence.length
     const isLast = from + count === this.#ids.length
-    const read = (logits: Float32Array) => {
-      this.#chosen = choose(logits, this.#request, this.#ids.length, this.#answer)
+    const read = isLast ? this.#reader() : undefined
+    return { sequence: this.sequence, ids: this.#ids.slice(from, from + count), read }
+  }
+
+  /** The mask of the next token is found while the step computes. */
+  #reader(): TokenItem['read'] {
+    const { constraint } = this.#request
+    const choosing = (logits: Float32Array, mask?: TokenMask) => {
+      this.#chosen = choose(logits, this.#request, this.#ids.length, this.#answer, mask)
     }
-    return { sequence: this.sequence, ids: this.#ids.slice(from, from + count), read: isLast ? read : undefined }
+    if (!constraint) return choosing
+    const mask = maskAfter(constraint, this.#answer)
+    // Where the step fails, it is not read.
+    mask.catch(() => {})
+    return async (logits) => {
+      const row = logits.slice()
+      choosing(row, await mask)
+    }
   }
 
   addResult(_: ItemResult): void {

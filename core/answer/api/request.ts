@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto'
 import { type AnswerMode, isBridgeMode, isDeviceMode } from '../../kit/base/answer-modes.ts'
 import { drainRate, ReaderRate, readerRates } from '../../kit/base/reader-rates.ts'
+import type { Grammar } from '../../model/grammar/grammar.ts'
 import { FieldError } from '../../wire/openai/api-error.ts'
 import { ChatRequest, CompletionRequest, ignoredFields, parseRequest } from '../../wire/openai/request.ts'
 import { type AnswerRequest, type Endpoint, isTokenEndpoint } from '../endpoint/endpoint.ts'
 import { sharesTokens } from '../endpoint/text-model.ts'
+import { grammarOf } from './grammar-of.ts'
 import { type AskedPrompt, conversationOf, textsOf } from './prompts.ts'
 import { type ApiModel, modelFor, type RequestLimits, type Served } from './served.ts'
 
@@ -111,8 +113,11 @@ function apiRequest(
       'no small model can continue answers here',
       'ask an agent that was started with --slm <bundle folder>',
     )
-  const endpoint = endpointFor(request, model, prompts, total, logprobs)
+  const grammar = grammarOf(request)
+  const endpoint = endpointFor(request, model, prompts, total, logprobs, grammar)
   if (request.return_token_ids && !isTokenEndpoint(endpoint)) throw withoutIds(model)
+  if (grammar && ignore_eos)
+    throw new FieldError('REQUEST_INVALID', 'ignore_eos', 'an answer with a form ends with it: "ignore_eos" excludes that')
   const mode = modeOf(request, dispatch)
   const rate = request.brim?.tokens_per_s ?? rateOf(origin.tokensPerS)
   // Only devices deliver at the reader's rate; a bridge schedules by it.
@@ -124,6 +129,7 @@ function apiRequest(
     ...(answered === undefined ? {} : { answered }),
     ...(maxTokens == null ? {} : { maxTokens }),
     sampling: { ...samplingOf(request), seed: seed == null ? nextSeed() : seed + nth },
+    ...(grammar === undefined ? {} : { grammar }),
     ...(logprobs === undefined ? {} : { logprobs }),
     ...(tokensPerS === undefined ? {} : { tokensPerS }),
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
@@ -169,17 +175,18 @@ function modeOf({ brim }: CommonFields, dispatch: Served['dispatch']): AnswerMod
 const hasNoEffect = ({ brim }: CommonFields, mode: AnswerMode | undefined, isSketched: boolean): boolean =>
   brim?.mode != null && (mode === undefined || (mode === 'sketch' && !isSketched))
 
-/** Sketches are for one answer to a conversation, as text. What only the LLM's own tokens have is answered in full. */
+/** Sketches are for one answer to a conversation, as free text. What only the LLM's own tokens have is answered in full. */
 function endpointFor(
   { brim, ignore_eos, return_token_ids }: CommonFields,
   { endpoint, sketching }: ApiModel,
   [asked]: readonly AskedPrompt[],
   total: number,
   logprobs: number | undefined,
+  grammar: Grammar | undefined,
 ): Endpoint {
   if (!sketching || (brim?.mode ?? sketching.mode) === 'full') return endpoint
   const isNew = total === 1 && asked?.prompt.isConversation && !asked.answered
-  const isText = logprobs === undefined && !brim?.token_ids && !return_token_ids && !ignore_eos
+  const isText = logprobs === undefined && !brim?.token_ids && !return_token_ids && !ignore_eos && !grammar
   return isNew && isText ? sketching.endpoint : endpoint
 }
 

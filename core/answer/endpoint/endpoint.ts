@@ -1,8 +1,9 @@
 import type { AnswerMode } from '../../kit/base/answer-modes.ts'
-import type { BrimError } from '../../kit/base/errors.ts'
+import { BrimError } from '../../kit/base/errors.ts'
 import { answerBudget } from '../../model/engine/generate.ts'
 import type { TokenLogprobs } from '../../model/engine/logprobs.ts'
 import { checkSampling, type Sampling } from '../../model/engine/sampler.ts'
+import type { Grammar, TokenConstraint } from '../../model/grammar/grammar.ts'
 import type { AnswerEnd } from '../../model/text/answer-stream.ts'
 import type { DiscoFigures, EndpointFigures, PiceFigures } from './figures.ts'
 import type { Prompt } from './prompt.ts'
@@ -16,6 +17,8 @@ export interface AnswerRequest {
   /** Tokens that may still follow; absent: as many as the context holds. */
   readonly maxTokens?: number
   readonly sampling: Sampling
+  /** What the text is kept to; absent: nothing. */
+  readonly grammar?: Grammar
   /** Likeliest tokens whose log probabilities are reported beside that of each token; absent: none are reported. */
   readonly logprobs?: number
   /** Tokens per second that the client reads, > 0; 0: it takes them as fast as they come; absent: unknown. */
@@ -148,6 +151,19 @@ export async function startOf(request: AnswerRequest, model: TextModel, signal: 
   const ids = [...promptIds, ...own]
   const available = answerBudget(ids, undefined, model.dims)
   return { ids, answered: own, maxTokens: Math.min(maxTokens ?? available, available), eos }
+}
+
+/**
+ * What keeps the tokens of an answer to its grammar; undefined where it has none. The caller releases it.
+ * @throws BrimError GRAMMAR_INVALID, GRAMMAR_TOO_COMPLEX, RUNTIME_FAILED
+ */
+export async function constraintOf(
+  { grammar }: AnswerRequest,
+  { name, grammars }: TextModel,
+): Promise<TokenConstraint | undefined> {
+  if (!grammar) return undefined
+  if (grammars) return grammars.open(grammar)
+  throw new BrimError('GRAMMAR_INVALID', `${name} has no folder with a tokenizer, so that its answers follow no schema`)
 }
 
 /** Whether an answer ends with these tokens. @param left tokens that may follow them */

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { type Manifest, tokenizerFolder } from '../../model/bundle/manifest.ts'
+import { createGrammars, type Grammars } from '../../model/grammar/grammars.ts'
 import { type ChatTemplate, loadChatTemplate } from '../../model/text/chat-template.ts'
 import { createPromptEncoder, type PromptEncoder } from '../../model/text/prompt-encoder.ts'
 import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../../model/text/tokenizer.ts'
@@ -13,6 +14,8 @@ export interface TextModel {
   readonly tokenizer: TextTokenizer
   readonly chatTemplate: ChatTemplate | undefined
   readonly prompts: PromptEncoder
+  /** Undefined: answers cannot be kept to grammars. */
+  readonly grammars: Grammars | undefined
   /** SHA-256 of the tokenizer's file; undefined where the bundle does not list it. */
   readonly tokenizerHash: string | undefined
 }
@@ -30,7 +33,7 @@ export async function loadTextModel(bundle: string, manifest: Manifest): Promise
   return textModel(manifest, tokenizer, chatTemplate, folder)
 }
 
-/** @param folder of tokenizer and chat template; absent: long prompts are tokenised on the event loop */
+/** @param folder of tokenizer and chat template; absent: long prompts are tokenised on the event loop, and there are no grammars */
 export function textModel(
   { card, dims, tokens, files }: Manifest,
   tokenizer: TextTokenizer,
@@ -40,7 +43,8 @@ export function textModel(
   const tokenizerHash = files.find(({ path }) => path === `${tokenizerFolder}/${tokenizerFile}`)?.sha256
   const { name } = card
   const prompts = createPromptEncoder({ name, tokenizer, chatTemplate, contextLimit: dims.contextLimit }, folder)
-  return { name, dims, eos: tokens.eos, tokenizer, chatTemplate, prompts, tokenizerHash }
+  const grammars = folder === undefined ? undefined : createGrammars(folder, tokens.eos)
+  return { name, dims, eos: tokens.eos, tokenizer, chatTemplate, prompts, grammars, tokenizerHash }
 }
 
 /** Whether a model reads every token id of another one as the other does: same tokenizer file, vocabulary large enough. */

@@ -1,4 +1,5 @@
 import { FieldError } from '../../wire/openai/api-error.ts'
+import { structuredBody } from '../../wire/openai/structured.ts'
 import type { AnswerRequest } from '../endpoint/endpoint.ts'
 import { fewestTokens } from '../endpoint/fewest-tokens.ts'
 import { textOf } from '../endpoint/text-model.ts'
@@ -35,7 +36,7 @@ export function upstreamRequest(
   model: string,
   { scored = false, continues = false }: RequestOptions = {},
 ): UpstreamRequest {
-  const { prompt, answered, maxTokens, sampling, logprobs, stop, ignoreEos } = request
+  const { prompt, answered, maxTokens, sampling, logprobs, stop, ignoreEos, grammar } = request
   const { temperature, topP, topK, minP = 0, presencePenalty = 0, frequencyPenalty = 0, seed } = sampling
   if (logprobs !== undefined)
     throw new FieldError('REQUEST_INVALID', 'logprobs', `${model} runs on another server, and reports no log probabilities`)
@@ -62,6 +63,7 @@ export function upstreamRequest(
     ...(topK === 0 ? {} : { top_k: topK }),
     ...(minP === 0 ? {} : { min_p: minP }),
     ...(ignoreEos ? { ignore_eos: true } : {}),
+    ...structuredBody(grammar),
   }
   return content.kind === 'chat'
     ? {

@@ -1,5 +1,6 @@
 import type { Clock } from '../../kit/base/clock.ts'
 import { BrimError } from '../../kit/base/errors.ts'
+import { maskAfter, type TokenConstraint } from '../grammar/grammar.ts'
 import { AnswerStream } from '../text/answer-stream.ts'
 import type { TextTokenizer } from '../text/tokenizer.ts'
 import type { Chain } from './contract.ts'
@@ -15,6 +16,8 @@ export interface GenerateRequest {
   readonly sampling: Sampling
   /** Likeliest tokens that are reported beside each choice; undefined: no log probabilities. */
   readonly logprobs?: number | undefined
+  /** What the answer is kept to. Default: nothing. */
+  readonly constraint?: TokenConstraint | undefined
   readonly stop?: readonly string[]
   /** Ids that end the answer. Default: those of the bundle. */
   readonly eos?: readonly number[]
@@ -52,7 +55,7 @@ export async function* generate(
   tokenizer: TextTokenizer | undefined,
   request: GenerateRequest,
 ): AsyncGenerator<GenerateEvent> {
-  const { clock, promptIds, answered = [], sampling, signal } = request
+  const { clock, promptIds, answered = [], sampling, constraint, signal } = request
   const startedMs = clock.nowMs()
   checkSampling(sampling)
   const { dims, tokens } = chain.manifest
@@ -72,7 +75,8 @@ export async function* generate(
     let logits = await prefill(step, promptIds, request.prefillChunk ?? 256)
     while (logits && !answer.end) {
       const position = promptIds.length + answer.tokenIds.length
-      const choice = choose(logits, request, position, [...answered, ...answer.tokenIds])
+      const beginning = [...answered, ...answer.tokenIds]
+      const choice = choose(logits, request, position, beginning, await maskAfter(constraint, beginning))
       const { token } = choice
       const { text } = answer.push(token)
       lastMs = clock.nowMs()

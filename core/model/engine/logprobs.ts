@@ -1,3 +1,4 @@
+import type { TokenMask } from '../grammar/grammar.ts'
 import { chooseToken, likeliestTokens, type Sampling } from './sampler.ts'
 
 /** A token and its natural log probability. */
@@ -63,7 +64,8 @@ export function choose(
   { sampling, logprobs }: { readonly sampling: Sampling; readonly logprobs?: number | undefined },
   position: number,
   answered: readonly number[],
+  mask?: TokenMask,
 ): TokenChoice {
-  const token = chooseToken(logits, sampling, position, answered)
+  const token = chooseToken(logits, sampling, position, answered, mask)
   return logprobs === undefined ? { token } : { token, logprobs: logprobsOf(logits, token, logprobs) }
 }

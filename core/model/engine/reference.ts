@@ -1,3 +1,4 @@
+import { maskAfter, type TokenConstraint } from '../grammar/grammar.ts'
 import type { Chain } from './contract.ts'
 import { choiceGap, chooseToken, nearTie, type Sampling } from './sampler.ts'
 
@@ -5,6 +6,7 @@ import { choiceGap, chooseToken, nearTie, type Sampling } from './sampler.ts'
  * The sole definition of the right answer: the whole model in one process, one token per step, prompt included. Its states
  * are rounded to fp16 at the two cuts, as on the wire. `chain` must be of a split bundle with cuts 'half', or of a whole
  * bundle, which has no cuts.
+ * @param constraint what the answer is kept to; absent: nothing
  * @returns the answer's tokens, including the end-of-text token
  */
 export async function referenceAnswer(
@@ -13,10 +15,11 @@ export async function referenceAnswer(
   sampling: Sampling,
   maxTokens: number,
   eos: readonly number[],
+  constraint?: TokenConstraint,
 ): Promise<number[]> {
   const answer: number[] = []
-  await walk(chain, promptIds, (logits, position) => {
-    const token = chooseToken(logits, sampling, position, answer)
+  await walk(chain, promptIds, async (logits, position) => {
+    const token = chooseToken(logits, sampling, position, answer, await maskAfter(constraint, answer))
     answer.push(token)
     return answer.length < maxTokens && !eos.includes(token) ? token : undefined
   })
@@ -45,15 +48,17 @@ export async function compareWithReference(
   promptIds: readonly number[],
   sampling: Sampling,
   answerIds: readonly number[],
+  constraint?: TokenConstraint,
 ): Promise<Comparison> {
   let nearTies = 0
   let agreeing = 0
   let firstBug: { position: number; gap: number } | undefined
   const start = promptIds.length
   if (answerIds.length > 0)
-    await walk(chain, promptIds, (logits, position) => {
+    await walk(chain, promptIds, async (logits, position) => {
       const token = answerIds[position - start] as number
-      const gap = choiceGap(logits, sampling, position, token, answerIds.slice(0, position - start))
+      const before = answerIds.slice(0, position - start)
+      const gap = choiceGap(logits, sampling, position, token, before, await maskAfter(constraint, before))
       if (gap === 0) agreeing++
       else if (gap < nearTie) nearTies++
       else firstBug ??= { position: position - start, gap }
@@ -67,7 +72,7 @@ export async function compareWithReference(
 async function walk(
   chain: Chain,
   promptIds: readonly number[],
-  next: (logits: Float32Array, position: number) => number | undefined,
+  next: (logits: Float32Array, position: number) => Promise<number | undefined>,
 ): Promise<void> {
   const sequence = chain.createSequence()
   try {
@@ -75,7 +80,7 @@ async function walk(
     let token = promptIds.at(-1)
     for (let position = promptIds.length; token !== undefined; position++) {
       const logits = await chain.step([{ sequence, ids: [token], select: 'last' }])
-      token = next(logits, position)
+      token = await next(logits, position)
     }
   } finally {
     sequence.release()

@@ -1,4 +1,5 @@
 import { BrimError } from '../../kit/base/errors.ts'
+import { masked, type TokenMask } from '../grammar/grammar.ts'
 import { positionNoise } from './noise.ts'
 
 /** How a token is chosen from logits: penalties first, then temperature, top-k, top-p among the rest, and min-p. */
@@ -45,10 +46,17 @@ export function checkSampling(sampling: Sampling): void {
  * is exactly softmax(logit/T).
  * @param row logits, [vocab]
  * @param answered the answer's tokens before `position`, which penalties count; prompts are not penalised
+ * @param mask the tokens that may come; undefined: all
  * @throws BrimError RUNTIME_FAILED if the logits contain NaN or +Infinity
  */
-export function chooseToken(row: Float32Array, sampling: Sampling, position: number, answered: readonly number[] = []): number {
-  const logits = penalised(row, sampling, answered)
+export function chooseToken(
+  row: Float32Array,
+  sampling: Sampling,
+  position: number,
+  answered: readonly number[] = [],
+  mask?: TokenMask,
+): number {
+  const logits = candidates(row, sampling, answered, mask)
   const likeliest = argmax(logits)
   if (sampling.temperature === 0) return likeliest
   return bestPerturbed(logits, sampling, position, likeliest, logitFloor(logits, sampling, likeliest)).token
@@ -104,8 +112,9 @@ export function choiceGap(
   position: number,
   token: number,
   answered: readonly number[] = [],
+  mask?: TokenMask,
 ): number {
-  const logits = penalised(row, sampling, answered)
+  const logits = candidates(row, sampling, answered, mask)
   const likeliest = argmax(logits)
   const logit = logits[token] as number
   if (sampling.temperature === 0) return likeliest === token ? 0 : (logits[likeliest] as number) - logit
@@ -126,7 +135,16 @@ export function choiceGap(
   return Math.max(Number.MIN_VALUE, Math.min(own, ...borders.map(gapAt)))
 }
 
-/** The logits that the next token is chosen from: `logits` themselves where nothing is penalised. */
+/** The logits that the next token is chosen from: `row` itself where all tokens may come and nothing is penalised. */
+function candidates(
+  row: Float32Array,
+  sampling: Sampling,
+  answered: readonly number[],
+  mask: TokenMask | undefined,
+): Float32Array {
+  return penalised(mask ? masked(row, mask) : row, sampling, answered)
+}
+
 function penalised(logits: Float32Array, sampling: Sampling, answered: readonly number[]): Float32Array {
   const { presencePenalty = 0, frequencyPenalty = 0 } = sampling
   if (answered.length === 0 || (presencePenalty === 0 && frequencyPenalty === 0)) return logits

@@ -62,6 +62,15 @@ function byteLevelBytes(token: string, byteOf: ReadonlyMap<string, number>): Uin
   return Uint8Array.from(bytes)
 }
 
+/** Bytes in the alphabet of byte-level tokenizers. */
+export function byteLevelText(bytes: Uint8Array): string {
+  characterOf ??= new Map([...byteLevelAlphabet()].map(([character, byte]) => [byte, character]))
+  let text = ''
+  for (const byte of bytes) text += characterOf.get(byte)!
+  return text
+}
+let characterOf: ReadonlyMap<number, string> | undefined
+
 function fallbackByte(token: string): Uint8Array | undefined {
   const match = /^<0x([0-9A-F]{2})>$/i.exec(token)
   return match?.[1] === undefined ? undefined : Uint8Array.of(Number.parseInt(match[1], 16))

@@ -5,6 +5,7 @@ import { listOf } from '../../kit/base/list-of.ts'
 import { ReaderRate } from '../../kit/base/reader-rates.ts'
 import type { ChatMessage } from '../../model/text/chat-message.ts'
 import { FieldError } from './api-error.ts'
+import { structuredFields } from './structured.ts'
 import { refuseUnsupported, unsupportedFields } from './unsupported.ts'
 
 /** Each token of the answer is compared with every stop string. OpenAI allows 4. */
@@ -33,6 +34,7 @@ const common = {
   /** Extension, as in vLLM: log probabilities name tokens as `token_id:<id>`, because different ones may have the same text. */
   return_tokens_as_token_ids: z.boolean().nullish(),
   stop: z.union([StopString, listOf(StopString, { max: maxStopStrings })]).nullish(),
+  ...structuredFields,
   stream: z.boolean().nullish(),
   /** Identifies the application's user. */
   user: z.string().max(1_024).nullish(),

@@ -16,7 +16,6 @@ export const unsupportedFields: Readonly<Record<string, Unsupported>> = {
   parallel_tool_calls: { neutral: [true, false], hint: tools },
   functions: { neutral: [[]], hint: tools },
   function_call: { neutral: ['none', 'auto'], hint: tools },
-  response_format: { neutral: [{ type: 'text' }], hint: 'ask for JSON in a message, and check the answer' },
   modalities: { neutral: [['text']], hint: textOnly },
   audio: { neutral: [], hint: textOnly },
   web_search_options: { neutral: [], hint: 'put what the model needs to know into a message' },

@@ -362,11 +362,6 @@ describe('a request that cannot be served', () => {
   })
 
   it.each([
-    [
-      { response_format: { type: 'json_object' } },
-      '"response_format" is not supported, except {"type":"text"}',
-      /JSON in a message/,
-    ],
     [{ tools: [{ type: 'function' }] }, '"tools" is not supported, except []', /describe the functions in a message/],
     [{ logit_bias: { 5: 1 } }, '"logit_bias" is not supported, except {}', /presence_penalty, frequency_penalty, seed and stop/],
   ])('is rejected with what is supported: %j', async (fields, message, hint) => {

@@ -14,6 +14,14 @@ import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 const question = { model: 'brim', messages: [{ role: 'user', content: 'Where does the river rise?' }] }
 const greedy = { ...question, temperature: 0, max_tokens: 60, ignore_eos: true, stream: true }
+/** Its text cannot end before the tokens do. */
+const structured = {
+  ...greedy,
+  ignore_eos: false,
+  temperature: 0.9,
+  seed: 3,
+  structured_outputs: { regex: '([a-z]{1,8} ){100,}' },
+}
 const sampled = { ...greedy, temperature: 0.9, seed: 7, presence_penalty: 0.4 }
 
 let dir: TempDir
@@ -113,6 +121,7 @@ describe('a streamed answer whose connection is lost', () => {
     ['greedy', greedy],
     ['sampled', sampled],
     ['of log probabilities', { ...sampled, logprobs: true, top_logprobs: 2 }],
+    ['of a grammar', structured],
     ['with stop strings', { ...sampled, stop: ['zzzz', 'e'.repeat(40)] }],
   ])('goes on with exactly the rest, however often: %s', async (_, asked) => {
     const body = { ...asked, stream_options: { include_usage: true } }
@@ -185,13 +194,13 @@ it('waits for its client no longer than the grace time, and for no other client'
   expect(await statusOf(dropped[2]!, own)).toBe(404)
 })
 
-it('survives a killed bridge, greedy and sampled; our own client reconnects by itself', async () => {
+it('survives a killed bridge, greedy, sampled and of a grammar; our own client reconnects by itself', async () => {
   const [stateDir, port] = [join(dir.path, 'killed'), String(await freePort())]
   const options = ['--state-dir', stateDir, '--mqtt-port', '0', '--http-port', port, '--threads', '1']
   const start = () => startBrim(['bridge', 'run', '--bundle', bundle, ...options], { env: process.env })
   const url = `http://127.0.0.1:${port}`
   const first = await start()
-  const bodies = [greedy, sampled].map((body) => ({ ...body, max_tokens: 200 }))
+  const bodies = [greedy, sampled, structured].map((body) => ({ ...body, max_tokens: 200 }))
   const dropped = await Promise.all(bodies.map((body, at) => ask(url, body, 6 + at)))
   // Under way when the bridge is killed.
   const underWay = bodies.map(async (body) => read(await post(url, body), new AbortController()))

@@ -11,7 +11,7 @@ async function load(name: string): Promise<TextModel> {
   const tokenizer = await loadTokenizer(fileURLToPath(new URL(`../../../oracle/fixtures/${name}`, import.meta.url)))
   const dims = { contextLimit: 1_000, vocab: tokenizer.vocabSize }
   const prompts = createPromptEncoder({ name, tokenizer, chatTemplate: undefined, contextLimit: dims.contextLimit })
-  return { name, dims, eos: [], tokenizer, chatTemplate: undefined, prompts, tokenizerHash: name }
+  return { name, dims, eos: [], tokenizer, chatTemplate: undefined, prompts, grammars: undefined, tokenizerHash: name }
 }
 
 let first: TextModel

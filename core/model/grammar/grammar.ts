@@ -1,0 +1,69 @@
+import { BrimError } from '../../kit/base/errors.ts'
+
+/** What the text of an answer must match. Equal grammars have equal JSON: it is their key. */
+export type Grammar =
+  /** One JSON object. */
+  | { readonly kind: 'object' }
+  /**
+   * A value of this JSON schema, on one line: as `json.dumps` of Python writes it. `strict`: objects have no properties but those named,
+   * and a schema is refused if a part of it cannot be kept to.
+   */
+  | { readonly kind: 'schema'; readonly schema: string; readonly strict: boolean }
+  | { readonly kind: 'regex'; readonly pattern: string }
+  /** GBNF, as in llama.cpp; its rule `root` is the text. */
+  | { readonly kind: 'ebnf'; readonly text: string }
+  /** Free text with calls in it: a structural tag of XGrammar, as JSON. */
+  | { readonly kind: 'tags'; readonly format: string }
+
+/** The tokens that may come next: bit i of word i / 32 is token i. Of a padded vocabulary, tokens beyond the last word may not. */
+export type TokenMask = Int32Array
+
+/** Keeps one answer to a grammar. */
+export interface TokenConstraint {
+  /**
+   * The tokens that may follow each of these beginnings of the answer, in one question; undefined: the grammar does not allow this
+   * beginning, or it is a whole text with its end.
+   * @throws BrimError GRAMMAR_TOO_COMPLEX, RUNTIME_FAILED
+   */
+  after(beginnings: readonly (readonly number[])[]): Promise<readonly (TokenMask | undefined)[]>
+  /** The tokens that must follow, one after the other: as long as there is only one. @throws as `after` */
+  forcedAfter(beginning: readonly number[]): Promise<readonly number[]>
+  release(): void
+}
+
+/**
+ * The tokens that may follow the beginning of an answer; undefined: all.
+ * @throws BrimError GRAMMAR_INVALID where the grammar does not allow this beginning; as `after`
+ */
+export async function maskAfter(
+  constraint: TokenConstraint | undefined,
+  beginning: readonly number[],
+): Promise<TokenMask | undefined> {
+  if (!constraint) return undefined
+  const [mask] = await constraint.after([beginning])
+  if (mask) return mask
+  throw new BrimError('GRAMMAR_INVALID', 'the beginning of the answer does not match its schema or grammar', {
+    hint: 'leave out the beginning, or the schema',
+  })
+}
+
+export const allowsToken = (mask: TokenMask, token: number): boolean => (((mask[token >>> 5] ?? 0) >>> (token & 31)) & 1) === 1
+
+/** The row with −∞ in the place of tokens that may not come. @param row logits, [vocab] */
+export function masked(row: Float32Array, mask: TokenMask): Float32Array {
+  const allowed = row.slice()
+  for (let token = 0; token < allowed.length; token++) if (!allowsToken(mask, token)) allowed[token] = Number.NEGATIVE_INFINITY
+  return allowed
+}
+
+/** The token that must come: the only one that may; undefined where there are several or none. */
+export function onlyToken(mask: TokenMask): number | undefined {
+  let only: number | undefined
+  for (let word = 0; word < mask.length; word++) {
+    const bits = mask[word]!
+    if (bits === 0) continue
+    if (only !== undefined || (bits & (bits - 1)) !== 0) return undefined
+    only = word * 32 + 31 - Math.clz32(bits)
+  }
+  return only
+}

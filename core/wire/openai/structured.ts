@@ -1,0 +1,66 @@
+import { z } from 'zod'
+import { listOf } from '../../kit/base/list-of.ts'
+import type { Grammar } from '../../model/grammar/grammar.ts'
+
+/** A JSON schema, which is checked where it is compiled. */
+const JsonSchema = z.union([z.record(z.string(), z.unknown()), z.boolean()])
+const maxChoices = 1_024
+
+export const AnswerFormat = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('text') }),
+  z.object({ type: z.literal('json_object') }),
+  z.object({
+    type: z.literal('json_schema'),
+    json_schema: z.object({
+      name: z.string().max(256).nullish(),
+      description: z.string().nullish(),
+      schema: JsonSchema.nullish(),
+      strict: z.boolean().nullish(),
+    }),
+  }),
+])
+
+const Choices = listOf(z.string().min(1), { min: 1, max: maxChoices })
+
+/** Extension, as in vLLM: what the answer is kept to. */
+export const StructuredOutputs = z.strictObject({
+  json: z.union([JsonSchema, z.string()]).nullish(),
+  json_object: z.boolean().nullish(),
+  regex: z.string().min(1).nullish(),
+  choice: Choices.nullish(),
+  grammar: z.string().min(1).nullish(),
+})
+export type StructuredOutputs = z.infer<typeof StructuredOutputs>
+
+/** Fields of a request that keep its answer to a form: OpenAI's, and vLLM's with their older names. */
+export const structuredFields = {
+  response_format: AnswerFormat.nullish(),
+  structured_outputs: StructuredOutputs.nullish(),
+  guided_json: StructuredOutputs.shape.json,
+  guided_regex: StructuredOutputs.shape.regex,
+  guided_choice: StructuredOutputs.shape.choice,
+  guided_grammar: StructuredOutputs.shape.grammar,
+}
+export type StructuredRequest = z.infer<z.ZodObject<typeof structuredFields>>
+
+/** The fields that ask another server for this form, in OpenAI's words where it has some. */
+export function structuredBody(grammar: Grammar | undefined): z.input<z.ZodObject<typeof structuredFields>> {
+  switch (grammar?.kind) {
+    case undefined:
+      return {}
+    case 'object':
+      return { response_format: { type: 'json_object' } }
+    case 'schema': {
+      const { schema, strict } = grammar
+      return { response_format: { type: 'json_schema', json_schema: { name: 'answer', schema: JSON.parse(schema), strict } } }
+    }
+    case 'regex':
+      return { structured_outputs: { regex: grammar.pattern } }
+    case 'ebnf':
+      return { structured_outputs: { grammar: grammar.text } }
+    case 'tags':
+      throw new Error('a structural tag is not sent to other servers')
+    default:
+      return grammar satisfies never
+  }
+}
