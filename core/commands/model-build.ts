@@ -4,6 +4,7 @@ import type { Io } from '../kit/base/io.ts'
 import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
 import { defaultInt4BlockSize, int4BlockSizes } from '../model/bundle/architecture.ts'
 import type { BuildEvent } from '../model/bundle/build.ts'
+import type { Conversion } from '../model/bundle/conversions.ts'
 import { drafterParts, formats } from '../model/bundle/manifest.ts'
 import { bundleText, summarize } from './bundle-text.ts'
 import { showProgress } from './progress.ts'
@@ -14,7 +15,7 @@ const Drafters = z
   .pipe(z.array(z.enum(drafterParts, `must be a list of ${drafterParts.join(', ')}, such as adapter,medusa`)))
 
 const options = {
-  checkpoint: z.string().describe('folder with config.json, *.safetensors and tokenizer.json'),
+  checkpoint: z.string().describe('folder with config.json, *.safetensors and tokenizer.json, or a GGUF file'),
   out: z.string().describe('folder of the new bundle'),
   split: z.int().optional().meta({ description: 'layers that run on the device', fallback: 'none: one whole model' }),
   format: z
@@ -43,11 +44,12 @@ const options = {
 }
 type BuildOptions = OptionsOf<typeof options>
 
-/** `brim model build`: a Hugging Face directory becomes a bundle. */
+/** `brim model build`: a Hugging Face directory or a GGUF file becomes a bundle. */
 export const command = defineCommand({
   examples: [
     ['brim model build ./Qwen2.5-0.5B --split 2 --format int4 --out qwen', 'input and output for devices, middle for the bridge'],
     ['brim model build ./Qwen2.5-0.5B --out qwen-whole', 'one whole model for this machine'],
+    ['brim model build ./Qwen2.5-0.5B-Q4_0.gguf --format int4 --out qwen', 'weights in Q4_0 stay as they are'],
     ['brim model build ./vicuna --split 2 --adapter ./adapter --out vicuna', 'with a drafter'],
     [
       'brim model build ./vicuna --split 2 --drafters adapter,medusa --out vicuna',
@@ -63,17 +65,26 @@ async function build({ force, json, ...options }: BuildOptions, io: Io): Promise
   const startMs = systemClock.nowMs()
   const progress = showProgress(io)
   const warnings: string[] = []
+  const conversions: Conversion[] = []
   const onEvent = (event: BuildEvent) => {
     if (event.kind === 'progress') progress.update(event.part, event.doneBytes / event.totalBytes)
-    else {
+    else if (event.kind === 'warning') {
       warnings.push(event.message)
       io.err(`warning: ${event.message}`)
-    }
+    } else conversions.push(event)
   }
   const { dir, manifest } = await buildBundle({ ...options, replace: force, signal: io.signal, onEvent })
   progress.end()
   const elapsedS = (systemClock.nowMs() - startMs) / 1000
   const summary = summarize(dir, manifest)
-  io.out(json ? JSON.stringify({ ...summary, elapsedS, warnings }) : bundleText(summary))
-  if (!json) io.err(`built in ${elapsedS.toFixed(1)} s`)
+  const converted = conversions.map(({ from, to, values, relativeError }) => ({ from, to, values, relativeError }))
+  io.out(json ? JSON.stringify({ ...summary, elapsedS, warnings, converted }) : bundleText(summary))
+  if (json) return
+  for (const conversion of conversions) io.err(conversionText(conversion))
+  io.err(`built in ${elapsedS.toFixed(1)} s`)
+}
+
+function conversionText({ from, to, values, relativeError }: Conversion): string {
+  const loss = relativeError === 0 ? 'without loss' : `relative error ${(100 * relativeError).toPrecision(2)} %`
+  return `${from} → ${to}: ${values} weights, ${loss}`
 }

@@ -10,6 +10,7 @@ import { type BundleFormats, checkFormat, checkSplit, partSpecs, splitWarning } 
 import { writePart } from './build-part.ts'
 import { BundleDraft } from './bundle-draft.ts'
 import { type Checkpoint, checkTensors, isRedundant, openCheckpoint, textFiles } from './checkpoint.ts'
+import { type Conversion, Conversions } from './conversions.ts'
 import { describeBundle, goldenFile, graphFile } from './describe-bundle.ts'
 import { type DrafterFiles, openDrafters } from './drafters.ts'
 import { serializeGolden } from './golden.ts'
@@ -29,7 +30,7 @@ import { ownParameters, type PartPlan, planParts } from './weight-plan.ts'
 import { WeightWriter } from './weight-writer.ts'
 
 export interface BuildOptions {
-  /** A Hugging Face directory. */
+  /** A Hugging Face directory, a GGUF file, or a folder with one. */
   readonly checkpoint: string
   /** The bundle's folder; it must not exist unless `replace` is set. */
   readonly out: string
@@ -56,6 +57,8 @@ export interface BuildOptions {
 export type BuildEvent =
   | { readonly kind: 'progress'; readonly part: PartName; readonly doneBytes: number; readonly totalBytes: number }
   | { readonly kind: 'warning'; readonly message: string }
+  /** At the end, for each type of quantised weights in the checkpoint. */
+  | ({ readonly kind: 'converted' } & Conversion)
 
 interface BuiltBundle {
   readonly dir: string
@@ -148,6 +151,7 @@ async function writeParts(
   drafters: readonly DrafterFiles[],
   { signal, onEvent }: BuildOptions,
 ): Promise<void> {
+  const conversions = new Conversions()
   const written = plans.flatMap(({ weights, file }) => weights.filter((weight) => weight.file === file))
   const totalBytes = written.reduce((sum, { bytes }) => sum + bytes, 0)
   let doneBytes = 0
@@ -164,7 +168,7 @@ async function writeParts(
     const sink = await draft.file(plan.file)
     const result = await writePart(
       plan,
-      new WeightWriter(source, sink, plan, { signal, onBytes }),
+      new WeightWriter(source, sink, plan, { signal, onBytes, onConverted: conversions.add }),
       part === 'output' || part === 'medusa' ? deep : shallow,
     )
     await sink.close()
@@ -177,22 +181,23 @@ async function writeParts(
       for (const branching of attends && part !== 'whole' ? [false, true] : [false])
         await draft.write(graphFile(plan, slots, branching), buildPartGraph(plan, slots, branching))
   }
+  for (const conversion of conversions.summary()) onEvent?.({ kind: 'converted', ...conversion })
 }
 
 /** Copies tokenizer, chat template and configuration into the bundle. */
-async function copyTextFiles(draft: BundleDraft, { folder }: Checkpoint, { onEvent }: BuildOptions): Promise<void> {
+async function copyTextFiles(draft: BundleDraft, { folder, textFolder }: Checkpoint, { onEvent }: BuildOptions): Promise<void> {
   let hasTokenizer = false
   for (const file of textFiles) {
-    const content = await readFile(join(folder, file)).catch((cause: NodeJS.ErrnoException) => {
+    const content = await readFile(join(textFolder, file)).catch((cause: NodeJS.ErrnoException) => {
       if (cause.code === 'ENOENT') return undefined
-      throw new BrimError('CHECKPOINT_INVALID', `cannot read ${join(folder, file)}`, { cause })
+      throw new BrimError('CHECKPOINT_INVALID', `cannot read ${join(textFolder, file)}`, { cause })
     })
     if (content) await draft.write(`${tokenizerFolder}/${file}`, content)
     hasTokenizer ||= content !== undefined && file === tokenizerFile
   }
   const missing = !hasTokenizer
     ? `${tokenizerFile} (transformers can convert a tokenizer.model): the bundle will accept token ids only`
-    : (await loadChatTemplate(folder)) === undefined
+    : (await loadChatTemplate(textFolder)) === undefined
       ? 'chat template: the bundle will refuse conversations ("brim ask", /v1/chat/completions); models for conversations come with one, in chat_template.jinja or tokenizer_config.json'
       : undefined
   if (missing !== undefined) onEvent?.({ kind: 'warning', message: `${folder} has no ${missing}` })

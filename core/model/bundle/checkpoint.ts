@@ -1,17 +1,24 @@
-import { readdir, readFile, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readFile, stat } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../kit/base/errors.ts'
 import { isLfsPointer, lfsHint, lfsProblem } from '../../kit/base/lfs-pointer.ts'
 import { loadTokenizer, tokenizerFile } from '../text/tokenizer.ts'
 import type { Architecture } from './architecture.ts'
 import { readArchitecture } from './families/index.ts'
+import { ggufName, openGguf } from './gguf/gguf-checkpoint.ts'
+import { ggufFiles } from './gguf/gguf-files.ts'
 import type { Manifest } from './manifest.ts'
 import { embeddingTensor, headTensor, type Matrix, type Vector } from './parameters.ts'
 import { checkTensor, TensorFiles } from './tensor-files.ts'
 
 export interface Checkpoint extends AsyncDisposable {
+  /** The folder of the weights. Drafters have folders in it. */
   readonly folder: string
+  /** The folder of `textFiles`: the same, or made from a GGUF file and removed with the checkpoint. */
+  readonly textFolder: string
+  /** Unless the builder gives another one. */
+  readonly name: string
   readonly architecture: Architecture
   readonly tokens: Manifest['tokens']
   readonly tensors: TensorFiles
@@ -32,33 +39,59 @@ export const textFiles = [
 ] as const
 
 /**
- * Opens a Hugging Face directory.
- * @throws BrimError CHECKPOINT_NOT_FOUND, CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED, SAFETENSORS_INVALID, TOKENIZER_INVALID,
- * VOCABULARY_MISMATCH
+ * Opens a Hugging Face directory, a GGUF file or a folder with one.
+ * @throws BrimError CHECKPOINT_NOT_FOUND, CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED, SAFETENSORS_INVALID, GGUF_INVALID,
+ * QUANTISATION_UNSUPPORTED, TOKENIZER_INVALID, VOCABULARY_MISMATCH
  */
-export async function openCheckpoint(folder: string): Promise<Checkpoint> {
-  const config = await readJsonFile(folder, 'config.json')
-  if (config === undefined && (await ggufIn(folder)) !== undefined)
-    throw new BrimError('CHECKPOINT_NOT_FOUND', `${await ggufIn(folder)} is a GGUF file; Brim reads safetensors`, {
-      hint: 'give the folder of the model that it was made from: config.json, *.safetensors and tokenizer.json',
+export async function openCheckpoint(path: string): Promise<Checkpoint> {
+  const files = await ggufFiles(path)
+  return files ? openGgufCheckpoint(path, files) : openFolder(path)
+}
+
+async function openFolder(folder: string): Promise<Checkpoint> {
+  const read = await readTexts(folder)
+  const tensors = await TensorFiles.open(await weightFiles(folder))
+  return { folder, textFolder: folder, name: basename(resolve(folder)), ...(await withTensors(read, tensors)) }
+}
+
+async function openGgufCheckpoint(path: string, files: readonly string[]): Promise<Checkpoint> {
+  const gguf = await openGguf(files)
+  try {
+    const read = await readTexts(gguf.textFolder).catch((error: unknown) => {
+      throw error instanceof BrimError ? ofGguf(error, files, gguf.textFolder) : error
     })
+    const folder = path.endsWith('.gguf') ? dirname(path) : path
+    const opened = await withTensors(read, gguf.tensors)
+    const { textFolder } = gguf
+    return { ...opened, folder, textFolder, name: ggufName(files), [Symbol.asyncDispose]: () => gguf[Symbol.asyncDispose]() }
+  } catch (error) {
+    await gguf[Symbol.asyncDispose]()
+    throw error
+  }
+}
+
+/** The text files of a GGUF file have no lasting names. */
+function ofGguf(error: BrimError, [file = '']: readonly string[], textFolder: string): BrimError {
+  const message = `${basename(file)}, in Hugging Face's terms: ${error.message.replaceAll(`${textFolder}/`, '')}`
+  return new BrimError(error.code, message, { cause: error, hint: error.hint ?? 'take another conversion of the model' })
+}
+
+/** What config.json, generation_config.json and tokenizer.json say. */
+async function readTexts(folder: string): Promise<{ configured: Architecture; tokens: Manifest['tokens'] }> {
+  const config = await readJsonFile(folder, 'config.json')
   if (config === undefined)
     throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} has no config.json`, {
-      hint: 'give the folder of a Hugging Face model, with config.json, *.safetensors and tokenizer.json',
+      hint: 'give a GGUF file, or the folder of a Hugging Face model with config.json, *.safetensors and tokenizer.json',
     })
   const configured = readArchitecture(config)
   await checkVocabulary(folder, configured.dims.vocab)
   const tokens = readTokens({ ...(config as object), ...((await readJsonFile(folder, 'generation_config.json')) ?? {}) })
-  const tensors = await TensorFiles.open(await weightFiles(folder))
-  const architecture = { ...configured, tiedEmbeddings: configured.tiedEmbeddings && !(await hasOwnHead(tensors)) }
-  return { folder, architecture, tokens, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
+  return { configured, tokens }
 }
 
-/** The folder itself may be the file. */
-async function ggufIn(folder: string): Promise<string | undefined> {
-  if (folder.endsWith('.gguf')) return folder
-  const names = await readdir(folder).catch(() => [])
-  return names.find((name) => name.endsWith('.gguf'))
+async function withTensors({ configured, tokens }: Awaited<ReturnType<typeof readTexts>>, tensors: TensorFiles) {
+  const architecture = { ...configured, tiedEmbeddings: configured.tiedEmbeddings && !(await hasOwnHead(tensors)) }
+  return { architecture, tokens, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
 }
 
 /**
@@ -128,7 +161,7 @@ async function weightFiles(folder: string): Promise<string[]> {
   const index = await readJsonFile(folder, indexFile)
   if (index === undefined)
     throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} has neither ${singleFile} nor ${indexFile}`, {
-      hint: 'convert weights in other formats (pytorch_model.bin, GGUF) to safetensors first',
+      hint: 'give a GGUF file, or convert weights in other formats (pytorch_model.bin) to safetensors first',
     })
   const parsed = z.looseObject({ weight_map: z.record(z.string(), z.string().regex(/^[^/\\]+\.safetensors$/)) }).safeParse(index)
   if (!parsed.success)

@@ -1,4 +1,3 @@
-import { basename, resolve } from 'node:path'
 import { nowIso } from '../../kit/base/clock.ts'
 import { version } from '../../kit/base/version.ts'
 import { attentionOf, type WeightFormat } from './architecture.ts'
@@ -20,7 +19,7 @@ interface BundleFacts {
 
 /** The manifest of a bundle after all its files are written. */
 export function describeBundle({ name, checkpoint, formats, split, plans, files }: BundleFacts): Manifest {
-  const { architecture, folder, tokens } = checkpoint
+  const { architecture, tokens } = checkpoint
   const { format, deviceFormat } = formats
   const described: Omit<Manifest, 'card' | 'modelId'> = {
     schema: manifestSchema,
@@ -36,7 +35,7 @@ export function describeBundle({ name, checkpoint, formats, split, plans, files 
   return {
     schema,
     card: {
-      name: name ?? basename(resolve(folder)),
+      name: name ?? checkpoint.name,
       family: architecture.family,
       parameters: countParameters(plans),
       createdAt: nowIso(),

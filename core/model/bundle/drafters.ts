@@ -82,7 +82,7 @@ async function readSpec(folder: string, name: DrafterPart, model: Architecture):
 
 async function openFiles(folder: string, spec: DrafterSpec): Promise<DrafterFiles> {
   const file = spec.part === 'medusa' ? medusaWeightsFile : adapterWeightsFile
-  const tensors = await TensorFiles.open([join(folder, file)], basename(resolve(folder)))
+  const tensors = await TensorFiles.open([join(folder, file)], { folder: basename(resolve(folder)) })
   return { spec, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
 }
 

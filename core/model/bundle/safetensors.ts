@@ -30,6 +30,10 @@ export interface TensorInfo {
   /** From the start of the file. */
   readonly offset: number
   readonly bytes: number
+  /** Rows of this many heads that are in pairs (0, n/2, 1, n/2 + 1, …), as llama.cpp rotates them; absent: in order. */
+  readonly pairedHeads?: number
+  /** What is added to each value. Absent: 0. */
+  readonly shift?: number
 }
 
 /** The format's own limit. A larger header means a damaged or hostile file. */
@@ -64,13 +68,17 @@ export function parseHeader(file: string, json: Uint8Array, fileBytes: number): 
   const tensors = Object.entries(header)
     .filter(([name]) => name !== '__metadata__')
     .map(([name, value]) => readEntry(file, name, value, start, fileBytes))
-  const inOrder = [...tensors].filter((tensor) => tensor.bytes > 0).sort((a, b) => a.offset - b.offset)
+  checkOverlap(tensors, (first, second) => invalid(file, `has overlapping tensors ${first} and ${second}`))
+  return tensors
+}
+
+/** @param overlap makes the error of two tensors, by name */
+export function checkOverlap(tensors: readonly TensorInfo[], overlap: (first: string, second: string) => BrimError): void {
+  const inOrder = tensors.filter((tensor) => tensor.bytes > 0).sort((a, b) => a.offset - b.offset)
   for (const [i, next] of inOrder.entries()) {
     const previous = inOrder[i - 1]
-    if (previous && next.offset < previous.offset + previous.bytes)
-      throw invalid(file, `has overlapping tensors ${previous.name} and ${next.name}`)
+    if (previous && next.offset < previous.offset + previous.bytes) throw overlap(previous.name, next.name)
   }
-  return tensors
 }
 
 function parseJson(file: string, json: Uint8Array): object {

@@ -2,11 +2,13 @@ import { BrimError } from '../../kit/base/errors.ts'
 import { decodeHalves, encodeHalves } from '../../kit/base/half.ts'
 import type { PartSpec } from './architecture.ts'
 import type { FileSink } from './bundle-draft.ts'
+import { lossOf, type OnConverted } from './conversions.ts'
 import { goldenRows } from './golden.ts'
 import { multiplyRows } from './golden-math.ts'
-import { quantizeInt4 } from './int4.ts'
+import { dequantizeInt4, quantizeInt4 } from './int4.ts'
 import type { Matrix, Vector } from './parameters.ts'
 import type { TensorSource } from './tensor-files.ts'
+import { blockTypes } from './tensor-types.ts'
 import { matrixNames, type PartPlan } from './weight-plan.ts'
 
 /** Values that are converted in one piece (8 MiB as fp32). */
@@ -26,6 +28,7 @@ export class WeightWriter {
   readonly #spec: PartSpec
   readonly #signal: AbortSignal | undefined
   readonly #onBytes: (bytes: number) => void
+  readonly #onConverted: OnConverted
   readonly #values = new Float32Array(chunkValues)
   readonly #stored = new Uint16Array(chunkValues)
 
@@ -33,7 +36,7 @@ export class WeightWriter {
     tensors: TensorSource,
     sink: FileSink,
     plan: PartPlan,
-    options: { signal: AbortSignal | undefined; onBytes: (bytes: number) => void },
+    options: { signal: AbortSignal | undefined; onBytes: (bytes: number) => void; onConverted: OnConverted },
   ) {
     this.#tensors = tensors
     this.#sink = sink
@@ -41,6 +44,7 @@ export class WeightWriter {
     this.#spec = plan.spec
     this.#signal = options.signal
     this.#onBytes = options.onBytes
+    this.#onConverted = options.onConverted
   }
 
   /** Writes float32 values that are not from the checkpoint. */
@@ -80,8 +84,7 @@ export class WeightWriter {
     const scales = new Float32Array(columns / this.#spec.format.blockSize)
     for (const [i, index] of indices.entries()) {
       const row = values.subarray(i * columns, (i + 1) * columns)
-      await this.#tensors.read(source.tensor, index * columns, row)
-      this.#convert(row, source.tensor, scales)
+      await this.#readStored(source.tensor, index * columns, row, scales)
     }
     return values
   }
@@ -99,13 +102,42 @@ export class WeightWriter {
       for (let row = 0; row < rows; row += rowsAtOnce) {
         this.#signal?.throwIfAborted()
         const values = this.#values.subarray(0, Math.min(rowsAtOnce, rows - row) * columns)
-        await this.#tensors.read(tensor, row * columns, values)
-        await this.#write(this.#convert(values, tensor, scales.subarray(((firstRow + row) * columns) / blockSize)))
+        const blocks = scales.subarray(((firstRow + row) * columns) / blockSize)
+        await this.#write(await this.#readStored(tensor, row * columns, values, blocks, true))
         visit(firstRow + row, values)
       }
       firstRow += rows
     }
     if (isInt4) await this.writeTable(names.scales, scales)
+  }
+
+  /**
+   * Reads values as the bundle stores them: repacked, where the source has the bundle's format, else rounded.
+   * @param scales receives the scales of these values (int4)
+   * @param reports the loss of a quantised source
+   * @returns the stored form, valid until the next call
+   */
+  async #readStored(tensor: string, from: number, values: Float32Array, scales: Float32Array, reports = false) {
+    const { name: to, blockSize } = this.#spec.format
+    const packing = this.#tensors.packingOf(tensor)
+    const dtype = this.#tensors.find(tensor)?.dtype ?? ''
+    if (to === 'int4' && packing?.bits === 4 && packing.blockSize === blockSize) {
+      const codes = this.#codesOf(values)
+      const own = scales.subarray(0, values.length / blockSize)
+      await this.#tensors.readPacked(tensor, from, { codes, scales: own })
+      dequantizeInt4(codes, own, blockSize, values)
+      if (reports) this.#onConverted({ from: dtype, to, values: values.length, error: 0, power: 0 })
+      return codes
+    }
+    await this.#tensors.read(tensor, from, values)
+    const original = reports && blockTypes.includes(dtype) ? values.slice() : undefined
+    const stored = this.#convert(values, tensor, scales)
+    if (original) this.#onConverted({ from: dtype, to, values: values.length, ...lossOf(original, values) })
+    return stored
+  }
+
+  #codesOf(values: Float32Array): Uint8Array {
+    return new Uint8Array(this.#stored.buffer, 0, values.length / 2)
   }
 
   /**
@@ -128,7 +160,7 @@ export class WeightWriter {
         return halves
       }
       case 'int4': {
-        const codes = new Uint8Array(this.#stored.buffer, 0, values.length / 2)
+        const codes = this.#codesOf(values)
         quantizeInt4(values, this.#spec.format.blockSize, codes, scales)
         return codes
       }

@@ -43,13 +43,6 @@ describe('a checkpoint is rejected', () => {
     await refuses('CHECKPOINT_NOT_FOUND', /has neither model\.safetensors nor model\.safetensors\.index\.json/)
   })
 
-  it('if it is a GGUF file, or a folder with one', async () => {
-    await refuses('CHECKPOINT_NOT_FOUND', /GGUF/, { checkpoint: join(dir.path, 'model-q4.gguf') })
-    rmSync(join(checkpoint, 'config.json'))
-    writeFileSync(join(checkpoint, 'model-q4.gguf'), 'GGUF')
-    await refuses('CHECKPOINT_NOT_FOUND', /model-q4\.gguf is a GGUF file/)
-  })
-
   it.each(['config.json', 'model.safetensors', 'tokenizer.json'])('if %s is a pointer of Git LFS', async (file) => {
     writeFileSync(join(checkpoint, file), 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 11422654\n')
     const code =
@@ -138,7 +131,7 @@ describe('shards', () => {
     copyFileSync(join(checkpoint, 'model.safetensors'), join(checkpoint, 'two.safetensors'))
     renameSync(join(checkpoint, 'model.safetensors'), join(checkpoint, 'one.safetensors'))
     index('two.safetensors')
-    await refuses('SAFETENSORS_INVALID', /both in one\.safetensors and in two\.safetensors/)
+    await refuses('CHECKPOINT_INVALID', /both in one\.safetensors and in two\.safetensors/)
   })
 
   it('must be in the folder of the checkpoint', async () => {
