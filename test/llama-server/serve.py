@@ -1,4 +1,7 @@
-"""Serves a tiny random model with llama.cpp's server: python serve.py FOLDER KEY. Prints its URL; ends with its input."""
+"""
+Serves a GGUF file, or a tiny random model that it writes into a folder, with llama.cpp's server: python serve.py PATH KEY.
+Prints its URL; ends with its input.
+"""
 
 import random
 import struct
@@ -78,9 +81,10 @@ def write_model(path):
 def main():
     import xllamacpp
 
-    folder, key = sys.argv[1:]
-    path = Path(folder, "tiny.gguf")
-    write_model(path)
+    path, key = Path(sys.argv[1]), sys.argv[2]
+    if path.suffix != ".gguf":
+        path = path / "tiny.gguf"
+        write_model(path)
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.model_alias = {"tiny"}
@@ -89,6 +93,9 @@ def main():
     params.n_parallel = 2
     params.cpuparams.n_threads = 1
     params.cpuparams_batch.n_threads = 1
+    # Everything in fp32, to compare tokens.
+    params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     params.warmup = False
     params.verbosity = -1
     params.hostnames = ["127.0.0.1"]

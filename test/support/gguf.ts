@@ -145,6 +145,7 @@ export async function toGguf(
   const heads = { q: config.num_attention_heads, k: config.num_key_value_heads ?? config.num_attention_heads }
   const tensors: GgufTensor[] = []
   for (const { name, shape } of files.tensors) {
+    if (name.endsWith('.inv_freq')) continue
     const values = new Float32Array(shape.reduce((product, dim) => product * dim, 1))
     await files.read(name, 0, values)
     const [, part] = /self_attn\.([qk])_proj\./.exec(name) ?? []
@@ -165,10 +166,15 @@ function tokenizerMetadata(folder: string, config: any): Record<string, GgufValu
   for (const { content, id } of json.added_tokens) vocab.push([content, id])
   const tokens: string[] = []
   for (const [text, id] of vocab) tokens[id] = text
+  while (tokens.length < config.vocab_size) tokens.push(`[PAD${tokens.length}]`)
   const special = new Set<string>(json.added_tokens.map(({ content }: { content: string }) => content))
   const isSentencePiece = json.model.byte_fallback === true
   const ranks = new Map<string, number>(json.model.merges.map((pair: string[], rank: number) => [pair.join(''), rank]))
-  const typeOf = (text: string) => (text === '<unk>' ? 2 : special.has(text) ? 3 : /^<0x..>$/.test(text) ? 6 : 1)
+  const typeOf = (text: string) => {
+    if (text === '<unk>') return 2
+    if (/^\[PAD\d+\]$/.test(text)) return 5
+    return special.has(text) ? 3 : /^<0x..>$/.test(text) ? 6 : 1
+  }
   const regex = JSON.stringify(json.pre_tokenizer)
   const own: Record<string, GgufValue> = isSentencePiece
     ? { 'tokenizer.ggml.scores': { f32s: tokens.map((text) => -(ranks.get(text) ?? 1e4)) } }

@@ -8,9 +8,11 @@ import type { Architecture } from './architecture.ts'
 import { readArchitecture } from './families/index.ts'
 import { ggufName, openGguf } from './gguf/gguf-checkpoint.ts'
 import { ggufFiles } from './gguf/gguf-files.ts'
+import { readQuantisation } from './group-quants.ts'
+import { QuantisedTensors } from './group-tensors.ts'
 import type { Manifest } from './manifest.ts'
 import { embeddingTensor, headTensor, type Matrix, type Vector } from './parameters.ts'
-import { checkTensor, TensorFiles } from './tensor-files.ts'
+import { type CheckpointTensors, checkTensor, TensorFiles } from './tensor-files.ts'
 
 export interface Checkpoint extends AsyncDisposable {
   /** The folder of the weights. Drafters have folders in it. */
@@ -21,7 +23,7 @@ export interface Checkpoint extends AsyncDisposable {
   readonly name: string
   readonly architecture: Architecture
   readonly tokens: Manifest['tokens']
-  readonly tensors: TensorFiles
+  readonly tensors: CheckpointTensors
 }
 
 /** What PICE asks this model (core/answer/sketch/prompts.ts); a model without the file is asked in plain language. */
@@ -50,8 +52,15 @@ export async function openCheckpoint(path: string): Promise<Checkpoint> {
 
 async function openFolder(folder: string): Promise<Checkpoint> {
   const read = await readTexts(folder)
-  const tensors = await TensorFiles.open(await weightFiles(folder))
-  return { folder, textFolder: folder, name: basename(resolve(folder)), ...(await withTensors(read, tensors)) }
+  const form = read.quantisation === undefined ? undefined : readQuantisation(read.quantisation)
+  const files = await TensorFiles.open(await weightFiles(folder))
+  try {
+    const tensors = form ? await QuantisedTensors.open(files, form) : files
+    return { folder, textFolder: folder, name: basename(resolve(folder)), ...(await withTensors(read, tensors)) }
+  } catch (error) {
+    await files[Symbol.asyncDispose]()
+    throw error
+  }
 }
 
 async function openGgufCheckpoint(path: string, files: readonly string[]): Promise<Checkpoint> {
@@ -76,8 +85,15 @@ function ofGguf(error: BrimError, [file = '']: readonly string[], textFolder: st
   return new BrimError(error.code, message, { cause: error, hint: error.hint ?? 'take another conversion of the model' })
 }
 
+interface CheckpointTexts {
+  readonly configured: Architecture
+  readonly tokens: Manifest['tokens']
+  /** `quantization_config` of config.json. */
+  readonly quantisation: unknown
+}
+
 /** What config.json, generation_config.json and tokenizer.json say. */
-async function readTexts(folder: string): Promise<{ configured: Architecture; tokens: Manifest['tokens'] }> {
+async function readTexts(folder: string): Promise<CheckpointTexts> {
   const config = await readJsonFile(folder, 'config.json')
   if (config === undefined)
     throw new BrimError('CHECKPOINT_NOT_FOUND', `${folder} has no config.json`, {
@@ -86,10 +102,10 @@ async function readTexts(folder: string): Promise<{ configured: Architecture; to
   const configured = readArchitecture(config)
   await checkVocabulary(folder, configured.dims.vocab)
   const tokens = readTokens({ ...(config as object), ...((await readJsonFile(folder, 'generation_config.json')) ?? {}) })
-  return { configured, tokens }
+  return { configured, tokens, quantisation: 'quantization_config' in config ? config.quantization_config : undefined }
 }
 
-async function withTensors({ configured, tokens }: Awaited<ReturnType<typeof readTexts>>, tensors: TensorFiles) {
+async function withTensors({ configured, tokens }: CheckpointTexts, tensors: CheckpointTensors) {
   const architecture = { ...configured, tiedEmbeddings: configured.tiedEmbeddings && !(await hasOwnHead(tensors)) }
   return { architecture, tokens, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
 }
@@ -99,7 +115,7 @@ async function withTensors({ configured, tokens }: Awaited<ReturnType<typeof rea
  * @throws BrimError TENSOR_MISSING, TENSOR_MISMATCH, TENSOR_UNEXPECTED
  */
 export function checkTensors(
-  tensors: TensorFiles,
+  tensors: CheckpointTensors,
   parameters: readonly (Matrix | Vector)[],
   ignore: (name: string) => boolean,
 ): void {
@@ -127,7 +143,7 @@ export function isRedundant(name: string, { tiedEmbeddings }: Architecture): boo
 }
 
 /** As transformers 5 does: a head that differs from the embedding is used even if config.json ties the two. */
-async function hasOwnHead(tensors: TensorFiles): Promise<boolean> {
+async function hasOwnHead(tensors: CheckpointTensors): Promise<boolean> {
   return tensors.find(headTensor) !== undefined && !(await tensors.areEqual(embeddingTensor, headTensor))
 }
 

@@ -2,7 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { BrimError, orThrow } from '../../kit/base/errors.ts'
 import { headerLength, parseHeader, prefixBytes, type TensorInfo } from './safetensors.ts'
-import { type BlockPacking, floatTypes, type PackedValues, tensorType } from './tensor-types.ts'
+import { type BlockPacking, floatTypes, type PackedValues, quantisedTypes, tensorType } from './tensor-types.ts'
 
 /** Bytes that one read takes from a file; it bounds memory for checkpoints of any size. */
 const chunkBytes = 8 << 20
@@ -18,6 +18,15 @@ export interface TensorSource {
   packingOf(name: string): BlockPacking | undefined
   /** Reads whole rows of a packed tensor, from the value `from`, without loss. */
   readPacked(name: string, from: number, into: PackedValues): Promise<void>
+}
+
+/** The tensors of a checkpoint, in any form of file. */
+export interface CheckpointTensors extends TensorSource, AsyncDisposable {
+  /** For error messages. */
+  readonly name: string
+  readonly tensors: readonly TensorInfo[]
+  /** Both tensors exist, are readable, and have the same shape and values; their types may differ. */
+  areEqual(first: string, second: string): Promise<boolean>
 }
 
 /** Reads a drafter's own tensors from `own` and those it shares with the LLM from `model`. */
@@ -40,7 +49,7 @@ interface StoredTensor {
 }
 
 /** The tensors of one or several files, read in pieces by position. */
-export class TensorFiles implements TensorSource, AsyncDisposable {
+export class TensorFiles implements CheckpointTensors {
   readonly #tensors = new Map<string, StoredTensor>()
   readonly #handles: FileHandle[] = []
   readonly #chunk = Buffer.alloc(chunkBytes)
@@ -127,7 +136,15 @@ export class TensorFiles implements TensorSource, AsyncDisposable {
     this.#checkFinite(info, scales)
   }
 
-  /** Both tensors exist, are readable, and have the same shape and values; their types may differ. */
+  /** The bytes of a whole tensor, as they are in the file. */
+  async readBytes(name: string): Promise<ArrayBuffer> {
+    const { info, handle } = this.#stored(name)
+    const whole = new Uint8Array(info.bytes)
+    for (let at = 0; at < whole.length; at += chunkBytes)
+      whole.set(await this.#fill({ info, handle }, at, Math.min(chunkBytes, whole.length - at)), at)
+    return whole.buffer
+  }
+
   async areEqual(first: string, second: string): Promise<boolean> {
     const [a, b] = [this.find(first), this.find(second)]
     if (!(a && b) || a.shape.join() !== b.shape.join()) return false
@@ -233,7 +250,7 @@ const readSafetensors: ReadHeader = async (handle, file, fileBytes) => {
 
 /** @throws BrimError TENSOR_MISMATCH if the type is unreadable or the shape differs */
 export function checkTensor(info: TensorInfo, shape: readonly number[]): void {
-  if (!tensorType(info.dtype))
+  if (!tensorType(info.dtype) && !quantisedTypes.includes(info.dtype))
     throw new BrimError(
       'TENSOR_MISMATCH',
       `${info.file}: the tensor ${info.name} is ${info.dtype}, not ${floatTypes.join(', ')}`,

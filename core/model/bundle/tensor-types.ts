@@ -2,11 +2,13 @@ import { decodeHalves } from '../../kit/base/half.ts'
 import { decodeQ2K, decodeQ3K, decodeQ4K, decodeQ5K, decodeQ6K } from './gguf/k-quants.ts'
 import { decodeQ4, decodeQ5, decodeQ8, unpackQ4, unpackQ8 } from './gguf/legacy-quants.ts'
 
-/** Weights in blocks along the rows, as MatMulNBits reads them: (code - zero point) · scale, the zero point half of all codes. */
+/** Weights in blocks along the rows, as MatMulNBits reads them: (code - zero point) · scale. */
 export interface BlockPacking {
   readonly bits: 4 | 8
   /** Consecutive weights that share a scale. */
   readonly blockSize: number
+  /** Each block has one; otherwise it is half of all codes. */
+  readonly zeroPoints: boolean
 }
 
 export interface PackedValues {
@@ -14,6 +16,8 @@ export interface PackedValues {
   readonly codes: Uint8Array
   /** One for each block. */
   readonly scales: Float32Array
+  /** One for each block, where blocks have them. */
+  readonly zeroPoints?: Uint8Array
 }
 
 /** How the values of a tensor are stored: blocks of a fixed size, of one value or more. */
@@ -31,11 +35,17 @@ const types: Readonly<Record<string, TensorType>> = {
   F32: { values: 1, bytes: 4, decode: (bytes, into) => into.set(new Float32Array(bytes.buffer, bytes.byteOffset, into.length)) },
   F16: { values: 1, bytes: 2, decode: (bytes, into) => decodeHalves(words(bytes), into) },
   BF16: { values: 1, bytes: 2, decode: (bytes, into) => decodeBfloats(words(bytes), into) },
-  Q4_0: { values: 32, bytes: 18, decode: decodeQ4(false), packing: { bits: 4, blockSize: 32 }, unpack: unpackQ4 },
+  Q4_0: {
+    values: 32,
+    bytes: 18,
+    decode: decodeQ4(false),
+    packing: { bits: 4, blockSize: 32, zeroPoints: false },
+    unpack: unpackQ4,
+  },
   Q4_1: { values: 32, bytes: 20, decode: decodeQ4(true) },
   Q5_0: { values: 32, bytes: 22, decode: decodeQ5(false) },
   Q5_1: { values: 32, bytes: 24, decode: decodeQ5(true) },
-  Q8_0: { values: 32, bytes: 34, decode: decodeQ8, packing: { bits: 8, blockSize: 32 }, unpack: unpackQ8 },
+  Q8_0: { values: 32, bytes: 34, decode: decodeQ8, packing: { bits: 8, blockSize: 32, zeroPoints: false }, unpack: unpackQ8 },
   Q2_K: { values: 256, bytes: 84, decode: decodeQ2K },
   Q3_K: { values: 256, bytes: 110, decode: decodeQ3K },
   Q4_K: { values: 256, bytes: 144, decode: decodeQ4K },
@@ -50,6 +60,8 @@ export function tensorType(dtype: string): TensorType | undefined {
 
 export const floatTypes: readonly string[] = ['F32', 'F16', 'BF16']
 export const blockTypes: readonly string[] = Object.keys(types).filter((name) => !floatTypes.includes(name))
+/** Whose weights have lost precision before. AWQ and GPTQ: group-quants.ts. */
+export const quantisedTypes: readonly string[] = [...blockTypes, 'AWQ', 'GPTQ']
 
 const words = (bytes: Uint8Array) => new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.length / 2)
 

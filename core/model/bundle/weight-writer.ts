@@ -8,7 +8,7 @@ import { multiplyRows } from './golden-math.ts'
 import { dequantizeInt4, quantizeInt4 } from './int4.ts'
 import type { Matrix, Vector } from './parameters.ts'
 import type { TensorSource } from './tensor-files.ts'
-import { blockTypes } from './tensor-types.ts'
+import { quantisedTypes } from './tensor-types.ts'
 import { matrixNames, type PartPlan } from './weight-plan.ts'
 
 /** Values that are converted in one piece (8 MiB as fp32). */
@@ -121,7 +121,7 @@ export class WeightWriter {
     const { name: to, blockSize } = this.#spec.format
     const packing = this.#tensors.packingOf(tensor)
     const dtype = this.#tensors.find(tensor)?.dtype ?? ''
-    if (to === 'int4' && packing?.bits === 4 && packing.blockSize === blockSize) {
+    if (to === 'int4' && packing?.bits === 4 && packing.blockSize === blockSize && !packing.zeroPoints) {
       const codes = this.#codesOf(values)
       const own = scales.subarray(0, values.length / blockSize)
       await this.#tensors.readPacked(tensor, from, { codes, scales: own })
@@ -130,7 +130,7 @@ export class WeightWriter {
       return codes
     }
     await this.#tensors.read(tensor, from, values)
-    const original = reports && blockTypes.includes(dtype) ? values.slice() : undefined
+    const original = reports && quantisedTypes.includes(dtype) ? values.slice() : undefined
     const stored = this.#convert(values, tensor, scales)
     if (original) this.#onConverted({ from: dtype, to, values: values.length, ...lossOf(original, values) })
     return stored

@@ -37,7 +37,6 @@ export const DecoderConfig = z.looseObject({
   rope_parameters: Scaling.nullish(),
   partial_rotary_factor: z.number().nullish(),
   tie_word_embeddings: z.boolean().default(false),
-  quantization_config: z.unknown().optional(),
 })
 export type DecoderConfig = z.infer<typeof DecoderConfig>
 
@@ -82,7 +81,6 @@ function readDims(config: DecoderConfig): Dims {
     )
   if (config.hidden_act !== 'silu') throw unsupported(`the activation ${config.hidden_act} (only silu)`)
   if (dims.headDim % 16 !== 0) throw unsupported(`heads of size ${dims.headDim} (the attention operator needs a multiple of 16)`)
-  if (config.quantization_config) throw unsupported('quantised checkpoints: build from the original weights')
   return dims
 }
 

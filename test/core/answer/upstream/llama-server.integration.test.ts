@@ -1,7 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { AnswerRequest } from '../../../../core/answer/endpoint/endpoint.ts'
 import { AnswerMeter } from '../../../../core/answer/endpoint/meter.ts'
@@ -10,12 +6,12 @@ import { collectAnswer, streamAnswer } from '../../../../core/answer/endpoint/st
 import { upstreamEndpoint } from '../../../../core/answer/upstream/endpoint.ts'
 import { systemClock } from '../../../../core/kit/base/clock.ts'
 import { seededRandom } from '../../../../core/kit/base/random.ts'
+import { type LlamaServer, startLlamaServer } from '../../../support/llama-server.ts'
 import { pythonWith } from '../../../support/python-packages.ts'
 import { silentLogger } from '../../../support/silent-logger.ts'
 import { tempDir } from '../../../support/temp-dir.ts'
 
 const python = pythonWith('llama-server')
-const script = fileURLToPath(new URL('../../../llama-server/serve.py', import.meta.url))
 const key = 'a-key-of-the-server'
 const limits = {
   ...{ requests: 8, queue: 8, retries: 2, maxRetryAfterMs: 5_000, connectMs: 5_000, firstTokenMs: 20_000, idleMs: 20_000 },
@@ -24,17 +20,14 @@ const limits = {
 
 describe.skipIf(python === undefined)("llama.cpp's server as an upstream", () => {
   const dir = tempDir()
-  let server: ChildProcess
+  let server: LlamaServer
   let url: string
   beforeAll(async () => {
-    server = spawn(python!, [script, dir.path, key], { stdio: ['pipe', 'pipe', 'ignore'] })
-    const [line] = (await once(createInterface(server.stdout!), 'line')) as [string]
-    url = `${line}/v1`
+    server = await startLlamaServer(python!, dir.path, key)
+    url = `${server.url}/v1`
   })
   afterAll(async () => {
-    const ended = once(server, 'exit')
-    server.stdin!.end()
-    await ended
+    await server[Symbol.asyncDispose]()
     dir[Symbol.dispose]()
   })
 

@@ -155,7 +155,6 @@ describe('config.json', () => {
       /partial_rotary_factor 0\.5/,
     ],
     ['a sliding window', { ...tinyQwen2Config, use_sliding_window: true }, 'ARCHITECTURE_UNSUPPORTED', /use_sliding_window/],
-    ['quantised weights', { ...tinyLlamaConfig, quantization_config: { bits: 4 } }, 'ARCHITECTURE_UNSUPPORTED', /quantised/],
   ]
   it.each(refused)('is rejected with %s', (_, config, code, message) => {
     expect(() => readArchitecture(config)).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) }))
