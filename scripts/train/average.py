@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from errors import InputError, run
-from files import load_checkpoint, save_checkpoint
+from export import load_weights, weights_path
+from files import save_checkpoint
 from paths import add_work
 
 WEIGHTS = ("model", "adapter")  # the adapter of an early exit, if there is one
@@ -29,14 +30,14 @@ def average(first: dict[str, Tensor], second: dict[str, Tensor], share: float) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_work(parser)
-    parser.add_argument("--names", nargs=2, required=True, metavar=("FIRST", "SECOND"), help="checkpoints in the work folder")
+    parser.add_argument("--names", nargs=2, required=True, metavar=("FIRST", "SECOND"), help="checkpoints in the work folder, or exported folders")
     parser.add_argument("--share", type=float, default=0.5, help="weight of the second, 0..1 (default: 0.5)")
     parser.add_argument("--name", default="llm", help="checkpoint to write (default: llm)")
     parser.add_argument("--context", type=int, help="positions of the model that is written (default: those of the second)")
     args = parser.parse_args()
     if not 0 <= args.share <= 1:
         raise InputError(f"--share {args.share} is not between 0 and 1")
-    first, second = (load_checkpoint(args.work / f"{name}.pt") for name in args.names)
+    first, second = (load_weights(weights_path(args.work, name)) for name in args.names)
     averaged = {part: average(first[part], second[part], args.share) for part in WEIGHTS if part in first and part in second}
     config = second["config"] | ({"max_position_embeddings": args.context} if args.context else {})  # positions have no weights
     save_checkpoint(args.work / f"{args.name}.pt", {"config": config, **averaged})

@@ -3,17 +3,15 @@ files of docs/results; every figure comes from these files.
 
     python scripts/train/card.py [--results docs/results] [--models models/demo] [--out FILE]
 
-Read from training/: <name>-curve.json, evaluation-<name>.json, tasks-<name>.json and judgement.json; from
-acceptance/: acceptance.json of `brim bench acceptance`. A section whose file is missing is omitted and reported.
-A person who judges the ten continuations writes judgement.json: {"judgedBy": "…", "text": "greedy" or "sampled", "continuations":
-{"<id>": {"coherent": true, "note": "…"}}}; without it the card says that they are not judged.
+Read from training/: <name>-curve.json, evaluation-<name>.json, tasks-<name>.json; from acceptance/: acceptance.json of
+`brim bench acceptance`. A section whose file is missing is omitted and reported.
 """
 
 import argparse
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 from card_text import (
@@ -34,7 +32,7 @@ from card_text import (
 )
 from curves import Curve, read_curves
 from errors import run
-from evaluate import CONTINUATIONS, MAX_NEW
+from evaluate import BUCKETS
 from files import read_json, write_atomically
 from paths import REPOSITORY, RESULTS
 from plot import LEVELLED, LEVELS, TARGETS, is_asked, read_all
@@ -53,7 +51,6 @@ class Facts:
     evaluations: dict[str, dict]
     tasks: dict[str, dict]
     acceptance: dict
-    judgement: dict
     files: dict[str, float]  # folder or file under models/demo → MB
 
 
@@ -101,6 +98,7 @@ def settings_cells(run: dict) -> tuple[str, str, str, str]:
     if run.get("copying"):
         parts.append("copying")
     parts += [f"{task} × {times}" for task, times in run.get("repeat", {}).items()]
+    parts += [f"taught by `{teacher}`: {' '.join(tasks)}" for teacher, *tasks in run.get("teachers", [])]
     if run.get("peak", 1) != 1:
         parts.append(f"rates × {run['peak']:g}")
     return (f"`{run['start']}`" if run.get("start") else "–", each("examples"), each("context"), ", ".join(parts))
@@ -132,12 +130,11 @@ def positions_section(facts: Facts) -> str:
     name, evaluation = next(iter(facts.evaluations.items()))
     texts = evaluation["heldOutByPosition"]
     rows = []
-    for bucket in texts["packed"]:
-        found = [next((row for row in rows_ if row["from"] == bucket["from"]), {}) for rows_ in texts.values()]
+    for start, end in pairwise(BUCKETS):
+        found = [next((row for row in rows_ if row["from"] == start), {}) for rows_ in texts.values()]
         cells = (f"{number(row.get('perplexity'))} ({row.get('tokens', 0):,})" for row in found)
-        rows.append((f"{bucket['from']}–{bucket['to'] - 1}", *cells))
-    head = ("position", *("chats, packed" if text == "packed" else text for text in texts))
-    return f"{POSITIONS}\n\n`{name}`, perplexity (tokens):\n\n{table(head, rows)}"
+        rows.append((f"{start}–{end - 1}", *cells))
+    return f"{POSITIONS}\n\n`{name}`, perplexity (tokens):\n\n{table(('position', *texts), rows)}"
 
 
 def accept_length(runs: Sequence[dict]) -> float | None:
@@ -273,31 +270,6 @@ def targets_section(facts: Facts) -> str:
     return f"{LONG_FORMS_NOTE}\n\n{table(('target', 'goal', 'measured', ''), rows)}"
 
 
-def continuations(evaluation: dict) -> list[dict]:
-    """The story samples that are judged."""
-    return [sample for sample in evaluation["samples"] if sample["task"] == "story"][:CONTINUATIONS]
-
-
-def continuations_section(facts: Facts) -> str:
-    evaluation, judgement = next(iter(facts.evaluations.values())), facts.judgement
-    marks, shown = judgement.get("continuations", {}), continuations(evaluation)
-    kind = judgement.get("text", "greedy")
-    if marks:
-        good = sum(bool(marks.get(sample["id"], {}).get("coherent")) for sample in shown)
-        judged = f"{good} of {len(shown)} ({kind}) are coherent and on topic, judged by {judgement['judgedBy']} (goal: 8 of 10)."
-    else:
-        judged = "They are not judged yet (goal: 8 of 10 coherent and on topic)."
-    parts = [f"The first {len(shown)} held-out stories of the prompt file, in order and without omissions, at most {MAX_NEW} tokens each. {judged}"]
-    for place, sample in enumerate(shown, 1):
-        mark = marks.get(sample["id"])
-        word = "not judged" if mark is None else ("coherent" if mark["coherent"] else "not coherent")
-        note = f" {mark['note']}" if mark and mark.get("note") else ""
-        loops = " (repeats itself)" if sample["greedyLoops"] else ""
-        parts.append(f"**{place}. {sample['id']}**: {word}.{note}\n\n{quote(sample['prompt'])}")
-        parts.append(f"greedy{loops}:\n\n{quote(sample['greedy'])}\n\ntemperature 0.7:\n\n{quote(sample['sampled'])}")
-    return "\n\n".join(parts)
-
-
 def sample_text(sample: dict) -> str:
     """A sample with its request, both shortened."""
     prompt = sample["prompt"] if len(sample["prompt"]) < 700 else f"{sample['prompt'][:300]} […] {sample['prompt'][-200:]}"
@@ -312,7 +284,7 @@ def first_samples(evaluation: dict) -> dict[str, dict]:
 
 def samples_section(facts: Facts) -> str:
     samples = first_samples(next(iter(facts.evaluations.values())))
-    return "\n\n".join(sample_text(sample) for task, sample in samples.items() if task != "story")
+    return "\n\n".join(sample_text(sample) for sample in samples.values())
 
 
 def card_samples_section(facts: Facts) -> str:
@@ -347,8 +319,7 @@ PAGE: Sections = (
     ("Greedy answers that repeat themselves", lambda facts: facts.evaluations, loops_section),
     ("Drafters: accept length", lambda facts: facts.acceptance, lambda facts: f"{DRAFTERS}\n\n{drafters_table(facts)}"),
     ("Foresight, sketch, expansion", lambda facts: facts.tasks, tasks_section),
-    ("Ten story continuations", lambda facts: facts.evaluations, continuations_section),
-    ("Samples of the other tasks", lambda facts: facts.evaluations, samples_section),
+    ("Samples", lambda facts: facts.evaluations, samples_section),
 )
 
 
@@ -392,14 +363,13 @@ def main() -> None:
         evaluations=read_all(training, "evaluation-"),
         tasks=read_all(training, "tasks-"),
         acceptance=optional(args.results / "acceptance" / "acceptance.json"),
-        judgement=optional(training / "judgement.json"),
         files=megabytes(args.models),
     )
     missing: list[str] = []
     for path, (text, left_out) in ((args.out, card(facts)), (training / "training.md", page(facts))):
         write_atomically(path, text.encode())
         missing += left_out
-    print(json.dumps({"written": [args.out.name, "training.md"], "leftOut": missing, "judged": bool(facts.judgement)}))
+    print(json.dumps({"written": [args.out.name, "training.md"], "leftOut": missing}))
 
 
 if __name__ == "__main__":

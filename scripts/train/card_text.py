@@ -48,7 +48,8 @@ weights; `models/demo/…` is the model of the release before, which the runs wi
 `llm-512`, `llm-copy`, `llm-more` and `llm-long` for the LLM, whose weights were 0.4 of `llm-more`'s plus 0.6 of `llm-long`'s).
 
 - Examples: `tokens.npz` has chats only, `tasks.npz` all tasks, `tasks-own.npz` all tasks with foresight and sketches of the model's
-  own answers, `rollouts.npz` answers of the finished `llm`. Guides, tales, recovery and fractions of weights are in the new runs only.
+  own answers, `rollouts.npz` answers of the finished `llm`.
+- Taught by: half of the loss of these tasks is against the distribution of the model named.
 - Copying: every step includes a window of shuffled tokens to copy. "task × N": the examples of a task count N times.
 
 All runs used one or two shared cores. Losses and mean perplexities of runs with different examples or settings are not comparable,
@@ -61,14 +62,13 @@ these states. HAT uses a finished LLM, so the accept lengths here are not direct
 that was trained normally. The size of this effect is not measured: no LLM was trained without the early exit for comparison."""
 
 PERPLEXITY = """exp(mean loss) per token of each model's own tokenizer, with fp16 weights, fp32 arithmetic and hidden states rounded to fp16 at the two
-cuts. Texts are packed into windows of 512 tokens; long tasks are evaluated one by one. In chats every token counts, including role markers;
+cuts. Every example starts at position 0 with nothing before it. In chats every token counts, including role markers;
 in generated examples (expansion, foresight, sketch) only the answer. Sketches have a high perplexity because the prompt does not contain the
 answer. Figures of `slm-other` are per token of another tokenizer and are not comparable with the others."""
 
 POSITIONS = """![Perplexity by position](positions.png)
 
-`packed`: chats in random order in windows of the model's context, so that every position has the same kind of text. Long tasks: whole
-stories from position 0, whose later parts differ from their beginnings."""
+Kinds of text with examples beyond position 1,024, each from position 0; later parts of a text differ from its beginning."""
 
 DRAFTERS = """- `adapter`: x_i = RMSNorm(s_i) + W·RMSNorm(f_{i−1}), f_S = s + Attention(x). s are states after the first layer, f deep states, which are known
   only for the last prompt position and the answer. It has half as many key and value heads, so that with W it has HAT's 4·d² weights.

@@ -25,7 +25,7 @@ from base import (
     split_of,
 )
 from curves import Curve, curve_path, write_curve
-from dataset import CHATS, IGNORE, TASKS, Batches, add_tasks, load_pieces
+from dataset import IGNORE, TASKS, Batches, load_pieces
 from errors import InputError
 from export import load_exported_adapter, load_llm_checkpoint
 from export_medusa import load_medusa
@@ -98,12 +98,12 @@ def distillation_loss(
     return in_blocks(part, len(head), states.flatten(0, 1), deep.flatten(0, 1), weight.flatten())
 
 
-def training_pieces(work: Path, longest: int, file: str, rollouts_only: bool = False) -> list[np.ndarray]:
+def training_pieces(work: Path, longest: int, rollouts_only: bool = False) -> list[np.ndarray]:
     """Training examples and, ROLLOUT_WEIGHT times each, the LLM's rollouts, whose answers are trained on; or only the rollouts."""
     path = work / "rollouts.npz"
     own = [rollout.marked()[:longest] for rollout in load_rollouts(path)[0]] if path.exists() else []
     if not rollouts_only:
-        return load_pieces(work, "train", longest, file) + own * ROLLOUT_WEIGHT
+        return load_pieces(work, "train", longest) + own * ROLLOUT_WEIGHT
     if not own:
         raise InputError(f"{path} is missing; run rollouts.py first, or train without --rollouts-only")
     return own
@@ -129,7 +129,6 @@ class Distillation:
         make_student: Callable[[Teacher], nn.Module],
         batch: int,
         seed: int,
-        file: str = CHATS,
         context: int | None = None,
         base: BaseModel | None = None,
         rollouts_only: bool = False,
@@ -142,11 +141,11 @@ class Distillation:
         self.student.to(self.device)
         self.optimizers = make_optimizers(self.student, MUON_LR, ADAM_LR)
         context = min(context or self.model.config.max_position_embeddings, self.model.config.max_position_embeddings)
-        self.batches = Batches(training_pieces(work, context + 1, file, rollouts_only), context, batch, seed)
+        self.batches = Batches(training_pieces(work, context + 1, rollouts_only), context, batch, seed)
         self.step, self.seconds = 0, 0.0
         self.curve: list[dict] = []
         # Settings of the steps so far; one more entry when a run continues with other settings.
-        self.phases = [{"examples": "rollouts.npz" if rollouts_only else file, "context": context, "batch": batch, "fromStep": 0}]
+        self.phases = [{"examples": "rollouts.npz" if rollouts_only else TASKS, "context": context, "batch": batch, "fromStep": 0}]
 
     def resume(self) -> None:
         """Resumes from the checkpoint; InputError if it belongs to another LLM or to another kind of student."""
@@ -158,8 +157,7 @@ class Distillation:
         self.student.load_state_dict(state[self.name])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
-        b = self.batches
-        self.batches = Batches(b.pieces, b.context, b.batch, b.seed, state["epoch"], state["next_window"])
+        self.batches.go_to(state["epoch"], state["next_batch"])
         self.step, self.seconds, self.curve = state["step"], state["seconds"], state["curve"]
         before, now = state["phases"], {**self.phases[0], "fromStep": self.step}
         self.phases = before if {**before[-1], "fromStep": self.step} == now else [*before, now]
@@ -173,7 +171,7 @@ class Distillation:
             self.name: self.student.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "epoch": self.batches.epoch,
-            "next_window": self.batches.next_window,
+            "next_batch": self.batches.next_batch,
             "step": self.step,
             "seconds": self.seconds,
             "curve": self.curve,
@@ -185,10 +183,6 @@ class Distillation:
 
 def distil(training: Distillation, loss_of: LossOf, max_seconds: float, max_steps: float) -> None:
     """Trains until the budget (seconds or steps, whichever ends first) is used up, saving every minute and at the end."""
-    shape = (training.batches.batch, training.batches.context)
-    ids, learn = torch.zeros(shape, dtype=torch.long, device=training.device), torch.ones(shape, device=training.device)
-    loss_of(ids, learn)[0].backward()  # compiles outside the clock
-    training.student.zero_grad(set_to_none=True)
     shown = saved = training.seconds
     losses: list[float] = []
     agreements: list[np.ndarray] = []
@@ -230,7 +224,6 @@ def exported_student(folder: Path, name: str, model: Teacher) -> dict[str, Tenso
 def add_budget(parser: argparse.ArgumentParser) -> None:
     """Adds the options of every distillation command."""
     add_work(parser)
-    add_tasks(parser)
     parser.add_argument("--minutes", type=float, default=math.inf, help="training time in minutes, summed over restarts (default: no limit)")
     parser.add_argument("--steps", type=float, help=f"total steps; the run ends at the first limit reached (default: {STEPS}, with --minutes no limit)")
     parser.add_argument("--rollouts-only", action="store_true", help="continue training on only the LLM's own answers")
@@ -240,14 +233,13 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=8, help="windows per step (default: 8)")
     add_seed(parser)
     add_threads(parser)
-    parser.add_argument("--no-compile", action="store_true", help="skip torch.compile (no C++ compiler; slower)")
 
 
 def run_distillation(
     args: argparse.Namespace,
     name: str,
     make_student: Callable[[Teacher], nn.Module],
-    make_loss: Callable[[Distillation, bool], LossOf],
+    make_loss: Callable[[Distillation], LossOf],
 ) -> None:
     """The command of a student: trains <work>/<name>.pt, from its checkpoint if it exists, within the budget."""
     torch.set_num_threads(args.threads)
@@ -255,12 +247,11 @@ def run_distillation(
     steps = (STEPS if math.isinf(args.minutes) else math.inf) if args.steps is None else args.steps
     context = args.context or (BASE_CONTEXT if args.base else None)
     base = load_base(args.base, args.split, args.device, args.batch * context) if args.base else None
-    file = TASKS if base and args.file == CHATS else args.file
-    training = Distillation(args.work, name, make_student, args.batch, args.seed, file, context, base, args.rollouts_only)
+    training = Distillation(args.work, name, make_student, args.batch, args.seed, context, base, args.rollouts_only)
     if training.path.exists():
         training.resume()
         print(json.dumps({"resumedAtStep": training.step}), flush=True)
     elif args.start:
         training.student.load_state_dict(exported_student(args.start, name, training.model))
-    distil(training, make_loss(training, not (args.no_compile or base)), args.minutes * 60, steps)
+    distil(training, make_loss(training), args.minutes * 60, steps)
     print(json.dumps({"steps": training.step, "seconds": round(training.seconds, 1)}))

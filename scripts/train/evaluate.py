@@ -5,9 +5,7 @@
 
 The text is the held-out part of tasks.npz. Weights are rounded to fp16 as in the exported file, and hidden states to fp16 at
 both cuts as on the wire. Perplexity is exp(mean loss) over the tokens that would be trained on: all of a chat, only the answer
-of a generated example. Per task it is measured in packed windows of 512 tokens, the same for every model; each example of a long
-task starts at position 0. By position: the long tasks, and `packed`, chats in random order in
-windows of the model's context, so that every position has the same kind of text.
+of a generated example. Every example starts at position 0 with nothing before it, as in use; chats longer than the context are cut.
 """
 
 import argparse
@@ -23,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from base import Teacher, split_of
-from dataset import IGNORE, TASKS, load_groups, pack, to_batch
+from dataset import IGNORE, batches_by_length, load_groups, some_of, to_batch, width_of
 from encode import Encoder, own_encoder
 from errors import InputError, run
 from export import load_llm_checkpoint, write_json
@@ -34,10 +32,9 @@ from model import SPLIT, Llama
 from paths import RESULTS, add_threads, add_work
 from tokenizer import stop_tokens
 
-SHORT_CONTEXT = 512
+SHORT = 1024
 BUCKETS = (0, 128, 256, 512, 1024, 2048)  # positions: from one up to the next
 BATCH_TOKENS = 8192
-CONTINUATIONS = 10  # of the first held-out stories, for a reader to judge
 MAX_NEW, MAX_NEW_OF_LONG = 128, 420  # tokens of an answer, of a guide or tale that is shown
 
 
@@ -66,13 +63,11 @@ class Losses:
 
 
 @torch.no_grad()
-def losses_of(model: Llama, windows: list[np.ndarray]) -> Losses:
-    """Losses of the tokens to train on in windows of at most context + 1 tokens."""
+def losses_of(model: Llama, examples: list[np.ndarray]) -> Losses:
+    """Losses of the tokens to train on in examples of at most context + 1 tokens, each from position 0."""
     found = Losses()
-    longest = max((len(window) - 1 for window in windows), default=1)
-    rows = max(1, BATCH_TOKENS // longest)
-    for at in range(0, len(windows), rows):
-        inputs, targets = to_batch(windows[at : at + rows], longest)
+    for rows in batches_by_length(examples, BATCH_TOKENS, np.random.default_rng(0)):
+        inputs, targets = to_batch(rows, min(width_of(rows), model.config.max_position_embeddings))
         deep = wire(model.deep(wire(model.shallow(inputs, SPLIT)), SPLIT))
         losses = F.cross_entropy(model.head(deep).flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none")
         found.add(losses.view_as(targets), targets)
@@ -80,25 +75,13 @@ def losses_of(model: Llama, windows: list[np.ndarray]) -> Losses:
 
 
 def held_out(model: Llama, work: Path, tokens: int) -> tuple[dict[str, dict], dict[str, list[dict]]]:
-    """({task: perplexity and tokens}, {text: perplexity by position}), over about `tokens` held-out tokens of a task at most."""
+    """({task: perplexity and tokens}, {task with examples beyond SHORT positions: perplexity by position}), over random examples of
+    about `tokens` held-out tokens of a task."""
     context = model.config.max_position_embeddings
-    short, rng = min(SHORT_CONTEXT, context), np.random.default_rng(0)
-    groups = {task: pieces for task, pieces in load_groups(work, "val", short + 1, TASKS).items() if not is_long(task)}
-    per_task = {
-        task: losses_of(model, pack(pieces, short + 1, rng)[: max(1, tokens // short)]).between(0, short)
-        for task, pieces in groups.items()
-    }
-    long = {task: pieces for task, pieces in load_groups(work, "val", context + 1, TASKS).items() if is_long(task)}
-    found = {task: losses_of(model, pieces[: max(1, 2 * tokens // context)]) for task, pieces in long.items()}
-    per_task |= {task: losses.between(0, context) for task, losses in found.items()}
-    chats = [piece for pieces in groups.values() for piece in pieces if (piece >= 0).all()]
-    found["packed"] = losses_of(model, pack(chats, context + 1, rng)[: max(1, 4 * tokens // context)])
-    return per_task, {text: losses.by_position() for text, losses in found.items()}
-
-
-def is_long(task: str) -> bool:
-    """Whether a task's examples are for a long context."""
-    return task.startswith("long-")
+    groups = load_groups(work, "val", context + 1)
+    found = {task: losses_of(model, some_of(pieces, tokens)) for task, pieces in groups.items()}
+    long = {task: losses for task, losses in found.items() if losses.counts[SHORT:].any()}
+    return {task: losses.between(0, context) for task, losses in found.items()}, {task: each.by_position() for task, each in long.items()}
 
 
 def is_looping(answer: list[int]) -> bool:
@@ -138,15 +121,11 @@ def answer_all(model: Teacher, prompts: list[list[int]], max_new: int, stop: set
 
 
 def shown_prompts(prompts: Iterable[dict], per_task: int) -> list[dict]:
-    """The first prompts of every task, and as many stories as are judged; the choice is not manual."""
-    left: dict[str, int] = {"story": max(CONTINUATIONS, per_task)} if per_task else {}
-    shown = []
+    """The first prompts of every task; the choice is not manual."""
+    shown: dict[str, list[dict]] = {}
     for prompt in prompts:
-        left.setdefault(prompt["task"], per_task)
-        left[prompt["task"]] -= 1
-        if left[prompt["task"]] >= 0:
-            shown.append(prompt)
-    return shown
+        shown.setdefault(prompt["task"], []).append(prompt)
+    return [prompt for group in shown.values() for prompt in group[:per_task]]
 
 
 def samples(model: Llama, encoder: Encoder, prompts: list[dict]) -> list[dict]:
@@ -197,7 +176,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=Path, default=DEFAULT_PROMPTS, help="JSON lines (default: the held-out ones)")
     parser.add_argument("--out", type=Path, help="default: docs/results/training/evaluation-<name>.json")
     parser.add_argument("--tokens", type=int, default=40_000, help="approximate maximum of held-out tokens per task (default: 40000)")
-    parser.add_argument("--samples", type=int, default=2, help="sample prompts per task (stories: 10); 0 for none (default: 2)")
+    parser.add_argument("--samples", type=int, default=2, help="sample prompts per task; 0 for none (default: 2)")
     add_threads(parser)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

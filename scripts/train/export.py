@@ -28,7 +28,8 @@ from tasks import EXPAND, EXPAND_NEXT, FORESIGHT, SKETCH
 from tokenizer import END_OF_TEXT, IM_END, SPECIAL, load_tokenizer, tokenizer_config
 
 DEFAULT_OUT = REPOSITORY / "models" / "demo" / "llm"
-ADAPTERS = ("adapter", "adapter-paper")  # checkpoint and folder; the second may be missing
+PAPER_ADAPTER = "adapter-paper"
+ADAPTERS = ("adapter", PAPER_ADAPTER)  # checkpoint and folder; the second may be missing
 ADAPTER_NAMES = {"norm.weight": "norm.weight"} | {
     f"{name}_proj.weight": f"attention.{name}_proj.weight" for name in "qkvo"
 }  # file → module
@@ -36,11 +37,27 @@ FEATURE_NAMES = {name: name for name in ("feature_norm.weight", "feature_proj.we
 
 
 def load_llm_checkpoint(work: Path, name: str = "llm") -> Llama:
-    """The model of <work>/<name>.pt in fp32, its weights rounded to fp16 as in the exported file; frozen."""
-    state = load_checkpoint(work / f"{name}.pt")
+    """The model of <work>/<name>.pt or of an exported folder in fp32, its weights rounded to fp16 as in the exported file; frozen."""
+    state = load_weights(weights_path(work, name))
     model = Llama(LlmConfig(**state["config"]))
     model.load_state_dict({name: tensor.half().float() for name, tensor in state["model"].items()})
     return model.requires_grad_(False).eval()
+
+
+def weights_path(work: Path, name: str) -> Path:
+    """Where the weights of a name are: an exported folder, or <work>/<name>.pt."""
+    return Path(name) if Path(name).is_dir() else work / f"{name}.pt"
+
+
+def load_weights(path: Path) -> dict:
+    """A checkpoint, or an exported folder as one: config, model, and the paper's adapter as the early exit's Λ where the folder has one."""
+    if not path.is_dir():
+        return load_checkpoint(path)
+    model = load_exported(path)
+    state = {"config": model.config.to_dict(), "model": model.state_dict()}
+    if (path / PAPER_ADAPTER).is_dir():
+        state["adapter"] = load_exported_adapter(path, model.config, PAPER_ADAPTER).state_dict()
+    return state
 
 
 def llm_config(config: LlmConfig) -> dict:

@@ -9,6 +9,7 @@ output of evaluate.py and evaluate_tasks.py in --out → positions.png and tasks
 import argparse
 import json
 import statistics
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
@@ -21,6 +22,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from curves import Curve, read_curves, write_curve
 from errors import InputError, run
+from evaluate import BUCKETS
 from files import read_json, replacing
 from paths import DEFAULT_WORK, RESULTS
 
@@ -106,20 +108,15 @@ def plot_training(models: dict[str, Curve], drafters: dict[str, Curve], path: Pa
     save(figure, path)
 
 
-def plot_positions(evaluations: dict[str, dict], path: Path) -> None:
-    """Perplexity by position: of every kind of text for the model with the longest context, of packed chats for the others."""
-    longest = max(evaluations, key=lambda name: evaluations[name]["config"]["max_position_embeddings"])
+def plot_positions(name: str, evaluation: dict, path: Path) -> None:
+    """Perplexity of a model's long kinds of text by position."""
     figure, panel = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
-    starts = [row["from"] for row in evaluations[longest]["heldOutByPosition"]["packed"]]
-    for name, evaluation in evaluations.items():
-        for text, rows in evaluation["heldOutByPosition"].items():
-            if name == longest or text == "packed":
-                label = f"{name}, {'chats, packed' if text == 'packed' else text}"
-                places = [starts.index(row["from"]) for row in rows]
-                panel.plot(places, [row["perplexity"] for row in rows], marker="o", ms=4, lw=1.2, label=label)
-    ends = [row["to"] - 1 for row in evaluations[longest]["heldOutByPosition"]["packed"]]
-    panel.set_xticks(range(len(starts)), [f"{start}–{end}" for start, end in zip(starts, ends, strict=True)])
-    panel.set(xlabel="position in the context", ylabel="perplexity", yscale="log", title="held-out perplexity by position")
+    for text, rows in evaluation["heldOutByPosition"].items():
+        places = [BUCKETS.index(row["from"]) for row in rows]
+        panel.plot(places, [row["perplexity"] for row in rows], marker="o", ms=4, lw=1.2, label=text)
+    spans = list(pairwise(BUCKETS))
+    panel.set_xticks(range(len(spans)), [f"{start}–{end - 1}" for start, end in spans])
+    panel.set(xlabel="position in the context", ylabel="perplexity", yscale="log", title=f"{name}: held-out perplexity by position")
     plain_log_axis(panel)
     panel.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     save(figure, path)
@@ -189,7 +186,7 @@ def main() -> None:
         write_curve(args.out / f"{name}-curve.json", curve)
     plots = {
         "training.png": (models or drafters, lambda path: plot_training(models, drafters, path)),
-        "positions.png": (evaluations, lambda path: plot_positions(evaluations, path)),
+        "positions.png": (evaluations, lambda path: plot_positions(*next(iter(evaluations.items())), path)),
         "tasks.png": (tasks, lambda path: plot_tasks(tasks, path)),
     }
     for name, (wanted, draw) in plots.items():

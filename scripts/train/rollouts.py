@@ -21,13 +21,13 @@ import torch
 
 from base import BaseEncoder, add_base, load_base, split_of
 from corpus import Chat, Message
-from dataset import STEPS, add_tasks
+from dataset import load_tokens
 from encode import Encoder, own_encoder
 from errors import InputError, run
 from export import load_llm_checkpoint
 from files import load_arrays, save_arrays
 from generate import generate, same_length_batches
-from paths import add_seed, add_threads, add_work
+from paths import add_repeat, add_seed, add_threads, add_work
 from tasks import user_chats
 from tokenizer import IM_START, stop_tokens
 
@@ -48,16 +48,17 @@ def answer_prompts(chats: list[Chat], encode: Callable[[Sequence[Message]], list
     return [prompt for prompt in prompts if len(prompt) <= LONGEST_PROMPT]
 
 
-def stored_prompts(work: Path, file: str, encoder: Encoder, per_task: int, seed: int) -> list[list[int]]:
-    """Prompts of training examples of a token file: of every task as many, each up to one of its answers; long prompts are omitted."""
-    arrays, rng = load_arrays(work / file, STEPS[file]), np.random.default_rng(seed)
+def stored_prompts(work: Path, encoder: Encoder, per_task: int, seed: int, repeat: dict[str, float]) -> list[list[int]]:
+    """Prompts of training examples: `per_task` times its weight of every task, each up to one of its answers; long prompts are omitted."""
+    arrays, rng = load_tokens(work), np.random.default_rng(seed)
     opening = encoder.tokenizer.encode(f"{IM_START}assistant\n", add_special_tokens=False).ids
     prompts = []
     for name in sorted(name for name in arrays if name.startswith("train/") and name.endswith("/ids")):
-        if name.split("/")[1] in UNANSWERED:
+        task = name.split("/")[1]
+        if task in UNANSWERED:
             continue
         ids, ends = arrays[name], np.cumsum(arrays[name.replace("/ids", "/lengths")])
-        for index in rng.permutation(len(ends))[:per_task]:
+        for index in rng.permutation(len(ends))[: round(per_task * repeat.get(task, 1))]:
             example = ids[ends[index - 1] if index else 0 : ends[index]]
             found = np.all([np.roll(example, -at) == token for at, token in enumerate(opening)], axis=0).nonzero()[0]
             if len(found):
@@ -106,14 +107,14 @@ def save_rollouts(path: Path, rollouts: list[Rollout], done: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="JSON lines of chats (see tasks.py) in place of the token file")
+    parser.add_argument("--data", type=Path, help="JSON lines of chats (see tasks.py) in place of tasks.npz")
     add_work(parser)
-    add_tasks(parser)
     add_base(parser)
     parser.add_argument("--minutes", type=float, default=4, help="run time of this call in minutes; inf with --batches (default: 4)")
     parser.add_argument("--batches", type=int, default=1_000_000, help="total number of batches (default: no limit)")
-    parser.add_argument("--per-task", type=int, default=1500, help="maximum number of prompts per task of the token file (default: 1500)")
+    parser.add_argument("--per-task", type=int, default=1500, help="maximum number of prompts per task of tasks.npz (default: 1500)")
     parser.add_argument("--batch", type=int, default=48, help="prompts of one length per batch (default: 48)")
+    add_repeat(parser)
     add_seed(parser)
     add_threads(parser)
     args = parser.parse_args()
@@ -130,7 +131,7 @@ def main() -> None:
         chats = [chat for chat in user_chats(args.data) if chat.split == "train"]
         prompts = answer_prompts(chats, encoder.prompt, args.seed)
     else:
-        prompts = stored_prompts(args.work, args.file, encoder, args.per_task, args.seed)
+        prompts = stored_prompts(args.work, encoder, args.per_task, args.seed, dict(args.repeat))
     if not prompts:
         raise InputError(f"no chat has a prompt of at most {LONGEST_PROMPT} tokens followed by an answer")
     batches = same_length_batches(prompts, args.batch)

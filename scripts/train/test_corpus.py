@@ -1,4 +1,4 @@
-"""Tests of corpus.py and dataset.py: bad input in one line, splits, chats, packing."""
+"""Tests of corpus.py and dataset.py: bad input in one line, splits, chats, batches."""
 
 import gzip
 import tempfile
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from corpus import cut_section, read_records, sgd_chats, story_chats, topical_chats, with_system
-from dataset import IGNORE, Batches, pack, to_batch
+from dataset import IGNORE, Batches, batches_by_length, some_of, to_batch, width_of
 from errors import InputError
 
 
@@ -76,13 +76,19 @@ class Chats(unittest.TestCase):
         self.assertIn(("train", "system"), first)
 
 
-class Packing(unittest.TestCase):
-    pieces = [np.arange(1, 1 + size, dtype=np.uint16) for size in (5, 9, 3, 7, 2, 8, 8, 1)]
+class Rows(unittest.TestCase):
+    pieces = [np.arange(1, 1 + size, dtype=np.uint16) for size in (5, 90, 3, 70, 2, 300, 129, 1)]
 
-    def test_keeps_every_token_once_within_the_window(self):
-        windows = pack(self.pieces, 9, np.random.default_rng(0))
-        self.assertTrue(all(len(window) <= 9 for window in windows))
-        self.assertEqual(sorted(np.concatenate(windows)), sorted(np.concatenate(self.pieces)))
+    def test_every_example_is_one_row_of_a_batch_within_the_positions_or_alone(self):
+        batches = batches_by_length(self.pieces, 260, np.random.default_rng(0))
+        self.assertEqual(sorted(len(row) for rows in batches for row in rows), sorted(map(len, self.pieces)))
+        for rows in batches:
+            self.assertTrue(len(rows) == 1 or len(rows) * width_of(rows) <= 260)
+        self.assertEqual(sorted(map(len, batches)), [1, 2, 2, 3])  # one of the four shortest has room beside the 90
+        self.assertNotEqual(*([len(rows[0]) for rows in batches_by_length(self.pieces, 260, np.random.default_rng(seed))] for seed in (1, 2)))
+
+    def test_a_width_has_every_input_but_the_last_token_of_the_longest(self):
+        self.assertEqual([width_of(self.pieces[:1]), width_of([np.zeros(65)]), width_of([np.zeros(66)]), width_of([np.zeros(1)])], [64, 64, 128, 64])
 
     def test_targets_are_the_next_tokens_and_padding_is_ignored(self):
         inputs, targets = to_batch([np.array([4, 5, 6], np.uint16)], 4)
@@ -90,12 +96,19 @@ class Packing(unittest.TestCase):
         self.assertEqual(targets.tolist(), [[5, 6, IGNORE, IGNORE]])
 
     def test_a_resumed_stream_goes_on_where_it_stopped(self):
-        stream = Batches(self.pieces, 8, 2, seed=3)
-        for _ in range(5):
+        stream, resumed = (Batches(self.pieces, 300, 1, seed=3) for _ in range(2))
+        for _ in range(7):
             stream.next()
-        resumed = Batches(self.pieces, 8, 2, 3, stream.epoch, stream.next_window)
+        self.assertGreater(stream.epoch, 0)
+        resumed.go_to(stream.epoch, stream.next_batch)
         for _ in range(5):
             self.assertEqual(stream.next()[0].tolist(), resumed.next()[0].tolist())
+
+    def test_a_sample_has_the_tokens_asked_for_and_no_more_examples_than_that_needs(self):
+        found = some_of(self.pieces, 100)
+        self.assertGreaterEqual(sum(map(len, found)), 100)
+        self.assertLess(sum(map(len, found[:-1])), 100)
+        self.assertEqual(len(some_of([np.full(4, -2)] * 3, 1)), 3)  # nothing to learn in them
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from export import load_llm_checkpoint
 from feature_adapter import FeatureAdapter, visible_features
 from model import SHAPES, SPLIT, Adapter, LlmConfig, Llama
 from test_training import make_tokens
-from train_llm import LlmTraining, Settings, early_exit_loss, token_loss, train
+from train_llm import LlmTraining, Settings, mean_loss, train
 
 CONFIG = LlmConfig(vocab_size=64, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1, head_dim=16)
 
@@ -33,7 +33,7 @@ class Loss(unittest.TestCase):
 
     def test_its_second_part_reaches_lambda_and_the_first_layer_but_no_deeper_one(self):
         model, adapter = model_and_adapter()
-        (early_exit_loss(model, adapter, 1.0, self.ids, self.ids) - token_loss(model, self.ids, self.ids)).backward()
+        (mean_loss(model, (adapter, 1.0), None, self.ids, self.ids) - mean_loss(model, None, None, self.ids, self.ids)).backward()
         self.assertGreater(adapter.attention.o_proj.weight.grad.abs().max(), 1e-4)
         self.assertGreater(model.model.layers[0].mlp.up_proj.weight.grad.abs().max(), 1e-4)
         for layer in model.model.layers[SPLIT:]:
@@ -45,7 +45,7 @@ class Loss(unittest.TestCase):
         optimizer = torch.optim.Adam([*model.parameters(), *adapter.parameters()], 0.01)
         for _ in range(60):
             optimizer.zero_grad()
-            early_exit_loss(model, adapter, 1.0, self.ids[:1, :-1], self.ids[:1, 1:]).backward()
+            mean_loss(model, (adapter, 1.0), None, self.ids[:1, :-1], self.ids[:1, 1:]).backward()
             optimizer.step()
         with torch.no_grad():
             shallow = model.shallow(self.ids[:1, :-1], SPLIT)
@@ -66,7 +66,7 @@ class Runs(unittest.TestCase):
 
     def test_lambda_is_saved_resumed_and_handed_on(self):
         training = self.run_of(0.5)
-        train(training, self.work, 600, float("inf"), compiled=False)
+        train(training, self.work, 600, float("inf"))
         resumed, longer = self.run_of(0.5), self.run_of(0.5, "longer")
         resumed.resume()
         longer.start_from(training.path)

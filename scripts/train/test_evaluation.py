@@ -150,22 +150,22 @@ class HeldOut(unittest.TestCase):
         torch.set_num_threads(1)
         with tempfile.TemporaryDirectory() as folder:
             work, rng, arrays = Path(folder), np.random.default_rng(0), {}
-            for task, length, learn in (("sgd", 300, True), ("sketch-1", 200, False), ("long-qa", 900, True)):
+            for task, length, learn in (("sgd", 300, True), ("sketch-1", 200, False), ("long-qa", 1200, True)):
                 arrays[f"val/{task}/ids"] = rng.integers(3, 300, 4 * length, dtype=np.uint16)
                 arrays[f"val/{task}/learn"] = np.full(4 * length, learn)
                 arrays[f"val/{task}/lengths"] = np.full(4, length, np.int32)
             arrays["val/sketch-1/learn"][-50:] = True
             np.savez(work / "tasks.npz", **arrays)
-            model = Llama(replace(CONFIG, max_position_embeddings=1024))
+            model = Llama(replace(CONFIG, max_position_embeddings=2048))
             for weight in model.parameters():
                 torch.nn.init.zeros_(weight)
             tasks, positions = held_out(model, work, 10_000)
         self.assertEqual({task: row["perplexity"] for task, row in tasks.items()}, dict.fromkeys(("sgd", "sketch-1", "long-qa"), 300))
         self.assertEqual(tasks["sketch-1"]["tokens"], 50)
-        self.assertEqual(tasks["long-qa"]["tokens"], 4 * 899)
-        self.assertEqual([row["from"] for row in positions["long-qa"]], [0, 128, 256, 512])
-        self.assertEqual([row["tokens"] for row in positions["long-qa"]], [512, 512, 1024, 4 * (899 - 512)])
-        self.assertEqual(set(positions), {"long-qa", "packed"})
+        self.assertEqual(tasks["long-qa"]["tokens"], 4 * 1199)
+        self.assertEqual([row["from"] for row in positions["long-qa"]], [0, 128, 256, 512, 1024])
+        self.assertEqual([row["tokens"] for row in positions["long-qa"]], [512, 512, 1024, 2048, 4 * (1199 - 1024)])
+        self.assertEqual(set(positions), {"long-qa"})
 
 
 RUN = {"drafter": "adapter", "task": "story", "looping": False, "answerTokens": 7, "verifications": 3}
@@ -179,17 +179,17 @@ class Card(unittest.TestCase):
 
     def test_without_any_file_every_measured_section_is_named_and_left_out(self):
         for document in (card, page):
-            text, missing = document(Facts({}, {}, {}, {}, {}, {}))
+            text, missing = document(Facts({}, {}, {}, {}, {}))
             self.assertIn("Drafters: accept length", missing)
             self.assertNotIn("## Drafters", text)
-        self.assertIn("## Data and licences", card(Facts({}, {}, {}, {}, {}, {}))[0])
+        self.assertIn("## Data and licences", card(Facts({}, {}, {}, {}, {}))[0])
 
     def test_a_missed_target_is_called_missed(self):
         summary = {"acceptLengthAdapter": 2.7, "acceptLengthLookup": 2.8, "acceptLengthMedusa": None}
         summary |= {"acceptLengthAdapterWithoutLoops": 2.65, "loopingAnswers": 3}
         conditions = {"maxTokens": 128, "threshold": 0.6, "draftLimit": 8, "format": "fp16", "answers": 20}
         acceptance = {"summary": summary, "conditions": conditions, "runs": [{**RUN, "id": "a"}]}
-        facts = Facts({}, {}, {}, acceptance, {}, {})
+        facts = Facts({}, {}, {}, acceptance, {})
         text, _ = card(facts)
         self.assertIn("| accept length, `adapter`, without looping answers | ≥ 2.6 | 2.65 | met |", text)
         self.assertIn("| `adapter` above prompt lookup, all answers | ≥ 2.8 | 2.70 | **missed** |", text)
@@ -205,7 +205,7 @@ class Card(unittest.TestCase):
 
     def test_the_worst_level_decides(self):
         sketches = {f"sketch-{level}": {"shareOfTokensOfOwn": 0.3 + level / 20, "contentRecallOfOwn": 0.7} for level in (1, 2, 3)}
-        text, _ = card(Facts({}, {}, {"llm": {"foresight": {"errorOfOwn": 0.2}, **sketches}}, {}, {}, {}))
+        text, _ = card(Facts({}, {}, {"llm": {"foresight": {"errorOfOwn": 0.2}, **sketches}}, {}, {}))
         self.assertIn("levels 1 / 2 / 3, `llm` | ≤ 0.4 | 0.35 / 0.40 / 0.45 | **missed** |", text)
         self.assertIn("levels 1 / 2 / 3, `llm` | ≥ 0.6 | 0.70 / 0.70 / 0.70 | met |", text)
         self.assertIn("of the own answers, `llm` | ≤ 0.3 | 0.20 | met |", text)
@@ -228,7 +228,7 @@ class Curves(unittest.TestCase):
             self.assertEqual((out / "training.png").read_bytes()[:4], b"\x89PNG")
             curves = read_curves(out)
         self.assertEqual(list(curves), ["llm", "adapter"])
-        text, _ = page(Facts(curves, {}, {}, {}, {}, {}))
+        text, _ = page(Facts(curves, {}, {}, {}, {}))
         settings = "batch 8, early exit 0.5, copying, expansion × 3, rates × 0.7"
         self.assertIn(f"| `llm` | `llm-old` | tasks.npz | 512 | {settings} | 1.0 | 5.0 | 9 | – |", text)
         self.assertIn("| `adapter` | – | tasks.npz → rollouts.npz | 512 | batch 4 | 0.3 | – | 2 | 1.00 |", text)
@@ -246,7 +246,7 @@ class Drafters(unittest.TestCase):
                 ("adapter-paper", make_paper_adapter, paper_adapter_loss_of),
             ):
                 training = Distillation(work, name, lambda model, make=make: make(model, work, 5), 1, 5)
-                distil(training, loss_of(training, False), float("inf"), 1)
+                distil(training, loss_of(training), float("inf"), 1)
                 resumed = Distillation(work, name, lambda model, make=make: make(model, work, 6), 1, 5)
                 resumed.resume()
                 self.assertEqual(resumed.step, 1)

@@ -67,7 +67,7 @@ class Training(unittest.TestCase):
         if training.path.exists():
             training.resume()
         with patch("distil.rate", lambda progress: 1.0):  # the schedule follows the budget, which differs here
-            distil(training, medusa_loss_of(training, compiled=False), float("inf"), steps)
+            distil(training, medusa_loss_of(training), float("inf"), steps)
         return training
 
     def test_a_resumed_run_equals_an_undisturbed_one(self):

@@ -185,11 +185,13 @@ class StoredPrompts(unittest.TestCase):
         chats = [Chat(f"new#{number}", "tale", "train", MESSAGES) for number in range(5)]
         with tempfile.TemporaryDirectory() as folder:
             np.savez(Path(folder) / "tasks.npz", **encode_examples(chat_examples(chats, encoder), encoder))
-            found = [encoder.tokenizer.decode(prompt, skip_special_tokens=False) for prompt in stored_prompts(Path(folder), "tasks.npz", encoder, 3, 0)]
+            found = [encoder.tokenizer.decode(prompt, skip_special_tokens=False) for prompt in stored_prompts(Path(folder), encoder, 3, 0, {})]
+            fewer, more = (len(stored_prompts(Path(folder), encoder, 2, 0, {"tale": weight})) for weight in (0.5, 2))
         self.assertTrue(all(prompt.endswith("<|im_start|>assistant\n") for prompt in found))
         for wanted in ("How many tokens", "Sketch your answer", "Write out this line"):
             self.assertTrue(any(wanted in prompt for prompt in found), wanted)
         self.assertLess(len(found), 3 * 6 + 1)
+        self.assertEqual(more - fewer, 3)  # 4 tales instead of 1
 
 
 if __name__ == "__main__":

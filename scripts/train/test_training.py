@@ -22,7 +22,7 @@ from files import load_checkpoint, replacing, save_checkpoint, write_atomically
 from model import SHAPES, Llama
 from tokenizer import train_tokenizer
 from train_adapter import adapter_loss_of, make_adapter
-from train_llm import LlmTraining, Settings, train, weighted_pieces
+from train_llm import LlmTraining, Settings, mean_loss, train, weighted_pieces
 
 HERE = Path(__file__).parent
 
@@ -34,9 +34,10 @@ def make_tokens(work: Path) -> None:
     for split in ("train", "val"):
         for group in ("sgd", "story"):
             arrays[f"{split}/{group}/ids"] = rng.integers(3, 4096, 1200, dtype=np.uint16)
+            arrays[f"{split}/{group}/learn"] = np.ones(1200, bool)
             arrays[f"{split}/{group}/lengths"] = np.array([400, 300, 500], np.int32)
     work.mkdir(parents=True, exist_ok=True)
-    np.savez(work / "tokens.npz", **arrays)
+    np.savez(work / TASKS, **arrays)
 
 
 class Killed(Exception):
@@ -45,14 +46,14 @@ class Killed(Exception):
 
 def kill_after(training: LlmTraining, steps: int) -> None:
     """Makes the run die when it asks for a batch after `steps` steps."""
-    take = training.batches.next
+    take = training.next_batches
 
-    def next_or_die() -> tuple[torch.Tensor, torch.Tensor]:
+    def next_or_die() -> list:
         if training.step == steps:
             raise Killed
         return take()
 
-    training.batches.next = next_or_die
+    training.next_batches = next_or_die
 
 
 class Resuming(unittest.TestCase):
@@ -68,14 +69,14 @@ class Resuming(unittest.TestCase):
         for work in (whole, parts):
             make_tokens(work)
         undisturbed = LlmTraining(whole, 1, 5)
-        train(undisturbed, whole, 1200, float("inf"), compiled=False)
+        train(undisturbed, whole, 1200, float("inf"))
         killed = LlmTraining(parts, 1, 5)
         kill_after(killed, 1)
         with self.assertRaises(Killed):
-            train(killed, parts, 1200, float("inf"), compiled=False)
+            train(killed, parts, 1200, float("inf"))
         resumed = LlmTraining(parts, 1, 5)
         resumed.resume()
-        train(resumed, parts, 1200, float("inf"), compiled=False)
+        train(resumed, parts, 1200, float("inf"))
         self.assertEqual(undisturbed.step, resumed.step)
         for name, weight in undisturbed.model.state_dict().items():
             self.assertTrue(torch.equal(weight, resumed.model.state_dict()[name]), name)
@@ -84,7 +85,7 @@ class Resuming(unittest.TestCase):
         make_tokens(self.folder)
         LlmTraining(self.folder, 1, 5).save()
         training = self.adapter()
-        distil(training, adapter_loss_of(training, compiled=False), float("inf"), 2)
+        distil(training, adapter_loss_of(training), float("inf"), 2)
         resumed = self.adapter()
         resumed.resume()
         self.assertEqual(resumed.step, 2)
@@ -107,7 +108,7 @@ class Resuming(unittest.TestCase):
         again.start_from(self.folder / "out")
         for name, weight in first.model.state_dict().items():
             self.assertTrue(torch.equal(again.model.state_dict()[name], weight.half().float()), name)
-        pieces = [len(weighted_pieces(self.folder, 512, Settings(repeat={"story": times}), 1)) for times in (0, 0.5, 1, 2.5)]
+        pieces = [sum(map(len, weighted_pieces(self.folder, 512, Settings(repeat={"story": times}), 1))) for times in (0, 0.5, 1, 2.5)]
         whole = pieces[2] - pieces[0]
         self.assertEqual([count - pieces[0] for count in pieces], [0, round(whole / 2), whole, 2 * whole + round(whole / 2)])
         with self.assertRaisesRegex(InputError, "no train examples of tale"):
@@ -117,16 +118,45 @@ class Resuming(unittest.TestCase):
         make_tokens(self.folder)
         config, settings = replace(SHAPES["slm-wide"], max_position_embeddings=512), Settings(peak=0.5, repeat={"story": 2})
         training = LlmTraining(self.folder, 1, 5, config, "small", settings)
-        train(training, self.folder, 600, float("inf"), compiled=False)
+        train(training, self.folder, 600, float("inf"))
         curve = read_curves(self.folder)["small"]
         self.assertEqual(curve.points, training.curve)
         self.assertEqual((curve.run["peak"], curve.run["repeat"], curve.run["context"]), (0.5, {"story": 2}, 512))
         again = LlmTraining(self.folder, 1, 5, config, "small", settings)
         again.resume()
-        train(again, self.folder, 600, float("inf"), compiled=False)
+        train(again, self.folder, 600, float("inf"))
         self.assertEqual(again.curve, training.curve)
         with self.assertRaisesRegex(InputError, "another peak"):
             LlmTraining(self.folder, 1, 5, config, "small", replace(settings, peak=1.0)).resume()
+
+    def test_a_teachers_distribution_is_learnt_for_its_tasks_and_other_examples_are_without_it(self):
+        make_tokens(self.folder)
+        teacher = LlmTraining(self.folder, 1, 5, SHAPES["slm-wide"], "teacher")
+        with torch.no_grad():
+            teacher.model.model.embed_tokens.weight.mul_(50)  # a teacher that is sure of something
+        teacher.save()
+        settings = Settings(teachers=(("teacher", "story"),))
+        pupil = LlmTraining(self.folder, 4, 6, SHAPES["slm-wide"], "pupil", settings)
+        (shown, inputs, targets), (none, _, _) = pupil.next_batches()
+        self.assertIsNone(none)
+        for name, weight in teacher.model.state_dict().items():
+            self.assertTrue(torch.equal(shown.state_dict()[name], weight), name)
+        alone, taught = (mean_loss(pupil.model, None, each, inputs, targets).item() for each in (None, shown))
+        with torch.no_grad():
+            against = -(shown(inputs).softmax(-1) * pupil.model(inputs).log_softmax(-1)).sum(-1)[targets != IGNORE].mean().item()
+        self.assertAlmostEqual(taught, (alone + against) / 2, delta=0.05)  # bf16
+        self.assertNotAlmostEqual(taught, alone, places=2)
+        train(pupil, self.folder, 2000, float("inf"))
+        resumed = LlmTraining(self.folder, 4, 6, SHAPES["slm-wide"], "pupil", settings)
+        resumed.resume()
+        for one, other in zip(pupil.next_batches(), resumed.next_batches(), strict=True):
+            self.assertTrue(torch.equal(one[1], other[1]))
+        with self.assertRaisesRegex(InputError, "another teachers"):
+            LlmTraining(self.folder, 4, 6, SHAPES["slm-wide"], "pupil").resume()
+        with self.assertRaisesRegex(InputError, "no train examples of tale"):
+            LlmTraining(self.folder, 4, 6, SHAPES["slm-wide"], "other", Settings(teachers=(("teacher", "tale"),)))
+        with self.assertRaisesRegex(InputError, "another shape"):
+            LlmTraining(self.folder, 4, 6, SHAPES["slm-deep"], "deep", settings)
 
     def test_a_longer_context_begins_with_the_weights_of_a_run_of_the_same_shape(self):
         make_tokens(self.folder)
@@ -135,7 +165,7 @@ class Resuming(unittest.TestCase):
         longer = LlmTraining(self.folder, 1, 6, replace(SHAPES["llm"], max_position_embeddings=600))
         longer.start_from(self.folder / "short.pt")
         self.assertTrue(torch.equal(longer.model.model.embed_tokens.weight, first.model.model.embed_tokens.weight))
-        self.assertEqual(longer.batches.next()[0].shape, (1, 600))
+        self.assertEqual({longer.next_batches()[0][1].shape for _ in range(6)}, {(1, 320), (1, 448), (1, 512)})
         with self.assertRaisesRegex(InputError, "another shape"):
             LlmTraining(self.folder, 1, 5, SHAPES["slm-wide"]).start_from(self.folder / "short.pt")
         with self.assertRaisesRegex(InputError, "another shape or context"):
@@ -153,16 +183,16 @@ class Examples(unittest.TestCase):
                     f"train/{task}/lengths": np.array([5, 4], np.int32),
                 }
             np.savez(Path(folder) / TASKS, **arrays)
-            groups = load_groups(Path(folder), "train", 4, TASKS)
+            groups = load_groups(Path(folder), "train", 4)
             self.assertEqual([len(piece) for piece in groups["story"]], [4, 1, 4])
             self.assertEqual([piece.tolist() for piece in groups["sketch-1"]], [[~15, ~16, ~17, 18]])
             self.assertEqual([piece.tolist() for piece in groups["long-qa"]], [[15, 16, 17, 18]])
             inputs, targets = to_batch(groups["sketch-1"], 5)
             self.assertEqual(inputs.tolist(), [[15, 16, 17, 0, 0]])
             self.assertEqual(targets.tolist(), [[IGNORE, IGNORE, 18, IGNORE, IGNORE]])
-            for split, reason in (("val", "no val examples"), ("train", "dataset.py")):
+            for work, reason in ((Path(folder), "no val examples"), (Path(folder) / "none", "tasks.py")):
                 with self.assertRaisesRegex(InputError, reason):
-                    load_pieces(Path(folder), split, 4, TASKS if split == "val" else "tokens.npz")
+                    load_pieces(work, "val", 4)
 
     def test_small_models_have_at_most_an_eighth_of_the_llms_weights(self):
         weights = {name: sum(weight.numel() for weight in Llama(shape).parameters()) for name, shape in SHAPES.items()}
@@ -188,9 +218,9 @@ class Damage(unittest.TestCase):
     def test_a_cut_token_file_is_named_with_the_step_that_makes_it(self):
         with tempfile.TemporaryDirectory() as folder:
             make_tokens(Path(folder))
-            path = Path(folder) / "tokens.npz"
+            path = Path(folder) / TASKS
             path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-            with self.assertRaisesRegex(InputError, "is damaged .* dataset.py"):
+            with self.assertRaisesRegex(InputError, "is damaged .* tasks.py"):
                 load_groups(Path(folder), "train", 513)
 
     def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(self):

@@ -89,15 +89,13 @@ def draft_masks(keep: Tensor, generated: Tensor) -> Tensor:
     return torch.stack(masks)
 
 
-def adapter_loss_of(training: Distillation, compiled: bool) -> LossOf:
+def adapter_loss_of(training: Distillation) -> LossOf:
     """The loss of a training batch."""
-    step_loss = torch.compile(roll_out_loss) if compiled else roll_out_loss
-
     def loss_of(inputs: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
         shallow, deep = teacher_states(training.model, inputs)
         generated = generated_rows(keep, prompt_end(inputs.shape[1], training.batches.seed, training.step))
         features = visible_features(deep, generated)
-        return step_loss(training.model, training.student, shallow, deep, features, draft_masks(keep, generated))
+        return roll_out_loss(training.model, training.student, shallow, deep, features, draft_masks(keep, generated))
 
     return loss_of
 
@@ -109,10 +107,9 @@ def paper_adapter_loss(model: Teacher, adapter: Adapter, shallow: Tensor, deep: 
     return distillation_loss(model, states, deep, keep, PAPER_W_STATES, PAPER_W_CE)
 
 
-def paper_adapter_loss_of(training: Distillation, compiled: bool) -> LossOf:
+def paper_adapter_loss_of(training: Distillation) -> LossOf:
     """The loss of a training batch."""
-    step_loss = torch.compile(paper_adapter_loss) if compiled else paper_adapter_loss
-    return lambda inputs, keep: step_loss(training.model, training.student, *teacher_states(training.model, inputs), keep)
+    return lambda inputs, keep: paper_adapter_loss(training.model, training.student, *teacher_states(training.model, inputs), keep)
 
 
 def main() -> None:

@@ -55,15 +55,13 @@ def medusa_loss(model: Teacher, medusa: Medusa, f: Tensor, keep: Tensor) -> tupl
     return loss, torch.stack(agreements)
 
 
-def medusa_loss_of(training: Distillation, compiled: bool) -> LossOf:
+def medusa_loss_of(training: Distillation) -> LossOf:
     """The loss of a training batch."""
-    step_loss = torch.compile(medusa_loss) if compiled else medusa_loss
-
     def loss_of(inputs: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
         _, deep = teacher_states(training.model, inputs)
         with torch.no_grad():
             f = final_norm(training.model, deep)
-        return step_loss(training.model, training.student, f, keep)
+        return medusa_loss(training.model, training.student, f, keep)
 
     return loss_of
 
