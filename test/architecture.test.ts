@@ -66,8 +66,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     types: ['core/model/grammar'],
   },
   'core/answer/upstream': {
-    values: ['core/answer/endpoint', 'core/kit/base', 'core/wire/openai', 'core/policy/upstream'],
-    types: ['core/model/text'],
+    values: ['core/answer/endpoint', 'core/kit/base', 'core/model/text', 'core/wire/openai', 'core/policy/upstream'],
   },
   'core/answer/sketch': { values: ['core/kit/base', 'core/model/bundle', 'core/wire/protocol', 'core/model/text'] },
   'core/commands': { values: ['core/kit/base', 'core/kit/cli', 'core/model/engine', 'core/model/bundle', 'core/model/text'] },

@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { type AnswerRequest, type Start, startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
+import { type AnswerRequest, grammarFor, type Start, startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 import { createAttempts } from '../../core/answer/upstream/attempts.ts'
 import type { UpstreamLimits } from '../../core/answer/upstream/endpoint.ts'
@@ -10,7 +10,6 @@ import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Random } from '../../core/kit/base/random.ts'
-import { structuredBody } from '../../core/wire/openai/structured.ts'
 import { packIds } from '../../core/wire/protocol/token-ids.ts'
 import type { Credentials } from '../identity/credentials.ts'
 import { BridgeFailures } from './bridge-failures.ts'
@@ -84,8 +83,9 @@ export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logge
 }
 
 /** Stop strings are left out: readers of the tokens look for them, as one may begin before the bridge's part of the answer. */
-function bodyOf(request: AnswerRequest, { ids, answered }: Start, { dims }: TextModel): object {
-  const { maxTokens, sampling, grammar, logprobs, tokensPerS, ignoreEos } = request
+function bodyOf(request: AnswerRequest, { ids, answered }: Start, model: TextModel): object {
+  const grammar = grammarFor(request, model)
+  const { maxTokens, sampling, logprobs, tokensPerS, ignoreEos } = request
   const { temperature, topP, topK, minP = 0, presencePenalty = 0, frequencyPenalty = 0, seed } = sampling
   return {
     stream: true,
@@ -100,10 +100,10 @@ function bodyOf(request: AnswerRequest, { ids, answered }: Start, { dims }: Text
     ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
     ...(logprobs === undefined ? {} : { logprobs, return_tokens_as_token_ids: true }),
     ...(ignoreEos ? { ignore_eos: true } : {}),
-    ...structuredBody(grammar),
     brim: {
-      prompt_ids: packIds(ids, dims.vocab),
+      prompt_ids: packIds(ids, model.dims.vocab),
       mode: 'full',
+      ...(grammar === undefined ? {} : { grammar }),
       ...(answered.length === 0 ? {} : { answered: answered.length }),
       ...(tokensPerS === undefined ? {} : { tokens_per_s: tokensPerS }),
     },

@@ -1,4 +1,5 @@
 import { type AnswerRequest, needsTokens } from '../../core/answer/endpoint/endpoint.ts'
+import type { RemoteModel, TextModel } from '../../core/answer/endpoint/text-model.ts'
 import type { DeviceMode } from '../../core/kit/base/answer-modes.ts'
 import type { BrimError } from '../../core/kit/base/errors.ts'
 import { FieldError } from '../../core/wire/openai/api-error.ts'
@@ -49,7 +50,8 @@ export function sidesOf(mode: DeviceMode, request: AnswerRequest, candidates: Ca
       if (!slm) throw needed(...smallModel)
       const remote = server ?? hat
       if (!remote) throw hasServer ? problem() : needed('a server', 'start the agent with --server, or with --bundle for HAT')
-      return { local: slm, remote: isExcluded(remote, request) ? undefined : remote }
+      if (isExcluded(remote, request)) return { local: slm }
+      return hasForm(request) ? oneForm(slm, remote) : { local: slm, remote }
     }
   }
 }
@@ -59,6 +61,19 @@ const smallModel = ['a small model', 'start the agent with --slm <bundle folder>
 /** A server that takes text and returns text has no token ids, and may not go on with what it has not begun. */
 const isExcluded = ({ endpoint, continues }: RemoteCandidate, request: AnswerRequest): boolean =>
   endpoint.model.tokenizer === undefined && (needsTokens(request) || (request.answered !== undefined && !continues))
+
+const hasForm = ({ grammar, tools }: AnswerRequest): boolean => grammar !== undefined || tools !== undefined
+
+/**
+ * An answer with a form does not pass between models that write it differently: another server may break lines in JSON, and
+ * chat templates have their own words for calls. Then the larger model answers alone.
+ */
+function oneForm(local: LocalCandidate, remote: RemoteCandidate): ChosenSides {
+  const [own, other] = [callFormatOf(local.endpoint.model), callFormatOf(remote.endpoint.model)]
+  return other && own === other ? { local, remote } : { remote }
+}
+
+const callFormatOf = (model: TextModel | RemoteModel) => (model.tokenizer ? model.chatTemplate?.tools : undefined)
 
 const textOnly = ({ endpoint }: RemoteCandidate) =>
   new FieldError(

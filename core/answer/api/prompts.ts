@@ -4,6 +4,7 @@ import { bitsPerId, unpackIds } from '../../wire/protocol/token-ids.ts'
 import type { Endpoint } from '../endpoint/endpoint.ts'
 import { Prompt } from '../endpoint/prompt.ts'
 import type { Answered } from '../endpoint/text-model.ts'
+import type { Tools } from '../endpoint/tools.ts'
 
 /** A prompt, and the beginning of its answer where the request has one. */
 export interface AskedPrompt {
@@ -14,17 +15,18 @@ export interface AskedPrompt {
 const lastMessage = 'continue_final_message'
 
 /** @throws FieldError REQUEST_INVALID */
-export function conversationOf(request: ChatRequest): AskedPrompt {
+export function conversationOf(request: ChatRequest, tools: Tools | undefined): AskedPrompt {
   const { messages, continue_final_message, add_generation_prompt } = request
   if (!continue_final_message) {
     if (add_generation_prompt === false) throw invalid('add_generation_prompt', `false needs "${lastMessage}": true`)
-    return { prompt: new Prompt({ kind: 'chat', messages }) }
+    return { prompt: new Prompt({ kind: 'chat', messages, ...(tools && { tools: request.tools! }) }) }
   }
   if (add_generation_prompt) throw invalid('add_generation_prompt', `must be false where "${lastMessage}" is true`)
   const before = messages.slice(0, -1)
   const last = messages.at(-1)
   if (last?.role !== 'assistant' || !last.content || before.length === 0)
     throw invalid(lastMessage, 'needs a last message of the role assistant, with a text, after other messages')
+  if (tools) throw invalid(lastMessage, 'excludes "tools"')
   return { prompt: new Prompt({ kind: 'chat', messages: before }), answered: { text: last.content } }
 }
 

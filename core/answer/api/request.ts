@@ -4,11 +4,14 @@ import { drainRate, ReaderRate, readerRates } from '../../kit/base/reader-rates.
 import type { Grammar } from '../../model/grammar/grammar.ts'
 import { FieldError } from '../../wire/openai/api-error.ts'
 import { ChatRequest, CompletionRequest, ignoredFields, parseRequest } from '../../wire/openai/request.ts'
+import type { ToolRequest } from '../../wire/openai/tools.ts'
 import { type AnswerRequest, type Endpoint, isTokenEndpoint } from '../endpoint/endpoint.ts'
 import { sharesTokens } from '../endpoint/text-model.ts'
+import type { Tools } from '../endpoint/tools.ts'
 import { grammarOf } from './grammar-of.ts'
 import { type AskedPrompt, conversationOf, textsOf } from './prompts.ts'
 import { type ApiModel, modelFor, type RequestLimits, type Served } from './served.ts'
+import { toolsOf } from './tools-of.ts'
 
 /** A request to the API. */
 export interface ApiRequest {
@@ -51,9 +54,12 @@ export function readChatRequest(body: unknown, served: Served, origin: RequestOr
   const { logprobs, top_logprobs } = request
   if (top_logprobs != null && !logprobs)
     throw new FieldError('REQUEST_INVALID', 'top_logprobs', '"top_logprobs" needs "logprobs": true')
+  const tools = toolsOf(request)
   return apiRequest(ChatRequest, body, request, served, origin, {
     model,
-    prompts: [conversationOf(request)],
+    prompts: [conversationOf(request, tools)],
+    tools,
+    grammar: grammarOf(request),
     maxTokens: request.max_completion_tokens ?? request.max_tokens,
     logprobs: logprobs ? (top_logprobs ?? 0) : undefined,
   })
@@ -70,12 +76,14 @@ export function readCompletionRequest(body: unknown, served: Served, origin: Req
   return apiRequest(CompletionRequest, body, request, served, origin, {
     model,
     prompts,
+    tools: undefined,
+    grammar: request.brim?.grammar ?? grammarOf(request),
     maxTokens: request.max_tokens,
     logprobs: request.logprobs ?? undefined,
   })
 }
 
-type CommonFields = Omit<ChatRequest, 'messages' | 'logprobs'>
+type CommonFields = Omit<ChatRequest, 'messages' | 'logprobs' | keyof ToolRequest>
 
 /** Names in a header. */
 const maxIgnored = 16
@@ -90,6 +98,8 @@ const mayFallBack = (request: CommonFields, { slm, fallback = 'none' }: Pick<Ser
 interface Asked {
   readonly model: ApiModel
   readonly prompts: readonly AskedPrompt[]
+  readonly tools: Tools | undefined
+  readonly grammar: Grammar | undefined
   readonly maxTokens: number | null | undefined
   readonly logprobs: number | undefined
 }
@@ -100,7 +110,7 @@ function apiRequest(
   request: CommonFields,
   { slm, fallback, dispatch, nextSeed, requestLimits: { apiAnswers } }: Served,
   origin: RequestOrigin,
-  { model, prompts, maxTokens, logprobs }: Asked,
+  { model, prompts, tools, grammar, maxTokens, logprobs }: Asked,
 ): ApiRequest {
   const { seed, stop, ignore_eos, user } = request
   const each = request.n ?? 1
@@ -113,10 +123,12 @@ function apiRequest(
       'no small model can continue answers here',
       'ask an agent that was started with --slm <bundle folder>',
     )
-  const grammar = grammarOf(request)
-  const endpoint = endpointFor(request, model, prompts, total, logprobs, grammar)
+  const hasForm = grammar !== undefined || tools !== undefined
+  const endpoint = endpointFor(request, model, prompts, total, logprobs, hasForm)
   if (request.return_token_ids && !isTokenEndpoint(endpoint)) throw withoutIds(model)
-  if (grammar && ignore_eos)
+  if (tools && grammar)
+    throw new FieldError('REQUEST_INVALID', 'tools', 'an answer either calls "tools" or has a form: send them in two requests')
+  if (hasForm && ignore_eos)
     throw new FieldError('REQUEST_INVALID', 'ignore_eos', 'an answer with a form ends with it: "ignore_eos" excludes that')
   const mode = modeOf(request, dispatch)
   const rate = request.brim?.tokens_per_s ?? rateOf(origin.tokensPerS)
@@ -130,6 +142,7 @@ function apiRequest(
     ...(maxTokens == null ? {} : { maxTokens }),
     sampling: { ...samplingOf(request), seed: seed == null ? nextSeed() : seed + nth },
     ...(grammar === undefined ? {} : { grammar }),
+    ...(tools === undefined ? {} : { tools }),
     ...(logprobs === undefined ? {} : { logprobs }),
     ...(tokensPerS === undefined ? {} : { tokensPerS }),
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
@@ -182,11 +195,11 @@ function endpointFor(
   [asked]: readonly AskedPrompt[],
   total: number,
   logprobs: number | undefined,
-  grammar: Grammar | undefined,
+  hasForm: boolean,
 ): Endpoint {
   if (!sketching || (brim?.mode ?? sketching.mode) === 'full') return endpoint
   const isNew = total === 1 && asked?.prompt.isConversation && !asked.answered
-  const isText = logprobs === undefined && !brim?.token_ids && !return_token_ids && !ignore_eos && !grammar
+  const isText = logprobs === undefined && !brim?.token_ids && !return_token_ids && !ignore_eos && !hasForm
   return isNew && isText ? sketching.endpoint : endpoint
 }
 

@@ -4,7 +4,14 @@ import type { FastifyReply } from 'fastify'
 import { BrimError } from '../../kit/base/errors.ts'
 import type { Logger } from '../../kit/base/logger.ts'
 import { toErrorBody } from '../../wire/openai/api-error.ts'
-import { namedById, type ResponseFormat, type ResponseHead, tokenText, type Usage } from '../../wire/openai/responses.ts'
+import {
+  type FinishReason,
+  namedById,
+  type ResponseFormat,
+  type ResponseHead,
+  tokenText,
+  type Usage,
+} from '../../wire/openai/responses.ts'
 import { type SseWriter, startSse } from '../../wire/openai/sse-writer.ts'
 import type { AnswerRequest } from '../endpoint/endpoint.ts'
 import {
@@ -136,6 +143,7 @@ async function sendWhole({ answer, answerAll, format, head, request, reply }: Wo
   const usage = usageOf(request.answers, made)
   const choiceOf = ({ tokenIds, logprobs, ...answer }: CollectedAnswer) => ({
     ...answer,
+    finishReason: finishOf(answer),
     logprobs: request.tokensAsIds ? namedById(logprobs) : logprobs,
     ...(request.returnTokenIds && { tokenIds }),
   })
@@ -161,23 +169,27 @@ async function sendStream({ answer, answerAll, format, head, request, reply, res
     let hasBegun = resumable?.after !== undefined
     let offset = 0
     const onWaiting = () => sse?.comment(waitingForBridge)
-    const made = await answer({ ...asked, onWaiting }, async ({ text, tokens, tokenIds, sketch, ...piece }) => {
-      const logprobs = request.tokensAsIds ? namedById(piece.logprobs) : piece.logprobs
-      sse ??= begin()
-      const first = hasBegun ? undefined : format.first(head, index)
-      hasBegun = true
-      if (first) await sse.send({ ...first, ...noUsage }, eventId(0))
-      // Clients that name no mode get the events that they know.
-      const progress = sketch && asked.mode ? { brim: { sketch } } : {}
-      const isNew = tokens > after || (tokens === after && text === '' && sketch !== undefined)
-      const ids = request.returnTokenIds ? tokenIds : undefined
-      if (isNew && (text !== '' || logprobs?.length || ids?.length || progress.brim)) {
-        const event = format.text(head, index, { text, logprobs, tokenIds: ids, offset })
-        await sse.send({ ...event, ...noUsage, ...progress }, eventId(tokens))
-      }
-      offset += charactersOf(logprobs)
-    })
-    await sse?.send({ ...format.end(head, index, made.finishReason), ...noUsage, brim: reportOf(request, made) })
+    const made = await answer(
+      { ...asked, onWaiting },
+      async ({ text, reasoning = '', calls = [], tokens, tokenIds, sketch, ...piece }) => {
+        const logprobs = request.tokensAsIds ? namedById(piece.logprobs) : piece.logprobs
+        sse ??= begin()
+        const first = hasBegun ? undefined : format.first(head, index)
+        hasBegun = true
+        if (first) await sse.send({ ...first, ...noUsage }, eventId(0))
+        // Clients that name no mode get the events that they know.
+        const progress = sketch && asked.mode ? { brim: { sketch } } : {}
+        const isEmpty = text === '' && reasoning === '' && calls.length === 0
+        const isNew = tokens > after || (tokens === after && isEmpty && sketch !== undefined)
+        const ids = request.returnTokenIds ? tokenIds : undefined
+        if (isNew && (!isEmpty || logprobs?.length || ids?.length || progress.brim)) {
+          const event = format.text(head, index, { text, reasoning, calls, logprobs, tokenIds: ids, offset })
+          await sse.send({ ...event, ...noUsage, ...progress }, eventId(tokens))
+        }
+        offset += charactersOf(logprobs)
+      },
+    )
+    await sse?.send({ ...format.end(head, index, finishOf(made)), ...noUsage, brim: reportOf(request, made) })
     return made
   }
   try {
@@ -205,6 +217,9 @@ const charactersOf = (logprobs: TextPiece['logprobs'] = []) => logprobs.reduce((
 
 const reportOf = ({ tokenIds }: ApiRequest, answer: AnswerSummary): object =>
   tokenIds ? { ...answer.report, tokenIds: answer.tokenIds } : answer.report
+
+const finishOf = ({ finishReason, calls }: Pick<AnswerSummary, 'finishReason' | 'calls'>): FinishReason =>
+  finishReason === 'stop' && calls > 0 ? 'tool_calls' : finishReason
 
 /** A prompt with several answers counts once. */
 function usageOf(asked: readonly AnswerRequest[], made: readonly AnswerSummary[]): Usage {

@@ -5,9 +5,11 @@ import type { TokenLogprobs } from '../../model/engine/logprobs.ts'
 import { checkSampling, type Sampling } from '../../model/engine/sampler.ts'
 import type { Grammar, TokenConstraint } from '../../model/grammar/grammar.ts'
 import type { AnswerEnd } from '../../model/text/answer-stream.ts'
+import { hermes } from '../../model/text/tool-format.ts'
 import type { DiscoFigures, EndpointFigures, PiceFigures } from './figures.ts'
 import type { Prompt } from './prompt.ts'
 import { type Answered, inTokensOf, type RemoteModel, type TextModel } from './text-model.ts'
+import { callGrammar, type Tools } from './tools.ts'
 
 /** A request for an answer, in terms that every endpoint understands. */
 export interface AnswerRequest {
@@ -19,6 +21,8 @@ export interface AnswerRequest {
   readonly sampling: Sampling
   /** What the text is kept to; absent: nothing. */
   readonly grammar?: Grammar
+  /** Functions that the answer may call; absent: none. */
+  readonly tools?: Tools
   /** Likeliest tokens whose log probabilities are reported beside that of each token; absent: none are reported. */
   readonly logprobs?: number
   /** Tokens per second that the client reads, > 0; 0: it takes them as fast as they come; absent: unknown. */
@@ -153,14 +157,17 @@ export async function startOf(request: AnswerRequest, model: TextModel, signal: 
   return { ids, answered: own, maxTokens: Math.min(maxTokens ?? available, available), eos }
 }
 
+/** What the model's text is kept to; undefined: nothing. */
+export const grammarFor = ({ grammar, tools }: AnswerRequest, { chatTemplate }: TextModel): Grammar | undefined =>
+  grammar ?? (tools && callGrammar(tools, chatTemplate?.tools ?? hermes))
+
 /**
  * What keeps the tokens of an answer to its grammar; undefined where it has none. The caller releases it.
  * @throws BrimError GRAMMAR_INVALID, GRAMMAR_TOO_COMPLEX, RUNTIME_FAILED
  */
-export async function constraintOf(
-  { grammar }: AnswerRequest,
-  { name, grammars }: TextModel,
-): Promise<TokenConstraint | undefined> {
+export async function constraintOf(request: AnswerRequest, model: TextModel): Promise<TokenConstraint | undefined> {
+  const { name, grammars } = model
+  const grammar = grammarFor(request, model)
   if (!grammar) return undefined
   if (grammars) return grammars.open(grammar)
   throw new BrimError('GRAMMAR_INVALID', `${name} has no folder with a tokenizer, so that its answers follow no schema`)

@@ -5,14 +5,14 @@ import type { ChosenText, ScoredText } from '../../model/text/scored-text.ts'
 import { type AnswerPiece, AnswerText } from './answer-text.ts'
 import type { AnswerDelta, AnswerRequest, Endpoint } from './endpoint.ts'
 import type { AnswerMeter, AnswerSpeed } from './meter.ts'
+import { type Output, OutputReader } from './output-reader.ts'
 import { type AnswerReport, answerSpeedOf, ReportBuilder } from './report.ts'
 import { inTokensOf, type TextModel } from './text-model.ts'
 
 /** `text` holds whole characters; it is empty where a delta completed none. `end` comes last, once. */
 export type AnswerEvent = ({ readonly kind: 'text' } & TextPiece) | ({ readonly kind: 'end' } & AnswerSummary)
 
-export interface TextPiece {
-  readonly text: string
+export interface TextPiece extends Output {
   /** Tokens of the answer so far. All text that they determine has been delivered with this piece. */
   readonly tokens: number
   /** The tokens that are new with this piece, in the vocabulary of their source; empty where another server made the text. */
@@ -25,6 +25,8 @@ export interface TextPiece {
 
 export interface AnswerSummary {
   readonly finishReason: AnswerEnd
+  /** Number of functions that it calls. */
+  readonly calls: number
   /** With the beginning of the answer that the request has; 0 where another server made the answer and does not count them. */
   readonly promptTokens: number
   readonly tokens: number
@@ -33,9 +35,18 @@ export interface AnswerSummary {
   readonly report: AnswerReport
 }
 
+/** A function that an answer calls. */
+export interface Call {
+  readonly name: string
+  /** JSON. */
+  readonly arguments: string
+}
+
 /** A whole answer. */
 export interface CollectedAnswer extends AnswerSummary {
   readonly text: string
+  readonly reasoning: string
+  readonly called: readonly Call[]
   /** Absent where the request does not ask for them. */
   readonly logprobs?: readonly ChosenText[]
 }
@@ -69,6 +80,7 @@ export async function* streamAnswer(
     /** That has read the prompt. */
     let reader: TextModel | undefined
     let finishReason: AnswerEnd | undefined
+    const output = new OutputReader(request)
     let last: TextPiece = { text: '', tokens, tokenIds: [] }
     for await (const delta of endpoint.answer(request, signal)) {
       const piece = answer.push(delta)
@@ -78,7 +90,13 @@ export async function* streamAnswer(
       else reader ??= delta.source.model
       const newIds = 'text' in delta ? [] : delta.tokens.slice(0, piece.tokens)
       tokenIds.push(...newIds)
-      last = { text: piece.text, tokens, tokenIds: newIds, ...logprobsOf(delta, piece), ...sketchOf(delta) }
+      last = {
+        ...output.push(delta, piece.text, piece.end !== undefined),
+        tokens,
+        tokenIds: newIds,
+        ...logprobsOf(delta, piece),
+        ...sketchOf(delta),
+      }
       finishReason = piece.end
       if (finishReason) break
       yield { kind: 'text', ...last }
@@ -88,7 +106,14 @@ export async function* streamAnswer(
       const begun = request.answered ? inTokensOf(reader, request.answered) : []
       promptTokens = (await request.prompt.idsFor(reader, request.client, signal)).length + begun.length
     }
-    const summary = { finishReason, promptTokens: promptTokens ?? 0, tokens, tokenIds, report: report.build() }
+    const summary = {
+      finishReason,
+      calls: output.calls,
+      promptTokens: promptTokens ?? 0,
+      tokens,
+      tokenIds,
+      report: report.build(),
+    }
     speed = answerSpeedOf(summary)
     yield { kind: 'text', ...last }
     yield { kind: 'end', ...summary }
@@ -115,13 +140,20 @@ export async function collectAnswer(
   onText: (piece: TextPiece) => void | Promise<void> = () => {},
 ): Promise<CollectedAnswer> {
   let text = ''
+  let reasoning = ''
+  const called: Call[] = []
   let logprobs: ChosenText[] | undefined
   for await (const event of events) {
     if (event.kind === 'end') {
       const { kind: _, ...summary } = event
-      return { text, ...(logprobs && { logprobs }), ...summary }
+      return { text, reasoning, called, ...(logprobs && { logprobs }), ...summary }
     }
     text += event.text
+    reasoning += event.reasoning ?? ''
+    for (const { index, name = '', arguments: part } of event.calls ?? []) {
+      const before = called[index] ?? { name, arguments: '' }
+      called[index] = { ...before, arguments: before.arguments + part }
+    }
     if (event.logprobs) logprobs = [...(logprobs ?? []), ...event.logprobs]
     await onText(event)
   }

@@ -4,6 +4,7 @@ import { readSse } from '../../wire/openai/sse-reader.ts'
 import type { TextDelta } from '../endpoint/endpoint.ts'
 import { fewestTokens } from '../endpoint/fewest-tokens.ts'
 import type { RemoteModel } from '../endpoint/text-model.ts'
+import { CallText } from './call-text.ts'
 import { brief, type UpstreamFailures } from './failure.ts'
 import type { PromptTokens } from './request-body.ts'
 import type { Watchdog } from './watchdog.ts'
@@ -50,13 +51,19 @@ const Logprobs = z.union([
   z.object({ token_logprobs: z.array(Logprob) }).transform(({ token_logprobs }) => token_logprobs),
 ])
 
+/** Pieces of calls: the first of each has its name. */
+const ToolCalls = z
+  .array(z.object({ index: z.int().min(0).default(0), function: z.object({ name: Text, arguments: Text }) }))
+  .nullish()
+  .catch(undefined)
+
 /** What is read of an event. Servers differ in all that is optional here. */
 const UpstreamEvent = z.object({
   model: Text.catch(undefined),
   choices: z
     .array(
       z.object({
-        delta: z.object({ content: Text, reasoning_content: Text, reasoning: Text }).nullish(),
+        delta: z.object({ content: Text, reasoning_content: Text, reasoning: Text, tool_calls: ToolCalls }).nullish(),
         /** Of /v1/completions. */
         text: Text,
         finish_reason: Text,
@@ -92,6 +99,7 @@ export async function* readAnswer(
 ): AsyncGenerator<TextDelta> {
   let source = { kind: 'upstream', model } as const
   const isRepeated = repetitions()
+  const calls = new CallText()
   let id: string | undefined
   const onId = (own: string) => {
     id = own
@@ -130,7 +138,8 @@ export async function* readAnswer(
       usage = event.usage ?? usage
       if (event.model) source = { kind: 'upstream', model: modelNamed(brief(event.model)) }
       const [choice] = event.choices ?? []
-      const { delta, text = delta?.content, finish_reason: reason } = choice ?? {}
+      const { delta, finish_reason: reason } = choice ?? {}
+      const text = (choice?.text ?? delta?.content ?? '') + calls.push(delta?.tool_calls ?? [], reason != null)
       const scores = end === undefined && !delta?.reasoning_content && !delta?.reasoning ? (choice?.logprobs ?? []) : []
       logprobs = [...logprobs, ...scores].slice(-maxPendingLogprobs)
       const reasoning = delta?.reasoning_content ?? delta?.reasoning

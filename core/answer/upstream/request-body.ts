@@ -36,7 +36,7 @@ export function upstreamRequest(
   model: string,
   { scored = false, continues = false }: RequestOptions = {},
 ): UpstreamRequest {
-  const { prompt, answered, maxTokens, sampling, logprobs, stop, ignoreEos, grammar } = request
+  const { prompt, answered, maxTokens, sampling, logprobs, stop, ignoreEos, grammar, tools } = request
   const { temperature, topP, topK, minP = 0, presencePenalty = 0, frequencyPenalty = 0, seed } = sampling
   if (logprobs !== undefined)
     throw new FieldError('REQUEST_INVALID', 'logprobs', `${model} runs on another server, and reports no log probabilities`)
@@ -64,6 +64,7 @@ export function upstreamRequest(
     ...(minP === 0 ? {} : { min_p: minP }),
     ...(ignoreEos ? { ignore_eos: true } : {}),
     ...structuredBody(grammar),
+    ...tools?.body,
   }
   return content.kind === 'chat'
     ? {

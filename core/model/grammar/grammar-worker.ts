@@ -126,9 +126,11 @@ async function perform(question: GrammarQuestion): Promise<GrammarReply> {
   }
 }
 
+const separators: [string, string] = [', ', ': ']
+
 /** JSON on one line: free white space is where a model that cannot write JSON stays for ever. */
 function compile(grammar: Grammar): Promise<CompiledGrammar> {
-  const json = (schema: string, isStrict: boolean) => compiler.compileJSONSchema(schema, false, -1, [', ', ': '], isStrict)
+  const json = (schema: string, isStrict: boolean) => compiler.compileJSONSchema(schema, false, -1, separators, isStrict)
   switch (grammar.kind) {
     case 'object':
       return json('{"type":"object"}', false)
@@ -138,11 +140,35 @@ function compile(grammar: Grammar): Promise<CompiledGrammar> {
       return compiler.compileStructuralTag({ type: 'structural_tag', format: { type: 'regex', pattern: grammar.pattern } })
     case 'ebnf':
       return compiler.compileGrammar(grammar.text)
-    case 'tags':
-      return compiler.compileStructuralTag(grammar.format)
+    case 'calls':
+      return compileCalls(grammar)
     default:
       return grammar satisfies never
   }
+}
+
+async function compileCalls({
+  trigger,
+  calls,
+  mustCall,
+  onlyOne,
+}: Extract<Grammar, { kind: 'calls' }>): Promise<CompiledGrammar> {
+  const tags = await Promise.all(
+    calls.map(async ({ begin, schema, strict, end, ...call }) => ({
+      type: 'tag' as const,
+      begin,
+      content:
+        call.arguments === 'xml'
+          ? { type: 'qwen_xml_parameter' as const, json_schema: JSON.parse(schema) }
+          : {
+              type: 'grammar' as const,
+              grammar: await library.Testings._jsonSchemaToEBNF(schema, false, -1, separators, strict),
+            },
+      end,
+    })),
+  )
+  const format = { type: 'triggered_tags' as const, triggers: [trigger], tags, at_least_one: mustCall, stop_after_first: onlyOne }
+  return compiler.compileStructuralTag({ type: 'structural_tag', format })
 }
 
 /** Follows one text that the grammar allows: each mask takes a token of another part of the vocabulary. */

@@ -12,8 +12,27 @@ export type Grammar =
   | { readonly kind: 'regex'; readonly pattern: string }
   /** GBNF, as in llama.cpp; its rule `root` is the text. */
   | { readonly kind: 'ebnf'; readonly text: string }
-  /** Free text with calls in it: a structural tag of XGrammar, as JSON. */
-  | { readonly kind: 'tags'; readonly format: string }
+  /** Text in which functions are called: each begins with `trigger`, and is one of `calls`. */
+  | {
+      readonly kind: 'calls'
+      readonly trigger: string
+      readonly calls: readonly CallGrammar[]
+      /** The text is one call, or several, and nothing else before the first. */
+      readonly mustCall: boolean
+      /** It ends with the first call. */
+      readonly onlyOne: boolean
+    }
+
+export interface CallGrammar {
+  readonly begin: string
+  /** JSON schema of the arguments, as JSON. */
+  readonly schema: string
+  /** As of a schema. */
+  readonly strict: boolean
+  /** `xml`: as Qwen writes parameters. */
+  readonly arguments: 'json' | 'xml'
+  readonly end: string
+}
 
 /** The tokens that may come next: bit i of word i / 32 is token i. Of a padded vocabulary, tokens beyond the last word may not. */
 export type TokenMask = Int32Array

@@ -33,6 +33,8 @@ export function createGrammars(folder: string, eos: readonly number[]): Grammars
   return new CompiledGrammars(folder, eos)
 }
 
+const schemasIn = (grammar: Grammar) => (grammar.kind === 'schema' ? [grammar] : grammar.kind === 'calls' ? grammar.calls : [])
+
 /** A compiled grammar in the thread, or what was wrong with it. */
 interface Known {
   /** Of the thread in which it is. */
@@ -70,7 +72,7 @@ class CompiledGrammars implements Grammars {
       throw new BrimError('GRAMMAR_INVALID', 'the model has no end-of-text token, so that no grammar can end its answers', {
         hint: 'build the bundle with the generation_config.json of its checkpoint',
       })
-    if (grammar.kind === 'schema' && grammar.strict) checkKeywords(JSON.parse(grammar.schema))
+    for (const { schema, strict } of schemasIn(grammar)) if (strict) checkKeywords(JSON.parse(schema))
     clearTimeout(this.#idle)
     this.#open += 1
     const known = this.#find(key)

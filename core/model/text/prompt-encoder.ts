@@ -34,7 +34,7 @@ export function createPromptEncoder(reader: PromptReader, folder?: string): Prom
 function isShort(prompt: PromptText): boolean {
   if (prompt.kind === 'text') return prompt.text.length <= inlineLength
   let length = 0
-  for (const message of prompt.messages) {
+  for (const message of [...prompt.messages, ...(prompt.tools ?? [])]) {
     length += messageLength + JSON.stringify(message).length
     if (length > inlineLength) return false
   }

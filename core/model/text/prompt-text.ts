@@ -5,7 +5,8 @@ import type { TextTokenizer } from './tokenizer.ts'
 
 /** A prompt as text: a conversation for the model's chat template, or a text without one. */
 export type PromptText =
-  | { readonly kind: 'chat'; readonly messages: readonly ChatMessage[] }
+  /** `tools`: functions that the answer may call, as in OpenAI's API. */
+  | { readonly kind: 'chat'; readonly messages: readonly ChatMessage[]; readonly tools?: readonly object[] }
   /** `continues`: the text continues another one, so it gets no special tokens. */
   | { readonly kind: 'text'; readonly text: string; readonly continues?: boolean }
 
@@ -24,7 +25,7 @@ export function renderPrompt(
   { name, chatTemplate }: Omit<PromptReader, 'tokenizer' | 'contextLimit'>,
 ): string {
   if (prompt.kind === 'text') return prompt.text
-  if (chatTemplate) return chatTemplate.render(prompt.messages)
+  if (chatTemplate) return chatTemplate.render(prompt.messages, prompt.tools && { tools: prompt.tools })
   throw new BrimError('CHAT_TEMPLATE_INVALID', `the model ${name} has no chat template`, {
     hint: 'send a plain prompt instead of messages',
   })

@@ -7,6 +7,7 @@ import { isLfsPointer, lfsHint, lfsProblem } from '../../kit/base/lfs-pointer.ts
 import { Detokenizer } from './detokenizer.ts'
 import { tokenDecoder } from './token-decoder.ts'
 import { readTokenizerConfig } from './tokenizer-config.ts'
+import { visibleTokens } from './tool-format.ts'
 
 export const tokenizerFile = 'tokenizer.json'
 
@@ -64,7 +65,9 @@ const maxShrinkage = 4
 
 function textTokenizer(library: Tokenizer, json: TokenizerJson, configured: ReadonlySet<string>): TextTokenizer {
   const decoder = tokenDecoder(json.decoder)
-  const special = json.added_tokens.filter((token) => token.special || configured.has(token.content))
+  const special = json.added_tokens.filter(
+    ({ special, content }) => (special || configured.has(content)) && !visibleTokens.has(content),
+  )
   const specialIds = new Set(special.map((token) => token.id))
   let vocabSize = 0
   let longest = 1

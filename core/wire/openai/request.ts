@@ -5,7 +5,8 @@ import { listOf } from '../../kit/base/list-of.ts'
 import { ReaderRate } from '../../kit/base/reader-rates.ts'
 import type { ChatMessage } from '../../model/text/chat-message.ts'
 import { FieldError } from './api-error.ts'
-import { structuredFields } from './structured.ts'
+import { GrammarField, structuredFields } from './structured.ts'
+import { toolFields } from './tools.ts'
 import { refuseUnsupported, unsupportedFields } from './unsupported.ts'
 
 /** Each token of the answer is compared with every stop string. OpenAI allows 4. */
@@ -85,6 +86,7 @@ export const ChatRequest = z.object({
   ...common,
   max_completion_tokens: z.int().min(1).nullish(),
   messages: listOf(Message, { min: 1 }),
+  ...toolFields,
   logprobs: z.boolean().nullish(),
   /** Likeliest tokens at each position. */
   top_logprobs: z.int().min(0).max(maxTopLogprobs).nullish(),
@@ -115,6 +117,8 @@ export const CompletionRequest = z.object({
       prompt_ids: z.string().min(1).nullish(),
       /** How many ids at the end of the prompt are the beginning of the answer. */
       answered: z.int().min(1).nullish(),
+      /** What the answer is kept to, as a device tells its bridge. */
+      grammar: GrammarField.nullish(),
     })
     .nullish(),
 })

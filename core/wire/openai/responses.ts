@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { AnswerEnd } from '../../model/text/answer-stream.ts'
 import type { ChosenText, ScoredText } from '../../model/text/scored-text.ts'
+import type { CallPiece } from '../../model/text/tool-reader.ts'
 import { ErrorDetail } from './api-error.ts'
 
 export const Usage = z.object({ prompt_tokens: z.int(), completion_tokens: z.int(), total_tokens: z.int() })
@@ -81,7 +83,7 @@ export const StreamEvent = z.looseObject({
 
 const choice = {
   index: z.int().min(0),
-  finish_reason: z.enum(['stop', 'length']),
+  finish_reason: z.enum(['stop', 'length', 'tool_calls']),
   logprobs: z.looseObject({}).nullable(),
   token_ids: z.array(z.int().min(0)).optional(),
 }
@@ -96,7 +98,23 @@ export const ChatAnswer = z.object({
   choices: z.array(
     z.object({
       ...choice,
-      message: z.object({ role: z.literal('assistant'), content: z.string(), refusal: z.null() }),
+      message: z.object({
+        role: z.literal('assistant'),
+        /** Null where the answer is nothing but calls. */
+        content: z.string().nullable(),
+        refusal: z.null(),
+        /** Extension, as in vLLM: what the model thought first. */
+        reasoning_content: z.string().optional(),
+        tool_calls: z
+          .array(
+            z.object({
+              id: z.string(),
+              type: z.literal('function'),
+              function: z.object({ name: z.string(), arguments: z.string() }),
+            }),
+          )
+          .optional(),
+      }),
       ...report,
     }),
   ),
@@ -130,8 +148,13 @@ export interface ResponseHead {
 }
 
 /** Text of an answer, and its tokens where log probabilities are asked for. */
+export type FinishReason = AnswerEnd | 'tool_calls'
+
 export interface ResponsePiece {
   readonly text: string
+  /** Of chats: what the model thinks first, and pieces of its calls. */
+  readonly reasoning?: string
+  readonly calls?: readonly CallPiece[]
   readonly logprobs?: readonly ChosenText[] | undefined
   /** Where they are asked for. */
   readonly tokenIds?: readonly number[] | undefined
@@ -154,8 +177,9 @@ export function idIn(name: string): number | undefined {
 }
 
 /** One complete answer of a response. */
-export interface Choice extends Omit<ResponsePiece, 'offset'> {
-  readonly finishReason: AnswerEnd
+export interface Choice extends Omit<ResponsePiece, 'offset' | 'calls'> {
+  readonly finishReason: FinishReason
+  readonly called?: readonly { readonly name: string; readonly arguments: string }[]
   /** How it was made, where a response has several answers. */
   readonly brim?: object
 }
@@ -167,7 +191,7 @@ export interface ResponseFormat {
   /** The event before any text; undefined where the endpoint has none. */
   first(head: ResponseHead, index: number): object | undefined
   text(head: ResponseHead, index: number, piece: ResponsePiece): object
-  end(head: ResponseHead, index: number, finishReason: AnswerEnd): object
+  end(head: ResponseHead, index: number, finishReason: FinishReason): object
   /** The event that carries usage alone. */
   usage(head: ResponseHead): object
 }
@@ -177,9 +201,15 @@ export const chatFormat: ResponseFormat = {
   whole: (head, choices) => ({
     ...head,
     object: 'chat.completion',
-    choices: choices.map(({ text, logprobs, tokenIds, finishReason, brim }, index) => ({
+    choices: choices.map(({ text, reasoning, called = [], logprobs, tokenIds, finishReason, brim }, index) => ({
       index,
-      message: { role: 'assistant', content: text, refusal: null },
+      message: {
+        role: 'assistant',
+        content: text === '' && called.length > 0 ? null : text,
+        refusal: null,
+        ...(reasoning && { reasoning_content: reasoning }),
+        ...(called.length > 0 && { tool_calls: called.map((call, at) => toolCall(head, index, at, call)) }),
+      },
       logprobs: chatLogprobs(logprobs),
       finish_reason: finishReason,
       ...idsField(tokenIds),
@@ -187,7 +217,8 @@ export const chatFormat: ResponseFormat = {
     })),
   }),
   first: (head, index) => chatEvent(head, index, { role: 'assistant', content: '' }, null),
-  text: (head, index, { text, logprobs, tokenIds }) => chatEvent(head, index, { content: text }, null, logprobs, tokenIds),
+  text: (head, index, { logprobs, tokenIds, ...piece }) =>
+    chatEvent(head, index, chatDelta(head, index, piece), null, logprobs, tokenIds),
   end: (head, index, finishReason) => chatEvent(head, index, {}, finishReason),
   usage: (head) => ({ ...head, object: 'chat.completion.chunk', choices: [] }),
 }
@@ -208,11 +239,35 @@ export const completionFormat: ResponseFormat = {
   usage: (head) => ({ ...head, object: 'text_completion', choices: [] }),
 }
 
+function chatDelta(head: ResponseHead, index: number, { text, reasoning, calls = [] }: Omit<ResponsePiece, 'offset'>): object {
+  return {
+    ...((text !== '' || (!reasoning && calls.length === 0)) && { content: text }),
+    ...(reasoning && { reasoning_content: reasoning }),
+    ...(calls.length > 0 && { tool_calls: calls.map((call) => callDelta(head, index, call)) }),
+  }
+}
+
+/** The first piece of a call has its id and name. */
+const callDelta = (head: ResponseHead, index: number, { index: at, name, arguments: part }: CallPiece): object =>
+  name === undefined
+    ? { index: at, function: { arguments: part } }
+    : { index: at, ...toolCall(head, index, at, { name, arguments: part }) }
+
+const toolCall = (head: ResponseHead, index: number, at: number, call: NonNullable<Choice['called']>[number]) => ({
+  id: callId(head, index, at),
+  type: 'function',
+  function: { name: call.name, arguments: call.arguments },
+})
+
+/** The same wherever the answer is sent again. Mistral's templates accept no ids but of nine letters and digits. */
+const callId = ({ id }: ResponseHead, index: number, at: number): string =>
+  createHash('sha256').update(`${id}/${index}/${at}`).digest('hex').slice(0, 9)
+
 function chatEvent(
   head: ResponseHead,
   index: number,
   delta: object,
-  finishReason: AnswerEnd | null,
+  finishReason: FinishReason | null,
   logprobs?: ResponsePiece['logprobs'],
   tokenIds?: ResponsePiece['tokenIds'],
 ): object {
@@ -220,13 +275,13 @@ function chatEvent(
   return { ...head, object: 'chat.completion.chunk', choices: [choice] }
 }
 
-const completionEvent = (head: ResponseHead, index: number, piece: ResponsePiece, finishReason: AnswerEnd | null): object => ({
+const completionEvent = (head: ResponseHead, index: number, piece: ResponsePiece, finishReason: FinishReason | null): object => ({
   ...head,
   object: 'text_completion',
   choices: [completion(index, piece, finishReason)],
 })
 
-const completion = (index: number, piece: ResponsePiece, finishReason: AnswerEnd | null): object => ({
+const completion = (index: number, piece: ResponsePiece, finishReason: FinishReason | null): object => ({
   index,
   text: piece.text,
   logprobs: completionLogprobs(piece),

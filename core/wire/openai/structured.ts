@@ -5,6 +5,7 @@ import type { Grammar } from '../../model/grammar/grammar.ts'
 /** A JSON schema, which is checked where it is compiled. */
 const JsonSchema = z.union([z.record(z.string(), z.unknown()), z.boolean()])
 const maxChoices = 1_024
+const JsonText = z.string().refine(isJson, 'must be JSON')
 
 export const AnswerFormat = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text') }),
@@ -32,6 +33,30 @@ export const StructuredOutputs = z.strictObject({
 })
 export type StructuredOutputs = z.infer<typeof StructuredOutputs>
 
+/** A grammar as it is, of any kind. */
+export const GrammarField: z.ZodType<Grammar> = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('object') }),
+  z.object({ kind: z.literal('schema'), schema: JsonText, strict: z.boolean() }),
+  z.object({ kind: z.literal('regex'), pattern: z.string() }),
+  z.object({ kind: z.literal('ebnf'), text: z.string() }),
+  z.object({
+    kind: z.literal('calls'),
+    trigger: z.string().min(1),
+    calls: listOf(
+      z.object({
+        begin: z.string().min(1),
+        schema: JsonText,
+        strict: z.boolean(),
+        arguments: z.enum(['json', 'xml']),
+        end: z.string(),
+      }),
+      { min: 1, max: maxChoices },
+    ),
+    mustCall: z.boolean(),
+    onlyOne: z.boolean(),
+  }),
+])
+
 /** Fields of a request that keep its answer to a form: OpenAI's, and vLLM's with their older names. */
 export const structuredFields = {
   response_format: AnswerFormat.nullish(),
@@ -42,6 +67,15 @@ export const structuredFields = {
   guided_grammar: StructuredOutputs.shape.grammar,
 }
 export type StructuredRequest = z.infer<z.ZodObject<typeof structuredFields>>
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
 
 /** The fields that ask another server for this form, in OpenAI's words where it has some. */
 export function structuredBody(grammar: Grammar | undefined): z.input<z.ZodObject<typeof structuredFields>> {
@@ -58,8 +92,8 @@ export function structuredBody(grammar: Grammar | undefined): z.input<z.ZodObjec
       return { structured_outputs: { regex: grammar.pattern } }
     case 'ebnf':
       return { structured_outputs: { grammar: grammar.text } }
-    case 'tags':
-      throw new Error('a structural tag is not sent to other servers')
+    case 'calls':
+      return {}
     default:
       return grammar satisfies never
   }

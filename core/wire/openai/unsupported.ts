@@ -6,14 +6,11 @@ interface Unsupported {
   readonly hint: string
 }
 
-const tools = 'answers are text: describe the functions in a message, and read the call from the answer'
+const tools = 'use tools and tool_choice'
 const textOnly = 'answers are text'
 
 /** Fields of OpenAI's API that would change the answer, and that Brim does not support. */
 export const unsupportedFields: Readonly<Record<string, Unsupported>> = {
-  tools: { neutral: [[]], hint: tools },
-  tool_choice: { neutral: ['none', 'auto'], hint: tools },
-  parallel_tool_calls: { neutral: [true, false], hint: tools },
   functions: { neutral: [[]], hint: tools },
   function_call: { neutral: ['none', 'auto'], hint: tools },
   modalities: { neutral: [['text']], hint: textOnly },

@@ -147,7 +147,7 @@ describe('the unmodified openai package at a bridge', () => {
     const ask = (fields: object) => openai.chat.completions.create({ model: 'brim', messages, ...fields })
     const type = 'invalid_request_error'
     await expect(ask({ model: 'gpt-none' })).rejects.toMatchObject({ status: 404, code: 'model_not_found', param: 'model', type })
-    await expect(ask({ tools: [{ type: 'function' }] })).rejects.toMatchObject({ status: 400, param: 'tools', type })
+    await expect(ask({ tools: [{ type: 'function' }] })).rejects.toMatchObject({ status: 400, param: 'tools.0.function', type })
     await expect(ask({ max_tokens: 600 })).rejects.toMatchObject({ status: 400, code: 'context_length_exceeded', type })
     const many = Array.from({ length: 4_097 }, () => messages[0]!)
     await expect(ask({ messages: many })).rejects.toMatchObject({ status: 400, param: 'messages' })
