@@ -75,7 +75,7 @@ export const qwen05bConfig = {
 export async function writeRandomCheckpoint(folder: string, options: RandomCheckpointOptions): Promise<void> {
   const model = readArchitecture(options.config)
   const { layers } = model.dims
-  const format = { name: 'fp32', accuracyLevel: 4, blockSize: 32 } as const
+  const format = { name: 'fp32', accuracyLevel: 4, blockSize: 32, zeroPoints: false } as const
   const parameters = listParameters(partParameters({ part: 'whole', model, format, layers: [0, layers] }))
   const own = model.tiedEmbeddings ? parameters.filter(({ name }) => name !== 'head') : parameters
   await mkdir(folder, { recursive: true })

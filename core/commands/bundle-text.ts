@@ -26,12 +26,16 @@ export function summarize(dir: string, manifest: Manifest): BundleSummary {
   }
 }
 
-export function bundleText({ dir, card, dims, format, deviceFormat, split, bytes, parts, modelId }: BundleSummary): string {
+export function bundleText(summary: BundleSummary): string {
+  const { dir, card, dims, format, deviceFormat, vocabularyFormat, split, bytes, parts, modelId } = summary
   const { accuracyLevel, blockSize } = format.accuracyLevel === undefined && deviceFormat ? deviceFormat : format
   const level = accuracyLevel === undefined ? '' : `, accuracy level ${accuracyLevel}, blocks of ${blockSize}`
   const rows = [
     ['model', `${card.name} (${card.family}, ${(card.parameters / 1e6).toFixed(1)} M parameters)`],
-    ['format', `${format.name}${level}${deviceFormat ? `, ${deviceFormat.name} on devices` : ''}, ${megabytes(bytes)}`],
+    [
+      'format',
+      `${format.name}${level}${deviceFormat ? `, ${deviceFormat.name} on devices` : ''}${vocabularyFormat ? `, ${vocabularyFormat.name} for embedding and head` : ''}, ${megabytes(bytes)}`,
+    ],
     ['split', split === null ? 'none: one whole part' : `after layer ${split} of ${dims.layers}`],
     [
       'shape',

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { systemClock } from '../kit/base/clock.ts'
 import type { Io } from '../kit/base/io.ts'
 import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
-import { defaultInt4BlockSize, int4BlockSizes } from '../model/bundle/architecture.ts'
+import { int4BlockSizes } from '../model/bundle/architecture.ts'
 import type { BuildEvent } from '../model/bundle/build.ts'
 import type { Conversion } from '../model/bundle/conversions.ts'
 import { drafterParts, formats } from '../model/bundle/manifest.ts'
@@ -18,10 +18,10 @@ const options = {
   checkpoint: z.string().describe('folder with config.json, *.safetensors and tokenizer.json, or a GGUF file'),
   out: z.string().describe('folder of the new bundle'),
   split: z.int().optional().meta({ description: 'layers that run on the device', fallback: 'none: one whole model' }),
-  format: z
-    .enum(formats)
-    .default('fp16')
-    .describe('weights: fp16 and fp32 compute in fp32; int4 has one scale for each block of weights'),
+  format: z.enum(formats).optional().meta({
+    description: 'weights: fp16 and fp32 compute in fp32; int4 and int8 have one scale for each block of weights',
+    fallback: 'fp16; of a quantised checkpoint the nearer of int4 and int8',
+  }),
   deviceFormat: z.enum(formats).optional().meta({
     description: 'weights of the parts that devices compute; with int4 a step of theirs reads a third of what it reads with fp16',
     fallback: 'as --format',
@@ -29,11 +29,14 @@ const options = {
   accuracyLevel: z
     .literal([1, 4])
     .default(4)
-    .describe('accuracy level of int4: 4 is fast, with 1 verification and decoding have the same results'),
+    .describe('accuracy level of int4 and int8: 4 is fast, with 1 verification and decoding have the same results'),
   blockSize: z
     .literal([...int4BlockSizes])
-    .default(defaultInt4BlockSize)
-    .describe('weights of int4 that share a scale: 32 is closest to the model, 128 is fastest and smallest'),
+    .optional()
+    .meta({
+      description: 'weights of int4 and int8 that share a scale: 32 is closest to the model, 128 is fastest and smallest',
+      fallback: 'as in a quantised checkpoint, else 32',
+    }),
   drafters: Drafters.optional().meta({
     description: `drafters to include, each from <checkpoint>/<name>: ${drafterParts.join(',')}`,
     fallback: 'adapter, if there is one',

@@ -61,10 +61,12 @@ export interface Medusa {
 
 export interface WeightFormat {
   readonly name: Format
-  /** MatMulNBits' accuracy level, for int4: 4 computes in int8 (fast), 1 in fp32 (exact). */
+  /** MatMulNBits' accuracy level, for int4 and int8: 4 computes in int8 (fast), 1 in fp32 (exact). */
   readonly accuracyLevel: 1 | 4
-  /** Consecutive weights of an int4 row that share one scale. */
+  /** Consecutive weights of a row of int4 or int8 that share one scale. */
   readonly blockSize: Int4BlockSize
+  /** For int4: blocks have zero points, as in AWQ and GPTQ. */
+  readonly zeroPoints: boolean
 }
 
 /** The library has its fastest kernels for these. */
@@ -79,6 +81,8 @@ export interface PartSpec {
   readonly part: PartName
   readonly model: Architecture
   readonly format: WeightFormat
+  /** Of embedding and head. Absent: as `format`. */
+  readonly vocabularyFormat?: WeightFormat
   /** Decoder layers [from, to) of the whole model; empty for `output` and `medusa`. */
   readonly layers: readonly [number, number]
   /** For the parts `adapter` and `adapter-paper`. */

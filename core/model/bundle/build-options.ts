@@ -1,5 +1,6 @@
 import { BrimError } from '../../kit/base/errors.ts'
 import { type Architecture, int4BlockSizes, type PartSpec, type WeightFormat } from './architecture.ts'
+import { codeFormat } from './block-codes.ts'
 import type { DrafterSpec } from './drafters.ts'
 
 /** HAT puts less than this share of the layers on the device. */
@@ -21,9 +22,9 @@ export function splitWarning(split: number, layers: number): string | undefined 
   return `the device gets ${split} of ${layers} layers (${percent} %); in HAT it gets under ${100 * maxUsualDeviceShare} %`
 }
 
-/** @throws BrimError ARCHITECTURE_UNSUPPORTED if int4 rows cannot be divided into blocks */
+/** @throws BrimError ARCHITECTURE_UNSUPPORTED if rows of int4 or int8 cannot be divided into blocks */
 export function checkFormat(format: WeightFormat, { dims }: Architecture, drafters: readonly DrafterSpec[]): void {
-  if (format.name !== 'int4') return
+  if (!codeFormat(format)) return
   const widths: [string, number][] = [
     ['the hidden size', dims.hidden],
     ['the MLP width', dims.ffn],
@@ -37,27 +38,34 @@ export function checkFormat(format: WeightFormat, { dims }: Architecture, drafte
   const odd = widths.find(([, width]) => width % format.blockSize !== 0)
   if (!odd) return
   const fitting = int4BlockSizes.findLast((size) => widths.every(([, width]) => width % size === 0))
-  throw new BrimError('ARCHITECTURE_UNSUPPORTED', `int4 needs multiples of ${format.blockSize}, but ${odd[0]} is ${odd[1]}`, {
-    hint: fitting === undefined ? 'build with --format fp16' : `build with --block-size ${fitting}`,
-  })
+  throw new BrimError(
+    'ARCHITECTURE_UNSUPPORTED',
+    `${format.name} needs multiples of ${format.blockSize}, but ${odd[0]} is ${odd[1]}`,
+    {
+      hint: fitting === undefined ? 'build with --format fp16' : `build with --block-size ${fitting}`,
+    },
+  )
 }
 
 /** Of the weights: of what devices compute, and of the rest. */
 export interface BundleFormats {
   readonly format: WeightFormat
   readonly deviceFormat: WeightFormat
+  /** Of embedding and head, in parts in int4. Undefined: int4, too. */
+  readonly vocabularyFormat: WeightFormat | undefined
 }
 
 /** The parts of a bundle in the order of the computation: adapters before the middle, Medusa heads after the output. */
 export function partSpecs(
   model: Architecture,
-  { format, deviceFormat }: BundleFormats,
+  { format, deviceFormat, vocabularyFormat }: BundleFormats,
   split: number | undefined,
   drafters: readonly DrafterSpec[],
 ): PartSpec[] {
   const { layers } = model.dims
-  if (split === undefined) return [{ part: 'whole', model, format, layers: [0, layers] }]
-  const common = { model, format: deviceFormat }
+  const withVocabulary = (own: WeightFormat) => (own.name === 'int4' && vocabularyFormat ? { vocabularyFormat } : {})
+  if (split === undefined) return [{ part: 'whole', model, format, ...withVocabulary(format), layers: [0, layers] }]
+  const common = { model, format: deviceFormat, ...withVocabulary(deviceFormat) }
   const adapters = drafters.filter((drafter) => drafter.part !== 'medusa')
   const medusas = drafters.filter((drafter) => drafter.part === 'medusa')
   return [

@@ -10,6 +10,7 @@ import { type BundleFormats, checkFormat, checkSplit, partSpecs, splitWarning } 
 import { writePart } from './build-part.ts'
 import { BundleDraft } from './bundle-draft.ts'
 import { type Checkpoint, checkTensors, isRedundant, openCheckpoint, textFiles } from './checkpoint.ts'
+import { checkpointFormat } from './checkpoint-format.ts'
 import { type Conversion, Conversions } from './conversions.ts'
 import { describeBundle, goldenFile, graphFile } from './describe-bundle.ts'
 import { type DrafterFiles, openDrafters } from './drafters.ts'
@@ -36,13 +37,14 @@ export interface BuildOptions {
   readonly out: string
   /** Layers of the input part; absent: one `whole` part. */
   readonly split?: number | undefined
-  readonly format: Format
+  /** Default: fp16; of a quantised checkpoint int4 or int8, whichever is nearer. */
+  readonly format?: Format | undefined
   /** Of the parts that devices compute. Default: as `format`. */
   readonly deviceFormat?: Format | undefined
-  /** For int4. Default 4. */
+  /** For int4 and int8. Default 4. */
   readonly accuracyLevel?: 1 | 4
-  /** For int4: weights that share one scale. Default 32. */
-  readonly blockSize?: Int4BlockSize
+  /** For int4 and int8: weights that share one scale. Default: as in a quantised checkpoint, else 32. */
+  readonly blockSize?: Int4BlockSize | undefined
   /** Drafters, each from the checkpoint's folder of that name. Default: `adapter`, if the checkpoint has one for this split. */
   readonly drafters?: readonly DrafterPart[] | undefined
   /** Folder of the drafter `adapter`. Default: in the checkpoint's folder. */
@@ -71,8 +73,8 @@ interface BuiltBundle {
  * @throws BrimError for an invalid checkpoint, invalid options or an unwritable target; the signal's reason when aborted
  */
 export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
-  const formats = formatsOf(options)
   await using checkpoint = await openCheckpoint(options.checkpoint)
+  const formats = formatsOf(options, checkpoint)
   await using drafters = await findDrafters(options, checkpoint)
   const plans = planBundle(options, formats, checkpoint, drafters.files)
   const draft = await BundleDraft.begin(options.out, options.replace ?? false)
@@ -93,13 +95,21 @@ export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
 }
 
 /** @throws BrimError USAGE where devices compute nothing */
-function formatsOf(options: BuildOptions): BundleFormats {
-  const { format: name, deviceFormat = name, accuracyLevel = 4, blockSize = defaultInt4BlockSize, split } = options
+function formatsOf(options: BuildOptions, { tensors }: Checkpoint): BundleFormats {
+  const own = checkpointFormat(tensors)
+  const { format: name = own?.name ?? 'fp16', deviceFormat = name, accuracyLevel = 4, split } = options
+  const { blockSize = own?.blockSize ?? defaultInt4BlockSize } = options
   if (split === undefined && deviceFormat !== name)
     throw new BrimError('USAGE', `--device-format ${deviceFormat} needs a split model`, {
       hint: 'add --split, or use --format for the whole model',
     })
-  return { format: { name, accuracyLevel, blockSize }, deviceFormat: { name: deviceFormat, accuracyLevel, blockSize } }
+  const common = { accuracyLevel, blockSize, zeroPoints: own?.zeroPoints ?? false }
+  const vocabulary = { name: 'int8', accuracyLevel, blockSize: defaultInt4BlockSize, zeroPoints: false } as const
+  return {
+    format: { name, ...common },
+    deviceFormat: { name: deviceFormat, ...common },
+    vocabularyFormat: own?.needsFinerVocabulary && [name, deviceFormat].includes('int4') ? vocabulary : undefined,
+  }
 }
 
 /** Opens the drafters of the bundle; the caller disposes of them. */
@@ -125,7 +135,7 @@ function planBundle(
     if (message) options.onEvent?.({ kind: 'warning', message })
   }
   const specs = drafters.map(({ spec }) => spec)
-  for (const format of Object.values(formats)) checkFormat(format, architecture, specs)
+  for (const format of [formats.format, formats.deviceFormat]) checkFormat(format, architecture, specs)
   const plans = planParts(partSpecs(architecture, formats, options.split, specs))
   const ofModel = plans.filter(({ spec }) => !isDrafter(spec.part))
   checkTensors(tensors, ofModel.flatMap(ownParameters), (name) => isRedundant(name, architecture))

@@ -1,6 +1,7 @@
 import { nowIso } from '../../kit/base/clock.ts'
 import { version } from '../../kit/base/version.ts'
 import { attentionOf, type WeightFormat } from './architecture.ts'
+import { codeFormat } from './block-codes.ts'
 import type { BundleFormats } from './build-options.ts'
 import type { FileRecord } from './bundle-draft.ts'
 import type { Checkpoint } from './checkpoint.ts'
@@ -20,7 +21,7 @@ interface BundleFacts {
 /** The manifest of a bundle after all its files are written. */
 export function describeBundle({ name, checkpoint, formats, split, plans, files }: BundleFacts): Manifest {
   const { architecture, tokens } = checkpoint
-  const { format, deviceFormat } = formats
+  const { format, deviceFormat, vocabularyFormat } = formats
   const described: Omit<Manifest, 'card' | 'modelId'> = {
     schema: manifestSchema,
     tokens,
@@ -28,6 +29,7 @@ export function describeBundle({ name, checkpoint, formats, split, plans, files 
     split: split ?? null,
     format: describeFormat(format),
     ...(deviceFormat.name === format.name ? {} : { deviceFormat: describeFormat(deviceFormat) }),
+    ...(vocabularyFormat ? { vocabularyFormat: describeFormat(vocabularyFormat) } : {}),
     parts: Object.fromEntries(plans.map((plan) => [plan.spec.part, describePart(plan, files)])),
     files: [...files],
   }
@@ -46,8 +48,11 @@ export function describeBundle({ name, checkpoint, formats, split, plans, files 
   }
 }
 
-function describeFormat({ name, blockSize, accuracyLevel }: WeightFormat): Manifest['format'] {
-  return name === 'int4' ? { name, blockSize, accuracyLevel } : { name }
+function describeFormat(format: WeightFormat): Manifest['format'] {
+  const { name, blockSize, accuracyLevel } = format
+  const coded = codeFormat(format)
+  if (!coded) return { name }
+  return { name, blockSize, accuracyLevel, ...(coded.zeroPoints ? { zeroPoints: true } : {}) }
 }
 
 export function graphFile(plan: PartPlan, slots: SlotCount, branching: boolean): string {

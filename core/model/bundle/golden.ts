@@ -82,7 +82,7 @@ export function goldenLogitColumns(vocab: number): number[] {
  * gives an error of about 1.
  */
 export function goldenTolerance(format: WeightFormat): number {
-  return format.name === 'int4' && format.accuracyLevel === 4 ? 0.2 : 1e-3
+  return (format.name === 'int4' || format.name === 'int8') && format.accuracyLevel === 4 ? 0.2 : 1e-3
 }
 
 /** Where activations are fp16, each of the sums between layers is rounded. */

@@ -74,7 +74,7 @@ export class QuantisedTensors implements CheckpointTensors {
     if (!this.#matrices.has(name)) return this.#files.readPacked(name, from, into)
     const { codes, scales, zeroPoints } = await this.#load(name)
     const group = from / this.#form.groupSize
-    into.codes.set(codes.subarray(from / 2, from / 2 + into.codes.length))
+    for (let i = 0; i < into.codes.length; i++) into.codes[i] = (codes[(from + i) >>> 1]! >>> (((from + i) & 1) * 4)) & 15
     into.scales.set(scales.subarray(group, group + into.scales.length))
     into.zeroPoints?.set(zeroPoints.subarray(group, group + into.scales.length))
   }

@@ -29,16 +29,6 @@ export function quantizeInt4(values: Float32Array, blockSize: Int4BlockSize, cod
   }
 }
 
-/** The values that `codes` and `scales` stand for. */
-export function dequantizeInt4(codes: Uint8Array, scales: Float32Array, blockSize: Int4BlockSize, values: Float32Array): void {
-  for (let i = 0; i < values.length; i += 2) {
-    const pair = codes[i >>> 1]!
-    const scale = scales[Math.floor(i / blockSize)]!
-    values[i] = ((pair & 15) - 8) * scale
-    values[i + 1] = ((pair >>> 4) - 8) * scale
-  }
-}
-
 function scaleOf(values: Float32Array, start: number, blockSize: number): number {
   let largest = 0
   let smallest = 0

@@ -13,8 +13,8 @@ import { rotaryPositions } from './rope.ts'
 
 /** Width of all heads: the KV of one position has at most twice this many values per layer. */
 const maxHeadsWidth = 65_536
-/** Weights of a layer, and of the rest of a part; int4 has at most 17 and 10. */
-const maxLayerWeights = 24
+/** Weights of a layer, and of the rest of a part; int4 with zero points has at most 22 and 13. */
+const maxLayerWeights = 32
 const maxOtherWeights = 16
 /** A graph holds no weights: our writer needs 2.5 KB per layer, and 0.6 KB more for each slot. */
 const maxGraphBytes = { base: 2 ** 16, perLayer: 2 ** 14, perSlot: 2 ** 12 }

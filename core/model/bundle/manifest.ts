@@ -19,7 +19,7 @@ export function isDrafter(part: PartName): part is DrafterPart {
   return drafterParts.some((name) => name === part)
 }
 
-export const formats = ['fp32', 'fp16', 'int4'] as const
+export const formats = ['fp32', 'fp16', 'int8', 'int4'] as const
 export type Format = (typeof formats)[number]
 
 /** Maximum size of manifest.json. A model of 128 layers has less than one million bytes. */
@@ -118,6 +118,8 @@ const StoredFormat = z.object({
   name: z.enum(formats),
   blockSize: z.int().optional(),
   accuracyLevel: z.int().min(0).max(4).optional(),
+  /** Blocks have zero points. Absent: false. */
+  zeroPoints: z.boolean().optional(),
 })
 
 export const Manifest = z.object({
@@ -135,6 +137,8 @@ export const Manifest = z.object({
   format: StoredFormat,
   /** Of the parts that devices compute, where it is another one. */
   deviceFormat: StoredFormat.optional(),
+  /** Of embedding and head, in parts whose format is int4. Absent: as their part. */
+  vocabularyFormat: StoredFormat.optional(),
   tokens: z.object({ bos: z.int().optional(), eos: list(z.int(), 256), pad: z.int().optional() }),
   /**
    * sha256 over what decides the LLM's answers: dims, split, format, special tokens, the parts with their layers, graphs and

@@ -1,4 +1,5 @@
 import { type AttentionShape, attentionOf } from './architecture.ts'
+import { codeFormat } from './block-codes.ts'
 import {
   featureInputs,
   graphInputs as inputs,
@@ -20,7 +21,7 @@ import {
   rotaryNames,
   type Vector,
 } from './parameters.ts'
-import { matrixNames, type PartPlan } from './weight-plan.ts'
+import { matrixFormat, matrixNames, type PartPlan } from './weight-plan.ts'
 
 /** The residual `value + pending`. The next normalisation computes the sum in a fused operator. */
 interface Residual {
@@ -60,7 +61,7 @@ class PartGraph {
   readonly #slotCount: SlotCount
   readonly #branching: boolean
   readonly #device: DeviceType | undefined
-  /** Of norm vectors, scales, activations and KV, and of matrices that are not int4. */
+  /** Of norm vectors, scales, activations and KV, and of matrices without codes. */
   readonly #type: DeviceType
   readonly #epsilon: number
 
@@ -108,11 +109,12 @@ class PartGraph {
   #embed(embedding: Matrix): string {
     const ids = this.#graph.input(inputs.ids, 'int64', [1, 'T'])
     const names = matrixNames(embedding)
-    if (this.#plan.spec.format.name !== 'int4')
-      return this.#graph.node('Gather', [names.weight, ids], { attributes: { axis: 0 } })
-    return this.#graph.node('GatherBlockQuantized', [names.codes, ids, names.scales], {
+    const coded = codeFormat(matrixFormat(this.#plan.spec, embedding))
+    if (!coded) return this.#graph.node('Gather', [names.weight, ids], { attributes: { axis: 0 } })
+    const operands = [names.codes, ids, names.scales, ...(coded.zeroPoints ? [names.zeroPoints] : [])]
+    return this.#graph.node('GatherBlockQuantized', operands, {
       domain: microsoft,
-      attributes: { gather_axis: 0, quantize_axis: 1, block_size: this.#plan.spec.format.blockSize, bits: 4 },
+      attributes: { gather_axis: 0, quantize_axis: 1, block_size: coded.blockSize, bits: coded.bits },
     })
   }
 
@@ -292,10 +294,14 @@ class PartGraph {
   #linear(x: string, matrix: Matrix, bias: Vector | undefined, output?: string): string {
     const named = output === undefined ? {} : { outputs: [output] }
     const names = matrixNames(matrix)
-    const { name, accuracyLevel, blockSize } = this.#plan.spec.format
-    if (name === 'int4') {
-      const attributes = { K: matrix.columns, N: matrix.rows, bits: 4, block_size: blockSize, accuracy_level: accuracyLevel }
-      const operands = [x, names.codes, names.scales, ...(bias ? ['', '', bias.name] : [])]
+    const format = matrixFormat(this.#plan.spec, matrix)
+    const coded = codeFormat(format)
+    if (coded) {
+      const size = { K: matrix.columns, N: matrix.rows, bits: coded.bits, block_size: coded.blockSize }
+      const attributes = { ...size, accuracy_level: format.accuracyLevel }
+      const zeroPoints = coded.zeroPoints ? names.zeroPoints : ''
+      const optional = bias ? [zeroPoints, '', bias.name] : coded.zeroPoints ? [zeroPoints] : []
+      const operands = [x, names.codes, names.scales, ...optional]
       return this.#graph.node('MatMulNBits', operands, { domain: microsoft, attributes, ...named })
     }
     if (this.#device) return this.#gemm(x, matrix, bias, named)

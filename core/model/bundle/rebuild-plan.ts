@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { BrimError } from '../../kit/base/errors.ts'
-import { type Adapter, defaultInt4BlockSize, int4BlockSizes, type PartSpec } from './architecture.ts'
+import { type Adapter, defaultInt4BlockSize, int4BlockSizes, type PartSpec, type WeightFormat } from './architecture.ts'
 import { readJsonFile } from './checkpoint.ts'
 import { readArchitecture } from './families/index.ts'
 import { formatOf, type Manifest, type PartManifest, type PartName, tokenizerFolder } from './manifest.ts'
@@ -31,15 +31,21 @@ async function specOf(folder: string, manifest: Manifest, part: PartName, own: P
     throw new BrimError('BUNDLE_CORRUPT', `${join(folder, tokenizerFolder, configFile)} is missing`, {
       hint: 'copy the bundle again',
     })
-  const { name, accuracyLevel, blockSize: stored } = formatOf(manifest, part)
-  const blockSize = int4BlockSizes.find((size) => size === stored) ?? defaultInt4BlockSize
+  const format = weightFormat(formatOf(manifest, part))
+  const { vocabularyFormat } = manifest
   const spec: PartSpec = {
     part,
     model: readArchitecture(config),
-    format: { name, accuracyLevel: accuracyLevel === 1 ? 1 : 4, blockSize },
+    format,
+    ...(format.name === 'int4' && vocabularyFormat ? { vocabularyFormat: weightFormat(vocabularyFormat) } : {}),
     layers: own.layers,
   }
   return part === 'adapter' || part === 'adapter-paper' ? { ...spec, adapter: adapterOf(folder, manifest, part, own) } : spec
+}
+
+function weightFormat({ name, accuracyLevel, blockSize: stored, zeroPoints = false }: Manifest['format']): WeightFormat {
+  const blockSize = int4BlockSizes.find((size) => size === stored) ?? defaultInt4BlockSize
+  return { name, accuracyLevel: accuracyLevel === 1 ? 1 : 4, blockSize, zeroPoints }
 }
 
 /** Its rotary frequencies are among its weights, so that the graph needs none. */

@@ -12,7 +12,7 @@ export interface BlockPacking {
 }
 
 export interface PackedValues {
-  /** Two codes of 4 bits a byte, the even one in the low bits; or one of 8 bits. */
+  /** One for each weight. */
   readonly codes: Uint8Array
   /** One for each block. */
   readonly scales: Float32Array
@@ -62,6 +62,12 @@ export const floatTypes: readonly string[] = ['F32', 'F16', 'BF16']
 export const blockTypes: readonly string[] = Object.keys(types).filter((name) => !floatTypes.includes(name))
 /** Whose weights have lost precision before. AWQ and GPTQ: group-quants.ts. */
 export const quantisedTypes: readonly string[] = [...blockTypes, 'AWQ', 'GPTQ']
+
+/** With scales and minima; of AWQ and GPTQ without, as these depend on the size of their groups. */
+export function bitsPerWeight(dtype: string): number {
+  const type = tensorType(dtype)
+  return type ? (8 * type.bytes) / type.values : 4
+}
 
 const words = (bytes: Uint8Array) => new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.length / 2)
 

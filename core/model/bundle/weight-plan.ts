@@ -1,4 +1,5 @@
 import { attentionOf, type PartSpec, type WeightFormat } from './architecture.ts'
+import { codeBytes, codeFormat, zeroPointBytes } from './block-codes.ts'
 import type { WeightEntry } from './manifest.ts'
 import { listParameters, type Matrix, type PartParameters, partParameters, rotaryNames, type Vector } from './parameters.ts'
 import { rotaryPositions } from './rope.ts'
@@ -35,8 +36,13 @@ export function ownParameters({ parameters, shared }: PartPlan): (Matrix | Vecto
 }
 
 /** Names of a matrix's initialisers in the graph. */
-export function matrixNames(matrix: Matrix): { weight: string; codes: string; scales: string } {
-  return { weight: `${matrix.name}.weight`, codes: `${matrix.name}.codes`, scales: `${matrix.name}.scales` }
+export function matrixNames({ name }: Matrix): { weight: string; codes: string; scales: string; zeroPoints: string } {
+  return { weight: `${name}.weight`, codes: `${name}.codes`, scales: `${name}.scales`, zeroPoints: `${name}.zeros` }
+}
+
+/** Embedding and head may have a format of their own. */
+export function matrixFormat({ format, vocabularyFormat = format }: PartSpec, { name }: Matrix): WeightFormat {
+  return name === 'embedding' || name === 'head' ? vocabularyFormat : format
 }
 
 /** Entries that several parts may share, by tensor of the LLM and suffix of the entry's name. */
@@ -59,7 +65,7 @@ function planPart(spec: PartSpec, places: Places): PartPlan {
   const { embedding, norm, head } = parameters
   for (const parameter of listParameters(parameters)) {
     const canShare = parameter === embedding || parameter === norm || parameter === head
-    for (const entry of entriesOf(parameter, parameter === embedding, spec.format)) {
+    for (const entry of entriesOf(parameter, parameter === embedding, spec)) {
       const key = `${parameter.sources[0]?.tensor}:${entry.name.slice(parameter.name.length)}`
       const known = canShare ? places.get(key) : undefined
       if (known) {
@@ -81,15 +87,18 @@ function rotaryEntries(spec: PartSpec): Unplaced[] {
   return Object.values(rotaryNames).map((name) => unplaced(name, 'float32', dims))
 }
 
-function entriesOf(parameter: Matrix | Vector, isEmbedding: boolean, format: WeightFormat): Unplaced[] {
+function entriesOf(parameter: Matrix | Vector, isEmbedding: boolean, spec: PartSpec): Unplaced[] {
   if (!('columns' in parameter)) return [unplaced(parameter.name, 'float32', [parameter.length])]
   const { rows, columns } = parameter
   const names = matrixNames(parameter)
-  if (format.name !== 'int4') return [unplaced(names.weight, format.name === 'fp16' ? 'float16' : 'float32', [rows, columns])]
-  const blocks = columns / format.blockSize
+  const format = matrixFormat(spec, parameter)
+  const coded = codeFormat(format)
+  if (!coded) return [unplaced(names.weight, format.name === 'fp16' ? 'float16' : 'float32', [rows, columns])]
+  const blocks = columns / coded.blockSize
   // The bytes are the same. GatherBlockQuantized expects whole rows, MatMulNBits expects blocks.
-  const codes = isEmbedding ? [rows, columns / 2] : [rows, blocks, format.blockSize / 2]
-  return [unplaced(names.codes, 'uint8', codes), unplaced(names.scales, 'float32', [rows, blocks])]
+  const codes = isEmbedding ? [rows, codeBytes(columns, coded)] : [rows, blocks, codeBytes(coded.blockSize, coded)]
+  const entries = [unplaced(names.codes, 'uint8', codes), unplaced(names.scales, 'float32', [rows, blocks])]
+  return coded.zeroPoints ? [...entries, unplaced(names.zeroPoints, 'uint8', [rows, zeroPointBytes(blocks, coded)])] : entries
 }
 
 function unplaced(name: string, type: WeightEntry['type'], dims: number[]): Unplaced {

@@ -1,15 +1,24 @@
 import { BrimError } from '../../kit/base/errors.ts'
 import { decodeHalves, encodeHalves } from '../../kit/base/half.ts'
-import type { PartSpec } from './architecture.ts'
+import type { PartSpec, WeightFormat } from './architecture.ts'
+import {
+  type CodeFormat,
+  canRepack,
+  codeBytes,
+  codeFormat,
+  packZeroPoints,
+  quantizeBlocks,
+  repackBlocks,
+  type StoredBlocks,
+} from './block-codes.ts'
 import type { FileSink } from './bundle-draft.ts'
 import { lossOf, type OnConverted } from './conversions.ts'
 import { goldenRows } from './golden.ts'
 import { multiplyRows } from './golden-math.ts'
-import { dequantizeInt4, quantizeInt4 } from './int4.ts'
 import type { Matrix, Vector } from './parameters.ts'
 import type { TensorSource } from './tensor-files.ts'
-import { quantisedTypes } from './tensor-types.ts'
-import { matrixNames, type PartPlan } from './weight-plan.ts'
+import { type BlockPacking, type PackedValues, quantisedTypes } from './tensor-types.ts'
+import { matrixFormat, matrixNames, type PartPlan } from './weight-plan.ts'
 
 /** Values that are converted in one piece (8 MiB as fp32). */
 const chunkValues = 2 << 20
@@ -77,96 +86,110 @@ export class WeightWriter {
   }
 
   /** Reads rows of a matrix with one source, as the bundle stores them. @returns [indices.length, columns] */
-  async rows({ sources, columns }: Matrix, indices: readonly number[]): Promise<Float32Array> {
+  async rows(matrix: Matrix, indices: readonly number[]): Promise<Float32Array> {
+    const { sources, columns } = matrix
     const [source] = sources
     if (!source) throw new Error('a matrix without a source')
+    const format = matrixFormat(this.#spec, matrix)
     const values = new Float32Array(indices.length * columns)
-    const scales = new Float32Array(columns / this.#spec.format.blockSize)
-    for (const [i, index] of indices.entries()) {
-      const row = values.subarray(i * columns, (i + 1) * columns)
-      await this.#readStored(source.tensor, index * columns, row, scales)
-    }
+    const blocks = blocksOf(1, columns, format)
+    for (const [i, index] of indices.entries())
+      await this.#readStored(source.tensor, index * columns, values.subarray(i * columns, (i + 1) * columns), format, blocks)
     return values
   }
 
   async #stream(matrix: Matrix, visit: VisitRows): Promise<void> {
     const names = matrixNames(matrix)
-    const { name, blockSize } = this.#spec.format
-    const isInt4 = name === 'int4'
-    await this.#begin(isInt4 ? names.codes : names.weight)
+    const format = matrixFormat(this.#spec, matrix)
+    const coded = codeFormat(format)
+    await this.#begin(coded ? names.codes : names.weight)
     const { columns } = matrix
-    const scales = new Float32Array(isInt4 ? (matrix.rows * columns) / blockSize : 0)
+    const blocks = blocksOf(matrix.rows, columns, format)
+    const rowBlocks = coded ? columns / coded.blockSize : 0
     const rowsAtOnce = Math.max(1, Math.floor(chunkValues / columns))
     let firstRow = 0
     for (const { tensor, rows } of matrix.sources) {
       for (let row = 0; row < rows; row += rowsAtOnce) {
         this.#signal?.throwIfAborted()
         const values = this.#values.subarray(0, Math.min(rowsAtOnce, rows - row) * columns)
-        const blocks = scales.subarray(((firstRow + row) * columns) / blockSize)
-        await this.#write(await this.#readStored(tensor, row * columns, values, blocks, true))
+        const own = slice(blocks, (firstRow + row) * rowBlocks, (values.length / columns) * rowBlocks)
+        await this.#write(await this.#readStored(tensor, row * columns, values, format, own, true))
         visit(firstRow + row, values)
       }
       firstRow += rows
     }
-    if (isInt4) await this.writeTable(names.scales, scales)
+    if (!coded) return
+    await this.writeTable(names.scales, blocks.scales)
+    if (!blocks.zeroPoints) return
+    await this.#begin(names.zeroPoints)
+    await this.#write(packZeroPoints(blocks.zeroPoints, matrix.rows, coded))
   }
 
   /**
-   * Reads values as the bundle stores them: repacked, where the source has the bundle's format, else rounded.
-   * @param scales receives the scales of these values (int4)
+   * Reads values as the bundle stores them: repacked, where each has its value in the bundle's format, else rounded.
+   * @param blocks receives scales and zero points of these values
    * @param reports the loss of a quantised source
    * @returns the stored form, valid until the next call
    */
-  async #readStored(tensor: string, from: number, values: Float32Array, scales: Float32Array, reports = false) {
-    const { name: to, blockSize } = this.#spec.format
-    const packing = this.#tensors.packingOf(tensor)
+  async #readStored(
+    tensor: string,
+    from: number,
+    values: Float32Array,
+    format: WeightFormat,
+    blocks: BlockFactors,
+    reports = false,
+  ): Promise<Float32Array | Uint16Array | Uint8Array> {
     const dtype = this.#tensors.find(tensor)?.dtype ?? ''
-    if (to === 'int4' && packing?.bits === 4 && packing.blockSize === blockSize && !packing.zeroPoints) {
-      const codes = this.#codesOf(values)
-      const own = scales.subarray(0, values.length / blockSize)
-      await this.#tensors.readPacked(tensor, from, { codes, scales: own })
-      dequantizeInt4(codes, own, blockSize, values)
-      if (reports) this.#onConverted({ from: dtype, to, values: values.length, error: 0, power: 0 })
+    const isQuantised = reports && quantisedTypes.includes(dtype)
+    const report = (loss: { error: number; power: number }) =>
+      this.#onConverted({ from: dtype, to: format.name, values: values.length, ...loss })
+    const packing = this.#tensors.packingOf(tensor)
+    const coded = codeFormat(format)
+    if (coded && canRepack(packing, coded)) {
+      const packed = packedValues(values.length, packing)
+      await this.#tensors.readPacked(tensor, from, packed)
+      const codes = this.#codesOf(values, coded)
+      repackBlocks(packing, packed, coded, { codes, ...blocks }, values)
+      if (isQuantised) report({ error: 0, power: 0 })
       return codes
     }
     await this.#tensors.read(tensor, from, values)
-    const original = reports && quantisedTypes.includes(dtype) ? values.slice() : undefined
-    const stored = this.#convert(values, tensor, scales)
-    if (original) this.#onConverted({ from: dtype, to, values: values.length, ...lossOf(original, values) })
+    const original = isQuantised ? values.slice() : undefined
+    const stored = this.#convert(values, tensor, format, blocks)
+    if (original) report(lossOf(original, values))
     return stored
   }
 
-  #codesOf(values: Float32Array): Uint8Array {
-    return new Uint8Array(this.#stored.buffer, 0, values.length / 2)
+  #codesOf(values: Float32Array, format: CodeFormat): Uint8Array {
+    return new Uint8Array(this.#stored.buffer, 0, codeBytes(values.length, format))
   }
 
   /**
    * Rounds values to the bundle's format in place.
-   * @param scales receives the scales of these values (int4)
+   * @param blocks receives scales and zero points of these values
    * @returns the stored form, valid until the next call
    */
-  #convert(values: Float32Array, tensor: string, scales: Float32Array): Float32Array | Uint16Array | Uint8Array {
-    switch (this.#spec.format.name) {
-      case 'fp32':
-        return values
-      case 'fp16': {
-        const halves = this.#stored.subarray(0, values.length)
-        const bad = encodeHalves(values, halves)
-        if (bad >= 0)
-          throw new BrimError('VALUE_OUT_OF_RANGE', `the tensor ${tensor} holds ${values[bad]}, which fp16 cannot represent`, {
-            hint: 'build with --format fp32 or int4',
-          })
-        decodeHalves(halves, values)
-        return halves
-      }
-      case 'int4': {
-        const codes = this.#codesOf(values)
-        quantizeInt4(values, this.#spec.format.blockSize, codes, scales)
-        return codes
-      }
-      default:
-        return this.#spec.format.name satisfies never
+  #convert(
+    values: Float32Array,
+    tensor: string,
+    format: WeightFormat,
+    blocks: BlockFactors,
+  ): Float32Array | Uint16Array | Uint8Array {
+    const coded = codeFormat(format)
+    if (coded) {
+      const codes = this.#codesOf(values, coded)
+      quantizeBlocks(values, coded, { codes, ...blocks })
+      return codes
     }
+    if (format.name === 'fp32') return values
+    const halves = this.#stored.subarray(0, values.length)
+    const bad = encodeHalves(values, halves)
+    if (bad >= 0)
+      throw new BrimError('VALUE_OUT_OF_RANGE', `the tensor ${tensor} holds ${values[bad]}, which fp16 cannot represent`, {
+        hint: 'build with --format fp32 or int4',
+      })
+    decodeHalves(halves, values)
+    return halves
   }
 
   /** Pads the file up to the weight's planned offset. */
@@ -181,4 +204,23 @@ export class WeightWriter {
     await this.#sink.write(new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
     this.#onBytes(values.byteLength)
   }
+}
+
+/** Scales and zero points of some blocks; none in a format without blocks. */
+type BlockFactors = Pick<StoredBlocks, 'scales' | 'zeroPoints'>
+
+function blocksOf(rows: number, columns: number, format: WeightFormat): BlockFactors {
+  const coded = codeFormat(format)
+  const count = coded ? (rows * columns) / coded.blockSize : 0
+  return { scales: new Float32Array(count), zeroPoints: coded?.zeroPoints ? new Uint8Array(count) : undefined }
+}
+
+function slice({ scales, zeroPoints }: BlockFactors, from: number, count: number): BlockFactors {
+  return { scales: scales.subarray(from, from + count), zeroPoints: zeroPoints?.subarray(from, from + count) }
+}
+
+function packedValues(values: number, { blockSize, zeroPoints }: BlockPacking): PackedValues {
+  const blocks = values / blockSize
+  const packed = { codes: new Uint8Array(values), scales: new Float32Array(blocks) }
+  return zeroPoints ? { ...packed, zeroPoints: new Uint8Array(blocks) } : packed
 }

@@ -94,7 +94,7 @@ export function chainParts({ split }: Manifest): readonly PartName[] {
 
 /** See PartSource. */
 function needsEvenRows({ name, accuracyLevel, blockSize = defaultInt4BlockSize }: Manifest['format']): boolean {
-  return name === 'int4' && (accuracyLevel === 1 || blockSize !== defaultInt4BlockSize)
+  return (name === 'int4' || name === 'int8') && (accuracyLevel === 1 || blockSize !== defaultInt4BlockSize)
 }
 
 function medusaOf({ heads, tree }: PartManifest): Pick<MedusaHeads, 'heads' | 'tree'> {

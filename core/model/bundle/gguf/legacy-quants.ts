@@ -49,15 +49,15 @@ export function decodeQ8(bytes: Uint8Array, into: Float32Array): void {
   }
 }
 
-/** The codes of Q4_0 stay as they are; MatMulNBits has neighbours in one byte. */
+/** The codes of Q4_0 stay as they are. */
 export function unpackQ4(bytes: Uint8Array, { codes, scales }: { codes: Uint8Array; scales: Float32Array }): void {
   for (let block = 0; block < scales.length; block++) {
     const at = block * (2 + half)
     scales[block] = halfAt(bytes, at)
-    for (let i = 0; i < half; i += 2) {
-      const [first, second] = [bytes[at + 2 + i]!, bytes[at + 3 + i]!]
-      codes[block * half + i / 2] = (first & 15) | ((second & 15) << 4)
-      codes[block * half + (half + i) / 2] = (first >>> 4) | (second & 0xf0)
+    for (let i = 0; i < half; i++) {
+      const pair = bytes[at + 2 + i]!
+      codes[block * blockValues + i] = pair & 15
+      codes[block * blockValues + half + i] = pair >>> 4
     }
   }
 }

@@ -62,7 +62,7 @@ function withLlama3Factors(tensors: GgufTensor[]): GgufTensor[] {
 }
 
 describe('a quantised GGUF file', () => {
-  async function build(type: 'Q4_0' | 'Q8_0' | 'F16', format: 'int4' | 'fp32') {
+  async function build(type: 'Q4_0' | 'Q8_0' | 'F16', format?: 'int4' | 'fp32') {
     const checkpoint = await tinyCheckpoint(join(dir.path, `${type}-${format}-source`), { tie_word_embeddings: true })
     const file = join(dir.path, `${type}-${format}.gguf`)
     writeFileSync(file, await toGguf(checkpoint, { type }))
@@ -73,17 +73,28 @@ describe('a quantised GGUF file', () => {
   }
 
   it('in Q4_0 becomes int4 without loss: every weight has the same value', async () => {
-    const int4 = await build('Q4_0', 'int4')
+    const int4 = await build('Q4_0')
     const exact = await build('Q4_0', 'fp32')
     expect(matrices(int4)).toEqual(matrices(exact))
     expect(matrices(int4).size).toBe(4 * 5 + 2)
     expect(int4.converted).toEqual([expect.objectContaining({ from: 'Q4_0', to: 'int4', relativeError: 0 })])
   })
 
-  it('in another type is rounded again, and the loss is stated', async () => {
-    const { converted } = await build('Q8_0', 'int4')
-    expect(converted).toEqual([expect.objectContaining({ from: 'Q8_0', to: 'int4' })])
-    const { relativeError } = converted[0]!
+  it('in Q8_0 becomes int8 without loss', async () => {
+    const int8 = await build('Q8_0')
+    expect(int8.manifest.format.name).toBe('int8')
+    expect(matrices(int8)).toEqual(matrices(await build('Q8_0', 'fp32')))
+    expect(int8.converted).toEqual([expect.objectContaining({ from: 'Q8_0', to: 'int8', relativeError: 0 })])
+  })
+
+  it('is rounded again in a smaller format, but for embedding and head, and the loss is stated', async () => {
+    const { converted, manifest } = await build('Q8_0', 'int4')
+    expect(manifest.vocabularyFormat).toMatchObject({ name: 'int8' })
+    expect(converted).toEqual([
+      expect.objectContaining({ from: 'Q8_0', to: 'int8', relativeError: 0 }),
+      expect.objectContaining({ from: 'Q8_0', to: 'int4' }),
+    ])
+    const { relativeError } = converted[1]!
     expect(relativeError).toBeGreaterThan(0.02)
     expect(relativeError).toBeLessThan(0.12)
   })
@@ -111,10 +122,12 @@ function matrices({ manifest, out }: { manifest: Manifest; out: string }): Map<s
     if (!name.endsWith('.codes')) continue
     const matrix = name.slice(0, -6)
     const scales = new Float32Array(bytesOf(`${matrix}.scales`))
-    const codes = [...new Uint8Array(bytesOf(name))].flatMap((pair) => [pair & 15, pair >>> 4])
+    const bytes = [...new Uint8Array(bytesOf(name))]
+    const isInt8 = bytes.length === 32 * scales.length
+    const codes = isInt8 ? bytes : bytes.flatMap((pair) => [pair & 15, pair >>> 4])
     found.set(
       matrix,
-      codes.map((code, i) => (code - 8) * scales[Math.floor(i / 32)]! + 0),
+      codes.map((code, i) => (code - (isInt8 ? 128 : 8)) * scales[Math.floor(i / 32)]! + 0),
     )
   }
   return found

@@ -59,6 +59,8 @@ describe('golden vectors', () => {
     ['fp16', 4, 1e-3],
     ['int4', 1, 1e-3],
     ['int4', 4, 0.05],
+    ['int8', 1, 1e-3],
+    ['int8', 4, 0.05],
   ] as const
   const models = ['llama', 'llama with biases and scaled rope', 'qwen2']
   const cases = models.flatMap((model) => variants.map(([format, level, limit]) => ({ model, format, level, limit })))
