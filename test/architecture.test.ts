@@ -38,6 +38,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/model/grammar': { values: ['core/kit/base', 'core/model/text'] },
   'core/wire/openai': { values: ['core/kit/base'], types: ['core/model/grammar', 'core/model/text'] },
   'core/model/bundle': { values: ['core/kit/base', 'core/wire/protocol', 'core/model/text'] },
+  'core/model/hub': { values: ['core/kit/base', 'core/kit/store', 'core/model/bundle'] },
   'core/model/engine': {
     values: ['core/kit/base', 'core/wire/protocol', 'core/model/text', 'core/model/bundle', 'core/model/grammar'],
   },
@@ -69,7 +70,9 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core/answer/endpoint', 'core/kit/base', 'core/model/text', 'core/wire/openai', 'core/policy/upstream'],
   },
   'core/answer/sketch': { values: ['core/kit/base', 'core/model/bundle', 'core/wire/protocol', 'core/model/text'] },
-  'core/commands': { values: ['core/kit/base', 'core/kit/cli', 'core/model/engine', 'core/model/bundle', 'core/model/text'] },
+  'core/commands': {
+    values: ['core/kit/base', 'core/kit/cli', 'core/model/engine', 'core/model/bundle', 'core/model/hub', 'core/model/text'],
+  },
 
   // Decisions and estimators: pure.
   'core/policy/machine.ts': { values: [] },

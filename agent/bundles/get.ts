@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
 import { sendRequest } from '../../core/kit/base/http-client.ts'
+import { startGet } from '../../core/kit/base/ranged-get.ts'
 import { shownUrl } from '../../core/kit/base/shown-url.ts'
 import type { Credentials } from '../identity/credentials.ts'
 import { allowSource } from './bundle-source.ts'
@@ -32,8 +33,6 @@ export interface GetOptions {
  */
 export type GetOptionsOf = (link: string, signal: AbortSignal) => GetOptions
 
-const maxRedirects = 5
-
 /** Errors that time may change. */
 const transient: ReadonlySet<ErrorCode> = new Set(['BUNDLE_UNAVAILABLE', 'BRIDGE_UNREACHABLE', 'LINK_LOST'])
 
@@ -56,27 +55,12 @@ export async function patiently<T>(task: () => Promise<T>, { patience, signal }:
  * @throws BrimError BUNDLE_UNAVAILABLE if a retry may succeed, BUNDLE_INVALID if not, IDENTITY_INVALID
  */
 export async function startDownload(url: URL, options: GetOptions): Promise<{ body: IncomingMessage; from: number }> {
-  let at = url
-  let { from = 0 } = options
-  for (let redirects = 0; redirects <= maxRedirects; redirects++) {
-    const body = await request(at, from, options)
-    const status = body.statusCode ?? 0
-    if (status === 200) return { body, from: 0 }
-    if (status === 206) {
-      const [, first] = /^bytes (\d+)-/.exec(body.headers['content-range'] ?? '') ?? []
-      if (Number(first) === from) return { body, from }
-    }
-    body.destroy()
-    // The file is shorter than the part on disk, so it has changed: starts again.
-    if (status === 416 && from > 0) {
-      from = 0
-      continue
-    }
-    const { location } = body.headers
-    if (![301, 302, 303, 307, 308].includes(status) || location === undefined) throw refused(at, status)
-    at = follow(at, location, options.sources)
-  }
-  throw new BrimError('BUNDLE_INVALID', `${shownUrl(url)} is redirected more than ${maxRedirects} times`, { hint })
+  return startGet(url, options.from ?? 0, {
+    request: (at, from) => request(at, from, options),
+    follow: (at, location) => follow(at, location, options.sources),
+    refused: (at, { statusCode = 0 }) => refused(at, statusCode),
+    tooManyRedirects: (max) => new BrimError('BUNDLE_INVALID', `${shownUrl(url)} is redirected more than ${max} times`, { hint }),
+  })
 }
 
 const hint = 'check that the URL is the folder that contains manifest.json'

@@ -7,7 +7,9 @@ import type { BuildEvent } from '../model/bundle/build.ts'
 import type { Conversion } from '../model/bundle/conversions.ts'
 import { drafterParts, formats } from '../model/bundle/manifest.ts'
 import { bundleText, summarize } from './bundle-text.ts'
+import { fileOption } from './model-pull.ts'
 import { showProgress } from './progress.ts'
+import { checkpointOf } from './pull-checkpoint.ts'
 
 const Drafters = z
   .string()
@@ -15,7 +17,10 @@ const Drafters = z
   .pipe(z.array(z.enum(drafterParts, `must be a list of ${drafterParts.join(', ')}, such as adapter,medusa`)))
 
 const options = {
-  checkpoint: z.string().describe('folder with config.json, *.safetensors and tokenizer.json, or a GGUF file'),
+  checkpoint: z
+    .string()
+    .describe('folder with config.json, *.safetensors and tokenizer.json, a GGUF file, or OWNER/NAME at the hub'),
+  file: fileOption,
   out: z.string().describe('folder of the new bundle'),
   split: z.int().optional().meta({ description: 'layers that run on the device', fallback: 'none: one whole model' }),
   format: z.enum(formats).optional().meta({
@@ -52,6 +57,7 @@ export const command = defineCommand({
   examples: [
     ['brim model build ./Qwen2.5-0.5B --split 2 --format int4 --out qwen', 'input and output for devices, middle for the bridge'],
     ['brim model build ./Qwen2.5-0.5B --out qwen-whole', 'one whole model for this machine'],
+    ['brim model build Qwen/Qwen2.5-0.5B-Instruct --split 2 --out qwen', "downloads the model first, as 'brim model pull'"],
     ['brim model build ./Qwen2.5-0.5B-Q4_0.gguf --format int4 --out qwen', 'weights in Q4_0 stay as they are'],
     ['brim model build ./vicuna --split 2 --adapter ./adapter --out vicuna', 'with a drafter'],
     [
@@ -63,8 +69,9 @@ export const command = defineCommand({
   run: build,
 })
 
-async function build({ force, json, ...options }: BuildOptions, io: Io): Promise<void> {
+async function build({ force, json, file, ...options }: BuildOptions, io: Io): Promise<void> {
   const { buildBundle } = await import('../model/bundle/build.ts')
+  const { checkpoint, name } = await checkpointOf(options.checkpoint, file, io)
   const startMs = systemClock.nowMs()
   const progress = showProgress(io)
   const warnings: string[] = []
@@ -76,7 +83,14 @@ async function build({ force, json, ...options }: BuildOptions, io: Io): Promise
       io.err(`warning: ${event.message}`)
     } else conversions.push(event)
   }
-  const { dir, manifest } = await buildBundle({ ...options, replace: force, signal: io.signal, onEvent })
+  const { dir, manifest } = await buildBundle({
+    ...options,
+    checkpoint,
+    name: options.name ?? name,
+    replace: force,
+    signal: io.signal,
+    onEvent,
+  })
   progress.end()
   const elapsedS = (systemClock.nowMs() - startMs) / 1000
   const summary = summarize(dir, manifest)

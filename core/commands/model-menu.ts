@@ -8,6 +8,7 @@ export const menu: Menu = {
     ['brim model run qwen --prompt "What is a lamp?"', 'answer with the whole model on this machine'],
   ],
   commands: {
+    'pull <model>': ["download a model from Hugging Face's hub", () => import('./model-pull.ts')],
     'build <checkpoint>': ['build a bundle from a Hugging Face checkpoint', () => import('./model-build.ts')],
     'inspect <bundle>': ['show the contents of a bundle', () => import('./model-inspect.ts')],
     'verify <bundle>': ["check a bundle's hashes, and its golden vectors on this machine", () => import('./model-verify.ts')],

@@ -7,3 +7,6 @@ export const configHome = ({ env }: Io): string => env.XDG_CONFIG_HOME || join(e
 
 /** Folder of the state of this user's programs (XDG Base Directory Specification). */
 export const stateHome = ({ env }: Io): string => env.XDG_STATE_HOME || join(env.HOME || homedir(), '.local/state')
+
+/** Folder of this user's files that can be made or downloaded again (XDG Base Directory Specification). */
+export const cacheHome = ({ env }: Io): string => env.XDG_CACHE_HOME || join(env.HOME || homedir(), '.cache')

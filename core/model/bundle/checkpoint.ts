@@ -168,11 +168,11 @@ export async function readJsonFile(folder: string, file: string): Promise<object
   }
 }
 
-const indexFile = 'model.safetensors.index.json'
-const singleFile = 'model.safetensors'
+export const indexFile = 'model.safetensors.index.json'
+export const singleFile = 'model.safetensors'
 
 /** The single weights file, or the shards that the index lists. */
-async function weightFiles(folder: string): Promise<string[]> {
+export async function weightFiles(folder: string): Promise<string[]> {
   if (await isFile(join(folder, singleFile))) return [join(folder, singleFile)]
   const index = await readJsonFile(folder, indexFile)
   if (index === undefined)

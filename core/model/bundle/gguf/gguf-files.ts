@@ -2,7 +2,7 @@ import { access, readdir } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { BrimError } from '../../../kit/base/errors.ts'
 
-const shardPattern = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/
+export const shardPattern = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/
 const maxShards = 1_000
 
 /**
