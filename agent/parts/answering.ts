@@ -1,7 +1,7 @@
 import type { TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
 import { AnswerMeter } from '../../core/answer/endpoint/meter.ts'
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
-import type { Manifest } from '../../core/model/bundle/manifest.ts'
+import { canBranch, type Manifest } from '../../core/model/bundle/manifest.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { drafterMaker } from '../hat/create-drafter.ts'
 import { hatEndpoint } from '../hat/endpoint.ts'
@@ -66,9 +66,11 @@ function splitAnswering(
   variant: AgentVariant,
 ): SplitAnswering {
   const { draft } = config
-  const { treeDrafter } = variant
   const { adapter, input, head, text, manifest } = model
   const { dims } = manifest
+  const branches = canBranch(manifest)
+  const treeDrafter = branches ? variant.treeDrafter : undefined
+  const draftAhead = draft.ahead && branches
   const hat: HatOptions = {
     begin: () => gate.begin(),
     recording,
@@ -85,11 +87,11 @@ function splitAnswering(
     open: (signal, options) => links.open(signal, { ...options, modelId: manifest.modelId }),
     createDrafter: treeDrafter
       ? () => treeDrafter(model)
-      : drafterMaker(draft.drafter, { adapter, head, threshold: draft.threshold, draftAhead: draft.ahead }),
+      : drafterMaker(draft.drafter, { adapter, head, threshold: draft.threshold, draftAhead }),
     threshold: draft.threshold,
     pacedDrafts: draft.paced,
     draftLimit: draft.drafter === 'none' && !treeDrafter ? 0 : (draft.limit ?? Number.POSITIVE_INFINITY),
-    draftAhead: draft.ahead,
+    draftAhead,
     branching: draft.branching,
     patienceMs: config.patienceS * 1_000,
     clock,

@@ -3,7 +3,7 @@ import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
 import type { Sequence } from '../../core/model/engine/contract.ts'
 import { log2Probability } from '../../core/model/engine/logprobs.ts'
 import { chooseToken, type Sampling } from '../../core/model/engine/sampler.ts'
-import { positionBytesOf } from '../../core/model/engine/stacked-sequence.ts'
+import { sequenceBytesOf } from '../../core/model/engine/stacked-sequence.ts'
 import { fittingSequences } from '../../core/policy/pice/pack-sequences.ts'
 import type { LocalModel } from '../slm/local-model.ts'
 import type { ExpandOptions, ExpansionCost, SketchWork } from './expansion-work.ts'
@@ -59,7 +59,7 @@ export async function expandOnBundle(
   }
   try {
     const positions = (await groups[0]?.sketch.positions().catch(refuse)) ?? model.text.dims.contextLimit
-    const width = fittingSequences(maxSequences, positions, sequences.positionBytes, kvBytes)
+    const width = fittingSequences(maxSequences, positions, sequences.sequenceBytes, kvBytes)
     await runAll(groups, width, expandGroup, () => stop.abort())
     if (refusal) throw refusal
     return sequences.cost
@@ -92,9 +92,8 @@ class GroupSequences {
     return { parallel: this.#packer.parallel, promptTokens: this.#promptTokens, prefilledTokens: this.#prefilledTokens }
   }
 
-  /** Of the KV of one position. */
-  get positionBytes(): number {
-    return positionBytesOf(() => this.#model.chain.createSequence())
+  get sequenceBytes() {
+    return sequenceBytesOf(() => this.#model.chain.createSequence())
   }
 
   /** A sequence that has the prefix already. */

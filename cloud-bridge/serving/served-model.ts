@@ -1,7 +1,7 @@
 import type { Chain, Part, Sequence, StepItem } from '../../core/model/engine/contract.ts'
 import { SerialQueue } from '../../core/model/engine/serial-queue.ts'
 import type { SharedHead } from '../../core/model/engine/shared-head.ts'
-import { positionBytesOf, StackedSequence } from '../../core/model/engine/stacked-sequence.ts'
+import { StackedSequence, sequenceBytesOf } from '../../core/model/engine/stacked-sequence.ts'
 import { concatStates, type States } from '../../core/wire/protocol/states.ts'
 
 /** Hidden states that pass the middle. */
@@ -28,6 +28,8 @@ export interface SequenceKind {
   create(): Sequence
   /** KV of one position in all parts that the stream passes. */
   readonly bytesPerPosition: number
+  /** See Sequence.fixedBytes. */
+  readonly fixedBytes: number
 }
 
 /** What steps compute: rows of devices and tokens of whole answers, over one copy of the weights. */
@@ -65,6 +67,7 @@ export function splitModel(middle: Part, around?: { readonly input: Part; readon
     tokens: {
       create: () => new StackedSequence([input.createSequence(), middle.createSequence()]),
       bytesPerPosition: kindOf(input).bytesPerPosition + rows.bytesPerPosition,
+      fixedBytes: kindOf(input).fixedBytes + rows.fixedBytes,
     },
     async step(items) {
       const answers = items.filter(isTokens)
@@ -113,7 +116,7 @@ export function wholeModel(chain: Chain): ServedModel {
 
 function kindOf(of: { createSequence(): Sequence }): SequenceKind {
   const create = () => of.createSequence()
-  return { create, bytesPerPosition: positionBytesOf(create) }
+  return { create, ...sequenceBytesOf(create) }
 }
 
 const isTokens = (item: ModelItem): item is TokenItem => 'ids' in item

@@ -24,7 +24,7 @@ export interface ServingOptions {
   readonly policy: ServingPolicy
   /** What one step holds, and steps under way at once: as many as the middle has stages. */
   readonly step: { readonly rows: number; readonly streams: number; readonly pipeline: number }
-  readonly kv: Omit<KvLimits, 'bytesPerPosition' | 'firstCapacity'> & {
+  readonly kv: Omit<KvLimits, 'bytesPerPosition' | 'fixedBytes' | 'firstCapacity'> & {
     readonly budgetBytes: number
     /** KV memory of one owner, at most. */
     readonly ownerBytes: number
@@ -97,12 +97,13 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
   const { prefixMs, budgetBytes, ownerBytes, contextLimit } = options.kv
   const { slow, writeThrough, overlap } = options.tiers
   const prefixes = new PrefixCache<RowStream>()
-  const limitsOf = ({ bytesPerPosition }: Pick<SequenceKind, 'bytesPerPosition'>): KvLimits => ({
+  const limitsOf = ({ bytesPerPosition, fixedBytes }: Pick<SequenceKind, 'bytesPerPosition' | 'fixedBytes'>): KvLimits => ({
     ...options.kv,
     bytesPerPosition,
+    ...(fixedBytes > 0 ? { fixedBytes } : {}),
     firstCapacity,
   })
-  const none = { bytesPerPosition: 0 }
+  const none = { bytesPerPosition: 0, fixedBytes: 0 }
   const kv = { device: limitsOf(model.rows ?? none), answer: limitsOf(model.tokens ?? none) }
   const rules: ServingRules = {
     step,

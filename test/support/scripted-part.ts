@@ -64,6 +64,7 @@ function plainSequence(): PlainSequence {
     capacity: 64,
     bytes: 64 * 16 * 2 * 4,
     rowValues: 16 * 2,
+    fixedBytes: 0,
     readRows: async () => {},
     reserve() {},
     writeRows(_, to) {

@@ -40,6 +40,12 @@ export const graphInputs = {
   seqlens: 'seqlens',
   /** int32 [B] past + rows that attention reads in each slot; unused slots 1. */
   totals: 'totals',
+  /** int64 [O] packed rows that recurrent layers read, slot after slot: each row once; unused slots read row 0. */
+  ownRows: 'own_rows',
+  /** int64 [B] rows of each slot, O in all. Only for B > 1. */
+  ownSizes: 'own_sizes',
+  /** int64 [T] for each packed row its index among those O rows. */
+  ownKeep: 'own_keep',
   /** int64 [M] packed rows that are returned. */
   select: 'select',
 } as const
@@ -90,10 +96,21 @@ export const treeNames = (slot: number) => ({ positions: `positions.${slot}`, bi
  */
 export const maxTiledHeadDim = 128
 
-/** float32 [1, kvHeads, capacity, headDim]; layers are numbered within the part, from 0. */
+/** float32 [1, kvHeads, capacity, headDim]; layers that attend are numbered within the part, from 0. */
 export const kvNames = (slot: number, layer: number) => ({
   pastKey: `past_key.${slot}.${layer}`,
   pastValue: `past_value.${slot}.${layer}`,
   presentKey: `present_key.${slot}.${layer}`,
   presentValue: `present_value.${slot}.${layer}`,
+})
+
+/**
+ * The state of a recurrent layer: float32 [1, taps - 1, channels] and [1, valueHeads, keyDim, valueDim]. Layers are numbered
+ * within the part, from 0, without those that attend. Past and present are different memory.
+ */
+export const recurrentNames = (slot: number, layer: number) => ({
+  pastConv: `past_conv.${slot}.${layer}`,
+  pastDelta: `past_delta.${slot}.${layer}`,
+  presentConv: `present_conv.${slot}.${layer}`,
+  presentDelta: `present_delta.${slot}.${layer}`,
 })

@@ -63,11 +63,23 @@ export const WeightEntry = z.object({
 })
 export type WeightEntry = z.infer<typeof WeightEntry>
 
+/** Gated DeltaNet layers of a part; see DeltaShape. */
+const Recurrent = z.object({
+  layers: size(maxDims.layers),
+  keyHeads: size(maxDims.heads),
+  valueHeads: size(maxDims.heads),
+  keyDim: size(maxDims.headDim),
+  valueDim: size(maxDims.headDim),
+  taps: z.int().min(2).max(16),
+})
+
 export const PartManifest = z.object({
   /** Decoder layers [from, to) of this part, numbered as in the whole model; [0, 1) for an adapter, which has its own layer. */
   layers: z.tuple([count, count]),
   kvHeads: size(maxDims.heads),
   headDim: size(maxDims.headDim),
+  /** Of these layers, those with a state in place of KV. Absent: none. */
+  recurrent: Recurrent.optional(),
   /**
    * Graph files by `graphKey`: a slot count, with "-tree" where rows may branch (not for `whole`). A part without attention
    * (`output`, `medusa`) has only "1".
@@ -150,6 +162,10 @@ export const Manifest = z.object({
   files: list(z.object({ path, bytes: count, sha256: z.string().regex(/^[0-9a-f]{64}$/) }), maxFiles),
 })
 export type Manifest = z.infer<typeof Manifest>
+
+/** Whether drafts may branch: the state of a recurrent layer follows one path. */
+export const canBranch = ({ parts }: Pick<Manifest, 'parts'>): boolean =>
+  Object.values(parts).every(({ recurrent }) => !recurrent)
 
 /** The format of a part's weights. Of a split model, devices compute all parts but `middle`. */
 export const formatOf = ({ format, deviceFormat = format }: Manifest, part: PartName): Manifest['format'] =>

@@ -5,6 +5,7 @@ import type { Sequence, StepItem } from './contract.ts'
 import type { KvBuffers } from './kv-buffers.ts'
 import { attendedRows, evenRows, type Packing, packItems } from './part-packing.ts'
 import { PartSessions, type PartSource } from './part-sessions.ts'
+import { type RecurrentItems, RecurrentSteps } from './recurrent-steps.ts'
 import { RowTree } from './row-tree.ts'
 import type { Runtime, Tensor } from './runtime.ts'
 import { KvSequence } from './sequence.ts'
@@ -35,19 +36,22 @@ export class AttentionPart {
   readonly #pool: KvPool
   /** KV memory of unused slots. */
   readonly #paddingSlot: KvBuffers
+  /** Undefined where every layer attends. */
+  readonly #recurrence: RecurrentSteps | undefined
   /** Cached by slot: a step needs hundreds of names. */
   readonly #names: KvNames[] = []
   readonly #queue = new SerialQueue()
 
   /** @param maxFreeKvBytes as of KvPool */
   constructor(source: PartSource, dims: Dims, maxFreeKvBytes?: number) {
-    const { kvHeads, headDim, layers } = source.manifest
-    const shape = { layers: layers[1] - layers[0], kvHeads, headDim }
+    const { kvHeads, headDim, recurrent } = source.manifest
+    const shape = { layers: attendingLayers(source), kvHeads, headDim }
     this.source = source
     this.dims = dims
     this.#sessions = new PartSessions(source)
     this.#pool = new KvPool(source.runtime, shape, maxFreeKvBytes)
     this.#paddingSlot = this.#pool.acquire(1)
+    this.#recurrence = recurrent && new RecurrentSteps(source.runtime, recurrent)
   }
 
   get runtime(): Runtime {
@@ -59,8 +63,9 @@ export class AttentionPart {
     await this.#sessions.open(sequences, branching)
   }
 
-  createSequence(): KvSequence {
-    return new KvSequence(this.#pool, this.dims.contextLimit)
+  createSequence(): Sequence {
+    const kv = new KvSequence(this.#pool, this.dims.contextLimit)
+    return this.#recurrence?.createSequence(kv) ?? kv
   }
 
   /**
@@ -68,22 +73,32 @@ export class AttentionPart {
    * @param outputs creates the outputs for a number of returned rows; their tensors are released after the run
    */
   step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
-    return this.#queue.run(() => this.#step(items, outputs))
+    return this.#queue.run(() =>
+      this.#recurrence
+        ? this.#recurrence.run(items, (given, recurrent) => this.#step(given, outputs, recurrent))
+        : this.#step(items, outputs),
+    )
   }
 
   /** Gives KV memory that no sequence uses back to the system. */
   releaseFree(): void {
     this.#pool.releaseFree()
+    this.#recurrence?.states.releaseFree()
   }
 
   async release(): Promise<void> {
     await this.#queue.idle()
     await this.#sessions.release()
     this.#paddingSlot.release()
+    this.#recurrence?.states.release()
     await this.#pool.release()
   }
 
-  async #step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
+  async #step<Result>(
+    items: readonly StepItem[],
+    outputs: (rows: number) => StepOutputs<Result>,
+    recurrent?: RecurrentItems,
+  ): Promise<Result> {
     if (items.length === 0) throw new RangeError('a step without items')
     const sequences = items.map(({ sequence }) => this.#own(sequence))
     if (new Set(sequences).size < sequences.length) throw new Error('a step has the same sequence twice')
@@ -113,6 +128,7 @@ export class AttentionPart {
     const select = this.#padSelect(packing.select)
     this.#addPacking(inputs, packing, select, slots)
     if (branching) this.#addBranches(inputs, grown, work, slots)
+    if (recurrent) this.#addOwnRows(inputs, packing.rows, counts, slots)
     const result = outputs(name === 'input' ? packing.rows : select.length)
     const own = [...inputs.values(), ...result.tensors.values()]
     const results = new Map(result.tensors)
@@ -122,17 +138,21 @@ export class AttentionPart {
       await this.#pool.settled()
       for (let slot = 0; slot < slots; slot++)
         bindMemory(inputs, results, memories[slot] ?? this.#paddingSlot, this.#namesOf(slot))
+      if (recurrent)
+        for (let slot = 0; slot < slots; slot++) this.#recurrence?.states.bind(slot, recurrent.steps[slot], inputs, results)
       await session.run(inputs, results)
       appended = true
     } finally {
       for (const tensor of own) tensor.release()
       // Unused slots have processed a row of another sequence. On a device their next row takes its place.
       if (slots > items.length && !this.runtime.device) this.#paddingSlot.zero()
+      if (slots > items.length) this.#recurrence?.states.zeroPadding()
       sequences.forEach((sequence, slot) => {
         sequence.finishStep(appended ? grown[slot] : undefined)
       })
     }
-    return result.finish(packing.returned)
+    if (name !== 'input' || !recurrent) return result.finish(packing.returned)
+    return result.finish(packing.returned.map(([from, to], at) => [from + recurrent.replayed[at]!, to] as const))
   }
 
   /** Packed rows beside those of the items: see `needsEvenRows`. */
@@ -143,8 +163,7 @@ export class AttentionPart {
   }
 
   #namesOf(slot: number): KvNames {
-    const [from, to] = this.source.manifest.layers
-    this.#names[slot] ??= Array.from({ length: to - from }, (_, layer) => kvNames(slot, layer))
+    this.#names[slot] ??= Array.from({ length: attendingLayers(this.source) }, (_, layer) => kvNames(slot, layer))
     return this.#names[slot]
   }
 
@@ -235,6 +254,21 @@ export class AttentionPart {
     }
   }
 
+  /** Adds the rows that recurrent layers read: each once. An unused slot reads packed row 0, and padding rows repeat its result. */
+  #addOwnRows(inputs: Map<string, Tensor>, rows: number, counts: readonly number[], slots: number): void {
+    const add = (input: string, values: readonly number[]) =>
+      inputs.set(input, this.runtime.tensor('int64', [values.length], BigInt64Array.from(values, BigInt)))
+    const own = counts.reduce((sum, count) => sum + count, 0)
+    const each = Array.from({ length: rows }, (_, row) => (row < own ? row : 0))
+    add(graphInputs.ownKeep, each)
+    add(graphInputs.ownRows, [...each.slice(0, own), ...Array<number>(slots - counts.length).fill(0)])
+    if (slots > 1)
+      add(
+        graphInputs.ownSizes,
+        Array.from({ length: slots }, (_, slot) => counts[slot] ?? 1),
+      )
+  }
+
   /** Adds positions and attention bias of the rows that attention reads. An unused slot has one row, which attends to itself. */
   #addBranches(inputs: Map<string, Tensor>, grown: readonly RowTree[], work: readonly AttendedItem[], slots: number): void {
     for (let slot = 0; slot < slots; slot++) {
@@ -247,6 +281,9 @@ export class AttentionPart {
     }
   }
 }
+
+/** Layers of the part that have KV. */
+const attendingLayers = ({ manifest: { layers, recurrent } }: PartSource) => layers[1] - layers[0] - (recurrent?.layers ?? 0)
 
 /** Binds past and present to the same memory, so that new rows are appended in place. */
 function bindMemory(inputs: Map<string, Tensor>, outputs: Map<string, Tensor>, memory: KvBuffers, names: KvNames): void {

@@ -15,6 +15,8 @@ export interface Sequence {
   readonly bytes: number
   /** Memory of one position, in fp32 values: where KV is fp16, each holds two. */
   readonly rowValues: number
+  /** Memory that the sequence may take however short it is, beside its positions: states of recurrent layers. */
+  readonly fixedBytes: number
   /** Drops all positions after the first `length`. @throws RangeError if there are fewer */
   truncate(length: number): void
   /**

@@ -128,6 +128,10 @@ async function deviceGraphs(
     throw new BrimError('BUNDLE_INVALID', `part ${name} of ${folder} can be computed on the CPU only`, {
       hint: 'build the bundle again with this version, or choose --provider cpu',
     })
+  if (part.recurrent)
+    throw new BrimError('BUNDLE_INVALID', `part ${name} of ${folder} has recurrent layers, which only the CPU computes`, {
+      hint: 'choose --provider cpu',
+    })
   const plan = await rebuildPlan(folder, manifest, name, part)
   return (slots, branching) => buildPartGraph(plan, slots, branching, type)
 }
@@ -180,7 +184,7 @@ class BundleModel implements LoadedModel {
     await weights.pack(async () => {
       for (const count of slots) {
         await part.prepare(count)
-        if (branching && name !== 'whole') await part.prepare(count, true)
+        if (branching && name !== 'whole' && !manifest.recurrent) await part.prepare(count, true)
       }
     })
     if (name === 'whole') this.#whole = part

@@ -1,7 +1,7 @@
 import { decodeHalves, encodeHalves } from '../../kit/base/half.ts'
-import { concatStates, type States, sliceStates } from '../../wire/protocol/states.ts'
-import type { Sequence, StepInput, StepItem } from './contract.ts'
+import type { Sequence, StepItem } from './contract.ts'
 import type { LoadedModel } from './open-model.ts'
+import { inputFrom, type RowSource, sourcesOf } from './row-sources.ts'
 import { RowTree } from './row-tree.ts'
 
 /** A part, or a chain. */
@@ -15,9 +15,6 @@ export interface Recovery {
   attempt<Result>(compute: (model: LoadedModel) => Promise<Result>): Promise<Result>
 }
 
-/** What a row was computed from: a token id, or a row of states. */
-type RowSource = number | { readonly states: States; readonly features: States | undefined; readonly row: number }
-
 /** Rows that are computed again in one step. */
 const maxRows = 128
 
@@ -27,6 +24,7 @@ const maxRows = 128
  */
 export class RecoveringSequence implements Sequence {
   readonly rowValues: number
+  readonly fixedBytes: number
   readonly #recovery: Recovery
   readonly #stepsOf: (model: LoadedModel) => StepsOf<unknown>
   readonly #onRelease: () => void
@@ -66,6 +64,7 @@ export class RecoveringSequence implements Sequence {
     this.#onRelease = onRelease
     this.#inner = inner
     this.rowValues = inner.rowValues
+    this.fixedBytes = inner.fixedBytes
   }
 
   get length(): number {
@@ -180,11 +179,11 @@ export class RecoveringSequence implements Sequence {
     try {
       const { line, length } = this.#rows
       for (let from = 0; from < line; from += maxRows) {
-        const input = inputOf(this.#sources.slice(from, Math.min(from + maxRows, line)))
+        const input = inputFrom(this.#sources.slice(from, Math.min(from + maxRows, line)))
         await steps.step([{ sequence, ...input, select: 'none' }])
       }
       const parents = this.#rows.parentsFrom(line)
-      if (line < length) await steps.step([{ sequence, ...inputOf(this.#sources.slice(line)), parents, select: 'none' }])
+      if (line < length) await steps.step([{ sequence, ...inputFrom(this.#sources.slice(line)), parents, select: 'none' }])
     } catch (error) {
       sequence.release()
       throw error
@@ -196,27 +195,3 @@ export class RecoveringSequence implements Sequence {
 
 /** Rows of a device in fp16, which the CPU that replaces it has in fp32. */
 const halvesOf = (rows: Float32Array) => new Uint16Array(rows.buffer, rows.byteOffset, 2 * rows.length)
-
-/** Copies: the memory of states is that of the caller. */
-function sourcesOf(item: StepInput): RowSource[] {
-  if ('ids' in item) return [...item.ids]
-  const states = concatStates([item.states], item.states.width)
-  const features = item.features && concatStates([item.features], item.features.width)
-  return Array.from({ length: states.rows }, (_, row) => ({ states, features, row }))
-}
-
-/** Of at least one row. */
-function inputOf(sources: readonly RowSource[]): StepInput {
-  const rows = sources.flatMap((source) => (typeof source === 'number' ? [] : [source]))
-  const [first] = rows
-  if (!first) return { ids: sources.flatMap((source) => (typeof source === 'number' ? [source] : [])) }
-  const joined = (pick: (row: (typeof rows)[number]) => States | undefined) =>
-    concatStates(
-      rows.flatMap((source) => {
-        const block = pick(source)
-        return block ? [sliceStates(block, source.row, source.row + 1)] : []
-      }),
-      first.states.width,
-    )
-  return { states: joined(({ states }) => states), features: first.features && joined(({ features }) => features) }
-}

@@ -41,6 +41,10 @@ export class KvSequence implements Sequence {
     return this.#pool.rowValues
   }
 
+  get fixedBytes(): number {
+    return 0
+  }
+
   get held(): number {
     return this.#held
   }

@@ -1,11 +1,11 @@
 import type { Sequence } from './contract.ts'
 
-/** KV of one position of sequences that are made so, in bytes. */
-export function positionBytesOf(create: () => Sequence): number {
+/** Memory of sequences that are made so: KV of one position, and what any sequence may take besides. */
+export function sequenceBytesOf(create: () => Sequence): { readonly bytesPerPosition: number; readonly fixedBytes: number } {
   const sequence = create()
-  const { rowValues } = sequence
+  const { rowValues, fixedBytes } = sequence
   sequence.release()
-  return rowValues * Float32Array.BYTES_PER_ELEMENT
+  return { bytesPerPosition: rowValues * Float32Array.BYTES_PER_ELEMENT, fixedBytes }
 }
 
 /** The sequences of successive parts for one stream. Between steps all have the same length. */
@@ -60,6 +60,10 @@ export class StackedSequence implements Sequence {
 
   get rowValues(): number {
     return this.parts.reduce((sum, part) => sum + part.rowValues, 0)
+  }
+
+  get fixedBytes(): number {
+    return this.parts.reduce((sum, part) => sum + part.fixedBytes, 0)
   }
 
   get held(): number {

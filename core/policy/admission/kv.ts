@@ -1,5 +1,7 @@
 export interface KvLimits {
   readonly bytesPerPosition: number
+  /** What a stream of any length is charged besides, for the states of recurrent layers. Absent: 0. */
+  readonly fixedBytes?: number
   readonly contextLimit: number
   /** Positions that the buffers hold from the first row on. They double when needed, up to the context limit. */
   readonly firstCapacity: number
@@ -33,17 +35,17 @@ export interface KvShare extends KvUsage {
 }
 
 /** Bytes that a stream is charged before its first row. */
-export function firstKvCharge({ firstPositions, contextLimit, bytesPerPosition }: KvLimits): number {
-  return Math.min(firstPositions, contextLimit) * bytesPerPosition
+export function firstKvCharge({ firstPositions, contextLimit, bytesPerPosition, fixedBytes = 0 }: KvLimits): number {
+  return Math.min(firstPositions, contextLimit) * bytesPerPosition + fixedBytes
 }
 
 /**
  * Bytes that a stream of `length` positions is charged: the size of its buffers, which grow by doubling up to the context
  * limit, not only the filled part.
  */
-export function kvCharge(length: number, { contextLimit, bytesPerPosition, firstCapacity }: KvLimits): number {
+export function kvCharge(length: number, { contextLimit, bytesPerPosition, firstCapacity, fixedBytes = 0 }: KvLimits): number {
   const positions = Math.max(firstCapacity, 2 ** Math.ceil(Math.log2(Math.max(length, 1))))
-  return Math.min(contextLimit, positions) * bytesPerPosition
+  return Math.min(contextLimit, positions) * bytesPerPosition + fixedBytes
 }
 
 /** As the bridge charges: buffers that double. */

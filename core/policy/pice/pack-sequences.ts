@@ -5,9 +5,18 @@ import type { ServingPlan, StreamState } from '../serving/policy.ts'
 const prefillChunk = 256
 const limits = { promptRows: Number.POSITIVE_INFINITY, minPromptRows: 1, sequenceRows: prefillChunk }
 
-/** Sequences of so many positions whose KV fits: buffers double as they grow. @returns at least one, and no more than `maxSequences` */
-export function fittingSequences(maxSequences: number, positions: number, positionBytes: number, kvBytes: number): number {
-  const sequenceBytes = positionBytes * 2 ** Math.ceil(Math.log2(Math.max(1, positions)))
+/**
+ * Sequences of so many positions whose KV fits: buffers double as they grow.
+ * @param bytes of one sequence: for each position, and besides
+ * @returns at least one, and no more than `maxSequences`
+ */
+export function fittingSequences(
+  maxSequences: number,
+  positions: number,
+  bytes: { readonly bytesPerPosition: number; readonly fixedBytes: number },
+  kvBytes: number,
+): number {
+  const sequenceBytes = bytes.fixedBytes + bytes.bytesPerPosition * 2 ** Math.ceil(Math.log2(Math.max(1, positions)))
   return Math.max(1, Math.min(maxSequences, Math.floor(kvBytes / sequenceBytes)))
 }
 

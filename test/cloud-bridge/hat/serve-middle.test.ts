@@ -4,7 +4,7 @@ import { serveMiddle } from '../../../cloud-bridge/hat/serve-middle.ts'
 import type { Peer } from '../../../cloud-bridge/hat/sessions.ts'
 import { splitModel } from '../../../cloud-bridge/serving/served-model.ts'
 import type { Manifest } from '../../../core/model/bundle/manifest.ts'
-import { positionBytesOf } from '../../../core/model/engine/stacked-sequence.ts'
+import { sequenceBytesOf } from '../../../core/model/engine/stacked-sequence.ts'
 import type { DeviceRates } from '../../../core/policy/hat/chunk-advice.ts'
 import { decodeFrame, encodeFrame, type Frame } from '../../../core/wire/protocol/frame.ts'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
@@ -113,7 +113,7 @@ describe('the middle part as configured', () => {
 
   it('charges each session chunkTokens positions of KV at first, within kvBudgetBytes', async () => {
     const positions = 2 * 60
-    const kvBudgetBytes = positions * positionBytesOf(() => scriptedPart().createSequence())
+    const kvBudgetBytes = positions * sequenceBytesOf(() => scriptedPart().createSequence()).bytesPerPosition
     const world = serve({ chunkTokens: 60, kvBudgetBytes, limits: { deviceKvPercent: 100 } })
     await world.open()
     await world.open()
@@ -226,7 +226,7 @@ describe('the middle part as configured', () => {
 
 it('opens no session on a model without a split, and says why', async () => {
   const config = readBridgeConfig({ bundle: 'bundle', stateDir: 'state' })
-  const tokens = { create: () => scriptedPart().createSequence(), bytesPerPosition: 8 }
+  const tokens = { create: () => scriptedPart().createSequence(), bytesPerPosition: 8, fixedBytes: 0 }
   const served = { rows: undefined, tokens, step: async () => [] }
   const options = { clock: fakeClock(), logger: silentLogger(), onCount: () => {} }
   const { sessions } = serveMiddle(config, [{ served, manifest, slots: 4 }], options)

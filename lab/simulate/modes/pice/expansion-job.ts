@@ -101,8 +101,8 @@ export class ExpansionJob {
     const { sharesPrefix, sequences: maxSequences } = settings
     const shape = models.shapeOf(model)
     const positions = Math.max(...work.map(({ sketch }) => positionsOf(this.parts[sketch]!)))
-    const { kvBytesPerPosition } = wholeModel(shape)
-    const width = fittingSequences(maxSequences, positions, kvBytesPerPosition, models.freeBytes)
+    const { kvBytesPerPosition: bytesPerPosition } = wholeModel(shape)
+    const width = fittingSequences(maxSequences, positions, { bytesPerPosition, fixedBytes: 0 }, models.freeBytes)
     const decoder = new PackedDecoder(device, shape, width)
     const beganMs = simulation.nowMs
     let left = work.reduce((sum, { groups }) => sum + groups.length, 0)

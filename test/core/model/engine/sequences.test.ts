@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Chain, Sequence } from '../../../../core/model/engine/contract.ts'
 import { maxPadRows } from '../../../../core/model/engine/part-packing.ts'
 import { KvSequence } from '../../../../core/model/engine/sequence.ts'
-import { positionBytesOf, StackedSequence } from '../../../../core/model/engine/stacked-sequence.ts'
+import { StackedSequence, sequenceBytesOf } from '../../../../core/model/engine/stacked-sequence.ts'
 import { largestDifference, someIds, type Workshop, workshop } from './models.ts'
 
 let bench: Workshop
@@ -30,7 +30,10 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     expect([sequence.length, sequence.capacity]).toEqual([65, 128])
     const { layers, kvHeads, headDim } = chain.manifest.dims
     expect(sequence.bytes).toBe(2 * layers * kvHeads * headDim * 128 * 4)
-    expect(positionBytesOf(() => chain.createSequence())).toBe(2 * layers * kvHeads * headDim * 4)
+    expect(sequenceBytesOf(() => chain.createSequence())).toEqual({
+      bytesPerPosition: 2 * layers * kvHeads * headDim * 4,
+      fixedBytes: 0,
+    })
     await extend(chain, sequence, someIds(chain.manifest, 64))
     expect(sequence.capacity).toBe(256)
     sequence.release()

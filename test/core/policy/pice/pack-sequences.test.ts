@@ -18,9 +18,10 @@ describe('a step of several sequences', () => {
 
   it('has as many as memory holds buffers for, which double as they grow; at least one', () => {
     // 1,000 positions of 4 bytes: a buffer of 4,096.
-    expect(fittingSequences(16, 1_000, 4, 5 * 4_096)).toBe(5)
-    expect(fittingSequences(4, 1_000, 4, 5 * 4_096)).toBe(4)
-    expect(fittingSequences(16, 1_025, 4, 5 * 4_096)).toBe(2)
-    expect(fittingSequences(16, 1_000, 4, 100)).toBe(1)
+    expect(fittingSequences(16, 1_000, { bytesPerPosition: 4, fixedBytes: 0 }, 5 * 4_096)).toBe(5)
+    expect(fittingSequences(16, 1_000, { bytesPerPosition: 4, fixedBytes: 1_024 }, 5 * 4_096)).toBe(4)
+    expect(fittingSequences(4, 1_000, { bytesPerPosition: 4, fixedBytes: 0 }, 5 * 4_096)).toBe(4)
+    expect(fittingSequences(16, 1_025, { bytesPerPosition: 4, fixedBytes: 0 }, 5 * 4_096)).toBe(2)
+    expect(fittingSequences(16, 1_000, { bytesPerPosition: 4, fixedBytes: 0 }, 100)).toBe(1)
   })
 })
