@@ -84,11 +84,16 @@ const families: Readonly<Record<string, GgufFamily>> = {
     architecture: 'GraniteForCausalLM',
     pairs: true,
     extra: (read) => ({
-      attention_multiplier: read.requiredNumber('attention.scale'),
-      embedding_multiplier: read.requiredNumber('embedding_scale'),
-      residual_multiplier: read.requiredNumber('residual_scale'),
-      logits_scaling: read.requiredNumber('logit_scale'),
+      attention_bias: hasBias(read, 'attn_q'),
+      attention_multiplier: read.number('attention.scale'),
+      embedding_multiplier: read.number('embedding_scale'),
+      residual_multiplier: read.number('residual_scale'),
+      logits_scaling: read.number('logit_scale'),
     }),
+  },
+  olmo2: {
+    architecture: 'Olmo2ForCausalLM',
+    naming: { names: { post_attention_norm: 'post_attention_layernorm', post_ffw_norm: 'post_feedforward_layernorm' } },
   },
   gemma3: {
     architecture: 'Gemma3ForCausalLM',
