@@ -90,7 +90,8 @@ export async function writeRandomCheckpoint(folder: string, options: RandomCheck
 
 async function writeAdapter(folder: string, base: PartSpec, shape: RandomAdapter, seed: number): Promise<void> {
   const { hidden } = base.model.dims
-  const { epsilon, rope } = base.model
+  const { epsilon, ropes } = base.model
+  const rope = ropes.global
   const features = shape.features ?? false
   const parameters = listParameters(partParameters({ ...base, adapter: { ...shape, features, hidden, epsilon, rope } }))
   const config = {

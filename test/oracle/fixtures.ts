@@ -18,8 +18,16 @@ export interface OracleCase {
   logits: Float32Array
 }
 
-export function readOracle(name: FixtureName): { vocab: number; smallestGap: number; cases: OracleCase[] } {
-  const file = JSON.parse(readFileSync(join(fixtureDir(name), 'oracle.json'), 'utf8')) as {
+interface Oracle {
+  vocab: number
+  smallestGap: number
+  cases: OracleCase[]
+}
+
+export const readOracle = (name: FixtureName): Oracle => readOracleIn(fixtureDir(name))
+
+export function readOracleIn(folder: string): Oracle {
+  const file = JSON.parse(readFileSync(join(folder, 'oracle.json'), 'utf8')) as {
     vocab: number
     smallestGap: number
     cases: (Omit<OracleCase, 'logits'> & { logits: string })[]

@@ -12,10 +12,25 @@ export type RopeScaling =
       /** Context length before the scaling. */
       readonly originalPositions: number
     }
+  | {
+      readonly kind: 'yarn'
+      readonly factor: number
+      readonly originalPositions: number
+      readonly betaFast: number
+      readonly betaSlow: number
+      /** Whether the borders of the ramp are whole dimensions. */
+      readonly truncate: boolean
+    }
+  /** A factor for each frequency, of which a model has two sets: for short contexts and for long ones. */
+  | { readonly kind: 'factors'; readonly factors: readonly number[] }
 
 export interface Rope {
   readonly theta: number
   readonly scaling: RopeScaling
+  /** Elements at the start of each head that are rotated. Absent: all. */
+  readonly rotated?: number
+  /** Of the cosines and sines. Absent: 1. */
+  readonly magnitude?: number
 }
 
 /** One attention block. */
@@ -25,13 +40,54 @@ export interface AttentionShape {
   readonly headDim: number
 }
 
-/** A decoder of RMSNorm, rotary grouped-query attention and gated SiLU MLP, as config.json describes it. */
+/** Rotary tables of a model: most have one. */
+export const ropeNames = ['global', 'local'] as const
+export type RopeName = (typeof ropeNames)[number]
+
+/** What differs between the layers of a model. */
+export interface LayerShape {
+  readonly rope: RopeName | undefined
+  /** A row attends to so many positions, its own included. Undefined: to all before it. */
+  readonly window: number | undefined
+}
+
+/** Names of a layer's tensors in the checkpoint, below `model.layers.N.`; undefined where the family has none. */
+export interface LayerNames {
+  /** RMSNorm of the rows that attention and MLP read. */
+  readonly beforeAttention: string | undefined
+  readonly beforeMlp: string | undefined
+  /** RMSNorm of what they add to the residual stream. */
+  readonly afterAttention: string | undefined
+  readonly afterMlp: string | undefined
+  /** Queries, keys and values, or one tensor of them all. */
+  readonly qkv: readonly string[]
+  /** Gate and up, or one tensor of both. */
+  readonly gateUp: readonly string[]
+}
+
+/** A decoder of RMSNorm, grouped-query attention and gated MLP, as config.json describes it. */
 export interface Architecture {
   readonly family: string
   readonly dims: Dims
   readonly epsilon: number
-  readonly rope: Rope
+  readonly ropes: Readonly<Record<RopeName, Rope>>
+  readonly layers: readonly LayerShape[]
+  readonly names: LayerNames
   readonly bias: { readonly qkv: boolean; readonly output: boolean; readonly mlp: boolean }
+  /** RMSNorm of queries and keys: of each head, or of all together. */
+  readonly qkNorm: 'head' | 'all' | undefined
+  /** The weights of RMSNorm are stored as their distance to 1. */
+  readonly normsAddOne: boolean
+  readonly activation: 'silu' | 'gelu-tanh'
+  readonly scales: {
+    /** Of embedded rows. */
+    readonly embedding: number
+    /** Of what attention and MLP add to the residual stream. */
+    readonly residual: number
+    /** Of the scores of attention. */
+    readonly attention: number
+    readonly logits: number
+  }
   /** The head uses the embedding's matrix. */
   readonly tiedEmbeddings: boolean
 }
@@ -92,8 +148,22 @@ export interface PartSpec {
 }
 
 /** The number and the common shape of a part's attention blocks. */
-export function attentionOf(spec: PartSpec): AttentionShape & { readonly blocks: number; readonly rope: Rope } {
+export function attentionOf(spec: PartSpec): AttentionShape & { readonly blocks: number } {
   if (spec.adapter) return { ...spec.adapter, blocks: 1 }
   const { heads, kvHeads, headDim } = spec.model.dims
-  return { heads, kvHeads, headDim, rope: spec.model.rope, blocks: spec.layers[1] - spec.layers[0] }
+  return { heads, kvHeads, headDim, blocks: spec.layers[1] - spec.layers[0] }
 }
+
+/** The shapes of a part's layers, in order. */
+export function layersOf({ adapter, model, layers }: PartSpec): readonly LayerShape[] {
+  return adapter ? [{ rope: 'global', window: undefined }] : model.layers.slice(...layers)
+}
+
+/** The rotary tables that a part's layers read. */
+export function ropesOf(spec: PartSpec): readonly (readonly [name: RopeName, rope: Rope])[] {
+  const used = new Set(layersOf(spec).map(({ rope }) => rope))
+  return ropeNames.filter((name) => used.has(name)).map((name) => [name, spec.adapter?.rope ?? spec.model.ropes[name]])
+}
+
+/** The window of those of a part's layers that have one: in a model they have the same. */
+export const windowOf = (spec: PartSpec): number | undefined => layersOf(spec).find(({ window }) => window !== undefined)?.window

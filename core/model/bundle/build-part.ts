@@ -1,7 +1,7 @@
 import { concatStates, fromStates, type States, sliceStates, toStates } from '../../wire/protocol/states.ts'
-import { attentionOf, type PartSpec } from './architecture.ts'
+import { attentionOf, layersOf, type PartSpec, type Rope, ropesOf } from './architecture.ts'
 import { type GoldenVector, goldenIds, goldenLogitColumns, goldenRows, goldenTolerance } from './golden.ts'
-import { addInto, attend, gatedSilu, multiplyRows, rmsNorm, silu } from './golden-math.ts'
+import { addInto, attend, gelu, multiplied, multiplyRows, normaliseHeads, rmsNorm, silu } from './golden-math.ts'
 import { type AttentionBlock, type Matrix, type MedusaBlocks, type Mlp, rotaryNames, type Vector } from './parameters.ts'
 import { inverseFrequencies, rotaryPositions, rotaryRows } from './rope.ts'
 import type { PartPlan } from './weight-plan.ts'
@@ -25,9 +25,13 @@ export async function writePart(plan: PartPlan, weights: WeightWriter, incoming:
   const tolerance = goldenTolerance(spec.format)
   await writeRotaryTables(spec, weights)
   const { rows, features, input } = await partInput(plan, weights, incoming)
-  for (const { attention, mlp } of parameters.blocks) {
-    addInto(rows, await runAttention(spec, weights, attention, { rows, features }, epsilon))
-    if (mlp) addInto(rows, await runMlp(weights, mlp, rows, epsilon))
+  const added = async (result: Float32Array, after: Vector | undefined) => {
+    const normalised = await normalise(weights, result, after, epsilon)
+    addInto(rows, spec.adapter ? normalised : scaled(normalised, spec.model.scales.residual))
+  }
+  for (const [layer, { attention, mlp }] of parameters.blocks.entries()) {
+    await added(await runAttention(spec, weights, attention, { rows, features, layer }, epsilon), attention.after)
+    if (mlp) await added(await runMlp(spec, weights, mlp, rows, epsilon), mlp.after)
   }
   if (!parameters.norm || !parameters.head) {
     const expected = { rows: goldenRows, width: hidden, values: rows }
@@ -38,7 +42,7 @@ export async function writePart(plan: PartPlan, weights: WeightWriter, incoming:
   await weights.writeMatrix(parameters.head)
   const columns = goldenLogitColumns(vocab)
   const head = await weights.rows(parameters.head, columns)
-  const values = goldenLogits(headInputs, head, hidden)
+  const values = scaled(goldenLogits(headInputs, head, hidden), spec.model.scales.logits)
   const expected = { rows: goldenRows * headInputs.length, width: vocab, columns, values }
   return { golden: { input, expected, tolerance }, states: undefined }
 }
@@ -70,12 +74,17 @@ function goldenLogits(headInputs: readonly Float32Array[], head: Float32Array, h
 }
 
 async function writeRotaryTables(spec: PartSpec, weights: WeightWriter): Promise<void> {
-  const { blocks, headDim, rope } = attentionOf(spec)
-  if (blocks === 0) return
-  const { cos, sin } = rotaryRows(inverseFrequencies(headDim, rope), 0, rotaryPositions(spec.model.dims.contextLimit))
-  await weights.writeTable(rotaryNames.cos, cos)
-  await weights.writeTable(rotaryNames.sin, sin)
+  const { headDim } = attentionOf(spec)
+  for (const [name, rope] of ropesOf(spec)) {
+    const { cos, sin } = tablesOf(rope, headDim, rotaryPositions(spec.model.dims.contextLimit))
+    const names = rotaryNames(name)
+    await weights.writeTable(names.cos, cos)
+    await weights.writeTable(names.sin, sin)
+  }
 }
+
+const tablesOf = (rope: Rope, headDim: number, positions: number) =>
+  rotaryRows(inverseFrequencies(headDim, rope), 0, positions, rope.magnitude)
 
 interface PartInput {
   /** [goldenRows, hidden] */
@@ -93,7 +102,8 @@ async function partInput(
   if (parameters.embedding) {
     const ids = goldenIds(spec.model.dims.vocab)
     await weights.writeMatrix(parameters.embedding)
-    return { rows: await weights.rows(parameters.embedding, ids), features: undefined, input: { kind: 'ids', ids } }
+    const rows = scaled(await weights.rows(parameters.embedding, ids), spec.model.scales.embedding)
+    return { rows, features: undefined, input: { kind: 'ids', ids } }
   }
   if (!incoming) throw new Error(`the part ${spec.part} needs input states`)
   const rows = fromStates(incoming)
@@ -113,25 +123,52 @@ async function runAttention(
   spec: PartSpec,
   weights: WeightWriter,
   block: AttentionBlock,
-  { rows, features }: Pick<PartInput, 'rows' | 'features'>,
+  { rows, features, layer }: Pick<PartInput, 'rows' | 'features'> & { readonly layer: number },
   epsilon: number,
 ): Promise<Float32Array> {
   const shape = attentionOf(spec)
-  const normalised = rmsNorm(rows, await weights.writeVector(block.norm), epsilon)
+  const { rope, window } = layersOf(spec)[layer]!
+  const normalised = await normalise(weights, rows, block.norm, epsilon)
   if (block.features && features) {
     const known = rmsNorm(features, await weights.writeVector(block.features.norm), epsilon)
     addInto(normalised, await weights.multiply(block.features.projection, known))
   }
   const qkv = await linear(weights, block.qkv, block.qkvBias, normalised)
-  const rotary = rotaryRows(inverseFrequencies(shape.headDim, shape.rope), 0, goldenRows)
-  return linear(weights, block.output, block.outputBias, attend(qkv, shape, rotary))
+  const { heads, kvHeads, headDim } = shape
+  const [queries, keys] = [heads * headDim, kvHeads * headDim]
+  const { queryNorm, keyNorm } = block
+  if (queryNorm) normaliseHeads(qkv, queries + 2 * keys, [0, queries], await weights.writeVector(queryNorm), epsilon)
+  if (keyNorm) normaliseHeads(qkv, queries + 2 * keys, [queries, queries + keys], await weights.writeVector(keyNorm), epsilon)
+  const own = ropesOf(spec).find(([name]) => name === rope)?.[1]
+  const rotary = own && tablesOf(own, headDim, goldenRows)
+  const scale = spec.adapter ? headDim ** -0.5 : spec.model.scales.attention
+  return linear(weights, block.output, block.outputBias, attend(qkv, { heads, kvHeads, headDim, scale, window, rotary }))
 }
 
-async function runMlp(weights: WeightWriter, mlp: Mlp, rows: Float32Array, epsilon: number): Promise<Float32Array> {
-  const normalised = rmsNorm(rows, await weights.writeVector(mlp.norm), epsilon)
+/** Copies: the rows are the residual stream. */
+async function normalise(
+  weights: WeightWriter,
+  rows: Float32Array,
+  norm: Vector | undefined,
+  epsilon: number,
+): Promise<Float32Array> {
+  return norm ? rmsNorm(rows, await weights.writeVector(norm), epsilon) : rows.slice()
+}
+
+const scaled = (values: Float32Array, factor: number) => (factor === 1 ? values : values.map((value) => value * factor))
+
+async function runMlp(
+  { model }: PartSpec,
+  weights: WeightWriter,
+  mlp: Mlp,
+  rows: Float32Array,
+  epsilon: number,
+): Promise<Float32Array> {
+  const normalised = await normalise(weights, rows, mlp.norm, epsilon)
   const gate = await linear(weights, mlp.gate, mlp.gateBias, normalised)
   const up = await linear(weights, mlp.up, mlp.upBias, normalised)
-  return linear(weights, mlp.down, mlp.downBias, gatedSilu(gate, up))
+  const active = model.activation === 'silu' ? silu(gate) : gelu(gate)
+  return linear(weights, mlp.down, mlp.downBias, multiplied(active, up))
 }
 
 async function linear(weights: WeightWriter, matrix: Matrix, bias: Vector | undefined, x: Float32Array): Promise<Float32Array> {

@@ -121,7 +121,8 @@ export function checkTensors(
 ): void {
   const needed = new Set<string>()
   for (const parameter of parameters)
-    for (const { tensor, rows } of parameter.sources) {
+    for (const { tensor, rows: own, within } of parameter.sources) {
+      const rows = within?.of ?? own
       const info = tensors.find(tensor)
       if (!info)
         throw new BrimError('TENSOR_MISSING', `the tensor ${tensor} is not in ${tensors.name}`, {

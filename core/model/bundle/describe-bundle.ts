@@ -1,6 +1,6 @@
 import { nowIso } from '../../kit/base/clock.ts'
 import { version } from '../../kit/base/version.ts'
-import { attentionOf, type WeightFormat } from './architecture.ts'
+import { attentionOf, layersOf, type WeightFormat, windowOf } from './architecture.ts'
 import { codeFormat } from './block-codes.ts'
 import type { BundleFormats } from './build-options.ts'
 import type { FileRecord } from './bundle-draft.ts'
@@ -66,6 +66,7 @@ export function goldenFile(plan: PartPlan): string {
 function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifest {
   const { spec, weights } = plan
   const { kvHeads, headDim } = attentionOf(spec)
+  const window = windowOf(spec)
   const graphs = files.map(({ path }) => [path, path.match(/^([a-z-]+)\.(\d+(?:-tree)?)\.onnx$/)] as const)
   return {
     layers: [...spec.layers],
@@ -74,6 +75,8 @@ function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifes
     graphs: Object.fromEntries(graphs.filter(([, match]) => match?.[1] === spec.part).map(([path, match]) => [match?.[2], path])),
     weights: [...weights],
     golden: goldenFile(plan),
+    ...(window === undefined ? {} : { window }),
+    ...(window !== undefined && layersOf(spec).every((layer) => layer.window !== undefined) ? { windowOnly: true } : {}),
     ...(spec.adapter?.features ? { features: true } : {}),
     ...(spec.adapter ? { adapter: { heads: spec.adapter.heads, epsilon: spec.adapter.epsilon } } : {}),
     ...(spec.medusa ? { heads: spec.medusa.heads, tree: spec.medusa.tree.map((path) => [...path]) } : {}),

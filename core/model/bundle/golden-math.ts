@@ -56,15 +56,41 @@ export function silu(x: Float32Array): Float32Array {
   return x.map((value) => value / (1 + Math.exp(-value)))
 }
 
-/** silu(gate) · up */
-export function gatedSilu(gate: Float32Array, up: Float32Array): Float32Array {
-  return silu(gate).map((value, i) => value * up[i]!)
+/** 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))) */
+export function gelu(x: Float32Array): Float32Array {
+  return x.map((value) => 0.5 * value * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (value + 0.044715 * value ** 3))))
 }
 
-/** Rotary tables of the golden positions, [goldenRows, headDim / 2] each. */
+/** a · b, value by value. */
+export function multiplied(a: Float32Array, b: Float32Array): Float32Array {
+  return a.map((value, i) => value * b[i]!)
+}
+
+/** RMSNorm of each head of [goldenRows, width], or of all together, in the columns [from, to). In place. */
+export function normaliseHeads(
+  x: Float32Array,
+  width: number,
+  [from, to]: readonly [number, number],
+  weight: Float32Array,
+  epsilon: number,
+): void {
+  for (let row = 0; row < goldenRows; row++) {
+    const own = x.subarray(row * width + from, row * width + to)
+    own.set(rmsNorm(own, weight, epsilon))
+  }
+}
+
+/** Rotary tables of the golden positions, [goldenRows, rotated elements / 2] each. */
 interface GoldenRotary {
   readonly cos: Float32Array
   readonly sin: Float32Array
+}
+
+interface GoldenAttention extends AttentionShape {
+  readonly scale: number
+  readonly window: number | undefined
+  /** Undefined: queries and keys are not rotated. */
+  readonly rotary: GoldenRotary | undefined
 }
 
 /**
@@ -72,10 +98,11 @@ interface GoldenRotary {
  * @param qkv [goldenRows, (heads + 2 kvHeads) · headDim]; queries and keys are rotated in place
  * @returns [goldenRows, heads · headDim]
  */
-export function attend(qkv: Float32Array, { heads, kvHeads, headDim }: AttentionShape, rotary: GoldenRotary): Float32Array {
+export function attend(qkv: Float32Array, { heads, kvHeads, headDim, scale, window, rotary }: GoldenAttention): Float32Array {
   const width = (heads + 2 * kvHeads) * headDim
-  for (let row = 0; row < goldenRows; row++)
-    for (let head = 0; head < heads + kvHeads; head++) rotate(qkv, row * width + head * headDim, headDim, rotary, row)
+  if (rotary)
+    for (let row = 0; row < goldenRows; row++)
+      for (let head = 0; head < heads + kvHeads; head++) rotate(qkv, row * width + head * headDim, rotary, row)
   const out = new Float32Array(goldenRows * heads * headDim)
   for (let row = 0; row < goldenRows; row++)
     for (let head = 0; head < heads; head++) {
@@ -83,7 +110,11 @@ export function attend(qkv: Float32Array, { heads, kvHeads, headDim }: Attention
       const value = key + kvHeads * headDim
       const query = row * width + head * headDim
       const weights = softmax(
-        Array.from({ length: row + 1 }, (_, past) => dot(qkv, query, past * width + key, headDim) / Math.sqrt(headDim)),
+        Array.from({ length: row + 1 }, (_, past) =>
+          window !== undefined && past <= row - window
+            ? Number.NEGATIVE_INFINITY
+            : dot(qkv, query, past * width + key, headDim) * scale,
+        ),
       )
       for (let i = 0; i < headDim; i++)
         out[(row * heads + head) * headDim + i] = weights.reduce(
@@ -94,9 +125,9 @@ export function attend(qkv: Float32Array, { heads, kvHeads, headDim }: Attention
   return out
 }
 
-/** Rotates one head; element i is paired with element i + headDim / 2 (rotary_interleaved = 0). */
-function rotate(values: Float32Array, at: number, headDim: number, { cos, sin }: GoldenRotary, position: number): void {
-  const half = headDim / 2
+/** Rotates the start of one head; element i is paired with the one half of the rotated elements later (rotary_interleaved = 0). */
+function rotate(values: Float32Array, at: number, { cos, sin }: GoldenRotary, position: number): void {
+  const half = cos.length / goldenRows
   for (let i = 0; i < half; i++) {
     const [c, s] = [cos[position * half + i]!, sin[position * half + i]!]
     const [a, b] = [values[at + i]!, values[at + i + half]!]

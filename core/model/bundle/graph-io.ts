@@ -86,9 +86,13 @@ export const slotInputs = (slot: number) => ({ seqlen: `seqlens.${slot}`, total:
 
 /**
  * Inputs of graphs for trees, per slot: positions of the rows, int64 [1, S], and the bias of their attention scores, float32
- * [1, 1, S, total].
+ * [1, 1, S, total]: for layers that attend to all positions, and for those with a window.
  */
-export const treeNames = (slot: number) => ({ positions: `positions.${slot}`, bias: `bias.${slot}` })
+export const treeNames = (slot: number) => ({
+  positions: `positions.${slot}`,
+  bias: `bias.${slot}`,
+  windowBias: `window_bias.${slot}`,
+})
 
 /**
  * Head dimensions above this take the operator's kernel without tiles: the tiled one sums the scores of a row in an order that

@@ -1,3 +1,4 @@
+import { ropeNames } from './architecture.ts'
 import {
   type Dims,
   graphKey,
@@ -118,9 +119,9 @@ function findWeightError({ type, dims, bytes }: WeightEntry, longest: number): s
 
 /** A rotary table that is too short would be read beyond its end. */
 function findTableError({ name, dims }: WeightEntry, { headDim }: PartManifest, positions: number): string | undefined {
-  if (name !== rotaryNames.cos && name !== rotaryNames.sin) return undefined
+  if (!ropeNames.some((rope) => Object.values(rotaryNames(rope)).includes(name))) return undefined
   const [rows = 0, columns = 0] = dims
-  if (dims.length === 2 && rows >= positions && 2 * columns === headDim) return undefined
+  if (dims.length === 2 && rows >= positions && 2 * columns <= headDim) return undefined
   return `does not cover ${positions} positions with heads of ${headDim}`
 }
 

@@ -91,6 +91,10 @@ export const PartManifest = z.object({
   weights: list(WeightEntry, maxWeights),
   /** File of the golden vector: a fixed input and the expected output. */
   golden: path,
+  /** Positions that a row attends to in the layers that have a window, its own included. Absent: no layer has one. */
+  window: size(maxDims.contextLimit).optional(),
+  /** Whether all layers have it. Absent: false. */
+  windowOnly: z.boolean().optional(),
   /** For an adapter: it also reads `features`, a second row beside each state. Absent: false. */
   features: z.boolean().optional(),
   /** For an adapter: what its graphs for devices need besides. Absent in bundles of earlier versions. */

@@ -1,3 +1,5 @@
+import { encodeHalves } from '../../kit/base/half.ts'
+
 /** ONNX's protobuf, written by hand: field numbers are those of onnx.proto (IR 10, opset 21, com.microsoft 1). */
 
 const elementTypes = { float32: 1, uint8: 2, int32: 6, int64: 7, float16: 10 } as const
@@ -38,6 +40,19 @@ export class OnnxGraph {
 
   output(name: string, type: ElementType, shape: Shape): string {
     this.#outputs.push(valueInfo(name, type, shape))
+    return name
+  }
+
+  /** Adds a constant without axes. */
+  scalar(name: string, type: 'float32' | 'float16', value: number): string {
+    const bytes = Buffer.alloc(type === 'float32' ? 4 : 2)
+    if (type === 'float32') bytes.writeFloatLE(value)
+    else {
+      const half = new Uint16Array(1)
+      encodeHalves(Float32Array.of(value), half)
+      bytes.writeUInt16LE(half[0]!)
+    }
+    this.#initializers.push(tensor(name, type, []).bytes(9, bytes))
     return name
   }
 

@@ -1,9 +1,11 @@
-import { type AttentionShape, attentionOf, type PartSpec } from './architecture.ts'
+import { type Architecture, attentionOf, type PartSpec, type RopeName } from './architecture.ts'
 
 /** A tensor of the checkpoint and the number of rows (or values of a vector) that it contributes. */
 export interface ParameterSource {
   readonly tensor: string
   readonly rows: number
+  /** Where several parameters are rows of one tensor: the first row, and the rows of the tensor. */
+  readonly within?: { readonly from: number; readonly of: number }
 }
 
 /** [rows, columns] row-major, as Hugging Face stores linear layers (out, in): the sources concatenated by rows. */
@@ -19,6 +21,8 @@ export interface Vector {
   readonly name: string
   readonly length: number
   readonly sources: readonly ParameterSource[]
+  /** Added to what the checkpoint has. Absent: 0. */
+  readonly plus?: number
 }
 
 /** Normalisation and projection of the features, which are added to the block's own normalised rows. */
@@ -28,22 +32,28 @@ interface FeatureInput {
 }
 
 export interface AttentionBlock {
-  readonly norm: Vector
+  readonly norm: Vector | undefined
   readonly features: FeatureInput | undefined
   readonly qkv: Matrix
   readonly qkvBias: Vector | undefined
+  /** RMSNorm of queries and keys. */
+  readonly queryNorm: Vector | undefined
+  readonly keyNorm: Vector | undefined
   readonly output: Matrix
   readonly outputBias: Vector | undefined
+  /** RMSNorm of what is added to the residual stream. */
+  readonly after: Vector | undefined
 }
 
 export interface Mlp {
-  readonly norm: Vector
+  readonly norm: Vector | undefined
   readonly gate: Matrix
   readonly gateBias: Vector | undefined
   readonly up: Matrix
   readonly upBias: Vector | undefined
   readonly down: Matrix
   readonly downBias: Vector | undefined
+  readonly after: Vector | undefined
 }
 
 /** The blocks of all Medusa heads in one matrix: head k has the rows [k · hidden, (k + 1) · hidden). */
@@ -72,7 +82,8 @@ export const embeddingTensor = 'model.embed_tokens.weight'
 export const headTensor = 'lm_head.weight'
 
 /** Names of the rotary tables among a part's weights. */
-export const rotaryNames = { cos: 'rope.cos', sin: 'rope.sin' } as const
+export const rotaryNames = (name: RopeName): { readonly cos: string; readonly sin: string } =>
+  name === 'global' ? { cos: 'rope.cos', sin: 'rope.sin' } : { cos: `rope.${name}.cos`, sin: `rope.${name}.sin` }
 
 export function partParameters(spec: PartSpec): PartParameters {
   const { part, model, layers, medusa } = spec
@@ -84,7 +95,7 @@ export function partParameters(spec: PartSpec): PartParameters {
     blocks: spec.adapter
       ? [adapterBlock(spec)]
       : Array.from({ length: layers[1] - layers[0] }, (_, i) => decoderLayer(spec, layers[0] + i)),
-    norm: last ? vector('norm', ['model.norm.weight', hidden]) : undefined,
+    norm: last ? norm(model, 'norm', 'model.norm', hidden) : undefined,
     medusa: medusa && {
       weight: matrix('medusa', hidden, ...medusaSources(medusa.heads, 'weight', hidden)),
       bias: vector('medusa.bias', ...medusaSources(medusa.heads, 'bias', hidden)),
@@ -96,82 +107,115 @@ export function partParameters(spec: PartSpec): PartParameters {
 /** Every matrix and vector of a part, in order. */
 export function listParameters(parameters: PartParameters): (Matrix | Vector)[] {
   const blocks = parameters.blocks.flatMap(({ attention: a, mlp }) => [
-    ...[a.norm, a.features?.norm, a.features?.projection, a.qkv, a.qkvBias, a.output, a.outputBias],
-    ...(mlp ? [mlp.norm, mlp.gate, mlp.gateBias, mlp.up, mlp.upBias, mlp.down, mlp.downBias] : []),
+    ...[a.norm, a.features?.norm, a.features?.projection, a.qkv, a.qkvBias, a.queryNorm, a.keyNorm, a.output, a.outputBias],
+    a.after,
+    ...(mlp ? [mlp.norm, mlp.gate, mlp.gateBias, mlp.up, mlp.upBias, mlp.down, mlp.downBias, mlp.after] : []),
   ])
   const { embedding, norm, medusa, head } = parameters
   const all = [embedding, ...blocks, norm, medusa?.weight, medusa?.bias, head]
   return all.filter((parameter) => parameter !== undefined)
 }
 
-function decoderLayer(spec: PartSpec, layer: number): Block {
-  const { dims, bias } = spec.model
+function decoderLayer({ model }: PartSpec, layer: number): Block {
+  const { dims, bias, names, qkNorm } = model
   const at = `model.layers.${layer}`
-  const linear = (name: string, tensor: string, rows: number, columns: number, hasBias: boolean) => ({
-    weight: matrix(`layers.${layer}.${name}`, columns, [`${at}.mlp.${tensor}.weight`, rows]),
-    bias: hasBias ? vector(`layers.${layer}.${name}.bias`, [`${at}.mlp.${tensor}.bias`, rows]) : undefined,
+  const own = `layers.${layer}`
+  const normOf = (name: string, tensor: string | undefined, width: number) =>
+    tensor === undefined ? undefined : norm(model, `${own}.${name}`, `${at}.${tensor}`, width)
+  const linear = (name: string, columns: number, hasBias: boolean, ...sources: Source[]) => ({
+    weight: matrix(`${own}.${name}`, columns, ...sources.map((source) => suffixed(source, `${at}.`, 'weight'))),
+    bias: hasBias ? vector(`${own}.${name}.bias`, ...sources.map((source) => suffixed(source, `${at}.`, 'bias'))) : undefined,
   })
-  const gate = linear('gate', 'gate_proj', dims.ffn, dims.hidden, bias.mlp)
-  const up = linear('up', 'up_proj', dims.ffn, dims.hidden, bias.mlp)
-  const down = linear('down', 'down_proj', dims.hidden, dims.ffn, bias.mlp)
+  const [queries, keys] = [dims.heads * dims.headDim, dims.kvHeads * dims.headDim]
+  const normWidth = { head: [dims.headDim, dims.headDim], all: [queries, keys] } as const
+  const [queryWidth, keyWidth] = normWidth[qkNorm ?? 'head']
+  const qkv = linear('qkv', dims.hidden, bias.qkv, ...stacked(names.qkv, [queries, keys, keys]))
+  const output = linear('output', queries, bias.output, ['self_attn.o_proj', dims.hidden])
+  const [gateRows, upRows] = apart(names.gateUp, [dims.ffn, dims.ffn])
+  const gate = linear('gate', dims.hidden, bias.mlp, gateRows!)
+  const up = linear('up', dims.hidden, bias.mlp, upRows!)
+  const down = linear('down', dims.ffn, bias.mlp, ['mlp.down_proj', dims.hidden])
   return {
-    attention: attentionBlock(`layers.${layer}`, `${at}.input_layernorm`, `${at}.self_attn.`, dims.hidden, dims, bias),
+    attention: {
+      norm: normOf('norm', names.beforeAttention, dims.hidden),
+      features: undefined,
+      qkv: qkv.weight,
+      qkvBias: qkv.bias,
+      queryNorm: qkNorm && normOf('query_norm', 'self_attn.q_norm', queryWidth),
+      keyNorm: qkNorm && normOf('key_norm', 'self_attn.k_norm', keyWidth),
+      output: output.weight,
+      outputBias: output.bias,
+      after: normOf('after_attention', names.afterAttention, dims.hidden),
+    },
     mlp: {
-      norm: vector(`layers.${layer}.mlp_norm`, [`${at}.post_attention_layernorm.weight`, dims.hidden]),
+      norm: normOf('mlp_norm', names.beforeMlp, dims.hidden),
       gate: gate.weight,
       gateBias: gate.bias,
       up: up.weight,
       upBias: up.bias,
       down: down.weight,
       downBias: down.bias,
+      after: normOf('after_mlp', names.afterMlp, dims.hidden),
     },
   }
 }
 
+/** Parameters of several rows: from a tensor for each, or from one tensor of them all. */
+const stacked = (tensors: readonly string[], rows: readonly number[]): Source[] =>
+  tensors.length === 1 ? [[tensors[0]!, sum(rows)]] : tensors.map((tensor, at) => [tensor, rows[at]!])
+
+const apart = (tensors: readonly string[], rows: readonly number[]): Source[] =>
+  tensors.length === 1
+    ? rows.map((own, at) => [tensors[0]!, own, { from: sum(rows.slice(0, at)), of: sum(rows) }])
+    : stacked(tensors, rows)
+
+const suffixed = ([tensor, ...rest]: Source, before: string, suffix: string): Source => [`${before}${tensor}.${suffix}`, ...rest]
+
+const sum = (rows: readonly number[]) => rows.reduce((total, own) => total + own, 0)
+
+const norm = ({ normsAddOne }: Architecture, name: string, tensor: string, width: number): Vector => ({
+  ...vector(name, [`${tensor}.weight`, width]),
+  ...(normsAddOne && { plus: 1 }),
+})
+
+/** Attention as in the plain decoder, of tensors without a prefix. */
 function adapterBlock(spec: PartSpec): Block {
   const { hidden } = spec.model.dims
-  const plain = attentionBlock('adapter', 'norm', '', hidden, attentionOf(spec), { qkv: false, output: false })
-  const features = {
-    norm: vector('adapter.feature_norm', ['feature_norm.weight', hidden]),
-    projection: matrix('adapter.feature', hidden, ['feature_proj.weight', hidden]),
+  const { heads, kvHeads, headDim } = attentionOf(spec)
+  const [queries, keys] = [heads * headDim, kvHeads * headDim]
+  const attention: AttentionBlock = {
+    norm: vector('adapter.norm', ['norm.weight', hidden]),
+    features: spec.adapter?.features
+      ? {
+          norm: vector('adapter.feature_norm', ['feature_norm.weight', hidden]),
+          projection: matrix('adapter.feature', hidden, ['feature_proj.weight', hidden]),
+        }
+      : undefined,
+    qkv: matrix('adapter.qkv', hidden, ['q_proj.weight', queries], ['k_proj.weight', keys], ['v_proj.weight', keys]),
+    qkvBias: undefined,
+    queryNorm: undefined,
+    keyNorm: undefined,
+    output: matrix('adapter.output', queries, ['o_proj.weight', hidden]),
+    outputBias: undefined,
+    after: undefined,
   }
-  return { attention: spec.adapter?.features ? { ...plain, features } : plain, mlp: undefined }
+  return { attention, mlp: undefined }
 }
 
 function medusaSources(heads: number, suffix: string, hidden: number): (readonly [string, number])[] {
   return Array.from({ length: heads }, (_, head) => [`blocks.${head}.${suffix}`, hidden] as const)
 }
 
-function attentionBlock(
-  name: string,
-  norm: string,
-  projections: string,
-  hidden: number,
-  shape: AttentionShape,
-  bias: { qkv: boolean; output: boolean },
-): AttentionBlock {
-  const queries = shape.heads * shape.headDim
-  const keys = shape.kvHeads * shape.headDim
-  const rows = { q: queries, k: keys, v: keys }
-  const qkv = (suffix: string) => Object.entries(rows).map(([p, count]) => [`${projections}${p}_proj.${suffix}`, count] as const)
-  return {
-    norm: vector(`${name}.norm`, [`${norm}.weight`, hidden]),
-    features: undefined,
-    qkv: matrix(`${name}.qkv`, hidden, ...qkv('weight')),
-    qkvBias: bias.qkv ? vector(`${name}.qkv.bias`, ...qkv('bias')) : undefined,
-    output: matrix(`${name}.output`, queries, [`${projections}o_proj.weight`, hidden]),
-    outputBias: bias.output ? vector(`${name}.output.bias`, [`${projections}o_proj.bias`, hidden]) : undefined,
-  }
+type Source = readonly [tensor: string, rows: number, within?: ParameterSource['within']]
+
+function matrix(name: string, columns: number, ...sources: Source[]): Matrix {
+  return { name, columns, rows: sum(sources.map(([, rows]) => rows)), sources: toSources(sources) }
 }
 
-function matrix(name: string, columns: number, ...sources: (readonly [tensor: string, rows: number])[]): Matrix {
-  return { name, columns, rows: sources.reduce((sum, [, rows]) => sum + rows, 0), sources: toSources(sources) }
+function vector(name: string, ...sources: Source[]): Vector {
+  return { name, length: sum(sources.map(([, rows]) => rows)), sources: toSources(sources) }
 }
 
-function vector(name: string, ...sources: (readonly [tensor: string, rows: number])[]): Vector {
-  return { name, length: sources.reduce((sum, [, rows]) => sum + rows, 0), sources: toSources(sources) }
-}
-
-function toSources(sources: (readonly [string, number])[]): ParameterSource[] {
-  return sources.map(([tensor, rows]) => ({ tensor, rows }))
+function toSources(sources: readonly Source[]): ParameterSource[] {
+  return sources.map(([tensor, rows, within]) => ({ tensor, rows, ...(within && { within }) }))
 }

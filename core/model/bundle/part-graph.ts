@@ -1,4 +1,4 @@
-import { type AttentionShape, attentionOf } from './architecture.ts'
+import { type AttentionShape, attentionOf, type LayerShape, layersOf, type RopeName } from './architecture.ts'
 import { codeFormat } from './block-codes.ts'
 import {
   featureInputs,
@@ -21,6 +21,7 @@ import {
   rotaryNames,
   type Vector,
 } from './parameters.ts'
+import { rotatedOf } from './rope.ts'
 import { matrixFormat, matrixNames, type PartPlan } from './weight-plan.ts'
 
 /** The residual `value + pending`. The next normalisation computes the sum in a fused operator. */
@@ -64,6 +65,7 @@ class PartGraph {
   /** Of norm vectors, scales, activations and KV, and of matrices without codes. */
   readonly #type: DeviceType
   readonly #epsilon: number
+  readonly #layers: readonly LayerShape[]
 
   constructor(plan: PartPlan, slots: SlotCount, branching: boolean, device: DeviceType | undefined) {
     this.#plan = plan
@@ -71,6 +73,7 @@ class PartGraph {
     this.#type = device ?? 'float32'
     this.#slotCount = slots
     this.#branching = branching
+    this.#layers = layersOf(plan.spec)
     this.#epsilon = plan.spec.adapter?.epsilon ?? plan.spec.model.epsilon
   }
 
@@ -109,13 +112,23 @@ class PartGraph {
   #embed(embedding: Matrix): string {
     const ids = this.#graph.input(inputs.ids, 'int64', [1, 'T'])
     const names = matrixNames(embedding)
+    const { embedding: scale } = this.#plan.spec.model.scales
     const coded = codeFormat(matrixFormat(this.#plan.spec, embedding))
-    if (!coded) return this.#graph.node('Gather', [names.weight, ids], { attributes: { axis: 0 } })
+    if (!coded) return this.#scaled(this.#graph.node('Gather', [names.weight, ids], { attributes: { axis: 0 } }), scale)
     const operands = [names.codes, ids, names.scales, ...(coded.zeroPoints ? [names.zeroPoints] : [])]
-    return this.#graph.node('GatherBlockQuantized', operands, {
+    const gathered = this.#graph.node('GatherBlockQuantized', operands, {
       domain: microsoft,
       attributes: { gather_axis: 0, quantize_axis: 1, block_size: coded.blockSize, bits: coded.bits },
     })
+    return this.#scaled(gathered, scale)
+  }
+
+  #scaled(rows: string, factor: number): string {
+    if (factor === 1) return rows
+    const name = `factor.${factor}`
+    if (!this.#shapes.has(name)) this.#graph.scalar(name, this.#type, factor)
+    this.#shapes.add(name)
+    return this.#graph.node('Mul', [rows, name])
   }
 
   #inputStates(names: StatesInputNames, wideRows: string): string {
@@ -173,14 +186,28 @@ class PartGraph {
   #declareTree(slot: number): ReturnType<typeof treeNames> {
     const names = treeNames(slot)
     this.#graph.input(names.positions, 'int64', [1, `rows.${slot}`])
-    const bias = this.#graph.input(names.bias, 'float32', [1, 1, `rows.${slot}`, `total.${slot}`])
-    return { ...names, bias: this.#fromHost(bias) }
+    const biasOf = (name: string) => this.#fromHost(this.#graph.input(name, 'float32', [1, 1, `rows.${slot}`, `total.${slot}`]))
+    const hasFull = this.#layers.some(({ window }) => window === undefined)
+    const hasWindow = this.#layers.some(({ window }) => window !== undefined)
+    return {
+      ...names,
+      bias: hasFull ? biasOf(names.bias) : names.bias,
+      windowBias: hasWindow ? biasOf(names.windowBias) : names.windowBias,
+    }
   }
 
   #block(stream: Residual, block: Block, layer: number, slots: readonly Slot[]): Residual {
-    const { normalised, value } = this.#normalise(stream, block.attention.norm)
-    const attended = this.#attend(this.#addFeatures(normalised, block.attention), block.attention, layer, slots)
-    return block.mlp ? this.#mlp({ value, pending: attended }, block.mlp) : { value, pending: attended }
+    const { attention, mlp } = block
+    const { normalised, value } = this.#normalise(stream, attention.norm)
+    const attended = this.#added(this.#attend(this.#addFeatures(normalised, attention), attention, layer, slots), attention.after)
+    return mlp ? this.#mlp({ value, pending: attended }, mlp) : { value, pending: attended }
+  }
+
+  /** What attention or MLP add to the residual stream. */
+  #added(rows: string, after: Vector | undefined): string {
+    const { adapter, model } = this.#plan.spec
+    const normalised = after ? this.#normalise({ value: rows, pending: undefined }, after).normalised : rows
+    return adapter ? normalised : this.#scaled(normalised, model.scales.residual)
   }
 
   #addFeatures(rows: string, { features }: AttentionBlock): string {
@@ -191,13 +218,34 @@ class PartGraph {
 
   /** Attention per slot, between matrix products over all rows. [1, T, H] */
   #attend(rows: string, block: AttentionBlock, layer: number, slots: readonly Slot[]): string {
-    const qkv = this.#linear(rows, block.qkv, block.qkvBias)
     const shape = attentionOf(this.#plan.spec)
+    const qkv = this.#normaliseHeads(this.#linear(rows, block.qkv, block.qkvBias), block, shape, layer)
     const own = this.#perSlot(qkv, slots, layer)
     const heads = slots.map((slot, index) => this.#groupQueryAttention(own[index]!, shape, index, layer, slot))
     const joined = heads.length === 1 ? heads[0]! : this.#graph.node('Concat', heads, { attributes: { axis: 1 } })
     const kept = this.#graph.node('Gather', [joined, inputs.keep], { attributes: { axis: 1 } })
     return this.#linear(kept, block.output, block.outputBias)
+  }
+
+  /** RMSNorm of queries and keys: of each head, or of all heads together. */
+  #normaliseHeads(qkv: string, block: AttentionBlock, shape: AttentionShape, layer: number): string {
+    const { queryNorm, keyNorm } = block
+    if (!queryNorm || !keyNorm) return qkv
+    const widths = this.#widthsOf(shape)
+    const apart = ['query', 'key', 'value'].map((name) => `${name}.${layer}`)
+    this.#graph.node('Split', [qkv, widths], { attributes: { axis: 2 }, outputs: apart })
+    const normalised = (rows: string, norm: Vector, width: number) => {
+      if (norm.length === width) return this.#rmsNorm(rows, norm)
+      const heads = this.#graph.node('Reshape', [rows, this.#shapeOf('heads', [1, -1, norm.length])])
+      return this.#graph.node('Reshape', [this.#rmsNorm(heads, norm), this.#shapeOf('batch', [1, -1, width])])
+    }
+    const query = normalised(apart[0]!, queryNorm, shape.heads * shape.headDim)
+    const key = normalised(apart[1]!, keyNorm, shape.kvHeads * shape.headDim)
+    return this.#graph.node('Concat', [query, key, apart[2]!], { attributes: { axis: 2 } })
+  }
+
+  #widthsOf({ heads, kvHeads, headDim }: AttentionShape): string {
+    return this.#shapeOf('qkv', [heads * headDim, kvHeads * headDim, kvHeads * headDim])
   }
 
   /** The rows that attention reads in each slot, on the CPU with at most two nodes for any number of slots. */
@@ -219,11 +267,13 @@ class PartGraph {
     this.#graph.input(names.pastValue, this.#type, past)
     this.#graph.output(names.presentKey, this.#type, past)
     this.#graph.output(names.presentValue, this.#type, past)
+    const { rope, window } = this.#layers[layer]!
     // WebGPU's kernel takes no positions, so that rows of a tree are rotated before it.
-    const rotated = tree && this.#device ? this.#rotate(qkv, shape, slot, layer, tree.positions) : undefined
-    const rotary = rotated ? ['', ''] : [rotaryNames.cos, rotaryNames.sin]
+    const rotated =
+      rope && tree && this.#device ? this.#rotate(qkv, shape, slot, layer, { rope, positions: tree.positions }) : undefined
+    const rotary = rope && !rotated ? Object.values(rotaryNames(rope)) : ['', '']
     const operands = [...(rotated ?? [qkv, '', '']), names.pastKey, names.pastValue, seqlen, total, ...rotary]
-    if (tree) operands.push(rotated ? '' : tree.positions, tree.bias)
+    if (tree) operands.push(rotated || !rope ? '' : tree.positions, window === undefined ? tree.bias : tree.windowBias)
     // The operator has no attribute for it: its tiled kernel does not run if the scores are an output.
     const isTiled = headDim <= maxTiledHeadDim
     const attended = [`attended.${slot}.${layer}`, names.presentKey, names.presentValue]
@@ -232,9 +282,11 @@ class PartGraph {
       attributes: {
         num_heads: heads,
         kv_num_heads: kvHeads,
-        do_rotary: rotated ? 0 : 1,
+        do_rotary: rotated || !rope ? 0 : 1,
         rotary_interleaved: 0,
-        scale: { float: headDim ** -0.5 },
+        scale: { float: this.#plan.spec.adapter ? headDim ** -0.5 : this.#plan.spec.model.scales.attention },
+        // Rows of a tree are not in the order of their positions: their bias has the window.
+        ...(window === undefined || tree ? {} : { local_window_size: window }),
         ...(isTiled ? {} : { qk_output: 1 }),
       },
       outputs: isTiled ? attended : [...attended, `scores.${slot}.${layer}`],
@@ -242,21 +294,33 @@ class PartGraph {
   }
 
   /** Queries and keys at the positions of the rows, and values. */
-  #rotate(qkv: string, { heads, kvHeads, headDim }: AttentionShape, slot: number, layer: number, positions: string): string[] {
-    const widths = this.#shapeOf('qkv', [heads * headDim, kvHeads * headDim, kvHeads * headDim])
+  #rotate(
+    qkv: string,
+    shape: AttentionShape,
+    slot: number,
+    layer: number,
+    { rope, positions }: { readonly rope: RopeName; readonly positions: string },
+  ): string[] {
     const apart = ['query', 'key', 'value'].map((name) => `${name}.${slot}.${layer}`)
-    this.#graph.node('Split', [qkv, widths], { attributes: { axis: 2 }, outputs: apart })
-    const options = { domain: microsoft, attributes: { interleaved: 0 } }
-    const rotated = (rows: string) =>
-      this.#graph.node('RotaryEmbedding', [rows, positions, rotaryNames.cos, rotaryNames.sin], options)
-    return [rotated(apart[0]!), rotated(apart[1]!), apart[2]!]
+    this.#graph.node('Split', [qkv, this.#widthsOf(shape)], { attributes: { axis: 2 }, outputs: apart })
+    const { cos, sin } = rotaryNames(rope)
+    const width = rotatedOf(this.#plan.spec.adapter?.rope ?? this.#plan.spec.model.ropes[rope], shape.headDim)
+    const partial = (heads: number) => (width === shape.headDim ? {} : { num_heads: heads, rotary_embedding_dim: width })
+    const rotated = (rows: string, heads: number) =>
+      this.#graph.node('RotaryEmbedding', [rows, positions, cos, sin], {
+        domain: microsoft,
+        attributes: { interleaved: 0, ...partial(heads) },
+      })
+    return [rotated(apart[0]!, shape.heads), rotated(apart[1]!, shape.kvHeads), apart[2]!]
   }
 
   #mlp(stream: Residual, mlp: Mlp): Residual {
     const { normalised, value } = this.#normalise(stream, mlp.norm)
     const gate = this.#linear(normalised, mlp.gate, mlp.gateBias)
     const up = this.#linear(normalised, mlp.up, mlp.upBias)
-    return { value, pending: this.#linear(this.#graph.node('Mul', [this.#silu(gate), up]), mlp.down, mlp.downBias) }
+    const active = this.#plan.spec.model.activation === 'silu' ? this.#silu(gate) : this.#gelu(gate)
+    const rows = this.#linear(this.#graph.node('Mul', [active, up]), mlp.down, mlp.downBias)
+    return { value, pending: this.#added(rows, mlp.after) }
   }
 
   /** f + SiLU(W_k·f + b_k) of every row and Medusa head k, heads of a row adjacent. [1, T·K, H] */
@@ -274,13 +338,24 @@ class PartGraph {
     return this.#graph.node('QuickGelu', [rows], { domain: microsoft, attributes: { alpha: { float: 1 } } })
   }
 
-  /** RMSNorm of value + pending, and the sum. */
-  #normalise({ value, pending }: Residual, weight: Vector): { normalised: string; value: string } {
-    const epsilon = { float: this.#epsilon }
-    if (pending === undefined) {
-      const attributes = { axis: -1, epsilon, stash_type: 1 }
-      return { normalised: this.#graph.node('SimplifiedLayerNormalization', [value, weight.name], { attributes }), value }
+  /** With the approximation by tanh. */
+  #gelu(rows: string): string {
+    return this.#graph.node('FastGelu', [rows], { domain: microsoft })
+  }
+
+  #rmsNorm(rows: string, { name }: Vector): string {
+    const attributes = { axis: -1, epsilon: { float: this.#epsilon }, stash_type: 1 }
+    return this.#graph.node('SimplifiedLayerNormalization', [rows, name], { attributes })
+  }
+
+  /** RMSNorm of value + pending, and the sum. Without a weight: the sum alone. */
+  #normalise({ value, pending }: Residual, weight: Vector | undefined): { normalised: string; value: string } {
+    if (!weight) {
+      const total = this.#sum({ value, pending })
+      return { normalised: total, value: total }
     }
+    const epsilon = { float: this.#epsilon }
+    if (pending === undefined) return { normalised: this.#rmsNorm(value, weight), value }
     const sum = `${weight.name}.sum`
     const names = [`${weight.name}.out`, '', '', sum]
     const options = { domain: microsoft, attributes: { epsilon }, outputs: names }
@@ -350,9 +425,11 @@ class PartGraph {
   }
 
   #outputLogits(rows: string, head: Matrix, selects: boolean): void {
-    if (this.#type === 'float16') this.#toHost(this.#linear(rows, head, undefined), outputs.logits)
-    else this.#linear(rows, head, undefined, outputs.logits)
     const { part, model } = this.#plan.spec
+    const isPlain = model.scales.logits === 1
+    if (this.#type === 'float16' || !isPlain)
+      this.#toHost(this.#scaled(this.#linear(rows, head, undefined), model.scales.logits), outputs.logits)
+    else this.#linear(rows, head, undefined, outputs.logits)
     this.#graph.output(outputs.logits, 'float32', [1, selects ? 'M' : part === 'medusa' ? 'TK' : 'T', model.dims.vocab])
   }
 }

@@ -1,8 +1,8 @@
-import { attentionOf, type PartSpec, type WeightFormat } from './architecture.ts'
+import { attentionOf, type PartSpec, ropesOf, type WeightFormat } from './architecture.ts'
 import { codeBytes, codeFormat, zeroPointBytes } from './block-codes.ts'
 import type { WeightEntry } from './manifest.ts'
 import { listParameters, type Matrix, type PartParameters, partParameters, rotaryNames, type Vector } from './parameters.ts'
-import { rotaryPositions } from './rope.ts'
+import { rotaryPositions, rotatedOf } from './rope.ts'
 
 /** The position of each weight of a part in its file. */
 export interface PartPlan {
@@ -81,10 +81,11 @@ function planPart(spec: PartSpec, places: Places): PartPlan {
 }
 
 function rotaryEntries(spec: PartSpec): Unplaced[] {
-  const { blocks, headDim } = attentionOf(spec)
-  if (blocks === 0) return []
-  const dims = [rotaryPositions(spec.model.dims.contextLimit), headDim / 2]
-  return Object.values(rotaryNames).map((name) => unplaced(name, 'float32', dims))
+  const { headDim } = attentionOf(spec)
+  return ropesOf(spec).flatMap(([name, rope]) => {
+    const dims = [rotaryPositions(spec.model.dims.contextLimit), rotatedOf(rope, headDim) / 2]
+    return Object.values(rotaryNames(name)).map((table) => unplaced(table, 'float32', dims))
+  })
 }
 
 function entriesOf(parameter: Matrix | Vector, isEmbedding: boolean, spec: PartSpec): Unplaced[] {

@@ -65,10 +65,12 @@ export class WeightWriter {
   async writeVector(vector: Vector): Promise<Float32Array> {
     const values = new Float32Array(vector.length)
     let at = 0
-    for (const { tensor, rows: readRows } of vector.sources) {
-      await this.#tensors.read(tensor, 0, values.subarray(at, at + readRows))
+    for (const { tensor, rows: readRows, within } of vector.sources) {
+      await this.#tensors.read(tensor, within?.from ?? 0, values.subarray(at, at + readRows))
       at += readRows
     }
+    const { plus = 0 } = vector
+    if (plus !== 0) for (let i = 0; i < values.length; i++) values[i] = values[i]! + plus
     if (!this.#plan.shared.has(vector)) await this.writeTable(vector.name, values)
     return values
   }
@@ -108,12 +110,13 @@ export class WeightWriter {
     const rowBlocks = coded ? columns / coded.blockSize : 0
     const rowsAtOnce = Math.max(1, Math.floor(chunkValues / columns))
     let firstRow = 0
-    for (const { tensor, rows } of matrix.sources) {
+    for (const { tensor, rows, within } of matrix.sources) {
+      const first = within?.from ?? 0
       for (let row = 0; row < rows; row += rowsAtOnce) {
         this.#signal?.throwIfAborted()
         const values = this.#values.subarray(0, Math.min(rowsAtOnce, rows - row) * columns)
         const own = slice(blocks, (firstRow + row) * rowBlocks, (values.length / columns) * rowBlocks)
-        await this.#write(await this.#readStored(tensor, row * columns, values, format, own, true))
+        await this.#write(await this.#readStored(tensor, (first + row) * columns, values, format, own, true))
         visit(firstRow + row, values)
       }
       firstRow += rows

@@ -277,7 +277,10 @@ export class AttentionPart {
       const from = rows.length - count
       const names = treeNames(slot)
       inputs.set(names.positions, this.runtime.tensor('int64', [1, count], rows.positionsFrom(from)))
-      inputs.set(names.bias, this.runtime.tensor('float32', [1, 1, count, rows.length], rows.biasFrom(from)))
+      const { window, windowOnly = false } = this.source.manifest
+      const bias = (within?: number) => this.runtime.tensor('float32', [1, 1, count, rows.length], rows.biasFrom(from, within))
+      if (!windowOnly) inputs.set(names.bias, bias())
+      if (window !== undefined) inputs.set(names.windowBias, bias(window))
     }
   }
 }

@@ -81,15 +81,19 @@ export class RowTree {
     return BigInt64Array.from({ length: this.length - from }, (_, at) => BigInt(this.positionOf(from + at)))
   }
 
-  /** Attention bias of the rows from `from` on: 0 on a row's own path, else masked. float32 [length - from, length] */
-  biasFrom(from: number): Float32Array<ArrayBuffer> {
+  /**
+   * Attention bias of the rows from `from` on: 0 on a row's own path, else masked. float32 [length - from, length]
+   * @param window positions at the end of the path, the row's own included; absent: all
+   */
+  biasFrom(from: number, window = Number.POSITIVE_INFINITY): Float32Array<ArrayBuffer> {
     const { length } = this
     const bias = new Float32Array((length - from) * length).fill(masked)
     for (let row = from; row < length; row++) {
       const own = bias.subarray((row - from) * length, (row - from + 1) * length)
       const { line, rows } = this.pathTo(row)
-      own.fill(0, 0, line)
-      for (const at of rows) own[at] = 0
+      const first = Math.max(0, line + rows.length - window)
+      own.fill(0, Math.min(first, line), line)
+      for (const at of rows.slice(Math.max(0, first - line))) own[at] = 0
     }
     return bias
   }

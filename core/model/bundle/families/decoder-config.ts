@@ -1,22 +1,11 @@
 import { z } from 'zod'
 import '../../../kit/base/plain-messages.ts'
 import { BrimError } from '../../../kit/base/errors.ts'
-import type { Architecture, Rope, RopeScaling } from '../architecture.ts'
+import type { Architecture, LayerNames, LayerShape } from '../architecture.ts'
 import type { Dims } from '../manifest.ts'
+import { RopeConfig, readRope } from './rope-config.ts'
 
 const count = z.int().min(1)
-
-const Scaling = z.looseObject({
-  rope_type: z.string().optional(),
-  /** The older spelling of rope_type. */
-  type: z.string().optional(),
-  rope_theta: z.number().positive().optional(),
-  partial_rotary_factor: z.number().nullish(),
-  factor: z.number().positive().optional(),
-  low_freq_factor: z.number().positive().optional(),
-  high_freq_factor: z.number().positive().optional(),
-  original_max_position_embeddings: count.optional(),
-})
 
 /** Fields of config.json that all families share. Defaults are those of transformers. */
 export const DecoderConfig = z.looseObject({
@@ -31,10 +20,14 @@ export const DecoderConfig = z.looseObject({
   max_position_embeddings: count.default(2048),
   hidden_act: z.string().default('silu'),
   rms_norm_eps: z.number().positive().default(1e-6),
+  sliding_window: z.int().min(1).nullish(),
+  layer_types: z.array(z.enum(['full_attention', 'sliding_attention'])).nullish(),
+  /** Some families: the context before the scaling of rope. */
+  original_max_position_embeddings: count.nullish(),
   rope_theta: z.number().positive().nullish(),
-  rope_scaling: Scaling.nullish(),
+  rope_scaling: RopeConfig.nullish(),
   /** transformers 5: rope_theta and rope_scaling together. */
-  rope_parameters: Scaling.nullish(),
+  rope_parameters: RopeConfig.nullish(),
   partial_rotary_factor: z.number().nullish(),
   tie_word_embeddings: z.boolean().default(false),
 })
@@ -50,16 +43,69 @@ export function parseDecoderConfig<S extends z.ZodType>(schema: S, config: unkno
   })
 }
 
-/** @throws BrimError ARCHITECTURE_UNSUPPORTED, CHECKPOINT_INVALID */
-export function describeDecoder(family: string, config: DecoderConfig, bias: Architecture['bias']): Architecture {
+/** Tensors of most families. */
+const plainNames: LayerNames = {
+  beforeAttention: 'input_layernorm',
+  beforeMlp: 'post_attention_layernorm',
+  afterAttention: undefined,
+  afterMlp: undefined,
+  qkv: ['self_attn.q_proj', 'self_attn.k_proj', 'self_attn.v_proj'],
+  gateUp: ['mlp.gate_proj', 'mlp.up_proj'],
+}
+
+/** What a family has that Llama has not. */
+interface Departures {
+  readonly bias?: Partial<Architecture['bias']>
+  readonly names?: Partial<LayerNames>
+  readonly layer?: (layer: number) => Partial<LayerShape>
+  readonly ropes?: Partial<Architecture['ropes']>
+  readonly scales?: Partial<Architecture['scales']>
+  readonly qkNorm?: Architecture['qkNorm']
+  readonly normsAddOne?: boolean
+  readonly activation?: Architecture['activation']
+}
+
+/** A decoder as Llama's, with what its family has besides. @throws BrimError ARCHITECTURE_UNSUPPORTED, CHECKPOINT_INVALID */
+export function describeDecoder(family: string, config: DecoderConfig, own: Departures = {}): Architecture {
+  const { activation = 'silu', layer = () => ({}) } = own
+  const dims = readDims(config)
+  if (config.hidden_act !== names[activation])
+    throw unsupported(`the activation ${config.hidden_act} (only ${names[activation]})`)
+  const rope = own.ropes?.global ?? readRope(config, dims)
   return {
     family,
-    dims: readDims(config),
+    dims,
     epsilon: config.rms_norm_eps,
-    rope: readRope(config),
-    bias,
+    ropes: { global: rope, local: own.ropes?.local ?? rope },
+    layers: Array.from({ length: dims.layers }, (_, at) => ({ rope: 'global', window: undefined, ...layer(at) })),
+    names: { ...plainNames, ...own.names },
+    bias: { qkv: false, output: false, mlp: false, ...own.bias },
+    qkNorm: own.qkNorm,
+    normsAddOne: own.normsAddOne ?? false,
+    activation,
+    scales: { embedding: 1, residual: 1, attention: dims.headDim ** -0.5, logits: 1, ...own.scales },
     tiedEmbeddings: config.tie_word_embeddings,
   }
+}
+
+const names = { silu: 'silu', 'gelu-tanh': 'gelu_pytorch_tanh' } as const
+
+/**
+ * Which layers attend to a window only, by `layer_types` or the family's own rule.
+ * @throws BrimError CHECKPOINT_INVALID
+ */
+export function windows(
+  config: DecoderConfig,
+  rule: (layer: number) => boolean,
+): (layer: number) => { window: number | undefined } {
+  const { layer_types: types, sliding_window: window } = config
+  if (types && types.length !== config.num_hidden_layers)
+    throw new BrimError(
+      'CHECKPOINT_INVALID',
+      `config.json: layer_types names ${types.length} layers of ${config.num_hidden_layers}`,
+    )
+  const slides = (layer: number) => (types ? types[layer] === 'sliding_attention' : rule(layer))
+  return (layer) => ({ window: window != null && window < config.max_position_embeddings && slides(layer) ? window : undefined })
 }
 
 function readDims(config: DecoderConfig): Dims {
@@ -79,39 +125,10 @@ function readDims(config: DecoderConfig): Dims {
       'CHECKPOINT_INVALID',
       `config.json: ${heads} attention heads cannot share ${dims.kvHeads} key-value heads`,
     )
-  if (config.hidden_act !== 'silu') throw unsupported(`the activation ${config.hidden_act} (only silu)`)
   if (dims.headDim % 16 !== 0) throw unsupported(`heads of size ${dims.headDim} (the attention operator needs a multiple of 16)`)
   return dims
 }
 
-/** As in transformers 5, a rope_scaling that is not empty replaces rope_parameters, including its theta. */
-function readRope(config: DecoderConfig): Rope {
-  const { rope_scaling: older, rope_parameters: newer } = config
-  const rope = older && Object.keys(older).length > 0 ? older : (newer ?? {})
-  const rotated = rope.partial_rotary_factor ?? config.partial_rotary_factor ?? 1
-  if (rotated !== 1) throw unsupported(`partial_rotary_factor ${rotated} (only 1)`)
-  return { theta: rope.rope_theta ?? config.rope_theta ?? 10_000, scaling: readScaling(rope) }
-}
-
 export function unsupported(what: string): BrimError {
   return new BrimError('ARCHITECTURE_UNSUPPORTED', `config.json: Brim does not support ${what}`)
-}
-
-function readScaling(scaling: z.infer<typeof Scaling>): RopeScaling {
-  const kind = scaling.rope_type ?? scaling.type ?? 'default'
-  const requireField = (field: 'factor' | 'low_freq_factor' | 'high_freq_factor' | 'original_max_position_embeddings') => {
-    const value = scaling[field]
-    if (value === undefined) throw new BrimError('CHECKPOINT_INVALID', `config.json: ${kind} rope scaling lacks ${field}`)
-    return value
-  }
-  if (kind === 'default') return { kind: 'none' }
-  if (kind === 'linear') return { kind: 'linear', factor: requireField('factor') }
-  if (kind !== 'llama3') throw unsupported(`rope scaling of type ${kind} (only default, linear and llama3)`)
-  return {
-    kind: 'llama3',
-    factor: requireField('factor'),
-    lowFreqFactor: requireField('low_freq_factor'),
-    highFreqFactor: requireField('high_freq_factor'),
-    originalPositions: requireField('original_max_position_embeddings'),
-  }
 }

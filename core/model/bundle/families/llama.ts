@@ -10,6 +10,6 @@ export const llama: Family = {
   read(raw) {
     const config = parseDecoderConfig(LlamaConfig, raw)
     const { attention_bias: attention, mlp_bias: mlp } = config
-    return describeDecoder('llama', config, { qkv: attention, output: attention, mlp })
+    return describeDecoder('llama', config, { bias: { qkv: attention, output: attention, mlp } })
   },
 }

@@ -4,11 +4,13 @@ import { qwen05bConfig, tinyLlamaConfig, tinyQwen2Config } from '../../../../lab
 
 describe('config.json', () => {
   it('of a Llama gives dims, rope and biases', () => {
-    expect(readArchitecture({ ...tinyLlamaConfig, some_future_field: 1 })).toEqual({
+    expect(readArchitecture({ ...tinyLlamaConfig, some_future_field: 1 })).toMatchObject({
       family: 'llama',
       dims: { layers: 4, hidden: 64, heads: 4, kvHeads: 2, headDim: 16, ffn: 96, vocab: 160, contextLimit: 256 },
       epsilon: 1e-5,
-      rope: { theta: 10_000, scaling: { kind: 'none' } },
+      ropes: { global: { theta: 10_000, scaling: { kind: 'none' } } },
+      layers: Array(4).fill({ rope: 'global', window: undefined }),
+      scales: { embedding: 1, residual: 1, attention: 0.25, logits: 1 },
       bias: { qkv: false, output: false, mlp: false },
       tiedEmbeddings: false,
     })
@@ -69,9 +71,55 @@ describe('config.json', () => {
     ['Qwen2-7B', qwen2At7b, [28, 3584, 28, 4, 128], 'none', 1e6],
     ['Qwen2.5-0.5B-Instruct, saved by transformers 5', qwenByTransformers5, [24, 896, 14, 2, 64], 'none', 1e6],
   ])('of %s is read', (_, config, shape, scaling, theta) => {
-    const { dims, rope, tiedEmbeddings } = readArchitecture(config)
+    const { dims, ropes, tiedEmbeddings } = readArchitecture(config)
+    const rope = ropes.global
     expect([dims.layers, dims.hidden, dims.heads, dims.kvHeads, dims.headDim]).toEqual(shape)
     expect([rope.scaling.kind, rope.theta, tiedEmbeddings]).toEqual([scaling, theta, config.tie_word_embeddings])
+  })
+
+  it('of Gemma 3 1B, as published, has windows, two rotary tables and its own scales', () => {
+    const { layers, ropes, scales, dims, normsAddOne } = readArchitecture({
+      ...{ architectures: ['Gemma3ForCausalLM'], model_type: 'gemma3_text', hidden_size: 1152, intermediate_size: 6912 },
+      ...{ num_hidden_layers: 26, num_attention_heads: 4, num_key_value_heads: 1, head_dim: 256, vocab_size: 262_144 },
+      ...{ hidden_activation: 'gelu_pytorch_tanh', max_position_embeddings: 32_768, query_pre_attn_scalar: 256 },
+      ...{
+        rope_theta: 1_000_000,
+        rope_local_base_freq: 10_000,
+        rope_scaling: null,
+        sliding_window: 512,
+        sliding_window_pattern: 6,
+      },
+      ...{ attn_logit_softcapping: null, final_logit_softcapping: null, attention_bias: false, rms_norm_eps: 1e-6 },
+    })
+    expect(layers.map(({ window }) => window ?? 0).slice(0, 7)).toEqual([512, 512, 512, 512, 512, 0, 512])
+    expect(layers.slice(4, 6).map(({ rope }) => rope)).toEqual(['local', 'global'])
+    expect([ropes.global.theta, ropes.local.theta]).toEqual([1e6, 1e4])
+    expect(scales).toEqual({ embedding: Math.sqrt(1152), residual: 1, attention: 1 / 16, logits: 1 })
+    expect({ normsAddOne, headDim: dims.headDim }).toEqual({ normsAddOne: true, headDim: 256 })
+  })
+
+  it('of Phi-4-mini, as published, rotates three quarters of each head with long factors', () => {
+    const factors = Array.from({ length: 48 }, (_, at) => 1 + at)
+    const { ropes, names } = readArchitecture({
+      ...{
+        architectures: ['Phi3ForCausalLM'],
+        model_type: 'phi3',
+        hidden_act: 'silu',
+        hidden_size: 3072,
+        intermediate_size: 8192,
+      },
+      ...{ num_hidden_layers: 32, num_attention_heads: 24, num_key_value_heads: 8, vocab_size: 200_064, sliding_window: 262_144 },
+      ...{ max_position_embeddings: 131_072, original_max_position_embeddings: 4096, partial_rotary_factor: 0.75 },
+      rope_scaling: { type: 'longrope', short_factor: Array(48).fill(1), long_factor: factors },
+      tie_word_embeddings: true,
+    })
+    expect(ropes.global).toEqual({
+      theta: 10_000,
+      rotated: 96,
+      scaling: { kind: 'factors', factors },
+      magnitude: Math.sqrt(1 + Math.log(32) / Math.log(4096)),
+    })
+    expect(names.qkv).toEqual(['self_attn.qkv_proj'])
   })
 
   it('of an old Llama without num_key_value_heads has as many as attention heads', () => {
@@ -81,7 +129,10 @@ describe('config.json', () => {
   it('may have its rope settings in rope_parameters', () => {
     const { rope_theta: _, ...config } = tinyLlamaConfig
     const rope_parameters = { rope_theta: 5e5, rope_type: 'linear', factor: 4 }
-    expect(readArchitecture({ ...config, rope_parameters }).rope).toEqual({ theta: 5e5, scaling: { kind: 'linear', factor: 4 } })
+    expect(readArchitecture({ ...config, rope_parameters }).ropes.global).toEqual({
+      theta: 5e5,
+      scaling: { kind: 'linear', factor: 4 },
+    })
   })
 
   // The values of transformers 5.23's LlamaConfig for the same fields.
@@ -100,7 +151,7 @@ describe('config.json', () => {
     ['ignores an empty rope_scaling', { rope_parameters: { ...linear, rope_theta: 5e5 }, rope_scaling: {} }, 5e5, 'linear'],
   ])('with both rope_parameters and rope_scaling %s', (_, fields, theta, kind) => {
     const { rope_theta: _theta, ...config } = tinyLlamaConfig
-    expect(readArchitecture({ ...config, ...fields }).rope).toMatchObject({ theta, scaling: { kind } })
+    expect(readArchitecture({ ...config, ...fields }).ropes.global).toMatchObject({ theta, scaling: { kind } })
   })
 
   it('may have the scaling of Llama 3.1 or the older spelling of linear scaling', () => {
@@ -111,7 +162,7 @@ describe('config.json', () => {
       high_freq_factor: 4,
       original_max_position_embeddings: 8192,
     }
-    const scalingOf = (rope_scaling: object) => readArchitecture({ ...tinyLlamaConfig, rope_scaling }).rope.scaling
+    const scalingOf = (rope_scaling: object) => readArchitecture({ ...tinyLlamaConfig, rope_scaling }).ropes.global.scaling
     expect(scalingOf(llama3)).toEqual({ kind: 'llama3', factor: 8, lowFreqFactor: 1, highFreqFactor: 4, originalPositions: 8192 })
     expect(scalingOf({ type: 'linear', factor: 2 })).toEqual({ kind: 'linear', factor: 2 })
   })
@@ -135,26 +186,30 @@ describe('config.json', () => {
       'CHECKPOINT_INVALID',
       /4 attention heads cannot share 3/,
     ],
-    ['yarn', { ...tinyLlamaConfig, rope_scaling: { rope_type: 'yarn', factor: 4 } }, 'ARCHITECTURE_UNSUPPORTED', /yarn/],
+    ['another scaling', { ...tinyLlamaConfig, rope_scaling: { rope_type: 'ntk', factor: 4 } }, 'ARCHITECTURE_UNSUPPORTED', /ntk/],
+    ['yarn without a factor', { ...tinyLlamaConfig, rope_scaling: { rope_type: 'yarn' } }, 'CHECKPOINT_INVALID', /lacks factor/],
+    [
+      'longrope of other heads',
+      {
+        ...tinyLlamaConfig,
+        rope_scaling: { rope_type: 'longrope', short_factor: [1, 2], long_factor: [1, 2], original_max_position_embeddings: 8 },
+      },
+      'CHECKPOINT_INVALID',
+      /long_factor has 2 factors for 8 frequencies/,
+    ],
+    [
+      'layers of another number',
+      { ...tinyQwen2Config, use_sliding_window: true, layer_types: [] },
+      'CHECKPOINT_INVALID',
+      /layer_types/,
+    ],
+    ['experts', { ...tinyLlamaConfig, architectures: ['Qwen3MoeForCausalLM'] }, 'ARCHITECTURE_UNSUPPORTED', /it has experts/],
     [
       'linear scaling without a factor',
       { ...tinyLlamaConfig, rope_scaling: { type: 'linear' } },
       'CHECKPOINT_INVALID',
       /lacks factor/,
     ],
-    [
-      'rotation of a part of each head',
-      { ...tinyLlamaConfig, partial_rotary_factor: 0.5 },
-      'ARCHITECTURE_UNSUPPORTED',
-      /partial_rotary_factor 0\.5/,
-    ],
-    [
-      'rotation of a part of each head in rope_parameters',
-      { ...tinyLlamaConfig, rope_parameters: { rope_type: 'default', partial_rotary_factor: 0.5 } },
-      'ARCHITECTURE_UNSUPPORTED',
-      /partial_rotary_factor 0\.5/,
-    ],
-    ['a sliding window', { ...tinyQwen2Config, use_sliding_window: true }, 'ARCHITECTURE_UNSUPPORTED', /use_sliding_window/],
   ]
   it.each(refused)('is rejected with %s', (_, config, code, message) => {
     expect(() => readArchitecture(config)).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) }))
@@ -162,7 +217,9 @@ describe('config.json', () => {
 
   it('of an unsupported architecture is rejected with the list of supported ones', () => {
     expect(() => readArchitecture({ architectures: ['X'] })).toThrow(
-      expect.objectContaining({ hint: 'supported architectures: LlamaForCausalLM, Qwen2ForCausalLM' }),
+      expect.objectContaining({
+        hint: expect.stringMatching(/^supported architectures: LlamaForCausalLM, Qwen2ForCausalLM, Qwen3/),
+      }),
     )
   })
 })

@@ -68,7 +68,9 @@ describe('a graph', () => {
         const packing = [inputs.seqlens, inputs.totals, inputs.spread, inputs.keep, ...(slots > 1 ? [inputs.sizes] : [])]
         const past = kv.flatMap(({ pastKey, pastValue }) => [pastKey, pastValue])
         const present = kv.flatMap(({ presentKey, presentValue }) => [presentKey, presentValue])
-        const trees = branching ? Array.from({ length: slots }, (_, slot) => Object.values(treeNames(slot))).flat() : []
+        const trees = branching
+          ? Array.from({ length: slots }, (_, slot) => [treeNames(slot).positions, treeNames(slot).bias]).flat()
+          : []
         expect(session.inputNames.toSorted()).toEqual([...rows, ...packing, ...past, ...trees].toSorted())
         expect(session.outputNames.toSorted()).toEqual([...results, ...present].toSorted())
         await session.release()
