@@ -3,6 +3,7 @@ import '../../../kit/base/plain-messages.ts'
 import { BrimError } from '../../../kit/base/errors.ts'
 import type { Architecture, LayerNames, LayerShape } from '../architecture.ts'
 import type { Dims } from '../manifest.ts'
+import { unsupported } from './family.ts'
 import { RopeConfig, readRope } from './rope-config.ts'
 
 const count = z.int().min(1)
@@ -127,8 +128,4 @@ function readDims(config: DecoderConfig): Dims {
     )
   if (dims.headDim % 16 !== 0) throw unsupported(`heads of size ${dims.headDim} (the attention operator needs a multiple of 16)`)
   return dims
-}
-
-export function unsupported(what: string): BrimError {
-  return new BrimError('ARCHITECTURE_UNSUPPORTED', `config.json: Brim does not support ${what}`)
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { DecoderConfig, describeDecoder, parseDecoderConfig, unsupported, windows } from './decoder-config.ts'
-import type { Family } from './family.ts'
+import { DecoderConfig, describeDecoder, parseDecoderConfig, windows } from './decoder-config.ts'
+import { type Family, unsupported } from './family.ts'
 import { readRope } from './rope-config.ts'
 
 const positive = z.number().positive()

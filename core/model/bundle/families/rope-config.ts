@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { BrimError } from '../../../kit/base/errors.ts'
 import type { Rope, RopeScaling } from '../architecture.ts'
 import type { Dims } from '../manifest.ts'
-import { type DecoderConfig, unsupported } from './decoder-config.ts'
+import { unsupported } from './family.ts'
 
 const positive = z.number().positive()
 const count = z.int().min(1)
@@ -29,12 +29,22 @@ export const RopeConfig = z.looseObject({
 })
 type RopeConfig = z.infer<typeof RopeConfig>
 
+/** Fields of config.json about positions. */
+interface PositionFields {
+  readonly rope_scaling?: RopeConfig | null | undefined
+  readonly rope_parameters?: RopeConfig | null | undefined
+  readonly rope_theta?: number | null | undefined
+  readonly partial_rotary_factor?: number | null | undefined
+  readonly max_position_embeddings: number
+  readonly original_max_position_embeddings?: number | null | undefined
+}
+
 /**
  * As in transformers 5, a rope_scaling that is not empty replaces rope_parameters, including its theta.
  * @param own in place of both: of one kind of layers
  * @throws BrimError ARCHITECTURE_UNSUPPORTED, CHECKPOINT_INVALID
  */
-export function readRope(config: DecoderConfig, dims: Dims, own?: unknown): Rope {
+export function readRope(config: PositionFields, dims: Dims, own?: unknown): Rope {
   const { rope_scaling: older, rope_parameters: newer } = config
   const rope = own ? RopeConfig.parse(own) : older && Object.keys(older).length > 0 ? older : (newer ?? {})
   const theta = rope.rope_theta ?? config.rope_theta ?? 10_000
@@ -48,7 +58,7 @@ interface Scaled {
   readonly magnitude: number
 }
 
-function readScaling(rope: RopeConfig, config: DecoderConfig, rotated: number): Scaled {
+function readScaling(rope: RopeConfig, config: PositionFields, rotated: number): Scaled {
   const kind = rope.rope_type ?? rope.type ?? 'default'
   const requireField = <Name extends keyof RopeConfig>(name: Name): NonNullable<RopeConfig[Name]> => {
     const value = rope[name]
@@ -102,7 +112,7 @@ function yarnMagnitude(factor: number, { mscale, mscale_all_dim: all }: RopeConf
 /** The tables are those of the bundle's context: a model for long contexts computes short prompts with its long factors, as vLLM does. */
 function longRope(
   rope: RopeConfig,
-  { max_position_embeddings: context }: DecoderConfig,
+  { max_position_embeddings: context }: PositionFields,
   original: number,
   rotated: number,
   requireField: (name: 'short_factor' | 'long_factor') => readonly number[],
