@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** The checkpoints under fixtures/, made by scripts/train/oracle with the real transformers. */
-export const fixtureNames = ['llama', 'llama-mha', 'qwen2', 'llama3-rope'] as const
+export const fixtureNames = ['llama', 'llama-mha', 'qwen2', 'llama3-rope', 'qwen3-5'] as const
 export type FixtureName = (typeof fixtureNames)[number]
 
 export const fixtureDir = (name: FixtureName): string => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url))

@@ -49,7 +49,24 @@ export interface LayerShape {
   readonly rope: RopeName | undefined
   /** A row attends to so many positions, its own included. Undefined: to all before it. */
   readonly window: number | undefined
+  /** What mixes the rows: attention, or Gated DeltaNet, which has neither rope nor window. */
+  readonly mixer: 'attention' | 'delta'
 }
+
+/** Gated DeltaNet (arXiv:2412.06464): a layer whose memory is a state of fixed size, after a causal convolution. */
+export interface DeltaShape {
+  readonly keyHeads: number
+  /** A multiple of `keyHeads`. */
+  readonly valueHeads: number
+  readonly keyDim: number
+  readonly valueDim: number
+  /** Rows that the convolution reads: the row itself and those before it. */
+  readonly taps: number
+}
+
+/** Channels of the convolution: queries, keys and values. */
+export const convChannels = ({ keyHeads, valueHeads, keyDim, valueDim }: DeltaShape): number =>
+  2 * keyHeads * keyDim + valueHeads * valueDim
 
 /** Names of a layer's tensors in the checkpoint, below `model.layers.N.`; undefined where the family has none. */
 export interface LayerNames {
@@ -90,6 +107,12 @@ export interface Architecture {
   }
   /** The head uses the embedding's matrix. */
   readonly tiedEmbeddings: boolean
+  /** What the names of the decoder's tensors begin with. Absent: model. */
+  readonly tensorRoot?: string
+  /** A sigmoid gates what attention gives: projected with the queries, head by head. Absent: false. */
+  readonly gatedAttention?: boolean
+  /** Of the layers that are Gated DeltaNet. */
+  readonly delta?: DeltaShape
 }
 
 /**
@@ -147,7 +170,7 @@ export interface PartSpec {
   readonly medusa?: Medusa
 }
 
-/** The number and the common shape of a part's attention blocks. */
+/** The number of a part's blocks, and the common shape of those that attend. */
 export function attentionOf(spec: PartSpec): AttentionShape & { readonly blocks: number } {
   if (spec.adapter) return { ...spec.adapter, blocks: 1 }
   const { heads, kvHeads, headDim } = spec.model.dims
@@ -156,7 +179,13 @@ export function attentionOf(spec: PartSpec): AttentionShape & { readonly blocks:
 
 /** The shapes of a part's layers, in order. */
 export function layersOf({ adapter, model, layers }: PartSpec): readonly LayerShape[] {
-  return adapter ? [{ rope: 'global', window: undefined }] : model.layers.slice(...layers)
+  return adapter ? [{ rope: 'global', window: undefined, mixer: 'attention' }] : model.layers.slice(...layers)
+}
+
+/** Number and shape of a part's layers that are Gated DeltaNet; undefined if there are none. */
+export function recurrentOf(spec: PartSpec): (DeltaShape & { readonly layers: number }) | undefined {
+  const layers = layersOf(spec).filter(({ mixer }) => mixer === 'delta').length
+  return layers > 0 && spec.model.delta ? { ...spec.model.delta, layers } : undefined
 }
 
 /** The rotary tables that a part's layers read. */

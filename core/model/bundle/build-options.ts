@@ -23,13 +23,14 @@ export function splitWarning(split: number, layers: number): string | undefined 
 }
 
 /** @throws BrimError ARCHITECTURE_UNSUPPORTED if rows of int4 or int8 cannot be divided into blocks */
-export function checkFormat(format: WeightFormat, { dims }: Architecture, drafters: readonly DrafterSpec[]): void {
+export function checkFormat(format: WeightFormat, { dims, delta }: Architecture, drafters: readonly DrafterSpec[]): void {
   if (!codeFormat(format)) return
   const widths: [string, number][] = [
     ['the hidden size', dims.hidden],
     ['the MLP width', dims.ffn],
     ['the width of all heads', dims.heads * dims.headDim],
   ]
+  if (delta) widths.push(['the width of all value heads', delta.valueHeads * delta.valueDim])
   for (const drafter of drafters)
     if ('adapter' in drafter) {
       const { heads, headDim } = drafter.adapter

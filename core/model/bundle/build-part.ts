@@ -1,8 +1,17 @@
 import { concatStates, fromStates, type States, sliceStates, toStates } from '../../wire/protocol/states.ts'
-import { attentionOf, layersOf, type PartSpec, type Rope, ropesOf } from './architecture.ts'
+import { attentionOf, type DeltaShape, layersOf, type PartSpec, type Rope, ropesOf } from './architecture.ts'
+import { deltaNet } from './delta-math.ts'
 import { type GoldenVector, goldenIds, goldenLogitColumns, goldenRows, goldenTolerance } from './golden.ts'
-import { addInto, attend, gelu, multiplied, multiplyRows, normaliseHeads, rmsNorm, silu } from './golden-math.ts'
-import { type AttentionBlock, type Matrix, type MedusaBlocks, type Mlp, rotaryNames, type Vector } from './parameters.ts'
+import { addInto, attend, gelu, multiplied, multiplyRows, normaliseHeads, openGate, rmsNorm, silu } from './golden-math.ts'
+import {
+  type AttentionBlock,
+  type DeltaBlock,
+  type Matrix,
+  type MedusaBlocks,
+  type Mlp,
+  rotaryNames,
+  type Vector,
+} from './parameters.ts'
 import { inverseFrequencies, rotaryPositions, rotaryRows } from './rope.ts'
 import type { PartPlan } from './weight-plan.ts'
 import type { WeightWriter } from './weight-writer.ts'
@@ -29,8 +38,12 @@ export async function writePart(plan: PartPlan, weights: WeightWriter, incoming:
     const normalised = await normalise(weights, result, after, epsilon)
     addInto(rows, spec.adapter ? normalised : scaled(normalised, spec.model.scales.residual))
   }
-  for (const [layer, { attention, mlp }] of parameters.blocks.entries()) {
-    await added(await runAttention(spec, weights, attention, { rows, features, layer }, epsilon), attention.after)
+  for (const [layer, { mixer, mlp }] of parameters.blocks.entries()) {
+    const mixed =
+      mixer.kind === 'attention'
+        ? await runAttention(spec, weights, mixer, { rows, features, layer }, epsilon)
+        : await runDelta(spec.model.delta, weights, mixer, rows, epsilon)
+    await added(mixed, mixer.after)
     if (mlp) await added(await runMlp(spec, weights, mlp, rows, epsilon), mlp.after)
   }
   if (!parameters.norm || !parameters.head) {
@@ -133,8 +146,9 @@ async function runAttention(
     const known = rmsNorm(features, await weights.writeVector(block.features.norm), epsilon)
     addInto(normalised, await weights.multiply(block.features.projection, known))
   }
-  const qkv = await linear(weights, block.qkv, block.qkvBias, normalised)
+  const projected = await linear(weights, block.qkv, block.qkvBias, normalised)
   const { heads, kvHeads, headDim } = shape
+  const { qkv, gate } = block.gated ? openGate(projected, shape) : { qkv: projected, gate: undefined }
   const [queries, keys] = [heads * headDim, kvHeads * headDim]
   const { queryNorm, keyNorm } = block
   if (queryNorm) normaliseHeads(qkv, queries + 2 * keys, [0, queries], await weights.writeVector(queryNorm), epsilon)
@@ -142,7 +156,28 @@ async function runAttention(
   const own = ropesOf(spec).find(([name]) => name === rope)?.[1]
   const rotary = own && tablesOf(own, headDim, goldenRows)
   const scale = spec.adapter ? headDim ** -0.5 : spec.model.scales.attention
-  return linear(weights, block.output, block.outputBias, attend(qkv, { heads, kvHeads, headDim, scale, window, rotary }))
+  const attended = attend(qkv, { heads, kvHeads, headDim, scale, window, rotary })
+  const gated = gate ? attended.map((value, i) => value / (1 + Math.exp(-gate[i]!))) : attended
+  return linear(weights, block.output, block.outputBias, gated)
+}
+
+async function runDelta(
+  shape: DeltaShape | undefined,
+  weights: WeightWriter,
+  block: DeltaBlock,
+  rows: Float32Array,
+  epsilon: number,
+): Promise<Float32Array> {
+  if (!shape) throw new Error('a recurrent layer has no shape')
+  const normalised = await normalise(weights, rows, block.norm, epsilon)
+  const projected = await weights.multiply(block.input, normalised)
+  const vectors = {
+    conv: await weights.writeVector(block.conv),
+    decayBias: await weights.writeVector(block.decayBias),
+    decayScale: await weights.writeVector(block.decayScale),
+    outputNorm: await weights.writeVector(block.outputNorm),
+  }
+  return weights.multiply(block.output, deltaNet(projected, shape, vectors, epsilon))
 }
 
 /** Copies: the rows are the residual stream. */

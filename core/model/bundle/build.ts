@@ -5,7 +5,7 @@ import { megabytes } from '../../kit/base/megabytes.ts'
 import type { States } from '../../wire/protocol/states.ts'
 import { loadChatTemplate } from '../text/chat-template.ts'
 import { tokenizerFile } from '../text/tokenizer.ts'
-import { attentionOf, defaultInt4BlockSize, type Int4BlockSize } from './architecture.ts'
+import { attentionOf, defaultInt4BlockSize, type Int4BlockSize, recurrentOf } from './architecture.ts'
 import { type BundleFormats, checkFormat, checkSplit, partSpecs, splitWarning } from './build-options.ts'
 import { writePart } from './build-part.ts'
 import { BundleDraft } from './bundle-draft.ts'
@@ -187,8 +187,10 @@ async function writeParts(
     await draft.write(goldenFile(plan), serializeGolden(result.golden))
     // A part without attention has no sequences, so one graph serves any number of rows.
     const attends = attentionOf(plan.spec).blocks > 0
+    // The state of a recurrent layer follows one path.
+    const branches = attends && part !== 'whole' && !recurrentOf(plan.spec)
     for (const slots of attends ? slotCounts : ([1] as const))
-      for (const branching of attends && part !== 'whole' ? [false, true] : [false])
+      for (const branching of branches ? [false, true] : [false])
         await draft.write(graphFile(plan, slots, branching), buildPartGraph(plan, slots, branching))
   }
   for (const conversion of conversions.summary()) onEvent?.({ kind: 'converted', ...conversion })

@@ -1,6 +1,6 @@
 import { type Int4BlockSize, int4BlockSizes } from './architecture.ts'
 import type { Format } from './manifest.ts'
-import { embeddingTensor, headTensor } from './parameters.ts'
+import { headTensor } from './parameters.ts'
 import type { TensorInfo } from './safetensors.ts'
 import type { CheckpointTensors } from './tensor-files.ts'
 import { type BlockPacking, bitsPerWeight, quantisedTypes } from './tensor-types.ts'
@@ -21,7 +21,7 @@ const maxInt4Bits = 5
 
 /** @returns undefined if the layers are not quantised */
 export function checkpointFormat(tensors: CheckpointTensors): CheckpointFormat | undefined {
-  const layers = tensors.tensors.filter(({ name, shape }) => name.startsWith('model.layers.') && shape.length > 1)
+  const layers = tensors.tensors.filter(({ name, shape }) => /^model\.(language_model\.)?layers\./.test(name) && shape.length > 1)
   const valuesOf = ({ shape }: TensorInfo) => shape.reduce((product, dim) => product * dim, 1)
   const all = layers.reduce((sum, info) => sum + valuesOf(info), 0)
   if (!layers.some(({ dtype }) => quantisedTypes.includes(dtype))) return undefined
@@ -33,7 +33,7 @@ export function checkpointFormat(tensors: CheckpointTensors): CheckpointFormat |
     if (packing) packings.set(key, { packing, values: valuesOf(info) + (packings.get(key)?.values ?? 0) })
   }
   const [most] = [...packings.values()].sort((a, b) => b.values - a.values)
-  const vocabulary = [embeddingTensor, headTensor].map((name) => tensors.find(name)).filter((info) => info !== undefined)
+  const vocabulary = tensors.tensors.filter(({ name }) => name === headTensor || name.endsWith('.embed_tokens.weight'))
   return {
     name: bits <= maxInt4Bits ? 'int4' : 'int8',
     blockSize: int4BlockSizes.find((size) => size === most?.packing.blockSize),

@@ -106,7 +106,7 @@ async function readTexts(folder: string): Promise<CheckpointTexts> {
 }
 
 async function withTensors({ configured, tokens }: CheckpointTexts, tensors: CheckpointTensors) {
-  const architecture = { ...configured, tiedEmbeddings: configured.tiedEmbeddings && !(await hasOwnHead(tensors)) }
+  const architecture = { ...configured, tiedEmbeddings: configured.tiedEmbeddings && !(await hasOwnHead(configured, tensors)) }
   return { architecture, tokens, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
 }
 
@@ -128,7 +128,7 @@ export function checkTensors(
         throw new BrimError('TENSOR_MISSING', `the tensor ${tensor} is not in ${tensors.name}`, {
           hint: 'check that the checkpoint is complete and that config.json belongs to it',
         })
-      checkTensor(info, 'columns' in parameter ? [rows, parameter.columns] : [rows])
+      checkTensor(info, 'columns' in parameter ? [rows, parameter.columns] : (parameter.dims ?? [rows]))
       needed.add(tensor)
     }
   const extra = tensors.tensors.find(({ name }) => !needed.has(name) && !ignore(name))
@@ -138,14 +138,18 @@ export function checkTensors(
     })
 }
 
-/** Tensors that some checkpoints include: rotary tables, which Brim computes, and a copy of a tied head. */
-export function isRedundant(name: string, { tiedEmbeddings }: Architecture): boolean {
+/**
+ * Tensors that some checkpoints include: rotary tables, which Brim computes, a copy of a tied head, and of hybrid models the
+ * parts that read pictures and that guess further tokens.
+ */
+export function isRedundant(name: string, { tiedEmbeddings, delta }: Architecture): boolean {
+  if (delta && (name.startsWith('model.visual.') || name.startsWith('mtp.'))) return true
   return name.endsWith('.rotary_emb.inv_freq') || (tiedEmbeddings && name === headTensor)
 }
 
 /** As transformers 5 does: a head that differs from the embedding is used even if config.json ties the two. */
-async function hasOwnHead(tensors: CheckpointTensors): Promise<boolean> {
-  return tensors.find(headTensor) !== undefined && !(await tensors.areEqual(embeddingTensor, headTensor))
+async function hasOwnHead(model: Architecture, tensors: CheckpointTensors): Promise<boolean> {
+  return tensors.find(headTensor) !== undefined && !(await tensors.areEqual(embeddingTensor(model), headTensor))
 }
 
 /** @returns undefined if the file does not exist. @throws BrimError CHECKPOINT_INVALID if it is not a JSON object */

@@ -1,6 +1,6 @@
 import { nowIso } from '../../kit/base/clock.ts'
 import { version } from '../../kit/base/version.ts'
-import { attentionOf, layersOf, type WeightFormat, windowOf } from './architecture.ts'
+import { attentionOf, layersOf, recurrentOf, type WeightFormat, windowOf } from './architecture.ts'
 import { codeFormat } from './block-codes.ts'
 import type { BundleFormats } from './build-options.ts'
 import type { FileRecord } from './bundle-draft.ts'
@@ -66,12 +66,14 @@ export function goldenFile(plan: PartPlan): string {
 function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifest {
   const { spec, weights } = plan
   const { kvHeads, headDim } = attentionOf(spec)
+  const recurrent = recurrentOf(spec)
   const window = windowOf(spec)
   const graphs = files.map(({ path }) => [path, path.match(/^([a-z-]+)\.(\d+(?:-tree)?)\.onnx$/)] as const)
   return {
     layers: [...spec.layers],
     kvHeads,
     headDim,
+    ...(recurrent ? { recurrent } : {}),
     graphs: Object.fromEntries(graphs.filter(([, match]) => match?.[1] === spec.part).map(([path, match]) => [match?.[2], path])),
     weights: [...weights],
     golden: goldenFile(plan),

@@ -80,6 +80,29 @@ export function normaliseHeads(
   }
 }
 
+/**
+ * Takes the rows of gated attention apart, in which each query is followed by its gate.
+ * @param rows [goldenRows, 2 heads · headDim + 2 kvHeads · headDim]
+ * @returns as `attend` takes them, and [goldenRows, heads · headDim]
+ */
+export function openGate(
+  rows: Float32Array,
+  { heads, kvHeads, headDim }: AttentionShape,
+): { readonly qkv: Float32Array; readonly gate: Float32Array } {
+  const [from, to] = [2 * (heads + kvHeads) * headDim, (heads + 2 * kvHeads) * headDim]
+  const qkv = new Float32Array(goldenRows * to)
+  const gate = new Float32Array(goldenRows * heads * headDim)
+  for (let row = 0; row < goldenRows; row++) {
+    const take = (at: number, count: number) => rows.subarray(row * from + at, row * from + at + count)
+    for (let head = 0; head < heads; head++) {
+      qkv.set(take(2 * head * headDim, headDim), row * to + head * headDim)
+      gate.set(take((2 * head + 1) * headDim, headDim), (row * heads + head) * headDim)
+    }
+    qkv.set(take(2 * heads * headDim, 2 * kvHeads * headDim), row * to + heads * headDim)
+  }
+  return { qkv, gate }
+}
+
 /** Rotary tables of the golden positions, [goldenRows, rotated elements / 2] each. */
 interface GoldenRotary {
   readonly cos: Float32Array

@@ -14,6 +14,8 @@ import { rotaryPositions } from './rope.ts'
 
 /** Width of all heads: the KV of one position has at most twice this many values per layer. */
 const maxHeadsWidth = 65_536
+/** Values of the state of a recurrent layer: published models have up to 2^20. */
+const maxStateValues = 2 ** 23
 /** Weights of a layer, and of the rest of a part; int4 with zero points has at most 22 and 13. */
 const maxLayerWeights = 32
 const maxOtherWeights = 16
@@ -63,6 +65,12 @@ function findPartError(name: PartName, part: PartManifest, manifest: Manifest, s
   if (layers.join() !== expected.join()) return `it has the layers ${layers.join(' to ')}, not ${expected.join(' to ')}`
   if (isDrafter(name) ? kvHeads * headDim > maxHeadsWidth : kvHeads !== dims.kvHeads || headDim !== dims.headDim)
     return `${kvHeads} key-value heads of ${headDim} do not belong to this model`
+  const { recurrent } = part
+  if (
+    recurrent &&
+    (recurrent.layers > layers[1] - layers[0] || recurrent.valueHeads * recurrent.keyDim * recurrent.valueDim > maxStateValues)
+  )
+    return `the recurrent layers (${recurrent.layers}, ${recurrent.valueHeads} heads of ${recurrent.keyDim} x ${recurrent.valueDim}) are too many or too large`
   return findSizeError(part, dims, sizes) ?? findWeightsError(name, part, manifest, sizes)
 }
 
@@ -74,6 +82,10 @@ function layersOf(name: PartName, split: number | null, layers: number): readonl
   if (name === 'middle') return [split, layers]
   return name === 'output' || name === 'medusa' ? [layers, layers] : [0, 1]
 }
+
+/** Rows of the largest projection of Gated DeltaNet, at most. */
+const deltaWidth = ({ keyHeads, valueHeads, keyDim, valueDim }: NonNullable<PartManifest['recurrent']>) =>
+  2 * keyHeads * keyDim + 2 * valueHeads * (valueDim + 1)
 
 /** Checks graphs and golden vector, which are read into memory. */
 function findSizeError({ layers, graphs, golden }: PartManifest, { hidden }: Dims, sizes: FileSizes): string | undefined {
@@ -102,8 +114,9 @@ function findWeightsError(name: PartName, part: PartManifest, manifest: Manifest
   if (usedBytes > 2 * storedBytes) return `the weights have ${usedBytes} bytes in files of ${storedBytes}`
   const { hidden, heads, kvHeads, headDim, ffn, vocab, contextLimit } = manifest.dims
   const positions = rotaryPositions(contextLimit)
-  const attentionWidth = isDrafter(name) ? 3 * maxHeadsWidth : (heads + 2 * kvHeads) * headDim
-  const longest = Math.max(vocab, positions, ffn, hidden * (part.heads ?? 1), attentionWidth)
+  const attentionWidth = isDrafter(name) ? 3 * maxHeadsWidth : 2 * (heads + kvHeads) * headDim
+  const recurrentWidth = part.recurrent ? 4 * deltaWidth(part.recurrent) : 0
+  const longest = Math.max(vocab, positions, ffn, hidden * (part.heads ?? 1), attentionWidth, recurrentWidth)
   for (const weight of weights) {
     const error = findWeightError(weight, longest) ?? findTableError(weight, part, manifest.schema > 2 ? positions : contextLimit)
     if (error) return `the weight ${weight.name} [${weight.dims.join(', ')}] ${error}`

@@ -63,6 +63,13 @@ export class OnnxGraph {
     return name
   }
 
+  /** As `int64s`. */
+  float32s(name: string, values: Float32Array): string {
+    const data = Buffer.from(values.buffer, values.byteOffset, values.byteLength)
+    this.#initializers.push(tensor(name, 'float32', [values.length]).bytes(9, data))
+    return name
+  }
+
   external(name: string, type: ElementType, dims: readonly number[], data: ExternalData): string {
     const proto = tensor(name, type, dims)
     const entry = (key: string, value: string | number) => proto.message(13, new Message().text(1, key).text(2, String(value)))

@@ -1,4 +1,4 @@
-import { type Architecture, attentionOf, type PartSpec, type RopeName } from './architecture.ts'
+import { type Architecture, attentionOf, convChannels, type DeltaShape, type PartSpec, type RopeName } from './architecture.ts'
 
 /** A tensor of the checkpoint and the number of rows (or values of a vector) that it contributes. */
 export interface ParameterSource {
@@ -23,6 +23,10 @@ export interface Vector {
   readonly sources: readonly ParameterSource[]
   /** Added to what the checkpoint has. Absent: 0. */
   readonly plus?: number
+  /** Of what the checkpoint has, x, the bundle has -exp(x). Absent: false. */
+  readonly negativeExponential?: boolean
+  /** Where it has several dimensions. */
+  readonly dims?: readonly number[]
 }
 
 /** Normalisation and projection of the features, which are added to the block's own normalised rows. */
@@ -32,8 +36,11 @@ interface FeatureInput {
 }
 
 export interface AttentionBlock {
+  readonly kind: 'attention'
   readonly norm: Vector | undefined
   readonly features: FeatureInput | undefined
+  /** Each query is followed by the gate of what its head gives. */
+  readonly gated: boolean
   readonly qkv: Matrix
   readonly qkvBias: Vector | undefined
   /** RMSNorm of queries and keys. */
@@ -42,6 +49,21 @@ export interface AttentionBlock {
   readonly output: Matrix
   readonly outputBias: Vector | undefined
   /** RMSNorm of what is added to the residual stream. */
+  readonly after: Vector | undefined
+}
+
+/** Gated DeltaNet. */
+export interface DeltaBlock {
+  readonly kind: 'delta'
+  readonly norm: Vector | undefined
+  /** Queries, keys and values, then the gate of the output, update rates and decays. */
+  readonly input: Matrix
+  /** [channels, 1, taps] */
+  readonly conv: Vector
+  readonly decayBias: Vector
+  readonly decayScale: Vector
+  readonly outputNorm: Vector
+  readonly output: Matrix
   readonly after: Vector | undefined
 }
 
@@ -64,7 +86,7 @@ export interface MedusaBlocks {
 
 /** A decoder layer; an adapter's block has no MLP. */
 export interface Block {
-  readonly attention: AttentionBlock
+  readonly mixer: AttentionBlock | DeltaBlock
   readonly mlp: Mlp | undefined
 }
 
@@ -77,8 +99,10 @@ export interface PartParameters {
   readonly head: Matrix | undefined
 }
 
-/** Names of these tensors in checkpoints of every family. */
-export const embeddingTensor = 'model.embed_tokens.weight'
+const rootOf = ({ tensorRoot = 'model' }: Architecture): string => tensorRoot
+
+/** Names of these tensors in a checkpoint. */
+export const embeddingTensor = (model: Architecture): string => `${rootOf(model)}.embed_tokens.weight`
 export const headTensor = 'lm_head.weight'
 
 /** Names of the rotary tables among a part's weights. */
@@ -91,24 +115,23 @@ export function partParameters(spec: PartSpec): PartParameters {
   const first = part === 'input' || part === 'whole'
   const last = part === 'output' || part === 'whole' || part === 'medusa'
   return {
-    embedding: first ? matrix('embedding', hidden, [embeddingTensor, vocab]) : undefined,
+    embedding: first ? matrix('embedding', hidden, [embeddingTensor(model), vocab]) : undefined,
     blocks: spec.adapter
       ? [adapterBlock(spec)]
       : Array.from({ length: layers[1] - layers[0] }, (_, i) => decoderLayer(spec, layers[0] + i)),
-    norm: last ? norm(model, 'norm', 'model.norm', hidden) : undefined,
+    norm: last ? norm(model, 'norm', `${rootOf(model)}.norm`, hidden) : undefined,
     medusa: medusa && {
       weight: matrix('medusa', hidden, ...medusaSources(medusa.heads, 'weight', hidden)),
       bias: vector('medusa.bias', ...medusaSources(medusa.heads, 'bias', hidden)),
     },
-    head: last ? matrix('head', hidden, [model.tiedEmbeddings ? embeddingTensor : headTensor, vocab]) : undefined,
+    head: last ? matrix('head', hidden, [model.tiedEmbeddings ? embeddingTensor(model) : headTensor, vocab]) : undefined,
   }
 }
 
 /** Every matrix and vector of a part, in order. */
 export function listParameters(parameters: PartParameters): (Matrix | Vector)[] {
-  const blocks = parameters.blocks.flatMap(({ attention: a, mlp }) => [
-    ...[a.norm, a.features?.norm, a.features?.projection, a.qkv, a.qkvBias, a.queryNorm, a.keyNorm, a.output, a.outputBias],
-    a.after,
+  const blocks = parameters.blocks.flatMap(({ mixer, mlp }) => [
+    ...listMixer(mixer),
     ...(mlp ? [mlp.norm, mlp.gate, mlp.gateBias, mlp.up, mlp.upBias, mlp.down, mlp.downBias, mlp.after] : []),
   ])
   const { embedding, norm, medusa, head } = parameters
@@ -116,9 +139,18 @@ export function listParameters(parameters: PartParameters): (Matrix | Vector)[] 
   return all.filter((parameter) => parameter !== undefined)
 }
 
+function listMixer(mixer: AttentionBlock | DeltaBlock): (Matrix | Vector | undefined)[] {
+  if (mixer.kind === 'delta') {
+    const { norm, input, conv, decayBias, decayScale, outputNorm, output, after } = mixer
+    return [norm, input, conv, decayBias, decayScale, outputNorm, output, after]
+  }
+  const { norm, features, qkv, qkvBias, queryNorm, keyNorm, output, outputBias, after } = mixer
+  return [norm, features?.norm, features?.projection, qkv, qkvBias, queryNorm, keyNorm, output, outputBias, after]
+}
+
 function decoderLayer({ model }: PartSpec, layer: number): Block {
   const { dims, bias, names, qkNorm } = model
-  const at = `model.layers.${layer}`
+  const at = `${rootOf(model)}.layers.${layer}`
   const own = `layers.${layer}`
   const normOf = (name: string, tensor: string | undefined, width: number) =>
     tensor === undefined ? undefined : norm(model, `${own}.${name}`, `${at}.${tensor}`, width)
@@ -129,24 +161,39 @@ function decoderLayer({ model }: PartSpec, layer: number): Block {
   const [queries, keys] = [dims.heads * dims.headDim, dims.kvHeads * dims.headDim]
   const normWidth = { head: [dims.headDim, dims.headDim], all: [queries, keys] } as const
   const [queryWidth, keyWidth] = normWidth[qkNorm ?? 'head']
-  const qkv = linear('qkv', dims.hidden, bias.qkv, ...stacked(names.qkv, [queries, keys, keys]))
-  const output = linear('output', queries, bias.output, ['self_attn.o_proj', dims.hidden])
   const [gateRows, upRows] = apart(names.gateUp, [dims.ffn, dims.ffn])
   const gate = linear('gate', dims.hidden, bias.mlp, gateRows!)
   const up = linear('up', dims.hidden, bias.mlp, upRows!)
   const down = linear('down', dims.ffn, bias.mlp, ['mlp.down_proj', dims.hidden])
-  return {
-    attention: {
-      norm: normOf('norm', names.beforeAttention, dims.hidden),
+  const [before, after] = [
+    normOf('norm', names.beforeAttention, dims.hidden),
+    normOf('after_attention', names.afterAttention, dims.hidden),
+  ]
+  const attention = (): AttentionBlock => {
+    const qkv = linear(
+      'qkv',
+      dims.hidden,
+      bias.qkv,
+      ...stacked(names.qkv, [model.gatedAttention ? 2 * queries : queries, keys, keys]),
+    )
+    const output = linear('output', queries, bias.output, ['self_attn.o_proj', dims.hidden])
+    return {
+      kind: 'attention',
+      norm: before,
       features: undefined,
+      gated: model.gatedAttention ?? false,
       qkv: qkv.weight,
       qkvBias: qkv.bias,
       queryNorm: qkNorm && normOf('query_norm', 'self_attn.q_norm', queryWidth),
       keyNorm: qkNorm && normOf('key_norm', 'self_attn.k_norm', keyWidth),
       output: output.weight,
       outputBias: output.bias,
-      after: normOf('after_attention', names.afterAttention, dims.hidden),
-    },
+      after,
+    }
+  }
+  const delta = model.layers[layer]?.mixer === 'delta' ? model.delta : undefined
+  return {
+    mixer: delta ? deltaBlock(delta, { before, after }, { own, at: `${at}.linear_attn`, columns: dims.hidden }) : attention(),
     mlp: {
       norm: normOf('mlp_norm', names.beforeMlp, dims.hidden),
       gate: gate.weight,
@@ -157,6 +204,27 @@ function decoderLayer({ model }: PartSpec, layer: number): Block {
       downBias: down.bias,
       after: normOf('after_mlp', names.afterMlp, dims.hidden),
     },
+  }
+}
+
+function deltaBlock(
+  shape: DeltaShape,
+  { before, after }: { readonly before: Vector | undefined; readonly after: Vector | undefined },
+  { own, at, columns }: { readonly own: string; readonly at: string; readonly columns: number },
+): DeltaBlock {
+  const [channels, heads, width] = [convChannels(shape), shape.valueHeads, shape.valueHeads * shape.valueDim]
+  const inputs = { qkv: channels, z: width, b: heads, a: heads }
+  const sources = Object.entries(inputs).map(([of, rows]): Source => [`${at}.in_proj_${of}.weight`, rows])
+  return {
+    kind: 'delta',
+    norm: before,
+    input: matrix(`${own}.delta_input`, columns, ...sources),
+    conv: { ...vector(`${own}.conv`, [`${at}.conv1d.weight`, channels * shape.taps]), dims: [channels, 1, shape.taps] },
+    decayBias: vector(`${own}.decay_bias`, [`${at}.dt_bias`, heads]),
+    decayScale: { ...vector(`${own}.decay_scale`, [`${at}.A_log`, heads]), negativeExponential: true },
+    outputNorm: vector(`${own}.delta_norm`, [`${at}.norm.weight`, shape.valueDim]),
+    output: matrix(`${own}.delta_output`, width, [`${at}.out_proj.weight`, columns]),
+    after,
   }
 }
 
@@ -183,7 +251,9 @@ function adapterBlock(spec: PartSpec): Block {
   const { hidden } = spec.model.dims
   const { heads, kvHeads, headDim } = attentionOf(spec)
   const [queries, keys] = [heads * headDim, kvHeads * headDim]
-  const attention: AttentionBlock = {
+  const mixer: AttentionBlock = {
+    kind: 'attention',
+    gated: false,
     norm: vector('adapter.norm', ['norm.weight', hidden]),
     features: spec.adapter?.features
       ? {
@@ -199,7 +269,7 @@ function adapterBlock(spec: PartSpec): Block {
     outputBias: undefined,
     after: undefined,
   }
-  return { attention, mlp: undefined }
+  return { mixer, mlp: undefined }
 }
 
 function medusaSources(heads: number, suffix: string, hidden: number): (readonly [string, number])[] {

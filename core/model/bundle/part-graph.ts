@@ -1,5 +1,6 @@
-import { type AttentionShape, attentionOf, type LayerShape, layersOf, type RopeName } from './architecture.ts'
+import { type AttentionShape, attentionOf, type LayerShape, layersOf, type RopeName, recurrentOf } from './architecture.ts'
 import { codeFormat } from './block-codes.ts'
+import { DeltaGraph } from './delta-graph.ts'
 import {
   featureInputs,
   graphInputs as inputs,
@@ -15,6 +16,7 @@ import { OnnxGraph } from './onnx-writer.ts'
 import {
   type AttentionBlock,
   type Block,
+  type DeltaBlock,
   type Matrix,
   type MedusaBlocks,
   type Mlp,
@@ -86,8 +88,10 @@ class PartGraph {
     this.#graph.int64s('axis.last', [-1])
     let stream: Residual = { value: this.#inputRows(), pending: undefined }
     const slots = blocks.length > 0 ? this.#declareSlots() : []
+    const recurrent = recurrentOf(this.#plan.spec)
+    const delta = recurrent && new DeltaGraph(this.#graph, recurrent, slots.length, this.#epsilon)
     blocks.forEach((block, layer) => {
-      stream = this.#block(stream, block, layer, slots)
+      stream = this.#block(stream, block, layer, slots, delta)
     })
     // The input part returns every row, because all are uploaded. A head without attention is given selected rows.
     const selects = part !== 'input' && slots.length > 0
@@ -196,11 +200,26 @@ class PartGraph {
     }
   }
 
-  #block(stream: Residual, block: Block, layer: number, slots: readonly Slot[]): Residual {
-    const { attention, mlp } = block
-    const { normalised, value } = this.#normalise(stream, attention.norm)
-    const attended = this.#added(this.#attend(this.#addFeatures(normalised, attention), attention, layer, slots), attention.after)
-    return mlp ? this.#mlp({ value, pending: attended }, mlp) : { value, pending: attended }
+  #block(stream: Residual, { mixer, mlp }: Block, layer: number, slots: readonly Slot[], delta?: DeltaGraph): Residual {
+    const { normalised, value } = this.#normalise(stream, mixer.norm)
+    const mixed =
+      mixer.kind === 'attention'
+        ? this.#attend(this.#addFeatures(normalised, mixer), mixer, layer, slots)
+        : this.#deltaNet(normalised, mixer, layer, delta)
+    const pending = this.#added(mixed, mixer.after)
+    return mlp ? this.#mlp({ value, pending }, mlp) : { value, pending }
+  }
+
+  #deltaNet(rows: string, block: DeltaBlock, layer: number, delta: DeltaGraph | undefined): string {
+    if (!delta) throw new Error('a recurrent layer has no shape')
+    const mixed = delta.mix(this.#linear(rows, block.input, undefined), block, this.#amongItsKind(layer))
+    return this.#linear(mixed, block.output, undefined)
+  }
+
+  /** The number of a layer among the part's layers with the same mixer: KV and states are numbered so. */
+  #amongItsKind(layer: number): number {
+    const { mixer } = this.#layers[layer]!
+    return this.#layers.slice(0, layer).filter((other) => other.mixer === mixer).length
   }
 
   /** What attention or MLP add to the residual stream. */
@@ -219,12 +238,31 @@ class PartGraph {
   /** Attention per slot, between matrix products over all rows. [1, T, H] */
   #attend(rows: string, block: AttentionBlock, layer: number, slots: readonly Slot[]): string {
     const shape = attentionOf(this.#plan.spec)
-    const qkv = this.#normaliseHeads(this.#linear(rows, block.qkv, block.qkvBias), block, shape, layer)
+    const projected = this.#linear(rows, block.qkv, block.qkvBias)
+    const { open, gate } = block.gated ? this.#openGate(projected, shape, layer) : { open: projected, gate: undefined }
+    const qkv = this.#normaliseHeads(open, block, shape, layer)
     const own = this.#perSlot(qkv, slots, layer)
     const heads = slots.map((slot, index) => this.#groupQueryAttention(own[index]!, shape, index, layer, slot))
     const joined = heads.length === 1 ? heads[0]! : this.#graph.node('Concat', heads, { attributes: { axis: 1 } })
     const kept = this.#graph.node('Gather', [joined, inputs.keep], { attributes: { axis: 1 } })
-    return this.#linear(kept, block.output, block.outputBias)
+    const gated = gate === undefined ? kept : this.#graph.node('Mul', [kept, this.#graph.node('Sigmoid', [gate])])
+    return this.#linear(gated, block.output, block.outputBias)
+  }
+
+  /** Queries, keys and values, and the gate that follows each query. */
+  #openGate(rows: string, { heads, kvHeads, headDim }: AttentionShape, layer: number): { open: string; gate: string } {
+    const split = (from: string, sizes: string, axis: number, names: readonly string[]): string[] => {
+      const outputs = names.map((name) => `${name}.${layer}`)
+      this.#graph.node('Split', [from, sizes], { attributes: { axis }, outputs })
+      return outputs
+    }
+    const both = this.#shapeOf('gated', [2 * heads * headDim, 2 * kvHeads * headDim])
+    const [pairs, others] = split(rows, both, 2, ['queries_gates', 'keys_values'])
+    const apart = this.#graph.node('Reshape', [pairs!, this.#shapeOf('pairs', [1, -1, heads, 2 * headDim])])
+    const halves = split(apart, this.#shapeOf('halves', [headDim, headDim]), 3, ['queries', 'gates'])
+    const flat = this.#shapeOf('batch', [1, -1, heads * headDim])
+    const [queries, gate] = halves.map((half) => this.#graph.node('Reshape', [half, flat]))
+    return { open: this.#graph.node('Concat', [queries!, others!], { attributes: { axis: 2 } }), gate: gate! }
   }
 
   /** RMSNorm of queries and keys: of each head, or of all heads together. */
@@ -261,7 +299,7 @@ class PartGraph {
 
   #groupQueryAttention(qkv: string, shape: AttentionShape, slot: number, layer: number, { seqlen, total, tree }: Slot): string {
     const { heads, kvHeads, headDim } = shape
-    const names = kvNames(slot, layer)
+    const names = kvNames(slot, this.#amongItsKind(layer))
     const past = [1, kvHeads, `capacity.${slot}`, headDim]
     this.#graph.input(names.pastKey, this.#type, past)
     this.#graph.input(names.pastValue, this.#type, past)

@@ -89,7 +89,7 @@ function rotaryEntries(spec: PartSpec): Unplaced[] {
 }
 
 function entriesOf(parameter: Matrix | Vector, isEmbedding: boolean, spec: PartSpec): Unplaced[] {
-  if (!('columns' in parameter)) return [unplaced(parameter.name, 'float32', [parameter.length])]
+  if (!('columns' in parameter)) return [unplaced(parameter.name, 'float32', [...(parameter.dims ?? [parameter.length])])]
   const { rows, columns } = parameter
   const names = matrixNames(parameter)
   const format = matrixFormat(spec, parameter)

@@ -71,6 +71,7 @@ export class WeightWriter {
     }
     const { plus = 0 } = vector
     if (plus !== 0) for (let i = 0; i < values.length; i++) values[i] = values[i]! + plus
+    if (vector.negativeExponential) for (let i = 0; i < values.length; i++) values[i] = -Math.exp(values[i]!)
     if (!this.#plan.shared.has(vector)) await this.writeTable(vector.name, values)
     return values
   }

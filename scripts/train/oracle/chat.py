@@ -161,7 +161,7 @@ MISTRAL = """{%- if messages[0]["role"] == "system" %}
 {%- endfor %}
 """
 
-TEMPLATES = {"llama-mha": VICUNA, "llama": LLAMA3, "qwen2": CHATML, "llama3-rope": MISTRAL}
+TEMPLATES = {"llama-mha": VICUNA, "llama": LLAMA3, "qwen2": CHATML, "llama3-rope": MISTRAL, "qwen3-5": CHATML}
 
 TOOLS = [
     {

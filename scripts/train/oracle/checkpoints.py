@@ -8,7 +8,7 @@ import torch
 import text_models
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3_5ForCausalLM, Qwen3_5TextConfig
 
 CONTEXT = 512
 
@@ -151,4 +151,35 @@ def llama3_rope(folder: Path, seed: int) -> Tokenizer:
     return text_models.mistral()
 
 
-CHECKPOINTS = {"llama": llama, "llama-mha": llama_mha, "qwen2": qwen2, "llama3-rope": llama3_rope}
+def qwen3_5(folder: Path, seed: int) -> Tokenizer:
+    """Gated DeltaNet with fewer key heads than value heads, and gated attention that rotates a quarter of each head; bf16."""
+    config = Qwen3_5TextConfig(
+        hidden_size=64, intermediate_size=96, num_hidden_layers=5, num_attention_heads=2, num_key_value_heads=1, head_dim=64,
+        linear_key_head_dim=16, linear_value_head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4,
+        vocab_size=512, max_position_embeddings=CONTEXT, bos_token_id=497, eos_token_id=499, dtype="float32",
+        tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25},
+    )  # fmt: skip
+    model = Qwen3_5ForCausalLM(config)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            noise = torch.randn(weight.shape, generator=generator)
+            if name.endswith("A_log"):
+                weight.copy_(noise * 0.7 - 1.5)
+            elif name.endswith("linear_attn.norm.weight"):
+                weight.copy_(1 + noise * 0.2)
+            elif weight.dim() == 1:
+                weight.copy_(noise * 0.2)
+            elif name.endswith("conv1d.weight"):
+                weight.copy_(noise * 0.8)
+            else:
+                gain = 3 if name.endswith("embed_tokens.weight") else 1.5
+                weight.copy_(noise * gain / math.sqrt(weight.shape[1]))
+    model.to(torch.bfloat16)
+    model.config.architectures = ["Qwen3_5ForCausalLM"]
+    model.generation_config.eos_token_id = [499, 497]
+    model.save_pretrained(folder)
+    return text_models.qwen2()
+
+
+CHECKPOINTS = {"llama": llama, "llama-mha": llama_mha, "qwen2": qwen2, "llama3-rope": llama3_rope, "qwen3-5": qwen3_5}

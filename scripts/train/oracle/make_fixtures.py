@@ -40,6 +40,7 @@ SPECIAL_TOKENS = {
     "llama-mha": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<unk>"},
     "qwen2": {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"},
     "llama3-rope": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
+    "qwen3-5": {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"},
 }
 
 

@@ -78,7 +78,12 @@ export function describeDecoder(family: string, config: DecoderConfig, own: Depa
     dims,
     epsilon: config.rms_norm_eps,
     ropes: { global: rope, local: own.ropes?.local ?? rope },
-    layers: Array.from({ length: dims.layers }, (_, at) => ({ rope: 'global', window: undefined, ...layer(at) })),
+    layers: Array.from({ length: dims.layers }, (_, at) => ({
+      rope: 'global',
+      window: undefined,
+      mixer: 'attention',
+      ...layer(at),
+    })),
     names: { ...plainNames, ...own.names },
     bias: { qkv: false, output: false, mlp: false, ...own.bias },
     qkNorm: own.qkNorm,

@@ -11,10 +11,11 @@ import { olmo2 } from './olmo2.ts'
 import { phi3 } from './phi3.ts'
 import { qwen2 } from './qwen2.ts'
 import { qwen3 } from './qwen3.ts'
+import { qwen35 } from './qwen3-5.ts'
 import { refusedFamilies } from './refused.ts'
 import { smollm3 } from './smollm3.ts'
 
-const families: readonly Family[] = [llama, qwen2, qwen3, mistral, smollm3, phi3, gemma3, granite, olmo2]
+const families: readonly Family[] = [llama, qwen2, qwen3, qwen35, mistral, smollm3, phi3, gemma3, granite, olmo2]
 
 /**
  * @param config config.json, parsed

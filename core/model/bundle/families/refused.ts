@@ -8,8 +8,8 @@ interface RefusedFamily {
 
 /** Families that are asked for and not supported: the first that fits. */
 export const refusedFamilies: readonly RefusedFamily[] = [
-  { architectures: /^GptOss/, missing: 'experts in MXFP4, and sinks of attention', nearest: 'Qwen/Qwen3-14B' },
-  { architectures: /^(Qwen3Next|Qwen3_5)/, missing: 'layers with a recurrent state', nearest: 'Qwen/Qwen3-4B' },
+  { architectures: /^GptOss/, missing: 'experts in MXFP4, which the CPU does not compute', nearest: 'Qwen/Qwen3-14B' },
+  { architectures: /^Qwen3Next/, missing: 'experts', nearest: 'Qwen/Qwen3.5-9B' },
   { architectures: /^Qwen\d.*Moe/, missing: 'experts', nearest: 'Qwen/Qwen3-8B' },
   { architectures: /^Qwen.*VL/, missing: 'images', nearest: 'Qwen/Qwen3-4B' },
   { architectures: /^Mixtral/, missing: 'experts', nearest: 'mistralai/Mistral-Nemo-Instruct-2407' },

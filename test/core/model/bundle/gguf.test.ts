@@ -20,7 +20,8 @@ const texts = Object.values(
 )
 const weightsOf = ({ files }: Manifest) => files.filter(({ path }) => path.endsWith('.weights'))
 
-describe.each(fixtureNames)('a GGUF file of %s', (name) => {
+// GGUF files of hybrid models are refused by name.
+describe.each(fixtureNames.filter((name) => name !== 'qwen3-5'))('a GGUF file of %s', (name) => {
   it('gives the bundle of the checkpoint that it was made from', async () => {
     const file = join(dir.path, `${name}.gguf`)
     writeFileSync(file, await toGguf(fixtureDir(name), { edit: name === 'llama3-rope' ? withLlama3Factors : undefined }))
