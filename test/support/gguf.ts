@@ -108,7 +108,34 @@ function halves(values: Float32Array): Uint16Array {
   return into
 }
 
+interface Converted {
+  readonly arch: string
+  /** Rows of queries and keys are stored in pairs. */
+  readonly pairs?: boolean
+  /** Normalisations after attention and MLP, not before. */
+  readonly normsAfter?: boolean
+  /** Normalisations are stored plus one. */
+  readonly plusOne?: boolean
+}
+
+const architectures: Readonly<Record<string, Converted>> = {
+  LlamaForCausalLM: { arch: 'llama', pairs: true },
+  MistralForCausalLM: { arch: 'llama', pairs: true },
+  Qwen2ForCausalLM: { arch: 'qwen2' },
+  Qwen3ForCausalLM: { arch: 'qwen3' },
+  Phi3ForCausalLM: { arch: 'phi3' },
+  SmolLM3ForCausalLM: { arch: 'smollm3', pairs: true },
+  GraniteForCausalLM: { arch: 'granite', pairs: true },
+  Olmo2ForCausalLM: { arch: 'olmo2', normsAfter: true },
+  Gemma3ForCausalLM: { arch: 'gemma3', normsAfter: true, plusOne: true },
+}
+
 const tensorNames: readonly [RegExp, string][] = [
+  [/^model\.layers\.(\d+)\.self_attn\.([qk])_norm\./, 'blk.$1.attn_$2_norm.'],
+  [/^model\.layers\.(\d+)\.self_attn\.qkv_proj\./, 'blk.$1.attn_qkv.'],
+  [/^model\.layers\.(\d+)\.mlp\.gate_up_proj\./, 'blk.$1.ffn_up.'],
+  [/^model\.layers\.(\d+)\.pre_feedforward_layernorm\./, 'blk.$1.ffn_norm.'],
+  [/^model\.layers\.(\d+)\.post_feedforward_layernorm\./, 'blk.$1.post_ffw_norm.'],
   [/^model\.embed_tokens\./, 'token_embd.'],
   [/^model\.norm\./, 'output_norm.'],
   [/^lm_head\./, 'output.'],
@@ -127,7 +154,7 @@ interface ConvertOptions {
   edit?: ((tensors: GgufTensor[]) => GgufTensor[]) | undefined
 }
 
-/** Converts a Hugging Face directory of a Llama or Qwen2 as llama.cpp's convert_hf_to_gguf.py does, with its tokenizer. */
+/** Converts a Hugging Face directory as llama.cpp's convert_hf_to_gguf.py does, with its tokenizer. */
 export async function toGguf(
   folder: string,
   { type = 'F32', metadata = {}, edit = (all) => all }: ConvertOptions = {},
@@ -141,7 +168,7 @@ export async function toGguf(
     }
   })()
   await using files = await TensorFiles.open([...new Set(index)].map((file) => join(folder, file)))
-  const arch = config.architectures[0] === 'LlamaForCausalLM' ? 'llama' : 'qwen2'
+  const { arch, pairs, normsAfter, plusOne } = architectures[config.architectures[0]]!
   const heads = { q: config.num_attention_heads, k: config.num_key_value_heads ?? config.num_attention_heads }
   const tensors: GgufTensor[] = []
   for (const { name, shape } of files.tensors) {
@@ -149,18 +176,36 @@ export async function toGguf(
     const values = new Float32Array(shape.reduce((product, dim) => product * dim, 1))
     await files.read(name, 0, values)
     const [, part] = /self_attn\.([qk])_proj\./.exec(name) ?? []
-    const stored = arch === 'llama' && part ? paired(values, shape, heads[part as 'q' | 'k']) : values
+    if (plusOne && /norm\.weight$/.test(name)) for (const [i, value] of values.entries()) values[i] = value + 1
+    const stored = pairs && part ? paired(values, shape, heads[part as 'q' | 'k']) : values
     const own = shape.length > 1 ? type : 'F32'
-    const renamed = tensorNames.reduce((text, [from, to]) => text.replace(from, to), name)
+    const afterAttention = normsAfter ? name.replace('.post_attention_layernorm.', '.post_attention_norm.') : name
+    const short = afterAttention.replace(/^model\.layers\.(\d+)\.post_attention_norm/, 'blk.$1.post_attention_norm')
+    const renamed = tensorNames.reduce((text, [from, to]) => text.replace(from, to), short)
     tensors.push({ name: renamed, type: ggmlTypes[own], dims: [...shape].reverse(), data: encodeGgml(own, stored) })
   }
+  const rope = { ...config.rope_scaling, ...config.rope_parameters }
+  for (const kind of ['long', 'short'])
+    if (rope[`${kind}_factor`]) {
+      const factors = Float32Array.from(rope[`${kind}_factor`])
+      const data = new Uint8Array(factors.buffer)
+      tensors.push({ name: `rope_factors_${kind}.weight`, type: ggmlTypes.F32, dims: [factors.length], data })
+    }
   return ggufFile({ ...modelMetadata(arch, config), ...tokenizerMetadata(folder, config), ...metadata }, edit(tensors))
 }
 
 /** Vocabulary and merges of tokenizer.json; SentencePiece's merges become scores. */
 // biome-ignore lint/suspicious/noExplicitAny: a config.json
 function tokenizerMetadata(folder: string, config: any): Record<string, GgufValue> {
-  if (!existsSync(join(folder, 'tokenizer.json'))) return {}
+  if (!existsSync(join(folder, 'tokenizer.json')))
+    return {
+      'tokenizer.ggml.model': { text: 'gpt2' },
+      'tokenizer.ggml.pre': { text: 'qwen2' },
+      'tokenizer.ggml.tokens': { texts: ['t', '1', ...Array.from({ length: config.vocab_size - 2 }, (_, id) => `t${id}`)] },
+      'tokenizer.ggml.token_type': { i32s: Array.from({ length: config.vocab_size }, () => 1) },
+      'tokenizer.ggml.merges': { texts: ['t 1'] },
+      'tokenizer.ggml.eos_token_id': { u32: 0 },
+    }
   const json = JSON.parse(readFileSync(join(folder, 'tokenizer.json'), 'utf8'))
   const vocab: [string, number][] = [...Object.entries<number>(json.model.vocab)]
   for (const { content, id } of json.added_tokens) vocab.push([content, id])
@@ -206,16 +251,38 @@ function paired(values: Float32Array, [rows = 0, columns = 1]: readonly number[]
 
 // biome-ignore lint/suspicious/noExplicitAny: a config.json
 function modelMetadata(arch: string, config: any): Record<string, GgufValue> {
-  return {
-    'general.architecture': { text: arch },
-    [`${arch}.block_count`]: { u32: config.num_hidden_layers },
-    [`${arch}.context_length`]: { u32: config.max_position_embeddings },
-    [`${arch}.embedding_length`]: { u32: config.hidden_size },
-    [`${arch}.feed_forward_length`]: { u32: config.intermediate_size },
-    [`${arch}.attention.head_count`]: { u32: config.num_attention_heads },
-    [`${arch}.attention.head_count_kv`]: { u32: config.num_key_value_heads ?? config.num_attention_heads },
-    [`${arch}.attention.layer_norm_rms_epsilon`]: { f32: config.rms_norm_eps },
-    [`${arch}.rope.freq_base`]: { f32: config.rope_theta ?? config.rope_parameters?.rope_theta ?? 10_000 },
-    ...(config.head_dim ? { [`${arch}.attention.key_length`]: { u32: config.head_dim } } : {}),
+  const global = config.rope_parameters?.full_attention ?? config.rope_parameters ?? {}
+  const rope = { ...config.rope_scaling, ...global }
+  const kind = rope.rope_type ?? rope.type ?? 'default'
+  const original = rope.original_max_position_embeddings ?? config.original_max_position_embeddings
+  const headDim = config.head_dim ?? config.hidden_size / config.num_attention_heads
+  const numbers: Record<string, GgufValue> = {
+    block_count: { u32: config.num_hidden_layers },
+    context_length: { u32: config.max_position_embeddings },
+    embedding_length: { u32: config.hidden_size },
+    feed_forward_length: { u32: config.intermediate_size },
+    'attention.head_count': { u32: config.num_attention_heads },
+    'attention.head_count_kv': { u32: config.num_key_value_heads ?? config.num_attention_heads },
+    'attention.layer_norm_rms_epsilon': { f32: config.rms_norm_eps },
+    'rope.freq_base': { f32: rope.rope_theta ?? config.rope_theta ?? 10_000 },
+    ...(config.head_dim ? { 'attention.key_length': { u32: headDim }, 'attention.value_length': { u32: headDim } } : {}),
+    ...(arch === 'phi3' ? { 'rope.dimension_count': { u32: headDim * (rope.partial_rotary_factor ?? 1) } } : {}),
+    ...(arch === 'phi3' || arch === 'gemma3' ? { 'attention.sliding_window': { u32: config.sliding_window ?? 0 } } : {}),
+    ...(kind === 'linear' || kind === 'yarn'
+      ? { 'rope.scaling.type': { text: kind }, 'rope.scaling.factor': { f32: rope.factor } }
+      : {}),
+    ...(original && kind !== 'llama3' ? { 'rope.scaling.original_context_length': { u32: original } } : {}),
   }
+  if (arch === 'granite') {
+    numbers['attention.scale'] = { f32: config.attention_multiplier }
+    numbers.embedding_scale = { f32: config.embedding_multiplier }
+    numbers.residual_scale = { f32: config.residual_multiplier }
+    numbers.logit_scale = { f32: config.logits_scaling }
+  }
+  if (kind === 'longrope') {
+    const stretch = config.max_position_embeddings / original
+    numbers['rope.scaling.attn_factor'] = { f32: stretch <= 1 ? 1 : Math.sqrt(1 + Math.log(stretch) / Math.log(original)) }
+  }
+  const named = Object.entries(numbers).map(([key, value]) => [`${arch}.${key}`, value])
+  return { 'general.architecture': { text: arch }, ...Object.fromEntries(named) }
 }

@@ -197,7 +197,7 @@ async function writeParts(
 }
 
 /** Copies tokenizer, chat template and configuration into the bundle. */
-async function copyTextFiles(draft: BundleDraft, { folder, textFolder }: Checkpoint, { onEvent }: BuildOptions): Promise<void> {
+async function copyTextFiles(draft: BundleDraft, { textFolder }: Checkpoint, options: BuildOptions): Promise<void> {
   let hasTokenizer = false
   for (const file of textFiles) {
     const content = await readFile(join(textFolder, file)).catch((cause: NodeJS.ErrnoException) => {
@@ -212,5 +212,5 @@ async function copyTextFiles(draft: BundleDraft, { folder, textFolder }: Checkpo
     : (await loadChatTemplate(textFolder)) === undefined
       ? 'chat template: the bundle will refuse conversations ("brim ask", /v1/chat/completions); models for conversations come with one, in chat_template.jinja or tokenizer_config.json'
       : undefined
-  if (missing !== undefined) onEvent?.({ kind: 'warning', message: `${folder} has no ${missing}` })
+  if (missing !== undefined) options.onEvent?.({ kind: 'warning', message: `${options.checkpoint} has no ${missing}` })
 }
