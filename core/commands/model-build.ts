@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { systemClock } from '../kit/base/clock.ts'
+import { BrimError } from '../kit/base/errors.ts'
 import type { Io } from '../kit/base/io.ts'
 import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
 import { int4BlockSizes } from '../model/bundle/architecture.ts'
@@ -7,6 +8,7 @@ import type { BuildEvent } from '../model/bundle/build.ts'
 import type { Conversion } from '../model/bundle/conversions.ts'
 import { drafterParts, formats } from '../model/bundle/manifest.ts'
 import { bundleText, summarize } from './bundle-text.ts'
+import { memorySize } from './memory-size.ts'
 import { fileOption } from './model-pull.ts'
 import { showProgress } from './progress.ts'
 import { checkpointOf } from './pull-checkpoint.ts'
@@ -22,7 +24,19 @@ const options = {
     .describe('folder with config.json, *.safetensors and tokenizer.json, a GGUF file, or OWNER/NAME at the hub'),
   file: fileOption,
   out: z.string().describe('folder of the new bundle'),
-  split: z.int().optional().meta({ description: 'layers that run on the device', fallback: 'none: one whole model' }),
+  split: z
+    .string()
+    .regex(/^(auto|\d+)$/, 'must be a number of layers, or auto')
+    .transform((text) => (text === 'auto' ? text : Number(text)))
+    .optional()
+    .meta({
+      description: 'layers that run on the device; auto: as "brim model inspect" says for --device-memory',
+      fallback: 'none: one whole model',
+    }),
+  deviceMemory: memorySize.optional().meta({
+    description: 'with --split auto: memory of a device for weights and KV, such as 4G',
+    fallback: 'any',
+  }),
   format: z.enum(formats).optional().meta({
     description: 'weights: fp16 and fp32 compute in fp32; int4 and int8 have one scale for each block of weights',
     fallback: 'fp16; of a quantised checkpoint the nearer of int4 and int8',
@@ -51,11 +65,16 @@ const options = {
   force: z.boolean().default(false).describe('replace an existing bundle'),
 }
 type BuildOptions = OptionsOf<typeof options>
+type SplitOptions = Pick<BuildOptions, 'format' | 'deviceFormat' | 'blockSize' | 'adapter'>
 
 /** `brim model build`: a Hugging Face directory or a GGUF file becomes a bundle. */
 export const command = defineCommand({
   examples: [
     ['brim model build ./Qwen2.5-0.5B --split 2 --format int4 --out qwen', 'input and output for devices, middle for the bridge'],
+    [
+      'brim model build ./Qwen2.5-0.5B --split auto --device-memory 1G --out qwen',
+      'the deepest split that a device has memory for',
+    ],
     ['brim model build ./Qwen2.5-0.5B --out qwen-whole', 'one whole model for this machine'],
     ['brim model build Qwen/Qwen2.5-0.5B-Instruct --split 2 --out qwen', "downloads the model first, as 'brim model pull'"],
     ['brim model build ./Qwen2.5-0.5B-Q4_0.gguf --format int4 --out qwen', 'weights in Q4_0 stay as they are'],
@@ -69,9 +88,12 @@ export const command = defineCommand({
   run: build,
 })
 
-async function build({ force, json, file, ...options }: BuildOptions, io: Io): Promise<void> {
+async function build({ force, json, file, deviceMemory, ...options }: BuildOptions, io: Io): Promise<void> {
   const { buildBundle } = await import('../model/bundle/build.ts')
+  if (deviceMemory !== undefined && options.split !== 'auto')
+    throw new BrimError('USAGE', '--device-memory is for --split auto', { hint: 'add --split auto, or omit it' })
   const { checkpoint, name } = await checkpointOf(options.checkpoint, file, io)
+  const split = options.split === 'auto' ? await autoSplit(checkpoint, options, deviceMemory, io) : options.split
   const startMs = systemClock.nowMs()
   const progress = showProgress(io)
   const warnings: string[] = []
@@ -86,6 +108,7 @@ async function build({ force, json, file, ...options }: BuildOptions, io: Io): P
   const { dir, manifest } = await buildBundle({
     ...options,
     checkpoint,
+    split,
     name: options.name ?? name,
     replace: force,
     signal: io.signal,
@@ -99,6 +122,17 @@ async function build({ force, json, file, ...options }: BuildOptions, io: Io): P
   if (json) return
   for (const conversion of conversions) io.err(conversionText(conversion))
   io.err(`built in ${elapsedS.toFixed(1)} s`)
+}
+
+async function autoSplit(path: string, options: SplitOptions, deviceBytes: number | undefined, io: Io): Promise<number> {
+  const [{ openCheckpoint }, { splitFor }] = await Promise.all([
+    import('../model/bundle/checkpoint.ts'),
+    import('../model/bundle/assess-model.ts'),
+  ])
+  await using checkpoint = await openCheckpoint(path)
+  const { split, reason } = await splitFor(checkpoint, { ...options, deviceBytes })
+  io.err(`split after layer ${split}: ${reason}`)
+  return split
 }
 
 function conversionText({ from, to, values, relativeError }: Conversion): string {

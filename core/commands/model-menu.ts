@@ -10,7 +10,7 @@ export const menu: Menu = {
   commands: {
     'pull <model>': ["download a model from Hugging Face's hub", () => import('./model-pull.ts')],
     'build <checkpoint>': ['build a bundle from a Hugging Face checkpoint', () => import('./model-build.ts')],
-    'inspect <bundle>': ['show the contents of a bundle', () => import('./model-inspect.ts')],
+    'inspect <model>': ['show a bundle, or what a checkpoint would need as one', () => import('./model-inspect.ts')],
     'verify <bundle>': ["check a bundle's hashes, and its golden vectors on this machine", () => import('./model-verify.ts')],
     'run <bundle>': ['answer a prompt with the whole model on this machine', () => import('./model-run.ts')],
   },

@@ -6,6 +6,9 @@ import type { DrafterSpec } from './drafters.ts'
 /** HAT puts less than this share of the layers on the device. */
 const maxUsualDeviceShare = 0.1
 
+/** Layers of a device's usual share; one at least. */
+export const maxUsualSplit = (layers: number): number => Math.max(1, Math.floor(maxUsualDeviceShare * layers))
+
 /** @throws BrimError SPLIT_OUT_OF_RANGE unless both sides have at least one layer */
 export function checkSplit(split: number, layers: number): void {
   if (Number.isInteger(split) && split >= 1 && split < layers) return

@@ -62,6 +62,8 @@ export type BuildEvent =
   /** At the end, for each type of quantised weights in the checkpoint. */
   | ({ readonly kind: 'converted' } & Conversion)
 
+export type FormatOptions = Partial<Pick<BuildOptions, 'format' | 'deviceFormat' | 'accuracyLevel' | 'blockSize' | 'split'>>
+
 interface BuiltBundle {
   readonly dir: string
   readonly manifest: Manifest
@@ -95,7 +97,7 @@ export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
 }
 
 /** @throws BrimError USAGE where devices compute nothing */
-function formatsOf(options: BuildOptions, { tensors }: Checkpoint): BundleFormats {
+export function formatsOf(options: FormatOptions, { tensors }: Pick<Checkpoint, 'tensors'>): BundleFormats {
   const own = checkpointFormat(tensors)
   const { format: name = own?.name ?? 'fp16', deviceFormat = name, accuracyLevel = 4, split } = options
   const { blockSize = own?.blockSize ?? defaultInt4BlockSize } = options

@@ -86,7 +86,7 @@ function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifes
 }
 
 /** Number of the LLM's weights: a tied head counts once, drafters are excluded. */
-function countParameters(plans: readonly PartPlan[]): number {
+export function countParameters(plans: readonly PartPlan[]): number {
   const all = plans.filter(({ spec }) => !isDrafter(spec.part)).flatMap(ownParameters)
   return all.reduce((sum, parameter) => sum + ('columns' in parameter ? parameter.rows * parameter.columns : parameter.length), 0)
 }

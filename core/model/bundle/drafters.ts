@@ -80,6 +80,15 @@ async function readSpec(folder: string, name: DrafterPart, model: Architecture):
   return { part: name, adapter }
 }
 
+/**
+ * The configuration of the adapter in a checkpoint's folder, or in `adapter`.
+ * @throws BrimError CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED
+ */
+export async function findAdapter(checkpoint: string, model: Architecture, adapter = join(checkpoint, 'adapter')) {
+  const spec = await readSpec(adapter, 'adapter', model)
+  return spec && 'adapter' in spec ? spec : undefined
+}
+
 async function openFiles(folder: string, spec: DrafterSpec): Promise<DrafterFiles> {
   const file = spec.part === 'medusa' ? medusaWeightsFile : adapterWeightsFile
   const tensors = await TensorFiles.open([join(folder, file)], { folder: basename(resolve(folder)) })

@@ -1,5 +1,6 @@
+import { type KvShape, rowValuesOf } from '../bundle/kv-shape.ts'
 import { OnnxGraph } from '../bundle/onnx-writer.ts'
-import { type KvBuffers, type KvShape, rowValuesOf } from './kv-buffers.ts'
+import type { KvBuffers } from './kv-buffers.ts'
 import { maxPadRows } from './part-packing.ts'
 import type { DeviceMemory, EngineSession, Runtime, Tensor } from './runtime.ts'
 import { SerialQueue } from './serial-queue.ts'

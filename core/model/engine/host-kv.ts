@@ -1,6 +1,7 @@
 import { orThrow } from '../../kit/base/errors.ts'
 import { uncountedFloats } from '../../kit/base/uncounted-memory.ts'
-import { type KvBuffers, type KvShape, rowValuesOf } from './kv-buffers.ts'
+import { type KvShape, rowValuesOf } from '../bundle/kv-shape.ts'
+import type { KvBuffers } from './kv-buffers.ts'
 import { maxPadRows } from './part-packing.ts'
 import type { ReleasePages } from './resident-memory.ts'
 import type { Runtime, Tensor } from './runtime.ts'

@@ -1,14 +1,5 @@
 import type { Tensor } from './runtime.ts'
 
-export interface KvShape {
-  readonly layers: number
-  readonly kvHeads: number
-  readonly headDim: number
-}
-
-/** Values of one position: keys and values of all heads of all layers. */
-export const rowValuesOf = ({ layers, kvHeads, headDim }: KvShape) => 2 * layers * kvHeads * headDim
-
 /** Keys and values of one sequence. On a device the operations are queued: see device-kv.ts. */
 export interface KvBuffers {
   /** Positions. */

@@ -1,6 +1,7 @@
+import { type KvShape, rowValuesOf } from '../bundle/kv-shape.ts'
 import { DeviceKv, DeviceKvMover } from './device-kv.ts'
 import { HostKv } from './host-kv.ts'
-import { type KvBuffers, type KvShape, rowValuesOf } from './kv-buffers.ts'
+import type { KvBuffers } from './kv-buffers.ts'
 import { loadReleasePages } from './resident-memory.ts'
 import type { Runtime } from './runtime.ts'
 

@@ -137,10 +137,6 @@ describe('brim model inspect', () => {
     expect(printed.parts.map(({ part }: { part: string }) => part)).toEqual(['input', 'middle', 'output'])
     expect(printed.bytes).toBeGreaterThan(printed.parts.reduce((sum: number, { bytes }: { bytes: number }) => sum + bytes, 0))
   })
-
-  it('rejects a folder that is not a bundle', async () => {
-    expect((await model(['inspect', checkpoint])).error).toMatchObject({ code: 'BUNDLE_INVALID' })
-  })
 })
 
 describe('brim model verify', () => {
