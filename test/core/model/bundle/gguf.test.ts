@@ -6,7 +6,7 @@ import type { Manifest } from '../../../../core/model/bundle/manifest.ts'
 import { loadTokenizer } from '../../../../core/model/text/tokenizer.ts'
 import { fixtureDir, fixtureNames } from '../../../oracle/fixtures.ts'
 import { tinyCheckpoint } from '../../../support/checkpoint.ts'
-import { type GgufTensor, ggmlTypes, toGguf } from '../../../support/gguf.ts'
+import { type GgufTensor, ggmlTypes, ggufFile, toGguf } from '../../../support/gguf.ts'
 import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
 
 let dir: TempDir
@@ -61,6 +61,26 @@ function withLlama3Factors(tensors: GgufTensor[]): GgufTensor[] {
   })
   return [...tensors, { name: 'rope_freqs.weight', type: ggmlTypes.F32, dims: [16], data: new Uint8Array(divisors.buffer) }]
 }
+
+it('a GGUF model in several files gives the bundle of the one in a single file', async () => {
+  const tensors: GgufTensor[] = []
+  const collect = (all: GgufTensor[]) => {
+    tensors.push(...all)
+    return all
+  }
+  writeFileSync(join(dir.path, 'one.gguf'), await toGguf(fixtureDir('qwen2'), { edit: collect }))
+  for (const shard of [0, 1]) {
+    const metadata = { 'split.count': { u32: 2 }, 'split.no': { u32: shard } }
+    const own = tensors.filter((_, at) => at % 2 === shard)
+    const file = shard === 0 ? await toGguf(fixtureDir('qwen2'), { metadata, edit: () => own }) : ggufFile(metadata, own)
+    writeFileSync(join(dir.path, `two-0000${shard + 1}-of-00002.gguf`), file)
+  }
+  const build = (file: string) =>
+    buildBundle({ checkpoint: join(dir.path, file), out: join(dir.path, `of-${file}`), format: 'fp32' })
+  const [one, two] = [await build('one.gguf'), await build('two-00001-of-00002.gguf')]
+  expect(weightsOf(two.manifest)).toEqual(weightsOf(one.manifest))
+  expect(two.manifest.card.name).toBe('two')
+})
 
 describe('a quantised GGUF file', () => {
   async function build(type: 'Q4_0' | 'Q8_0' | 'F16', format?: 'int4' | 'fp32') {

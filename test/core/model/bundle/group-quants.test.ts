@@ -102,23 +102,21 @@ describe.each(['AWQ', 'GPTQ'] as const)('a checkpoint in %s', (method) => {
     await refuses(folder, 'QUANTISATION_UNSUPPORTED', message)
   })
 
-  it.runIf(method === 'GPTQ')(
-    'is refused where the inputs of a group are no neighbours, and zero points where they are 16',
-    async () => {
-      const path = join(await checkpoint(), 'model.safetensors')
-      const original = readFileSync(path)
-      const end = 8 + Number(original.readBigUInt64LE(0))
-      const header: Record<string, HeaderEntry> = JSON.parse(original.toString('utf8', 8, end))
-      const changed = (name: string) => {
-        const bytes = Buffer.from(original)
-        bytes.fill(0xff, end + header[name]!.data_offsets[0], end + header[name]!.data_offsets[0] + 4)
-        writeFileSync(path, bytes)
-        return join(dir.path, 'checkpoint')
-      }
-      await refuses(changed(`${key}.g_idx`), 'QUANTISATION_UNSUPPORTED', /g_idx .*desc_act/)
-      await refuses(changed(`${key}.qzeros`), 'QUANTISATION_UNSUPPORTED', /up_proj\.qzeros has a zero point of 16/)
-    },
-  )
+  if (method === 'AWQ') return
+  it('is refused where the inputs of a group are no neighbours, and zero points where they are 16', async () => {
+    const path = join(await checkpoint(), 'model.safetensors')
+    const original = readFileSync(path)
+    const end = 8 + Number(original.readBigUInt64LE(0))
+    const header: Record<string, HeaderEntry> = JSON.parse(original.toString('utf8', 8, end))
+    const changed = (name: string) => {
+      const bytes = Buffer.from(original)
+      bytes.fill(0xff, end + header[name]!.data_offsets[0], end + header[name]!.data_offsets[0] + 4)
+      writeFileSync(path, bytes)
+      return join(dir.path, 'checkpoint')
+    }
+    await refuses(changed(`${key}.g_idx`), 'QUANTISATION_UNSUPPORTED', /g_idx .*desc_act/)
+    await refuses(changed(`${key}.qzeros`), 'QUANTISATION_UNSUPPORTED', /up_proj\.qzeros has a zero point of 16/)
+  })
 })
 
 function withHidden64(folder: string): string {
