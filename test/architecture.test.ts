@@ -247,6 +247,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     ],
   },
   'lab/random-checkpoint.ts': { values: ['core'] },
+  'lab/random-schema.ts': { values: ['core'] },
   'lab/bench': {
     values: [
       'core',
@@ -258,6 +259,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'lab/frame',
       'lab/plot',
       'lab/random-checkpoint.ts',
+      'lab/random-schema.ts',
       'lab/simulate',
     ],
   },

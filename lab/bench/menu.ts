@@ -15,6 +15,10 @@ export const menu: Menu = {
       () => import('./engine/bench.ts'),
     ],
     acceptance: ['accept length of each drafter, on any prompts', () => import('./acceptance/bench.ts')],
+    structured: [
+      'answers kept to JSON schemas: whether they are valid, what masks cost, and what forced tokens save',
+      () => import('./structured/bench.ts'),
+    ],
     failover: [
       'answers whose bridge dies or hangs, or whose link is cut, stalled or corrupted',
       () => import('./failover/bench.ts'),

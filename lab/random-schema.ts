@@ -1,4 +1,4 @@
-import type { Random } from '../../core/kit/base/random.ts'
+import type { Random } from '../core/kit/base/random.ts'
 
 /** A JSON schema of bounded values, so that every answer to it ends: at most `depth` objects or arrays within each other. */
 export function randomSchema(random: Random, depth = 3): object {

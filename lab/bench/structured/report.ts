@@ -1,0 +1,91 @@
+import { median, quantile } from '../../../core/policy/estimate/quantile.ts'
+import { loadText } from '../../frame/page.ts'
+import { barPanel } from '../../frame/panels.ts'
+import type { DocumentOf, FigureTable, ShownRuns } from '../../frame/tabled-bench.ts'
+import { tableOf } from '../../frame/tables.ts'
+
+/** An answer that the whole model made in this process, to a schema of its own. */
+export interface SchemaRun {
+  readonly kind: 'schema'
+  readonly schema: object
+  readonly text: string
+  readonly isValid: boolean
+  readonly tokens: number
+  /** Of the tokens, those that had to come. */
+  readonly forced: number
+  /** Of each mask, from the question to the reply of the thread. */
+  readonly maskUs: readonly number[]
+  readonly totalMs: number
+}
+
+/** A private answer over the link. */
+export interface LinkRun {
+  readonly kind: 'record' | 'free'
+  readonly tokens: number
+  readonly rounds: number
+  /** Mean time of a token after the first. */
+  readonly tpotMs: number
+}
+
+export type StructuredRun = SchemaRun | LinkRun
+
+const schemaRuns = (runs: readonly StructuredRun[]) => runs.filter((run) => run.kind === 'schema')
+const linkRuns = (runs: readonly StructuredRun[], kind: LinkRun['kind']) =>
+  runs.filter((run): run is LinkRun => run.kind === kind)
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
+const masksOf = (runs: readonly StructuredRun[]) => schemaRuns(runs).flatMap(({ maskUs }) => maskUs)
+const tpotOf = (runs: readonly StructuredRun[], kind: LinkRun['kind']) => median(linkRuns(runs, kind).map(({ tpotMs }) => tpotMs))
+const perRound = (runs: readonly StructuredRun[], kind: LinkRun['kind']) => {
+  const own = linkRuns(runs, kind)
+  return sum(own.map(({ tokens }) => tokens)) / sum(own.map(({ rounds }) => Math.max(1, rounds)))
+}
+
+export const structuredFigures: FigureTable<StructuredRun> = {
+  valid: [(runs) => schemaRuns(runs).filter(({ isValid }) => isValid).length / schemaRuns(runs).length, { min: 1 }],
+  maskP50Us: [(runs) => median(masksOf(runs)), { max: 100 }],
+  maskP95Us: [(runs) => quantile(masksOf(runs), 0.95)],
+  maskShareOfStep: [(runs) => sum(masksOf(runs)) / 1_000 / sum(schemaRuns(runs).map(({ totalMs }) => totalMs)), { max: 0.03 }],
+  forcedShare: [
+    (runs) => sum(schemaRuns(runs).map(({ forced }) => forced)) / sum(schemaRuns(runs).map(({ tokens }) => tokens)),
+    { min: 0.25 },
+  ],
+  tbtOverFree: [(runs) => tpotOf(runs, 'record') / tpotOf(runs, 'free'), { max: 0.9 }],
+  tokensPerRound: [(runs) => perRound(runs, 'record')],
+  tokensPerRoundFree: [(runs) => perRound(runs, 'free')],
+}
+
+export function showStructured(document: DocumentOf<StructuredRun>): ShownRuns {
+  const { runs, conditions } = document
+  const kinds = [
+    ['with a schema', 'record'],
+    ['free', 'free'],
+  ] as const
+  return {
+    figure: {
+      title: 'Time of a token of a private answer',
+      subtitle: `${conditions.cpu}, a link of ${conditions.rttMs} ms`,
+      columns: 1,
+      panels: [
+        barPanel(
+          'Mean time of a token after the first',
+          'ms',
+          kinds.map(([label, kind]) => [label, 'hat', tpotOf(runs, kind)]),
+        ),
+      ],
+    },
+    tables: [
+      tableOf('Private answers over the link', kinds, [
+        ['answers', ([label]) => label],
+        ['time of a token, ms', ([, kind]) => tpotOf(runs, kind).toFixed(1)],
+        ['tokens in a round', ([, kind]) => perRound(runs, kind).toFixed(2)],
+      ]),
+    ],
+    findings: `The demonstration model cannot write JSON: without a mask no answer is valid. A mask is asked of a thread, token by token, while the
+model waits; agents and bridges ask during a step. A token counts as forced where the mask leaves one. Between texts that are known,
+several tokens often spell the same characters, and then none is forced.`,
+    conditions: `${conditions.cpu}, ${conditions.cores} cores; ${loadText(document)}; ${conditions.answers} random schemas, every fourth answer greedy, the
+others sampled at temperature 1, at most 480 tokens. ${conditions.trips} private answers with the schema of an order and as many free ones, in turn, over a
+link of ${conditions.rttMs} ms round trip.`,
+  }
+}
