@@ -155,7 +155,8 @@ export const AgentFields = z.strictObject({
         .meta({
           fleet: true,
           flag: 'drafter',
-          description: 'what drafts tokens; auto: the fastest in each session',
+          description:
+            'what drafts tokens; auto: the fastest in each session; slm: the small model of --slm, if it has the tokenizer',
         })
         .default('auto'),
       ahead: z

@@ -4,19 +4,25 @@ import { adapterLookupDrafter } from '../../core/model/draft/adapter-lookup-draf
 import { type Drafter, noDrafter } from '../../core/model/draft/drafter.ts'
 import { lookupDrafter } from '../../core/model/draft/lookup-drafter.ts'
 import type { RowConstraint } from '../../core/model/draft/row-constraint.ts'
+import { type SlmDrafterOptions, slmDrafter } from '../../core/model/draft/slm-drafter.ts'
 import type { Part } from '../../core/model/engine/contract.ts'
 import type { Sampling } from '../../core/model/engine/sampler.ts'
 import type { SharedHead } from '../../core/model/engine/shared-head.ts'
 import { type MeasuredChoice, MeasuredDrafters } from './measured-drafter.ts'
 
 /** `auto`: the fastest in a session, plain decoding included. */
-export const drafterNames = ['auto', 'adapter+lookup', 'adapter', 'lookup', 'none'] as const
+export const drafterNames = ['auto', 'adapter+lookup', 'adapter', 'lookup', 'slm', 'none'] as const
 export type DrafterName = (typeof drafterNames)[number]
+
+/** Tokens that a small model reads in a trial, during which the answer waits. */
+const maxUnread = 256
 
 export interface DrafterParts {
   /** Undefined where the bundle has none. */
   readonly adapter: Part | undefined
   readonly head: SharedHead
+  /** The device's small model, if it has the LLM's tokenizer. */
+  readonly slm?: Pick<SlmDrafterOptions, 'borrow' | 'vocab'> | undefined
   /** η of HAT Eq. 5. */
   readonly threshold: number
   /** Whether `auto` may draft ahead during verifications. */
@@ -26,11 +32,11 @@ export interface DrafterParts {
 /** Makes the drafter of each session. @throws BrimError CONFIG_INVALID when the bundle lacks a part that the drafter needs */
 export function drafterMaker(
   name: DrafterName,
-  { adapter, head, threshold, draftAhead }: DrafterParts,
+  { adapter, head, slm, threshold, draftAhead }: DrafterParts,
 ): (sampling: Sampling, constraint?: RowConstraint) => Drafter {
-  const needed = <Needed>(part: Needed | undefined, what: string): Needed => {
+  const needed = (part: Part | undefined): Part => {
     if (part) return part
-    throw new BrimError('CONFIG_INVALID', `the drafter "${name}" needs ${what}, and the bundle has none`, {
+    throw new BrimError('CONFIG_INVALID', `the drafter "${name}" needs an adapter, and the bundle has none`, {
       hint: 'use --drafter auto, or add the part with "brim model build --drafters"',
     })
   }
@@ -38,21 +44,32 @@ export function drafterMaker(
     adapterLookupDrafter(adapterDrafter(part, head, sampling, constraint), threshold)
   switch (name) {
     case 'adapter': {
-      const part = needed(adapter, 'an adapter')
+      const part = needed(adapter)
       return (sampling, constraint) => adapterDrafter(part, head, sampling, constraint)
     }
     case 'adapter+lookup': {
-      const part = needed(adapter, 'an adapter')
+      const part = needed(adapter)
       return (sampling, constraint) => withLookup(part, sampling, constraint)
     }
     case 'lookup':
       return lookupDrafter
+    case 'slm':
+      if (!slm)
+        throw new BrimError(
+          'CONFIG_INVALID',
+          'the drafter "slm" needs a small model with the tokenizer of the bundle, and there is none',
+          {
+            hint: 'use --drafter auto, or give a small model of the same family with --slm',
+          },
+        )
+      return (sampling, constraint) => slmDrafter({ ...slm, maxUnread: undefined }, sampling, constraint)
     case 'none':
       return noDrafter
     case 'auto': {
       const measured = (sampling: Sampling, constraint?: RowConstraint) => ({
         ...(adapter ? withAndWithout(draftAhead, 'adapter+lookup', withLookup(adapter, sampling, constraint)) : {}),
         lookup: { drafter: lookupDrafter(), draftsAhead: false },
+        ...(slm ? { slm: { drafter: slmDrafter({ ...slm, maxUnread }, sampling, constraint), draftsAhead: false } } : {}),
         none: { drafter: noDrafter(), draftsAhead: false },
       })
       const drafters = new MeasuredDrafters(measured)

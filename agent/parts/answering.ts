@@ -2,8 +2,9 @@ import type { TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
 import { AnswerMeter } from '../../core/answer/endpoint/meter.ts'
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 import { canBranch, type Manifest } from '../../core/model/bundle/manifest.ts'
+import { draftSources } from '../../core/model/draft/draft-sources.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import { drafterMaker } from '../hat/create-drafter.ts'
+import { type DrafterParts, drafterMaker } from '../hat/create-drafter.ts'
 import { hatEndpoint } from '../hat/endpoint.ts'
 import type { HatOptions } from '../hat/hat-options.ts'
 import type { DeviceModel } from '../hat/open-device-model.ts'
@@ -37,14 +38,14 @@ export class Answering {
 
   /** What answers with a split model that is not the current one. */
   endpointOf(opened: ActiveModel<DeviceModel>): TokenEndpoint {
-    return splitAnswering(this.#base, opened, new DeviceSpeed(), this.#links, this.#variant).endpoint
+    return splitAnswering(this.#base, opened, new DeviceSpeed(), this.#links, this.#variant, this.#models).endpoint
   }
 
   /** After a model was replaced. */
   update(): void {
     const { llm, slm, smallModels, speed } = this.#models
     const { clock } = this.#base
-    this.llm = llm.current && splitAnswering(this.#base, llm.current, speed, this.#links, this.#variant)
+    this.llm = llm.current && splitAnswering(this.#base, llm.current, speed, this.#links, this.#variant, this.#models)
     this.slm = slm && borrowingEndpoint(slm.text, (signal) => smallModels.borrow(slm.source.name, signal), clock)
   }
 }
@@ -64,6 +65,7 @@ function splitAnswering(
   speed: DeviceSpeed,
   links: BridgeLinks,
   variant: AgentVariant,
+  models: ActiveModels,
 ): SplitAnswering {
   const { draft } = config
   const { adapter, input, head, text, manifest } = model
@@ -87,7 +89,13 @@ function splitAnswering(
     open: (signal, options) => links.open(signal, { ...options, modelId: manifest.modelId }),
     createDrafter: treeDrafter
       ? () => treeDrafter(model)
-      : drafterMaker(draft.drafter, { adapter, head, threshold: draft.threshold, draftAhead }),
+      : drafterMaker(draft.drafter, {
+          adapter,
+          head,
+          slm: draftModel(model, models),
+          threshold: draft.threshold,
+          draftAhead,
+        }),
     threshold: draft.threshold,
     pacedDrafts: draft.paced,
     draftLimit: draft.drafter === 'none' && !treeDrafter ? 0 : (draft.limit ?? Number.POSITIVE_INFINITY),
@@ -103,4 +111,20 @@ function splitAnswering(
     draftedBy: (createDrafter) =>
       hatEndpoint({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, text),
   }
+}
+
+/** The device's small model, if it can draft for this model. */
+function draftModel(
+  { manifest, text }: DeviceModel,
+  { slm, smallModels }: Pick<ActiveModels, 'slm' | 'smallModels'>,
+): DrafterParts['slm'] {
+  const small = slm ? [{ name: slm.source.name, tokenizerHash: slm.text.tokenizerHash }] : []
+  const sources = draftSources({ hasAdapter: manifest.parts.adapter !== undefined, tokenizerHash: text.tokenizerHash, small })
+  const source = sources.find((each) => each.kind === 'slm')
+  if (!source) return undefined
+  const borrow = async (signal: AbortSignal) => {
+    const { model, release } = await smallModels.borrow(source.model, signal)
+    return { chain: model.chain, release }
+  }
+  return { borrow, vocab: text.dims.vocab }
 }

@@ -1,18 +1,15 @@
 import { concatStates, type States, sliceStates } from '../../wire/protocol/states.ts'
 import type { Part, Sequence, StepItem } from '../engine/contract.ts'
 import { stepOnce } from '../engine/require-finite.ts'
-import { chooseTokens, type Sampling, topProbability } from '../engine/sampler.ts'
+import type { Sampling } from '../engine/sampler.ts'
 import type { SharedHead } from '../engine/shared-head.ts'
-import { masked } from '../grammar/grammar.ts'
 import type { KnownStream } from './device-stream.ts'
+import { draftedToken } from './drafted-token.ts'
 import type { DraftedToken, Drafter } from './drafter.ts'
 import type { RowConstraint } from './row-constraint.ts'
 import type { StateRows } from './state-rows.ts'
 
-/** Maximum alternatives per drafted token. Drafting ahead begins one branch for each, besides the branch of the draft. */
-const maxAlternatives = 2
-
-/** HAT's draft model, output ∘ Λ ∘ input. It samples with the LLM's noise, so that both choose the same token most often. */
+/** HAT's draft model, output ∘ Λ ∘ input. */
 export function adapterDrafter(adapter: Part, head: SharedHead, sampling: Sampling, constraint?: RowConstraint): Drafter {
   const states = adapter.manifest.features ? new FeatureRows(adapter) : new PlainRows(adapter)
   return {
@@ -21,12 +18,7 @@ export function adapterDrafter(adapter: Part, head: SharedHead, sampling: Sampli
       const drafted = await states.of(known, rows)
       const allowed = await masks
       return head.read(drafted, (row, at): DraftedToken[] => {
-        const mask = allowed?.[at]
-        const logits = mask ? masked(row, mask) : row
-        const position = known.rows.positionOf(rows[at]!) + 1
-        const probability = topProbability(logits)
-        const [token, ...alternatives] = chooseTokens(logits, sampling, position, 1 + maxAlternatives)
-        return [{ token: token!, topProbability: probability, alternatives }]
+        return [draftedToken(row, sampling, known.rows.positionOf(rows[at]!) + 1, allowed?.[at])]
       })
     },
     catchUp: (known) => states.catchUp(known),

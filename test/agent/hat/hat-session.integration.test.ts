@@ -129,6 +129,28 @@ describe('an answer by the split model', () => {
     expect(figures.drafting).toBeNull()
   })
 
+  it('is the reference when a small model drafts, alone or as one of several, with or without an adapter', async () => {
+    let lent = 0
+    const borrow = async () => {
+      lent += 1
+      return { chain: world.chain, release: () => void lent-- }
+    }
+    const parts = { ...drafterParts(), adapter: undefined, slm: { borrow, vocab } }
+    const expected = await reference(60)
+    const alone = await world.answer({ prompt, maxTokens: 60 }, { createDrafter: drafterMaker('slm', parts), threshold: 0 })
+    expect(alone.tokens).toEqual(expected)
+    // The LLM itself as the small model guesses everything right.
+    expect(alone.figures.acceptLength).toBeGreaterThan(4)
+    const { tokens, figures } = await world.answer(
+      { prompt, maxTokens: 60 },
+      { createDrafter: drafterMaker('auto', parts), threshold: 0 },
+    )
+    expect(tokens).toEqual(expected)
+    expect(figures.drafting?.drafters.map(({ name }) => name)).toEqual(['lookup', 'slm', 'none'])
+    expect(lent).toBe(0)
+    expect(() => drafterMaker('slm', drafterParts())).toThrow(/needs a small model/)
+  })
+
   it('cannot be drafted by an adapter that the bundle lacks', () => {
     const parts = { ...drafterParts(), adapter: undefined }
     expect(() => drafterMaker('adapter+lookup', parts)).toThrow(/needs an adapter/)

@@ -167,7 +167,8 @@ describe('with all drafters of a bundle', () => {
 
   it.each([...drafterNames, 'medusa' as const])('%s: the answer is the reference, drafted ahead or not', async (name) => {
     const { head, model } = world
-    const parts = { adapter: model.part('adapter'), head, threshold: 0.02, draftAhead: true }
+    const slm = { borrow: async () => ({ chain: world.chain, release() {} }), vocab }
+    const parts = { adapter: model.part('adapter'), head, slm, threshold: 0.02, draftAhead: true }
     const createDrafter = name === 'medusa' ? () => medusaDrafter(model.medusa(), vocab) : drafterMaker(name, parts)
     for (const sampling of [greedy, sampled])
       for (const draftAhead of [true, false]) {
