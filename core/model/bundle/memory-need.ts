@@ -1,13 +1,15 @@
-import { type Architecture, attentionOf, type WeightFormat } from './architecture.ts'
+import { type Architecture, attentionOf, recurrentOf, type WeightFormat } from './architecture.ts'
 import { type BundleFormats, partSpecs } from './build-options.ts'
 import type { DrafterSpec } from './drafters.ts'
 import { rowValuesOf } from './kv-shape.ts'
 import type { WeightEntry } from './manifest.ts'
+import { maxStates, stateValuesOf } from './state-shape.ts'
 import { type PartPlan, planParts } from './weight-plan.ts'
 
 /** Bytes of one side of a split model, without the program itself. */
 export interface MemoryNeed {
   readonly weightBytes: number
+  /** With the states of recurrent layers. */
   readonly kvBytes: number
 }
 
@@ -35,7 +37,7 @@ export function memoryNeeds(
   const middle = plans.filter(({ spec }) => spec.part === 'middle')
   const needOf = (own: readonly PartPlan[], count: number) => ({
     weightBytes: residentBytes(own),
-    kvBytes: own.reduce((sum, plan) => sum + kvRowBytes(plan), 0) * context * count,
+    kvBytes: own.reduce((sum, plan) => sum + kvRowBytes(plan) * context + statesBytes(plan), 0) * count,
   })
   return {
     device: needOf(
@@ -70,5 +72,12 @@ function bytesInMemory({ name, type, bytes }: WeightEntry, { accuracyLevel }: We
 
 function kvRowBytes({ spec }: PartPlan): number {
   const { blocks, kvHeads, headDim } = attentionOf(spec)
-  return blocks === 0 ? 0 : rowValuesOf({ layers: blocks, kvHeads, headDim }) * Float32Array.BYTES_PER_ELEMENT
+  const layers = blocks - (recurrentOf(spec)?.layers ?? 0)
+  return layers === 0 ? 0 : rowValuesOf({ layers, kvHeads, headDim }) * Float32Array.BYTES_PER_ELEMENT
+}
+
+/** Of one session, however long. */
+function statesBytes({ spec }: PartPlan): number {
+  const recurrent = recurrentOf(spec)
+  return recurrent ? maxStates * stateValuesOf(recurrent) * Float32Array.BYTES_PER_ELEMENT : 0
 }

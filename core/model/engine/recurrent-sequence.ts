@@ -1,3 +1,4 @@
+import { maxStates } from '../bundle/state-shape.ts'
 import type { Sequence, StepInput, StepItem } from './contract.ts'
 import type { RecurrentState, StatePool } from './recurrent-states.ts'
 import { inputFrom, type RowSource, sourcesOf } from './row-sources.ts'
@@ -5,7 +6,7 @@ import type { KvSequence } from './sequence.ts'
 
 /** Rows between the states that are kept for prefixes and rollbacks. It doubles where there would be more than `maxBorders`. */
 const borderRows = 256
-const maxBorders = 4
+const maxBorders = maxStates - 3
 
 /** Rows that are computed again in a step of their own; fewer pass with the new rows. */
 const maxReplayed = 128
@@ -59,7 +60,7 @@ export class RecurrentSequence implements Sequence {
 
   /** With the state that a step writes. */
   get fixedBytes(): number {
-    return (maxBorders + 3) * this.#pool.bytes
+    return maxStates * this.#pool.bytes
   }
 
   get held(): number {

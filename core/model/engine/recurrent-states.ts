@@ -1,16 +1,8 @@
 import { orThrow } from '../../kit/base/errors.ts'
+import { convChannels } from '../bundle/architecture.ts'
 import { recurrentNames } from '../bundle/graph-io.ts'
-import type { PartManifest } from '../bundle/manifest.ts'
+import { type RecurrentShape, stateValuesOf } from '../bundle/state-shape.ts'
 import type { Runtime, Tensor } from './runtime.ts'
-
-export type RecurrentShape = NonNullable<PartManifest['recurrent']>
-
-/** Values of the state of one sequence in all recurrent layers of a part. */
-export const stateValuesOf = (shape: RecurrentShape): number => shape.layers * (convValues(shape) + deltaValues(shape))
-
-const channelsOf = ({ keyHeads, valueHeads, keyDim, valueDim }: RecurrentShape) => 2 * keyHeads * keyDim + valueHeads * valueDim
-const convValues = (shape: RecurrentShape) => (shape.taps - 1) * channelsOf(shape)
-const deltaValues = ({ valueHeads, keyDim, valueDim }: RecurrentShape) => valueHeads * keyDim * valueDim
 
 /** The state of a part's recurrent layers after some row of a sequence, in one block. See recurrentNames. */
 export interface RecurrentState {
@@ -109,7 +101,7 @@ export class StatePool {
       return this.#runtime.tensor('float32', dims, data.subarray(at - size, at))
     }
     const each = (dims: readonly number[]) => Array.from({ length: shape.layers }, () => next(dims))
-    const conv = each([1, shape.taps - 1, channelsOf(shape)])
+    const conv = each([1, shape.taps - 1, convChannels(shape)])
     return { data, conv, delta: each([1, shape.valueHeads, shape.keyDim, shape.valueDim]) }
   }
 }

@@ -1,6 +1,7 @@
+import type { RecurrentShape } from '../bundle/state-shape.ts'
 import type { Sequence, StepItem } from './contract.ts'
 import { RecurrentSequence, type RecurrentStep } from './recurrent-sequence.ts'
-import { type RecurrentShape, StatePool } from './recurrent-states.ts'
+import { StatePool } from './recurrent-states.ts'
 import type { Runtime } from './runtime.ts'
 import type { KvSequence } from './sequence.ts'
 

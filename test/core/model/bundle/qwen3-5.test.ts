@@ -4,11 +4,14 @@ import { describe, expect, it } from 'vitest'
 import { buildBundle } from '../../../../core/model/bundle/build.ts'
 import { readManifest } from '../../../../core/model/bundle/bundle.ts'
 import { readArchitecture } from '../../../../core/model/bundle/families/index.ts'
+import { memoryNeeds } from '../../../../core/model/bundle/memory-need.ts'
 import { fixtureDir } from '../../../oracle/fixtures.ts'
 import { tempDir } from '../../../support/temp-dir.ts'
 
 const folder = fixtureDir('qwen3-5')
 const config = JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8')) as Record<string, unknown>
+
+const fp32 = { name: 'fp32', accuracyLevel: 4, blockSize: 32, zeroPoints: false } as const
 
 describe('config.json of Qwen3.5', () => {
   it('says which layers attend, and the shape of the others', () => {
@@ -47,6 +50,16 @@ describe('a checkpoint of Qwen3.5', () => {
       return (await readManifest(out)).files.filter(({ path }) => path.endsWith('.weights'))
     }
     expect(await hashes(checkpoint, 'a')).toEqual(await hashes(folder, 'b'))
+  })
+
+  it('needs KV for the layers that attend and states for the others', () => {
+    const model = readArchitecture(config)
+    const formats = { format: fp32, deviceFormat: fp32, vocabularyFormat: undefined }
+    const needs = (context: number) => memoryNeeds(model, formats, 2, [], { sessions: 3, context })
+    // Keys and values of one layer with a head of 64; states of two layers at the bridge: 3 x 128 and 4 x 16 x 16 values.
+    expect(needs(100).bridge.kvBytes - needs(0).bridge.kvBytes).toBe(3 * 100 * 2 * 64 * 4)
+    expect(needs(0).bridge.kvBytes).toBe(3 * 7 * 2 * (3 * 128 + 4 * 16 * 16) * 4)
+    expect(needs(100).device.kvBytes).toBe(7 * 2 * (3 * 128 + 4 * 16 * 16) * 4)
   })
 
   it.each([
