@@ -70,7 +70,8 @@ describe.skipIf(python === undefined)('the unmodified clients for Python', () =>
       ignored: 'store, typical_p',
       tokenIds: 8,
       unknownModel: { class: 'NotFoundError', status: 404, code: 'model_not_found', param: 'model' },
-      tools: { ...refused, param: 'tools' },
+      call: { finish: 'tool_calls', name: 'level', river: true, streamed: true, ids: 1, parsed: 'Level' },
+      unknownTool: { ...refused, param: 'tool_choice' },
       rate: { ...refused, param: 'x-brim-tokens-per-s' },
     }
     expect(atAgent).toEqual({ ...answers, wrongKey: null })
@@ -92,6 +93,7 @@ describe.skipIf(python === undefined)('the unmodified clients for Python', () =>
       chatStreamed: expected.chat,
       chatBatch: [expected.chat, expected.chat],
       afterTool: afterTool.choices[0]!.message.content,
+      tools: { results: [true], streamed: true, forms: ['Level', 'Level'] },
       text: expected.texts[0],
       textStreamed: expected.texts[0],
       textBatch: expected.texts,

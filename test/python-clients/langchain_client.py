@@ -5,9 +5,12 @@ Arguments: prompt, then a base URL and a key for each API.
 
 import json
 import sys
+from typing import Literal
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAI
+from pydantic import BaseModel
 
 prompt, *apis = sys.argv[1:]
 call = {"name": "level", "args": {"river": "Aare"}, "id": "call_1"}
@@ -16,6 +19,33 @@ conversation = [
     AIMessage(content="", tool_calls=[call]),
     ToolMessage("503 m", tool_call_id="call_1"),
 ]
+
+
+@tool
+def level(river: Literal["Aare", "Rhone"]) -> str:
+    """In m."""
+    return f"503 at {river}"
+
+
+class Level(BaseModel):
+    """In m."""
+
+    rising: bool
+
+
+def tools_of(chat):
+    """What an agent does: the model calls a tool, which runs; and an answer in a form."""
+    called = chat.bind_tools([level], tool_choice="any").invoke(prompt)
+    streamed = None
+    for chunk in chat.bind_tools([level], tool_choice="level").stream(prompt):
+        streamed = chunk if streamed is None else streamed + chunk
+    results = [level.invoke(call).content for call in called.tool_calls]
+    forms = [chat.with_structured_output(Level, method=method).invoke(prompt) for method in ["json_schema", "function_calling"]]
+    return {
+        "results": [result.startswith("503 at ") for result in results],
+        "streamed": [call["args"] for call in streamed.tool_calls] == [call["args"] for call in called.tool_calls],
+        "forms": [type(form).__name__ for form in forms],
+    }
 
 
 def answers_of(base_url, key):
@@ -27,6 +57,7 @@ def answers_of(base_url, key):
         "chatStreamed": "".join(chunk.content for chunk in chat.stream(prompt)),
         "chatBatch": [answer.content for answer in chat.batch([prompt, prompt])],
         "afterTool": chat.invoke(conversation).content,
+        "tools": tools_of(ChatOpenAI(**{**options, "max_tokens": 80})),
         "text": text.invoke(prompt),
         "textStreamed": "".join(text.stream(prompt)),
         "textBatch": text.batch([prompt, "The old mill"]),

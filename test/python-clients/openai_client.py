@@ -8,10 +8,29 @@ import json
 import sys
 
 from openai import APIStatusError, AsyncOpenAI, OpenAI
+from pydantic import BaseModel
 
 prompt, *apis = sys.argv[1:]
 messages = [{"role": "user", "content": prompt}]
 options = {"model": "brim", "max_tokens": 8, "temperature": 0}
+
+
+# Of few tokens whatever a model prefers: the models of these tests write no end of a string.
+RIVERS = ["Aare", "Rhone"]
+LEVEL = {
+    "name": "level",
+    "strict": True,
+    "parameters": {
+        "type": "object",
+        "properties": {"river": {"enum": RIVERS}},
+        "required": ["river"],
+        "additionalProperties": False,
+    },
+}
+
+
+class Level(BaseModel):
+    rising: bool
 
 
 def error_of(client, **fields):
@@ -25,6 +44,29 @@ def error_of(client, **fields):
 def text_of(chunks, index=0):
     pieces = (choice for chunk in chunks for choice in chunk.choices)
     return "".join(choice.delta.content or "" for choice in pieces if choice.index == index)
+
+
+def call_of(client):
+    """A whole and a streamed call of a tool, and an answer that is parsed into a class."""
+    asked = {**options, "max_tokens": 80, "messages": messages}
+    tools = {"tools": [{"type": "function", "function": LEVEL}], "tool_choice": "required", "parallel_tool_calls": False}
+    whole = client.chat.completions.create(**asked, **tools).choices[0]
+    deltas = [
+        delta
+        for chunk in client.chat.completions.create(**asked, **tools, stream=True)
+        for choice in chunk.choices
+        for delta in choice.delta.tool_calls or []
+    ]
+    parsed = client.chat.completions.parse(**asked, response_format=Level).choices[0].message.parsed
+    [call] = whole.message.tool_calls
+    return {
+        "finish": whole.finish_reason,
+        "name": call.function.name,
+        "river": json.loads(call.function.arguments)["river"] in RIVERS,
+        "streamed": "".join(delta.function.arguments or "" for delta in deltas) == call.function.arguments,
+        "ids": len({delta.id for delta in deltas if delta.id}),
+        "parsed": type(parsed).__name__,
+    }
 
 
 async def ask_async(base_url, key):
@@ -67,7 +109,8 @@ def answers_of(base_url, key):
         "tokenIds": len(extended.parse().brim["tokenIds"]),
         "wrongKey": error_of(client.with_options(api_key="wrong")),
         "unknownModel": error_of(client, model="gpt-none"),
-        "tools": error_of(client, tools=[{"type": "function", "function": {"name": "f"}}]),
+        "call": call_of(client),
+        "unknownTool": error_of(client, tools=[{"type": "function", "function": LEVEL}], tool_choice={"type": "function", "function": {"name": "f"}}),
         "rate": error_of(client, extra_headers={"x-brim-tokens-per-s": "-1"}),
     }
 

@@ -15,6 +15,7 @@ export const benchmarks: readonly ListedBench[] = [
   bench('engine', 100, 120),
   bench('acceptance', 5, 240),
   bench('telemetry', 42, 35),
+  bench('structured', 60, 300),
   bench('tokenflow-plan', 6, 3),
   bench('disco-plan', 12, 4),
   bench('queue', 48, 80),
