@@ -1,8 +1,8 @@
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { sampledWarnings } from '../../core/kit/base/sampled-warnings.ts'
-import { firstCapacity } from '../../core/model/engine/sequence.ts'
-import { doublingKv, type KvLimits, type KvUsage, positionsWithin } from '../../core/policy/admission/kv.ts'
+import { kvBlockPositions } from '../../core/model/engine/sequence.ts'
+import { blockwiseKv, type KvLimits, type KvUsage, positionsWithin } from '../../core/policy/admission/kv.ts'
 import type { StateMonitor } from '../../core/policy/estimate/state-monitor.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import type { ServingPolicy } from '../../core/policy/serving/policy.ts'
@@ -24,7 +24,7 @@ export interface ServingOptions {
   readonly policy: ServingPolicy
   /** What one step holds, and steps under way at once: as many as the middle has stages. */
   readonly step: { readonly rows: number; readonly streams: number; readonly pipeline: number }
-  readonly kv: Omit<KvLimits, 'bytesPerPosition' | 'fixedBytes' | 'firstCapacity'> & {
+  readonly kv: Omit<KvLimits, 'bytesPerPosition' | 'fixedBytes' | 'blockPositions'> & {
     readonly budgetBytes: number
     /** KV memory of one owner, at most. */
     readonly ownerBytes: number
@@ -101,7 +101,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
     ...options.kv,
     bytesPerPosition,
     ...(fixedBytes > 0 ? { fixedBytes } : {}),
-    firstCapacity,
+    blockPositions: kvBlockPositions,
   })
   const none = { bytesPerPosition: 0, fixedBytes: 0 }
   const kv = { device: limitsOf(model.rows ?? none), answer: limitsOf(model.tokens ?? none) }
@@ -114,7 +114,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
     maxMemoryWaitMs: options.maxMemoryWaitMs,
     maxWaitingAnswers: options.maxWaitingAnswers,
   }
-  const sizes = { device: doublingKv(kv.device), answer: doublingKv(kv.answer) }
+  const sizes = { device: blockwiseKv(kv.device), answer: blockwiseKv(kv.answer) }
   const machine = new ServingMachine({ ...rules, policy, sizes })
   const { recording, policy: recordedPolicy } = options.recorded ?? {}
   const decider = recording?.of('serving', { ...rules, kv, policy: recordedPolicy }, machine) ?? machine

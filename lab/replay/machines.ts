@@ -1,4 +1,4 @@
-import { doublingKv, type KvLimits } from '../../core/policy/admission/kv.ts'
+import { blockwiseKv, type KvLimits } from '../../core/policy/admission/kv.ts'
 import { BudgetMachine, type BudgetSettings } from '../../core/policy/disco/budget-machine.ts'
 import { DispatchEstimates } from '../../core/policy/disco/dispatch-estimates.ts'
 import { DispatchMachine, type DispatchMachineSettings } from '../../core/policy/disco/dispatch-machine.ts'
@@ -22,7 +22,7 @@ interface ServingSettings extends ServingRules {
 }
 
 function servingMachine({ kv, policy: { name, options }, ...rules }: ServingSettings): ServingMachine {
-  const sizes = { device: doublingKv(kv.device), answer: doublingKv(kv.answer) }
+  const sizes = { device: blockwiseKv(kv.device), answer: blockwiseKv(kv.answer) }
   return new ServingMachine({ ...rules, sizes, policy: createPolicy(name, options) })
 }
 

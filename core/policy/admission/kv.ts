@@ -3,8 +3,8 @@ export interface KvLimits {
   /** What a stream of any length is charged besides, for the states of recurrent layers. Absent: 0. */
   readonly fixedBytes?: number
   readonly contextLimit: number
-  /** Positions that the buffers hold from the first row on. They double when needed, up to the context limit. */
-  readonly firstCapacity: number
+  /** Buffers grow by blocks of so many positions, up to the context limit. */
+  readonly blockPositions: number
   /** Positions that a new stream is charged before its first row. */
   readonly firstPositions: number
 }
@@ -40,26 +40,24 @@ export function firstKvCharge({ firstPositions, contextLimit, bytesPerPosition, 
 }
 
 /**
- * Bytes that a stream of `length` positions is charged: the size of its buffers, which grow by doubling up to the context
- * limit, not only the filled part.
+ * Bytes that a stream of `length` positions is charged: the size of its buffers, not only the filled part.
  */
-export function kvCharge(length: number, { contextLimit, bytesPerPosition, firstCapacity, fixedBytes = 0 }: KvLimits): number {
-  const positions = Math.max(firstCapacity, 2 ** Math.ceil(Math.log2(Math.max(length, 1))))
-  return Math.min(contextLimit, positions) * bytesPerPosition + fixedBytes
+export function kvCharge(length: number, { contextLimit, bytesPerPosition, blockPositions, fixedBytes = 0 }: KvLimits): number {
+  const blocks = Math.ceil(Math.max(length, 1) / blockPositions)
+  return Math.min(contextLimit, blocks * blockPositions) * bytesPerPosition + fixedBytes
 }
 
-/** As the bridge charges: buffers that double. */
-export const doublingKv = (limits: KvLimits): KvSize => ({
+/** As the bridge charges: whole blocks. */
+export const blockwiseKv = (limits: KvLimits): KvSize => ({
   bytesPerPosition: limits.bytesPerPosition,
   chargeOf: (positions) => kvCharge(positions, limits),
 })
 
-/** The longest stream that is charged at most so many bytes, in positions; 0 where they do not hold the first buffers. */
+/** The longest stream that is charged at most so many bytes, in positions; 0 where they do not hold a block. */
 export function positionsWithin(bytes: number, limits: KvLimits): number {
   if (kvCharge(limits.contextLimit, limits) <= bytes) return limits.contextLimit
-  let positions = 0
-  for (let next = limits.firstCapacity; kvCharge(next, limits) <= bytes; next *= 2) positions = next
-  return positions
+  const { bytesPerPosition, blockPositions, fixedBytes = 0 } = limits
+  return Math.max(0, Math.floor((bytes - fixedBytes) / (bytesPerPosition * blockPositions))) * blockPositions
 }
 
 /**

@@ -1,4 +1,4 @@
-import { firstCapacity } from '../../../core/model/engine/sequence.ts'
+import { kvBlockPositions } from '../../../core/model/engine/sequence.ts'
 import { separateCores } from '../../cluster/cores.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
@@ -31,7 +31,7 @@ export async function benchTokenFlow(plan: Plan, { io, progress }: BenchContext)
   const { dims, tokens } = manifest
   using cores = separateCores(progress)
   const bytesPerPosition = 2 * dims.layers * dims.kvHeads * dims.headDim * 4
-  const kv = { bytesPerPosition, contextLimit: dims.contextLimit, firstCapacity, firstPositions: 0 }
+  const kv = { bytesPerPosition, contextLimit: dims.contextLimit, blockPositions: kvBlockPositions, firstPositions: 0 }
   const setup: Setup = { bundle, plan, dialogues, eos: tokens.eos[0], kv, cores, io, progress }
   const costs = await measureCosts(setup)
   const runs = await measureRuns(setup)

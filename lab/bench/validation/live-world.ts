@@ -1,4 +1,4 @@
-import { doublingKv } from '../../../core/policy/admission/kv.ts'
+import { blockwiseKv } from '../../../core/policy/admission/kv.ts'
 import type { Board } from '../../simulate/hardware/board.ts'
 import type { TransformerShape } from '../../simulate/hardware/model-shape.ts'
 import type { Hardware } from '../../simulate/hardware/roofline.ts'
@@ -20,12 +20,12 @@ export const bridge = {
   promptRows: 128,
   minPromptRows: 16,
   streams: 16,
-  firstCapacity: 64,
+  blockPositions: 64,
   contextLimit: 2_048,
 } as const
 
 /** KV as the bridge's engine reserves it. */
-export const bridgeKv = (bytesPerPosition: number) => doublingKv({ ...bridge, firstPositions: 0, bytesPerPosition })
+export const bridgeKv = (bytesPerPosition: number) => blockwiseKv({ ...bridge, firstPositions: 0, bytesPerPosition })
 
 /** The engine of a live bridge without a slow tier, but for what is given. */
 export const bridgeEngine = (

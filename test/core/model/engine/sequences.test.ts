@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Chain, Sequence } from '../../../../core/model/engine/contract.ts'
 import { maxPadRows } from '../../../../core/model/engine/part-packing.ts'
-import { KvSequence } from '../../../../core/model/engine/sequence.ts'
+import { KvSequence, kvBlockPositions } from '../../../../core/model/engine/sequence.ts'
 import { StackedSequence, sequenceBytesOf } from '../../../../core/model/engine/stacked-sequence.ts'
 import { largestDifference, someIds, type Workshop, workshop } from './models.ts'
 
@@ -21,7 +21,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     chain = chains.get(kind)!
   })
 
-  it('uses no memory before its first row, then doubles it as needed', async () => {
+  it('uses no memory before its first row, then grows by blocks', async () => {
     const sequence = chain.createSequence()
     expect([sequence.length, sequence.capacity, sequence.bytes]).toEqual([0, 0, 0])
     await extend(chain, sequence, someIds(chain.manifest, 3))
@@ -35,7 +35,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
       fixedBytes: 0,
     })
     await extend(chain, sequence, someIds(chain.manifest, 64))
-    expect(sequence.capacity).toBe(256)
+    expect(sequence.capacity).toBe(192)
     sequence.release()
   })
 
@@ -240,7 +240,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     await extend(chain, sequence, ids)
     sequence.truncate(5)
     const { headDim } = chain.manifest.dims
-    const positions = 64 + maxPadRows
+    const positions = kvBlockPositions + maxPadRows
     for (const buffer of buffersOf(sequence))
       for (let plane = 0; plane < buffer.length; plane += positions * headDim)
         buffer.fill(Number.NaN, plane + 5 * headDim, plane + positions * headDim)

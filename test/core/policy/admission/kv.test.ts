@@ -8,14 +8,14 @@ import {
   positionsWithin,
 } from '../../../../core/policy/admission/kv.ts'
 
-const limits = { bytesPerPosition: 10, contextLimit: 1_000, firstCapacity: 64, firstPositions: 40 }
+const limits = { bytesPerPosition: 10, contextLimit: 1_000, blockPositions: 64, firstPositions: 40 }
 
 describe('the KV charge of a stream', () => {
   it.each([
     [639, 0],
     [640, 64],
-    [2_559, 128],
-    [9_999, 512],
+    [2_559, 192],
+    [9_999, 960],
     [10_000, 1_000],
   ])('of %i bytes at most allows %i positions', (bytes, positions) => {
     expect(positionsWithin(bytes, limits)).toBe(positions)
@@ -31,7 +31,8 @@ describe('the KV charge of a stream', () => {
     [33, 64],
     [64, 64],
     [65, 128],
-    [513, 1_000],
+    [513, 576],
+    [961, 1_000],
     [1_000, 1_000],
   ])('of %i rows is for the %i positions that the buffers will have', (length, positions) => {
     expect(kvCharge(length, limits)).toBe(10 * positions)
