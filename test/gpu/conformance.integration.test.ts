@@ -294,6 +294,7 @@ function counting(runtime: Runtime): Counted {
   }
   const counted = device && {
     type: device.type,
+    maxRows: device.maxRows,
     allocate: async (...args: Parameters<typeof device.allocate>) => {
       const tensor = await device.allocate(...args)
       tensors++

@@ -113,6 +113,7 @@ function failing(runtime: Runtime, fault: { isLost: boolean }): Runtime {
     info: runtime.info,
     device: {
       type: device.type,
+      maxRows: device.maxRows,
       allocate: (...args) => device.allocate(...args),
       check: (tensors) => orFail(() => device.check(tensors)),
       free: (tensors) => device.free(tensors),

@@ -38,6 +38,7 @@ export function emulateDevice(runtime: Runtime, faults: DeviceFaults = {}): Runt
     })
   const device: DeviceMemory = {
     type: 'float32',
+    maxRows: undefined,
     allocate: (type, dims) => later(() => runtime.tensor(type, dims, garbage[type](dims.reduce((size, dim) => size * dim, 1)))),
     free: (tensors) =>
       later(() => {

@@ -12,6 +12,7 @@ import { KvSequence } from './sequence.ts'
 import { KvPool } from './sequence-memory.ts'
 import { SerialQueue } from './serial-queue.ts'
 import { checkStates, statesInputs } from './states-tensors.ts'
+import { piecesOf, rowsOf } from './step-pieces.ts'
 
 /** Names of the KV tensors of one slot, by layer. */
 type KvNames = readonly ReturnType<typeof kvNames>[]
@@ -19,7 +20,8 @@ type KvNames = readonly ReturnType<typeof kvNames>[]
 /** The outputs of a step besides the KV, and the conversion to its result after the run. */
 interface StepOutputs<Result> {
   readonly tensors: ReadonlyMap<string, Tensor>
-  finish(returned: Packing['returned']): Result
+  /** Of each item. */
+  finish(returned: Packing['returned']): Result[]
 }
 
 /** New rows of an item, and how many rows attention reads for them. */
@@ -71,13 +73,20 @@ export class AttentionPart {
   /**
    * Runs one packed step after the steps before it. The sequences grow only if it succeeds.
    * @param outputs creates the outputs for a number of returned rows; their tensors are released after the run
+   * @param join the results of one item's rows, where a device computes them in pieces
+   * @returns a result per item
    */
-  step<Result>(items: readonly StepItem[], outputs: (rows: number) => StepOutputs<Result>): Promise<Result> {
-    return this.#queue.run(() =>
-      this.#recurrence
-        ? this.#recurrence.run(items, (given, recurrent) => this.#step(given, outputs, recurrent))
-        : this.#step(items, outputs),
-    )
+  step<Result>(
+    items: readonly StepItem[],
+    outputs: (rows: number) => StepOutputs<Result>,
+    join: (pieces: readonly Result[]) => Result,
+  ): Promise<Result[]> {
+    const maxRows = this.runtime.device?.maxRows
+    return this.#queue.run(() => {
+      if (this.#recurrence) return this.#recurrence.run(items, (given, recurrent) => this.#step(given, outputs, recurrent))
+      if (maxRows === undefined || items.every((item) => rowsOf(item) <= maxRows)) return this.#step(items, outputs)
+      return this.#stepInPieces(items, maxRows, outputs, join)
+    })
   }
 
   /** Gives KV memory that no sequence uses back to the system. */
@@ -94,11 +103,44 @@ export class AttentionPart {
     await this.#pool.release()
   }
 
+  /** The first pieces of every item, then the second ones of those that have more. */
+  async #stepInPieces<Result>(
+    items: readonly StepItem[],
+    maxRows: number,
+    outputs: (rows: number) => StepOutputs<Result>,
+    join: (pieces: readonly Result[]) => Result,
+  ): Promise<Result[]> {
+    const pieces = items.map((item) => piecesOf(item, maxRows))
+    const lengths = items.map(({ sequence }) => sequence.length)
+    const results = items.map((): Result[] => [])
+    items.forEach((item, at) => {
+      this.#own(item.sequence).requireWithinContext(lengths[at]! + rowsOf(item))
+    })
+    try {
+      for (let round = 0; round < Math.max(...pieces.map(({ length }) => length)); round++) {
+        const due = [...pieces.keys()].filter((at) => round < pieces[at]!.length)
+        const stepped = await this.#step(
+          due.map((at) => pieces[at]![round]!),
+          outputs,
+        )
+        due.forEach((at, of) => {
+          results[at]!.push(stepped[of]!)
+        })
+      }
+    } catch (error) {
+      items.forEach(({ sequence }, at) => {
+        sequence.truncate(lengths[at]!)
+      })
+      throw error
+    }
+    return results.map((each) => join(each))
+  }
+
   async #step<Result>(
     items: readonly StepItem[],
     outputs: (rows: number) => StepOutputs<Result>,
     recurrent?: RecurrentItems,
-  ): Promise<Result> {
+  ): Promise<Result[]> {
     if (items.length === 0) throw new RangeError('a step without items')
     const sequences = items.map(({ sequence }) => this.#own(sequence))
     if (new Set(sequences).size < sequences.length) throw new Error('a step has the same sequence twice')
@@ -112,9 +154,11 @@ export class AttentionPart {
     if (grown.some((rows, slot) => rows.branches && sequences[slot]!.length === 0))
       throw new RangeError('the first rows of a sequence cannot branch')
     const { name, manifest, padsAttention } = this.source
+    // The kernels whose bits depend on the number of rows are the CPU's.
+    const pads = padsAttention && !this.runtime.device
     const work = items.map(({ select }, slot) => {
       const [rows, past] = [counts[slot]!, sequences[slot]!.length]
-      const attended = padsAttention ? attendedRows(past, rows, manifest.headDim, this.dims.contextLimit) : rows
+      const attended = pads ? attendedRows(past, rows, manifest.headDim, this.dims.contextLimit) : rows
       return { rows, past, attended, select: name === 'input' ? ('all' as const) : select }
     })
     const padRows = this.#padRows(counts)

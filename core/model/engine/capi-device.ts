@@ -22,6 +22,7 @@ const maxMark = 2 ** 24
 /** Memory of an execution provider, allocated by one of its engine sessions. */
 export class CapiDevice implements DeviceMemory {
   readonly type: DeviceMemory['type']
+  maxRows: number | undefined
   readonly #api: OrtApi
   readonly #isCpu: boolean
   readonly #env: Pointer

@@ -8,6 +8,7 @@ import { listProviders, providerFailed } from './capi-providers.ts'
 import { type CapiSession, createCapiSession, type SessionHome } from './capi-session.ts'
 import { createPointer } from './capi-status.ts'
 import { CapiTensor, tensorBytes } from './capi-tensor.ts'
+import { rowsComputedRight } from './check-attention.ts'
 import { mapReadOnly } from './mapped-file.ts'
 import { cpuProvider, hasDeviceMemory, type Provider } from './provider.ts'
 import type {
@@ -92,6 +93,7 @@ class CapiRuntime implements Runtime {
       throw cause instanceof BrimError && cause.code === 'PROVIDER_UNAVAILABLE' ? cause : providerFailed(library, provider, cause)
     })
     this.#device = new CapiDevice(library.api, env, session.pointer, this.#memoryInfo, provider)
+    this.#device.maxRows = await rowsComputedRight(this, this.#device)
   }
 
   tensor(type: TensorType, dims: readonly number[], data: TensorData): CapiTensor {

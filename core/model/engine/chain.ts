@@ -23,17 +23,34 @@ export class WholeChain implements Chain {
     return this.#whole.createSequence()
   }
 
-  step(items: readonly ChainItem[]): Promise<Float32Array> {
+  async step(items: readonly ChainItem[]): Promise<Float32Array> {
     const { vocab } = this.manifest.dims
-    return this.#whole.step(items, (rows) => {
+    const outputs = (rows: number) => {
       const logits = new Float32Array(rows * vocab)
       const tensor = this.#whole.runtime.tensor('float32', [1, rows, vocab], logits)
       return {
         tensors: new Map([[graphOutputs.logits, tensor]]),
-        finish: (returned) => logits.subarray(0, (returned.at(-1)?.[1] ?? 0) * vocab),
+        finish: (returned: readonly (readonly [from: number, to: number])[]) =>
+          returned.map(([from, to]) => logits.subarray(from * vocab, to * vocab)),
       }
-    })
+    }
+    return joinRows(await this.#whole.step(items, outputs, joinRows))
   }
+}
+
+/** Rows that follow each other: those that lie so in memory already are not copied. */
+function joinRows(pieces: readonly Float32Array<ArrayBuffer>[]): Float32Array<ArrayBuffer> {
+  const [first] = pieces
+  if (!first) return new Float32Array(0)
+  const values = pieces.reduce((sum, { length }) => sum + length, 0)
+  if (pieces.every(({ buffer }) => buffer === first.buffer)) return new Float32Array(first.buffer, first.byteOffset, values)
+  const joined = new Float32Array(values)
+  let at = 0
+  for (const piece of pieces) {
+    joined.set(piece, at)
+    at += piece.length
+  }
+  return joined
 }
 
 /** The whole model as input → middle → output, with `cuts` applied where the wire would be. */

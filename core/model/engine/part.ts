@@ -1,4 +1,4 @@
-import type { States } from '../../wire/protocol/states.ts'
+import { concatStates, type States } from '../../wire/protocol/states.ts'
 import type { PartManifest, PartName } from '../bundle/manifest.ts'
 import type { AttentionPart } from './attention-part.ts'
 import type { Part, Sequence, StepItem } from './contract.ts'
@@ -31,6 +31,10 @@ export class StatesPart implements Part {
   }
 
   run(items: readonly StepItem[], cut: Cut): Promise<States[]> {
-    return this.#attention.step(items, (rows) => this.#receiver.prepare(rows, cut))
+    return this.#attention.step(
+      items,
+      (rows) => this.#receiver.prepare(rows, cut),
+      (pieces) => concatStates(pieces, this.#attention.dims.hidden),
+    )
   }
 }

@@ -46,6 +46,8 @@ export interface RuntimeInfo {
 export interface DeviceMemory {
   /** Of norm vectors, scales, activations and KV there, and of matrices that are not int4. */
   readonly type: DeviceType
+  /** Rows of one sequence that it computes right in one step; undefined: any number. */
+  readonly maxRows: number | undefined
   /** A tensor with any values. */
   allocate(type: TensorType, dims: readonly number[]): Promise<Tensor>
   /** A driver may give tensors without memory, which shows only when they are written and read: their first four bytes are. @throws BrimError OUT_OF_MEMORY */

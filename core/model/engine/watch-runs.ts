@@ -24,6 +24,7 @@ export const watchRuns = (runtime: Runtime, progress: Progress): Runtime => ({
 
 const watchCopies = (device: DeviceMemory, progress: Progress): DeviceMemory => ({
   type: device.type,
+  maxRows: device.maxRows,
   allocate: (type, dims) => device.allocate(type, dims),
   check: (tensors) => progress.during('inference', maxRunMs, () => device.check(tensors)),
   free: (tensors) => device.free(tensors),

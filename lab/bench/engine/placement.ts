@@ -86,6 +86,7 @@ function watchBound(runtime: Runtime) {
   }
   const memory: DeviceMemory | undefined = device && {
     type: device.type,
+    maxRows: device.maxRows,
     async allocate(...args) {
       const tensor = await device.allocate(...args)
       onDevice.add(tensor)
