@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Sequence, StepItem } from '../../../../core/model/engine/contract.ts'
-import { piecesOf, rowsOf } from '../../../../core/model/engine/step-pieces.ts'
+import { piecesOf, rowsOfItem } from '../../../../core/model/engine/step-pieces.ts'
 
 const sequence = {} as Sequence
 const selects = (rows: number): fc.Arbitrary<StepItem['select']> =>
@@ -10,7 +10,7 @@ const selects = (rows: number): fc.Arbitrary<StepItem['select']> =>
 /** The rows that an item returns, by their place among its own. */
 function returned(item: StepItem): number[] {
   const { select } = item
-  const all = [...Array(rowsOf(item)).keys()]
+  const all = [...Array(rowsOfItem(item)).keys()]
   return select === 'all' ? all : select === 'last' ? all.slice(-1) : select === 'none' ? [] : [...select]
 }
 
@@ -26,7 +26,7 @@ it('are the rows of an item in order, with the same parents, of which the same a
     fc.property(items, fc.integer({ min: 1, max: 12 }), (given, maxRows) => {
       const item = { ...given, sequence }
       const pieces = piecesOf(item, maxRows)
-      expect(pieces.every((piece) => rowsOf(piece) >= 1 && rowsOf(piece) <= maxRows)).toBe(true)
+      expect(pieces.every((piece) => rowsOfItem(piece) >= 1 && rowsOfItem(piece) <= maxRows)).toBe(true)
       expect(pieces.flatMap((piece) => ('ids' in piece ? piece.ids : []))).toEqual(given.ids)
       if (given.parents) expect(pieces.flatMap(({ parents }) => parents ?? [])).toEqual(given.parents)
       expect(pieces.flatMap((piece, at) => returned(piece).map((row) => row + at * maxRows))).toEqual(returned(item))
