@@ -12,7 +12,7 @@ import { KvSequence } from './sequence.ts'
 import { KvPool } from './sequence-memory.ts'
 import { SerialQueue } from './serial-queue.ts'
 import { checkStates, statesInputs } from './states-tensors.ts'
-import { piecesOf, rowsOfItem } from './step-pieces.ts'
+import { rowsOf, stepPieces } from './step-pieces.ts'
 
 /** Names of the KV tensors of one slot, by layer. */
 type KvNames = readonly ReturnType<typeof kvNames>[]
@@ -84,7 +84,7 @@ export class AttentionPart {
     const maxRows = this.runtime.device?.maxRows
     return this.#queue.run(() => {
       if (this.#recurrence) return this.#recurrence.run(items, (given, recurrent) => this.#step(given, outputs, recurrent))
-      if (maxRows === undefined || items.every((item) => rowsOfItem(item) <= maxRows)) return this.#step(items, outputs)
+      if (maxRows === undefined || items.every((item) => rowsOf(item) <= maxRows)) return this.#step(items, outputs)
       return this.#stepInPieces(items, maxRows, outputs, join)
     })
   }
@@ -110,11 +110,11 @@ export class AttentionPart {
     outputs: (rows: number) => StepOutputs<Result>,
     join: (pieces: readonly Result[]) => Result,
   ): Promise<Result[]> {
-    const pieces = items.map((item) => piecesOf(item, maxRows))
+    const pieces = items.map((item) => stepPieces(item, maxRows))
     const lengths = items.map(({ sequence }) => sequence.length)
     const results = items.map((): Result[] => [])
     items.forEach((item, at) => {
-      this.#own(item.sequence).requireWithinContext(lengths[at]! + rowsOfItem(item))
+      this.#own(item.sequence).requireWithinContext(lengths[at]! + rowsOf(item))
     })
     try {
       for (let round = 0; round < Math.max(...pieces.map(({ length }) => length)); round++) {

@@ -2,8 +2,8 @@ import { sliceStates } from '../../wire/protocol/states.ts'
 import type { StepItem } from './contract.ts'
 
 /** An item's rows in pieces of at most `maxRows`, each of which follows the one before it. @throws RangeError if `select` is not ascending */
-export function piecesOf(item: StepItem, maxRows: number): StepItem[] {
-  const rows = rowsOfItem(item)
+export function stepPieces(item: StepItem, maxRows: number): StepItem[] {
+  const rows = rowsOf(item)
   if (rows <= maxRows) return [item]
   return Array.from({ length: Math.ceil(rows / maxRows) }, (_, at) => {
     const from = at * maxRows
@@ -11,7 +11,7 @@ export function piecesOf(item: StepItem, maxRows: number): StepItem[] {
   })
 }
 
-export const rowsOfItem = (item: StepItem): number => ('ids' in item ? item.ids.length : item.states.rows)
+export const rowsOf = (item: StepItem): number => ('ids' in item ? item.ids.length : item.states.rows)
 
 function pieceOf(item: StepItem, from: number, to: number, rows: number): StepItem {
   const { sequence } = item

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Sequence, StepItem } from '../../../../core/model/engine/contract.ts'
-import { piecesOf, rowsOfItem } from '../../../../core/model/engine/step-pieces.ts'
+import { rowsOf, stepPieces } from '../../../../core/model/engine/step-pieces.ts'
 
 const sequence = {} as Sequence
 const selects = (rows: number): fc.Arbitrary<StepItem['select']> =>
@@ -10,7 +10,7 @@ const selects = (rows: number): fc.Arbitrary<StepItem['select']> =>
 /** The rows that an item returns, by their place among its own. */
 function returned(item: StepItem): number[] {
   const { select } = item
-  const all = [...Array(rowsOfItem(item)).keys()]
+  const all = [...Array(rowsOf(item)).keys()]
   return select === 'all' ? all : select === 'last' ? all.slice(-1) : select === 'none' ? [] : [...select]
 }
 
@@ -25,8 +25,8 @@ it('are the rows of an item in order, with the same parents, of which the same a
   fc.assert(
     fc.property(items, fc.integer({ min: 1, max: 12 }), (given, maxRows) => {
       const item = { ...given, sequence }
-      const pieces = piecesOf(item, maxRows)
-      expect(pieces.every((piece) => rowsOfItem(piece) >= 1 && rowsOfItem(piece) <= maxRows)).toBe(true)
+      const pieces = stepPieces(item, maxRows)
+      expect(pieces.every((piece) => rowsOf(piece) >= 1 && rowsOf(piece) <= maxRows)).toBe(true)
       expect(pieces.flatMap((piece) => ('ids' in piece ? piece.ids : []))).toEqual(given.ids)
       if (given.parents) expect(pieces.flatMap(({ parents }) => parents ?? [])).toEqual(given.parents)
       expect(pieces.flatMap((piece, at) => returned(piece).map((row) => row + at * maxRows))).toEqual(returned(item))
@@ -35,5 +35,5 @@ it('are the rows of an item in order, with the same parents, of which the same a
 })
 
 it('cannot return rows in another order', () => {
-  expect(() => piecesOf({ sequence, ids: [1, 2, 3], select: [2, 0] }, 2)).toThrow(RangeError)
+  expect(() => stepPieces({ sequence, ids: [1, 2, 3], select: [2, 0] }, 2)).toThrow(RangeError)
 })
