@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net'
 import { z } from 'zod'
 import { apiBaseUrl } from '../core/answer/upstream/base-url.ts'
 import { parseConfig } from '../core/kit/base/config.ts'
-import { nonEmpty, nonNegative } from '../core/kit/base/setting-kinds.ts'
+import { nonEmpty, nonNegative, WebOrigin } from '../core/kit/base/setting-kinds.ts'
 import { branchings } from '../core/policy/hat/draft-ahead-steps.ts'
 import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { ProviderName } from '../core/wire/protocol/computing.ts'
@@ -144,6 +144,11 @@ export const AgentFields = z.strictObject({
     flag: 'api-allow-host',
     description: "host in the URL by which clients call this device's API, such as host.docker.internal; repeatable",
     fallback: 'localhost, 127.0.0.0/8 and ::1',
+  }),
+  apiAllowedOrigins: z.array(WebOrigin).min(1).optional().meta({
+    flag: 'api-allow-origin',
+    description: "origin of a web page that may call this device's API (CORS), such as https://chat.example.org; repeatable",
+    fallback: 'none',
   }),
   threads: processFields.threads,
   provider: processFields.provider,

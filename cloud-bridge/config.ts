@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { apiBaseUrl } from '../core/answer/upstream/base-url.ts'
 import { bridgeModes } from '../core/kit/base/answer-modes.ts'
 import { parseConfig } from '../core/kit/base/config.ts'
-import { nonEmpty, nonNegative, off, on, positive, whole } from '../core/kit/base/setting-kinds.ts'
+import { nonEmpty, nonNegative, off, on, positive, WebOrigin, whole } from '../core/kit/base/setting-kinds.ts'
 import { isAddressOrNetwork } from '../core/kit/listen/proxies.ts'
 import { defaultDraftLimit } from '../core/policy/hat/draft-stop.ts'
 import { metricNames } from '../core/policy/pice/objectives.ts'
@@ -112,6 +112,11 @@ export const BridgeFields = z.strictObject({
         'address or network of reverse proxies in front of --http-port: of their requests, X-Forwarded-For names the client; repeatable',
       fallback: 'none: the header is ignored',
     }),
+  allowedOrigins: z.array(WebOrigin).min(1).optional().meta({
+    flag: 'allow-origin',
+    description: 'origin of a web page that may call the HTTP API (CORS), such as https://chat.example.org; repeatable',
+    fallback: 'none: requests of web pages are refused',
+  }),
   deviceAnswers: on.describe(
     'answer enrolled devices that ask the models of this bridge (brim agent run --server bridge), as it does clients; they see nothing else',
   ),

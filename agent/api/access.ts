@@ -10,6 +10,8 @@ export interface ApiAccess {
   readonly keys?: readonly string[] | undefined
   /** Names and addresses by which clients may call the API, in addition to those of loopback. */
   readonly allowedHosts: readonly string[]
+  /** Of web pages that may call the API, besides those of the allowed hosts. */
+  readonly allowedOrigins?: readonly string[] | undefined
 }
 
 /** @throws BrimError LISTEN_REFUSED for an address beyond loopback without keys and allowed hosts */
@@ -28,16 +30,16 @@ export function requireSafeAddress(host: string, { keys, allowedHosts }: ApiAcce
  * @returns a refusal with status 403, or API_KEY_INVALID
  */
 export function rejectionOf({ host = '', origin, authorization }: IncomingHttpHeaders, access: ApiAccess): BrimError | undefined {
-  const { keys, allowedHosts } = access
+  const { keys, allowedHosts, allowedOrigins = [] } = access
   const isAllowed = (url: string) => {
     const name = URL.canParse(url) ? new URL(url).hostname : ''
     return isLoopback(name) || allowedHosts.includes(name)
   }
-  const isForeignOrigin = origin !== undefined && !isAllowed(origin)
+  const isForeignOrigin = origin !== undefined && !isAllowed(origin) && !allowedOrigins.includes(origin)
   const foreign = !isAllowed(`http://${host}`) ? `Host "${host}"` : isForeignOrigin && `Origin "${origin}"`
   if (foreign)
     return new RequestRefused(403, `${foreign} is not this machine`, {
-      hint: 'call the API by 127.0.0.1 or localhost, or allow the host with --api-allow-host',
+      hint: 'call the API by 127.0.0.1 or localhost, or allow the host with --api-allow-host; a web page with --api-allow-origin',
     })
   const given = /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1] ?? ''
   if (!keys || keys.some((key) => isEqual(key, given))) return undefined

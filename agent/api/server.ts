@@ -46,6 +46,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     maxBodyBytes,
     clock,
     logger,
+    origins: access.allowedOrigins ?? [],
     pathsHint: `this API has POST /v1/chat/completions and /v1/completions, GET /v1/models, /health, ${budgetPath} and ${readyPath}`,
     admit({ headers, routeOptions }) {
       const error = routeOptions.url === readyPath ? undefined : rejectionOf(headers, access)

@@ -1,7 +1,9 @@
 import { type AnswerRequest, type Endpoint, startOf } from '../../core/answer/endpoint/endpoint.ts'
-import { type DeviceMode, isDeviceMode } from '../../core/kit/base/answer-modes.ts'
+import { Prompt } from '../../core/answer/endpoint/prompt.ts'
+import { type DeviceMode, deviceModes, isDeviceMode } from '../../core/kit/base/answer-modes.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
+import { greedy } from '../../core/model/engine/sampler.ts'
 import type { DispatchQuestion } from '../../core/policy/disco/answer-dispatcher.ts'
 import type { DispatchAction, DispatchInput, DispatchMachine } from '../../core/policy/disco/dispatch-machine.ts'
 import type { WantedSide } from '../../core/policy/disco/side-account.ts'
@@ -30,6 +32,14 @@ export interface DispatchPlannerOptions {
   readonly clock: Clock
 }
 
+/** That every side can answer. */
+export const anyRequest: AnswerRequest = {
+  prompt: new Prompt({ kind: 'text', text: '' }),
+  sampling: greedy,
+  stop: [],
+  client: '',
+}
+
 const both: readonly Side[] = ['local', 'remote']
 /** Of a prompt that no tokenizer here has read. */
 const bytesPerToken = 4
@@ -49,6 +59,20 @@ export class DispatchPlanner {
   check(request: AnswerRequest): void {
     const { candidates, problem } = this.#options
     sidesOf(this.modeOf(request), request, candidates(), problem)
+  }
+
+  /** Those that some request could be answered in now. */
+  get modes(): DeviceMode[] {
+    const { candidates, problem } = this.#options
+    const present = candidates()
+    return deviceModes.filter((mode) => {
+      try {
+        return sidesOf(mode, anyRequest, present, problem)
+      } catch (error) {
+        if (error instanceof BrimError) return false
+        throw error
+      }
+    })
   }
 
   /**

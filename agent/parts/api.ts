@@ -34,6 +34,7 @@ export async function openApi(
     access: {
       keys: config.apiKeyFile === undefined ? undefined : readApiKeys(config.apiKeyFile),
       allowedHosts: config.apiAllowedHosts ?? [],
+      allowedOrigins: config.apiAllowedOrigins,
     },
     maxBodyBytes: config.limits.apiBodyBytes,
     limits: apiLimits(config.limits.apiConnections),

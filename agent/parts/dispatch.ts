@@ -1,6 +1,5 @@
 import type { ApiModel } from '../../core/answer/api/served.ts'
 import type { AnswerRequest, Endpoint } from '../../core/answer/endpoint/endpoint.ts'
-import { Prompt } from '../../core/answer/endpoint/prompt.ts'
 import { readApiKey } from '../../core/answer/upstream/api-key.ts'
 import { upstreamEndpoint } from '../../core/answer/upstream/endpoint.ts'
 import { upstreamLimitsOf } from '../../core/answer/upstream/limit-table.ts'
@@ -10,13 +9,12 @@ import { BrimError } from '../../core/kit/base/errors.ts'
 import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../core/kit/base/random.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
-import { greedy } from '../../core/model/engine/sampler.ts'
 import { DispatchMachine } from '../../core/policy/disco/dispatch-machine.ts'
 import { type BridgeHttp, bridgeLlm } from '../disco/bridge-llm.ts'
 import type { Budget } from '../disco/budget.ts'
 import { discoEndpoint } from '../disco/endpoint.ts'
 import type { Candidates } from '../disco/modes.ts'
-import { DispatchPlanner } from '../disco/planner.ts'
+import { anyRequest, DispatchPlanner } from '../disco/planner.ts'
 import { singleEndpoint } from '../disco/single-endpoint.ts'
 import { SmallModelSlots } from '../disco/small-model-slots.ts'
 import { StoredEstimates } from '../disco/stored-estimates.ts'
@@ -185,12 +183,6 @@ export function openDispatch(
       }
     },
   }
-}
-const anyRequest: AnswerRequest = {
-  prompt: new Prompt({ kind: 'text', text: '' }),
-  sampling: greedy,
-  stop: [],
-  client: '',
 }
 
 /** @returns the server as it is now; undefined: none is configured, or the bridge's model is not on this device */

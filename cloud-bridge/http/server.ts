@@ -48,6 +48,8 @@ export interface HttpOptions {
   readonly proxies?: Proxies
   /** Host names, as in URLs, by which clients reach a server on loopback through a proxy. */
   readonly names?: readonly string[]
+  /** Of web pages that may call this server. Absent: none. */
+  readonly origins?: readonly string[]
   /** Absent: every caller may do everything. */
   readonly authorizer?: Pick<Authorizer, 'authRequired' | 'authorize'>
   /** Absent: no limits. */
@@ -80,6 +82,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     certificate,
     proxies = noProxies,
     names = [],
+    origins = [],
     authorizer = openToAll,
     limits,
     eventStreams,
@@ -91,7 +94,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
 
   /** @returns why the request is refused: a web page may have sent it */
   function foreignReason({ headers }: IncomingMessage): string | undefined {
-    if (headers.origin !== undefined) return 'not for web pages'
+    if (headers.origin !== undefined && !origins.includes(headers.origin)) return 'not for web pages (--allow-origin allows one)'
     const named = (headers.host ?? '').toLowerCase().replace(/:\d+$/, '')
     return !isLoopback(host) || isLoopback(named) || names.includes(named)
       ? undefined
@@ -101,6 +104,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   const app = createHttpApp({
     server: 'bridge',
     limits,
+    origins,
     createServer: (handler) => createNodeServer(handler, certificate, limits),
     admit(request) {
       const reason = foreignReason(request.raw)
@@ -122,7 +126,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     const upgrade = upgrades[request.url?.split('?', 1)[0] ?? '']
     socket.on('error', () => socket.destroy())
     const address = proxies.clientOf(request)
-    if (foreignReason(request) !== undefined) refuseUpgrade(socket, '403 Forbidden')
+    if (request.headers.origin !== undefined || foreignReason(request) !== undefined) refuseUpgrade(socket, '403 Forbidden')
     else if (!upgrade) refuseUpgrade(socket, '404 Not Found')
     else if (!guard.assign(request.socket, address)) socket.destroy()
     else upgrade(request, socket, head, { address, onAccepted: () => guard.beginRequest(request.socket) })

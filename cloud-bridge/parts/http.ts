@@ -26,6 +26,7 @@ export async function openHttp(
     certificate,
     proxies,
     names: config.dataUrl === undefined ? [] : [new URL(config.dataUrl).hostname],
+    origins: config.allowedOrigins ?? [],
     authorizer,
     limits: listeners.http,
     eventStreams: { total: config.limits.eventStreams, perClient: Math.ceil(config.limits.eventStreams / 4) },

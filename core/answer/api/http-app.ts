@@ -7,6 +7,8 @@ import type { Logger } from '../../kit/base/logger.ts'
 import { sampledWarnings } from '../../kit/base/sampled-warnings.ts'
 import { type HttpLimits, httpTimeLimits } from '../../kit/listen/http-listener.ts'
 import { allowedMethods } from './allowed-methods.ts'
+import { allowPage } from './cross-origin.ts'
+import { unzippedBody } from './gzipped-body.ts'
 import { errorReply, namedError, noSuchPath, ownError, RequestRefused } from './http-errors.ts'
 import { requestIdOf } from './request-id.ts'
 
@@ -21,6 +23,8 @@ export interface HttpAppOptions {
   readonly maxBodyBytes?: number
   /** Names the paths where another one is asked for. Absent: nothing does. */
   readonly pathsHint?: string
+  /** Of web pages that may call this server. Absent: none. */
+  readonly origins?: readonly string[]
   /** @throws BrimError for a request that is refused before it is read */
   admit(request: FastifyRequest): void
   /** Whether the body is read, as JSON. Absent: that of every route is. Others are left to their route. */
@@ -77,6 +81,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     void reply.header('cache-control', 'no-store')
     // Browsers send a type across sites without asking, unless it is that of JSON.
     if (request.method === 'POST') request.headers['content-type'] ??= jsonType
+    if (allowPage(request, reply, options.origins ?? [])) return reply.code(204).send()
     options.admit(request)
   })
   readJson(app, options)
@@ -89,6 +94,7 @@ const createPlainServer = (handler: RequestListener, limits: HttpLimits | undefi
 function readJson(app: FastifyInstance, { readsBody = () => true }: HttpAppOptions): void {
   // An object that names its own prototype is refused.
   const parse = app.getDefaultJsonParser('error', 'error')
+  app.addHook('preParsing', async (request, _reply, payload) => (readsBody(request) ? unzippedBody(request, payload) : payload))
   app.removeAllContentTypeParsers()
   app.addContentTypeParser<string>(jsonType, { parseAs: 'string' }, (request, text, done) => {
     if (!readsBody(request)) return done(null, undefined)

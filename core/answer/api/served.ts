@@ -1,4 +1,4 @@
-import type { BridgeMode } from '../../kit/base/answer-modes.ts'
+import { type AnswerMode, type BridgeMode, bridgeModes } from '../../kit/base/answer-modes.ts'
 import { BrimError } from '../../kit/base/errors.ts'
 import { FieldError } from '../../wire/openai/api-error.ts'
 import type { Model } from '../../wire/openai/responses.ts'
@@ -38,6 +38,8 @@ export interface Sketching {
 
 /** The modes of a device's answers (DiSCo). */
 export interface Dispatching {
+  /** Those that some request could be answered in now. */
+  readonly modes: readonly AnswerMode[]
   /**
    * Checks before any work that the request can be answered in its mode, or in the configured one.
    * @throws FieldError REQUEST_INVALID for a mode whose sides this device lacks, or that cannot answer the request; BrimError
@@ -75,20 +77,23 @@ export function modelFor(name: string | null | undefined, { models }: Served): A
 }
 
 /** One card for each model, under its id where another one has its name, and one for the name that always works. */
-export const modelCards = ({ models }: Served): Model[] => [
-  ...models.map(({ name, modelId, createdAt }, at) => {
-    const isTaken = models.slice(0, at).some((before) => before.name === name)
-    return cardOf((isTaken && modelId) || name, createdAt)
+export const modelCards = (served: Served): Model[] => [
+  ...served.models.map((model, at) => {
+    const { name, modelId } = model
+    const isTaken = served.models.slice(0, at).some((before) => before.name === name)
+    return cardOf((isTaken && modelId) || name, model, served)
   }),
-  ...models.slice(0, 1).map(({ createdAt }) => cardOf(anyModel, createdAt)),
+  ...served.models.slice(0, 1).map((first) => cardOf(anyModel, first, served)),
 ]
 
 /** @throws FieldError MODEL_UNKNOWN */
-export const modelCard = (id: string, served: Served): Model => cardOf(id, modelFor(id, served).createdAt)
+export const modelCard = (id: string, served: Served): Model => cardOf(id, modelFor(id, served), served)
 
-const cardOf = (id: string, createdAt: string): Model => ({
+const cardOf = (id: string, { createdAt, endpoint: { model }, sketching }: ApiModel, { dispatch }: Served): Model => ({
   id,
   object: 'model',
   created: Math.floor(Date.parse(createdAt) / 1_000),
   owned_by: 'brim',
+  max_model_len: model.tokenizer ? model.dims.contextLimit : null,
+  brim: { modes: [...(dispatch?.modes ?? (sketching ? bridgeModes : ['full']))] },
 })

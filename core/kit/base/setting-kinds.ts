@@ -18,3 +18,10 @@ export const off = z.boolean().default(false)
 
 /** One that is on, unless `--no-…` is given. */
 export const on = z.boolean().default(true)
+
+/** Scheme, host and port of a web page. */
+export const WebOrigin = z
+  .string()
+  .refine((text) => URL.canParse(text) && /^https?:/.test(text) && new URL(text).origin === text, {
+    error: 'must be an origin like https://chat.example.org, without a path',
+  })

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
+import { answerModes } from '../../kit/base/answer-modes.ts'
 import type { AnswerEnd } from '../../model/text/answer-stream.ts'
 import type { ChosenText, ScoredText } from '../../model/text/scored-text.ts'
 import type { CallPiece } from '../../model/text/tool-reader.ts'
@@ -135,6 +136,11 @@ export const Model = z.object({
   object: z.literal('model'),
   created: z.int().describe('Unix seconds.'),
   owned_by: z.string(),
+  max_model_len: z
+    .int()
+    .nullable()
+    .describe('Tokens of a prompt and its answer together, as vLLM names it; null where the answer comes from another server.'),
+  brim: z.object({ modes: z.array(z.enum(answerModes)).describe('Values of `brim.mode` that it can answer in now.') }),
 })
 export type Model = z.infer<typeof Model>
 export const ModelList = z.object({ object: z.literal('list'), data: z.array(Model) })

@@ -136,7 +136,7 @@ describe('an error', () => {
   it('is the response to every request of a web page, and to every request to another host', async () => {
     await using http = await startTestHttp([routes])
     expect(await answered(await http.get('/things', { origin: 'https://example.org' }))).toEqual(
-      refused(403, 'not for web pages'),
+      refused(403, 'not for web pages (--allow-origin allows one)'),
     )
     expect(await statusOf(http, 'GET /things HTTP/1.1\r\nHost: example.org\r\n\r\n')).toBe('403')
     expect(await statusOf(http, 'GET /things HTTP/1.1\r\nHost: [::1]:80\r\n\r\n')).toBe('200')

@@ -10,7 +10,7 @@ const bridge = {
   models: [{ name: 'm', endpoint, createdAt: '2026-01-01T00:00:00Z' }],
   nextSeed: () => 1,
 } satisfies Served
-const anything: Dispatching = { check: () => {} }
+const anything: Dispatching = { modes: [], check: () => {} }
 const agent = (dispatch: Dispatching = anything) => ({ ...bridge, dispatch }) satisfies Served
 
 const read = (brim: object, served: Served, more: object = {}) =>
@@ -47,6 +47,7 @@ describe('brim.mode at an agent', () => {
 
   it('is checked with the request before any work', () => {
     const dispatch: Dispatching = {
+      modes: [],
       check({ mode, tokenIds }) {
         if (mode === 'cloud' && tokenIds) throw new FieldError('REQUEST_INVALID', 'brim.mode', 'no token ids')
       },
