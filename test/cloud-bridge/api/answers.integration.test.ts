@@ -244,7 +244,10 @@ describe('without the openai package', () => {
     }
     const [models, chat, stream] = outputs
     expect(JSON.parse(models!)).toMatchObject({ object: 'list', data: [{ id: 'tiny-llama' }, { id: 'brim' }] })
-    expect(JSON.parse(chat!)).toMatchObject({ object: 'chat.completion', usage: { completion_tokens: 16 } })
+    // Sampled: it may end before its limit.
+    const { object, choices, usage } = JSON.parse(chat!)
+    expect([object, choices[0].finish_reason]).toEqual(['chat.completion', usage.completion_tokens < 16 ? 'stop' : 'length'])
+    expect(usage.completion_tokens).toBeGreaterThan(0)
     expect(stream).toMatch(/^id: \S+\ndata: \{.*\}\n\n(.*\n)*data: \[DONE\]\n\n$/)
   })
 
