@@ -20,6 +20,7 @@ const maxUnread = 256
 export interface DrafterParts {
   /** Undefined where the bundle has none. */
   readonly adapter: Part | undefined
+  /** What reads the adapter's states. */
   readonly head: SharedHead
   /** The device's small model, if it has the LLM's tokenizer. */
   readonly slm?: Pick<SlmDrafterOptions, 'borrow' | 'vocab'> | undefined

@@ -2,7 +2,7 @@ import { loadTextModel, type TextModel } from '../../core/answer/endpoint/text-m
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Progress } from '../../core/kit/base/progress.ts'
 import { readManifest } from '../../core/model/bundle/bundle.ts'
-import type { Manifest } from '../../core/model/bundle/manifest.ts'
+import { draftOutput, type Manifest, partsOfDrafter } from '../../core/model/bundle/manifest.ts'
 import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
 import type { MedusaHeads, Part } from '../../core/model/engine/contract.ts'
 import { openVerifiedBundle } from '../../core/model/engine/open-bundle.ts'
@@ -17,6 +17,8 @@ export interface DeviceModel {
   readonly input: Part
   readonly head: SharedHead
   readonly adapter: Part | undefined
+  /** What reads the adapter's states. */
+  readonly adapterHead: SharedHead
   readonly medusa: MedusaHeads | undefined
   readonly text: TextModel
   close(): Promise<void>
@@ -50,7 +52,7 @@ export async function openDeviceModel({
 }: DeviceModelOptions): Promise<DeviceModel> {
   const manifest = await readManifest(bundle)
   const wanted = medusa ? (['adapter', 'medusa'] as const) : (['adapter'] as const)
-  const drafters = wanted.filter((name) => manifest.parts[name])
+  const drafters = wanted.flatMap((name) => partsOfDrafter(manifest, name))
   const model = await openVerifiedBundle(bundle, {
     library,
     provider,
@@ -62,13 +64,16 @@ export async function openDeviceModel({
     logger,
   })
   try {
+    const { vocab } = manifest.dims
+    const head = shareHead(model.head(), vocab)
     return {
       manifest,
       get computing() {
         return model.computing
       },
       input: model.part('input'),
-      head: shareHead(model.head(), manifest.dims.vocab),
+      head,
+      adapterHead: drafters.includes(draftOutput) ? shareHead(model.head(draftOutput), vocab) : head,
       adapter: manifest.parts.adapter && model.part('adapter'),
       medusa: medusa && manifest.parts.medusa ? model.medusa() : undefined,
       text: await loadTextModel(bundle, manifest),

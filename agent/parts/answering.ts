@@ -68,7 +68,7 @@ function splitAnswering(
   models: ActiveModels,
 ): SplitAnswering {
   const { draft } = config
-  const { adapter, input, head, text, manifest } = model
+  const { adapter, adapterHead, input, head, text, manifest } = model
   const { dims } = manifest
   const branches = canBranch(manifest)
   const treeDrafter = branches ? variant.treeDrafter : undefined
@@ -91,7 +91,7 @@ function splitAnswering(
       ? () => treeDrafter(model)
       : drafterMaker(draft.drafter, {
           adapter,
-          head,
+          head: adapterHead,
           slm: draftModel(model, models),
           threshold: draft.threshold,
           draftAhead,

@@ -1,8 +1,16 @@
 import { megabytes } from '../kit/base/megabytes.ts'
-import { graphKey, isDrafter, type Manifest, type PartManifest, type PartName, slotCounts } from '../model/bundle/manifest.ts'
+import {
+  draftOutput,
+  graphKey,
+  isDrafter,
+  type Manifest,
+  type PartManifest,
+  type PartName,
+  slotCounts,
+} from '../model/bundle/manifest.ts'
 
 /** What `build` and `inspect` print of one part. */
-interface PartSummary extends Pick<PartManifest, 'layers' | 'kvHeads' | 'headDim' | 'features' | 'heads' | 'tree'> {
+interface PartSummary extends Pick<PartManifest, 'layers' | 'kvHeads' | 'headDim' | 'features' | 'draftHead' | 'heads' | 'tree'> {
   readonly part: PartName
   /** Sequences per packed step, one graph for each. */
   readonly slots: readonly number[]
@@ -55,8 +63,10 @@ function partText(part: PartSummary): string {
   return `${megabytes(bytes)}, ${contentText(part)}, ${slots.join('/')} slot${slots.length > 1 ? 's' : ''}`
 }
 
-function contentText({ part, layers: [from, to], features, heads, tree }: PartSummary): string {
+function contentText({ part, layers: [from, to], features, draftHead, heads, tree }: PartSummary): string {
   if (part === 'output') return 'norm and head'
+  if (part === draftOutput) return 'head, for the draft head'
+  if (draftHead) return 'a draft head: one layer with features'
   if (part === 'medusa') return `${heads} heads, a tree of ${tree?.length}`
   if (isDrafter(part)) return `one attention block${features ? ' with features' : ''}`
   return to - from === 1 ? `layer ${from}` : `layers ${from} to ${to - 1}`
@@ -64,11 +74,11 @@ function contentText({ part, layers: [from, to], features, heads, tree }: PartSu
 
 function summarizePart(
   part: PartName,
-  { layers, kvHeads, headDim, graphs, features, heads, tree }: PartManifest,
+  { layers, kvHeads, headDim, graphs, features, draftHead, heads, tree }: PartManifest,
   files: Manifest['files'],
 ): PartSummary {
   const own = files.filter(({ path }) => path.startsWith(`${part}.`))
   const bytes = own.reduce((sum, file) => sum + file.bytes, 0)
   const slots = slotCounts.filter((count) => graphKey(count, false) in graphs)
-  return { part, layers, kvHeads, headDim, slots, bytes, features, heads, tree }
+  return { part, layers, kvHeads, headDim, slots, bytes, features, draftHead, heads, tree }
 }

@@ -61,6 +61,11 @@ const options = {
     fallback: 'adapter, if there is one',
   }),
   adapter: z.string().optional().meta({ description: 'folder of the drafter adapter', fallback: '<checkpoint>/adapter' }),
+  draftHead: z.string().optional().meta({
+    description:
+      'draft head in the layout of EAGLE or EAGLE-2 as the drafter adapter: its folder or file, or OWNER/NAME at the hub',
+    fallback: 'none',
+  }),
   name: z.string().optional().meta({ description: 'name of the model', fallback: "the checkpoint folder's" }),
   force: z.boolean().default(false).describe('replace an existing bundle'),
 }
@@ -79,6 +84,7 @@ export const command = defineCommand({
     ['brim model build Qwen/Qwen2.5-0.5B-Instruct --split 2 --out qwen', "downloads the model first, as 'brim model pull'"],
     ['brim model build ./Qwen2.5-0.5B-Q4_0.gguf --format int4 --out qwen', 'weights in Q4_0 stay as they are'],
     ['brim model build ./vicuna --split 2 --adapter ./adapter --out vicuna', 'with a drafter'],
+    ['brim model build ./vicuna --split 2 --draft-head ./EAGLE-Vicuna-7B-v1.3 --out vicuna', 'with a published draft head'],
     [
       'brim model build ./vicuna --split 2 --drafters adapter,medusa --out vicuna',
       'drafters in ./vicuna/adapter and ./vicuna/medusa',
@@ -93,6 +99,8 @@ async function build({ force, json, file, deviceMemory, ...options }: BuildOptio
   if (deviceMemory !== undefined && options.split !== 'auto')
     throw new BrimError('USAGE', '--device-memory is for --split auto', { hint: 'add --split auto, or omit it' })
   const { checkpoint, name } = await checkpointOf(options.checkpoint, file, io)
+  const draftHead =
+    options.draftHead === undefined ? undefined : (await checkpointOf(options.draftHead, undefined, io)).checkpoint
   const split = options.split === 'auto' ? await autoSplit(checkpoint, options, deviceMemory, io) : options.split
   const startMs = systemClock.nowMs()
   const progress = showProgress(io)
@@ -108,6 +116,7 @@ async function build({ force, json, file, deviceMemory, ...options }: BuildOptio
   const { dir, manifest } = await buildBundle({
     ...options,
     checkpoint,
+    draftHead,
     split,
     name: options.name ?? name,
     replace: force,

@@ -1,8 +1,10 @@
 """Trains the adapter with features (feature_adapter.py) on its own roll-outs; resumes by itself from <work>/adapter.pt. With --paper,
-HAT's adapter Λ in the paper's form, from <work>/adapter-paper.pt.
+HAT's adapter Λ in the paper's form, from <work>/adapter-paper.pt. With --eagle, a draft head in EAGLE's layout (eagle_head.py), from
+<work>/eagle.pt, which is exported to <work>/eagle.
 
     nice -n 10 python scripts/train/train_adapter.py --minutes 10
     nice -n 10 python scripts/train/train_adapter.py --paper --minutes 10
+    nice -n 10 python scripts/train/train_adapter.py --eagle --minutes 10
     python scripts/train/train_adapter.py --base Qwen2.5-0.5B-Instruct --work own --split 2    # OWN_MODELS.md
 
 Deep states are masked where a device does not have them: in prompts, and in a window before a random position of each step.
@@ -19,9 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from base import Teacher
+from base import BaseModel, Teacher
 from distil import Distillation, LossOf, add_budget, distillation_loss, early_exit, run_distillation, teacher_states
-from errors import run
+from eagle_head import EagleHead, eagle_loss, export_eagle
+from errors import InputError, run
 from feature_adapter import FeatureAdapter, shift, visible_features
 from model import Adapter
 
@@ -112,11 +115,36 @@ def paper_adapter_loss_of(training: Distillation) -> LossOf:
     return lambda inputs, keep: paper_adapter_loss(training.model, training.student, *teacher_states(training.model, inputs), keep)
 
 
+def make_eagle(model: Teacher, seed: int) -> EagleHead:
+    """An untrained head, whose first guess is W·[e; f]."""
+    if isinstance(model, BaseModel):
+        raise InputError("--eagle is for the models of this repository, without --base")
+    torch.manual_seed(seed)
+    head = EagleHead(model.config)
+    head.layers[0].self_attn.start_silent(seed)
+    torch.nn.init.zeros_(head.layers[0].mlp.down_proj.weight)
+    return head
+
+
+def eagle_loss_of(training: Distillation) -> LossOf:
+    """The loss of a training batch."""
+    def loss_of(inputs: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
+        return eagle_loss(training.model, training.student, inputs, teacher_states(training.model, inputs)[1], keep)
+
+    return loss_of
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_budget(parser)
-    parser.add_argument("--paper", action="store_true", help="train the paper's plain form: adapter-paper")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--paper", action="store_true", help="train the paper's plain form: adapter-paper")
+    form.add_argument("--eagle", action="store_true", help="train a draft head in EAGLE's layout, for brim model build --draft-head")
     args = parser.parse_args()
+    if args.eagle:
+        run_distillation(args, "eagle", lambda model: make_eagle(model, args.seed), eagle_loss_of)
+        print(export_eagle(args.work))
+        return
     name, make, loss_of = (
         ("adapter-paper", make_paper_adapter, paper_adapter_loss_of) if args.paper else ("adapter", make_adapter, adapter_loss_of)
     )

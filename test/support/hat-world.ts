@@ -7,7 +7,7 @@ import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import type { EndpointFigures } from '../../core/answer/endpoint/figures.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
 import { readManifest } from '../../core/model/bundle/bundle.ts'
-import { drafterParts } from '../../core/model/bundle/manifest.ts'
+import { drafterParts, draftOutput, partsOfDrafter } from '../../core/model/bundle/manifest.ts'
 import { adapterDrafter } from '../../core/model/draft/adapter-drafter.ts'
 import { noDrafter } from '../../core/model/draft/drafter.ts'
 import { openRuntime } from '../../core/model/engine/capi.ts'
@@ -55,10 +55,11 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
   const bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge'), ...options.settings })
   const runtime = await openRuntime()
   const { parts } = await readManifest(bundle)
-  const drafters = drafterParts.filter((name) => parts[name])
+  const drafters = drafterParts.flatMap((name) => partsOfDrafter({ parts }, name))
   const model = await openModel(runtime, bundle, { parts: ['input', 'middle', 'output', ...drafters], threads: 1 })
   const { dims, modelId } = model.manifest
   const head = shareHead(model.head(), dims.vocab)
+  const adapterHead = parts[draftOutput] ? shareHead(model.head(draftOutput), dims.vocab) : head
   const speed = new DeviceSpeed()
   const link = dataLinkTo(bridge.dataUrl, { speed })
 
@@ -74,7 +75,7 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     branching: 'last',
     pacedDrafts: false,
     open: (signal, sessionOptions) => link.open(modelId, signal, sessionOptions),
-    createDrafter: (sampling) => adapterDrafter(model.part('adapter'), head, sampling),
+    createDrafter: (sampling) => adapterDrafter(model.part('adapter'), adapterHead, sampling),
     threshold: 0.6,
     draftLimit: 8,
     patienceMs: 5_000,

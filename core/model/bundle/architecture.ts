@@ -129,6 +129,18 @@ export interface Adapter extends AttentionShape {
 }
 
 /**
+ * A draft head as EAGLE publishes them (arXiv:2401.15077): x = W·[e; f] + b, then one decoder layer without the norm before its
+ * attention, where e is the token's embedding and f the LLM's state of the position before it, after the LLM's final norm. What
+ * the layer gives is the guess of the next f: the LLM's head is applied to it as it is.
+ */
+export interface DraftHead {
+  /** The layer, with the names of the head's tensors; vocabulary and context are the LLM's. */
+  readonly layer: Architecture
+  /** Of W. */
+  readonly hasBias: boolean
+}
+
+/**
  * Medusa heads (arXiv:2401.10774): head k applies the LLM's head to f + SiLU(W_k·f + b_k), where f is the deep state after
  * the LLM's final normalisation.
  */
@@ -162,10 +174,12 @@ export interface PartSpec {
   readonly format: WeightFormat
   /** Of embedding and head. Absent: as `format`. */
   readonly vocabularyFormat?: WeightFormat
-  /** Decoder layers [from, to) of the whole model; empty for `output` and `medusa`. */
+  /** Decoder layers [from, to) of the whole model; empty for `output`, `medusa` and `draft-output`. */
   readonly layers: readonly [number, number]
   /** For the parts `adapter` and `adapter-paper`. */
   readonly adapter?: Adapter
+  /** For an `adapter` that is a draft head, whose layer is in place of `model`. */
+  readonly draftHead?: { readonly llm: Architecture; readonly hasBias: boolean }
   /** For the part `medusa`. */
   readonly medusa?: Medusa
 }

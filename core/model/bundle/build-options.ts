@@ -2,6 +2,7 @@ import { BrimError } from '../../kit/base/errors.ts'
 import { type Architecture, int4BlockSizes, type PartSpec, type WeightFormat } from './architecture.ts'
 import { codeFormat } from './block-codes.ts'
 import type { DrafterSpec } from './drafters.ts'
+import { draftOutput } from './manifest.ts'
 
 /** HAT puts less than this share of the layers on the device. */
 const maxUsualDeviceShare = 0.1
@@ -38,6 +39,9 @@ export function checkFormat(format: WeightFormat, { dims, delta }: Architecture,
     if ('adapter' in drafter) {
       const { heads, headDim } = drafter.adapter
       widths.push([`the width of the heads of ${drafter.part}`, heads * headDim])
+    } else if ('draftHead' in drafter) {
+      const { heads, headDim, ffn } = drafter.draftHead.layer.dims
+      widths.push(['the width of the heads of the draft head', heads * headDim], ['the MLP width of the draft head', ffn])
     }
   const odd = widths.find(([, width]) => width % format.blockSize !== 0)
   if (!odd) return
@@ -59,7 +63,7 @@ export interface BundleFormats {
   readonly vocabularyFormat: WeightFormat | undefined
 }
 
-/** The parts of a bundle in the order of the computation: adapters before the middle, Medusa heads after the output. */
+/** The parts of a bundle in the order of the computation: adapters before the middle, other drafters after the output. */
 export function partSpecs(
   model: Architecture,
   { format, deviceFormat, vocabularyFormat }: BundleFormats,
@@ -70,13 +74,18 @@ export function partSpecs(
   const withVocabulary = (own: WeightFormat) => (own.name === 'int4' && vocabularyFormat ? { vocabularyFormat } : {})
   if (split === undefined) return [{ part: 'whole', model, format, ...withVocabulary(format), layers: [0, layers] }]
   const common = { model, format: deviceFormat, ...withVocabulary(deviceFormat) }
-  const adapters = drafters.filter((drafter) => drafter.part !== 'medusa')
+  const adapters = drafters.filter((drafter) => 'adapter' in drafter)
   const medusas = drafters.filter((drafter) => drafter.part === 'medusa')
+  const heads = drafters.flatMap((drafter) => ('draftHead' in drafter ? [drafter.draftHead] : []))
   return [
     { part: 'input', layers: [0, split], ...common },
     ...adapters.map((drafter) => ({ ...drafter, layers: [0, 1] as const, ...common })),
     { part: 'middle', model, format, layers: [split, layers] },
     { part: 'output', layers: [layers, layers], ...common },
+    ...heads.flatMap(({ layer, hasBias }): PartSpec[] => [
+      { part: 'adapter', layers: [0, 1], ...common, model: layer, draftHead: { llm: model, hasBias } },
+      { part: draftOutput, layers: [layers, layers], ...common },
+    ]),
     ...medusas.map((drafter) => ({ ...drafter, layers: [layers, layers] as const, ...common })),
   ]
 }

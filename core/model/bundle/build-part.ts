@@ -6,6 +6,7 @@ import { addInto, attend, gelu, multiplied, multiplyRows, normaliseHeads, openGa
 import {
   type AttentionBlock,
   type DeltaBlock,
+  type DraftInput,
   type Matrix,
   type MedusaBlocks,
   type Mlp,
@@ -46,11 +47,11 @@ export async function writePart(plan: PartPlan, weights: WeightWriter, incoming:
     await added(mixed, mixer.after)
     if (mlp) await added(await runMlp(spec, weights, mlp, rows, epsilon), mlp.after)
   }
-  if (!parameters.norm || !parameters.head) {
+  if (!parameters.head) {
     const expected = { rows: goldenRows, width: hidden, values: rows }
     return { golden: { input, expected, tolerance }, states: toStates(rows, hidden) }
   }
-  const normalised = rmsNorm(rows, await weights.writeVector(parameters.norm), epsilon)
+  const normalised = await normalise(weights, rows, parameters.norm, epsilon)
   const headInputs = parameters.medusa ? await runMedusaBlocks(weights, parameters.medusa, normalised) : [normalised]
   await weights.writeMatrix(parameters.head)
   const columns = goldenLogitColumns(vocab)
@@ -116,14 +117,44 @@ async function partInput(
     const ids = goldenIds(spec.model.dims.vocab)
     await weights.writeMatrix(parameters.embedding)
     const rows = scaled(await weights.rows(parameters.embedding, ids), spec.model.scales.embedding)
+    if (parameters.draftInput)
+      return draftInputs(spec, weights, parameters.draftInput, { ids, rows, deep: given(spec, incoming) })
     return { rows, features: undefined, input: { kind: 'ids', ids } }
   }
-  if (!incoming) throw new Error(`the part ${spec.part} needs input states`)
-  const rows = fromStates(incoming)
-  const input = { kind: 'states' as const, ...incoming }
+  const states = given(spec, incoming)
+  const rows = fromStates(states)
+  const input = { kind: 'states' as const, ...states }
   if (!spec.adapter?.features) return { rows, features: undefined, input }
-  const features = shiftedByOne(incoming)
+  const features = shiftedByOne(states)
   return { rows, features: fromStates(features), input: { ...input, features } }
+}
+
+function given({ part }: PartSpec, incoming: States | undefined): States {
+  if (!incoming) throw new Error(`the part ${part} needs input states`)
+  return incoming
+}
+
+/** Golden rows of a draft head: in the first half it reads deep states, in the second half these stand for its own guesses. */
+async function draftInputs(
+  { draftHead, model }: PartSpec,
+  weights: WeightWriter,
+  { norm, projection, bias }: DraftInput,
+  { ids, rows, deep }: { readonly ids: number[]; readonly rows: Float32Array; readonly deep: States },
+): Promise<PartInput> {
+  const { width } = deep
+  const zeros = { rows: goldenRows / 2, width, half: new Uint16Array((goldenRows / 2) * width) }
+  const features = concatStates([sliceStates(deep, 0, goldenRows / 2), zeros], width)
+  const guesses = concatStates([zeros, sliceStates(deep, goldenRows / 2, goldenRows)], width)
+  const { epsilon } = draftHead?.llm ?? model
+  const known = rmsNorm(fromStates(features), await weights.writeVector(norm), epsilon)
+  addInto(known, fromStates(guesses))
+  const joined = new Float32Array(2 * rows.length)
+  for (let row = 0; row < goldenRows; row++) {
+    joined.set(rows.subarray(row * width, (row + 1) * width), 2 * row * width)
+    joined.set(known.subarray(row * width, (row + 1) * width), (2 * row + 1) * width)
+  }
+  const input = { kind: 'states' as const, ...guesses, features, ids }
+  return { rows: await linear(weights, projection, bias, joined), features: undefined, input }
 }
 
 /** Golden features: no deep states exist at this point, so each row gets the shallow row before it, the first one zeros. */

@@ -13,6 +13,7 @@ import { type Checkpoint, checkTensors, isRedundant, openCheckpoint, textFiles }
 import { checkpointFormat } from './checkpoint-format.ts'
 import { type Conversion, Conversions } from './conversions.ts'
 import { describeBundle, goldenFile, graphFile } from './describe-bundle.ts'
+import { isRedundantInHead } from './draft-head-files.ts'
 import { type DrafterFiles, openDrafters } from './drafters.ts'
 import { serializeGolden } from './golden.ts'
 import {
@@ -49,6 +50,8 @@ export interface BuildOptions {
   readonly drafters?: readonly DrafterPart[] | undefined
   /** Folder of the drafter `adapter`. Default: in the checkpoint's folder. */
   readonly adapter?: string | undefined
+  /** Folder or file of a draft head in EAGLE's layout, which becomes the drafter `adapter`. Default: none. */
+  readonly draftHead?: string | undefined
   /** Name on the model card. Default: the name of the checkpoint's folder. */
   readonly name?: string | undefined
   readonly replace?: boolean
@@ -115,9 +118,9 @@ export function formatsOf(options: FormatOptions, { tensors }: Pick<Checkpoint, 
 }
 
 /** Opens the drafters of the bundle; the caller disposes of them. */
-async function findDrafters({ split, drafters, adapter, onEvent }: BuildOptions, { folder, architecture }: Checkpoint) {
+async function findDrafters({ split, drafters, adapter, draftHead, onEvent }: BuildOptions, checkpoint: Checkpoint) {
   const warn = (message: string) => onEvent?.({ kind: 'warning', message })
-  const files = await openDrafters(folder, architecture, { split, drafters, adapter, warn })
+  const files = await openDrafters(checkpoint, { split, drafters, adapter, draftHead, warn })
   const close = () => Promise.all(files.map((each) => each[Symbol.asyncDispose]()))
   return { files, [Symbol.asyncDispose]: async () => void (await close()) }
 }
@@ -142,7 +145,11 @@ function planBundle(
   const ofModel = plans.filter(({ spec }) => !isDrafter(spec.part))
   checkTensors(tensors, ofModel.flatMap(ownParameters), (name) => isRedundant(name, architecture))
   for (const { spec, tensors } of drafters)
-    checkTensors(tensors, plans.filter((plan) => plan.spec.part === spec.part).flatMap(ownParameters), () => false)
+    checkTensors(
+      tensors,
+      plans.filter((plan) => plan.spec.part === spec.part).flatMap(ownParameters),
+      'draftHead' in spec ? isRedundantInHead : () => false,
+    )
   return plans
 }
 
@@ -177,13 +184,13 @@ async function writeParts(
     }
     const own = drafters.find(({ spec }) => spec.part === part)
     const source = own ? preferOwn(own.tensors, checkpoint.tensors) : checkpoint.tensors
-    const sink = await draft.file(plan.file)
+    const sink = plan.bytes > 0 ? await draft.file(plan.file) : undefined
     const result = await writePart(
       plan,
       new WeightWriter(source, sink, plan, { signal, onBytes, onConverted: conversions.add }),
-      part === 'output' || part === 'medusa' ? deep : shallow,
+      readsDeep(plan) ? deep : shallow,
     )
-    await sink.close()
+    await sink?.close()
     if (part === 'input') shallow = result.states
     if (part === 'middle') deep = result.states
     await draft.write(goldenFile(plan), serializeGolden(result.golden))
@@ -197,6 +204,9 @@ async function writeParts(
   }
   for (const conversion of conversions.summary()) onEvent?.({ kind: 'converted', ...conversion })
 }
+
+/** Parts after the middle. */
+const readsDeep = ({ spec }: PartPlan): boolean => attentionOf(spec).blocks === 0 || spec.draftHead !== undefined
 
 /** Copies tokenizer, chat template and configuration into the bundle. */
 async function copyTextFiles(draft: BundleDraft, { textFolder }: Checkpoint, options: BuildOptions): Promise<void> {

@@ -1,6 +1,6 @@
 import { nowIso } from '../../kit/base/clock.ts'
 import { version } from '../../kit/base/version.ts'
-import { attentionOf, layersOf, recurrentOf, type WeightFormat, windowOf } from './architecture.ts'
+import { type Architecture, attentionOf, layersOf, recurrentOf, type WeightFormat, windowOf } from './architecture.ts'
 import { codeFormat } from './block-codes.ts'
 import type { BundleFormats } from './build-options.ts'
 import type { FileRecord } from './bundle-draft.ts'
@@ -81,9 +81,17 @@ function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifes
     ...(window !== undefined && layersOf(spec).every((layer) => layer.window !== undefined) ? { windowOnly: true } : {}),
     ...(spec.adapter?.features ? { features: true } : {}),
     ...(spec.adapter ? { adapter: { heads: spec.adapter.heads, epsilon: spec.adapter.epsilon } } : {}),
+    ...(spec.draftHead ? { features: true, draftHead: describeDraftHead(spec.model, spec.draftHead.llm) } : {}),
     ...(spec.medusa ? { heads: spec.medusa.heads, tree: spec.medusa.tree.map((path) => [...path]) } : {}),
   }
 }
+
+const describeDraftHead = ({ dims: { heads, ffn }, epsilon }: Architecture, llm: Architecture) => ({
+  heads,
+  ffn,
+  epsilon,
+  normEpsilon: llm.epsilon,
+})
 
 /** Number of the LLM's weights: a tied head counts once, drafters are excluded. */
 export function countParameters(plans: readonly PartPlan[]): number {

@@ -1,8 +1,9 @@
 import { basename, join, resolve } from 'node:path'
 import { BrimError } from '../../kit/base/errors.ts'
 import { adapterConfigFile, adapterWeightsFile, readAdapter } from './adapter-files.ts'
-import type { Adapter, Architecture, Medusa } from './architecture.ts'
-import { readJsonFile } from './checkpoint.ts'
+import type { Adapter, Architecture, DraftHead, Medusa } from './architecture.ts'
+import { type Checkpoint, readJsonFile } from './checkpoint.ts'
+import { openDraftHead } from './draft-head-files.ts'
 import { invalidDrafter } from './drafter-config.ts'
 import type { DrafterPart } from './manifest.ts'
 import { medusaConfigFile, medusaWeightsFile, readMedusa } from './medusa-files.ts'
@@ -11,6 +12,7 @@ import { TensorFiles } from './tensor-files.ts'
 /** A drafter's kind and shape, from the configuration in its folder. */
 export type DrafterSpec =
   | { readonly part: 'adapter' | 'adapter-paper'; readonly adapter: Adapter }
+  | { readonly part: 'adapter'; readonly draftHead: DraftHead }
   | { readonly part: 'medusa'; readonly medusa: Medusa }
 
 export interface DrafterFiles extends AsyncDisposable {
@@ -25,6 +27,8 @@ interface DrafterOptions {
   readonly drafters: readonly DrafterPart[] | undefined
   /** Folder of `adapter`; undefined: the checkpoint's own. */
   readonly adapter: string | undefined
+  /** A draft head in place of `adapter`: its folder or file. */
+  readonly draftHead: string | undefined
   readonly warn: (message: string) => void
 }
 
@@ -34,24 +38,32 @@ interface DrafterOptions {
  * another split, CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED, SAFETENSORS_INVALID
  */
 export async function openDrafters(
-  checkpoint: string,
-  model: Architecture,
-  { split, drafters, adapter, warn }: DrafterOptions,
+  { folder: checkpoint, architecture: model, tensors }: Pick<Checkpoint, 'folder' | 'architecture' | 'tensors'>,
+  { split, drafters, adapter, draftHead, warn }: DrafterOptions,
 ): Promise<DrafterFiles[]> {
-  const requested = new Set(drafters ?? (adapter === undefined ? [] : (['adapter'] as const)))
-  if (adapter !== undefined && !requested.has('adapter'))
-    throw new BrimError('USAGE', '--adapter is given, but --drafters does not include adapter', {
-      hint: 'add adapter to --drafters, or omit --adapter',
+  const given = adapter === undefined ? '--draft-head' : '--adapter'
+  const own = adapter ?? draftHead
+  const requested = new Set(drafters ?? (own === undefined ? [] : (['adapter'] as const)))
+  if (adapter !== undefined && draftHead !== undefined)
+    throw new BrimError('USAGE', '--adapter and --draft-head both give the adapter of the bundle', { hint: 'omit one of them' })
+  if (own !== undefined && !requested.has('adapter'))
+    throw new BrimError('USAGE', `${given} is given, but --drafters does not include adapter`, {
+      hint: `add adapter to --drafters, or omit ${given}`,
     })
   if (split === undefined) {
     if (requested.size === 0) return []
     throw new BrimError('USAGE', `${[...requested].join(', ')} needs a split model`, {
-      hint: 'give --split too, or omit --drafters and --adapter',
+      hint: 'give --split too, or omit --drafters, --adapter and --draft-head',
     })
   }
   const opened: DrafterFiles[] = []
   try {
     for (const name of drafters === undefined ? (['adapter'] as const) : requested) {
+      if (name === 'adapter' && draftHead !== undefined) {
+        const { head, ...files } = await openDraftHead(draftHead, model, tensors)
+        opened.push({ spec: { part: name, draftHead: head }, ...files })
+        continue
+      }
       const folder = name === 'adapter' && adapter !== undefined ? adapter : join(checkpoint, name)
       const spec = await readSpec(folder, name, model)
       if (spec === undefined) {

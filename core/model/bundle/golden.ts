@@ -26,7 +26,7 @@ const Block = z.object({
 export const GoldenVector = z.object({
   input: z.discriminatedUnion('kind', [
     z.object({ kind: z.literal('ids'), ids: z.array(count) }),
-    Block.extend({ kind: z.literal('states'), features: Block.optional() }),
+    Block.extend({ kind: z.literal('states'), features: Block.optional(), ids: z.array(count).optional() }),
   ]),
   expected: z.object({
     rows: count,
@@ -57,10 +57,11 @@ export function serializeGolden({ input, expected, tolerance }: GoldenVector): s
     half: toBase64(block.half),
     ...(block.wide ? { wide: { index: block.wide.index, values: toBase64(block.wide.values) } } : {}),
   })
-  const printStates = ({ features, ...block }: Extract<GoldenVector['input'], { kind: 'states' }>) => ({
+  const printStates = ({ features, ids, ...block }: Extract<GoldenVector['input'], { kind: 'states' }>) => ({
     ...printBlock(block),
     kind: block.kind,
     ...(features ? { features: printBlock(features) } : {}),
+    ...(ids ? { ids } : {}),
   })
   const printable = input.kind === 'ids' ? input : printStates(input)
   return `${JSON.stringify({ input: printable, expected: { ...expected, values: toBase64(expected.values) }, tolerance })}\n`

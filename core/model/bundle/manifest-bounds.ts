@@ -1,6 +1,7 @@
 import { ropeNames } from './architecture.ts'
 import {
   type Dims,
+  draftOutput,
   graphKey,
   isDrafter,
   type Manifest,
@@ -80,7 +81,7 @@ function layersOf(name: PartName, split: number | null, layers: number): readonl
   if (split === null) return undefined
   if (name === 'input') return [0, split]
   if (name === 'middle') return [split, layers]
-  return name === 'output' || name === 'medusa' ? [layers, layers] : [0, 1]
+  return name === 'output' || name === 'medusa' || name === draftOutput ? [layers, layers] : [0, 1]
 }
 
 /** Rows of the largest projection of Gated DeltaNet, at most. */

@@ -12,11 +12,15 @@ const graphKeys: ReadonlySet<string> = new Set(slotCounts.flatMap((slots) => [gr
 export const drafterParts = ['adapter', 'adapter-paper', 'medusa'] as const
 export type DrafterPart = (typeof drafterParts)[number]
 
-const partNames = ['input', 'middle', 'output', 'whole', ...drafterParts] as const
+/** The LLM's head without its norm: what reads the states of a draft head (see DraftHead). */
+export const draftOutput = 'draft-output'
+
+const partNames = ['input', 'middle', 'output', 'whole', ...drafterParts, draftOutput] as const
 export type PartName = (typeof partNames)[number]
 
-export function isDrafter(part: PartName): part is DrafterPart {
-  return drafterParts.some((name) => name === part)
+/** Parts that only guess: they decide nothing of the LLM's answers. */
+export function isDrafter(part: PartName): boolean {
+  return part === draftOutput || drafterParts.some((name) => name === part)
 }
 
 export const formats = ['fp32', 'fp16', 'int8', 'int4'] as const
@@ -82,7 +86,7 @@ export const PartManifest = z.object({
   recurrent: Recurrent.optional(),
   /**
    * Graph files by `graphKey`: a slot count, with "-tree" where rows may branch (not for `whole`). A part without attention
-   * (`output`, `medusa`) has only "1".
+   * (`output`, `medusa`, `draft-output`) has only "1".
    */
   graphs: z
     .record(z.string(), z.unknown())
@@ -99,6 +103,15 @@ export const PartManifest = z.object({
   features: z.boolean().optional(),
   /** For an adapter: what its graphs for devices need besides. Absent in bundles of earlier versions. */
   adapter: z.object({ heads: size(maxDims.heads), epsilon: z.number().positive() }).optional(),
+  /** For an adapter that is a draft head: what its graphs for devices need besides. It reads token ids, too. */
+  draftHead: z
+    .object({
+      heads: size(maxDims.heads),
+      ffn: size(maxDims.ffn),
+      epsilon: z.number().positive(),
+      normEpsilon: z.number().positive(),
+    })
+    .optional(),
   /** For `medusa`: number of heads. */
   heads: size(maxMedusaHeads).optional(),
   /** For `medusa`: paths of ranks, parents before their children. See MedusaHeads in core/model/engine/contract.ts. */
@@ -174,6 +187,10 @@ export const canBranch = ({ parts }: Pick<Manifest, 'parts'>): boolean =>
 /** The format of a part's weights. Of a split model, devices compute all parts but `middle`. */
 export const formatOf = ({ format, deviceFormat = format }: Manifest, part: PartName): Manifest['format'] =>
   part === 'middle' || part === 'whole' ? format : deviceFormat
+
+/** The parts of a bundle that `name` drafts with: a draft head has an output of its own. */
+export const partsOfDrafter = ({ parts }: Pick<Manifest, 'parts'>, name: DrafterPart): PartName[] =>
+  [name, ...(name === 'adapter' ? [draftOutput] : [])].filter((part): part is PartName => part in parts)
 
 export const manifestFile = 'manifest.json'
 

@@ -2,7 +2,7 @@ import { type Architecture, attentionOf, recurrentOf, type WeightFormat } from '
 import { type BundleFormats, partSpecs } from './build-options.ts'
 import type { DrafterSpec } from './drafters.ts'
 import { rowValuesOf } from './kv-shape.ts'
-import type { WeightEntry } from './manifest.ts'
+import { isDrafter, type WeightEntry } from './manifest.ts'
 import { maxStates, stateValuesOf } from './state-shape.ts'
 import { type PartPlan, planParts } from './weight-plan.ts'
 
@@ -50,7 +50,7 @@ export function memoryNeeds(
 
 /**
  * Weights in memory: a matrix that is multiplied has one copy, packed; an embedding whose rows are gathered has another one if
- * it is the head, too. Pages of a mapped embedding that no step has read are not in memory, but are counted.
+ * it is the head, too. Drafters share both copies. Pages of a mapped embedding that no step has read are not in memory, but are counted.
  */
 function residentBytes(plans: readonly PartPlan[]): number {
   const places = new Map<string, number>()
@@ -59,7 +59,7 @@ function residentBytes(plans: readonly PartPlan[]): number {
     for (const entry of weights) {
       const bytes = bytesInMemory(entry, spec.format)
       if (entry.file === file) places.set(`${file}:${entry.offset}`, bytes)
-      else tied += bytes
+      else if (!isDrafter(spec.part)) tied += bytes
     }
   return [...places.values()].reduce((sum, bytes) => sum + bytes, tied)
 }

@@ -1,4 +1,5 @@
 import { type Architecture, attentionOf, convChannels, type DeltaShape, type PartSpec, type RopeName } from './architecture.ts'
+import { draftOutput } from './manifest.ts'
 
 /** A tensor of the checkpoint and the number of rows (or values of a vector) that it contributes. */
 export interface ParameterSource {
@@ -84,6 +85,13 @@ export interface MedusaBlocks {
   readonly bias: Vector
 }
 
+/** What makes the rows of a draft head's layer: the LLM's final norm, for features, and the projection of both. */
+export interface DraftInput {
+  readonly norm: Vector
+  readonly projection: Matrix
+  readonly bias: Vector | undefined
+}
+
 /** A decoder layer; an adapter's block has no MLP. */
 export interface Block {
   readonly mixer: AttentionBlock | DeltaBlock
@@ -93,16 +101,17 @@ export interface Block {
 /** All weights of a part, in the order of the computation, which is also the order in the file. */
 export interface PartParameters {
   readonly embedding: Matrix | undefined
+  readonly draftInput: DraftInput | undefined
   readonly blocks: readonly Block[]
   readonly norm: Vector | undefined
   readonly medusa: MedusaBlocks | undefined
   readonly head: Matrix | undefined
 }
 
-const rootOf = ({ tensorRoot = 'model' }: Architecture): string => tensorRoot
+const rootOf = ({ tensorRoot = 'model' }: Architecture): string => (tensorRoot === '' ? '' : `${tensorRoot}.`)
 
 /** Names of these tensors in a checkpoint. */
-export const embeddingTensor = (model: Architecture): string => `${rootOf(model)}.embed_tokens.weight`
+export const embeddingTensor = (model: Architecture): string => `${rootOf(model)}embed_tokens.weight`
 export const headTensor = 'lm_head.weight'
 
 /** Names of the rotary tables among a part's weights. */
@@ -110,21 +119,26 @@ export const rotaryNames = (name: RopeName): { readonly cos: string; readonly si
   name === 'global' ? { cos: 'rope.cos', sin: 'rope.sin' } : { cos: `rope.${name}.cos`, sin: `rope.${name}.sin` }
 
 export function partParameters(spec: PartSpec): PartParameters {
-  const { part, model, layers, medusa } = spec
+  const { part, model, layers, medusa, draftHead } = spec
+  const { llm = model } = draftHead ?? {}
   const { hidden, vocab } = model.dims
-  const first = part === 'input' || part === 'whole'
+  const first = part === 'input' || part === 'whole' || draftHead
   const last = part === 'output' || part === 'whole' || part === 'medusa'
   return {
-    embedding: first ? matrix('embedding', hidden, [embeddingTensor(model), vocab]) : undefined,
+    embedding: first ? matrix('embedding', hidden, [embeddingTensor(llm), vocab]) : undefined,
+    draftInput: draftHead && draftInput(llm, draftHead.hasBias),
     blocks: spec.adapter
       ? [adapterBlock(spec)]
       : Array.from({ length: layers[1] - layers[0] }, (_, i) => decoderLayer(spec, layers[0] + i)),
-    norm: last ? norm(model, 'norm', `${rootOf(model)}.norm`, hidden) : undefined,
+    norm: last ? finalNorm(model) : undefined,
     medusa: medusa && {
       weight: matrix('medusa', hidden, ...medusaSources(medusa.heads, 'weight', hidden)),
       bias: vector('medusa.bias', ...medusaSources(medusa.heads, 'bias', hidden)),
     },
-    head: last ? matrix('head', hidden, [model.tiedEmbeddings ? embeddingTensor(model) : headTensor, vocab]) : undefined,
+    head:
+      last || part === draftOutput
+        ? matrix('head', hidden, [model.tiedEmbeddings ? embeddingTensor(model) : headTensor, vocab])
+        : undefined,
   }
 }
 
@@ -134,8 +148,8 @@ export function listParameters(parameters: PartParameters): (Matrix | Vector)[] 
     ...listMixer(mixer),
     ...(mlp ? [mlp.norm, mlp.gate, mlp.gateBias, mlp.up, mlp.upBias, mlp.down, mlp.downBias, mlp.after] : []),
   ])
-  const { embedding, norm, medusa, head } = parameters
-  const all = [embedding, ...blocks, norm, medusa?.weight, medusa?.bias, head]
+  const { embedding, draftInput: input, norm, medusa, head } = parameters
+  const all = [embedding, input?.norm, input?.projection, input?.bias, ...blocks, norm, medusa?.weight, medusa?.bias, head]
   return all.filter((parameter) => parameter !== undefined)
 }
 
@@ -150,7 +164,7 @@ function listMixer(mixer: AttentionBlock | DeltaBlock): (Matrix | Vector | undef
 
 function decoderLayer({ model }: PartSpec, layer: number): Block {
   const { dims, bias, names, qkNorm } = model
-  const at = `${rootOf(model)}.layers.${layer}`
+  const at = `${rootOf(model)}layers.${layer}`
   const own = `layers.${layer}`
   const normOf = (name: string, tensor: string | undefined, width: number) =>
     tensor === undefined ? undefined : norm(model, `${own}.${name}`, `${at}.${tensor}`, width)
@@ -245,6 +259,17 @@ const norm = ({ normsAddOne }: Architecture, name: string, tensor: string, width
   ...vector(name, [`${tensor}.weight`, width]),
   ...(normsAddOne && { plus: 1 }),
 })
+
+const finalNorm = (model: Architecture): Vector => norm(model, 'norm', `${rootOf(model)}norm`, model.dims.hidden)
+
+function draftInput(llm: Architecture, hasBias: boolean): DraftInput {
+  const { hidden } = llm.dims
+  return {
+    norm: finalNorm(llm),
+    projection: matrix('draft.input', 2 * hidden, ['fc.weight', hidden]),
+    bias: hasBias ? vector('draft.input.bias', ['fc.bias', hidden]) : undefined,
+  }
+}
 
 /** Attention as in the plain decoder, of tensors without a prefix. */
 function adapterBlock(spec: PartSpec): Block {

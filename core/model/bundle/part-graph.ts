@@ -17,6 +17,7 @@ import {
   type AttentionBlock,
   type Block,
   type DeltaBlock,
+  type DraftInput,
   type Matrix,
   type MedusaBlocks,
   type Mlp,
@@ -95,7 +96,7 @@ class PartGraph {
     })
     // The input part returns every row, because all are uploaded. A head without attention is given selected rows.
     const selects = part !== 'input' && slots.length > 0
-    if (norm && head) {
+    if (head) {
       const normalised = this.#select(this.#normalise(stream, norm).normalised, selects)
       this.#outputLogits(medusa ? this.#medusaBlocks(normalised, medusa) : normalised, head, selects)
     } else this.#outputStates(this.#select(this.#sum(stream), selects), selects)
@@ -107,10 +108,20 @@ class PartGraph {
       this.#graph.external(name, type === 'uint8' ? type : this.#type, dims, { location: file, offset, bytes })
   }
 
-  /** The input rows: embedded ids, or states from the wire. [1, T, H] */
+  /** The input rows: embedded ids, states from the wire, or both. [1, T, H] */
   #inputRows(): string {
-    const { embedding } = this.#plan.parameters
-    return embedding ? this.#embed(embedding) : this.#inputStates(inputs, 'W')
+    const { embedding, draftInput } = this.#plan.parameters
+    const rows = embedding ? this.#embed(embedding) : this.#inputStates(inputs, 'W')
+    return draftInput ? this.#joinFeatures(rows, draftInput) : rows
+  }
+
+  /** A row has a deep state, which is normalised, or its guess, which is not; what it has not is zero, normalised too. */
+  #joinFeatures(embedded: string, { norm, projection, bias }: DraftInput): string {
+    const guesses = this.#inputStates(inputs, 'W')
+    const known = this.#rmsNorm(this.#inputStates(featureInputs, 'WF'), norm, this.#plan.spec.draftHead?.llm.epsilon)
+    const features = this.#graph.node('Add', [known, guesses])
+    const joined = this.#graph.node('Concat', [embedded, features], { attributes: { axis: 2 } })
+    return this.#linear(joined, projection, bias)
   }
 
   #embed(embedding: Matrix): string {
@@ -381,8 +392,8 @@ class PartGraph {
     return this.#graph.node('FastGelu', [rows], { domain: microsoft })
   }
 
-  #rmsNorm(rows: string, { name }: Vector): string {
-    const attributes = { axis: -1, epsilon: { float: this.#epsilon }, stash_type: 1 }
+  #rmsNorm(rows: string, { name }: Vector, epsilon = this.#epsilon): string {
+    const attributes = { axis: -1, epsilon: { float: epsilon }, stash_type: 1 }
     return this.#graph.node('SimplifiedLayerNormalization', [rows, name], { attributes })
   }
 

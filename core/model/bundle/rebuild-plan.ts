@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { BrimError } from '../../kit/base/errors.ts'
 import { type Adapter, defaultInt4BlockSize, int4BlockSizes, type PartSpec, type WeightFormat } from './architecture.ts'
 import { readJsonFile } from './checkpoint.ts'
+import { draftLayer } from './draft-head-files.ts'
 import { readArchitecture } from './families/index.ts'
 import { formatOf, type Manifest, type PartManifest, type PartName, tokenizerFolder } from './manifest.ts'
 import { type PartPlan, planParts } from './weight-plan.ts'
@@ -40,7 +41,19 @@ async function specOf(folder: string, manifest: Manifest, part: PartName, own: P
     ...(format.name === 'int4' && vocabularyFormat ? { vocabularyFormat: weightFormat(vocabularyFormat) } : {}),
     layers: own.layers,
   }
+  if (own.draftHead) return draftHeadSpec(spec, own, own.draftHead)
   return part === 'adapter' || part === 'adapter-paper' ? { ...spec, adapter: adapterOf(folder, manifest, part, own) } : spec
+}
+
+/** As `adapterOf`. */
+function draftHeadSpec(spec: PartSpec, own: PartManifest, head: NonNullable<PartManifest['draftHead']>): PartSpec {
+  const { heads, ffn, epsilon, normEpsilon } = head
+  const { kvHeads, headDim, weights } = own
+  const has = (name: string) => weights.some((weight) => weight.name === name)
+  const llm = { ...spec.model, epsilon: normEpsilon }
+  const dims = { ...llm.dims, heads, kvHeads, headDim, ffn }
+  const layer = draftLayer({ dims, epsilon, rope: { theta: 1, scaling: { kind: 'none' } }, qkvBias: has('layers.0.qkv.bias') })
+  return { ...spec, model: layer, draftHead: { llm, hasBias: has('draft.input.bias') } }
 }
 
 function weightFormat({ name, accuracyLevel, blockSize: stored, zeroPoints = false }: Manifest['format']): WeightFormat {

@@ -13,7 +13,7 @@ export interface PartPlan {
   readonly bytes: number
   /** A shared weight names the file of the part that was planned first. */
   readonly weights: readonly WeightEntry[]
-  /** Parameters stored by another part or by the embedding: a tied head, and the LLM's norm and head in `medusa`. */
+  /** Parameters stored by another part or by the embedding: a tied head, and the LLM's norm and head in drafters. */
   readonly shared: ReadonlySet<Matrix | Vector>
 }
 
@@ -62,7 +62,8 @@ function planPart(spec: PartSpec, places: Places): PartPlan {
     return placed
   }
   for (const entry of rotaryEntries(spec)) place(entry)
-  const { embedding, norm, head } = parameters
+  const { embedding, head } = parameters
+  const norm = parameters.norm ?? parameters.draftInput?.norm
   for (const parameter of listParameters(parameters)) {
     const canShare = parameter === embedding || parameter === norm || parameter === head
     for (const entry of entriesOf(parameter, parameter === embedding, spec)) {

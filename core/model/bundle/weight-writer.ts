@@ -32,7 +32,7 @@ type VisitRows = (firstRow: number, values: Float32Array) => void
  */
 export class WeightWriter {
   readonly #tensors: TensorSource
-  readonly #sink: FileSink
+  readonly #sink: FileSink | undefined
   readonly #plan: PartPlan
   readonly #spec: PartSpec
   readonly #signal: AbortSignal | undefined
@@ -41,9 +41,10 @@ export class WeightWriter {
   readonly #values = new Float32Array(chunkValues)
   readonly #stored = new Uint16Array(chunkValues)
 
+  /** @param sink undefined for a part whose weights are all shared */
   constructor(
     tensors: TensorSource,
-    sink: FileSink,
+    sink: FileSink | undefined,
     plan: PartPlan,
     options: { signal: AbortSignal | undefined; onBytes: (bytes: number) => void; onConverted: OnConverted },
   ) {
@@ -199,13 +200,14 @@ export class WeightWriter {
   /** Pads the file up to the weight's planned offset. */
   async #begin(name: string): Promise<void> {
     const entry = this.#plan.weights.find((weight) => weight.name === name)
-    if (!entry || entry.file !== this.#plan.file || entry.offset < this.#sink.position)
+    const sink = this.#sink
+    if (!sink || !entry || entry.file !== this.#plan.file || entry.offset < sink.position)
       throw new Error(`the weight ${name} is written out of order into ${this.#plan.file}`)
-    await this.#sink.padTo(entry.offset)
+    await sink.padTo(entry.offset)
   }
 
   async #write(values: Float32Array | Uint16Array | Uint8Array): Promise<void> {
-    await this.#sink.write(new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
+    await this.#sink?.write(new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
     this.#onBytes(values.byteLength)
   }
 }

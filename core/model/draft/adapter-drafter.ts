@@ -1,5 +1,5 @@
 import { concatStates, type States, sliceStates } from '../../wire/protocol/states.ts'
-import type { Part, Sequence, StepItem } from '../engine/contract.ts'
+import type { Part, Sequence, StepInput, StepItem } from '../engine/contract.ts'
 import { stepOnce } from '../engine/require-finite.ts'
 import type { Sampling } from '../engine/sampler.ts'
 import type { SharedHead } from '../engine/shared-head.ts'
@@ -9,9 +9,12 @@ import type { DraftedToken, Drafter } from './drafter.ts'
 import type { RowConstraint } from './row-constraint.ts'
 import type { StateRows } from './state-rows.ts'
 
-/** HAT's draft model, output ∘ Λ ∘ input. */
+/**
+ * HAT's draft model, output ∘ Λ ∘ input, or a draft head.
+ * @param head what reads the adapter's states: `output`, of a draft head `draft-output`
+ */
 export function adapterDrafter(adapter: Part, head: SharedHead, sampling: Sampling, constraint?: RowConstraint): Drafter {
-  const states = adapter.manifest.features ? new FeatureRows(adapter) : new PlainRows(adapter)
+  const states = rowsOf(adapter)
   return {
     async next(known, rows) {
       const masks = constraint?.after(known, rows)
@@ -25,6 +28,12 @@ export function adapterDrafter(adapter: Part, head: SharedHead, sampling: Sampli
     gather: (keep, rows) => states.gather(keep, rows),
     release: () => states.release(),
   }
+}
+
+function rowsOf(adapter: Part): AdapterRows {
+  const { features, draftHead } = adapter.manifest
+  if (draftHead) return new FeatureRows(adapter, draftHeadForm)
+  return features ? new FeatureRows(adapter, adapterForm) : new PlainRows(adapter)
 }
 
 /** Λ's rows for a stream. Its KV can be shorter than the stream: after a fully accepted draft the last row is missing. */
@@ -78,27 +87,57 @@ class PlainRows implements AdapterRows {
   }
 }
 
+/** What an adapter with features reads, and from which row of the stream on. */
+interface FeatureForm {
+  firstRow(known: KnownStream): number
+  /** Rows [from, to) with the deep states of the positions before them. */
+  settled(known: KnownStream, from: number, to: number): StepInput
+  /** Rows [from, to) with the adapter's states of the rows before them, which are `predicted`. */
+  drafted(known: KnownStream, from: number, to: number, predicted: States): StepInput
+}
+
+/** Λ with features: zeros where the bridge does not return the deep state (all of the prompt's but the last). */
+const adapterForm: FeatureForm = {
+  firstRow: () => 0,
+  settled: ({ shallow, deep }, from, to) => ({ states: shallow.slice(from, to), features: featuresOf(deep, from, to) }),
+  drafted: ({ shallow }, from, to, features) => ({ states: shallow.slice(from, to), features }),
+}
+
+/** A draft head has never seen a row without a feature, so that it begins at the first row that has one. */
+const draftHeadForm: FeatureForm = {
+  firstRow: ({ deep }) => deep.first + 1,
+  settled: ({ ids, deep }, from, to) => {
+    const features = deep.slice(from - 1, to - 1)
+    return { ids: ids.slice(from, to), states: zeros(to - from, deep.width), features }
+  },
+  drafted: ({ ids, deep }, from, to, states) => ({ ids: ids.slice(from, to), states, features: zeros(to - from, deep.width) }),
+}
+
 /**
- * Λ with features (EAGLE, Li et al. 2024, arXiv:2401.15077): a row also reads the deep state of the position before it, or
- * zeros if the bridge does not return it (all of the prompt's but the last). Drafted tokens have no deep state yet: the row
- * after one reads Λ's state instead, and is computed again when the deep state has arrived.
+ * An adapter with features (EAGLE, Li et al. 2024, arXiv:2401.15077): a row also reads the deep state of the position before it.
+ * Drafted tokens have no deep state yet: the row after one reads the adapter's state instead, and is computed again when the
+ * deep state has arrived.
  */
 class FeatureRows implements AdapterRows {
   readonly #adapter: Part
+  readonly #form: FeatureForm
   readonly #sequence: Sequence
-  /** Number of leading rows in the KV that have read deep states; the rows after them have read Λ's states. */
+  /** The row of the stream that is the sequence's first; undefined before the first step. */
+  #first: number | undefined
+  /** The row after the leading rows in the KV that have read deep states; the rows from it on have read the adapter's states. */
   #settled = 0
-  /** Λ's states of the last settled row and of the rows after it. */
+  /** The adapter's states of the last settled row and of the rows after it. */
   readonly #predicted = new Map<number, States>()
 
-  constructor(adapter: Part) {
+  constructor(adapter: Part, form: FeatureForm) {
     this.#adapter = adapter
+    this.#form = form
     this.#sequence = adapter.createSequence()
   }
 
   async of(known: KnownStream, rows: readonly number[]): Promise<States> {
     await this.#settle(known, 'last')
-    while (this.#sequence.length < known.shallow.length) await this.#predict(known)
+    while (this.#begin(known) + this.#sequence.length < known.shallow.length) await this.#predict(known)
     return concatStates(
       rows.map((row) => this.#stateOf(row)),
       known.shallow.width,
@@ -110,9 +149,10 @@ class FeatureRows implements AdapterRows {
   }
 
   gather(keep: number): void {
+    if (this.#first === undefined) return
     // All rows that have read predicted features are computed again.
-    this.#settled = Math.min(keep, this.#settled)
-    this.#sequence.truncate(this.#settled)
+    this.#settled = Math.max(this.#first, Math.min(keep, this.#settled))
+    this.#sequence.truncate(this.#settled - this.#first)
     this.#predicted.clear()
   }
 
@@ -120,31 +160,43 @@ class FeatureRows implements AdapterRows {
     this.#sequence.release()
   }
 
+  #begin(known: KnownStream): number {
+    if (this.#first === undefined) {
+      this.#first = this.#form.firstRow(known)
+      this.#settled = this.#first
+    }
+    return this.#first
+  }
+
   /** Computes the rows whose deep states have arrived, including rows computed before with predicted features. */
-  async #settle({ shallow, deep }: KnownStream, select: 'last' | 'none'): Promise<void> {
+  async #settle(known: KnownStream, select: 'last' | 'none'): Promise<void> {
+    const first = this.#begin(known)
     const from = this.#settled
-    const to = Math.min(shallow.length, deep.length + 1)
+    const to = Math.min(known.shallow.length, known.deep.length + 1)
     if (to <= from) return
-    this.#sequence.truncate(from)
+    this.#sequence.truncate(from - first)
     this.#predicted.clear()
-    const item = { sequence: this.#sequence, states: shallow.slice(from, to), features: featuresOf(deep, from, to), select }
+    const item = { ...this.#form.settled(known, from, to), sequence: this.#sequence, select }
     const states = await stepOnce(this.#adapter, item)
     if (select === 'last') this.#predicted.set(to - 1, states)
     this.#settled = to
   }
 
   /** Computes the next rows whose parents have states: one row of a chain, or one level of a tree. */
-  async #predict({ shallow, rows }: KnownStream): Promise<void> {
-    const from = this.#sequence.length
+  async #predict(known: KnownStream): Promise<void> {
+    const { shallow, rows } = known
+    const first = this.#begin(known)
+    const from = first + this.#sequence.length
     let to = from + 1
     while (to < shallow.length && rows.parentOf(to) < from) to += 1
     const parents = rows.parentsFrom(from).slice(0, to - from)
-    const features = concatStates(
+    const predicted = concatStates(
       parents.map((parent) => this.#stateOf(parent)),
       shallow.width,
     )
-    const item = { sequence: this.#sequence, states: shallow.slice(from, to), features, parents, select: 'all' as const }
-    const states = await stepOnce(this.#adapter, item)
+    const input = this.#form.drafted(known, from, to, predicted)
+    const own = { sequence: this.#sequence, parents: parents.map((parent) => parent - first), select: 'all' as const }
+    const states = await stepOnce(this.#adapter, { ...input, ...own })
     for (let row = from; row < to; row++) this.#predicted.set(row, sliceStates(states, row - from, row - from + 1))
   }
 
@@ -159,7 +211,9 @@ class FeatureRows implements AdapterRows {
 function featuresOf(deep: StateRows, from: number, to: number): States {
   const { width, first } = deep
   const rows = Math.min(to, first + 1) - Math.min(from, first + 1)
-  const unknown = { rows, width, half: new Uint16Array(rows * width) }
+  const unknown = zeros(rows, width)
   if (to <= first + 1) return unknown
   return concatStates([unknown, deep.slice(Math.max(first, from - 1), to - 1)], width)
 }
+
+const zeros = (rows: number, width: number): States => ({ rows, width, half: new Uint16Array(rows * width) })

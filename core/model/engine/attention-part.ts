@@ -221,6 +221,7 @@ export class AttentionPart {
     if (rows === 0) throw new RangeError('a step without new rows')
     if ('states' in item) {
       checkStates(item.states, this.dims.hidden)
+      if (item.states.rows !== rows) throw new RangeError(`${item.states.rows} rows of states for ${rows} ids`)
       this.#checkFeatures(item.features, rows)
     }
     return rows
@@ -237,12 +238,18 @@ export class AttentionPart {
 
   /** @param rows packed rows; those beyond the items' repeat the first */
   #rowInputs(items: readonly StepItem[], rows: number): Map<string, Tensor> {
-    const takesIds = this.source.name === 'input' || this.source.name === 'whole'
-    if (!takesIds) {
-      const states = this.#statesInputs(items.map(statesOf), rows, graphInputs)
-      const features = items.flatMap((item) => ('features' in item && item.features ? [item.features] : []))
-      return features.length === 0 ? states : new Map([...states, ...this.#statesInputs(features, rows, featureInputs)])
-    }
+    const { name, manifest } = this.source
+    if (name === 'input' || name === 'whole') return this.#idsInputs(items, rows)
+    const states = this.#statesInputs(items.map(statesOf), rows, graphInputs)
+    const features = items.flatMap((item) => ('features' in item && item.features ? [item.features] : []))
+    return new Map([
+      ...(manifest.draftHead ? this.#idsInputs(items, rows) : []),
+      ...states,
+      ...(features.length === 0 ? [] : this.#statesInputs(features, rows, featureInputs)),
+    ])
+  }
+
+  #idsInputs(items: readonly StepItem[], rows: number): Map<string, Tensor> {
     const given = items.flatMap(idsOf)
     const stray = given.find((id) => !(id >= 0 && id < this.dims.vocab))
     if (stray !== undefined) throw new RangeError(`token ${stray} is not in the vocabulary of ${this.dims.vocab}`)

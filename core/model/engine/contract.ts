@@ -52,7 +52,20 @@ export interface Sequence {
  * Input rows of a step. `features` are second rows beside `states`, zeros where unknown. They are required if the part's
  * manifest has `features`, and refused otherwise.
  */
-export type StepInput = { readonly ids: readonly number[] } | { readonly states: States; readonly features?: States | undefined }
+export type StepInput =
+  | { readonly ids: readonly number[] }
+  | { readonly states: States; readonly features?: States | undefined }
+  | DraftHeadInput
+
+/**
+ * Input rows of a draft head: the token of each row, and of the position before it the deep state (`features`) or else the
+ * head's own guess (`states`); the other one is zero.
+ */
+export interface DraftHeadInput {
+  readonly ids: readonly number[]
+  readonly states: States
+  readonly features: States
+}
 
 /** New rows for one sequence, appended at its `length`. */
 export type StepItem = StepInput & {
@@ -82,7 +95,7 @@ export interface Part {
   step(items: readonly StepItem[]): Promise<States[]>
 }
 
-/** `output`: states → logits, without a sequence. */
+/** `output` or `draft-output`: states → logits, without a sequence. */
 export interface Head {
   /**
    * @param memory of an earlier result that is read no more: the new one takes its place, where it fits

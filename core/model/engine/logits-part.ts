@@ -5,7 +5,7 @@ import { PartSessions, type PartSource } from './part-sessions.ts'
 import { SerialQueue } from './serial-queue.ts'
 import { checkStates, statesInputs } from './states-tensors.ts'
 
-/** `output` or `medusa`, parts without attention: states → `perRow` vectors of logits for each row. */
+/** `output`, `draft-output` or `medusa`, parts without attention: states → `perRow` vectors of logits for each row. */
 export class LogitsPart {
   readonly source: PartSource
   readonly #dims: Dims

@@ -1,5 +1,6 @@
 import type { States } from '../../wire/protocol/states.ts'
-import type { Manifest, PartName } from '../bundle/manifest.ts'
+import { draftOutput, type Manifest, type PartName } from '../bundle/manifest.ts'
+import type { StepItem } from './contract.ts'
 import type { LoadedModel } from './open-model.ts'
 
 /** Rows of a prompt's chunk. */
@@ -24,10 +25,10 @@ function roundOf(model: LoadedModel, part: PartName, { hidden, contextLimit }: M
   const single = Math.min(singleRows, Math.floor(contextLimit / 4))
   const sizes = [chunk, chunk, ...Array<number>(single).fill(1)]
   const states = (rows: number): States => ({ rows, width: hidden, half: new Uint16Array(rows * hidden).fill(oneHalf) })
-  if (part === 'output')
+  if (part === 'output' || part === draftOutput)
     return async () => {
       // A prompt needs the logits of its last row only.
-      for (let at = 0; at < single; at++) await model.head().logits(states(1))
+      for (let at = 0; at < single; at++) await model.head(part).logits(states(1))
     }
   if (part === 'whole') {
     const chain = model.chain({ cuts: 'full' })
@@ -41,9 +42,10 @@ function roundOf(model: LoadedModel, part: PartName, { hidden, contextLimit }: M
   return async () => {
     const sequence = own.createSequence()
     for (const rows of sizes) {
-      const features = own.manifest.features ? { features: states(rows) } : {}
-      const input = part === 'input' ? { ids: Array<number>(rows).fill(0) } : { states: states(rows), ...features }
-      await own.step([{ sequence, select: 'last', ...input }])
+      const { features, draftHead } = own.manifest
+      const ids = part === 'input' || draftHead ? { ids: Array<number>(rows).fill(0) } : {}
+      const given = part === 'input' ? {} : { states: states(rows), ...(features ? { features: states(rows) } : {}) }
+      await own.step([{ sequence, select: 'last', ...ids, ...given } as StepItem])
     }
     sequence.release()
   }

@@ -4,6 +4,7 @@ import { BrimError } from '../../kit/base/errors.ts'
 import { defaultInt4BlockSize } from '../bundle/architecture.ts'
 import { readManifest } from '../bundle/bundle.ts'
 import {
+  draftOutput,
   formatOf,
   graphKey,
   isDrafter,
@@ -42,6 +43,9 @@ export interface OpenModelOptions {
 
 const maxThreads = 256
 
+/** Parts that are a head without blocks of its own. */
+export type HeadName = 'output' | typeof draftOutput
+
 /** The loaded parts of one bundle. */
 export interface LoadedModel {
   readonly manifest: Manifest
@@ -49,8 +53,8 @@ export interface LoadedModel {
   readonly type: DeviceMemory['type']
   /** `input`, `middle`, `adapter` or `adapter-paper`. @throws BrimError BUNDLE_INVALID if the part is not loaded */
   part(name: PartName): Part
-  /** `output`. */
-  head(): Head
+  /** Default: `output`. */
+  head(name?: HeadName): Head
   /** `medusa`. */
   medusa(): MedusaHeads
   /** `whole`, or `input` → `middle` → `output`. */
@@ -142,7 +146,7 @@ class BundleModel implements LoadedModel {
   readonly #weights: WeightStore
   readonly #attention: AttentionPart[] = []
   readonly #states = new Map<PartName, StatesPart>()
-  /** `output` and `medusa`. */
+  /** `output`, `draft-output` and `medusa`. */
   readonly #logits = new Map<PartName, LogitsPart>()
   readonly #onRelease: OpenModelOptions['onRelease']
   #whole: AttentionPart | undefined
@@ -174,7 +178,7 @@ class BundleModel implements LoadedModel {
       needsEvenRows: needsEvenRows(format),
       threads,
     }
-    if (name === 'output' || name === 'medusa') {
+    if (name === 'output' || name === draftOutput || name === 'medusa') {
       const part = new LogitsPart(source, dims, name === 'medusa' ? medusaOf(manifest).heads : 1)
       this.#logits.set(name, part)
       return part.prepare()
@@ -197,8 +201,8 @@ class BundleModel implements LoadedModel {
     return part
   }
 
-  head(): Head {
-    return this.#logitsPart('output')
+  head(name: HeadName = 'output'): Head {
+    return this.#logitsPart(name)
   }
 
   medusa(): MedusaHeads {

@@ -2,7 +2,7 @@ import { BrimError } from '../../kit/base/errors.ts'
 import type { ShownComputing } from '../../wire/protocol/computing.ts'
 import type { Manifest, PartName } from '../bundle/manifest.ts'
 import type { Chain, Head, MedusaHeads, Part, StepItem } from './contract.ts'
-import type { LoadedModel } from './open-model.ts'
+import type { HeadName, LoadedModel } from './open-model.ts'
 import { failureOf } from './provider.ts'
 import { RecoveringSequence, type Recovery, type StepsOf } from './recovering-sequence.ts'
 import type { Runtime } from './runtime.ts'
@@ -57,9 +57,9 @@ export class RecoveringModel implements LoadedModel, Recovery {
     return { name, manifest, ...this.#steps((model) => model.part(name)) }
   }
 
-  head(): Head {
-    this.#model.head()
-    return { logits: (states, memory) => this.attempt((model) => model.head().logits(states, memory)) }
+  head(name?: HeadName): Head {
+    this.#model.head(name)
+    return { logits: (states, memory) => this.attempt((model) => model.head(name).logits(states, memory)) }
   }
 
   medusa(): MedusaHeads {

@@ -1,15 +1,23 @@
 import { concatStates, type States, sliceStates } from '../../wire/protocol/states.ts'
 import type { StepInput } from './contract.ts'
 
-/** What a row was computed from: a token id, or a row of states. */
-export type RowSource = number | { readonly states: States; readonly features: States | undefined; readonly row: number }
+/** What a row was computed from: a token id, a row of states, or both. */
+export type RowSource =
+  | number
+  | {
+      readonly states: States
+      readonly features: States | undefined
+      readonly row: number
+      readonly id: number | undefined
+    }
 
 /** Copies: the memory of states is that of the caller. */
 export function sourcesOf(item: StepInput): RowSource[] {
-  if ('ids' in item) return [...item.ids]
+  if (!('states' in item)) return [...item.ids]
   const states = concatStates([item.states], item.states.width)
   const features = item.features && concatStates([item.features], item.features.width)
-  return Array.from({ length: states.rows }, (_, row) => ({ states, features, row }))
+  const ids = 'ids' in item ? item.ids : []
+  return Array.from({ length: states.rows }, (_, row) => ({ states, features, row, id: ids[row] }))
 }
 
 /** Of at least one row. */
@@ -25,5 +33,8 @@ export function inputFrom(sources: readonly RowSource[]): StepInput {
       }),
       first.states.width,
     )
-  return { states: joined(({ states }) => states), features: first.features && joined(({ features }) => features) }
+  const states = joined(({ states }) => states)
+  const features = first.features && joined(({ features }) => features)
+  const ids = rows.flatMap(({ id }) => (id === undefined ? [] : [id]))
+  return features && ids.length > 0 ? { ids, states, features } : { states, features }
 }

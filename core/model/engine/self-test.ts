@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { BrimError } from '../../kit/base/errors.ts'
 import { concatStates, fromStates, sliceStates } from '../../wire/protocol/states.ts'
 import { type GoldenVector, goldenError, goldenRows, goldenSteps, halfTolerance, parseGolden } from '../bundle/golden.ts'
-import type { Manifest, PartName } from '../bundle/manifest.ts'
+import { draftOutput, type Manifest, type PartName } from '../bundle/manifest.ts'
 import type { StepInput } from './contract.ts'
 import { type LoadedModel, openModel } from './open-model.ts'
 import type { Runtime } from './runtime.ts'
@@ -65,7 +65,7 @@ async function readGolden(folder: string, manifest: Manifest, part: PartName): P
   if (own === undefined) throw new BrimError('BUNDLE_INVALID', `${folder} has no part ${part}`)
   const golden = parseGolden(own.golden, await readFile(join(folder, own.golden), 'utf8'))
   const hint = 'copy the bundle again, or build it again with "brim model build"'
-  if (takesFeatures(golden.input) !== (own.features === true))
+  if (takesFeatures(golden.input) !== (own.features === true) || takesBoth(golden.input) !== (own.draftHead !== undefined))
     throw new BrimError('BUNDLE_INVALID', `${folder}: part ${part} and its golden vector disagree about features`, { hint })
   if (!isWhole(golden, own.heads ?? 1))
     throw new BrimError('BUNDLE_INVALID', `${folder}: the golden vector of part ${part} does not cover every row`, { hint })
@@ -81,12 +81,15 @@ function isWhole({ input, expected }: GoldenVector, perRow: number): boolean {
   )
 }
 
+const takesBoth = (input: GoldenVector['input']) => input.kind === 'states' && input.ids?.length === input.rows
+
 const takesFeatures = (input: GoldenVector['input']) => input.kind === 'states' && input.features !== undefined
 
 /** @returns [rows, width] of states or logits */
 async function runGolden(model: LoadedModel, part: PartName, input: GoldenVector['input']): Promise<Float32Array> {
   if (input.kind === 'ids') return part === 'whole' ? runWhole(model, input.ids) : runPart(model, part, input)
   if (part === 'output') return model.head().logits(input)
+  if (part === draftOutput) return model.head(part).logits(input)
   if (part === 'medusa') return model.medusa().guess(input)
   return runPart(model, part, input)
 }
@@ -103,7 +106,9 @@ async function runPart(model: LoadedModel, name: PartName, input: GoldenVector['
 
 function sliceInput(input: GoldenVector['input'], from: number, to: number): StepInput {
   if (input.kind === 'ids') return { ids: input.ids.slice(from, to) }
-  return { states: sliceStates(input, from, to), features: input.features && sliceStates(input.features, from, to) }
+  const states = sliceStates(input, from, to)
+  const features = input.features && sliceStates(input.features, from, to)
+  return input.ids && features ? { ids: input.ids.slice(from, to), states, features } : { states, features }
 }
 
 async function runWhole(model: LoadedModel, ids: readonly number[]): Promise<Float32Array> {

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { z } from 'zod'
 import { BrimError } from '../../../core/kit/base/errors.ts'
-import { drafterParts, type PartName } from '../../../core/model/bundle/manifest.ts'
+import { drafterParts, draftOutput, type PartName, partsOfDrafter } from '../../../core/model/bundle/manifest.ts'
 import { adapterDrafter } from '../../../core/model/draft/adapter-drafter.ts'
 import { adapterLookupDrafter } from '../../../core/model/draft/adapter-lookup-drafter.ts'
 import { type Drafter, noDrafter, type TreeDrafter } from '../../../core/model/draft/drafter.ts'
@@ -75,7 +75,7 @@ async function measure(context: BenchContext, given: z.output<z.ZodObject<typeof
       hint: 'build the bundle with --split',
     })
   const prompts = context.quick ? evenly(dialogues, quickLimits.prompts) : dialogues
-  const owned = drafterParts.filter((name) => manifest.parts[name])
+  const owned = drafterParts.flatMap((name) => partsOfDrafter(manifest, name))
   const threads = Math.min(4, availableParallelism())
   const model = await openBundle(bundle, {
     library: context.io.env.ORT_LIB,
@@ -154,7 +154,8 @@ function replaysOf(
 ): [DrafterKind, (answered: Answered) => Promise<Round[]>][] {
   const { parts, dims } = model.manifest
   const { head } = replayModel
-  const adapter = () => adapterDrafter(model.part('adapter'), head, greedy)
+  const adapterHead = parts[draftOutput] ? shareHead(model.head(draftOutput), dims.vocab) : head
+  const adapter = () => adapterDrafter(model.part('adapter'), adapterHead, greedy)
   /** With the part that each needs. */
   const creators: Record<DrafterKind, readonly [part: PartName | null, create: () => Drafter | TreeDrafter]> = {
     'adapter+lookup': ['adapter', () => adapterLookupDrafter(adapter(), limits.threshold)],

@@ -1,0 +1,64 @@
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openDeviceModel } from '../../../agent/hat/open-device-model.ts'
+import { seededRandom } from '../../../core/kit/base/random.ts'
+import { buildBundle } from '../../../core/model/bundle/build.ts'
+import { adapterDrafter } from '../../../core/model/draft/adapter-drafter.ts'
+import { referenceAnswer } from '../../../core/model/engine/reference.ts'
+import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
+import { fixtureDir } from '../../oracle/fixtures.ts'
+import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const fixtures = fileURLToPath(new URL('../../oracle/fixtures', import.meta.url))
+const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
+const random = seededRandom(3)
+const prompt = Array.from({ length: 21 }, () => Math.floor(random.next() * 160))
+
+let dir: TempDir
+let world: HatWorld
+beforeAll(async () => {
+  dir = tempDir()
+  const bundle = join(dir.path, 'bundle')
+  const draftHead = join(fixtures, 'draft-heads', 'qwen')
+  await buildBundle({ checkpoint: fixtureDir('llama'), out: bundle, format: 'fp32', split: 1, draftHead })
+  world = await startHatWorld({ bundle, settings: { chunkTokens: 8, draftLimit: 6 } })
+})
+afterAll(async () => {
+  await world[Symbol.asyncDispose]()
+  dir[Symbol.dispose]()
+})
+
+describe('an answer that a published draft head drafts', () => {
+  it.each([
+    ['greedy, a line', greedy, 'last', false],
+    ['greedy, drafting ahead', greedy, 'last', true],
+    ['sampled, drafting ahead', sampled, 'each', true],
+  ] as const)('is the reference: %s', async (_, sampling, branching, draftAhead) => {
+    const expected = await referenceAnswer(world.chain, prompt, sampling, 40, [])
+    // A random head is rarely sure of anything.
+    const answer = await world.answer({ prompt, maxTokens: 40, sampling }, { branching, draftAhead, threshold: 0.05 })
+    expect(answer.tokens).toEqual(expected)
+    expect(answer.figures.drafted).toBeGreaterThan(20)
+  })
+
+  it("is the reference with the device's own parts, whose heads are two", async () => {
+    const device = await openDeviceModel({ bundle: world.bundle, threads: 1, medusa: false })
+    try {
+      const { adapter, adapterHead, head, input } = device
+      expect(adapterHead).not.toBe(head)
+      const overrides = {
+        input,
+        head,
+        threshold: 0.05,
+        createDrafter: (sampling: Sampling) => adapterDrafter(adapter!, adapterHead, sampling),
+      }
+      const answer = await world.answer({ prompt, maxTokens: 24 }, overrides)
+      expect(answer.tokens).toEqual(await referenceAnswer(world.chain, prompt, greedy, 24, []))
+      expect(answer.figures.drafted).toBeGreaterThan(10)
+    } finally {
+      await device.close()
+    }
+  })
+})
