@@ -12,6 +12,7 @@ export const menu: Menu = {
     'build <checkpoint>': ['build a bundle from a Hugging Face checkpoint', () => import('./model-build.ts')],
     'inspect <model>': ['show a bundle, or what a checkpoint would need as one', () => import('./model-inspect.ts')],
     'verify <bundle>': ["check a bundle's hashes, and its golden vectors on this machine", () => import('./model-verify.ts')],
+    'compare <first> <second>': ['compare the predictions of two bundles over texts', () => import('./model-compare.ts')],
     'run <bundle>': ['answer a prompt with the whole model on this machine', () => import('./model-run.ts')],
   },
 }

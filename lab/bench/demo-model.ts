@@ -2,10 +2,11 @@ import { relative } from 'node:path'
 import { loadTextModel } from '../../core/answer/endpoint/text-model.ts'
 import { readManifest } from '../../core/model/bundle/bundle.ts'
 import { answerBudget } from '../../core/model/engine/generate.ts'
+import { readPrompts } from '../../core/model/text/prompt-file.ts'
 import { ensureDemoBundle } from '../cluster/demo-bundles.ts'
 import type { BenchDocument } from '../frame/bench.ts'
 import { machineText } from '../frame/page.ts'
-import { heldOutPrompts, readPrompts } from './prompts.ts'
+import { heldOutPrompts } from './prompts.ts'
 
 interface AskedModel {
   /** Folder; absent: of the demonstration model. */

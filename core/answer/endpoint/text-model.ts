@@ -1,9 +1,10 @@
 import { join } from 'node:path'
+import { tokenizerHashOf } from '../../model/bundle/bundle-files.ts'
 import { type Manifest, tokenizerFolder } from '../../model/bundle/manifest.ts'
 import { createGrammars, type Grammars } from '../../model/grammar/grammars.ts'
 import { type ChatTemplate, loadChatTemplate } from '../../model/text/chat-template.ts'
 import { createPromptEncoder, type PromptEncoder } from '../../model/text/prompt-encoder.ts'
-import { loadTokenizer, type TextTokenizer, tokenizerFile } from '../../model/text/tokenizer.ts'
+import { loadTokenizer, type TextTokenizer } from '../../model/text/tokenizer.ts'
 
 /** How one model reads prompts and writes text. */
 export interface TextModel {
@@ -35,12 +36,13 @@ export async function loadTextModel(bundle: string, manifest: Manifest): Promise
 
 /** @param folder of tokenizer and chat template; absent: long prompts are tokenised on the event loop, and there are no grammars */
 export function textModel(
-  { card, dims, tokens, files }: Manifest,
+  manifest: Manifest,
   tokenizer: TextTokenizer,
   chatTemplate: ChatTemplate | undefined,
   folder?: string,
 ): TextModel {
-  const tokenizerHash = files.find(({ path }) => path === `${tokenizerFolder}/${tokenizerFile}`)?.sha256
+  const { card, dims, tokens } = manifest
+  const tokenizerHash = tokenizerHashOf(manifest)
   const { name } = card
   const prompts = createPromptEncoder({ name, tokenizer, chatTemplate, contextLimit: dims.contextLimit }, folder)
   const grammars = folder === undefined ? undefined : createGrammars(folder, tokens.eos)

@@ -1,4 +1,5 @@
-import type { Manifest, PartName } from './manifest.ts'
+import { tokenizerFile } from '../text/tokenizer.ts'
+import { type Manifest, type PartName, tokenizerFolder } from './manifest.ts'
 
 type FileEntry = Manifest['files'][number]
 
@@ -25,4 +26,9 @@ export function devicePartsOf({ parts }: Manifest): PartName[] {
 export function filesOf(manifest: Manifest, wanted: readonly PartName[]): FileEntry[] {
   const parts = partsByFile(manifest)
   return manifest.files.filter(({ path }) => parts.get(path)?.some((part) => wanted.includes(part)) ?? true)
+}
+
+/** SHA-256 of the tokenizer's file; undefined where the bundle does not list one. */
+export function tokenizerHashOf({ files }: Pick<Manifest, 'files'>): string | undefined {
+  return files.find(({ path }) => path === `${tokenizerFolder}/${tokenizerFile}`)?.sha256
 }

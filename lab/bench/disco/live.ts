@@ -2,6 +2,7 @@ import { systemClock } from '../../../core/kit/base/clock.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
+import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
 import type { SideWork } from '../../../core/policy/disco/controller-plan.ts'
 import { costOf } from '../../../core/policy/disco/costs.ts'
 import { createTokenCounts, createTtft } from '../../../core/policy/disco/estimates.ts'
@@ -20,7 +21,6 @@ import {
   servicePrices,
 } from '../../simulate/paper/disco/profiles.ts'
 import { promptOfLength } from '../hat/workload.ts'
-import type { BenchPrompt } from '../prompts.ts'
 import type { LatencyTrace, Shape } from './data.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
 import type { ReplayedAnswer } from './replay.ts'
@@ -63,7 +63,7 @@ export interface LiveRun {
 interface LiveOptions {
   readonly bundle: string
   readonly smallModel: string
-  readonly dialogues: readonly BenchPrompt[]
+  readonly dialogues: readonly FilePrompt[]
   readonly trace: LatencyTrace
   readonly shapes: readonly Shape[]
   /** Of each agent, without lessons. */

@@ -1,9 +1,9 @@
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
+import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
 import type { Cores } from '../../cluster/cores.ts'
 import { SharedClusters } from '../../cluster/shared-clusters.ts'
-import type { BenchPrompt } from '../prompts.ts'
 import { type BatchTimes, timeBatch } from './batch.ts'
 import { type HatCluster, startHatCluster } from './cluster.ts'
 import { type LinkConditions, linkShape } from './links.ts'
@@ -19,7 +19,7 @@ export interface Setup {
   readonly plan: Plan
   readonly links: LinkConditions
   readonly cores: Cores | undefined
-  readonly dialogues: readonly BenchPrompt[]
+  readonly dialogues: readonly FilePrompt[]
   readonly workloads: Readonly<Record<WorkloadName, readonly HatPrompt[]>>
   readonly eos: number | undefined
   /** Time of one row through the output part. */

@@ -1,6 +1,6 @@
 import type { Random } from '../../../core/kit/base/random.ts'
+import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
 import { paperPrompts } from '../../simulate/paper/hat/published.ts'
-import type { BenchPrompt } from '../prompts.ts'
 import { shuffled } from '../shuffled.ts'
 
 export const workloadNames = ['short', 'long'] as const
@@ -53,12 +53,7 @@ function normalShare(x: number): number {
  * @param at index of the question; the dialogues before it follow from it
  * @param eos token that ends each answer before the question
  */
-export function promptOfLength(
-  dialogues: readonly BenchPrompt[],
-  at: number,
-  length: number,
-  eos: number | undefined,
-): HatPrompt {
+export function promptOfLength(dialogues: readonly FilePrompt[], at: number, length: number, eos: number | undefined): HatPrompt {
   // The first question that fits is not cut.
   const order = Array.from({ length: dialogues.length }, (_, i) => dialogues[(at + i) % dialogues.length]!)
   const question = order.find(({ ids }) => ids.length <= length) ?? order[0]!
@@ -72,7 +67,7 @@ export function promptOfLength(
 
 /** The prompts of a workload, with lengths in random order. */
 export function workloadOf(
-  dialogues: readonly BenchPrompt[],
+  dialogues: readonly FilePrompt[],
   name: WorkloadName,
   count: number,
   eos: number | undefined,

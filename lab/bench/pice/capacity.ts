@@ -1,10 +1,10 @@
 import { foreseenTokens } from '../../../core/answer/sketch/foresight.ts'
 import { withInstruction } from '../../../core/answer/sketch/prompts.ts'
+import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
 import { rouge1 } from '../../../core/policy/pice/rouge.ts'
 import type { StepPace } from '../../cluster/cluster.ts'
 import { loggedSteps } from '../../cluster/logged-steps.ts'
 import { mean } from '../../frame/statistics.ts'
-import type { BenchPrompt } from '../prompts.ts'
 import { type Answered, askBridge, askDevice } from './asking.ts'
 import { type PiceCluster, startPiceCluster } from './cluster.ts'
 import type { Capacity } from './runs.ts'
@@ -50,10 +50,10 @@ export async function measureCapacity(
   cluster: PiceCluster,
 ): Promise<{ capacity: Capacity; known: ReadonlyMap<string, Known> }> {
   const { plan, prompts, picePrompts, judge, io, progress } = setup
-  const full = (prompt: BenchPrompt, i: number | string) =>
+  const full = (prompt: FilePrompt, i: number | string) =>
     askBridge(cluster.httpUrl, questionOf(prompt, setup), { mode: 'full', user: `capacity ${i}` }, io.signal)
-  const small = (prompt: BenchPrompt) => askDevice(cluster.httpUrl, questionOf(prompt, setup), io.signal)
-  const foresee = (prompt: BenchPrompt, i: number) => {
+  const small = (prompt: FilePrompt) => askDevice(cluster.httpUrl, questionOf(prompt, setup), io.signal)
+  const foresee = (prompt: FilePrompt, i: number) => {
     const messages = withInstruction(prompt.messages ?? [], picePrompts.foresight)
     return askBridge(cluster.httpUrl, { messages, maxTokens: 8 }, { mode: 'full', user: `length ${i}` }, io.signal)
   }

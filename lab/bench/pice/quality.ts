@@ -2,9 +2,9 @@ import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
 import type { Chain } from '../../../core/model/engine/contract.ts'
 import { logprobsOf } from '../../../core/model/engine/logprobs.ts'
 import { openBundle } from '../../../core/model/engine/open-bundle.ts'
+import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
 import { confidence } from '../../../core/policy/pice/confidence.ts'
 import { rouge1 } from '../../../core/policy/pice/rouge.ts'
-import type { BenchPrompt } from '../prompts.ts'
 import type { Quality } from './runs.ts'
 
 export interface Judged {
@@ -24,7 +24,7 @@ export async function openJudge(bundle: string, library: string | undefined) {
   const tokensOf = (text: string) => tokenizer.encode(text, { addSpecialTokens: false })
   const known = new Map<string, Judged>()
 
-  async function judge(prompt: BenchPrompt, text: string, own: string): Promise<Judged> {
+  async function judge(prompt: FilePrompt, text: string, own: string): Promise<Judged> {
     const ids = tokensOf(text)
     if (ids.length === 0) return { tokens: 0, quality: null }
     const meanLog2Probability = await meanLog2(chain, prompt.ids, ids)
@@ -40,7 +40,7 @@ export async function openJudge(bundle: string, library: string | undefined) {
   return {
     tokensOf,
     /** @param own the LLM's own full answer */
-    async judge(prompt: BenchPrompt, text: string, own: string): Promise<Judged> {
+    async judge(prompt: FilePrompt, text: string, own: string): Promise<Judged> {
       const key = JSON.stringify([prompt.id, text, own])
       const judged = known.get(key) ?? (await judge(prompt, text, own))
       known.set(key, judged)

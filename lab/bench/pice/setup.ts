@@ -1,8 +1,8 @@
 import type { BridgeClient } from '../../../cloud-bridge/commands/bridge-client.ts'
 import type { PicePrompts } from '../../../core/answer/sketch/prompts.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
+import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
 import { jobOperations } from '../../../core/wire/protocol/http/jobs.ts'
-import type { BenchPrompt } from '../prompts.ts'
 import { type Answered, askBridge, endOf, type Question } from './asking.ts'
 import { type PiceCluster, type PiceClusterOptions, startPiceCluster } from './cluster.ts'
 import type { Plan } from './plan.ts'
@@ -17,7 +17,7 @@ export interface Setup {
   readonly smallModels: readonly string[]
   readonly picePrompts: PicePrompts
   readonly plan: Plan
-  readonly prompts: readonly BenchPrompt[]
+  readonly prompts: readonly FilePrompt[]
   readonly judge: Judge
   readonly io: Io
   progress(line: string): void
@@ -26,7 +26,7 @@ export interface Setup {
 export const startCluster = (setup: Setup, options: Pick<PiceClusterOptions, 'args' | 'bytesPerS'>) =>
   startPiceCluster({ ...setup, devices: setup.plan.devices, paces: setup.plan.paces, ...options })
 
-export const questionOf = ({ messages = [] }: BenchPrompt, { plan }: Setup): Question => ({
+export const questionOf = ({ messages = [] }: FilePrompt, { plan }: Setup): Question => ({
   messages,
   maxTokens: plan.answerTokens,
 })

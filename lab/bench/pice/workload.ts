@@ -1,12 +1,12 @@
 import { seededRandom } from '../../../core/kit/base/random.ts'
-import type { BenchPrompt } from '../prompts.ts'
+import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
 import { shuffled } from '../shuffled.ts'
 
 /** Of the prompts whose answers are long. */
 const longTasks: ReadonlySet<string> = new Set(['guide', 'tale'])
 
 /** Up to `count` prompts for long answers, the same ones at each call. */
-export function longPrompts(prompts: readonly BenchPrompt[], count: number): BenchPrompt[] {
+export function longPrompts(prompts: readonly FilePrompt[], count: number): FilePrompt[] {
   const long = prompts.filter(({ task, messages }) => messages && longTasks.has(task))
   return shuffled(long, seededRandom(1)).slice(0, count)
 }

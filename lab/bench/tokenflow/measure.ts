@@ -1,5 +1,6 @@
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
+import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
 import { type KvLimits, kvCharge } from '../../../core/policy/admission/kv.ts'
 import type { LoggedStep } from '../../../core/wire/protocol/http/bridge.ts'
 import type { Cores } from '../../cluster/cores.ts'
@@ -8,7 +9,6 @@ import { stepsFromNow } from '../../cluster/logged-steps.ts'
 import { medianOrNull, sum } from '../../frame/statistics.ts'
 import { toDigits } from '../../frame/tables.ts'
 import { promptOfLength } from '../hat/workload.ts'
-import type { BenchPrompt } from '../prompts.ts'
 import { type FlowCluster, startFlowCluster } from './cluster.ts'
 import { figuresOf } from './figures.ts'
 import type { Plan } from './plan.ts'
@@ -21,7 +21,7 @@ import { type FlowRequest, requestsOf, type Workload, type WorkloadName, workloa
 export interface Setup {
   readonly bundle: string
   readonly plan: Plan
-  readonly dialogues: readonly BenchPrompt[]
+  readonly dialogues: readonly FilePrompt[]
   readonly eos: number | undefined
   readonly kv: KvLimits
   readonly cores: Cores | undefined

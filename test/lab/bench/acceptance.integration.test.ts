@@ -10,12 +10,12 @@ import { lookupDrafter } from '../../../core/model/draft/lookup-drafter.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
 import { loadChatTemplate } from '../../../core/model/text/chat-template.ts'
+import { type FilePrompt, readPrompts } from '../../../core/model/text/prompt-file.ts'
 import { loadTokenizer } from '../../../core/model/text/tokenizer.ts'
 import { medusaDrafter } from '../../../lab/baselines/medusa-drafter.ts'
 import { acceptanceBench } from '../../../lab/bench/acceptance/bench.ts'
 import { answerGreedily, replay } from '../../../lab/bench/acceptance/replay.ts'
 import { type AcceptanceRun, type DrafterKind, drafters } from '../../../lab/bench/acceptance/report.ts'
-import { type BenchPrompt, readPrompts } from '../../../lab/bench/prompts.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
@@ -34,7 +34,7 @@ let dir: TempDir
 let bundle: string
 let file: string
 let world: HatWorld
-let prompts: BenchPrompt[]
+let prompts: FilePrompt[]
 /** Of each prompt. */
 let references: number[][]
 beforeAll(async () => {

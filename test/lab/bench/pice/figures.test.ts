@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { FilePrompt } from '../../../../core/model/text/prompt-file.ts'
 import { piceBench } from '../../../../lab/bench/pice/bench.ts'
 import { keywordSketch, sketchSentences } from '../../../../lab/bench/pice/device.ts'
 import {
@@ -12,7 +13,6 @@ import { type MethodName, methodNames } from '../../../../lab/bench/pice/methods
 import { fullPlan, halfLoad, overload, paperLoad, quickPlan, restrictedPlan } from '../../../../lab/bench/pice/plan.ts'
 import type { Measured, PiceRun, PiceSample } from '../../../../lab/bench/pice/runs.ts'
 import { longPrompts, saturatedPerS } from '../../../../lab/bench/pice/workload.ts'
-import type { BenchPrompt } from '../../../../lab/bench/prompts.ts'
 import { summaryOf } from '../../../../lab/frame/figures.ts'
 import { benchPage } from '../../../../lab/frame/page.ts'
 import { renderFigure } from '../../../../lab/plot/plot.ts'
@@ -123,7 +123,7 @@ describe('the plan', () => {
 })
 
 describe('the workload', () => {
-  const prompt = (id: string, task: string): BenchPrompt => ({ id, task, ids: [1], messages: [{ role: 'user', content: id }] })
+  const prompt = (id: string, task: string): FilePrompt => ({ id, task, ids: [1], messages: [{ role: 'user', content: id }] })
 
   it('has prompts for long answers, the same ones each time', () => {
     const prompts = [prompt('a', 'guide'), prompt('b', 'story-qa'), prompt('c', 'tale')]
