@@ -9,6 +9,7 @@ import type { BenchContext } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { tabledBench } from '../../frame/tabled-bench.ts'
 import { qwen05bConfig, writeRandomCheckpoint } from '../../random-checkpoint.ts'
+import { peerBench } from './peer-bench.ts'
 import { providerBench } from './provider-bench.ts'
 import { type EngineRun, engineFigures, type Style, showEngine } from './report.ts'
 import type { EngineReply, EngineRequest } from './worker.ts'
@@ -27,11 +28,15 @@ export const engineBench = tabledBench<EngineRun>({
 
 const againstStock = benchCommand(engineBench)
 const onProvider = benchCommand(providerBench)
+const besidePeers = benchCommand(peerBench)
 
-/** `brim bench engine`, whose `--provider` measures something else. */
+/** `brim bench engine`, whose `--provider` and `--vs` measure something else. */
 export const command: Command = {
   ...onProvider,
-  run: (values, ...rest) => (values.provider === undefined ? againstStock : onProvider).run(values, ...rest),
+  flags: [...onProvider.flags, ...besidePeers.flags.filter(({ name }) => onProvider.flags.every((flag) => flag.name !== name))],
+  examples: [...(onProvider.examples ?? []), ...(besidePeers.examples ?? [])],
+  run: (values, ...rest) =>
+    (values.vs !== undefined ? besidePeers : values.provider === undefined ? againstStock : onProvider).run(values, ...rest),
 }
 
 /** A Llama of 25 million parameters. */
