@@ -71,7 +71,15 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   },
   'core/answer/sketch': { values: ['core/kit/base', 'core/model/bundle', 'core/wire/protocol', 'core/model/text'] },
   'core/commands': {
-    values: ['core/kit/base', 'core/kit/cli', 'core/model/engine', 'core/model/bundle', 'core/model/hub', 'core/model/text'],
+    values: [
+      'core/kit/base',
+      'core/kit/cli',
+      'core/model/engine',
+      'core/model/bundle',
+      'core/model/draft',
+      'core/model/hub',
+      'core/model/text',
+    ],
   },
 
   // Decisions and estimators: pure.

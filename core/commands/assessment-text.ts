@@ -1,9 +1,15 @@
 import { megabytes } from '../kit/base/megabytes.ts'
 import type { FormatAssessment, ModelAssessment } from '../model/bundle/assess-model.ts'
 import type { MemoryNeed } from '../model/bundle/memory-need.ts'
+import type { DraftSource } from '../model/draft/draft-sources.ts'
+
+export interface ShownAssessment extends Omit<ModelAssessment, 'draft'> {
+  /** With what devices could draft from: "auto" measures which of them is fastest. */
+  readonly draft: ModelAssessment['draft'] & { readonly sources: readonly DraftSource[] }
+}
 
 /** What `brim model inspect` prints of a model that is not a bundle yet. */
-export function assessmentText(source: string, { family, parameters, dims, ...rest }: ModelAssessment): string {
+export function assessmentText(source: string, { family, parameters, dims, ...rest }: ShownAssessment): string {
   const { sessions, context, formats, roundTrip, draft, kvHeads } = rest
   const rows = [
     ['model', `${family}, ${(parameters / 1e6).toFixed(1)} M parameters`],
@@ -29,7 +35,11 @@ function formatText(format: FormatAssessment): string {
 const needText = ({ weightBytes, kvBytes }: MemoryNeed) => `${megabytes(weightBytes)} + ${megabytes(kvBytes)}`
 const kilobytes = (bytes: number) => `${(bytes / 1e3).toFixed(1)} KB`
 
-const draftText = ({ adapterSplit }: ModelAssessment['draft']): string =>
-  adapterSplit === undefined
-    ? 'prompt lookup; the checkpoint has no adapter'
-    : `an adapter for a split after layer ${adapterSplit}, and prompt lookup`
+function draftText({ adapterSplit, sources }: ShownAssessment['draft']): string {
+  const named = sources.map((source) => {
+    if (source.kind === 'slm') return `the small model ${source.model}`
+    if (source.kind === 'lookup') return 'prompt lookup'
+    return adapterSplit === undefined ? 'the draft head, for any split' : `an adapter for a split after layer ${adapterSplit}`
+  })
+  return sources.some(({ kind }) => kind === 'adapter') ? named.join(', ') : `${named.join(', ')}; the checkpoint has no adapter`
+}

@@ -70,7 +70,7 @@ const options = {
   force: z.boolean().default(false).describe('replace an existing bundle'),
 }
 type BuildOptions = OptionsOf<typeof options>
-type SplitOptions = Pick<BuildOptions, 'format' | 'deviceFormat' | 'blockSize' | 'adapter'>
+type SplitOptions = Pick<BuildOptions, 'format' | 'deviceFormat' | 'blockSize' | 'adapter' | 'draftHead'>
 
 /** `brim model build`: a Hugging Face directory or a GGUF file becomes a bundle. */
 export const command = defineCommand({
@@ -101,7 +101,8 @@ async function build({ force, json, file, deviceMemory, ...options }: BuildOptio
   const { checkpoint, name } = await checkpointOf(options.checkpoint, file, io)
   const draftHead =
     options.draftHead === undefined ? undefined : (await checkpointOf(options.draftHead, undefined, io)).checkpoint
-  const split = options.split === 'auto' ? await autoSplit(checkpoint, options, deviceMemory, io) : options.split
+  const split =
+    options.split === 'auto' ? await autoSplit(checkpoint, { ...options, draftHead }, deviceMemory, io) : options.split
   const startMs = systemClock.nowMs()
   const progress = showProgress(io)
   const warnings: string[] = []

@@ -1,17 +1,20 @@
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { z } from 'zod'
 import { systemClock } from '../kit/base/clock.ts'
 import type { Io } from '../kit/base/io.ts'
+import { sha256OfFile } from '../kit/base/sha256-of-file.ts'
 import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
-import type { ModelAssessment } from '../model/bundle/assess-model.ts'
 import { readManifest } from '../model/bundle/bundle.ts'
+import { tokenizerHashOf } from '../model/bundle/bundle-files.ts'
 import { manifestFile } from '../model/bundle/manifest.ts'
+import { draftSources } from '../model/draft/draft-sources.ts'
 import { type HubName, repoOf } from '../model/hub/hub-name.ts'
 import { hubSettings } from '../model/hub/hub-settings.ts'
-import { assessmentText } from './assessment-text.ts'
+import { tokenizerFile } from '../model/text/tokenizer.ts'
+import { assessmentText, type ShownAssessment } from './assessment-text.ts'
 import { bundleText, summarize } from './bundle-text.ts'
 import { memorySize } from './memory-size.ts'
 import { fileOption } from './model-pull.ts'
@@ -25,6 +28,14 @@ const options = {
     fallback: 'any',
   }),
   sessions: z.int().min(1).default(16).describe('sessions of the bridge at a time'),
+  draftHead: z
+    .string()
+    .optional()
+    .meta({ description: 'folder or file of a draft head, as of "brim model build"', fallback: 'none' }),
+  slm: z.string().optional().meta({
+    description: 'folder of the device’s small model, as of "brim agent run": shows whether it would draft',
+    fallback: 'none',
+  }),
   context: z.int().min(1).optional().meta({ description: 'tokens of each session', fallback: '4096, or what the model has' }),
 }
 type InspectOptions = OptionsOf<typeof options>
@@ -65,15 +76,24 @@ async function inspectHub(name: HubName, options: InspectOptions, io: Io): Promi
   }
 }
 
-async function assess(path: string, { deviceMemory, sessions, context }: InspectOptions): Promise<ModelAssessment> {
+async function assess(path: string, options: InspectOptions): Promise<ShownAssessment> {
+  const { deviceMemory: deviceBytes, sessions, context, draftHead, slm } = options
   const [{ openCheckpoint }, { assessModel }] = await Promise.all([
     import('../model/bundle/checkpoint.ts'),
     import('../model/bundle/assess-model.ts'),
   ])
   await using checkpoint = await openCheckpoint(path)
-  return assessModel(checkpoint, { deviceBytes: deviceMemory, sessions, context })
+  const assessment = await assessModel(checkpoint, { deviceBytes, sessions, context, draftHead })
+  const { adapterSplit } = assessment.draft
+  const tokenizer = join(checkpoint.textFolder, tokenizerFile)
+  const sources = draftSources({
+    hasAdapter: draftHead !== undefined || adapterSplit !== undefined,
+    tokenizerHash: existsSync(tokenizer) ? await sha256OfFile(tokenizer) : undefined,
+    small: slm === undefined ? [] : [{ name: basename(resolve(slm)), tokenizerHash: tokenizerHashOf(await readManifest(slm)) }],
+  })
+  return { ...assessment, draft: { ...assessment.draft, sources } }
 }
 
-function show(source: string, assessment: ModelAssessment, json: boolean, io: Io): void {
+function show(source: string, assessment: ShownAssessment, json: boolean, io: Io): void {
   io.out(json ? JSON.stringify({ model: source, ...assessment }) : assessmentText(source, assessment))
 }

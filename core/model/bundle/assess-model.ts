@@ -6,7 +6,7 @@ import { type FormatOptions, formatsOf } from './build.ts'
 import { checkFormat, partSpecs } from './build-options.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { countParameters } from './describe-bundle.ts'
-import { findAdapter } from './drafters.ts'
+import { adapterAt, findAdapter } from './drafters.ts'
 import { type Format, formats } from './manifest.ts'
 import { memoryNeeds, type SplitNeeds } from './memory-need.ts'
 import { planParts } from './weight-plan.ts'
@@ -17,6 +17,8 @@ export interface AssessOptions {
   readonly sessions: number
   /** Default: `plannedContext`, or the model's if it has less. */
   readonly context?: number | undefined
+  /** A draft head in place of the checkpoint's adapter: its folder or file. */
+  readonly draftHead?: string | undefined
 }
 
 export type FormatAssessment =
@@ -34,7 +36,7 @@ export interface ModelAssessment {
   readonly formats: readonly FormatAssessment[]
   /** Of one verification, both ways: what is drafted and one row before. */
   readonly roundTrip: { readonly rows: number; readonly fp16Bytes: number; readonly int8Bytes: number }
-  readonly draft: { readonly adapterSplit: number | undefined; readonly promptLookup: true }
+  readonly draft: { readonly adapterSplit: number | undefined; readonly draftHead: boolean; readonly promptLookup: true }
 }
 
 /** Rows of a verification of four drafted tokens. */
@@ -44,13 +46,14 @@ type SplitOptions = Omit<FormatOptions, 'split' | 'accuracyLevel'> & {
   readonly deviceBytes: number | undefined
   /** Folder of the adapter. Default: in the checkpoint's. */
   readonly adapter?: string | undefined
+  readonly draftHead?: string | undefined
 }
 
 /** Where `brim model build --split auto` splits. @throws BrimError SPLIT_OUT_OF_RANGE, and for an adapter that cannot be read */
 export async function splitFor(checkpoint: Checkpoint, options: SplitOptions): Promise<ChosenSplit> {
-  const { architecture: model, folder } = checkpoint
+  const { architecture: model } = checkpoint
   const { deviceBytes, format, deviceFormat, blockSize } = options
-  const adapter = await findAdapter(folder, model, options.adapter)
+  const adapter = await findAdapter(checkpoint, options)
   // Any split: the formats of devices differ only in a split model.
   const formats = formatsOf({ format, deviceFormat, blockSize, split: 1 }, checkpoint)
   const context = Math.min(plannedContext, model.dims.contextLimit)
@@ -59,18 +62,21 @@ export async function splitFor(checkpoint: Checkpoint, options: SplitOptions): P
 
 /** What a checkpoint would need as a bundle, before it is built. @throws BrimError for an adapter that cannot be read */
 export async function assessModel(checkpoint: Checkpoint, options: AssessOptions): Promise<ModelAssessment> {
-  const { architecture: model, folder } = checkpoint
+  const { architecture: model } = checkpoint
   const { dims, family } = model
-  const { sessions, deviceBytes } = options
+  const { sessions, deviceBytes, draftHead } = options
   const context = Math.min(options.context ?? plannedContext, dims.contextLimit)
-  const adapter = await findAdapter(folder, model)
+  const adapter = await findAdapter(checkpoint, { draftHead })
   const assess = (format: Format): FormatAssessment => {
     try {
       const chosen = formatsOf({ format }, checkpoint)
       checkFormat(chosen.format, model, adapter ? [adapter] : [])
       const found = chooseSplit({ model, formats: chosen, adapter, deviceBytes, context })
-      const drafters = adapter?.adapter.split === found.split ? [adapter] : []
-      return { format, ...found, ...memoryNeeds(model, chosen, found.split, drafters, { sessions, context }) }
+      return {
+        format,
+        ...found,
+        ...memoryNeeds(model, chosen, found.split, adapterAt(adapter, found.split), { sessions, context }),
+      }
     } catch (error) {
       if (error instanceof BrimError) return { format, problem: error.message }
       throw error
@@ -88,6 +94,10 @@ export async function assessModel(checkpoint: Checkpoint, options: AssessOptions
     context,
     formats: formats.map(assess),
     roundTrip: { rows: roundRows, fp16Bytes: bytesOf('fp16'), int8Bytes: bytesOf('int8') },
-    draft: { adapterSplit: adapter?.adapter.split, promptLookup: true },
+    draft: {
+      adapterSplit: adapter && 'adapter' in adapter ? adapter.adapter.split : undefined,
+      draftHead: draftHead !== undefined,
+      promptLookup: true,
+    },
   }
 }

@@ -2,7 +2,7 @@ import { BrimError } from '../../kit/base/errors.ts'
 import { megabytes } from '../../kit/base/megabytes.ts'
 import type { Architecture } from './architecture.ts'
 import { type BundleFormats, maxUsualSplit } from './build-options.ts'
-import type { DrafterSpec } from './drafters.ts'
+import { type AdapterSpec, adapterAt } from './drafters.ts'
 import { type MemoryNeed, memoryNeeds } from './memory-need.ts'
 
 /** Positions that are planned for where nothing else is given; models with a shorter context have fewer. */
@@ -11,8 +11,8 @@ export const plannedContext = 4_096
 export interface SplitRequest {
   readonly model: Architecture
   readonly formats: BundleFormats
-  /** The checkpoint's adapter, if it has one. */
-  readonly adapter: Extract<DrafterSpec, { adapter: unknown }> | undefined
+  /** The checkpoint's adapter, or a draft head, if there is one. */
+  readonly adapter: AdapterSpec | undefined
   /** Of a device, for weights and KV of one session. Undefined: any. */
   readonly deviceBytes: number | undefined
   readonly context: number
@@ -32,7 +32,7 @@ export interface ChosenSplit {
 export function chooseSplit(request: SplitRequest): ChosenSplit {
   const { model, adapter, deviceBytes } = request
   const within = deviceBytes === undefined ? '' : ` that fits in ${megabytes(deviceBytes)}`
-  if (adapter && fits(adapter.adapter.split, request))
+  if (adapter && 'adapter' in adapter && fits(adapter.adapter.split, request))
     return { split: adapter.adapter.split, reason: 'its adapter was trained for this split' }
   const deepest = maxUsualSplit(model.dims.layers)
   for (let split = deepest; split >= 1; split--)
@@ -50,8 +50,7 @@ export function chooseSplit(request: SplitRequest): ChosenSplit {
 const sumOf = ({ weightBytes, kvBytes }: MemoryNeed): number => weightBytes + kvBytes
 
 function deviceNeed(split: number, { model, formats, adapter, context }: SplitRequest): MemoryNeed {
-  const drafters = adapter?.adapter.split === split ? [adapter] : []
-  return memoryNeeds(model, formats, split, drafters, { sessions: 1, context }).device
+  return memoryNeeds(model, formats, split, adapterAt(adapter, split), { sessions: 1, context }).device
 }
 
 const fits = (split: number, request: SplitRequest): boolean =>

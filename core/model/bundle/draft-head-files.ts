@@ -25,10 +25,10 @@ export interface DraftHeadFiles extends AsyncDisposable {
 /**
  * Opens a draft head in the layout of EAGLE and EAGLE-2, as published.
  * @param path a folder with config.json and safetensors, or the safetensors in it
- * @param llm the model that it drafts for
+ * @param model the LLM that it drafts for @param llm its tensors; undefined: the embedding is not compared
  * @throws BrimError CHECKPOINT_NOT_FOUND, CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED, SAFETENSORS_INVALID, VALUE_OUT_OF_RANGE
  */
-export async function openDraftHead(path: string, model: Architecture, llm: CheckpointTensors): Promise<DraftHeadFiles> {
+export async function openDraftHead(path: string, model: Architecture, llm?: CheckpointTensors): Promise<DraftHeadFiles> {
   const { folder, files } = await filesOf(path)
   const config = await readJsonFile(folder, configFile)
   if (!config)
@@ -39,7 +39,7 @@ export async function openDraftHead(path: string, model: Architecture, llm: Chec
   try {
     requireEagle(tensors, folder)
     const head = readHead(join(folder, configFile), config, tensors, model)
-    await requireSameEmbedding(tensors, model, llm)
+    if (llm) await requireSameEmbedding(tensors, model, llm)
     return { head, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
   } catch (error) {
     await tensors[Symbol.asyncDispose]()

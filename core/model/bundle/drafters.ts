@@ -15,6 +15,8 @@ export type DrafterSpec =
   | { readonly part: 'adapter'; readonly draftHead: DraftHead }
   | { readonly part: 'medusa'; readonly medusa: Medusa }
 
+export type AdapterSpec = Exclude<DrafterSpec, { medusa: unknown }>
+
 export interface DrafterFiles extends AsyncDisposable {
   readonly spec: DrafterSpec
   readonly tensors: TensorFiles
@@ -93,13 +95,24 @@ async function readSpec(folder: string, name: DrafterPart, model: Architecture):
 }
 
 /**
- * The configuration of the adapter in a checkpoint's folder, or in `adapter`.
- * @throws BrimError CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED
+ * What a bundle would have as its adapter: the one in a checkpoint's folder, in `adapter`, or a draft head.
+ * @throws BrimError CHECKPOINT_INVALID, ARCHITECTURE_UNSUPPORTED, and as openDraftHead
  */
-export async function findAdapter(checkpoint: string, model: Architecture, adapter = join(checkpoint, 'adapter')) {
-  const spec = await readSpec(adapter, 'adapter', model)
+export async function findAdapter(
+  { folder, architecture }: Pick<Checkpoint, 'folder' | 'architecture'>,
+  { adapter = join(folder, 'adapter'), draftHead }: Partial<Pick<DrafterOptions, 'adapter' | 'draftHead'>>,
+): Promise<AdapterSpec | undefined> {
+  if (draftHead !== undefined) {
+    await using opened = await openDraftHead(draftHead, architecture)
+    return { part: 'adapter', draftHead: opened.head }
+  }
+  const spec = await readSpec(adapter, 'adapter', architecture)
   return spec && 'adapter' in spec ? spec : undefined
 }
+
+/** The adapter, if a bundle of this split can have it: a draft head fits any. */
+export const adapterAt = (adapter: AdapterSpec | undefined, split: number): AdapterSpec[] =>
+  adapter && (!('adapter' in adapter) || adapter.adapter.split === split) ? [adapter] : []
 
 async function openFiles(folder: string, spec: DrafterSpec): Promise<DrafterFiles> {
   const file = spec.part === 'medusa' ? medusaWeightsFile : adapterWeightsFile

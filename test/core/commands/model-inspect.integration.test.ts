@@ -1,6 +1,7 @@
 import { mkdirSync, readdirSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { fixtureDir } from '../../oracle/fixtures.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tinyCheckpoint } from '../../support/checkpoint.ts'
@@ -33,6 +34,23 @@ it('says what a checkpoint would need', async () => {
   expect(roundTrip).toEqual({ rows: 5, fp16Bytes: 2 * (40 + 5 * 128), int8Bytes: 2 * (40 + 5 * 68) })
   expect(context).toBe(256)
   expect(formats.map(({ format }: { format: string }) => format).sort()).toEqual(['fp16', 'fp32', 'int4', 'int8'])
+})
+
+it('says what a device would draft from', async () => {
+  const checkpoint = fixtureDir('llama')
+  const small = join(dir.path, 'small')
+  const other = join(dir.path, 'other')
+  const draftsOf = async (...args: string[]) => /drafts +(.*)/.exec((await run(['inspect', checkpoint, ...args])).out)?.[1]
+  expect(await draftsOf()).toBe('prompt lookup; the checkpoint has no adapter')
+  await run(['build', checkpoint, '--out', small])
+  await run(['build', fixtureDir('qwen2'), '--out', other])
+  expect(await draftsOf('--slm', small)).toBe('the small model small, prompt lookup; the checkpoint has no adapter')
+  expect(await draftsOf('--slm', other)).toBe('prompt lookup; the checkpoint has no adapter')
+  const head = join(dirname(checkpoint), 'draft-heads', 'qwen')
+  const all = ['--draft-head', head, '--slm', small]
+  expect(await draftsOf(...all)).toBe('the draft head, for any split, the small model small, prompt lookup')
+  const { draft } = JSON.parse((await run(['inspect', checkpoint, ...all, '--json'])).out)
+  expect(draft.sources).toEqual([{ kind: 'adapter' }, { kind: 'slm', model: 'small' }, { kind: 'lookup' }])
 })
 
 it('reads configuration and header of a model at the hub, and agrees with the downloaded one', async () => {

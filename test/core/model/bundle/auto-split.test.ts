@@ -51,6 +51,14 @@ describe('chooseSplit', () => {
     expect(choose(at(2), adapterOf(9)).split).toBe(2)
   })
 
+  it('counts a draft head at any split, which it does not decide', () => {
+    const layer = { ...model, dims: { ...model.dims, layers: 1 }, layers: model.layers.slice(0, 1), tensorRoot: '' }
+    const head = { part: 'adapter', draftHead: { layer, hasBias: true } } as const
+    const request = { model, formats, adapter: head, context: 4_096 }
+    expect(chooseSplit({ ...request, deviceBytes: undefined }).split).toBe(4)
+    expect(chooseSplit({ ...request, deviceBytes: at(4) }).split).toBeLessThan(4)
+  })
+
   it('fails where one layer does not fit', () => {
     expect(() => choose(at(1) - 1)).toThrow(/no split fits in \d+\.\d MB: one layer needs \d+\.\d MB/)
   })
