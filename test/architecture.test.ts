@@ -64,7 +64,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'core/wire/protocol',
       'core/kit/store',
     ],
-    types: ['core/model/grammar'],
+    types: ['core/model/grammar', 'core/model/text'],
   },
   'core/answer/upstream': {
     values: ['core/answer/endpoint', 'core/kit/base', 'core/model/text', 'core/wire/openai', 'core/policy/upstream'],

@@ -2,6 +2,8 @@ import { once } from 'node:events'
 import { answerPaths } from '../../core/answer/api/answer-paths.ts'
 import { AnswersInProgress } from '../../core/answer/api/answers-in-progress.ts'
 import { createHttpApp } from '../../core/answer/api/http-app.ts'
+import { KeptResponses } from '../../core/answer/api/kept-responses.ts'
+import { deleteResponse, keptResponse } from '../../core/answer/api/read-responses.ts'
 import { type ServeOptions, serveAnswers } from '../../core/answer/api/serve-answer.ts'
 import { modelCard, modelCards, type Served } from '../../core/answer/api/served.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
@@ -32,7 +34,7 @@ export interface Api {
 }
 
 /**
- * OpenAI's API: /v1/chat/completions, /v1/completions, /v1/models; beside it /health, /budget and /ready.
+ * OpenAI's API: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models; beside it /health, /budget and /ready.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
@@ -47,7 +49,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     clock,
     logger,
     origins: access.allowedOrigins ?? [],
-    pathsHint: `this API has POST /v1/chat/completions and /v1/completions, GET /v1/models, /health, ${budgetPath} and ${readyPath}`,
+    pathsHint: `this API has POST /v1/chat/completions, /v1/completions and /v1/responses, GET /v1/models, /health, ${budgetPath} and ${readyPath}`,
     admit({ headers, routeOptions }) {
       const error = routeOptions.url === readyPath ? undefined : rejectionOf(headers, access)
       if (error) throw error
@@ -62,13 +64,21 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   addHealthRoutes(app, { health, spending, problems: () => [...(inProgress.problem ? [inProgress.problem] : []), ...problems()] })
   // One after the other: on a device, each of them would slow the others down.
   const serving = { clock, meter: options.meter, logger, parallel: false, stopping: stopping.signal }
-  for (const { path, read, format } of answerPaths)
+  const kept = new KeptResponses(clock)
+  for (const { path, read } of answerPaths(kept))
     app.post(path, async ({ body, headers, id }, reply) => {
       const { authorization = '', 'x-brim-tokens-per-s': tokensPerS } = headers
-      const request = read(body, options, { client: authorization, tokensPerS })
+      const { request, format } = read(body, options, { client: authorization, tokensPerS })
       await inProgress.run(() => serveAnswers(serving, format, request, reply, id))
       return reply
     })
+  type OneResponse = { Params: { id: string } }
+  app.get<OneResponse>('/v1/responses/:id', async ({ params: { id }, headers: { authorization = '' } }) =>
+    keptResponse(kept, authorization, id),
+  )
+  app.delete<OneResponse>('/v1/responses/:id', async ({ params: { id }, headers: { authorization = '' } }) =>
+    deleteResponse(kept, authorization, id),
+  )
   app.get('/v1/models', async () => ({ object: 'list', data: modelCards(options) }))
   app.get<{ Params: { id: string } }>('/v1/models/:id', async ({ params: { id } }) => modelCard(id, options))
   await app.ready()
@@ -81,6 +91,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     async close() {
       stopping.abort(new BrimError('CANCELED', 'the agent is shutting down'))
       await inProgress.drain()
+      await kept.close()
       const closed = once(app.server, 'close')
       app.server.close()
       app.server.closeAllConnections()

@@ -4,7 +4,7 @@ import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 import { brief } from '../../core/answer/upstream/failure.ts'
 import type { Watchdog } from '../../core/answer/upstream/watchdog.ts'
 import type { TokenLogprobs } from '../../core/model/engine/logprobs.ts'
-import { idIn } from '../../core/wire/openai/responses.ts'
+import { idIn } from '../../core/wire/openai/response-formats.ts'
 import { readSse } from '../../core/wire/openai/sse-reader.ts'
 import type { BridgeFailures } from './bridge-failures.ts'
 

@@ -1,6 +1,8 @@
 import { z } from 'zod'
-import { answerPaths } from '../../core/answer/api/answer-paths.ts'
+import { answerFormats, answerPaths } from '../../core/answer/api/answer-paths.ts'
 import type { AnswersInProgress } from '../../core/answer/api/answers-in-progress.ts'
+import type { KeptResponses } from '../../core/answer/api/kept-responses.ts'
+import { deleteResponse, keptResponse } from '../../core/answer/api/read-responses.ts'
 import { newHead, serveAnswers } from '../../core/answer/api/serve-answer.ts'
 import { modelCard, modelCards, type Served } from '../../core/answer/api/served.ts'
 import type { AnswerMeter } from '../../core/answer/endpoint/meter.ts'
@@ -16,6 +18,7 @@ export interface AnswerRoutesOptions {
   readonly served: Served
   /** Absent: no answer of the bridge can be continued. */
   readonly resumable: ResumableAnswers | undefined
+  readonly kept: KeptResponses
   readonly meter: AnswerMeter
   readonly inProgress: AnswersInProgress
   /** Maximum size of a request. */
@@ -24,8 +27,9 @@ export interface AnswerRoutesOptions {
   readonly logger: Logger
 }
 
-/** `/v1/chat/completions`, `/v1/completions`, `/v1/models`: OpenAI's API, answered by the bridge's own models. */
-export function answerRoutes({ served, resumable, meter, inProgress, maxBodyBytes, clock, logger }: AnswerRoutesOptions): Routes {
+/** `/v1/chat/completions`, `/v1/completions`, `/v1/responses`, `/v1/models`: OpenAI's API, answered by the bridge's own models. */
+export function answerRoutes(options: AnswerRoutesOptions): Routes {
+  const { served, resumable, kept, meter, inProgress, maxBodyBytes, clock, logger } = options
   const optionsFor = ({ caller, stopping }: Pick<RouteRequest<Operation>, 'caller' | 'stopping'>) => ({
     clock,
     meter,
@@ -39,23 +43,23 @@ export function answerRoutes({ served, resumable, meter, inProgress, maxBodyByte
     return {
       destroy: () => reply.raw.destroy(),
       async send({ path, request: asked, stream }) {
-        const { format } = answerPaths.find((each) => each.path === path)!
-        await serveAnswers(optionsFor(request), format, asked, reply, id, stream)
+        await serveAnswers(optionsFor(request), answerFormats[path]!, asked, reply, id, stream)
       },
     }
   }
 
   return (router) => {
-    for (const { path, read, format } of answerPaths) {
+    for (const { path, read } of answerPaths(kept)) {
       // The reader names the wrong field as OpenAI does.
       const operation = { ...operationAt[path], body: z.unknown(), maxBodyBytes }
       router.serve(operation, async (request) => {
         const { body, headers, caller, reply, id } = request
         const { client } = caller
-        const asked = read(body, served, { client, tokensPerS: headers['x-brim-tokens-per-s'] })
+        const { request: asked, format } = read(body, served, { client, tokensPerS: headers['x-brim-tokens-per-s'] })
         caller.takeAnswers(asked.answers.length)
         await inProgress.run(async () => {
-          if (resumable?.accepts(asked)) await resumable.serve(path, asked, newHead(format, asked), client, connectionOf(request))
+          if (answerFormats[path] && resumable?.accepts(asked))
+            await resumable.serve(path, asked, newHead(format, asked), client, connectionOf(request))
           else await serveAnswers(optionsFor(request), format, asked, reply, id)
         })
         return new OwnResponse()
@@ -68,6 +72,8 @@ export function answerRoutes({ served, resumable, meter, inProgress, maxBodyByte
       await resumable.resume(params.id, caller.client, after, connectionOf(request))
       return new OwnResponse()
     })
+    router.serve(answerOperations.response, ({ params: { id }, caller: { client } }) => keptResponse(kept, client, id))
+    router.serve(answerOperations.deleteResponse, ({ params: { id }, caller: { client } }) => deleteResponse(kept, client, id))
     router.serve(answerOperations.models, () => ({ object: 'list' as const, data: modelCards(served) }))
     router.serve(answerOperations.model, ({ params: { id } }) => modelCard(id, served))
   }
@@ -76,6 +82,7 @@ export function answerRoutes({ served, resumable, meter, inProgress, maxBodyByte
 const operationAt = {
   [answerOperations.chat.path]: answerOperations.chat,
   [answerOperations.completion.path]: answerOperations.completion,
+  [answerOperations.responses.path]: answerOperations.responses,
 }
 
 /** @throws BrimError REQUEST_INVALID */

@@ -6,7 +6,7 @@ import { Prompt } from '../../core/answer/endpoint/prompt.ts'
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
-import type { ResponseHead } from '../../core/wire/openai/responses.ts'
+import type { ResponseHead } from '../../core/wire/openai/response-formats.ts'
 import { AnswerJournal, type AnswerJournalOptions } from './answer-journal.ts'
 import type { AnswerLog, JournalledPrompt, ResumableEndpoint } from './journalled-endpoint.ts'
 

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { KeptResponses } from '../../core/answer/api/kept-responses.ts'
 import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { bridgeProblemsOf } from '../../core/policy/fleet/bridge-problems.ts'
 import { adminRoutes } from '../api/admin.ts'
@@ -25,11 +26,13 @@ import type { FleetWork } from './work.ts'
 
 /** Answers, and the state of what makes them. */
 export function servingRoutes(
-  { config, clock, logger, metrics }: Base,
+  { config, clock, closers, logger, metrics }: Base,
   { jobs }: FleetWork,
   { serving, steps, answers, load }: OpenServing,
 ): readonly Routes[] {
   const { models, resumable, meter, inProgress } = answers
+  const kept = new KeptResponses(clock)
+  closers.push(() => kept.close())
   return [
     bridgeRoutes({
       health: () => ({
@@ -45,6 +48,7 @@ export function servingRoutes(
     answerRoutes({
       served: { models, nextSeed, requestLimits: config.limits },
       resumable,
+      kept,
       meter,
       inProgress,
       maxBodyBytes: config.limits.apiBodyBytes,

@@ -11,7 +11,8 @@ No correct client reaches a default. Set a limit with \`--limit <name>=<number>\
 against: [SECURITY.md](../SECURITY.md).
 
 Fixed for both: 15 s from opening a connection to its first request (of MQTT, its CONNECT), and 60 s for a complete HTTP request; 262,144 values in
-the JSON of a request, nested up to 64 levels; 4,096 messages of a conversation. Fixed for the bridge: 1,024 connections to each listener that wait
+the JSON of a request, nested up to 64 levels; 4,096 messages of a conversation; 1,024 kept responses with
+32 MiB, for an hour. Fixed for the bridge: 1,024 connections to each listener that wait
 for a request; 120 s in which an HTTP client neither sends nor reads; 16 incomplete QoS 2 messages of an MQTT client, and 4,096 bytes of its packets
 that publish nothing; 128 open files kept for databases, logs and outgoing connections.
 

@@ -69,6 +69,42 @@ def call_of(client):
     }
 
 
+def responses_of(client):
+    """A response, the same one streamed, the next one of its conversation, a call with its result, and a parsed class."""
+    asked = {"model": "brim", "max_output_tokens": 8, "temperature": 0}
+    whole = client.responses.create(input=prompt, **asked)
+    with client.responses.stream(input=prompt, **asked) as stream:
+        events = list(stream)
+    following = client.responses.create(input="Go on", previous_response_id=whole.id, **asked)
+    more = {**asked, "max_output_tokens": 80}
+    tools = {"tools": [{"type": "function", **LEVEL}], "tool_choice": "required", "parallel_tool_calls": False}
+    called = client.responses.create(input=prompt, **more, **tools)
+    [call] = called.output
+    with client.responses.stream(input=prompt, **more, **tools) as stream:
+        streamed_call = stream.get_final_response().output[0]
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "503 m"}
+    after = client.responses.create(input=[{"role": "user", "content": prompt}, call, result], **asked)
+    try:
+        client.responses.create(input=prompt, previous_response_id="resp_0", **asked)
+        unknown = None
+    except APIStatusError as error:
+        unknown = {"status": error.status_code, "param": error.param}
+    return {
+        "text": whole.output_text,
+        "status": whole.status,
+        "streamed": "".join(event.delta for event in events if event.type == "response.output_text.delta"),
+        "inOrder": [event.sequence_number for event in events] == list(range(len(events))),
+        "usage": [whole.usage.output_tokens, events[-1].response.usage.output_tokens],
+        "streamedCall": streamed_call.arguments == call.arguments,
+        "following": following.previous_response_id == whole.id and len(following.output_text) > 0,
+        "retrieved": client.responses.retrieve(whole.id).output_text,
+        "call": [call.name, json.loads(call.arguments)["river"] in RIVERS],
+        "afterTool": after.output_text,
+        "parsed": type(client.responses.parse(input=prompt, text_format=Level, **more).output_parsed).__name__,
+        "unknown": unknown,
+    }
+
+
 async def ask_async(base_url, key):
     client = AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0)
     answer = await client.chat.completions.create(messages=messages, **options)
@@ -110,6 +146,7 @@ def answers_of(base_url, key):
         "wrongKey": error_of(client.with_options(api_key="wrong")),
         "unknownModel": error_of(client, model="gpt-none"),
         "call": call_of(client),
+        "responses": responses_of(client),
         "unknownTool": error_of(client, tools=[{"type": "function", "function": LEVEL}], tool_choice={"type": "function", "function": {"name": "f"}}),
         "rate": error_of(client, extra_headers={"x-brim-tokens-per-s": "-1"}),
     }

@@ -4,12 +4,13 @@ import type { StructuredOutputs, StructuredRequest } from '../../wire/openai/str
 
 /**
  * What the answer to a request is kept to; undefined: nothing.
+ * @param formatField where the request has OpenAI's form of an answer
  * @throws FieldError REQUEST_INVALID where fields ask for different forms
  */
-export function grammarOf(request: StructuredRequest): Grammar | undefined {
+export function grammarOf(request: StructuredRequest, formatField = 'response_format'): Grammar | undefined {
   const { guided_json: json, guided_regex: regex, guided_choice: choice, guided_grammar: grammar } = request
   const asked = [
-    ...formatsOf(request.response_format),
+    ...formatsOf(formatField, request.response_format),
     ...outputsOf('structured_outputs', request.structured_outputs ?? {}),
     ...outputsOf('guided_json', { json }),
     ...outputsOf('guided_regex', { regex }),
@@ -31,9 +32,8 @@ interface AskedGrammar {
   readonly grammar: Grammar
 }
 
-function formatsOf(format: StructuredRequest['response_format']): AskedGrammar[] {
+function formatsOf(field: string, format: StructuredRequest['response_format']): AskedGrammar[] {
   if (!format || format.type === 'text') return []
-  const field = 'response_format'
   if (format.type === 'json_object') return [{ field, grammar: { kind: 'object' } }]
   const { schema, strict } = format.json_schema
   return [{ field, grammar: schema == null ? { kind: 'object' } : schemaGrammar(schema, strict ?? false) }]

@@ -97,7 +97,7 @@ function readJson(app: FastifyInstance, { readsBody = () => true }: HttpAppOptio
   app.addHook('preParsing', async (request, _reply, payload) => (readsBody(request) ? unzippedBody(request, payload) : payload))
   app.removeAllContentTypeParsers()
   app.addContentTypeParser<string>(jsonType, { parseAs: 'string' }, (request, text, done) => {
-    if (!readsBody(request)) return done(null, undefined)
+    if (request.method === 'DELETE' || !readsBody(request)) return done(null, undefined)
     if (text === '') return done(invalid(sendJson))
     const problem = jsonShapeProblem(text, maxJsonValues)
     if (problem !== undefined) return done(invalid(`the body cannot be read: ${problem}`, 'send fewer values'))

@@ -33,7 +33,7 @@ export interface ApiRequest {
 }
 
 /** What a request tells beside its body. */
-interface RequestOrigin {
+export interface RequestOrigin {
   /** The asking client: a cached prompt of one client is never reused for another. */
   readonly client: string
   /** The header x-brim-tokens-per-s, for clients that cannot add fields to the body. */
@@ -42,24 +42,46 @@ interface RequestOrigin {
 
 /** @throws FieldError REQUEST_INVALID, MODEL_UNKNOWN, CHAT_TEMPLATE_INVALID naming the field; BrimError MODEL_MISSING */
 export function readChatRequest(body: unknown, served: Served, origin: RequestOrigin): ApiRequest {
-  requireMessageCount(body)
+  requireCount('messages', body)
   const request = parseRequest(ChatRequest, body)
-  requireSize('messages', JSON.stringify(request.messages), served.requestLimits)
+  return conversationRequest(
+    request,
+    { messages: 'messages', format: 'response_format' },
+    served,
+    origin,
+    ignoredFields(ChatRequest, body, maxIgnored),
+  )
+}
+
+/**
+ * A chat request, or another one in its words.
+ * @param fields where the request has its messages and the form of its answer
+ * @param ignored fields of the body that have no effect
+ * @throws as readChatRequest
+ */
+export function conversationRequest(
+  request: ChatRequest,
+  fields: { readonly messages: 'messages' | 'input'; readonly format: string },
+  served: Served,
+  origin: RequestOrigin,
+  ignored: readonly string[],
+): ApiRequest {
+  requireSize(fields.messages, JSON.stringify(request.messages), served.requestLimits)
   const model = modelFor(request.model, served)
   const { endpoint } = model
   const { slm } = served
-  requireChatTemplate(endpoint, 'messages')
+  requireChatTemplate(endpoint, fields.messages)
   if (slm && wantsFallback(request) && isTokenEndpoint(endpoint) && !sharesTokens(slm.model, endpoint.model))
     requireChatTemplate(slm, fallbackField)
   const { logprobs, top_logprobs } = request
   if (top_logprobs != null && !logprobs)
     throw new FieldError('REQUEST_INVALID', 'top_logprobs', '"top_logprobs" needs "logprobs": true')
   const tools = toolsOf(request)
-  return apiRequest(ChatRequest, body, request, served, origin, {
+  return apiRequest(request, served, origin, ignored, {
     model,
     prompts: [conversationOf(request, tools)],
     tools,
-    grammar: grammarOf(request),
+    grammar: grammarOf(request, fields.format),
     maxTokens: request.max_completion_tokens ?? request.max_tokens,
     logprobs: logprobs ? (top_logprobs ?? 0) : undefined,
   })
@@ -73,7 +95,7 @@ export function readCompletionRequest(body: unknown, served: Served, origin: Req
   requireSize('brim.prompt_ids', request.brim?.prompt_ids ?? '', served.requestLimits)
   const { prompts, text } = textsOf(request, model.endpoint)
   requireSize('prompt', text, served.requestLimits)
-  return apiRequest(CompletionRequest, body, request, served, origin, {
+  return apiRequest(request, served, origin, ignoredFields(CompletionRequest, body, maxIgnored), {
     model,
     prompts,
     tools: undefined,
@@ -86,7 +108,7 @@ export function readCompletionRequest(body: unknown, served: Served, origin: Req
 type CommonFields = Omit<ChatRequest, 'messages' | 'logprobs' | keyof ToolRequest>
 
 /** Names in a header. */
-const maxIgnored = 16
+export const maxIgnored = 16
 
 const fallbackField = 'brim.fallback'
 const wantsFallback = ({ brim }: CommonFields) => brim?.fallback === 'slm'
@@ -105,11 +127,10 @@ interface Asked {
 }
 
 function apiRequest(
-  schema: typeof ChatRequest | typeof CompletionRequest,
-  body: unknown,
   request: CommonFields,
   { slm, fallback, dispatch, nextSeed, requestLimits: { apiAnswers } }: Served,
   origin: RequestOrigin,
+  ignored: readonly string[],
   { model, prompts, tools, grammar, maxTokens, logprobs }: Asked,
 ): ApiRequest {
   const { seed, stop, ignore_eos, user } = request
@@ -164,10 +185,7 @@ function apiRequest(
     tokenIds: request.brim?.token_ids ?? false,
     returnTokenIds: request.return_token_ids ?? false,
     tokensAsIds: request.return_tokens_as_token_ids ?? false,
-    ignored: [
-      ...(hasNoEffect(request, mode, endpoint === model.sketching?.endpoint) ? [modeField] : []),
-      ...ignoredFields(schema, body, maxIgnored),
-    ],
+    ignored: [...(hasNoEffect(request, mode, endpoint === model.sketching?.endpoint) ? [modeField] : []), ...ignored],
   }
 }
 
@@ -233,10 +251,10 @@ function rateOf(header: RequestOrigin['tokensPerS']): number | undefined {
 const maxMessages = 4_096
 
 /** Before each message is checked. */
-function requireMessageCount(body: unknown): void {
-  const messages = (body as { messages?: unknown } | null)?.messages
+export function requireCount(field: 'messages' | 'input', body: unknown): void {
+  const messages = (body as Partial<Record<typeof field, unknown>> | null)?.[field]
   if (!Array.isArray(messages) || messages.length <= maxMessages) return
-  throw tooLarge('messages', `has ${messages.length} messages`, maxMessages)
+  throw tooLarge(field, `has ${messages.length} messages`, maxMessages)
 }
 
 /** Before each prompt is checked. */
@@ -246,7 +264,11 @@ function requirePromptCount(body: unknown, { apiAnswers }: RequestLimits): void 
   throw tooLarge('prompt', `asks for ${prompt.length} answers`, apiAnswers, 'apiAnswers')
 }
 
-function requireSize(field: 'messages' | 'prompt' | 'brim.prompt_ids', text: string, { apiPromptBytes }: RequestLimits): void {
+function requireSize(
+  field: 'messages' | 'input' | 'prompt' | 'brim.prompt_ids',
+  text: string,
+  { apiPromptBytes }: RequestLimits,
+): void {
   const bytes = Buffer.byteLength(text)
   if (bytes > apiPromptBytes) throw tooLarge(field, `has ${bytes} bytes`, apiPromptBytes, 'apiPromptBytes')
 }

@@ -3,15 +3,16 @@ import { setMaxListeners } from 'node:events'
 import type { FastifyReply } from 'fastify'
 import { BrimError } from '../../kit/base/errors.ts'
 import type { Logger } from '../../kit/base/logger.ts'
-import { toErrorBody } from '../../wire/openai/api-error.ts'
 import {
   type FinishReason,
   namedById,
   type ResponseFormat,
   type ResponseHead,
+  type ResponsePiece,
+  type ResponseSummary,
   tokenText,
-  type Usage,
-} from '../../wire/openai/responses.ts'
+} from '../../wire/openai/response-formats.ts'
+import type { Usage } from '../../wire/openai/responses.ts'
 import { type SseWriter, startSse } from '../../wire/openai/sse-writer.ts'
 import type { AnswerRequest } from '../endpoint/endpoint.ts'
 import {
@@ -41,7 +42,7 @@ export interface ResumableStream {
 
 /** The head of a new response. */
 export const newHead = (format: ResponseFormat, { model }: ApiRequest): ResponseHead => ({
-  id: `${format.idPrefix}-${randomUUID()}`,
+  id: `${format.idPrefix}${randomUUID()}`,
   created: Math.floor(Date.now() / 1000),
   model,
 })
@@ -139,29 +140,32 @@ interface Work {
 }
 
 async function sendWhole({ answer, answerAll, format, head, request, reply }: Work): Promise<void> {
-  const made = await answerAll((asked) => answer(asked))
-  const usage = usageOf(request.answers, made)
+  const response = format.open(head, false)
+  const made = await answerAll((asked, index) =>
+    answer(asked, async (piece) => {
+      response.text(index, pieceOf(request, asked, piece, 0))
+    }),
+  )
   const choiceOf = ({ tokenIds, logprobs, ...answer }: CollectedAnswer) => ({
     ...answer,
     finishReason: finishOf(answer),
     logprobs: request.tokensAsIds ? namedById(logprobs) : logprobs,
     ...(request.returnTokenIds && { tokenIds }),
   })
-  const [only, ...others] = made
-  if (only && others.length === 0)
-    return void (await reply.send({ ...format.whole(head, [choiceOf(only)]), usage, brim: reportOf(request, only) }))
-  const choices = made.map((each) => ({ ...choiceOf(each), brim: reportOf(request, each) }))
-  await reply.send({ ...format.whole(head, choices), usage })
+  const choices = made.map((each) => ({ ...choiceOf(each), ...(made.length > 1 && { brim: reportOf(request, each) }) }))
+  await reply.send(response.whole(choices, summaryOf(request, made)))
 }
 
 async function sendStream({ answer, answerAll, format, head, request, reply, resumable, signal }: Work): Promise<void> {
   let sse: SseWriter | undefined
-  // OpenAI: with include_usage every event but the last has a null usage.
-  const noUsage = request.includeUsage ? { usage: null } : {}
+  const response = format.open(head, request.includeUsage)
   /** The response begins with the first token: failures before it are HTTP errors. */
   const begin = (): SseWriter => {
     reply.hijack()
     return startSse(reply.raw, signal)
+  }
+  const sendAll = async (events: readonly object[], id?: string): Promise<void> => {
+    for (const event of events) await sse?.send(event, id, format.isTyped ? (event as { type: string }).type : undefined)
   }
   const after = resumable?.after ?? -1
   const eventId = (tokens: number) => resumable && `${head.id}/${tokens}`
@@ -169,39 +173,46 @@ async function sendStream({ answer, answerAll, format, head, request, reply, res
     let hasBegun = resumable?.after !== undefined
     let offset = 0
     const onWaiting = () => sse?.comment(waitingForBridge)
-    const made = await answer(
-      { ...asked, onWaiting },
-      async ({ text, reasoning = '', calls = [], tokens, tokenIds, sketch, ...piece }) => {
-        const logprobs = request.tokensAsIds ? namedById(piece.logprobs) : piece.logprobs
-        sse ??= begin()
-        const first = hasBegun ? undefined : format.first(head, index)
-        hasBegun = true
-        if (first) await sse.send({ ...first, ...noUsage }, eventId(0))
-        // Clients that name no mode get the events that they know.
-        const progress = sketch && asked.mode ? { brim: { sketch } } : {}
-        const isEmpty = text === '' && reasoning === '' && calls.length === 0
-        const isNew = tokens > after || (tokens === after && isEmpty && sketch !== undefined)
-        const ids = request.returnTokenIds ? tokenIds : undefined
-        if (isNew && (!isEmpty || logprobs?.length || ids?.length || progress.brim)) {
-          const event = format.text(head, index, { text, reasoning, calls, logprobs, tokenIds: ids, offset })
-          await sse.send({ ...event, ...noUsage, ...progress }, eventId(tokens))
-        }
-        offset += charactersOf(logprobs)
-      },
-    )
-    await sse?.send({ ...format.end(head, index, finishOf(made)), ...noUsage, brim: reportOf(request, made) })
+    const made = await answer({ ...asked, onWaiting }, async (read) => {
+      sse ??= begin()
+      if (!hasBegun) await sendAll(response.first(index), eventId(0))
+      hasBegun = true
+      const piece = pieceOf(request, asked, read, offset)
+      const { text, reasoning, calls, logprobs, tokenIds, sketch } = piece
+      const isEmpty = !text && !reasoning && !calls?.length
+      const isNew = read.tokens > after || (read.tokens === after && isEmpty && read.sketch !== undefined)
+      if (isNew && (!isEmpty || logprobs?.length || tokenIds?.length || sketch))
+        await sendAll(response.text(index, piece), eventId(read.tokens))
+      offset += charactersOf(logprobs)
+    })
+    await sendAll(response.end(index, finishOf(made), reportOf(request, made)))
     return made
   }
   try {
     const made = await answerAll((asked, index) => send(index, asked))
-    const [only, ...others] = made
-    const brim = only && others.length === 0 ? { brim: reportOf(request, only) } : {}
-    if (request.includeUsage) await sse?.send({ ...format.usage(head), usage: usageOf(request.answers, made), ...brim })
-    sse?.end(true)
+    await sendAll(response.last(summaryOf(request, made)))
+    sse?.end(!format.isTyped)
   } catch (error) {
-    await sse?.send(toErrorBody(error))
+    await sendAll([response.failed(error)])
     sse?.end(false)
     throw error
+  }
+}
+
+function pieceOf(
+  request: ApiRequest,
+  asked: AnswerRequest,
+  { tokens: _, tokenIds, sketch, ...piece }: TextPiece,
+  offset: number,
+): ResponsePiece {
+  return {
+    ...piece,
+    logprobs: request.tokensAsIds ? namedById(piece.logprobs) : piece.logprobs,
+    tokenIds: request.returnTokenIds ? tokenIds : undefined,
+    offset,
+    newTokens: tokenIds.length,
+    // Clients that name no mode get the events that they know.
+    sketch: asked.mode ? sketch : undefined,
   }
 }
 
@@ -214,6 +225,15 @@ const headerOf = (names: readonly string[]): string =>
 const waitingForBridge = 'the connection to the bridge was lost; the answer waits for a bridge'
 
 const charactersOf = (logprobs: TextPiece['logprobs'] = []) => logprobs.reduce((sum, token) => sum + tokenText(token).length, 0)
+
+function summaryOf(request: ApiRequest, made: readonly CollectedAnswer[]): ResponseSummary {
+  const [only, ...others] = made
+  return {
+    usage: usageOf(request.answers, made),
+    brim: only && others.length === 0 ? reportOf(request, only) : undefined,
+    cachedTokens: only?.report.reusedTokens ?? 0,
+  }
+}
 
 const reportOf = ({ tokenIds }: ApiRequest, answer: AnswerSummary): object =>
   tokenIds ? { ...answer.report, tokenIds: answer.tokenIds } : answer.report

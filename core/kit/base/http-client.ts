@@ -18,7 +18,7 @@ export interface BridgeAddress {
 export type Dial = (url: string, signal: AbortSignal) => Promise<Socket | undefined>
 
 export interface HttpRequest {
-  readonly method?: 'GET' | 'POST'
+  readonly method?: 'GET' | 'POST' | 'DELETE'
   readonly headers?: Readonly<Record<string, string>>
   /** Of a POST: JSON, or other bytes. */
   readonly body?: string | Uint8Array

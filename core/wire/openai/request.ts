@@ -7,7 +7,7 @@ import type { ChatMessage } from '../../model/text/chat-message.ts'
 import { FieldError } from './api-error.ts'
 import { GrammarField, structuredFields } from './structured.ts'
 import { toolFields } from './tools.ts'
-import { refuseUnsupported, unsupportedFields } from './unsupported.ts'
+import { refuseUnsupported, type Unsupported, unsupportedFields } from './unsupported.ts'
 
 /** Each token of the answer is compared with every stop string. OpenAI allows 4. */
 const maxStopStrings = 64
@@ -16,7 +16,8 @@ const StopString = z.string().min(1).max(1_024)
 const maxTopLogprobs = 20
 const Penalty = z.number().min(-2).max(2)
 
-const common = {
+/** Of all requests for answers. */
+export const commonFields = {
   model: z.string().max(256).nullish(),
   max_tokens: z.int().min(1).nullish(),
   temperature: z.number().min(0).max(2).nullish(),
@@ -83,7 +84,7 @@ const Message = z
 
 /** The body of POST /v1/chat/completions. */
 export const ChatRequest = z.object({
-  ...common,
+  ...commonFields,
   max_completion_tokens: z.int().min(1).nullish(),
   messages: listOf(Message, { min: 1 }),
   ...toolFields,
@@ -100,7 +101,7 @@ const TokenIds = listOf(z.int().min(0), { min: 1 })
 
 /** The body of POST /v1/completions. */
 export const CompletionRequest = z.object({
-  ...common,
+  ...commonFields,
   /** One prompt or several, as text or as token ids. */
   prompt: z
     .union([z.string(), TokenIds, listOf(z.string(), { min: 1 }), listOf(TokenIds, { min: 1 })], {
@@ -109,7 +110,7 @@ export const CompletionRequest = z.object({
     .nullish(),
   /** Likeliest tokens at each position, beside the log probability of the chosen one. */
   logprobs: z.int().min(0).max(maxTopLogprobs).nullish(),
-  brim: common.brim
+  brim: commonFields.brim
     .unwrap()
     .unwrap()
     .extend({
@@ -124,19 +125,29 @@ export const CompletionRequest = z.object({
 })
 export type CompletionRequest = z.infer<typeof CompletionRequest>
 
-/** @throws FieldError REQUEST_INVALID naming the field */
-export function parseRequest<Schema extends z.ZodObject>(schema: Schema, body: unknown): z.output<Schema> {
+/** @param unsupported fields that are refused. @throws FieldError REQUEST_INVALID naming the field */
+export function parseRequest<Schema extends z.ZodObject>(
+  schema: Schema,
+  body: unknown,
+  unsupported: Readonly<Record<string, Unsupported>> = unsupportedFields,
+): z.output<Schema> {
   const parsed = schema.safeParse(body)
   if (!parsed.success) throw invalidBody(parsed.error)
-  refuseUnsupported(body as Record<string, unknown>)
+  refuseUnsupported(body as Record<string, unknown>, unsupported)
   return parsed.data
 }
 
 /**
  * Fields of a valid body that have no effect: `store`, `brim.fallbak`. Those of messages may be read by the chat template.
  * @param max names; a body may have as many fields as its size allows
+ * @param refused fields that are refused unless they change nothing
  */
-export function ignoredFields(schema: z.ZodObject, body: unknown, max: number): string[] {
+export function ignoredFields(
+  schema: z.ZodObject,
+  body: unknown,
+  max: number,
+  refused: Readonly<Record<string, Unsupported>> = unsupportedFields,
+): string[] {
   const found: string[] = []
   const search = ({ shape }: z.ZodObject, value: unknown, path: string): void => {
     for (const name in value as object) {
@@ -144,7 +155,7 @@ export function ignoredFields(schema: z.ZodObject, body: unknown, max: number): 
       const field = Object.hasOwn(shape, name) ? shape[name] : undefined
       const nested = field && objectIn(field)
       if (nested) search(nested, (value as Record<string, unknown>)[name], `${path}${name}.`)
-      else if (!field && !(path === '' && Object.hasOwn(unsupportedFields, name))) found.push(path + name)
+      else if (!field && !(path === '' && Object.hasOwn(refused, name))) found.push(path + name)
     }
   }
   search(schema, body, '')

@@ -8,10 +8,11 @@ export interface SseWriter {
   /**
    * Resolves when the client can take more, has disconnected, or is no longer waited for.
    * @param id after which a client that reconnects continues
+   * @param name of the event
    */
-  send(data: object, id?: string): Promise<void>
-  /** @param isComplete whether the answer is complete: then OpenAI's end mark is sent */
-  end(isComplete: boolean): void
+  send(data: object, id?: string, name?: string): Promise<void>
+  /** @param hasMark whether OpenAI's mark of a complete stream is sent */
+  end(hasMark: boolean): void
 }
 
 /** @param signal aborted when slow clients are no longer waited for */
@@ -38,14 +39,15 @@ export function startSse(response: ServerResponse, signal: AbortSignal): SseWrit
     comment(text) {
       if (!response.destroyed) response.write(`: ${text}\n\n`)
     },
-    async send(data, id) {
-      const event = `${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`
+    async send(data, id, name) {
+      const head = `${name === undefined ? '' : `event: ${name}\n`}${id === undefined ? '' : `id: ${id}\n`}`
+      const event = `${head}data: ${JSON.stringify(data)}\n\n`
       if (response.destroyed || response.write(event) || signal.aborted) return
       drained ??= waitUntilDrained()
       await drained
     },
-    end(isComplete) {
-      if (isComplete && !response.destroyed) response.write('data: [DONE]\n\n')
+    end(hasMark) {
+      if (hasMark && !response.destroyed) response.write('data: [DONE]\n\n')
       response.end()
     },
   }

@@ -3,7 +3,7 @@ import { listOf } from '../../kit/base/list-of.ts'
 import type { Grammar } from '../../model/grammar/grammar.ts'
 
 /** A JSON schema, which is checked where it is compiled. */
-const JsonSchema = z.union([z.record(z.string(), z.unknown()), z.boolean()])
+export const JsonSchema = z.union([z.record(z.string(), z.unknown()), z.boolean()])
 const maxChoices = 1_024
 const JsonText = z.string().refine(isJson, 'must be JSON')
 

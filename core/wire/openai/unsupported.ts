@@ -1,6 +1,6 @@
 import { FieldError } from './api-error.ts'
 
-interface Unsupported {
+export interface Unsupported {
   /** Values under which the field changes nothing. */
   readonly neutral: readonly unknown[]
   readonly hint: string
@@ -26,8 +26,11 @@ export const unsupportedFields: Readonly<Record<string, Unsupported>> = {
 }
 
 /** @throws FieldError REQUEST_INVALID naming the first field that is not supported, and the values that are */
-export function refuseUnsupported(body: Readonly<Record<string, unknown>>): void {
-  for (const [field, { neutral, hint }] of Object.entries(unsupportedFields)) {
+export function refuseUnsupported(
+  body: Readonly<Record<string, unknown>>,
+  unsupported: Readonly<Record<string, Unsupported>>,
+): void {
+  for (const [field, { neutral, hint }] of Object.entries(unsupported)) {
     const value = Object.hasOwn(body, field) ? body[field] : undefined
     const allowed = neutral.map((each) => JSON.stringify(each))
     if (value == null || allowed.includes(JSON.stringify(value))) continue

@@ -157,6 +157,17 @@ describe('the unmodified openai package at a bridge', () => {
 })
 
 describe('a request to the bridge', () => {
+  it('refers to responses of its own key alone', async () => {
+    const [own, other] = [clientWith(newKey('client').key), clientWith(newKey('client').key)]
+    const asked = { model: 'brim', input: 'Hi', max_output_tokens: 2 }
+    const { id } = await own.responses.create(asked)
+    await expect(other.responses.retrieve(id)).rejects.toMatchObject({ status: 404, code: 'ANSWER_UNKNOWN' })
+    await expect(other.responses.delete(id)).rejects.toMatchObject({ status: 404 })
+    await expect(other.responses.create({ ...asked, previous_response_id: id })).rejects.toMatchObject({ status: 400 })
+    await expect(clientWith('none').responses.retrieve(id)).rejects.toMatchObject({ status: 401 })
+    expect((await own.responses.create({ ...asked, previous_response_id: id })).previous_response_id).toBe(id)
+  })
+
   it.each(['-0.1', '-1', '1e9', 'NaN', 'fast', ''])('is refused with the rate "%s" in its header', async (rate) => {
     const response = await post({ messages, max_tokens: 2 }, newKey('client').key, { 'x-brim-tokens-per-s': rate })
     expect(response.status).toBe(400)
@@ -235,19 +246,21 @@ describe('without the openai package', () => {
     writeFileSync(keyFile, newKey('client').key, { mode: 0o600 })
     const page = readFileSync(new URL('docs/api.md', projectRoot), 'utf8')
     const lines = page.split('\n').filter((line) => line.startsWith('curl '))
-    expect(lines).toHaveLength(3)
+    expect(lines).toHaveLength(4)
     const outputs: string[] = []
     for (const line of lines) {
       const command = line.replace('http://127.0.0.1:7070', bridge.httpUrl).replace('app.key', keyFile)
       const { stdout } = await promisify(execFile)('bash', ['-c', command], { timeout: 20_000 })
       outputs.push(stdout)
     }
-    const [models, chat, stream] = outputs
+    const [models, chat, response, stream] = outputs
     expect(JSON.parse(models!)).toMatchObject({ object: 'list', data: [{ id: 'tiny-llama' }, { id: 'brim' }] })
     // Sampled: it may end before its limit.
     const { object, choices, usage } = JSON.parse(chat!)
     expect([object, choices[0].finish_reason]).toEqual(['chat.completion', usage.completion_tokens < 16 ? 'stop' : 'length'])
     expect(usage.completion_tokens).toBeGreaterThan(0)
+    const { status, usage: used } = JSON.parse(response!)
+    expect(status).toBe(used.output_tokens < 16 ? 'completed' : 'incomplete')
     expect(stream).toMatch(/^id: \S+\ndata: \{.*\}\n\n(.*\n)*data: \[DONE\]\n\n$/)
   })
 

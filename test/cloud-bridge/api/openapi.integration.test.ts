@@ -144,6 +144,12 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     const messages = [{ role: 'user', content: 'Can you' }]
     await call(answerOperations.chat, {}, { body: { messages, max_tokens: 4, logprobs: true, top_logprobs: 1 } })
     await call(answerOperations.completion, {}, { body: { prompt: 'Can you', max_tokens: 4, n: 2, logprobs: 1 } })
+    const asked = { input: 'Can you', max_output_tokens: 4, include: ['message.output_text.logprobs'] }
+    const { id: response } = (await call(answerOperations.responses, {}, { body: asked })) as { id: string }
+    await call(answerOperations.response, { id: response })
+    await call(answerOperations.deleteResponse, { id: response })
+    await call(answerOperations.response, { id: response }, {}, 404)
+    await call(answerOperations.responses, {}, { body: { input: [] } }, 400)
     await call(answerOperations.models, {})
     await call(answerOperations.model, { id: 'brim' })
     await call(answerOperations.model, { id: 'none' }, {}, 404)

@@ -1,6 +1,8 @@
 import { ChatRequest, CompletionRequest } from '../../openai/request.ts'
 import { ChatAnswer, CompletionAnswer, Model, ModelList, StreamEvent } from '../../openai/responses.ts'
-import { get, type Operations, post } from './operation.ts'
+import { ResponsesRequest } from '../../openai/responses-api/request.ts'
+import { DeletedResponse, ResponseEvent, ResponseObject } from '../../openai/responses-api/response.ts'
+import { del, get, type Operations, post } from './operation.ts'
 
 /** OpenAI's API, served by the bridge with models of its own. */
 export const answerOperations = {
@@ -14,6 +16,20 @@ export const answerOperations = {
     body: CompletionRequest,
     response: CompletionAnswer,
     event: StreamEvent,
+    errors: 'openai',
+  }),
+  responses: post('/v1/responses', 'ask', 'A response to a text or a conversation, whole or streamed, as at OpenAI', {
+    body: ResponsesRequest,
+    response: ResponseObject,
+    event: ResponseEvent,
+    errors: 'openai',
+  }),
+  response: get('/v1/responses/:id', 'ask', 'A response that the bridge keeps for the caller', {
+    response: ResponseObject,
+    errors: 'openai',
+  }),
+  deleteResponse: del('/v1/responses/:id', 'ask', 'Delete a response that the bridge keeps for the caller', {
+    response: DeletedResponse,
     errors: 'openai',
   }),
   rest: get(

@@ -8,7 +8,7 @@ export type RequiredAccess = 'open' | 'ask' | 'read' | 'fetch' | 'operate' | 'ad
 
 /** One operation of the bridge's HTTP API, in OpenAPI's sense of the word. The bridge serves it, the CLI calls it. */
 export interface Operation {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'DELETE'
   /** Parameters as `:name`; a trailing `*` is the rest of the path. */
   readonly path: string
   readonly access: RequiredAccess
@@ -40,6 +40,7 @@ const operation =
   ) => ({ method, path, access, summary, ...schemas })
 export const get = operation('GET')
 export const post = operation('POST')
+export const del = operation('DELETE')
 
 type ParamNames<Path extends string> = Path extends `${infer Head}/${infer Tail}`
   ? ParamNames<Head> | ParamNames<Tail>
