@@ -38,7 +38,7 @@ export function drafterMaker(
   const needed = (part: Part | undefined): Part => {
     if (part) return part
     throw new BrimError('CONFIG_INVALID', `the drafter "${name}" needs an adapter, and the bundle has none`, {
-      hint: 'use --drafter auto, or add the part with "brim model build --drafters"',
+      hint: 'use --drafter auto, or add the part with "brim model build --drafters" or "--draft-head"',
     })
   }
   const withLookup = (part: Part, sampling: Sampling, constraint?: RowConstraint) =>

@@ -235,11 +235,9 @@ class BundleModel implements LoadedModel {
 
   #missing(name: PartName): BrimError {
     const has = Object.keys(this.manifest.parts).join(', ')
+    const option = name === draftOutput ? '--draft-head' : isDrafter(name) ? `--drafters ${name}` : '--split'
     return new BrimError('BUNDLE_INVALID', `part ${name} of ${this.manifest.card.name} is not loaded; the bundle has ${has}`, {
-      hint:
-        name === 'whole'
-          ? 'build the bundle without --split'
-          : `build the bundle with ${isDrafter(name) ? `--drafters ${name}` : '--split'}`,
+      hint: name === 'whole' ? 'build the bundle without --split' : `build the bundle with ${option}`,
     })
   }
 }

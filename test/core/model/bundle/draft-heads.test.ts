@@ -7,7 +7,11 @@ import { readManifest, verifyHashes } from '../../../../core/model/bundle/bundle
 import { draftOutput, formats, partsOfDrafter } from '../../../../core/model/bundle/manifest.ts'
 import { rebuildPlan } from '../../../../core/model/bundle/rebuild-plan.ts'
 import { VerifiedBundles } from '../../../../core/model/bundle/verified-bundles.ts'
+import { openRuntime } from '../../../../core/model/engine/capi.ts'
 import { openVerifiedBundle } from '../../../../core/model/engine/open-bundle.ts'
+import { openModel } from '../../../../core/model/engine/open-model.ts'
+import { cpuProvider } from '../../../../core/model/engine/provider.ts'
+import { testLoadedParts } from '../../../../core/model/engine/self-test.ts'
 import { editHeader, type HeaderEntry, tinyCheckpoint } from '../../../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
 
@@ -97,6 +101,28 @@ describe('a bundle with a draft head', () => {
     const llm = join(fixtures, 'drafters')
     const { manifest } = await build({ checkpoint: llm, draftHead: join(fixtures, 'draft-heads', 'llama') })
     expect(manifest.parts.adapter?.weights.find(({ name }) => name === 'embedding.weight')?.file).toBe('input.weights')
+  })
+})
+
+describe('a draft head on a device with a memory of its own', () => {
+  it.each([
+    ['fp32', 'fp32'],
+    ['fp16', 'fp16'],
+    ['int4', 'fp32'],
+  ] as const)('in %s, computed in %s, gives the golden results', async (format, compute) => {
+    const { dir: out, manifest } = await build({ format, accuracyLevel: 1 })
+    const parts = partsOfDrafter(manifest, 'adapter')
+    const runtime = await openRuntime({ provider: { ...cpuProvider, compute } })
+    try {
+      const model = await openModel(runtime, out, { parts, threads: 1 })
+      try {
+        await testLoadedParts(model, out, parts)
+      } finally {
+        await model.release()
+      }
+    } finally {
+      await runtime.close()
+    }
   })
 })
 
