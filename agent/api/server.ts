@@ -72,9 +72,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       await inProgress.run(() => serveAnswers(serving, format, request, reply, id))
       return reply
     })
-  type OneResponse = { Params: { id: string } }
-  app.get<OneResponse>('/v1/responses/:id', async ({ params: { id }, headers: { authorization = '' } }) =>
-    keptResponse(kept, authorization, id),
+  type OneResponse = { Params: { id: string }; Querystring: { stream?: string } }
+  app.get<OneResponse>('/v1/responses/:id', async ({ params: { id }, query: { stream }, headers: { authorization = '' } }) =>
+    keptResponse(kept, authorization, id, stream),
   )
   app.delete<OneResponse>('/v1/responses/:id', async ({ params: { id }, headers: { authorization = '' } }) =>
     deleteResponse(kept, authorization, id),

@@ -72,7 +72,9 @@ export function answerRoutes(options: AnswerRoutesOptions): Routes {
       await resumable.resume(params.id, caller.client, after, connectionOf(request))
       return new OwnResponse()
     })
-    router.serve(answerOperations.response, ({ params: { id }, caller: { client } }) => keptResponse(kept, client, id))
+    router.serve(answerOperations.response, ({ params: { id }, query: { stream }, caller: { client } }) =>
+      keptResponse(kept, client, id, stream),
+    )
     router.serve(answerOperations.deleteResponse, ({ params: { id }, caller: { client } }) => deleteResponse(kept, client, id))
     router.serve(answerOperations.models, () => ({ object: 'list' as const, data: modelCards(served) }))
     router.serve(answerOperations.model, ({ params: { id } }) => modelCard(id, served))

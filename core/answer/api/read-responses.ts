@@ -46,8 +46,10 @@ export function readResponsesRequest(body: unknown, served: Served, origin: Requ
   return { request: asked, format: responsesFormat(echoOf(request), keep) }
 }
 
-/** @throws BrimError ANSWER_UNKNOWN */
-export function keptResponse(kept: KeptResponses, client: string, id: string): ResponseObject {
+/** @param stream of the query. @throws BrimError ANSWER_UNKNOWN; FieldError REQUEST_INVALID for a stream */
+export function keptResponse(kept: KeptResponses, client: string, id: string, stream = 'false'): ResponseObject {
+  if (stream !== 'false')
+    throw new FieldError('REQUEST_INVALID', 'stream', '"stream": a kept response is sent whole', 'leave out "stream"')
   const found = kept.find(clientName(client), id)
   if (found) return found.response
   throw unknownResponse(id)

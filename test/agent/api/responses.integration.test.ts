@@ -2,7 +2,12 @@ import { Ajv } from 'ajv'
 import OpenAI from 'openai'
 import type { ResponseInput, ResponseStreamEvent } from 'openai/resources/responses/responses'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { TokenEndpoint } from '../../../core/answer/endpoint/endpoint.ts'
+import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { startTestApi } from '../../support/api.ts'
 
 /** Short, and without texts: the tiny model reads few tokens, and ends no text. */
 const parameters = { type: 'object', properties: { c: { enum: ['R', 'O'] } }, required: ['c'], additionalProperties: false }
@@ -234,6 +239,7 @@ describe.each([
     expect(second).toMatchObject({ previous_response_id: first.id, instructions: 'Be kind.' })
     const { _request_id: __, ...sent } = second
     expect(await openai().responses.retrieve(second.id)).toMatchObject({ ...sent })
+    await expect(openai().responses.retrieve(second.id, { stream: true })).rejects.toMatchObject({ status: 400, param: 'stream' })
     expect(await openai().responses.delete(second.id)).toBeOneOf([
       undefined,
       { id: second.id, object: 'response', deleted: true },
@@ -340,6 +346,48 @@ describe.each([
       message: expect.stringContaining(param.split('.').at(-1)!.replace(/^\d+$/, 'input')),
     })
   })
+})
+
+it('a stream that fails ends with the error, and is not kept; one whose client leaves stops its work', async () => {
+  const model = await loadTextModel(world.bundle, await readManifest(world.bundle))
+  const source = { kind: 'slm' as const, model }
+  let fails = true
+  let stopped = false
+  const endpoint: TokenEndpoint = {
+    model,
+    async *answer(_, signal) {
+      try {
+        yield { source, tokens: [11, 42], end: undefined }
+        if (fails) throw new BrimError('LINK_LOST', 'the cable was cut', { hint: 'mend it' })
+        for (;;) {
+          await new Promise((next) => setTimeout(next, 5))
+          signal.throwIfAborted()
+          yield { source, tokens: [23], end: undefined }
+        }
+      } finally {
+        stopped = true
+      }
+    },
+  }
+  const api = await startTestApi({ card: (await readManifest(world.bundle)).card }, endpoint)
+  const openai = new OpenAI({ baseURL: `${api.url}/v1`, apiKey: 'none', maxRetries: 0 })
+  const events: ResponseStreamEvent[] = []
+  for await (const event of await openai.responses.create({ ...greedy, input, stream: true })) events.push(event)
+  const last = events.at(-1) as OpenAI.Responses.ResponseFailedEvent
+  expect(last).toMatchObject({
+    type: 'response.failed',
+    sequence_number: events.length - 1,
+    response: { status: 'failed', error: { code: 'LINK_LOST', message: 'the cable was cut', hint: 'mend it' }, usage: null },
+  })
+  await expect(openai.responses.retrieve(last.response.id)).rejects.toMatchObject({ status: 404 })
+  await expect(openai.responses.create({ ...greedy, input })).rejects.toMatchObject({ status: 503, code: 'LINK_LOST' })
+
+  fails = false
+  stopped = false
+  const stream = await openai.responses.create({ ...greedy, input, stream: true })
+  for await (const { type } of stream) if (type === 'response.output_text.delta') break
+  await expect.poll(() => stopped).toBe(true)
+  await api.close()
 })
 
 it('a response of an agent is only its own key’s', async () => {

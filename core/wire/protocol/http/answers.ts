@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { ChatRequest, CompletionRequest } from '../../openai/request.ts'
 import { ChatAnswer, CompletionAnswer, Model, ModelList, StreamEvent } from '../../openai/responses.ts'
 import { ResponsesRequest } from '../../openai/responses-api/request.ts'
@@ -25,6 +26,7 @@ export const answerOperations = {
     errors: 'openai',
   }),
   response: get('/v1/responses/:id', 'ask', 'A response that the bridge keeps for the caller', {
+    query: z.object({ stream: z.string().optional().describe('Rejected, except false.') }),
     response: ResponseObject,
     errors: 'openai',
   }),
