@@ -7,7 +7,7 @@ import { tempDir } from '../../support/temp-dir.ts'
 const delta = (fields: object) => sse({ choices: [{ index: 0, delta: fields }] })
 const call = (index: number, fields: object, more: object = {}) => delta({ tool_calls: [{ index, ...more, function: fields }] })
 
-it('passes tools and schemas on to another server, and its calls back', async () => {
+it('passes tools and schemas of chat and of responses on to another server, and its calls back', async () => {
   await using upstream = await scriptedUpstream((response) => {
     startStream(
       response,
@@ -52,4 +52,31 @@ it('passes tools and schemas on to another server, and its calls back', async ()
   const json_schema = { name: 'answer', schema: { type: 'object' }, strict: false }
   await ask({ response_format: { type: 'json_schema', json_schema } })
   expect(upstream.requests[1]!.body).toMatchObject({ response_format: { type: 'json_schema', json_schema } })
+
+  const flat = tools.map(({ type, function: named }) => ({ type, ...named }))
+  const post = (fields: object) =>
+    fetch(`${bridge.httpUrl}/v1/responses`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ input: 'Rome?', instructions: 'Be brief.', tools: flat, ...fields }),
+    })
+  const { status, output } = (await (await post({})).json()) as { status: string; output: object[] }
+  expect(upstream.requests[2]!.body).toMatchObject({
+    tools,
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Rome?' },
+    ],
+  })
+  expect(status).toBe('completed')
+  expect(output).toMatchObject([
+    { type: 'message', content: [{ type: 'output_text', text: 'Let me see. ' }] },
+    { type: 'function_call', name: 'weather', arguments: '{"city": "Rome", "note": "}\\n</tool_call>"}' },
+    { type: 'function_call', name: 'time', arguments: '{}' },
+  ])
+  const events = (await (await post({ stream: true })).text()).trim().split('\n\n')
+  const last = JSON.parse(/^data: (.*)$/m.exec(events.at(-1)!)![1]!) as { type: string; response: { output: object[] } }
+  expect(last.type).toBe('response.completed')
+  const withoutIds = (items: object[]) => items.map((item) => ({ ...item, id: '', call_id: '' }))
+  expect(withoutIds(last.response.output)).toEqual(withoutIds(output))
 })
