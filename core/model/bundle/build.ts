@@ -110,10 +110,12 @@ export function formatsOf(options: FormatOptions, { tensors }: Pick<Checkpoint, 
     })
   const common = { accuracyLevel, blockSize, zeroPoints: own?.zeroPoints ?? false }
   const vocabulary = { name: 'int8', accuracyLevel, blockSize: defaultInt4BlockSize, zeroPoints: false } as const
+  // Embedding and head lose most in int4. At level 1 the library expands the whole int8 head in each step.
+  const isFiner = own ? own.needsFinerVocabulary : accuracyLevel === 4
   return {
     format: { name, ...common },
     deviceFormat: { name: deviceFormat, ...common },
-    vocabularyFormat: own?.needsFinerVocabulary && [name, deviceFormat].includes('int4') ? vocabulary : undefined,
+    vocabularyFormat: isFiner && [name, deviceFormat].includes('int4') ? vocabulary : undefined,
   }
 }
 

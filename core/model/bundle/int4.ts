@@ -6,10 +6,12 @@ export const int4BytesPerWeight = 1 / 2 + Float32Array.BYTES_PER_ELEMENT / defau
 /** A block whose values are all smaller is stored as zeros: the inverse of its scale could overflow. */
 const minExtreme = 1e-30
 
+/** Steps from zero to the extreme value that are tried. 8 keeps the extreme exact; fewer leave steps unused, more clip it. */
+const triedSteps = [8, 7.1, 7.6, 8.5, 9.2]
+
 /**
  * Symmetric int4 in blocks, as MatMulNBits and GatherBlockQuantized read it: code = round(value / scale) + 8, two
- * codes a byte, the even one in the low bits. The scale is the block's extreme value over -8, so that the extreme is exact
- * and all sixteen codes are used.
+ * codes a byte, the even one in the low bits. Of the scales tried, a block gets the one of the least squared error.
  * @param values whole rows, row-major, columns a multiple of the block size; replaced by the dequantised values
  * @param codes values.length / 2 bytes
  * @param scales one for each block
@@ -29,7 +31,31 @@ export function quantizeInt4(values: Float32Array, blockSize: Int4BlockSize, cod
   }
 }
 
+/** The best of the scales tried, each moved to the least squares of the codes that it gives. */
 function scaleOf(values: Float32Array, start: number, blockSize: number): number {
+  const extreme = extremeOf(values, start, blockSize)
+  if (Math.abs(extreme) < minExtreme) return 0
+  let mostExplained = -1
+  let best = 0
+  for (const steps of triedSteps) {
+    const inverse = -steps / extreme
+    let products = 0
+    let squares = 0
+    for (let i = start; i < start + blockSize; i++) {
+      const step = codeOf(values[i]!, inverse) - 8
+      products += step * values[i]! * inverse
+      squares += step * step
+    }
+    // The squared error of these codes is the block's sum of squares less this. Relative to the extreme, nothing overflows.
+    const explained = (products * products) / squares / (steps * steps)
+    if (explained <= mostExplained) continue
+    mostExplained = explained
+    best = products / squares / inverse
+  }
+  return Math.fround(best)
+}
+
+function extremeOf(values: Float32Array, start: number, blockSize: number): number {
   let largest = 0
   let smallest = 0
   for (let i = start; i < start + blockSize; i++) {
@@ -37,12 +63,11 @@ function scaleOf(values: Float32Array, start: number, blockSize: number): number
     if (value > largest) largest = value
     else if (value < smallest) smallest = value
   }
-  const extreme = largest >= -smallest ? largest : smallest
-  return Math.abs(extreme) < minExtreme ? 0 : Math.fround(extreme / -8)
+  return largest >= -smallest ? largest : smallest
 }
 
-/** The nearest code. Only values of the opposite sign to the extreme can round to 16. */
+/** The nearest code. */
 function codeOf(value: number, inverse: number): number {
   const code = (value * inverse + 8.5) | 0
-  return Math.min(code, 15)
+  return code < 0 ? 0 : code > 15 ? 15 : code
 }

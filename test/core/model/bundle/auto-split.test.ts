@@ -46,6 +46,13 @@ describe('chooseSplit', () => {
     expect(at(3, 8_192) - at(3, 4_096)).toBe(4_096 * 3 * 2 * model.dims.kvHeads * model.dims.headDim * 4)
   })
 
+  it('counts KV of layers with a window for all positions, as sequences hold it (docs/adr/0030)', () => {
+    const windowed = { ...model, layers: model.layers.map((layer) => ({ ...layer, window: 128 })) }
+    const kvOf = (architecture: typeof model) =>
+      memoryNeeds(architecture, formats, 3, [], { sessions: 2, context: 4_096 }).bridge.kvBytes
+    expect(kvOf(windowed)).toBe(kvOf(model))
+  })
+
   it('takes the split of the adapter, unless it does not fit', () => {
     expect(choose(undefined, adapterOf(9))).toEqual({ split: 9, reason: 'its adapter was trained for this split' })
     expect(choose(at(2), adapterOf(9)).split).toBe(2)

@@ -65,6 +65,17 @@ describe('a bundle', () => {
     expect(Object.keys(manifest.parts.output?.graphs ?? {})).toEqual(['1'])
   })
 
+  it('in int4 has embedding and head in int8, but at accuracy level 1, where such a head is slow', async () => {
+    const typesAndRows = async (accuracyLevel: 1 | 4) => {
+      const { manifest } = await build({ format: 'int4', accuracyLevel })
+      const codes = manifest.parts.whole!.weights.filter(({ name }) => /^(embedding|head)\.codes$/.test(name))
+      const { hidden, vocab } = manifest.dims
+      return { format: manifest.vocabularyFormat?.name, bits: codes.map(({ bytes }) => (8 * bytes) / (hidden * vocab)) }
+    }
+    expect(await typesAndRows(4)).toEqual({ format: 'int8', bits: [8, 8] })
+    expect(await typesAndRows(1)).toEqual({ format: undefined, bits: [4, 4] })
+  })
+
   it('may have other weights in the parts that devices compute', async () => {
     const { dir: out, manifest } = await build({ split: 1, format: 'fp16', deviceFormat: 'int4' })
     expect(await readManifest(out)).toEqual(manifest)
