@@ -164,7 +164,9 @@ class BundleModel implements LoadedModel {
     const { runtime, folder, threads, slots = [1], branching = false, maxFreeKvBytes } = options
     const { schema, dims } = this.manifest
     const format = formatOf(this.manifest, name)
-    const weights = await this.#weights.load(manifest.weights)
+    // Engine sessions of one set of weights share packed copies, and the head is one of those of `output`.
+    const output = name === draftOutput ? this.#logits.get('output') : undefined
+    const weights = output?.source.weights ?? (await this.#weights.load(manifest.weights))
     const { device } = runtime
     const graph = device ? await deviceGraphs(folder, this.manifest, name, manifest, device) : graphsOf(folder, name, manifest)
     const source = {

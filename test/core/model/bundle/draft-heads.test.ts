@@ -11,6 +11,7 @@ import { openRuntime } from '../../../../core/model/engine/capi.ts'
 import { openVerifiedBundle } from '../../../../core/model/engine/open-bundle.ts'
 import { openModel } from '../../../../core/model/engine/open-model.ts'
 import { cpuProvider } from '../../../../core/model/engine/provider.ts'
+import type { Runtime } from '../../../../core/model/engine/runtime.ts'
 import { testLoadedParts } from '../../../../core/model/engine/self-test.ts'
 import { editHeader, type HeaderEntry, tinyCheckpoint } from '../../../support/checkpoint.ts'
 import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
@@ -90,6 +91,28 @@ describe('a bundle with a draft head', () => {
       ['embedding.weight', 'input.weights'],
       ['norm', 'output.weights'],
     ])
+  })
+
+  it("shares the library's packed copy of the LLM's head: one set of weights for both parts", async () => {
+    const { dir: out } = await build()
+    const own = await openRuntime()
+    const sets: unknown[] = []
+    const runtime: Runtime = {
+      info: own.info,
+      device: own.device,
+      tensor: (...args) => own.tensor(...args),
+      mapFile: (path) => own.mapFile(path),
+      session: (graph, options) => {
+        sets.push(options.weights)
+        return own.session(graph, options)
+      },
+      close: () => own.close(),
+    }
+    const model = await openModel(runtime, out, { parts: ['output', draftOutput], threads: 1 })
+    await model.release()
+    await own.close()
+    expect(sets).toHaveLength(2)
+    expect(sets[0]).toBe(sets[1])
   })
 
   it('takes the file of the weights in place of their folder', async () => {
