@@ -202,7 +202,7 @@ async function sendStream({ answer, answerAll, format, head, request, reply, res
 function pieceOf(
   request: ApiRequest,
   asked: AnswerRequest,
-  { tokens: _, tokenIds, sketch, ...piece }: TextPiece,
+  { tokenIds, sketch, ...piece }: TextPiece,
   offset: number,
 ): ResponsePiece {
   return {
@@ -210,7 +210,6 @@ function pieceOf(
     logprobs: request.tokensAsIds ? namedById(piece.logprobs) : piece.logprobs,
     tokenIds: request.returnTokenIds ? tokenIds : undefined,
     offset,
-    newTokens: tokenIds.length,
     // Clients that name no mode get the events that they know.
     sketch: asked.mode ? sketch : undefined,
   }

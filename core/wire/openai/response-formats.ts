@@ -26,8 +26,8 @@ export interface ResponsePiece {
   readonly tokenIds?: readonly number[] | undefined
   /** Characters of the answer's tokens before: in completions, tokens have an offset. */
   readonly offset: number
-  /** Tokens that are new with the piece. */
-  readonly newTokens: number
+  /** Of the answer so far. */
+  readonly tokens: number
   /** Lines of the sketch that the text does not cover yet, where they have changed and the client reads them. */
   readonly sketch?: readonly string[] | undefined
 }
@@ -47,7 +47,7 @@ export function idIn(name: string): number | undefined {
 }
 
 /** One complete answer of a response. */
-export interface Choice extends Omit<ResponsePiece, 'offset' | 'calls' | 'newTokens' | 'sketch'> {
+export interface Choice extends Omit<ResponsePiece, 'offset' | 'calls' | 'tokens' | 'sketch'> {
   readonly finishReason: FinishReason
   readonly called?: readonly { readonly name: string; readonly arguments: string }[]
   /** How it was made, where a response has several answers. */
@@ -168,7 +168,7 @@ export const completionFormat = inChunks({
 function chatDelta(
   head: ResponseHead,
   index: number,
-  { text, reasoning, calls = [] }: Omit<ResponsePiece, 'offset' | 'newTokens'>,
+  { text, reasoning, calls = [] }: Omit<ResponsePiece, 'offset' | 'tokens'>,
 ): object {
   return {
     ...((text !== '' || (!reasoning && calls.length === 0)) && { content: text }),

@@ -39,6 +39,8 @@ export class ResponseOutput {
   #open: Open | undefined
   /** Of tokens whose text comes later. */
   #logprobs: object[] = []
+  /** Up to the last piece that had an output. */
+  #tokens = 0
   #reasoningTokens = 0
 
   constructor(head: ResponseHead) {
@@ -55,8 +57,10 @@ export class ResponseOutput {
     return this.#reasoningTokens
   }
 
-  push({ text, reasoning = '', calls = [], logprobs = [], newTokens, sketch }: ResponsePiece): readonly OutputEvent[] {
-    if (reasoning !== '' && text === '' && calls.length === 0) this.#reasoningTokens += newTokens
+  push({ text, reasoning = '', calls = [], logprobs = [], tokens, sketch }: ResponsePiece): readonly OutputEvent[] {
+    const isOther = text !== '' || calls.length > 0
+    if (reasoning !== '' && !isOther) this.#reasoningTokens += tokens - this.#tokens
+    if (reasoning !== '' || isOther) this.#tokens = tokens
     if (reasoning === '' && calls.length === 0) this.#logprobs.push(...logprobs.map(scoredToken))
     const isRest = ({ index, name }: CallPiece) => name === undefined && index === this.#open?.call
     const rest = calls.filter(isRest)

@@ -10,7 +10,7 @@ const echo = { metadata: {}, store: true } as unknown as ResponseEcho
 const head = { id: 'resp_1', created: 1, model: 'tiny' }
 const usage = { prompt_tokens: 3, completion_tokens: 5, total_tokens: 8 }
 const summary = { usage, brim: { ttftMs: 1 }, cachedTokens: 2 }
-const piece = (fields: Partial<ResponsePiece>): ResponsePiece => ({ text: '', offset: 0, newTokens: 1, ...fields })
+const piece = (fields: Partial<ResponsePiece>): ResponsePiece => ({ text: '', offset: 0, tokens: 0, ...fields })
 
 function streamed(pieces: readonly ResponsePiece[], finishReason: 'stop' | 'length') {
   const writer = responsesFormat(echo, () => {}).open(head, false)
@@ -84,7 +84,15 @@ describe('a response', () => {
   })
 
   it('has reasoning apart from text, and counts its tokens', () => {
-    const made = whole([piece({ reasoning: 'It ', newTokens: 2 }), piece({ reasoning: 'is.' }), piece({ text: 'Yes' })], 'stop')
+    const made = whole(
+      [
+        piece({ reasoning: 'It ', tokens: 1 }),
+        piece({ tokens: 2 }),
+        piece({ reasoning: 'is.', tokens: 3 }),
+        piece({ text: 'Yes', tokens: 5 }),
+      ],
+      'stop',
+    )
     expect(made).toMatchObject({
       status: 'completed',
       output: [
