@@ -44,6 +44,8 @@ beforeAll(async () => {
     adapter: { ...shape, features: true },
     adapterPaper: shape,
   })
+  // Embedding and head are int8.
+  await buildBundle({ checkpoint, format: 'int4', split: 1, out: bundle('split-int4-as-by-default') })
   // Level 1: at level 4 the CPU's kernel reads no scales that are cast to fp32, as it does with fp16.
   for (const format of ['fp32', 'fp16', 'int4'] as const) {
     await buildBundle({ checkpoint, format, accuracyLevel: 1, out: bundle(`whole-${format}`) })
@@ -254,10 +256,23 @@ describe('fp16', () => {
 })
 
 describe.runIf(gpu)('a GPU', () => {
-  it.each(['whole-fp32', 'split-int4'])('%s: runs every node, and has all KV in its memory', async (name) => {
-    const placed = await measurePlacement({ provider: gpu! }, bundle(name))
-    expect(placed).toMatchObject({ nodesOnProvider: placed.nodes, kvOnDevice: placed.kvTensors, copies: 0 })
-    expect([placed.nodes, placed.kvTensors].every((count) => count > 50)).toBe(true)
+  it.each(['whole-fp32', 'split-int4', 'split-int4-as-by-default'])(
+    '%s: runs every node, and has all KV in its memory',
+    async (name) => {
+      const placed = await measurePlacement({ provider: gpu! }, bundle(name))
+      expect(placed).toMatchObject({ nodesOnProvider: placed.nodes, kvOnDevice: placed.kvTensors, copies: 0 })
+      expect([placed.nodes, placed.kvTensors].every((count) => count > 50)).toBe(true)
+    },
+  )
+
+  it('passes the golden vectors of embedding and head in int8', async () => {
+    const runtime = await openRuntime({ provider: gpu! })
+    const parts = ['input', 'output'] as const
+    const model = await openModel(runtime, bundle('split-int4-as-by-default'), { parts, threads: 1 })
+    await testLoadedParts(model, bundle('split-int4-as-by-default'), parts)
+    expect(model.manifest.vocabularyFormat?.name).toBe('int8')
+    await model.release()
+    await runtime.close()
   })
 
   it.runIf(plugin)('is found by a plug-in', async () => {
