@@ -25,7 +25,7 @@ describe.skipIf(python === undefined)('the unmodified clients for Python', () =>
   let openai: OpenAI
   let expected: { chat: string; texts: string[] }
   beforeAll(async () => {
-    world = await startAgentWorld()
+    world = await startAgentWorld({ context: 2_048 })
     const stateDir = join(world.dir, 'alone')
     bridge = await startTestBridge({ bundle: world.bundle, stateDir, auth: true })
     const { io, out } = captureIo()
@@ -113,5 +113,13 @@ describe.skipIf(python === undefined)('the unmodified clients for Python', () =>
       textBatch: expected.texts,
     }
     expect(await run('langchain_client')).toEqual([answers, answers])
+  }, 60_000)
+
+  it("agents of OpenAI's Agents SDK call tools, by chat completions and by responses", async () => {
+    const ran = { ran: true, called: true, form: 'Level' }
+    expect(await run('agents_client')).toEqual([
+      [ran, ran],
+      [ran, ran],
+    ])
   }, 60_000)
 })

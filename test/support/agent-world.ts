@@ -1,4 +1,4 @@
-import { cp, readFile, rm } from 'node:fs/promises'
+import { cp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import type { AgentSettings } from '../../agent/config.ts'
@@ -12,13 +12,17 @@ import { fixtureDir } from '../oracle/fixtures.ts'
 import { healthOf, startTestBridge, type TestBridge } from './bridge.ts'
 import { tempDir } from './temp-dir.ts'
 
-/** The tiny Llama with tokenizer and chat template, split after its first layer, with a random adapter or without one. */
+/**
+ * The tiny Llama with tokenizer and chat template, split after its first layer, with a random adapter or without one.
+ * @param options.context in tokens; default: 512
+ */
 export async function buildTextBundle(
   dir: string,
-  options: { adapter?: boolean; format?: 'fp32' | 'fp16' } = {},
+  options: { adapter?: boolean; format?: 'fp32' | 'fp16'; context?: number } = {},
 ): Promise<string> {
-  const { format = 'fp32' } = options
-  const base = { checkpoint: fixtureDir('llama'), split: 1, format, name: 'tiny-llama' } as const
+  const { format = 'fp32', context } = options
+  const checkpoint = context === undefined ? fixtureDir('llama') : await withContext(fixtureDir('llama'), context, dir)
+  const base = { checkpoint, split: 1, format, name: 'tiny-llama' } as const
   if (options.adapter === false) {
     const out = join(dir, `plain-${format}-bundle`)
     await buildBundle({ ...base, out })
@@ -30,6 +34,15 @@ export async function buildTextBundle(
   const out = join(dir, 'text-bundle')
   await buildBundle({ ...base, adapter: join(adapters, 'adapter'), out })
   return out
+}
+
+async function withContext(fixture: string, context: number, dir: string): Promise<string> {
+  const checkpoint = join(dir, 'longer-checkpoint')
+  await cp(fixture, checkpoint, { recursive: true })
+  const config = join(checkpoint, 'config.json')
+  const given = JSON.parse(await readFile(config, 'utf8')) as Record<string, unknown>
+  await writeFile(config, JSON.stringify({ ...given, max_position_embeddings: context }))
+  return checkpoint
 }
 
 /** Another tiny Llama, not split, with the same tokenizer. @param layers many make it slow */
@@ -55,7 +68,7 @@ export interface AgentWorld extends AsyncDisposable {
 }
 
 export async function startAgentWorld(
-  options: { adapter?: boolean; bridge?: Partial<BridgeSettings> } = {},
+  options: { adapter?: boolean; context?: number; bridge?: Partial<BridgeSettings> } = {},
 ): Promise<AgentWorld> {
   const folder = tempDir()
   const bundle = await buildTextBundle(folder.path, options)

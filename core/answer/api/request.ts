@@ -147,8 +147,6 @@ function apiRequest(
   const hasForm = grammar !== undefined || tools !== undefined
   const endpoint = endpointFor(request, model, prompts, total, logprobs, hasForm)
   if (request.return_token_ids && !isTokenEndpoint(endpoint)) throw withoutIds(model)
-  if (tools && grammar)
-    throw new FieldError('REQUEST_INVALID', 'tools', 'an answer either calls "tools" or has a form: send them in two requests')
   if (hasForm && ignore_eos)
     throw new FieldError('REQUEST_INVALID', 'ignore_eos', 'an answer with a form ends with it: "ignore_eos" excludes that')
   const mode = modeOf(request, dispatch)

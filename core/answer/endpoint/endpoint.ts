@@ -159,7 +159,7 @@ export async function startOf(request: AnswerRequest, model: TextModel, signal: 
 
 /** What the model's text is kept to; undefined: nothing. */
 export const grammarFor = ({ grammar, tools }: AnswerRequest, { chatTemplate }: TextModel): Grammar | undefined =>
-  grammar ?? (tools && callGrammar(tools, chatTemplate?.tools ?? hermes))
+  tools && grammar?.kind !== 'calls' ? callGrammar(tools, chatTemplate?.tools ?? hermes, grammar) : grammar
 
 /**
  * What keeps the tokens of an answer to its grammar; undefined where it has none. The caller releases it.

@@ -1,4 +1,4 @@
-import type { Grammar } from '../../model/grammar/grammar.ts'
+import type { FormGrammar, Grammar } from '../../model/grammar/grammar.ts'
 import type { ToolFormat } from '../../model/text/tool-format.ts'
 
 /** A function that an answer may call. */
@@ -20,11 +20,19 @@ export interface Tools {
   readonly body: object
 }
 
-/** What keeps an answer to the form in which a model writes calls, and their arguments to their schemas. */
-export const callGrammar = ({ tools, mustCall, onlyOne }: Tools, { trigger, begin, end, ...format }: ToolFormat): Grammar => ({
+/**
+ * What keeps an answer to the form in which a model writes calls, and their arguments to their schemas.
+ * @param otherwise what an answer without calls is kept to
+ */
+export const callGrammar = (
+  { tools, mustCall, onlyOne }: Tools,
+  { trigger, begin, end, ...format }: ToolFormat,
+  otherwise: FormGrammar | undefined,
+): Grammar => ({
   kind: 'calls',
   trigger,
   calls: tools.map(({ name, schema, strict }) => ({ begin: begin(name), schema, strict, arguments: format.arguments, end })),
   mustCall,
   onlyOne,
+  ...(otherwise && { otherwise }),
 })

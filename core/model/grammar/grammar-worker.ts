@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { byteLevelText } from '../text/token-decoder.ts'
 import { loadTokenizer, type TextTokenizer } from '../text/tokenizer.ts'
-import { allowsToken, type Grammar, onlyToken } from './grammar.ts'
+import { allowsToken, type FormGrammar, type Grammar, onlyToken } from './grammar.ts'
 import { type CompiledGrammar, type GrammarCompiler, type GrammarMatcher, loadXgrammar } from './xgrammar.ts'
 
 /** What the thread works for. */
@@ -152,6 +152,7 @@ async function compileCalls({
   calls,
   mustCall,
   onlyOne,
+  otherwise,
 }: Extract<Grammar, { kind: 'calls' }>): Promise<CompiledGrammar> {
   const tags = await Promise.all(
     calls.map(async ({ begin, schema, strict, end, ...call }) => ({
@@ -162,13 +163,35 @@ async function compileCalls({
           ? { type: 'qwen_xml_parameter' as const, json_schema: JSON.parse(schema) }
           : {
               type: 'grammar' as const,
-              grammar: await library.Testings._jsonSchemaToEBNF(schema, false, -1, separators, strict),
+              grammar: await jsonGrammar(schema, strict),
             },
       end,
     })),
   )
+  if (otherwise && !mustCall) {
+    // The library has no choice between a form and a text of any number of calls.
+    const elements = [...tags, await formOf(otherwise)]
+    return compiler.compileStructuralTag({ type: 'structural_tag', format: { type: 'or', elements } })
+  }
   const format = { type: 'triggered_tags' as const, triggers: [trigger], tags, at_least_one: mustCall, stop_after_first: onlyOne }
   return compiler.compileStructuralTag({ type: 'structural_tag', format })
+}
+
+const jsonGrammar = (schema: string, strict: boolean) => library.Testings._jsonSchemaToEBNF(schema, false, -1, separators, strict)
+
+async function formOf(form: FormGrammar) {
+  switch (form.kind) {
+    case 'object':
+      return { type: 'grammar' as const, grammar: await jsonGrammar('{"type":"object"}', false) }
+    case 'schema':
+      return { type: 'grammar' as const, grammar: await jsonGrammar(form.schema, form.strict) }
+    case 'regex':
+      return { type: 'regex' as const, pattern: form.pattern }
+    case 'ebnf':
+      return { type: 'grammar' as const, grammar: form.text }
+    default:
+      return form satisfies never
+  }
 }
 
 /** Follows one text that the grammar allows: each mask takes a token of another part of the vocabulary. */

@@ -1,7 +1,7 @@
 import { BrimError } from '../../kit/base/errors.ts'
 
-/** What the text of an answer must match. Equal grammars have equal JSON: it is their key. */
-export type Grammar =
+/** The form of a whole answer. */
+export type FormGrammar =
   /** One JSON object. */
   | { readonly kind: 'object' }
   /**
@@ -12,6 +12,10 @@ export type Grammar =
   | { readonly kind: 'regex'; readonly pattern: string }
   /** GBNF, as in llama.cpp; its rule `root` is the text. */
   | { readonly kind: 'ebnf'; readonly text: string }
+
+/** What the text of an answer must match. Equal grammars have equal JSON: it is their key. */
+export type Grammar =
+  | FormGrammar
   /** Text in which functions are called: each begins with `trigger`, and is one of `calls`. */
   | {
       readonly kind: 'calls'
@@ -21,6 +25,8 @@ export type Grammar =
       readonly mustCall: boolean
       /** It ends with the first call. */
       readonly onlyOne: boolean
+      /** Where it need not call, the text is one call or this. Absent: it is any text, and may have calls in it. */
+      readonly otherwise?: FormGrammar | undefined
     }
 
 export interface CallGrammar {

@@ -33,7 +33,12 @@ export function createGrammars(folder: string, eos: readonly number[]): Grammars
   return new CompiledGrammars(folder, eos)
 }
 
-const schemasIn = (grammar: Grammar) => (grammar.kind === 'schema' ? [grammar] : grammar.kind === 'calls' ? grammar.calls : [])
+const schemasIn = (grammar: Grammar): readonly { readonly schema: string; readonly strict: boolean }[] =>
+  grammar.kind === 'schema'
+    ? [grammar]
+    : grammar.kind === 'calls'
+      ? [...grammar.calls, ...(grammar.otherwise ? schemasIn(grammar.otherwise) : [])]
+      : []
 
 /** A compiled grammar in the thread, or what was wrong with it. */
 interface Known {

@@ -33,12 +33,16 @@ export const StructuredOutputs = z.strictObject({
 })
 export type StructuredOutputs = z.infer<typeof StructuredOutputs>
 
-/** A grammar as it is, of any kind. */
-export const GrammarField: z.ZodType<Grammar> = z.discriminatedUnion('kind', [
+const forms = [
   z.object({ kind: z.literal('object') }),
   z.object({ kind: z.literal('schema'), schema: JsonText, strict: z.boolean() }),
   z.object({ kind: z.literal('regex'), pattern: z.string() }),
   z.object({ kind: z.literal('ebnf'), text: z.string() }),
+] as const
+
+/** A grammar as it is, of any kind. */
+export const GrammarField: z.ZodType<Grammar> = z.discriminatedUnion('kind', [
+  ...forms,
   z.object({
     kind: z.literal('calls'),
     trigger: z.string().min(1),
@@ -54,6 +58,7 @@ export const GrammarField: z.ZodType<Grammar> = z.discriminatedUnion('kind', [
     ),
     mustCall: z.boolean(),
     onlyOne: z.boolean(),
+    otherwise: z.discriminatedUnion('kind', forms).optional(),
   }),
 ])
 

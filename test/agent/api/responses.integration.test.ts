@@ -330,7 +330,6 @@ describe.each([
     ['metadata that is no text', { metadata: { a: 1 } }, 'metadata.a'],
     ['too much metadata', { metadata: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`k${i}`, 'v'])) }, 'metadata'],
     ['likeliest tokens alone', { top_logprobs: 2 }, 'top_logprobs'],
-    ['a schema and tools', { tools: [tool], text: { format: { type: 'json_object' } } }, 'tools'],
     ['a format without a schema', { text: { format: { type: 'json_schema', name: 'x' } } }, 'text.format.schema'],
     ['two forms', { text: { format: { type: 'json_object' } }, guided_regex: 'a' }, 'guided_regex'],
     ['an unknown model', { model: 'gpt-none' }, 'model', 404],

@@ -78,11 +78,26 @@ describe.each([
     expect(choices[0]!.finish_reason).toBe('stop')
   })
 
+  it('an answer that may call or has a form is one or the other, and valid', async () => {
+    const [, openai] = servers[at]!
+    const schema = { name: 'plan', schema: parameters, strict: true }
+    const format = { response_format: { type: 'json_schema' as const, json_schema: schema }, tools, parallel_tool_calls: false }
+    const ended: string[] = []
+    for (const tool_choice of ['required', 'none', 'auto', 'auto'] as const) {
+      const asked = { ...base, ...format, tool_choice, temperature: 1, seed: ended.length }
+      const [choice] = (await openai.chat.completions.create(asked)).choices
+      ended.push(choice!.finish_reason)
+      const { content, tool_calls: calls } = choice!.message
+      const written = calls?.map((call) => (call.type === 'function' ? call.function.arguments : '')) ?? [content!]
+      expect(written.map((json) => isValid(JSON.parse(json)))).toEqual([true])
+    }
+    expect(ended.slice(0, 2)).toEqual(['tool_calls', 'stop'])
+  })
+
   it.each<[object, RegExp, number]>([
     [{ tools, tool_choice: { type: 'function', function: { name: 'nope' } } }, /no function "nope"/, 400],
     [{ tools: [tools[0], tools[0]] }, /two functions have the name "w"/, 400],
     [{ tool_choice: 'required' }, /needs "tools"/, 400],
-    [{ tools, response_format: { type: 'json_object' } }, /two requests/, 400],
     [{ tools: [{ type: 'function', function: { name: 'a b' } }] }, /letters, digits/, 400],
     [{ tools: [{ type: 'retrieval' }] }, /only functions/, 400],
     [
