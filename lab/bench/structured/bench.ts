@@ -19,7 +19,7 @@ import { type StructuredRun, showStructured, structuredFigures } from './report.
 const quickAnswers = 60
 /** Answers over the link, of each kind. */
 const trips = { quick: 6, full: 40 } as const
-const maxTokens = 480
+const maxTokens = 800
 
 const options = {
   answers: z.int().min(1).default(1_000).describe('answers, each to a schema of its own'),

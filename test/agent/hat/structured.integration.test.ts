@@ -43,7 +43,7 @@ async function answer(grammar: Grammar, sampling: Sampling, drafter: 'auto' | 'a
   const parts = { adapter: world.model.part('adapter'), head: world.head, threshold: 0.6, draftAhead: true }
   try {
     const createDrafter = drafterMaker(drafter, parts)
-    const { tokens, figures } = await world.answer({ prompt, maxTokens: 400, sampling, eos, constraint }, { createDrafter })
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 800, sampling, eos, constraint }, { createDrafter })
     const comparison = await compareWithReference(world.chain, prompt, sampling, tokens, constraint)
     return { tokens, figures, comparison }
   } finally {
