@@ -59,6 +59,10 @@ export const AgentLimits = z.strictObject({
     'seconds with a bridge, after the probe, before a change that needed another start of the agent is kept',
   ),
 
+  hatAnswers: whole(1, 32).describe('private answers at once: each has KV memory here, and a session at the bridge'),
+  hatWaiting: whole(0, 256).describe(
+    'private answers that wait for others to end, in order of arrival; a further request gets status 429',
+  ),
   slmAnswers: whole(1, 1).describe(
     'answers that the small model writes at once; while it is busy, requests that may use a server go there, and the others wait',
   ),

@@ -61,7 +61,11 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   /** Answers whose endpoints may still hold memory. */
   const inProgress = new AnswersInProgress('this agent')
   const { health, spending, problems } = options
-  addHealthRoutes(app, { health, spending, problems: () => [...(inProgress.problem ? [inProgress.problem] : []), ...problems()] })
+  addHealthRoutes(app, {
+    health: () => ({ ...health(), answersInProgress: inProgress.count }),
+    spending,
+    problems: () => [...(inProgress.problem ? [inProgress.problem] : []), ...problems()],
+  })
   // One after the other: on a device, each of them would slow the others down.
   const serving = { clock, meter: options.meter, logger, parallel: false, stopping: stopping.signal }
   const kept = new KeptResponses(clock)

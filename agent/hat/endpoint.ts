@@ -13,9 +13,11 @@ export function hatEndpoint(options: HatOptions, model: TextModel): TokenEndpoin
     async *answer(request, signal) {
       const ended = options.begin?.()
       let constraint: TokenConstraint | undefined
+      let free: (() => void) | undefined
       try {
         const { ids: prompt, answered, maxTokens, eos } = await startOf(request, model, signal)
         const { client, sampling, logprobs, onWaiting } = request
+        free = await options.slots?.take(signal)
         constraint = await constraintOf(request, model)
         const tokensPerS = drainRate(request.tokensPerS)
         let left = maxTokens
@@ -26,6 +28,7 @@ export function hatEndpoint(options: HatOptions, model: TextModel): TokenEndpoin
         }
       } finally {
         constraint?.release()
+        free?.()
         ended?.()
       }
     },

@@ -1,4 +1,5 @@
 import type { EndpointFigures } from '../../core/answer/endpoint/figures.ts'
+import type { Slots } from '../../core/answer/upstream/slots.ts'
 import type { Dims } from '../../core/model/bundle/manifest.ts'
 import type { Drafter, TreeDrafter } from '../../core/model/draft/drafter.ts'
 import type { RowConstraint } from '../../core/model/draft/row-constraint.ts'
@@ -21,6 +22,8 @@ export interface HatOptions
     Pick<HatRules, 'prefill' | 'threshold' | 'pacedDrafts' | 'draftLimit' | 'draftAhead' | 'branching'> {
   /** Called when an answer begins, which it may refuse. @returns to be called at its end */
   readonly begin?: (() => () => void) | undefined
+  /** Bounds the answers at once: each has KV on the device, and a session at the bridge. Undefined: nothing does. */
+  readonly slots?: Pick<Slots, 'take'> | undefined
   /** Opens a session, resuming a cached prefix where the options name one. */
   open(signal: AbortSignal, session?: LinkSessionOptions): Promise<LinkSession>
   /** How hidden states travel up; as int8 the answer may differ from the reference. */

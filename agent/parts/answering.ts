@@ -1,6 +1,7 @@
 import type { TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
 import { AnswerMeter } from '../../core/answer/endpoint/meter.ts'
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
+import { Slots } from '../../core/answer/upstream/slots.ts'
 import { canBranch, type Manifest } from '../../core/model/bundle/manifest.ts'
 import { draftSources } from '../../core/model/draft/draft-sources.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
@@ -75,6 +76,7 @@ function splitAnswering(
   const draftAhead = draft.ahead && branches
   const hat: HatOptions = {
     begin: () => gate.begin(),
+    slots: new Slots({ requests: config.limits.hatAnswers, queue: config.limits.hatWaiting }),
     recording,
     dims,
     input,
