@@ -49,6 +49,7 @@ it('an agent refuses what its queue does not hold, and gives the place of a clie
   expect((await ask()).status).toBe(429)
   left.abort()
   expect(await waiting).toBe('left')
+  await expect.poll(() => inProgress(agent)).toBe(1)
   const next = ask()
   await first.body!.cancel()
   const answered = await next
