@@ -26,7 +26,7 @@ from evaluate import BUCKETS
 from files import read_json, replacing
 from paths import DEFAULT_WORK, RESULTS
 
-WIDTH, DPI = 8, 140  # inches: text of 8 to 9 points is readable at 800 pixels
+WIDTH, DPI = 8, 120  # inches: text of 8 to 9 points is readable at 800 pixels
 SMOOTH = 9  # training losses are shown as the mean of so many points
 # Goals: figure of tasks-<name>.json → (title, target, whether it is a lower bound). The yardstick is the model's own full
 # answer; the same figures against the reference answer are held against the same targets.
