@@ -18,7 +18,7 @@ import { rowBytes } from '../../core/wire/protocol/frame.ts'
 import { sliceStates } from '../../core/wire/protocol/states.ts'
 import type { LinkSession } from '../link/link-session.ts'
 import type { HatOptions, HatRequest, HatRound } from './hat-options.ts'
-import { minPrefixTokens, type PrefixMemory } from './prefix-memory.ts'
+import { type LeftPrefix, minPrefixTokens, type PrefixMemory } from './prefix-memory.ts'
 import { reopen } from './reopen.ts'
 import { Uplink } from './uplink.ts'
 
@@ -66,7 +66,8 @@ export class HatExecutor {
     end: () => this.#events.done(),
   }
 
-  constructor(options: HatOptions, request: HatRequest, session: LinkSession) {
+  /** @param begun the first rows of the prompt, which the device has from an earlier answer */
+  constructor(options: HatOptions, request: HatRequest, session: LinkSession, begun?: DeviceStream) {
     const { dims, input, wire, speed, padding } = options
     const { prompt, maxTokens, tokensPerS } = request
     this.#options = options
@@ -75,7 +76,7 @@ export class HatExecutor {
     const { constraint, answered = [] } = request
     this.#constraint = constraint && new RowConstraint(constraint, prompt.length, answered)
     this.#drafter = drafterOf(options.createDrafter(request.sampling, this.#constraint), this.#constraint)
-    this.#stream = new DeviceStream(input, dims.hidden, prompt.length)
+    this.#stream = begun ?? new DeviceStream(input, dims.hidden, prompt.length)
     const openAnother = (avoid: string | undefined, signal: AbortSignal) =>
       reopen({ ...options, open: (until) => options.open(until, { wire, avoid }) }, signal, request.onWaiting)
     this.#uplink = new Uplink(session, this.#stream.shallow, openAnother, this.#events)
@@ -101,7 +102,7 @@ export class HatExecutor {
     }
     this.#machine = new HatMachine(rules)
     this.#decider = options.recording?.of('hat', rules, this.#machine) ?? this.#machine
-    this.#events.push({ kind: 'opened', held: session.held })
+    this.#events.push({ kind: 'opened', held: session.held, computed: begun?.ids.length })
   }
 
   /** @returns undefined at the end of the answer. @throws what ends it before that; the signal's reason */
@@ -124,21 +125,21 @@ export class HatExecutor {
     this.#uplink.close()
   }
 
-  /** Frees the KV of both sides. @param prefixes remembers what the bridge then caches */
+  /** Frees the KV of both sides, or leaves it to the next answer. @param prefixes remembers what both have */
   async close(prefixes: PrefixMemory | undefined): Promise<void> {
     const { verified = 0, uplink } = this.#machine
+    let left: LeftPrefix | undefined
     if (prefixes && verified >= minPrefixTokens) {
       const ids = this.#stream.ids.slice(0, verified)
       // The bridge may not know yet which rows of a tree were kept.
-      void this.#uplink.closeAndCache(Math.min(verified, uplink.chain)).then((cached) => {
-        if (cached) prefixes.remember(this.#request.client, ids.slice(0, cached.length), cached)
-      })
+      left = prefixes.remember(this.#request.client, ids, this.#uplink.closeAndCache(Math.min(verified, uplink.chain)))
     } else {
       this.#uplink.close()
     }
     await this.#computed
     this.#drafter.release()
-    this.#stream.release()
+    if (left) left.keep(this.#stream)
+    else this.#stream.release()
   }
 
   #compute(work: Promise<HatEvent>): void {

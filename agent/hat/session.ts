@@ -18,8 +18,9 @@ export async function* answerByHat(
 ): AsyncGenerator<HatRound, void> {
   answerBudget(request.prompt, request.maxTokens, options.dims)
   const { prefixes, wire } = options
-  const resume = prefixes?.find(request.client, request.prompt)
+  const { resume, stream } = (await prefixes?.find(request.client, request.prompt)) ?? {}
   const session = await openFirst(options, { resume, wire }, signal).catch((error: unknown) => {
+    stream?.release()
     throw signal.aborted ? canceled(signal, error) : error
   })
   if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes?.forget(resume.handle)
@@ -27,7 +28,7 @@ export async function* answerByHat(
   const close = () => run?.interrupt()
   signal.addEventListener('abort', close, { once: true })
   try {
-    run = new HatExecutor(options, request, session)
+    run = new HatExecutor(options, request, session, stream)
     for (;;) {
       const round = await run.next(signal)
       if (!round) return

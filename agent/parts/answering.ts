@@ -39,13 +39,15 @@ export class Answering {
 
   /** What answers with a split model that is not the current one. */
   endpointOf(opened: ActiveModel<DeviceModel>): TokenEndpoint {
-    return splitAnswering(this.#base, opened, new DeviceSpeed(), this.#links, this.#variant, this.#models).endpoint
+    const variant = { ...this.#variant, forgetsPrefixes: true }
+    return splitAnswering(this.#base, opened, new DeviceSpeed(), this.#links, variant, this.#models).endpoint
   }
 
   /** After a model was replaced. */
   update(): void {
     const { llm, slm, smallModels, speed } = this.#models
     const { clock } = this.#base
+    this.llm?.release()
     this.llm = llm.current && splitAnswering(this.#base, llm.current, speed, this.#links, this.#variant, this.#models)
     this.slm = slm && borrowingEndpoint(slm.text, (signal) => smallModels.borrow(slm.source.name, signal), clock)
   }
@@ -57,6 +59,8 @@ interface SplitAnswering {
   readonly endpoint: TokenEndpoint
   /** The same without the device's drafter. */
   draftedBy(createDrafter: HatOptions['createDrafter']): TokenEndpoint
+  /** Frees what earlier answers have left. Those in progress end as they would. */
+  release(): void
 }
 
 /** HAT with the device's parts of the split model. */
@@ -112,6 +116,7 @@ function splitAnswering(
     endpoint: hatEndpoint(hat, text),
     draftedBy: (createDrafter) =>
       hatEndpoint({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, text),
+    release: () => hat.prefixes?.release(),
   }
 }
 

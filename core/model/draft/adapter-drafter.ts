@@ -30,6 +30,9 @@ export function adapterDrafter(adapter: Part, head: SharedHead, sampling: Sampli
   }
 }
 
+/** Of a step: an answer that continues another has a long prefix to read at once. */
+const maxStepRows = 256
+
 function rowsOf(adapter: Part): AdapterRows {
   const { features, draftHead } = adapter.manifest
   if (draftHead) return new FeatureRows(adapter, draftHeadForm)
@@ -66,6 +69,8 @@ class PlainRows implements AdapterRows {
   }
 
   async catchUp(known: KnownStream): Promise<void> {
+    while (this.#sequence.length + maxStepRows < known.rows.line)
+      await this.#step(known, 'none', this.#sequence.length + maxStepRows)
     if (known.shallow.length > this.#sequence.length) await this.#step(known, 'none')
   }
 
@@ -79,11 +84,12 @@ class PlainRows implements AdapterRows {
     this.#sequence.release()
   }
 
-  #step({ shallow, rows }: KnownStream, select: StepItem['select']): Promise<States> {
+  #step({ shallow, rows }: KnownStream, select: StepItem['select'], to = shallow.length): Promise<States> {
     const sequence = this.#sequence
     const from = sequence.length
-    const states = shallow.slice(from, shallow.length)
-    return stepOnce(this.#adapter, { sequence, states, parents: rows.parentsFrom(from), select })
+    const states = shallow.slice(from, to)
+    const parents = to < shallow.length ? undefined : rows.parentsFrom(from)
+    return stepOnce(this.#adapter, { sequence, states, parents, select })
   }
 }
 
@@ -171,9 +177,13 @@ class FeatureRows implements AdapterRows {
   /** Computes the rows whose deep states have arrived, including rows computed before with predicted features. */
   async #settle(known: KnownStream, select: 'last' | 'none'): Promise<void> {
     const first = this.#begin(known)
+    const end = Math.min(known.shallow.length, known.deep.length + 1)
+    while (this.#settled + maxStepRows < end) await this.#settleTo(this.#settled + maxStepRows, known, first, 'none')
+    if (this.#settled < end) await this.#settleTo(end, known, first, select)
+  }
+
+  async #settleTo(to: number, known: KnownStream, first: number, select: 'last' | 'none'): Promise<void> {
     const from = this.#settled
-    const to = Math.min(known.shallow.length, known.deep.length + 1)
-    if (to <= from) return
     this.#sequence.truncate(from - first)
     this.#predicted.clear()
     const item = { ...this.#form.settled(known, from, to), sequence: this.#sequence, select }

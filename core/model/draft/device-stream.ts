@@ -36,6 +36,29 @@ export class DeviceStream implements KnownStream {
     return this.#ids
   }
 
+  /** Memory that it takes. */
+  get bytes(): number {
+    return this.#sequence.bytes + this.shallow.bytes
+  }
+
+  /**
+   * A stream of another prompt that begins with the first `length` rows of this one. Their deep states are not among its own.
+   * @throws RangeError if a row before `length` branches; BrimError OUT_OF_MEMORY
+   */
+  copyOf(length: number, promptTokens: number): DeviceStream {
+    const copy = new DeviceStream(this.#input, this.shallow.width, promptTokens)
+    try {
+      copy.#sequence.copyPrefix(this.#sequence, length)
+    } catch (error) {
+      copy.release()
+      throw error
+    }
+    copy.shallow.append(this.shallow.slice(0, length))
+    copy.#ids.push(...this.#ids.slice(0, length))
+    copy.#rows = RowTree.lineOf(length)
+    return copy
+  }
+
   get rows(): RowTree {
     return this.#rows
   }

@@ -22,6 +22,10 @@ export class StateRows {
     return this.#length
   }
 
+  get bytes(): number {
+    return this.#half.byteLength
+  }
+
   append(states: States): void {
     const { width, first } = this
     const start = this.#length - first

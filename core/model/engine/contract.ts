@@ -9,7 +9,7 @@ export interface Sequence {
   readonly length: number
   /** Number of leading positions at which each row follows the one before it; after them a tree may branch. */
   readonly line: number
-  /** Positions that the buffers can hold. It doubles when needed, up to the context limit; 0 without buffers. */
+  /** Positions that the buffers can hold. It grows by blocks when needed, up to the context limit; 0 without buffers. */
   readonly capacity: number
   /** Bytes of the buffers. */
   readonly bytes: number

@@ -71,19 +71,27 @@ export async function* generate(
     const logits = await chain.step([{ sequence, ids, select }])
     return signal?.aborted ? undefined : logits
   }
+  let beginning = [...answered]
+  /** The logits of these tokens' step; meanwhile the thread of grammars makes the mask of the token that follows. */
+  const stepWithMask = async (logits: () => Promise<Float32Array | undefined>) => {
+    const mask = maskAfter(constraint, beginning)
+    mask.catch(() => {}) // of a step that fails or is cancelled, nobody asks for it
+    const row = await logits()
+    return row && { row, mask: await mask }
+  }
   try {
-    let logits = await prefill(step, promptIds, request.prefillChunk ?? 256)
-    while (logits && !answer.end) {
+    let next = await stepWithMask(() => prefill(step, promptIds, request.prefillChunk ?? 256))
+    while (next && !answer.end) {
       const position = promptIds.length + answer.tokenIds.length
-      const beginning = [...answered, ...answer.tokenIds]
-      const choice = choose(logits, request, position, beginning, await maskAfter(constraint, beginning))
+      const choice = choose(next.row, request, position, beginning, next.mask)
       const { token } = choice
+      beginning = [...beginning, token]
       const { text } = answer.push(token)
       lastMs = clock.nowMs()
       firstTokenMs ??= lastMs
       if (text !== '') firstTextMs ??= lastMs
       yield { kind: 'token', text, ...choice }
-      if (!answer.end) logits = await step([token], 'last')
+      if (!answer.end) next = await stepWithMask(() => step([token], 'last'))
     }
   } finally {
     sequence.release()

@@ -60,7 +60,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   /** Whether the text has ended. */
   #isOver = false
   readonly #handlers: HandlersOf<HatInput> = {
-    opened: ({ held }) => this.#open(held),
+    opened: ({ held, computed }) => this.#open(held, computed),
     fed: () => this.#onFed(),
     caughtUp: () => this.#onCaughtUp(),
     guessed: ({ guesses }) => (this.#phase === 'draft' ? this.#onGuessed(guesses[0] ?? []) : this.#onGuessedAhead(guesses)),
@@ -88,10 +88,10 @@ export class HatMachine implements Machine<HatInput, HatAction> {
     return this.#actions.take()
   }
 
-  #open(held: number): void {
+  #open(held: number, computed = 0): void {
     const { tokensPerS, maxTokens } = this.#rules
     if (tokensPerS !== undefined) this.#reader = new Reader(tokensPerS, maxTokens, this.#nowMs)
-    this.#prefill.open(held)
+    this.#prefill.open(held, computed)
     this.#feedPrompt()
   }
 

@@ -73,8 +73,8 @@ export type UplinkEvent =
 
 /** What has happened. */
 export type HatEvent =
-  /** `held`: positions of the prompt that the bridge has. */
-  | { readonly kind: 'opened'; readonly held: number }
+  /** `held`: positions of the prompt that the bridge has; `computed`: those that the device has. Default: none. */
+  | { readonly kind: 'opened'; readonly held: number; readonly computed?: number | undefined }
   // The device has done what it was to compute.
   | { readonly kind: 'fed' }
   | { readonly kind: 'caughtUp' }

@@ -11,16 +11,18 @@ export class PromptPrefill {
   #fedTo = 0
   #sentTo = 0
   #caughtUpTo = 0
+  #computedRows = 0
 
   constructor(rules: HatRules, uplink: UplinkFlow) {
     this.#rules = rules
     this.#uplink = uplink
   }
 
-  /** @param held positions that the bridge has */
-  open(held: number): void {
+  /** @param held positions that the bridge has @param computed that the device has, of which the drafter has processed none */
+  open(held: number, computed: number): void {
     this.#held = held
     this.#sentTo = held
+    this.#fedTo = computed
   }
 
   get isComputed(): boolean {
@@ -29,10 +31,10 @@ export class PromptPrefill {
 
   /** Rows that were computed last. */
   get computedRows(): number {
-    return this.#fedTo - this.#caughtUpTo
+    return this.#computedRows
   }
 
-  /** The next rows. The device computes a cached prefix too: decoding needs its KV, and another bridge would need its rows. */
+  /** The next rows. The device computes what the bridge has too: decoding needs its KV, and another bridge would need its rows. */
   compute({ chunkTokens, frameTokens }: HatConditions): HatComputation {
     const { promptTokens, prefill } = this.#rules
     const from = this.#fedTo
@@ -41,6 +43,7 @@ export class PromptPrefill {
     if (from < this.#held) rows = Math.min(left, frameTokens)
     else if (prefill === 'chunked') rows = nextChunk(left, chunkTokens, frameTokens)
     this.#fedTo += rows
+    this.#computedRows = rows
     return { kind: 'feed', tokens: { of: 'prompt', from }, rows, context: from }
   }
 

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
+import type { Chain } from '../../../core/model/engine/contract.ts'
 import { generate } from '../../../core/model/engine/generate.ts'
 import { openBundle } from '../../../core/model/engine/open-bundle.ts'
 import { onlyToken, type TokenConstraint } from '../../../core/model/grammar/grammar.ts'
@@ -14,7 +15,8 @@ import { benchCommand } from '../../frame/command.ts'
 import { tabledBench } from '../../frame/tabled-bench.ts'
 import { randomSchema } from '../../random-schema.ts'
 import { readDemoModel } from '../demo-model.ts'
-import { type StructuredRun, showStructured, structuredFigures } from './report.ts'
+import { type StructuredRun, showStructured, structuredFigures, type TurnRun } from './report.ts'
+import { askTurns } from './turns.ts'
 
 const quickAnswers = 60
 /** Answers over the link, of each kind. */
@@ -47,14 +49,14 @@ async function measure(context: BenchContext, { seed, rttMs, ...given }: z.outpu
   const { bundle, text, dialogues, conditions } = await readDemoModel()
   const prompt = dialogues[0]!.ids
   const model = await openBundle(bundle, { library: context.io.env.ORT_LIB, parts: 'chain', threads: 1 })
-  const chain = model.chain({ cuts: 'half' })
+  const chain = new TimedChain(model.chain({ cuts: 'half' }))
   const random = seededRandom(seed)
   const runs: StructuredRun[] = []
   try {
     for (let at = 0; at < answers; at++) {
       const schema = randomSchema(random)
       const constraint = await text.grammars!.open({ kind: 'schema', schema: JSON.stringify(schema), strict: true })
-      const timed = new TimedConstraint(constraint)
+      const timed = new TimedConstraint(constraint, chain)
       const sampling = { temperature: at % 4 === 0 ? 0 : 1, topK: 0, topP: 1, seed: seed + at }
       const startedMs = performance.now()
       const asked = { promptIds: prompt, constraint: timed, maxTokens, sampling, clock: systemClock, signal: context.io.signal }
@@ -70,6 +72,7 @@ async function measure(context: BenchContext, { seed, rttMs, ...given }: z.outpu
         tokens: tokens.length,
         forced: timed.forced,
         maskUs: timed.maskUs,
+        waitedMs: timed.waitedMs,
         totalMs: performance.now() - startedMs,
       })
       if (at % 50 === 49) context.progress(`${at + 1} of ${answers} answers`)
@@ -80,23 +83,55 @@ async function measure(context: BenchContext, { seed, rttMs, ...given }: z.outpu
   context.progress('starting a bridge and a device')
   const count = context.quick ? trips.quick : trips.full
   runs.push(...(await overLink(context, bundle, { count, rttMs, seed })))
+  runs.push(...(await turns(context, bundle, { text, dialogues, count, rttMs, seed })))
   return { conditions: { ...conditions, answers, seed, rttMs, trips: count }, runs }
+}
+
+/** Says when its last step ended. */
+class TimedChain implements Chain {
+  /** Of `performance.now()`; undefined during a step. */
+  endedMs: number | undefined = 0
+  readonly #chain: Chain
+
+  constructor(chain: Chain) {
+    this.#chain = chain
+  }
+
+  get manifest() {
+    return this.#chain.manifest
+  }
+
+  createSequence() {
+    return this.#chain.createSequence()
+  }
+
+  async step(items: Parameters<Chain['step']>[0]) {
+    this.endedMs = undefined
+    const logits = await this.#chain.step(items)
+    this.endedMs = performance.now()
+    return logits
+  }
 }
 
 /** Takes the time of each mask, and counts those that leave one token. */
 class TimedConstraint implements TokenConstraint {
   readonly maskUs: number[] = []
+  waitedMs = 0
   forced = 0
   readonly #constraint: TokenConstraint
+  readonly #chain: TimedChain
 
-  constructor(constraint: TokenConstraint) {
+  constructor(constraint: TokenConstraint, chain: TimedChain) {
     this.#constraint = constraint
+    this.#chain = chain
   }
 
   async after(beginnings: readonly (readonly number[])[]) {
     const startedMs = performance.now()
     const masks = await this.#constraint.after(beginnings)
-    this.maskUs.push((performance.now() - startedMs) * 1_000)
+    const repliedMs = performance.now()
+    this.maskUs.push((repliedMs - startedMs) * 1_000)
+    this.waitedMs += repliedMs - Math.max(startedMs, this.#chain.endedMs ?? repliedMs)
     for (const mask of masks) if (mask && onlyToken(mask) !== undefined) this.forced += 1
     return masks
   }
@@ -153,9 +188,33 @@ async function overLink(context: BenchContext, bundle: string, { count, rttMs, s
   return runs
 }
 
+interface TurnsOfBench extends LinkOptions {
+  readonly text: Awaited<ReturnType<typeof readDemoModel>>['text']
+  readonly dialogues: Awaited<ReturnType<typeof readDemoModel>>['dialogues']
+}
+
+/** Conversations of two turns with a device over the link, and with its bridge, in turn. */
+async function turns(
+  context: BenchContext,
+  bundle: string,
+  { text, dialogues, count, rttMs, seed }: TurnsOfBench,
+): Promise<TurnRun[]> {
+  await using cluster = await startLinkedDevice(context.io, bundle, rttMs, seed)
+  const random = seededRandom(seed)
+  const { tokenizer } = text
+  const texts = dialogues.map(({ ids }) => ids)
+  const runs: TurnRun[] = []
+  for (let at = 0; at < 2 * count; at++) {
+    const door =
+      at % 2 === 0 ? { server: 'agent' as const, url: cluster.apiUrl } : { server: 'bridge' as const, url: cluster.bridgeUrl }
+    runs.push(await askTurns({ ...door, tokenizer, texts, random, signal: context.io.signal }))
+  }
+  return runs
+}
+
 function startLinkedDevice(io: Io, bundle: string, rttMs: number, seed: number) {
   return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
-    const { mqttUrl, dataUrl } = (await cluster.startBridge()).ready
+    const { mqttUrl, dataUrl, httpUrl } = (await cluster.startBridge()).ready
     const url = new URL(dataUrl)
     const direction = { rates: { intervalMs: 1_000, bytesPerS: [10e6] }, delayMs: rttMs / 2, jitterMs: 0 }
     const random = seededRandom(seed)
@@ -164,6 +223,6 @@ function startLinkedDevice(io: Io, bundle: string, rttMs: number, seed: number) 
     )
     url.port = String(link.port)
     const agent = await cluster.startAgent({ id: 'device', bridges: [mqttUrl], args: ['--data-url', url.href] })
-    return { apiUrl: agent.ready.apiUrl }
+    return { apiUrl: agent.ready.apiUrl, bridgeUrl: httpUrl }
   })
 }

@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { drafterMaker } from '../../../agent/hat/create-drafter.ts'
 import type { HatOptions } from '../../../agent/hat/hat-options.ts'
+import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
 import { answerByHat } from '../../../agent/hat/session.ts'
 import type { LinkSession } from '../../../agent/link/link-session.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { adapterDrafter } from '../../../core/model/draft/adapter-drafter.ts'
@@ -490,9 +492,12 @@ describe('a failing answer', () => {
   it('frees the KV when its reader stops reading', async () => {
     const input = alteredPart(world.model.part('input'), {})
     const request = { client: 'app', prompt, maxTokens: 50, sampling: greedy, eos: [], acceptedMs: 0 }
-    for await (const round of answerByHat(world.options({ input }), request, new AbortController().signal)) {
+    const prefixes = new PrefixMemory(systemClock)
+    for await (const round of answerByHat(world.options({ input, prefixes }), request, new AbortController().signal)) {
       if (round.drafted > 0) break
     }
+    expect(input.usedBytes()).toBeGreaterThan(0)
+    prefixes.release()
     expect(input.usedBytes()).toBe(0)
     await expect.poll(() => world.sessionsAtBridge()).toBe(0)
   })

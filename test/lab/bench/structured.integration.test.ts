@@ -11,7 +11,10 @@ it('the bench of structured answers measures valid answers, masks, and a device 
   expect(summary.forcedShare).toBeGreaterThan(0)
   expect(summary.maskP50Us).toBeGreaterThan(0)
   expect(summary.tokensPerRound).toBeGreaterThan(1)
-  expect((runs as StructuredRun[]).filter(({ kind }) => kind !== 'schema').map(({ kind }) => kind)).toEqual(
-    Array(6).fill(['record', 'free']).flat(),
-  )
+  expect(summary.maskShareOfStep).toBeGreaterThanOrEqual(0)
+  expect(summary.secondTurnBridge).toBeGreaterThan(0)
+  const kinds = (runs as StructuredRun[])
+    .filter(({ kind }) => kind !== 'schema')
+    .map((run) => ('server' in run ? run.server : run.kind))
+  expect(kinds).toEqual([...Array(6).fill(['record', 'free']), ...Array(6).fill(['agent', 'bridge'])].flat())
 })
