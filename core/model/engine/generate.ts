@@ -75,7 +75,7 @@ export async function* generate(
   /** The logits of these tokens' step; meanwhile the thread of grammars makes the mask of the token that follows. */
   const stepWithMask = async (logits: () => Promise<Float32Array | undefined>) => {
     const mask = maskAfter(constraint, beginning)
-    mask.catch(() => {}) // of a step that fails or is cancelled, nobody asks for it
+    mask.catch(() => {}) // It is not awaited where the step fails or is cancelled.
     const row = await logits()
     return row && { row, mask: await mask }
   }
