@@ -3,6 +3,7 @@ import { scenarioSchema } from '../../lab/simulate/scenario/schema.ts'
 import { asyncApi } from './asyncapi.ts'
 import { cliPage } from './cli-page.ts'
 import { configPage } from './config-page.ts'
+import { apiPage } from './conformance-table.ts'
 import { grafanaDashboard } from './grafana-dashboard.ts'
 import { limitsPage } from './limits-page.ts'
 import { metricsPage } from './metrics-page.ts'
@@ -17,6 +18,7 @@ interface GeneratedDoc {
 /** What `npm run docs` writes. A test fails when a file is out of date. */
 export async function generatedDocs(): Promise<GeneratedDoc[]> {
   return [
+    { file: new URL('docs/api.md', projectRoot), text: apiPage() },
     { file: new URL('docs/cli.md', projectRoot), text: await cliPage() },
     { file: new URL('jetson/agent.yaml', projectRoot), text: await configPage('agent') },
     { file: new URL('jetson/bridge.yaml', projectRoot), text: await configPage('bridge') },
