@@ -94,10 +94,15 @@ function randomLetters(length: number): string {
   return Array.from({ length }, () => String.fromCharCode(97 + Math.floor(random.next() * 26))).join('')
 }
 
+const mebibyte = 2 ** 20
+const keptResponse = (input: string) => {
+  const metadata = Object.fromEntries(Array.from({ length: 16 }, (_, at) => [`key${at}`, 'x'.repeat(512)]))
+  return JSON.stringify({ input, metadata, store: true, max_output_tokens: 1 })
+}
 const conversation = (content: unknown, fields: object = { max_tokens: 1 }) =>
   JSON.stringify({ messages: [{ role: 'user', content }], ...fields })
 
-/** One API key asks the bridge's model for as many answers as it can: alone, 128 to a request, and to long prompts. */
+/** One API key asks the bridge's model for as many answers as it can: alone, 128 to a request, to long prompts, and to be kept. */
 export const answersFlood = httpFlood({
   name: 'answers',
   keyRole: 'client',
@@ -105,17 +110,19 @@ export const answersFlood = httpFlood({
   patienceMs: 60_000,
   requests({ httpUrl, apiKey }) {
     const asked = { temperature: 0, ignore_eos: true, max_tokens: 64 }
-    const bodies = [
-      conversation('Where does the river rise?', asked),
-      conversation('Who keeps the lamp?', { ...asked, n: 128 }),
+    const chat = `${httpUrl}/v1/chat/completions`
+    const turns: readonly HostileRequest[] = [
+      { url: chat, apiKey, body: conversation('Where does the river rise?', asked) },
+      { url: chat, apiKey, body: conversation('Who keeps the lamp?', { ...asked, n: 128 }) },
       // Long enough for the tokenizer's thread, short enough for the context's bound in bytes.
-      conversation(randomLetters(16 * 1_024), asked),
+      { url: chat, apiKey, body: conversation(randomLetters(16 * 1_024), asked) },
+      // What is kept of it is many times as long as what the model reads.
+      { url: `${httpUrl}/v1/responses`, apiKey, body: keptResponse('Who keeps this?') },
     ]
-    return (n) => ({ url: `${httpUrl}/v1/chat/completions`, apiKey, body: bodies[n % bodies.length]! })
+    return (n) => turns[n % turns.length]!
   },
 })
 
-const mebibyte = 2 ** 20
 const completion = (prompt: string) => `{"max_tokens":1,"prompt":${prompt}}`
 
 /** Bodies that take long to parse, to check, to render or to tokenise. */
