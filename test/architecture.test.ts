@@ -108,7 +108,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/link': { values: [], types: ['core/policy/estimate', 'core/wire/protocol'] },
   'core/policy/quota': { values: [] },
   'core/policy/rollout': { values: ['core/kit/base', 'core/policy/fleet'], types: ['core/wire/protocol'] },
-  'core/policy/upstream': { values: ['core/policy/link'] },
+  'core/policy/upstream': { values: ['core/policy/estimate', 'core/policy/link'] },
   'core/policy/telemetry': { values: [], types: ['core/wire/protocol'] },
 
   // The link declares the ports that it needs; identity, jobs and remote implement them.

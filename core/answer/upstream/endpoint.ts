@@ -4,6 +4,7 @@ import type { Logger } from '../../kit/base/logger.ts'
 import type { Random } from '../../kit/base/random.ts'
 import { sampledWarnings } from '../../kit/base/sampled-warnings.ts'
 import { shownUrl } from '../../kit/base/shown-url.ts'
+import { ServerCounts } from '../../policy/upstream/server-counts.ts'
 import type { Billing, Endpoint } from '../endpoint/endpoint.ts'
 import type { RemoteModel } from '../endpoint/text-model.ts'
 import { type AttemptLimits, createAttempts } from './attempts.ts'
@@ -56,6 +57,7 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
   const failures = new UpstreamFailures(name, serverName)
   const attempts = createAttempts({ limits, failures, clock, random, logger })
   const warn = sampledWarnings(logger, clock)
+  const counts = new ServerCounts()
 
   return {
     model,
@@ -67,6 +69,7 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
         modelNamed,
         maxTokens,
         promptTokens: promptTokensOf(request),
+        counts,
         onExcess: (message: string) => warn({ model: name, url: shownUrl(url), maxTokens: request.maxTokens ?? null }, message),
       }
       let mayBeBilled = false

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { AnswerEnd } from '../../model/text/answer-stream.ts'
+import type { ServerCounts } from '../../policy/upstream/server-counts.ts'
 import { readSse } from '../../wire/openai/sse-reader.ts'
 import type { TextDelta } from '../endpoint/endpoint.ts'
 import { fewestTokens } from '../endpoint/fewest-tokens.ts'
@@ -8,6 +9,7 @@ import { CallText } from './call-text.ts'
 import { brief, type UpstreamFailures } from './failure.ts'
 import type { PromptTokens } from './request-body.ts'
 import type { Watchdog } from './watchdog.ts'
+import { wholeCharacters } from './whole-characters.ts'
 
 export interface AnswerLimits {
   /** Between two pieces of an answer. */
@@ -26,6 +28,8 @@ export interface AnswerReading {
   readonly maxTokens: number
   /** What the server can count of the prompt; absent: any number. */
   readonly promptTokens?: PromptTokens
+  /** How the server counts: learns from answers that it has counted, and counts those that it has not. Absent: nothing is known. */
+  readonly counts?: ServerCounts
   /** Called where the server sends or claims more than it was asked for. @param message constant */
   readonly onExcess?: (message: string) => void
 }
@@ -40,7 +44,8 @@ const usageMs = 2_000
 const maxPendingLogprobs = 4_096
 
 const Text = z.string().nullish()
-const Usage = z.object({ prompt_tokens: z.int().min(0), completion_tokens: z.int().min(0) })
+const Count = z.int().min(0).optional().catch(undefined)
+const Usage = z.object({ prompt_tokens: Count, completion_tokens: Count })
 
 const Logprob = z.number().transform((value) => Math.min(0, value))
 const Logprobs = z.union([
@@ -91,6 +96,7 @@ export async function* readAnswer(
     modelNamed = () => model,
     maxTokens,
     promptTokens: prompt = { least: 0, most: Number.MAX_SAFE_INTEGER },
+    counts,
     onExcess = () => {},
   }: AnswerReading,
   { idleMs, eventChars, answerBytes }: AnswerLimits,
@@ -100,6 +106,7 @@ export async function* readAnswer(
   let source = { kind: 'upstream', model } as const
   const isRepeated = repetitions()
   const calls = new CallText()
+  const whole = wholeCharacters()
   let id: string | undefined
   const onId = (own: string) => {
     id = own
@@ -107,6 +114,7 @@ export async function* readAnswer(
   let tokens = 0
   let bytes = 0
   let reasoningBytes = 0
+  let events = 0
   let end: AnswerEnd | undefined
   let usage: z.infer<typeof Usage> | undefined
   /** Of tokens whose text is still to come. */
@@ -119,9 +127,9 @@ export async function* readAnswer(
     return Math.min(claim, most)
   }
   /** Tokens that are new with the text that is delivered now: as many as it must have, or as the server counts. */
-  const count = (arrived: number) => {
+  const count = (arrived: number, counted = 0) => {
     const before = tokens
-    tokens = Math.min(maxTokens, tokens + arrived)
+    tokens = Math.min(maxTokens, Math.max(tokens + arrived, counted))
     tokens = Math.max(tokens, claimed('completion_tokens', Math.min(maxTokens, bytes + reasoningBytes + maxHiddenTokens)))
     return tokens - before
   }
@@ -139,12 +147,13 @@ export async function* readAnswer(
       if (event.model) source = { kind: 'upstream', model: modelNamed(brief(event.model)) }
       const [choice] = event.choices ?? []
       const { delta, finish_reason: reason } = choice ?? {}
-      const text = (choice?.text ?? delta?.content ?? '') + calls.push(delta?.tool_calls ?? [], reason != null)
+      const text = whole((choice?.text ?? delta?.content ?? '') + calls.push(delta?.tool_calls ?? [], reason != null))
       const scores = end === undefined && !delta?.reasoning_content && !delta?.reasoning ? (choice?.logprobs ?? []) : []
       logprobs = [...logprobs, ...scores].slice(-maxPendingLogprobs)
       const reasoning = delta?.reasoning_content ?? delta?.reasoning
       if (reasoning) {
         reasoningBytes += Buffer.byteLength(reasoning)
+        events += 1
         watchdog.allow(idleMs, stalled)
       }
       if (text && end === undefined) {
@@ -154,6 +163,7 @@ export async function* readAnswer(
         const content = text.slice(0, within.length)
         if (tokens < maxTokens) {
           bytes += Buffer.byteLength(content)
+          events += 1
           if (bytes > answerBytes) throw failures.failed(`sent an answer of more than ${answerBytes} bytes`)
           // A reader that takes its time is not the server's delay.
           watchdog.pause()
@@ -176,13 +186,17 @@ export async function* readAnswer(
     if (end === undefined) throw error
   }
   if (end === undefined) throw failures.brokenOff()
-  yield {
-    source,
-    text: '',
-    tokenCount: count(0),
-    end,
-    ...(usage && { promptTokens: Math.max(prompt.least, claimed('prompt_tokens', prompt.most)) }),
-  }
+  const arrived = { bytes: bytes + reasoningBytes, events }
+  const { prompt_tokens: promptClaim, completion_tokens: claim } = usage ?? {}
+  // What it claims beyond what is possible teaches nothing.
+  if (promptClaim !== undefined && claim !== undefined && promptClaim <= prompt.most && claim <= maxTokens)
+    counts?.learn(prompt.most, arrived, { promptTokens: Math.max(prompt.least, promptClaim), tokens: Math.max(tokens, claim) })
+  const expected = claim === undefined || promptClaim === undefined ? counts?.expected(prompt.most, arrived) : undefined
+  const tokenCount = count(0, claim === undefined ? expected?.tokens : 0)
+  const promptTokens =
+    promptClaim === undefined ? expected && Math.min(prompt.most, expected.promptTokens) : claimed('prompt_tokens', prompt.most)
+  const isCounted = promptTokens !== undefined && (claim !== undefined || expected !== undefined)
+  yield { source, text: '', tokenCount, end, ...(isCounted && { promptTokens: Math.max(prompt.least, promptTokens) }) }
 }
 
 /** Whether an event repeats the one before it, as a proxy may send it: its id tells, as the same text may well follow itself. */

@@ -4,6 +4,7 @@ import type { TextDelta } from '../../../../core/answer/endpoint/endpoint.ts'
 import { UpstreamFailures } from '../../../../core/answer/upstream/failure.ts'
 import { type AnswerReading, readAnswer } from '../../../../core/answer/upstream/read-answer.ts'
 import { Watchdog } from '../../../../core/answer/upstream/watchdog.ts'
+import { ServerCounts } from '../../../../core/policy/upstream/server-counts.ts'
 import { fakeClock } from '../../../support/fake-clock.ts'
 
 const limits = { idleMs: 1_000, eventChars: 4_096, answerBytes: 1_000 }
@@ -137,6 +138,40 @@ describe('the answer of an upstream', () => {
     // Reasoning may be counted and not sent.
     expect(await read(stream(40, 2 ** 50))).toMatchObject({ tokens: 7 + 65_536 })
     expect(new Set(excesses)).toEqual(new Set(['the upstream claims more tokens than it was asked for']))
+  })
+
+  it('has no more of a rule without an end than its tokens can cover', async () => {
+    const answer = await read(packetsOf(piece('-'.repeat(1_000)) + finish('stop') + done), 3)
+    expect(answer).toMatchObject({ text: '-'.repeat(3 * 256), tokens: 3, end: 'length' })
+  })
+
+  it('believes each count of its server by itself, and counts as it has counted before where one is missing', async () => {
+    const counts = new ServerCounts()
+    const reading = { promptTokens: { least: 1, most: 600 }, counts }
+    const words = (n: number) => piece(' word'.repeat(n)) + finish('stop')
+    const told = (n: number) => event({ usage: { prompt_tokens: 90, completion_tokens: 2 * n } })
+    expect(await read(packetsOf(words(5) + done), 100, reading)).toMatchObject({ tokens: 5, promptTokens: undefined })
+    for (const n of [5, 9, 20]) await read(packetsOf(words(n) + told(n) + done), 100, reading)
+    expect(await read(packetsOf(words(12) + done), 100, reading)).toMatchObject({ tokens: 24, promptTokens: 90 })
+    expect(await read(packetsOf(words(80) + done), 100, reading)).toMatchObject({ tokens: 100 })
+    const negative = event({ usage: { prompt_tokens: -7, completion_tokens: 30 } })
+    expect(await read(packetsOf(words(12) + negative + done), 100, reading)).toMatchObject({ tokens: 30, promptTokens: 90 })
+    // A claim beyond what was asked for teaches nothing.
+    const huge = event({ usage: { prompt_tokens: 2 ** 50, completion_tokens: 2 ** 50 } })
+    for (let n = 0; n < 20; n++) await read(packetsOf(words(3) + huge + done), 100, reading)
+    expect(await read(packetsOf(words(12) + done), 100, reading)).toMatchObject({ tokens: 24, promptTokens: 90 })
+  })
+
+  it('never holds half of a character, however its server splits them', async () => {
+    const texts = fc.array(fc.string({ unit: fc.constantFrom('a', ' ', '\ud83d', '\ude00', '灯') }), { maxLength: 8 })
+    await fc.assert(
+      fc.asyncProperty(texts, async (pieces) => {
+        const { text, deltas } = await read(packetsOf(`${piece('x')}${pieces.map(piece).join('')}${finish('stop')}${done}`))
+        for (const delta of deltas) expect(delta.text).not.toMatch(/\p{Surrogate}/u)
+        const whole = `x${pieces.join('')}`.replace(/[\ud800-\udbff]$/, '').replace(/\p{Surrogate}/gu, '\ufffd')
+        expect(text).toBe(whole)
+      }),
+    )
   })
 
   it.each([
