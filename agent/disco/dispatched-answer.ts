@@ -10,7 +10,7 @@ import type { NumberedPiece } from '../../core/policy/disco/dispatch-machine.ts'
 import { otherSide, reportedSide, type Side } from '../../core/policy/disco/state.ts'
 import { Barrier } from './barrier.ts'
 import type { BudgetedRun } from './budget.ts'
-import { canceled, contextFull, isReplaceable, withoutRoom } from './failures.ts'
+import { canceled, contextFull, isReplaceable, silent, withoutRoom } from './failures.ts'
 import { answeredAfter, type DeltaPiece, piecesOf } from './pieces.ts'
 import type { EndpointPlan } from './plan.ts'
 import type { AnswerSide } from './side.ts'
@@ -164,19 +164,29 @@ export class DispatchedAnswer implements RunListener {
 
   #apply(actions: readonly ControllerAction<NumberedPiece>[]): void {
     for (const action of actions) {
-      if (action.kind === 'start')
+      if (action.kind === 'start') {
+        if (this.#isForSilence(action.side)) this.#causes.set(action.side, silent(this.#plan.sides[otherSide(action.side)]!))
         this.#start(
           action.side,
           action.after.map(({ id }) => this.#pieces[id]!),
         )
-      else if (action.kind === 'stop') this.#stop(action.side)
-      else if (action.kind === 'pause') this.#runs.get(action.side)?.pause()
+      } else if (action.kind === 'stop') {
+        // The other side sends again.
+        if (this.#isForSilence(action.side)) this.#causes.delete(action.side)
+        this.#stop(action.side)
+      } else if (action.kind === 'pause') this.#runs.get(action.side)?.pause()
       else if (action.kind === 'resume') this.#runs.get(action.side)?.resume()
       else if (action.kind === 'deliver') this.#deliver(this.#pieces[action.piece.id]!.delta)
       else if (this.#contextEnd) this.#deliver(this.#contextEnd)
       else this.#fail(this.#lastError)
     }
     this.#schedule()
+  }
+
+  /** Whether a side is to go on for one that has fallen silent, and has not begun. */
+  #isForSilence(side: Side): boolean {
+    const last = this.#plan.controller.migrations.at(-1)
+    return last?.reason === 'silence' && last.to === side && !last.succeeded
   }
 
   #start(side: Side, after: readonly DeltaPiece[]): void {
@@ -269,7 +279,7 @@ export class DispatchedAnswer implements RunListener {
     const { clock } = this.#options
     const wake = () => {
       this.#timer = undefined
-      this.#handle({ kind: 'tick' })
+      this.#handle({ kind: 'tick', ...(this.#taken.passed && { isHeld: true }) })
     }
     const sleeping = clock.sleep(Math.min(maxTimerMs, Math.ceil(Math.max(0, atMs - this.#nowMs))), stop.signal)
     sleeping.then(wake).catch((error) => {

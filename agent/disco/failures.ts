@@ -1,5 +1,6 @@
 import type { DeviceMode } from '../../core/kit/base/answer-modes.ts'
 import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
+import type { AnswerSide } from './side.ts'
 
 /** No bridge could be reached: at the start of an answer, or after its session broke off and no bridge took it over in time. */
 const bridgeLost: ReadonlySet<ErrorCode> = new Set(['LINK_LOST', 'BRIDGE_UNREACHABLE', 'SESSION_REFUSED', 'NOT_AUTHORIZED'])
@@ -25,6 +26,15 @@ export function withoutRoom(error: BrimError, cause: BrimError | undefined, mode
 
 export const contextFull = (model: string): BrimError =>
   new BrimError('CONTEXT_OVERFLOW', `the answer has filled the context of the model ${model}`)
+
+export const silent = ({ endpoint, lateMs = 0 }: AnswerSide): BrimError =>
+  new BrimError(
+    'UPSTREAM_FAILED',
+    `${endpoint.model.name} sent nothing for ${Math.round(lateMs)} ms in the middle of an answer`,
+    {
+      hint: 'the other side went on',
+    },
+  )
 
 /** @param signal aborted */
 export const canceled = ({ reason }: AbortSignal): BrimError =>

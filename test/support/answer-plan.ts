@@ -40,6 +40,7 @@ export function answerPlan(
     constrained: undefined,
     learn: {
       started() {},
+      gap() {},
       firstToken: (side, ms, tokens) => observed.first.push({ side, ms, tokens }),
       canceled: (side, ms, tokens) => observed.canceled.push({ side, ms, tokens }),
     },

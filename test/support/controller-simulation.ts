@@ -74,6 +74,7 @@ export function simulate({ plan, sharesTokens, scripts, length, reachable = [], 
   const learned: SimulatedStart[] = []
   const learn: StartListener = {
     started() {},
+    gap() {},
     firstToken: (side, ms, tokens) => learned.push({ kind: 'first token', side, ms, tokens }),
     canceled: (side, ms, tokens) => learned.push({ kind: 'canceled', side, ms, tokens }),
   }

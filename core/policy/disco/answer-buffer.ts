@@ -47,6 +47,11 @@ export class AnswerBuffer<P extends Piece> {
     return Math.max(this.#readMs, nowMs) + this.unread * this.#msPerToken
   }
 
+  /** The same, without so many of its last tokens; in the past, where the reader waits. */
+  emptyMs(without: number): number {
+    return this.#readMs + (this.unread - without) * this.#msPerToken
+  }
+
   push(piece: P, nowMs: number): void {
     const waitedMs = nowMs - this.#readMs
     if (!this.hasUnread && this.hasDelivered && this.#msPerToken > 0 && waitedMs > 0) {

@@ -1,8 +1,9 @@
 import { type HandlersOf, handleKind, type Machine, noActions, PendingActions } from '../machine.ts'
 import { AnswerBuffer } from './answer-buffer.ts'
 import type { ControllerAction, ControllerInput, ControllerPlan, Migration, Piece, SideWork } from './controller-plan.ts'
-import { bufferTokens, migrationPays } from './migration.ts'
+import { type Attempt, bufferTokens, migrationPays } from './migration.ts'
 import { SideProgress } from './side-progress.ts'
+import { silentAtMs } from './silent-source.ts'
 import { otherSide, type Side } from './state.ts'
 
 /** Attempts to migrate that may fail before the source finishes the answer alone. */
@@ -12,15 +13,7 @@ const retryAfterTokens = 16
 /** Without a buffer, a target is given up after so many times its estimate, but not before so many ms. */
 const unbufferedPatience = { times: 2, minMs: 1_000 }
 
-/** A migration in progress, and what the source goes on with if it fails. */
-interface Attempt<P> {
-  readonly from: Side
-  readonly to: Side
-  /** When the source must go on, so that the reader notices nothing; Infinity: it cannot. */
-  giveUpMs: number
-  /** Pieces of the source: those that were cut off, and those that it has sent since. */
-  readonly aside: P[]
-}
+const never = Number.POSITIVE_INFINITY
 
 /**
  * The controller of one answer: which side works, which tokens the reader gets, and when (DiSCo §4). The sides race for the first
@@ -46,12 +39,18 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
   #retryAt = 0
   /** When the next token is to be read, as long as tokens after a migration come too late. */
   #lateAfterMs: number | undefined
+  /** When the source may count as silent: not later than that. */
+  #watchMs = never
+  /** Whether the other side has failed to replace the silent source. */
+  #isIrreplaceable = false
   /** No side can go on. */
   #isLost = false
   #isOver = false
   readonly #handlers: HandlersOf<ControllerInput<P>> = {
     begin: () => this.#beginAnswer(),
-    tick: () => {},
+    tick: ({ isHeld }) => {
+      if (isHeld) for (const side of sides) this.#sides[side].touch(this.#nowMs)
+    },
     received: ({ side, piece }) => this.#receive(side, piece),
     failed: ({ side }) => this.#fail(side),
     reachable: ({ side }) => this.#onReachable(side),
@@ -119,10 +118,10 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
 
   get wakeMs(): number | undefined {
     if (this.#isOver) return undefined
-    const { dueMs = Number.POSITIVE_INFINITY } = this.#buffer
-    const giveUpMs = this.#attempt?.giveUpMs ?? Number.POSITIVE_INFINITY
-    const wakeMs = Math.min(dueMs, giveUpMs, this.#startsMs('remote'), this.#startsMs('local'))
-    return wakeMs === Number.POSITIVE_INFINITY ? undefined : wakeMs
+    const { dueMs = never } = this.#buffer
+    const giveUpMs = this.#attempt?.giveUpMs ?? never
+    const wakeMs = Math.min(dueMs, giveUpMs, this.#watchMs, this.#startsMs('remote'), this.#startsMs('local'))
+    return wakeMs === never ? undefined : wakeMs
   }
 
   handle(input: ControllerInput<P>, nowMs: number): readonly ControllerAction<P>[] {
@@ -155,8 +154,8 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     progress.receive(piece, this.#nowMs)
     if (attempt?.from === side) {
       attempt.aside.push(piece)
-      // It has written the whole answer: nothing is left for the target.
-      if (piece.isLast) this.#giveUp(attempt)
+      // It has written the whole answer, so that nothing is left for the target; or works again.
+      if (piece.isLast || attempt.isForSilence) this.#giveUp(attempt)
     } else {
       if (attempt?.to === side) this.#takeOver(attempt)
       else if (this.#source === undefined && isWorking) this.#win(side)
@@ -169,9 +168,10 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     const isNeeded = this.needs(side)
     this.#sides[side].phase = 'failed'
     if (attempt?.from === side) {
-      attempt.giveUpMs = Number.POSITIVE_INFINITY
+      attempt.giveUpMs = never
       this.#source = undefined
     } else if (attempt?.to === side && this.#source) {
+      this.#isIrreplaceable ||= attempt.isForSilence === true
       this.#giveUp(attempt)
       this.#sides[side].phase = 'stopped'
     } else if (isNeeded) this.#replace(side)
@@ -180,6 +180,7 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
   #advance(): void {
     for (const side of sides) if (this.#startsMs(side) <= this.#nowMs) this.#start(side)
     if (this.#attempt && this.#attempt.giveUpMs <= this.#nowMs) this.#giveUp(this.#attempt)
+    this.#watch()
     for (let piece = this.#buffer.take(this.#nowMs); piece; piece = this.#buffer.take(this.#nowMs)) {
       this.#actions.push({ kind: 'deliver', piece })
       this.#isOver = piece.isLast
@@ -189,10 +190,34 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     this.#actions.push({ kind: 'fail' })
   }
 
+  /** Has the other side go on for a source that has fallen silent, unless that sends something first. */
+  #watch(): void {
+    const from = this.#source
+    const lastMs = from && this.#sides[from].lastMs
+    const { lateMs } = (from && this.#plan.sides[from]) ?? {}
+    const isWatched = lateMs !== undefined && !this.#attempt && !this.#isIrreplaceable && !this.#buffer.isComplete
+    const watchMs = this.#watchMs
+    this.#watchMs = never
+    if (!from || lastMs === undefined || !isWatched || !this.canReplace(from)) return
+    this.#watchMs = watchMs
+    // Until then nothing is to be computed, as pieces come often.
+    if (this.#nowMs < watchMs && watchMs < never) return
+    const to = otherSide(from)
+    // Sides that share no tokens make a part of the buffer again.
+    const tail = this.#sharesTokens ? { at: this.#buffer.pieces.length, tokens: 0 } : this.#buffer.tail()
+    const startMs = this.#plan.sides[to]!.startMs(this.#plan.promptTokens + this.#buffer.tokens)
+    this.#watchMs = silentAtMs({ lastMs, lateMs, emptyMs: this.#buffer.emptyMs(tail.tokens), startMs }, this.#nowMs)
+    if (this.#watchMs > this.#nowMs) return
+    this.#watchMs = never
+    this.#sides[from].phase = 'aside'
+    const attempt = { from, to, giveUpMs: never, aside: this.#buffer.cut(tail.at), isForSilence: true }
+    this.#begin(attempt, 'silence', this.#buffer.lastsUntilMs(this.#nowMs))
+  }
+
   /** When a side starts by itself. */
   #startsMs(side: Side): number {
     const isOpen = this.#winner === undefined && this.#sides[side].phase === 'idle' && this.#plan.sides[side] !== undefined
-    return isOpen ? this.#begunMs + this.#plan.dispatch[side] : Number.POSITIVE_INFINITY
+    return isOpen ? this.#begunMs + this.#plan.dispatch[side] : never
   }
 
   #start(side: Side): void {
@@ -220,11 +245,12 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     const target = sides[to]
     const { tokens, unread } = this.#buffer
     if (!source || !target?.continues || this.#sides[to].phase === 'failed') return
+    if (this.#sides[to].wasSilent && reason === 'cost') return
     if (this.#failedMigrations >= maxFailedMigrations || tokens < this.#retryAt) return
 
     const contextTokens = promptTokens + tokens
     const startMs = target.startMs(contextTokens)
-    if (startMs === Number.POSITIVE_INFINITY) return
+    if (startMs === never) return
     const returnMs = returns ? this.#sides[from].returnMs(contextTokens) : 0
     // A source that comes back in time, after the target has failed to start in time, takes its part of the buffer.
     const neededTokens = bufferTokens(tokensPerS, (startMs + returnMs) * 2 ** this.#failedMigrations)
@@ -241,7 +267,7 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     const aside = this.#buffer.cut(tail.at)
     const lastsUntilMs = this.#buffer.lastsUntilMs(this.#nowMs)
     const patienceMs = Math.max(unbufferedPatience.times * startMs, unbufferedPatience.minMs)
-    const giveUpMs = !returns ? Number.POSITIVE_INFINITY : tokensPerS > 0 ? lastsUntilMs - returnMs : this.#nowMs + patienceMs
+    const giveUpMs = !returns ? never : tokensPerS > 0 ? lastsUntilMs - returnMs : this.#nowMs + patienceMs
     this.#sides[from].hold(this.#nowMs)
     this.#begin({ from, to, giveUpMs, aside }, reason, lastsUntilMs)
   }
@@ -263,18 +289,22 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     this.#start(to)
   }
 
-  #takeOver({ from, to }: Attempt<P>): void {
+  #takeOver({ from, to, isForSilence }: Attempt<P>): void {
     this.#attempt = undefined
     this.#migrations.at(-1)!.succeeded = true
+    if (isForSilence) {
+      this.#sides[from].replace(this.#nowMs)
+      this.#retryAt = this.#buffer.tokens + retryAfterTokens
+    }
     this.#sides[from].stop(this.#nowMs)
     this.#source = to
   }
 
   /** The source goes on with what it has. */
-  #giveUp({ from, to, aside }: Attempt<P>): void {
+  #giveUp({ from, to, aside, isForSilence }: Attempt<P>): void {
     this.#attempt = undefined
     this.#sides[to].stop(this.#nowMs)
-    this.#failedMigrations += 1
+    if (!isForSilence) this.#failedMigrations += 1
     for (const piece of aside) this.#buffer.push(piece, this.#nowMs)
     this.#retryAt = this.#buffer.tokens + retryAfterTokens
     if (this.#lateAfterMs !== undefined) this.#lateAfterMs = this.#buffer.lastsUntilMs(this.#nowMs)
@@ -294,7 +324,7 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
       this.#isLost = true
     } else if (hasBegun) {
       if (!this.#sharesTokens) this.#buffer.cut(this.#buffer.tail().at)
-      const attempt = { from: failed, to, giveUpMs: Number.POSITIVE_INFINITY, aside: [] }
+      const attempt = { from: failed, to, giveUpMs: never, aside: [] }
       this.#begin(attempt, 'failure', this.#buffer.lastsUntilMs(this.#nowMs))
     } else if (!this.#sides[to].isWorking) this.#start(to)
   }

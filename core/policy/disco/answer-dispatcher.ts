@@ -156,7 +156,13 @@ export class AnswerDispatcher {
     return {
       sides: {
         ...(local && { local: controlled(local, (tokens) => this.#localStartMs(starts.local!, tokens, promptTokens)) }),
-        ...(remote && { remote: controlled(remote, (tokens) => starts.remote!.startMs(tokens)) }),
+        ...(remote && {
+          remote: {
+            ...controlled(remote, (tokens) => starts.remote!.startMs(tokens)),
+            // HAT waits for its bridge as long as its owner allows.
+            ...(mode !== 'private' && { lateMs: starts.remote!.lateMs }),
+          },
+        }),
       },
       // A side that is left alone does not wait for the other.
       dispatch: { local: remote ? wanted.local : 0, remote: local ? wanted.remote : 0 },
@@ -223,6 +229,9 @@ export class AnswerDispatcher {
         if (side === 'remote' || !hasWaited) starts[side]?.firstToken(ms, tokens)
       },
       canceled: (side, ms, tokens) => starts[side]?.canceled(ms, tokens),
+      gap(side, ms) {
+        if (side === 'remote') starts.remote?.gap(ms)
+      },
     }
   }
 }

@@ -10,6 +10,8 @@ export interface ControlledSide {
   readonly costs: TokenCosts | undefined
   /** Estimated time to its first token, in ms; Infinity: it is busy. @param tokens of the prompt, and of the answer so far */
   startMs(tokens: number): number
+  /** Gap between its pieces after which the other side replaces it, if the reader would wait; absent: it is waited for. */
+  readonly lateMs?: number | undefined
 }
 
 /** How one answer is to be made. At least one of its sides starts at a finite time. */
@@ -41,13 +43,16 @@ export interface StartListener {
   firstToken(side: Side, ms: number, tokens: number): void
   /** A side was stopped before its first token, which would have come later than after so many ms: a censored observation. */
   canceled(side: Side, ms: number, tokens: number): void
+  /** Time between two pieces of a side, or until it was replaced. */
+  gap(side: Side, ms: number): void
 }
 
 /** What happens to an answer. */
 export type ControllerInput<P extends Piece> =
   /** First of all. */
   | { readonly kind: 'begin' }
-  | { readonly kind: 'tick' }
+  /** @param isHeld whether the sides are not read, because the reader has not taken what was delivered */
+  | { readonly kind: 'tick'; readonly isHeld?: boolean }
   /** A side that was started has sent a piece. */
   | { readonly kind: 'received'; readonly side: Side; readonly piece: P }
   /** A side that was started refuses, cannot be reached, or has broken off. */
@@ -95,8 +100,8 @@ export interface SideWork {
 export interface Migration {
   readonly from: Side
   readonly to: Side
-  /** 'failure': the source broke off. */
-  readonly reason: PreferredSide['reason'] | 'failure'
+  /** 'failure': the source broke off; 'silence': it sent nothing more. */
+  readonly reason: PreferredSide['reason'] | 'failure' | 'silence'
   /** Tokens of the answer before it. */
   readonly afterTokens: number
   /** Tokens that the reader had not read when the source stopped. */

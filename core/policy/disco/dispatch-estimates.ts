@@ -1,7 +1,7 @@
 import { ForgettingHistogram, type HistogramLayout, type HistogramWire } from '../estimate/forgetting-histogram.ts'
 import { LinearFit } from '../estimate/linear-fit.ts'
 import type { PromptLengths } from './dispatch.ts'
-import { createLocalTtft, localTtftHalfLife, type PastLengths, tokensLayout, ttftLayout } from './estimates.ts'
+import { createLocalTtft, gapsLayout, localTtftHalfLife, type PastLengths, tokensLayout, ttftLayout } from './estimates.ts'
 import { SilentStarts } from './silent-starts.ts'
 import { localEstimate, type RemoteEstimate, remoteEstimate, type StartEstimate } from './start-estimates.ts'
 
@@ -58,6 +58,11 @@ export class DispatchEstimates implements Estimates {
     return this.#histogram(`ttft of server ${name}`, ttftLayout)
   }
 
+  /** Gaps between its pieces, in ms. @param name as of `RemoteStarts` */
+  remoteGaps(name: string): ForgettingHistogram {
+    return this.#histogram(`gaps of server ${name}`, gapsLayout)
+  }
+
   /** Forgotten at a restart: three requests find it out again. @param name as of `RemoteStarts` */
   remoteSilence(name: string): SilentStarts {
     const known = this.#silence.get(name) ?? new SilentStarts()
@@ -83,7 +88,7 @@ export class DispatchEstimates implements Estimates {
   remote({ name, announced }: RemoteStarts, patience?: number): RemoteEstimate {
     const others =
       announced instanceof ForgettingHistogram ? announced : announced && ForgettingHistogram.fromWire(ttftLayout, announced)
-    return remoteEstimate(this.remoteTtft(name), others, this.remoteSilence(name), patience)
+    return remoteEstimate(this.remoteTtft(name), others, this.remoteSilence(name), patience, this.remoteGaps(name))
   }
 
   answered(): void {}

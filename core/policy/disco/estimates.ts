@@ -4,6 +4,11 @@ import { LinearFit } from '../estimate/linear-fit.ts'
 /** F: time to a server's first token in ms. From 1 ms to 17 minutes; bins of 4.4 %. */
 export const ttftLayout: HistogramLayout = { min: 1, max: 2 ** 20, perOctave: 16, halfLife: 200 }
 
+/** Gaps between the pieces of a server's answers, in ms: those of some ten answers. */
+export const gapsLayout: HistogramLayout = { ...ttftLayout, halfLife: 2_000 }
+
+export const createGaps = (): ForgettingHistogram => new ForgettingHistogram(gapsLayout)
+
 /** p(l) and lengths of answers, in tokens. Bins of 2.2 %: lengths up to 46 have their own. */
 export const tokensLayout: HistogramLayout = { min: 1, max: 2 ** 20, perOctave: 32, halfLife: 500 }
 

@@ -1,4 +1,4 @@
-import type { TokenCosts } from './state.ts'
+import type { Side, TokenCosts } from './state.ts'
 
 /** An answer that could go on at another side. */
 export interface MigrationState {
@@ -23,3 +23,15 @@ export const migrationPays = ({ source, target, contextTokens, remainingTokens }
  * @param tokensPerS of the reader; 0: it takes tokens as they come, and no buffer builds up
  */
 export const bufferTokens = (tokensPerS: number, migrationMs: number): number => Math.ceil((tokensPerS * migrationMs) / 1_000)
+
+/** A migration in progress, and what the source goes on with if it fails. */
+export interface Attempt<P> {
+  readonly from: Side
+  readonly to: Side
+  /** When the source must go on, so that the reader notices nothing; Infinity: it cannot. */
+  giveUpMs: number
+  /** Whether the source has fallen silent: its next piece ends the attempt. */
+  readonly isForSilence?: boolean
+  /** Pieces of the source: those that were cut off, and those that it has sent since. */
+  readonly aside: P[]
+}

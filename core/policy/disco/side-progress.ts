@@ -9,6 +9,8 @@ export class SideProgress<P extends Piece> {
   readonly #actions: PendingActions<ControllerAction<P>>
   /** 'aside': it works on, and what it sends is kept in case the other side does not take over. */
   phase: 'idle' | 'working' | 'paused' | 'aside' | 'stopped' | 'failed' = 'idle'
+  /** Whether it was replaced because it sent nothing more. */
+  wasSilent = false
   /** Of the prompt, and of the answer so far, each time it starts. */
   promptTokens = 0
   tokens = 0
@@ -28,6 +30,16 @@ export class SideProgress<P extends Piece> {
 
   get isWorking(): boolean {
     return this.phase === 'working' || this.phase === 'aside'
+  }
+
+  /** When it sent its last piece; undefined: it does not work, or has not begun. */
+  get lastMs(): number | undefined {
+    return this.isWorking && this.#firstMs !== undefined ? this.#lastMs : undefined
+  }
+
+  /** Its reader begins to wait for it again. */
+  touch(nowMs: number): void {
+    this.#lastMs = nowMs
   }
 
   /** Time that it needs to go on after it was held. */
@@ -69,11 +81,18 @@ export class SideProgress<P extends Piece> {
 
   receive({ tokens, isLast }: P, nowMs: number): void {
     if (this.isWorking && this.#firstMs === undefined) this.#learn('firstToken', nowMs)
+    else if (this.isWorking && nowMs > this.#lastMs) this.#plan.learn.gap(this.#side, nowMs - this.#lastMs)
     if (isLast) this.phase = 'stopped'
     this.#firstMs ??= nowMs
     this.#lastMs = nowMs
     this.#tokens += tokens
     this.tokens += tokens
+  }
+
+  /** The other side goes on for it, because it was silent. */
+  replace(nowMs: number): void {
+    this.#plan.learn.gap(this.#side, nowMs - this.#lastMs)
+    this.wasSilent = true
   }
 
   /** Goes on after it was held, as fast as before. */

@@ -1,7 +1,8 @@
 import type { Distribution } from '../estimate/distribution.ts'
 import type { ForgettingHistogram } from '../estimate/forgetting-histogram.ts'
 import type { LinearFit } from '../estimate/linear-fit.ts'
-import { createTtft } from './estimates.ts'
+import { createGaps, createTtft } from './estimates.ts'
+import { lateAfterMs } from './silent-source.ts'
 import { SilentStarts } from './silent-starts.ts'
 
 /** What is known of the starts of one side, and what each start teaches. Times in ms; tokens are those of the prompt and of the answer so far. */
@@ -18,6 +19,9 @@ export interface RemoteEstimate extends StartEstimate {
   readonly ttftMs: Distribution
   /** Whether it has stopped answering. */
   readonly isSilent: boolean
+  /** Gap between its pieces after which it counts as silent. */
+  readonly lateMs: number
+  gap(ms: number): void
 }
 
 /** Before a server's first answer: long enough for most servers, so that the device does not wait long for one that is dead. */
@@ -33,12 +37,14 @@ export const defaultPatience = 0.9
  * @param announced F as the bridge itself measures it
  * @param silence of earlier starts, to which every start adds
  * @param patience part of the starts that are to be earlier than `startMs`
+ * @param gaps between pieces, to which every piece adds
  */
 export function remoteEstimate(
   own: ForgettingHistogram,
   announced?: ForgettingHistogram,
   silence = new SilentStarts(),
   patience = defaultPatience,
+  gaps = createGaps(),
 ): RemoteEstimate {
   const known = announced && own.weight < ownAnswers ? sumOf(own, announced) : own
   const isKnown = known.weight > 0
@@ -48,6 +54,8 @@ export function remoteEstimate(
     // What has been learned since the plan counts, too: the answer may return to a server that it has met.
     startMs: () => (own.weight > 0 ? own : starts).quantile(patience),
     isSilent: silence.isFailed,
+    lateMs: lateAfterMs(gaps),
+    gap: (ms) => gaps.record(ms),
     firstToken(ms) {
       silence.firstToken()
       own.record(ms)

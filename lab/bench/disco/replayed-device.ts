@@ -71,10 +71,17 @@ function estimatesOf({ method, profile, prices, ttftMs }: ReplayedDevice, { prom
     promptTokens: { record() {}, sharesAt: (length) => prompts.sharesAt(length) },
     answerTokens: { record() {}, weight: answers.weight, meanResidual: (tokens) => answers.meanResidual(tokens) },
     local: () => ({ ...unlearned, startMs: (tokens) => deviceTtftMs(profile, tokens) }),
-    remote: () => (usesTtft ? remoteEstimate(ttftMs) : { ...unlearned, ttftMs, isSilent: false }),
+    // Servers of the traces have even gaps, and are never silent.
+    remote: () => ({
+      ...(usesTtft ? remoteEstimate(ttftMs) : { ...unlearned, ttftMs, isSilent: false }),
+      lateMs: never,
+      gap() {},
+    }),
     answered() {},
   }
 }
+
+const never = Number.POSITIVE_INFINITY
 
 const unlearned: StartEstimate = { startMs: () => 0, firstToken() {}, canceled() {} }
 

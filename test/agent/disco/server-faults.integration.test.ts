@@ -197,6 +197,38 @@ describe('a server that fails in the middle of an answer', () => {
   })
 })
 
+describe('a server that stops sending in the middle of an answer', () => {
+  /** Sends a word each 20 ms, and nothing after the eighth. */
+  const halting: Script = async (response) => {
+    startStream(response)
+    for (const word of ['The', ' king', ' had', ' a', ' lamp', ' in', ' the', ' tower']) {
+      response.write(piece(word))
+      await new Promise((next) => setTimeout(next, 20))
+    }
+  }
+
+  it.each([0, 20])('is replaced within a second (reader: %i tokens/s)', async (tokensPerS) => {
+    const patient = await startDevice({ server: { at: upstream.url, model: 'large', price: '0.1/0.2' }, limits: {} })
+    try {
+      respond = halting
+      const { text, sources, report, arrivedMs } = await askStreaming(patient, {
+        mode: 'cloud',
+        fallback: 'slm',
+        tokens_per_s: tokensPerS,
+      })
+      expect(sources).toEqual(['upstream', 'slm'])
+      expect(report.disco.migrations).toMatchObject([{ from: 'server', to: 'device', reason: 'silence', succeeded: true }])
+      expect(report.fallback).toMatchObject({ code: 'UPSTREAM_FAILED' })
+      expect(text.startsWith('The king had a lamp in the')).toBe(true)
+      const gaps = arrivedMs.map((ms, at) => ms - (arrivedMs[at - 1] ?? ms))
+      expect(Math.max(...gaps)).toBeLessThan(1_500)
+      await isLeft()
+    } finally {
+      await patient.close()
+    }
+  })
+})
+
 describe('a server that repeats its events, and names another model', () => {
   it('is read once, and reported by the name that it gives itself', async () => {
     const named = (id: number, content: string) => `id: ${id}\n${sse({ model: 'small', choices: [{ delta: { content } }] })}`

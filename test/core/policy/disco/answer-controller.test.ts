@@ -17,6 +17,7 @@ const side = fc.record<ControlledSide>({
     },
   ),
   startMs: ms(3_000).map((value) => () => value),
+  lateMs: fc.option(fc.integer({ min: 1, max: 800 }), { nil: undefined }),
 })
 const script = fc.record<SideScript>({
   startMs: fc.array(fc.oneof({ weight: 9, arbitrary: ms(5_000) }, fc.constant(never)), { minLength: 1, maxLength: 4 }),
@@ -333,7 +334,7 @@ describe('the race', () => {
 
   it('is decided by the first token: what the loser sends later is no part of the answer', () => {
     const { plan } = toServer({ plan: { dispatch: { local: 0, remote: 0 }, preferred: undefined } })
-    const learn = { started() {}, firstToken() {}, canceled() {} }
+    const learn = { started() {}, firstToken() {}, canceled() {}, gap() {} }
     const controller = new AnswerController<ReturnType<typeof pieceOf>>({ ...plan, learn }, true)
     controller.handle({ kind: 'begin' }, 0)
     const received = (side: Side, at: number, nowMs: number) =>

@@ -30,6 +30,7 @@ function replayed(changes: Partial<ControllerPlan>, ttftMs: number, until: 'firs
   const latency = { ttftMs, tokenMs: 20 }
   const learn = {
     started() {},
+    gap() {},
     firstToken: (side: Side, ms: number) => void seen.push(`${side} began after ${ms.toFixed(0)} ms`),
     canceled: (side: Side, ms: number) => void seen.push(`${side} stopped after ${ms.toFixed(0)} ms`),
   }
