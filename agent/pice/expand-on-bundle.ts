@@ -140,12 +140,14 @@ class GroupSequences {
     let logits = await this.#prefill(sequence, ids.slice(shared), 'last')
     const reply: number[] = []
     let log2Sum = 0
+    let isCut = false
     for (;;) {
       const token = chooseToken(logits, sampling, sequence.length, reply)
       if (eos.includes(token)) break
       log2Sum += log2Probability(logits, token)
       reply.push(token)
-      if (reply.length >= maxTokens) break
+      isCut = reply.length >= maxTokens
+      if (isCut) break
       logits = await this.#packer.step(sequence, [token], 'last')
     }
     known.splice(0, known.length, ...[...ids, ...reply].slice(0, sequence.length))
@@ -153,6 +155,7 @@ class GroupSequences {
       reply: tokenizer.decode(reply, { skipSpecialTokens: true }),
       tokens: reply.length,
       meanLog2Probability: reply.length === 0 ? null : log2Sum / reply.length,
+      isCut,
     }
   }
 

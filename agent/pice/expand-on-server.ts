@@ -5,6 +5,7 @@ import type { ChatMessage } from '../../core/model/text/chat-message.ts'
 import { jobClient } from '../jobs/generate.ts'
 import type { ExpandOptions, ExpansionCost, GroupWork, SketchWork } from './expansion-work.ts'
 import { runAll } from './run-all.ts'
+import { lineOf } from './sketch-prompts.ts'
 
 /**
  * Expands sketches on a server of OpenAI's API, one request for each line, groups in parallel. What the server computes only once
@@ -23,12 +24,13 @@ export async function expandOnServer(
 
   async function write(chat: readonly ChatMessage[], maxTokens: number, { sampling }: GroupWork) {
     const prompt = new Prompt({ kind: 'chat', messages: chat })
-    const written = { reply: '', tokens: 0 }
+    const written = { reply: '', tokens: 0, isCut: false }
     const logprobs: number[] = []
     for await (const delta of endpoint.answer({ prompt, maxTokens, sampling, stop: [], client: jobClient }, stopping)) {
       if (!('text' in delta)) throw new Error('a server answered in tokens')
       written.reply += delta.text
       written.tokens += delta.tokenCount
+      written.isCut ||= delta.end === 'length'
       if (delta.logprobs) for (const logprob of delta.logprobs) logprobs.push(logprob)
       promptTokens += delta.promptTokens ?? 0
     }
@@ -39,10 +41,9 @@ export async function expandOnServer(
     const { query, lines, lengths } = work
     let chat: readonly ChatMessage[] | undefined
     for (const sentence of group.sentences) {
-      const line = lines[sentence]!
       chat = chat
-        ? [...chat, { role: 'user', content: expandNextInstruction(prompts, line) }]
-        : withInstruction(query, expandInstruction(prompts, lines, line))
+        ? [...chat, { role: 'user', content: expandNextInstruction(prompts, lineOf(work, sentence)) }]
+        : withInstruction(query, expandInstruction(prompts, lines, lineOf(work, sentence)))
       const written = await write(chat, lengths[sentence]!.max, group)
       chat = [...chat, { role: 'assistant', content: written.reply }]
       onSentence({ sketch: work.sketch, sentence, candidate: group.candidate, ...written })

@@ -63,10 +63,11 @@ export function piceExpand({ models, jobsWaiting, kvBytes, recording, clock, nex
       try {
         const beganMs = clock.nowMs()
         let tokens = 0
-        function onSentence({ reply, ...written }: WrittenSentence): void {
+        function onSentence({ reply, isCut, ...written }: WrittenSentence): void {
           tokens += written.tokens
           const line = input.sketches[written.sketch]!.sketch[written.sentence]!
-          finish({ ...written, model, text: cleanExpansion(reply, line) })
+          const { text, reachesEnd } = cleanExpansion(reply, line)
+          finish({ ...written, model, text, end: isCut && reachesEnd ? 'length' : 'stop' })
         }
         const options = { maxSequences: maxPackedSequences, kvBytes: kvBytes(), onSentence, signal }
         const cost = await (open.kind === 'bundle'

@@ -9,7 +9,7 @@ export interface SketchWork {
   readonly lines: readonly string[]
   readonly groups: readonly GroupWork[]
   /** Of the expansion of each line, in tokens of the small model: without room for `min` its prompt has to be shorter. */
-  readonly lengths: readonly { readonly min: number; readonly max: number }[]
+  readonly lengths: readonly { readonly min: number; readonly expected: number; readonly max: number }[]
 }
 
 /** Lines that are expanded one after another, in one sequence. */
@@ -29,6 +29,8 @@ export interface WrittenSentence {
   readonly reply: string
   readonly tokens: number
   readonly meanLog2Probability: number | null
+  /** Whether the limit of its length or the context cut it. */
+  readonly isCut: boolean
 }
 
 /** What the expansions of one model have cost. */

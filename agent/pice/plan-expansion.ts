@@ -4,8 +4,8 @@ import { sentencesOf } from '../../core/wire/protocol/expansion.ts'
 import type { ExpandInput, SketchInput } from '../../core/wire/protocol/jobs.ts'
 import type { SketchWork } from './expansion-work.ts'
 
-/** Temperature of further samples, where the job asks for greedy expansions. */
-const sampleTemperature = 0.7
+/** Whatever the client asks for: small models leave their line at higher temperatures. Further samples have it where the job is greedy. */
+const maxTemperature = 0.3
 /** An expansion may be this many times as long as expected, and so many tokens longer: it stops loops only. */
 const maxLengthRatio = 3
 const lengthMargin = 16
@@ -29,6 +29,7 @@ export const expansionWork = (
     const seed = (asked.seed ?? nextSeed()) % 2 ** 32
     const lengths = sentenceTokens(requestedSketch(asked)).map((tokens) => ({
       min: Math.ceil(tokens) + lengthMargin,
+      expected: tokens,
       max: Math.ceil(tokens * maxLengthRatio) + lengthMargin,
     }))
     return {
@@ -40,7 +41,7 @@ export const expansionWork = (
         candidate,
         sentences,
         sampling: {
-          temperature: sample > 0 && temperature === 0 ? sampleTemperature : temperature,
+          temperature: sample > 0 && temperature === 0 ? maxTemperature : Math.min(temperature, maxTemperature),
           topP,
           topK,
           // Other noise for each sequence.

@@ -1,5 +1,11 @@
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
-import { expandInstruction, expandNextInstruction, type PicePrompts, withInstruction } from '../../core/answer/sketch/prompts.ts'
+import {
+  expandInstruction,
+  expandNextInstruction,
+  type LineToExpand,
+  type PicePrompts,
+  withInstruction,
+} from '../../core/answer/sketch/prompts.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { ChatMessage } from '../../core/model/text/chat-message.ts'
 import { jobClient } from '../jobs/generate.ts'
@@ -56,7 +62,7 @@ export class SketchPrompts {
 
   /** The prompt of another line in the same conversation; undefined: the context has no room for it. */
   next({ chat }: LinePrompt, reply: string, sentence: number): Promise<LinePrompt | undefined> {
-    const content = expandNextInstruction(this.#prompts, this.#work.lines[sentence]!)
+    const content = expandNextInstruction(this.#prompts, lineOf(this.#work, sentence))
     return this.#fitting([...chat, { role: 'assistant', content: reply }, { role: 'user', content }], sentence)
   }
 
@@ -124,7 +130,7 @@ export class SketchPrompts {
 
   #chat(sentence: number, from: number, to: number): Chat {
     const { query, lines } = this.#work
-    return withInstruction(query, expandInstruction(this.#prompts, lines.slice(from, to), lines[sentence]!))
+    return withInstruction(query, expandInstruction(this.#prompts, lines.slice(from, to), lineOf(this.#work, sentence)))
   }
 
   async #fitting(chat: Chat, sentence: number): Promise<LinePrompt | undefined> {
@@ -148,6 +154,13 @@ export class SketchPrompts {
     }
   }
 }
+
+export const lineOf = ({ lines, lengths }: SketchWork, at: number): LineToExpand => ({
+  line: lines[at]!,
+  at,
+  count: lines.length,
+  tokens: lengths[at]!.expected,
+})
 
 /** All but the last token of the shortest may be shared: each sequence computes at least one. */
 function commonPrefix(prompts: readonly (readonly number[])[]): readonly number[] {

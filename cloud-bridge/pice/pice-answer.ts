@@ -1,8 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import type { TextDelta } from '../../core/answer/endpoint/endpoint.ts'
 import type { PiceFigures } from '../../core/answer/endpoint/figures.ts'
-import { cleanExpansion } from '../../core/answer/sketch/clean-expansion.ts'
-import { expandInstruction } from '../../core/answer/sketch/prompts.ts'
+import { isExpanded, keyWordsOf, type SketchLine } from '../../core/answer/sketch/line-form.ts'
 import type { BridgeMode } from '../../core/kit/base/answer-modes.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { ChatMessage } from '../../core/model/text/chat-message.ts'
@@ -15,9 +14,10 @@ import { sketchMessages } from './conversation.ts'
 import type { Expanded, Expander, ExpansionRequest } from './expander.ts'
 import type { Asked } from './llm.ts'
 import type { PlannedConversation, Planner } from './planner.ts'
-import { maxReplyTokens } from './reply-length.ts'
 import { Sentences } from './sentences.ts'
+import { writeSentence } from './write-sentence.ts'
 import { type SketchFailure, type SketchParts, writeSketch } from './write-sketch.ts'
+import { writtenLine } from './written-line.ts'
 
 export interface AnswerParts extends SketchParts {
   readonly planner: Planner
@@ -125,7 +125,13 @@ export class PiceAnswer {
         progress: (sketch) => {
           this.#begin()
           this.#hasSketch = true
-          return { source: this.#llmSource, text: '', tokenCount: 0, end: undefined, sketch: [...sketch] }
+          return {
+            source: this.#llmSource,
+            text: '',
+            tokenCount: 0,
+            end: undefined,
+            sketch: sketch.map((line) => line.replace(/^\n/, '')),
+          }
         },
       })
     } finally {
@@ -142,12 +148,13 @@ export class PiceAnswer {
 
   /** Each sentence from a device, or from the LLM if no device writes it in time. @param written those that were written before */
   async *#expand(record: SketchRecord, written: readonly SentenceRecord[]): AsyncGenerator<TextDelta, void> {
-    const { lines, figures } = record
+    const { figures } = record
     const { maxTokens = Number.POSITIVE_INFINITY } = this.#asked.request
-    const sentences = new Sentences(lines, this.#parts.candidates, maxTokens)
+    const sentences = new Sentences(record.lines, this.#parts.candidates, maxTokens)
     const { order } = sentences
     this.#figures = { ...figures }
     for (const sentence of written) this.#count(sentences, sentence)
+    for (const sentence of order.missing) this.#takeAsWritten(sentences, sentence)
     yield* sentences.ready()
     if (order.needsMore) yield* this.#fromDevices(record, sentences)
     if (order.isEmpty) return yield* this.#full('expansion')
@@ -163,7 +170,7 @@ export class PiceAnswer {
     const begunMs = clock.nowMs()
     const arrived = new Map<number, Expanded[]>()
     try {
-      for await (const expanded of expander.expand(this.#expansionOf(record, order.missing), this.#signal)) {
+      for await (const expanded of expander.expand(this.#expansionOf(record, sentences), this.#signal)) {
         const own = [...(arrived.get(expanded.sentence) ?? []), expanded]
         arrived.set(expanded.sentence, own)
         this.#expansionMs = clock.nowMs() - begunMs
@@ -180,7 +187,7 @@ export class PiceAnswer {
     yield* sentences.ready()
   }
 
-  #expansionOf({ lines, expectedTokens, withinS, figures }: SketchRecord, missing: readonly number[]): ExpansionRequest {
+  #expansionOf({ expectedTokens, withinS, figures }: SketchRecord, { lines, order }: Sentences): ExpansionRequest {
     const { candidates, clock, maxExpansionMs } = this.#parts
     const { temperature, topP, topK, seed } = this.#asked.request.sampling
     const { budgetMs, deadlineMs } = expansionTime({ ...figures, withinS }, clock.nowMs() - this.#startedMs, maxExpansionMs)
@@ -189,8 +196,8 @@ export class PiceAnswer {
       client: this.#asked.request.client,
       input: {
         messages: sketchMessages(this.#asked.messages, Number.POSITIVE_INFINITY),
-        sketch: [...lines],
-        sentences: [...missing],
+        sketch: lines.map(keyWordsOf),
+        sentences: order.missing,
         expectedTokens,
         budgetMs,
         candidates,
@@ -204,24 +211,27 @@ export class PiceAnswer {
   }
 
   /** The most confident candidate becomes the sentence's text. Without any text, the sentence stays missing. */
-  #choose({ lines, expectedTokens }: SketchRecord, candidates: readonly Expanded[], sentences: Sentences): void {
-    const { expander, llm } = this.#parts
-    const { sentence } = candidates[0]!
-    const withText = candidates.filter(({ text }) => text.trim() !== '')
-    if (sentences.order.has(sentence)) return
+  #choose({ expectedTokens }: SketchRecord, arrived: readonly Expanded[], sentences: Sentences): void {
+    const { expander } = this.#parts
+    const { lines, order } = sentences
+    const { sentence } = arrived[0]!
+    const line = lines[sentence]!
+    if (order.has(sentence)) return
+    const candidates = arrived.map((each) => ({ ...each, text: writtenLine(line, each.text, each.end === 'length') }))
+    const withText = candidates.filter(({ text }) => text !== '')
     // An empty text tells of its model, too.
-    for (const { model, text } of candidates) if (text.trim() === '') expander.judge(model, 0)
+    for (const { model, text } of candidates) if (text === '') expander.judge(model, 0)
     if (withText.length === 0) return
-    const { candidate, confidence, confidences } = mostConfident(withText, lines[sentence]!, expectedTokens / lines.length)
-    const { model, device } = candidate
-    const text = candidate.text.trim()
+    // The line is compared with all that the answer has of it, its title included.
+    const titled = withText.map((each) => ({ ...each, text: line.lead + each.text, own: each.text }))
+    const { candidate, confidence, confidences } = mostConfident(titled, keyWordsOf(line), expectedTokens / lines.length)
+    const { model, device, own: text } = candidate
     for (const [at, each] of withText.entries()) expander.judge(each.model, confidences[at]!)
     this.#take(sentences, {
       kind: 'sentence',
       sentence,
       text,
-      // No text has more tokens than bytes, whatever a device says.
-      tokens: llm.countTokens(text) ?? Math.min(candidate.tokens, Buffer.byteLength(text)),
+      tokens: this.#tokensOf(line, text, candidate.tokens),
       source: { kind: 'device', model: { name: model }, device },
       cloudTokens: 0,
       edgeTokens: candidates.reduce((sum, { tokens }) => sum + tokens, 0),
@@ -238,7 +248,7 @@ export class PiceAnswer {
     const { order } = sentences
     try {
       for (let next = order.nextOfLlm; next.length > 0; next = order.nextOfLlm) {
-        const writing = next.map((sentence) => this.#writeSentence(record, sentence, signal))
+        const writing = next.map((sentence) => this.#writeSentence(record, sentences.lines, sentence, signal))
         for (const written of await Promise.all(writing)) this.#take(sentences, written)
         yield* sentences.ready()
       }
@@ -248,19 +258,32 @@ export class PiceAnswer {
   }
 
   /** @throws BrimError of the LLM */
-  async #writeSentence({ lines, expectedTokens }: SketchRecord, sentence: number, signal: AbortSignal): Promise<SentenceRecord> {
-    const { llm } = this.#parts
-    const line = lines[sentence]!
-    const maxTokens = maxReplyTokens(Math.ceil(expectedTokens / lines.length))
-    let reply = ''
-    let cloudTokens = 0
-    for await (const delta of llm.reply(this.#asked, expandInstruction(llm.prompts, lines, line), { maxTokens }, signal)) {
-      reply += delta.text
-      cloudTokens += delta.tokenCount
-    }
-    const text = cleanExpansion(reply, line).trim()
-    const tokens = llm.countTokens(text) ?? cloudTokens
+  async #writeSentence(
+    record: SketchRecord,
+    lines: readonly SketchLine[],
+    at: number,
+    signal: AbortSignal,
+  ): Promise<SentenceRecord> {
+    const asked = { lines, at, tokens: Math.ceil(record.expectedTokens / lines.length) }
+    const { text, tokens } = await writeSentence(this.#parts.llm, this.#asked, asked, signal)
+    return this.#byLlm(at, text, this.#tokensOf(lines[at]!, text, tokens), tokens)
+  }
+
+  /** A line that is part of the answer as the LLM wrote it. */
+  #takeAsWritten(sentences: Sentences, sentence: number): void {
+    const line = sentences.lines[sentence]!
+    if (isExpanded(line)) return
+    const { text } = line
+    this.#take(sentences, this.#byLlm(sentence, text, this.#tokensOf(line, text, Buffer.byteLength(text)), 0))
+  }
+
+  #byLlm(sentence: number, text: string, tokens: number, cloudTokens: number): SentenceRecord {
     return { kind: 'sentence', sentence, text, tokens, source: this.#llmSource, cloudTokens, edgeTokens: 0, confidence: null }
+  }
+
+  /** Of a line in the answer, with its marks. @param tokens as its writer counted those of the text, which are no more than its bytes */
+  #tokensOf(line: SketchLine, text: string, tokens: number): number {
+    return this.#parts.llm.countTokens(line.mark + line.lead + text) ?? Math.min(tokens, Buffer.byteLength(text))
   }
 
   /** @param foreseenTokens set if the length of the answer tells how well it was foreseen */

@@ -1,19 +1,23 @@
 import type { TextDelta } from '../../core/answer/endpoint/endpoint.ts'
 import { fewestTokens } from '../../core/answer/endpoint/fewest-tokens.ts'
+import { FormJoin, parseLine, type SketchLine } from '../../core/answer/sketch/line-form.ts'
 import { SketchedSentences } from '../../core/policy/pice/sketched-sentences.ts'
 import type { SentenceRecord, SentenceSource } from './answer-log.ts'
 
 /** The texts of the sentences of one answer, which are chosen in any order and sent in that of their sketch. */
 export class Sentences {
   readonly order: SketchedSentences
-  readonly #lines: readonly string[]
+  readonly lines: readonly SketchLine[]
+  readonly #written: readonly string[]
+  readonly #join = new FormJoin()
   readonly #records = new Map<number, SentenceRecord>()
   #lastSource: SentenceSource | undefined
 
-  /** @param candidates of each sentence that devices write. @param maxTokens of the answer */
+  /** @param lines as the LLM wrote them. @param candidates of each sentence that devices write. @param maxTokens of the answer */
   constructor(lines: readonly string[], candidates: number, maxTokens: number) {
     this.order = new SketchedSentences(lines.length, candidates, maxTokens)
-    this.#lines = lines
+    this.lines = lines.map(parseLine)
+    this.#written = lines.map((line) => line.replace(/^\n/, ''))
   }
 
   /** Of the last one that was sent. */
@@ -28,14 +32,13 @@ export class Sentences {
 
   /** Those that follow what was sent without a gap. */
   *ready(): Generator<TextDelta> {
-    for (const { sentence, isFirst } of this.order.takeReady()) {
+    for (const sentence of this.order.takeReady()) {
       const record = this.#records.get(sentence)!
       const { text, source } = record
       this.#lastSource = source
-      const separator = isFirst || text === '' ? '' : ' '
-      const sketch = this.#lines.slice(sentence + 1)
+      const sketch = this.#written.slice(sentence + 1)
       // An empty sentence takes its line away, too.
-      yield { source, text: separator + text, tokenCount: tokensOf(record), end: undefined, sketch }
+      yield { source, text: this.#join.push(this.lines[sentence]!, text), tokenCount: tokensOf(record), end: undefined, sketch }
     }
   }
 }

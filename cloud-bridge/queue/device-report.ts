@@ -12,8 +12,8 @@ export function reportOf(device: string, event: JobEvent): DeviceReport {
       return { ...address, report: { type: 'progress' }, data: { text, from } }
     }
     case 'sentence': {
-      const { sketch, sentence, candidate, model, text, tokens, meanLog2Probability } = event
-      const data = { sketch, sentence, candidate, model, text, tokens, meanLog2Probability }
+      const { sketch, sentence, candidate, model, text, tokens, meanLog2Probability, end } = event
+      const data = { sketch, sentence, candidate, model, text, tokens, meanLog2Probability, ...(end && { end }) }
       return { ...address, report: { type: 'progress' }, data }
     }
     case 'progress': {

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { ChatMessage } from '../../model/text/chat-message.ts'
 import general from './general-prompts.json' with { type: 'json' }
 
-const placeholders = ['level', 'words', 'sketch', 'line'] as const
+const placeholders = ['level', 'words', 'sketch', 'line', 'place', 'count'] as const
 type Placeholder = (typeof placeholders)[number]
 
 /** @param wanted placeholders of which the text has at least one */
@@ -19,7 +19,8 @@ const template = (...wanted: Placeholder[]) =>
 /**
  * What PICE asks its models. Each text becomes the last paragraph of the last user message, so that foresight, sketch and the full
  * answer share the KV of everything before it, and the expansions of one sketch that of query and sketch. Therefore {line} comes
- * last in `expand`. Placeholders: {level} and {words} in `sketch`, {sketch} and {line} in `expand`, {line} in `expandNext`.
+ * last in `expand`. Placeholders: {level} and {words} in `sketch`, {sketch} in `expand`; in `expand` and `expandNext` {line}, its {place}
+ * among {count} lines and the {words} that it should have.
  */
 export const PicePrompts = z
   .strictObject({
@@ -50,10 +51,32 @@ export const tokensPerWord = 4 / 3
 export const sketchInstruction = ({ sketch }: PicePrompts, level: number, tokens: number): string =>
   fill(sketch, { level: `${level}`, words: `${Math.max(1, Math.round(tokens / tokensPerWord))}` })
 
-export const expandInstruction = ({ expand }: PicePrompts, sketch: readonly string[], line: string): string =>
-  fill(expand, { sketch: sketch.join('\n'), line })
+/** A line that is to be written out. */
+export interface LineToExpand {
+  readonly line: string
+  /** Of all lines of the sketch, from 0. */
+  readonly at: number
+  readonly count: number
+  /** Expected length of the text, in tokens. */
+  readonly tokens: number
+}
 
-export const expandNextInstruction = ({ expandNext }: PicePrompts, line: string): string => fill(expandNext, { line })
+/** @param sketch the lines that the model sees: all, or as many as its context has room for */
+export const expandInstruction = ({ expand }: PicePrompts, sketch: readonly string[], asked: LineToExpand): string =>
+  fill(expand, { ...placeOf(asked), sketch: sketch.join('\n') })
+
+export const expandNextInstruction = ({ expandNext }: PicePrompts, asked: LineToExpand): string =>
+  fill(expandNext, placeOf(asked))
+
+/** No point is asked for in fewer words. */
+const minWords = 8
+
+const placeOf = ({ line, at, count, tokens }: LineToExpand) => ({
+  line,
+  place: `${at + 1}`,
+  count: `${count}`,
+  words: `${Math.max(minWords, Math.round(tokens / tokensPerWord))}`,
+})
 
 /** The conversation with an instruction as the last paragraph of its last user message, or as a user message after an answer. */
 export function withInstruction(messages: readonly ChatMessage[], instruction: string): ChatMessage[] {

@@ -16,6 +16,13 @@ export function withoutMarks(line: string): string {
   return /[\p{L}\p{N}]/u.test(text) ? text : ''
 }
 
+/** Length of the marks and the space with which a text begins. */
+export function markLength(text: string): number {
+  let rest = text
+  for (let marks = 0; marks < 4 && mark.test(rest); marks++) rest = rest.replace(mark, '')
+  return /[\p{L}\p{N}]/u.test(rest) ? text.length - rest.length : 0
+}
+
 export const isFence = (line: string): boolean => /^\s*(?:```|~~~)/.test(line)
 
 /** A line that announces what follows: "Sure! Here is the sketch:", "Outline:". A line of key words has no mark after "sure". */
@@ -23,11 +30,3 @@ export const isIntroduction = (line: string): boolean =>
   /^(?:(?:sure|certainly|of course|okay|ok|absolutely)[,.!:]\s*)?(?:(?:here(?:['’]s| is| are| comes)|this is)\b.*:|(?:the |my )?(?:sketch|outline|key words|expanded (?:line|sentence)|full sentence)\b.{0,60}:|(?:sketch|outline):?)?$/i.test(
     line,
   )
-
-/** Without an introduction in the same line: `Here is the full sentence: "…"` becomes what is between the quotation marks. */
-export function withoutIntroduction(line: string): string {
-  const rest = /^(?:sure[,.!:]?\s*)?here(?:['’]s| is| are)\b[^:]{0,60}\b(?:sentences?|line|answer|expansion):\s*(\S.*)$/is.exec(
-    line,
-  )?.[1]
-  return rest === undefined ? line : (/^["“](.*)["”]$/s.exec(rest)?.[1] ?? rest)
-}

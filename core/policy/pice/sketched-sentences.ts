@@ -67,15 +67,15 @@ export class SketchedSentences {
     this.#chosen.set(sentence, tokens)
   }
 
-  /** Those that follow what was sent without a gap, and count as sent. @property isFirst nothing was sent before it */
-  takeReady(): { readonly sentence: number; readonly isFirst: boolean }[] {
-    const ready: { sentence: number; isFirst: boolean }[] = []
+  /** Those that follow what was sent without a gap, and count as sent. */
+  takeReady(): number[] {
+    const ready: number[] = []
     for (;;) {
       const tokens = this.#chosen.get(this.#sent)
       if (tokens === undefined || this.#isCut) return ready
       this.#isCut = this.#sentTokens + tokens > this.#maxTokens
       if (this.#isCut) return ready
-      ready.push({ sentence: this.#sent, isFirst: this.#sentTokens === 0 })
+      ready.push(this.#sent)
       this.#sent += 1
       this.#sentTokens += tokens
     }

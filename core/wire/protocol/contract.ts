@@ -128,6 +128,7 @@ const deviceMessages: Readonly<Record<DeviceTopic, Message>> = {
         text: 'Water the plant once a week.',
         tokens: 8,
         meanLog2Probability: -0.62,
+        end: 'stop',
       },
     ],
   },

@@ -56,6 +56,8 @@ export const expandedSentence = {
   tokens: count.max(maxSentenceChars),
   /** (1/N) Σ log2 p(w_i) over its tokens; 2 to this power is the first term of Eq. 3. Null: its server gives no probabilities. */
   meanLog2Probability: z.number().max(0).nullable(),
+  /** Why its text ends: `length` where the limit of its length or the model's context cut it. Absent: an older agent, which does not say. */
+  end: z.enum(['stop', 'length']).optional(),
 }
 export const ExpandedSentence = z.object(expandedSentence)
 export type ExpandedSentence = z.infer<typeof ExpandedSentence>

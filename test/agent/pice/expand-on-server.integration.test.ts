@@ -28,8 +28,8 @@ it('a server that writes more than a line may have is cut off at its length, whe
     lines: ['in the mountains', 'far away'],
     groups: [{ candidate: 0, sentences: [0, 1], sampling: greedy }],
     lengths: [
-      { min: 1, max: 12 },
-      { min: 1, max: 100 },
+      { min: 1, expected: 10, max: 12 },
+      { min: 1, expected: 10, max: 100 },
     ],
   }
   const options = {

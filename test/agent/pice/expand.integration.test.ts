@@ -101,7 +101,10 @@ async function run(input: object, options: RunOptions = {}) {
 
 /** What the model alone makes of the line. @param shown the part of the sketch in its prompt */
 async function alone(lines: readonly string[], at: number, shown = lines): Promise<string> {
-  const chat = withInstruction(messages, expandInstruction(prompts, shown, lines[at]!))
+  const chat = withInstruction(
+    messages,
+    expandInstruction(prompts, shown, { line: lines[at]!, at, count: lines.length, tokens: 10 }),
+  )
   const promptIds = await model.text.prompts.encode({ kind: 'chat', messages: chat }, '', AbortSignal.timeout(5_000))
   let text = ''
   for await (const event of generate(model.chain, model.text.tokenizer, {
@@ -111,7 +114,7 @@ async function alone(lines: readonly string[], at: number, shown = lines): Promi
     clock: systemClock,
   }))
     if (event.kind === 'token') text += event.text
-  return cleanExpansion(text, lines[at]!)
+  return cleanExpansion(text, lines[at]!).text
 }
 
 describe('pice.expand', () => {
@@ -262,5 +265,27 @@ describe('pice.expand', () => {
     expect(sentences[0]).toMatchObject({ text: 'Written out 1.', tokens: 2, meanLog2Probability })
     expect(runs).toMatchObject([{ groups: 3, promptTokens: 60, prefilledTokens: 60 }])
     expect(asked[2]!.content).toContain(linesOf(3)[2])
+  })
+
+  it('tells which sentence its server has cut', async () => {
+    const source = { kind: 'upstream', model: { name: 'server' } } as const
+    const replies = ['Written to its', 'One line.\nAnd the next', 'Whole.']
+    const endpoint: Endpoint = {
+      model: { name: 'server' },
+      async *answer() {
+        const text = replies.shift()!
+        yield { source, text, tokenCount: 3, end: text === 'Whole.' ? 'stop' : 'length' }
+      },
+    }
+    const borrow: SmallModels['borrow'] = async () => ({ open: { kind: 'server', prompts, endpoint }, loadMs: 0, release() {} })
+    const asked = { messages, sketch: linesOf(3), expectedTokens: 30 }
+    const { sentences } = await run({ sketches: [asked] }, { device: { borrow } })
+    const ends = sentences.toSorted((a, b) => a.sentence - b.sentence).map(({ text, end }) => [text, end])
+    // Of the second, what was cut is not kept.
+    expect(ends).toEqual([
+      ['Written to its', 'length'],
+      ['One line.', 'stop'],
+      ['Whole.', 'stop'],
+    ])
   })
 })

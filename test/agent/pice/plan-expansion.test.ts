@@ -23,6 +23,11 @@ describe('the work of a model', () => {
     expect(new Set(seeds).size).toBe(seeds.length)
   })
 
+  it('is hardly random, however random the client wants the answer', () => {
+    const { groups } = workFor(input({ candidates: 2, temperature: 1.5 }))
+    expect(new Set(groups.map(({ sampling }) => sampling.temperature))).toEqual(new Set([0.3]))
+  })
+
   it('is greedy where the job asks for it, except for further samples', () => {
     const { groups } = workFor(input({ candidates: 2, temperature: 0 }))
     expect(groups.map(({ sampling }) => sampling.temperature > 0)).toEqual([false, false, false, true, true, true])

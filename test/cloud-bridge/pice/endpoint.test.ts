@@ -227,6 +227,54 @@ describe('a sketched answer', () => {
     expect(w.judged.filter((confidence) => confidence === 0)).toHaveLength(1)
   })
 
+  it('has no sentence that was cut: it is trimmed to its last full stop, or written by the LLM', async () => {
+    const w = world({
+      async *expand() {
+        yield expandedBy('d', 0, { text: `${texts[0]} And then the`, end: 'length' })
+        yield expandedBy('d', 1, { text: 'The dog is in the', end: 'length' })
+        yield expandedBy('d', 2, { text: texts[2]!, end: 'stop' })
+      },
+    })
+    expect(await ask(w)).toMatchObject({ text: texts.join(' '), figures: { expandedSentences: 2, completedSentences: 1 } })
+  })
+
+  it('has no cut sentence of the LLM either: it is written again, and else the line of the sketch', async () => {
+    for (const [replies, wanted] of [
+      [['The dog is', texts[1]!], texts[1]],
+      [['The dog is', 'The dog is in'], lines[1]],
+    ] as const) {
+      const left = [...replies]
+      const w = world({
+        async *expand() {
+          yield expandedBy('d', 0)
+          yield expandedBy('d', 2)
+          throw failed()
+        },
+        reply: (call) => {
+          if (!call.instruction.includes('Write:')) return wellBehaved(call)
+          const text = left.shift()!
+          return { pieces: [text], end: text === texts[1] ? 'stop' : 'length' }
+        },
+      })
+      expect((await ask(w)).text).toBe([texts[0], wanted, texts[2]].join(' '))
+    }
+  })
+
+  it('keeps the form of its sketch, of which devices get the key words', async () => {
+    const sketch = `# Where\n1. **Keys:** ${lines[0]}\n2. ${lines[1]}\n\n| rain | evening |\n\n${lines[2]}`
+    const w = world({
+      reply: (call) => (call.instruction.startsWith('Sketch ') ? { pieces: [sketch] } : wellBehaved(call)),
+      async *expand({ input }) {
+        for (const at of input.sentences!) yield expandedBy('d', at, { text: texts[input.sentences!.indexOf(at)]! })
+      },
+    })
+    const { text, figures } = await ask(w)
+    expect(text).toBe(`# Where\n\n1. **Keys:** ${texts[0]}\n2. ${texts[1]}\n\n| rain | evening |\n\n${texts[2]}`)
+    const asked = ['Where', `Keys: ${lines[0]}`, lines[1], '| rain | evening |', lines[2]]
+    expect(w.requests[0]?.input).toMatchObject({ sketch: asked, sentences: [1, 2, 4] })
+    expect(figures).toMatchObject({ sketchLines: 5, expandedSentences: 3, completedSentences: 2, reason: null })
+  })
+
   it.each([
     ['fails', failed()],
     ['is refused', new BrimError('QUEUE_FULL', 'full')],

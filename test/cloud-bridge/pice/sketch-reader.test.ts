@@ -33,20 +33,36 @@ describe('the lines of a sketch', () => {
   })
 
   it.each([
-    ['bullets', '- one apple\n* two pears\n• three plums\n– four nuts', ['one apple', 'two pears', 'three plums', 'four nuts']],
-    ['numbering', '1. one apple\n2) two pears\n(3) plums\nb) nuts', ['one apple', 'two pears', 'plums', 'nuts']],
-    ['a number after a bullet', '- 1. one apple\n- [ ] pears', ['one apple', 'pears']],
-    ['blank lines', '\n\none\n   \n\ntwo\n', ['one', 'two']],
-    ['lines without a word', 'one\n---\n***\n...\ntwo', ['one', 'two']],
-    ['a code fence', '```text\none\ntwo\n```', ['one', 'two']],
-    ['headings and bold type', '# **Plants**\n**Water**: every day', ['Plants', 'Water: every day']],
+    ['blank lines but a break before the next', '\n\none\n   \n\ntwo\n', ['one', '\ntwo']],
+    ['lines without a word', '---\none\n...\n- \ntwo', ['one', 'two']],
+    ['a fence around all of them', '```text\none\ntwo\n```', ['one', 'two']],
     ['an introduction', 'Sure! Here is the sketch:\none\ntwo', ['one', 'two']],
     ['a title', 'Outline\none\ntwo', ['one', 'two']],
-    ['labels', 'Line 1: one\nStep 2 - two', ['one', 'two']],
     ['reasoning', '<think>First\n1. I count.\n</think>\none\ntwo', ['one', 'two']],
     ['reasoning in one line', '<think>hm</think>one', ['one']],
   ])('come without %s', (_, text, lines) => {
     expect(sketchLines(text)).toEqual(lines)
+  })
+
+  it.each([
+    ['bullets', '- one apple\n  * two pears\n• three plums\n– four nuts'],
+    ['numbers', '1. one apple\n2) two pears\n(3) plums\nb) nuts\n四、李子\nStep 5: eat'],
+    ['marks within marks', '- 1. one apple\n- [ ] pears\n> - plums'],
+    ['headings and titles', '# Plants\n**Water**: every day\n1. **Light:** at noon'],
+    ['rows of a table', 'fruit and price\n| fruit | price |\n|---|---|\n| pear | 2 |\n| pear | 2 |'],
+    ['a ruler', 'one\n---\ntwo'],
+    ['an announcement of the answer', 'Here are two tips:\n- one\n- two'],
+  ])('keep their form: %s', (_, text) => {
+    expect(sketchLines(text)).toEqual(text.split('\n'))
+  })
+
+  it('have a block of code as one line, complete or not', () => {
+    const code = '```js\nlet a = 1\n\n  // - no bullet\nlet a = 1\n```'
+    expect(sketchLines(`one\n\n${code}\ntwo`)).toEqual(['one', `\n${code}`, 'two'])
+    expect(sketchLines('one\n```js\nlet a = 1')).toEqual(['one', '```js\nlet a = 1\n```'])
+    const endless = new SketchReader()
+    for (let lines = 0; lines < 5_000; lines++) endless.push(lines === 0 ? '```js\n' : `call(${lines})\n`)
+    expect([endless.isTooLong, endless.isFull, endless.end()]).toEqual([true, true, []])
   })
 
   it.each([

@@ -197,7 +197,7 @@ class Sentences {
 
   take(sentence: number): void {
     this.order.choose(sentence, this.#tokens[sentence]!)
-    for (const { sentence: at } of this.order.takeReady()) this.#answer.deliver(this.#tokens[at]!)
+    for (const at of this.order.takeReady()) this.#answer.deliver(this.#tokens[at]!)
   }
 }
 

@@ -22,34 +22,34 @@ describe('an expansion', () => {
     ['before the next lines', `${wanted}\nPick them when they are red.\nEat them with salt.`],
     ['after the lines before it', `Plant the seeds in warm earth.\n${wanted}`],
   ])('is taken from a reply that has it %s', (_, reply) => {
-    expect(cleanExpansion(reply, line)).toBe(wanted)
+    expect(cleanExpansion(reply, line).text).toBe(wanted)
   })
 
   it('is taken from a whole answer', () => {
     const next = 'Pour it on the earth, not on the leaves.'
     const reply = `You need seeds. Mr. Green sells them. Plant them in May. ${wanted} ${next} Pick them in August.`
-    expect(cleanExpansion(reply, line)).toBe(`${wanted} ${next}`)
+    expect(cleanExpansion(reply, line).text).toBe(`${wanted} ${next}`)
   })
 
   it('may have up to three sentences', () => {
     const reply = 'Water your tomatoes. Do it every morning. They will be glad!'
-    expect(cleanExpansion(reply, line)).toBe(reply)
+    expect(cleanExpansion(reply, line).text).toBe(reply)
   })
 
   it('keeps a number and quotation marks that belong to it', () => {
-    expect(cleanExpansion('1. FC Köln won the cup.', '1 FC Köln won cup')).toBe('1. FC Köln won the cup.')
-    expect(cleanExpansion('"Come here!" said the wolf.', 'Come here wolf')).toBe('"Come here!" said the wolf.')
+    expect(cleanExpansion('1. FC Köln won the cup.', '1 FC Köln won cup').text).toBe('1. FC Köln won the cup.')
+    expect(cleanExpansion('"Come here!" said the wolf.', 'Come here wolf').text).toBe('"Come here!" said the wolf.')
   })
 
   it('is the line where the model wrote nothing else', () => {
-    expect(cleanExpansion('Yes.', 'Yes')).toBe('Yes.')
-    expect(cleanExpansion('Water tomatoes every morning.', line)).toBe('Water tomatoes every morning.')
+    expect(cleanExpansion('Yes.', 'Yes').text).toBe('Yes.')
+    expect(cleanExpansion('Water tomatoes every morning.', line).text).toBe('Water tomatoes every morning.')
   })
 
   it('is empty where the model wrote no word', () => {
-    expect(cleanExpansion('', line)).toBe('')
-    expect(cleanExpansion('\n- \n***', line)).toBe('')
-    expect(cleanExpansion('<think>What could I', line)).toBe('')
+    expect(cleanExpansion('', line).text).toBe('')
+    expect(cleanExpansion('\n- \n***', line).text).toBe('')
+    expect(cleanExpansion('<think>What could I', line).text).toBe('')
   })
 
   it('has only characters of the reply, in order, and is clean already', () => {
@@ -57,7 +57,7 @@ describe('an expansion', () => {
     fc.assert(
       fc.property(fc.array(part, { maxLength: 20 }), (parts) => {
         const reply = parts.join('')
-        const text = cleanExpansion(reply, line)
+        const text = cleanExpansion(reply, line).text
         expect(text).toBe(text.trim())
         expect(reply.replace(/\s/g, '')).toContain(text.replace(/\s/g, ''))
       }),
@@ -65,8 +65,8 @@ describe('an expansion', () => {
   })
 
   it('of a hostile megabyte takes no longer than of a sentence', () => {
-    expect(cleanExpansion('. Ab'.repeat(300_000), line).length).toBeLessThan(20)
-    expect(cleanExpansion(`${line}:`.repeat(40_000), line).length).toBeLessThan(20_000)
-    expect(cleanExpansion('<think>'.repeat(150_000), line)).toBe('')
+    expect(cleanExpansion('. Ab'.repeat(300_000), line).text.length).toBeLessThan(20)
+    expect(cleanExpansion(`${line}:`.repeat(40_000), line).text.length).toBeLessThan(20_000)
+    expect(cleanExpansion('<think>'.repeat(150_000), line).text).toBe('')
   })
 })

@@ -84,14 +84,22 @@ describe('an instruction', () => {
 
   it('has sketch and line as they are, braces and dollars included', () => {
     const sketch = ['costs $& and $1', 'the {line} of {sketch}']
-    const expand = expandInstruction({ ...generalPrompts, expand: '{sketch}|{line}' }, sketch, sketch[1]!)
-    expect(expand).toBe('costs $& and $1\nthe {line} of {sketch}|the {line} of {sketch}')
-    expect(expandNextInstruction({ ...generalPrompts, expandNext: '>{line}' }, sketch[0]!)).toBe('>costs $& and $1')
+    const asked = { line: sketch[1]!, at: 1, count: 2, tokens: 40 }
+    const expand = expandInstruction(
+      { ...generalPrompts, expand: '{sketch}|{place} of {count}, {words} words: {line}' },
+      sketch,
+      asked,
+    )
+    expect(expand).toBe('costs $& and $1\nthe {line} of {sketch}|2 of 2, 30 words: the {line} of {sketch}')
+    expect(expandNextInstruction({ ...generalPrompts, expandNext: '>{line}' }, { ...asked, line: sketch[0]! })).toBe(
+      '>costs $& and $1',
+    )
   })
 
   it('of an expansion differs from others of the sketch only at its end', () => {
     const sketch = ['first', 'second']
-    const [one, other] = sketch.map((line) => expandInstruction(generalPrompts, sketch, line))
-    expect(one!.slice(0, -'first'.length)).toBe(other!.slice(0, -'second'.length))
+    const [one, other] = sketch.map((line, at) => expandInstruction(generalPrompts, sketch, { line, at, count: 2, tokens: 40 }))
+    expect(one).toMatch(/Point 1 of 2, about 30 words. Key words: first$/)
+    expect(one!.replace('Point 1 of', 'Point 2 of').slice(0, -'first'.length)).toBe(other!.slice(0, -'second'.length))
   })
 })

@@ -17,7 +17,7 @@ it('sends each sentence once, in the order of the sketch, until the answer has a
       const sent: number[] = []
       const take = (sentence: number) => {
         sentences.choose(sentence, tokens[sentence]!)
-        sent.push(...sentences.takeReady().map((ready) => ready.sentence))
+        sent.push(...sentences.takeReady())
       }
       const arrivals = new Set(order.filter((place) => place < tokens.length * candidates))
       for (const place of arrivals) {
