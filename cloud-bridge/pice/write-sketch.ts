@@ -1,5 +1,6 @@
 import type { TextDelta } from '../../core/answer/endpoint/endpoint.ts'
 import { sketchInstruction } from '../../core/answer/sketch/prompts.ts'
+import { fitToRequest, formText, requestedForm } from '../../core/answer/sketch/requested-form.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
@@ -27,8 +28,11 @@ export interface SketchedAnswer {
   progress(lines: readonly string[]): TextDelta
 }
 
-/** Why the LLM answers in full after it was asked for a sketch: too few lines, no end, an error or too late. */
-export type SketchFailure = 'sketch-short' | 'sketch-long' | 'sketch-failed'
+/**
+ * Why the LLM answers in full after it was asked for a sketch: too few lines, no end, an error or too late, or its lines cannot have
+ * the form that the request asks for.
+ */
+export type SketchFailure = 'sketch-short' | 'sketch-long' | 'sketch-failed' | 'sketch-form'
 
 /** The lines of a sketch by the LLM, each sent when it is complete. @throws BrimError CANCELED */
 export async function* writeSketch(
@@ -42,7 +46,8 @@ export async function* writeSketch(
     () => done.abort(),
     () => {},
   )
-  const instruction = sketchInstruction(llm.prompts, level, sketchTokens)
+  const form = requestedForm(asked.messages)
+  const instruction = sketchInstruction(llm.prompts, level, sketchTokens, formText(form))
   let end: TextDelta['end']
   try {
     const limits = { maxTokens: maxReplyTokens(sketchTokens) }
@@ -65,6 +70,7 @@ export async function* writeSketch(
   }
   if (lines.length >= maxSketchLines) return 'sketch-long'
   // What a model has written before it began to loop is a sketch.
-  if (end !== 'stop' && !reader.isFull) return 'sketch-long'
-  return lines.length < 2 ? 'sketch-short' : lines
+  if (reader.isTooLong || (end !== 'stop' && !reader.isFull)) return 'sketch-long'
+  if (lines.length < 2) return 'sketch-short'
+  return fitToRequest(lines, form) ?? 'sketch-form'
 }

@@ -36,7 +36,7 @@ const maxChars = 16_384
 /**
  * The part of a reply that writes out `line`, because a model may write more than it was asked for: an introduction, the line itself,
  * a number, the next lines or the whole answer. Of several paragraphs it is the first of those with most words of the line, of many
- * sentences the two from the one with most. '' only where the reply has no letters or digits.
+ * sentences the two from the one with most. '' only where the reply has no letters or digits, or announces a text that does not come.
  * @param line key words. @param title of the line, as plain text; the text is without it
  */
 export function cleanExpansion(reply: string, line: string, title = ''): CleanExpansion {
@@ -63,7 +63,7 @@ export function cleanExpansion(reply: string, line: string, title = ''): CleanEx
     .map(withoutEcho)
   const wanted = wordsOf(line)
   const written = told.filter((span) => !isSame(textAt(span), line))
-  const chosen = bestOf(written, wanted) ?? told[0] ?? unmarked[0]
+  const chosen = bestOf(written, wanted) ?? told[0]
   for (const [at, span] of unmarked.entries()) {
     if (chosen && span.from <= chosen.from && chosen.to <= span.to) continue
     removal.mark(span, announcing[at] ? 'introduction' : isSame(textAt(span), line) ? 'echo' : 'other lines')

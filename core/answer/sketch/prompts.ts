@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { ChatMessage } from '../../model/text/chat-message.ts'
 import general from './general-prompts.json' with { type: 'json' }
 
-const placeholders = ['level', 'words', 'sketch', 'line', 'place', 'count'] as const
+const placeholders = ['level', 'words', 'sketch', 'line', 'place', 'count', 'form'] as const
 type Placeholder = (typeof placeholders)[number]
 
 /** @param wanted placeholders of which the text has at least one */
@@ -19,7 +19,7 @@ const template = (...wanted: Placeholder[]) =>
 /**
  * What PICE asks its models. Each text becomes the last paragraph of the last user message, so that foresight, sketch and the full
  * answer share the KV of everything before it, and the expansions of one sketch that of query and sketch. Therefore {line} comes
- * last in `expand`. Placeholders: {level} and {words} in `sketch`, {sketch} in `expand`; in `expand` and `expandNext` {line}, its {place}
+ * last in `expand`. Placeholders: {level}, {words} and {form} in `sketch`, {sketch} in `expand`; in `expand` and `expandNext` {line}, its {place}
  * among {count} lines and the {words} that it should have.
  */
 export const PicePrompts = z
@@ -47,9 +47,9 @@ export const generalPrompts: PicePrompts = PicePrompts.parse(general)
 /** Tokens of an English word, as OpenAI's documentation gives it; what it misses, the correction of foresight learns. */
 export const tokensPerWord = 4 / 3
 
-/** @param level from 1 @param tokens expected length of the sketch */
-export const sketchInstruction = ({ sketch }: PicePrompts, level: number, tokens: number): string =>
-  fill(sketch, { level: `${level}`, words: `${Math.max(1, Math.round(tokens / tokensPerWord))}` })
+/** @param level from 1. @param tokens expected length of the sketch. @param form that the request asks for, a sentence or '' */
+export const sketchInstruction = ({ sketch }: PicePrompts, level: number, tokens: number, form: string): string =>
+  fill(sketch, { level: `${level}`, words: `${Math.max(1, Math.round(tokens / tokensPerWord))}`, form })
 
 /** A line that is to be written out. */
 export interface LineToExpand {

@@ -50,6 +50,7 @@ describe('an expansion', () => {
     expect(cleanExpansion('', line).text).toBe('')
     expect(cleanExpansion('\n- \n***', line).text).toBe('')
     expect(cleanExpansion('<think>What could I', line).text).toBe('')
+    expect(cleanExpansion('Sure! Here is the expanded line:', line).text).toBe('')
   })
 
   it('has only characters of the reply, in order, and is clean already', () => {

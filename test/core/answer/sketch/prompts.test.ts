@@ -79,7 +79,9 @@ describe('an instruction', () => {
   })
 
   it('names the level, or the length in words', () => {
-    expect(sketchInstruction({ ...generalPrompts, sketch: 'level {level}, {words} words' }, 2, 80)).toBe('level 2, 60 words')
+    expect(sketchInstruction({ ...generalPrompts, sketch: 'level {level}, {words} words. {form}' }, 2, 80, 'A list.')).toBe(
+      'level 2, 60 words. A list.',
+    )
   })
 
   it('has sketch and line as they are, braces and dollars included', () => {
