@@ -293,7 +293,8 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     this.#attempt = undefined
     this.#migrations.at(-1)!.succeeded = true
     if (isForSilence) {
-      this.#sides[from].replace(this.#nowMs)
+      // Not learned as a gap: silence without an end would make the next ones last longer and longer.
+      this.#sides[from].wasSilent = true
       this.#retryAt = this.#buffer.tokens + retryAfterTokens
     }
     this.#sides[from].stop(this.#nowMs)

@@ -43,7 +43,7 @@ export interface StartListener {
   firstToken(side: Side, ms: number, tokens: number): void
   /** A side was stopped before its first token, which would have come later than after so many ms: a censored observation. */
   canceled(side: Side, ms: number, tokens: number): void
-  /** Time between two pieces of a side, or until it was replaced. */
+  /** Time between two pieces of a side. */
   gap(side: Side, ms: number): void
 }
 

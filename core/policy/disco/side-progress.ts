@@ -89,12 +89,6 @@ export class SideProgress<P extends Piece> {
     this.tokens += tokens
   }
 
-  /** The other side goes on for it, because it was silent. */
-  replace(nowMs: number): void {
-    this.#plan.learn.gap(this.#side, nowMs - this.#lastMs)
-    this.wasSilent = true
-  }
-
   /** Goes on after it was held, as fast as before. */
   resume(nowMs: number): void {
     if (this.phase === 'paused') this.#actions.push({ kind: 'resume', side: this.#side })

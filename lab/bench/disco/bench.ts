@@ -10,6 +10,7 @@ import { readDemoModel } from '../demo-model.ts'
 import { readReplayData } from './data.ts'
 import { discoFigures, liveRatios, traceFigures } from './figures.ts'
 import { liveTrace, measureLive } from './live.ts'
+import { measureOverWire } from './over-wire.ts'
 import { fullPlan, type Plan, quickPlan } from './plan.ts'
 import { replayAll } from './replay-all.ts'
 import { discoReport } from './report.ts'
@@ -59,9 +60,9 @@ export async function benchDisco(
   const plan = earlier ? { ...(earlier.conditions.plan as Plan), liveRequests: given.liveRequests } : given
   const { traces, shapes, instructions } = await readReplayData(folder)
   const { bundle, text, dialogues } = await readDemoModel()
+  const smallModel = await ensureDemoBundle('slm-wide')
   const measuring = async () => {
     const trace = traces.find(({ name }) => name === liveTrace)!
-    const smallModel = await ensureDemoBundle('slm-wide')
     const { liveRequests: requests } = plan
     return measureLive({ bundle, smallModel, dialogues, trace, shapes: shapes.alpaca, requests, ...context })
   }
@@ -80,6 +81,7 @@ export async function benchDisco(
     ttft: replayed.filter((run): run is TtftRun => run.measured === 'ttft'),
     cost: replayed.filter((run): run is CostRun => run.measured === 'cost'),
     live,
+    wire: await measureOverWire({ bundle, smallModel, tokenizer: text.tokenizer, instructions, ...context }),
   }
   const replayCommit = earlier?.conditions.replayCommit ?? earlier?.conditions.commit
   const conditions = {
@@ -88,5 +90,5 @@ export async function benchDisco(
     traces: inputs.traces,
     wire: wireFigures(instructions, text.tokenizer),
   }
-  return { conditions, summary: summaryOf(discoFigures, inputs), runs: [...live, ...replayed] }
+  return { conditions, summary: summaryOf(discoFigures, inputs), runs: [...live, ...inputs.wire, ...replayed] }
 }

@@ -6,6 +6,7 @@ import { groupBy, maxOf, mean, meanBy, sum } from '../../frame/statistics.ts'
 import type { LatencyTrace, PromptSet } from './data.ts'
 import type { LiveRun } from './live.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
+import { budgetOverWire, budgetOverWireLeft, maxGapS, overCap, type WireRun } from './over-wire.ts'
 import { type AnswerLengths, type CostRun, type PerSeed, type TtftRun, valuesOf } from './runs.ts'
 
 /** From this ratio of P99 to median TTFT on, a trace counts as heavy-tailed. */
@@ -98,6 +99,7 @@ export interface Inputs {
   readonly ttft: readonly TtftRun[]
   readonly cost: readonly CostRun[]
   readonly live: readonly LiveRun[]
+  readonly wire: readonly WireRun[]
 }
 
 export const isHeavy = ({ tail }: TraceFigures): boolean => tail >= heavyTail
@@ -135,6 +137,8 @@ const migratedOf = (cost: readonly CostRun[]) => constrainedSides.flatMap((side)
 const excessOf = ({ method, budget, share }: TtftRun): number[] =>
   budget === null || !method.startsWith('DiSCo') ? [] : [meanOf(share) - budget]
 
+const offBy = (ratio: number | null) => (ratio === null ? null : Math.abs(ratio - 1))
+
 export const discoFigures: SummaryFigures<Inputs> = {
   p99TtftCutServer: [cut('server', 'alpaca', 'heavy'), { min: 0.35 }],
   p99TtftCutDevice: [cut('device', 'alpaca', 'heavy'), { min: 0.35 }],
@@ -145,6 +149,11 @@ export const discoFigures: SummaryFigures<Inputs> = {
     { max: 0.15 },
   ],
   migrationCostCut: [smallerCut, { min: 0.7 }],
+  budgetOffWire: [({ wire }) => offBy(budgetOverWire(wire)), { max: 0.05 }],
+  overCap: [({ wire }) => overCap(wire), { max: 0 }],
+  maxGapS: [({ wire }) => maxGapS(wire), { max: 1 }],
+  budgetOverWire: [({ wire }) => budgetOverWire(wire)],
+  budgetOverWireLeft: [({ wire }) => budgetOverWireLeft(wire)],
   p99TtftCutServerSteady: [cut('server', 'alpaca', 'steady')],
   p99TtftCutDeviceSteady: [cut('device', 'alpaca', 'steady')],
   p99TtftCutServerAzure: [cut('server', 'azure', 'heavy')],

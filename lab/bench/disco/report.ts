@@ -8,7 +8,7 @@ import { heavyTail, isHeavy } from './figures.ts'
 import { liveBudget, liveTrace, timeScale } from './live.ts'
 import type { Plan } from './plan.ts'
 import { lessons } from './replay-seed.ts'
-import { liveRuns, tablesOf, tracesOf } from './tables.ts'
+import { liveRuns, tablesOf, tracesOf, wireRuns } from './tables.ts'
 import type { WireFigures } from './wire.ts'
 import { meanGapMs } from './workload.ts'
 
@@ -16,7 +16,7 @@ export const discoReport: BenchReport = {
   title: 'DiSCo and its baselines',
   contents: 'every setting with its figures of each seed, and every answer of the live run beside its replay',
   figure: discoFigure,
-  keptRuns: liveRuns,
+  keptRuns: (document) => [...liveRuns(document), ...wireRuns(document)],
   figureText: 'TTFT by budget for heavy-tailed and steady traces, and cost by budget with and without migration',
   tables: tablesOf,
   findings,
@@ -46,7 +46,12 @@ function findings(document: BenchDocument): string {
   on (column "given up").`,
     `- \`shareOverBudget\` is the largest excess over b of the limited side's share of the prompt tokens, in any setting of DiSCo: plans keep
   to b in expectation, by what was known.`,
-    `- Token ids of the demonstration tokenizer (${wire.vocabulary} tokens, ${wire.bitsPerId} bits, ${wire.bytesPerToken.toFixed(2)} bytes of text each) take ${percent(wire.bitsCut)} less than the text of the
+    `- \`budgetOverWire\` is what an agent has booked over what went over the wire, at a server that counts by the demonstration tokenizer. It packs one
+  or four tokens into an event, and counts for the first two thirds of its answers. \`budgetOffWire\` is its distance from 1. Answers whose readers
+  leave count in full (\`budgetOverWireLeft\`), as servers may finish them and send the bill. \`overCap\` is the largest part by which a budget was
+  exceeded, also by 200 requests at once and by a server that misreports all. \`maxGapS\` is the longest wait of a reader who has read all, where the
+  server falls silent in the middle of an answer.
+- Token ids of the demonstration tokenizer (${wire.vocabulary} tokens, ${wire.bitsPerId} bits, ${wire.bytesPerToken.toFixed(2)} bytes of text each) take ${percent(wire.bitsCut)} less than the text of the
   Alpaca answers, in whole bytes ${percent(wire.bytesCut)}. The paper has 54.4 % and 35.6 % with 100,000 tokens in 17 and 24 bits.`,
   ].join('\n')
 }

@@ -17,12 +17,14 @@ import {
 } from './figures.ts'
 import type { LiveFigures, LiveRun } from './live.ts'
 import { comparedMethods, constrainedSides } from './methods.ts'
+import type { WireRun } from './over-wire.ts'
 import { type CostFigures, type CostRun, type PerSeed, type TtftRun, valuesOf } from './runs.ts'
 
-type Run = TtftRun | CostRun | LiveRun
+type Run = TtftRun | CostRun | LiveRun | WireRun
 export const ttftRuns = ({ runs }: BenchDocument) => (runs as readonly Run[]).filter((run) => run.measured === 'ttft')
 export const costRuns = ({ runs }: BenchDocument) => (runs as readonly Run[]).filter((run) => run.measured === 'cost')
 export const liveRuns = ({ runs }: BenchDocument) => (runs as readonly Run[]).filter((run) => run.measured === 'live')
+export const wireRuns = ({ runs }: BenchDocument) => (runs as readonly Run[]).filter((run) => run.measured === 'wire')
 export const tracesOf = ({ conditions }: BenchDocument) => conditions.traces as readonly TraceFigures[]
 
 export const tablesOf = (document: BenchDocument): Table[] => [
@@ -33,6 +35,7 @@ export const tablesOf = (document: BenchDocument): Table[] => [
   savingTable(document),
   ablationTable(document),
   liveTable(document),
+  wireTable(wireRuns(document)),
 ]
 
 const seconds = (ms: number | null, digits = 2) => toDigits(ms === null ? null : ms / 1_000, digits)
@@ -238,3 +241,15 @@ function liveTable(document: BenchDocument): Table {
     ],
   )
 }
+
+const wireTable = (runs: readonly WireRun[]): Table =>
+  tableOf('Answers of a server that charges for tokens, at real sockets', runs, [
+    ['server', ({ server }) => server],
+    ['requests', ({ requests }) => String(requests)],
+    ['served', ({ served }) => String(served)],
+    ['cap $', ({ capDollars }) => String(capDollars)],
+    ['books $', ({ booksDollars }) => toDigits(booksDollars, 5)],
+    ['over the wire $', ({ wireDollars }) => toDigits(wireDollars, 5)],
+    ['ratio', ({ booksDollars, wireDollars }) => toDigits(booksDollars / wireDollars, 3)],
+    ['longest wait s', ({ maxGapS }) => toDigits(maxGapS, 2)],
+  ])

@@ -4,6 +4,7 @@ import { AnswerController } from '../../../../core/policy/disco/answer-controlle
 import type { ControlledSide } from '../../../../core/policy/disco/controller-plan.ts'
 import { createGaps } from '../../../../core/policy/disco/estimates.ts'
 import { lateAfterMs } from '../../../../core/policy/disco/silent-source.ts'
+import type { Side } from '../../../../core/policy/disco/state.ts'
 import { type SideScript, simulate } from '../../../support/controller-simulation.ts'
 
 const never = Number.POSITIVE_INFINITY
@@ -116,7 +117,8 @@ describe('a server that falls silent in the middle of an answer', () => {
   })
 
   it('is not late while its reader does not take what it has sent', () => {
-    const learn = { started() {}, firstToken() {}, canceled() {}, gap() {} }
+    const gaps: number[] = []
+    const learn = { started() {}, firstToken() {}, canceled() {}, gap: (_: Side, ms: number) => void gaps.push(ms) }
     const sides = { local: sideOf(0), remote: sideOf(100, { lateMs: 500 }) }
     const plan = {
       sides,
@@ -133,6 +135,9 @@ describe('a server that falls silent in the middle of an answer', () => {
       expect(controller.handle({ kind: 'tick', isHeld: true }, nowMs)).toEqual([])
     expect(controller.handle({ kind: 'tick' }, 5_050)).toEqual([])
     expect(controller.handle({ kind: 'tick' }, 5_100)).toMatchObject([{ kind: 'start', side: 'local' }])
+    // Its silence is no gap: else the next one would be waited for longer, and so on.
+    controller.handle({ kind: 'received', side: 'local', piece: { tokens: 1, isLast: true, border: 'word' } }, 5_200)
+    expect([controller.isOver, gaps]).toEqual([true, []])
   })
 })
 

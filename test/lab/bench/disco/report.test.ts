@@ -4,6 +4,7 @@ import { readReplayData } from '../../../../lab/bench/disco/data.ts'
 import { discoFigures, heavyTail, traceFigures } from '../../../../lab/bench/disco/figures.ts'
 import type { LiveRun } from '../../../../lab/bench/disco/live.ts'
 import type { MethodName } from '../../../../lab/bench/disco/methods.ts'
+import type { WireRun } from '../../../../lab/bench/disco/over-wire.ts'
 import { replaySeed } from '../../../../lab/bench/disco/replay-seed.ts'
 import { type CostRun, mergeSeeds, type TtftRun, valuesOf } from '../../../../lab/bench/disco/runs.ts'
 import { summaryOf } from '../../../../lab/frame/figures.ts'
@@ -37,11 +38,22 @@ const liveRun = (method: MethodName): LiveRun => ({
   live: { ...figures, ttftMs: 110 },
   replay: figures,
 })
+const wireRun = (server: WireRun['server']): WireRun => ({
+  measured: 'wire',
+  server,
+  requests: 9,
+  served: 8,
+  booksDollars: 0.021,
+  wireDollars: server === 'misreports' ? 0.022 : 0.02,
+  capDollars: 0.02,
+  maxGapS: server === 'falls silent' ? 0.7 : null,
+})
 const inputs = {
   traces: traces.map(traceFigures),
   ttft: runs.filter((run): run is TtftRun => run.measured === 'ttft'),
   cost: runs.filter((run): run is CostRun => run.measured === 'cost'),
   live: [liveRun('server only'), liveRun('DiSCo-S')],
+  wire: (['honest', 'honest, readers leave', 'misreports', 'falls silent'] as const).map(wireRun),
 }
 
 describe('the report of bench disco', () => {
@@ -58,6 +70,7 @@ describe('the report of bench disco', () => {
     for (const [name, value] of Object.entries(summary)) expect(value, name).toEqual(expect.any(Number))
     expect(summary.p99TtftCutServer).toBeGreaterThan(0.5)
     expect(summary.liveOverReplay).toBeCloseTo(0.1)
+    expect(summary).toMatchObject({ maxGapS: 0.7, overCap: expect.closeTo(0.1), budgetOffWire: expect.closeTo(0.05) })
     expect(summary.p99TbtS).toBeCloseTo(0.209, 3)
   })
 
@@ -65,7 +78,12 @@ describe('the report of bench disco', () => {
     const machine = { cpu: 'c', memoryGiB: 1, platform: 'p', node: 'n', loadAverageBefore: 0, loadAverageAfter: 0 }
     const wire = { vocabulary: 4_096, bitsPerId: 12, bytesPerToken: 3, bitsCut: 0.5, bytesCut: 0.3 }
     const conditions = { ...machine, command: 'c', startedAt: 's', commit: 'x', plan, traces: inputs.traces, wire }
-    const document = { bench: 'disco', conditions, summary: summaryOf(discoFigures, inputs), runs: [...inputs.live, ...runs] }
+    const document = {
+      bench: 'disco',
+      conditions,
+      summary: summaryOf(discoFigures, inputs),
+      runs: [...inputs.live, ...inputs.wire, ...runs],
+    }
     const page = benchPage(document, discoBench.report, discoBench.goals)
     expect(page).toContain('**heavy**')
     expect(`${page}${renderFigure(discoBench.report.figure(document))}`).not.toMatch(/undefined|NaN|Infinity/)
