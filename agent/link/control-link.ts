@@ -23,6 +23,8 @@ import type { ControlService, LinkCredentials, Publisher } from './ports.ts'
 import { Reconnector } from './reconnector.ts'
 
 const goodbyeTimeoutMs = 2_000
+/** A thousand devices a second publish their states for a bridge that has returned, but within this time. */
+const maxSpreadMs = 10_000
 /** Longest interval between two publications of the state while telemetry serves as the heartbeat. */
 const stateEveryMs = 10 * 60_000
 
@@ -266,6 +268,15 @@ export class ControlLink {
     return isPublished
   }
 
+  /** A bridge that has returned has this device's retained state only, which proves nothing. A fleet spreads its answers. */
+  async #publishStateSoon(): Promise<void> {
+    const { clock, random } = this.#options
+    const connection = this.#connection
+    const spreadMs = Math.min(maxSpreadMs, this.fleetSize ?? 0)
+    await clock.sleep(spreadMs * random.next(), this.#closing.signal).catch(() => {})
+    if (connection && connection === this.#connection && !this.#closing.signal.aborted) void this.#publishState(connection)
+  }
+
   /** Heartbeats: a bridge that misses them knows that the device is away, without waiting for the will. */
   async #republish(connection: MqttConnection): Promise<void> {
     const { clock, heartbeatS } = this.#options
@@ -316,9 +327,11 @@ export class ControlLink {
   #onMessage(topic: string, payload: Buffer): void {
     const { fleet, device, onBridges, clock, logger } = this.#options
     const bridge = parseBridgeStateTopic(fleet, topic)
+    const before = bridge === undefined ? undefined : this.#bridges.states.get(bridge)
     if (bridge !== undefined && this.#bridges.onMessage(bridge, payload)) {
       onBridges(this.#bridges.states)
       void this.#followTopics(bridge)
+      if (hasReturned(before, this.#bridges.states.get(bridge))) void this.#publishStateSoon()
     }
     const own = parseDeviceTopic(fleet, topic)
     if (own?.device !== device) return
@@ -392,3 +405,7 @@ const leavesOf = (handlers: ControlService['handlers'] = {}) => Object.keys(hand
 
 /** Errors that another attempt does not resolve. */
 const rejections: readonly ErrorCode[] = ['NOT_AUTHORIZED', 'DEVICE_CLONED', 'DEVICE_ID_TAKEN', 'IDENTITY_INVALID']
+
+/** Whether a bridge that was known on this connection has begun anew, or was away. */
+const hasReturned = (before: BridgeState | undefined, now: BridgeState | undefined): boolean =>
+  before !== undefined && now?.state === 'ready' && (before.birth !== now.birth || before.state === 'lost')

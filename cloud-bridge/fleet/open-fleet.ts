@@ -71,7 +71,9 @@ export interface OpenFleet {
   readonly feed: KeyedFeed<FleetChange>
   /** Of the devices' messages. */
   readonly handlers: Readonly<
-    Record<'onDeviceState' | 'onDeviceReply' | 'onDeviceLog' | 'onDeviceTelemetry', (device: string, payload: Uint8Array) => void>
+    Record<'onDeviceReply' | 'onDeviceLog' | 'onDeviceTelemetry', (device: string, payload: Uint8Array) => void> & {
+      onDeviceState: (device: string, payload: Uint8Array, isRetained?: boolean) => void
+    }
   >
   readonly lastState: Registry['lastState']
   readonly counts: Registry['counts']
@@ -159,7 +161,7 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
       announcedSize = registry.size
       options.onGrowth?.(announcedSize)
     }
-    presence.publish({ kind: 'state', device, state })
+    presence.publish({ kind: 'state', device, state, ...(registry.isUnproven(device) && { isUnproven: true }) })
   }
 
   function checkHeartbeats(isBrokerConnected: boolean): void {
@@ -178,8 +180,8 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
     history,
     feed,
     handlers: {
-      onDeviceState(device, payload) {
-        const state = registry.onState(device, payload)
+      onDeviceState(device, payload, isRetained) {
+        const state = registry.onState(device, payload, isRetained)
         if (state) onNewState(device, state)
       },
       onDeviceReply: commands.onReply,

@@ -47,9 +47,10 @@ export interface Registry {
   /**
    * A device's state as the broker delivered it. Ignores unreadable states and the late will of an earlier birth. A
    * device that is connected may start its births at 1 again: its agent was installed again. Never throws.
+   * @param isRetained the broker has kept it: it may be of another day, and proves no presence
    * @returns the state if it is valid and new; undefined for a heartbeat, and for a state that counts later
    */
-  onState(device: string, payload: Uint8Array): DeviceState | undefined
+  onState(device: string, payload: Uint8Array, isRetained?: boolean): DeviceState | undefined
   /**
    * The states of devices that changed them too often, once they count, and of devices whose heartbeats stopped, once they
    * send telemetry again. Call it every second.
@@ -83,6 +84,8 @@ export interface Registry {
   computing(): Record<string, number>
   /** Whether the device has published a state: the number of such devices is limited, so what they send may be held. */
   isRegistered(device: string): boolean
+  /** Whether all that is known of a connected device is a state that a broker had retained. */
+  isUnproven(device: string): boolean
   /** Number of devices that have published a state. */
   readonly size: number
   /** The last state of a device; undefined: it never published one. */
@@ -155,13 +158,14 @@ export function createRegistry(options: RegistryOptions): Registry {
     const known = connected.get(device)
     if (known?.state.birth === birth) onHeartbeat(device, known)
     else if (silent.get(device)?.birth === birth) returned.add(device)
+    if (known?.isUnproven && known.state.birth === birth) returned.add(device)
   }
 
   function takeReturned(): { device: string; state: DeviceState }[] {
     const devices = [...returned]
     returned.clear()
     return devices.flatMap((device) => {
-      const known = silent.get(device)
+      const known = silent.get(device) ?? connected.get(device)?.state
       const state = known && onNewState(device, known)
       return state ? [{ device, state }] : []
     })
@@ -176,7 +180,7 @@ export function createRegistry(options: RegistryOptions): Registry {
   }
 
   /** @returns the state; undefined: a newer one is stored */
-  function onNewState(device: string, state: DeviceState): DeviceState | undefined {
+  function onNewState(device: string, state: DeviceState, isUnproven = false): DeviceState | undefined {
     const fields = { device, birth: state.birth, state: state.state }
     const [receivedAtMs, nowMs] = [Date.now(), clock.nowMs()]
     if (!putState(device, state, lastSeenMs(device, state, receivedAtMs))) {
@@ -185,7 +189,8 @@ export function createRegistry(options: RegistryOptions): Registry {
     }
     logger.info(fields, 'device state')
     silent.delete(device)
-    if (isConnected(state.state)) connected.set(device, { state, receivedMs: nowMs, receivedAtMs, storedMs: nowMs })
+    const received = { receivedMs: nowMs, receivedAtMs, storedMs: nowMs }
+    if (isConnected(state.state)) connected.set(device, { state, ...received, ...(isUnproven && { isUnproven }) })
     else connected.delete(device)
     return state
   }
@@ -195,13 +200,14 @@ export function createRegistry(options: RegistryOptions): Registry {
   return {
     lastState: (device) => table.get(device),
     isRegistered: (device) => table.get(device) !== undefined,
+    isUnproven: (device) => connected.get(device)?.isUnproven === true,
     get size() {
       return table.size
     },
     markAllLost() {
       for (const device of table.list()) if (isConnected(device.state)) table.put({ ...device, state: 'lost' })
     },
-    onState(device, payload) {
+    onState(device, payload, isRetained = false) {
       // An empty payload deletes the retained state at the broker.
       if (payload.byteLength === 0) return undefined
       const read = readMessage(DeviceState, payload)
@@ -211,13 +217,14 @@ export function createRegistry(options: RegistryOptions): Registry {
       }
       const state = read.message
       const known = connected.get(device)
-      if (known && !known.isUnconfirmed && isHeartbeat(known.state, state)) {
+      const isNews = known?.isUnconfirmed || (known?.isUnproven && !isRetained)
+      if (known && !isNews && isHeartbeat(known.state, state)) {
         stateLimit.drop(device)
         onHeartbeat(device, known)
         return undefined
       }
       if (!mayRegister(device)) return undefined
-      if (stateLimit.admit(device, state)) return onNewState(device, state)
+      if (stateLimit.admit(device, state)) return onNewState(device, state, isRetained)
       // The device is there, whatever its state.
       if (known) Object.assign(known, { receivedMs: clock.nowMs(), receivedAtMs: Date.now() })
       return undefined
@@ -317,6 +324,8 @@ interface ConnectedDevice {
   storedMs: number
   /** The bridge received no messages since, so the device may have reconnected. */
   isUnconfirmed?: true
+  /** Its state is one that a broker had retained: the device has sent nothing since. */
+  isUnproven?: true
 }
 
 /**

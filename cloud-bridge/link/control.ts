@@ -36,7 +36,8 @@ export interface ControlOptions {
   readonly describe: () => Omit<BridgeState, 'v' | 'state' | 'birth' | 'at'>
   /** Whether messages of this device are handled; default: of every device. */
   readonly accepts?: ((device: string) => boolean) | undefined
-  readonly onDeviceState: (device: string, payload: Uint8Array) => void
+  /** @param isRetained it may be of yesterday: a broker that outlives this process has kept it */
+  readonly onDeviceState: (device: string, payload: Uint8Array, isRetained: boolean) => void
   readonly onDeviceTelemetry: (device: string, payload: Uint8Array) => void
   readonly onJobEvent: (device: string, payload: Uint8Array) => void
   readonly onDeviceReply: (device: string, payload: Uint8Array) => void
@@ -112,19 +113,20 @@ export async function connectControl(options: ControlOptions): Promise<BrokerLin
     if (published.birth < birth || published.state === 'lost') publishState()
     else if (published.birth > birth) logger.error({ birth, newer: published.birth }, 'another bridge uses the id of this one')
   }
-  const handlers: Partial<Record<DeviceTopic, (device: string, payload: Uint8Array) => void>> = {
+  const handlers: Partial<Record<DeviceTopic, (device: string, payload: Uint8Array, isRetained: boolean) => void>> = {
     state: options.onDeviceState,
     telemetry: options.onDeviceTelemetry,
     events: options.onJobEvent,
     replies: options.onDeviceReply,
     log: options.onDeviceLog,
   }
-  client.on('message', (on, payload) => {
+  client.on('message', (on, payload, { retain }) => {
     if (on === topic) return onOwnState(payload)
     const from = parseDeviceTopic(fleet, on)
     if (!from || !accepts(from.device) || (from.bridge ?? bridge) !== bridge) return
     if (from.leaf === 'state' && mayShare) noteTopics(from.device, payload)
-    handlers[from.leaf]?.(from.device, payload)
+    // A broker in this process keeps nothing of an earlier start, and knows which devices have left.
+    handlers[from.leaf]?.(from.device, payload, retain && mayShare)
   })
   function noteTopics(device: string, payload: Uint8Array): void {
     const read = readMessage(DeviceState, payload)

@@ -12,6 +12,8 @@ export interface SketchRecord {
   /** Without what its sentences add. */
   /** As in `SketchPlan`; absent: whatever is left of f(l). */
   readonly withinS?: number
+  /** Predicted, from the end of the sketch. */
+  readonly expansionS?: number
   readonly figures: PiceFigures
 }
 

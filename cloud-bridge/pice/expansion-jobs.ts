@@ -81,11 +81,12 @@ export class ExpansionJobs {
   }
 
   /** @param inputOf the question and the sketch of an answer */
-  submit({ job, device, sketches, endsInMs }: OfKind<ExpansionAction, 'submit'>, inputOf: (id: string) => SketchInput): void {
+  submit(action: OfKind<ExpansionAction, 'submit'>, inputOf: (id: string) => SketchInput): void {
+    const { job, device, sketches } = action
     const { queue, log, limits, wallMs, logger } = this.#options
     try {
       const input = { sketches: sketches.map(({ id, sentences }) => ({ ...inputOf(id), sentences: [...sentences] })) }
-      const id = queue.submit([submissionOf(device, input, endsInMs, limits.expansionAttempts)])[0]!.id
+      const id = queue.submit([submissionOf(action, input, limits.expansionAttempts)])[0]!.id
       log.add(
         id,
         sketches.map((sketch) => sketch.id),

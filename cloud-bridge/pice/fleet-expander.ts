@@ -106,9 +106,10 @@ export class FleetExpander implements Expander {
   onPresence(event: PresenceEvent): void {
     if (event.kind === 'broker lost') this.#feed({ kind: 'all-absent' })
     else {
-      const { device, state } = event
+      const { device, state, isUnproven = false } = event
       this.#feedHints(device)
-      this.#feed({ kind: 'presence', device, presence: presenceOf(state) })
+      // A durable job may wait for such a device; a reader should not.
+      this.#feed({ kind: 'presence', device, presence: isUnproven ? null : presenceOf(state) })
     }
   }
 

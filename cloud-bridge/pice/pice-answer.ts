@@ -68,6 +68,8 @@ export class PiceAnswer {
   /** The client may have lines of a sketch, which a full answer replaces. */
   #hasSketch: boolean
   #expansionMs: number | undefined
+  /** Devices have let the deadline pass. */
+  #isLate = false
   readonly #confidences: number[] = []
 
   constructor(parts: AnswerParts, asked: Asked, mode: BridgeMode, log: AnswerLog, signal: AbortSignal) {
@@ -139,9 +141,9 @@ export class PiceAnswer {
     }
     if (typeof lines === 'string') return yield* this.#full(lines)
     this.#figures.sketchLines = lines.length
-    const { withinS } = plan
-    const limited = withinS === Number.POSITIVE_INFINITY ? {} : { withinS }
-    const record: SketchRecord = { kind: 'sketch', lines, expectedTokens, ...limited, figures: { ...this.#figures } }
+    const { withinS, queueS, networkS } = plan
+    const times = { expansionS: queueS + networkS + plan.expansionS, ...(withinS < Number.POSITIVE_INFINITY && { withinS }) }
+    const record: SketchRecord = { kind: 'sketch', lines, expectedTokens, ...times, figures: { ...this.#figures } }
     this.#write(record)
     yield* this.#expand(record, [])
   }
@@ -157,7 +159,8 @@ export class PiceAnswer {
     for (const sentence of order.missing) this.#takeAsWritten(sentences, sentence)
     yield* sentences.ready()
     if (order.needsMore) yield* this.#fromDevices(record, sentences)
-    if (order.isEmpty) return yield* this.#full('expansion')
+    // Sentences that are written together are complete sooner than a full answer that begins now.
+    if (order.isEmpty && !this.#isLate) return yield* this.#full('expansion')
     if (order.needsMore) yield* this.#fromLlm(record, sentences)
     const source = sentences.lastSource ?? this.#llmSource
     const promptTokens = await this.#parts.llm.promptTokens(this.#asked, this.#signal)
@@ -168,9 +171,10 @@ export class PiceAnswer {
     const { expander, clock, logger } = this.#parts
     const { order } = sentences
     const begunMs = clock.nowMs()
+    const request = this.#expansionOf(record, sentences)
     const arrived = new Map<number, Expanded[]>()
     try {
-      for await (const expanded of expander.expand(this.#expansionOf(record, sentences), this.#signal)) {
+      for await (const expanded of expander.expand(request, this.#signal)) {
         const own = [...(arrived.get(expanded.sentence) ?? []), expanded]
         arrived.set(expanded.sentence, own)
         this.#expansionMs = clock.nowMs() - begunMs
@@ -181,23 +185,33 @@ export class PiceAnswer {
       }
     } catch (err) {
       this.#signal.throwIfAborted()
+      this.#isLate = clock.nowMs() - begunMs >= request.deadlineMs
       logger.info({ err, answer: this.#log.id }, 'devices have not expanded the whole sketch: the LLM writes what is missing')
     }
     for (const sentence of order.incomplete) this.#choose(record, arrived.get(sentence)!, sentences)
     yield* sentences.ready()
   }
 
-  #expansionOf({ expectedTokens, withinS, figures }: SketchRecord, { lines, order }: Sentences): ExpansionRequest {
-    const { candidates, clock, maxExpansionMs } = this.#parts
+  #expansionOf(
+    { expectedTokens, withinS, expansionS, figures }: SketchRecord,
+    { lines, order: { missing } }: Sentences,
+  ): ExpansionRequest {
+    const { candidates, clock, maxExpansionMs, planner } = this.#parts
     const { temperature, topP, topK, seed } = this.#asked.request.sampling
-    const { budgetMs, deadlineMs } = expansionTime({ ...figures, withinS }, clock.nowMs() - this.#startedMs, maxExpansionMs)
+    const completion = {
+      speed: planner.speed,
+      sentences: missing.length,
+      tokens: (expectedTokens * missing.length) / lines.length,
+    }
+    const elapsedMs = clock.nowMs() - this.#startedMs
+    const { budgetMs, deadlineMs } = expansionTime({ ...figures, withinS, expansionS }, elapsedMs, maxExpansionMs, completion)
     return {
       id: this.#log.id,
       client: this.#asked.request.client,
       input: {
         messages: sketchMessages(this.#asked.messages, Number.POSITIVE_INFINITY),
         sketch: lines.map(keyWordsOf),
-        sentences: order.missing,
+        sentences: [...missing],
         expectedTokens,
         budgetMs,
         candidates,
@@ -248,9 +262,15 @@ export class PiceAnswer {
     const { order } = sentences
     try {
       for (let next = order.nextOfLlm; next.length > 0; next = order.nextOfLlm) {
-        const writing = next.map((sentence) => this.#writeSentence(record, sentences.lines, sentence, signal))
-        for (const written of await Promise.all(writing)) this.#take(sentences, written)
-        yield* sentences.ready()
+        const writing = new Map(
+          next.map((sentence) => [sentence, this.#writeSentence(record, sentences.lines, sentence, signal)]),
+        )
+        while (writing.size > 0) {
+          const written = await Promise.race(writing.values())
+          writing.delete(written.sentence)
+          this.#take(sentences, written)
+          yield* sentences.ready()
+        }
       }
     } finally {
       stop.abort()

@@ -14,6 +14,7 @@ import {
 import type { CloudMeter } from '../../core/policy/pice/cloud-meter.ts'
 import type { PlanPolicy } from '../../core/policy/pice/plan-policy.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
+import type { CloudSpeed } from '../../core/policy/pice/state.ts'
 import { type SketchMessages, sketchMessages } from './conversation.ts'
 import type { Expander } from './expander.ts'
 import type { Asked, Llm } from './llm.ts'
@@ -79,6 +80,11 @@ export class Planner {
   /** The LLM begins to write a sketch, with which plans that follow count. @returns to be called when it is submitted or given up */
   begin(id: string, expectedTokens: number, plan: Pick<SketchPlan, 'sketchS'>): () => void {
     return this.#planner.begin(id, expectedTokens, plan, this.#options.clock.nowMs())
+  }
+
+  /** Of the LLM at its present load; undefined: it has answered nothing yet. */
+  get speed(): CloudSpeed | undefined {
+    return this.#options.cloud.speed
   }
 
   /** A full answer has ended by itself. */

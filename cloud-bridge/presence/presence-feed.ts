@@ -5,7 +5,13 @@ import type { DeviceState } from '../../core/wire/protocol/messages.ts'
 
 export type PresenceEvent =
   /** The device has published a state, or is lost. */
-  | { readonly kind: 'state'; readonly device: string; readonly state: DeviceState }
+  | {
+      readonly kind: 'state'
+      readonly device: string
+      readonly state: DeviceState
+      /** A broker had retained it, and the device has sent nothing since. */
+      readonly isUnproven?: boolean
+    }
   /** The bridge receives no messages: every device counts as absent until its next state. */
   | { readonly kind: 'broker lost' }
 

@@ -131,7 +131,8 @@ export function simulate(arrivals: readonly Arrival[], by: Simulated): Outcome {
       next.happen()
     } else if (!next && scheduler.view(1_000 * nowS).waiting.length === 0) return { answers, states }
     else {
-      nowS = Math.max(nowS, wakeS)
+      // In ms it may be rounded to less than what is due.
+      nowS = Math.max(nowS, wakeS + 1e-9)
       feed({ kind: 'tick', ...noLimits })
       const idle = [...devices.values()].filter(({ freeS }) => freeS <= nowS).length
       states.push({ idle, waiting: scheduler.view(1_000 * nowS).waiting.length })

@@ -35,7 +35,7 @@ export class CloudMeter {
     const waitS = this.#waiting === 0 ? 0 : (this.#waiting + 1) * (this.#intervalS.value ?? 0)
     // Behind a queue, it begins when another one ends.
     const running = this.#waiting === 0 ? this.#running + 1 : Math.max(1, this.#running)
-    return { waitS, ttftS, tpotS: this.#tpotS.at(running), slots: Math.max(1, this.#maxRunning) }
+    return { waitS, ttftS, tpotS: this.#tpotS.at(running), slots: Math.max(1, this.#maxRunning), running: this.#running }
   }
 
   /** An answer is asked for. */

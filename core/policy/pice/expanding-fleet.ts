@@ -5,7 +5,7 @@ import { type DeviceHints, type DeviceJob, type DevicePresence, FleetDevice } fr
 import type { ExpandingDevice, SmallModelSpeed } from './state.ts'
 
 /** After a failure a device gets no sketches for this long, twice as long after each further one in a row. */
-const restMs = { base: 1_000, max: 60_000 }
+const restMs = { failed: 1_000, silent: 2_000, max: 60_000 }
 
 /** The devices that expand sketches: which are connected, how fast they are, which rest after a failure. Mutable. */
 export class ExpandingFleet {
@@ -91,12 +91,19 @@ export class ExpandingFleet {
     })
   }
 
-  failed(device: FleetDevice, nowMs: number): void {
+  /** @param how silent: it has not accepted a job, or not answered in time */
+  failed(device: FleetDevice, nowMs: number, how: 'failed' | 'silent' = 'failed'): void {
     this.#update(device, () => {
       device.failures += 1
-      device.restUntilMs = nowMs + Math.min(restMs.max, restMs.base * 2 ** (device.failures - 1))
+      const untilMs = nowMs + Math.min(restMs.max, restMs[how] * 2 ** (device.failures - 1))
+      device.restUntilMs = Math.max(device.restUntilMs ?? untilMs, untilMs)
       this.#resting.add(device)
     })
+  }
+
+  /** A device that was silent sends again. */
+  returned(device: FleetDevice): void {
+    if (device.restUntilMs !== undefined) this.#update(device, () => this.#wake(device))
   }
 
   /** What the queue tells of devices; those that are not named hold nothing. */

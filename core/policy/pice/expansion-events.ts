@@ -79,13 +79,14 @@ export interface SubmittedSketch {
 }
 
 export type ExpansionAction =
-  /** A job for a device. @property endsInMs its deadline */
+  /** A job for a device. @property endsInMs its deadline. @property acceptMs for the device to accept it */
   | {
       readonly kind: 'submit'
       readonly job: string
       readonly device: string
       readonly sketches: readonly SubmittedSketch[]
       readonly endsInMs: number
+      readonly acceptMs: number
     }
   | { readonly kind: 'cancel'; readonly job: string }
   /** The sentence is new to this answer. */

@@ -13,6 +13,13 @@ import type { FleetView } from './state.ts'
 
 /** Interval of looks at sketches that wait although a device is free: their age may change what it takes. */
 const lookMs = 100
+/** A job is overdue after this many times its predicted time, or this part of its budget where no time is predicted. */
+const hedgePatience = 2
+/** Shorter predictions are below what networks and schedulers vary by. */
+const minHedgeMs = 500
+/** Time in which a device accepts a job: 8 to 60 ms were measured on links that are not slow. */
+const minAcceptMs = 1_000
+const maxAcceptMs = 5_000
 /** Minimum time between two requests for a profile to one device. */
 export const profileEveryMs = 10 * 60_000
 
@@ -154,12 +161,14 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
 
   #onDispatched(job: SketchJob, isDispatched: boolean): void {
     job.isDispatched = isDispatched
+    job.wasRequeued ||= !isDispatched
     this.#waiting = undefined
     this.#schedule()
   }
 
   #onAccepted(job: SketchJob): void {
-    if (!job.isAccepted) this.#fleet.accepted(job.options.device, job.elapsedS(this.#nowMs))
+    // After an outage it says nothing about the link.
+    if (!job.isAccepted && !job.wasRequeued) this.#fleet.accepted(job.options.device, job.elapsedS(this.#nowMs))
     job.isAccepted = true
   }
 
@@ -206,7 +215,8 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   #adopt({ job: id, device: name, size, expected, isDispatched, received }: OfKind<ExpansionInput, 'adopt'>): void {
     const device = this.#fleet.of(name)
     const keptUntilMs = this.#nowMs + this.#settings.graceMs
-    const job = new SketchJob({ id, device, size, expected, predictedS: 0, startedMs: this.#nowMs, keptUntilMs })
+    const times = { predictedS: 0, startedMs: this.#nowMs, overdueMs: Number.POSITIVE_INFINITY, keptUntilMs }
+    const job = new SketchJob({ id, device, size, expected, ...times })
     job.isDispatched = isDispatched
     // When it was submitted is not known.
     job.isAccepted = true
@@ -229,6 +239,7 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
 
   #onSentence(job: SketchJob, { sketch, sentence, candidate }: SentencePlace): void {
     job.received(sketch, sentence, candidate)
+    if (job.isOverdue) this.#fleet.returned(job.options.device)
     // After a restart, a device may be heard before its presence.
     if (this.#aloneSinceMs !== undefined) this.#aloneSinceMs = this.#nowMs
     const part = job.parts[sketch]
@@ -250,7 +261,8 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
       this.#actions.push({ kind: 'learn', job: id })
     } else {
       // A device may send something else than it was asked for. Where all its sentences are here, only its result was too large.
-      if (parts.length > 0) this.#fleet.failed(device, this.#nowMs)
+      const isSilent = end.kind === 'failed' && !end.isRejected && !job.isAccepted
+      if (parts.length > 0) this.#fleet.failed(device, this.#nowMs, isSilent ? 'silent' : 'failed')
       if (end.kind === 'failed') {
         if (!end.isOver) this.#actions.push({ kind: 'cancel', job: id })
         if (end.isRejected && size > 1) for (const part of parts) part.isSuspect = true
@@ -295,17 +307,28 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   /** Deadlines that have passed, and jobs whose answers have not come back. */
   #endInTime(): void {
     for (const pending of this.#pending.values()) if (this.#nowMs >= pending.deadlineMs) this.#onLate(pending)
+    for (const job of this.#jobs.values()) if (this.#nowMs >= job.options.overdueMs && !job.isOverdue) this.#onOverdue(job)
     for (const job of this.#jobs.values()) this.#cancelUseless(job)
     let nextMs = Number.POSITIVE_INFINITY
     for (const { deadlineMs } of this.#pending.values()) nextMs = Math.min(nextMs, deadlineMs)
     for (const { options } of this.#jobs.values())
-      if (options.keptUntilMs > this.#nowMs) nextMs = Math.min(nextMs, options.keptUntilMs)
+      for (const atMs of [options.keptUntilMs, options.overdueMs]) if (atMs > this.#nowMs) nextMs = Math.min(nextMs, atMs)
     this.#nextEndMs = nextMs
+  }
+
+  /** What is missing waits for another device, while this one may still send it. */
+  #onOverdue(job: SketchJob): void {
+    job.isOverdue = true
+    this.#waiting = undefined
+    // It is able again once the job has ended, and it has rested.
+    this.#fleet.failed(job.options.device, this.#nowMs, 'silent')
+    this.#schedule()
   }
 
   /** A device that should have expanded it by now gets no other sketch at once. */
   #onLate(pending: PendingSketch): void {
-    for (const job of pending.jobs) if (job.leftS(this.#nowMs) === 0) this.#fleet.failed(job.options.device, this.#nowMs)
+    for (const job of pending.jobs)
+      if (job.leftS(this.#nowMs) === 0 && !job.isOverdue) this.#fleet.failed(job.options.device, this.#nowMs)
     this.#fail(pending, { reason: 'late' })
   }
 
@@ -345,24 +368,29 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   #submit({ device, sketches }: SketchBatch): void {
     const nowMs = this.#nowMs
     this.#submitted += 1
+    const seconds = predictedS(device, sketches)
+    const overdueMs = nowMs + hedgeMs(seconds > 0 ? device.busyS(nowMs) + seconds : 0, sketches)
     const job = new SketchJob({
       id: `${this.#submitted}`,
       device,
       size: sketches.length,
       expected: sketches.reduce((sum, { missing, asked }) => sum + missing.length * asked.candidates, 0),
-      predictedS: predictedS(device, sketches),
+      predictedS: seconds,
       startedMs: nowMs,
+      overdueMs,
       keptUntilMs: nowMs,
     })
     for (const [sketch, pending] of sketches.entries()) job.attach(pending, sketch)
     this.#follow(job)
     this.#waiting = undefined
+    this.#nextEndMs = Math.min(this.#nextEndMs, overdueMs)
     this.#actions.push({
       kind: 'submit',
       job: job.options.id,
       device: device.name,
       sketches: sketches.map(({ asked, missing }) => ({ id: asked.id, sentences: missing })),
       endsInMs: Math.max(...sketches.map(({ deadlineMs }) => deadlineMs)) - nowMs,
+      acceptMs: acceptMs(device),
     })
   }
 
@@ -385,6 +413,17 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
     }
   }
 }
+
+/** After how many ms another device is given what is missing of a job. */
+function hedgeMs(predicted: number, batch: readonly PendingSketch[]): number {
+  if (predicted > 0) return Math.max(minHedgeMs, 1_000 * hedgePatience * predicted)
+  const budgets = batch.flatMap(({ asked: { budgetMs } }) => budgetMs ?? [])
+  return budgets.length > 0 ? Math.max(minHedgeMs, Math.min(...budgets) / hedgePatience) : Number.POSITIVE_INFINITY
+}
+
+/** A slow link needs longer for a sketch and the answer to it. */
+const acceptMs = ({ known, hints }: FleetDevice): number =>
+  Math.min(maxAcceptMs, Math.max(minAcceptMs, 4_000 * (known ?? hints).networkS))
 
 /** 0 for a device whose speed is unknown. */
 function predictedS({ known }: FleetDevice, batch: readonly PendingSketch[]): number {

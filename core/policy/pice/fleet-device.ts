@@ -20,6 +20,8 @@ export interface DeviceHints {
 export interface DeviceJob {
   /** Predicted time until the device has finished it. */
   busyS(nowMs: number): number
+  /** It has taken so much longer than predicted that the device may be gone. */
+  readonly isOverdue: boolean
 }
 
 /** A device of the fleet, and what the bridge knows of it. Mutable: `ExpandingFleet` and `AbleDevices` change it. */
@@ -63,7 +65,9 @@ export class FleetDevice {
 
   /** Takes expansions, now or once it has finished others. */
   get isAble(): boolean {
-    return this.takesJobs && this.restUntilMs === undefined && !this.isExhausted
+    if (!this.takesJobs || this.restUntilMs !== undefined || this.isExhausted) return false
+    for (const { isOverdue } of this.jobs) if (isOverdue) return false
+    return true
   }
 
   busyS(nowMs: number): number {

@@ -76,9 +76,9 @@ export class PendingSketch {
     return { expectedTokens: this.expectedTokens, sentences: this.#missing.size, candidates: this.asked.candidates }
   }
 
-  /** Whether no device is expanding it. */
+  /** Whether no device is expanding it within the time that it should take. */
   get isWaiting(): boolean {
-    for (const job of this.jobs) if (job.isActive) return false
+    for (const job of this.jobs) if (job.isActive && !job.isOverdue) return false
     return true
   }
 
@@ -103,6 +103,8 @@ export interface SketchJobOptions {
   /** Time until the device has expanded everything. */
   readonly predictedS: number
   readonly startedMs: number
+  /** After this, another device is given what is missing; Infinity: never. */
+  readonly overdueMs: number
   /** It is kept until then, although no answer may need it. */
   readonly keptUntilMs: number
 }
@@ -114,8 +116,12 @@ export class SketchJob implements DeviceJob {
   readonly parts: (PendingSketch | undefined)[]
   /** Whether its device has it; otherwise it is queued for it. */
   isDispatched = false
+  /** Whether it went back to the queue: its device was away. */
+  wasRequeued = false
   /** Whether its device has accepted it, at any time. */
   isAccepted = false
+  /** It has taken so much longer than predicted that others are to write what is missing; what its device sends still counts. */
+  isOverdue = false
   /** The device has sent all that it will. */
   isOver = false
   /** Places of candidates, as numbers. */

@@ -1,5 +1,5 @@
 /** Sentences that the LLM writes at once. */
-const maxParallel = 8
+export const maxParallelSentences = 16
 
 /**
  * The sentences of one sketched answer: their candidates arrive in any order, each sentence gets its text once, and they are sent in
@@ -83,6 +83,6 @@ export class SketchedSentences {
 
   /** Those that the LLM writes next, together; none: the answer is complete. */
   get nextOfLlm(): number[] {
-    return this.needsMore ? this.missing.slice(0, maxParallel) : []
+    return this.needsMore ? this.missing.slice(0, maxParallelSentences) : []
   }
 }

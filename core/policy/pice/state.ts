@@ -8,6 +8,8 @@ export interface CloudSpeed {
   readonly tpotS: number
   /** Answers that it computes at once; absent: 1. */
   readonly slots?: number
+  /** Answers that it computes now; absent: 0. */
+  readonly running?: number
 }
 
 /** How fast one small model writes on one device. */

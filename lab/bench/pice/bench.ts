@@ -41,7 +41,7 @@ export async function benchPice(plan: Plan, { io, progress }: BenchContext): Pro
   await using judge = await openJudge(bundle, io.env.ORT_LIB)
   const picePrompts = await loadPicePrompts(bundle)
   const setup: Setup = { bundle, smallModels, picePrompts, plan, prompts, judge, io, progress }
-  const { runs, machine, capacity, devices } = await measureRuns(setup)
+  const { runs, machine, capacity, devices, silent } = await measureRuns(setup)
   const conditions = {
     ...model,
     smallModels: await Promise.all(smallModels.map(async (folder) => (await readManifest(folder)).card.name)),
@@ -50,6 +50,7 @@ export async function benchPice(plan: Plan, { io, progress }: BenchContext): Pro
     machine,
     capacity,
     devices,
+    silent,
   }
-  return { conditions, summary: summaryOf(piceFigures, { runs, devices }), runs }
+  return { conditions, summary: summaryOf(piceFigures, { runs, devices, silent }), runs }
 }

@@ -54,6 +54,9 @@ export function startPiceCluster({ bundle, smallModels, devices, paces, args = [
       httpUrl,
       client,
       deviceIds,
+      /** SIGSTOP, and SIGCONT. */
+      suspend: (device: string) => agents[deviceIds.indexOf(device)]!.suspend(),
+      resume: (device: string) => agents[deviceIds.indexOf(device)]!.resume(),
       /** CPU time so far, in seconds; undefined where the system does not report it. */
       cpuS: {
         bridgeCore: () => cpuSeconds([bridge.pid]),

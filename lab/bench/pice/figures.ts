@@ -5,6 +5,7 @@ import { groupBy, mean, medianOrNull, over, quantileOrNull } from '../../frame/s
 import type { MethodName } from './methods.ts'
 import { halfLoad, overload, paperLoad } from './plan.ts'
 import type { DeviceFigures, PiceRun } from './runs.ts'
+import { overAlone, type SilentDeviceRun } from './silent-device.ts'
 
 export const runsOf = ({ runs }: Pick<BenchDocument, 'runs'>) => runs as readonly PiceRun[]
 
@@ -57,6 +58,7 @@ export const methodRatio = (
 interface Measurements {
   readonly runs: readonly PiceRun[]
   readonly devices: readonly DeviceFigures[]
+  readonly silent: readonly SilentDeviceRun[]
 }
 
 /** A figure of PICE over another method's, at the paper's load unless another is given. */
@@ -79,6 +81,7 @@ export const piceFigures: SummaryFigures<Measurements> = {
   dynamicOverStatic: [ratio('answersPerMin', 'PICE static'), { min: 1.3 }],
   prefixTokensSaved: [({ devices }) => medianOrNull(devices.map(prefixTokensSaved)), { min: 0.4 }],
   parallelOverSequential: [({ devices }) => medianOrNull(devices.map(parallelOverSequential)), { min: 2 }],
+  latencyWithSilentDevice: [({ silent }) => medianOrNull(silent.map(overAlone)), { max: 1.1 }],
   answered: [answered, { min: 1 }],
   throughputOverCloudOnlyAt15: [ratio('answersPerMin', 'cloud-only', overload)],
   latencyOverCloudOnlyAt15: [ratio('latencyMeanS', 'cloud-only', overload)],

@@ -15,6 +15,7 @@ import { type MethodName, methods } from './methods.ts'
 import { type Plan, paperLoad } from './plan.ts'
 import type { Capacity, DeviceFigures, PiceRun, PiceSample } from './runs.ts'
 import { questionOf, type Setup, startCluster, warmUp } from './setup.ts'
+import { measureSilentDevice, type SilentDeviceRun } from './silent-device.ts'
 
 export interface Results {
   /** Steps of the LLM on this machine. */
@@ -22,6 +23,7 @@ export interface Results {
   readonly runs: readonly PiceRun[]
   readonly capacity: Capacity
   readonly devices: readonly DeviceFigures[]
+  readonly silent: readonly SilentDeviceRun[]
 }
 
 /** Every method at every load, one after another. */
@@ -48,6 +50,8 @@ export async function measureRuns(setup: Setup): Promise<Results> {
     const { id, messages = [] } = setup.prompts[i % setup.prompts.length]!
     devices.push(await measureDevice(first.client, first.deviceIds[0]!, { messages, sketch: keywordSketch(known.get(id)!.own) }))
   }
+  progress('questions while one of three devices hangs')
+  const silent = await measureSilentDevice(setup, plan.silentRequests)
   const loads = [...new Set(Object.values(plan.loads).flat())].sort((a, b) => a - b)
   for (const seed of plan.seeds) {
     for (const load of loads) {
@@ -67,7 +71,7 @@ export async function measureRuns(setup: Setup): Promise<Results> {
   const runs: PiceRun[] = []
   progress('the LLM reads all answers')
   for (const each of unjudged) runs.push(await judged(setup, each, known))
-  return { machine, runs, capacity, devices }
+  return { machine, runs, capacity, devices, silent }
 }
 
 /** The settings that PICE's sensitivity is measured to. */

@@ -27,6 +27,8 @@ export interface Plan {
   readonly waitingPerDevice: readonly number[]
   readonly bytesPerS: readonly number[]
   readonly sensitivityRequests: number
+  /** Questions that are answered while a device hangs. */
+  readonly silentRequests: number
   /** Repeats of the measurements on one device. */
   readonly deviceRepeats: number
 }
@@ -74,6 +76,7 @@ export const fullPlan: Plan = {
   waitingPerDevice: [1, 2, 4, 8],
   bytesPerS: [4_000, 20_000, 100_000],
   sensitivityRequests: 48,
+  silentRequests: 6,
   deviceRepeats: 3,
 }
 
@@ -88,6 +91,7 @@ export const quickPlan: Plan = {
   ),
   waitingPerDevice: [],
   bytesPerS: [],
+  silentRequests: 3,
   deviceRepeats: 1,
 }
 

@@ -26,7 +26,7 @@ export interface Setup {
 export const startCluster = (setup: Setup, options: Pick<PiceClusterOptions, 'args' | 'bytesPerS'>) =>
   startPiceCluster({ ...setup, devices: setup.plan.devices, paces: setup.plan.paces, ...options })
 
-export const questionOf = ({ messages = [] }: FilePrompt, { plan }: Setup): Question => ({
+export const questionOf = ({ messages = [] }: FilePrompt, { plan }: Pick<Setup, 'plan'>): Question => ({
   messages,
   maxTokens: plan.answerTokens,
 })
@@ -38,7 +38,7 @@ export const burst = <T>(items: readonly T[], ask: (item: T, i: number) => Promi
  * Profiles all devices, and asks for answers that are not recorded: the bridge measures its LLM, and learns from sketches which
  * questions suit them.
  */
-export async function warmUp(setup: Setup, cluster: PiceCluster): Promise<void> {
+export async function warmUp(setup: Pick<Setup, 'plan' | 'prompts' | 'io'>, cluster: PiceCluster): Promise<void> {
   const { plan, prompts, io } = setup
   await Promise.all(cluster.deviceIds.map((device) => profileOf(cluster.client, device)))
   for (const mode of ['full', 'sketch'] as const)

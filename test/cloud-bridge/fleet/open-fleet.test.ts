@@ -26,7 +26,8 @@ beforeEach(() => {
   events = []
   const presence = new PresenceFeed(silentLogger())
   presence.subscribe((event) => {
-    events.push(event.kind === 'state' ? `${event.device} ${event.state.state}` : event.kind)
+    const proof = 'isUnproven' in event ? ' unproven' : ''
+    events.push(event.kind === 'state' ? `${event.device} ${event.state.state}${proof}` : event.kind)
   })
   opened = openFleet({
     wallMs: Date.now,
@@ -76,4 +77,21 @@ it('retains the configured number of samples', () => {
   expect(samples.length).toBeGreaterThanOrEqual(10)
   expect(samples.length).toBeLessThan(100)
   expect(samples.at(-1)).toMatchObject({ at: at(199) })
+})
+
+it('counts a state that the broker had retained as unproven until the device sends something', async () => {
+  const state = message({ state: 'ready', heartbeatS: 30, connection: 1 })
+  for (const device of ['a', 'b', 'c']) opened.handlers.onDeviceState(device, state, true)
+  opened.handlers.onDeviceState('a', state, true)
+  expect(events).toEqual(['a ready unproven', 'b ready unproven', 'c ready unproven'])
+  events = []
+  opened.handlers.onDeviceState('a', state)
+  expect(events).toEqual(['a ready'])
+  opened.handlers.onDeviceTelemetry('b', message({ link: null, speed: { prefillTokensPerS: null, draftStepMs: null } }))
+  await clock.advance(1_000)
+  expect(events).toEqual(['a ready', 'b ready'])
+  opened.handlers.onDeviceState('a', state, true)
+  opened.handlers.onDeviceState('b', state)
+  await clock.advance(1_000)
+  expect(events).toHaveLength(2)
 })

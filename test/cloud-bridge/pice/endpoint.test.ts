@@ -32,7 +32,8 @@ const lines = ['keys, table', 'dog, garden', 'rain, evening']
 const texts = ['The keys are on the table.', 'The dog is in the garden.', 'It rains in the evening.']
 const whole = 'One full answer.'
 
-const sketchPlan = { mode: 'sketch', level: 1, sketchTokens: 12, fullS: 10, sketchS: 2, predictedS: 5 } as const
+const devicesS = { queueS: 1, networkS: 0.5, expansionS: 1.5 }
+const sketchPlan = { mode: 'sketch', level: 1, sketchTokens: 12, fullS: 10, sketchS: 2, predictedS: 5, ...devicesS } as const
 const plans = { sketch: sketchPlan as unknown as AnswerPlan, full: { mode: 'full', reason: 'latency', fullS: 1 } as AnswerPlan }
 
 /** What a good model replies. */
@@ -313,13 +314,14 @@ describe('a sketched answer', () => {
     await ask(w, { sampling: { temperature: 0.7, topP: 0.9, topK: 5, seed: 3 } })
     expect(w.requests[0]).toMatchObject({
       input: { temperature: 0.7, topP: 0.9, topK: 5, seed: 3, budgetMs: 10_000 },
-      deadlineMs: 20_000,
+      // Three sentences by the LLM take the rest of f(l).
+      deadlineMs: expect.closeTo(3_150),
     })
     const begun = w.pice.answer(requestOf(), never)
     await begun.next()
     await w.clock.advance(4_000)
     for await (const _ of begun);
-    expect(w.requests[1]).toMatchObject({ input: { budgetMs: 6_000 }, deadlineMs: 12_000 })
+    expect(w.requests[1]).toMatchObject({ input: { budgetMs: 6_000 }, deadlineMs: 3_000 })
     expect(w.calls[0]?.request.sampling.temperature).toBe(0)
   })
 

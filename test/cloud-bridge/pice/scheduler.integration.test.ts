@@ -317,6 +317,7 @@ describe('an expansion that fails', () => {
     world.connect('a')
     const late = world.expand('x', {}, 4_000)
     await runsAre(1)
+    world.begin(world.runs[0]!)
     await clock.advance(4_100)
     expect(await late.ended).toBe('EXPANSION_FAILED')
     const next = world.expand('y')

@@ -126,8 +126,15 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
       const written = writeSketch(answer.request, { sketchTokens, expectedTokens, tokensPerSentence }, chance.sketches)
       if (written.words.length < 2) return void inFull(answer)
       const sentences = new Sentences(answer, written, candidates)
+      const { queueS, networkS, expansionS: expandS } = plan
+      const times = {
+        ...plan,
+        expansionS: queueS + networkS + expandS,
+        ...(!sparesDevices && { withinS: undefined }),
+      }
+      const completion = { speed: llm.speed, sentences: written.words.length, tokens: expectedTokens }
       fleet.expand({
-        ...expansionTime(sparesDevices ? plan : { ...plan, withinS: undefined }, simulation.nowMs - atMs, 1_000 * expansionS),
+        ...expansionTime(times, simulation.nowMs - atMs, 1_000 * expansionS, completion),
         answer,
         sketch: written,
         candidates,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { hasRoom, termsOf } from '../../../../core/policy/pice/dispatch-rules.ts'
-import { expansionTime } from '../../../../core/policy/pice/expansion-deadline.ts'
+import { completionS, expansionTime } from '../../../../core/policy/pice/expansion-deadline.ts'
 import { chooseSources, groupSentences, type SketchShape, sentenceTokens } from '../../../../core/policy/pice/expansion-groups.ts'
 import type { SmallModelSpeed } from '../../../../core/policy/pice/state.ts'
 
@@ -80,16 +80,37 @@ describe('what a device makes of a sketch', () => {
 })
 
 describe('the time that devices are given for a sketch', () => {
-  it('is what is left of the full answer; the deadline is twice that or the prediction, within limits', () => {
-    expect(expansionTime({ fullS: 30, predictedS: 20 }, 10_000, 60_000)).toEqual({ budgetMs: 20_000, deadlineMs: 40_000 })
+  const unknown = { speed: undefined, sentences: 8, tokens: 160 }
+  /** Eight sentences of 20 tokens take 0.5 + 19 · 1.5 · 0.1 = 3.35 s. */
+  const idle = { ...unknown, speed: { waitS: 0, ttftS: 0.5, tpotS: 0.1 } }
+
+  it('is what is left of the full answer; where no speed is known, the deadline is twice that or the prediction', () => {
+    expect(expansionTime({ fullS: 30, predictedS: 20 }, 10_000, 60_000, unknown)).toEqual({
+      ...{ budgetMs: 20_000, deadlineMs: 40_000 },
+    })
     // Where others wait: the budget is shorter, the deadline is not.
-    expect(expansionTime({ fullS: 30, predictedS: 20, withinS: 5 }, 10_000, 60_000)).toEqual({
+    expect(expansionTime({ fullS: 30, predictedS: 20, withinS: 5 }, 10_000, 60_000, unknown)).toEqual({
       budgetMs: 5_000,
       deadlineMs: 40_000,
     })
-    expect(expansionTime({ fullS: 30, predictedS: 40 }, 10_000, 90_000)).toEqual({ budgetMs: 20_000, deadlineMs: 60_000 })
-    expect(expansionTime({ fullS: 30, predictedS: 40 }, 10_000, 50_000).deadlineMs).toBe(50_000)
-    expect(expansionTime({ fullS: 3, predictedS: null }, 10_000, 60_000)).toEqual({ budgetMs: 1, deadlineMs: 4_000 })
+    // A sketch that the client asked for may take longer than the LLM alone.
+    expect(expansionTime({ fullS: 30, predictedS: 40 }, 10_000, 90_000, idle)).toEqual({ budgetMs: 20_000, deadlineMs: 60_000 })
+    expect(expansionTime({ fullS: 30, predictedS: 40 }, 10_000, 50_000, idle).deadlineMs).toBe(50_000)
+    expect(expansionTime({ fullS: 3, predictedS: null }, 10_000, 60_000, idle)).toEqual({ budgetMs: 1, deadlineMs: 4_000 })
+  })
+
+  it('ends in time for the LLM to write what is missing by f(l)', () => {
+    const deadlineMs = (predictedS: number, waitS = 0) =>
+      expansionTime({ fullS: 30, predictedS }, 10_000, 60_000, { ...idle, speed: { ...idle.speed, waitS } }).deadlineMs
+    expect(deadlineMs(20)).toBeCloseTo(20_000 - 3_350)
+    expect(deadlineMs(28)).toBeCloseTo(20_000 - 3_350)
+    const late = { fullS: 30, predictedS: 28, expansionS: 18 }
+    expect(expansionTime(late, 10_000, 60_000, idle).deadlineMs).toBeCloseTo(18_000)
+    // Answers wait for the LLM, or it has no place: devices are waited for.
+    expect(deadlineMs(28, 5)).toBe(40_000)
+    const full = { ...idle, speed: { ...idle.speed, slots: 4, running: 3 } }
+    expect(expansionTime({ fullS: 30, predictedS: 28 }, 10_000, 60_000, full).deadlineMs).toBe(40_000)
+    expect(completionS(idle.speed, { sentences: 32, tokens: 640 })).toBeCloseTo(6.7)
   })
 })
 

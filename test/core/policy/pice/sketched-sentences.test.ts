@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { SketchedSentences } from '../../../../core/policy/pice/sketched-sentences.ts'
+import { maxParallelSentences, SketchedSentences } from '../../../../core/policy/pice/sketched-sentences.ts'
 
 const sketch = fc.record({
   tokens: fc.array(fc.integer({ min: 0, max: 30 }), { minLength: 1, maxLength: 20 }),
@@ -26,7 +26,7 @@ it('sends each sentence once, in the order of the sketch, until the answer has a
       }
       for (const sentence of sentences.incomplete) take(sentence)
       for (let next = sentences.nextOfLlm; next.length > 0; next = sentences.nextOfLlm) {
-        expect(next.length).toBeLessThanOrEqual(8)
+        expect(next.length).toBeLessThanOrEqual(maxParallelSentences)
         for (const sentence of next) take(sentence)
       }
       const fitting = tokens.findIndex((_, at) => tokens.slice(0, at + 1).reduce((sum, own) => sum + own, 0) > maxTokens)

@@ -182,7 +182,7 @@ describe('the page', () => {
       capacity,
       devices: [],
     },
-    summary: summaryOf(piceFigures, { runs: all, devices: [] }),
+    summary: summaryOf(piceFigures, { runs: all, devices: [], silent: [] }),
     runs: all,
   })
 
@@ -197,7 +197,7 @@ describe('the page', () => {
   })
 
   it('has every goal in the summary', () => {
-    expect(Object.keys(summaryOf(piceFigures, { runs, devices: [] }))).toEqual(
+    expect(Object.keys(summaryOf(piceFigures, { runs, devices: [], silent: [] }))).toEqual(
       expect.arrayContaining(Object.keys(piceBench.goals)),
     )
   })
