@@ -38,6 +38,8 @@ export class SketchReader {
   #isApart = false
   #isWrapped = false
   #isTooLong = false
+  /** Whether a reply begins: it may announce what it brings. */
+  #isFirst = true
   /** Lines of a block of code that is being written. */
   #block: string[] | undefined
   #blockChars = 0
@@ -77,6 +79,13 @@ export class SketchReader {
     return [...lines, this.#take([...block, fence.exec(block[0]!)![1]!].join('\n'))]
   }
 
+  /** The reply was cut: its last line is dropped, and another reply goes on. */
+  cut(): void {
+    this.#line = ''
+    this.#block = undefined
+    this.#isFirst = true
+  }
+
   #append(text: string): void {
     const maxChars = this.#block ? maxBlockChars : Math.max(maxRowChars, this.#bounds.maxLineChars + maxMarkChars)
     const room = maxChars - this.#line.length
@@ -108,7 +117,7 @@ export class SketchReader {
     const words = keyWordsOf(line)
     if (kind === 'table' || kind === 'rule') return kind === 'rule' && this.#count === 0 ? [] : [this.#take(written)]
     if (!/[\p{L}\p{N}]/u.test(words)) return []
-    if (this.#count === 0 && isIntroduction(words) && !announcesAnswer(words)) return []
+    if (this.#isFirst && isIntroduction(words) && !announcesAnswer(words)) return []
     const key = isExpanded(line) ? words : written
     if (this.#seen.has(key)) {
       this.#repeats++
@@ -141,6 +150,7 @@ export class SketchReader {
   #take(written: string): string {
     const isApart = this.#isApart
     this.#isApart = false
+    this.#isFirst = false
     this.#count++
     return isApart ? `\n${written}` : written
   }

@@ -1,5 +1,5 @@
 import type { TextDelta } from '../../core/answer/endpoint/endpoint.ts'
-import { sketchInstruction } from '../../core/answer/sketch/prompts.ts'
+import { sketchInstruction, withInstruction } from '../../core/answer/sketch/prompts.ts'
 import { fitToRequest, formText, requestedForm } from '../../core/answer/sketch/requested-form.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
@@ -34,6 +34,14 @@ export interface SketchedAnswer {
  */
 export type SketchFailure = 'sketch-short' | 'sketch-long' | 'sketch-failed' | 'sketch-form'
 
+/** A sketch that its length limit cuts is gone on with in so many replies at most. */
+const maxReplies = 3
+
+const soFar = (asked: Asked, instruction: string, lines: readonly string[]): Asked => ({
+  ...asked,
+  messages: [...withInstruction(asked.messages, instruction), { role: 'assistant', content: lines.join('\n') }],
+})
+
 /** The lines of a sketch by the LLM, each sent when it is complete. @throws BrimError CANCELED */
 export async function* writeSketch(
   { llm, maxSketchMs, clock, logger }: SketchParts,
@@ -48,17 +56,28 @@ export async function* writeSketch(
   )
   const form = requestedForm(asked.messages)
   const instruction = sketchInstruction(llm.prompts, level, sketchTokens, formText(form))
+  const within = AbortSignal.any([signal, done.signal])
+  const limits = { maxTokens: maxReplyTokens(sketchTokens) }
   let end: TextDelta['end']
   try {
-    const limits = { maxTokens: maxReplyTokens(sketchTokens) }
-    for await (const delta of llm.reply(asked, instruction, limits, AbortSignal.any([signal, done.signal]))) {
-      const complete = reader.push(delta.text)
-      if (delta.end === 'stop') complete.push(...reader.end())
-      counted(delta.tokenCount)
-      lines.push(...complete)
-      end = delta.end
-      if (complete.length > 0) yield progress(lines)
-      if (reader.isFull) break
+    for (let replies = 1; ; replies++) {
+      const reply =
+        replies === 1
+          ? llm.reply(asked, instruction, limits, within)
+          : llm.reply(soFar(asked, instruction, lines), llm.prompts.sketchNext!, limits, within)
+      const before = lines.length
+      for await (const delta of reply) {
+        const complete = reader.push(delta.text)
+        if (delta.end === 'stop') complete.push(...reader.end())
+        counted(delta.tokenCount)
+        lines.push(...complete)
+        end = delta.end
+        if (complete.length > 0) yield progress(lines)
+        if (reader.isFull) break
+      }
+      const isWhole = end === 'stop' || reader.isFull
+      if (isWhole || !llm.prompts.sketchNext || lines.length === before || replies === maxReplies) break
+      reader.cut()
     }
   } catch (err) {
     signal.throwIfAborted()

@@ -101,10 +101,6 @@ export const unbold = (text: string): string => text.replaceAll('**', '').replac
 const maxKeyWordChars = 400
 const shortened = (text: string): string => text.slice(0, maxKeyWordChars).replace(/[\ud800-\udbff]$/, '')
 
-/** The marks of a line without its text: each of them is in the answer. */
-export const markersOf = ({ kind, indent, mark, lead, text }: SketchLine): string =>
-  kind === 'code' || kind === 'table' || kind === 'rule' ? text : indent + mark + lead
-
 /** Joins the lines of an answer while their texts come, in the order of the sketch. Mutable. */
 export class FormJoin {
   #before: { readonly line: SketchLine; readonly text: string } | undefined

@@ -28,6 +28,8 @@ export const PicePrompts = z
     foresight: template(),
     foresightUnit: z.enum(['tokens', 'words']),
     sketch: template('level', 'words'),
+    /** Asks for the rest of a sketch that its length limit cut. Absent: then the answer is written in full. */
+    sketchNext: template().optional(),
     /** Sketch levels, longest first: the expected share of the full answer's tokens at level 1, 2, … */
     sketchShares: z
       .array(z.number().gt(0).lt(1))

@@ -5,6 +5,7 @@ import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { ChatMessage } from '../../../core/model/text/chat-message.ts'
 import { streamAnswerFrom } from '../../../core/wire/openai/client.ts'
 import { jobOperations } from '../../../core/wire/protocol/http/jobs.ts'
+import { formKept } from './form-kept.ts'
 import type { PiceSample } from './runs.ts'
 
 export interface Question {
@@ -32,7 +33,12 @@ export function askBridge(
 ): Promise<Answered> {
   const body = { messages: [...messages], max_tokens: maxTokens, temperature: 0, user, brim: { mode } }
   return timed(signal, async (onText, within) => {
-    const { text, usage, report } = await streamAnswerFrom({ server: 'bridge', url }, body, within, { onText })
+    let sketch: readonly string[] = []
+    const onSketch = (lines: readonly string[]) => {
+      // It shrinks while it is expanded.
+      if (lines.length >= sketch.length) sketch = lines
+    }
+    const { text, usage, report } = await streamAnswerFrom({ server: 'bridge', url }, body, within, { onText, onSketch })
     const { pice } = report
     const tokens = usage?.completion_tokens ?? 0
     if (!pice) return { text, by: 'cloud', cloudTokens: tokens }
@@ -45,6 +51,7 @@ export function askBridge(
       plannedS: pice.mode === 'sketch' ? pice.predictedS : pice.fullS,
       sketchLines: pice.sketchLines,
       completedSentences: pice.completedSentences,
+      formKept: pice.mode === 'sketch' && pice.expandedSentences > 0 ? formKept(sketch, messages, text) : null,
       cloudTokens: pice.cloudTokens,
       edgeTokens: pice.edgeTokens,
     }
@@ -88,6 +95,7 @@ const nothing = {
   plannedS: null,
   sketchLines: 0,
   completedSentences: 0,
+  formKept: null,
   cloudTokens: 0,
   edgeTokens: 0,
   tokens: null,

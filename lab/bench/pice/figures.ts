@@ -34,6 +34,11 @@ export function figuresOf({ samples }: Pick<PiceRun, 'samples'>) {
     edgeTokens: mean(done.map(({ edgeTokens }) => edgeTokens)),
     /** Of an answer, in the LLM's vocabulary. */
     tokens: mean(done.flatMap(({ tokens }) => tokens ?? [])),
+    /** Of the answers that devices expanded: those with each form marker of their sketch. */
+    formKept: over(
+      done.filter((sample) => sample.formKept === true).length,
+      done.filter((sample) => sample.formKept !== null).length,
+    ),
     rouge1: mean(qualities.map((quality) => quality.rouge1)),
     confidence: mean(qualities.map((quality) => quality.confidence)),
     /** Of the answers under the LLM: 2 to the power of the mean over answers of −(1/N) Σ log2 p. */
@@ -90,6 +95,7 @@ export const piceFigures: SummaryFigures<Measurements> = {
   latencyOverStatic: [ratio('latencyMeanS', 'PICE static')],
   cloudTokensOverCloudOnly: [ratio('cloudTokens', 'cloud-only')],
   sketched: [({ runs }) => medianOf(ownRuns(runs), 'sketched')],
+  formKept: [({ runs }) => medianOf(ownRuns(runs), 'formKept'), { min: 1 }],
   rouge1: [({ runs }) => medianOf(ownRuns(runs), 'rouge1')],
   perplexityOverCloudOnly: [ratio('perplexity', 'cloud-only')],
 }

@@ -21,6 +21,8 @@ export interface PiceSample {
   readonly sketchLines: number
   /** Sentences of the sketch that the LLM had to write. */
   readonly completedSentences: number
+  /** Whether the answer has each form marker of its sketch; null: devices have expanded nothing. */
+  readonly formKept: boolean | null
   /** Generated tokens, each in its model's vocabulary: foresight, sketch and text of the LLM; all candidates of devices. */
   readonly cloudTokens: number
   readonly edgeTokens: number

@@ -61,12 +61,20 @@ interface WorldOptions {
   readonly expand?: (request: ExpansionRequest, signal: AbortSignal) => AsyncGenerator<Expanded, void>
   readonly candidates?: number
   readonly suits?: boolean
+  readonly sketchNext?: string
 }
 
-function world({ reply = wellBehaved, plan = plans.sketch, candidates = 1, suits = true, ...options }: WorldOptions = {}) {
+function world({
+  reply = wellBehaved,
+  plan = plans.sketch,
+  candidates = 1,
+  suits = true,
+  sketchNext,
+  ...options
+}: WorldOptions = {}) {
   const clock = fakeClock()
   const endpoint = scriptedLlm(reply)
-  const llm = new Llm(endpoint, prompts)
+  const llm = new Llm(endpoint, { ...prompts, sketchNext })
   const requests: ExpansionRequest[] = []
   const judged: number[] = []
   const ended: EndedAnswer[] = []
@@ -133,6 +141,12 @@ async function planned({ planner, seen }: ReturnType<typeof world>): Promise<rea
   const request = requestOf()
   await planner.plan({ request, messages: [{ role: 'user', content: 'When?' }] }, 'auto', never)
   return seen.at(-1)!
+}
+
+/** Of a sketch that was cut. */
+function isRest({ request }: Call): boolean {
+  const content = request.prompt.asText()
+  return content.kind === 'chat' && content.messages.at(-1)?.content === 'Go on.'
 }
 
 const failed = () => new BrimError('EXPANSION_FAILED', 'no device is left')
@@ -385,6 +399,38 @@ describe('a full answer', () => {
     const { text, figures, end } = await ask(w)
     expect([text, end, figures.reason]).toEqual([whole, 'stop', reason])
     expect(w.requests).toEqual([])
+  })
+
+  it('is not needed where a sketch is cut: the rest is asked for, and what was cut is dropped', async () => {
+    const cut = { pieces: [`${lines[0]}\n`, `${lines[1]}\nrain, ev`], end: 'length' } as const
+    const asked: Call[] = []
+    const w = world({
+      sketchNext: 'Go on.',
+      reply: (call) => {
+        if (call.instruction.startsWith('Sketch ')) return cut
+        if (isRest(call)) {
+          asked.push(call)
+          return { pieces: [`Here is the rest of the sketch:\n${lines[2]}`] }
+        }
+        return wellBehaved(call)
+      },
+    })
+    expect(await ask(w)).toMatchObject({ text: texts.join(' '), figures: { sketchLines: 3, sketchTokens: 3 } })
+    const { messages } = asked[0]!.request.prompt.asText() as { messages: readonly { role: string; content: string }[] }
+    expect(messages.slice(1)).toEqual([
+      { role: 'assistant', content: lines.slice(0, 2).join('\n') },
+      { role: 'user', content: 'Go on.' },
+    ])
+    // One that never ends is given up.
+    const endless = world({
+      sketchNext: 'Go on.',
+      reply: (call) => {
+        if (isRest(call)) return { pieces: [`line ${w.calls.length + endless.calls.length}\nand`], end: 'length' }
+        return call.instruction.startsWith('Sketch ') ? cut : wellBehaved(call)
+      },
+    })
+    expect(await ask(endless)).toMatchObject({ text: whole, figures: { reason: 'sketch-long' } })
+    expect(endless.calls.filter(isRest)).toHaveLength(2)
   })
 
   it('is not needed where a sketch loops: its lines count once, and the model is stopped', async () => {

@@ -29,6 +29,7 @@ const sample = (given: Partial<PiceSample> = {}): PiceSample => ({
   plannedS: null,
   sketchLines: 0,
   completedSentences: 0,
+  formKept: null,
   cloudTokens: 200,
   edgeTokens: 0,
   tokens: 200,
