@@ -1,3 +1,4 @@
+import { openEmbeddings } from '../core/answer/embeddings/open-embeddings.ts'
 import type { AnswerMeter } from '../core/answer/endpoint/meter.ts'
 import { type Clock, systemClock } from '../core/kit/base/clock.ts'
 import { createClosers } from '../core/kit/base/closers.ts'
@@ -96,7 +97,8 @@ export async function startAgent(
     const health = healthOf(config.id, { models, answering, dispatch, links, work, remote })
     await state.bundles.removeUnused(models.folders, Date.now())
     await models.updateSmallModels()
-    const api = await openApi(base, answering, dispatch, budget, health)
+    const embeddings = await openEmbeddings({ ...config, verified: state.verified }, closers)
+    const api = await openApi(base, answering, dispatch, budget, health, embeddings)
     closers.push(work.jobs.close)
     // Only now that the port is bound: a second agent started by mistake must not replace the first one at the bridge.
     work.jobs.start(handlers())

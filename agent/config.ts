@@ -121,6 +121,10 @@ export const AgentFields = z.strictObject({
     description: 'what computes small models, by name as of --provider',
     fallback: 'as --provider',
   }),
+  embedding: nonEmpty.optional().meta({
+    description: 'folder of a bundle of "brim model build --embedding", which answers /v1/embeddings on this device',
+    fallback: 'none',
+  }),
   slmServer: SlmServerConfig.optional(),
   picePrompts: nonEmpty.optional().meta({
     description: 'JSON file with the texts that ask for expansions, for small models whose folder has none (docs/sketches.md)',

@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto'
+import { openEmbeddings } from '../core/answer/embeddings/open-embeddings.ts'
 import { type Clock, systemClock } from '../core/kit/base/clock.ts'
 import { createClosers } from '../core/kit/base/closers.ts'
 import type { Logger } from '../core/kit/base/logger.ts'
@@ -6,6 +7,7 @@ import { pinOf } from '../core/kit/base/tls-pin.ts'
 import { tryOrLog } from '../core/kit/base/try-or-log.ts'
 import { version } from '../core/kit/base/version.ts'
 import { urlHost } from '../core/kit/listen/listen.ts'
+import { VerifiedBundles } from '../core/model/bundle/verified-bundles.ts'
 import type { ShownComputing } from '../core/wire/protocol/computing.ts'
 import { type BridgeState, dataPath, noModelId } from '../core/wire/protocol/messages.ts'
 import { mqttPath, webSocketBroker } from '../core/wire/protocol/mqtt-url.ts'
@@ -90,8 +92,10 @@ async function openBridge(base: Base, variant: BridgeVariant): Promise<Bridge> {
   const identities = openIdentities(base, stores, work, access, broker, cloud)
   const authorization = openAuthorizer(base, network, stores, access, cloud)
   collectMetrics(base, cloud, work, rollouts, broker)
+  const verified = new VerifiedBundles(config.stateDir)
+  const embeddings = await openEmbeddings({ ...config, verified }, closers)
   const routes = [
-    ...servingRoutes(base, work, cloud),
+    ...servingRoutes(base, work, cloud, embeddings),
     ...fleetRoutes(base, stores, work, rollouts, broker, cloud),
     ...accessRoutes(base, stores, access, authorization, identities),
   ]

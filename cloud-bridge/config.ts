@@ -80,6 +80,10 @@ export const BridgeFields = z.strictObject({
     description: 'JSON file with the texts that ask for length and sketch, for a model whose folder has none (docs/sketches.md)',
     fallback: 'texts for any model that follows instructions',
   }),
+  embedding: nonEmpty.optional().meta({
+    description: 'folder of a bundle of "brim model build --embedding", which answers /v1/embeddings',
+    fallback: 'none',
+  }),
   bundles: nonEmpty.optional().meta({
     description: 'folder of the bundles and releases that devices install, besides --bundle; "brim bundle push" adds to it',
     fallback: 'bundles, in the state folder',

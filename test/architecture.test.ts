@@ -69,6 +69,18 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/answer/upstream': {
     values: ['core/answer/endpoint', 'core/kit/base', 'core/model/text', 'core/wire/openai', 'core/policy/upstream'],
   },
+  // Not answers, but served beside them.
+  'core/answer/embeddings': {
+    values: [
+      'core/answer/api',
+      'core/answer/endpoint',
+      'core/answer/upstream',
+      'core/kit/base',
+      'core/model/bundle',
+      'core/model/engine',
+      'core/wire/openai',
+    ],
+  },
   'core/answer/sketch': { values: ['core/kit/base', 'core/model/bundle', 'core/wire/protocol', 'core/model/text'] },
   'core/commands': {
     values: [

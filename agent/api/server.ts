@@ -6,6 +6,7 @@ import { KeptResponses } from '../../core/answer/api/kept-responses.ts'
 import { deleteResponse, keptResponse } from '../../core/answer/api/read-responses.ts'
 import { type ServeOptions, serveAnswers } from '../../core/answer/api/serve-answer.ts'
 import { modelCard, modelCards, type Served } from '../../core/answer/api/served.ts'
+import type { Embeddings } from '../../core/answer/embeddings/embeddings.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import { guardHttpListener, type HttpLimits } from '../../core/kit/listen/http-listener.ts'
 import { listen, urlHost } from '../../core/kit/listen/listen.ts'
@@ -17,6 +18,7 @@ export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'parallel'>,
   readonly host: string
   /** 0: a free one. */
   readonly port: number
+  readonly embeddings: Embeddings
   /** Maximum size of a request. */
   readonly maxBodyBytes: number
   /** Absent: no limits. */
@@ -34,7 +36,7 @@ export interface Api {
 }
 
 /**
- * OpenAI's API: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models; beside it /health, /budget and /ready.
+ * OpenAI's API: /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings, /v1/models; beside it /health, /budget and /ready.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
@@ -49,7 +51,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     clock,
     logger,
     origins: access.allowedOrigins ?? [],
-    pathsHint: `this API has POST /v1/chat/completions, /v1/completions and /v1/responses, GET /v1/models, /health, ${budgetPath} and ${readyPath}`,
+    pathsHint: `this API has POST /v1/chat/completions, /v1/completions, /v1/responses and /v1/embeddings, GET /v1/models, /health, ${budgetPath} and ${readyPath}`,
     admit({ headers, routeOptions }) {
       const error = routeOptions.url === readyPath ? undefined : rejectionOf(headers, access)
       if (error) throw error
@@ -76,6 +78,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       await inProgress.run(() => serveAnswers(serving, format, request, reply, id))
       return reply
     })
+  app.post('/v1/embeddings', ({ body, headers: { authorization = '' } }, reply) =>
+    options.embeddings.respond(body, authorization, reply, stopping.signal),
+  )
   type OneResponse = { Params: { id: string }; Querystring: { stream?: string } }
   app.get<OneResponse>('/v1/responses/:id', async ({ params: { id }, query: { stream }, headers: { authorization = '' } }) =>
     keptResponse(kept, authorization, id, stream),
@@ -83,7 +88,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   app.delete<OneResponse>('/v1/responses/:id', async ({ params: { id }, headers: { authorization = '' } }) =>
     deleteResponse(kept, authorization, id),
   )
-  app.get('/v1/models', async () => ({ object: 'list', data: modelCards(options) }))
+  app.get('/v1/models', async () => ({ object: 'list', data: [...modelCards(options), ...options.embeddings.cards] }))
   app.get<{ Params: { id: string } }>('/v1/models/:id', async ({ params: { id } }) => modelCard(id, options))
   await app.ready()
   const bound = await listen(app.server, { host, port, what: 'API', flag: '--api-port', authRequired: true })

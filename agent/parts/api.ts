@@ -1,3 +1,4 @@
+import type { Embeddings } from '../../core/answer/embeddings/embeddings.ts'
 import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { firstRequestMs, type HttpLimits, requestMs } from '../../core/kit/listen/http-listener.ts'
 import { readApiKeys } from '../api/api-keys.ts'
@@ -15,6 +16,7 @@ export async function openApi(
   dispatch: AnswerDispatch,
   { budget }: OwnerBudget,
   health: Pick<HealthOptions, 'health' | 'problems'>,
+  embeddings: Embeddings,
 ): Promise<Api> {
   const api = await startApi({
     clock,
@@ -39,6 +41,7 @@ export async function openApi(
     maxBodyBytes: config.limits.apiBodyBytes,
     limits: apiLimits(config.limits.apiConnections),
     requestLimits: config.limits,
+    embeddings,
     ...health,
     spending: () => budget.report,
     logger: logger.child({ component: 'api' }),

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../../core/kit/base/errors.ts'
-import { readManifest } from '../../core/model/bundle/bundle.ts'
+import { chainParts, readManifest } from '../../core/model/bundle/bundle.ts'
 import { type Dims, type Manifest, manifestFile, type PartName } from '../../core/model/bundle/manifest.ts'
 
 /** A small model that can be opened: a bundle without a split. */
@@ -21,6 +21,7 @@ export interface ModelSource {
 export async function readModelSource(folder: string): Promise<ModelSource> {
   const manifest = await readManifest(folder)
   const { card, modelId, split, dims } = manifest
+  chainParts(manifest)
   if (split !== null)
     throw new BrimError('BUNDLE_INVALID', `${card.name} in ${folder} is a split model, which is no small model`, {
       hint: 'build the bundle without --split',

@@ -5,6 +5,7 @@ import type { KeptResponses } from '../../core/answer/api/kept-responses.ts'
 import { deleteResponse, keptResponse } from '../../core/answer/api/read-responses.ts'
 import { newHead, serveAnswers } from '../../core/answer/api/serve-answer.ts'
 import { modelCard, modelCards, type Served } from '../../core/answer/api/served.ts'
+import type { Embeddings } from '../../core/answer/embeddings/embeddings.ts'
 import type { AnswerMeter } from '../../core/answer/endpoint/meter.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
@@ -16,6 +17,7 @@ import type { AnswerConnection, ResumableAnswers } from '../llm/resumable-answer
 
 export interface AnswerRoutesOptions {
   readonly served: Served
+  readonly embeddings: Embeddings
   /** Absent: no answer of the bridge can be continued. */
   readonly resumable: ResumableAnswers | undefined
   readonly kept: KeptResponses
@@ -27,9 +29,9 @@ export interface AnswerRoutesOptions {
   readonly logger: Logger
 }
 
-/** `/v1/chat/completions`, `/v1/completions`, `/v1/responses`, `/v1/models`: OpenAI's API, answered by the bridge's own models. */
+/** `/v1/chat/completions`, `/v1/completions`, `/v1/responses`, `/v1/embeddings`, `/v1/models`: OpenAI's API, answered by the bridge's own models. */
 export function answerRoutes(options: AnswerRoutesOptions): Routes {
-  const { served, resumable, kept, meter, inProgress, maxBodyBytes, clock, logger } = options
+  const { served, embeddings, resumable, kept, meter, inProgress, maxBodyBytes, clock, logger } = options
   const optionsFor = ({ caller, stopping }: Pick<RouteRequest<Operation>, 'caller' | 'stopping'>) => ({
     clock,
     meter,
@@ -76,7 +78,13 @@ export function answerRoutes(options: AnswerRoutesOptions): Routes {
       keptResponse(kept, client, id, stream),
     )
     router.serve(answerOperations.deleteResponse, ({ params: { id }, caller: { client } }) => deleteResponse(kept, client, id))
-    router.serve(answerOperations.models, () => ({ object: 'list' as const, data: modelCards(served) }))
+    router.serve({ ...answerOperations.embeddings, body: z.unknown(), maxBodyBytes }, ({ body, caller, reply, stopping }) =>
+      embeddings.respond(body, caller.client, reply, stopping),
+    )
+    router.serve(answerOperations.models, () => ({
+      object: 'list' as const,
+      data: [...modelCards(served), ...embeddings.cards],
+    }))
     router.serve(answerOperations.model, ({ params: { id } }) => modelCard(id, served))
   }
 }

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { KeptResponses } from '../../core/answer/api/kept-responses.ts'
+import type { Embeddings } from '../../core/answer/embeddings/embeddings.ts'
 import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { bridgeProblemsOf } from '../../core/policy/fleet/bridge-problems.ts'
 import { adminRoutes } from '../api/admin.ts'
@@ -29,6 +30,7 @@ export function servingRoutes(
   { config, clock, closers, logger, metrics }: Base,
   { jobs }: FleetWork,
   { serving, steps, answers, load }: OpenServing,
+  embeddings: Embeddings,
 ): readonly Routes[] {
   const { models, resumable, meter, inProgress } = answers
   const kept = new KeptResponses(clock)
@@ -47,6 +49,7 @@ export function servingRoutes(
     }),
     answerRoutes({
       served: { models, nextSeed, requestLimits: config.limits },
+      embeddings,
       resumable,
       kept,
       meter,

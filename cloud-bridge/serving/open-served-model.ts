@@ -1,6 +1,6 @@
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Progress } from '../../core/kit/base/progress.ts'
-import { readManifest } from '../../core/model/bundle/bundle.ts'
+import { chainParts, readManifest } from '../../core/model/bundle/bundle.ts'
 import { type Manifest, type PartName, slotCounts, tokenizerFolder } from '../../core/model/bundle/manifest.ts'
 import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
 import { openVerifiedBundle } from '../../core/model/engine/open-bundle.ts'
@@ -53,7 +53,9 @@ export type OpenModel = (options: ServedModelOptions) => Promise<OpenedModel>
  */
 export async function openServedModel(options: ServedModelOptions): Promise<OpenedModel> {
   const { bundle, threads, library, provider, kvBudgetBytes, stateDir, progress, logger } = options
-  const { split, files } = await readManifest(bundle)
+  const described = await readManifest(bundle)
+  chainParts(described)
+  const { split, files } = described
   const answers = options.answers && files.some(({ path }) => path === `${tokenizerFolder}/${tokenizerFile}`)
   const model = await openVerifiedBundle(bundle, {
     library,

@@ -6,7 +6,7 @@ import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
 import { int4BlockSizes } from '../model/bundle/architecture.ts'
 import type { BuildEvent } from '../model/bundle/build.ts'
 import type { Conversion } from '../model/bundle/conversions.ts'
-import { drafterParts, formats } from '../model/bundle/manifest.ts'
+import { drafterParts, formats, poolings } from '../model/bundle/manifest.ts'
 import { bundleText, summarize } from './bundle-text.ts'
 import { memorySize } from './memory-size.ts'
 import { fileOption } from './model-pull.ts'
@@ -56,6 +56,13 @@ const options = {
       description: 'weights of int4 and int8 that share a scale: 32 is closest to the model, 128 is fastest and smallest',
       fallback: 'as in a quantised checkpoint, else 32',
     }),
+  embedding: z
+    .enum(['auto', ...poolings])
+    .optional()
+    .meta({
+      description: 'a model that embeds texts, by the mean of their rows or the last one; auto: as the checkpoint says',
+      fallback: 'none: a model that answers',
+    }),
   drafters: Drafters.optional().meta({
     description: `drafters to include, each from <checkpoint>/<name>: ${drafterParts.join(',')}`,
     fallback: 'adapter, if there is one',
@@ -83,6 +90,7 @@ export const command = defineCommand({
     ['brim model build ./Qwen2.5-0.5B --out qwen-whole', 'one whole model for this machine'],
     ['brim model build Qwen/Qwen2.5-0.5B-Instruct --split 2 --out qwen', "downloads the model first, as 'brim model pull'"],
     ['brim model build ./Qwen2.5-0.5B-Q4_0.gguf --format int4 --out qwen', 'weights in Q4_0 stay as they are'],
+    ['brim model build Qwen/Qwen3-Embedding-0.6B --embedding auto --out embed', 'for --embedding of "brim agent run"'],
     ['brim model build ./vicuna --split 2 --adapter ./adapter --out vicuna', 'with a drafter'],
     ['brim model build ./vicuna --split 2 --draft-head ./EAGLE-Vicuna-7B-v1.3 --out vicuna', 'with a published draft head'],
     [

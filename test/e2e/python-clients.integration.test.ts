@@ -4,6 +4,8 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { buildBundle } from '../../core/model/bundle/build.ts'
+import { fixtureDir } from '../oracle/fixtures.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { brim } from '../support/brim.ts'
@@ -26,12 +28,15 @@ describe.skipIf(python === undefined)('the unmodified clients for Python', () =>
   let expected: { chat: string; texts: string[] }
   beforeAll(async () => {
     world = await startAgentWorld({ context: 2_048 })
+    const embedding = join(world.dir, 'embed')
+    await buildBundle({ checkpoint: fixtureDir('llama'), out: embedding, embedding: 'mean', format: 'fp32' })
+    const agent = await world.startAgent({ id: 'embedding', embedding })
     const stateDir = join(world.dir, 'alone')
-    bridge = await startTestBridge({ bundle: world.bundle, stateDir, auth: true })
+    bridge = await startTestBridge({ bundle: world.bundle, stateDir, auth: true, embedding })
     const { io, out } = captureIo()
     await brim(['bridge', 'key', 'create', '--name', 'app', '--role', 'client', '--state-dir', stateDir], io)
     apis = [
-      [`${world.agent.apiUrl}/v1`, 'any'],
+      [`${agent.apiUrl}/v1`, 'any'],
       [`${bridge.httpUrl}/v1`, out().trim()],
     ]
     openai = new OpenAI({ baseURL: apis[0]![0], apiKey: 'any', maxRetries: 0 })
@@ -55,7 +60,7 @@ describe.skipIf(python === undefined)('the unmodified clients for Python', () =>
     const [atAgent, atBridge] = (await run('openai_client')) as { sampled: string[] }[]
     const refused = { class: 'BadRequestError', status: 400, code: 'REQUEST_INVALID' }
     const answers = {
-      models: ['tiny-llama', 'brim'],
+      models: ['tiny-llama', 'brim', 'llama'],
       model: 'brim',
       chat: expected.chat,
       asynchronous: [expected.chat, expected.chat],
@@ -113,6 +118,11 @@ describe.skipIf(python === undefined)('the unmodified clients for Python', () =>
       textBatch: expected.texts,
     }
     expect(await run('langchain_client')).toEqual([answers, answers])
+  }, 60_000)
+
+  it("openai and LangChain's OpenAIEmbeddings embed texts", async () => {
+    const vectors = { lengths: [1, 1], short: 8, tokens: true, documents: [1, 1], query: 1 }
+    expect(await run('embeddings_client')).toEqual([vectors, vectors])
   }, 60_000)
 
   it("agents of OpenAI's Agents SDK call tools, by chat completions and by responses", async () => {

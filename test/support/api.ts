@@ -1,5 +1,6 @@
 import { type Api, type ApiOptions, startApi } from '../../agent/api/server.ts'
 import { AgentLimits } from '../../agent/limits.ts'
+import { Embeddings } from '../../core/answer/embeddings/embeddings.ts'
 import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
 import { AnswerMeter } from '../../core/answer/endpoint/meter.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
@@ -20,6 +21,7 @@ export const startTestApi = (
     requestLimits: AgentLimits.parse({}),
     models: [{ name: card.name, endpoint, createdAt: card.createdAt }],
     nextSeed: () => 1,
+    embeddings: new Embeddings({ model: undefined, limits: AgentLimits.parse({}) }),
     health: () => ({}),
     problems: () => [],
     spending: () => someSpending,

@@ -5,7 +5,7 @@ import type { Model } from '../../wire/openai/responses.ts'
 import type { AnswerRequest, Endpoint, TokenEndpoint } from '../endpoint/endpoint.ts'
 
 /** A name that every client may use for the first model of an agent or a bridge. */
-const anyModel = 'brim'
+export const anyModel = 'brim'
 
 /** Limits of agent and bridge alike. */
 export interface RequestLimits {

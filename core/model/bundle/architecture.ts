@@ -1,4 +1,4 @@
-import type { Dims, Format, PartName } from './manifest.ts'
+import type { Dims, Format, PartName, Pooling } from './manifest.ts'
 
 /** Scaling of rotary frequencies, by its name in config.json. It is applied to the tables, so graphs do not depend on it. */
 export type RopeScaling =
@@ -182,6 +182,8 @@ export interface PartSpec {
   readonly draftHead?: { readonly llm: Architecture; readonly hasBias: boolean }
   /** For the part `medusa`. */
   readonly medusa?: Medusa
+  /** For the part `encoder`. */
+  readonly pooling?: Pooling
 }
 
 /** The number of a part's blocks, and the common shape of those that attend. */

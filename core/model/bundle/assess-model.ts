@@ -82,7 +82,7 @@ export async function assessModel(checkpoint: Checkpoint, options: AssessOptions
       throw error
     }
   }
-  const whole = planParts(partSpecs(model, formatsOf({ format: 'fp32' }, checkpoint), undefined, []))
+  const whole = planParts(partSpecs(model, formatsOf({ format: 'fp32' }, checkpoint), {}, []))
   const bytesOf = (wire: 'fp16' | 'int8') => 2 * (headerBytes + roundRows * rowBytes(wire, dims.hidden))
   const [first] = whole
   return {

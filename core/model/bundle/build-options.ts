@@ -2,7 +2,7 @@ import { BrimError } from '../../kit/base/errors.ts'
 import { type Architecture, int4BlockSizes, type PartSpec, type WeightFormat } from './architecture.ts'
 import { codeFormat } from './block-codes.ts'
 import type { DrafterSpec } from './drafters.ts'
-import { draftOutput } from './manifest.ts'
+import { draftOutput, encoder, type Pooling } from './manifest.ts'
 
 /** HAT puts less than this share of the layers on the device. */
 const maxUsualDeviceShare = 0.1
@@ -67,12 +67,14 @@ export interface BundleFormats {
 export function partSpecs(
   model: Architecture,
   { format, deviceFormat, vocabularyFormat }: BundleFormats,
-  split: number | undefined,
+  { split, pooling }: { readonly split?: number | undefined; readonly pooling?: Pooling | undefined },
   drafters: readonly DrafterSpec[],
 ): PartSpec[] {
   const { layers } = model.dims
   const withVocabulary = (own: WeightFormat) => (own.name === 'int4' && vocabularyFormat ? { vocabularyFormat } : {})
-  if (split === undefined) return [{ part: 'whole', model, format, ...withVocabulary(format), layers: [0, layers] }]
+  const all = { model, format, ...withVocabulary(format), layers: [0, layers] as const }
+  if (pooling) return [{ part: encoder, pooling, ...all }]
+  if (split === undefined) return [{ part: 'whole', ...all }]
   const common = { model, format: deviceFormat, ...withVocabulary(deviceFormat) }
   const adapters = drafters.filter((drafter) => 'adapter' in drafter)
   const medusas = drafters.filter((drafter) => drafter.part === 'medusa')

@@ -48,8 +48,9 @@ export async function writePart(plan: PartPlan, weights: WeightWriter, incoming:
     if (mlp) await added(await runMlp(spec, weights, mlp, rows, epsilon), mlp.after)
   }
   if (!parameters.head) {
-    const expected = { rows: goldenRows, width: hidden, values: rows }
-    return { golden: { input, expected, tolerance }, states: toStates(rows, hidden) }
+    const values = await normalise(weights, rows, parameters.norm, epsilon)
+    const expected = { rows: goldenRows, width: hidden, values }
+    return { golden: { input, expected, tolerance }, states: toStates(values, hidden) }
   }
   const normalised = await normalise(weights, rows, parameters.norm, epsilon)
   const headInputs = parameters.medusa ? await runMedusaBlocks(weights, parameters.medusa, normalised) : [normalised]

@@ -18,15 +18,19 @@ import { type DrafterFiles, openDrafters } from './drafters.ts'
 import { serializeGolden } from './golden.ts'
 import {
   type DrafterPart,
+  encoder,
   type Format,
   isDrafter,
   type Manifest,
   manifestFile,
   type PartName,
+  type Pooling,
   slotCounts,
   tokenizerFolder,
 } from './manifest.ts'
+import { headTensor } from './parameters.ts'
 import { buildPartGraph } from './part-graph.ts'
+import { readPooling } from './pooling.ts'
 import { preferOwn } from './tensor-files.ts'
 import { ownParameters, type PartPlan, planParts } from './weight-plan.ts'
 import { WeightWriter } from './weight-writer.ts'
@@ -38,6 +42,8 @@ export interface BuildOptions {
   readonly out: string
   /** Layers of the input part; absent: one `whole` part. */
   readonly split?: number | undefined
+  /** A bundle that embeds texts, pooled so or as the checkpoint says; without split and drafters. Default: one that answers. */
+  readonly embedding?: Pooling | 'auto' | undefined
   /** Default: fp16; of a quantised checkpoint int4 or int8, whichever is nearer. */
   readonly format?: Format | undefined
   /** Of the parts that devices compute. Default: as `format`. */
@@ -81,7 +87,8 @@ export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
   await using checkpoint = await openCheckpoint(options.checkpoint)
   const formats = formatsOf(options, checkpoint)
   await using drafters = await findDrafters(options, checkpoint)
-  const plans = planBundle(options, formats, checkpoint, drafters.files)
+  const pooling = options.embedding === 'auto' ? await readPooling(checkpoint.folder) : options.embedding
+  const plans = planBundle({ ...options, pooling }, formats, checkpoint, drafters.files)
   const draft = await BundleDraft.begin(options.out, options.replace ?? false)
   try {
     await checkSpace(draft, options.out, plans)
@@ -120,16 +127,19 @@ export function formatsOf(options: FormatOptions, { tensors }: Pick<Checkpoint, 
 }
 
 /** Opens the drafters of the bundle; the caller disposes of them. */
-async function findDrafters({ split, drafters, adapter, draftHead, onEvent }: BuildOptions, checkpoint: Checkpoint) {
+async function findDrafters({ split, embedding, drafters, adapter, draftHead, onEvent }: BuildOptions, checkpoint: Checkpoint) {
+  const given = split !== undefined ? 'a split' : drafters || adapter || draftHead ? 'a drafter' : undefined
+  if (embedding && given)
+    throw new BrimError('USAGE', `a model for embeddings has no use for ${given}`, { hint: 'omit it, or build another bundle' })
   const warn = (message: string) => onEvent?.({ kind: 'warning', message })
-  const files = await openDrafters(checkpoint, { split, drafters, adapter, draftHead, warn })
+  const files = embedding ? [] : await openDrafters(checkpoint, { split, drafters, adapter, draftHead, warn })
   const close = () => Promise.all(files.map((each) => each[Symbol.asyncDispose]()))
   return { files, [Symbol.asyncDispose]: async () => void (await close()) }
 }
 
 /** Plans the parts and makes every check that is possible before the first write. */
 function planBundle(
-  options: BuildOptions,
+  options: BuildOptions & { readonly pooling: Pooling | undefined },
   formats: BundleFormats,
   checkpoint: Checkpoint,
   drafters: readonly DrafterFiles[],
@@ -143,9 +153,10 @@ function planBundle(
   }
   const specs = drafters.map(({ spec }) => spec)
   for (const format of [formats.format, formats.deviceFormat]) checkFormat(format, architecture, specs)
-  const plans = planParts(partSpecs(architecture, formats, options.split, specs))
+  const plans = planParts(partSpecs(architecture, formats, options, specs))
   const ofModel = plans.filter(({ spec }) => !isDrafter(spec.part))
-  checkTensors(tensors, ofModel.flatMap(ownParameters), (name) => isRedundant(name, architecture))
+  const isUnused = (name: string) => isRedundant(name, architecture) || (options.pooling !== undefined && name === headTensor)
+  checkTensors(tensors, ofModel.flatMap(ownParameters), isUnused)
   for (const { spec, tensors } of drafters)
     checkTensors(
       tensors,
@@ -199,7 +210,7 @@ async function writeParts(
     // A part without attention has no sequences, so one graph serves any number of rows.
     const attends = attentionOf(plan.spec).blocks > 0
     // The state of a recurrent layer follows one path.
-    const branches = attends && part !== 'whole' && !recurrentOf(plan.spec)
+    const branches = attends && part !== 'whole' && part !== encoder && !recurrentOf(plan.spec)
     for (const slots of attends ? slotCounts : ([1] as const))
       for (const branching of branches ? [false, true] : [false])
         await draft.write(graphFile(plan, slots, branching), buildPartGraph(plan, slots, branching))

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError, orThrow } from '../../kit/base/errors.ts'
 import { reasonOf } from '../../wire/protocol/read-message.ts'
-import { Manifest, manifestFile, manifestSchema, maxManifestBytes } from './manifest.ts'
+import { encoder, Manifest, manifestFile, manifestSchema, maxManifestBytes, type PartName } from './manifest.ts'
 import { findExcess } from './manifest-bounds.ts'
 import { findTreeError } from './medusa-tree.ts'
 import { modelIdOf } from './model-id.ts'
@@ -118,3 +118,12 @@ function checkMedusa(path: string, { parts: { medusa }, dims }: Manifest): void 
 }
 
 const corrupt = (message: string) => new BrimError('BUNDLE_CORRUPT', message, { hint: rebuild })
+
+/** The parts of the whole model. @throws BrimError BUNDLE_INVALID for a model that embeds texts */
+export function chainParts({ split, parts, card }: Manifest): readonly PartName[] {
+  if (parts[encoder])
+    throw new BrimError('BUNDLE_INVALID', `${card.name} embeds texts; it makes no answers`, {
+      hint: 'give it with --embedding, and another bundle for answers',
+    })
+  return split === null ? ['whole'] : ['input', 'middle', 'output']
+}

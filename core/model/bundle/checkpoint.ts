@@ -106,8 +106,15 @@ async function readTexts(folder: string): Promise<CheckpointTexts> {
 }
 
 async function withTensors({ configured, tokens }: CheckpointTexts, tensors: CheckpointTensors) {
-  const architecture = { ...configured, tiedEmbeddings: configured.tiedEmbeddings && !(await hasOwnHead(configured, tensors)) }
+  const model = withoutRoot(configured, tensors)
+  const architecture = { ...model, tiedEmbeddings: model.tiedEmbeddings && !(await hasOwnHead(model, tensors)) }
   return { architecture, tokens, tensors, [Symbol.asyncDispose]: () => tensors[Symbol.asyncDispose]() }
+}
+
+/** Models for embeddings are often saved without what is around their layers: names begin with "layers.". */
+function withoutRoot(model: Architecture, tensors: CheckpointTensors): Architecture {
+  const bare = { ...model, tensorRoot: '' }
+  return !tensors.find(embeddingTensor(model)) && tensors.find(embeddingTensor(bare)) ? bare : model
 }
 
 /**

@@ -82,6 +82,7 @@ function describePart(plan: PartPlan, files: readonly FileRecord[]): PartManifes
     ...(spec.adapter?.features ? { features: true } : {}),
     ...(spec.adapter ? { adapter: { heads: spec.adapter.heads, epsilon: spec.adapter.epsilon } } : {}),
     ...(spec.draftHead ? { features: true, draftHead: describeDraftHead(spec.model, spec.draftHead.llm) } : {}),
+    ...(spec.pooling ? { pooling: spec.pooling } : {}),
     ...(spec.medusa ? { heads: spec.medusa.heads, tree: spec.medusa.tree.map((path) => [...path]) } : {}),
   }
 }

@@ -2,6 +2,7 @@ import { ropeNames } from './architecture.ts'
 import {
   type Dims,
   draftOutput,
+  encoder,
   graphKey,
   isDrafter,
   type Manifest,
@@ -77,7 +78,7 @@ function findPartError(name: PartName, part: PartManifest, manifest: Manifest, s
 
 /** [from, to) as "brim model build" divides the layers; undefined if the model has no such part. */
 function layersOf(name: PartName, split: number | null, layers: number): readonly [number, number] | undefined {
-  if (name === 'whole') return split === null ? [0, layers] : undefined
+  if (name === 'whole' || name === encoder) return split === null ? [0, layers] : undefined
   if (split === null) return undefined
   if (name === 'input') return [0, split]
   if (name === 'middle') return [split, layers]

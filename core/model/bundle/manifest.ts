@@ -15,7 +15,14 @@ export type DrafterPart = (typeof drafterParts)[number]
 /** The LLM's head without its norm: what reads the states of a draft head (see DraftHead). */
 export const draftOutput = 'draft-output'
 
-const partNames = ['input', 'middle', 'output', 'whole', ...drafterParts, draftOutput] as const
+/** Embeds texts: all layers and the final norm, without a head. It is the only part of its bundle. */
+export const encoder = 'encoder'
+
+/** How the states of a text's rows become its embedding. */
+export const poolings = ['mean', 'last'] as const
+export type Pooling = (typeof poolings)[number]
+
+const partNames = ['input', 'middle', 'output', 'whole', encoder, ...drafterParts, draftOutput] as const
 export type PartName = (typeof partNames)[number]
 
 /** Parts that only guess: they decide nothing of the LLM's answers. */
@@ -112,6 +119,8 @@ export const PartManifest = z.object({
       normEpsilon: z.number().positive(),
     })
     .optional(),
+  /** For `encoder`. */
+  pooling: z.enum(poolings).optional(),
   /** For `medusa`: number of heads. */
   heads: size(maxMedusaHeads).optional(),
   /** For `medusa`: paths of ranks, parents before their children. See MedusaHeads in core/model/engine/contract.ts. */
@@ -186,7 +195,7 @@ export const canBranch = ({ parts }: Pick<Manifest, 'parts'>): boolean =>
 
 /** The format of a part's weights. Of a split model, devices compute all parts but `middle`. */
 export const formatOf = ({ format, deviceFormat = format }: Manifest, part: PartName): Manifest['format'] =>
-  part === 'middle' || part === 'whole' ? format : deviceFormat
+  part === 'middle' || part === 'whole' || part === encoder ? format : deviceFormat
 
 /** The parts of a bundle that `name` drafts with: a draft head has an output of its own. */
 export const partsOfDrafter = ({ parts }: Pick<Manifest, 'parts'>, name: DrafterPart): PartName[] =>

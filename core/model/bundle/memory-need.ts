@@ -33,7 +33,7 @@ export function memoryNeeds(
   drafters: readonly DrafterSpec[],
   { sessions, context }: MemoryAssumptions,
 ): SplitNeeds {
-  const plans = planParts(partSpecs(model, formats, split, drafters))
+  const plans = planParts(partSpecs(model, formats, { split }, drafters))
   const middle = plans.filter(({ spec }) => spec.part === 'middle')
   const needOf = (own: readonly PartPlan[], count: number) => ({
     weightBytes: residentBytes(own),

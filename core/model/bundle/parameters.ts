@@ -1,5 +1,5 @@
 import { type Architecture, attentionOf, convChannels, type DeltaShape, type PartSpec, type RopeName } from './architecture.ts'
-import { draftOutput } from './manifest.ts'
+import { draftOutput, encoder } from './manifest.ts'
 
 /** A tensor of the checkpoint and the number of rows (or values of a vector) that it contributes. */
 export interface ParameterSource {
@@ -122,7 +122,7 @@ export function partParameters(spec: PartSpec): PartParameters {
   const { part, model, layers, medusa, draftHead } = spec
   const { llm = model } = draftHead ?? {}
   const { hidden, vocab } = model.dims
-  const first = part === 'input' || part === 'whole' || draftHead
+  const first = part === 'input' || part === 'whole' || part === encoder || draftHead
   const last = part === 'output' || part === 'whole' || part === 'medusa'
   return {
     embedding: first ? matrix('embedding', hidden, [embeddingTensor(llm), vocab]) : undefined,
@@ -130,7 +130,7 @@ export function partParameters(spec: PartSpec): PartParameters {
     blocks: spec.adapter
       ? [adapterBlock(spec)]
       : Array.from({ length: layers[1] - layers[0] }, (_, i) => decoderLayer(spec, layers[0] + i)),
-    norm: last ? finalNorm(model) : undefined,
+    norm: last || part === encoder ? finalNorm(model) : undefined,
     medusa: medusa && {
       weight: matrix('medusa', hidden, ...medusaSources(medusa.heads, 'weight', hidden)),
       bias: vector('medusa.bias', ...medusaSources(medusa.heads, 'bias', hidden)),

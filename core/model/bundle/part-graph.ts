@@ -99,7 +99,7 @@ class PartGraph {
     if (head) {
       const normalised = this.#select(this.#normalise(stream, norm).normalised, selects)
       this.#outputLogits(medusa ? this.#medusaBlocks(normalised, medusa) : normalised, head, selects)
-    } else this.#outputStates(this.#select(this.#sum(stream), selects), selects)
+    } else this.#outputStates(this.#select(this.#normalise(stream, norm).normalised, selects), selects)
     return this.#graph.encode(part)
   }
 

@@ -1,6 +1,6 @@
 import { type States, sliceStates } from '../../wire/protocol/states.ts'
 import { featureInputs, graphInputs, kvNames, type StatesInputNames, slotInputs, treeNames } from '../bundle/graph-io.ts'
-import type { Dims } from '../bundle/manifest.ts'
+import { type Dims, encoder } from '../bundle/manifest.ts'
 import type { Sequence, StepItem } from './contract.ts'
 import type { KvBuffers } from './kv-buffers.ts'
 import { attendedRows, evenRows, type Packing, packItems } from './part-packing.ts'
@@ -239,7 +239,7 @@ export class AttentionPart {
   /** @param rows packed rows; those beyond the items' repeat the first */
   #rowInputs(items: readonly StepItem[], rows: number): Map<string, Tensor> {
     const { name, manifest } = this.source
-    if (name === 'input' || name === 'whole') return this.#idsInputs(items, rows)
+    if (name === 'input' || name === 'whole' || name === encoder) return this.#idsInputs(items, rows)
     const states = this.#statesInputs(items.map(statesOf), rows, graphInputs)
     const features = items.flatMap((item) => ('features' in item && item.features ? [item.features] : []))
     return new Map([

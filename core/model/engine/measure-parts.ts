@@ -1,5 +1,5 @@
 import type { States } from '../../wire/protocol/states.ts'
-import { draftOutput, type Manifest, type PartName } from '../bundle/manifest.ts'
+import { draftOutput, encoder, type Manifest, type PartName } from '../bundle/manifest.ts'
 import type { StepItem } from './contract.ts'
 import type { LoadedModel } from './open-model.ts'
 
@@ -43,8 +43,9 @@ function roundOf(model: LoadedModel, part: PartName, { hidden, contextLimit }: M
     const sequence = own.createSequence()
     for (const rows of sizes) {
       const { features, draftHead } = own.manifest
-      const ids = part === 'input' || draftHead ? { ids: Array<number>(rows).fill(0) } : {}
-      const given = part === 'input' ? {} : { states: states(rows), ...(features ? { features: states(rows) } : {}) }
+      const readsIds = part === 'input' || part === encoder
+      const ids = readsIds || draftHead ? { ids: Array<number>(rows).fill(0) } : {}
+      const given = readsIds ? {} : { states: states(rows), ...(features ? { features: states(rows) } : {}) }
       await own.step([{ sequence, select: 'last', ...ids, ...given } as StepItem])
     }
     sequence.release()

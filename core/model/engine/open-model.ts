@@ -2,9 +2,10 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../../kit/base/errors.ts'
 import { defaultInt4BlockSize } from '../bundle/architecture.ts'
-import { readManifest } from '../bundle/bundle.ts'
+import { chainParts, readManifest } from '../bundle/bundle.ts'
 import {
   draftOutput,
+  encoder,
   formatOf,
   graphKey,
   isDrafter,
@@ -51,7 +52,7 @@ export interface LoadedModel {
   readonly manifest: Manifest
   /** What it computes in. */
   readonly type: DeviceMemory['type']
-  /** `input`, `middle`, `adapter` or `adapter-paper`. @throws BrimError BUNDLE_INVALID if the part is not loaded */
+  /** `input`, `middle`, `encoder`, `adapter` or `adapter-paper`. @throws BrimError BUNDLE_INVALID if the part is not loaded */
   part(name: PartName): Part
   /** Default: `output`. */
   head(name?: HeadName): Head
@@ -89,11 +90,6 @@ function checkThreads(threads: number): void {
   throw new BrimError('CONFIG_INVALID', `the number of threads is ${threads}; it must be 1 to ${maxThreads}`, {
     hint: 'use at most the number of cores of the machine',
   })
-}
-
-/** The parts of the whole model. */
-export function chainParts({ split }: Manifest): readonly PartName[] {
-  return split === null ? ['whole'] : ['input', 'middle', 'output']
 }
 
 /** See PartSource. */
@@ -190,7 +186,7 @@ class BundleModel implements LoadedModel {
     await weights.pack(async () => {
       for (const count of slots) {
         await part.prepare(count)
-        if (branching && name !== 'whole' && !manifest.recurrent) await part.prepare(count, true)
+        if (branching && name !== 'whole' && name !== encoder && !manifest.recurrent) await part.prepare(count, true)
       }
     })
     if (name === 'whole') this.#whole = part
@@ -237,9 +233,16 @@ class BundleModel implements LoadedModel {
 
   #missing(name: PartName): BrimError {
     const has = Object.keys(this.manifest.parts).join(', ')
-    const option = name === draftOutput ? '--draft-head' : isDrafter(name) ? `--drafters ${name}` : '--split'
+    const option =
+      name === encoder
+        ? '--embedding'
+        : name === draftOutput
+          ? '--draft-head'
+          : isDrafter(name)
+            ? `--drafters ${name}`
+            : '--split'
     return new BrimError('BUNDLE_INVALID', `part ${name} of ${this.manifest.card.name} is not loaded; the bundle has ${has}`, {
-      hint: name === 'whole' ? 'build the bundle without --split' : `build the bundle with ${option}`,
+      hint: name === 'whole' ? 'build the bundle without --split and --embedding' : `build the bundle with ${option}`,
     })
   }
 }

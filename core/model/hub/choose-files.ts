@@ -4,6 +4,7 @@ import { megabytes } from '../../kit/base/megabytes.ts'
 import { adapterConfigFile, adapterWeightsFile } from '../bundle/adapter-files.ts'
 import { indexFile, singleFile, textFiles } from '../bundle/checkpoint.ts'
 import { shardPattern } from '../bundle/gguf/gguf-files.ts'
+import { poolingFile } from '../bundle/pooling.ts'
 import type { HubFile } from './hub.ts'
 
 /** What a build reads of a model. */
@@ -13,7 +14,12 @@ export type ChosenFiles =
   /** All files of one model, the first one first. */
   | { readonly kind: 'gguf'; readonly files: readonly HubFile[] }
 
-const alongside: ReadonlySet<string> = new Set([...textFiles, `adapter/${adapterConfigFile}`, `adapter/${adapterWeightsFile}`])
+const alongside: ReadonlySet<string> = new Set([
+  ...textFiles,
+  poolingFile,
+  `adapter/${adapterConfigFile}`,
+  `adapter/${adapterWeightsFile}`,
+])
 
 /** Names of files that a message lists. */
 const maxListed = 12

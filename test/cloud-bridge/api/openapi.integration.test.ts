@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { brokerHookRoutes } from '../../../cloud-bridge/api/broker-hooks.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
+import { buildBundle } from '../../../core/model/bundle/build.ts'
 import { adminOperations } from '../../../core/wire/protocol/http/admin.ts'
 import { answerOperations } from '../../../core/wire/protocol/http/answers.ts'
 import { bridgeOperations } from '../../../core/wire/protocol/http/bridge.ts'
@@ -21,6 +22,7 @@ import { uploadOperations } from '../../../core/wire/protocol/http/uploads.ts'
 import { NonceReply, signedBytes } from '../../../core/wire/protocol/identity.ts'
 import { newSigningKey, readSigner, type SignatureFile } from '../../../core/wire/signing/signature.ts'
 import type { Schema } from '../../../scripts/docs/asyncapi.ts'
+import { fixtureDir } from '../../oracle/fixtures.ts'
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
 import { startTestHttp } from '../../support/http.ts'
@@ -37,6 +39,7 @@ const document = JSON.parse(readFileSync(new URL('docs/openapi.json', projectRoo
 }
 
 let compile: (schema: Schema) => Check
+const dir = tempDir()
 let world: AgentWorld
 let key: string
 /** Operations whose responses have been compared with the document. */
@@ -53,14 +56,19 @@ beforeAll(async () => {
         JSON.stringify({ ...strictly(schema), definitions }).replaceAll('#/components/schemas/', '#/definitions/'),
       ) as Schema,
     )
-  world = await startAgentWorld({ bridge: { auth: true } })
+  const embedding = join(dir.path, 'embed')
+  await buildBundle({ checkpoint: fixtureDir('llama'), out: embedding, embedding: 'mean', format: 'fp32' })
+  world = await startAgentWorld({ bridge: { auth: true, embedding } })
   const store = openIdentityStore(join(world.dir, 'bridge'))
   key = store.createKey('operator:test', 'ada', 'admin', { requestsPerMinute: 1_000, jobsPerDay: 100 }).key
   await enrolDevice(world, store, 'orin')
   store.close()
   await world.startAgent({ id: 'orin', bridges: undefined })
 })
-afterAll(() => world[Symbol.asyncDispose]())
+afterAll(async () => {
+  await world[Symbol.asyncDispose]()
+  dir[Symbol.dispose]()
+})
 
 /** The document's schema of a response. */
 function documentedSchema({ path, method }: Operation, status: number, type: string): Schema {
@@ -150,6 +158,9 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     await call(answerOperations.deleteResponse, { id: response })
     await call(answerOperations.response, { id: response }, {}, 404)
     await call(answerOperations.responses, {}, { body: { input: [] } }, 400)
+    await call(answerOperations.embeddings, {}, { body: { input: ['Can you', 'You can'] } })
+    await call(answerOperations.embeddings, {}, { body: { input: 'Can you', encoding_format: 'base64', dimensions: 4 } })
+    await call(answerOperations.embeddings, {}, { body: { input: 7 } }, 400)
     await call(answerOperations.models, {})
     await call(answerOperations.model, { id: 'brim' })
     await call(answerOperations.model, { id: 'none' }, {}, 404)

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { EmbeddingsRequest, EmbeddingsResponse } from '../../openai/embeddings.ts'
 import { ChatRequest, CompletionRequest } from '../../openai/request.ts'
 import { ChatAnswer, CompletionAnswer, Model, ModelList, StreamEvent } from '../../openai/responses.ts'
 import { ResponsesRequest } from '../../openai/responses-api/request.ts'
@@ -23,6 +24,11 @@ export const answerOperations = {
     body: ResponsesRequest,
     response: ResponseObject,
     event: ResponseEvent,
+    errors: 'openai',
+  }),
+  embeddings: post('/v1/embeddings', 'ask', 'Embeddings of texts, as at OpenAI', {
+    body: EmbeddingsRequest,
+    response: EmbeddingsResponse,
     errors: 'openai',
   }),
   response: get('/v1/responses/:id', 'ask', 'A response that the bridge keeps for the caller', {
