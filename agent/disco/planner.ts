@@ -146,7 +146,12 @@ export class DispatchPlanner {
       costs: budget.costs(spender),
     })
     return {
-      local: local && { ...common(local), model: local.model, prefillTokensPerS: local.prefillTokensPerS },
+      local: local && {
+        ...common(local),
+        model: local.model,
+        prefillTokensPerS: local.prefillTokensPerS,
+        flopsPerToken: local.flopsPerToken,
+      },
       remote: remote && { ...common(remote), name: remote.name, announced: remote.announced },
     }
   }

@@ -10,6 +10,7 @@ import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../core/kit/base/random.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
 import { DispatchMachine } from '../../core/policy/disco/dispatch-machine.ts'
+import { flopsOf } from '../../core/policy/disco/flops.ts'
 import { type BridgeHttp, bridgeLlm } from '../disco/bridge-llm.ts'
 import type { Budget } from '../disco/budget.ts'
 import { discoEndpoint } from '../disco/endpoint.ts'
@@ -27,6 +28,8 @@ import { bridgeHttp } from './bridge-http.ts'
 
 /** Of HAT, for what is learned of it. */
 const hatName = 'hat'
+/** Of answers, for the size of a model that has not written one. */
+const typicalWork = { promptTokens: 128, tokens: 128 }
 /** Between two looks whether a bridge is back, under an answer that waits for it. */
 const linkCheckMs = 500
 
@@ -103,6 +106,7 @@ export function openDispatch(
           continues: true,
           pauses: true,
           prefillTokensPerS: own.speed.prefillTokensPerS,
+          flopsPerToken: flopsOf(own.source.dims, typicalWork).prompt,
         },
       server: server && {
         ...server,

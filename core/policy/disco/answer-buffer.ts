@@ -1,5 +1,8 @@
 import type { Piece } from './controller-plan.ts'
 
+/** Of deliveries that came later than they were due, for want of a timer: so much is made up, so that the reader gets its rate. */
+const maxCatchUpMs = 250
+
 /**
  * The pieces of one answer, and which of them the reader has: it gets a piece as soon as it has had the time to read the one
  * before, d_i = max(available_i, d_{i−1} + tokens_{i−1}/r_c). Mutable; times are in ms and never go back.
@@ -58,6 +61,8 @@ export class AnswerBuffer<P extends Piece> {
       this.stalls += 1
       this.stalledMs += waitedMs
     }
+    // The reader goes on with it from here.
+    if (!this.hasUnread && waitedMs > 0) this.#readMs = nowMs
     this.#pieces.push(piece)
     this.tokens += piece.tokens
     this.unread += piece.tokens
@@ -71,7 +76,7 @@ export class AnswerBuffer<P extends Piece> {
     if (!piece || (nowMs < this.#readMs && piece.tokens > 0)) return undefined
     this.#delivered += 1
     this.unread -= piece.tokens
-    this.#readMs = Math.max(this.#readMs, nowMs + piece.tokens * this.#msPerToken)
+    this.#readMs = Math.max(this.#readMs, nowMs - maxCatchUpMs) + piece.tokens * this.#msPerToken
     return piece
   }
 

@@ -3,6 +3,7 @@ import type { ControlledSide, ControllerPlan, SideWork, StartListener } from './
 import { limitedSide, type SideCosts } from './costs.ts'
 import type { Estimates, LocalStarts, RemoteStarts } from './dispatch-estimates.ts'
 import { expectedRemaining } from './estimates.ts'
+import { ShareCredit } from './share-credit.ts'
 import type { SmallModelUse } from './small-model-use.ts'
 import type { RemoteEstimate, StartEstimate } from './start-estimates.ts'
 import { preferredSide, startTimes } from './start-times.ts'
@@ -99,6 +100,7 @@ export class AnswerDispatcher {
   readonly #settings: DispatchSettings
   readonly #estimates: Estimates
   readonly #smallModel: SmallModelUse
+  readonly #credit = new ShareCredit()
 
   /** @param smallModel whose answers in progress others count as well */
   constructor(settings: DispatchSettings, estimates: Estimates, smallModel: SmallModelUse) {
@@ -125,6 +127,8 @@ export class AnswerDispatcher {
       },
     }
     const tokensPerS = this.#rateOf(question)
+    const isShared = mode === 'auto' && sides.local !== undefined && sides.remote !== undefined && !question.dispatch
+    if (isShared) this.#credit.asked(promptTokens, this.#settings.share)
     const wanted = question.dispatch ?? this.#dispatch(question, starts, work, tokensPerS)
     // Until it is known whether the small model starts, no other answer counts on it.
     const release = sides.local && wanted.local < never ? this.#smallModel.reserve() : () => {}
@@ -153,6 +157,7 @@ export class AnswerDispatcher {
     const remote = admitted.includes('remote') ? sides.remote : undefined
     if (!local) release()
     const costs = costsOf(question)
+    const limited = mode === 'auto' && sides.local && sides.remote ? limitedSide(constrained, costs) : undefined
     return {
       sides: {
         ...(local && { local: controlled(local, (tokens) => this.#localStartMs(starts.local!, tokens, promptTokens)) }),
@@ -166,13 +171,13 @@ export class AnswerDispatcher {
       },
       // A side that is left alone does not wait for the other.
       dispatch: { local: remote ? wanted.local : 0, remote: local ? wanted.remote : 0 },
-      constrained: mode === 'auto' && sides.local && sides.remote ? limitedSide(constrained, costs) : undefined,
+      constrained: limited,
       tokensPerS,
       promptTokens,
       preferred: local && remote && migrates ? preferredSide(mode, costs) : undefined,
       returns,
       expectedRemaining: remaining,
-      learn: this.#listener(starts, release),
+      learn: this.#listener(starts, release, limited, promptTokens),
       ended: (tokens) => {
         release()
         if (tokens !== undefined) this.#estimates.answerTokens.record(tokens)
@@ -194,7 +199,7 @@ export class AnswerDispatcher {
       patienceMs: tokensPerS > 0 ? patienceMs : undefined,
       dispatch: () => ({
         constrained: limitedSide(constrained, costs),
-        share,
+        share: this.#credit.planned(share),
         ...(tailShare !== undefined && { tailShare }),
         remoteTtftMs: remote!.ttftMs,
         promptLengths: this.#estimates.promptTokens,
@@ -215,16 +220,24 @@ export class AnswerDispatcher {
     return starts.startMs(this.#settings.migrationCounts === 'prompt' ? promptTokens : tokens)
   }
 
-  #listener(starts: Starts, release: () => void): StartListener {
+  /** @param limited the side whose share of the prompts is limited */
+  #listener(starts: Starts, release: () => void, limited: Side | undefined, promptTokens: number): StartListener {
+    // What migrates later does so because it costs less.
+    let mayCount = limited
     // The time that a start has waited for the small model tells nothing of its speed.
     let hasWaited = false
     return {
       started: (side) => {
+        if (side === mayCount) {
+          this.#credit.begun(promptTokens)
+          mayCount = undefined
+        }
         if (side === 'remote') return
         release()
         hasWaited = this.#smallModel.isFull
       },
       firstToken(side, ms, tokens) {
+        mayCount = undefined
         if (side === 'remote') release()
         if (side === 'remote' || !hasWaited) starts[side]?.firstToken(ms, tokens)
       },

@@ -10,6 +10,8 @@ export interface LocalStarts {
   readonly model: string
   /** As measured otherwise; undefined: not at all. */
   readonly prefillTokensPerS?: number | undefined
+  /** Work of a token of the prompt, by the model's size; absent: unknown. */
+  readonly flopsPerToken?: number | undefined
 }
 
 /** What is asked over the network, for what is known of its starts. */
@@ -81,8 +83,8 @@ export class DispatchEstimates implements Estimates {
     return fit
   }
 
-  local({ model, prefillTokensPerS }: LocalStarts): StartEstimate {
-    return localEstimate(this.localTtft(model), prefillTokensPerS)
+  local({ model, prefillTokensPerS, flopsPerToken }: LocalStarts): StartEstimate {
+    return localEstimate(this.localTtft(model), prefillTokensPerS, flopsPerToken)
   }
 
   remote({ name, announced }: RemoteStarts, patience?: number): RemoteEstimate {

@@ -81,16 +81,23 @@ function unknownStarts(): ForgettingHistogram {
   return starts
 }
 
-/** Before the first answer of a small model of unknown speed, in ms per token of the prompt. */
+/** Before the first answer of a small model of unknown speed and size, in ms per token of the prompt. */
 const unknownMsPerToken = 20
+/** Of a small model of unknown speed: the phones of DiSCo's Table 6 run 8 to 26 · 10⁹ in its counting. */
+const unknownFlopsPerS = 20e9
 
-/** @param fit k·l + c, which every start adds to @param prefillTokensPerS as measured otherwise */
-export function localEstimate(fit: LinearFit, prefillTokensPerS: number | undefined): StartEstimate {
+/**
+ * @param fit k·l + c, which every start adds to
+ * @param prefillTokensPerS as measured otherwise
+ * @param flopsPerToken of the prompt, by the model's size
+ */
+export function localEstimate(fit: LinearFit, prefillTokensPerS?: number, flopsPerToken?: number): StartEstimate {
+  const msPerToken = flopsPerToken === undefined ? unknownMsPerToken : (1_000 * flopsPerToken) / unknownFlopsPerS
   return {
     startMs(tokens) {
       const { line } = fit
       if (line) return line.slope * tokens + line.intercept
-      return tokens * (prefillTokensPerS ? 1_000 / prefillTokensPerS : unknownMsPerToken)
+      return tokens * (prefillTokensPerS ? 1_000 / prefillTokensPerS : msPerToken)
     },
     firstToken: (ms, tokens) => fit.record(tokens, ms),
     canceled() {},

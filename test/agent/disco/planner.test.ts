@@ -213,17 +213,21 @@ describe('auto', () => {
 
   it('answers short prompts on the device alone, long ones on both, where the server is limited', async () => {
     const { planner } = world({ costs: cheapDevice, config: { share: 0.5, mode: 'auto' } })
-    const dispatches: number[][] = []
+    const atServer: number[] = []
     for (let at = 0; at < 200; at++) {
       const promptTokens = at % 2 === 0 ? 10 : 90
       const planned = await planner.plan(request({ promptTokens }), signal)
+      expect([planned.dispatch.local, planned.dispatch.remote % 10_000]).toEqual([0, 0])
+      if (planned.dispatch.remote === 0) {
+        atServer.push(promptTokens)
+        planned.learn.started('remote')
+      }
       planned.ended(10)
-      dispatches.push([promptTokens, planned.dispatch.local, planned.dispatch.remote])
     }
-    expect(dispatches.slice(-2)).toEqual([
-      [10, 0, 10_000],
-      [90, 0, 10_000],
-    ])
+    // Half of the 10,000 tokens, although the long prompts alone are nine tenths.
+    expect(new Set(atServer)).toEqual(new Set([90]))
+    expect(atServer.length).toBeGreaterThan(48)
+    expect(atServer.length).toBeLessThanOrEqual(56)
     const { planner: richer } = world({ costs: cheapDevice, config: { share: 0.95, mode: 'auto' } })
     for (let at = 0; at < 100; at++) (await richer.plan(request({ promptTokens: at % 2 ? 90 : 10 }), signal)).ended(10)
     expect((await richer.plan(request({ promptTokens: 90 }), signal)).dispatch).toEqual({ local: 0, remote: 0 })

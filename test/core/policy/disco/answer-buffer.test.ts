@@ -22,6 +22,26 @@ describe('the buffer of an answer', () => {
     expect([buffer.isComplete, buffer.tokens, buffer.stalls]).toEqual([true, 3, 0])
   })
 
+  it('makes up for deliveries that come late, so that the reader gets its rate', () => {
+    const buffer = new AnswerBuffer(60)
+    for (let at = 0; at < 600; at++) buffer.push(piece(), 0)
+    let nowMs = 0
+    for (let at = 0; at < 600; at++) {
+      // As a timer of whole milliseconds, which fires late.
+      nowMs = Math.max(nowMs, Math.ceil(buffer.dueMs!)) + (at % 5)
+      expect(buffer.take(nowMs)).toBeDefined()
+    }
+    expect(nowMs).toBeGreaterThan((599 * 1_000) / 60)
+    expect(nowMs).toBeLessThan((599 * 1_000) / 60 + 10)
+    // But not for a device that slept.
+    const slept = new AnswerBuffer(10)
+    for (let at = 0; at < 60; at++) slept.push(piece(), 0)
+    slept.take(0)
+    let taken = 0
+    while (slept.take(60_000)) taken += 1
+    expect(taken).toBe(3)
+  })
+
   it('counts as a stall what the reader waits for, once it has begun', () => {
     const buffer = new AnswerBuffer(5)
     buffer.push(piece(), 5_000)

@@ -46,5 +46,8 @@ describe('the estimate of a device', () => {
     expect(localEstimate(createLocalTtft(), 50).startMs(20)).toBe(400)
     expect(localEstimate(createLocalTtft(), undefined).startMs(20)).toBe(400)
     expect(localEstimate(createLocalTtft(), 10).startMs(20)).toBe(2_000)
+    // Half a billion operations a token take 25 ms, ten million half a millisecond: answers of small models migrate from the first on.
+    expect(localEstimate(createLocalTtft(), undefined, 0.5e9).startMs(20)).toBe(500)
+    expect(localEstimate(createLocalTtft(), undefined, 1e7).startMs(20)).toBe(10)
   })
 })
