@@ -202,7 +202,8 @@ export class DeviceSmallModels implements SmallModels {
     try {
       const measured = await measureModel(model, isThorough ? profileSize : quickSize, clock, signal)
       const large = llm()
-      return { ...measured, loadMs, tokensPerLlmToken: large ? tokenRatio(model.text, large) : 1 }
+      const contextTokens = model.text.dims.contextLimit
+      return { ...measured, contextTokens, loadMs, tokensPerLlmToken: large ? tokenRatio(model.text, large) : 1 }
     } finally {
       release()
     }

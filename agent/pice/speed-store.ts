@@ -7,6 +7,8 @@ import type { MeasuredSpeed } from '../slm/measure.ts'
 /** What was measured of one small model on this device. */
 export interface StoredSpeed extends MeasuredSpeed {
   readonly loadMs: number
+  /** Absent: not known. */
+  readonly contextTokens?: number
   readonly tokensPerLlmToken: number
   /** Of real over measured times, as expansions have corrected it. */
   readonly factor: number

@@ -14,6 +14,8 @@ export interface FleetOptions {
   readonly jobs: Pick<JobStore, 'loads' | 'heldBy'>
   /** Address of another device that wants to connect under this id; undefined: there is none. */
   readonly otherAt?: (device: string) => string | undefined
+  /** Names of its small models that write no expansions. */
+  readonly rubbishOf?: (device: string) => readonly string[]
   /** UTC ms. */
   readonly wallMs: () => number
 }
@@ -33,7 +35,9 @@ export interface Fleet {
   jobsOf(id: string): JobSummary[]
 }
 
-export function createFleet({ registry, labels, identities, jobs, otherAt = () => undefined, wallMs }: FleetOptions): Fleet {
+export function createFleet(options: FleetOptions): Fleet {
+  const { registry, labels, identities, jobs, otherAt = () => undefined, rubbishOf = () => [], wallMs } = options
+
   function join(
     id: string,
     record: DeviceRecord | undefined,
@@ -63,7 +67,11 @@ export function createFleet({ registry, labels, identities, jobs, otherAt = () =
       computing,
       labels: ownLabels,
       jobs: load,
-      problems: problemsAt(identity?.status, () => [...conflictsOf(otherAt(id), identity), ...problemsOf(state, telemetry)]),
+      problems: problemsAt(identity?.status, () => [
+        ...conflictsOf(otherAt(id), identity),
+        ...rubbishOf(id).map((model): Problem => ({ kind: 'small-model', detail: `${model} writes no expansions` })),
+        ...problemsOf(state, telemetry),
+      ]),
       identity: identity ? enrolment(identity) : null,
       telemetry,
     }

@@ -92,6 +92,8 @@ export interface OpenFleet {
   forgetExcept(known: (device: string) => boolean): void
   /** Deletes everything that is known of a device, except the commands sent to it. */
   forget(device: string): void
+  /** Which small models of a device write no expansions, for its problems. */
+  followSmallModels(rubbish: (device: string) => readonly string[]): void
   /** Marks devices as lost whose heartbeats stop while the broker is connected. */
   watchHeartbeats(isConnected: () => boolean): void
   close(): Promise<void>
@@ -144,7 +146,9 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
   const labels = createLabels(store)
   const conflicts = new IdConflicts(clock)
   const otherAt = (device: string) => conflicts.addressOf(device)
-  const fleet = createFleet({ registry, labels, identities, jobs, otherAt, wallMs: Date.now })
+  let rubbishOf: NonNullable<FleetOptions['rubbishOf']> = () => []
+  const asked = { otherAt, rubbishOf: (device: string) => rubbishOf(device) }
+  const fleet = createFleet({ registry, labels, identities, jobs, ...asked, wallMs: Date.now })
   let stopChecking: (() => Promise<void>) | undefined
   const stopTakingStates = repeatEvery(clock, dueStatesMs, () => {
     for (const { device, state } of registry.takeDueStates()) onNewState(device, state)
@@ -221,6 +225,9 @@ export function openFleet(options: OpenFleetOptions): OpenFleet {
       logs.forgetExcept(isOther)
       labels.removeAll(device)
       feed.publish(device, 'state')
+    },
+    followSmallModels(rubbish) {
+      rubbishOf = rubbish
     },
     watchHeartbeats(isConnected) {
       stopChecking ??= repeatEvery(clock, checkMs, () => checkHeartbeats(isConnected()))

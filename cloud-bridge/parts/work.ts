@@ -64,5 +64,6 @@ export function openFleetWork(
     logger: logger.child({ component: 'pice' }),
   })
   closers.push(expansions.close)
+  devices.followSmallModels(expansions.profiles.rubbishOf)
   return { jobs, presence, devices, expansions }
 }

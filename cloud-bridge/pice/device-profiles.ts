@@ -1,6 +1,6 @@
 import type { Store } from '../../core/kit/store/open-database.ts'
 import { storedJson } from '../../core/kit/store/stored-json.ts'
-import { type Ability, judged } from '../../core/policy/pice/ability.ts'
+import { type Ability, judged, writesRubbish } from '../../core/policy/pice/ability.ts'
 import { correctedFactor, speedOf } from '../../core/policy/pice/small-model-speed.ts'
 import type { SmallModelSpeed } from '../../core/policy/pice/state.ts'
 import type { Expansion } from '../../core/wire/protocol/expansion.ts'
@@ -12,7 +12,7 @@ export interface ProfileListener {
   /** @param speeds in the order of the profile, without abilities; undefined: the profile is forgotten */
   onSpeeds(device: string, speeds: readonly SmallModelSpeed[] | undefined): void
   /** @param ageMs of the last sentence that counts */
-  onAbility(model: string, ability: Ability, ageMs: number): void
+  onAbility(device: string, model: string, ability: Ability, ageMs: number): void
 }
 
 /** A model of a device as measured, and corrected since. */
@@ -38,12 +38,14 @@ export class DeviceProfiles {
   readonly #store: Store
   readonly #devices = new Map<string, ProfiledModel[]>()
   readonly #wallMs: () => number
-  readonly #abilities: Map<string, Ability>
+  /** By device, then by model. */
+  readonly #abilities = new Map<string, Map<string, Ability>>()
   #listener: ProfileListener | undefined
   readonly #insert
   readonly #correct
   readonly #remove
   readonly #judge
+  readonly #unjudge
 
   /** @param store of `openPiceStore`. @param wallMs UTC ms */
   constructor(store: Store, wallMs: () => number) {
@@ -54,7 +56,10 @@ export class DeviceProfiles {
       'UPDATE small_models SET factor = ?, runs = ? WHERE device = ? AND place = ?',
     )
     this.#remove = store.prepare<[string]>('DELETE FROM small_models WHERE device = ?')
-    this.#judge = store.prepare<[string, number, number, number]>('INSERT OR REPLACE INTO abilities VALUES (?, ?, ?, ?)')
+    this.#judge = store.prepare<[string, string, number, number, number]>(
+      'INSERT OR REPLACE INTO abilities VALUES (?, ?, ?, ?, ?)',
+    )
+    this.#unjudge = store.prepare<[string]>('DELETE FROM abilities WHERE device = ?')
     const rows = store
       .prepare<[], Row>('SELECT device, place, measured_at AS measuredAt, profile, factor, runs FROM small_models ORDER BY place')
       .all()
@@ -64,16 +69,18 @@ export class DeviceProfiles {
       if (read.success) this.#devices.set(device, [...(this.#devices.get(device) ?? []), { ...row, profile: read.data }])
     }
     const abilities = store
-      .prepare<[], { model: string } & Ability>('SELECT model, confidence, sentences, judged_ms AS judgedMs FROM abilities')
+      .prepare<[], { device: string; model: string } & Ability>(
+        'SELECT device, model, confidence, sentences, judged_ms AS judgedMs FROM abilities',
+      )
       .all()
-    this.#abilities = new Map(abilities.map(({ model, ...ability }) => [model, ability]))
+    for (const { device, model, ...ability } of abilities) this.#abilitiesOf(device).set(model, ability)
   }
 
   /** Tells what is known, then what changes. */
   follow(listener: ProfileListener): void {
     this.#listener = listener
     for (const device of this.#devices.keys()) this.#tellSpeeds(device)
-    for (const model of this.#abilities.keys()) this.#tellAbility(model)
+    for (const [device, models] of this.#abilities) for (const model of models.keys()) this.#tellAbility(device, model)
   }
 
   /** The result of a `profile` job. @returns false: it describes no small models */
@@ -109,25 +116,34 @@ export class DeviceProfiles {
     return areKnown
   }
 
-  /** Models that no profile names do not count: a device names as many as it likes. @param confidence of a sentence (PICE Eq. 3), 0..1 */
-  judge(model: string, confidence: number): void {
-    if (![...this.#devices.values()].flat().some(({ profile }) => profile.model === model)) return
-    const ability = judged(this.#abilities.get(model), confidence, Math.round(this.#wallMs()))
-    this.#abilities.set(model, ability)
-    this.#tellAbility(model)
-    this.#judge.run(model, ability.confidence, ability.sentences, ability.judgedMs)
+  /** Models that its profile does not name do not count: a device names as many as it likes. @param confidence of a sentence (PICE Eq. 3), 0..1 */
+  judge(device: string, model: string, confidence: number): void {
+    if (!this.#devices.get(device)?.some(({ profile }) => profile.model === model)) return
+    const abilities = this.#abilitiesOf(device)
+    const ability = judged(abilities.get(model), confidence, Math.round(this.#wallMs()))
+    abilities.set(model, ability)
+    this.#tellAbility(device, model)
+    this.#judge.run(device, model, ability.confidence, ability.sentences, ability.judgedMs)
   }
 
   /** For operators. */
   readonly describe = (device: string): DeviceSmallModel[] => {
     return (this.#devices.get(device) ?? []).map(({ profile, measuredAt, factor, runs }) => {
-      const ability = this.#abilities.get(profile.model)
+      const ability = this.#abilities.get(device)?.get(profile.model)
       return { ...profile, measuredAt, slowdown: factor, runs, confidence: ability?.confidence ?? null }
     })
   }
 
+  /** Its models that write what is no expansion: such a device rests. */
+  readonly rubbishOf = (device: string): string[] =>
+    [...(this.#abilities.get(device) ?? [])].flatMap(([model, ability]) =>
+      writesRubbish(ability, this.#wallMs()) ? [model] : [],
+    )
+
   forget(device: string): void {
     this.#remove.run(device)
+    this.#unjudge.run(device)
+    this.#abilities.delete(device)
     this.#devices.delete(device)
     this.#tellSpeeds(device)
   }
@@ -143,8 +159,14 @@ export class DeviceProfiles {
     )
   }
 
-  #tellAbility(model: string): void {
-    const ability = this.#abilities.get(model)!
-    this.#listener?.onAbility(model, ability, this.#wallMs() - ability.judgedMs)
+  #abilitiesOf(device: string): Map<string, Ability> {
+    const known = this.#abilities.get(device) ?? new Map<string, Ability>()
+    this.#abilities.set(device, known)
+    return known
+  }
+
+  #tellAbility(device: string, model: string): void {
+    const ability = this.#abilities.get(device)!.get(model)!
+    this.#listener?.onAbility(device, model, ability, this.#wallMs() - ability.judgedMs)
   }
 }

@@ -26,6 +26,6 @@ export interface Expander {
    * has passed: what has arrived stays valid; CANCELED
    */
   expand(request: ExpansionRequest, signal: AbortSignal): AsyncGenerator<Expanded, void>
-  /** Tells how good a model's expansion of a sentence is (Eq. 3, 0..1): the mean is the model's ability. */
-  judge(model: string, confidence: number): void
+  /** Tells how good a device's expansion of a sentence is (Eq. 3, 0..1): the mean is the ability of its model there. */
+  judge(device: string, model: string, confidence: number): void
 }

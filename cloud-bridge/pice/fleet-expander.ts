@@ -66,8 +66,8 @@ export class FleetExpander implements Expander {
         this.#feedHints(device)
         this.#feed({ kind: 'measured', device, speeds: speeds ?? null })
       },
-      onAbility: (model, { confidence, sentences }, ageMs) =>
-        this.#feed({ kind: 'ability', model, confidence, sentences, ageMs }),
+      onAbility: (device, model, { confidence, sentences }, ageMs) =>
+        this.#feed({ kind: 'ability', device, model, confidence, sentences, ageMs }),
     })
     this.#jobs.adoptAll()
     this.#stopTicking = repeatEvery(clock, tickMs, () => this.#tick())
@@ -99,8 +99,9 @@ export class FleetExpander implements Expander {
     }
   }
 
-  judge(model: string, confidence: number): void {
-    tryOrLog(this.#options.logger, 'ability of a model not stored', () => this.#options.profiles.judge(model, confidence))
+  judge(device: string, model: string, confidence: number): void {
+    const { profiles, logger } = this.#options
+    tryOrLog(logger, 'ability of a model not stored', () => profiles.judge(device, model, confidence))
   }
 
   onPresence(event: PresenceEvent): void {

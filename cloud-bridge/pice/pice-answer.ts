@@ -5,6 +5,7 @@ import { isExpanded, keyWordsOf, type SketchLine } from '../../core/answer/sketc
 import type { BridgeMode } from '../../core/kit/base/answer-modes.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { ChatMessage } from '../../core/model/text/chat-message.ts'
+import { rubbishConfidence } from '../../core/policy/pice/ability.ts'
 import { mostConfident } from '../../core/policy/pice/confidence.ts'
 import { expansionTime } from '../../core/policy/pice/expansion-deadline.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
@@ -234,13 +235,15 @@ export class PiceAnswer {
     const candidates = arrived.map((each) => ({ ...each, text: writtenLine(line, each.text, each.end === 'length') }))
     const withText = candidates.filter(({ text }) => text !== '')
     // An empty text tells of its model, too.
-    for (const { model, text } of candidates) if (text === '') expander.judge(model, 0)
+    for (const { device, model, text } of candidates) if (text === '') expander.judge(device, model, 0)
     if (withText.length === 0) return
     // The line is compared with all that the answer has of it, its title included.
     const titled = withText.map((each) => ({ ...each, text: line.lead + each.text, own: each.text }))
     const { candidate, confidence, confidences } = mostConfident(titled, keyWordsOf(line), expectedTokens / lines.length)
     const { model, device, own: text } = candidate
-    for (const [at, each] of withText.entries()) expander.judge(each.model, confidences[at]!)
+    for (const [at, each] of withText.entries()) expander.judge(each.device, each.model, confidences[at]!)
+    // It says nothing of its line: the LLM writes it.
+    if (confidence < rubbishConfidence) return
     this.#take(sentences, {
       kind: 'sentence',
       sentence,

@@ -5,7 +5,7 @@ import { openReplaceable } from '../../core/kit/store/open-replaceable.ts'
 
 /**
  * Migrations. `small_models`: the profiles of the devices' models, in the order of the profile; `factor`: ratio of real to
- * measured time. `abilities`: of the models, see core/policy/pice/ability.ts. `expansion_jobs`: which sketch of which job belongs to
+ * measured time. `abilities`: of the models on each device, see core/policy/pice/ability.ts. `expansion_jobs`: which sketch of which job belongs to
  * which answer. `foresight`: logarithms of true to foreseen length of a model's latest answers, a JSON list.
  */
 export const piceTables = [
@@ -35,6 +35,17 @@ CREATE TABLE expansion_jobs (
 CREATE INDEX expansion_jobs_age ON expansion_jobs (at_ms);
 `,
   'CREATE TABLE foresight (model TEXT PRIMARY KEY, ratios TEXT NOT NULL) STRICT, WITHOUT ROWID',
+  `
+DROP TABLE abilities;
+CREATE TABLE abilities (
+  device TEXT NOT NULL,
+  model TEXT NOT NULL,
+  confidence REAL NOT NULL,
+  sentences REAL NOT NULL,
+  judged_ms INTEGER NOT NULL,
+  PRIMARY KEY (device, model)
+) STRICT, WITHOUT ROWID;
+`,
 ]
 
 /**

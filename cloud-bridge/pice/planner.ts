@@ -12,6 +12,7 @@ import {
   type PlanSituation,
 } from '../../core/policy/pice/answer-planner.ts'
 import type { CloudMeter } from '../../core/policy/pice/cloud-meter.ts'
+import { bytesPerToken } from '../../core/policy/pice/pending-sketch.ts'
 import type { PlanPolicy } from '../../core/policy/pice/plan-policy.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
 import type { CloudSpeed } from '../../core/policy/pice/state.ts'
@@ -67,7 +68,8 @@ export class Planner {
     if (!isSketchRequested && !suits(messages)) return { plan: { mode: 'full', reason: 'unsuitable' }, foresightTokens: 0 }
     const { maxTokens = Number.POSITIVE_INFINITY, isWhole, tokensPerS } = asked.request
     // A client that gets the answer in one piece, or states no rate, waits for all of it.
-    const request = { isSketchRequested, maxTokens, tokensPerS: isWhole ? undefined : tokensPerS }
+    const promptTokens = Buffer.byteLength(JSON.stringify(messages)) / bytesPerToken
+    const request = { isSketchRequested, maxTokens, promptTokens, tokensPerS: isWhole ? undefined : tokensPerS }
     const early = this.#planner.planEarly(request, this.#situation())
     if (early) return { plan: early, foresightTokens: 0 }
 

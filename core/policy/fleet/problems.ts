@@ -10,6 +10,7 @@ export const problemKinds = [
   'battery',
   'disk',
   'memory',
+  'small-model',
   'errors',
 ] as const
 export type ProblemKind = (typeof problemKinds)[number]

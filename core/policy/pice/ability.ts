@@ -34,3 +34,28 @@ export const knownUntilMs = ({ sentences, judgedMs }: Ability): number => judged
 
 const weightOf = ({ sentences, judgedMs }: Ability, nowMs: number) =>
   sentences * 2 ** (-Math.max(0, nowMs - judgedMs) / halfLifeMs)
+
+/** Sentences of the fleet that count beside a device's own. */
+const fleetSentences = 4
+/** A confidence below this is no expansion of its line: "Nothing at all." has 0.025, a sentence of another subject about 0.3. */
+export const rubbishConfidence = 0.15
+
+/** Of a model on one device: its own sentences, shrunk towards the fleet's mean. @param own undefined: it has written none */
+export function shrunk(own: Ability | undefined, fleetMean: number | undefined, nowMs: number): number | undefined {
+  if (!own || abilityOf(own, nowMs) === undefined) return fleetMean
+  if (fleetMean === undefined) return own.confidence
+  const weight = weightOf(own, nowMs)
+  return (weight * own.confidence + fleetSentences * fleetMean) / (weight + fleetSentences)
+}
+
+/** Whether a model has shown on a device that it writes rubbish. It is tried again once what it has shown no longer counts. */
+export const writesRubbish = (own: Ability | undefined, nowMs: number): boolean =>
+  own !== undefined && weightOf(own, nowMs) >= 1 && own.sentences >= fleetSentences && own.confidence < 2 * rubbishConfidence
+
+/** Mean of what counts, weighted; undefined: nothing does. */
+export function meanAbility(abilities: readonly Ability[], nowMs: number): number | undefined {
+  const counting = abilities.filter((ability) => abilityOf(ability, nowMs) !== undefined)
+  const weight = counting.reduce((sum, each) => sum + weightOf(each, nowMs), 0)
+  if (counting.some((each) => weightOf(each, nowMs) === Number.POSITIVE_INFINITY)) return counting[0]!.confidence
+  return weight > 0 ? counting.reduce((sum, each) => sum + weightOf(each, nowMs) * each.confidence, 0) / weight : undefined
+}

@@ -28,6 +28,13 @@ export class AbleDevices {
     return this.#all
   }
 
+  /** Number of those whose speed is not known. */
+  get unmeasured(): number {
+    let count = 0
+    for (const { known } of this.#all) if (!known) count += 1
+    return count
+  }
+
   get free(): readonly FleetDevice[] {
     return this.#free
   }
@@ -40,8 +47,8 @@ export class AbleDevices {
       this.#busy.add(device)
       return
     }
-    const { speeds, known } = device
-    device.key ??= JSON.stringify([speeds, known.current, known.networkS])
+    const { speeds, known, abilities, rubbish } = device
+    device.key ??= JSON.stringify([speeds, known.current, known.networkS, [...abilities], [...rubbish]])
     const { key } = device
     const alike = this.#alike.get(key) ?? { key, devices: [] }
     this.#alike.set(key, alike)

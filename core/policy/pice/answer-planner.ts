@@ -22,7 +22,7 @@ export interface PlannerSettings {
 }
 
 /** What a request says about its plan. */
-export interface PlannedRequest extends Pick<Question, 'isSketchRequested' | 'tokensPerS'> {
+export interface PlannedRequest extends Pick<Question, 'isSketchRequested' | 'promptTokens' | 'tokensPerS'> {
   /** That the answer may have; Infinity: unlimited. */
   readonly maxTokens: number
 }
@@ -38,7 +38,7 @@ export interface PlanSituation {
 /** Why an answer is full beside the reasons of the plan: the client's limit, a model that names no length, an LLM of unknown speed. */
 export type PlannedFull<Reason extends string = never> = {
   readonly mode: 'full'
-  readonly reason: FullReason | 'max-tokens' | 'foresight' | 'unmeasured' | Reason
+  readonly reason: FullReason | 'max-tokens' | 'foresight' | Reason
   readonly fullS?: number
   readonly predictedS?: number
 }
@@ -71,7 +71,8 @@ export class AnswerPlanner {
   planEarly(request: PlannedRequest, situation: PlanSituation): PlannedFull | undefined {
     const expectedTokens = Math.min(longTokens, request.maxTokens)
     const plan = situation.speed && this.#plan({ ...request, expectedTokens }, situation.speed, situation)
-    return plan?.mode === 'full' && isFinal(plan.reason) ? plan : undefined
+    // Its times are of another length than the answer's, which is not known.
+    return plan?.mode === 'full' && isFinal(plan.reason) ? full(plan.reason) : undefined
   }
 
   /**
@@ -99,10 +100,10 @@ export class AnswerPlanner {
     this.#settings.foresight.record(foreseenTokens, trueTokens)
   }
 
-  #plan(question: Question, speed: CloudSpeed, { view: { devices, waiting }, nowMs }: PlanSituation): AnswerPlan {
+  #plan(question: Question, speed: CloudSpeed, { view, nowMs }: PlanSituation): AnswerPlan {
     const { policy, countsSketching, sketchShares } = this.#settings
     const coming = countsSketching ? this.#sketching.waiting(nowMs) : []
-    return policy(question, { devices, waiting: [...waiting, ...coming] }, speed, sketchShares)
+    return policy(question, { ...view, waiting: [...view.waiting, ...coming] }, speed, sketchShares)
   }
 }
 

@@ -34,15 +34,17 @@ export interface WaitingSketch {
   /** Sentences that are missing, and expansions of each. */
   readonly sentences: number
   readonly candidates: number
+  readonly promptTokens: number
 }
 
 /** The terms on which a batch is chosen and its time predicted. @param expansions at least one */
-export function termsOf(expansions: readonly WaitingSketch[]): ExpansionTerms {
+export function termsOf(expansions: readonly WaitingSketch[]): ExpansionTerms & { readonly promptTokens: number } {
   const sum = (numberOf: (expansion: WaitingSketch) => number) =>
     expansions.reduce((total, expansion) => total + numberOf(expansion), 0)
   return {
     tokensPerSentence: sum(({ expectedTokens }) => expectedTokens) / sum(({ sentences }) => sentences),
     candidates: Math.max(...expansions.map(({ candidates }) => candidates)),
+    promptTokens: sum(({ promptTokens }) => promptTokens) / expansions.length,
   }
 }
 

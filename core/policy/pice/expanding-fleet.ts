@@ -1,4 +1,4 @@
-import { type Ability, abilityOf, knownUntilMs } from './ability.ts'
+import { type Ability, abilityOf, knownUntilMs, meanAbility, shrunk, writesRubbish } from './ability.ts'
 import { AbleDevices } from './able-devices.ts'
 import type { QueueLimits } from './expansion-events.ts'
 import { type DeviceHints, type DeviceJob, type DevicePresence, FleetDevice } from './fleet-device.ts'
@@ -11,9 +11,10 @@ const restMs = { failed: 1_000, silent: 2_000, max: 60_000 }
 export class ExpandingFleet {
   readonly able: AbleDevices
   readonly #devices = new Map<string, FleetDevice>()
-  readonly #abilities = new Map<string, Ability>()
-  /** Of those that count, and until when all of them do. */
-  #confidences: ReadonlyMap<string, number> = new Map()
+  /** By model, then by device; '': of all. */
+  readonly #abilities = new Map<string, Map<string, Ability>>()
+  /** Of the models, over the fleet, and until when all that count in them do. */
+  #means: ReadonlyMap<string, number | undefined> = new Map()
   #abilitiesUntilMs = Number.POSITIVE_INFINITY
   #haveAbilitiesChanged = false
   readonly #resting = new Set<FleetDevice>()
@@ -72,8 +73,10 @@ export class ExpandingFleet {
     })
   }
 
-  judged(model: string, ability: Ability): void {
-    this.#abilities.set(model, ability)
+  /** @param device undefined: all */
+  judged(device: string | undefined, model: string, ability: Ability): void {
+    const own = this.#abilities.get(model) ?? new Map<string, Ability>()
+    this.#abilities.set(model, own.set(device ?? '', ability))
     this.#haveAbilitiesChanged = true
   }
 
@@ -135,15 +138,28 @@ export class ExpandingFleet {
   refresh(nowMs: number): void {
     for (const device of this.#resting) if (device.restUntilMs! <= nowMs) this.#update(device, () => this.#wake(device))
     if (!this.#haveAbilitiesChanged && nowMs <= this.#abilitiesUntilMs) return
-    const counting = [...this.#abilities].filter(([, ability]) => abilityOf(ability, nowMs) !== undefined)
-    this.#confidences = new Map(counting.map(([model, { confidence }]) => [model, confidence]))
-    this.#abilitiesUntilMs = Math.min(...counting.map(([, ability]) => knownUntilMs(ability)))
+    const counting = [...this.#abilities.values()].flatMap((own) =>
+      [...own.values()].filter((one) => abilityOf(one, nowMs) !== undefined),
+    )
+    this.#abilitiesUntilMs = Math.min(...counting.map(knownUntilMs))
     this.#haveAbilitiesChanged = false
+    this.#means = new Map([...this.#abilities].map(([model, own]) => [model, meanAbility([...own.values()], nowMs)]))
     for (const device of this.#devices.values()) this.able.remove(device)
+    for (const device of this.#devices.values()) this.#judgeModels(device, nowMs)
     for (const device of this.#devices.values()) {
       device.known = undefined
       this.#insert(device)
     }
+  }
+
+  #judgeModels(device: FleetDevice, nowMs: number): void {
+    const own = [...this.#abilities].flatMap(([model, by]) => {
+      const one = by.get(device.name)
+      return one ? [[model, one] as const] : []
+    })
+    device.abilities = new Map(own.map(([model, one]) => [model, shrunk(one, this.#means.get(model), nowMs)]))
+    device.rubbish = new Set(own.flatMap(([model, one]) => (writesRubbish(one, nowMs) ? [model] : [])))
+    device.key = undefined
   }
 
   #wake(device: FleetDevice): void {
@@ -172,9 +188,11 @@ export class ExpandingFleet {
   }
 
   /** Its models ascend by ability, or stay in the order of its profile, by size, where not all abilities are known. */
-  #describe({ name, speeds, current, hints, acceptS }: FleetDevice): ExpandingDevice | undefined {
+  #describe({ name, speeds, current, hints, acceptS, abilities, rubbish }: FleetDevice): ExpandingDevice | undefined {
     if (!speeds || speeds.length === 0) return undefined
-    const models = speeds.map((speed) => ({ ...speed, ability: this.#confidences.get(speed.model) }))
+    const models = speeds
+      .filter(({ model }) => !rubbish.has(model))
+      .map((speed) => ({ ...speed, ability: abilities.get(speed.model) ?? this.#means.get(speed.model) }))
     return {
       device: name,
       models: models.every(({ ability }) => ability !== undefined) ? models.sort((a, b) => a.ability! - b.ability!) : models,

@@ -31,9 +31,10 @@ export type ExpansionInput =
   | { readonly kind: 'measured'; readonly device: string; readonly speeds: readonly SmallModelSpeed[] | null }
   /** A profile lacks what the device has used. */
   | { readonly kind: 'outdated'; readonly device: string }
-  /** What is known of a model's ability. @property ageMs of the last sentence that counts */
+  /** What a model has shown. @property device absent: on all. @property ageMs of the last sentence that counts */
   | {
       readonly kind: 'ability'
+      readonly device?: string
       readonly model: string
       readonly confidence: number
       readonly sentences: number

@@ -82,8 +82,8 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
     hints: ({ device, current, networkS }) => this.#fleet.hint(this.#fleet.of(device), { current, networkS }),
     measured: ({ device, speeds }) => this.#onMeasured(this.#fleet.of(device), speeds ?? undefined),
     outdated: ({ device }) => this.#wantProfile(this.#fleet.of(device)),
-    ability: ({ model, confidence, sentences, ageMs }) =>
-      this.#fleet.judged(model, { confidence, sentences, judgedMs: this.#nowMs - ageMs }),
+    ability: ({ device, model, confidence, sentences, ageMs }) =>
+      this.#fleet.judged(device, model, { confidence, sentences, judgedMs: this.#nowMs - ageMs }),
     adopt: (input) => this.#adopt(input),
     sent: this.#ofJob((job) => this.#onDispatched(job, true)),
     requeued: this.#ofJob((job) => this.#onDispatched(job, false)),
@@ -114,7 +114,9 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   view(nowMs: number): FleetView {
     this.#fleet.refresh(nowMs)
     const { devices } = this.#fleet.able.snapshot(nowMs)
-    return { devices, waiting: this.#waitingOnes().map((pending) => expansionOf(pending, nowMs)) }
+    const waiting = this.#waitingOnes().map((pending) => expansionOf(pending, nowMs))
+    const { unmeasured } = this.#fleet.able
+    return { devices, waiting, ...(unmeasured > 0 && { unmeasured }) }
   }
 
   handle(input: ExpansionInput, nowMs: number): readonly ExpansionAction[] {
@@ -428,5 +430,8 @@ const acceptMs = ({ known, hints }: FleetDevice): number =>
 /** 0 for a device whose speed is unknown. */
 function predictedS({ known }: FleetDevice, batch: readonly PendingSketch[]): number {
   const tokens = batch.reduce((sum, { expectedTokens }) => sum + expectedTokens, 0)
-  return known ? known.networkS + usualS(known, tokens, termsOf(batch.map(({ shape }) => shape))) : 0
+  if (!known) return 0
+  const terms = termsOf(batch.map(({ shape }) => shape))
+  // The prompts of a batch are read one after another.
+  return known.networkS + usualS(known, tokens, { ...terms, promptTokens: batch.length * terms.promptTokens })
 }

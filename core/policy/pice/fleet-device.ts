@@ -50,7 +50,11 @@ export class FleetDevice {
   known: ExpandingDevice | undefined
   /** When it was last asked for a profile. */
   profileAskedMs = Number.NEGATIVE_INFINITY
-  /** What tells it from others: abilities are the same for all. */
+  /** Of its models, by its own sentences and the fleet's; those of others are the fleet's. */
+  abilities: ReadonlyMap<string, number | undefined> = new Map()
+  /** Its models that write what is no expansion. */
+  rubbish: ReadonlySet<string> = new Set()
+  /** What tells it from others. */
   key: string | undefined
   alike: Alike | undefined
 
@@ -67,7 +71,7 @@ export class FleetDevice {
   get isAble(): boolean {
     if (!this.takesJobs || this.restUntilMs !== undefined || this.isExhausted) return false
     for (const { isOverdue } of this.jobs) if (isOverdue) return false
-    return true
+    return this.rubbish.size === 0 || !this.speeds?.every(({ model }) => this.rubbish.has(model))
   }
 
   busyS(nowMs: number): number {

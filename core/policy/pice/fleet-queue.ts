@@ -7,7 +7,20 @@ export interface ExpansionTerms {
   readonly tokensPerSentence: number
   /** Expansions of each sentence that the ensemble chooses from. */
   readonly candidates: number
+  /** Of a conversation, in tokens of the LLM; absent: short. */
+  readonly promptTokens?: number
 }
+
+/** Of the prompts that devices are profiled with. */
+const profiledPromptTokens = 64
+
+/** c + k·l: what a prompt adds to the TTFT of a short one. */
+const promptS = ({ prefillS = 0 }: SmallModelSpeed, { promptTokens = 0 }: ExpansionTerms): number =>
+  prefillS * Math.max(0, promptTokens - profiledPromptTokens)
+
+/** Whether prompt and one sentence fit into the model's context. */
+export const fits = ({ contextTokens = Number.POSITIVE_INFINITY }: SmallModelSpeed, terms: ExpansionTerms): boolean =>
+  (terms.promptTokens ?? 0) + terms.tokensPerSentence <= contextTokens
 
 /** Measured times are noisy: a device leaves an expansion that it has in time to others only if it takes this many times as long. */
 const minAdvantage = 1.5
@@ -18,7 +31,10 @@ const minS = 1e-6
 export function deviceS(device: ExpandingDevice, model: SmallModelSpeed, tokens: number, terms: ExpansionTerms): number {
   const { tokensPerSentence, candidates } = terms
   const sequences = Math.max(1, Math.round(tokens / tokensPerSentence)) * candidates
-  return Math.max(minS, switchS(model, device.current) + expansionS(model, tokens * candidates, sequences))
+  return Math.max(
+    minS,
+    switchS(model, device.current) + promptS(model, terms) + expansionS(model, tokens * candidates, sequences),
+  )
 }
 
 /** With the model that is open, or the smallest. */

@@ -4,6 +4,9 @@ import type { DeviceJob, FleetDevice } from './fleet-device.ts'
 const maxLines = 2 ** 16
 const maxCandidates = 2 ** 5
 
+/** Of text, about. */
+export const bytesPerToken = 4
+
 /** A candidate of a sentence. */
 export type CandidatePlace = readonly [sentence: number, candidate: number]
 
@@ -73,7 +76,8 @@ export class PendingSketch {
 
   /** As far as the terms of a batch depend on it. */
   get shape() {
-    return { expectedTokens: this.expectedTokens, sentences: this.#missing.size, candidates: this.asked.candidates }
+    const { candidates, bytes } = this.asked
+    return { expectedTokens: this.expectedTokens, sentences: this.#missing.size, candidates, promptTokens: bytes / bytesPerToken }
   }
 
   /** Whether no device is expanding it within the time that it should take. */

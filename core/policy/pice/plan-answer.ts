@@ -47,15 +47,17 @@ export interface Question {
    * what the answers gain that wait for the LLM. Absent: the answer counts when it is complete, Eq. 2 as printed.
    */
   readonly tokensPerS?: number | undefined
+  /** Of the conversation; absent: short. */
+  readonly promptTokens?: number
   /** Seconds since it was asked for, in which the LLM has foreseen its length. Absent: 0. */
   readonly waitedS?: number
 }
 
 /**
- * Why the LLM answers in full: the answer is short; no device expands; the queue is full; no level satisfies Eq. 2, or is worth its
+ * Why the LLM answers in full: the answer is short; no device expands, or none has been measured; the conversation fits into no small model; the queue is full; no level satisfies Eq. 2, or is worth its
  * reader's wait; no small model is able enough; the configured objectives prefer it.
  */
-export type FullReason = 'short' | 'no-device' | 'queue-full' | 'latency' | 'error' | 'objectives'
+export type FullReason = 'short' | 'no-device' | 'unmeasured' | 'context' | 'queue-full' | 'latency' | 'error' | 'objectives'
 
 /** An answer of this length shows whether a sketch can be faster at all: its plan is made before the length is foreseen. */
 export const longTokens = 1_024
@@ -90,9 +92,12 @@ export function planAnswer(
   const full = (reason: FullReason, predictedS?: number): AnswerPlan =>
     predictedS === undefined ? { mode: 'full', reason, fullS } : { mode: 'full', reason, fullS, predictedS }
   if (expectedTokens < terms.minTokens && !isSketchRequested) return full('short')
-  if (view.devices.length === 0) return full('no-device')
+  if (view.devices.length === 0) return full(view.unmeasured ? 'unmeasured' : 'no-device')
   const room = terms.maxWaitingPerDevice * deviceCount(view.devices)
-  const all = sketchPlans(expectedTokens, view, cloud, sketchShares, terms).filter(({ ahead }) => ahead < room)
+  const asked = { ...terms, promptTokens: question.promptTokens ?? 0 }
+  const fitting = sketchPlans(expectedTokens, view, cloud, sketchShares, asked)
+  if (fitting.length === 0) return full('context')
+  const all = fitting.filter(({ ahead }) => ahead < room)
   if (all.length === 0) return full('queue-full')
 
   const leastS = all.reduce((min, { predictedS }) => Math.min(min, predictedS), Number.POSITIVE_INFINITY)

@@ -3,7 +3,7 @@ import { ServedAmounts } from '../fairness/served.ts'
 import type { AbleDevices, FleetSnapshot } from './able-devices.ts'
 import { type DispatchRule, termsOf } from './dispatch-rules.ts'
 import type { FleetDevice } from './fleet-device.ts'
-import { FleetQueue } from './fleet-queue.ts'
+import { FleetQueue, fits } from './fleet-queue.ts'
 import type { PendingSketch } from './pending-sketch.ts'
 import type { WaitingExpansion } from './state.ts'
 
@@ -97,8 +97,9 @@ export class SketchBatches {
     })
   }
 
-  /** A device that failed at it, or vanished with it, takes it only if there is no other. */
-  #mayTake(device: FleetDevice, { tried }: PendingSketch): boolean {
+  /** Not one whose context is too short. A device that failed at it, or vanished with it, takes it only if there is no other. */
+  #mayTake(device: FleetDevice, { tried, shape }: PendingSketch): boolean {
+    if (device.known && !device.known.models.some((model) => fits(model, termsOf([shape])))) return false
     if (!tried.has(device)) return true
     for (const other of this.#able.all) if (!tried.has(other)) return false
     return true

@@ -1,4 +1,4 @@
-import { deviceS, type ExpansionTerms, FleetQueue, usualS } from './fleet-queue.ts'
+import { deviceS, type ExpansionTerms, FleetQueue, fits, usualS } from './fleet-queue.ts'
 import type { Metrics } from './objectives.ts'
 import { answerS } from './speeds.ts'
 import type { CloudSpeed, FleetView } from './state.ts'
@@ -75,28 +75,30 @@ export function sketchPlans(
     const { begunS, fleetS } = queueFor(level.budgetS)
     const ahead = terms.overlap ? begunS.filter((untilS) => untilS > sketchS).length : begunS.length
     return view.devices.flatMap((device) =>
-      device.models.map((model): SketchPlan => {
-        const freeS = Math.max(begunS.at(-1) ?? 0, device.busyS)
-        const waitS = terms.overlap ? Math.max(0, freeS - sketchS) : freeS
-        const { networkS } = device
-        const expansionS = deviceS(device, model, tokens, terms)
-        const predictedS = sketchS + waitS + networkS + expansionS
-        const metrics = {
-          // A sketch that is the whole answer leaves nothing to the small model.
-          error: (1 - (model.ability ?? terms.unmeasuredAbility)) * (1 - share),
-          throughput: bottleneckS({
-            ...{ cloud, sketchS, networkS, expansionS, edgeWaitS: waitS },
-            // Faster models take less of what the fleet can do.
-            fleetS: (fleetS * expansionS) / usualS(device, tokens, terms),
-          }),
-          latency: predictedS,
-          serverCost: sketchTokens,
-          edgeCost: tokens * terms.candidates,
-        }
-        const withinS = othersWait ? lateness * (networkS + expansionS) : Number.POSITIVE_INFINITY
-        const times = { withinS, queueS: waitS, networkS, expansionS, predictedS }
-        return { mode: 'sketch', ...level, ahead, ...times, device: device.device, model: model.model, metrics }
-      }),
+      device.models
+        .filter((model) => fits(model, terms))
+        .map((model): SketchPlan => {
+          const freeS = Math.max(begunS.at(-1) ?? 0, device.busyS)
+          const waitS = terms.overlap ? Math.max(0, freeS - sketchS) : freeS
+          const { networkS } = device
+          const expansionS = deviceS(device, model, tokens, terms)
+          const predictedS = sketchS + waitS + networkS + expansionS
+          const metrics = {
+            // A sketch that is the whole answer leaves nothing to the small model.
+            error: (1 - (model.ability ?? terms.unmeasuredAbility)) * (1 - share),
+            throughput: bottleneckS({
+              ...{ cloud, sketchS, networkS, expansionS, edgeWaitS: waitS },
+              // Faster models take less of what the fleet can do.
+              fleetS: (fleetS * expansionS) / usualS(device, tokens, terms),
+            }),
+            latency: predictedS,
+            serverCost: sketchTokens,
+            edgeCost: tokens * terms.candidates,
+          }
+          const withinS = othersWait ? lateness * (networkS + expansionS) : Number.POSITIVE_INFINITY
+          const times = { withinS, queueS: waitS, networkS, expansionS, predictedS }
+          return { mode: 'sketch', ...level, ahead, ...times, device: device.device, model: model.model, metrics }
+        }),
     )
   })
 }

@@ -8,6 +8,8 @@ export interface MeasuredSmallModel {
   readonly loadMs: number
   readonly parallel: readonly (readonly [sequences: number, speedup: number])[]
   readonly tokensPerLlmToken: number
+  readonly prefillTokensPerS?: number | undefined
+  readonly contextTokens?: number | undefined
 }
 
 /** One expansion, as the device reports it. */
@@ -52,13 +54,15 @@ export function correctedFactor(factor: number, measured: MeasuredSmallModel, ru
 
 /** @param factor of `correctedFactor` */
 export function speedOf(measured: MeasuredSmallModel, factor = 1): SmallModelSpeed {
-  const { model, ttftMs, tpotMs, loadMs, parallel, tokensPerLlmToken } = measured
+  const { model, ttftMs, tpotMs, loadMs, parallel, tokensPerLlmToken, prefillTokensPerS, contextTokens } = measured
   return {
     model,
     loadS: loadMs / 1_000,
     ttftS: (factor * ttftMs) / 1_000,
     tpotS: (factor * tokensPerLlmToken * tpotMs) / 1_000,
     parallel,
+    ...(prefillTokensPerS !== undefined && { prefillS: (factor * tokensPerLlmToken) / prefillTokensPerS }),
+    ...(contextTokens !== undefined && { contextTokens: Math.floor(contextTokens / tokensPerLlmToken) }),
     ability: undefined,
   }
 }

@@ -17,7 +17,12 @@ export interface SmallModelSpeed {
   readonly model: string
   /** Time to open it (switching cost); 0 for a model that is open or on a server. */
   readonly loadS: number
+  /** Of a short prompt. */
   readonly ttftS: number
+  /** Per token of the LLM of a longer prompt; absent: not measured. */
+  readonly prefillS?: number
+  /** Of prompt and answer, in tokens of the LLM; absent: not known. */
+  readonly contextTokens?: number
   /** Per token of the LLM, of one sequence alone. */
   readonly tpotS: number
   /** p: throughput of n sequences decoded together over that of one, ascending in n; [1, 1] is implied. */
@@ -58,4 +63,6 @@ export interface WaitingExpansion {
 export interface FleetView {
   readonly devices: readonly ExpandingDevice[]
   readonly waiting: readonly WaitingExpansion[]
+  /** Devices that expand but whose speed is not known yet; absent: none. */
+  readonly unmeasured?: number
 }

@@ -17,6 +17,10 @@ export const SmallModelProfile = z.object({
     .array(z.tuple([z.int().min(1).max(1_024), ratio]))
     .max(16)
     .default([]),
+  /** Of a prompt, on average; absent in profiles of earlier releases, and where the model is not measured so. */
+  prefillTokensPerS: z.number().positive().max(1e9).optional(),
+  /** Positions of its context; absent: not known, as of a model on a server. */
+  contextTokens: z.int().positive().optional(),
   /** Its tokens for the text of one token of the device's LLM; 1 where there is none to compare with. */
   tokensPerLlmToken: ratio.default(1),
 })

@@ -87,7 +87,7 @@ function world({
       requests.push(request)
       return (options.expand ?? inOrder)(request, signal)
     },
-    judge: (_, confidence) => void judged.push(confidence),
+    judge: (_device, _model, confidence) => void judged.push(confidence),
   }
   const cloud = { speed: { waitS: 0, ttftS: 1, tpotS: 0.1 } }
   const seen: (readonly WaitingExpansion[])[] = []
@@ -198,6 +198,19 @@ describe('a sketched answer', () => {
     expect(w.judged).toHaveLength(6)
     expect(w.judged[0]).toBeLessThan(w.judged[1]!)
     expect(figures.confidence).toBeCloseTo((w.judged[1]! + w.judged[3]! + w.judged[5]!) / 3)
+  })
+
+  it('has no sentence that says nothing of its line: the LLM writes it', async () => {
+    const w = world({
+      async *expand() {
+        for (const sentence of [0, 1]) yield expandedBy('d', sentence)
+        yield expandedBy('bad', 2, { text: 'Nothing at all.', tokens: 3, meanLog2Probability: -9 })
+      },
+    })
+    const { text, figures } = await ask(w)
+    expect(text).not.toContain('Nothing at all')
+    expect(figures).toMatchObject({ expandedSentences: 2, completedSentences: 1 })
+    expect(Math.min(...w.judged)).toBeLessThan(0.1)
   })
 
   it('gets from the LLM what no device has written, and keeps what has arrived', async () => {

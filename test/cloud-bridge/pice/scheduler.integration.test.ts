@@ -438,7 +438,7 @@ describe('the view of the fleet', () => {
 
   it('asks a device without a profile for one, once, and has what it measured', async () => {
     world.connect('a')
-    expect(world.expander.view()).toEqual({ devices: [], waiting: [] })
+    expect(world.expander.view()).toEqual({ devices: [], waiting: [], unmeasured: 1 })
     world.expander.view()
     await expect.poll(() => world.profiled).toEqual(['a'])
     const [job] = world.store.list({ kind: 'profile', limit: 10 })
@@ -482,7 +482,7 @@ describe('the view of the fleet', () => {
     world.connect('a', 'b')
     world.expander.view()
     await expect.poll(() => world.profiled).toHaveLength(2)
-    world.expander.judge('slm', 0.1)
+    world.expander.judge('a', 'slm', 0.1)
     const impossible = [{ tpotMs: 5e-324 }, { ttftMs: 1e308 }, { parallel: [[16, 1e308]] }, { tokensPerLlmToken: 1e-300 }]
     for (const { id, device } of world.store.list({ kind: 'profile', limit: 10 })) {
       const claims = device === 'a' ? impossible : [{}]
@@ -528,9 +528,9 @@ describe('the view of the fleet', () => {
     const { models, current } = world.expander.view().devices[0]!
     expect(current).toBe('slm')
     expect(models[0]!.tpotS).toBeLessThan(0.02)
-    world.expander.judge('slm', 0.9)
-    world.expander.judge('slm', 0.5)
-    world.expander.judge('larger', 0.4)
+    world.expander.judge('a', 'slm', 0.9)
+    world.expander.judge('a', 'slm', 0.5)
+    world.expander.judge('a', 'larger', 0.4)
     expect(world.expander.view().devices[0]!.models.map(({ model, ability }) => [model, ability])).toEqual([
       ['larger', 0.4],
       ['slm', expect.closeTo(0.7)],

@@ -124,9 +124,9 @@ describe('the queue of sketches', () => {
 
   it('is predicted by the mean length of its sentences and the most candidates', () => {
     const waiting = [
-      { expectedTokens: 100, sentences: 4, candidates: 1 },
-      { expectedTokens: 20, sentences: 2, candidates: 3 },
+      { expectedTokens: 100, sentences: 4, candidates: 1, promptTokens: 100 },
+      { expectedTokens: 20, sentences: 2, candidates: 3, promptTokens: 300 },
     ]
-    expect(termsOf(waiting)).toEqual({ tokensPerSentence: 20, candidates: 3 })
+    expect(termsOf(waiting)).toEqual({ tokensPerSentence: 20, candidates: 3, promptTokens: 200 })
   })
 })

@@ -233,6 +233,40 @@ describe('the lists of sketches', () => {
   })
 })
 
+describe('a device whose model writes rubbish', () => {
+  const judge = (fleet: CheckedFleet, device: string, confidence: number) =>
+    fleet.feed({ kind: 'ability', device, model: 'm', confidence, sentences: 8, ageMs: 0 })
+  const able = (fleet: CheckedFleet) =>
+    fleet.scheduler.view(fleet.nowMs).devices.map(({ device, models }) => [device, models[0]!.ability])
+
+  it('gets nothing until what it has shown no longer counts; those with the same model keep their ability', () => {
+    const fleet = new CheckedFleet()
+    for (const device of names) {
+      fleet.feed({ kind: 'measured', device, speeds: [speed] })
+      fleet.setPresence(device, true)
+    }
+    judge(fleet, 'a', 0.025)
+    judge(fleet, 'b', 0.9)
+    judge(fleet, 'c', 0.9)
+    const mean = (0.025 + 0.9 + 0.9) / 3
+    const good = expect.closeTo((8 * 0.9 + 4 * mean) / 12)
+    expect(able(fleet)).toEqual([['b', good]])
+    expect(fleet.scheduler.view(0).devices[0]).toMatchObject({ count: 2 })
+    for (const id of ['1', '2', '3']) fleet.ask(id)
+    fleet.advance(0)
+    expect([...fleet.jobs.values()].map(({ device }) => device)).toEqual(['b', 'c'])
+    for (const job of fleet.jobs.values()) {
+      fleet.write(job)
+      fleet.end(job, 'succeeded')
+    }
+    fleet.nowMs += 31 * 60_000
+    expect(able(fleet)).toEqual([
+      ['a', undefined],
+      ['b', undefined],
+    ])
+  })
+})
+
 describe('jobs of an earlier start', () => {
   it('go on while their device sends sentences, although its presence is not known yet', () => {
     const fleet = new CheckedFleet()

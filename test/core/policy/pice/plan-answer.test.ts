@@ -252,3 +252,25 @@ describe('a plan', () => {
     )
   })
 })
+
+describe('a long prompt', () => {
+  const small = model(0.2, { prefillS: 0.004, contextTokens: 8_000 })
+  const planFor = (promptTokens: number) =>
+    planAnswer({ expectedTokens: 200, isSketchRequested: false, promptTokens }, fleet(device('d', [small])), cloud, shares, terms)
+
+  it('is counted with the prefill rate of the small model: c + k · l', () => {
+    const [short, long] = [planFor(64), planFor(564)]
+    expect(long.predictedS! - short.predictedS!).toBeCloseTo(500 * 0.004)
+    expect(short.mode).toBe('sketch')
+    expect(planFor(6_000)).toMatchObject({ mode: 'full', reason: 'latency' })
+  })
+
+  it('that does not fit into any small model is no sketch', () => {
+    expect(planFor(9_000)).toMatchObject({ mode: 'full', reason: 'context' })
+  })
+})
+
+it('devices that have not been measured are the reason, not that there are none', () => {
+  expect(plan(200, { devices: [], waiting: [], unmeasured: 2 })).toMatchObject({ mode: 'full', reason: 'unmeasured' })
+  expect(plan(200, { devices: [], waiting: [] })).toMatchObject({ mode: 'full', reason: 'no-device' })
+})
