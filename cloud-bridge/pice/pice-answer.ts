@@ -1,28 +1,28 @@
 import { setMaxListeners } from 'node:events'
 import type { TextDelta } from '../../core/answer/endpoint/endpoint.ts'
 import type { PiceFigures } from '../../core/answer/endpoint/figures.ts'
-import { isExpanded, keyWordsOf, type SketchLine } from '../../core/answer/sketch/line-form.ts'
+import { isExpanded, parseLine, type SketchLine } from '../../core/answer/sketch/line-form.ts'
+import { requestedForm } from '../../core/answer/sketch/requested-form.ts'
 import type { BridgeMode } from '../../core/kit/base/answer-modes.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { ChatMessage } from '../../core/model/text/chat-message.ts'
-import { rubbishConfidence } from '../../core/policy/pice/ability.ts'
-import { mostConfident } from '../../core/policy/pice/confidence.ts'
-import { expansionTime } from '../../core/policy/pice/expansion-deadline.ts'
+import { mayBeginEarly } from '../../core/policy/pice/early-lines.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
 import type { AnswerLog } from '../llm/journalled-endpoint.ts'
 import type { FullRecord, PiceRecord, SentenceRecord, SketchRecord, TextRecord } from './answer-log.ts'
-import { sketchMessages } from './conversation.ts'
+import { chooseCandidate } from './choose-candidate.ts'
 import type { Expanded, Expander, ExpansionRequest } from './expander.ts'
+import { expansionRequest } from './expansion-request.ts'
+import { Expansions } from './expansions.ts'
 import type { Asked } from './llm.ts'
 import type { PlannedConversation, Planner } from './planner.ts'
 import { Sentences } from './sentences.ts'
 import { writeSentence } from './write-sentence.ts'
 import { type SketchFailure, type SketchParts, writeSketch } from './write-sketch.ts'
-import { writtenLine } from './written-line.ts'
 
 export interface AnswerParts extends SketchParts {
   readonly planner: Planner
-  readonly expander: Pick<Expander, 'expand' | 'judge'>
+  readonly expander: Pick<Expander, 'view' | 'expand' | 'judge'>
   /** Expansions of each sentence that the most confident is chosen from. */
   readonly candidates: number
   /** For the expansion of a sketch; then the LLM writes what is missing. */
@@ -96,13 +96,14 @@ export class PiceAnswer {
   }
 
   async *#make(): AsyncGenerator<TextDelta, void> {
+    const { expander, planner } = this.#parts
     const written = this.#log.written as readonly PiceRecord[]
     const full = written.findIndex((record) => 'kind' in record && record.kind === 'full')
     const [first] = written
     if (full >= 0) return yield* this.#fullFrom(written[full] as FullRecord, written.slice(full + 1))
     if (first && 'kind' in first && first.kind === 'sketch')
-      return yield* this.#expand(first, written.slice(1) as readonly SentenceRecord[])
-    const planned = await this.#parts.planner.plan(this.#asked, this.#mode, this.#signal)
+      return yield* this.#expand(first, written.slice(1) as readonly SentenceRecord[], new Expansions(expander, this.#signal))
+    const planned = await planner.plan(this.#asked, this.#mode, this.#signal)
     const { plan, expectedTokens = null, foresightTokens, foreseenTokens } = planned
     const { mode, fullS = null, predictedS = null } = plan
     this.#figures = { ...unplanned, mode, fullS, predictedS, foreseenTokens: expectedTokens, cloudTokens: foresightTokens }
@@ -111,7 +112,20 @@ export class PiceAnswer {
   }
 
   /** The LLM writes a sketch, which devices expand; without a usable one in time, it answers in full. */
-  async *#sketch({ expectedTokens = 0 }: PlannedConversation, plan: SketchPlan): AsyncGenerator<TextDelta, void> {
+  async *#sketch(planned: PlannedConversation, plan: SketchPlan): AsyncGenerator<TextDelta, void> {
+    const expansions = new Expansions(this.#parts.expander, this.#signal)
+    try {
+      yield* this.#sketchFor(planned, plan, expansions)
+    } finally {
+      expansions.close()
+    }
+  }
+
+  async *#sketchFor(
+    { expectedTokens = 0 }: PlannedConversation,
+    plan: SketchPlan,
+    expansions: Expansions,
+  ): AsyncGenerator<TextDelta, void> {
     const end = this.#parts.planner.begin(this.#log.id, expectedTokens, plan)
     this.#figures.level = plan.level
     let lines: readonly string[] | SketchFailure
@@ -128,6 +142,7 @@ export class PiceAnswer {
         progress: (sketch) => {
           this.#begin()
           this.#hasSketch = true
+          this.#beginEarly(sketch, expectedTokens, plan, expansions)
           return {
             source: this.#llmSource,
             text: '',
@@ -142,15 +157,39 @@ export class PiceAnswer {
     }
     if (typeof lines === 'string') return yield* this.#full(lines)
     this.#figures.sketchLines = lines.length
+    const record = this.#recordOf(lines, expectedTokens, plan)
+    this.#write(record)
+    yield* this.#expand(record, [], expansions)
+  }
+
+  #recordOf(lines: readonly string[], expectedTokens: number, plan: SketchPlan): SketchRecord {
     const { withinS, queueS, networkS } = plan
     const times = { expansionS: queueS + networkS + plan.expansionS, ...(withinS < Number.POSITIVE_INFINITY && { withinS }) }
-    const record: SketchRecord = { kind: 'sketch', lines, expectedTokens, ...times, figures: { ...this.#figures } }
-    this.#write(record)
-    yield* this.#expand(record, [])
+    return { kind: 'sketch', lines, expectedTokens, ...times, figures: { ...this.#figures } }
+  }
+
+  /** Idle devices need not wait for the end of the sketch. What they write is sent once it is complete. */
+  #beginEarly(written: readonly string[], expectedTokens: number, plan: SketchPlan, expansions: Expansions): void {
+    // Headings may be dropped from plain text, so that lines would change places.
+    if (requestedForm(this.#asked.messages).isPlain) return
+    const { expander } = this.#parts
+    const lines = written.map(parseLine)
+    const sentences = lines.flatMap((line, at) => (isExpanded(line) && !expansions.has(at) ? [at] : []))
+    const { sketchTokens: writtenTokens } = this.#figures
+    const { sketchTokens, sketchS } = plan
+    const progress = { sketchTokens, sketchS, writtenTokens, lines: sentences.length }
+    if (!mayBeginEarly(progress, () => expander.view())) return
+    const share = Math.min(1, writtenTokens / sketchTokens)
+    const record = this.#recordOf(written, Math.max(1, Math.round(expectedTokens * share)), plan)
+    expansions.begin(this.#expansionOf(record, lines, sentences, `${this.#log.id}/${expansions.requests + 1}`))
   }
 
   /** Each sentence from a device, or from the LLM if no device writes it in time. @param written those that were written before */
-  async *#expand(record: SketchRecord, written: readonly SentenceRecord[]): AsyncGenerator<TextDelta, void> {
+  async *#expand(
+    record: SketchRecord,
+    written: readonly SentenceRecord[],
+    expansions: Expansions,
+  ): AsyncGenerator<TextDelta, void> {
     const { figures } = record
     const { maxTokens = Number.POSITIVE_INFINITY } = this.#asked.request
     const sentences = new Sentences(record.lines, this.#parts.candidates, maxTokens)
@@ -159,7 +198,7 @@ export class PiceAnswer {
     for (const sentence of written) this.#count(sentences, sentence)
     for (const sentence of order.missing) this.#takeAsWritten(sentences, sentence)
     yield* sentences.ready()
-    if (order.needsMore) yield* this.#fromDevices(record, sentences)
+    if (order.needsMore) yield* this.#fromDevices(record, sentences, expansions)
     // Sentences that are written together are complete sooner than a full answer that begins now.
     if (order.isEmpty && !this.#isLate) return yield* this.#full('expansion')
     if (order.needsMore) yield* this.#fromLlm(record, sentences)
@@ -168,14 +207,16 @@ export class PiceAnswer {
     yield { source, text: '', tokenCount: 0, end: order.isCut ? 'length' : 'stop', sketch: [], ...promptTokens }
   }
 
-  async *#fromDevices(record: SketchRecord, sentences: Sentences): AsyncGenerator<TextDelta, void> {
-    const { expander, clock, logger } = this.#parts
+  async *#fromDevices(record: SketchRecord, sentences: Sentences, expansions: Expansions): AsyncGenerator<TextDelta, void> {
+    const { clock, logger } = this.#parts
     const { order } = sentences
     const begunMs = clock.nowMs()
-    const request = this.#expansionOf(record, sentences)
+    const left = order.missing.filter((sentence) => !expansions.has(sentence))
+    const request = this.#expansionOf(record, sentences.lines, left, this.#log.id)
+    if (left.length > 0) expansions.begin(request)
     const arrived = new Map<number, Expanded[]>()
     try {
-      for await (const expanded of expander.expand(request, this.#signal)) {
+      for await (const expanded of expansions.read()) {
         const own = [...(arrived.get(expanded.sentence) ?? []), expanded]
         arrived.set(expanded.sentence, own)
         this.#expansionMs = clock.nowMs() - begunMs
@@ -188,41 +229,18 @@ export class PiceAnswer {
       this.#signal.throwIfAborted()
       this.#isLate = clock.nowMs() - begunMs >= request.deadlineMs
       logger.info({ err, answer: this.#log.id }, 'devices have not expanded the whole sketch: the LLM writes what is missing')
+    } finally {
+      expansions.close()
     }
     for (const sentence of order.incomplete) this.#choose(record, arrived.get(sentence)!, sentences)
     yield* sentences.ready()
   }
 
-  #expansionOf(
-    { expectedTokens, withinS, expansionS, figures }: SketchRecord,
-    { lines, order: { missing } }: Sentences,
-  ): ExpansionRequest {
+  #expansionOf(record: SketchRecord, lines: readonly SketchLine[], sentences: readonly number[], id: string): ExpansionRequest {
     const { candidates, clock, maxExpansionMs, planner } = this.#parts
-    const { temperature, topP, topK, seed } = this.#asked.request.sampling
-    const completion = {
-      speed: planner.speed,
-      sentences: missing.length,
-      tokens: (expectedTokens * missing.length) / lines.length,
-    }
     const elapsedMs = clock.nowMs() - this.#startedMs
-    const { budgetMs, deadlineMs } = expansionTime({ ...figures, withinS, expansionS }, elapsedMs, maxExpansionMs, completion)
-    return {
-      id: this.#log.id,
-      client: this.#asked.request.client,
-      input: {
-        messages: sketchMessages(this.#asked.messages, Number.POSITIVE_INFINITY),
-        sketch: lines.map(keyWordsOf),
-        sentences: [...missing],
-        expectedTokens,
-        budgetMs,
-        candidates,
-        temperature,
-        topP,
-        topK,
-        seed,
-      },
-      deadlineMs,
-    }
+    const terms = { candidates, elapsedMs, maxExpansionMs, speed: planner.speed }
+    return expansionRequest(this.#asked, record, { id, lines, sentences }, terms)
   }
 
   /** The most confident candidate becomes the sentence's text. Without any text, the sentence stays missing. */
@@ -230,28 +248,21 @@ export class PiceAnswer {
     const { expander } = this.#parts
     const { lines, order } = sentences
     const { sentence } = arrived[0]!
-    const line = lines[sentence]!
     if (order.has(sentence)) return
-    const candidates = arrived.map((each) => ({ ...each, text: writtenLine(line, each.text, each.end === 'length') }))
-    const withText = candidates.filter(({ text }) => text !== '')
-    // An empty text tells of its model, too.
-    for (const { device, model, text } of candidates) if (text === '') expander.judge(device, model, 0)
-    if (withText.length === 0) return
-    // The line is compared with all that the answer has of it, its title included.
-    const titled = withText.map((each) => ({ ...each, text: line.lead + each.text, own: each.text }))
-    const { candidate, confidence, confidences } = mostConfident(titled, keyWordsOf(line), expectedTokens / lines.length)
-    const { model, device, own: text } = candidate
-    for (const [at, each] of withText.entries()) expander.judge(each.device, each.model, confidences[at]!)
-    // It says nothing of its line: the LLM writes it.
-    if (confidence < rubbishConfidence) return
+    const line = lines[sentence]!
+    const chosen = chooseCandidate(line, arrived, expectedTokens / lines.length, (from, confidence) =>
+      expander.judge(from.device, from.model, confidence),
+    )
+    if (!chosen) return
+    const { text, tokens, model, device, confidence } = chosen
     this.#take(sentences, {
       kind: 'sentence',
       sentence,
       text,
-      tokens: this.#tokensOf(line, text, candidate.tokens),
+      tokens: this.#tokensOf(line, text, tokens),
       source: { kind: 'device', model: { name: model }, device },
       cloudTokens: 0,
-      edgeTokens: candidates.reduce((sum, { tokens }) => sum + tokens, 0),
+      edgeTokens: arrived.reduce((sum, each) => sum + each.tokens, 0),
       confidence,
     })
   }

@@ -41,5 +41,5 @@ function askedBy({ body }: Received): Asked {
   const line = /Key words: (.*)$/.exec(instruction)?.[1]
   if (line !== undefined) return { kind: 'line', line }
   if (instruction.includes('How many words')) return { kind: 'foresight', line: '' }
-  return { kind: instruction.includes('sketch of it') ? 'sketch' : 'full', line: '' }
+  return { kind: /sketch of it|sketch is not complete/.test(instruction) ? 'sketch' : 'full', line: '' }
 }

@@ -14,7 +14,7 @@ import { confidence } from '../../../core/policy/pice/confidence.ts'
 import { LengthRatio } from '../../../core/policy/pice/length-ratio.ts'
 import type { AnswerPlan } from '../../../core/policy/pice/plan-answer.ts'
 import type { PlanPolicy } from '../../../core/policy/pice/plan-policy.ts'
-import type { WaitingExpansion } from '../../../core/policy/pice/state.ts'
+import type { ExpandingDevice, WaitingExpansion } from '../../../core/policy/pice/state.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { type Call, type Reply, scriptedLlm } from '../../support/scripted-llm.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -62,6 +62,7 @@ interface WorldOptions {
   readonly candidates?: number
   readonly suits?: boolean
   readonly sketchNext?: string
+  readonly idleDevices?: number
 }
 
 function world({
@@ -70,6 +71,7 @@ function world({
   candidates = 1,
   suits = true,
   sketchNext,
+  idleDevices = 0,
   ...options
 }: WorldOptions = {}) {
   const clock = fakeClock()
@@ -82,7 +84,7 @@ function world({
     for (const sentence of input.sentences ?? []) yield expandedBy(`d${sentence}`, sentence)
   }
   const expander: Expander = {
-    view: () => ({ devices: [], waiting: [] }),
+    view: () => ({ devices: idleDevices > 0 ? [idle(idleDevices)] : [], waiting: [] }),
     expand(request, signal) {
       requests.push(request)
       return (options.expand ?? inOrder)(request, signal)
@@ -148,6 +150,11 @@ function isRest({ request }: Call): boolean {
   const content = request.prompt.asText()
   return content.kind === 'chat' && content.messages.at(-1)?.content === 'Go on.'
 }
+
+const idle = (count: number): ExpandingDevice => ({
+  ...{ device: 'd', models: [], current: undefined, busyS: 0, networkS: 0 },
+  count,
+})
 
 const failed = () => new BrimError('EXPANSION_FAILED', 'no device is left')
 
@@ -253,6 +260,76 @@ describe('a sketched answer', () => {
     })
     expect(await ask(w)).toMatchObject({ text: texts.join(' '), figures: { completedSentences: 1 } })
     expect(w.judged.filter((confidence) => confidence === 0)).toHaveLength(1)
+  })
+
+  describe('whose sketch goes on while devices are idle', () => {
+    const inPieces = (call: Call): Reply =>
+      call.instruction.startsWith('Sketch ') ? { pieces: lines.map((line) => `${line}\n`) } : wellBehaved(call)
+
+    it('gives its first lines to a device before the last is written', async () => {
+      const sketched: number[] = []
+      const w = world({
+        reply: inPieces,
+        idleDevices: 2,
+        async *expand({ input }) {
+          sketched.push(input.sketch.length)
+          for (const sentence of input.sentences!) yield expandedBy('d', sentence)
+        },
+      })
+      expect(await ask(w)).toMatchObject({ text: texts.join(' '), figures: { expandedSentences: 3, completedSentences: 0 } })
+      expect(sketched).toEqual([2, 3])
+      const [early, rest] = w.requests
+      expect([early!.input.sentences, rest!.input.sentences]).toEqual([[0, 1], [2]])
+      expect(early!.id).toBe(`${rest!.id}/1`)
+      // Two of twelve tokens were written.
+      expect([early!.input.expectedTokens, rest!.input.expectedTokens]).toEqual([20, 120])
+    })
+
+    it('asks again for what a device has failed to write before the sketch was complete', async () => {
+      const w = world({
+        reply: inPieces,
+        idleDevices: 2,
+        async *expand({ id, input }) {
+          yield expandedBy('d', input.sentences![0]!)
+          if (id.endsWith('/1')) throw failed()
+          for (const sentence of input.sentences!.slice(1)) yield expandedBy('d', sentence)
+        },
+      })
+      expect(await ask(w)).toMatchObject({ text: texts.join(' '), figures: { expandedSentences: 3 } })
+      expect(w.requests.map(({ input }) => input.sentences)).toEqual([
+        [0, 1],
+        [1, 2],
+      ])
+    })
+
+    it('stops the device where the sketch comes to nothing', async () => {
+      const stopped: boolean[] = []
+      const w = world({
+        idleDevices: 2,
+        reply: (call) => (call.instruction.startsWith('Sketch ') ? { ...inPieces(call), end: 'length' } : wellBehaved(call)),
+        async *expand(_, signal) {
+          await new Promise((end) => signal.addEventListener('abort', end))
+          stopped.push(signal.aborted)
+          throw failed()
+        },
+      })
+      expect(await ask(w)).toMatchObject({ text: whole, figures: { reason: 'sketch-long' } })
+      expect(stopped).toEqual([true])
+    })
+
+    it.each([
+      ['one device is idle', { idleDevices: 1 }, 'Where?'],
+      [
+        'the sketch is nearly written',
+        { idleDevices: 2, plan: { ...sketchPlan, sketchS: 0.3 } as unknown as AnswerPlan },
+        'Where?',
+      ],
+      ['the request wants no lists, so that lines may go', { idleDevices: 2 }, 'Where? No lists.'],
+    ])('goes out in one piece where %s', async (_, options, question) => {
+      const w = world({ reply: inPieces, ...options })
+      await collect(w.pice.answer(requestOf({}, question), never) as AsyncGenerator<TextDelta>)
+      expect(w.requests.map(({ input }) => input.sentences)).toEqual([[0, 1, 2]])
+    })
   })
 
   it('has no sentence that was cut: it is trimmed to its last full stop, or written by the LLM', async () => {

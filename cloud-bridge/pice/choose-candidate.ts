@@ -1,0 +1,32 @@
+import { keyWordsOf, type SketchLine } from '../../core/answer/sketch/line-form.ts'
+import { rubbishConfidence } from '../../core/policy/pice/ability.ts'
+import { mostConfident } from '../../core/policy/pice/confidence.ts'
+import type { Expanded } from './expander.ts'
+import { writtenLine } from './written-line.ts'
+
+/**
+ * The most confident of the candidates for a line, with its text as the answer has it.
+ * @param expectedTokens of the line's text
+ * @param judge is told how good each of them is
+ * @returns undefined: none has a text that says anything of the line
+ */
+export function chooseCandidate(
+  line: SketchLine,
+  arrived: readonly Expanded[],
+  expectedTokens: number,
+  judge: (from: Pick<Expanded, 'device' | 'model'>, confidence: number) => void,
+): (Expanded & { readonly confidence: number }) | undefined {
+  const candidates = arrived.map((each) => ({ ...each, text: writtenLine(line, each.text, each.end === 'length') }))
+  const withText = candidates.filter(({ text }) => text !== '')
+  // An empty text tells of its model, too.
+  for (const each of candidates) if (each.text === '') judge(each, 0)
+  if (withText.length === 0) return undefined
+  // The line is compared with all that the answer has of it, its title included.
+  const titled = withText.map((each) => ({ ...each, text: line.lead + each.text, own: each.text }))
+  const { candidate, confidence, confidences } = mostConfident(titled, keyWordsOf(line), expectedTokens)
+  for (const [at, each] of withText.entries()) judge(each, confidences[at]!)
+  // It says nothing of its line: the LLM writes it.
+  if (confidence < rubbishConfidence) return undefined
+  const { own: text, ...chosen } = candidate
+  return { ...chosen, text, confidence }
+}
