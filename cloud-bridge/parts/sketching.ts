@@ -61,7 +61,7 @@ export function openSketching(
       expander,
       foresight: lengths.of(bare.model.name),
       policy,
-      suits: (messages) => suitability.suits(messages),
+      suits: (messages, client) => suitability.suits(messages, client),
       maxForesightMs: limits.sketchS * 1_000,
       clock,
     })
@@ -75,9 +75,9 @@ export function openSketching(
         maxExpansionMs: limits.expansionS * 1_000,
         clock,
         logger,
-        onEnded: ({ figures, messages, expansionMs }) => {
+        onEnded: ({ client, figures, messages, expansionMs }) => {
           metrics.onSketched(bare.model.name, figures, expansionMs)
-          if (figures.confidence !== null) suitability.learn(messages, figures.confidence)
+          if (figures.confidence !== null) suitability.learn(messages, client, figures.confidence)
         },
       },
       answerMode,

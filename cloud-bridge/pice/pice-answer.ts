@@ -6,6 +6,7 @@ import { requestedForm } from '../../core/answer/sketch/requested-form.ts'
 import type { BridgeMode } from '../../core/kit/base/answer-modes.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { ChatMessage } from '../../core/model/text/chat-message.ts'
+import { clientOf } from '../../core/policy/fairness/client.ts'
 import { mayBeginEarly } from '../../core/policy/pice/early-lines.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
 import type { AnswerLog } from '../llm/journalled-endpoint.ts'
@@ -32,6 +33,8 @@ export interface AnswerParts extends SketchParts {
 }
 
 export interface EndedAnswer {
+  /** As `clientOf`. */
+  readonly client: string
   readonly messages: readonly ChatMessage[]
   readonly figures: PiceFigures
   /** From the sketch to the last sentence of a device; undefined: no device has written any. */
@@ -90,8 +93,8 @@ export class PiceAnswer {
     try {
       for await (const delta of this.#make()) yield { ...delta, pice: figures }
     } finally {
-      const { messages } = this.#asked
-      this.#parts.onEnded({ messages, figures: this.#figures, expansionMs: this.#expansionMs })
+      const { messages, request } = this.#asked
+      this.#parts.onEnded({ client: clientOf(request.client), messages, figures: this.#figures, expansionMs: this.#expansionMs })
     }
   }
 

@@ -4,6 +4,7 @@ import type { BridgeMode } from '../../core/kit/base/answer-modes.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import { greedy } from '../../core/model/engine/sampler.ts'
+import { clientOf } from '../../core/policy/fairness/client.ts'
 import {
   AnswerPlanner,
   type Foresight,
@@ -30,7 +31,7 @@ export interface PlannerOptions {
   readonly foresight: Foresight
   readonly policy: PlanPolicy
   /** Whether answers to such a conversation gain by a sketch: code and mathematics do not. */
-  readonly suits: (messages: SketchMessages) => boolean
+  readonly suits: (messages: SketchMessages, client: string) => boolean
   /** For the model to name a length. */
   readonly maxForesightMs: number
   readonly clock: Clock
@@ -65,7 +66,8 @@ export class Planner {
     const isSketchRequested = mode === 'sketch'
     const messages = sketchMessages(asked.messages, maxPromptBytes)
     if (!messages) return { plan: { mode: 'full', reason: 'conversation' }, foresightTokens: 0 }
-    if (!isSketchRequested && !suits(messages)) return { plan: { mode: 'full', reason: 'unsuitable' }, foresightTokens: 0 }
+    if (!isSketchRequested && !suits(messages, clientOf(asked.request.client)))
+      return { plan: { mode: 'full', reason: 'unsuitable' }, foresightTokens: 0 }
     const { maxTokens = Number.POSITIVE_INFINITY, isWhole, tokensPerS } = asked.request
     // A client that gets the answer in one piece, or states no rate, waits for all of it.
     const promptTokens = Buffer.byteLength(JSON.stringify(messages)) / bytesPerToken

@@ -7,6 +7,7 @@ import type { Random } from '../../core/kit/base/random.ts'
 import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import { bucketCount, surfaceFeatures } from '../../core/policy/pice/request-features.ts'
 import { type LearningSettings, noWeights, Suitability, type SuitabilityWeights } from '../../core/policy/pice/suitability.ts'
+import { CountWindow } from '../../core/policy/quota/count-window.ts'
 
 /** A change of the features would give stored weights another meaning. */
 const version = 1
@@ -20,6 +21,13 @@ const Stored = z.object({
 
 const saveEveryMs = 60_000
 
+/** Of one client, that count for all: one that asks much, or whose sampling spoils expansions, decides nothing for the others. */
+const lessonsForAll = { max: 3, windowMs: 60 * 60_000, maxKeys: 1_000 }
+/** Whose own lessons are known; the others begin anew. */
+const maxClients = 32
+/** How far its own lessons may move a client's log odds: requests that clearly suit stay suitable. */
+const maxOwnOdds = 0.75
+
 interface SuitabilityMemoryOptions {
   /** Created with the first lesson. */
   readonly file: string
@@ -32,12 +40,15 @@ interface SuitabilityMemoryOptions {
 type Messages = readonly { readonly role: string; readonly content?: unknown }[]
 
 /**
- * Which conversations suit a sketch at this bridge, as the confidence of its answers has shown, remembered over restarts. The file
- * has weights of hashed words, no text.
+ * Which conversations suit a sketch at this bridge, as the confidence of its answers has shown: to all clients, remembered over restarts,
+ * and to each client within a bound. The file has weights of hashed words, no text.
  */
 export class SuitabilityMemory {
   readonly #options: SuitabilityMemoryOptions
   readonly #suitability: Suitability
+  /** The latest last. */
+  readonly #own = new Map<string, Suitability>()
+  readonly #forAll = new CountWindow(lessonsForAll)
   #savedMs: number
   #hasNews = false
 
@@ -47,13 +58,23 @@ export class SuitabilityMemory {
     this.#savedMs = options.clock.nowMs()
   }
 
-  suits(messages: Messages): boolean {
-    return this.#suitability.judge(requestOf(messages), this.#options.random.next()).suits
+  suits(messages: Messages, client: string): boolean {
+    const request = requestOf(messages)
+    const own = this.#own.get(client)?.learntOdds(request) ?? 0
+    const bounded = Math.min(maxOwnOdds, Math.max(-maxOwnOdds, own))
+    return this.#suitability.judge(request, this.#options.random.next(), bounded).suits
   }
 
   /** @param confidence of the expanded answer (Eq. 3), 0..1 */
-  learn(messages: Messages, confidence: number): void {
-    this.#suitability.learn(requestOf(messages), confidence)
+  learn(messages: Messages, client: string, confidence: number): void {
+    const request = requestOf(messages)
+    const own = this.#own.get(client) ?? new Suitability(undefined, this.#options.settings)
+    own.learn(request, confidence)
+    this.#own.delete(client)
+    this.#own.set(client, own)
+    if (this.#own.size > maxClients) this.#own.delete(this.#own.keys().next().value!)
+    if (!this.#forAll.take(client, this.#options.clock.nowMs())) return
+    this.#suitability.learn(request, confidence)
     this.#hasNews = true
     if (this.#options.clock.nowMs() - this.#savedMs >= saveEveryMs) this.save()
   }

@@ -1,3 +1,5 @@
+import { oddsInOtherLanguage } from './other-languages.ts'
+
 /**
  * What a request for an answer looks like, in numbers: surface features, each from 0 to 1, and hashed word n-grams that have length 1
  * together. Independent of any tokenizer, so that weights trained once fit every LLM.
@@ -7,6 +9,8 @@ export interface RequestFeatures {
   readonly surface: readonly number[]
   /** Buckets of the n-grams that occur, each once; each has the value 1/√count. */
   readonly buckets: readonly number[]
+  /** Of a request in another language, in the place of what trained weights make of the others; undefined: English. */
+  readonly odds?: number | undefined
 }
 
 export const bucketCount = 4_096
@@ -81,7 +85,8 @@ export function featuresOf(request: string): RequestFeatures {
     buckets.add(bucketOf(`${word} ${words[at + 1] ?? '$'}`))
     if (at < leadWords) buckets.add(bucketOf(`^${at} ${word}`))
   }
-  return { surface: Object.values(measures).map((measure) => measure(text, words)), buckets: [...buckets] }
+  const surface = Object.values(measures).map((measure) => measure(text, words))
+  return { surface, buckets: [...buckets], odds: oddsInOtherLanguage(text, words) }
 }
 
 /** FNV-1a over UTF-16 units. */

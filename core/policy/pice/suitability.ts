@@ -91,11 +91,11 @@ export class Suitability {
     this.#settings = { ...defaultLearning, ...settings }
   }
 
-  /** @param random from 0 to 1: whether to try an unsuitable request */
-  judge(request: string, random: number): SuitabilityJudgement {
+  /** @param random from 0 to 1: whether to try an unsuitable request. @param more log odds that its client has shown */
+  judge(request: string, random: number, more = 0): SuitabilityJudgement {
     const features = featuresOf(request)
     if (features.buckets.length === 0) return { suits: false, probability: 0 }
-    const p = probability(this.#logOdds(features))
+    const p = probability(this.#logOdds(features) + more)
     return { suits: p >= 0.5 || random < this.#settings.exploration * (p / 0.5), probability: p }
   }
 
@@ -116,12 +116,17 @@ export class Suitability {
     for (const at of features.buckets) buckets[at] = moved(buckets[at]!, step * value)
   }
 
+  /** What was learnt of such a request, as log odds. */
+  learntOdds(request: string): number {
+    return logOdds(this.#learnt, featuresOf(request))
+  }
+
   /** What was learnt, to be stored. */
   get learnt(): SuitabilityWeights {
     return this.#learnt
   }
 
   #logOdds(features: RequestFeatures): number {
-    return logOdds(this.#trained, features) + logOdds(this.#learnt, features)
+    return (features.odds ?? logOdds(this.#trained, features)) + logOdds(this.#learnt, features)
   }
 }

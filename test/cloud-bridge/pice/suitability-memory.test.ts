@@ -39,24 +39,39 @@ describe('which conversations suit a sketch', () => {
   it('is decided by what is asked last', () => {
     using folder = tempDir()
     const memory = memoryIn(folder.path).open()
-    expect(memory.suits(chat('What are the main benefits of reading?'))).toBe(true)
-    expect(memory.suits(chat('Write a Python function that sorts a list.'))).toBe(false)
-    expect(memory.suits([])).toBe(false)
-    expect(memory.suits([{ role: 'user', content: [{ type: 'image' }] }])).toBe(false)
+    expect(memory.suits(chat('What are the main benefits of reading?'), 'client')).toBe(true)
+    expect(memory.suits(chat('Write a Python function that sorts a list.'), 'client')).toBe(false)
+    expect(memory.suits([], 'client')).toBe(false)
+    expect(memory.suits([{ role: 'user', content: [{ type: 'image' }] }], 'client')).toBe(false)
   })
 
   it('is remembered over a restart', () => {
     using folder = tempDir()
     const { open, file, lines } = memoryIn(folder.path)
     const first = open()
-    expect(first.suits(tale('a goose'))).toBe(false)
-    for (const hero of heroes) first.learn(tale(hero), 0.8)
-    expect(first.suits(tale('a goose'))).toBe(true)
+    expect(first.suits(tale('a goose'), 'client')).toBe(false)
+    for (const hero of heroes) first.learn(tale(hero), `client of ${hero}`, 0.8)
+    expect(first.suits(tale('a goose'), 'client')).toBe(true)
     first.save()
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(readFileSync(file, 'utf8')).not.toContain('dragon')
-    expect(open().suits(tale('a goose'))).toBe(true)
+    expect(open().suits(tale('a goose'), 'client')).toBe(true)
     expect(lines).toEqual([])
+  })
+
+  it('is not decided by one client for all: after 60 poor answers, requests that clearly suit are sketched', () => {
+    using folder = tempDir()
+    const memory = memoryIn(folder.path).open()
+    const things = ['sleep', 'exams', 'travel', 'cooking', 'chess', 'running', 'music', 'gardening', 'skiing', 'writing']
+    const asked = (at: number) =>
+      chat(`What are the main ${at % 2 ? 'benefits' : 'reasons'} of ${things[at % 10]} in ${at} ways?`)
+    for (let at = 0; at < 60; at += 1) memory.learn(asked(at), 'one', 0.35)
+    const suitable = ['tips for painting a fence?', 'advantages of trains?', 'causes of floods?', 'ways to save water?']
+    const share = (client: string) => suitable.filter((what) => memory.suits(chat(`What are the ${what}`), client)).length
+    expect(share('another')).toBe(4)
+    expect(share('one')).toBeGreaterThanOrEqual(2)
+    // Its own kind of request is the client's to lose.
+    expect(memory.suits(asked(3), 'another')).toBe(true)
   })
 
   it('is stored at most once a minute, and only news', async () => {
@@ -64,10 +79,10 @@ describe('which conversations suit a sketch', () => {
     const { open, file, clock } = memoryIn(folder.path)
     const memory = open()
     memory.save()
-    memory.learn(tale('a king'), 0.8)
+    memory.learn(tale('a king'), 'client', 0.8)
     expect(existsSync(file)).toBe(false)
     await clock.advance(60_000)
-    memory.learn(tale('a queen'), 0.8)
+    memory.learn(tale('a queen'), 'client', 0.8)
     expect(existsSync(file)).toBe(true)
   })
 
@@ -79,7 +94,7 @@ describe('which conversations suit a sketch', () => {
       writeFileSync(file, content)
       const memory = open()
       expect(lines).toMatchObject([{ file }])
-      expect(memory.suits(chat('What are the main benefits of reading?'))).toBe(true)
+      expect(memory.suits(chat('What are the main benefits of reading?'), 'client')).toBe(true)
     },
   )
 
@@ -89,7 +104,7 @@ describe('which conversations suit a sketch', () => {
     const file = join(folder.path, 'a-file', 'suitability.json')
     writeFileSync(join(folder.path, 'a-file'), '')
     const memory = new SuitabilityMemory({ file, clock: fakeClock(), logger, random: { next: () => 0.5 } })
-    memory.learn(tale('a king'), 0.8)
+    memory.learn(tale('a king'), 'client', 0.8)
     memory.save()
     expect(lines).toMatchObject([{ file }])
   })
