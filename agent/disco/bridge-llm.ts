@@ -1,10 +1,17 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { type AnswerRequest, grammarFor, type Start, startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
+import {
+  type AnswerRequest,
+  grammarFor,
+  type Start,
+  startOf,
+  type TokenDelta,
+  type TokenEndpoint,
+} from '../../core/answer/endpoint/endpoint.ts'
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 import { createAttempts } from '../../core/answer/upstream/attempts.ts'
 import type { UpstreamLimits } from '../../core/answer/upstream/endpoint.ts'
-import { openStream } from '../../core/answer/upstream/open-stream.ts'
+import { openStream, type StreamRequest } from '../../core/answer/upstream/open-stream.ts'
 import type { Watchdog } from '../../core/answer/upstream/watchdog.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
@@ -13,7 +20,7 @@ import type { Random } from '../../core/kit/base/random.ts'
 import { packIds } from '../../core/wire/protocol/token-ids.ts'
 import type { Credentials } from '../identity/credentials.ts'
 import { BridgeFailures } from './bridge-failures.ts'
-import { readTokens } from './read-tokens.ts'
+import { type AnswerAsked, type ReadProgress, readTokens } from './read-tokens.ts'
 
 /** HTTP of a bridge, and the device's proof for it. */
 export interface BridgeHttp {
@@ -34,6 +41,13 @@ export interface BridgeLlmOptions {
   readonly logger: Logger
 }
 
+/** Before each attempt to resume a stream that has broken off; then the answer fails. */
+const resumeWaitsMs: readonly number[] = [0, 250, 1_000]
+const maxFruitless = 3
+
+/** A connection that breaks, not an answer that fails. */
+const isLost = (error: unknown): boolean => !(error instanceof BrimError) || error.code === 'LINK_LOST'
+
 /**
  * The bridge's own LLM as the remote side of this device's answers (DiSCo): prompt and answer travel as token ids, so that the
  * answer may begin and end elsewhere. The bridge sees both.
@@ -45,7 +59,7 @@ export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logge
   const salt = randomBytes(16)
   const userOf = (client: string) => createHmac('sha256', salt).update(client).digest('base64url')
 
-  async function open(body: object, watchdog: Watchdog, signal: AbortSignal): Promise<IncomingMessage> {
+  async function open(request: StreamRequest, watchdog: Watchdog, signal: AbortSignal): Promise<IncomingMessage> {
     const at = bridge()
     if (!at)
       throw new BrimError('BRIDGE_UNREACHABLE', 'this device does not know the HTTP address of its bridge yet', {
@@ -54,7 +68,7 @@ export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logge
     const { origin, credentials } = at
     const url = `${origin}/v1`
     const post = (key: string | undefined) =>
-      openStream({ url, key, dial: credentials?.dial }, { path: 'completions', body }, limits, watchdog, failures, signal)
+      openStream({ url, key, dial: credentials?.dial }, request, limits, watchdog, failures, signal)
     const key = await credentials?.requestToken(url, signal)
     try {
       return await post(key)
@@ -65,16 +79,65 @@ export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logge
     }
   }
 
+  /** The tokens of an answer, over as many streams as it takes: a bridge keeps what is not yet read. */
+  async function* read(
+    first: IncomingMessage,
+    asked: AnswerAsked,
+    watchdog: Watchdog,
+    signal: AbortSignal,
+  ): AsyncGenerator<TokenDelta, void> {
+    const progress: ReadProgress = { tokens: 0 }
+    let stream = first
+    for (let fruitless = 0; ; ) {
+      const { tokens } = progress
+      try {
+        return yield* readTokens(stream, asked, limits, watchdog, failures, progress)
+      } catch (error) {
+        signal.throwIfAborted()
+        if (!isLost(error)) throw error
+        // Streams that carry nothing are not resumed for ever.
+        fruitless = progress.tokens > tokens ? 0 : fruitless + 1
+        const resumed = fruitless < maxFruitless ? await resume(progress.lastId, watchdog, signal) : undefined
+        if (!resumed) throw error
+        logger.info({ tokens: progress.tokens }, 'the stream of an answer broke off: it is resumed')
+        stream = resumed
+      }
+    }
+  }
+
+  /** @returns undefined: the answer cannot be resumed */
+  async function resume(lastId: string | undefined, watchdog: Watchdog, signal: AbortSignal) {
+    if (lastId === undefined) return undefined
+    const path = `answers/${encodeURIComponent(lastId.slice(0, lastId.lastIndexOf('/')))}/events`
+    for (const waitMs of resumeWaitsMs) {
+      await clock.sleep(waitMs, signal)
+      try {
+        return await open({ path, after: lastId }, watchdog, signal)
+      } catch (err) {
+        signal.throwIfAborted()
+        logger.info({ err }, 'the answer could not be resumed')
+        // The bridge may come back, but no other error passes.
+        if (!(err instanceof BrimError) || err.retryAfterMs === undefined) return undefined
+      }
+    }
+    return undefined
+  }
+
   return {
     model,
     async *answer(request, signal) {
       const start = await startOf(request, model, signal)
       const body = { model: modelId, user: userOf(request.client), ...bodyOf(request, start, model) }
       const { maxTokens = Number.POSITIVE_INFINITY } = request
+      const asked = { model, maxTokens, eos: start.eos }
+      let ended = signal
       yield* attempts(
         {
-          open: (watchdog, stopping) => open(body, watchdog, stopping),
-          read: (stream, watchdog) => readTokens(stream, { model, maxTokens, eos: start.eos }, limits, watchdog, failures),
+          open(watchdog, stopping) {
+            ended = stopping
+            return open({ path: 'completions', body }, watchdog, stopping)
+          },
+          read: (stream, watchdog) => read(stream, asked, watchdog, ended),
         },
         signal,
       )

@@ -147,6 +147,11 @@ export class DispatchedAnswer implements RunListener {
     this.#lastError = error
     if (this.#plan.controller.needs(side)) this.#causes.set(otherSide(side), error)
     this.#handle({ kind: 'failed', side })
+    this.#awaitReturn(side)
+  }
+
+  /** For an answer that is to return to a side that has failed, or was silent. */
+  #awaitReturn(side: Side): void {
     const { preferred } = this.#plan
     if (preferred?.reason !== 'return' || preferred.side !== side) return
     const { clock } = this.#options
@@ -174,6 +179,8 @@ export class DispatchedAnswer implements RunListener {
         // The other side sends again.
         if (this.#isForSilence(action.side)) this.#causes.delete(action.side)
         this.#stop(action.side)
+        const last = this.#plan.controller.migrations.at(-1)
+        if (last?.reason === 'silence' && last.from === action.side && last.succeeded) this.#awaitReturn(action.side)
       } else if (action.kind === 'pause') this.#runs.get(action.side)?.pause()
       else if (action.kind === 'resume') this.#runs.get(action.side)?.resume()
       else if (action.kind === 'deliver') this.#deliver(this.#pieces[action.piece.id]!.delta)

@@ -15,6 +15,13 @@ export interface ReadLimits {
   readonly eventChars: number
 }
 
+/** How far an answer has been read, over all its streams. Mutable. */
+export interface ReadProgress {
+  tokens: number
+  /** Of the last event with tokens; undefined: the answer cannot be resumed. */
+  lastId?: string | undefined
+}
+
 export interface AnswerAsked {
   readonly model: TextModel
   /** Infinity: as many as the bridge's context holds. */
@@ -47,6 +54,7 @@ type TokenEvent = z.infer<typeof TokenEvent>
 /**
  * The tokens in a stream of events of a bridge's /v1/completions, each exactly once: the ids of events count the tokens, so
  * that a repeated event is left out, and a missing one is a failure.
+ * @param progress of a stream that was lost, which this one goes on after
  * @throws BrimError UPSTREAM_FAILED, BUNDLE_MISMATCH, LINK_LOST; what reading the body throws
  */
 export async function* readTokens(
@@ -55,10 +63,11 @@ export async function* readTokens(
   { idleMs, eventChars }: ReadLimits,
   watchdog: Watchdog,
   failures: BridgeFailures,
+  progress: ReadProgress = { tokens: 0 },
 ): AsyncGenerator<TokenDelta, void> {
   const source = { kind: 'bridge', model } as const
   const stalled = () => failures.failed(`sent nothing for ${idleMs / 1_000} s in the middle of an answer`)
-  let count = 0
+  let count = progress.tokens
   let id: string | undefined
   const onId = (own: string) => {
     id = own
@@ -70,7 +79,9 @@ export async function* readTokens(
     if (name != null && name !== model.name) throw failures.otherModel(brief(name))
     const [choice] = choices ?? []
     const received = choice?.token_ids ?? []
-    const total = countIn(id) ?? count + received.length
+    const counted = countIn(id)
+    const total = counted ?? count + received.length
+    progress.lastId = counted === undefined ? progress.lastId : id
     id = undefined
     const fresh = Math.max(0, total - count)
     if (fresh > received.length) throw failures.failed(`left out ${fresh - received.length} tokens of an answer`)
@@ -79,6 +90,7 @@ export async function* readTokens(
       const foreign = tokens.find((token) => token >= model.dims.vocab)
       if (foreign !== undefined) throw failures.failed(`sent the token id ${foreign}, which its vocabulary lacks`)
       count = total
+      progress.tokens = total
       const end = endOf(tokens, maxTokens - count, eos)
       // A reader that takes its time is not the server's delay.
       watchdog.pause()

@@ -18,7 +18,8 @@ export async function scriptedUpstream(...scripts: Script[]) {
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = []
     for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
-    const body = JSON.parse(Buffer.concat(chunks).toString()) as Received['body']
+    // A GET has none.
+    const body = JSON.parse(Buffer.concat(chunks).toString() || '{}') as Received['body']
     const received = { path: request.url ?? '', headers: request.headers, body }
     requests.push(received)
     await scripts[Math.min(requests.length, scripts.length) - 1]?.(response, received)

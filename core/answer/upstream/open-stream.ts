@@ -3,7 +3,6 @@ import { BrimError } from '../../kit/base/errors.ts'
 import { type Dial, readBody, sendRequest } from '../../kit/base/http-client.ts'
 import type { Billing } from '../endpoint/endpoint.ts'
 import { brief, type UpstreamFailures } from './failure.ts'
-import type { UpstreamRequest } from './request-body.ts'
 import type { Watchdog } from './watchdog.ts'
 
 export interface OpenLimits {
@@ -22,6 +21,14 @@ export interface UpstreamAddress {
   readonly dial?: Dial | undefined
 }
 
+/** What is asked for below the base URL: a POST, or a GET without a body. */
+export interface StreamRequest {
+  readonly path: string
+  readonly body?: object
+  /** Id of the event after which a GET goes on. */
+  readonly after?: string
+}
+
 /** What is read of the body of a failed response, in bytes. */
 const maxErrorBytes = 64 * 1_024
 /** For failures without a wait of the server's own. */
@@ -32,14 +39,14 @@ const transientStatuses: ReadonlySet<number> = new Set([408, 500, 502, 503, 504]
 const rejectedStatuses: ReadonlySet<number> = new Set([400, 413, 422])
 
 /**
- * Posts a request, on a connection of its own that ends with the answer or the signal. Redirects are not followed: the key is
+ * Sends a request, on a connection of its own that ends with the answer or the signal. Redirects are not followed: the key is
  * for this server.
  * @returns the body, a stream of events; the watchdog has the limit for the first token
  * @throws BrimError UPSTREAM_FAILED, QUEUE_FULL (429), REQUEST_INVALID; those with `retryAfterMs` may be retried
  */
 export async function openStream(
   { url, key, dial }: UpstreamAddress,
-  { path, body }: UpstreamRequest,
+  { path, body, after }: StreamRequest,
   { connectMs, firstTokenMs }: OpenLimits,
   watchdog: Watchdog,
   failures: UpstreamFailures,
@@ -51,9 +58,13 @@ export async function openStream(
   const unreachable = (cause: unknown) => failures.unreachable(defaultRetryAfterMs, cause)
   watchdog.allow(connectMs, () => unreachable(new Error(`no connection within ${connectMs / 1_000} s`)))
   const response = await sendRequest(to, {
-    method: 'POST',
-    headers: { accept: 'text/event-stream', ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
-    body: JSON.stringify(body),
+    method: body ? 'POST' : 'GET',
+    headers: {
+      accept: 'text/event-stream',
+      ...(key !== undefined && { authorization: `Bearer ${key}` }),
+      ...(after !== undefined && { 'last-event-id': after }),
+    },
+    ...(body && { body: JSON.stringify(body) }),
     signal,
     dial,
     onConnected() {

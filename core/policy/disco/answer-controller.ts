@@ -138,6 +138,7 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
 
   #onReachable(side: Side): void {
     if (this.#sides[side].phase === 'failed') this.#sides[side].phase = 'stopped'
+    this.#sides[side].wasSilent = false
     this.#considerMigration()
   }
 
@@ -245,7 +246,7 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
     const target = sides[to]
     const { tokens, unread } = this.#buffer
     if (!source || !target?.continues || this.#sides[to].phase === 'failed') return
-    if (this.#sides[to].wasSilent && reason === 'cost') return
+    if (this.#sides[to].wasSilent) return
     if (this.#failedMigrations >= maxFailedMigrations || tokens < this.#retryAt) return
 
     const contextTokens = promptTokens + tokens
@@ -292,11 +293,8 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
   #takeOver({ from, to, isForSilence }: Attempt<P>): void {
     this.#attempt = undefined
     this.#migrations.at(-1)!.succeeded = true
-    if (isForSilence) {
-      // Not learned as a gap: silence without an end would make the next ones last longer and longer.
-      this.#sides[from].wasSilent = true
-      this.#retryAt = this.#buffer.tokens + retryAfterTokens
-    }
+    // Not learned as a gap: silence without an end would make the next ones last longer and longer.
+    if (isForSilence) this.#sides[from].wasSilent = true
     this.#sides[from].stop(this.#nowMs)
     this.#source = to
   }

@@ -57,7 +57,7 @@ export type ControllerInput<P extends Piece> =
   | { readonly kind: 'received'; readonly side: Side; readonly piece: P }
   /** A side that was started refuses, cannot be reached, or has broken off. */
   | { readonly kind: 'failed'; readonly side: Side }
-  /** A side that has failed may be tried again. */
+  /** A side that has failed, or was silent, may be tried again. */
   | { readonly kind: 'reachable'; readonly side: Side }
   /** The reader has left, or the answer cannot go on, perhaps because a side has failed for good: all work ends. */
   | { readonly kind: 'left'; readonly failed?: Side }

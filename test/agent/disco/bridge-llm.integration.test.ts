@@ -12,6 +12,7 @@ import { openModel } from '../../../core/model/engine/open-model.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
 import { unpackIds } from '../../../core/wire/protocol/token-ids.ts'
+import { startRelay } from '../../../lab/cluster/relay.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { healthOf, startTestBridge, type TestBridge } from '../../support/bridge.ts'
 import { failing, type Received, scriptedUpstream, startStream } from '../../support/scripted-upstream.ts'
@@ -147,6 +148,20 @@ describe("the bridge's own model", () => {
     }
   })
 
+  it('is resumed after connections that break, each token once and the same', async () => {
+    await using relay = await startRelay(Number(new URL(bridge.httpUrl).port))
+    const llm = endpointAt(`http://127.0.0.1:${relay.port}`)
+    const tokens: number[] = []
+    for await (const delta of llm.answer(requestOf({ ignoreEos: true, maxTokens: 40 }), never)) {
+      const before = tokens.length
+      tokens.push(...delta.tokens)
+      for (const at of [3, 4, 20]) if (before < at && tokens.length >= at) relay.cut()
+    }
+    expect(relay.connections.length).toBeGreaterThan(1)
+    const whole = await deltasOf(endpointAt(bridge.httpUrl), { ignoreEos: true, maxTokens: 40 })
+    expect(tokens).toEqual(tokensOf(whole))
+  })
+
   it('is refused where the bridge serves another model, or has no address yet', async () => {
     const modelId = bridge.modelId.replace(/^./, (digit) => (digit === '0' ? '1' : '0'))
     await expect(deltasOf(endpointAt(bridge.httpUrl, {}, modelId))).rejects.toMatchObject({
@@ -194,6 +209,17 @@ describe('a bridge that fails', () => {
   it('by sending events again has no effect', async () => {
     const llm = await llmAt(sending(event(2, [5, 6]), event(2, [5, 6]), event(3, [6, 7]), event(3, [7]), last))
     expect(tokensOf(await deltasOf(llm))).toEqual([5, 6, 7])
+  })
+
+  it('in the middle of an answer is asked for the rest, after the last event', async () => {
+    const breaking = sending(event(1, [5]), event(2, [6]))
+    const server = await scripted(breaking, failing(503), sending(event(2, [6]), event(3, [7]), last))
+    expect(tokensOf(await deltasOf(endpointAt(new URL(server.url).origin)))).toEqual([5, 6, 7])
+    expect(server.requests.map(({ path, headers }) => [path, headers['last-event-id']])).toEqual([
+      ['/v1/completions', undefined],
+      ['/v1/answers/cmpl-1/events', 'cmpl-1/2'],
+      ['/v1/answers/cmpl-1/events', 'cmpl-1/2'],
+    ])
   })
 
   it.each<[string, string[], object]>([

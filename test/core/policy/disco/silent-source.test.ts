@@ -69,10 +69,11 @@ describe('a server that falls silent in the middle of an answer', () => {
         const readMs = each.tokensPerS > 0 ? 1_000 / each.tokensPerS : 0
         for (const [at, { atMs }] of delivered.entries()) {
           const before = delivered[at - 1]?.atMs ?? atMs
-          expect(atMs - before).toBeLessThanOrEqual(Math.max(readMs + 1e-6, each.lateMs + each.localMs + each.gapMs))
+          // Up to three tokens, to the end of a word, are made again where text is handed over.
+          expect(atMs - before).toBeLessThanOrEqual(Math.max(readMs, each.lateMs + each.localMs + 3 * each.gapMs) + 1e-6)
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 1_000 },
     )
   })
 
