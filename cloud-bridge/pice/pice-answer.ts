@@ -110,7 +110,9 @@ export class PiceAnswer {
     const { plan, expectedTokens = null, foresightTokens, foreseenTokens } = planned
     const { mode, fullS = null, predictedS = null } = plan
     this.#figures = { ...unplanned, mode, fullS, predictedS, foreseenTokens: expectedTokens, cloudTokens: foresightTokens }
-    if (plan.mode === 'full') return yield* this.#full(plan.reason, foreseenTokens)
+    const learn = (tokens: number) => planner.learnLength(foreseenTokens, tokens)
+    const isOther = plan.mode === 'full' && (plan.reason === 'unsuitable' || plan.reason === 'conversation')
+    if (plan.mode === 'full') return yield* this.#full(plan.reason, isOther ? undefined : learn)
     yield* this.#sketch(planned, plan)
   }
 
@@ -205,6 +207,7 @@ export class PiceAnswer {
     // Sentences that are written together are complete sooner than a full answer that begins now.
     if (order.isEmpty && !this.#isLate) return yield* this.#full('expansion')
     if (order.needsMore) yield* this.#fromLlm(record, sentences)
+    if (!order.isCut) this.#parts.planner.learnLength(undefined, order.sentTokens)
     const source = sentences.lastSource ?? this.#llmSource
     const promptTokens = await this.#parts.llm.promptTokens(this.#asked, this.#signal)
     yield { source, text: '', tokenCount: 0, end: order.isCut ? 'length' : 'stop', sketch: [], ...promptTokens }
@@ -323,21 +326,21 @@ export class PiceAnswer {
     return this.#parts.llm.countTokens(line.mark + line.lead + text) ?? Math.min(tokens, Buffer.byteLength(text))
   }
 
-  /** @param foreseenTokens set if the length of the answer tells how well it was foreseen */
-  async *#full(reason: string, foreseenTokens?: number): AsyncGenerator<TextDelta, void> {
+  /** @param learn is told the length of an answer that ends by itself */
+  async *#full(reason: string, learn?: (tokens: number) => void): AsyncGenerator<TextDelta, void> {
     this.#figures.reason = reason
     const record: FullRecord = { kind: 'full', figures: { ...this.#figures } }
     this.#write(record)
-    yield* this.#fullFrom(record, [], foreseenTokens)
+    yield* this.#fullFrom(record, [], learn)
   }
 
   /** @param written of the text, before an interruption. @throws BrimError UPSTREAM_FAILED where it cannot go on */
   async *#fullFrom(
     { figures }: FullRecord,
     written: readonly PiceRecord[],
-    foreseenTokens?: number,
+    learn?: (tokens: number) => void,
   ): AsyncGenerator<TextDelta, void> {
-    const { llm, planner } = this.#parts
+    const { llm } = this.#parts
     this.#figures = { ...figures }
     if (!llm.isResumable && written.length > 0) return yield* this.#replay(written as readonly TextRecord[])
     const log = { ...this.#log, written, begin: () => {} }
@@ -351,7 +354,7 @@ export class PiceAnswer {
       this.#hasSketch = false
       const promptTokens = end && llm.isResumable ? await llm.promptTokens(this.#asked, this.#signal) : {}
       yield { ...delta, ...(hidesSketch && { sketch: [] }), ...promptTokens }
-      if (end === 'stop' && foreseenTokens !== undefined) planner.learnLength(foreseenTokens, tokens)
+      if (end === 'stop') learn?.(tokens)
     }
   }
 

@@ -91,9 +91,10 @@ export class Planner {
     return this.#options.cloud.speed
   }
 
-  /** A full answer has ended by itself. */
-  learnLength(foreseen: number, tokens: number): void {
-    this.#planner.learnLength(foreseen, tokens)
+  /** An answer to a conversation that might have been sketched has ended by itself. @param foreseen undefined: it was sketched, or not foreseen */
+  learnLength(foreseen: number | undefined, tokens: number): void {
+    this.#planner.recordLength(tokens)
+    if (foreseen !== undefined) this.#planner.learnLength(foreseen, tokens)
   }
 
   /** The fleet learns that plans are made, and has its devices measured. */

@@ -3,6 +3,7 @@ import type { PlanPolicy } from './plan-policy.ts'
 import type { SketchPlan } from './sketch-plans.ts'
 import { SketchesUnderWay } from './sketches-under-way.ts'
 import type { CloudSpeed, FleetView } from './state.ts'
+import { UsualLengths } from './usual-lengths.ts'
 
 /** How well one model foresees the lengths of its answers. */
 export interface Foresight {
@@ -63,13 +64,15 @@ export class AnswerPlanner {
   /** Sketches that are being written. */
   readonly #sketching = new SketchesUnderWay()
 
+  readonly #lengths = new UsualLengths()
+
   constructor(settings: PlannerSettings) {
     this.#settings = settings
   }
 
   /** Before the length is foreseen. @returns undefined: the plan depends on the length */
   planEarly(request: PlannedRequest, situation: PlanSituation): PlannedFull | undefined {
-    const expectedTokens = Math.min(longTokens, request.maxTokens)
+    const expectedTokens = Math.max(1, Math.min(longTokens, request.maxTokens, this.#lengths.longest ?? longTokens))
     const plan = situation.speed && this.#plan({ ...request, expectedTokens }, situation.speed, situation)
     // Its times are of another length than the answer's, which is not known.
     return plan?.mode === 'full' && isFinal(plan.reason) ? full(plan.reason) : undefined
@@ -93,6 +96,11 @@ export class AnswerPlanner {
   /** The LLM begins to write a sketch, with which plans that follow count. @returns to be called when it is submitted or given up */
   begin(id: string, expectedTokens: number, plan: Pick<SketchPlan, 'sketchS'>, nowMs: number): () => void {
     return this.#sketching.begin(id, expectedTokens, plan, nowMs)
+  }
+
+  /** An answer that might have been sketched has ended by itself, in full or by a sketch. */
+  recordLength(tokens: number): void {
+    this.#lengths.record(tokens)
   }
 
   /** A full answer has ended by itself. */

@@ -41,6 +41,11 @@ export class SketchedSentences {
     return this.#chosen.size < this.#lines && !this.#isCut
   }
 
+  /** Tokens of those that count as sent. */
+  get sentTokens(): number {
+    return this.#sentTokens
+  }
+
   /** Whether the answer has as many tokens as allowed: what follows is not sent. */
   get isCut(): boolean {
     return this.#isCut

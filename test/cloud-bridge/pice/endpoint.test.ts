@@ -63,6 +63,8 @@ interface WorldOptions {
   readonly suits?: boolean
   readonly sketchNext?: string
   readonly idleDevices?: number
+  /** In the place of `plan`. */
+  readonly policy?: PlanPolicy
 }
 
 function world({
@@ -93,9 +95,9 @@ function world({
   }
   const cloud = { speed: { waitS: 0, ttftS: 1, tpotS: 0.1 } }
   const seen: (readonly WaitingExpansion[])[] = []
-  const policy: PlanPolicy = (_, { waiting }) => {
-    seen.push(waiting)
-    return plan
+  const policy: PlanPolicy = (question, view, ...others) => {
+    seen.push(view.waiting)
+    return options.policy?.(question, view, ...others) ?? plan
   }
   const planner = new Planner({
     llm,
@@ -553,6 +555,14 @@ describe('a full answer', () => {
     expect(busy.calls).toHaveLength(1)
     const broken = world({ reply: () => ({ pieces: [], error: new BrimError('UPSTREAM_FAILED', 'gone') }) })
     await expect(ask(broken)).rejects.toMatchObject({ code: 'UPSTREAM_FAILED' })
+  })
+
+  it('is not foreseen where the latest answers were so short that their like are full', async () => {
+    const w = world({ policy: ({ expectedTokens }) => (expectedTokens > 60 ? plans.sketch : plans.full) })
+    for (let answers = 0; answers < 17; answers++) await ask(w)
+    // Sketches count, too: three sentences of six tokens.
+    expect(w.calls.filter(({ instruction }) => instruction === 'How long?')).toHaveLength(16)
+    expect((await ask(w)).figures).toMatchObject({ mode: 'full', reason: 'latency' })
   })
 
   it('corrects what the model foresees by how long its answers were', async () => {
