@@ -52,6 +52,7 @@ export function startPiceCluster({ bundle, smallModels, devices, paces, args = [
     await untilReady(client, deviceIds.length, io.signal)
     return {
       httpUrl,
+      mqttUrl: bridge.ready.mqttUrl,
       client,
       deviceIds,
       /** SIGSTOP, and SIGCONT. */

@@ -4,6 +4,7 @@ import { figuresOver, select } from '../../frame/runs.ts'
 import { groupBy, mean, medianOrNull, over, quantileOrNull } from '../../frame/statistics.ts'
 import type { MethodName } from './methods.ts'
 import { halfLoad, overload, paperLoad } from './plan.ts'
+import { type RubbishRun, rubbishShare } from './rubbish-device.ts'
 import type { DeviceFigures, PiceRun } from './runs.ts'
 import { overAlone, type SilentDeviceRun } from './silent-device.ts'
 
@@ -64,6 +65,7 @@ interface Measurements {
   readonly runs: readonly PiceRun[]
   readonly devices: readonly DeviceFigures[]
   readonly silent: readonly SilentDeviceRun[]
+  readonly rubbish: RubbishRun
 }
 
 /** A figure of PICE over another method's, at the paper's load unless another is given. */
@@ -87,6 +89,7 @@ export const piceFigures: SummaryFigures<Measurements> = {
   prefixTokensSaved: [({ devices }) => medianOrNull(devices.map(prefixTokensSaved)), { min: 0.4 }],
   parallelOverSequential: [({ devices }) => medianOrNull(devices.map(parallelOverSequential)), { min: 2 }],
   latencyWithSilentDevice: [({ silent }) => medianOrNull(silent.map(overAlone)), { max: 1.1 }],
+  rubbishServed: [({ rubbish }) => rubbishShare(rubbish), { max: 0 }],
   answered: [answered, { min: 1 }],
   throughputOverCloudOnlyAt15: [ratio('answersPerMin', 'cloud-only', overload)],
   latencyOverCloudOnlyAt15: [ratio('latencyMeanS', 'cloud-only', overload)],

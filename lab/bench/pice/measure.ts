@@ -13,6 +13,7 @@ import { keywordSketch, measureDevice } from './device.ts'
 import { figuresOf, reasonsOf } from './figures.ts'
 import { type MethodName, methods } from './methods.ts'
 import { type Plan, paperLoad } from './plan.ts'
+import { measureRubbish, type RubbishRun } from './rubbish-device.ts'
 import type { Capacity, DeviceFigures, PiceRun, PiceSample } from './runs.ts'
 import { questionOf, type Setup, startCluster, warmUp } from './setup.ts'
 import { measureSilentDevice, type SilentDeviceRun } from './silent-device.ts'
@@ -24,6 +25,7 @@ export interface Results {
   readonly capacity: Capacity
   readonly devices: readonly DeviceFigures[]
   readonly silent: readonly SilentDeviceRun[]
+  readonly rubbish: RubbishRun
 }
 
 /** Every method at every load, one after another. */
@@ -52,6 +54,8 @@ export async function measureRuns(setup: Setup): Promise<Results> {
   }
   progress('questions while one of three devices hangs')
   const silent = await measureSilentDevice(setup, plan.silentRequests)
+  progress('questions beside a device that writes rubbish')
+  const rubbish = await measureRubbish(setup, plan.rubbishRequests)
   const loads = [...new Set(Object.values(plan.loads).flat())].sort((a, b) => a - b)
   for (const seed of plan.seeds) {
     for (const load of loads) {
@@ -71,7 +75,7 @@ export async function measureRuns(setup: Setup): Promise<Results> {
   const runs: PiceRun[] = []
   progress('the LLM reads all answers')
   for (const each of unjudged) runs.push(await judged(setup, each, known))
-  return { machine, runs, capacity, devices, silent }
+  return { machine, runs, capacity, devices, silent, rubbish }
 }
 
 /** The settings that PICE's sensitivity is measured to. */

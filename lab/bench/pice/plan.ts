@@ -29,6 +29,8 @@ export interface Plan {
   readonly sensitivityRequests: number
   /** Questions that are answered while a device hangs. */
   readonly silentRequests: number
+  /** Questions that are asked beside a device that writes rubbish. */
+  readonly rubbishRequests: number
   /** Repeats of the measurements on one device. */
   readonly deviceRepeats: number
 }
@@ -77,6 +79,7 @@ export const fullPlan: Plan = {
   bytesPerS: [4_000, 20_000, 100_000],
   sensitivityRequests: 48,
   silentRequests: 6,
+  rubbishRequests: 20,
   deviceRepeats: 3,
 }
 
@@ -92,6 +95,7 @@ export const quickPlan: Plan = {
   waitingPerDevice: [],
   bytesPerS: [],
   silentRequests: 3,
+  rubbishRequests: 8,
   deviceRepeats: 1,
 }
 
