@@ -260,6 +260,10 @@ export const AgentConfig = AgentFields.refine(
     message: 'cloud needs a server: --server',
     path: ['dispatch', 'mode'],
   })
+  .refine(({ dispatch, server }) => dispatch.mode !== 'sketch' || server?.at === 'bridge', {
+    message: 'sketch needs the bridge as server: --server bridge',
+    path: ['dispatch', 'mode'],
+  })
 export type AgentConfig = z.infer<typeof AgentConfig>
 /** Fields with defaults are optional. */
 export type AgentSettings = z.input<typeof AgentConfig>

@@ -1,4 +1,3 @@
-import { createHmac, randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import {
   type AnswerRequest,
@@ -11,23 +10,15 @@ import {
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 import { createAttempts } from '../../core/answer/upstream/attempts.ts'
 import type { UpstreamLimits } from '../../core/answer/upstream/endpoint.ts'
-import { openStream, type StreamRequest } from '../../core/answer/upstream/open-stream.ts'
 import type { Watchdog } from '../../core/answer/upstream/watchdog.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Random } from '../../core/kit/base/random.ts'
 import { packIds } from '../../core/wire/protocol/token-ids.ts'
-import type { Credentials } from '../identity/credentials.ts'
+import { type BridgeHttp, bridgeAsker, clientNames } from './ask-bridge.ts'
 import { BridgeFailures } from './bridge-failures.ts'
 import { type AnswerAsked, type ReadProgress, readTokens } from './read-tokens.ts'
-
-/** HTTP of a bridge, and the device's proof for it. */
-export interface BridgeHttp {
-  readonly origin: string
-  /** Absent: the device is not enrolled. */
-  readonly credentials: Pick<Credentials, 'requestToken' | 'dial'> | undefined
-}
 
 export interface BridgeLlmOptions {
   /** Of this device: the bridge must serve the same. */
@@ -55,29 +46,8 @@ const isLost = (error: unknown): boolean => !(error instanceof BrimError) || err
 export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logger }: BridgeLlmOptions): TokenEndpoint {
   const failures = new BridgeFailures(model.name)
   const attempts = createAttempts({ limits, failures, clock, random, logger })
-  // The bridge keeps the cached prompts of this device's clients apart, without learning their identity.
-  const salt = randomBytes(16)
-  const userOf = (client: string) => createHmac('sha256', salt).update(client).digest('base64url')
-
-  async function open(request: StreamRequest, watchdog: Watchdog, signal: AbortSignal): Promise<IncomingMessage> {
-    const at = bridge()
-    if (!at)
-      throw new BrimError('BRIDGE_UNREACHABLE', 'this device does not know the HTTP address of its bridge yet', {
-        hint: 'is the bridge running, and this device connected to its broker?',
-      })
-    const { origin, credentials } = at
-    const url = `${origin}/v1`
-    const post = (key: string | undefined) =>
-      openStream({ url, key, dial: credentials?.dial }, request, limits, watchdog, failures, signal)
-    const key = await credentials?.requestToken(url, signal)
-    try {
-      return await post(key)
-    } catch (error) {
-      const isRefused = key !== undefined && error instanceof BrimError && error.code === 'NOT_AUTHORIZED'
-      if (!isRefused) throw error
-      return post(await credentials?.requestToken(url, signal, key))
-    }
-  }
+  const userOf = clientNames()
+  const open = bridgeAsker(bridge, limits, failures)
 
   /** The tokens of an answer, over as many streams as it takes: a bridge keeps what is not yet read. */
   async function* read(

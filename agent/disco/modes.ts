@@ -11,6 +11,8 @@ export interface Candidates {
   readonly hat?: RemoteCandidate | undefined
   /** Of `--server`. */
   readonly server?: RemoteCandidate | undefined
+  /** The bridge's sketched answers, where `--server bridge` lets it see questions. */
+  readonly sketches?: RemoteCandidate | undefined
   /** Whether `--server` names one: the bridge's own model is asked in the tokens of the split model, which may be missing. */
   readonly hasServer: boolean
 }
@@ -28,7 +30,7 @@ export interface ChosenSides {
  * @throws FieldError REQUEST_INVALID naming `brim.mode` where a side is missing, or cannot answer the request; `problem`
  */
 export function sidesOf(mode: DeviceMode, request: AnswerRequest, candidates: Candidates, problem: () => BrimError): ChosenSides {
-  const { slm, hat, server, hasServer } = candidates
+  const { slm, hat, server, sketches, hasServer } = candidates
   const needed = (what: string, hint: string) =>
     new FieldError('REQUEST_INVALID', 'brim.mode', `the mode "${mode}" needs ${what}, and this device has none`, hint)
   const fallback = request.fallback === 'slm' ? slm : undefined
@@ -46,6 +48,10 @@ export function sidesOf(mode: DeviceMode, request: AnswerRequest, candidates: Ca
           : needed('a server', 'start the agent with --server bridge, or --server and the URL of a server')
       if (isExcluded(server, request)) throw textOnly(server)
       return { remote: server, local: fallback }
+    case 'sketch':
+      if (!sketches) throw needed('the bridge as its server', 'start the agent with --server bridge')
+      if (isExcluded(sketches, request)) throw textOnly(sketches)
+      return { remote: sketches, local: fallback }
     default: {
       if (!slm) throw needed(...smallModel)
       const remote = server ?? hat

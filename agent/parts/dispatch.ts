@@ -11,8 +11,11 @@ import { seededRandom } from '../../core/kit/base/random.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
 import { DispatchMachine } from '../../core/policy/disco/dispatch-machine.ts'
 import { flopsOf } from '../../core/policy/disco/flops.ts'
-import { type BridgeHttp, bridgeLlm } from '../disco/bridge-llm.ts'
+import type { BridgeHttp } from '../disco/ask-bridge.ts'
+import { bridgeLlm } from '../disco/bridge-llm.ts'
+import { bridgeSketches } from '../disco/bridge-sketches.ts'
 import type { Budget } from '../disco/budget.ts'
+import type { RemoteCandidate } from '../disco/candidate.ts'
 import { discoEndpoint } from '../disco/endpoint.ts'
 import type { Candidates } from '../disco/modes.ts'
 import { anyRequest, DispatchPlanner } from '../disco/planner.ts'
@@ -82,7 +85,9 @@ export function openDispatch(
     config.limits,
     (isUsed) => void machine.handle({ kind: 'small model', isUsed }, clock.nowMs()),
   )
-  const openServer = serverOpener(base, models, () => bridgeHttp(links.best, identities), untilLinked, log)
+  const bridge = () => bridgeHttp(links.best, identities)
+  const openServer = serverOpener(base, models, bridge, untilLinked, log)
+  const sketches = sketchesOf(base, bridge, untilLinked, log)
 
   function candidates(): Candidates {
     const { llm, slm } = answering
@@ -108,6 +113,7 @@ export function openDispatch(
           prefillTokensPerS: own.speed.prefillTokensPerS,
           flopsPerToken: flopsOf(own.source.dims, typicalWork).prompt,
         },
+      sketches,
       server: server && {
         ...server,
         spender: 'server',
@@ -155,7 +161,7 @@ export function openDispatch(
     planner,
     get model() {
       const { llm, slm } = answering
-      const model = llm?.text ?? slm?.model ?? openServer()?.endpoint.model
+      const model = llm?.text ?? slm?.model ?? openServer()?.endpoint.model ?? sketches?.endpoint.model
       if (!model) throw problem()
       const plan = (request: AnswerRequest, signal: AbortSignal) => planner.plan(request, signal)
       const endpoint = discoEndpoint({ model, clock, alone, plan })
@@ -187,6 +193,20 @@ export function openDispatch(
       }
     },
   }
+}
+
+/** Undefined: the bridge may not see questions. */
+function sketchesOf(
+  { config, clock }: Base,
+  bridge: () => BridgeHttp | undefined,
+  untilReachable: (signal: AbortSignal) => Promise<void>,
+  logger: Base['logger'],
+): RemoteCandidate | undefined {
+  const { server, limits } = config
+  if (server?.at !== 'bridge') return undefined
+  const random = seededRandom(nextSeed())
+  const endpoint = bridgeSketches({ bridge, limits: upstreamLimitsOf('server', limits), clock, random, logger })
+  return { spender: 'server', name: 'sketches of the bridge', endpoint, continues: false, pauses: false, untilReachable }
 }
 
 /** @returns the server as it is now; undefined: none is configured, or the bridge's model is not on this device */

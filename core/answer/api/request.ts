@@ -183,7 +183,10 @@ function apiRequest(
     tokenIds: request.brim?.token_ids ?? false,
     returnTokenIds: request.return_token_ids ?? false,
     tokensAsIds: request.return_tokens_as_token_ids ?? false,
-    ignored: [...(hasNoEffect(request, mode, endpoint === model.sketching?.endpoint) ? [modeField] : []), ...ignored],
+    ignored: [
+      ...(hasNoEffect(request, mode, dispatch !== undefined || endpoint === model.sketching?.endpoint) ? [modeField] : []),
+      ...ignored,
+    ],
   }
 }
 
@@ -200,9 +203,9 @@ function modeOf({ brim }: CommonFields, dispatch: Served['dispatch']): AnswerMod
   throw new FieldError('REQUEST_INVALID', modeField, `a bridge reads what it answers: it has no mode "${mode}"`, 'ask an agent')
 }
 
-/** @param isSketched whether devices may expand a sketch of the answer */
-const hasNoEffect = ({ brim }: CommonFields, mode: AnswerMode | undefined, isSketched: boolean): boolean =>
-  brim?.mode != null && (mode === undefined || (mode === 'sketch' && !isSketched))
+/** @param canSketch whether devices may expand a sketch of the answer */
+const hasNoEffect = ({ brim }: CommonFields, mode: AnswerMode | undefined, canSketch: boolean): boolean =>
+  brim?.mode != null && (mode === undefined || (mode === 'sketch' && !canSketch))
 
 /** Sketches are for one answer to a conversation, as free text. What only the LLM's own tokens have is answered in full. */
 function endpointFor(

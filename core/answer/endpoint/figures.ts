@@ -1,3 +1,4 @@
+import type { DeviceMode } from '../../kit/base/answer-modes.ts'
 import type { DraftReport } from '../../model/draft/drafter.ts'
 import type { Migration, SideWork } from '../../policy/disco/controller-plan.ts'
 import type { ReportedSide } from '../../policy/disco/state.ts'
@@ -97,7 +98,7 @@ export interface PiceFigures {
 
 /** How DiSCo has made an answer, and what it has cost. */
 export interface DiscoFigures {
-  readonly mode: 'private' | 'local' | 'cloud' | 'cheap' | 'fast' | 'auto'
+  readonly mode: DeviceMode
   /** The side whose use the budget limits; null where only one side could answer. */
   readonly constrained: ReportedSide | null
   /** When each side was to start, in ms after the request; null: only if the other side failed. */

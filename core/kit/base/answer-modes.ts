@@ -8,9 +8,10 @@ export const isBridgeMode = (mode: string | undefined): mode is BridgeMode => br
 
 /**
  * At a device (DiSCo). 'private': HAT or the small model, nothing else is contacted; 'local': the small model alone; 'cloud':
- * a server alone; 'cheap': whichever costs less; 'fast': both at once; 'auto': both within the budget (DiSCo Algorithms 2, 3).
+ * a server alone; 'sketch': the bridge, whose model may sketch what other devices expand (PICE); 'cheap': whichever costs less;
+ * 'fast': both at once; 'auto': both within the budget (DiSCo Algorithms 2, 3).
  */
-export const deviceModes = ['private', 'local', 'cloud', 'cheap', 'fast', 'auto'] as const
+export const deviceModes = ['private', 'local', 'cloud', 'sketch', 'cheap', 'fast', 'auto'] as const
 export type DeviceMode = (typeof deviceModes)[number]
 export const isDeviceMode = (mode: string | undefined): mode is DeviceMode => deviceModes.some((each) => each === mode)
 

@@ -6,7 +6,7 @@ import { expectedRemaining } from './estimates.ts'
 import { ShareCredit } from './share-credit.ts'
 import type { SmallModelUse } from './small-model-use.ts'
 import type { RemoteEstimate, StartEstimate } from './start-estimates.ts'
-import { preferredSide, startTimes } from './start-times.ts'
+import { preferredSide, remoteModes, startTimes } from './start-times.ts'
 import type { ReportedSide, Side, StartDelays, TokenCosts } from './state.ts'
 
 /** How a device dispatches its answers. */
@@ -274,4 +274,4 @@ const controlled = ({ continues, pauses, costs }: AskedSide, startMs: Controlled
 const costsOf = ({ sides }: DispatchQuestion): SideCosts => ({ local: sides.local?.costs, remote: sides.remote?.costs })
 
 const isBackup = (mode: DeviceMode, side: Side, startMs: number): boolean =>
-  startMs === never || (startMs > 0 && (side === 'remote' || mode === 'private' || mode === 'cloud'))
+  startMs === never || (startMs > 0 && (side === 'remote' || remoteModes.has(mode)))

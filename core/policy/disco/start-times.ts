@@ -25,14 +25,16 @@ export interface StartState {
 
 const never = Number.POSITIVE_INFINITY
 
+/** Modes whose answers are the remote side's: the small model goes on only where that fails, or is late. */
+export const remoteModes: ReadonlySet<DeviceMode> = new Set(['private', 'cloud', 'sketch'])
+
 /** When each side starts, by the mode of the request. */
 export function startTimes(mode: DeviceMode, state: StartState): StartDelays {
   const { can, isLocalFree, isRemoteSilent, costs, work, patienceMs = never, dispatch } = state
   if (!can.local) return { local: never, remote: 0 }
   if (!can.remote) return { local: 0, remote: never }
   if (!isLocalFree) return { local: never, remote: 0 }
-  // The small model goes on only where HAT or the server fails, or is late.
-  if (mode === 'private' || mode === 'cloud') return { local: patienceMs, remote: 0 }
+  if (remoteModes.has(mode)) return { local: patienceMs, remote: 0 }
   if (mode === 'fast') return { local: 0, remote: 0 }
   if (mode === 'cheap') {
     const cheaper = cheaperSide(costs, work)
@@ -44,7 +46,7 @@ export function startTimes(mode: DeviceMode, state: StartState): StartDelays {
 
 /** The side that is to write the rest of the answer. */
 export function preferredSide(mode: DeviceMode, { local, remote }: SideCosts): PreferredSide | undefined {
-  if (mode === 'private' || mode === 'cloud') return { side: 'remote', reason: 'return' }
+  if (remoteModes.has(mode)) return { side: 'remote', reason: 'return' }
   if (mode === 'fast' || !local || !remote || local.output === remote.output) return undefined
   return { side: local.output < remote.output ? 'local' : 'remote', reason: 'cost' }
 }

@@ -104,7 +104,7 @@ describe('brim ask --bridge says what to do', () => {
       /--bridge-url nowhere is neither a URL nor the name of a login \[USAGE\]\n.*try: .*http:.*brim login --name/,
     ],
     [['--bridge', 'mqtt://127.0.0.1:1883'], /neither a URL nor.*\[USAGE\]/],
-    [['--mode', 'sketch'], /--mode sketch is for answers of a bridge.*\[USAGE\]\n.*try: add --bridge/],
+    [['--mode', 'full'], /--mode full is for answers of a bridge.*\[USAGE\]\n.*try: add --bridge/],
     [['--bridge', 'prod', '--api', 'http://127.0.0.1:7071'], /bridge-url and api are mutually exclusive/],
     [['--api', 'localhost:7071'], /--api.*HTTP URL/],
   ])('for %j', async (more, message) => {

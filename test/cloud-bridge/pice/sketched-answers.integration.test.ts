@@ -1,7 +1,9 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { startAgent } from '../../../agent/agent.ts'
+import type { AgentSettings } from '../../../agent/config.ts'
 import type { BridgeSettings } from '../../../cloud-bridge/config.ts'
-import { streamAnswerFrom } from '../../../core/wire/openai/client.ts'
+import { type AnswerBody, streamAnswerFrom } from '../../../core/wire/openai/client.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { connectExpandingDevice, type DeviceRun } from '../../support/expanding-device.ts'
 import { body, isProfiled, lines, openUpstream, picePrompts, textOf, whole } from '../../support/sketch-world.ts'
@@ -100,3 +102,38 @@ describe('answers of a bridge that devices expand', () => {
     await expect.poll(() => device.canceled.length, { timeout: 5_000 }).toBe(1)
   })
 })
+
+describe('a device that lets its bridge see questions (--server bridge)', () => {
+  it('gets an answer that other devices expand, without a model of its own', async () => {
+    await using world = await openWorld()
+    await world.device('jetson-01', (run) => run.succeed())
+    await using agent = await openAgent(world.bridge.mqttUrl, { at: 'bridge' })
+    const asked = { messages: body.messages, brim: { mode: 'sketch' as const } }
+    const { text, report } = await agent.ask(asked)
+    expect(text).toBe(textOf(['jetson-01', 'jetson-01', 'jetson-01']))
+    expect(report.disco?.mode).toBe('sketch')
+    const models = (await (await fetch(`${agent.url}/v1/models`)).json()) as { data: { brim: { modes: string[] } }[] }
+    expect(models.data[0]!.brim.modes).toContain('sketch')
+  })
+
+  it('is asked for no sketch where the bridge may not see questions', async () => {
+    await using world = await openWorld()
+    await using agent = await openAgent(world.bridge.mqttUrl, { at: world.upstream.url, model: 'llm' })
+    const refused = agent.ask({ messages: body.messages, brim: { mode: 'sketch' } })
+    await expect(refused).rejects.toMatchObject({ code: 'REQUEST_INVALID', hint: expect.stringContaining('--server bridge') })
+  })
+})
+
+async function openAgent(mqttUrl: string, server: NonNullable<AgentSettings['server']>) {
+  const dir = tempDir()
+  const agent = await startAgent({ id: 'asking', stateDir: dir.path, bridges: [mqttUrl], apiPort: 0, server, logLevel: 'silent' })
+  await expect.poll(() => agent.status).toContain('connected')
+  return {
+    url: agent.apiUrl,
+    ask: (asked: AnswerBody) => streamAnswerFrom({ server: 'agent', url: agent.apiUrl }, asked, never),
+    async [Symbol.asyncDispose]() {
+      await agent.close()
+      dir[Symbol.dispose]()
+    },
+  }
+}
