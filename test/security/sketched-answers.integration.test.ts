@@ -228,7 +228,9 @@ describe('a device', () => {
       late ??= run
       return run.report(...running)
     })
-    expect(await world.ask()).toMatchObject({ text: fullAnswer, pice: { reason: 'expansion', expandedSentences: 0 } })
+    const byModel = 'flour and water by the model. knead it well by the model. bake for long by the model.'
+    const inItsPlace = { reason: 'expansion', expandedSentences: 0, completedSentences: 3 }
+    expect(await world.ask()).toMatchObject({ text: byModel, pice: inItsPlace })
     expect(await world.ask()).toMatchObject({ text: fullAnswer, pice: { reason: 'no-device' } })
     await late!.succeed()
     await world.remove('late')
