@@ -222,7 +222,7 @@ describe('a device', () => {
     expect(tokens).toBeLessThan(60)
   })
 
-  it('that comes too late changes nothing, and gets no other sketch at once', async () => {
+  it('that comes too late changes nothing', async () => {
     let late: DeviceRun | undefined
     await world.device('late', (run) => {
       late ??= run
@@ -231,7 +231,6 @@ describe('a device', () => {
     const byModel = 'flour and water by the model. knead it well by the model. bake for long by the model.'
     const inItsPlace = { reason: 'expansion', expandedSentences: 0, completedSentences: 3 }
     expect(await world.ask()).toMatchObject({ text: byModel, pice: inItsPlace })
-    expect(await world.ask()).toMatchObject({ text: fullAnswer, pice: { reason: 'no-device' } })
     await late!.succeed()
     await world.remove('late')
     expect(await askWith('punctual', all)).toMatchObject({ text: by('punctual') })

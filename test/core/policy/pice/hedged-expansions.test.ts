@@ -43,9 +43,9 @@ class Fleet {
     for (const action of this.scheduler.handle(input, this.nowMs)) this.#carryOut(action)
   }
 
-  ask(id: string): void {
+  ask(id: string, deadlineMs = 1e6): void {
     const sketch = { lines: 3, sentences: [0, 1, 2], candidates: 1, expectedTokens: 100, bytes: 100 }
-    this.feed({ kind: 'begin', id, client: '', arrived: [], deadlineMs: 1e6, ...sketch })
+    this.feed({ kind: 'begin', id, client: '', arrived: [], deadlineMs, ...sketch })
   }
 
   advance(ms: number): void {
@@ -113,6 +113,18 @@ describe('a device that goes silent', () => {
     const { job } = fleet.submitted[0]!
     for (const sentence of [0, 1, 2]) fleet.feed({ kind: 'sentence', job: job.job, sketch: 0, sentence, candidate: 0 })
     expect(fleet.ends.get('x')).toEqual({ how: 'done', atMs: fleet.nowMs })
+  })
+
+  it('and is late for an answer, before its job is overdue, gets no other sketch for a second', () => {
+    const fleet = new Fleet(['a'], 0.01, new Set(['a']))
+    fleet.ask('x', fleet.predictedMs + 100)
+    fleet.advance(fleet.predictedMs + 110)
+    expect(fleet.ends.get('x')?.how).toBe('late')
+    fleet.ask('y')
+    fleet.advance(900)
+    expect(fleet.submitted).toHaveLength(1)
+    fleet.advance(300)
+    expect(fleet.submitted.map(({ job }) => job.device)).toEqual(['a', 'a'])
   })
 
   it('costs one wait for acceptance, then rests for twice as long each time', () => {
