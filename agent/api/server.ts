@@ -88,7 +88,16 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   app.delete<OneResponse>('/v1/responses/:id', async ({ params: { id }, headers: { authorization = '' } }) =>
     deleteResponse(kept, authorization, id),
   )
-  app.get('/v1/models', async () => ({ object: 'list', data: [...modelCards(options), ...options.embeddings.cards] }))
+  /** A device may embed texts, and have no model for answers. */
+  const answering = () => {
+    try {
+      return modelCards(options)
+    } catch (error) {
+      if (options.embeddings.cards.length === 0) throw error
+      return []
+    }
+  }
+  app.get('/v1/models', async () => ({ object: 'list', data: [...answering(), ...options.embeddings.cards] }))
   app.get<{ Params: { id: string } }>('/v1/models/:id', async ({ params: { id } }) => modelCard(id, options))
   await app.ready()
   const bound = await listen(app.server, { host, port, what: 'API', flag: '--api-port', authRequired: true })

@@ -114,6 +114,13 @@ describe.each([
   })
 })
 
+it('a device without a model for answers embeds texts, and lists its model', async () => {
+  const only = await world.startAgent({ id: 'only', bundle: undefined, embedding: bundle })
+  expect((await post(only.apiUrl, { input: 'The old mill' })).status).toBe(200)
+  const models = (await (await fetch(`${only.apiUrl}/v1/models`)).json()) as { data: { id: string }[] }
+  expect(models.data.map(({ id }) => id)).toEqual(['tiny-embed'])
+})
+
 it('without a model for embeddings, the error says how to get one', async () => {
   for (const url of [world.agent.apiUrl, world.bridge.httpUrl]) {
     const response = await post(url, { input: 'a' })
