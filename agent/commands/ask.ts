@@ -3,6 +3,7 @@ import { answerModes, isBridgeMode, isDeviceMode } from '../../core/kit/base/ans
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Io } from '../../core/kit/base/io.ts'
 import { ReaderRate } from '../../core/kit/base/reader-rates.ts'
+import { off } from '../../core/kit/base/setting-kinds.ts'
 import { visibleLine } from '../../core/kit/base/visible-text.ts'
 import { defineCommand, type OptionsOf } from '../../core/kit/cli/command.ts'
 import { accessOf } from '../../core/kit/login/bridge-access.ts'
@@ -12,6 +13,7 @@ import type { BrimReport } from '../../core/wire/openai/responses.ts'
 import { apiOption, readAgentApiKey } from './agent-api.ts'
 import { dollarText } from './dollar-text.ts'
 import { SketchDisplay } from './sketch-display.ts'
+import { waysText } from './ways-text.ts'
 
 const options = {
   question: z.string().describe('the question'),
@@ -44,6 +46,10 @@ const options = {
       'at an agent: private, HAT: hidden states leave the device, no text; local, the small model; cloud, the server; cheap, what costs less; fast, both at once; auto, both within the budget. At a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',
     fallback: '--mode of the agent, --answer-mode of the bridge',
   }),
+  private: off.describe('no text leaves the device: the mode auto then uses HAT and the small model only'),
+  explain: off.describe(
+    'also print each way of answering: when its text was expected, what it would cost, and why it was not used',
+  ),
   fallback: z.enum(['none', 'slm']).optional().meta({
     description: "slm: the device's small model continues where the bridge, or the server of mode cloud, cannot be reached",
     fallback: '--fallback of the agent',
@@ -58,6 +64,7 @@ export const command = defineCommand({
     ['brim ask "Tell me a story" --temperature 0.8 --seed 7', 'sampled, and repeatable'],
     ['brim ask "Where is it?" --json | jq .ttftMs', 'one JSON document'],
     ['brim ask "Where is it?" --mode auto', 'device or server, by the budget of the agent; both where it pays'],
+    ['brim ask "Where is it?" --mode auto --explain', 'also what each way would have taken and cost'],
     ['brim ask "Where is it?" --mode cheap --tokens-per-s 0', 'by what costs less, as fast as it comes'],
     ['brim ask "Where is it?" --bridge http://127.0.0.1:7070 --api-key-file app.key', 'answered by a bridge alone'],
     ['brim ask "Where is it?" --bridge prod', 'the same at the bridge of "brim login --name prod"'],
@@ -68,8 +75,14 @@ export const command = defineCommand({
 })
 
 async function ask(given: AskOptions, io: Io): Promise<void> {
-  const { question, system, model, maxTokens, temperature, seed, fallback, mode, tokensPerS, json } = given
-  const extensions = { fallback, mode, tokens_per_s: tokensPerS }
+  const { question, system, model, maxTokens, temperature, seed, fallback, mode, tokensPerS, explain, json } = given
+  const extensions = {
+    fallback,
+    mode,
+    tokens_per_s: tokensPerS,
+    private: given.private || undefined,
+    explain: explain || undefined,
+  }
   requireMode(given)
   const body = {
     messages: [...(system === undefined ? [] : [{ role: 'system', content: system }]), { role: 'user', content: question }],
@@ -108,10 +121,15 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
   }
   io.write('\n')
   io.err(visibleLine(figuresOf(report)))
+  if (explain) io.err(waysText(report))
 }
 
 /** Agents and bridges have modes of their own. @throws BrimError USAGE */
-function requireMode({ mode, bridgeUrl }: AskOptions): void {
+function requireMode({ mode, bridgeUrl, private: isPrivate }: AskOptions): void {
+  if (isPrivate && bridgeUrl !== undefined)
+    throw new BrimError('USAGE', 'a bridge reads what it answers: --private is for answers of an agent', {
+      hint: 'leave --bridge out',
+    })
   if (mode === undefined || (bridgeUrl === undefined ? isDeviceMode(mode) : isBridgeMode(mode))) return
   const [what, hint] =
     bridgeUrl === undefined ? ['a bridge', 'add --bridge with the URL of a bridge'] : ['an agent', 'leave --bridge out']

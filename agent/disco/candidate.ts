@@ -13,4 +13,9 @@ interface Candidate extends Pick<AnswerSide, 'continues' | 'pauses'> {
 export interface LocalCandidate extends Candidate, LocalStarts {}
 
 /** HAT, the bridge's own model, or another server. */
-export interface RemoteCandidate extends Candidate, RemoteStarts, Pick<AnswerSide, 'maxPromptTokens' | 'untilReachable'> {}
+export interface RemoteCandidate extends Candidate, RemoteStarts, Pick<AnswerSide, 'maxPromptTokens' | 'untilReachable'> {
+  /** Of a bridge's answers: by its own model, or by its plan, which may sketch. */
+  readonly way?: 'bridge' | 'sketches'
+  /** Whether it can be reached now; absent: unknown. */
+  readonly isReachable?: boolean
+}

@@ -305,7 +305,7 @@ export class DispatchedAnswer implements RunListener {
   }
 
   #figures(): DiscoFigures {
-    const { mode, constrained, dispatch, tokensPerS, costOf, exhausted, sides } = this.#plan
+    const { mode, constrained, dispatch, tokensPerS, costOf, exhausted, sides, ways } = this.#plan
     const startMs = (side: Side) => (sides[side] && Number.isFinite(dispatch[side]) ? dispatch[side] : null)
     const { winner, migrations, stalls, stalledMs } = this.#plan.controller
     return {
@@ -319,6 +319,7 @@ export class DispatchedAnswer implements RunListener {
       tokensPerS,
       stalls,
       stalledMs,
+      ...(ways && { ways }),
     }
   }
 }

@@ -1,4 +1,4 @@
-import type { SideCost } from '../../core/answer/endpoint/figures.ts'
+import type { SideCost, WayFigures } from '../../core/answer/endpoint/figures.ts'
 import type { DeviceMode } from '../../core/kit/base/answer-modes.ts'
 import type { AnswerController } from '../../core/policy/disco/answer-controller.ts'
 import type { DispatchPlan } from '../../core/policy/disco/answer-dispatcher.ts'
@@ -17,6 +17,8 @@ export interface EndpointPlan extends DispatchPlan {
   readonly controller: AnswerController<NumberedPiece>
   /** Why the budget has left out a side, or shortened the answer; undefined: it has not. */
   readonly exhausted?: string | undefined
+  /** What each way was expected to take, where the request asks for it. */
+  readonly ways?: readonly WayFigures[]
   /** Something has happened to the answer. */
   handle(input: ControllerInput<NumberedPiece>, nowMs: number): readonly ControllerAction<NumberedPiece>[]
   /** A side is to begin the answer, or to go on with it. @throws BrimError BUDGET_EXHAUSTED */

@@ -11,7 +11,8 @@ import type { Side } from '../../core/policy/disco/state.ts'
 import type { Machine } from '../../core/policy/machine.ts'
 import type { Budget } from './budget.ts'
 import type { LocalCandidate, RemoteCandidate } from './candidate.ts'
-import { type Candidates, type ChosenSides, sidesOf } from './modes.ts'
+import { explainWays, type ForeseenWay } from './explain.ts'
+import { type AllowedWays, type Candidates, waysOf } from './modes.ts'
 import type { EndpointPlan } from './plan.ts'
 import { shareTokens } from './side.ts'
 import type { SmallModelSlots } from './small-model-slots.ts'
@@ -55,10 +56,10 @@ export class DispatchPlanner {
     this.#options = options
   }
 
-  /** Checks before any work that the mode can answer the request. @throws FieldError, BrimError as `sidesOf` */
+  /** Checks before any work that the mode can answer the request. @throws FieldError, BrimError as `waysOf` */
   check(request: AnswerRequest): void {
     const { candidates, problem } = this.#options
-    sidesOf(this.modeOf(request), request, candidates(), problem)
+    waysOf(this.modeOf(request), request, candidates(), problem)
   }
 
   /** Those that some request could be answered in now. */
@@ -67,7 +68,7 @@ export class DispatchPlanner {
     const present = candidates()
     return deviceModes.filter((mode) => {
       try {
-        return sidesOf(mode, anyRequest, present, problem)
+        return waysOf(mode, anyRequest, present, problem)
       } catch (error) {
         if (error instanceof BrimError) return false
         throw error
@@ -82,21 +83,26 @@ export class DispatchPlanner {
   async plan(request: AnswerRequest, signal: AbortSignal): Promise<EndpointPlan> {
     const { candidates, problem, dispatch, budget } = this.#options
     const mode = this.modeOf(request)
-    const allowed = sidesOf(mode, request, candidates(), problem)
-    const { sides, counted, promptTokens } = await readable(allowed, mode, request, signal)
-    const { maxTokens, tokensPerS, isWhole } = request
-    const question = { mode, sides: this.#asked(sides), promptTokens, maxTokens, tokensPerS, isWhole }
+    const present = candidates()
+    const readers = await readersOf(waysOf(mode, request, present, problem), mode, request, signal)
+    const { promptTokens } = readers
+    const question = this.#questionOf(readers, mode, request)
     this.#answers += 1
     const answer = this.#answers
+    // Before it changes anything.
+    const ways = request.isExplained && this.#foreseen(present, question)
     this.#handle({ kind: 'ask', answer, question })
     const draft = dispatch.draftOf(answer)
+    const remote = readers.remotes.find(({ candidate }) => candidate.name === draft.remote)
+    const sides: Sides = { local: readers.local?.candidate, remote: remote?.candidate }
+    const counted: Counted = { local: readers.local?.tokens, remote: remote?.tokens }
     const admit = (admitted: readonly Side[]) =>
       this.#handle({ kind: 'admit', answer, sides: admitted, sharesTokens: shareTokens(sides) })
     const wanted = both.flatMap((side): [Side, WantedSide][] => {
       const candidate = sides[side]
       if (!candidate) return []
       const estimate = { promptTokens: counted[side] ?? promptTokens, tokens: draft.work.tokens }
-      const limits = { promptTokens: maxPromptTokensOf(candidate)?.(request) ?? estimate.promptTokens, tokens: maxTokens }
+      const limits = { promptTokens: maxPromptTokensOf(candidate)?.(request) ?? estimate.promptTokens, tokens: request.maxTokens }
       return [[side, { spender: candidate.spender, estimate, limits, isBackup: draft.isBackup(side) }]]
     })
     const admission = await budget
@@ -107,16 +113,21 @@ export class DispatchPlanner {
       })
     admit(admission.sides)
     const { plan, controller } = dispatch.answerOf(answer)
-    const { local, remote } = plan.sides
+    const planned = plan.sides
     return {
       ...plan,
       mode,
       controller,
       handle: (input, nowMs) => this.#options.machine.handle({ ...input, answer }, nowMs) as ReturnType<EndpointPlan['handle']>,
       sides: {
-        ...(local && { local: { ...local, endpoint: this.#waiting(sides.local!.endpoint), promptTokens: counted.local } }),
-        ...(remote && { remote: { ...sides.remote!, ...remote, promptTokens: counted.remote } }),
+        ...(planned.local && {
+          local: { ...planned.local, endpoint: this.#waiting(sides.local!.endpoint), promptTokens: counted.local },
+        }),
+        ...(planned.remote && { remote: { ...sides.remote!, ...planned.remote, promptTokens: counted.remote } }),
       },
+      ...(ways && {
+        ways: explainWays({ ways, mode, request, allowed: readers, sides, plan, exhausted: admission.exhausted }),
+      }),
       get exhausted() {
         return admission.exhausted
       },
@@ -138,22 +149,34 @@ export class DispatchPlanner {
     return isDeviceMode(mode) ? mode : this.#options.mode
   }
 
-  #asked({ local, remote }: ChosenSides): DispatchQuestion['sides'] {
-    const { budget } = this.#options
-    const common = ({ spender, continues, pauses }: LocalCandidate | RemoteCandidate) => ({
-      continues,
-      pauses,
-      costs: budget.costs(spender),
+  #questionOf({ local, remotes, promptTokens }: Readers, mode: DeviceMode, request: AnswerRequest): DispatchQuestion {
+    const { maxTokens, tokensPerS, isWhole } = request
+    const [remote, ...instead] = remotes.map(({ candidate }) => this.#askedRemote(candidate))
+    const sides = { local: local && this.#askedLocal(local.candidate), remote }
+    return { mode, sides, promptTokens, maxTokens, tokensPerS, isWhole, ...(instead.length > 0 && { instead }) }
+  }
+
+  #askedLocal(candidate: LocalCandidate) {
+    const { model, prefillTokensPerS, flopsPerToken } = candidate
+    return { ...this.#askedSide(candidate), model, prefillTokensPerS, flopsPerToken }
+  }
+
+  #askedRemote(candidate: RemoteCandidate) {
+    return { ...this.#askedSide(candidate), name: candidate.name, announced: candidate.announced }
+  }
+
+  #askedSide({ spender, continues, pauses }: LocalCandidate | RemoteCandidate) {
+    return { continues, pauses, costs: this.#options.budget.costs(spender) }
+  }
+
+  /** Every way that there is, whether or not the mode allows it, with what it would take. */
+  #foreseen({ slm, server, planned, hat }: Candidates, question: DispatchQuestion): ForeseenWay[] {
+    const present = [slm, server, planned, hat].filter((candidate) => candidate !== undefined)
+    return present.map((candidate) => {
+      const sides = 'model' in candidate ? { local: this.#askedLocal(candidate) } : { remote: this.#askedRemote(candidate) }
+      const [forecast] = this.#options.dispatch.forecasts({ ...question, sides, instead: undefined })
+      return { candidate, forecast: forecast! }
     })
-    return {
-      local: local && {
-        ...common(local),
-        model: local.model,
-        prefillTokensPerS: local.prefillTokensPerS,
-        flopsPerToken: local.flopsPerToken,
-      },
-      remote: remote && { ...common(remote), name: remote.name, announced: remote.announced },
-    }
   }
 
   /** The small model, whose answers wait for each other. */
@@ -173,10 +196,20 @@ export class DispatchPlanner {
   }
 }
 
-/** The sides that can read a prompt, and its length. */
-interface Readable {
-  readonly sides: ChosenSides
-  readonly counted: Readonly<Partial<Record<Side, number | undefined>>>
+type Sides = { readonly local?: LocalCandidate | undefined; readonly remote?: RemoteCandidate | undefined }
+type Counted = Readonly<Partial<Record<Side, number | undefined>>>
+
+/** A way of answering that can read the prompt. */
+interface Reader<C> {
+  readonly candidate: C
+  /** Of the prompt, as it counts them; undefined: it does not tell. */
+  readonly tokens: number | undefined
+}
+
+/** Those that can read a prompt, and its length. */
+interface Readers {
+  readonly local?: Reader<LocalCandidate> | undefined
+  readonly remotes: readonly Reader<RemoteCandidate>[]
   readonly promptTokens: number
 }
 
@@ -184,35 +217,39 @@ const maxPromptTokensOf = (candidate: LocalCandidate | RemoteCandidate) =>
   'maxPromptTokens' in candidate ? candidate.maxPromptTokens : undefined
 
 /**
- * The sides that can read the prompt, and its length: as far as each of them counts it, and that of the side that is sure to read it.
+ * Those that can read the prompt, and its length: as far as each of them counts it, and that of the one that is sure to read it.
  * @throws BrimError where there is none
  */
-async function readable(allowed: ChosenSides, mode: DeviceMode, request: AnswerRequest, signal: AbortSignal): Promise<Readable> {
-  const { local, remote } = allowed
+async function readersOf(allowed: AllowedWays, mode: DeviceMode, request: AnswerRequest, signal: AbortSignal): Promise<Readers> {
+  const { local, remotes } = allowed
+  const [hat] = remotes
   // The split model must hold the prompt; the small one is only looked at in time, as it may never be needed.
-  if (mode === 'private' && remote) {
-    const promptTokens = await tokensFor(remote, request, signal)
+  if (mode === 'private' && hat) {
+    const tokens = await tokensFor(hat, request, signal)
     if (local?.endpoint.model.tokenizer) await request.prompt.check(local.endpoint.model, request.client, signal)
-    return { sides: allowed, counted: { remote: promptTokens }, promptTokens: promptTokens ?? 0 }
+    const asBackup = local && { local: { candidate: local, tokens: undefined } }
+    return { ...asBackup, remotes: [{ candidate: hat, tokens }], promptTokens: tokens ?? 0 }
   }
   const failures: unknown[] = []
-  const count = async (candidate: LocalCandidate | RemoteCandidate | undefined) => {
+  const count = async <C extends LocalCandidate | RemoteCandidate>(candidate: C): Promise<Reader<C> | undefined> => {
     try {
-      return candidate && { candidate, tokens: await tokensFor(candidate, request, signal) }
+      return { candidate, tokens: await tokensFor(candidate, request, signal) }
     } catch (error) {
       if (signal.aborted || !(error instanceof BrimError) || !unreadable.has(error.code)) throw error
       failures.push(error)
       return undefined
     }
   }
-  const [onDevice, atServer] = [await count(local), await count(remote)]
-  if (!onDevice && !atServer) throw failures[0]
-  const sides: ChosenSides = {
-    ...(onDevice && local && { local }),
-    ...(atServer && remote && { remote }),
+  const onDevice = local && (await count(local))
+  const elsewhere: Reader<RemoteCandidate>[] = []
+  for (const candidate of remotes) {
+    const reader = await count(candidate)
+    if (reader) elsewhere.push(reader)
   }
-  const counted: Partial<Record<Side, number | undefined>> = { local: onDevice?.tokens, remote: atServer?.tokens }
-  return { sides, counted, promptTokens: counted.local ?? counted.remote ?? estimatedTokens(request) }
+  if (!onDevice && elsewhere.length === 0) throw failures[0]
+  const promptTokens =
+    onDevice?.tokens ?? elsewhere.find(({ tokens }) => tokens !== undefined)?.tokens ?? estimatedTokens(request)
+  return { local: onDevice, remotes: elsewhere, promptTokens }
 }
 
 /** Undefined: another server reads the prompt, and tells only then. @throws BrimError as `startOf` */

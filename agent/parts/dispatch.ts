@@ -87,7 +87,8 @@ export function openDispatch(
   )
   const bridge = () => bridgeHttp(links.best, identities)
   const openServer = serverOpener(base, models, bridge, untilLinked, log)
-  const sketches = sketchesOf(base, bridge, untilLinked, log)
+  const sketches = sketchesOf('sketch', base, bridge, untilLinked, log)
+  const planned = sketchesOf('auto', base, bridge, untilLinked, log)
 
   function candidates(): Candidates {
     const { llm, slm } = answering
@@ -101,6 +102,7 @@ export function openDispatch(
         endpoint: llm.endpoint,
         continues: true,
         pauses: true,
+        isReachable: isLinked(),
         untilReachable: untilLinked,
       },
       slm: slm &&
@@ -114,19 +116,24 @@ export function openDispatch(
           flopsPerToken: flopsOf(own.source.dims, typicalWork).prompt,
         },
       sketches,
+      planned: planned && { ...planned, isReachable: isLinked() },
       server: server && {
         ...server,
         spender: 'server',
         pauses: false,
-        announced: config.server?.at === 'bridge' ? links.best.answerTtftMs : undefined,
+        ...(config.server?.at === 'bridge' && { way: 'bridge', isReachable: isLinked(), announced: links.best.answerTtftMs }),
       },
     }
+  }
+
+  function isLinked(): boolean {
+    return links.problems.length === 0
   }
 
   /** Resolves once a bridge responds. */
   async function untilLinked(signal: AbortSignal): Promise<void> {
     do await clock.sleep(linkCheckMs, signal)
-    while (links.problems.length > 0)
+    while (!isLinked())
   }
 
   const problem = () => models.problem ?? new BrimError('MODEL_MISSING', 'the model of this device is being replaced')
@@ -147,7 +154,8 @@ export function openDispatch(
     const { llm, slm } = answering
     const { fallback, isWhole, tokensPerS = 0 } = request
     const isPaced = tokensPerS > 0 && !isWhole
-    if (planner.modeOf(request) !== 'private' || !llm || (fallback === 'slm' && slm) || isPaced) return undefined
+    if (request.isExplained || planner.modeOf(request) !== 'private' || !llm || (fallback === 'slm' && slm) || isPaced)
+      return undefined
     return singleEndpoint(llm.endpoint, {
       clock,
       onEnded(single) {
@@ -197,6 +205,7 @@ export function openDispatch(
 
 /** Undefined: the bridge may not see questions. */
 function sketchesOf(
+  mode: 'sketch' | 'auto',
   { config, clock }: Base,
   bridge: () => BridgeHttp | undefined,
   untilReachable: (signal: AbortSignal) => Promise<void>,
@@ -205,8 +214,9 @@ function sketchesOf(
   const { server, limits } = config
   if (server?.at !== 'bridge') return undefined
   const random = seededRandom(nextSeed())
-  const endpoint = bridgeSketches({ bridge, limits: upstreamLimitsOf('server', limits), clock, random, logger })
-  return { spender: 'server', name: 'sketches of the bridge', endpoint, continues: false, pauses: false, untilReachable }
+  const endpoint = bridgeSketches({ bridge, limits: upstreamLimitsOf('server', limits), mode, clock, random, logger })
+  const name = mode === 'sketch' ? 'sketches of the bridge' : 'plan of the bridge'
+  return { spender: 'server', way: 'sketches', name, endpoint, continues: false, pauses: false, untilReachable }
 }
 
 /** @returns the server as it is now; undefined: none is configured, or the bridge's model is not on this device */

@@ -41,6 +41,7 @@ export function answerPlan(
     learn: {
       started() {},
       gap() {},
+      failed() {},
       firstToken: (side, ms, tokens) => observed.first.push({ side, ms, tokens }),
       canceled: (side, ms, tokens) => observed.canceled.push({ side, ms, tokens }),
     },

@@ -75,6 +75,7 @@ export function simulate({ plan, sharesTokens, scripts, length, reachable = [], 
   const learn: StartListener = {
     started() {},
     gap() {},
+    failed() {},
     firstToken: (side, ms, tokens) => learned.push({ kind: 'first token', side, ms, tokens }),
     canceled: (side, ms, tokens) => learned.push({ kind: 'canceled', side, ms, tokens }),
   }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { columns } from '../../../core/kit/cli/columns.ts'
 import { adminOperations } from '../../../core/wire/protocol/http/admin.ts'
-import { columns } from '../columns.ts'
 import { adminCommand } from '../request-command.ts'
 
 export const command = adminCommand({

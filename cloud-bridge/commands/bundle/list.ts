@@ -1,6 +1,6 @@
+import { columns } from '../../../core/kit/cli/columns.ts'
 import { bundleOperations } from '../../../core/wire/protocol/http/bundles.ts'
 import { releaseOperations } from '../../../core/wire/protocol/http/releases.ts'
-import { columns } from '../columns.ts'
 import { bridgeCommand } from '../request-command.ts'
 
 export const command = bridgeCommand({

@@ -2,12 +2,12 @@ import { styleText } from 'node:util'
 import { z } from 'zod'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { visibleLine } from '../../../core/kit/base/visible-text.ts'
+import { columns } from '../../../core/kit/cli/columns.ts'
 import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { bridgeOptions } from '../../../core/kit/login/bridge-access.ts'
 import { bridgeFacts, type UnusedReason, whyUnused } from '../../../core/policy/fleet/unused.ts'
 import { fleetOperations } from '../../../core/wire/protocol/http/devices.ts'
 import { bridgeClient } from '../bridge-client.ts'
-import { columns } from '../columns.ts'
 import { labelOption, withLabels } from '../labels.ts'
 
 export const command = defineCommand({

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { columns } from '../columns.ts'
+import { columns } from '../../../core/kit/cli/columns.ts'
 import { age, bytes, compact } from '../figures.ts'
 
 const model = z.object({

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { BrimError } from '../../../core/kit/base/errors.ts'
+import { columns } from '../../../core/kit/cli/columns.ts'
 import type { Rollout, RolloutDevice } from '../../../core/wire/protocol/http/rollouts.ts'
-import { columns } from '../columns.ts'
 import { failureText } from '../job/job.ts'
 
 export const rolloutIdOption = z.string().describe('id of the rollout, as "brim rollout list" shows it')

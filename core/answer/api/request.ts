@@ -169,6 +169,8 @@ function apiRequest(
     ...(request.brim?.token_ids || request.return_token_ids ? { tokenIds: true } : {}),
     ...(request.stream ? {} : { isWhole: true }),
     ...(mode === undefined ? {} : { mode }),
+    ...(request.brim?.private ? { isPrivate: true } : {}),
+    ...(request.brim?.explain ? { isExplained: true } : {}),
     ...(mayFallBack(request, { slm, fallback }) ? { fallback: 'slm' } : {}),
     client,
   })
@@ -199,6 +201,13 @@ const modeField = 'brim.mode'
 function modeOf({ brim }: CommonFields, dispatch: Served['dispatch']): AnswerMode | undefined {
   const mode = brim?.mode ?? undefined
   if (dispatch) return isDeviceMode(mode) ? mode : undefined
+  if (brim?.private)
+    throw new FieldError(
+      'REQUEST_INVALID',
+      'brim.private',
+      'a bridge reads what it answers: it keeps no text private',
+      'ask an agent',
+    )
   if (mode !== 'private' && mode !== 'local') return isBridgeMode(mode) ? mode : undefined
   throw new FieldError('REQUEST_INVALID', modeField, `a bridge reads what it answers: it has no mode "${mode}"`, 'ask an agent')
 }

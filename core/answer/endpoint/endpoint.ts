@@ -37,6 +37,10 @@ export interface AnswerRequest {
   readonly isWhole?: boolean
   /** How the client wants bridge (PICE) or device (DiSCo) to answer; absent: as it is configured. */
   readonly mode?: AnswerMode
+  /** Whether no text may leave the device, in a mode that may ask a server. */
+  readonly isPrivate?: boolean
+  /** Whether the figures are to say what each way of answering was expected to take. */
+  readonly isExplained?: boolean
   /** The device's small model may go on with the answer where HAT or the server fails. */
   readonly fallback?: 'slm'
   /** Identifies the requesting application: a prefix cached for one client is never reused for another. */

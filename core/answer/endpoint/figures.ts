@@ -114,6 +114,24 @@ export interface DiscoFigures {
   /** Gaps in the delivery that the reader waited for, beyond its rate. */
   readonly stalls: number
   readonly stalledMs: number
+  /** Present where the request asks for it. */
+  readonly ways?: readonly WayFigures[]
+}
+
+/** A way of answering, as it was foreseen when the answer was planned. Times in ms after the request; null: the way is not there. */
+export interface WayFigures {
+  /** 'slm': the small model; 'bridge': its own model; 'sketches': the bridge, which may sketch (PICE). */
+  readonly way: 'slm' | 'hat' | 'server' | 'bridge' | 'sketches'
+  readonly model: string | null
+  /** Null, too, where the small model is busy. */
+  readonly firstTextMs: number | null
+  readonly endMs: number | null
+  /** In dollars, device energy by the exchange rate λ; null where no price is known. */
+  readonly dollars: number | null
+  /** Whether the answer was planned with it. */
+  readonly isChosen: boolean
+  /** When it starts, or why it does not. */
+  readonly reason: string
 }
 
 export interface MigrationFigures extends Omit<Migration, 'from' | 'to'> {

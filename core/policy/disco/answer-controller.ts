@@ -143,7 +143,7 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
   }
 
   #end(failed: Side | undefined): void {
-    if (failed) this.#sides[failed].phase = 'failed'
+    if (failed) this.#sides[failed].fail()
     for (const side of sides) this.#sides[side].stop(this.#nowMs)
     this.#isOver = true
   }
@@ -167,7 +167,7 @@ export class AnswerController<P extends Piece> implements Machine<ControllerInpu
   #fail(side: Side): void {
     const attempt = this.#attempt
     const isNeeded = this.needs(side)
-    this.#sides[side].phase = 'failed'
+    this.#sides[side].fail()
     if (attempt?.from === side) {
       attempt.giveUpMs = never
       this.#source = undefined

@@ -3,6 +3,8 @@ import type { ControlledSide, ControllerPlan, SideWork, StartListener } from './
 import { limitedSide, type SideCosts } from './costs.ts'
 import type { Estimates, LocalStarts, RemoteStarts } from './dispatch-estimates.ts'
 import { expectedRemaining } from './estimates.ts'
+import { type Forecast, forecastOf } from './forecast.ts'
+import { RemoteChoice } from './remote-choice.ts'
 import { ShareCredit } from './share-credit.ts'
 import type { SmallModelUse } from './small-model-use.ts'
 import type { RemoteEstimate, StartEstimate } from './start-estimates.ts'
@@ -31,12 +33,14 @@ export interface DispatchSettings {
   readonly migrationCounts?: 'answer' | 'prompt'
 }
 
-interface AskedSide {
+export interface AskedSide {
   /** Undefined: a price is unknown. */
   readonly costs: TokenCosts | undefined
   readonly continues: boolean
   readonly pauses: boolean
 }
+
+export type AskedRemote = AskedSide & RemoteStarts
 
 /** What decides how an answer is made. Plain data. */
 export interface DispatchQuestion {
@@ -44,8 +48,10 @@ export interface DispatchQuestion {
   /** Sides that can answer: at least one. */
   readonly sides: {
     readonly local?: (AskedSide & LocalStarts) | undefined
-    readonly remote?: (AskedSide & RemoteStarts) | undefined
+    readonly remote?: AskedRemote | undefined
   }
+  /** That may make the answer in place of `sides.remote`, whichever gives the reader more; those to be preferred first. */
+  readonly instead?: readonly AskedRemote[] | undefined
   /** l. */
   readonly promptTokens: number
   /** Tokens that the answer may have; undefined: any number. */
@@ -78,6 +84,8 @@ export interface DispatchPlan extends ControllerPlan {
 
 /** An answer that is planned, before it is known which sides its budget admits. */
 export interface DispatchDraft {
+  /** The remote side, by its name; undefined: there is none. */
+  readonly remote: string | undefined
   /** When each side is to start, if all are admitted. */
   readonly wanted: StartDelays
   /** What a side is expected to do. */
@@ -101,6 +109,7 @@ export class AnswerDispatcher {
   readonly #estimates: Estimates
   readonly #smallModel: SmallModelUse
   readonly #credit = new ShareCredit()
+  readonly #remotes = new RemoteChoice()
 
   /** @param smallModel whose answers in progress others count as well */
   constructor(settings: DispatchSettings, estimates: Estimates, smallModel: SmallModelUse) {
@@ -109,14 +118,10 @@ export class AnswerDispatcher {
     this.#smallModel = smallModel
   }
 
-  ask(question: DispatchQuestion): DispatchDraft {
-    const { mode, sides, promptTokens, maxTokens } = question
+  ask(asked: DispatchQuestion): DispatchDraft {
+    const { mode, promptTokens, maxTokens } = asked
     const { answerTokens, promptTokens: promptLengths } = this.#estimates
     if (mode === 'auto') promptLengths.record(promptTokens)
-    const starts: Starts = {
-      local: sides.local && this.#estimates.local(sides.local),
-      remote: sides.remote && this.#estimates.remote(sides.remote, this.#settings.startsInTime),
-    }
     const remaining = (tokens: number) =>
       expectedRemaining(answerTokens, tokens, maxTokens === undefined ? undefined : maxTokens - tokens)
     const work = {
@@ -126,19 +131,42 @@ export class AnswerDispatcher {
         return remaining(0)
       },
     }
-    const tokensPerS = this.#rateOf(question)
+    const tokensPerS = this.#rateOf(asked)
+    const remote = this.#remoteOf(asked, work, tokensPerS)
+    const question = asked.instead ? { ...asked, sides: { ...asked.sides, remote: remote?.asked } } : asked
+    const { sides } = question
+    const starts: Starts = { local: sides.local && this.#estimates.local(sides.local), remote: remote?.starts }
     const isShared = mode === 'auto' && sides.local !== undefined && sides.remote !== undefined && !question.dispatch
     if (isShared) this.#credit.asked(promptTokens, this.#settings.share)
     const wanted = question.dispatch ?? this.#dispatch(question, starts, work, tokensPerS)
     // Until it is known whether the small model starts, no other answer counts on it.
     const release = sides.local && wanted.local < never ? this.#smallModel.reserve() : () => {}
     return {
+      remote: remote?.asked.name,
       wanted,
       work,
       isBackup: (side) => isBackup(mode, side, wanted[side]),
       begin: (admitted) => this.#begin({ question, starts, wanted, tokensPerS, remaining, release }, admitted),
       drop: release,
     }
+  }
+
+  /** What the answer would be by each way of the question: the small model, then the others in their order. */
+  forecasts(question: DispatchQuestion): readonly Forecast[] {
+    const { sides, instead = [], promptTokens, maxTokens } = question
+    const { local, remote } = sides
+    const work = { promptTokens, tokens: expectedRemaining(this.#estimates.answerTokens, 0, maxTokens) }
+    const tokensPerS = this.#rateOf(question)
+    const ofLocal = (asked: NonNullable<typeof local>) => {
+      const starts = this.#estimates.local(asked)
+      const firstMs = this.#localStartMs(starts, promptTokens, promptTokens)
+      return forecastOf({ name: asked.model, firstMs, msPerToken: starts.msPerToken, costs: asked.costs }, work, tokensPerS)
+    }
+    const remotes = [...(remote ? [remote] : []), ...instead]
+    return [
+      ...(local ? [ofLocal(local)] : []),
+      ...remotes.map((asked) => remoteForecast(asked, this.#estimates.remote(asked), work, tokensPerS)),
+    ]
   }
 
   /** @param name as of `RemoteStarts` */
@@ -177,13 +205,26 @@ export class AnswerDispatcher {
       preferred: local && remote && migrates ? preferredSide(mode, costs) : undefined,
       returns,
       expectedRemaining: remaining,
-      learn: this.#listener(starts, release, limited, promptTokens),
+      learn: this.#listener(starts, release, limited, promptTokens, sides.remote?.name),
       ended: (tokens) => {
         release()
         if (tokens !== undefined) this.#estimates.answerTokens.record(tokens)
         this.#estimates.answered()
       },
     }
+  }
+
+  /** The remote side, chosen where there are several. */
+  #remoteOf({ sides, instead = [] }: DispatchQuestion, work: SideWork, tokensPerS: number) {
+    const remotes = [...(sides.remote ? [sides.remote] : []), ...instead].map((asked) => {
+      return { asked, starts: this.#estimates.remote(asked, this.#settings.startsInTime) }
+    })
+    if (remotes.length <= 1) return remotes[0]
+    const options = remotes.map(({ asked, starts }) => {
+      const { isKnown, isSilent } = starts
+      return { forecast: remoteForecast(asked, starts, work, tokensPerS), isKnown, isSilent }
+    })
+    return remotes[this.#remotes.choose(options, sides.local !== undefined && this.#smallModel.isFree)]
   }
 
   #dispatch(question: DispatchQuestion, { local, remote }: Starts, work: SideWork, tokensPerS: number): StartDelays {
@@ -221,7 +262,13 @@ export class AnswerDispatcher {
   }
 
   /** @param limited the side whose share of the prompts is limited */
-  #listener(starts: Starts, release: () => void, limited: Side | undefined, promptTokens: number): StartListener {
+  #listener(
+    starts: Starts,
+    release: () => void,
+    limited: Side | undefined,
+    promptTokens: number,
+    remote: string | undefined,
+  ): StartListener {
     // What migrates later does so because it costs less.
     let mayCount = limited
     // The time that a start has waited for the small model tells nothing of its speed.
@@ -242,12 +289,16 @@ export class AnswerDispatcher {
         if (side === 'remote' || !hasWaited) starts[side]?.firstToken(ms, tokens)
       },
       canceled: (side, ms, tokens) => starts[side]?.canceled(ms, tokens),
-      gap(side, ms) {
-        if (side === 'remote') starts.remote?.gap(ms)
+      gap: (side, ms, tokens) => starts[side]?.gap(ms, tokens),
+      failed: (side) => {
+        if (side === 'remote' && remote !== undefined) this.#remotes.failed(remote)
       },
     }
   }
 }
+
+const remoteForecast = ({ name, costs }: AskedRemote, starts: RemoteEstimate, work: SideWork, tokensPerS: number): Forecast =>
+  forecastOf({ name, costs, firstMs: starts.firstMs(work.promptTokens), msPerToken: starts.msPerToken }, work, tokensPerS)
 
 interface Starts {
   readonly local: StartEstimate | undefined

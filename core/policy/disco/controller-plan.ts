@@ -43,8 +43,10 @@ export interface StartListener {
   firstToken(side: Side, ms: number, tokens: number): void
   /** A side was stopped before its first token, which would have come later than after so many ms: a censored observation. */
   canceled(side: Side, ms: number, tokens: number): void
-  /** Time between two pieces of a side. */
-  gap(side: Side, ms: number): void
+  /** Time between two pieces of a side. @param tokens of the second one */
+  gap(side: Side, ms: number, tokens: number): void
+  /** A side that was started has failed before its first token. */
+  failed(side: Side): void
 }
 
 /** What happens to an answer. */

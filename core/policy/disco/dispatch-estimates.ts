@@ -1,7 +1,7 @@
 import { ForgettingHistogram, type HistogramLayout, type HistogramWire } from '../estimate/forgetting-histogram.ts'
 import { LinearFit } from '../estimate/linear-fit.ts'
 import type { PromptLengths } from './dispatch.ts'
-import { createLocalTtft, gapsLayout, localTtftHalfLife, type PastLengths, tokensLayout, ttftLayout } from './estimates.ts'
+import { gapsLayout, type PastLengths, paceHalfLife, tokensLayout, ttftHalfLife, ttftLayout } from './estimates.ts'
 import { SilentStarts } from './silent-starts.ts'
 import { localEstimate, type RemoteEstimate, remoteEstimate, type StartEstimate } from './start-estimates.ts'
 
@@ -74,23 +74,25 @@ export class DispatchEstimates implements Estimates {
 
   /** k·l + c: time to the first token of a small model, in ms by tokens of the prompt. */
   localTtft(model: string): LinearFit {
-    const name = `ttft of model ${model}`
-    const known = this.#known.get(name)
-    if (known instanceof LinearFit) return known
-    const stored = this.#stored(name)
-    const fit = (isSums(stored) && LinearFit.fromWire(localTtftHalfLife, stored)) || createLocalTtft()
-    this.#known.set(name, fit)
-    return fit
+    return this.#fit(`ttft of model ${model}`, ttftHalfLife)
   }
 
   local({ model, prefillTokensPerS, flopsPerToken }: LocalStarts): StartEstimate {
-    return localEstimate(this.localTtft(model), prefillTokensPerS, flopsPerToken)
+    const pace = this.#fit(`pace of model ${model}`, paceHalfLife)
+    return localEstimate(this.localTtft(model), prefillTokensPerS, flopsPerToken, pace)
   }
 
   remote({ name, announced }: RemoteStarts, patience?: number): RemoteEstimate {
     const others =
       announced instanceof ForgettingHistogram ? announced : announced && ForgettingHistogram.fromWire(ttftLayout, announced)
-    return remoteEstimate(this.remoteTtft(name), others, this.remoteSilence(name), patience, this.remoteGaps(name))
+    const learning = {
+      starts: this.remoteTtft(name),
+      startsByTokens: this.#fit(`ttft by prompt of server ${name}`, ttftHalfLife),
+      silence: this.remoteSilence(name),
+      gaps: this.remoteGaps(name),
+      pace: this.#fit(`pace of server ${name}`, paceHalfLife),
+    }
+    return remoteEstimate(learning, others, patience)
   }
 
   answered(): void {}
@@ -98,6 +100,15 @@ export class DispatchEstimates implements Estimates {
   /** All that is known by name. */
   *wires(): Generator<readonly [string, HistogramWire | readonly number[] | undefined]> {
     for (const [name, estimate] of this.#known) yield [name, estimate.toWire()]
+  }
+
+  #fit(name: string, halfLife: number): LinearFit {
+    const known = this.#known.get(name)
+    if (known instanceof LinearFit) return known
+    const stored = this.#stored(name)
+    const fit = (isSums(stored) && LinearFit.fromWire(halfLife, stored)) || new LinearFit(halfLife)
+    this.#known.set(name, fit)
+    return fit
   }
 
   #histogram(name: string, layout: HistogramLayout): ForgettingHistogram {

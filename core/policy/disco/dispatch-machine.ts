@@ -10,6 +10,7 @@ import {
 } from './answer-dispatcher.ts'
 import type { ControllerAction, ControllerInput, Piece } from './controller-plan.ts'
 import type { Estimates } from './dispatch-estimates.ts'
+import type { Forecast } from './forecast.ts'
 import { SmallModelUse } from './small-model-use.ts'
 import type { Side } from './state.ts'
 
@@ -32,7 +33,11 @@ export type DispatchInput =
   | { readonly kind: 'small model'; readonly isUsed: boolean }
 
 export type DispatchAction =
-  | ({ readonly kind: 'asked'; readonly backups: readonly Side[]; readonly tokens: number } & Pick<DispatchDraft, 'wanted'>)
+  /** @param remote name of the remote side, where there was a choice */
+  | ({ readonly kind: 'asked'; readonly remote?: string; readonly backups: readonly Side[]; readonly tokens: number } & Pick<
+      DispatchDraft,
+      'wanted'
+    >)
   | ({ readonly kind: 'planned' } & Pick<DispatchPlan, 'dispatch' | 'constrained' | 'tokensPerS' | 'preferred'>)
   | ControllerAction<NumberedPiece>
 
@@ -67,6 +72,11 @@ export class DispatchMachine implements Machine<DispatchInput, DispatchAction> {
     return wakes.length === 0 ? undefined : Math.min(...wakes)
   }
 
+  /** As of `AnswerDispatcher`. */
+  forecasts(question: DispatchQuestion): readonly Forecast[] {
+    return this.#dispatcher.forecasts(question)
+  }
+
   /** From `ask` to `admit`. */
   draftOf(answer: number): DispatchDraft {
     return this.#drafts.get(answer)!
@@ -82,9 +92,10 @@ export class DispatchMachine implements Machine<DispatchInput, DispatchAction> {
       case 'ask': {
         const draft = this.#dispatcher.ask(input.question)
         this.#drafts.set(input.answer, draft)
-        const { wanted, work } = draft
+        const { remote, wanted, work } = draft
         const asked = sides.filter((side) => input.question.sides[side])
-        return [{ kind: 'asked', wanted, backups: asked.filter(draft.isBackup), tokens: work.tokens }]
+        const chosen = input.question.instead && remote !== undefined ? { remote } : {}
+        return [{ kind: 'asked', ...chosen, wanted, backups: asked.filter(draft.isBackup), tokens: work.tokens }]
       }
       case 'admit':
         return this.#admit(input)

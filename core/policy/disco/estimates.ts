@@ -19,8 +19,12 @@ export const createTtft = (): ForgettingHistogram => new ForgettingHistogram(ttf
 export const createTokenCounts = (): ForgettingHistogram => new ForgettingHistogram(tokensLayout)
 
 /** k·l + c: the local side's time to its first token in ms, by prompt length; mutable. */
-export const createLocalTtft = (): LinearFit => new LinearFit(localTtftHalfLife)
-export const localTtftHalfLife = 50
+export const createLocalTtft = (): LinearFit => new LinearFit(ttftHalfLife)
+export const ttftHalfLife = 50
+
+/** Time between pieces in ms by their tokens: of some ten answers; mutable. */
+export const createPace = (): LinearFit => new LinearFit(paceHalfLife)
+export const paceHalfLife = 2_000
 
 /** Expected length of an answer before the first has been seen: the paper's limit, of which many answers need less. */
 const defaultAnswerTokens = 128

@@ -61,6 +61,11 @@ export class SideProgress<P extends Piece> {
     this.#actions.push({ kind: 'start', side: this.#side, after: after.slice() })
   }
 
+  fail(): void {
+    if (this.isWorking && this.#firstMs === undefined) this.#plan.learn.failed(this.#side)
+    this.phase = 'failed'
+  }
+
   stop(nowMs: number): void {
     if (this.isWorking || this.phase === 'paused') {
       this.#actions.push({ kind: 'stop', side: this.#side })
@@ -81,7 +86,7 @@ export class SideProgress<P extends Piece> {
 
   receive({ tokens, isLast }: P, nowMs: number): void {
     if (this.isWorking && this.#firstMs === undefined) this.#learn('firstToken', nowMs)
-    else if (this.isWorking && nowMs > this.#lastMs) this.#plan.learn.gap(this.#side, nowMs - this.#lastMs)
+    else if (this.isWorking && nowMs > this.#lastMs) this.#plan.learn.gap(this.#side, nowMs - this.#lastMs, tokens)
     if (isLast) this.phase = 'stopped'
     this.#firstMs ??= nowMs
     this.#lastMs = nowMs

@@ -1,7 +1,7 @@
 import type { Distribution } from '../estimate/distribution.ts'
 import type { ForgettingHistogram } from '../estimate/forgetting-histogram.ts'
 import type { LinearFit } from '../estimate/linear-fit.ts'
-import { createGaps, createTtft } from './estimates.ts'
+import { createGaps, createLocalTtft, createPace, createTtft } from './estimates.ts'
 import { lateAfterMs } from './silent-source.ts'
 import { SilentStarts } from './silent-starts.ts'
 
@@ -9,20 +9,47 @@ import { SilentStarts } from './silent-starts.ts'
 export interface StartEstimate {
   /** Estimated time to its first token. */
   startMs(tokens: number): number
+  readonly msPerToken: number
   firstToken(ms: number, tokens: number): void
   /** Was stopped before its first token. */
   canceled(ms: number, tokens: number): void
+  /** Time from the piece before to one of so many tokens. */
+  gap(ms: number, tokens: number): void
 }
 
 export interface RemoteEstimate extends StartEstimate {
   /** F. */
   readonly ttftMs: Distribution
+  /** Expected time to its first token, where `startMs` is one that most starts keep to. */
+  firstMs(tokens: number): number
+  /** Whether any of its starts has been measured. */
+  readonly isKnown: boolean
   /** Whether it has stopped answering. */
   readonly isSilent: boolean
   /** Gap between its pieces after which it counts as silent. */
   readonly lateMs: number
-  gap(ms: number): void
 }
+
+/** What is learnt of one remote endpoint. */
+export interface RemoteLearning {
+  /** F. */
+  readonly starts: ForgettingHistogram
+  /** The same by tokens of the prompt. */
+  readonly startsByTokens: LinearFit
+  readonly silence: SilentStarts
+  /** Gaps between pieces. */
+  readonly gaps: ForgettingHistogram
+  /** The same by tokens of the piece. */
+  readonly pace: LinearFit
+}
+
+const createRemoteLearning = (): RemoteLearning => ({
+  starts: createTtft(),
+  startsByTokens: createLocalTtft(),
+  silence: new SilentStarts(),
+  gaps: createGaps(),
+  pace: createPace(),
+})
 
 /** Before a server's first answer: long enough for most servers, so that the device does not wait long for one that is dead. */
 const unknownTtftMs = 2_000
@@ -30,35 +57,46 @@ const unknownTtftMs = 2_000
 const ownAnswers = 20
 /** Part of the migrations to a server that its estimate is to be enough for. */
 export const defaultPatience = 0.9
+/** Before the first pieces: 20 tokens a second. */
+const unknownPaceMs = 50
 
 /**
  * For the plan of one answer.
- * @param own samples of F, to which every start adds
+ * @param learnt to which every start and every piece adds; nothing yet where it is absent
  * @param announced F as the bridge itself measures it
- * @param silence of earlier starts, to which every start adds
  * @param patience part of the starts that are to be earlier than `startMs`
- * @param gaps between pieces, to which every piece adds
  */
 export function remoteEstimate(
-  own: ForgettingHistogram,
+  learnt: Partial<RemoteLearning>,
   announced?: ForgettingHistogram,
-  silence = new SilentStarts(),
   patience = defaultPatience,
-  gaps = createGaps(),
 ): RemoteEstimate {
+  const { starts: own, startsByTokens, silence, gaps, pace } = { ...createRemoteLearning(), ...learnt }
   const known = announced && own.weight < ownAnswers ? sumOf(own, announced) : own
   const isKnown = known.weight > 0
   const starts = isKnown ? known : unknownStarts()
   return {
     ttftMs: isKnown ? starts.predictive : starts,
+    isKnown,
     // What has been learned since the plan counts, too: the answer may return to a server that it has met.
     startMs: () => (own.weight > 0 ? own : starts).quantile(patience),
+    firstMs(tokens) {
+      const { line } = startsByTokens
+      return line ? line.slope * tokens + line.intercept : starts.quantile(0.5)
+    },
+    get msPerToken() {
+      return pace.ratio ?? unknownPaceMs
+    },
     isSilent: silence.isFailed,
     lateMs: lateAfterMs(gaps),
-    gap: (ms) => gaps.record(ms),
-    firstToken(ms) {
+    gap(ms, tokens) {
+      gaps.record(ms)
+      pace.record(tokens, ms)
+    },
+    firstToken(ms, tokens) {
       silence.firstToken()
       own.record(ms)
+      startsByTokens.record(tokens, ms)
     },
     canceled(ms) {
       const { isFailed } = silence
@@ -90,8 +128,14 @@ const unknownFlopsPerS = 20e9
  * @param fit k·l + c, which every start adds to
  * @param prefillTokensPerS as measured otherwise
  * @param flopsPerToken of the prompt, by the model's size
+ * @param pace which every piece adds to
  */
-export function localEstimate(fit: LinearFit, prefillTokensPerS?: number, flopsPerToken?: number): StartEstimate {
+export function localEstimate(
+  fit: LinearFit,
+  prefillTokensPerS?: number,
+  flopsPerToken?: number,
+  pace = createPace(),
+): StartEstimate {
   const msPerToken = flopsPerToken === undefined ? unknownMsPerToken : (1_000 * flopsPerToken) / unknownFlopsPerS
   return {
     startMs(tokens) {
@@ -99,7 +143,11 @@ export function localEstimate(fit: LinearFit, prefillTokensPerS?: number, flopsP
       if (line) return line.slope * tokens + line.intercept
       return tokens * (prefillTokensPerS ? 1_000 / prefillTokensPerS : msPerToken)
     },
+    get msPerToken() {
+      return pace.ratio ?? unknownPaceMs
+    },
     firstToken: (ms, tokens) => fit.record(tokens, ms),
     canceled() {},
+    gap: (ms, tokens) => pace.record(tokens, ms),
   }
 }

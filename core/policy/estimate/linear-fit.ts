@@ -45,6 +45,11 @@ export class LinearFit {
     this.#xy = this.#xy * this.#decay + x * y
   }
 
+  /** Σy / Σx; undefined before the first sample with x > 0. */
+  get ratio(): number | undefined {
+    return this.#x > 0 ? this.#y / this.#x : undefined
+  }
+
   /** Undefined before the first sample. Samples of one x alone lie on a line through 0. */
   get line(): Line | undefined {
     if (this.#weight === 0) return undefined

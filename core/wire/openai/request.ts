@@ -54,6 +54,10 @@ export const commonFields = {
       tokens_per_s: ReaderRate.nullish(),
       /** How a bridge (PICE) or a device (DiSCo) may answer. */
       mode: z.enum(answerModes).nullish(),
+      /** Whether no text may leave the device, in a mode that may ask a server. */
+      private: z.boolean().nullish(),
+      /** Whether the report says what each way of answering was expected to take. */
+      explain: z.boolean().nullish(),
     })
     .nullish(),
 }

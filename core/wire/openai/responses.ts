@@ -21,6 +21,17 @@ const PiceReport = z.looseObject({
   edgeTokens: z.int(),
 })
 
+/** A way of answering, as the device foresaw it. */
+const WayReport = z.looseObject({
+  way: z.string(),
+  model: z.string().nullable(),
+  firstTextMs: z.number().nullable(),
+  endMs: z.number().nullable(),
+  dollars: z.number().nullable(),
+  isChosen: z.boolean(),
+  reason: z.string(),
+})
+
 /** What a reader uses of the `brim` field, our extension: how the answer was made. Fields with defaults are newer than the others. */
 export const BrimReport = z.looseObject({
   ttftMs: z.number(),
@@ -45,6 +56,7 @@ export const BrimReport = z.looseObject({
       tokensPerS: z.number(),
       stalls: z.int(),
       stalledMs: z.number(),
+      ways: z.array(WayReport).optional(),
     })
     .nullish(),
   pice: PiceReport.nullish(),

@@ -180,7 +180,7 @@ describe('the sides of a mode', () => {
   it.each([
     ['cloud', ['hat', 'slm'], /needs a server/],
     ['local', ['hat', 'server'], /needs a small model/],
-    ['auto', ['hat', 'server'], /needs a small model/],
+    ['auto', [], /needs a small model, a server or HAT/],
     ['fast', ['slm'], /needs a server/],
     ['cheap', ['slm'], /needs a server/],
   ] as const)('%s with %j alone is refused by name', (mode, only, message) => {
@@ -248,7 +248,8 @@ describe('auto', () => {
   })
 
   it('starts the device late on a slow server, where the device is limited, as the server is known', async () => {
-    const { planner, estimates } = world({ costs: cheapServer, config: { share: 0.05, mode: 'auto' } })
+    const only = ['slm', 'server'] as const
+    const { planner, estimates } = world({ only, costs: cheapServer, config: { share: 0.05, mode: 'auto' } })
     const unknown = await planner.plan(request(), signal)
     expect(unknown.dispatch.local).toBeCloseTo(2_000)
     for (let ms = 1; ms <= 200; ms++) unknown.learn.firstToken('remote', ms * 3, 10)
@@ -265,6 +266,109 @@ describe('auto', () => {
     expect((await plan({ costs: cheapServer }, { mode: 'auto' })).preferred).toEqual({ side: 'remote', reason: 'cost' })
     expect((await plan({ costs: cheapDevice }, { mode: 'auto' })).preferred).toEqual({ side: 'local', reason: 'cost' })
     expect((await plan({}, { mode: 'auto' })).preferred).toBeUndefined()
+  })
+})
+
+describe('auto, where several ways are left', () => {
+  const auto = { config: { mode: 'auto', share: 1, constrained: 'remote' } } as const
+  const remoteOf = ({ sides }: Awaited<ReturnType<typeof plan>>) => sides.remote?.endpoint.model.name
+
+  /** Asks many times; each way takes so long to its first token. */
+  async function asked(of: World, ttftMs: Readonly<Record<string, number>>, more: Parameters<typeof request>[0] = {}) {
+    const { planner } = world(of)
+    const remotes: string[] = []
+    for (let at = 0; at < 40; at += 1) {
+      const planned = await planner.plan(request(more), signal)
+      const remote = remoteOf(planned)!
+      remotes.push(remote)
+      planned.learn.started('remote')
+      planned.learn.firstToken('remote', ttftMs[remote]!, planned.promptTokens)
+      planned.ended(20)
+    }
+    return remotes
+  }
+
+  it('asks the server first, tries HAT, and keeps to the one that begins sooner', async () => {
+    const slowServer = await asked({ ...auto, urlServer: true }, { remote: 3_000, large: 400 })
+    expect(slowServer.slice(0, 2)).toEqual(['remote', 'large'])
+    expect(new Set(slowServer.slice(2))).toEqual(new Set(['large']))
+    const slowHat = await asked({ ...auto, urlServer: true }, { remote: 400, large: 3_000 })
+    expect(new Set(slowHat.slice(2))).toEqual(new Set(['remote']))
+  })
+
+  it('takes the cheaper of two that begin as soon', async () => {
+    const costs = { hat: { prompt: 1e-9, output: 1e-9 }, server: { prompt: 1e-6, output: 1e-6 } }
+    const remotes = await asked({ ...auto, costs, urlServer: true }, { remote: 400, large: 410 })
+    expect(new Set(remotes.slice(2))).toEqual(new Set(['large']))
+  })
+
+  it('leaves a way that fails, and comes back to it', async () => {
+    const { planner } = world({ ...auto, urlServer: true })
+    const remotes: (string | undefined)[] = []
+    for (let at = 0; at < 24; at += 1) {
+      const planned = await planner.plan(request(), signal)
+      const remote = remoteOf(planned)
+      remotes.push(remote)
+      planned.learn.started('remote')
+      if (remote === 'remote') planned.learn.failed('remote')
+      else planned.learn.firstToken('remote', 500, 10)
+      planned.ended(5)
+    }
+    expect(remotes[0]).toBe('remote')
+    expect(remotes.filter((name) => name === 'remote').length).toBeLessThanOrEqual(4)
+    expect(remotes.slice(1).includes('remote')).toBe(true)
+  })
+
+  it('private text goes to HAT and the small model alone, in any mode that allows it', async () => {
+    for (const mode of ['auto', 'fast', 'cheap', 'private', 'local'] as const) {
+      const { planner, asked: spending } = world({ urlServer: true })
+      for (let at = 0; at < 12; at += 1) {
+        const planned = await planner.plan(request({ mode, isPrivate: true }), signal)
+        expect(Object.values(names(planned))).not.toContain('remote')
+        planned.ended(5)
+      }
+      expect(spending.flatMap(({ sides }) => Object.values(sides).map(({ spender }) => spender))).not.toContain('server')
+    }
+    for (const mode of ['cloud', 'sketch'] as const)
+      expect(() => world().planner.check(request({ mode, isPrivate: true }))).toThrow(
+        expect.objectContaining({ param: 'brim.private' }),
+      )
+  })
+
+  it('needs no small model', async () => {
+    const planned = await plan({ ...auto, only: ['server', 'hat'] }, {})
+    expect([names(planned), planned.dispatch.remote]).toEqual([{ remote: 'large' }, 0])
+  })
+
+  it('tries nothing unknown where no side would go on for it', async () => {
+    const remotes = await asked({ ...auto, only: ['server', 'hat'], urlServer: true }, { remote: 2_500, large: 10 })
+    expect(new Set(remotes)).toEqual(new Set(['remote']))
+  })
+
+  it('says what each way would take, and why it is not used', async () => {
+    const { planner } = world({ ...auto, urlServer: true, costs: { server: { prompt: 1e-6, output: 2e-6 } } })
+    const ways = (await planner.plan(request({ isExplained: true }), signal)).ways!
+    expect(ways.map(({ way, isChosen }) => [way, isChosen])).toEqual([
+      ['slm', true],
+      ['server', true],
+      ['hat', false],
+    ])
+    // 10 tokens at 100 a second, then 128 at 20; the server is unknown.
+    expect(ways[0]).toMatchObject({ model: 'small', firstTextMs: 100, endMs: 6_500, dollars: null, reason: 'starts at once' })
+    expect(ways[1]).toMatchObject({ firstTextMs: expect.closeTo(2_000, -2), dollars: expect.closeTo(10e-6 + 128 * 2e-6, 9) })
+    const local = (await planner.plan(request({ mode: 'local', isExplained: true }), signal)).ways!
+    expect(local.map(({ isChosen, reason }) => [isChosen, reason])).toEqual([
+      [true, 'starts at once'],
+      [false, 'the mode local asks the small model alone'],
+      [false, 'the mode local asks the small model alone'],
+    ])
+    const alone = (await plan({ only: ['slm'] }, { mode: 'auto', isExplained: true })).ways!
+    expect(alone.map(({ way, reason }) => [way, /start the agent with/.test(reason)])).toEqual([
+      ['slm', false],
+      ['server', true],
+      ['hat', true],
+    ])
+    expect((await planner.plan(request(), signal)).ways).toBeUndefined()
   })
 })
 
@@ -288,7 +392,8 @@ describe('what answers teach', () => {
 describe('what one side cannot do', () => {
   it('a text server gets no request that needs tokens', async () => {
     const needs = { mode: 'auto', tokenIds: true } as const
-    expect(names(await plan({ urlServer: true }, needs))).toEqual({ local: 'small' })
+    expect(names(await plan({ urlServer: true, only: ['slm', 'server'] }, needs))).toEqual({ local: 'small' })
+    expect(names(await plan({ urlServer: true }, needs))).toEqual({ local: 'small', remote: 'large' })
     expect(() => world({ urlServer: true }).planner.check(request({ ...needs, mode: 'cloud' }))).toThrow(/takes text/)
     expect(names(await plan({ urlServer: true }, { mode: 'auto' }))).toEqual({ local: 'small', remote: 'remote' })
   })

@@ -1,7 +1,7 @@
 import { z } from 'zod'
+import { columns } from '../../../../core/kit/cli/columns.ts'
 import type { Menu } from '../../../../core/kit/cli/command.ts'
 import { adminOperations } from '../../../../core/wire/protocol/http/admin.ts'
-import { columns } from '../../columns.ts'
 import { adminCommand } from '../../request-command.ts'
 
 const list = adminCommand({

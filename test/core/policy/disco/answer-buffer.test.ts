@@ -68,7 +68,7 @@ describe('the buffer of an answer', () => {
 
 describe('the progress of a side', () => {
   it('measures the time between its tokens without pauses', () => {
-    const learn = { started() {}, firstToken() {}, canceled() {}, gap() {} }
+    const learn = { started() {}, firstToken() {}, canceled() {}, gap() {}, failed() {} }
     const sides = { local: { continues: true, pauses: true, costs: undefined, startMs: () => 0 } }
     const plan: Partial<ControllerPlan> = { sides, promptTokens: 7, learn }
     const side = new SideProgress('local', plan as ControllerPlan, new PendingActions())

@@ -334,7 +334,7 @@ describe('the race', () => {
 
   it('is decided by the first token: what the loser sends later is no part of the answer', () => {
     const { plan } = toServer({ plan: { dispatch: { local: 0, remote: 0 }, preferred: undefined } })
-    const learn = { started() {}, firstToken() {}, canceled() {}, gap() {} }
+    const learn = { started() {}, firstToken() {}, canceled() {}, gap() {}, failed() {} }
     const controller = new AnswerController<ReturnType<typeof pieceOf>>({ ...plan, learn }, true)
     controller.handle({ kind: 'begin' }, 0)
     const received = (side: Side, at: number, nowMs: number) =>

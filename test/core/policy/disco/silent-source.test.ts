@@ -119,7 +119,7 @@ describe('a server that falls silent in the middle of an answer', () => {
 
   it('is not late while its reader does not take what it has sent', () => {
     const gaps: number[] = []
-    const learn = { started() {}, firstToken() {}, canceled() {}, gap: (_: Side, ms: number) => void gaps.push(ms) }
+    const learn = { started() {}, firstToken() {}, canceled() {}, gap: (_: Side, ms: number) => void gaps.push(ms), failed() {} }
     const sides = { local: sideOf(0), remote: sideOf(100, { lateMs: 500 }) }
     const plan = {
       sides,

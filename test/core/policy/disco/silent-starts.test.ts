@@ -23,7 +23,7 @@ it('compares each late start with those before the first of them, however few th
   const silence = new SilentStarts()
   for (let at = 0; at < 3; at++) {
     expect(silence.isFailed).toBe(false)
-    remoteEstimate(own, undefined, silence).canceled(500, 10)
+    remoteEstimate({ starts: own, silence }).canceled(500, 10)
   }
   expect(silence.isFailed).toBe(true)
 })

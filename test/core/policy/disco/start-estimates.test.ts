@@ -8,20 +8,20 @@ describe('the estimate of a server', () => {
     const own = createTtft()
     for (let at = 0; at < 50; at += 1) own.record(300 + at)
     const silence = new SilentStarts()
-    const giveUp = () => remoteEstimate(own, undefined, silence).canceled(2 ** 21, 10)
+    const giveUp = () => remoteEstimate({ starts: own, silence }).canceled(2 ** 21, 10)
     for (let at = 0; at < 3; at += 1) giveUp()
     expect(silence.isFailed).toBe(true)
     const before = [own.weight, own.quantile(0.9), own.quantile(0.99)]
     for (let at = 0; at < 20; at += 1) giveUp()
     expect([own.weight, own.quantile(0.9), own.quantile(0.99)]).toEqual(before)
-    remoteEstimate(own, undefined, silence).firstToken(300, 10)
+    remoteEstimate({ starts: own, silence }).firstToken(300, 10)
     expect(silence.isFailed).toBe(false)
   })
 
   it('counts own starts beside the announced ones until there are enough of them', () => {
     const [own, announced] = [createTtft(), createTtft()]
     for (let at = 0; at < 10; at += 1) announced.record(1_000)
-    const shareOfOwn = () => remoteEstimate(own, announced).ttftMs.cdf(500)
+    const shareOfOwn = () => remoteEstimate({ starts: own }, announced).ttftMs.cdf(500)
     const shares = [0, 5, 15, 40].map((count) => {
       while (own.weight < count - 0.5) own.record(100)
       return shareOfOwn()

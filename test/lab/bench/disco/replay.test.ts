@@ -31,6 +31,7 @@ function replayed(changes: Partial<ControllerPlan>, ttftMs: number, until: 'firs
   const learn = {
     started() {},
     gap() {},
+    failed() {},
     firstToken: (side: Side, ms: number) => void seen.push(`${side} began after ${ms.toFixed(0)} ms`),
     canceled: (side: Side, ms: number) => void seen.push(`${side} stopped after ${ms.toFixed(0)} ms`),
   }

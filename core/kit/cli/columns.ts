@@ -1,4 +1,4 @@
-import { visibleLine } from '../../core/kit/base/visible-text.ts'
+import { visibleLine } from '../base/visible-text.ts'
 /** A table in plain text, its columns as wide as their widest cell, each row on one line. */
 export function columns(cells: readonly (readonly string[])[]): string {
   const rows = cells.map((row) => row.map(visibleLine))
