@@ -11,7 +11,7 @@ import type { BrimServer } from '../../core/wire/openai/ask-server.ts'
 import { streamAnswerFrom } from '../../core/wire/openai/client.ts'
 import type { BrimReport } from '../../core/wire/openai/responses.ts'
 import { apiOption, readAgentApiKey } from './agent-api.ts'
-import { dollarText } from './dollar-text.ts'
+import { costText } from './dollar-text.ts'
 import { SketchDisplay } from './sketch-display.ts'
 import { waysText } from './ways-text.ts'
 
@@ -201,10 +201,6 @@ function dispatchOf(sources: BrimReport['sources'], disco: NonNullable<BrimRepor
       : [known ? `cost ${costText(dollars.reduce((sum, each) => sum + (each ?? 0), 0))}` : 'cost unknown']),
   ]
 }
-
-const leastDollars = 1e-6
-const costText = (dollars: number) =>
-  dollars > 0 && dollars < leastDollars ? `under ${dollarText(leastDollars)}` : dollarText(dollars, 2)
 
 /** Which tokens the small model decoded, before the reason. */
 function fallbackOf(sources: BrimReport['sources']): string {

@@ -1,6 +1,6 @@
 import { columns } from '../../core/kit/cli/columns.ts'
 import type { BrimReport } from '../../core/wire/openai/responses.ts'
-import { dollarText } from './dollar-text.ts'
+import { costText } from './dollar-text.ts'
 
 const titles: Readonly<Record<string, string>> = {
   slm: 'small model',
@@ -11,7 +11,7 @@ const titles: Readonly<Record<string, string>> = {
 }
 
 const seconds = (ms: number | null): string => (ms === null ? '–' : `${(ms / 1_000).toFixed(2)} s`)
-const dollars = (value: number | null): string => (value === null ? '–' : dollarText(value, 2))
+const dollars = (value: number | null): string => (value === null ? '–' : costText(value))
 
 /** What each way of answering was expected to take: a table. */
 export function waysText({ disco, pice }: BrimReport): string {

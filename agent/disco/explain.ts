@@ -72,6 +72,7 @@ function reasonOf(candidate: Candidate, forecast: Forecast, { ways, mode, reques
   const isAllowed = [allowed.local, ...allowed.remotes].some((reader) => reader?.candidate === candidate)
   if (!isAllowed) return notAllowed(candidate, mode, request)
   const chosen = ways.find((way) => way.candidate === sides.remote)?.forecast
+  if (!forecast.isKnown) return 'not asked yet: its times are assumed'
   const laterMs = chosen ? forecast.waitMs - chosen.waitMs : 0
   if (laterMs > 0) return `its reader would wait ${secondsText(laterMs)} longer`
   return chosen && (forecast.dollars ?? 0) > (chosen.dollars ?? 0) ? 'hardly sooner, and dearer' : 'hardly sooner'

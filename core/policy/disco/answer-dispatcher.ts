@@ -160,7 +160,8 @@ export class AnswerDispatcher {
     const ofLocal = (asked: NonNullable<typeof local>) => {
       const starts = this.#estimates.local(asked)
       const firstMs = this.#localStartMs(starts, promptTokens, promptTokens)
-      return forecastOf({ name: asked.model, firstMs, msPerToken: starts.msPerToken, costs: asked.costs }, work, tokensPerS)
+      const { msPerToken, isKnown } = starts
+      return forecastOf({ name: asked.model, firstMs, msPerToken, costs: asked.costs, isKnown }, work, tokensPerS)
     }
     const remotes = [...(remote ? [remote] : []), ...instead]
     return [
@@ -221,8 +222,7 @@ export class AnswerDispatcher {
     })
     if (remotes.length <= 1) return remotes[0]
     const options = remotes.map(({ asked, starts }) => {
-      const { isKnown, isSilent } = starts
-      return { forecast: remoteForecast(asked, starts, work, tokensPerS), isKnown, isSilent }
+      return { forecast: remoteForecast(asked, starts, work, tokensPerS), isSilent: starts.isSilent }
     })
     return remotes[this.#remotes.choose(options, sides.local !== undefined && this.#smallModel.isFree)]
   }
@@ -297,8 +297,10 @@ export class AnswerDispatcher {
   }
 }
 
-const remoteForecast = ({ name, costs }: AskedRemote, starts: RemoteEstimate, work: SideWork, tokensPerS: number): Forecast =>
-  forecastOf({ name, costs, firstMs: starts.firstMs(work.promptTokens), msPerToken: starts.msPerToken }, work, tokensPerS)
+function remoteForecast({ name, costs }: AskedRemote, starts: RemoteEstimate, work: SideWork, tokensPerS: number): Forecast {
+  const { msPerToken, isKnown } = starts
+  return forecastOf({ name, costs, firstMs: starts.firstMs(work.promptTokens), msPerToken, isKnown }, work, tokensPerS)
+}
 
 interface Starts {
   readonly local: StartEstimate | undefined

@@ -10,11 +10,12 @@ export interface KnownWay {
   readonly msPerToken: number
   /** Undefined: a price is unknown. */
   readonly costs: TokenCosts | undefined
+  /** Whether its times have been measured at all. */
+  readonly isKnown: boolean
 }
 
 /** What one answer would be by one way. Times in ms after the request. */
-export interface Forecast {
-  readonly name: string
+export interface Forecast extends Pick<KnownWay, 'name' | 'isKnown'> {
   readonly firstMs: number
   /** All of it is written. */
   readonly endMs: number
@@ -25,10 +26,11 @@ export interface Forecast {
 }
 
 /** @param tokensPerS of the reader; 0: the answer counts when it is complete */
-export function forecastOf({ name, firstMs, msPerToken, costs }: KnownWay, work: SideWork, tokensPerS: number): Forecast {
+export function forecastOf(way: KnownWay, work: SideWork, tokensPerS: number): Forecast {
+  const { name, firstMs, msPerToken, costs, isKnown } = way
   const endMs = firstMs + msPerToken * work.tokens
   const readMs = tokensPerS > 0 ? (1_000 * work.tokens) / tokensPerS : 0
-  return { name, firstMs, endMs, waitMs: Math.max(firstMs, endMs - readMs), dollars: costs && costOf(costs, work) }
+  return { name, isKnown, firstMs, endMs, waitMs: Math.max(firstMs, endMs - readMs), dollars: costs && costOf(costs, work) }
 }
 
 /** Waits that are as good as the shortest: estimates tell no more, and no reader feels less. */

@@ -3,8 +3,6 @@ import { bestForecast, type Forecast } from './forecast.ts'
 /** One of several remote endpoints that could make an answer. */
 export interface RemoteOption {
   readonly forecast: Forecast
-  /** Whether its times have been measured at all. */
-  readonly isKnown: boolean
   /** Whether it has stopped answering. */
   readonly isSilent: boolean
 }
@@ -44,7 +42,7 @@ export class RemoteChoice {
   #choose(options: readonly RemoteOption[], mayTry: boolean): RemoteOption {
     const working = options.filter((option) => !option.isSilent && !this.#isResting(option))
     const among = working.length > 0 ? working : options
-    const known = among.filter(({ isKnown }) => isKnown)
+    const known = among.filter(({ forecast }) => forecast.isKnown)
     // What is unknown has no forecast to be the best by.
     const best = known.length > 0 ? known[bestForecast(known.map(({ forecast }) => forecast))]! : among[0]!
     const due = mayTry && this.#asks > 0 ? options.find((option) => option !== best && this.#isDue(option)) : undefined
@@ -53,9 +51,10 @@ export class RemoteChoice {
 
   #isDue(option: RemoteOption): boolean {
     if (this.#isResting(option)) return false
-    const last = this.#asked.get(option.forecast.name)
+    const { name, isKnown } = option.forecast
+    const last = this.#asked.get(name)
     const { known, unknown } = asksBetweenTrials
-    return this.#asks - (last ?? (option.isKnown ? 0 : -unknown)) >= (option.isKnown ? known : unknown)
+    return this.#asks - (last ?? (isKnown ? 0 : -unknown)) >= (isKnown ? known : unknown)
   }
 
   #isResting({ forecast }: RemoteOption): boolean {

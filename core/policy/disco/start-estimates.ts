@@ -10,6 +10,8 @@ export interface StartEstimate {
   /** Estimated time to its first token. */
   startMs(tokens: number): number
   readonly msPerToken: number
+  /** Whether any of its starts has been measured. */
+  readonly isKnown: boolean
   firstToken(ms: number, tokens: number): void
   /** Was stopped before its first token. */
   canceled(ms: number, tokens: number): void
@@ -22,8 +24,6 @@ export interface RemoteEstimate extends StartEstimate {
   readonly ttftMs: Distribution
   /** Expected time to its first token, where `startMs` is one that most starts keep to. */
   firstMs(tokens: number): number
-  /** Whether any of its starts has been measured. */
-  readonly isKnown: boolean
   /** Whether it has stopped answering. */
   readonly isSilent: boolean
   /** Gap between its pieces after which it counts as silent. */
@@ -145,6 +145,9 @@ export function localEstimate(
     },
     get msPerToken() {
       return pace.ratio ?? unknownPaceMs
+    },
+    get isKnown() {
+      return fit.line !== undefined
     },
     firstToken: (ms, tokens) => fit.record(tokens, ms),
     canceled() {},

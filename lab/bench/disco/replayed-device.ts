@@ -73,9 +73,7 @@ function estimatesOf({ method, profile, prices, ttftMs }: ReplayedDevice, { prom
     local: () => ({ ...unlearned, startMs: (tokens) => deviceTtftMs(profile, tokens) }),
     // Servers of the traces have even gaps, and are never silent.
     remote: () => ({
-      ...(usesTtft
-        ? remoteEstimate({ starts: ttftMs })
-        : { ...unlearned, ttftMs, isKnown: true, isSilent: false, firstMs: () => 0 }),
+      ...(usesTtft ? remoteEstimate({ starts: ttftMs }) : { ...unlearned, ttftMs, isSilent: false, firstMs: () => 0 }),
       lateMs: never,
       gap() {},
     }),
@@ -85,7 +83,7 @@ function estimatesOf({ method, profile, prices, ttftMs }: ReplayedDevice, { prom
 
 const never = Number.POSITIVE_INFINITY
 
-const unlearned: StartEstimate = { startMs: () => 0, msPerToken: 0, firstToken() {}, canceled() {}, gap() {} }
+const unlearned: StartEstimate = { startMs: () => 0, msPerToken: 0, isKnown: true, firstToken() {}, canceled() {}, gap() {} }
 
 /** One side alone, always or by chance; nothing where DiSCo plans. */
 function baselineOf({ method, budget }: ReplayedDevice, { chance }: ReplayRequest): { readonly dispatch?: StartDelays } {

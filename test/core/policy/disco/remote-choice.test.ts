@@ -4,9 +4,10 @@ import { bestForecast, type Forecast, forecastOf } from '../../../../core/policy
 import { RemoteChoice } from '../../../../core/policy/disco/remote-choice.ts'
 
 const work = { promptTokens: 100, tokens: 200 }
-const known = { name: 'server', firstMs: 400, msPerToken: 20, costs: { prompt: 1e-6, output: 2e-6 } }
+const known = { name: 'server', firstMs: 400, msPerToken: 20, costs: { prompt: 1e-6, output: 2e-6 }, isKnown: true }
 const forecast = fc.record({
   name: fc.string(),
+  isKnown: fc.boolean(),
   firstMs: fc.nat(60_000),
   endMs: fc.nat(600_000),
   waitMs: fc.oneof(fc.nat(60_000), fc.constant(Number.POSITIVE_INFINITY)),
@@ -15,7 +16,14 @@ const forecast = fc.record({
 
 describe('a forecast', () => {
   it('of a reader who is slower than the way waits for the first token alone', () => {
-    expect(forecastOf(known, work, 10)).toEqual({ name: 'server', firstMs: 400, endMs: 4_400, waitMs: 400, dollars: 5e-4 })
+    expect(forecastOf(known, work, 10)).toEqual({
+      name: 'server',
+      isKnown: true,
+      firstMs: 400,
+      endMs: 4_400,
+      waitMs: 400,
+      dollars: 5e-4,
+    })
   })
 
   it('of a faster reader waits for what is written too slowly, of one who takes all at once for the end', () => {
@@ -53,7 +61,7 @@ describe('the best of several ways', () => {
 
 describe('the choice among remote ways', () => {
   const option = (name: string, waitMs: number, { isKnown = true, isSilent = false } = {}) => {
-    return { forecast: { name, firstMs: waitMs, endMs: waitMs, waitMs, dollars: undefined }, isKnown, isSilent }
+    return { forecast: { name, isKnown, firstMs: waitMs, endMs: waitMs, waitMs, dollars: undefined }, isSilent }
   }
   const chosen = (choice: RemoteChoice, options: readonly ReturnType<typeof option>[], times: number, mayTry = true) =>
     Array.from({ length: times }, () => options[choice.choose(options, mayTry)]!.forecast.name)
