@@ -224,7 +224,7 @@ export class AnswerDispatcher {
     const options = remotes.map(({ asked, starts }) => {
       return { forecast: remoteForecast(asked, starts, work, tokensPerS), isSilent: starts.isSilent }
     })
-    return remotes[this.#remotes.choose(options, sides.local !== undefined && this.#smallModel.isFree)]
+    return remotes[this.#remotes.choose(options)]
   }
 
   #dispatch(question: DispatchQuestion, { local, remote }: Starts, work: SideWork, tokensPerS: number): StartDelays {

@@ -22,13 +22,9 @@ export class RemoteChoice {
   readonly #asked = new Map<string, number>()
   readonly #failed = new Map<string, number>()
 
-  /**
-   * @param options at least one, those to be preferred first
-   * @param mayTry whether another side goes on where the chosen one fails
-   * @returns its place
-   */
-  choose(options: readonly RemoteOption[], mayTry: boolean): number {
-    const chosen = options.length === 1 ? options[0]! : this.#choose(options, mayTry)
+  /** @param options at least one, those to be preferred first. @returns its place */
+  choose(options: readonly RemoteOption[]): number {
+    const chosen = options.length === 1 ? options[0]! : this.#choose(options)
     this.#asks += 1
     this.#asked.set(chosen.forecast.name, this.#asks)
     return options.indexOf(chosen)
@@ -39,13 +35,13 @@ export class RemoteChoice {
     this.#failed.set(name, this.#asks)
   }
 
-  #choose(options: readonly RemoteOption[], mayTry: boolean): RemoteOption {
+  #choose(options: readonly RemoteOption[]): RemoteOption {
     const working = options.filter((option) => !option.isSilent && !this.#isResting(option))
     const among = working.length > 0 ? working : options
     const known = among.filter(({ forecast }) => forecast.isKnown)
     // What is unknown has no forecast to be the best by.
     const best = known.length > 0 ? known[bestForecast(known.map(({ forecast }) => forecast))]! : among[0]!
-    const due = mayTry && this.#asks > 0 ? options.find((option) => option !== best && this.#isDue(option)) : undefined
+    const due = this.#asks > 0 ? options.find((option) => option !== best && this.#isDue(option)) : undefined
     return due ?? best
   }
 

@@ -57,6 +57,7 @@ const unknownTtftMs = 2_000
 const ownAnswers = 20
 /** Part of the migrations to a server that its estimate is to be enough for. */
 export const defaultPatience = 0.9
+const minFirstMs = 1
 /** Before the first pieces: 20 tokens a second. */
 const unknownPaceMs = 50
 
@@ -81,8 +82,10 @@ export function remoteEstimate(
     // What has been learned since the plan counts, too: the answer may return to a server that it has met.
     startMs: () => (own.weight > 0 ? own : starts).quantile(patience),
     firstMs(tokens) {
-      const { line } = startsByTokens
-      return line ? line.slope * tokens + line.intercept : starts.quantile(0.5)
+      // Starts that were given up are in F alone: those that were waited for tell by how much longer prompts take more.
+      const medianMs = starts.quantile(0.5)
+      const { slope = 0, meanX } = startsByTokens
+      return Math.max(minFirstMs, medianMs + Math.max(0, slope) * (tokens - meanX))
     },
     get msPerToken() {
       return pace.ratio ?? unknownPaceMs

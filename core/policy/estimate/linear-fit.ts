@@ -45,6 +45,18 @@ export class LinearFit {
     this.#xy = this.#xy * this.#decay + x * y
   }
 
+  /** 0 before the first sample. */
+  get meanX(): number {
+    return this.#weight > 0 ? this.#x / this.#weight : 0
+  }
+
+  /** Undefined before there are samples of different x. */
+  get slope(): number | undefined {
+    const { meanX } = this
+    const variance = this.#xx / this.#weight - meanX ** 2
+    return variance > 1e-9 * meanX ** 2 ? (this.#xy / this.#weight - (meanX * this.#y) / this.#weight) / variance : undefined
+  }
+
   /** Σy / Σx; undefined before the first sample with x > 0. */
   get ratio(): number | undefined {
     return this.#x > 0 ? this.#y / this.#x : undefined
@@ -53,9 +65,8 @@ export class LinearFit {
   /** Undefined before the first sample. Samples of one x alone lie on a line through 0. */
   get line(): Line | undefined {
     if (this.#weight === 0) return undefined
-    const [meanX, meanY] = [this.#x / this.#weight, this.#y / this.#weight]
-    const variance = this.#xx / this.#weight - meanX ** 2
-    const slope = variance > 1e-9 * meanX ** 2 ? (this.#xy / this.#weight - meanX * meanY) / variance : Number.POSITIVE_INFINITY
+    const [meanX, meanY] = [this.meanX, this.#y / this.#weight]
+    const slope = this.slope ?? Number.POSITIVE_INFINITY
     if (slope < 0) return { slope: 0, intercept: meanY }
     const intercept = meanY - slope * meanX
     if (intercept >= 0) return { slope, intercept }

@@ -1,7 +1,7 @@
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import type { ModeName } from '../scenario/mode-name.ts'
 import { Scenario } from '../scenario/scenario.ts'
-import type { Method } from './methods.ts'
+import { type Method, splitting } from './methods.ts'
 import type { DayRequest, Kind } from './trace-day.ts'
 
 /** Prices of GPT-4o-mini, per token: what DiSCo weighs against a device's energy, and what answers are said to cost. */
@@ -36,8 +36,6 @@ const groups = [
   { name: 'xiaomi', board: 'xiaomi-14', share: 0.2, link: links.fiveG, smallModels: ['qwen1.5-0.5b'] },
 ] as const
 
-/** Boards that compute two layers and the head of the cloud's model fast enough for HAT: private requests are theirs. */
-const splitting: readonly string[] = ['agx-orin', 'orin-nx']
 const others: readonly string[] = ['orin-nano', 'pixel', 'xiaomi']
 /** Of what is not private. */
 const othersShare = 0.7

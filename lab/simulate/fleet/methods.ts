@@ -2,6 +2,9 @@ import type { ServingPolicyName } from '../../baselines/serving-policies.ts'
 import type { ModeName } from '../scenario/mode-name.ts'
 import type { Kind } from './trace-day.ts'
 
+/** Groups of boards that compute two layers and the head of the cloud's model fast enough for HAT: private requests are theirs. */
+export const splitting: readonly string[] = ['agx-orin', 'orin-nx']
+
 /** A way to serve the fleet. */
 export interface Method {
   readonly name: string
@@ -28,12 +31,12 @@ const paper = {
 } as const
 /** Options of Brim that the paper does not have. */
 const hat = { wire: 'int8', deviceWeights: 'int4', pacedDrafts: true, branching: 'each' } as const
-const disco = { share: 0.5, autoPatienceS: 2 } as const
+const disco = { share: 0.5, autoPatienceS: 2, sketches: true, splitting } as const
 const own = { policy: 'tokenflow', hat, pice: {}, disco, needsCloud: true } as const
-const brim = { private: 'private', long: 'auto', cheap: 'auto' } as const
+const brim = { private: 'auto-private', long: 'auto', cheap: 'auto' } as const
 
 /** Whether private text stays on the device. */
-export const keepsText = ({ modes }: Method): boolean => ['hat', 'private', 'local'].includes(modes.private)
+export const keepsText = ({ modes }: Method): boolean => ['hat', 'auto-private', 'local'].includes(modes.private)
 
 /** Brim, each paper alone, and none of them. Clouds of today take prompts in chunks, which stands for all that do not say else. */
 export const methods: readonly Method[] = [
@@ -46,10 +49,10 @@ export const methods: readonly Method[] = [
   { ...paper, name: 'device only', modes: all('local'), needsCloud: false },
 ]
 
-/** Brim without one of its parts, or with sketches. What is private stays on the device where there is no HAT. */
+/** Brim without one of its parts. What is private stays on the device where there is no HAT. */
 export const ablations: readonly Method[] = [
-  { ...own, name: 'Brim without HAT', modes: { ...brim, private: 'local' } },
-  { ...own, name: 'Brim with sketches of long answers', modes: { ...brim, long: 'pice' } },
+  { ...own, name: 'Brim without HAT', modes: { ...brim, private: 'local' }, disco: { ...disco, splitting: [] } },
+  { ...own, name: 'Brim without sketches', modes: brim, disco: { ...disco, sketches: false } },
   { ...own, name: 'Brim without DiSCo', modes: { private: 'hat', long: 'cloud', cheap: 'cloud' } },
   { ...own, name: 'Brim without TokenFlow', modes: brim, policy: 'chunked' },
   { ...own, name: 'Brim without int8 and int4', modes: brim, hat: { ...hat, wire: 'fp16', deviceWeights: 'fp16' } },

@@ -22,7 +22,7 @@ export function answerInFull(world: World, answer: Answer, cachedTokens = 0, end
     const random = simulation.random(`server ${id}`)
     const run = { contextTokens: promptTokens, tokens: outputTokens, token: () => full.token(), failed: () => full.refused() }
     new PacedSide(simulation, () => server.draw(random)).start(run)
-  } else llmOf(world).answer(full)
+  } else answer.workedOnBy(llmOf(world).answer(full))
 }
 
 /** A hundred thousand of them may wait: it has few fields, and no functions of its own. */
@@ -53,6 +53,7 @@ class FullAnswer implements EngineAnswer {
 
   token(): void {
     const answer = this.#answer
+    if (answer.isAbandoned) return
     answer.deliver(1)
     if (answer.tokens < this.outputTokens) return
     charge(this.#world, answer, this.promptTokens, this.outputTokens)

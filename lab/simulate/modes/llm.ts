@@ -30,10 +30,11 @@ export class SimulatedLlm {
   #running = 0
 
   constructor(world: World) {
-    const { workload, cloud } = world.scenario
+    const { workload, cloud, policies } = world.scenario
     this.#world = world
     this.#maxRunning = cloud?.answersAtOnce === undefined ? Number.POSITIVE_INFINITY : cloud.answersAtOnce * cloud.replicas
-    if (workload.modes.some(({ mode }) => mode === 'pice' || mode === 'static')) this.#meter = new CloudMeter()
+    const isSketching = workload.modes.some(({ mode }) => mode === 'pice' || mode === 'static') || policies.disco.sketches
+    if (isSketching) this.#meter = new CloudMeter()
   }
 
   /** For an answer that is asked for now; undefined before it has answered anything, or without plans. */

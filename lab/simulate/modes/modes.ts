@@ -17,6 +17,7 @@ export const modes: Readonly<Record<ModeName, (world: World) => Mode>> = {
   cheap: (world) => dispatchMode(world, 'cheap'),
   auto: (world) => dispatchMode(world, 'auto'),
   private: (world) => dispatchMode(world, 'private'),
+  'auto-private': (world) => dispatchMode(world, 'auto-private'),
   hat: (world) => splitMode(world, 'hat'),
   'u-shape': (world) => splitMode(world, 'u-shape'),
   'u-shape-lean': (world) => splitMode(world, 'u-shape-lean'),

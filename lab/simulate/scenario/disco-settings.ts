@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { on } from '../../../core/kit/base/setting-kinds.ts'
+import { off, on } from '../../../core/kit/base/setting-kinds.ts'
 import { defaultAutoPatienceS, defaultTailShare } from '../../../core/policy/disco/dispatch.ts'
 import { defaultPatience } from '../../../core/policy/disco/start-estimates.ts'
 
@@ -52,6 +52,8 @@ export const DiscoSettings = z
       .enum(['device', 'group'])
       .default('device')
       .describe('whose answers teach a device the times of the server and the lengths: its own, or those of its group'),
+    sketches: off.describe('the mode auto may ask the cloud for an answer that devices expand (PICE)'),
+    splitting: z.array(z.string()).default([]).describe('groups of devices whose mode auto may answer by HAT'),
     smallModelAnswers: z.number().int().positive().default(1).describe('answers that a small model writes at once'),
     deviceDollarsPerToken: DollarsPerToken.optional().describe('in place of the device’s energy times its price'),
     dollarsPerKwh: z.number().nonnegative().optional().describe('price of a device’s energy; absent: by its battery'),

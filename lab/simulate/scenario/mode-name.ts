@@ -25,6 +25,7 @@ export const modeNeeds = {
   cheap: twoSided,
   auto: twoSided,
   private: split,
+  'auto-private': split,
 } as const satisfies Record<string, ModeNeeds>
 export type ModeName = keyof typeof modeNeeds
 export const modeNames = Object.keys(modeNeeds) as [ModeName, ...ModeName[]]

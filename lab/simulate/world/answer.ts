@@ -53,6 +53,14 @@ export class Answer {
     return this.#isOver
   }
 
+  /** Whether nobody reads it any more. */
+  get isAbandoned(): boolean {
+    return false
+  }
+
+  /** Something works on it. @param _stop ends that work: answers that may be abandoned keep it */
+  workedOnBy(_stop: () => void): void {}
+
   /** From now on, what is delivered is on its way for a while. Things arrive in the order in which they are carried. */
   carriedBy(carrier: Carrier): void {
     this.#carrier = carrier

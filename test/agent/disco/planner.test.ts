@@ -340,11 +340,6 @@ describe('auto, where several ways are left', () => {
     expect([names(planned), planned.dispatch.remote]).toEqual([{ remote: 'large' }, 0])
   })
 
-  it('tries nothing unknown where no side would go on for it', async () => {
-    const remotes = await asked({ ...auto, only: ['server', 'hat'], urlServer: true }, { remote: 2_500, large: 10 })
-    expect(new Set(remotes)).toEqual(new Set(['remote']))
-  })
-
   it('says what each way would take, and why it is not used', async () => {
     const { planner } = world({ ...auto, urlServer: true, costs: { server: { prompt: 1e-6, output: 2e-6 } } })
     const ways = (await planner.plan(request({ isExplained: true }), signal)).ways!

@@ -1,4 +1,4 @@
-import { AnswerDispatcher, type DispatchQuestion } from '../../../../core/policy/disco/answer-dispatcher.ts'
+import { AnswerDispatcher, type AskedRemote, type DispatchQuestion } from '../../../../core/policy/disco/answer-dispatcher.ts'
 import { costOf, limitedSide, localCosts } from '../../../../core/policy/disco/costs.ts'
 import { DispatchEstimates } from '../../../../core/policy/disco/dispatch-estimates.ts'
 import { createTtft } from '../../../../core/policy/disco/estimates.ts'
@@ -12,15 +12,17 @@ import type { Mode } from '../../world/mode.ts'
 import type { SimulatedDevice } from '../../world/simulated-device.ts'
 import type { World } from '../../world/world.ts'
 import { splitAnswers } from '../hat/modes.ts'
+import { sketchMode } from '../pice/sketch-mode.ts'
 import { EngineSide } from './engine-side.ts'
 import { HatSide } from './hat-side.ts'
 import { PacedSide } from './paced-side.ts'
 import type { SimulatedSide } from './simulated-side.ts'
+import { SketchSide } from './sketch-side.ts'
 import { SmallModel, SmallModelSide } from './small-model.ts'
 import { TwoSidedAnswer } from './two-sided-answer.ts'
 
-/** Modes of an agent (`DeviceMode`) that may use both sides. */
-export type DispatchMode = 'fast' | 'cheap' | 'auto' | 'private'
+/** Modes of an agent (`DeviceMode`) that may use both sides; 'auto-private': auto, for text that is not to leave the device. */
+export type DispatchMode = 'fast' | 'cheap' | 'auto' | 'private' | 'auto-private'
 
 /** Answers by local and remote side, as the dispatcher of an agent plans them. */
 export function dispatchMode(world: World, mode: DispatchMode): Mode {
@@ -48,6 +50,13 @@ const joulesPerKwh = 3.6e6
 /** Of what devices ask, for what they learn. */
 const serverName = 'server'
 const hatName = 'hat'
+const plannedName = 'plan'
+
+/** A remote way of answering. */
+interface RemoteWay {
+  readonly asked: AskedRemote
+  side(): SimulatedSide
+}
 
 class WorldDispatch {
   readonly #world: World
@@ -58,6 +67,7 @@ class WorldDispatch {
   /** F as the bridge announces it. */
   readonly #announced = createTtft()
   #bySplit: ReturnType<typeof splitAnswers> | undefined
+  #bySketch: Mode | undefined
 
   constructor(world: World) {
     const { scenario } = world
@@ -69,14 +79,10 @@ class WorldDispatch {
   begin(answer: Answer, mode: DispatchMode): void {
     const { request, work } = answer
     const { device, model, dispatcher, battery } = this.#deviceOf(request.device!)
+    const remotes = this.#remotesOf(answer, mode, device)
+    const [first, ...others] = remotes.map(({ asked }) => asked)
     const sides: DispatchQuestion['sides'] = {
-      remote: {
-        continues: true,
-        pauses: false,
-        costs: this.#price,
-        name: mode === 'private' ? hatName : serverName,
-        announced: this.#world.server || mode === 'private' ? undefined : this.#announced,
-      },
+      remote: first,
       local: model && {
         continues: true,
         pauses: true,
@@ -86,16 +92,19 @@ class WorldDispatch {
       },
     }
     const question: DispatchQuestion = {
-      mode,
+      mode: mode === 'auto-private' ? 'auto' : mode,
       sides,
+      ...(others.length > 0 && { instead: others }),
       promptTokens: request.promptTokens,
       maxTokens: this.#world.scenario.workload.maxOutputTokens,
       // Readers of the mode fast take tokens as fast as these come.
       ...(mode !== 'fast' && { tokensPerS: request.tokensPerS }),
     }
     const dispatch = this.#baseline(answer, sides)
-    const plan = dispatcher.ask(dispatch ? { ...question, dispatch } : question).begin(both)
-    const ways = { remote: this.#remoteSide(answer, mode, device), ...(model && { local: new SmallModelSide(model, answer) }) }
+    const draft = dispatcher.ask(dispatch ? { ...question, dispatch } : question)
+    const plan = draft.begin(both)
+    const remoteSide = remotes.find(({ asked }) => asked.name === draft.remote)!.side()
+    const ways = { remote: remoteSide, ...(model && { local: new SmallModelSide(model, answer) }) }
     const dispatched = new TwoSidedAnswer(this.#world.simulation, plan, ways, request.outputTokens, {
       delivered: () => answer.deliver(1),
       ended: (hasFailed) => {
@@ -103,9 +112,18 @@ class WorldDispatch {
         const [local, remote] = both.map((side) => controller.workOf(side))
         work.devicePromptTokens = local!.promptTokens
         work.deviceOutputTokens = local!.tokens
-        work.serverPromptTokens = remote!.promptTokens
-        work.serverOutputTokens = remote!.tokens
-        work.dollars += this.#price ? costOf(this.#price, remote!) : 0
+        // A sketch is charged by what the LLM generates, not by what devices make of it.
+        const sketched = remoteSide instanceof SketchSide ? remoteSide.work : undefined
+        work.serverPromptTokens = sketched?.serverPromptTokens ?? remote!.promptTokens
+        work.serverOutputTokens = sketched?.serverOutputTokens ?? remote!.tokens
+        work.dollars += sketched?.dollars ?? (this.#price ? costOf(this.#price, remote!) : 0)
+        work.joules += sketched?.joules ?? 0
+        work.sketchTokens = sketched?.sketchTokens ?? 0
+        const split = remoteSide instanceof HatSide ? remoteSide.work : undefined
+        if (split) {
+          const { rounds, gainedTokens, draftedTokens } = split
+          Object.assign(work, { rounds, gainedTokens, draftedTokens })
+        }
         for (const { succeeded, bufferTokens, delayedTokens } of controller.migrations) {
           if (!succeeded) continue
           work.migrations += 1
@@ -182,15 +200,36 @@ class WorldDispatch {
     return dispatch === 'chance' ? alone : { ...alone, [otherSide(limited)]: 0 }
   }
 
-  #remoteSide(answer: Answer, mode: DispatchMode, device: SimulatedDevice): SimulatedSide {
+  /** Those that the mode allows; in auto the settings say which. */
+  #remotesOf(answer: Answer, mode: DispatchMode, device: SimulatedDevice): readonly RemoteWay[] {
     const { server, simulation } = this.#world
-    if (mode === 'private') {
-      this.#bySplit ??= splitAnswers(this.#world, 'hat')
-      return new HatSide(this.#bySplit, answer)
+    const { sketches, splitting } = this.#settings
+    const common = { costs: this.#price, continues: true, pauses: false }
+    const hat: RemoteWay = {
+      asked: { ...common, name: hatName },
+      side: () => {
+        this.#bySplit ??= splitAnswers(this.#world, 'hat')
+        return new HatSide(this.#bySplit, answer)
+      },
     }
-    if (!server) return new EngineSide(this.#world, device, answer, this.#announced)
-    // The same latencies whatever the other requests do, so that policies can be compared.
-    const random = simulation.random(`server ${answer.request.id}`)
-    return new PacedSide(simulation, () => server.draw(random))
+    if (mode === 'private' || mode === 'auto-private') return [hat]
+    const cloud: RemoteWay = {
+      asked: { ...common, name: serverName, announced: server ? undefined : this.#announced },
+      side: () => {
+        if (!server) return new EngineSide(this.#world, device, answer, this.#announced)
+        // The same latencies whatever the other requests do, so that policies can be compared.
+        const random = simulation.random(`server ${answer.request.id}`)
+        return new PacedSide(simulation, () => server.draw(random))
+      },
+    }
+    if (mode !== 'auto') return [cloud]
+    const planned: RemoteWay = {
+      asked: { ...common, continues: false, name: plannedName },
+      side: () => {
+        this.#bySketch ??= sketchMode(this.#world, 'dynamic')
+        return new SketchSide(this.#world, this.#bySketch, device, answer)
+      },
+    }
+    return [cloud, ...(sketches ? [planned] : []), ...(splitting.includes(device.group) ? [hat] : [])]
   }
 }

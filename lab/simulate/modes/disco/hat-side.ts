@@ -8,10 +8,16 @@ export class HatSide implements SimulatedSide {
   readonly #begin: ReturnType<typeof splitAnswers>
   readonly #answer: Answer
   #stop = () => {}
+  #work: AnswerWork | undefined
 
   constructor(begin: ReturnType<typeof splitAnswers>, answer: Answer) {
     this.#begin = begin
     this.#answer = answer
+  }
+
+  /** What drafts and verifications came to; undefined: it was not asked. */
+  get work(): AnswerWork | undefined {
+    return this.#work
   }
 
   start(run: SimulatedRun): void {
@@ -23,6 +29,7 @@ export class HatSide implements SimulatedSide {
         whole.joules = joules
       },
     })
+    this.#work = work
     let tokens = 0
     let isOver = false
     const part = {

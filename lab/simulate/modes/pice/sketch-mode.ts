@@ -72,7 +72,7 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
     const promptTokens = answer.request.promptTokens + instruction
     let written = 0
     const chargeWritten = () => charge(world, answer, promptTokens, written)
-    const stop = llm.answer({
+    const stopReply = llm.answer({
       promptTokens,
       cachedTokens: Math.max(sharedTokens, settings.sharesPrefix ? cachedTokens : 0),
       outputTokens,
@@ -86,10 +86,12 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
       },
       refused,
     })
-    return () => {
-      stop()
+    const stop = () => {
+      stopReply()
       if (written > 0 && written < outputTokens) chargeWritten()
     }
+    answer.workedOnBy(stop)
+    return stop
   }
 
   function foresee(answer: Answer): void {
@@ -112,7 +114,7 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
     const inFullAfterAll = () => {
       simulation.cancel(late)
       end()
-      inFull(answer)
+      if (!answer.isAbandoned) inFull(answer)
     }
     const late = simulation.after(1_000 * settings.sketchS, () => {
       stop()
@@ -149,6 +151,7 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
 
   /** Devices have written what they will; the LLM writes the rest. */
   function complete(answer: Answer, written: WrittenSketch, sentences: Sentences): void {
+    if (answer.isAbandoned) return
     const { order } = sentences
     for (const sentence of order.incomplete) sentences.take(sentence)
     if (order.isEmpty) inFull(answer)

@@ -90,6 +90,46 @@ describe('private answers, for which the small model may begin', () => {
   })
 })
 
+describe('auto over all the methods', () => {
+  const answered = async (mode: string, disco: z.input<typeof DiscoSettings>, up = 1e7) => {
+    const records: AnswerRecord[] = []
+    const scenario = Scenario.parse({
+      name: 'all the methods',
+      cloud: { model: 'qwen2.5-32b', gpu: 'a100-80', dollarsPerToken: cheap },
+      devices: [
+        { name: 'boards', count: 6, board: 'agx-orin-32', link: { up, down: 1e7, rttMs: 20 } },
+        { name: 'helpers', count: 6, board: 'agx-orin-64', smallModels: ['qwen2.5-7b'], link: { up, down: 1e7, rttMs: 20 } },
+      ],
+      policies: { disco: { learn: 'group', ...disco }, pice: { helpers: ['helpers'], suitableShare: 1 } },
+      workload: {
+        requests: 120,
+        arrivals: { kind: 'poisson', perS: 6 },
+        promptTokens: { kind: 'uniform', min: 20, max: 400 },
+        outputTokens: 400,
+        readers: [{ tokensPerS: 60, share: 1 }],
+        modes: [{ mode, groups: mode === 'auto' ? ['boards', 'helpers'] : ['helpers'] }],
+      },
+    })
+    await runScenario(scenario, { onRecord: (record) => records.push(record) })
+    expect(new Set(records.map(({ tokens, refusal }) => `${tokens} ${refusal}`))).toEqual(new Set(['400 undefined']))
+    return records
+  }
+  const count = (records: readonly AnswerRecord[], is: (record: AnswerRecord) => boolean) => records.filter(is).length
+
+  it('every answer has its tokens once; some are by HAT, some by a sketch, where those are allowed', async () => {
+    const records = await answered('auto', { sketches: true, splitting: ['boards', 'helpers'] })
+    expect(count(records, ({ rounds }) => rounds > 0)).toBeGreaterThan(0)
+    expect(count(records, ({ sketchTokens }) => sketchTokens > 0)).toBeGreaterThan(0)
+    const alone = await answered('auto', {})
+    expect(count(alone, ({ rounds, sketchTokens }) => rounds > 0 || sketchTokens > 0)).toBe(0)
+  })
+
+  it('private text is answered by HAT and the device, whatever the settings allow', async () => {
+    for (const record of await answered('auto-private', { sketches: true, splitting: ['helpers'] }))
+      expect([record.sketchTokens, record.rounds > 0 || record.deviceOutputTokens > 0]).toEqual([0, true])
+  })
+})
+
 /** In seconds per token of a Pixel 7 Pro with Bloom-1.1B. */
 const prefillS = 1 / 31.32
 
