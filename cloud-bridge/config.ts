@@ -164,9 +164,9 @@ export const BridgeFields = z.strictObject({
     .describe('which answers the model computes next: decode-first, for devices; tokenflow, by what readers have left to read'),
   answerMode: z
     .enum(bridgeModes)
-    .default('full')
+    .default('auto')
     .describe(
-      'mode of conversations that name none: full, by the model alone; sketch, devices expand its sketch; auto, whichever is better at the present load (PICE)',
+      'mode of conversations that name none: full, by the model alone, and no device sees them; sketch, devices expand its sketch; auto, whichever is better at the present load (PICE)',
     ),
   sketchCandidates: z
     .int()

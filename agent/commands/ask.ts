@@ -43,7 +43,7 @@ const options = {
   system: z.string().optional().meta({ description: 'system message before the question', fallback: 'none' }),
   mode: z.enum(answerModes).optional().meta({
     description:
-      'at an agent: private, HAT: hidden states leave the device, no text; local, the small model; cloud, the server; cheap, what costs less; fast, both at once; auto, both within the budget. At a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',
+      'at an agent: private, HAT: hidden states leave the device, no text; local, the small model; cloud, the server; cheap, what costs less; fast, both at once; auto, the best of all of them within the budget. At a bridge: full, its model writes the answer; sketch, devices expand its sketch; auto, whichever is better now',
     fallback: '--mode of the agent, --answer-mode of the bridge',
   }),
   private: off.describe('no text leaves the device: the mode auto then uses HAT and the small model only'),

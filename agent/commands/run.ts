@@ -208,7 +208,21 @@ function printReady({ apiUrl, modelId, computing, slm }: Agent, given: OptionsOf
   if (slm !== undefined) lines.push(`  SLM    ${slm}`)
   if (computing?.slm) lines.push(onLine(computing.slm))
   if (dispatch.mode !== 'private' || server) lines.push(`  mode   ${dispatch.mode}${server ? `, server ${server.at}` : ''}`)
+  lines.push(...waysLines(given, slm !== undefined).map((line) => `         ${line}`))
   io.out(lines.join('\n'))
+}
+
+/** What answers when. */
+function waysLines({ bundle, dispatch, server }: OptionsOf<typeof options>, hasSmallModel: boolean): string[] {
+  const remote = server && (server.at === 'bridge' ? 'the bridge, in full or by sketch' : 'the server')
+  const inAuto = [hasSmallModel && 'the small model', remote, bundle !== undefined && 'HAT'].filter((way) => way !== false)
+  const ways = inAuto.filter((way) => way !== undefined)
+  if (ways.length < 2) return []
+  const usual = dispatch.mode === 'auto' ? 'auto' : 'with --mode auto'
+  return [
+    `${usual}: ${ways.join(', ')}, whichever its reader waits for least within --budget-share ${dispatch.share}`,
+    ...(remote ? ['with --mode private, or auto and --private: no text leaves this device'] : []),
+  ]
 }
 
 const onLine = ({ provider, reason }: ShownComputing) => `  on     ${provider}: ${reason}`

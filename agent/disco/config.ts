@@ -76,7 +76,7 @@ export const DispatchConfig = z.strictObject({
   mode: z.enum(deviceModes).default('private').meta({
     flag: 'mode',
     description:
-      'mode of requests that name none. private: by HAT; local: by the small model; cloud: by --server; cheap: by what costs less; fast: by both at once; auto: by both, within --budget-share',
+      'mode of requests that name none. private: by HAT; local: by the small model; cloud: by --server; cheap: by what costs less; fast: by both at once; auto: by the best of all, within --budget-share',
   }),
   fallback: z.enum(['none', 'slm']).default('none').meta({
     flag: 'fallback',

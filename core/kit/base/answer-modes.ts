@@ -9,7 +9,7 @@ export const isBridgeMode = (mode: string | undefined): mode is BridgeMode => br
 /**
  * At a device (DiSCo). 'private': HAT or the small model, nothing else is contacted; 'local': the small model alone; 'cloud':
  * a server alone; 'sketch': the bridge, whose model may sketch what other devices expand (PICE); 'cheap': whichever costs less;
- * 'fast': both at once; 'auto': both within the budget (DiSCo Algorithms 2, 3).
+ * 'fast': both at once; 'auto': small model and the best of server, bridge's plan and HAT, within the budget (DiSCo Algorithms 2, 3).
  */
 export const deviceModes = ['private', 'local', 'cloud', 'sketch', 'cheap', 'fast', 'auto'] as const
 export type DeviceMode = (typeof deviceModes)[number]

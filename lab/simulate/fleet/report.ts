@@ -122,7 +122,7 @@ export const fleetReport: BenchReport = {
         ['stalls', ({ level }) => `≤ ${percent(level.stalls)}`],
         ['GPUs', ({ low, high }) => (high - low > 1 ? `${low + 1} to ${high}` : String(high))],
       ]),
-      ...ablated.map((gpus) => fullTable(`Brim without each part, and with sketches, ${gpus} GPUs`, withoutParts, runs, gpus)),
+      ...ablated.map((gpus) => fullTable(`Brim without each part, ${gpus} GPUs`, withoutParts, runs, gpus)),
       ...[studied, overloaded].map((gpus) =>
         tableOf(
           `By kind of request, ${gpus} GPUs: mean TTFT / whole answer, s; QoE`,
@@ -147,9 +147,9 @@ are private, which devices ask, how fast they are read, and when in its trace ea
   are simulated: ${requests} requests, until the last is answered. Those of the first ${warmUpS} s and of the last ${coolDownS} s do not count.
 - A request is private with probability 0.3 (none of code), else long if its answer has 300 tokens or more, else cheap. All
   methods answer the same requests of the same devices on the same links.
-- Brim: private by HAT, where the small model begins what would be late, with int8 states, int4 weights on devices, drafts that end by
-  their pace and branch at each token; all others by DiSCo, which may give half of the prompt tokens to the cloud and lets readers wait 2 s for a
-  device; the engine by TokenFlow. *With sketches*: long ones by PICE, for readers of streamed answers.
+- Brim: all by the mode auto, which gives a half of the prompt tokens to the limited side and lets readers wait 2 s for a device. Its remote way is HAT where the text
+  is private, else the best of the cloud, the cloud's plan, which may sketch, and HAT. HAT has int8 states, int4 weights on devices, drafts that end by
+  their pace and branch at each token; the engine works by TokenFlow.
   *Each alone*: all requests by it, as its paper has it, on an engine that takes prompts in chunks (TokenFlow: its own); *cloud only*: first come, first served. Where
   HAT is the method, small devices (Orin Nano, phones) ask the cloud: they would compute its two first layers for tens of tokens per
   second. Private requests are asked by AGX Orin and Orin NX. All boards expand sketches.

@@ -85,7 +85,8 @@ export function scenarioOf(situation: Situation, candidate: FleetCandidate): Sce
       },
     ],
     policies: {
-      disco: fieldsOf('disco', settings),
+      // The mode auto of an agent with `--server bridge` has all ways.
+      disco: { sketches: candidate.mode === 'auto', splitting: ['devices'], ...fieldsOf('disco', settings) },
       hat: { acceptLength: situation.acceptLength, ...fieldsOf('hat', settings) },
     },
     workload: {
