@@ -15,6 +15,7 @@ export interface Report {
       Record<'device' | 'server', { readonly promptTokens: number; readonly tokens: number; dollars: number }>
     >
     readonly migrations: readonly { readonly reason: string; readonly to: string; readonly succeeded: boolean }[]
+    readonly ways?: readonly { readonly way: string; readonly reason: string }[]
   }
 }
 

@@ -87,6 +87,26 @@ describe('an agent whose server is its bridge', () => {
     expect(JSON.parse(document())).toMatchObject({ disco: { mode: 'local' }, sources: [{ source: 'slm', tokens: 9 }] })
   })
 
+  it('says what each way would take, and keeps private text from the bridge in mode auto', async () => {
+    const explained = (await ask(agent, { mode: 'auto', explain: true })).report.disco.ways!
+    expect(explained.map(({ way }) => way)).toEqual(['slm', 'bridge', 'sketches', 'hat'])
+    for (let at = 0; at < 6; at += 1) {
+      const { report } = await ask(agent, { mode: 'auto', private: true, explain: at === 0 })
+      expect(report.disco.cost.server.dollars ?? 0).toBe(0)
+      for (const { source } of report.sources) expect(['slm', 'hat']).toContain(source)
+      const refused = at === 0 ? report.disco.ways!.filter(({ way }) => way === 'bridge' || way === 'sketches') : []
+      for (const { reason } of refused) expect(reason).toMatch(/private/)
+    }
+    expect(await ask(agent, { mode: 'cloud', private: true })).toMatchObject({ status: 400 })
+    const { io, err } = captureIo()
+    await brim(['ask', 'Where is the mill?', '--max-tokens', '9', '--api', agent.apiUrl, '--mode', 'auto', '--explain'], io)
+    expect(err()).toMatch(/first text +complete +cost/)
+    expect(err()).toMatch(/HAT \(tiny-llama\)/)
+    const { io: private_, err: privateErr } = captureIo()
+    await brim(['ask', 'Where?', '--max-tokens', '3', '--api', agent.apiUrl, '--private', '--explain'], private_)
+    expect(privateErr()).toMatch(/\* HAT \(tiny-llama\) .* starts at once/)
+  })
+
   it('plans by what its bridge announces of itself, until it has asked it', async () => {
     await ask(agent, { mode: 'cloud' })
     const server = { at: 'bridge' as const, price: '0/0' }
