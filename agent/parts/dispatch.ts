@@ -94,6 +94,8 @@ export function openDispatch(
     const { llm, slm } = answering
     const server = openServer()
     const own = models.slm
+    // Of its own model's answers: the nearest to what HAT and sketches will take, before they have been measured.
+    const announced = links.best.answerTtftMs
     return {
       hasServer: config.server !== undefined,
       hat: llm && {
@@ -102,6 +104,7 @@ export function openDispatch(
         endpoint: llm.endpoint,
         continues: true,
         pauses: true,
+        announced,
         isReachable: isLinked(),
         untilReachable: untilLinked,
       },
@@ -116,12 +119,12 @@ export function openDispatch(
           flopsPerToken: flopsOf(own.source.dims, typicalWork).prompt,
         },
       sketches,
-      planned: planned && { ...planned, isReachable: isLinked() },
+      planned: planned && { ...planned, announced, isReachable: isLinked() },
       server: server && {
         ...server,
         spender: 'server',
         pauses: false,
-        ...(config.server?.at === 'bridge' && { way: 'bridge', isReachable: isLinked(), announced: links.best.answerTtftMs }),
+        ...(config.server?.at === 'bridge' && { way: 'bridge', isReachable: isLinked(), announced }),
       },
     }
   }

@@ -225,7 +225,11 @@ function endpointFor(
   logprobs: number | undefined,
   hasForm: boolean,
 ): Endpoint {
-  if (!sketching || (brim?.mode ?? sketching.mode) === 'full') return endpoint
+  const mode = brim?.mode ?? sketching?.mode
+  if (!sketching || mode === 'full') return endpoint
+  // What such a model thinks first is told apart by its own template; parts of an answer have no place for it.
+  const { model } = endpoint
+  if (mode === 'auto' && model.tokenizer && model.chatTemplate?.reasoning) return endpoint
   const isNew = total === 1 && asked?.prompt.isConversation && !asked.answered
   const isText = logprobs === undefined && !brim?.token_ids && !return_token_ids && !ignore_eos && !hasForm
   return isNew && isText ? sketching.endpoint : endpoint

@@ -10,7 +10,7 @@ export interface StartEstimate {
   /** Estimated time to its first token. */
   startMs(tokens: number): number
   readonly msPerToken: number
-  /** Whether any of its starts has been measured. */
+  /** Whether any of its starts has been measured here. */
   readonly isKnown: boolean
   firstToken(ms: number, tokens: number): void
   /** Was stopped before its first token. */
@@ -78,7 +78,7 @@ export function remoteEstimate(
   const starts = isKnown ? known : unknownStarts()
   return {
     ttftMs: isKnown ? starts.predictive : starts,
-    isKnown,
+    isKnown: own.weight > 0,
     // What has been learned since the plan counts, too: the answer may return to a server that it has met.
     startMs: () => (own.weight > 0 ? own : starts).quantile(patience),
     firstMs(tokens) {

@@ -12,7 +12,8 @@ import { captureIo } from '../../support/captured-io.ts'
 
 let world: AgentWorld
 beforeAll(async () => {
-  world = await startAgentWorld()
+  // No profiles of devices among the jobs.
+  world = await startAgentWorld({ bridge: { answerMode: 'full' } })
   await world.startAgent({ id: 'jetson-02', slms: [await buildSlmBundle(world.dir)] })
 })
 afterAll(() => world[Symbol.asyncDispose]())
