@@ -78,7 +78,7 @@ describe.each(['agent', 'bridge'] as const)('a page that may call the %s', (door
 
   it('reads from a model how long prompt and answer may be, and in which modes it answers', async () => {
     const { data } = (await (await fetch(`${urls[door]}/v1/models`)).json()) as { data: object[] }
-    const modes = door === 'agent' ? ['private'] : ['auto', 'sketch', 'full']
+    const modes = door === 'agent' ? ['private', 'auto'] : ['auto', 'sketch', 'full']
     expect(data).toHaveLength(2)
     for (const model of data) expect(model).toMatchObject({ max_model_len: 512, brim: { modes } })
   })
