@@ -9,7 +9,7 @@ export interface EndedStep {
   readonly tokens: number
   /** From its beginning to its end, through all stages. */
   readonly computeMs: number
-  /** g(tokens) of HAT Eq. 2, as it was before this step; undefined for the first step. */
+  /** g of HAT Eq. 2, as it was before this step; undefined for the first step. */
   readonly predictedS: number | undefined
 }
 

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
+import { loadOf } from '../../core/policy/estimate/step-time.ts'
 import { type HandlersOf, handleKind, type Machine, type OfKind } from '../../core/policy/machine.ts'
 import type { FullQueue } from '../../core/policy/serving/answer-queue.ts'
 import type { FailureReason, ServingAction, ServingInput, StepPiece } from '../../core/policy/serving/serving-events.ts'
@@ -302,8 +303,7 @@ export class StepLoop {
 
   #record(pieces: readonly RunningPiece[], startedMs: number, computeMs: number): MeasuredStep {
     const rows = rowsOf(pieces)
-    const { g } = this.#machine.monitor
-    const predictedS = g.knots().length === 0 ? undefined : g.at(rows)
+    const predictedS = this.#machine.monitor.g.at(loadOf(pieces))
     const step = { startedMs, items: pieces.length, tokens: rows, computeMs, predictedS }
     this.metrics.record(
       step,

@@ -58,8 +58,8 @@ export class ChunkAdvice {
   /** @returns whether X has changed */
   revise(rates: DeviceRates | undefined): boolean {
     const { monitor, bytesPerToken, limits, pipeline } = this.#options
-    const g = monitor.g.knots()
-    if (!rates || g.length === 0) return false
+    const { line: g } = monitor
+    if (!rates || !g) return false
     const { batchTokens } = monitor
     const tokenS = tokenSeconds(bytesPerToken, rates.upBytesPerS, rates.prefillTokensPerS)
     const last = this.#inputs

@@ -1,10 +1,10 @@
-import { type Knot, valueAt } from '../estimate/monotone-curve.ts'
+import type { StepLine } from '../estimate/state-monitor.ts'
 
 export interface ChunkConditions {
   /** Seconds that the device takes to bring one token's hidden state to the bridge: the slower of computing and sending it. */
   readonly tokenS: number
-  /** Knots of g: seconds of a cloud step by its tokens. */
-  readonly g: readonly Knot[]
+  /** g: seconds of a cloud step by its tokens. */
+  readonly g: StepLine
   /** μ: tokens that a cloud step holds without this prompt. */
   readonly batchTokens: number
   /** P: steps that the cloud's pipeline computes at once, >= 1. */
@@ -27,26 +27,14 @@ export function tokenSeconds(bytesPerToken: number, upBytesPerS: number, prefill
 
 /**
  * X, tokens of a prompt per frame (HAT Eq. 3): X·A/β_up = (g(μ) + g(μ + X)) / P, so that sending a chunk takes as long as
- * computing the one before it. Left − right may have no, one or two roots (g may be shaped like a hinge): we walk the knots
- * of g upwards and take the first change from negative to positive. Already positive at X_min: X_min. Negative throughout:
- * X_max.
+ * computing the one before it. Where a token is sent sooner than it is computed, no chunk is large enough: X_max.
  * @returns whole tokens, minTokens..maxTokens
  */
 export function chunkSize({ tokenS, g, batchTokens, pipeline }: ChunkConditions, { minTokens, maxTokens }: ChunkLimits): number {
-  const surplus = (x: number) => x * tokenS - (valueAt(g, batchTokens) + valueAt(g, batchTokens + x)) / pipeline
-  const corners = g.map((knot) => knot.x - batchTokens).filter((x) => x > minTokens && x < maxTokens)
-  if (surplus(minTokens) >= 0) return minTokens
-  let from = minTokens
-  for (const to of [...corners, maxTokens]) {
-    const [below, above] = [surplus(from), surplus(to)]
-    if (above >= 0) {
-      // Both sides are straight lines between two corners: the root by proportion.
-      const root = Math.ceil(from + ((to - from) * -below) / (above - below))
-      return Math.min(maxTokens, Math.max(minTokens, root))
-    }
-    from = to
-  }
-  return maxTokens
+  const left = tokenS * pipeline - g.tokenS
+  const computeS = 2 * (g.baseS + g.tokenS * batchTokens)
+  if (!(left > 0)) return computeS > 0 ? maxTokens : minTokens
+  return Math.min(maxTokens, Math.max(minTokens, Math.ceil(computeS / left)))
 }
 
 /**

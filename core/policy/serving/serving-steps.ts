@@ -40,17 +40,15 @@ export class ServingSteps {
   begin(pieces: readonly StepPiece[]): void {
     const streams = this.#streams
     streams.stepsBegun += 1
-    let stepRows = 0
-    for (const { stream: id, rows, phase } of pieces) {
+    for (const { stream: id, phase } of pieces) {
       const stream = streams.demand(id)
       streams.leaveQueue(stream)
       stream.enterStep()
-      stepRows += rows
       if (phase !== 'prefill') this.lastDecodeMs = streams.nowMs
     }
     this.#underWay.set(streams.stepsBegun, { pieces, hasEntered: false })
     streams.actions.push({ kind: 'begin', step: streams.stepsBegun, pieces })
-    this.#tiers.pages.saveDuring(this.speeds.secondsOf(stepRows) ?? 0)
+    this.#tiers.pages.saveDuring(this.speeds.secondsFor(pieces) ?? 0)
   }
 
   /** Its rows have left the first stage. */
@@ -70,7 +68,9 @@ export class ServingSteps {
     if (!step) throw new Error(`step ${id} is not under way`)
     this.#underWay.delete(id)
     const haveEntered = step.hasEntered && this.#pipelinesPrompts
-    for (const run of runs) this.speeds.record(run)
+    // Pieces that are computed alone, after a failure, are not told apart.
+    const whole = runs.length === 1 && failed.length === 0 ? step.pieces : undefined
+    for (const run of runs) this.speeds.record(run, whole)
     for (const { stream: one, rows, phase } of step.pieces) {
       const stream = streams.demand(one)
       stream.stepsUnderWay -= 1

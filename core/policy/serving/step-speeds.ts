@@ -1,6 +1,7 @@
 import { Ewma } from '../estimate/ewma.ts'
-import { StateMonitor } from '../estimate/state-monitor.ts'
-import type { ServingSpeeds } from './policy.ts'
+import { type MonitoredStep, StateMonitor } from '../estimate/state-monitor.ts'
+import { loadOf, type StepPart } from '../estimate/step-time.ts'
+import type { Phase, ServingSpeeds } from './policy.ts'
 
 /** A step that has ended. */
 export interface MeasuredStep {
@@ -11,6 +12,10 @@ export interface MeasuredStep {
   readonly seconds: number
 }
 
+interface MeasuredPart extends StepPart {
+  readonly phase: Phase
+}
+
 /** How fast steps are, learned from those that have ended. Mutable. */
 export class StepSpeeds {
   /** The same steps, as HAT's decisions read them. */
@@ -19,8 +24,9 @@ export class StepSpeeds {
   readonly #decodeSeconds = new Map<number, Ewma>()
   readonly #prefillSPerRow = new Ewma()
 
-  record({ streams, rows, promptRows, seconds }: MeasuredStep): void {
-    this.monitor.record(rows, seconds)
+  /** @param pieces of the step; absent: unknown, as it was computed in parts */
+  record({ streams, rows, promptRows, seconds }: MeasuredStep, pieces?: readonly MeasuredPart[]): void {
+    if (pieces) this.monitor.record(monitored(pieces), seconds)
     if (!(seconds > 0)) return
     if (promptRows === 0) {
       const average = this.#decodeSeconds.get(streams) ?? new Ewma()
@@ -29,9 +35,15 @@ export class StepSpeeds {
     } else if (2 * promptRows >= rows) this.#prefillSPerRow.record(seconds / rows)
   }
 
-  /** Predicted time of a step; undefined before the first. */
+  /** Predicted time of a step with the contexts of the latest ones; undefined before the first. */
   secondsOf(rows: number): number | undefined {
-    return this.monitor.g.at(rows) || undefined
+    const { line } = this.monitor
+    return (line && line.baseS + rows * line.tokenS) || undefined
+  }
+
+  /** Predicted time of this step; undefined before the first. */
+  secondsFor(pieces: readonly MeasuredPart[]): number | undefined {
+    return this.monitor.g.at(loadOf(pieces)) || undefined
   }
 
   /**
@@ -44,4 +56,11 @@ export class StepSpeeds {
       if (value !== undefined) tokensPerS = Math.max(tokensPerS ?? 0, streams / value)
     return { tokensPerS, prefillSPerRow: this.#prefillSPerRow.value }
   }
+}
+
+function monitored(pieces: readonly MeasuredPart[]): MonitoredStep {
+  const load = loadOf(pieces)
+  const prompts = pieces.filter(({ phase }) => phase === 'prefill')
+  const promptRows = prompts.reduce((sum, { rows }) => sum + rows, 0)
+  return { ...load, besidePrompt: load.tokens - (prompts.length > 0 ? promptRows / prompts.length : 0) }
 }

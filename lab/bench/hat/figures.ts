@@ -134,7 +134,7 @@ export const hatFigures: SummaryFigures<Measurements> = {
   acceptLengthLong: [({ runs }) => acceptLengthOf(loadedHat(runs, 'long'))],
   decodeSpeedup: [(measured) => over(1, ratio('alone', 'short', 'tbtMs')(measured)), { min: 1.8 }],
   cloudDelayCvOverUShape: [ratio('loaded', 'short', variation), { max: 0.6 }],
-  gError: [({ runs }) => predictionError(validRuns(runs, { measured: 'loaded', strategy: 'hat' })), { max: 0.15 }],
+  gError: [({ runs }) => predictionError(validRuns(runs, { measured: 'loaded', strategy: 'hat' })), { max: 0.1 }],
   batch16OverSerial: [({ batch }) => median(batch.inTurnMs) / median(batch.togetherMs), { min: 2.5 }],
   sharePercentDevice: [ttftShare('deviceMs')],
   sharePercentNetwork: [ttftShare('networkMs')],

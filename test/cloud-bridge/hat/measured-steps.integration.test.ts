@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { StateMonitor } from '../../../core/policy/estimate/state-monitor.ts'
+import { loadOf } from '../../../core/policy/estimate/step-time.ts'
 import { ChunkAdvice } from '../../../core/policy/hat/chunk-advice.ts'
 import { rowBytes } from '../../../core/wire/protocol/frame.ts'
 import type { LoggedStep } from '../../../core/wire/protocol/http/bridge.ts'
@@ -37,10 +38,14 @@ async function prefill(device: TestDevice, session: OpenSession, sizes: readonly
 /** Checks the prediction of each step. @returns the monitor that the bridge must have after these steps */
 function replay(steps: readonly LoggedStep[]): StateMonitor {
   const monitor = new StateMonitor()
+  let contextLength = 0
   for (const { index, tokens, computeMs, predictedMs } of steps) {
+    const load = loadOf([{ rows: tokens, contextLength }])
     if (index === 0) expect(predictedMs).toBeNull()
-    else expect(predictedMs).toBeCloseTo(monitor.g.at(tokens) * 1_000, 9)
-    monitor.record(tokens, computeMs / 1_000)
+    else expect(predictedMs).toBeCloseTo(monitor.g.at(load)! * 1_000, 9)
+    // One row is no part of a prompt: all of it returns.
+    monitor.record({ ...load, besidePrompt: tokens === 1 ? 1 : 0 }, computeMs / 1_000)
+    contextLength += tokens
   }
   return monitor
 }
@@ -55,8 +60,9 @@ describe('a bridge that measures its steps', () => {
     expect(steps.map(({ tokens }) => tokens)).toEqual(sizes)
     const monitor = replay(steps)
     // A link on which Eq. 3 holds for a chunk of 50 tokens, which is within the limits.
-    const { g, batchTokens } = monitor
-    const tokenS = (g.at(batchTokens) + g.at(batchTokens + 50)) / 50
+    const { batchTokens } = monitor
+    const { baseS, tokenS: stepTokenS } = monitor.line!
+    const tokenS = (2 * baseS + stepTokenS * (2 * batchTokens + 50)) / 50
     const bytesPerToken = rowBytes('fp16', width)
     const rates = { upBytesPerS: bytesPerToken / tokenS, prefillTokensPerS: 1e9 }
     const limits = { minTokens: 16, maxTokens: 80 }

@@ -163,10 +163,10 @@ describe('the middle part as configured', () => {
     await world.clock.advance(12)
     await world.part.finishStep()
     await sent
-    // One step of 8 tokens took 12 ms: g(8) = 12 ms, and each token more takes 1.5 ms. Eq. 3: X · 2 ms = 24 ms + X · 1.5 ms.
+    // One step of 8 tokens took 12 ms: half of it for the step, and 0.75 ms a token. Eq. 3: X · 2 ms = 24 ms + X · 0.75 ms.
     expect(world.middle.steps.list()).toMatchObject([{ tokens: 8, computeMs: 12 }])
     const [half, int8] = [await world.open({ wire: 'fp16' }), await world.open({ wire: 'int8' })]
-    expect([half.chunkTokens, int8.chunkTokens]).toEqual([48, 16])
+    expect([half.chunkTokens, int8.chunkTokens]).toEqual([20, 16])
   })
 
   it('does not end a session while one of its frames is computed', async () => {

@@ -3,10 +3,19 @@ import { StateMonitor } from '../../../../core/policy/estimate/state-monitor.ts'
 import { ChunkAdvice } from '../../../../core/policy/hat/chunk-advice.ts'
 import { startDataPlane, testModelId } from '../../../support/data-plane.ts'
 import { scriptedPart } from '../../../support/scripted-part.ts'
+import { stepOf } from '../../../support/steps.ts'
 import { connectDevice } from '../../../support/test-device.ts'
 
 const fast = { upBytesPerS: 1e9, prefillTokensPerS: 1e9 }
 const slow = { upBytesPerS: 1, prefillTokensPerS: 1e9 }
+
+/** 5 ms a step and 0.1 ms a token. */
+const learn = (monitor: StateMonitor) => {
+  for (let at = 0; at < 400; at += 1) {
+    const tokens = at % 2 === 0 ? 1 : 512
+    monitor.record({ tokens, attended: 0, cached: 0, besidePrompt: tokens }, 0.005 + tokens * 1e-4)
+  }
+}
 
 function advice(pipeline = 1) {
   const monitor = new StateMonitor()
@@ -18,13 +27,13 @@ describe('chunk sizes of a session', () => {
   it('stay as configured while device or cloud are unknown', () => {
     const { monitor, chunks } = advice()
     expect([chunks.revise(slow), chunks.tokens]).toEqual([false, 128])
-    monitor.record(64, 0.01)
+    monitor.record(stepOf(64), 0.01)
     expect([chunks.revise(undefined), chunks.tokens]).toEqual([false, 128])
   })
 
   it('follow the link: small frames over a slow one, large ones over a fast one', () => {
     const { monitor, chunks } = advice()
-    monitor.record(64, 0.01)
+    monitor.record(stepOf(64), 0.01)
     expect([chunks.revise(slow), chunks.tokens]).toEqual([true, 16])
     expect([chunks.revise(fast), chunks.tokens]).toEqual([true, 512])
   })
@@ -32,8 +41,8 @@ describe('chunk sizes of a session', () => {
   it('are those of HAT Eq. 3 for as many stages as the cloud has', () => {
     const sizes = [1, 2, 4].map((pipeline) => {
       const { monitor, chunks } = advice(pipeline)
-      // 5 ms a step and 0.1 ms a token; the link takes 0.5 ms a token.
-      for (const tokens of [1, 512]) monitor.record(tokens, 0.005 + tokens * 1e-4)
+      // The link takes 0.5 ms a token.
+      learn(monitor)
       chunks.revise({ upBytesPerS: 256 / 5e-4, prefillTokensPerS: 1e9 })
       const { batchTokens } = monitor
       // X·tokenS = (g(μ) + g(μ + X)) / P with g(x) = 5 ms + x·0.1 ms, solved for X.
@@ -46,8 +55,7 @@ describe('chunk sizes of a session', () => {
 
   it('stay while neither link nor cloud has changed by a fifth', () => {
     const { monitor, chunks } = advice()
-    // 5 ms a step and 0.1 ms a token.
-    for (const tokens of [1, 512]) monitor.record(tokens, 0.005 + tokens * 1e-4)
+    learn(monitor)
     const rates = { upBytesPerS: 256 / 5e-4, prefillTokensPerS: 1e9 }
     chunks.revise(rates)
     const first = chunks.tokens

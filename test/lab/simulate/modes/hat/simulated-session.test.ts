@@ -7,6 +7,7 @@ import { SimulatedSession } from '../../../../../lab/simulate/modes/hat/simulate
 import type { EngineRows, SimulatedEngineSession } from '../../../../../lab/simulate/serving/engine.ts'
 import type { SimulatedDevice } from '../../../../../lab/simulate/world/simulated-device.ts'
 import { SimulatedLink } from '../../../../../lab/simulate/world/simulated-link.ts'
+import { stepOf } from '../../../../support/steps.ts'
 
 const width = 98
 /** 200 bytes of a state in fp16, with 40 of a frame. */
@@ -120,7 +121,7 @@ describe('advice on chunks', () => {
       return link.bytes.down - fp16(returned)
     }
     exchange(400, 10)
-    for (const tokens of [1, 512]) monitor.record(tokens, 0.005 + 1e-4 * tokens)
+    for (const tokens of [1, 512]) monitor.record(stepOf(tokens), 0.005 + 1e-4 * tokens)
     expect([exchange(400, 400), session.chunkTokens]).toEqual([0, 64])
     expect(exchange(400, 10)).toBe(message)
     expect(session.chunkTokens).not.toBe(64)
