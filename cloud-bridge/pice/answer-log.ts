@@ -1,12 +1,18 @@
 import type { PiceFigures } from '../../core/answer/endpoint/figures.ts'
+import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
 
-/** What is written of an answer before it is sent, in this order: a plan, sentences in any order, then perhaps `full` and its text. */
+/**
+ * What is written of an answer before it is sent: its sketch, sentences in any order, then perhaps `full` and its text. Where the first
+ * sentences are sent while the LLM writes the sketch, its lines so far come before them, and all lines after them.
+ */
 export type PiceRecord = SketchRecord | SentenceRecord | FullRecord | TextRecord
 
-/** The sketch is complete. */
+/** The sketch is complete, or text of its first lines is about to be sent. */
 export interface SketchRecord {
   readonly kind: 'sketch'
   readonly lines: readonly string[]
+  /** Of one that is not complete: by which it goes on. */
+  readonly goesOn?: Pick<SketchPlan, 'level' | 'sketchTokens'>
   /** l: expected length of the answer, in tokens of the LLM. */
   readonly expectedTokens: number
   /** Without what its sentences add. */

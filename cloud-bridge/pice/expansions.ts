@@ -7,6 +7,8 @@ export class Expansions {
   readonly #signal: AbortSignal
   readonly #stop = new AbortController()
   readonly #arrivals = new ArrivalQueue<Expanded>()
+  /** All that has arrived. */
+  readonly arrived: Expanded[] = []
   /** Sentences that were asked for, and not given up. */
   readonly #asked = new Set<number>()
   #requests = 0
@@ -54,6 +56,7 @@ export class Expansions {
     try {
       for await (const expanded of this.#expander.expand(request, this.#signal)) {
         left.delete(expanded.sentence)
+        this.arrived.push(expanded)
         this.#arrivals.push(expanded)
       }
     } catch (error) {

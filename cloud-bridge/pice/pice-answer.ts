@@ -9,16 +9,17 @@ import type { ChatMessage } from '../../core/model/text/chat-message.ts'
 import { clientOf } from '../../core/policy/fairness/client.ts'
 import { mayBeginEarly } from '../../core/policy/pice/early-lines.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
+import { maxSketchLines } from '../../core/wire/protocol/expansion.ts'
 import type { AnswerLog } from '../llm/journalled-endpoint.ts'
 import type { FullRecord, PiceRecord, SentenceRecord, SketchRecord, TextRecord } from './answer-log.ts'
-import { chooseCandidate } from './choose-candidate.ts'
+import { EarlyText } from './early-text.ts'
 import type { Expanded, Expander, ExpansionRequest } from './expander.ts'
 import { expansionRequest } from './expansion-request.ts'
 import { Expansions } from './expansions.ts'
+import { LineTexts } from './line-texts.ts'
 import type { Asked } from './llm.ts'
 import type { PlannedConversation, Planner } from './planner.ts'
 import { Sentences } from './sentences.ts'
-import { writeSentence } from './write-sentence.ts'
 import { type SketchFailure, type SketchParts, writeSketch } from './write-sketch.ts'
 
 export interface AnswerParts extends SketchParts {
@@ -65,6 +66,7 @@ export class PiceAnswer {
   readonly #asked: Asked
   readonly #mode: BridgeMode
   readonly #log: AnswerLog
+  readonly #texts: LineTexts
   readonly #signal: AbortSignal
   readonly #startedMs: number
   #figures: Figures = { ...unplanned }
@@ -81,6 +83,7 @@ export class PiceAnswer {
     this.#asked = asked
     this.#mode = mode
     this.#log = log
+    this.#texts = new LineTexts(parts.llm, parts.expander, asked)
     this.#signal = signal
     this.#startedMs = parts.clock.nowMs()
     this.#hasBegun = log.written.length > 0
@@ -102,10 +105,14 @@ export class PiceAnswer {
     const { expander, planner } = this.#parts
     const written = this.#log.written as readonly PiceRecord[]
     const full = written.findIndex((record) => 'kind' in record && record.kind === 'full')
-    const [first] = written
     if (full >= 0) return yield* this.#fullFrom(written[full] as FullRecord, written.slice(full + 1))
-    if (first && 'kind' in first && first.kind === 'sketch')
-      return yield* this.#expand(first, written.slice(1) as readonly SentenceRecord[], new Expansions(expander, this.#signal))
+    // The last one: its first lines are those of the ones before.
+    const sketch = written.findLast((record): record is SketchRecord => 'kind' in record && record.kind === 'sketch')
+    const sentences = written.filter((record): record is SentenceRecord => 'kind' in record && record.kind === 'sentence')
+    if (sketch) {
+      const record = sketch.goesOn ? yield* this.#restOf(sketch, sketch.goesOn) : sketch
+      return yield* this.#expand(record, sentences, new Expansions(expander, this.#signal))
+    }
     const planned = await planner.plan(this.#asked, this.#mode, this.#signal)
     const { plan, expectedTokens = null, foresightTokens, foreseenTokens } = planned
     const { mode, fullS = null, predictedS = null } = plan
@@ -114,6 +121,34 @@ export class PiceAnswer {
     const isOther = plan.mode === 'full' && (plan.reason === 'unsuitable' || plan.reason === 'conversation')
     if (plan.mode === 'full') return yield* this.#full(plan.reason, isOther ? undefined : learn)
     yield* this.#sketch(planned, plan)
+  }
+
+  /** Text of its first lines was sent before an interruption: the LLM writes the other lines, if it can. */
+  async *#restOf(record: SketchRecord, plan: NonNullable<SketchRecord['goesOn']>): AsyncGenerator<TextDelta, SketchRecord> {
+    const { goesOn, ...complete } = record
+    const lines = yield* writeSketch(this.#parts, {
+      id: this.#log.id,
+      asked: this.#asked,
+      plan,
+      signal: this.#signal,
+      before: record.lines,
+      counted: () => {},
+      progress: (sketch) => this.#sketchDelta(sketch),
+      text: () => [],
+    })
+    const all = { ...complete, lines: typeof lines === 'string' ? record.lines : lines }
+    this.#write(all)
+    return all
+  }
+
+  #sketchDelta(sketch: readonly string[]): TextDelta {
+    return {
+      source: this.#llmSource,
+      text: '',
+      tokenCount: 0,
+      end: undefined,
+      sketch: sketch.map((line) => line.replace(/^\n/, '')),
+    }
   }
 
   /** The LLM writes a sketch, which devices expand; without a usable one in time, it answers in full. */
@@ -134,6 +169,8 @@ export class PiceAnswer {
     const end = this.#parts.planner.begin(this.#log.id, expectedTokens, plan)
     this.#figures.level = plan.level
     let lines: readonly string[] | SketchFailure
+    let complete: readonly string[] = []
+    const early = this.#earlyText(expectedTokens, plan)
     try {
       lines = yield* writeSketch(this.#parts, {
         id: this.#log.id,
@@ -147,24 +184,45 @@ export class PiceAnswer {
         progress: (sketch) => {
           this.#begin()
           this.#hasSketch = true
+          complete = [...sketch]
           this.#beginEarly(sketch, expectedTokens, plan, expansions)
-          return {
-            source: this.#llmSource,
-            text: '',
-            tokenCount: 0,
-            end: undefined,
-            sketch: sketch.map((line) => line.replace(/^\n/, '')),
-          }
+          return this.#sketchDelta(sketch.slice(early?.records.length ?? 0))
         },
+        text: (sketch) => early?.take(sketch, expansions.arrived) ?? [],
       })
     } finally {
       end()
     }
+    const sent = early?.records ?? []
+    // What has been sent stays: its lines are the answer, however the sketch has ended.
+    if (typeof lines === 'string' && sent.length > 0) lines = complete.slice(0, maxSketchLines)
     if (typeof lines === 'string') return yield* this.#full(lines)
     this.#figures.sketchLines = lines.length
     const record = this.#recordOf(lines, expectedTokens, plan)
     this.#write(record)
-    yield* this.#expand(record, [], expansions)
+    yield* this.#expand(record, sent, expansions, sent.length)
+  }
+
+  /** Undefined: the request's form may still change the lines. */
+  #earlyText(expectedTokens: number, plan: SketchPlan): EarlyText | undefined {
+    const { list, count, hasTitles, isPlain } = requestedForm(this.#asked.messages)
+    if (list || count !== undefined || hasTitles || isPlain) return undefined
+    const { candidates } = this.#parts
+    const { maxTokens = Number.POSITIVE_INFINITY } = this.#asked.request
+    const { level, sketchTokens } = plan
+    return new EarlyText({
+      texts: this.#texts,
+      candidates,
+      maxTokens,
+      lineTokens: (lines) => (expectedTokens * this.#writtenShare(plan)) / lines.length,
+      commit: (lines) => this.#write({ ...this.#recordOf(lines, expectedTokens, plan), goesOn: { level, sketchTokens } }),
+      write: (record) => this.#write(record),
+    })
+  }
+
+  /** Of the sketch, by its expected length. */
+  #writtenShare({ sketchTokens }: SketchPlan): number {
+    return Math.min(1, this.#figures.sketchTokens / sketchTokens)
   }
 
   #recordOf(lines: readonly string[], expectedTokens: number, plan: SketchPlan): SketchRecord {
@@ -173,7 +231,7 @@ export class PiceAnswer {
     return { kind: 'sketch', lines, expectedTokens, ...times, figures: { ...this.#figures } }
   }
 
-  /** Idle devices need not wait for the end of the sketch. What they write is sent once it is complete. */
+  /** Idle devices need not wait for the end of the sketch. */
   #beginEarly(written: readonly string[], expectedTokens: number, plan: SketchPlan, expansions: Expansions): void {
     // Headings may be dropped from plain text, so that lines would change places.
     if (requestedForm(this.#asked.messages).isPlain) return
@@ -184,16 +242,19 @@ export class PiceAnswer {
     const { sketchTokens, sketchS } = plan
     const progress = { sketchTokens, sketchS, writtenTokens, lines: sentences.length }
     if (!mayBeginEarly(progress, () => expander.view())) return
-    const share = Math.min(1, writtenTokens / sketchTokens)
-    const record = this.#recordOf(written, Math.max(1, Math.round(expectedTokens * share)), plan)
+    const record = this.#recordOf(written, Math.max(1, Math.round(expectedTokens * this.#writtenShare(plan))), plan)
     expansions.begin(this.#expansionOf(record, lines, sentences, `${this.#log.id}/${expansions.requests + 1}`))
   }
 
-  /** Each sentence from a device, or from the LLM if no device writes it in time. @param written those that were written before */
+  /**
+   * Each sentence from a device, or from the LLM if no device writes it in time.
+   * @param written those that were written before @param sent how many of them the client has
+   */
   async *#expand(
     record: SketchRecord,
     written: readonly SentenceRecord[],
     expansions: Expansions,
+    sent = 0,
   ): AsyncGenerator<TextDelta, void> {
     const { figures } = record
     const { maxTokens = Number.POSITIVE_INFINITY } = this.#asked.request
@@ -201,8 +262,11 @@ export class PiceAnswer {
     const { order } = sentences
     this.#figures = { ...figures }
     for (const sentence of written) this.#count(sentences, sentence)
-    for (const sentence of order.missing) this.#takeAsWritten(sentences, sentence)
-    yield* sentences.ready()
+    for (const sentence of order.missing) {
+      const asWritten = this.#texts.asWritten(sentences.lines[sentence]!, sentence)
+      if (asWritten) this.#take(sentences, asWritten)
+    }
+    yield* [...sentences.ready()].slice(sent)
     if (order.needsMore) yield* this.#fromDevices(record, sentences, expansions)
     // Sentences that are written together are complete sooner than a full answer that begins now.
     if (order.isEmpty && !this.#isLate) return yield* this.#full('expansion')
@@ -251,26 +315,11 @@ export class PiceAnswer {
 
   /** The most confident candidate becomes the sentence's text. Without any text, the sentence stays missing. */
   #choose({ expectedTokens }: SketchRecord, arrived: readonly Expanded[], sentences: Sentences): void {
-    const { expander } = this.#parts
     const { lines, order } = sentences
     const { sentence } = arrived[0]!
     if (order.has(sentence)) return
-    const line = lines[sentence]!
-    const chosen = chooseCandidate(line, arrived, expectedTokens / lines.length, (from, confidence) =>
-      expander.judge(from.device, from.model, confidence),
-    )
-    if (!chosen) return
-    const { text, tokens, model, device, confidence } = chosen
-    this.#take(sentences, {
-      kind: 'sentence',
-      sentence,
-      text,
-      tokens: this.#tokensOf(line, text, tokens),
-      source: { kind: 'device', model: { name: model }, device },
-      cloudTokens: 0,
-      edgeTokens: arrived.reduce((sum, each) => sum + each.tokens, 0),
-      confidence,
-    })
+    const chosen = this.#texts.byDevices(lines[sentence]!, expectedTokens / lines.length, arrived)
+    if (chosen) this.#take(sentences, chosen)
   }
 
   async *#fromLlm(record: SketchRecord, sentences: Sentences): AsyncGenerator<TextDelta, void> {
@@ -280,10 +329,11 @@ export class PiceAnswer {
     // Each sentence listens; beyond ten Node warns of a leak.
     setMaxListeners(0, signal)
     const { order } = sentences
+    const lineTokens = Math.ceil(record.expectedTokens / record.lines.length)
     try {
       for (let next = order.nextOfLlm; next.length > 0; next = order.nextOfLlm) {
         const writing = new Map(
-          next.map((sentence) => [sentence, this.#writeSentence(record, sentences.lines, sentence, signal)]),
+          next.map((sentence) => [sentence, this.#texts.byLlm(sentences.lines, sentence, lineTokens, signal)]),
         )
         while (writing.size > 0) {
           const written = await Promise.race(writing.values())
@@ -295,35 +345,6 @@ export class PiceAnswer {
     } finally {
       stop.abort()
     }
-  }
-
-  /** @throws BrimError of the LLM */
-  async #writeSentence(
-    record: SketchRecord,
-    lines: readonly SketchLine[],
-    at: number,
-    signal: AbortSignal,
-  ): Promise<SentenceRecord> {
-    const asked = { lines, at, tokens: Math.ceil(record.expectedTokens / lines.length) }
-    const { text, tokens } = await writeSentence(this.#parts.llm, this.#asked, asked, signal)
-    return this.#byLlm(at, text, this.#tokensOf(lines[at]!, text, tokens), tokens)
-  }
-
-  /** A line that is part of the answer as the LLM wrote it. */
-  #takeAsWritten(sentences: Sentences, sentence: number): void {
-    const line = sentences.lines[sentence]!
-    if (isExpanded(line)) return
-    const { text } = line
-    this.#take(sentences, this.#byLlm(sentence, text, this.#tokensOf(line, text, Buffer.byteLength(text)), 0))
-  }
-
-  #byLlm(sentence: number, text: string, tokens: number, cloudTokens: number): SentenceRecord {
-    return { kind: 'sentence', sentence, text, tokens, source: this.#llmSource, cloudTokens, edgeTokens: 0, confidence: null }
-  }
-
-  /** Of a line in the answer, with its marks. @param tokens as its writer counted those of the text, which are no more than its bytes */
-  #tokensOf(line: SketchLine, text: string, tokens: number): number {
-    return this.#parts.llm.countTokens(line.mark + line.lead + text) ?? Math.min(tokens, Buffer.byteLength(text))
   }
 
   /** @param learn is told the length of an answer that ends by itself */

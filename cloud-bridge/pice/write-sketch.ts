@@ -22,10 +22,14 @@ export interface SketchedAnswer {
   readonly asked: Asked
   readonly plan: Pick<SketchPlan, 'level' | 'sketchTokens'>
   readonly signal: AbortSignal
+  /** Lines that were written before an interruption; absent: none. */
+  readonly before?: readonly string[]
   /** The LLM has written more tokens. */
   counted(tokens: number): void
   /** Further lines are complete: what the client gets of them. @param lines all so far */
   progress(lines: readonly string[]): TextDelta
+  /** What the client gets of the answer, each time the LLM has written something. @param lines complete ones, so far */
+  text(lines: readonly string[]): Iterable<TextDelta>
 }
 
 /**
@@ -45,10 +49,11 @@ const soFar = (asked: Asked, instruction: string, lines: readonly string[]): Ask
 /** The lines of a sketch by the LLM, each sent when it is complete. @throws BrimError CANCELED */
 export async function* writeSketch(
   { llm, maxSketchMs, clock, logger }: SketchParts,
-  { id, asked, plan: { level, sketchTokens }, signal, counted, progress }: SketchedAnswer,
+  { id, asked, plan: { level, sketchTokens }, signal, before: given = [], counted, progress, text }: SketchedAnswer,
 ): AsyncGenerator<TextDelta, readonly string[] | SketchFailure> {
   const reader = new SketchReader()
-  const lines: string[] = []
+  const lines = [...given]
+  if (lines.length > 0 && !llm.prompts.sketchNext) return lines
   const done = new AbortController()
   const late = clock.sleep(maxSketchMs, done.signal).then(
     () => done.abort(),
@@ -60,7 +65,7 @@ export async function* writeSketch(
   const limits = { maxTokens: maxReplyTokens(sketchTokens) }
   let end: TextDelta['end']
   try {
-    for (let replies = 1; ; replies++) {
+    for (let replies = lines.length > 0 ? 2 : 1; ; replies++) {
       const reply =
         replies === 1
           ? llm.reply(asked, instruction, limits, within)
@@ -73,6 +78,7 @@ export async function* writeSketch(
         lines.push(...complete)
         end = delta.end
         if (complete.length > 0) yield progress(lines)
+        yield* text(lines)
         if (reader.isFull) break
       }
       const isWhole = end === 'stop' || reader.isFull

@@ -287,6 +287,62 @@ describe('a sketched answer', () => {
       expect([early!.input.expectedTokens, rest!.input.expectedTokens]).toEqual([20, 120])
     })
 
+    const four = [...lines, 'wind, night']
+    const fourTexts = [...texts, 'The wind blows at night.']
+    const written = (sentence: number) => expandedBy('d', sentence, { text: fourTexts[sentence]! })
+    const fourInPieces = (call: Call): Reply =>
+      call.instruction.startsWith('Sketch ') ? { pieces: four.map((line) => `${line}\n`) } : wellBehaved(call)
+    async function* expandAll({ input }: ExpansionRequest): AsyncGenerator<Expanded, void> {
+      for (const sentence of input.sentences!) yield written(sentence)
+    }
+
+    it('sends the text of its first lines before the last is written, and each sentence once', async () => {
+      const w = world({ reply: fourInPieces, idleDevices: 2, expand: expandAll })
+      const { text, deltas, figures } = await collect(w.pice.answer(requestOf(), never) as AsyncGenerator<TextDelta>)
+      expect(text).toBe(fourTexts.join(' '))
+      const first = deltas.findIndex((delta) => delta.text !== '')
+      const last = deltas.findLastIndex((delta) => delta.sketch?.includes(four[3]!) && delta.text === '')
+      expect(first).toBeGreaterThan(0)
+      expect(first).toBeLessThan(last)
+      // Lines whose text is there are none of the sketch that the client still waits for.
+      expect(deltas[last]!.sketch).not.toContain(four[0])
+      expect(figures).toMatchObject({ sketchLines: 4, expandedSentences: 4, completedSentences: 0 })
+      expect(w.judged).toHaveLength(4)
+    })
+
+    it('keeps what it has sent where the sketch does not end, or the LLM fails', async () => {
+      for (const end of [{ end: 'length' as const }, { error: failed() }]) {
+        const reply = (call: Call): Reply =>
+          call.instruction.startsWith('Sketch ') ? { ...fourInPieces(call), ...end } : wellBehaved(call)
+        const w = world({ reply, idleDevices: 2, expand: expandAll })
+        const { text, end: ended } = await ask(w)
+        expect(text).toBe(fourTexts.join(' '))
+        expect(ended).toBe('stop')
+      }
+    })
+
+    it('waits for the whole sketch where the request’s form may change its lines', async () => {
+      for (const question of ['Where? Give me a numbered list.', 'Where? Use bullet points.']) {
+        const w = world({ reply: fourInPieces, idleDevices: 2, expand: expandAll })
+        const { deltas } = await collect(w.pice.answer(requestOf({}, question), never) as AsyncGenerator<TextDelta>)
+        const first = deltas.findIndex((delta) => delta.text !== '')
+        expect(deltas.slice(first).some((delta) => delta.text === '' && delta.sketch?.includes(four[3]!))).toBe(false)
+      }
+    })
+
+    it('leaves a first line whose text says nothing of it to the LLM, and sends nothing before', async () => {
+      const w = world({
+        reply: fourInPieces,
+        idleDevices: 2,
+        async *expand({ input }) {
+          for (const sentence of input.sentences!) yield sentence === 0 ? expandedBy('d', 0, { text: '' }) : written(sentence)
+        },
+      })
+      const { text, figures } = await ask(w)
+      expect(text).toBe(fourTexts.join(' '))
+      expect(figures).toMatchObject({ completedSentences: 1, expandedSentences: 3 })
+    })
+
     it('asks again for what a device has failed to write before the sketch was complete', async () => {
       const w = world({
         reply: inPieces,
@@ -618,6 +674,29 @@ describe('an answer that was interrupted', () => {
       const { text } = await resume()
       expect(text).toBe(texts.join(' '))
       if (deltas > 2) expect(w.requests.at(-1)).toMatchObject({ id: 'a', input: { sentences: deltas === 3 ? [1, 2] : [2] } })
+    }
+  })
+
+  it('goes on after the text of its first lines, wherever it was interrupted', async () => {
+    const four = [...lines, 'wind, night']
+    const fourTexts = [...texts, 'The wind blows at night.']
+    const reply = (call: Call): Reply => {
+      if (call.instruction.startsWith('Sketch ')) return { pieces: four.map((line) => `${line}\n`) }
+      if (isRest(call)) {
+        const content = call.request.prompt.asText()
+        const had = content.kind === 'chat' ? (content.messages.at(-2)?.content ?? '') : ''
+        return { pieces: four.filter((line) => !had.includes(line)).map((line) => `${line}\n`) }
+      }
+      return wellBehaved(call)
+    }
+    async function* expand({ input }: ExpansionRequest): AsyncGenerator<Expanded, void> {
+      for (const sentence of input.sentences!) yield expandedBy('d', sentence, { text: fourTexts[sentence]! })
+    }
+    const of = () => world({ reply, idleDevices: 2, expand, sketchNext: 'Go on.' })
+    for (let deltas = 1; deltas <= 9; deltas += 1) {
+      const { resume } = await interrupted(of(), deltas)
+      const { text, end } = await resume(of())
+      expect([text, end]).toEqual([fourTexts.join(' '), 'stop'])
     }
   })
 
