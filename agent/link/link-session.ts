@@ -100,6 +100,7 @@ export interface SessionTransport {
 interface PendingReply {
   readonly width: number
   readonly bytesUp: number
+  readonly isVerification: boolean
   readonly sentMs: number
   readonly settled: () => void
   resolve(reply: Reply): void
@@ -154,7 +155,9 @@ export class OpenSession implements LinkSession {
       const sentMs = this.#transport.clock.nowMs()
       const replyBytes = headerBytes + Math.max(want, form.paddedRows ?? 0) * rowBytes('fp16', rows.width)
       const settled = this.#transport.send(frame, replyBytes)
-      this.#pending.set(this.#seq, { width: rows.width, bytesUp: frame.byteLength, sentMs, settled, resolve, reject })
+      const { width } = rows
+      const isVerification = want === rows.rows
+      this.#pending.set(this.#seq, { width, bytesUp: frame.byteLength, isVerification, sentMs, settled, resolve, reject })
     })
   }
 
@@ -194,10 +197,11 @@ export class OpenSession implements LinkSession {
     this.#pending.clear()
   }
 
-  #measure(frame: Frame, { bytesUp, sentMs }: PendingReply): void {
+  #measure(frame: Frame, { bytesUp, isVerification, sentMs }: PendingReply): void {
     const answeredS = this.#transport.clock.nowMs() / 1_000
     const bytesDown = headerBytes + frame.payload.byteLength
-    this.rates.recordExchange({ bytesUp, bytesDown, sentS: sentMs / 1_000, answeredS, cloudS: cloudSeconds(frame) })
+    const sentS = sentMs / 1_000
+    this.rates.recordExchange({ bytesUp, bytesDown, sentS, answeredS, cloudS: cloudSeconds(frame), isVerification })
   }
 
   #onReply(frame: Frame): void {

@@ -8,6 +8,8 @@ export interface Exchange {
   readonly answeredS: number
   /** Seconds that the bridge had the frame before it replied: waiting and computing. */
   readonly cloudS: number
+  /** Whether all of its rows returned: a draft was verified. Chunks of prompts take longer. */
+  readonly isVerification?: boolean
 }
 
 /** Smaller transfers measure the clocks rather than the link. */
@@ -27,6 +29,7 @@ export class LinkRates {
   readonly #up = new Ewma()
   readonly #down = new Ewma()
   readonly #cloudS = new Ewma()
+  readonly #verificationS = new Ewma()
   #upAtS: number | undefined
   #downAtS: number | undefined
   readonly #roundTripsS: number[] = []
@@ -58,6 +61,11 @@ export class LinkRates {
     return this.#cloudS.value ?? 0
   }
 
+  /** The same of verifications (HAT Eq. 6); of all frames before the first. */
+  get verificationS(): number {
+    return this.#verificationS.value ?? this.cloudS
+  }
+
   recordRoundTrip(rttS: number): void {
     if (rttS < 0) return
     this.#roundTripsS.push(rttS)
@@ -66,6 +74,7 @@ export class LinkRates {
 
   recordExchange(exchange: Exchange): void {
     this.#cloudS.record(exchange.cloudS)
+    if (exchange.isVerification) this.#verificationS.record(exchange.cloudS)
     this.#measure(exchange)
   }
 

@@ -3,7 +3,7 @@ import type { MeasuredLink } from './in-flight.ts'
 
 /** What a session allows. */
 interface SessionTerms extends Pick<HatConditions, 'chunkTokens' | 'frameTokens' | 'draftLimit'> {
-  readonly rates: MeasuredLink & Pick<HatConditions, 'downBytesPerS'>
+  readonly rates: MeasuredLink & Pick<HatConditions, 'downBytesPerS' | 'verificationS'>
 }
 
 /** What the conditions of an answer follow from. */
@@ -39,6 +39,9 @@ export function conditionsOf({ session, speed, paddedRows, mayDraftAhead }: Cond
     },
     get cloudS() {
       return session().rates.cloudS
+    },
+    get verificationS() {
+      return session().rates.verificationS
     },
     get draftStepS() {
       return speed.draftStepS

@@ -335,9 +335,10 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   }
 
   #roundTrip(rows: number): RoundTrip {
-    const { upBytesPerS = Number.POSITIVE_INFINITY, downBytesPerS = Number.POSITIVE_INFINITY, rttS, cloudS } = this.#conditions
+    const { upBytesPerS = Number.POSITIVE_INFINITY, downBytesPerS = Number.POSITIVE_INFINITY, rttS } = this.#conditions
+    const { cloudS, verificationS: computeS = cloudS } = this.#conditions
     // The bridge's waiting and computing are measured as one time.
-    return { rows, bytesPerToken: this.#rules.bytesPerToken, upBytesPerS, downBytesPerS, rttS, waitS: 0, computeS: cloudS }
+    return { rows, bytesPerToken: this.#rules.bytesPerToken, upBytesPerS, downBytesPerS, rttS, waitS: 0, computeS }
   }
 
   /** @param tokenS of another drafted token */

@@ -34,6 +34,8 @@ export interface HatRules {
 /** What the session allows, and what the device has measured, at the time of an input. */
 export interface HatConditions extends MeasuredLink {
   readonly downBytesPerS?: number | undefined
+  /** Seconds that the bridge has the frame of a verification; absent: as any frame. */
+  readonly verificationS?: number | undefined
   /** X: the bridge may revise it at any time. */
   readonly chunkTokens: number
   /** Maximum rows per frame. */

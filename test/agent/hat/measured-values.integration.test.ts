@@ -46,6 +46,9 @@ describe('drafting ahead in a real session', () => {
       return 0.01
     }
     override get cloudS() {
+      return 1
+    }
+    override get verificationS() {
       return 0.004
     }
   }
@@ -60,7 +63,7 @@ describe('drafting ahead in a real session', () => {
     const rates = new FixedRates()
     const speed = new FixedSpeed()
     // Each term matters: without any of them, or with one row more or less, another number of steps would fit.
-    const trip = { rows: draftLength + 1, bytesPerToken: rowBytes('fp16', hidden), waitS: 0, computeS: rates.cloudS }
+    const trip = { rows: draftLength + 1, bytesPerToken: rowBytes('fp16', hidden), waitS: 0, computeS: rates.verificationS }
     const { upBytesPerS, downBytesPerS, rttS } = rates
     const lambda = draftAheadSteps({ ...trip, upBytesPerS, downBytesPerS, rttS }, speed.aheadStepS)
     expect(lambda).toBe(6)

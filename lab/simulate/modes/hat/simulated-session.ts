@@ -109,7 +109,8 @@ export class SimulatedSession {
         done: (cloudS) => {
           this.#transfer('down', bytesDown, () => {
             const answeredS = simulation.nowMs / 1_000
-            device.rates.recordExchange({ bytesUp, bytesDown, sentS, answeredS, cloudS })
+            const isVerification = returned === rows
+            device.rates.recordExchange({ bytesUp, bytesDown, sentS, answeredS, cloudS, isVerification })
             replied({ upS, cloudS, downS: answeredS - sentS - upS - cloudS })
           })
           if (this.#advice.reviseAfter({ rows, returned }, device.known)) this.#advise(this.#advice.tokens)

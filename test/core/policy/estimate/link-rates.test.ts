@@ -118,3 +118,14 @@ describe('a clock that jumps during a frame', () => {
     expect(rates.rttS).toBe(0.05)
   })
 })
+
+it('tells the bridge’s time for verifications from that for chunks of prompts (HAT Eq. 6)', () => {
+  const rates = new LinkRates()
+  const exchange = { bytesUp: 500, bytesDown: 100, sentS: 0, answeredS: 1 }
+  rates.recordExchange({ ...exchange, cloudS: 0.4 })
+  expect(rates.verificationS).toBe(0.4)
+  rates.recordExchange({ ...exchange, cloudS: 0.01, isVerification: true })
+  for (let at = 0; at < 50; at += 1) rates.recordExchange({ ...exchange, cloudS: 0.4 })
+  expect(rates.verificationS).toBe(0.01)
+  expect(rates.cloudS).toBeCloseTo(0.4)
+})
