@@ -14,8 +14,8 @@ export interface DeviceRun {
   report(...events: object[]): Promise<void>
   /** Payloads of its topic of events, whatever they are. */
   publish(...payloads: string[]): Promise<void>
-  /** All sentences, then the result. @param textOf a line of a sketch */
-  succeed(textOf?: (line: string) => string): Promise<void>
+  /** All sentences, then the result. @param textOf a line of a sketch @param meanLog2Probability of each, as the device claims it */
+  succeed(textOf?: (line: string) => string, meanLog2Probability?: number): Promise<void>
 }
 
 const speed = { model: 'slm', ttftMs: 10, loadMs: 0, parallel: [[16, 8]], tokensPerLlmToken: 1 }
@@ -61,7 +61,7 @@ export async function connectExpandingDevice(mqttUrl: string, id: string, onRun:
       input,
       report,
       publish,
-      async succeed(textOf = (line) => `${line} by ${id}.`) {
+      async succeed(textOf = (line) => `${line} by ${id}.`, meanLog2Probability = -1) {
         const sentences = input.sketches.flatMap((asked, sketch) =>
           sentencesOf(asked).map((sentence) => ({
             sketch,
@@ -70,7 +70,7 @@ export async function connectExpandingDevice(mqttUrl: string, id: string, onRun:
             model: 'slm',
             text: textOf(asked.sketch[sentence]!),
             tokens: 6,
-            meanLog2Probability: -1,
+            meanLog2Probability,
           })),
         )
         await report({ type: 'running' }, ...sentences.map((sentence) => ({ type: 'sentence', ...sentence })))

@@ -24,6 +24,7 @@ export type UnusedKind =
   | 'version'
   | 'bundle'
   | 'gpu'
+  | 'small-model'
   | 'clock'
   | 'battery'
   | 'heat'
@@ -72,6 +73,7 @@ export function whyUnused(device: Device, bridge: BridgeFacts, limits: UnusedLim
     ...versionReasons(device, bridge),
     ...bundleReasons(device, bridge),
     ...gpuReasons(device),
+    ...smallModelReasons(device),
     ...sampleReasons(device, bridge, limits),
   ]
 }
@@ -141,6 +143,12 @@ function gpuReasons({ computing }: Device): UnusedReason[] {
   const failed = [...failedOn('split model', computing?.llm), ...failedOn('small model', computing?.slm)]
   return failed.map((detail) => slowedAtDevice('gpu', detail, gpuFix))
 }
+
+/** It rests: the LLM writes what it would expand. */
+const smallModelReasons = ({ problems }: Device): UnusedReason[] =>
+  problems
+    .filter(({ kind }) => kind === 'small-model')
+    .map(({ detail }) => slowedAtDevice('small-model', detail, 'brim agent run --slm <another bundle>, or build this one again'))
 
 function sampleReasons(device: Device, { wallMs }: BridgeFacts, limits: UnusedLimits): UnusedReason[] {
   const { id, telemetry, problems } = device

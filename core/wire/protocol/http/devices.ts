@@ -43,7 +43,7 @@ export const Device = z.object({
   problems: z
     .array(z.object({ kind: z.string(), detail: z.string() }))
     .describe(
-      'Worst first: `lost`, `pending` (waits for approval), `id-conflict` (another device uses its id), `disk-full`, `throttled`, `battery`, `disk`, `memory`, `errors`; a later release may add kinds.',
+      'Worst first: `lost`, `pending` (waits for approval), `id-conflict` (another device uses its id), `disk-full`, `throttled`, `battery`, `disk`, `memory`, `small-model` (its model writes no expansions, and rests), `errors`; a later release may add kinds.',
     ),
   identity: z
     .object({
