@@ -16,6 +16,8 @@ export interface Question {
 /** An answer as its client received it, and what of it is recorded; `prompt` and `atMs` follow from the request. */
 export interface Answered {
   readonly text: string
+  /** Lines of its sketch, if it has one. */
+  readonly sketch: readonly string[]
   /** When each piece of text arrived, since the request. */
   readonly piecesMs: readonly number[]
   readonly sample: Omit<PiceSample, 'prompt' | 'atMs'>
@@ -33,17 +35,16 @@ export function askBridge(
 ): Promise<Answered> {
   const body = { messages: [...messages], max_tokens: maxTokens, temperature: 0, user, brim: { mode } }
   return timed(signal, async (onText, within) => {
-    let sketch: readonly string[] = []
-    const onSketch = (lines: readonly string[]) => {
-      // It shrinks while it is expanded.
-      if (lines.length >= sketch.length) sketch = lines
-    }
+    // Of a sketch that shrinks while it is expanded, and grows while its first lines are.
+    const sketch: string[] = []
+    const onSketch = (lines: readonly string[]) => void sketch.push(...lines.filter((line) => !sketch.includes(line)))
     const { text, usage, report } = await streamAnswerFrom({ server: 'bridge', url }, body, within, { onText, onSketch })
     const { pice } = report
     const tokens = usage?.completion_tokens ?? 0
     if (!pice) return { text, by: 'cloud', cloudTokens: tokens }
     return {
       text,
+      sketch: pice.mode === 'sketch' ? sketch : [],
       by: pice.mode === 'sketch' ? 'sketch' : 'cloud',
       reason: pice.reason,
       level: pice.level,
@@ -84,7 +85,7 @@ export async function endOf(client: BridgeClient, id: string, onText: (text: str
   throw new BrimError('LINK_LOST', `the events of job ${id} ended early`)
 }
 
-type Made = { readonly text: string } & Pick<PiceSample, 'by'> & Partial<PiceSample>
+type Made = Pick<Answered, 'text'> & Partial<Pick<Answered, 'sketch'>> & Pick<PiceSample, 'by'> & Partial<PiceSample>
 
 const nothing = {
   ttftMs: null,
@@ -118,15 +119,15 @@ async function timed(
   }
   const patience = AbortSignal.timeout(patienceMs)
   try {
-    const { text, ...made } = await ask(onText, AbortSignal.any([signal, patience]))
+    const { text, sketch = [], ...made } = await ask(onText, AbortSignal.any([signal, patience]))
     const tookMs = sinceMs()
     // A device reports text ten times a second at most: a short answer comes whole with its result.
     if (piecesMs.length === 0) piecesMs.push(tookMs)
-    return { text, piecesMs, sample: { ...nothing, ...made, ttftMs: piecesMs[0] ?? tookMs, tookMs } }
+    return { text, sketch, piecesMs, sample: { ...nothing, ...made, ttftMs: piecesMs[0] ?? tookMs, tookMs } }
   } catch (error) {
     signal.throwIfAborted()
     const reason = patience.aborted ? `no answer within ${patienceMs / 1_000} s` : failureOf(error)
-    return { text: '', piecesMs, sample: { ...nothing, by: 'cloud', ttftMs: piecesMs[0] ?? null, error: reason } }
+    return { text: '', sketch: [], piecesMs, sample: { ...nothing, by: 'cloud', ttftMs: piecesMs[0] ?? null, error: reason } }
   }
 }
 

@@ -41,7 +41,7 @@ export async function benchPice(plan: Plan, { io, progress }: BenchContext): Pro
   await using judge = await openJudge(bundle, io.env.ORT_LIB)
   const picePrompts = await loadPicePrompts(bundle)
   const setup: Setup = { bundle, smallModels, picePrompts, plan, prompts, judge, io, progress }
-  const { runs, machine, capacity, devices, silent, rubbish } = await measureRuns(setup)
+  const { runs, machine, capacity, devices, silent, rubbish, answers } = await measureRuns(setup)
   const conditions = {
     ...model,
     smallModels: await Promise.all(smallModels.map(async (folder) => (await readManifest(folder)).card.name)),
@@ -52,6 +52,7 @@ export async function benchPice(plan: Plan, { io, progress }: BenchContext): Pro
     devices,
     silent,
     rubbish,
+    answers,
   }
   return { conditions, summary: summaryOf(piceFigures, { runs, devices, silent, rubbish }), runs }
 }

@@ -6,7 +6,7 @@ import { SharedClusters } from '../../cluster/shared-clusters.ts'
 import { toDigits } from '../../frame/tables.ts'
 import { arrivalsOf } from '../hat/workload.ts'
 import { playInTime } from '../in-time.ts'
-import { askBridge, askDevice } from './asking.ts'
+import { type Answered, askBridge, askDevice } from './asking.ts'
 import { type Known, measureCapacity, measurePace } from './capacity.ts'
 import type { PiceCluster } from './cluster.ts'
 import { keywordSketch, measureDevice } from './device.ts'
@@ -16,6 +16,7 @@ import { type Plan, paperLoad } from './plan.ts'
 import { measureRubbish, type RubbishRun } from './rubbish-device.ts'
 import type { Capacity, DeviceFigures, PiceRun, PiceSample } from './runs.ts'
 import { questionOf, type Setup, startCluster, warmUp } from './setup.ts'
+import { type ShownAnswer, shownAnswers } from './shown-answers.ts'
 import { measureSilentDevice, type SilentDeviceRun } from './silent-device.ts'
 
 export interface Results {
@@ -26,6 +27,8 @@ export interface Results {
   readonly devices: readonly DeviceFigures[]
   readonly silent: readonly SilentDeviceRun[]
   readonly rubbish: RubbishRun
+  /** For a person to read. */
+  readonly answers: readonly ShownAnswer[]
 }
 
 /** Every method at every load, one after another. */
@@ -75,7 +78,9 @@ export async function measureRuns(setup: Setup): Promise<Results> {
   const runs: PiceRun[] = []
   progress('the LLM reads all answers')
   for (const each of unjudged) runs.push(await judged(setup, each, known))
-  return { machine, runs, capacity, devices, silent, rubbish }
+  const shown = unjudged.findIndex(({ run }) => run.method === 'PICE' && run.measured === 'compared' && run.load === paperLoad)
+  const answers = shown < 0 ? [] : shownAnswers(setup.prompts, runs[shown]!, unjudged[shown]!.answers)
+  return { machine, runs, capacity, devices, silent, rubbish, answers }
 }
 
 /** The settings that PICE's sensitivity is measured to. */
@@ -95,7 +100,7 @@ type RunOf = Pick<PiceRun, 'measured' | 'method' | 'seed' | 'load' | 'setting'> 
 /** A run whose answers the LLM has not read yet. */
 interface Unjudged {
   readonly run: PiceRun
-  readonly texts: readonly string[]
+  readonly answers: readonly Pick<Answered, 'text' | 'sketch'>[]
 }
 
 async function runOnce(
@@ -121,21 +126,25 @@ async function runOnce(
   const answers = await playInTime(arrivals, io.signal, async ({ prompt: which }, atMs, i) => {
     const prompt = prompts[which]!
     const question = questionOf(prompt, setup)
-    const { text, sample } = goesToDevice(prompt.id)
+    const { text, sketch, sample } = goesToDevice(prompt.id)
       ? await askDevice(cluster.httpUrl, question, io.signal)
       : await askBridge(cluster.httpUrl, question, { mode, user: `${run.method} ${run.seed} ${run.load} ${i}` }, io.signal)
-    return { text, sample: { prompt: prompt.id, atMs: Math.round(atMs), ...sample } }
+    return { text, sketch, sample: { prompt: prompt.id, atMs: Math.round(atMs), ...sample } }
   })
   const complete = { ...run, perS, ...cores(), samples: answers.map(({ sample }) => sample) }
   progress(lineOf(complete))
-  return { run: complete, texts: answers.map(({ text }) => text) }
+  return { run: complete, answers }
 }
 
-async function judged({ judge, prompts }: Setup, { run, texts }: Unjudged, known: ReadonlyMap<string, Known>): Promise<PiceRun> {
+async function judged(
+  { judge, prompts }: Setup,
+  { run, answers }: Unjudged,
+  known: ReadonlyMap<string, Known>,
+): Promise<PiceRun> {
   const samples: PiceSample[] = []
   for (const [i, sample] of run.samples.entries()) {
     const prompt = prompts.find(({ id }) => id === sample.prompt)!
-    samples.push({ ...sample, ...(await judge.judge(prompt, texts[i]!, known.get(prompt.id)!.own)) })
+    samples.push({ ...sample, ...(await judge.judge(prompt, answers[i]!.text, known.get(prompt.id)!.own)) })
   }
   return { ...run, samples }
 }

@@ -9,6 +9,7 @@ import { runsOf } from './figures.ts'
 import { methodNames, methods } from './methods.ts'
 import { paperLoad } from './plan.ts'
 import { keptPiceRun } from './runs.ts'
+import { answersText } from './shown-answers.ts'
 import { capacityOf, machineOf, planOf, tablesOf } from './tables.ts'
 
 export const piceReport: BenchReport = {
@@ -19,7 +20,7 @@ export const piceReport: BenchReport = {
   figureText: 'Throughput and latency by load, queue length and bandwidth; tokens of the LLM; ROUGE-1',
   tables: tablesOf,
   findings,
-  conditions: (document) => [modelText(document), methodText(document), methodTable()].join('\n\n'),
+  conditions: (document) => [modelText(document), methodText(document), methodTable(), answersText(document)].join('\n\n'),
 }
 
 function findings(document: BenchDocument): string {
