@@ -1,6 +1,7 @@
 import { keyWordsOf, type SketchLine } from '../../core/answer/sketch/line-form.ts'
 import { rubbishConfidence } from '../../core/policy/pice/ability.ts'
 import { mostConfident } from '../../core/policy/pice/confidence.ts'
+import { coverage, leastCoverage } from '../../core/policy/pice/coverage.ts'
 import type { Expanded } from './expander.ts'
 import { writtenLine } from './written-line.ts'
 
@@ -22,11 +23,15 @@ export function chooseCandidate(
   for (const each of candidates) if (each.text === '') judge(each, 0)
   if (withText.length === 0) return undefined
   // The line is compared with all that the answer has of it, its title included.
-  const titled = withText.map((each) => ({ ...each, text: line.lead + each.text, own: each.text }))
-  const { candidate, confidence, confidences } = mostConfident(titled, keyWordsOf(line), expectedTokens)
-  for (const [at, each] of withText.entries()) judge(each, confidences[at]!)
-  // It says nothing of its line: the LLM writes it.
-  if (confidence < rubbishConfidence) return undefined
-  const { own: text, ...chosen } = candidate
-  return { ...chosen, text, confidence }
+  const titled = withText.map((each) => ({ ...each, text: line.lead + each.text }))
+  const keyWords = keyWordsOf(line)
+  const { confidences } = mostConfident(titled, keyWords, expectedTokens)
+  const judged = withText.map((each, at) => ({ ...each, confidence: confidences[at]! }))
+  for (const each of judged) judge(each, each.confidence)
+  // What says nothing of its line, or something else, is no text of it: the LLM writes the line.
+  const usable = judged.filter(
+    ({ confidence }, at) => confidence >= rubbishConfidence && coverage(keyWords, titled[at]!.text) >= leastCoverage,
+  )
+  const highest = Math.max(...usable.map(({ confidence }) => confidence))
+  return usable.find(({ confidence }) => confidence === highest)
 }

@@ -1,7 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { streamAnswerFrom } from '../../core/wire/openai/client.ts'
 import { finish, piece, scriptedUpstream, startStream } from './scripted-upstream.ts'
 
 /** The sketch of every answer. */
@@ -47,9 +46,8 @@ export const textOf = (by: readonly string[]) => lines.map((line, at) => `${line
 
 export const body = { messages: [{ role: 'user', content: 'How do I bake bread?' }], brim: { mode: 'sketch' as const } }
 
-/** The first request that might be sketched makes the bridge ask for the device's profile; plans count with it then. */
+/** The bridge asks a device for its profile when it is there; plans count with it then. */
 export async function isProfiled(url: string, device: string): Promise<void> {
-  await streamAnswerFrom({ server: 'bridge', url }, body, new AbortController().signal)
   const shown = async () => (await fetch(`${url}/v1/devices/${device}`)).text()
   await expect.poll(shown, { timeout: 10_000 }).toContain('"slm"')
 }

@@ -222,6 +222,22 @@ describe('a sketched answer', () => {
     expect(Math.min(...w.judged)).toBeLessThan(0.1)
   })
 
+  it('has no fluent sentence about something else, and takes the other candidate for its line', async () => {
+    const fluent = { text: 'In summer you should rest in the shade.', tokens: 9, meanLog2Probability: -0.01 }
+    const w = world({
+      candidates: 2,
+      async *expand() {
+        for (const sentence of [0, 1, 2]) {
+          yield expandedBy('fluent', sentence, fluent)
+          if (sentence < 2) yield expandedBy('good', sentence, { candidate: 1, meanLog2Probability: -6 })
+        }
+      },
+    })
+    const { text, figures } = await ask(w)
+    expect(text).not.toContain(fluent.text)
+    expect(figures).toMatchObject({ expandedSentences: 2, completedSentences: 1 })
+  })
+
   it('gets from the LLM what no device has written, and keeps what has arrived', async () => {
     const w = world({
       async *expand() {

@@ -24,8 +24,8 @@ async function openWorld(settings: Partial<BridgeSettings> = {}) {
   return {
     bridge,
     upstream,
-    async device(id: string, onRun: (run: DeviceRun) => unknown) {
-      const device = await connectExpandingDevice(bridge.mqttUrl, id, onRun)
+    async device(id: string, onRun: (run: DeviceRun) => unknown, tpotMs?: number) {
+      const device = await connectExpandingDevice(bridge.mqttUrl, id, onRun, tpotMs)
       devices.push(device)
       await isProfiled(bridge.httpUrl, id)
       return device
@@ -51,7 +51,7 @@ async function openWorld(settings: Partial<BridgeSettings> = {}) {
 describe('answers of a bridge that devices expand', () => {
   it('come from a device, with the sketch first, and the report says from which', async () => {
     await using world = await openWorld()
-    await world.device('jetson-01', (run) => run.succeed())
+    await world.device('jetson-01', (run) => run.succeed(), 1_000)
     const { text, sketches, sources, pice } = await world.ask('sketch')
     expect(text).toBe(textOf(['jetson-01', 'jetson-01', 'jetson-01']))
     expect(sketches.slice(0, 4)).toEqual([lines.slice(0, 1), lines.slice(0, 2), lines, lines.slice(1)])
@@ -59,7 +59,7 @@ describe('answers of a bridge that devices expand', () => {
     expect(sources).toMatchObject([{ source: 'device', device: 'jetson-01', model: 'slm' }])
     expect(pice).toMatchObject({ mode: 'sketch', reason: null, sketchLines: 3, expandedSentences: 3, completedSentences: 0 })
     expect(await world.ask('full')).toMatchObject({ text: whole, sketches: [], pice: undefined })
-    // By the plan: this model writes so short an answer sooner than a sketch.
+    // By the plan: the model writes the answer sooner than so slow a device.
     expect(await world.ask()).toMatchObject({ text: whole, pice: { mode: 'full' } })
     const metrics = await (await fetch(`${world.bridge.httpUrl}/metrics`)).text()
     expect(metrics).toContain('brim_sketch_sentences_total{model_name="llm",writer="device"} 3')
