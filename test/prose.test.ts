@@ -30,6 +30,9 @@ const files = folders
   .filter((file) => !quoted.test(file) && file !== 'test/prose.test.ts' && !file.includes('__pycache__'))
   .concat('README.md', 'SECURITY.md', 'CHANGELOG.md')
 
+/** Of a benchmark's page: no text of ours follows. */
+const answersOfModels = '\n## Sketched answers, to be read\n'
+
 const prose = files.map((file) => ({ file, lines: proseOf(file) }))
 
 it.each(words)('comments, help and documents avoid %s: write %s', (word) => {
@@ -48,7 +51,7 @@ it('docs/glossary.md defines each term once', () => {
 /** Documents; of code the comments, and the texts of at least three words. */
 function proseOf(file: string): string[] {
   const text = readFileSync(join(root, file), 'utf8')
-  if (file.endsWith('.md')) return text.split('\n')
+  if (file.endsWith('.md')) return text.split(answersOfModels)[0]!.split('\n')
   const comment = String.raw`(?:^|\s)(?:\/\/|#|\/?\*)\s.*`
   return text.match(new RegExp(`${comment}|'[^'\\n]* [^'\\n]* [^'\\n]*'|\`[^\`\\n]* [^\`\\n]* [^\`\\n]*\``, 'gm')) ?? []
 }

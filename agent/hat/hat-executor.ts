@@ -19,7 +19,7 @@ import { sliceStates } from '../../core/wire/protocol/states.ts'
 import type { LinkSession } from '../link/link-session.ts'
 import type { HatOptions, HatRequest, HatRound } from './hat-options.ts'
 import { type LeftPrefix, minPrefixTokens, type PrefixMemory } from './prefix-memory.ts'
-import { reopen } from './reopen.ts'
+import { open, reopen } from './reopen.ts'
 import { Uplink } from './uplink.ts'
 
 /** Carries out what the machine of one answer decides: it has the token ids and the states. */
@@ -36,8 +36,8 @@ export class HatExecutor {
   readonly #constraint: RowConstraint | undefined
   readonly #stream: DeviceStream
   readonly #uplink: Uplink
-  /** Positions of the prompt that the first session held. */
-  readonly #held: number
+  /** It holds some positions of the prompt. */
+  readonly #first: LinkSession
   /** Resolves when the device computes nothing more. */
   #computed: Promise<void> = Promise.resolve()
   #pending = 0
@@ -72,13 +72,15 @@ export class HatExecutor {
     const { prompt, maxTokens, tokensPerS } = request
     this.#options = options
     this.#request = request
-    this.#held = session.held
+    this.#first = session
     const { constraint, answered = [] } = request
     this.#constraint = constraint && new RowConstraint(constraint, prompt.length, answered)
     this.#drafter = drafterOf(options.createDrafter(request.sampling, this.#constraint), this.#constraint)
     this.#stream = begun ?? new DeviceStream(input, dims.hidden, prompt.length)
-    const openAnother = (avoid: string | undefined, signal: AbortSignal) =>
-      reopen({ ...options, open: (until) => options.open(until, { wire, avoid }) }, signal, request.onWaiting)
+    const openAnother = (isLost: boolean, avoid: string | undefined, signal: AbortSignal) => {
+      const another = { ...options, open: (until: AbortSignal) => options.open(until, { wire, avoid }) }
+      return isLost ? reopen(another, signal, request.onWaiting) : open(another, signal)
+    }
     this.#uplink = new Uplink(session, this.#stream.shallow, openAnother, this.#events)
     this.#conditions = conditionsOf({
       session: () => this.#uplink.session,
@@ -265,7 +267,7 @@ export class HatExecutor {
       computing: computing?.() ?? null,
       drafting: this.#drafter.report?.() ?? null,
       ahead: draftAhead && draftLimit > 0 && !('tree' in this.#drafter) ? { ...ahead } : null,
-      reusedTokens: this.#held,
+      reusedTokens: this.#first.held,
       bytesUp,
       bytesDown,
       wideRows,

@@ -22,6 +22,16 @@ const waits = { firstMs: 50, longestMs: 2_000 }
 
 export const isLinkFailure = (error: unknown): error is BrimError => error instanceof BrimError && linkFailures.has(error.code)
 
+/** Opens a session. It is retried if the link fails meanwhile, but not if there is no bridge at all. @throws as `reopen`, and `open` */
+export async function open(options: ReopenOptions, signal: AbortSignal): Promise<LinkSession> {
+  try {
+    return await options.open(signal)
+  } catch (error) {
+    if (signal.aborted || !isLinkFailure(error)) throw error
+    return reopen(options, signal)
+  }
+}
+
 /**
  * Opens a session in place of a lost one.
  * @param onWaiting called, at most once, when no bridge has accepted it for a while

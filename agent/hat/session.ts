@@ -1,9 +1,8 @@
 import { BrimError } from '../../core/kit/base/errors.ts'
 import { answerBudget } from '../../core/model/engine/generate.ts'
-import type { LinkSession, LinkSessionOptions } from '../link/link-session.ts'
 import { HatExecutor } from './hat-executor.ts'
 import type { HatOptions, HatRequest, HatRound } from './hat-options.ts'
-import { isLinkFailure, reopen } from './reopen.ts'
+import { open } from './reopen.ts'
 
 /**
  * One private answer by the split model (HAT): prefill in chunks, then rounds of drafting on the device and verifying at
@@ -19,11 +18,11 @@ export async function* answerByHat(
   answerBudget(request.prompt, request.maxTokens, options.dims)
   const { prefixes, wire } = options
   const { resume, stream } = (await prefixes?.find(request.client, request.prompt)) ?? {}
-  const session = await openFirst(options, { resume, wire }, signal).catch((error: unknown) => {
+  const first = { ...options, open: (until: AbortSignal) => options.open(until, { resume, wire, early: true }) }
+  const session = await open(first, signal).catch((error: unknown) => {
     stream?.release()
     throw signal.aborted ? canceled(signal, error) : error
   })
-  if (resume && session.held === 0 && session.bridge === resume.bridge) prefixes?.forget(resume.handle)
   let run: HatExecutor | undefined
   const close = () => run?.interrupt()
   signal.addEventListener('abort', close, { once: true })
@@ -38,20 +37,11 @@ export async function* answerByHat(
     throw signal.aborted ? canceled(signal, error) : error
   } finally {
     signal.removeEventListener('abort', close)
-    if (resume && session.moved) prefixes?.forget(resume.handle)
+    const isGone = session.moved || (session.held === 0 && session.bridge === resume?.bridge)
+    if (resume && isGone) prefixes?.forget(resume.handle)
     // Without a run there is nothing but the session.
     if (run) await run.close(signal.aborted ? undefined : prefixes)
     else session.close()
-  }
-}
-
-/** Opens the first session. It is retried if the link fails meanwhile, but not if there is no bridge at all. */
-async function openFirst(options: HatOptions, session: LinkSessionOptions, signal: AbortSignal): Promise<LinkSession> {
-  try {
-    return await options.open(signal, session)
-  } catch (error) {
-    if (signal.aborted || !isLinkFailure(error)) throw error
-    return reopen({ ...options, open: (until) => options.open(until, session) }, signal)
   }
 }
 

@@ -8,12 +8,18 @@ import type { States } from '../../core/wire/protocol/states.ts'
 import type { LinkSession, PrefixHandle, Reply } from '../link/link-session.ts'
 import { isLinkFailure } from './reopen.ts'
 
+/**
+ * Opens a session in place of another, preferably not at the bridge named; its errors end the answer.
+ * @param isLost else the bridge has refused what was sent before it had opened the session
+ */
+type Reopen = (isLost: boolean, avoid: string | undefined, signal: AbortSignal) => Promise<LinkSession>
+
 /** The sessions of one answer, one after the other: sends its shallow rows and receives the deep ones. */
 export class Uplink {
   /** Rows, either way, that fp16 could not hold. */
   wideRows = 0
   readonly #rows: StateRows
-  readonly #reopen: (avoid: string | undefined, signal: AbortSignal) => Promise<LinkSession>
+  readonly #reopen: Reopen
   readonly #events: ArrivalQueue<HatEvent>
   readonly #closed = new AbortController()
   /** Bytes of the sessions before this one. */
@@ -27,13 +33,7 @@ export class Uplink {
   /** Why the session before this one ended. */
   #lastFailure: BrimError | undefined
 
-  /** @param reopen opens a session in place of a lost one, preferably not at the bridge named; its errors end the answer */
-  constructor(
-    session: LinkSession,
-    rows: StateRows,
-    reopen: (avoid: string | undefined, signal: AbortSignal) => Promise<LinkSession>,
-    events: ArrivalQueue<HatEvent>,
-  ) {
+  constructor(session: LinkSession, rows: StateRows, reopen: Reopen, events: ArrivalQueue<HatEvent>) {
     this.#session = session
     this.#rows = rows
     this.#reopen = reopen
@@ -84,10 +84,11 @@ export class Uplink {
       const { got, wanted } = wrongRows
       this.#lastFailure = new BrimError('FRAME_INVALID', `the bridge returned ${got} of the ${wanted} requested rows`)
     }
+    const isLost = this.#session.refusal === undefined
     const avoid = this.#lastFailure?.code === 'LINK_LOST' ? undefined : this.#session.bridge
     this.#isLost = true
     this.#session.close()
-    this.#reopen(avoid, this.#closed.signal).then(
+    this.#reopen(isLost, avoid, this.#closed.signal).then(
       (session) => this.#onReopened(session),
       (error: unknown) => this.#events.fail(error),
     )
@@ -123,8 +124,11 @@ export class Uplink {
   }
 
   #onFailure(frame: number, error: unknown): void {
-    if (this.#closed.signal.aborted || !(isLinkFailure(error) || isFull(error))) return void this.#events.fail(error)
-    this.#lastFailure = error
+    const { refusal } = this.#session
+    const cause = refusal ?? error
+    if (this.#closed.signal.aborted || !(isOf(refusal, cause) || isLinkFailure(cause) || isFull(cause)))
+      return void this.#events.fail(cause)
+    this.#lastFailure = cause
     this.#events.push({ kind: 'failed', frame })
   }
 
@@ -138,6 +142,8 @@ export class Uplink {
     this.#events.push({ kind: 'reopened' })
   }
 }
+
+const isOf = (refusal: BrimError | undefined, error: unknown): error is BrimError => refusal !== undefined && error === refusal
 
 /** The bridge has no KV memory for this answer; another bridge may have. */
 const isFull = (error: unknown): error is BrimError => error instanceof BrimError && error.code === 'OUT_OF_MEMORY'

@@ -1,18 +1,19 @@
+import { randomBytes } from 'node:crypto'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Random } from '../../core/kit/base/random.ts'
 import { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { RateReports } from '../../core/policy/hat/chunk-advice.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import { decodeFrame, peekFrame } from '../../core/wire/protocol/frame.ts'
+import { decodeFrame, peekFrame, type Wire } from '../../core/wire/protocol/frame.ts'
 import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/wire/protocol/messages.ts'
 import { isProbe } from '../../core/wire/protocol/probe.ts'
 import { readMessage } from '../../core/wire/protocol/read-message.ts'
 import { DataSocket, type DataSocketOptions, webSocketBytes } from './data-socket.ts'
 import { bridgeUnreachable, connectError, remoteError } from './link-errors.ts'
 import { LinkProbe, probeBytes } from './link-probe.ts'
-import { type LinkSession, type LinkSessionOptions, OpenSession } from './link-session.ts'
-import { type PendingRequest, SessionRequests } from './session-requests.ts'
+import { type LinkSession, type LinkSessionOptions, OpenSession, type SessionTerms } from './link-session.ts'
+import { SessionRequests } from './session-requests.ts'
 import { SilenceWatch } from './silence-watch.ts'
 
 /** Time for the bridge to welcome the device. */
@@ -30,6 +31,10 @@ export interface DataConnectionOptions extends Pick<DataSocketOptions, 'url' | '
 }
 
 type Message<T extends ToDevice['type']> = Extract<ToDevice, { type: T }>
+type Open = Extract<ToBridge, { type: 'open' }>
+
+/** A session that is open for its answer ends with it. */
+const never = new AbortController().signal
 
 /** One WebSocket connection to a bridge, with many HAT sessions on it. */
 export class DataConnection {
@@ -44,6 +49,9 @@ export class DataConnection {
   readonly #probe: LinkProbe
   readonly #rateReports = new RateReports()
   readonly #sessions = new Map<bigint, OpenSession>()
+  /** By model: of the last session that the bridge has opened. */
+  readonly #terms = new Map<string, SessionTerms>()
+  #acceptsEarly = false
   /** By session: resolvers of the handles under which the bridge caches ended sessions. */
   readonly #handles = new Map<string, (handle: string | undefined) => void>()
   #onWelcome: ((reply: Message<'welcome'> | BrimError) => void) | undefined
@@ -94,6 +102,7 @@ export class DataConnection {
     if (signal.aborted) abort()
     try {
       const welcome = await connection.#awaitWelcome()
+      connection.#acceptsEarly = welcome.early ?? false
       void socket.keepAlive()
       if ((welcome.probeBytes ?? 0) >= probeBytes) void connection.#probe.run(socket.ended)
       return connection
@@ -111,16 +120,38 @@ export class DataConnection {
   }
 
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
-  async open(modelId: string, signal: AbortSignal, { resume, wire }: LinkSessionOptions = {}): Promise<LinkSession> {
+  async open(modelId: string, signal: AbortSignal, sessionOptions: LinkSessionOptions = {}): Promise<LinkSession> {
+    const { resume, wire = 'fp16', early = false } = sessionOptions
     this.#socket.ended.throwIfAborted()
     signal.throwIfAborted()
     this.#probe.abandon()
     this.#sendRates()
-    const options = { ...(resume ? { resume: { handle: resume.handle, length: resume.length } } : {}), ...(wire ? { wire } : {}) }
+    const options = { modelId, ...(resume && { resume: { handle: resume.handle, length: resume.length } }), wire }
+    const terms = early && this.#acceptsEarly ? this.#terms.get(modelId) : undefined
+    if (terms) return this.#openEarly(options, terms)
     return this.#requests.add((request) => {
-      const bytesUp = this.#send({ type: 'open', request, modelId, ...options })
-      return { wire: wire ?? 'fp16', bytesUp, settled: this.#silence.expect(bytesUp, openedBytes) }
+      const bytesUp = this.#send({ type: 'open', request, ...options })
+      return { modelId, wire, bytesUp, settled: this.#silence.expect(bytesUp, openedBytes) }
     }, signal)
+  }
+
+  /** Without a wait for the bridge, on the terms of the last session. */
+  #openEarly(options: Pick<Open, 'modelId' | 'resume'> & { readonly wire: Wire }, terms: SessionTerms): LinkSession {
+    const { modelId, resume, wire } = options
+    const id = randomBytes(8).toString('hex')
+    const early = this.#createSession({ ...terms, session: id, epoch: 0, held: resume?.length ?? 0, moved: false }, wire)
+    this.#sessions.set(early.id, early)
+    const opened = this.#requests.add((request) => {
+      early.bytesUp = this.#send({ type: 'open', request, ...options, session: id })
+      return { modelId, wire, early, bytesUp: early.bytesUp, settled: this.#silence.expect(early.bytesUp, openedBytes) }
+    }, never)
+    opened.catch((error: unknown) => {
+      this.#sessions.delete(early.id)
+      early.refuse(
+        error instanceof BrimError ? error : new BrimError('LINK_LOST', 'the session was not opened', { cause: error }),
+      )
+    })
+    return early
   }
 
   close(): void {
@@ -225,14 +256,19 @@ export class DataConnection {
     const request = this.#requests.take(message.request)
     // The device has given the request up: the bridge must not hold KV for it.
     if (!request) return void this.#send({ type: 'close', session: message.session })
-    const session = this.#createSession(message, request)
-    session.bytesUp = request.bytesUp
-    session.bytesDown = webSocketBytes(bytesDown, false)
-    this.#sessions.set(session.id, session)
+    const { modelId, wire, early, bytesUp } = request
+    this.#terms.set(modelId, message)
+    early?.confirm(message)
+    const session = early ?? this.#createSession(message, wire)
+    session.bytesDown += webSocketBytes(bytesDown, false)
+    if (!early) {
+      session.bytesUp = bytesUp
+      this.#sessions.set(session.id, session)
+    }
     request.resolve(session)
   }
 
-  #createSession(message: Message<'opened'>, { wire }: PendingRequest): OpenSession {
+  #createSession(message: SessionTerms, wire: Wire): OpenSession {
     const session: OpenSession = new OpenSession(message, {
       bridge: this.#options.url,
       clock: this.#options.clock,

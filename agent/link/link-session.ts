@@ -34,6 +34,11 @@ export interface LinkSessionOptions {
   readonly wire?: Wire | undefined
   /** URL of the data plane of a bridge to try last: it has just failed a session of this answer. */
   readonly avoid?: string | undefined
+  /**
+   * Rows may be sent before the bridge has opened the session, where it and the terms of its sessions are known: `held`, `moved` and
+   * `chunkTokens` are what the device expects until then, and a refusal is the failure of the first exchange.
+   */
+  readonly early?: boolean | undefined
 }
 
 /** Form of the frames of one exchange; the session fixes the wire encoding. */
@@ -43,6 +48,8 @@ export type RowsForm = Omit<FrameForm, 'wire'>
 export interface LinkSession {
   /** URL of the bridge's data plane. */
   readonly bridge: string
+  /** Why the bridge has not opened it, after rows may have been sent. */
+  readonly refusal?: BrimError | undefined
   /** Positions that the bridge held when the session was opened. */
   readonly held: number
   /** The session has taken over the resumed prefix: its handle becomes void when the session ends. */
@@ -107,14 +114,17 @@ interface PendingReply {
   reject(error: unknown): void
 }
 
+export type SessionTerms = Extract<ToDevice, { type: 'opened' }>
+
 /** The device's end of a session: numbers its frames and matches the replies to them. */
 export class OpenSession implements LinkSession {
   readonly id: bigint
   readonly bridge: string
   readonly wire: Wire
   readonly rates: LinkRates
-  readonly held: number
-  readonly moved: boolean
+  refusal: BrimError | undefined
+  held: number
+  moved: boolean
   readonly frameTokens: number
   readonly draftLimit: number
   chunkTokens: number
@@ -127,7 +137,7 @@ export class OpenSession implements LinkSession {
   #seq = 0
   #ended: BrimError | undefined
 
-  constructor(terms: Extract<ToDevice, { type: 'opened' }>, transport: SessionTransport) {
+  constructor(terms: SessionTerms, transport: SessionTransport) {
     this.id = sessionBits(terms.session)
     this.#epoch = terms.epoch
     this.#acceptsReading = terms.reading ?? false
@@ -140,6 +150,20 @@ export class OpenSession implements LinkSession {
     this.bridge = transport.bridge
     this.wire = transport.wire
     this.rates = transport.rates
+  }
+
+  /** The bridge has opened it. */
+  confirm({ held, moved, chunkTokens }: SessionTerms): void {
+    this.held = held
+    this.moved = moved
+    this.chunkTokens = chunkTokens
+  }
+
+  /** The bridge has not opened it. */
+  refuse(reason: BrimError): void {
+    if (this.#ended) return
+    this.refusal = reason
+    this.end(reason)
   }
 
   get ended(): boolean {

@@ -50,6 +50,8 @@ export interface OpenOptions {
   readonly resume?: Resume | undefined
   /** Default: fp16. */
   readonly wire?: Wire | undefined
+  /** Chosen by the device, whose frames may come before the session is open. Default: chosen here. */
+  readonly id?: bigint
 }
 
 export type OpenResult =
@@ -90,6 +92,8 @@ interface Entry {
 export function createSessions(options: SessionsOptions): Sessions {
   const { models, limits, clock, logger } = options
   const entries = new Map<bigint, Entry>()
+  /** Sessions whose ids devices have chosen, until they are open or refused. */
+  const opening = new Map<bigint, { readonly peer: Peer; readonly done: Promise<OpenResult> }>()
   /** Sessions of each device, including those being opened. */
   const counts = new Map<string, number>()
   /** Sessions that have left `entries`, while their last step runs. */
@@ -126,6 +130,12 @@ export function createSessions(options: SessionsOptions): Sessions {
 
   const end = (entry: Entry) => remove(entry, () => entry.session.end())
 
+  /** Of a session that this device is having opened: its end, once that is done. Undefined: there is none. */
+  async function opened(peer: Peer, session: bigint): Promise<OpenResult['kind'] | undefined> {
+    const pending = opening.get(session)
+    return pending?.peer === peer ? (await pending.done.catch(() => undefined))?.kind : undefined
+  }
+
   function find(peer: Peer, frame: Pick<Frame, 'session' | 'epoch'>): Entry | undefined {
     const entry = entries.get(frame.session)
     return entry && entry.peer === peer && entry.session.epoch === frame.epoch ? entry : undefined
@@ -148,27 +158,43 @@ export function createSessions(options: SessionsOptions): Sessions {
     expiring = undefined
   }
 
-  async function open(peer: Peer, model: SessionModel, { resume, wire = 'fp16' }: OpenOptions): Promise<OpenResult> {
-    const { serving, refusal } = model
+  async function admit(peer: Peer, modelId: string, openOptions: OpenOptions): Promise<OpenResult> {
+    const model = models.get(modelId)
+    if (!model) return { kind: 'refused', code: 'BUNDLE_MISMATCH', message: mismatch(modelId, [...models.keys()]) }
+    const { sessionsPerDevice: maxSessions } = limits
+    const load = { openSessions: counts.get(peer.device) ?? 0, maxSessions, isClosing: isDraining || stop.signal.aborted }
+    const refusal = sessionRefusal(load)
     if (refusal !== undefined) return refuse(refusal)
-    const opened = await serving.open(peer.device, resume)
-    if (!opened) return refuse(`${serving.shortageOf(peer.device)}; ${entries.size} sessions are open`)
-    if (stop.signal.aborted || closedPeers.has(peer)) {
-      await opened.stream.close()
-      return refuse('the connection has closed')
+    // Counts while it is being opened, so that many requests at once cannot exceed the limit.
+    changeCount(peer, 1)
+    try {
+      return await open(peer, model, openOptions)
+    } finally {
+      changeCount(peer, -1)
     }
-    return start(peer, model, opened, wire)
   }
 
-  function start(peer: Peer, model: SessionModel, { stream, moved }: OpenedStream, wire: Wire): OpenResult {
+  async function open(peer: Peer, model: SessionModel, { resume, wire = 'fp16', id }: OpenOptions): Promise<OpenResult> {
+    const { serving, refusal } = model
+    if (refusal !== undefined) return refuse(refusal)
+    const place = await serving.open(peer.device, resume)
+    if (!place) return refuse(`${serving.shortageOf(peer.device)}; ${entries.size} sessions are open`)
+    if (stop.signal.aborted || closedPeers.has(peer)) {
+      await place.stream.close()
+      return refuse('the connection has closed')
+    }
+    return start(peer, model, place, wire, id)
+  }
+
+  function start(peer: Peer, model: SessionModel, { stream, moved }: OpenedStream, wire: Wire, chosen?: bigint): OpenResult {
     const { width, contextLimit } = model
     const held = stream.length
-    const id = randomBytes(8).readBigUInt64LE()
-    epochs += 1
+    const id = chosen ?? randomBytes(8).readBigUInt64LE()
+    const epoch = chosen === undefined ? ++epochs : 0
     const log = logger.child({ session: sessionHex(id), device: peer.device })
     const session = createSession({
       id,
-      epoch: epochs,
+      epoch,
       width,
       limits: { ...limits, contextLimit },
       stream,
@@ -205,21 +231,20 @@ export function createSessions(options: SessionsOptions): Sessions {
       return entries.size
     },
     async open(peer, modelId, openOptions = {}) {
-      const model = models.get(modelId)
-      if (!model) return { kind: 'refused', code: 'BUNDLE_MISMATCH', message: mismatch(modelId, [...models.keys()]) }
-      const { sessionsPerDevice: maxSessions } = limits
-      const load = { openSessions: counts.get(peer.device) ?? 0, maxSessions, isClosing: isDraining || stop.signal.aborted }
-      const refusal = sessionRefusal(load)
-      if (refusal !== undefined) return refuse(refusal)
-      // Counts while it is being opened, so that many requests at once cannot exceed the limit.
-      changeCount(peer, 1)
+      const { id } = openOptions
+      if (id === undefined) return admit(peer, modelId, openOptions)
+      if (entries.has(id) || opening.has(id)) return refuse(`session ${sessionHex(id)} is open already`)
+      const done = admit(peer, modelId, openOptions)
+      // Its frames may arrive with this request, also where it is refused.
+      opening.set(id, { peer, done })
       try {
-        return await open(peer, model, openOptions)
+        return await done
       } finally {
-        changeCount(peer, -1)
+        opening.delete(id)
       }
     },
     async receive(peer, bytes) {
+      const receivedMs = clock.nowMs()
       let frame: Frame
       try {
         frame = decodeFrame(bytes)
@@ -227,13 +252,15 @@ export function createSessions(options: SessionsOptions): Sessions {
         if (!(error instanceof BrimError)) throw error
         return failFrame(peer, bytes, error)
       }
+      // A refusal is the reply to its `open`.
+      if (opening.has(frame.session) && (await opened(peer, frame.session)) === 'refused') return
       const entry = find(peer, frame)
       if (!entry) {
         const message = `session ${sessionHex(frame.session)} of epoch ${frame.epoch} is not open on this connection`
         return peer.send(encodeFault(frame, { code: 'SESSION_UNKNOWN', message }))
       }
       entry.usedMs = clock.nowMs()
-      await entry.session.receive(frame, entry.usedMs)
+      await entry.session.receive(frame, receivedMs)
       entry.usedMs = clock.nowMs()
       const sent = { rows: frame.n, returned: frame.want }
       if (entries.has(frame.session) && entry.chunks.reviseAfter(sent, peer.rates))
@@ -244,6 +271,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       if (entry?.peer === peer) entry.stream.report(tokensPerS, undelivered)
     },
     async close(peer, session, keep) {
+      if (opening.has(session)) await opened(peer, session)
       const entry = entries.get(session)
       if (entry?.peer !== peer) return undefined
       if (keep === undefined) {

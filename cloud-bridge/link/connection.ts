@@ -130,7 +130,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     logger.info('device connected')
     answerProbe = createProbeAnswers({ clock, logger, send: peer.send })
     options.onHello(connection, device)
-    send({ type: 'welcome', v: 1, bridge: options.bridge, modelId, probeBytes: maxProbeBytes })
+    send({ type: 'welcome', v: 1, bridge: options.bridge, modelId, probeBytes: maxProbeBytes, early: true })
   }
 
   async function closeSession(owner: Peer, { session, keep }: Close): Promise<void> {
@@ -138,8 +138,11 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     if (keep !== undefined) send({ type: 'kept', session, ...(handle === undefined ? {} : { handle }) })
   }
 
-  async function openSession(owner: Peer, { request, modelId: requested, resume, wire }: Open): Promise<ToDevice> {
-    const result = await sessions.open(owner, requested, { resume, wire })
+  async function openSession(
+    owner: Peer,
+    { request, modelId: requested, resume, wire, session: chosen }: Open,
+  ): Promise<ToDevice> {
+    const result = await sessions.open(owner, requested, { resume, wire, ...(chosen && { id: sessionBits(chosen) }) })
     if (result.kind === 'refused') {
       const { kind: _, ...reason } = result
       return { type: 'refused', request, ...reason }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { decodeFault, type Fault } from '../../core/wire/protocol/fault.ts'
 import { decodeFrame, decodeStates, encodeFrame, type Frame, type FrameTree } from '../../core/wire/protocol/frame.ts'
-import { sessionBits, ToDevice } from '../../core/wire/protocol/messages.ts'
+import { sessionBits, sessionHex, ToDevice } from '../../core/wire/protocol/messages.ts'
 import type { States } from '../../core/wire/protocol/states.ts'
 
 export interface OpenSession {
@@ -32,6 +32,8 @@ export interface TestDevice extends AsyncDisposable {
   readonly closed: Promise<{ code: number; reason: string }>
   sendMessage(message: unknown): void
   open(modelId: string, resume?: { handle: string; length: number }): Promise<OpenSession>
+  /** Asks for a session of this id; its frames may be sent at once. */
+  openEarly(modelId: string, id: bigint): OpenSession & { readonly request: number }
   /** Sends rows under the next seq; @returns that seq */
   send(session: OpenSession, options: SendOptions): number
   /** The first frame with this seq of the session. */
@@ -103,6 +105,11 @@ export async function connectDevice(dataUrl: string, device: string, width: numb
       if (reply.type !== 'opened') throw Object.assign(new Error('refused'), reply)
       const { epoch, session: hex, chunkTokens, held } = reply
       return { id: sessionBits(hex), epoch, hex, chunkTokens, held }
+    },
+    openEarly(modelId, id) {
+      const request = ++requests
+      sendMessage({ type: 'open', request, modelId, session: sessionHex(id) })
+      return { id, epoch: 0, hex: sessionHex(id), chunkTokens: 1, held: 0, request }
     },
     async rows(session, options) {
       const frame = await reply(session, send(session, options))

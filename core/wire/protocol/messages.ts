@@ -195,6 +195,11 @@ export const ToBridge = z.discriminatedUnion('type', [
       .optional()
       .describe('Resumes the first `length` positions of a prefix that the bridge has cached for this device.'),
     wire: z.enum(wires).optional().describe('Encoding of the states that the device will send; every frame repeats it.'),
+    session: session
+      .optional()
+      .describe(
+        'Chosen by the device, at random; its epoch is 0. Frames may follow at once, which are dropped if the bridge refuses. Only to a bridge whose `welcome` has `early`.',
+      ),
   }),
   z
     .object({ type: z.literal('rates'), upBytesPerS: z.number().positive(), prefillTokensPerS: z.number().positive() })
@@ -230,6 +235,10 @@ export const ToDevice = z.discriminatedUnion('type', [
       .min(0)
       .optional()
       .describe('Largest probe that the bridge answers, in bytes. Absent: an older bridge, which rejects probes.'),
+    early: z
+      .boolean()
+      .optional()
+      .describe('True: a device may choose the id of a session, and send its frames with `open`. Absent: an older bridge.'),
   }),
   z.object({
     type: z.literal('opened'),

@@ -82,6 +82,29 @@ describe('an answer by the split model', () => {
     expect(plain.figures).toMatchObject({ drafted: 0, rounds: 23, acceptLength: 1 })
   })
 
+  it('is the reference where the bridge refuses what was sent before it had opened the session', async () => {
+    await using full = await startHatWorld({ settings: { chunkTokens: 8, limits: { deviceSessions: 1 } } })
+    // The link knows the terms of sessions from now on.
+    await full.answer({ prompt, maxTokens: 2 })
+    const { modelId } = full.model.manifest
+    const taken = await full.link.open(modelId, new AbortController().signal)
+    const refused = { code: 'SESSION_REFUSED', hint: 'try again in 1000 ms' }
+    await expect(full.answer({ prompt })).rejects.toMatchObject(refused)
+    const asked: (boolean | undefined)[] = []
+    const { tokens } = await full.answer(
+      { prompt, maxTokens: 24 },
+      {
+        open(signal, options) {
+          asked.push(options?.early)
+          if (!options?.early) taken.close()
+          return full.link.open(modelId, signal, options)
+        },
+      },
+    )
+    expect(asked).toEqual([true, undefined])
+    expect(tokens).toEqual(await referenceAnswer(full.chain, prompt, greedy, 24, []))
+  })
+
   it('is the reference with penalties and min-p, whatever is drafted, and reports the same log probabilities', async () => {
     const sampling = { ...sampled, minP: 0.02, presencePenalty: 0.7, frequencyPenalty: 1.1 }
     const expected = await reference(24, sampling)

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { HatOptions } from '../../../agent/hat/hat-options.ts'
 import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
 import type { LinkSessionOptions } from '../../../agent/link/link-session.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
@@ -59,6 +60,19 @@ describe('the next turn of a conversation', () => {
       expect(steps[0]).toBeLessThanOrEqual(11)
     }
     prefixes.release()
+  })
+
+  it('is the reference where the bridge has lost what was to be resumed, and its rows came before it said so', async () => {
+    const { prefixes, conversation } = await firstTurn(randomIds(60))
+    const prompt = [...conversation, ...randomIds(40)]
+    const forgotten: HatOptions['open'] = (signal, options) =>
+      world.link.open(world.model.manifest.modelId, signal, {
+        ...options,
+        ...(options?.resume && { resume: { ...options.resume, handle: '0'.repeat(options.resume.handle.length) } }),
+      })
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 16 }, { prefixes, open: forgotten })
+    expect(tokens).toEqual(await reference(prompt, 16))
+    expect(figures).toMatchObject({ reusedTokens: 0, failovers: 0 })
   })
 
   it('resumes over many turns', async () => {

@@ -148,6 +148,36 @@ describe('sessions at a real bridge', () => {
     await expect(link.open(testModelId, never)).rejects.toMatchObject({ code: 'SESSION_REFUSED', hint: 'try again in 1000 ms' })
   })
 
+  it('take rows before the bridge has opened them, once the terms of its sessions are known', async () => {
+    await using bridge = await startDataPlane(scriptedPart())
+    await using relay = await startRelay(portOf(bridge.dataUrl))
+    const link = linkTo(through(relay, bridge.dataUrl))
+    const first = await link.open(testModelId, never, { early: true })
+    const rows = rowsOf([[1, 2]])
+    const reply = await first.exchange(0, rows, 1)
+    relay.stall('down')
+    // The bridge cannot tell the device that it has opened it.
+    const early = await link.open(testModelId, never, { early: true })
+    const lost = expect(early.exchange(0, rows, 1)).rejects.toMatchObject({ code: 'LINK_LOST' })
+    expect(early).toMatchObject({ held: 0, chunkTokens: first.chunkTokens, frameTokens: first.frameTokens })
+    await expect.poll(() => bridge.sessions.count).toBe(2)
+    relay.cut()
+    await lost
+    const again = await link.open(testModelId, never, { early: true })
+    expect(await again.exchange(0, rows, 1)).toMatchObject({ states: (reply as { states: States }).states })
+  })
+
+  it('that were opened early reject the first exchange when the bridge refuses them', async () => {
+    await using bridge = await startDataPlane(scriptedPart(), { sessionsPerDevice: 1 })
+    const link = linkTo(bridge.dataUrl)
+    await link.open(testModelId, never)
+    const early = await link.open(testModelId, never, { early: true })
+    const refused = { code: 'SESSION_REFUSED', hint: 'try again in 1000 ms' }
+    await expect(early.exchange(0, rowsOf([[1, 2]]), 1)).rejects.toMatchObject(refused)
+    expect(early.refusal).toMatchObject(refused)
+    await expect(early.exchange(1, rowsOf([[1, 2]]), 1)).rejects.toMatchObject(refused)
+  })
+
   it('reject pending exchanges when the connection is lost, and can be opened again', async () => {
     const part = scriptedPart({ manual: true })
     const bridge = await startDataPlane(part)

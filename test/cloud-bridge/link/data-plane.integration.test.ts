@@ -26,7 +26,7 @@ describe('hello', () => {
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await expect
       .poll(() => device.messages)
-      .toEqual([{ type: 'welcome', v: 1, bridge: 'bridge-1', modelId: testModelId, probeBytes: maxProbeBytes }])
+      .toEqual([{ type: 'welcome', v: 1, bridge: 'bridge-1', modelId: testModelId, probeBytes: maxProbeBytes, early: true }])
   })
 
   it('of a newer protocol version is refused with PROTOCOL_VERSION', async () => {
@@ -84,6 +84,55 @@ describe('a session', () => {
       code: 'BUNDLE_MISMATCH',
       message: expect.stringMatching(new RegExp(`${other}.*${testModelId}.*bundle`)),
     })
+  })
+
+  it('whose id the device has chosen takes frames that were sent with open, and closes as others do', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const session = device.openEarly(testModelId, 77n)
+    const seqs = [0, 2, 4].map((base) => device.send(session, { base, states: rows(2, 2 * base) }))
+    const replies = await Promise.all(seqs.map((seq) => device.reply(session, seq)))
+    expect(replies.map(({ type, base, epoch }) => [type, base, epoch])).toEqual([0, 2, 4].map((base) => ['deep', base, 0]))
+    expect(device.messages).toContainEqual(
+      expect.objectContaining({ type: 'opened', request: session.request, session: session.hex, epoch: 0, held: 0 }),
+    )
+    device.openEarly(testModelId, 78n)
+    device.sendMessage({ type: 'close', session: 78n.toString(16).padStart(16, '0') })
+    device.sendMessage({ type: 'close', session: session.hex })
+    await expect.poll(() => plane.sessions.count).toBe(0)
+    await device.flushed()
+    expect(plane.kvBytes()).toBe(0)
+  })
+
+  it('that is refused drops the frames that were sent with open', async () => {
+    const part = scriptedPart()
+    await using plane = await startDataPlane(part)
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const session = device.openEarly('cd'.repeat(32), 77n)
+    const early = device.send(session, { base: 0, states: rows(2) })
+    await device.flushed()
+    expect(device.messages.at(-1)).toMatchObject({ type: 'refused', request: session.request, code: 'BUNDLE_MISMATCH' })
+    expect(part.steps).toEqual([])
+    expect(device.frames.filter(({ type, seq }) => type === 'deep' || seq !== early)).toEqual([])
+  })
+
+  it('of an id that is taken is refused, to the same device and to others, who cannot use it', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    await using thief = await connectDevice(plane.dataUrl, 'jetson-02', 2)
+    const own = device.openEarly(testModelId, 77n)
+    const twice = device.openEarly(testModelId, 77n)
+    await device.flushed()
+    const stolen = thief.openEarly(testModelId, 77n)
+    const seq = thief.send(stolen, { base: 0, states: rows(2) })
+    await thief.flushed()
+    for (const [messages, { request }] of [
+      [device.messages, twice],
+      [thief.messages, stolen],
+    ] as const)
+      expect(messages).toContainEqual(expect.objectContaining({ type: 'refused', request, code: 'SESSION_REFUSED' }))
+    expect((await thief.reply(stolen, seq)).type).toBe('fault')
+    expect(halves(await device.rows(own, { base: 0, states: rows(2) }))).toEqual([1, 2, 3, 4])
   })
 
   it('opens with the terms of the bridge', async () => {

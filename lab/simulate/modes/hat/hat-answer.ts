@@ -176,9 +176,9 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
     tell({ conditions, kind: 'taken' })
   }
 
-  session.open((held) => {
-    work.devicePromptTokens = promptTokens
-    work.serverPromptTokens = promptTokens - held
-    tell({ conditions, kind: 'opened', held })
-  })
+  const { held } = session
+  work.devicePromptTokens = promptTokens
+  work.serverPromptTokens = promptTokens - held
+  session.open()
+  tell({ conditions, kind: 'opened', held })
 }

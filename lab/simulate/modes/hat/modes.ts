@@ -89,6 +89,7 @@ export function splitAnswers(world: World, name: SplitMode): (device: number, an
     const session = new SimulatedSession({
       simulation,
       device,
+      held,
       openSession: () => engine.session(reader, held),
       refused() {
         if (isStopped) return

@@ -11,6 +11,9 @@ const messageBytes = 128
 export interface SimulatedSessionOptions extends Pick<HatConditions, 'frameTokens' | 'draftLimit'> {
   readonly simulation: Simulation
   readonly device: HatDevice
+  /** Rows of a cached prefix that the bridge holds. */
+  readonly held: number
+  /** Holds them from the beginning. */
   openSession(): SimulatedEngineSession
   /** The cloud has no memory for the rows that it got. Nothing more is called. */
   refused(): void
@@ -54,23 +57,26 @@ export class SimulatedSession {
     return rowBytes(this.#options.wire, this.#options.width)
   }
 
+  get held(): number {
+    return this.#options.held
+  }
+
   get rates() {
     return this.#options.device.rates
   }
 
-  /** @param opened after a round trip, with the rows of a cached prefix that the bridge holds */
-  open(opened: (held: number) => void): void {
+  /** The device does not wait for the bridge, and goes by the chunks that the bridge advised last. */
+  open(): void {
     const { device, openSession } = this.#options
     device.report()
+    this.#advice.revise(device.known)
+    this.chunkTokens = this.#advice.tokens
     this.#transfer('up', messageBytes, () => {
-      const session = openSession()
-      this.#session = session
+      this.#session = openSession()
       this.#advice.revise(device.known)
       const { tokens } = this.#advice
-      const held = session.contextLength
       this.#transfer('down', messageBytes, () => {
         this.chunkTokens = tokens
-        opened(held)
       })
     })
   }

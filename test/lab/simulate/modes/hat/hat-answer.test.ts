@@ -72,7 +72,8 @@ function roundsOf(
     frameTokens: 64,
     draftLimit: 8,
     rates: new LinkRates(),
-    open: (opened: (held: number) => void) => opened(0),
+    held: 0,
+    open: () => {},
     exchange({ from, to }, replied) {
       calls.push(`send ${to - from}`)
       simulation.after(replyMs, () => replied({ upS: 0, cloudS: 0, downS: 0 }))

@@ -45,6 +45,7 @@ function open({ wire = 'fp16', bytesPerS = 1e6, cloudS = 0.01 }: World = {}) {
   const session = new SimulatedSession({
     simulation,
     device,
+    held: 0,
     openSession: () => engine,
     refused() {},
     chunks: { monitor, limits: { minTokens: 4, maxTokens: 512 }, pipeline: 1, initialTokens: 64 },
@@ -54,17 +55,22 @@ function open({ wire = 'fp16', bytesPerS = 1e6, cloudS = 0.01 }: World = {}) {
     wire,
     transferred() {},
   })
-  const opened: number[] = []
-  session.open(() => opened.push(simulation.nowMs))
+  session.open()
+  const repliedMs: number[] = []
+  session.exchange({ from: 0, to: 1, returned: 1 }, () => repliedMs.push(simulation.nowMs))
   const advance = () => simulation.advance(10_000)
   advance()
   link.bytes.up = 0
   link.bytes.down = 0
-  return { link, device, calls, monitor, session, opened, advance }
+  engine.truncate(0)
+  calls.length = 0
+  return { link, device, calls, monitor, session, repliedMs, advance }
 }
 
-it('opens a session with a round trip', () => {
-  expect(open().opened[0]).toBeCloseTo(100 + 2 * 0.128, 6)
+it('opens a session without a round trip: rows follow the message', () => {
+  const [repliedMs] = open({ cloudS: 0 }).repliedMs
+  expect(repliedMs).toBeGreaterThan(100)
+  expect(repliedMs).toBeLessThan(102)
 })
 
 describe('a frame', () => {
