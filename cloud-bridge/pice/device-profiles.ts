@@ -1,7 +1,7 @@
 import type { Store } from '../../core/kit/store/open-database.ts'
 import { storedJson } from '../../core/kit/store/stored-json.ts'
 import { type Ability, judged, writesRubbish } from '../../core/policy/pice/ability.ts'
-import { correctedFactor, speedOf } from '../../core/policy/pice/small-model-speed.ts'
+import { correctedFactor, exceededFactor, speedOf } from '../../core/policy/pice/small-model-speed.ts'
 import type { SmallModelSpeed } from '../../core/policy/pice/state.ts'
 import type { Expansion } from '../../core/wire/protocol/expansion.ts'
 import type { DeviceSmallModel } from '../../core/wire/protocol/http/devices.ts'
@@ -106,14 +106,26 @@ export class DeviceProfiles {
       .map(({ model, parallel, tokens, tookMs }) => {
         const known = this.#devices.get(device)?.find(({ profile }) => profile.model === model)
         if (!known) return false
-        known.factor = correctedFactor(known.factor, known.profile, { sequences: parallel, tokens, tookMs })
         known.runs += 1
-        this.#correct.run(known.factor, known.runs, device, known.place)
+        this.#setFactor(device, known, correctedFactor(known.factor, known.profile, { sequences: parallel, tokens, tookMs }))
         return true
       })
       .every((isKnown) => isKnown)
     this.#tellSpeeds(device)
     return areKnown
+  }
+
+  /** A job had not ended after `overrun` times the time that was predicted for this model. */
+  onExceeded(device: string, model: string, overrun: number): void {
+    const known = this.#devices.get(device)?.find(({ profile }) => profile.model === model)
+    if (!known) return
+    this.#setFactor(device, known, exceededFactor(known.factor, overrun))
+    this.#tellSpeeds(device)
+  }
+
+  #setFactor(device: string, known: ProfiledModel, factor: number): void {
+    known.factor = factor
+    this.#correct.run(factor, known.runs, device, known.place)
   }
 
   /** Models that its profile does not name do not count: a device names as many as it likes. @param confidence of a sentence (PICE Eq. 3), 0..1 */

@@ -54,6 +54,7 @@ export class FleetExpander implements Expander {
     done: ({ id }) => this.#readers.get(id)?.arrivals.done(),
     fail: (action) => this.#readers.get(action.id)?.arrivals.fail(errorOf(action)),
     learn: ({ job }) => this.#learn(job),
+    exceeded: ({ device, model, overrun }) => this.#options.profiles.onExceeded(device, model, overrun),
     profile: ({ device }) => void this.#options.queue.submit([profileOf(device)]),
   }
 

@@ -97,4 +97,6 @@ export type ExpansionAction =
   | ({ readonly kind: 'fail'; readonly id: string } & ExpansionFailure)
   /** What the device has measured while it expanded this counts. */
   | { readonly kind: 'learn'; readonly job: string }
+  /** A job had not ended after `overrun` (> 1) times its predicted time, and was given up or failed. @property model that its device was predicted to use */
+  | { readonly kind: 'exceeded'; readonly device: string; readonly model: string; readonly overrun: number }
   | { readonly kind: 'profile'; readonly device: string }

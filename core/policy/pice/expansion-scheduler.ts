@@ -6,7 +6,7 @@ import { type DispatchRule, hasRoom, termsOf } from './dispatch-rules.ts'
 import { ExpandingFleet } from './expanding-fleet.ts'
 import type { ExpansionAction, ExpansionFailure, ExpansionInput, QueueLimits } from './expansion-events.ts'
 import type { FleetDevice } from './fleet-device.ts'
-import { usualS } from './fleet-queue.ts'
+import { usualModel, usualS } from './fleet-queue.ts'
 import { PendingSketch, SketchJob } from './pending-sketch.ts'
 import { expansionOf, type SketchBatch, SketchBatches } from './sketch-batches.ts'
 import type { FleetView } from './state.ts'
@@ -217,7 +217,7 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   #adopt({ job: id, device: name, size, expected, isDispatched, received }: OfKind<ExpansionInput, 'adopt'>): void {
     const device = this.#fleet.of(name)
     const keptUntilMs = this.#nowMs + this.#settings.graceMs
-    const times = { predictedS: 0, startedMs: this.#nowMs, overdueMs: Number.POSITIVE_INFINITY, keptUntilMs }
+    const times = { predictedS: 0, busyS: 0, startedMs: this.#nowMs, overdueMs: Number.POSITIVE_INFINITY, keptUntilMs }
     const job = new SketchJob({ id, device, size, expected, ...times })
     job.isDispatched = isDispatched
     // When it was submitted is not known.
@@ -266,6 +266,7 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
       const isSilent = end.kind === 'failed' && !end.isRejected && !job.isAccepted
       if (parts.length > 0) this.#fleet.failed(device, this.#nowMs, isSilent ? 'silent' : 'failed')
       if (end.kind === 'failed') {
+        this.#learnOverrun(job)
         if (!end.isOver) this.#actions.push({ kind: 'cancel', job: id })
         if (end.isRejected && size > 1) for (const part of parts) part.isSuspect = true
       }
@@ -291,9 +292,17 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
 
   #cancelUseless(job: SketchJob): void {
     if (!job.isUseless(this.#nowMs)) return
+    this.#learnOverrun(job)
     this.#forget(job)
     this.#actions.push({ kind: 'cancel', job: job.options.id })
     this.#schedule()
+  }
+
+  /** Otherwise only successes would correct a device's speed: the slowest jobs are those that do not end in time. */
+  #learnOverrun(job: SketchJob): void {
+    const { device, model } = job.options
+    const overrun = job.overrun(this.#nowMs)
+    if (overrun > 1 && model !== undefined) this.#actions.push({ kind: 'exceeded', device: device.name, model, overrun })
   }
 
   #tick(limits: QueueLimits): void {
@@ -371,13 +380,16 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
     const nowMs = this.#nowMs
     this.#submitted += 1
     const seconds = predictedS(device, sketches)
-    const overdueMs = nowMs + hedgeMs(seconds > 0 ? device.busyS(nowMs) + seconds : 0, sketches)
+    const busyS = device.busyS(nowMs)
+    const overdueMs = nowMs + hedgeMs(seconds > 0 ? busyS + seconds : 0, sketches)
     const job = new SketchJob({
       id: `${this.#submitted}`,
       device,
       size: sketches.length,
       expected: sketches.reduce((sum, { missing, asked }) => sum + missing.length * asked.candidates, 0),
       predictedS: seconds,
+      model: device.known && usualModel(device.known).model,
+      busyS,
       startedMs: nowMs,
       overdueMs,
       keptUntilMs: nowMs,

@@ -39,9 +39,12 @@ export function deviceS(device: ExpandingDevice, model: SmallModelSpeed, tokens:
 
 /** With the model that is open, or the smallest. */
 export function usualS(device: ExpandingDevice, tokens: number, terms: ExpansionTerms): number {
-  const open = device.models.find(({ model }) => model === device.current)
-  return deviceS(device, open ?? device.models[0]!, tokens, terms)
+  return deviceS(device, usualModel(device), tokens, terms)
 }
+
+/** That is open, or else its first one. */
+export const usualModel = ({ models, current }: ExpandingDevice): SmallModelSpeed =>
+  models.find(({ model }) => model === current) ?? models[0]!
 
 /** Whether a device keeps all budgets of a batch: its sketches are finished together. */
 export const keepsBudgets =

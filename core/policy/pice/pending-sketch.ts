@@ -106,6 +106,10 @@ export interface SketchJobOptions {
   readonly expected: number
   /** Time until the device has expanded everything. */
   readonly predictedS: number
+  /** With which model; undefined: no time is predicted. */
+  readonly model?: string | undefined
+  /** Time until the device begins with it. */
+  readonly busyS: number
   readonly startedMs: number
   /** After this, another device is given what is missing; Infinity: never. */
   readonly overdueMs: number
@@ -175,6 +179,16 @@ export class SketchJob implements DeviceJob {
   /** Since its submission. */
   elapsedS(nowMs: number): number {
     return (nowMs - this.options.startedMs) / 1_000
+  }
+
+  /**
+   * Time that its device has spent on it over what was predicted; 0 where that says nothing: no time was predicted, or the device may
+   * not have it, or was away.
+   */
+  overrun(nowMs: number): number {
+    const { predictedS, busyS } = this.options
+    if (predictedS <= 0 || !this.isAccepted || this.wasRequeued || !this.isActive) return 0
+    return (this.elapsedS(nowMs) - busyS) / predictedS
   }
 
   /** Predicted time until the device has expanded everything. */

@@ -47,7 +47,20 @@ export function correctedFactor(factor: number, measured: MeasuredSmallModel, ru
   const stepped = Math.max(0, run.tokens - run.sequences)
   const expectedMs = ttftMs + (stepped * tpotMs) / speedupAt(parallel, run.sequences)
   if (!(run.tokens > 0 && run.tookMs > 0 && expectedMs > 0)) return factor
-  const bounded = Math.min(maxFactor, Math.max(1 / maxFactor, run.tookMs / expectedMs))
+  return towards(factor, run.tookMs / expectedMs)
+}
+
+/**
+ * The ratio of real to measured time, after a job that has failed or was given up: it would have taken longer, so that the time until
+ * then bounds the ratio from below (a censored observation). It never makes the factor smaller.
+ * @param overrun time until then over the time that was predicted with this factor
+ */
+export function exceededFactor(factor: number, overrun: number): number {
+  return overrun > 1 ? Math.max(factor, towards(factor, factor * overrun)) : factor
+}
+
+function towards(factor: number, observed: number): number {
+  const bounded = Math.min(maxFactor, Math.max(1 / maxFactor, observed))
   // In the logarithm, so that half and twice the expected time weigh the same.
   return factor ** (1 - weight) * bounded ** weight
 }

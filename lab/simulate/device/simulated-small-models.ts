@@ -6,6 +6,7 @@ import {
 import {
   correctedFactor,
   type ExpansionRun,
+  exceededFactor,
   type MeasuredSmallModel,
   speedOf,
 } from '../../../core/policy/pice/small-model-speed.ts'
@@ -91,6 +92,12 @@ export class SimulatedSmallModels {
   /** Corrects the speed of a model by what it has written. */
   record(name: string, run: ExpansionRun): void {
     this.#factors.set(name, correctedFactor(this.#factors.get(name) ?? 1, this.#measured.get(name)!, run))
+    this.#changed()
+  }
+
+  /** A job had not ended after `overrun` times the time that was predicted for the model. */
+  recordOverrun(name: string, overrun: number): void {
+    this.#factors.set(name, exceededFactor(this.#factors.get(name) ?? 1, overrun))
     this.#changed()
   }
 

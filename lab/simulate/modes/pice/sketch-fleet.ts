@@ -107,6 +107,12 @@ export class SketchFleet {
         this.#feed({ kind: 'measured', device: name, speeds: models.speeds(false) })
         return
       }
+      case 'exceeded': {
+        const { name, models } = this.#helpers.get(action.device)!
+        models.recordOverrun(action.model, action.overrun)
+        this.#feed({ kind: 'measured', device: name, speeds: models.speeds(false) })
+        return
+      }
       case 'profile':
         throw new Error(`device ${action.device} is measured`)
       default:

@@ -17,6 +17,7 @@ class Fleet {
   readonly scheduler = new ExpansionScheduler(batchByLength(4), settings)
   readonly submitted: { readonly job: Submitted; readonly atMs: number }[] = []
   readonly ends = new Map<string, { readonly how: string; readonly atMs: number }>()
+  readonly exceeded: Extract<ExpansionAction, { kind: 'exceeded' }>[] = []
   readonly #due: { readonly atMs: number; happen(): void }[] = []
 
   readonly tpotS: number
@@ -65,6 +66,7 @@ class Fleet {
   #carryOut(action: ExpansionAction): void {
     if (action.kind === 'done' || action.kind === 'fail')
       this.ends.set(action.id, { how: action.kind === 'done' ? 'done' : action.reason, atMs: this.nowMs })
+    if (action.kind === 'exceeded') this.exceeded.push(action)
     if (action.kind !== 'submit') return
     this.submitted.push({ job: action, atMs: this.nowMs })
     const { job } = action
@@ -99,6 +101,23 @@ describe('a device that goes silent', () => {
         expect(fleet.ends.get('x')!.atMs).toBeLessThanOrEqual(3 * fleet.predictedMs + 520)
       }),
       { numRuns: 100 },
+    )
+  })
+
+  it('is told to be as slow as its job shows once the job is given up, if it has accepted it', () => {
+    fc.assert(
+      fc.property(fc.double({ min: 0.01, max: 0.2, noNaN: true }), fc.boolean(), (tpotS, accepts) => {
+        const fleet = new Fleet(['a', 'b'], tpotS, new Set(['a']), accepts)
+        fleet.ask('x')
+        fleet.advance(4 * fleet.predictedMs + 10_000)
+        expect(fleet.ends.get('x')!.how).toBe('done')
+        if (!accepts) return void expect(fleet.exceeded).toEqual([])
+        expect(fleet.exceeded).toMatchObject([{ device: 'a', model: 'm' }])
+        // Overdue after twice its time; then the other one has written all in the time of one.
+        expect(fleet.exceeded[0]!.overrun).toBeGreaterThan(2)
+        expect(fleet.exceeded[0]!.overrun).toBeLessThan(3.6)
+      }),
+      { numRuns: 50 },
     )
   })
 

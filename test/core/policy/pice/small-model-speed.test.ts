@@ -1,5 +1,12 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { correctedFactor, type MeasuredSmallModel, speedOf, speedupAt } from '../../../../core/policy/pice/small-model-speed.ts'
+import {
+  correctedFactor,
+  exceededFactor,
+  type MeasuredSmallModel,
+  speedOf,
+  speedupAt,
+} from '../../../../core/policy/pice/small-model-speed.ts'
 
 const measured: MeasuredSmallModel = {
   model: 'small',
@@ -55,5 +62,44 @@ describe('the correction of a measured speed', () => {
   it('is moved little by one run, even if the device slept in it', () => {
     expect(factorAfter(1_000, 1)).toBeLessThan(2.1)
     expect(correctedFactor(1, measured, { sequences: 1, tokens: 0, tookMs: 5_000 })).toBe(1)
+  })
+})
+
+describe('the correction by a job that did not end in time', () => {
+  const factors = fc.double({ min: 1 / 16, max: 16, noNaN: true })
+  const overruns = fc.double({ min: 0, max: 1e6, noNaN: true })
+
+  it('never makes a device faster, moves it by a quarter of the way at most, and stays within 16', () => {
+    fc.assert(
+      fc.property(factors, overruns, (factor, overrun) => {
+        const after = exceededFactor(factor, overrun)
+        const bound = factor * Math.max(1, overrun) ** 0.25
+        return after >= factor && after <= Math.max(factor, bound) * (1 + 1e-9) && after <= 16 * (1 + 1e-9)
+      }),
+      {
+        examples: [
+          [16, 1e6],
+          [1, 1],
+          [1, 0],
+          [1 / 16, 1e6],
+        ],
+      },
+    )
+  })
+
+  it('is greater for a job that was given more time', () => {
+    fc.assert(
+      fc.property(factors, overruns, overruns, (factor, a, b) => {
+        expect(exceededFactor(factor, Math.max(a, b))).toBeGreaterThanOrEqual(exceededFactor(factor, Math.min(a, b)))
+      }),
+    )
+  })
+
+  it('reaches a device that is slower than jobs last, and stays below its true factor', () => {
+    // Each job is given up after twice its predicted time: the device takes five times what was measured.
+    let factor = 1
+    for (let at = 0; at < 40; at++) factor = exceededFactor(factor, Math.min(2, 5 / factor))
+    expect(factor).toBeLessThanOrEqual(5 * (1 + 1e-9))
+    expect(factor).toBeGreaterThan(4.5)
   })
 })
