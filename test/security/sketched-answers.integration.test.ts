@@ -216,10 +216,10 @@ describe('a device', () => {
   })
 
   it('that says how many tokens it wrote is believed only as far as its text allows', async () => {
-    const boast = { text: 'Three words here.', tokens: 65_536, meanLog2Probability: 0 }
+    const boast = { text: 'Flour and knead it, bake long.', tokens: 65_536, meanLog2Probability: 0 }
     const { text, tokens } = await askWith('boasting', (run) => run.report(...running, result(boast)))
-    expect(text).toBe('Three words here. Three words here. Three words here.')
-    expect(tokens).toBeLessThan(60)
+    expect(text).toBe(Array.from({ length: 3 }, () => boast.text).join(' '))
+    expect(tokens).toBeLessThan(3 * boast.text.length + 9)
   })
 
   it('that comes too late changes nothing', async () => {
@@ -243,7 +243,7 @@ describe('when all devices are gone in the middle', () => {
     let begun = 0
     for (const id of ids)
       await world.device(id, async (run) => {
-        const first = run.input.sketches.map((_, sketch) => ({ ...sentence, sketch, text: `First by ${id}.` }))
+        const first = run.input.sketches.map((_, sketch) => ({ ...sentence, sketch, text: `First flour and water by ${id}.` }))
         await run.report(...running, ...first)
         begun += 1
       })
@@ -254,7 +254,9 @@ describe('when all devices are gone in the middle', () => {
     for (const { text } of all)
       expect(
         text === fullAnswer ||
-          /^(First by \w+|flour and water by the model)\. knead it well by the model\. bake for long by the model\.$/.test(text),
+          /^(First flour and water by \w+|flour and water by the model)\. knead it well by the model\. bake for long by the model\.$/.test(
+            text,
+          ),
       ).toBe(true)
     expect(all.filter(({ pice }) => pice.expandedSentences === 1).length).toBeGreaterThanOrEqual(3)
   })
