@@ -146,12 +146,16 @@ export class DataConnection {
       return { modelId, wire, early, bytesUp: early.bytesUp, settled: this.#silence.expect(early.bytesUp, openedBytes) }
     }, never)
     opened.catch((error: unknown) => {
-      this.#sessions.delete(early.id)
-      early.refuse(
-        error instanceof BrimError ? error : new BrimError('LINK_LOST', 'the session was not opened', { cause: error }),
-      )
+      const reason =
+        error instanceof BrimError ? error : new BrimError('LINK_LOST', 'the session was not opened', { cause: error })
+      this.#refuse(early, reason)
     })
     return early
+  }
+
+  #refuse(early: OpenSession, reason: BrimError): void {
+    this.#sessions.delete(early.id)
+    early.refuse(reason)
   }
 
   close(): void {
@@ -242,8 +246,12 @@ export class DataConnection {
   #onRefused({ request, code, message, retryAfterMs }: Message<'refused'>): void {
     const error = remoteError(code, message, retryAfterMs)
     // Request 0 stands for `hello`, or for a message that the bridge could not read.
-    if (request > 0) this.#requests.take(request)?.reject(error)
-    else if (this.#onWelcome) this.#onWelcome(error)
+    if (request > 0) {
+      const refused = this.#requests.take(request)
+      // At once: the next message may be a fault of the rows that came too late to be dropped with the session.
+      if (refused?.early) this.#refuse(refused.early, error)
+      refused?.reject(error)
+    } else if (this.#onWelcome) this.#onWelcome(error)
     else this.#options.logger.warn({ err: error }, 'message rejected by the bridge')
   }
 

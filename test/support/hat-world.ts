@@ -47,12 +47,13 @@ export interface HatWorld extends AsyncDisposable {
   sessionsAtBridge(): Promise<number>
 }
 
-/** @param options `bundle`: a split bundle's folder; default: a tiny random one with an adapter */
+/** @param options `bundle`: a split bundle's folder; default: a tiny random one with an adapter. `settings.chunkTokens`: for the whole test */
 export async function startHatWorld(options: { bundle?: string; settings?: Partial<BridgeSettings> } = {}): Promise<HatWorld> {
   const dir = tempDir()
   const tiny = options.bundle === undefined ? await tinyBundle({ adapter: true }) : undefined
   const bundle = options.bundle ?? tiny!.path
   const bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge'), ...options.settings })
+  const { chunkTokens } = options.settings ?? {}
   const runtime = await openRuntime()
   const { parts } = await readManifest(bundle)
   const drafters = drafterParts.flatMap((name) => partsOfDrafter({ parts }, name))
@@ -74,7 +75,13 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     draftAhead: true,
     branching: 'last',
     pacedDrafts: false,
-    open: (signal, sessionOptions) => link.open(modelId, signal, sessionOptions),
+    open: async (signal, sessionOptions) => {
+      const session = await link.open(modelId, signal, sessionOptions)
+      // Eq. 3 would change it as soon as the rates are known, a few seconds after the world has begun.
+      return chunkTokens === undefined
+        ? session
+        : Object.defineProperty(session, 'chunkTokens', { get: () => chunkTokens, set() {} })
+    },
     createDrafter: (sampling) => adapterDrafter(model.part('adapter'), adapterHead, sampling),
     threshold: 0.6,
     draftLimit: 8,
