@@ -14,16 +14,16 @@ export function bridgeEndpoint(serving: Pick<Serving, 'openTokens'>, model: Text
     model,
     async *answer(request, signal) {
       const start = await startOf(request, model, signal)
-      const { sampling, logprobs, tokensPerS, client } = request
+      const { sampling, logprobs, scoresAnswered, tokensPerS, client } = request
       const constraint = await constraintOf(request, model)
       let stream: TokenStream | undefined
       const onAbort = () => void stream?.close()
       try {
         if (signal.aborted) throw canceled()
-        stream = serving.openTokens(answerOwner(client), { ...start, sampling, constraint, logprobs, tokensPerS })
+        stream = serving.openTokens(answerOwner(client), { ...start, sampling, constraint, logprobs, scoresAnswered, tokensPerS })
         signal.addEventListener('abort', onAbort, { once: true })
         for (;;) {
-          const { choices, end } = await stream.next()
+          const { choices, end, answeredLog2 } = await stream.next()
           if (signal.aborted) throw canceled()
           const tokens = choices.map(({ token }) => token)
           yield {
@@ -31,6 +31,7 @@ export function bridgeEndpoint(serving: Pick<Serving, 'openTokens'>, model: Text
             tokens,
             end,
             ...(logprobs === undefined ? {} : { logprobs: choices.map((choice) => choice.logprobs!) }),
+            ...(answeredLog2 && { answeredLog2 }),
           }
           if (end) return
         }

@@ -3,6 +3,7 @@ import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
 import type { PicePrompts } from '../../core/answer/sketch/prompts.ts'
 import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../core/kit/base/random.ts'
+import { clientOf } from '../../core/policy/fairness/client.ts'
 import { CloudMeter } from '../../core/policy/pice/cloud-meter.ts'
 import { parseObjectives } from '../../core/policy/pice/objectives-text.ts'
 import { defaultPlanTerms, planAnswer } from '../../core/policy/pice/plan-answer.ts'
@@ -10,8 +11,10 @@ import type { PlanPolicy } from '../../core/policy/pice/plan-policy.ts'
 import type { ResumableEndpoint } from '../llm/journalled-endpoint.ts'
 import { type AnswerListener, observe } from '../llm/observe.ts'
 import { piceEndpoint } from '../pice/endpoint.ts'
+import { likelihoodBy } from '../pice/likelihood.ts'
 import { Llm } from '../pice/llm.ts'
 import { Planner } from '../pice/planner.ts'
+import { RelevanceCheck } from '../pice/relevance-check.ts'
 import { SuitabilityMemory } from '../pice/suitability-memory.ts'
 import type { SketchVariant } from '../variant.ts'
 import type { Base } from './base.ts'
@@ -20,7 +23,7 @@ import type { FleetWork } from './work.ts'
 /** Sketches and their expansion, for the models of a bridge. */
 export function openSketching(
   { config, clock, closers, logger: parent, metrics }: Pick<Base, 'config' | 'clock' | 'closers' | 'logger' | 'metrics'>,
-  { expander, lengths }: Pick<FleetWork['expansions'], 'expander' | 'lengths'>,
+  { expander, lengths, profiles }: Pick<FleetWork['expansions'], 'expander' | 'lengths' | 'profiles'>,
   sketches?: SketchVariant,
 ) {
   const logger = parent.child({ component: 'pice' })
@@ -65,6 +68,9 @@ export function openSketching(
       maxForesightMs: limits.sketchS * 1_000,
       clock,
     })
+    const likelihood = likelihoodBy(bare)
+    const relevance = likelihood && new RelevanceCheck({ likelihood, random: seededRandom(nextSeed()), profiles, logger })
+    closers.push(() => relevance?.close())
     const sketched = piceEndpoint(
       {
         llm,
@@ -75,9 +81,10 @@ export function openSketching(
         maxExpansionMs: limits.expansionS * 1_000,
         clock,
         logger,
-        onEnded: ({ client, figures, messages, expansionMs }) => {
+        onEnded: ({ asked, figures, expansionMs, byDevices }) => {
+          relevance?.onEnded(asked, byDevices)
           metrics.onSketched(bare.model.name, figures, expansionMs)
-          if (figures.confidence !== null) suitability.learn(messages, client, figures.confidence)
+          if (figures.confidence !== null) suitability.learn(asked.messages, clientOf(asked.request.client), figures.confidence)
         },
       },
       answerMode,

@@ -1,11 +1,12 @@
 import type { Store } from '../../core/kit/store/open-database.ts'
 import { storedJson } from '../../core/kit/store/stored-json.ts'
-import { type Ability, judged, writesRubbish } from '../../core/policy/pice/ability.ts'
+import { type Ability, weightOf, withRelevance, writesRubbish } from '../../core/policy/pice/ability.ts'
 import { correctedFactor, exceededFactor, speedOf } from '../../core/policy/pice/small-model-speed.ts'
 import type { SmallModelSpeed } from '../../core/policy/pice/state.ts'
 import type { Expansion } from '../../core/wire/protocol/expansion.ts'
 import type { DeviceSmallModel } from '../../core/wire/protocol/http/devices.ts'
 import { DeviceProfile, SmallModelProfile } from '../../core/wire/protocol/profile.ts'
+import { StoredAbilities } from './stored-abilities.ts'
 
 /** Follows what is known of devices and models. */
 export interface ProfileListener {
@@ -38,14 +39,12 @@ export class DeviceProfiles {
   readonly #store: Store
   readonly #devices = new Map<string, ProfiledModel[]>()
   readonly #wallMs: () => number
-  /** By device, then by model. */
-  readonly #abilities = new Map<string, Map<string, Ability>>()
+  readonly #abilities: StoredAbilities
+  readonly #relevances: StoredAbilities
   #listener: ProfileListener | undefined
   readonly #insert
   readonly #correct
   readonly #remove
-  readonly #judge
-  readonly #unjudge
 
   /** @param store of `openPiceStore`. @param wallMs UTC ms */
   constructor(store: Store, wallMs: () => number) {
@@ -56,10 +55,8 @@ export class DeviceProfiles {
       'UPDATE small_models SET factor = ?, runs = ? WHERE device = ? AND place = ?',
     )
     this.#remove = store.prepare<[string]>('DELETE FROM small_models WHERE device = ?')
-    this.#judge = store.prepare<[string, string, number, number, number]>(
-      'INSERT OR REPLACE INTO abilities VALUES (?, ?, ?, ?, ?)',
-    )
-    this.#unjudge = store.prepare<[string]>('DELETE FROM abilities WHERE device = ?')
+    this.#abilities = new StoredAbilities(store, 'abilities')
+    this.#relevances = new StoredAbilities(store, 'relevances')
     const rows = store
       .prepare<[], Row>('SELECT device, place, measured_at AS measuredAt, profile, factor, runs FROM small_models ORDER BY place')
       .all()
@@ -68,19 +65,13 @@ export class DeviceProfiles {
       // One that an earlier release has stored, or that is damaged, is measured again.
       if (read.success) this.#devices.set(device, [...(this.#devices.get(device) ?? []), { ...row, profile: read.data }])
     }
-    const abilities = store
-      .prepare<[], { device: string; model: string } & Ability>(
-        'SELECT device, model, confidence, sentences, judged_ms AS judgedMs FROM abilities',
-      )
-      .all()
-    for (const { device, model, ...ability } of abilities) this.#abilitiesOf(device).set(model, ability)
   }
 
   /** Tells what is known, then what changes. */
   follow(listener: ProfileListener): void {
     this.#listener = listener
     for (const device of this.#devices.keys()) this.#tellSpeeds(device)
-    for (const [device, models] of this.#abilities) for (const model of models.keys()) this.#tellAbility(device, model)
+    for (const [device, model] of this.#abilities.all()) this.#tellAbility(device, model)
   }
 
   /** The result of a `profile` job. @returns false: it describes no small models */
@@ -131,31 +122,44 @@ export class DeviceProfiles {
   /** Models that its profile does not name do not count: a device names as many as it likes. @param confidence of a sentence (PICE Eq. 3), 0..1 */
   judge(device: string, model: string, confidence: number): void {
     if (!this.#devices.get(device)?.some(({ profile }) => profile.model === model)) return
-    const abilities = this.#abilitiesOf(device)
-    const ability = judged(abilities.get(model), confidence, Math.round(this.#wallMs()))
-    abilities.set(model, ability)
+    this.#abilities.judge(device, model, confidence, this.#wallMs())
     this.#tellAbility(device, model)
-    this.#judge.run(device, model, ability.confidence, ability.sentences, ability.judgedMs)
+  }
+
+  /** What the LLM says of a sentence that has been judged. @param relevance `relevanceOf`, 0..1 */
+  judgeRelevance(device: string, model: string, relevance: number): void {
+    if (!this.#abilities.get(device, model)) return
+    this.#relevances.judge(device, model, relevance, this.#wallMs())
+    this.#tellAbility(device, model)
+  }
+
+  /** Sentences by which the relevance of a device's model is known. */
+  checked(device: string, model: string): number {
+    const relevance = this.#relevances.get(device, model)
+    return relevance ? weightOf(relevance, this.#wallMs()) : 0
   }
 
   /** For operators. */
   readonly describe = (device: string): DeviceSmallModel[] => {
     return (this.#devices.get(device) ?? []).map(({ profile, measuredAt, factor, runs }) => {
-      const ability = this.#abilities.get(device)?.get(profile.model)
-      return { ...profile, measuredAt, slowdown: factor, runs, confidence: ability?.confidence ?? null }
+      return {
+        ...profile,
+        measuredAt,
+        slowdown: factor,
+        runs,
+        confidence: this.#abilityOf(device, profile.model)?.confidence ?? null,
+      }
     })
   }
 
   /** Its models that write what is no expansion: such a device rests. */
   readonly rubbishOf = (device: string): string[] =>
-    [...(this.#abilities.get(device) ?? [])].flatMap(([model, ability]) =>
-      writesRubbish(ability, this.#wallMs()) ? [model] : [],
-    )
+    [...this.#abilities.modelsOf(device)].filter((model) => writesRubbish(this.#abilityOf(device, model), this.#wallMs()))
 
   forget(device: string): void {
     this.#remove.run(device)
-    this.#unjudge.run(device)
-    this.#abilities.delete(device)
+    this.#abilities.forget(device)
+    this.#relevances.forget(device)
     this.#devices.delete(device)
     this.#tellSpeeds(device)
   }
@@ -171,14 +175,13 @@ export class DeviceProfiles {
     )
   }
 
-  #abilitiesOf(device: string): Map<string, Ability> {
-    const known = this.#abilities.get(device) ?? new Map<string, Ability>()
-    this.#abilities.set(device, known)
-    return known
+  #abilityOf(device: string, model: string): Ability | undefined {
+    const shown = this.#abilities.get(device, model)
+    return shown && withRelevance(shown, this.#relevances.get(device, model), this.#wallMs())
   }
 
   #tellAbility(device: string, model: string): void {
-    const ability = this.#abilities.get(device)!.get(model)!
+    const ability = this.#abilityOf(device, model)!
     this.#listener?.onAbility(device, model, ability, this.#wallMs() - ability.judgedMs)
   }
 }

@@ -5,8 +5,6 @@ import { isExpanded, parseLine, type SketchLine } from '../../core/answer/sketch
 import { requestedForm } from '../../core/answer/sketch/requested-form.ts'
 import type { BridgeMode } from '../../core/kit/base/answer-modes.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
-import type { ChatMessage } from '../../core/model/text/chat-message.ts'
-import { clientOf } from '../../core/policy/fairness/client.ts'
 import { mayBeginEarly } from '../../core/policy/pice/early-lines.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
 import { maxSketchLines } from '../../core/wire/protocol/expansion.ts'
@@ -19,6 +17,7 @@ import { Expansions } from './expansions.ts'
 import { LineTexts } from './line-texts.ts'
 import type { Asked } from './llm.ts'
 import type { PlannedConversation, Planner } from './planner.ts'
+import type { WrittenByDevice } from './relevance-check.ts'
 import { Sentences } from './sentences.ts'
 import { type SketchFailure, type SketchParts, writeSketch } from './write-sketch.ts'
 
@@ -34,12 +33,12 @@ export interface AnswerParts extends SketchParts {
 }
 
 export interface EndedAnswer {
-  /** As `clientOf`. */
-  readonly client: string
-  readonly messages: readonly ChatMessage[]
+  readonly asked: Asked
   readonly figures: PiceFigures
   /** From the sketch to the last sentence of a device; undefined: no device has written any. */
   readonly expansionMs: number | undefined
+  /** Those whose sentences it has. */
+  readonly byDevices: readonly WrittenByDevice[]
 }
 
 type Figures = { -readonly [Key in keyof PiceFigures]: PiceFigures[Key] }
@@ -77,6 +76,7 @@ export class PiceAnswer {
   /** Devices have let the deadline pass. */
   #isLate = false
   readonly #confidences: number[] = []
+  readonly #byDevices: WrittenByDevice[] = []
 
   constructor(parts: AnswerParts, asked: Asked, mode: BridgeMode, log: AnswerLog, signal: AbortSignal) {
     this.#parts = parts
@@ -96,8 +96,12 @@ export class PiceAnswer {
     try {
       for await (const delta of this.#make()) yield { ...delta, pice: figures }
     } finally {
-      const { messages, request } = this.#asked
-      this.#parts.onEnded({ client: clientOf(request.client), messages, figures: this.#figures, expansionMs: this.#expansionMs })
+      this.#parts.onEnded({
+        asked: this.#asked,
+        figures: this.#figures,
+        expansionMs: this.#expansionMs,
+        byDevices: this.#byDevices,
+      })
     }
   }
 
@@ -423,6 +427,8 @@ export class PiceAnswer {
 
   #write(record: PiceRecord): void {
     this.#begin()
+    if (record.kind === 'sentence' && record.source.device !== undefined)
+      this.#byDevices.push({ device: record.source.device, model: record.source.model.name, text: record.text })
     this.#log.append(record)
   }
 }

@@ -5,8 +5,9 @@ import { openReplaceable } from '../../core/kit/store/open-replaceable.ts'
 
 /**
  * Migrations. `small_models`: the profiles of the devices' models, in the order of the profile; `factor`: ratio of real to
- * measured time. `abilities`: of the models on each device, see core/policy/pice/ability.ts. `expansion_jobs`: which sketch of which job belongs to
- * which answer. `foresight`: logarithms of true to foreseen length of a model's latest answers, a JSON list.
+ * measured time. `abilities`: of the models on each device, by the confidence of their sentences (core/policy/pice/ability.ts);
+ * `relevances`: the same of what the LLM says of a sample of them. `expansion_jobs`: which sketch of which job belongs to which
+ * answer. `foresight`: logarithms of true to foreseen length of a model's latest answers, a JSON list.
  */
 export const piceTables = [
   `
@@ -46,6 +47,16 @@ CREATE TABLE abilities (
   PRIMARY KEY (device, model)
 ) STRICT, WITHOUT ROWID;
 `,
+  `
+CREATE TABLE relevances (
+  device TEXT NOT NULL,
+  model TEXT NOT NULL,
+  confidence REAL NOT NULL,
+  sentences REAL NOT NULL,
+  judged_ms INTEGER NOT NULL,
+  PRIMARY KEY (device, model)
+) STRICT, WITHOUT ROWID;
+`,
 ]
 
 /**
@@ -56,5 +67,6 @@ export const openPiceStore = (stateDir: string, logger: Logger): Store =>
   openReplaceable(join(stateDir, 'pice.sqlite'), piceTables, readAll, logger)
 
 function readAll(store: Store): void {
-  for (const table of ['small_models', 'abilities', 'expansion_jobs', 'foresight']) store.prepare(`SELECT * FROM ${table}`).all()
+  for (const table of ['small_models', 'abilities', 'relevances', 'expansion_jobs', 'foresight'])
+    store.prepare(`SELECT * FROM ${table}`).all()
 }

@@ -11,8 +11,13 @@ export type RowItem = Extract<StepItem, { states: States }>
 export interface TokenItem {
   readonly sequence: Sequence
   readonly ids: readonly number[]
-  /** Reads the logits after the last id ([vocab], valid only until it returns, or returns a promise). Absent: they are not computed. */
-  readonly read?: ((logits: Float32Array) => void | Promise<void>) | undefined
+  /** Logits are read after so many of the last ids; absent: after the last one. */
+  readonly readRows?: number | undefined
+  /**
+   * Reads the logits after an id ([vocab], valid only until it returns, or returns a promise). Absent: they are not computed.
+   * @param at of the id in `ids`
+   */
+  readonly read?: ((logits: Float32Array, at: number) => void | Promise<void>) | undefined
 }
 
 export type ModelItem = RowItem | TokenItem
@@ -77,7 +82,7 @@ export function splitModel(middle: Part, around?: { readonly input: Part; readon
         const stepItems = items.map((item): StepItem => {
           if (!isTokens(item)) return item
           const at = answers.indexOf(item)
-          return { sequence: stacks[at]!.parts[1]!, states: shallow[at]!, select: item.read ? 'last' : 'none' }
+          return { sequence: stacks[at]!.parts[1]!, states: shallow[at]!, select: readIn(item) }
         })
         return middle.step(stepItems)
       })
@@ -99,15 +104,15 @@ export function wholeModel(chain: Chain): ServedModel {
       queue.run(async () => {
         const answers = items.filter(isTokens)
         if (answers.length < items.length) throw new Error('a model without cuts was given hidden states')
-        const logits = await chain.step(
-          answers.map(({ sequence, ids, read }) => ({ sequence, ids, select: read ? 'last' : 'none' })),
-        )
+        const logits = await chain.step(answers.map((item) => ({ sequence: item.sequence, ids: item.ids, select: readIn(item) })))
         let row = 0
         return Promise.all(
-          answers.map(({ read }) => {
-            if (!read) return computed
-            const from = row++ * vocab
-            return attempt(() => read(logits.subarray(from, from + vocab)))
+          answers.map(async (item) => {
+            const reads = readIn(item).map((at) => {
+              const from = row++ * vocab
+              return attempt(() => item.read!(logits.subarray(from, from + vocab), at))
+            })
+            return (await Promise.all(reads)).find(({ kind }) => kind === 'failed') ?? computed
           }),
         )
       }),
@@ -139,18 +144,32 @@ async function readLogits(
   deep: readonly States[],
   head: SharedHead,
 ): Promise<ReadonlyMap<ModelItem, ItemResult>> {
-  const reading = items.flatMap((item, at) => (isTokens(item) && item.read ? [{ item, read: item.read, states: deep[at]! }] : []))
+  const reading = items.flatMap((item, at) => (isTokens(item) && item.read ? [{ item, states: deep[at]! }] : []))
   if (reading.length === 0) return new Map()
   const states = concatStates(
     reading.map((each) => each.states),
     reading[0]!.states.width,
   )
+  const rows = reading.flatMap(({ item }) => readIn(item).map((at) => ({ item, at })))
   try {
-    const results = await Promise.all(await head.read(states, (logits, row) => attempt(() => reading[row]!.read(logits))))
-    return new Map(reading.map(({ item }, row) => [item, results[row]!]))
+    const results = await Promise.all(
+      await head.read(states, (logits, row) => attempt(() => rows[row]!.item.read!(logits, rows[row]!.at))),
+    )
+    const byItem = new Map<ModelItem, ItemResult>()
+    for (const [row, result] of results.entries()) {
+      const { item } = rows[row]!
+      if (byItem.get(item)?.kind !== 'failed') byItem.set(item, result)
+    }
+    return byItem
   } catch (error) {
     return new Map(reading.map(({ item }) => [item, { kind: 'failed', error }]))
   }
+}
+
+/** The ids after which logits are read, by their places. */
+function readIn({ ids, read, readRows = 1 }: TokenItem): number[] {
+  const count = read ? readRows : 0
+  return Array.from({ length: count }, (_, row) => ids.length - count + row)
 }
 
 const computed: ItemResult = { kind: 'tokens' }

@@ -138,7 +138,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
       loop.remove(stream)
     },
     leaveRows: (stream, isCached) => (isCached ? cache(stream) : release(stream)),
-    longestPrefix: (owner, ids) => longestOf(owner, ids),
+    longestPrefix: (owner, ids) => longestPrefix(prefixesOf(owner), ids),
     leaveTokens(stream, ids) {
       if (ids.length === 0) release(stream)
       else cache(stream, ids)
@@ -193,9 +193,6 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
     yield* prefixes.withIds(owner)
     for (const stream of tokenStreams) if (stream.owner === owner && stream.prefix) yield stream.prefix
   }
-
-  /** The last id's row yields the logits of the next token. */
-  const longestOf = (owner: string, ids: readonly number[]) => longestPrefix(prefixesOf(owner), ids.slice(0, -1))
 
   function start(owner: string, sequence: RowStream['kv']['sequence']): RowStream {
     streams += 1

@@ -1,6 +1,6 @@
 import { endOf } from '../../core/answer/endpoint/endpoint.ts'
 import type { Sequence } from '../../core/model/engine/contract.ts'
-import { choose, type TokenChoice } from '../../core/model/engine/logprobs.ts'
+import { choose, log2Probability, type TokenChoice } from '../../core/model/engine/logprobs.ts'
 import type { Sampling } from '../../core/model/engine/sampler.ts'
 import { maskAfter, type TokenConstraint, type TokenMask } from '../../core/model/grammar/grammar.ts'
 import type { AnswerEnd } from '../../core/model/text/answer-stream.ts'
@@ -26,6 +26,8 @@ export interface TokenStreamRequest {
   readonly constraint?: TokenConstraint | undefined
   /** Likeliest tokens that are reported with their log probabilities; absent: none, and not the token's own either. */
   readonly logprobs?: number | undefined
+  /** Whether the log probabilities of `answered` are wanted, too. */
+  readonly scoresAnswered?: boolean | undefined
   /** Tokens per second that the reader takes; absent: a person who reads. */
   readonly tokensPerS?: number | undefined
 }
@@ -33,6 +35,8 @@ export interface TokenStreamRequest {
 /** Tokens that have become certain. */
 export interface NextTokens {
   readonly choices: readonly TokenChoice[]
+  /** log2 p of each token of the request's `answered`, where it asks for them; with the first tokens. */
+  readonly answeredLog2?: readonly number[] | undefined
   /** Set with the last ones. */
   readonly end: AnswerEnd | undefined
 }
@@ -71,6 +75,10 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   /** With which `#ids` ends. */
   readonly #answer: number[]
   readonly #maxAnswer: number
+  /** Ids from here on are chosen, or scored. */
+  readonly #scoredFrom: number
+  /** log2 p of the ids from `#scoredFrom` on; undefined: they have been handed out, or are not wanted. */
+  #scores: number[] | undefined
   /** Chosen in the running step. */
   #chosen: TokenChoice | undefined
   /** Chosen, and not taken by `next` yet. */
@@ -83,12 +91,14 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
 
   constructor(id: number, owner: string, sequence: Sequence, request: TokenStreamRequest, host: TokenHost) {
     super(id, owner, sequence, host)
-    const { ids, answered, maxTokens } = request
+    const { ids, answered, maxTokens, scoresAnswered } = request
     this.#host = host
     this.#request = request
     this.#ids = [...ids]
     this.#answer = [...answered]
     this.#maxAnswer = answered.length + maxTokens
+    this.#scoredFrom = ids.length - (scoresAnswered ? answered.length : 0)
+    if (scoresAnswered) this.#scores = []
   }
 
   /** Waits for its first step. @throws BrimError QUEUE_FULL */
@@ -125,7 +135,9 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
         const choices = this.#choices
         this.#choices = []
         this.#observeTake(choices.length, backlog)
-        return { choices, end: this.#end }
+        const answeredLog2 = this.#scores?.slice(0, this.#request.answered.length)
+        this.#scores = undefined
+        return { choices, end: this.#end, answeredLog2 }
       }
       await new Promise<void>((resolve) => {
         this.#wake = resolve
@@ -155,10 +167,15 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     this.#host.leaveTokens(this, holdsRows && this.#leavesPrefix ? this.#ids.slice(0, this.sequence.length) : [])
   }
 
+  /** Ids whose rows need not be its own: the row of the id before yields the logits of one that is chosen or scored. */
+  get #computedBefore(): number[] {
+    return this.#ids.slice(0, (this.#scores ? this.#scoredFrom : this.#ids.length) - 1)
+  }
+
   /** Looks for rows to begin with, in place of its own. */
   restart(): void {
     this.sequence.truncate(0)
-    const found = this.#host.longestPrefix(this.owner, this.#ids)
+    const found = this.#host.longestPrefix(this.owner, this.#computedBefore)
     const { handle, sequence } = found?.prefix ?? {}
     const cached = handle === undefined || !sequence ? undefined : { handle, rows: sequence.length }
     this.beginWith(sequence, found?.length ?? 0, cached)
@@ -174,7 +191,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
 
   /** Whether there are more rows to begin with than it has. */
   get isBehind(): boolean {
-    return (this.#host.longestPrefix(this.owner, this.#ids)?.length ?? 0) > this.sequence.length
+    return (this.#host.longestPrefix(this.owner, this.#computedBefore)?.length ?? 0) > this.sequence.length
   }
 
   /**
@@ -184,15 +201,24 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   awaitsRowsOf(other: ModelTokenStream, rows: number): boolean {
     if (other.owner !== this.owner) return false
     const held = other.sequence.length
-    const shared = sharedIds(other.#ids, this.#ids.slice(0, -1))
+    const shared = sharedIds(other.#ids, this.#computedBefore)
     return Math.min(held + rows, shared) - Math.max(this.sequence.length, Math.min(held, shared)) >= minSharedRows
   }
 
   protected piece(count: number): TokenItem {
     const from = this.sequence.length
     const isLast = from + count === this.#ids.length
-    const read = isLast ? this.#reader() : undefined
-    return { sequence: this.sequence, ids: this.#ids.slice(from, from + count), read }
+    const choosing = isLast ? this.#reader() : undefined
+    const item = { sequence: this.sequence, ids: this.#ids.slice(from, from + count) }
+    const readRows = Math.min(count, from + count + 1 - this.#scoredFrom)
+    const scores = this.#scores
+    if (!scores || readRows <= 0) return { ...item, read: choosing }
+    const read: TokenItem['read'] = (logits, at) => {
+      const next = from + at + 1
+      if (next === this.#ids.length) return choosing?.(logits, at)
+      scores[next - this.#scoredFrom] = log2Probability(logits, this.#ids[next]!)
+    }
+    return { ...item, readRows, read }
   }
 
   /** The mask of the next token is found while the step computes. */
@@ -201,7 +227,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     const choosing = (logits: Float32Array, mask?: TokenMask) => {
       this.#chosen = choose(logits, this.#request, this.#ids.length, this.#answer, mask)
     }
-    if (!constraint) return choosing
+    if (!constraint) return (logits) => choosing(logits)
     const mask = maskAfter(constraint, this.#answer)
     // Where the step fails, it is not read.
     mask.catch(() => {})

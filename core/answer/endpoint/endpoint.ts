@@ -16,6 +16,8 @@ export interface AnswerRequest {
   readonly prompt: Prompt
   /** The answer so far: the endpoint continues after it. Absent: a new answer. */
   readonly answered?: Answered
+  /** Whether the log probabilities of `answered` are wanted, too. Only models that run here have them. */
+  readonly scoresAnswered?: boolean
   /** Tokens that may still follow; absent: as many as the context holds. */
   readonly maxTokens?: number
   readonly sampling: Sampling
@@ -110,6 +112,8 @@ export interface TokenDelta extends CommonDelta {
   readonly tokens: readonly number[]
   /** Of each token, where the request asks for them. */
   readonly logprobs?: readonly TokenLogprobs[]
+  /** log2 p of each token of the request's `answered`, where it asks for them; with the first delta. */
+  readonly answeredLog2?: readonly number[]
 }
 
 /** Text of a server that does not tell its token ids, or of a device that expanded a sentence of a sketch. */

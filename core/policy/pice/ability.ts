@@ -32,7 +32,8 @@ export function abilityOf(ability: Ability | undefined, nowMs: number): number |
 /** Until when `abilityOf` gives a value. */
 export const knownUntilMs = ({ sentences, judgedMs }: Ability): number => judgedMs + halfLifeMs * Math.log2(sentences)
 
-const weightOf = ({ sentences, judgedMs }: Ability, nowMs: number) =>
+/** Sentences that count now. */
+export const weightOf = ({ sentences, judgedMs }: Ability, nowMs: number) =>
   sentences * 2 ** (-Math.max(0, nowMs - judgedMs) / halfLifeMs)
 
 /** Sentences of the fleet that count beside a device's own. */
@@ -46,6 +47,21 @@ export function shrunk(own: Ability | undefined, fleetMean: number | undefined, 
   if (fleetMean === undefined) return own.confidence
   const weight = weightOf(own, nowMs)
   return (weight * own.confidence + fleetSentences * fleetMean) / (weight + fleetSentences)
+}
+
+/** A model whose relevance is known by fewer sentences is checked more often. */
+export const knownWeight = 4
+
+/**
+ * What a model has shown by itself, and by what the LLM says of a sample of its sentences: those that have nothing to do with their
+ * question are worth nothing.
+ * @param relevance its confidences are relevances (`relevanceOf`)
+ */
+export function withRelevance(shown: Ability, relevance: Ability | undefined, nowMs: number): Ability {
+  if (!relevance) return shown
+  const weight = weightOf(relevance, nowMs)
+  // Until something speaks against it, a model writes on the question.
+  return { ...shown, confidence: (shown.confidence * (weight * relevance.confidence + 1)) / (weight + 1) }
 }
 
 /** Whether a model has shown on a device that it writes rubbish. It is tried again once what it has shown no longer counts. */

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { run } from '../../../brim.ts'
+import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { startSketchingBridge } from '../../support/sketching-bridge.ts'
 
@@ -35,4 +36,18 @@ it('a device whose small model writes rubbish is named by the doctor and in the 
   expect(new Set(sources.flatMap(({ device }) => device ?? []))).toEqual(new Set(['good']))
   expect(served).toBe(before)
   expect(await doctor('--device', 'good')).not.toMatch(/small-model/)
+})
+
+it('a device that is sure of sentences beside the question, with the words of their lines, is unmasked by the LLM', async () => {
+  await using world = await startSketchingBridge(undefined, { bundle: await ensureDemoBundle(), upstream: undefined })
+  await world.device('liar', (given) => given.succeed((line) => `Nothing at all ${line} nothing at all nothing at all.`, 0))
+  const messages = [{ role: 'user', content: 'Please tell me how to clean a piano with my neighbor in summer.' }]
+  const isNamed = async () =>
+    (await (await fetch(`${world.bridge.httpUrl}/v1/devices/liar`)).text()).includes('slm writes no expansions')
+  const answers: Awaited<ReturnType<typeof world.ask>>[] = []
+  while (answers.length < 20 && !(await isNamed())) answers.push(await world.ask({ messages, max_tokens: 400 }))
+  // Its own word would have carried it on: Eq. 3 alone calls these sentences good.
+  expect(answers[0]!.pice.confidence).toBeGreaterThan(0.6)
+  expect(answers.length).toBeLessThan(20)
+  expect(await world.ask({ messages })).toMatchObject({ pice: { mode: 'full', reason: 'no-device' } })
 })

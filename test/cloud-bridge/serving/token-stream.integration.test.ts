@@ -4,6 +4,7 @@ import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
 import type { TokenStream, TokenStreamRequest } from '../../../cloud-bridge/serving/token-stream.ts'
 import { type Random, seededRandom } from '../../../core/kit/base/random.ts'
 import type { Chain } from '../../../core/model/engine/contract.ts'
+import { log2Probability } from '../../../core/model/engine/logprobs.ts'
 import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
@@ -201,6 +202,94 @@ describe('answers of the whole model', () => {
       const rest = { ids: [...ids, ...answered], answered, eos: [], sampling, maxTokens: maxTokens - 5 }
       expect(await collect(serving.openTokens('client a', rest))).toEqual(answers[at]!.slice(5))
     }
+  })
+})
+
+describe('the tokens of an answer so far', () => {
+  /** By the reference. */
+  async function scoresOf(chain: Chain, ids: readonly number[], answered: readonly number[]): Promise<number[]> {
+    const { vocab } = chain.manifest.dims
+    const sequence = chain.createSequence()
+    try {
+      const all = [...ids, ...answered]
+      const logits = await chain.step([{ sequence, ids: all, select: answered.map((_, at) => ids.length - 1 + at) }])
+      return answered.map((token, at) => log2Probability(logits.subarray(at * vocab, (at + 1) * vocab), token))
+    } finally {
+      sequence.release()
+    }
+  }
+
+  const scoring = (ids: readonly number[], answered: readonly number[]): TokenStreamRequest => ({
+    ids: [...ids, ...answered],
+    answered,
+    eos: [],
+    sampling: greedy,
+    maxTokens: 3,
+    scoresAnswered: true,
+  })
+
+  it.each(['split', 'whole'] as const)('are scored where the request asks for it, by a %s model', async (kind) => {
+    const [chain, model] =
+      kind === 'split' ? [reference, served()] : [whole.chain({ cuts: 'full' }), wholeModel(whole.chain({ cuts: 'full' }))]
+    const serving = testServing(model, { kv: { prefixMs: 60_000 } })
+    // Steps of 32 rows: the answer begins in any of them, and covers up to three; it begins with the prompt, too.
+    for (const [prompt, count] of [
+      [1, 70],
+      [31, 5],
+      [32, 40],
+      [33, 1],
+      [90, 64],
+    ] as const) {
+      const ids = someIds(split.manifest, prompt, prompt)
+      const answered = someIds(split.manifest, count, count + 100)
+      const stream = serving.openTokens('client', scoring(ids, answered))
+      const { answeredLog2, choices } = await stream.next()
+      const wanted = await scoresOf(chain, ids, answered)
+      expect(answeredLog2).toHaveLength(count)
+      for (const [at, score] of answeredLog2!.entries()) expect(score).toBeCloseTo(wanted[at]!, 3)
+      // The tokens that follow are the same as without scores, and carry none.
+      const rest: number[] = []
+      for (let end: unknown; !end; ) {
+        const next = await stream.next()
+        expect(next.answeredLog2).toBeUndefined()
+        rest.push(...next.choices.map(({ token }) => token))
+        end = next.end
+      }
+      expect([[...choices.map(({ token }) => token), ...rest]]).toEqual(
+        await expected(chain, [{ ids: [...ids, ...answered], sampling: greedy, maxTokens: 3 }]),
+      )
+    }
+    await serving.close()
+  })
+
+  it('are scored with rows that are cached of the prompt, and none of their own', async () => {
+    const serving = testServing(served(), { kv: { prefixMs: 60_000 } })
+    const ids = someIds(split.manifest, 60, 1)
+    const answered = someIds(split.manifest, 20, 2)
+    const first = (await serving.openTokens('client', scoring(ids, answered)).next()).answeredLog2!
+    const before = serving.metrics.tokens
+    await expect.poll(() => serving.memory.usedBytes).toBeGreaterThan(0)
+    expect((await serving.openTokens('client', scoring(ids, answered)).next()).answeredLog2).toEqual(first)
+    // All but the last row of the prompt are there.
+    expect(serving.metrics.tokens - before).toBeLessThan(60)
+    expect(serving.metrics.tokens - before).toBeGreaterThanOrEqual(20)
+    await serving.close()
+  })
+
+  it('are scored again from the beginning where the answer is preempted', async () => {
+    let preemptions = 0
+    const policy = preempting(seededRandom(5), () => {
+      preemptions += 1
+    })
+    const serving = testServing(served(), { policy })
+    const ids = someIds(split.manifest, 40, 1)
+    const answered = someIds(split.manifest, 100, 2)
+    const all = await Promise.all([1, 2, 3, 4].map((at) => serving.openTokens(`client ${at}`, scoring(ids, answered)).next()))
+    const wanted = await scoresOf(reference, ids, answered)
+    for (const { answeredLog2 } of all)
+      for (const [at, score] of answeredLog2!.entries()) expect(score).toBeCloseTo(wanted[at]!, 3)
+    expect(preemptions).toBeGreaterThan(0)
+    await serving.close()
   })
 })
 

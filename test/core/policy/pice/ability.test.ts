@@ -1,5 +1,7 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Ability, abilityOf, judged } from '../../../../core/policy/pice/ability.ts'
+import { type Ability, abilityOf, judged, withRelevance, writesRubbish } from '../../../../core/policy/pice/ability.ts'
+import { relevanceOf } from '../../../../core/policy/pice/relevance.ts'
 
 const minuteMs = 60_000
 const shown = (confidences: readonly number[], everyMs = 0) =>
@@ -31,5 +33,38 @@ describe('the ability of a small model', () => {
       sentences: 2,
       judgedMs: 0,
     })
+  })
+})
+
+describe('the relevance of sentences', () => {
+  const log2 = fc.double({ min: -40, max: 0, noNaN: true })
+
+  it('is between 0 and 1, and no less the more the question tells of the text', () => {
+    fc.assert(
+      fc.property(log2, log2, log2, (one, other, without) => {
+        const [less, more] = [Math.min(one, other), Math.max(one, other)].map((likelihood) => relevanceOf(likelihood, without))
+        return 0 <= less! && less! <= more! && more! <= 1
+      }),
+      { examples: [[0, -40, -40]] },
+    )
+  })
+
+  it('is half where the question tells nothing, full or none where it tells half a bit a token for or against', () => {
+    expect([-3, -2.5, -3.5].map((withQuestion) => relevanceOf(withQuestion, -3))).toEqual([0.5, 1, 0])
+  })
+
+  const claimed = shown(Array(20).fill(0.9))!
+
+  it('lowers what a model has shown by itself, the more sentences speak against it', () => {
+    const against = [1, 2, 5, 20].map((count) => withRelevance(claimed, shown(Array(count).fill(0)), 0).confidence)
+    expect(against).toEqual([0.45, expect.closeTo(0.3), expect.closeTo(0.15), expect.closeTo(0.9 / 21)])
+    expect(withRelevance(claimed, undefined, 0)).toEqual(claimed)
+    expect(withRelevance(claimed, shown(Array(20).fill(1)), 0).confidence).toBeCloseTo(0.9)
+  })
+
+  it('unmasks a device that claims to be sure of sentences beside the question, until the check is forgotten', () => {
+    const judgedAt = (nowMs: number) => withRelevance({ ...claimed, judgedMs: nowMs }, shown([0, 0, 0]), nowMs)
+    expect(writesRubbish(judgedAt(0), 0)).toBe(true)
+    expect(writesRubbish(judgedAt(60 * minuteMs), 60 * minuteMs)).toBe(false)
   })
 })
