@@ -2,27 +2,21 @@ import type { SentencePlace } from '../../wire/protocol/expansion.ts'
 import { clientToDisplace } from '../fairness/full-room.ts'
 import { countByClient } from '../fairness/in-turns.ts'
 import { type HandlersOf, handleKind, type Machine, type OfKind, PendingActions } from '../machine.ts'
-import { type DispatchRule, hasRoom, termsOf } from './dispatch-rules.ts'
+import { type DispatchRule, hasRoom } from './dispatch-rules.ts'
 import { ExpandingFleet } from './expanding-fleet.ts'
 import type { ExpansionAction, ExpansionFailure, ExpansionInput, QueueLimits } from './expansion-events.ts'
 import type { FleetDevice } from './fleet-device.ts'
-import { usualModel, usualS } from './fleet-queue.ts'
-import { PendingSketch, SketchJob } from './pending-sketch.ts'
+import { PendingSketch, type SketchJob } from './pending-sketch.ts'
 import { expansionOf, type SketchBatch, SketchBatches } from './sketch-batches.ts'
+import { SketchJobs } from './sketch-jobs.ts'
 import type { FleetView } from './state.ts'
+import { WantedProfiles } from './wanted-profiles.ts'
 
 /** Interval of looks at sketches that wait although a device is free: their age may change what it takes. */
 const lookMs = 100
-/** A job is overdue after this many times its predicted time, or this part of its budget where no time is predicted. */
-const hedgePatience = 2
-/** Shorter predictions are below what networks and schedulers vary by. */
-const minHedgeMs = 500
 /** Time in which a device accepts a job: 8 to 60 ms were measured on links that are not slow. */
 const minAcceptMs = 1_000
 const maxAcceptMs = 5_000
-/** Minimum time between two requests for a profile to one device. */
-export const profileEveryMs = 10 * 60_000
-
 export interface ExpansionSettings {
   /** Jobs that a device may hold for it to get sketches. */
   readonly jobsPerDevice: number
@@ -58,8 +52,8 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   readonly #batches: SketchBatches
   /** In the order in which they came. */
   readonly #pending = new Map<string, PendingSketch>()
-  readonly #jobs = new Map<string, SketchJob>()
-  readonly #wantedProfiles = new Set<FleetDevice>()
+  readonly #jobs: SketchJobs
+  readonly #wantedProfiles = new WantedProfiles()
   /** Whether a device without a profile is asked for one: a fleet that never sketches should not be measured. */
   #wantsProfiles: boolean
   /** Since when no device takes expansions. */
@@ -68,7 +62,6 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   #dueMs: number | undefined
   /** No deadline and no end of a grace time is earlier. */
   #nextEndMs = Number.POSITIVE_INFINITY
-  #submitted = 0
   #waiting: readonly PendingSketch[] | undefined
   readonly #actions = new PendingActions<ExpansionAction>()
   /** Of the present input. */
@@ -98,6 +91,7 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   constructor(rule: DispatchRule, settings: ExpansionSettings) {
     this.#settings = settings
     this.#fleet = new ExpandingFleet(settings.jobsPerDevice)
+    this.#jobs = new SketchJobs(this.#fleet)
     this.#batches = new SketchBatches(rule, this.#fleet.able, settings.maxJobBytes)
     this.#wantsProfiles = settings.expectsPlans
     this.#aloneSinceMs = settings.startedMs
@@ -214,28 +208,16 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
     return latest !== undefined
   }
 
-  #adopt({ job: id, device: name, size, expected, isDispatched, received }: OfKind<ExpansionInput, 'adopt'>): void {
-    const device = this.#fleet.of(name)
+  #adopt({ job: id, device, size, expected, isDispatched, received }: OfKind<ExpansionInput, 'adopt'>): void {
     const keptUntilMs = this.#nowMs + this.#settings.graceMs
-    const times = { predictedS: 0, busyS: 0, startedMs: this.#nowMs, overdueMs: Number.POSITIVE_INFINITY, keptUntilMs }
-    const job = new SketchJob({ id, device, size, expected, ...times })
-    job.isDispatched = isDispatched
-    // When it was submitted is not known.
-    job.isAccepted = true
+    const options = { id, device: this.#fleet.of(device), size, expected, keptUntilMs }
+    const job = this.#jobs.adopt(options, isDispatched, this.#nowMs)
     for (const { sketch, sentence, candidate } of received) job.received(sketch, sentence, candidate)
-    this.#follow(job)
     this.#nextEndMs = Math.min(this.#nextEndMs, keptUntilMs)
   }
 
-  #follow(job: SketchJob): void {
-    this.#jobs.set(job.options.id, job)
-    this.#fleet.addJob(job.options.device, job)
-  }
-
   #forget(job: SketchJob): void {
-    this.#jobs.delete(job.options.id)
-    this.#fleet.removeJob(job.options.device, job)
-    for (const part of job.waitingParts) part.jobs.delete(job)
+    this.#jobs.remove(job)
     this.#waiting = undefined
   }
 
@@ -312,19 +294,17 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
     if (this.#isAlone()) for (const pending of this.#waitingOnes()) this.#fail(pending, { reason: 'no-device' })
     this.#dueMs = undefined
     this.#dispatch()
-    this.#askForProfiles()
+    for (const { name } of this.#wantedProfiles.take(this.#fleet.able.free, this.#nowMs))
+      this.#actions.push({ kind: 'profile', device: name })
   }
 
   /** Deadlines that have passed, and jobs whose answers have not come back. */
   #endInTime(): void {
     for (const pending of this.#pending.values()) if (this.#nowMs >= pending.deadlineMs) this.#onLate(pending)
-    for (const job of this.#jobs.values()) if (this.#nowMs >= job.options.overdueMs && !job.isOverdue) this.#onOverdue(job)
-    for (const job of this.#jobs.values()) this.#cancelUseless(job)
-    let nextMs = Number.POSITIVE_INFINITY
-    for (const { deadlineMs } of this.#pending.values()) nextMs = Math.min(nextMs, deadlineMs)
-    for (const { options } of this.#jobs.values())
-      for (const atMs of [options.keptUntilMs, options.overdueMs]) if (atMs > this.#nowMs) nextMs = Math.min(nextMs, atMs)
-    this.#nextEndMs = nextMs
+    for (const job of this.#jobs.all()) if (this.#nowMs >= job.options.overdueMs && !job.isOverdue) this.#onOverdue(job)
+    for (const job of this.#jobs.all()) this.#cancelUseless(job)
+    this.#nextEndMs = this.#jobs.nextEndMs(this.#nowMs)
+    for (const { deadlineMs } of this.#pending.values()) this.#nextEndMs = Math.min(this.#nextEndMs, deadlineMs)
   }
 
   /** What is missing waits for another device, while this one may still send it. */
@@ -361,7 +341,7 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
   }
 
   #schedule(): void {
-    if (this.#pending.size > 0 || this.#wantedProfiles.size > 0) this.#dueMs = Math.min(this.#dueMs ?? this.#nowMs, this.#nowMs)
+    if (this.#pending.size > 0 || !this.#wantedProfiles.isEmpty) this.#dueMs = Math.min(this.#dueMs ?? this.#nowMs, this.#nowMs)
   }
 
   #dispatch(): void {
@@ -376,74 +356,27 @@ export class ExpansionScheduler implements Machine<ExpansionInput, ExpansionActi
     if (nextMs < Number.POSITIVE_INFINITY) this.#dueMs = Math.min(this.#dueMs ?? nextMs, nextMs)
   }
 
-  #submit({ device, sketches }: SketchBatch): void {
-    const nowMs = this.#nowMs
-    this.#submitted += 1
-    const seconds = predictedS(device, sketches)
-    const busyS = device.busyS(nowMs)
-    const overdueMs = nowMs + hedgeMs(seconds > 0 ? busyS + seconds : 0, sketches)
-    const job = new SketchJob({
-      id: `${this.#submitted}`,
-      device,
-      size: sketches.length,
-      expected: sketches.reduce((sum, { missing, asked }) => sum + missing.length * asked.candidates, 0),
-      predictedS: seconds,
-      model: device.known && usualModel(device.known).model,
-      busyS,
-      startedMs: nowMs,
-      overdueMs,
-      keptUntilMs: nowMs,
-    })
-    for (const [sketch, pending] of sketches.entries()) job.attach(pending, sketch)
-    this.#follow(job)
+  #submit(batch: SketchBatch): void {
+    const { device, sketches } = batch
+    const job = this.#jobs.begin(batch, this.#nowMs)
     this.#waiting = undefined
-    this.#nextEndMs = Math.min(this.#nextEndMs, overdueMs)
+    this.#nextEndMs = Math.min(this.#nextEndMs, job.options.overdueMs)
     this.#actions.push({
       kind: 'submit',
       job: job.options.id,
       device: device.name,
       sketches: sketches.map(({ asked, missing }) => ({ id: asked.id, sentences: missing })),
-      endsInMs: Math.max(...sketches.map(({ deadlineMs }) => deadlineMs)) - nowMs,
+      endsInMs: Math.max(...sketches.map(({ deadlineMs }) => deadlineMs)) - this.#nowMs,
       acceptMs: acceptMs(device),
     })
   }
 
   #wantProfile(device: FleetDevice): void {
-    if (!device.presence?.canProfile) return
-    if (this.#nowMs - device.profileAskedMs < profileEveryMs) return
-    this.#wantedProfiles.add(device)
+    this.#wantedProfiles.add(device, this.#nowMs)
     this.#schedule()
   }
-
-  /** Devices that have nothing else to do. */
-  #askForProfiles(): void {
-    if (this.#wantedProfiles.size === 0) return
-    const free = new Set(this.#fleet.able.free)
-    for (const device of this.#wantedProfiles) {
-      if (!free.has(device)) continue
-      this.#wantedProfiles.delete(device)
-      device.profileAskedMs = this.#nowMs
-      this.#actions.push({ kind: 'profile', device: device.name })
-    }
-  }
-}
-
-/** After how many ms another device is given what is missing of a job. */
-function hedgeMs(predicted: number, batch: readonly PendingSketch[]): number {
-  if (predicted > 0) return Math.max(minHedgeMs, 1_000 * hedgePatience * predicted)
-  const budgets = batch.flatMap(({ asked: { budgetMs } }) => budgetMs ?? [])
-  return budgets.length > 0 ? Math.max(minHedgeMs, Math.min(...budgets) / hedgePatience) : Number.POSITIVE_INFINITY
 }
 
 /** A slow link needs longer for a sketch and the answer to it. */
 const acceptMs = ({ known, hints }: FleetDevice): number =>
   Math.min(maxAcceptMs, Math.max(minAcceptMs, 4_000 * (known ?? hints).networkS))
-
-/** 0 for a device whose speed is unknown. */
-function predictedS({ known }: FleetDevice, batch: readonly PendingSketch[]): number {
-  const tokens = batch.reduce((sum, { expectedTokens }) => sum + expectedTokens, 0)
-  if (!known) return 0
-  const terms = termsOf(batch.map(({ shape }) => shape))
-  // The prompts of a batch are read one after another.
-  return known.networkS + usualS(known, tokens, { ...terms, promptTokens: batch.length * terms.promptTokens })
-}
