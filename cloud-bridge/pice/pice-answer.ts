@@ -4,16 +4,17 @@ import type { PiceFigures } from '../../core/answer/endpoint/figures.ts'
 import { isExpanded, parseLine, type SketchLine } from '../../core/answer/sketch/line-form.ts'
 import { requestedForm } from '../../core/answer/sketch/requested-form.ts'
 import type { BridgeMode } from '../../core/kit/base/answer-modes.ts'
-import { BrimError } from '../../core/kit/base/errors.ts'
 import { mayBeginEarly } from '../../core/policy/pice/early-lines.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
 import { maxSketchLines } from '../../core/wire/protocol/expansion.ts'
 import type { AnswerLog } from '../llm/journalled-endpoint.ts'
-import type { FullRecord, PiceRecord, SentenceRecord, SketchRecord, TextRecord } from './answer-log.ts'
+import type { FullRecord, SentenceRecord, SketchRecord } from './answer-log.ts'
+import { AnswerRecords } from './answer-records.ts'
 import { EarlyText } from './early-text.ts'
 import type { Expanded, Expander, ExpansionRequest } from './expander.ts'
 import { expansionRequest } from './expansion-request.ts'
 import { Expansions } from './expansions.ts'
+import { FullAnswer } from './full-answer.ts'
 import { LineTexts } from './line-texts.ts'
 import type { Asked } from './llm.ts'
 import type { PlannedConversation, Planner } from './planner.ts'
@@ -41,75 +42,56 @@ export interface EndedAnswer {
   readonly byDevices: readonly WrittenByDevice[]
 }
 
-type Figures = { -readonly [Key in keyof PiceFigures]: PiceFigures[Key] }
-
-const unplanned: PiceFigures = {
-  mode: 'full',
-  reason: null,
-  level: null,
-  foreseenTokens: null,
-  fullS: null,
-  predictedS: null,
-  sketchTokens: 0,
-  sketchLines: 0,
-  expandedSentences: 0,
-  completedSentences: 0,
-  cloudTokens: 0,
-  edgeTokens: 0,
-  confidence: null,
-}
-
 /** One answer with PICE: planned and made, or continued where its log ends. */
 export class PiceAnswer {
   readonly #parts: AnswerParts
   readonly #asked: Asked
   readonly #mode: BridgeMode
-  readonly #log: AnswerLog
+  readonly #id: string
+  readonly #records: AnswerRecords
+  readonly #llmAnswer: FullAnswer
   readonly #texts: LineTexts
   readonly #signal: AbortSignal
   readonly #startedMs: number
-  #figures: Figures = { ...unplanned }
-  #hasBegun: boolean
   /** The client may have lines of a sketch, which a full answer replaces. */
   #hasSketch: boolean
   #expansionMs: number | undefined
   /** Devices have let the deadline pass. */
   #isLate = false
-  readonly #confidences: number[] = []
-  readonly #byDevices: WrittenByDevice[] = []
 
   constructor(parts: AnswerParts, asked: Asked, mode: BridgeMode, log: AnswerLog, signal: AbortSignal) {
     this.#parts = parts
     this.#asked = asked
     this.#mode = mode
-    this.#log = log
+    this.#id = log.id
+    this.#records = new AnswerRecords(log, asked.messages)
+    this.#llmAnswer = new FullAnswer(parts.llm, asked, log, this.#records, signal)
     this.#texts = new LineTexts(parts.llm, parts.expander, asked)
     this.#signal = signal
     this.#startedMs = parts.clock.nowMs()
-    this.#hasBegun = log.written.length > 0
-    this.#hasSketch = this.#hasBegun
+    this.#hasSketch = log.written.length > 0
   }
 
   /** @throws BrimError of the LLM, QUEUE_FULL, CANCELED */
   async *deltas(): AsyncGenerator<TextDelta, void> {
-    const figures = () => this.#figures
+    const figures = () => this.#records.figures
     try {
       for await (const delta of this.#make()) yield { ...delta, pice: figures }
     } finally {
       this.#parts.onEnded({
         asked: this.#asked,
-        figures: this.#figures,
+        figures: this.#records.figures,
         expansionMs: this.#expansionMs,
-        byDevices: this.#byDevices,
+        byDevices: this.#records.byDevices,
       })
     }
   }
 
   async *#make(): AsyncGenerator<TextDelta, void> {
     const { expander, planner } = this.#parts
-    const written = this.#log.written as readonly PiceRecord[]
+    const { written } = this.#records
     const full = written.findIndex((record) => 'kind' in record && record.kind === 'full')
-    if (full >= 0) return yield* this.#fullFrom(written[full] as FullRecord, written.slice(full + 1))
+    if (full >= 0) return yield* this.#llmAnswer.from(written[full] as FullRecord, written.slice(full + 1), this.#hasSketch)
     // The last one: its first lines are those of the ones before.
     const sketch = written.findLast((record): record is SketchRecord => 'kind' in record && record.kind === 'sketch')
     const sentences = written.filter((record): record is SentenceRecord => 'kind' in record && record.kind === 'sentence')
@@ -120,7 +102,7 @@ export class PiceAnswer {
     const planned = await planner.plan(this.#asked, this.#mode, this.#signal)
     const { plan, expectedTokens = null, foresightTokens, foreseenTokens } = planned
     const { mode, fullS = null, predictedS = null } = plan
-    this.#figures = { ...unplanned, mode, fullS, predictedS, foreseenTokens: expectedTokens, cloudTokens: foresightTokens }
+    this.#records.resetFigures({ mode, fullS, predictedS, foreseenTokens: expectedTokens, cloudTokens: foresightTokens })
     const learn = (tokens: number) => planner.learnLength(foreseenTokens, tokens)
     const isOther = plan.mode === 'full' && (plan.reason === 'unsuitable' || plan.reason === 'conversation')
     if (plan.mode === 'full') return yield* this.#full(plan.reason, isOther ? undefined : learn)
@@ -131,7 +113,7 @@ export class PiceAnswer {
   async *#restOf(record: SketchRecord, plan: NonNullable<SketchRecord['goesOn']>): AsyncGenerator<TextDelta, SketchRecord> {
     const { goesOn, ...complete } = record
     const lines = yield* writeSketch(this.#parts, {
-      id: this.#log.id,
+      id: this.#id,
       asked: this.#asked,
       plan,
       signal: this.#signal,
@@ -141,7 +123,7 @@ export class PiceAnswer {
       text: () => [],
     })
     const all = { ...complete, lines: typeof lines === 'string' ? record.lines : lines }
-    this.#write(all)
+    this.#records.write(all)
     return all
   }
 
@@ -170,23 +152,23 @@ export class PiceAnswer {
     plan: SketchPlan,
     expansions: Expansions,
   ): AsyncGenerator<TextDelta, void> {
-    const end = this.#parts.planner.begin(this.#log.id, expectedTokens, plan)
-    this.#figures.level = plan.level
+    const end = this.#parts.planner.begin(this.#id, expectedTokens, plan)
+    this.#records.figures.level = plan.level
     let lines: readonly string[] | SketchFailure
     let complete: readonly string[] = []
     const early = this.#earlyText(expectedTokens, plan)
     try {
       lines = yield* writeSketch(this.#parts, {
-        id: this.#log.id,
+        id: this.#id,
         asked: this.#asked,
         plan,
         signal: this.#signal,
         counted: (tokens) => {
-          this.#figures.sketchTokens += tokens
-          this.#figures.cloudTokens += tokens
+          this.#records.figures.sketchTokens += tokens
+          this.#records.figures.cloudTokens += tokens
         },
         progress: (sketch) => {
-          this.#begin()
+          this.#records.begin()
           this.#hasSketch = true
           complete = [...sketch]
           this.#beginEarly(sketch, expectedTokens, plan, expansions)
@@ -201,9 +183,9 @@ export class PiceAnswer {
     // What has been sent stays: its lines are the answer, however the sketch has ended.
     if (typeof lines === 'string' && sent.length > 0) lines = complete.slice(0, maxSketchLines)
     if (typeof lines === 'string') return yield* this.#full(lines)
-    this.#figures.sketchLines = lines.length
+    this.#records.figures.sketchLines = lines.length
     const record = this.#recordOf(lines, expectedTokens, plan)
-    this.#write(record)
+    this.#records.write(record)
     yield* this.#expand(record, sent, expansions, sent.length)
   }
 
@@ -219,20 +201,20 @@ export class PiceAnswer {
       candidates,
       maxTokens,
       lineTokens: (lines) => (expectedTokens * this.#writtenShare(plan)) / lines.length,
-      commit: (lines) => this.#write({ ...this.#recordOf(lines, expectedTokens, plan), goesOn: { level, sketchTokens } }),
-      write: (record) => this.#write(record),
+      commit: (lines) => this.#records.write({ ...this.#recordOf(lines, expectedTokens, plan), goesOn: { level, sketchTokens } }),
+      write: (record) => this.#records.write(record),
     })
   }
 
   /** Of the sketch, by its expected length. */
   #writtenShare({ sketchTokens }: SketchPlan): number {
-    return Math.min(1, this.#figures.sketchTokens / sketchTokens)
+    return Math.min(1, this.#records.figures.sketchTokens / sketchTokens)
   }
 
   #recordOf(lines: readonly string[], expectedTokens: number, plan: SketchPlan): SketchRecord {
     const { withinS, queueS, networkS } = plan
     const times = { expansionS: queueS + networkS + plan.expansionS, ...(withinS < Number.POSITIVE_INFINITY && { withinS }) }
-    return { kind: 'sketch', lines, expectedTokens, ...times, figures: { ...this.#figures } }
+    return { kind: 'sketch', lines, expectedTokens, ...times, figures: { ...this.#records.figures } }
   }
 
   /** Idle devices need not wait for the end of the sketch. */
@@ -242,12 +224,12 @@ export class PiceAnswer {
     const { expander } = this.#parts
     const lines = written.map(parseLine)
     const sentences = lines.flatMap((line, at) => (isExpanded(line) && !expansions.has(at) ? [at] : []))
-    const { sketchTokens: writtenTokens } = this.#figures
+    const { sketchTokens: writtenTokens } = this.#records.figures
     const { sketchTokens, sketchS } = plan
     const progress = { sketchTokens, sketchS, writtenTokens, lines: sentences.length }
     if (!mayBeginEarly(progress, () => expander.view())) return
     const record = this.#recordOf(written, Math.max(1, Math.round(expectedTokens * this.#writtenShare(plan))), plan)
-    expansions.begin(this.#expansionOf(record, lines, sentences, `${this.#log.id}/${expansions.requests + 1}`))
+    expansions.begin(this.#expansionOf(record, lines, sentences, `${this.#id}/${expansions.requests + 1}`))
   }
 
   /**
@@ -264,7 +246,7 @@ export class PiceAnswer {
     const { maxTokens = Number.POSITIVE_INFINITY } = this.#asked.request
     const sentences = new Sentences(record.lines, this.#parts.candidates, maxTokens)
     const { order } = sentences
-    this.#figures = { ...figures }
+    this.#records.resetFigures(figures)
     for (const sentence of written) this.#count(sentences, sentence)
     for (const sentence of order.missing) {
       const asWritten = this.#texts.asWritten(sentences.lines[sentence]!, sentence)
@@ -286,7 +268,7 @@ export class PiceAnswer {
     const { order } = sentences
     const begunMs = clock.nowMs()
     const left = order.missing.filter((sentence) => !expansions.has(sentence))
-    const request = this.#expansionOf(record, sentences.lines, left, this.#log.id)
+    const request = this.#expansionOf(record, sentences.lines, left, this.#id)
     if (left.length > 0) expansions.begin(request)
     const arrived = new Map<number, Expanded[]>()
     try {
@@ -302,7 +284,7 @@ export class PiceAnswer {
     } catch (err) {
       this.#signal.throwIfAborted()
       this.#isLate = clock.nowMs() - begunMs >= request.deadlineMs
-      logger.info({ err, answer: this.#log.id }, 'devices have not expanded the whole sketch: the LLM writes what is missing')
+      logger.info({ err, answer: this.#id }, 'devices have not expanded the whole sketch: the LLM writes what is missing')
     } finally {
       expansions.close()
     }
@@ -327,7 +309,7 @@ export class PiceAnswer {
   }
 
   async *#fromLlm(record: SketchRecord, sentences: Sentences): AsyncGenerator<TextDelta, void> {
-    this.#figures.reason = 'expansion'
+    this.#records.figures.reason = 'expansion'
     const stop = new AbortController()
     const signal = AbortSignal.any([this.#signal, stop.signal])
     // Each sentence listens; beyond ten Node warns of a leak.
@@ -352,50 +334,8 @@ export class PiceAnswer {
   }
 
   /** @param learn is told the length of an answer that ends by itself */
-  async *#full(reason: string, learn?: (tokens: number) => void): AsyncGenerator<TextDelta, void> {
-    this.#figures.reason = reason
-    const record: FullRecord = { kind: 'full', figures: { ...this.#figures } }
-    this.#write(record)
-    yield* this.#fullFrom(record, [], learn)
-  }
-
-  /** @param written of the text, before an interruption. @throws BrimError UPSTREAM_FAILED where it cannot go on */
-  async *#fullFrom(
-    { figures }: FullRecord,
-    written: readonly PiceRecord[],
-    learn?: (tokens: number) => void,
-  ): AsyncGenerator<TextDelta, void> {
-    const { llm } = this.#parts
-    this.#figures = { ...figures }
-    if (!llm.isResumable && written.length > 0) return yield* this.#replay(written as readonly TextRecord[])
-    const log = { ...this.#log, written, begin: () => {} }
-    let tokens = 0
-    for await (const delta of llm.answer(this.#asked, log, this.#signal)) {
-      const { text, tokenCount, end } = delta
-      tokens += tokenCount
-      this.#figures.cloudTokens += tokenCount
-      if (!llm.isResumable) this.#write({ kind: 'text', text, tokens: tokenCount, end: end ?? null })
-      const hidesSketch = this.#hasSketch
-      this.#hasSketch = false
-      const promptTokens = end && llm.isResumable ? await llm.promptTokens(this.#asked, this.#signal) : {}
-      yield { ...delta, ...(hidesSketch && { sketch: [] }), ...promptTokens }
-      if (end === 'stop') learn?.(tokens)
-    }
-  }
-
-  /** Of another server, which cannot go on in the middle of an answer. */
-  async *#replay(written: readonly TextRecord[]): AsyncGenerator<TextDelta, void> {
-    for (const { text, tokens, end } of written) {
-      yield { source: this.#llmSource, text, tokenCount: tokens, end: end ?? undefined }
-      if (end) return
-    }
-    throw new BrimError(
-      'UPSTREAM_FAILED',
-      `the answer of ${this.#parts.llm.model.name} was interrupted, and it cannot continue it`,
-      {
-        hint: 'ask again',
-      },
-    )
+  #full(reason: string, learn?: (tokens: number) => void): AsyncGenerator<TextDelta, void> {
+    return this.#llmAnswer.deltas(reason, this.#hasSketch, learn)
   }
 
   get #llmSource() {
@@ -404,33 +344,12 @@ export class PiceAnswer {
   }
 
   #take(sentences: Sentences, record: SentenceRecord): void {
-    this.#write(record)
+    this.#records.write(record)
     this.#count(sentences, record)
   }
 
   #count(sentences: Sentences, record: SentenceRecord): void {
-    const { cloudTokens, edgeTokens, confidence, source } = record
     sentences.choose(record)
-    if (confidence !== null) this.#confidences.push(confidence)
-    const figures = this.#figures
-    figures.cloudTokens += cloudTokens
-    figures.edgeTokens += edgeTokens
-    if (source.kind === 'device') figures.expandedSentences += 1
-    else figures.completedSentences += 1
-    if (this.#confidences.length > 0) figures.confidence = mean(this.#confidences)
-  }
-
-  #begin(): void {
-    if (!this.#hasBegun) this.#log.begin({ messages: this.#asked.messages })
-    this.#hasBegun = true
-  }
-
-  #write(record: PiceRecord): void {
-    this.#begin()
-    if (record.kind === 'sentence' && record.source.device !== undefined)
-      this.#byDevices.push({ device: record.source.device, model: record.source.model.name, text: record.text })
-    this.#log.append(record)
+    this.#records.count(record)
   }
 }
-
-const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
