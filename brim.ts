@@ -28,6 +28,7 @@ export const menu: Menu = {
   commands: {
     'ask <question>': ['ask the agent on this device and stream its answer', () => import('./agent/commands/ask.ts')],
     model: ['bundles: build, inspect, verify, run', () => import('./core/commands/model-menu.ts')],
+    privacy: ['what a bridge could read of private answers', () => import('./core/commands/privacy-menu.ts')],
     agent: [
       'the device side: answer locally, with the middle of the model at a bridge',
       () => import('./agent/commands/menu.ts'),

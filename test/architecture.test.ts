@@ -42,6 +42,9 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/model/engine': {
     values: ['core/kit/base', 'core/wire/protocol', 'core/model/text', 'core/model/bundle', 'core/model/grammar'],
   },
+  'core/model/privacy': {
+    values: ['core/kit/base', 'core/model/engine', 'core/policy/estimate', 'core/wire/protocol'],
+  },
   'core/model/draft': { values: ['core/model/engine', 'core/model/grammar', 'core/policy/hat', 'core/wire/protocol'] },
   // Endpoints implement core/answer/endpoint's interface; the API and the jobs consume it and know no endpoint.
   'core/answer/endpoint': {
@@ -90,8 +93,11 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'core/model/bundle',
       'core/model/draft',
       'core/model/hub',
+      'core/model/privacy',
       'core/model/text',
+      'core/wire/protocol',
     ],
+    types: ['core/policy/estimate'],
   },
 
   // Decisions and estimators: pure.

@@ -34,6 +34,10 @@ export const menu: Menu = {
       'the job queue: enqueue against bare SQLite, dispatch to 200 devices, cost of 100,000 finished jobs',
       () => import('./queue/bench.ts'),
     ],
+    privacy: [
+      'what a bridge can read of private answers: attacks on the states, by depth and by what hides them',
+      () => import('./privacy/bench.ts'),
+    ],
     attack: ['an honest device beside floods of requests, messages and connections', () => import('./attack/bench.ts')],
     chaos: ['jobs while agents, bridge and broker are killed and links are cut at random', () => import('./chaos/bench.ts')],
     pice: [

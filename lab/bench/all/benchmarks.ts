@@ -20,6 +20,7 @@ export const benchmarks: readonly ListedBench[] = [
   bench('disco-plan', 12, 4),
   bench('queue', 48, 80),
   bench('simulator', 50, 110),
+  bench('privacy', 60, 400),
   bench('attack', 105, 140),
   bench('failover', 56, 145),
   bench('fleet', 80, 400),

@@ -1,0 +1,34 @@
+import { likeliestTokens } from '../engine/sampler.ts'
+import { guessCount, type TokenGuess } from './token-guess.ts'
+
+/** One state for each token, to compare others with. */
+export class StateCodebook {
+  readonly width: number
+  /** [tokens, width], row-major. */
+  readonly #values: Float32Array
+  /** Half the squared length of each, less what speaks for a token beforehand. */
+  readonly #offsets: Float32Array
+
+  /** @param values [tokens, width] @param logPriors of each token, absent: all are alike */
+  constructor(values: Float32Array, width: number, logPriors?: Float32Array) {
+    this.width = width
+    this.#values = values
+    this.#offsets = Float32Array.from({ length: values.length / width }, (_, at) => {
+      const row = values.subarray(at * width, (at + 1) * width)
+      return dot(row, row) / 2 - (logPriors?.[at] ?? 0)
+    })
+  }
+
+  /** The nearest tokens of a state, by Euclidean distance. @param row [width] */
+  nearest(row: Float32Array, count = guessCount): TokenGuess {
+    const { width } = this
+    const scores = this.#offsets.map((offset, at) => dot(this.#values.subarray(at * width, (at + 1) * width), row) - offset)
+    return likeliestTokens(scores, Math.min(count, scores.length))
+  }
+}
+
+export function dot(a: Float32Array, b: Float32Array): number {
+  let sum = 0
+  for (let at = 0; at < a.length; at++) sum += (a[at] as number) * (b[at] as number)
+  return sum
+}
