@@ -13,8 +13,8 @@ const rateMargin = 0.005
 const slackMargin = 2
 /** Least slack, in bits per channel: the rows of a small sample may all be alike. */
 const minSlack = 1
-/** See RowCoder: the decoder reads up to 3 bytes behind the last code, and 2 raw bits follow each code. */
-const spareBits = 24
+/** See RowCoder: the decoder reads up to 3 bytes behind the last code, both halves end with a byte, and 2 raw bits follow each code. */
+const spareBits = 40
 const upperBits = 2
 
 /**

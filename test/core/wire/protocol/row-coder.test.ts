@@ -27,16 +27,16 @@ const width = 64
 const tables = normalTables(width)
 const coder = new RowCoder(tables)
 /** The same codes, with room for any values. */
-const roomy = new RowCoder({ ...tables, rowBits: 13 * width, slackBits: 24 })
+const roomy = new RowCoder({ ...tables, rowBits: 13 * width, slackBits: 40 })
 const fields = { type: 'rows', session: 1n, epoch: 1, seq: 1, base: 7 } as const
 
 const encoded = (states: States, paddedRows?: number, by = coder) => encodeFrame(fields, states, { coder: by, paddedRows })
 const decoded = (bytes: Uint8Array, by = coder) => decodeStates(decodeFrame(bytes), width, undefined, by)
 
 /** Values of a wide row travel as fp32 alone. */
-const withoutHalfOfWide = ({ half, wide, ...rest }: States): States => {
+const withoutHalfOfWide = ({ half, wide, ...rest }: States, values = width): States => {
   const left = half.slice()
-  for (const row of wide?.index ?? []) left.fill(0, row * width, (row + 1) * width)
+  for (const row of wide?.index ?? []) left.fill(0, row * values, (row + 1) * values)
   return { ...rest, half: left, ...(wide ? { wide } : {}) }
 }
 
@@ -56,6 +56,18 @@ describe('coded rows', () => {
           const bytes = encoded(states, paddedRows, by)
           expect(decoded(bytes, by)).toEqual(isCoded(bytes) ? withoutHalfOfWide(states) : states)
         }
+      }),
+    )
+  })
+
+  it.each([1, 2, 3, 63, 65])('may have %d values each', (values) => {
+    const channels = tables.channels.repeat(2).slice(0, values)
+    const narrow = new RowCoder({ ...tables, channels, rowBits: 13 * values, slackBits: 40 })
+    fc.assert(
+      fc.property(anyStates({ width: values }), (states) => {
+        const bytes = encoded(states, undefined, narrow)
+        expect(isCoded(bytes)).toBe(true)
+        expect(decodeStates(decodeFrame(bytes), values, undefined, narrow).half).toEqual(withoutHalfOfWide(states, values).half)
       }),
     )
   })
