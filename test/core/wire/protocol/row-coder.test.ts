@@ -101,6 +101,19 @@ describe('coded rows', () => {
     expect(encoded(rare)).toEqual(encodeFrame(fields, rare))
   })
 
+  it('fit from a certain length on, and are exact at that length, too', () => {
+    const { half } = normalStates(2, width, 11)
+    const fits: boolean[] = []
+    for (let slackBits = 10 * width; slackBits < 14 * width; slackBits += 8) {
+      const tight = new RowCoder({ ...tables, rowBits: 0, slackBits })
+      const block = tight.encode(half, 2)
+      fits.push(block !== undefined)
+      if (block) expect(tight.decode(block, 2)).toEqual(half)
+    }
+    expect(fits.slice(fits.indexOf(true)).every((fit) => fit)).toBe(true)
+    expect(fits).toContain(false)
+  })
+
   it('have the same bytes when they are sent again', () => {
     const states = normalStates(9, width, 5)
     expect(encoded(states, 9)).toEqual(encoded({ ...states, half: states.half.slice() }, 9))
