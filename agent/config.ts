@@ -197,8 +197,10 @@ export const AgentFields = z.strictObject({
     .prefault({}),
   wire: z
     .enum(wires)
-    .default('fp16')
-    .describe('format of hidden states on the way up; int8 halves the bytes and may change answers'),
+    .default('fp16c')
+    .describe(
+      'format of hidden states: fp16, coded without loss where bundle and bridge have tables (fp16c), or int8 on the way up: half the bytes, each value off by at most 1/254 of the largest of its row, and answers may change',
+    ),
   padding: z.boolean().optional().meta({
     description: 'pad verifications to one length, which hides how much was drafted',
     fallback: 'yes where the link is encrypted',

@@ -45,6 +45,9 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/model/privacy': {
     values: ['core/kit/base', 'core/model/engine', 'core/policy/estimate', 'core/wire/protocol'],
   },
+  'core/model/coding': {
+    values: ['core/kit/base', 'core/wire/protocol', 'core/model/text', 'core/model/bundle', 'core/model/engine'],
+  },
   'core/model/draft': { values: ['core/model/engine', 'core/model/grammar', 'core/policy/hat', 'core/wire/protocol'] },
   // Endpoints implement core/answer/endpoint's interface; the API and the jobs consume it and know no endpoint.
   'core/answer/endpoint': {
@@ -89,6 +92,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: [
       'core/kit/base',
       'core/kit/cli',
+      'core/model/coding',
       'core/model/engine',
       'core/model/bundle',
       'core/model/draft',

@@ -161,7 +161,7 @@ function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }:
     ...(bytesUp + bytesDown > 0 ? [`accept length ${accepted}`, `up ${kB(bytesUp)}, down ${kB(bytesDown)}`] : []),
     ...(more.reusedTokens > 0 ? [`${more.reusedTokens} prompt tokens reused`] : []),
     ...(more.failovers > 0 ? [`${more.failovers} ${more.failovers === 1 ? 'failover' : 'failovers'}`] : []),
-    ...(more.wire === 'fp16' ? [] : [`${more.wire} states: tokens may differ from the reference`]),
+    ...(more.wire === 'int8' ? ['int8 states: tokens may differ from the reference'] : []),
     ...Object.values(referenceOf(more)).map((note) => `computed by ${more.computing?.provider}; ${note}`),
     ...(more.pice ? [sketchOf(more.pice)] : []),
     ...(disco ? dispatchOf(more.sources, disco) : []),

@@ -68,7 +68,7 @@ export class HatExecutor {
 
   /** @param begun the first rows of the prompt, which the device has from an earlier answer */
   constructor(options: HatOptions, request: HatRequest, session: LinkSession, begun?: DeviceStream) {
-    const { dims, input, wire, speed, padding } = options
+    const { dims, input, wire, coders, speed, padding } = options
     const { prompt, maxTokens, tokensPerS } = request
     this.#options = options
     this.#request = request
@@ -78,7 +78,7 @@ export class HatExecutor {
     this.#drafter = drafterOf(options.createDrafter(request.sampling, this.#constraint), this.#constraint)
     this.#stream = begun ?? new DeviceStream(input, dims.hidden, prompt.length)
     const openAnother = (isLost: boolean, avoid: string | undefined, signal: AbortSignal) => {
-      const another = { ...options, open: (until: AbortSignal) => options.open(until, { wire, avoid }) }
+      const another = { ...options, open: (until: AbortSignal) => options.open(until, { wire, coders, avoid }) }
       return isLost ? reopen(another, signal, request.onWaiting) : open(another, signal)
     }
     this.#uplink = new Uplink(session, this.#stream.shallow, openAnother, this.#events)
@@ -99,7 +99,7 @@ export class HatExecutor {
       contextLimit: dims.contextLimit,
       draftsTrees: 'tree' in this.#drafter,
       draftAhead: draftAhead && draftLimit > 0,
-      bytesPerToken: rowBytes(wire, dims.hidden),
+      bytesPerToken: rowBytes(session.wire, dims.hidden, coders?.up),
       tokensPerS,
     }
     this.#machine = new HatMachine(rules)
@@ -258,12 +258,12 @@ export class HatExecutor {
   #figures(): EndpointFigures {
     const { bytesUp, bytesDown, wideRows, session } = this.#uplink
     const { counters, ahead, uplink } = this.#machine
-    const { wire, computing, speed, draftAhead, draftLimit } = this.#options
+    const { computing, speed, draftAhead, draftLimit } = this.#options
     const { prefillTokensPerS = null, draftStepS } = speed
     const { upBytesPerS = null, downBytesPerS = null } = session.rates
     return {
       ...counters.figures,
-      wire,
+      wire: session.wire,
       computing: computing?.() ?? null,
       drafting: this.#drafter.report?.() ?? null,
       ahead: draftAhead && draftLimit > 0 && !('tree' in this.#drafter) ? { ...ahead } : null,

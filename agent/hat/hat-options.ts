@@ -12,7 +12,8 @@ import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import type { HatRules } from '../../core/policy/hat/hat-steps.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import type { ShownComputing } from '../../core/wire/protocol/computing.ts'
-import type { Wire } from '../../core/wire/protocol/frame.ts'
+import type { UncodedWire } from '../../core/wire/protocol/frame.ts'
+import type { StateCoders } from '../../core/wire/protocol/row-coder.ts'
 import type { LinkSession, LinkSessionOptions } from '../link/link-session.ts'
 import type { PrefixMemory } from './prefix-memory.ts'
 import type { ReopenOptions } from './reopen.ts'
@@ -26,8 +27,10 @@ export interface HatOptions
   readonly slots?: Pick<Slots, 'take'> | undefined
   /** Opens a session, resuming a cached prefix where the options name one. */
   open(signal: AbortSignal, session?: LinkSessionOptions): Promise<LinkSession>
-  /** How hidden states travel up; as int8 the answer may differ from the reference. */
-  readonly wire: Wire
+  /** How hidden states travel up, where they are not coded; as int8 the answer may differ from the reference. */
+  readonly wire: UncodedWire
+  /** As LinkSessionOptions. */
+  readonly coders?: StateCoders | undefined
   /** What computes the device's parts now; absent: unknown. */
   readonly computing?: (() => ShownComputing) | undefined
   /** Whether verifications are padded to one length, which hides the draft length; undefined: on encrypted links. */

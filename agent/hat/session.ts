@@ -16,9 +16,9 @@ export async function* answerByHat(
   signal: AbortSignal,
 ): AsyncGenerator<HatRound, void> {
   answerBudget(request.prompt, request.maxTokens, options.dims)
-  const { prefixes, wire } = options
+  const { prefixes, wire, coders } = options
   const { resume, stream } = (await prefixes?.find(request.client, request.prompt)) ?? {}
-  const first = { ...options, open: (until: AbortSignal) => options.open(until, { resume, wire, early: true }) }
+  const first = { ...options, open: (until: AbortSignal) => options.open(until, { resume, wire, coders, early: true }) }
   const session = await open(first, signal).catch((error: unknown) => {
     stream?.release()
     throw signal.aborted ? canceled(signal, error) : error

@@ -41,7 +41,7 @@ export class Uplink {
   }
 
   /** The current session. */
-  get session(): Pick<LinkSession, 'bridge' | 'chunkTokens' | 'frameTokens' | 'draftLimit' | 'rates'> {
+  get session(): Pick<LinkSession, 'bridge' | 'chunkTokens' | 'frameTokens' | 'draftLimit' | 'rates' | 'wire'> {
     return this.#session
   }
 

@@ -5,14 +5,21 @@ import type { Random } from '../../core/kit/base/random.ts'
 import { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { RateReports } from '../../core/policy/hat/chunk-advice.ts'
 import type { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
-import { decodeFrame, peekFrame, type Wire } from '../../core/wire/protocol/frame.ts'
+import { decodeFrame, peekFrame } from '../../core/wire/protocol/frame.ts'
 import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/wire/protocol/messages.ts'
 import { isProbe } from '../../core/wire/protocol/probe.ts'
 import { readMessage } from '../../core/wire/protocol/read-message.ts'
+import type { StateCoders } from '../../core/wire/protocol/row-coder.ts'
 import { DataSocket, type DataSocketOptions, webSocketBytes } from './data-socket.ts'
 import { bridgeUnreachable, connectError, remoteError } from './link-errors.ts'
 import { LinkProbe, probeBytes } from './link-probe.ts'
-import { type LinkSession, type LinkSessionOptions, OpenSession, type SessionTerms } from './link-session.ts'
+import {
+  type LinkSession,
+  type LinkSessionOptions,
+  OpenSession,
+  type SessionTerms,
+  type SessionTransport,
+} from './link-session.ts'
 import { SessionRequests } from './session-requests.ts'
 import { SilenceWatch } from './silence-watch.ts'
 
@@ -32,6 +39,7 @@ export interface DataConnectionOptions extends Pick<DataSocketOptions, 'url' | '
 
 type Message<T extends ToDevice['type']> = Extract<ToDevice, { type: T }>
 type Open = Extract<ToBridge, { type: 'open' }>
+type SessionForm = Pick<SessionTransport, 'wire' | 'coders'>
 
 /** A session that is open for its answer ends with it. */
 const never = new AbortController().signal
@@ -52,6 +60,8 @@ export class DataConnection {
   /** By model: of the last session that the bridge has opened. */
   readonly #terms = new Map<string, SessionTerms>()
   #acceptsEarly = false
+  /** Ids of the tables by which rows may be coded on this connection. */
+  #codings: ReadonlySet<string> = new Set()
   /** By session: resolvers of the handles under which the bridge caches ended sessions. */
   readonly #handles = new Map<string, (handle: string | undefined) => void>()
   #onWelcome: ((reply: Message<'welcome'> | BrimError) => void) | undefined
@@ -103,6 +113,7 @@ export class DataConnection {
     try {
       const welcome = await connection.#awaitWelcome()
       connection.#acceptsEarly = welcome.early ?? false
+      connection.#codings = new Set(welcome.codings)
       void socket.keepAlive()
       if ((welcome.probeBytes ?? 0) >= probeBytes) void connection.#probe.run(socket.ended)
       return connection
@@ -122,28 +133,31 @@ export class DataConnection {
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
   async open(modelId: string, signal: AbortSignal, sessionOptions: LinkSessionOptions = {}): Promise<LinkSession> {
     const { resume, wire = 'fp16', early = false } = sessionOptions
+    const coders = this.#mayCode(sessionOptions.coders) ? sessionOptions.coders : undefined
     this.#socket.ended.throwIfAborted()
     signal.throwIfAborted()
     this.#probe.abandon()
     this.#sendRates()
-    const options = { modelId, ...(resume && { resume: { handle: resume.handle, length: resume.length } }), wire }
+    const resumed = resume && { resume: { handle: resume.handle, length: resume.length } }
+    const options = { modelId, ...resumed, wire: coders ? ('fp16c' as const) : wire }
+    const form = { wire, coders }
     const terms = early && this.#acceptsEarly ? this.#terms.get(modelId) : undefined
-    if (terms) return this.#openEarly(options, terms)
+    if (terms) return this.#openEarly(options, form, terms)
     return this.#requests.add((request) => {
       const bytesUp = this.#send({ type: 'open', request, ...options })
-      return { modelId, wire, bytesUp, settled: this.#silence.expect(bytesUp, openedBytes) }
+      return { modelId, ...form, bytesUp, settled: this.#silence.expect(bytesUp, openedBytes) }
     }, signal)
   }
 
   /** Without a wait for the bridge, on the terms of the last session. */
-  #openEarly(options: Pick<Open, 'modelId' | 'resume'> & { readonly wire: Wire }, terms: SessionTerms): LinkSession {
-    const { modelId, resume, wire } = options
+  #openEarly(options: Pick<Open, 'modelId' | 'resume' | 'wire'>, form: SessionForm, terms: SessionTerms): LinkSession {
+    const { modelId, resume } = options
     const id = randomBytes(8).toString('hex')
-    const early = this.#createSession({ ...terms, session: id, epoch: 0, held: resume?.length ?? 0, moved: false }, wire)
+    const early = this.#createSession({ ...terms, session: id, epoch: 0, held: resume?.length ?? 0, moved: false }, form)
     this.#sessions.set(early.id, early)
     const opened = this.#requests.add((request) => {
       early.bytesUp = this.#send({ type: 'open', request, ...options, session: id })
-      return { modelId, wire, early, bytesUp: early.bytesUp, settled: this.#silence.expect(early.bytesUp, openedBytes) }
+      return { modelId, ...form, early, bytesUp: early.bytesUp, settled: this.#silence.expect(early.bytesUp, openedBytes) }
     }, never)
     opened.catch((error: unknown) => {
       const reason =
@@ -264,10 +278,10 @@ export class DataConnection {
     const request = this.#requests.take(message.request)
     // The device has given the request up: the bridge must not hold KV for it.
     if (!request) return void this.#send({ type: 'close', session: message.session })
-    const { modelId, wire, early, bytesUp } = request
+    const { modelId, early, bytesUp } = request
     this.#terms.set(modelId, message)
     early?.confirm(message)
-    const session = early ?? this.#createSession(message, wire)
+    const session = early ?? this.#createSession(message, request)
     session.bytesDown += webSocketBytes(bytesDown, false)
     if (!early) {
       session.bytesUp = bytesUp
@@ -276,12 +290,23 @@ export class DataConnection {
     request.resolve(session)
   }
 
-  #createSession(message: SessionTerms, wire: Wire): OpenSession {
+  #mayCode(coders: StateCoders | undefined): boolean {
+    return coders !== undefined && this.#codings.has(coders.id)
+  }
+
+  #createSession(message: SessionTerms, { wire, coders }: SessionForm): OpenSession {
     const session: OpenSession = new OpenSession(message, {
       bridge: this.#options.url,
       clock: this.#options.clock,
       rates: this.rates,
       wire,
+      coders,
+      isCoding: () => this.#mayCode(coders),
+      onUnfit: () => {
+        if (this.#codings.size > 0)
+          this.#options.logger.info('rows do not fit their coded length: this connection sends fp16 from now on')
+        this.#codings = new Set()
+      },
       send: (frame, replyBytes) => {
         this.#sendRates()
         session.bytesUp += this.#socket.send(frame)

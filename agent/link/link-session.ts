@@ -8,10 +8,13 @@ import {
   type Frame,
   type FrameForm,
   headerBytes,
-  rowBytes,
+  isCoded,
+  rowsBytes,
+  type UncodedWire,
   type Wire,
 } from '../../core/wire/protocol/frame.ts'
 import { sessionBits, type ToDevice } from '../../core/wire/protocol/messages.ts'
+import type { StateCoders } from '../../core/wire/protocol/row-coder.ts'
 import type { States } from '../../core/wire/protocol/states.ts'
 import { remoteError } from './link-errors.ts'
 
@@ -30,8 +33,10 @@ export interface LinkSessionOptions {
   /** The model of the session; absent: the one that the device answers with. */
   readonly modelId?: string | undefined
   readonly resume?: PrefixHandle | undefined
-  /** Encoding of states on the way up; default fp16. */
-  readonly wire?: Wire | undefined
+  /** Encoding of states on the way up, where they are not coded; default fp16. */
+  readonly wire?: UncodedWire | undefined
+  /** Code the rows both ways, at a bridge with the same tables. Absent: they are not coded. */
+  readonly coders?: StateCoders | undefined
   /** URL of the data plane of a bridge to try last: it has just failed a session of this answer. */
   readonly avoid?: string | undefined
   /**
@@ -42,7 +47,7 @@ export interface LinkSessionOptions {
 }
 
 /** Form of the frames of one exchange; the session fixes the wire encoding. */
-export type RowsForm = Omit<FrameForm, 'wire'>
+export type RowsForm = Pick<FrameForm, 'paddedRows' | 'tree'>
 
 /** A HAT session at the bridge: the KV of the middle part, extended by rows. */
 export interface LinkSession {
@@ -92,7 +97,12 @@ export interface SessionTransport {
   readonly bridge: string
   readonly clock: Clock
   readonly rates: LinkRates
-  readonly wire: Wire
+  readonly wire: UncodedWire
+  readonly coders: StateCoders | undefined
+  /** Whether rows are coded now. */
+  isCoding(): boolean
+  /** Called when rows did not fit their length, which shows: from now on, no rows of this connection are coded. */
+  onUnfit(): void
   /**
    * @param replyBytes expected size of the reply
    * @returns to be called when the reply has arrived, or is no longer needed
@@ -108,6 +118,7 @@ interface PendingReply {
   readonly width: number
   readonly bytesUp: number
   readonly isVerification: boolean
+  readonly isCoded: boolean
   readonly sentMs: number
   readonly settled: () => void
   resolve(reply: Reply): void
@@ -120,7 +131,6 @@ export type SessionTerms = Extract<ToDevice, { type: 'opened' }>
 export class OpenSession implements LinkSession {
   readonly id: bigint
   readonly bridge: string
-  readonly wire: Wire
   readonly rates: LinkRates
   refusal: BrimError | undefined
   held: number
@@ -148,7 +158,6 @@ export class OpenSession implements LinkSession {
     this.draftLimit = terms.draftLimit
     this.#transport = transport
     this.bridge = transport.bridge
-    this.wire = transport.wire
     this.rates = transport.rates
   }
 
@@ -166,6 +175,10 @@ export class OpenSession implements LinkSession {
     this.end(reason)
   }
 
+  get wire(): Wire {
+    return this.#transport.isCoding() ? 'fp16c' : this.#transport.wire
+  }
+
   get ended(): boolean {
     return this.#ended !== undefined
   }
@@ -175,13 +188,19 @@ export class OpenSession implements LinkSession {
       if (this.#ended) return reject(this.#ended)
       this.#seq += 1
       const header = { type: 'rows', session: this.id, epoch: this.#epoch, seq: this.#seq, base, want } as const
-      const frame = encodeFrame(header, rows, { wire: this.wire, ...form })
-      const sentMs = this.#transport.clock.nowMs()
-      const replyBytes = headerBytes + Math.max(want, form.paddedRows ?? 0) * rowBytes('fp16', rows.width)
-      const settled = this.#transport.send(frame, replyBytes)
       const { width } = rows
+      const { wire, coders, clock } = this.#transport
+      const coder = this.#transport.isCoding() ? coders?.up : undefined
+      const frame = encodeFrame(header, rows, { ...form, wire, coder })
+      const isSentCoded = isCoded(frame)
+      if (coder && !isSentCoded) this.#transport.onUnfit()
+      const sentMs = clock.nowMs()
+      const returned = Math.max(want, form.paddedRows ?? 0)
+      const replyBytes = headerBytes + rowsBytes(isSentCoded ? 'fp16c' : 'fp16', returned, width, coders?.down)
+      const settled = this.#transport.send(frame, replyBytes)
       const isVerification = want === rows.rows
-      this.#pending.set(this.#seq, { width, bytesUp: frame.byteLength, isVerification, sentMs, settled, resolve, reject })
+      const sent = { width, bytesUp: frame.byteLength, isVerification, isCoded: isSentCoded, sentMs }
+      this.#pending.set(this.#seq, { ...sent, settled, resolve, reject })
     })
   }
 
@@ -234,8 +253,9 @@ export class OpenSession implements LinkSession {
     this.#pending.delete(frame.seq)
     pending.settled()
     if (frame.type === 'deep') this.#measure(frame, pending)
+    if (frame.type === 'deep' && pending.isCoded && !isCoded(frame)) this.#transport.onUnfit()
     try {
-      pending.resolve(readReply(frame, pending.width))
+      pending.resolve(readReply(frame, pending.width, this.#transport.coders))
     } catch (error) {
       pending.reject(error)
     }
@@ -248,10 +268,15 @@ function cloudSeconds({ queueMs, computeMs }: Frame): number {
   return Number.isFinite(seconds) && seconds > 0 ? seconds : 0
 }
 
-function readReply(frame: Frame, width: number): Reply {
+function readReply(frame: Frame, width: number, coders: StateCoders | undefined): Reply {
   switch (frame.type) {
     case 'deep':
-      return { kind: 'deep', states: decodeStates(frame, width), queueMs: frame.queueMs, computeMs: frame.computeMs }
+      return {
+        kind: 'deep',
+        states: decodeStates(frame, width, undefined, coders?.down),
+        queueMs: frame.queueMs,
+        computeMs: frame.computeMs,
+      }
     case 'gap':
       return { kind: 'gap', length: frame.base }
     default:

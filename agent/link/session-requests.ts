@@ -1,7 +1,6 @@
 import type { Clock } from '../../core/kit/base/clock.ts'
-import type { Wire } from '../../core/wire/protocol/frame.ts'
 import { bridgeUnreachable } from './link-errors.ts'
-import type { LinkSession, OpenSession } from './link-session.ts'
+import type { LinkSession, OpenSession, SessionTransport } from './link-session.ts'
 
 /** Time for the bridge to open a session. */
 const openTimeoutMs = 5_000
@@ -15,12 +14,10 @@ export interface SessionRequestsOptions {
 }
 
 /** A request as it was sent. */
-export interface SentRequest {
+export interface SentRequest extends Pick<SessionTransport, 'wire' | 'coders'> {
   readonly modelId: string
   /** The session, if the device did not wait for the bridge to open it. */
   readonly early?: OpenSession
-  /** How the session's states travel up. */
-  readonly wire: Wire
   readonly bytesUp: number
   /** Called once, when the request is answered or given up. */
   readonly settled: () => void

@@ -5,6 +5,7 @@ import { Slots } from '../../core/answer/upstream/slots.ts'
 import { canBranch, type Manifest } from '../../core/model/bundle/manifest.ts'
 import { draftSources } from '../../core/model/draft/draft-sources.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import { stateCoders } from '../../core/wire/protocol/row-coder.ts'
 import { type DrafterParts, drafterMaker } from '../hat/create-drafter.ts'
 import { hatEndpoint } from '../hat/endpoint.ts'
 import type { HatOptions } from '../hat/hat-options.ts'
@@ -86,7 +87,8 @@ function splitAnswering(
     input,
     head,
     speed,
-    wire: config.wire,
+    wire: config.wire === 'int8' ? 'int8' : 'fp16',
+    coders: config.wire === 'fp16c' ? stateCoders(manifest) : undefined,
     computing: () => model.computing,
     padding: config.padding,
     prefill: variant.prefill ?? 'chunked',

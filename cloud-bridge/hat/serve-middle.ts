@@ -4,6 +4,7 @@ import type { Manifest } from '../../core/model/bundle/manifest.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import { smallRows } from '../../core/policy/serving/step-defaults.ts'
 import { createPolicy, type PolicyOptions } from '../../core/policy/tokenflow/named-policies.ts'
+import { stateCoders } from '../../core/wire/protocol/row-coder.ts'
 import type { BridgeConfig } from '../config.ts'
 import { type JointServing, servedJointly } from '../serving/joint-serving.ts'
 import type { OpenedModel } from '../serving/open-served-model.ts'
@@ -25,7 +26,7 @@ const minChunkTokens = 16
 
 /** What is served, and its dimensions. */
 type Served = Pick<OpenedModel, 'served' | 'slots'> & {
-  readonly manifest: Pick<Manifest, 'modelId'> & { readonly dims: Pick<Manifest['dims'], 'hidden' | 'contextLimit'> }
+  readonly manifest: Pick<Manifest, 'modelId' | 'coding'> & { readonly dims: Pick<Manifest['dims'], 'hidden' | 'contextLimit'> }
 }
 
 export interface ServeMiddleOptions extends Pick<BridgeVariant, 'servingPolicy' | 'withoutKv'> {
@@ -64,7 +65,8 @@ export function serveMiddle(
   // X_max of HAT Eq. 3: one step computes the whole chunk.
   const maxChunkTokens = Math.min(tokenBudget, frameTokens)
 
-  function serve({ served, manifest: { dims }, slots }: Served): SessionModel {
+  function serve({ served, manifest, slots }: Served): SessionModel {
+    const { dims } = manifest
     const onStep = (step: EndedStep) => {
       steps.record(step, originMs)
       onEachStep?.(step)
@@ -95,6 +97,7 @@ export function serveMiddle(
       serving,
       refusal: served.rows ? undefined : `bridge ${config.id} serves a model without a split: devices cannot take part`,
       width: dims.hidden,
+      coders: stateCoders(manifest),
       chunks: {
         monitor: serving.monitor,
         limits: { minTokens: Math.min(minChunkTokens, maxChunkTokens), maxTokens: maxChunkTokens },

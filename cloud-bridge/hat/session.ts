@@ -2,7 +2,8 @@ import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import { admitFrame, type FrameLimits } from '../../core/policy/admission/frame.ts'
 import { encodeFault, type Fault } from '../../core/wire/protocol/fault.ts'
-import { decodeStates, encodeFrame, type Frame, paddedRowsOf } from '../../core/wire/protocol/frame.ts'
+import { decodeStates, encodeFrame, type Frame, isCoded, paddedRowsOf } from '../../core/wire/protocol/frame.ts'
+import type { StateCoders } from '../../core/wire/protocol/row-coder.ts'
 import { firstNonFiniteRow, type States } from '../../core/wire/protocol/states.ts'
 import type { AppendResult, Rows } from '../serving/pending-rows.ts'
 import type { Stream } from '../serving/stream.ts'
@@ -12,6 +13,8 @@ export interface SessionOptions {
   readonly id: bigint
   readonly epoch: number
   readonly width: number
+  /** Undefined: coded rows are refused. */
+  readonly coders?: StateCoders | undefined
   readonly limits: FrameLimits & {
     /** A padded frame, and its reply, is at most as long as one of so many rows. */
     readonly maxPaddedRows: number
@@ -40,7 +43,7 @@ export interface Session {
 
 /** One device's exchange with the middle part: frames of shallow rows in, frames of deep rows out. */
 export function createSession(options: SessionOptions): Session {
-  const { id, epoch, width, limits, stream, clock } = options
+  const { id, epoch, width, coders, limits, stream, clock } = options
   const replies = new ReplyCache((bytes) => stream.hold(bytes))
   let repeats = 0
   let lastSeq: number | undefined
@@ -91,7 +94,7 @@ export function createSession(options: SessionOptions): Session {
     const { seq, base, n, want } = frame
     const { kept = [], parents = [] } = frame.tree ?? {}
     if (base === 0 && parents.length > 0) throw new BrimError('FRAME_INVALID', `frame ${seq} branches before the first position`)
-    const states = decodeStates(frame, width, limits.maxPaddedRows)
+    const states = decodeStates(frame, width, limits.maxPaddedRows, coders?.up)
     const badRow = firstNonFiniteRow(states)
     if (badRow !== undefined) throw new BrimError('FRAME_INVALID', `row ${badRow} of frame ${seq} holds NaN or infinity`)
     if (tree && kept.length > 0) {
@@ -119,8 +122,9 @@ export function createSession(options: SessionOptions): Session {
     const { states, computeMs } = deep
     const queueMs = Math.max(0, clock.nowMs() - receivedMs - computeMs)
     // The length of a padded frame hides how many rows it has; its reply is padded alike.
-    const rowsOfLength = paddedRowsOf(frame, width)
-    const form = { paddedRows: rowsOfLength && Math.min(rowsOfLength, limits.maxPaddedRows) }
+    const rowsOfLength = paddedRowsOf(frame, width, coders?.up)
+    const paddedRows = rowsOfLength && Math.min(rowsOfLength, limits.maxPaddedRows)
+    const form = { paddedRows, coder: isCoded(frame) ? coders?.down : undefined }
     return encodeFrame({ type: 'deep', session: id, epoch, seq, base: base + n - want, queueMs, computeMs }, states, form)
   }
 

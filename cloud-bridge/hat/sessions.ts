@@ -7,6 +7,7 @@ import { ChunkAdvice, type ChunkAdviceOptions, type DeviceRates } from '../../co
 import { encodeFault, type Fault } from '../../core/wire/protocol/fault.ts'
 import { decodeFrame, type Frame, peekFrame, rowBytes, type Wire } from '../../core/wire/protocol/frame.ts'
 import { noModelId, sessionHex } from '../../core/wire/protocol/messages.ts'
+import type { StateCoders } from '../../core/wire/protocol/row-coder.ts'
 import type { OpenedStream, Resume, Serving } from '../serving/serving.ts'
 import type { Stream } from '../serving/stream.ts'
 import { createSession, type Session, type SessionOptions } from './session.ts'
@@ -28,6 +29,8 @@ export interface SessionModel {
   /** Why this bridge opens no sessions with it. */
   readonly refusal?: string | undefined
   readonly width: number
+  /** Undefined: its bundle has no tables. */
+  readonly coders?: StateCoders | undefined
   readonly chunks: Omit<ChunkAdviceOptions, 'bytesPerToken'>
   readonly contextLimit: number
 }
@@ -62,6 +65,8 @@ export type OpenResult =
 /** The HAT sessions of all devices. */
 export interface Sessions {
   readonly count: number
+  /** Ids of the tables that rows may be coded by. */
+  readonly codings: readonly string[]
   /** @param modelId that the device asks for */
   open(peer: Peer, modelId: string, options?: OpenOptions): Promise<OpenResult>
   /** Handles a binary message; resolves when it has been answered or dropped. Never rejects. */
@@ -187,7 +192,7 @@ export function createSessions(options: SessionsOptions): Sessions {
   }
 
   function start(peer: Peer, model: SessionModel, { stream, moved }: OpenedStream, wire: Wire, chosen?: bigint): OpenResult {
-    const { width, contextLimit } = model
+    const { width, contextLimit, coders } = model
     const held = stream.length
     const id = chosen ?? randomBytes(8).readBigUInt64LE()
     const epoch = chosen === undefined ? ++epochs : 0
@@ -196,6 +201,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       id,
       epoch,
       width,
+      coders,
       limits: { ...limits, contextLimit },
       stream,
       clock,
@@ -205,7 +211,7 @@ export function createSessions(options: SessionsOptions): Sessions {
         void end(entry)
       },
     })
-    const chunks = new ChunkAdvice({ ...model.chunks, bytesPerToken: rowBytes(wire, width) })
+    const chunks = new ChunkAdvice({ ...model.chunks, bytesPerToken: rowBytes(wire, width, coders?.up) })
     chunks.revise(peer.rates)
     const startedMs = clock.nowMs()
     const entry: Entry = { session, model, stream, peer, chunks, log, startedMs, usedMs: startedMs }
@@ -230,6 +236,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     get count() {
       return entries.size
     },
+    codings: [...models.values()].flatMap(({ coders }) => (coders ? [coders.id] : [])),
     async open(peer, modelId, openOptions = {}) {
       const { id } = openOptions
       if (id === undefined) return admit(peer, modelId, openOptions)

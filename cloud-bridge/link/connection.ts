@@ -130,7 +130,15 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     logger.info('device connected')
     answerProbe = createProbeAnswers({ clock, logger, send: peer.send })
     options.onHello(connection, device)
-    send({ type: 'welcome', v: 1, bridge: options.bridge, modelId, probeBytes: maxProbeBytes, early: true })
+    send({
+      type: 'welcome',
+      v: 1,
+      bridge: options.bridge,
+      modelId,
+      probeBytes: maxProbeBytes,
+      early: true,
+      codings: [...sessions.codings],
+    })
   }
 
   async function closeSession(owner: Peer, { session, keep }: Close): Promise<void> {

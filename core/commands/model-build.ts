@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { z } from 'zod'
 import { systemClock } from '../kit/base/clock.ts'
 import { BrimError } from '../kit/base/errors.ts'
@@ -103,7 +104,10 @@ export const command = defineCommand({
 })
 
 async function build({ force, json, file, deviceMemory, ...options }: BuildOptions, io: Io): Promise<void> {
-  const { buildBundle } = await import('../model/bundle/build.ts')
+  const [{ buildBundle }, { codeStates }] = await Promise.all([
+    import('../model/bundle/build.ts'),
+    import('../model/coding/code-states.ts'),
+  ])
   if (deviceMemory !== undefined && options.split !== 'auto')
     throw new BrimError('USAGE', '--device-memory is for --split auto', { hint: 'add --split auto, or omit it' })
   const { checkpoint, name } = await checkpointOf(options.checkpoint, file, io)
@@ -129,6 +133,7 @@ async function build({ force, json, file, deviceMemory, ...options }: BuildOptio
     split,
     name: options.name ?? name,
     replace: force,
+    codeStates: (folder) => codeStates(folder, Math.min(4, availableParallelism()), io.signal),
     signal: io.signal,
     onEvent,
   })

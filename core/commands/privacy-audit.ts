@@ -16,7 +16,6 @@ import { readPrompts } from '../model/text/prompt-file.ts'
 import { readTexts } from '../model/text/text-file.ts'
 import { loadTokenizer } from '../model/text/tokenizer.ts'
 import type { BootstrapInterval } from '../policy/estimate/bootstrap.ts'
-import { wires } from '../wire/protocol/frame.ts'
 import { showProgress } from './progress.ts'
 import { threadsOption } from './threads.ts'
 
@@ -29,7 +28,7 @@ const options = {
     fallback: 'none: without that attack',
   }),
   answerTokens: whole(2, 64).describe('tokens of each answer'),
-  wire: z.enum(wires).default('fp16').describe('encoding of the states'),
+  wire: z.enum(['fp16', 'int8']).default('fp16').describe('encoding of the states; coded ones (fp16c) are those of fp16'),
   threads: threadsOption,
 }
 type AuditCommandOptions = OptionsOf<typeof options>

@@ -7,6 +7,7 @@ import { BrimError } from '../../core/kit/base/errors.ts'
 import { projectRoot, release } from '../../core/kit/base/version.ts'
 import { buildBundle } from '../../core/model/bundle/build.ts'
 import { drafterParts, manifestFile } from '../../core/model/bundle/manifest.ts'
+import { codeStates } from '../../core/model/coding/code-states.ts'
 
 /** The models of models/demo: the LLM and small ones for devices, of which `slm-other` has another tokenizer. */
 const demoModels = ['llm', 'slm-wide', 'slm-deep', 'slm-other'] as const
@@ -38,7 +39,7 @@ export async function ensureDemoBundle(model: DemoModel = 'llm'): Promise<string
   try {
     const name = model === 'llm' ? 'brim-demo' : `brim-demo-${model}`
     const drafters = drafterParts.filter((drafter) => existsSync(join(checkpoint, drafter)))
-    await buildBundle({ checkpoint, out, name, drafters, ...recipe(model) })
+    await buildBundle({ checkpoint, out, name, drafters, codeStates: (folder) => codeStates(folder, 1), ...recipe(model) })
   } catch (error) {
     // Another process may have built the same bundle at the same time.
     if (!existsSync(join(out, manifestFile))) throw error
@@ -47,8 +48,8 @@ export async function ensureDemoBundle(model: DemoModel = 'llm'): Promise<string
 }
 
 /** The builder's source; installed packages have only what is compiled from it. */
-const builderSource = fileURLToPath(new URL('core/model/bundle', projectRoot))
-const isCheckout = existsSync(builderSource)
+const builderFolders = ['core/model/bundle', 'core/model/coding']
+const isCheckout = existsSync(fileURLToPath(new URL(builderFolders[0]!, projectRoot)))
 
 /** An installed package may belong to root, so bundles go to the user's cache. */
 function builtBundles(): string {
@@ -59,8 +60,8 @@ function builtBundles(): string {
 /** A hash of the model's files, the builder's code and the recipe. */
 function keyOf(model: DemoModel, checkpoint: string): string {
   const hash = createHash('sha256').update(JSON.stringify({ release, recipe: recipe(model) }))
-  const builder = isCheckout ? builderSource : fileURLToPath(new URL('dist/core/model/bundle', projectRoot))
-  for (const root of [checkpoint, builder]) {
+  const builder = builderFolders.map((folder) => fileURLToPath(new URL(isCheckout ? folder : `dist/${folder}`, projectRoot)))
+  for (const root of [checkpoint, ...builder]) {
     const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
     for (const path of files.map((entry) => join(entry.parentPath, entry.name)).sort())
       hash.update(path.slice(root.length)).update(readFileSync(path))

@@ -24,7 +24,7 @@ beforeAll(async () => {
   symlinkSync(fileURLToPath(new URL('node_modules', projectRoot)), join(root, 'node_modules'))
   old = join(root, 'dist/brim.js')
   mkdirSync(join(dir.path, 'cluster'))
-  bundle = await buildTextBundle(dir.path, { adapter: false })
+  bundle = await buildTextBundle(dir.path, { adapter: false, coded: true })
   cluster = await Cluster.create({ bundle, folder: join(dir.path, 'cluster'), env: process.env })
 }, 60_000)
 

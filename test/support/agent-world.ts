@@ -6,6 +6,7 @@ import type { Host } from '../../agent/device/host.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import { type Clock, systemClock } from '../../core/kit/base/clock.ts'
 import { buildBundle } from '../../core/model/bundle/build.ts'
+import { codeStates } from '../../core/model/coding/code-states.ts'
 import type { Health } from '../../core/wire/protocol/http/bridge.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
 import { fixtureDir } from '../oracle/fixtures.ts'
@@ -14,15 +15,17 @@ import { tempDir } from './temp-dir.ts'
 
 /**
  * The tiny Llama with tokenizer and chat template, split after its first layer, with a random adapter or without one.
+ * @param options.coded with tables for coded states; default: without
  * @param options.context in tokens; default: 512
  */
 export async function buildTextBundle(
   dir: string,
-  options: { adapter?: boolean; format?: 'fp32' | 'fp16'; context?: number } = {},
+  options: { adapter?: boolean; format?: 'fp32' | 'fp16'; context?: number; coded?: boolean } = {},
 ): Promise<string> {
   const { format = 'fp32', context } = options
   const checkpoint = context === undefined ? fixtureDir('llama') : await withContext(fixtureDir('llama'), context, dir)
-  const base = { checkpoint, split: 1, format, name: 'tiny-llama' } as const
+  const coding = options.coded ? { codeStates: (folder: string) => codeStates(folder, 1) } : {}
+  const base = { checkpoint, split: 1, format, name: 'tiny-llama', ...coding } as const
   if (options.adapter === false) {
     const out = join(dir, `plain-${format}-bundle`)
     await buildBundle({ ...base, out })

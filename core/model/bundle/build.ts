@@ -2,6 +2,7 @@ import { readFile, statfs } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { BrimError } from '../../kit/base/errors.ts'
 import { megabytes } from '../../kit/base/megabytes.ts'
+import type { StateCoding } from '../../wire/protocol/state-coding.ts'
 import type { States } from '../../wire/protocol/states.ts'
 import { loadChatTemplate } from '../text/chat-template.ts'
 import { tokenizerFile } from '../text/tokenizer.ts'
@@ -61,6 +62,8 @@ export interface BuildOptions {
   /** Name on the model card. Default: the name of the checkpoint's folder. */
   readonly name?: string | undefined
   readonly replace?: boolean
+  /** Makes the tables by which a split model's rows are coded. Default: none, and rows travel as fp16. */
+  readonly codeStates?: ((folder: string) => Promise<StateCoding | undefined>) | undefined
   readonly signal?: AbortSignal
   readonly onEvent?: (event: BuildEvent) => void
 }
@@ -96,13 +99,28 @@ export async function buildBundle(options: BuildOptions): Promise<BuiltBundle> {
     await copyTextFiles(draft, checkpoint, options)
     const { name, split } = options
     const manifest = describeBundle({ name, split, checkpoint, formats, plans, files: [...draft.records] })
-    await draft.write(manifestFile, `${JSON.stringify(manifest, null, 1)}\n`)
+    const writeManifest = (complete: Manifest) => draft.write(manifestFile, `${JSON.stringify(complete, null, 1)}\n`)
+    await writeManifest(manifest)
+    const coding = split === undefined ? undefined : await codingOf(draft.folder, options)
+    if (coding) await writeManifest({ ...manifest, coding })
     options.signal?.throwIfAborted()
     await draft.commit()
-    return { dir: resolve(options.out), manifest }
+    return { dir: resolve(options.out), manifest: { ...manifest, ...(coding && { coding }) } }
   } catch (error) {
     await draft.discard()
     throw error
+  }
+}
+
+/** A model that cannot be measured here answers all the same. */
+async function codingOf(folder: string, { codeStates, onEvent }: BuildOptions): Promise<StateCoding | undefined> {
+  try {
+    return await codeStates?.(folder)
+  } catch (error) {
+    if (!(error instanceof BrimError)) throw error
+    const message = `the bundle has no tables for coded states, which will travel as fp16: ${error.message}`
+    onEvent?.({ kind: 'warning', message })
+    return undefined
   }
 }
 

@@ -51,11 +51,13 @@ export function findExcess(manifest: Manifest): string | undefined {
   return findFileError(manifest)
 }
 
-function findDimsError({ dims, split }: Manifest): string | undefined {
-  const { layers, heads, kvHeads, headDim } = dims
+function findDimsError({ dims, split, coding }: Manifest): string | undefined {
+  const { layers, hidden, heads, kvHeads, headDim } = dims
   if (heads % kvHeads !== 0) return `${heads} heads cannot share ${kvHeads} key-value heads`
   if (heads * headDim > maxHeadsWidth) return `${heads} heads of ${headDim} are wider than ${maxHeadsWidth}`
   if (split !== null && split >= layers) return `a split after layer ${split} of ${layers} leaves no middle`
+  if (coding && [coding.shallow, coding.deep].some(({ channels }) => channels.length !== hidden))
+    return `its tables are not for rows of ${hidden} values`
   return undefined
 }
 

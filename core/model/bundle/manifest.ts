@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { StateCoding } from '../../wire/protocol/state-coding.ts'
 
 /** Slot counts for which graphs of packed steps are written: the maximum number of sequences in one run. */
 export const slotCounts = [1, 2, 4, 8, 16] as const
@@ -184,6 +185,8 @@ export const Manifest = z.object({
    */
   modelId: z.string().regex(/^[0-9a-f]{64}$/),
   parts: z.partialRecord(z.enum(partNames), PartManifest),
+  /** How rows between devices and bridge are coded. Absent: they travel as fp16. */
+  coding: StateCoding.optional(),
   /** All files except the manifest. */
   files: list(z.object({ path, bytes: count, sha256: z.string().regex(/^[0-9a-f]{64}$/) }), maxFiles),
 })

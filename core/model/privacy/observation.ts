@@ -1,4 +1,4 @@
-import { decodeFrame, decodeStates, encodeFrame, type Wire } from '../../wire/protocol/frame.ts'
+import { decodeFrame, decodeStates, encodeFrame, type UncodedWire } from '../../wire/protocol/frame.ts'
 import { fromStates, type States } from '../../wire/protocol/states.ts'
 import type { LoadedModel } from '../engine/open-model.ts'
 import { referenceAnswer } from '../engine/reference.ts'
@@ -53,7 +53,7 @@ export async function statesOf(
 
 /** In frames of this encoding. */
 export const onWire =
-  (wire: Wire): Sending =>
+  (wire: UncodedWire): Sending =>
   (states) => {
     const frame = encodeFrame({ type: 'rows', session: 1n, epoch: 0, seq: 0 }, states, { wire })
     return decodeStates(decodeFrame(frame), states.width)

@@ -1,5 +1,7 @@
 import { BrimError } from '../../kit/base/errors.ts'
 import { fromInt8, maxScale, toInt8 } from './int8.ts'
+import type { RowCoder } from './row-coder.ts'
+import { type CodedSize, codedBytes, codedRows, typicalSize } from './state-coding.ts'
 import { type States, withWideRow } from './states.ts'
 
 /**
@@ -10,7 +12,7 @@ import { type States, withWideRow } from './states.ts'
  *   2 u8  dtype                          24 u32 n       36 f32 computeMs
  *   3 u8  flags
  *
- * Rows are n × width halves (dtype fp16), or n × f32 scale and n × width signed bytes (dtype int8).
+ * Rows are n × width halves (dtype fp16), n × f32 scale and n × width signed bytes (int8), or a block of RowCoder (fp16c).
  * - `flags & WIDE`: u32 count, count × u32 row number and count × width fp32 values follow, for the rows that the dtype
  *   cannot hold. These are rows beyond fp16's range and, as int8, the row of position 0, whose values are outliers.
  * - `flags & PADDED`: meaningless bytes follow, up to the length of a verification with the bridge's draft limit. They hide
@@ -40,13 +42,24 @@ export const frameTypes = {
 export type FrameType = keyof typeof frameTypes
 const typeNames = new Map<number, FrameType>(Object.entries(frameTypes).map(([name, id]) => [id, name as FrameType]))
 
-export const dtypes = { none: 0, fp16: 1, int8: 2 } as const
-/** Encodings of hidden states. `int8` halves the bytes but changes the states, and so possibly the answer. */
-export const wires = ['fp16', 'int8'] as const
+export const dtypes = { none: 0, fp16: 1, int8: 2, fp16c: 3 } as const
+/**
+ * Encodings of hidden states. `fp16c` is fp16 coded without loss, both ways, by the tables of the bundle. `int8` halves the
+ * bytes up but changes the states, and so possibly the answer.
+ */
+export const wires = ['fp16c', 'fp16', 'int8'] as const
 export type Wire = (typeof wires)[number]
+export type UncodedWire = Exclude<Wire, 'fp16c'>
 
-/** Bytes of one row on the wire. */
-export const rowBytes = (wire: Wire, width: number): number => (wire === 'fp16' ? 2 * width : width + 4)
+/** Bytes that each further row takes on the wire. @param size of coded rows; default: typical ones */
+export function rowBytes(wire: Wire, width: number, size: CodedSize = typicalSize(width)): number {
+  if (wire === 'fp16c') return width + size.rowBits / 8
+  return wire === 'fp16' ? 2 * width : width + 4
+}
+
+/** Bytes of a frame's rows. @param size as of rowBytes */
+export const rowsBytes = (wire: Wire, rows: number, width: number, size: CodedSize = typicalSize(width)): number =>
+  wire === 'fp16c' ? codedBytes(size, rows) : rows * rowBytes(wire, width)
 
 const flagWide = 1
 const flagPadded = 2
@@ -100,8 +113,10 @@ export interface Frame extends FrameHeader {
 export type FrameFields = Pick<FrameHeader, 'type' | 'session' | 'epoch' | 'seq'> & Partial<FrameHeader>
 
 export interface FrameForm {
-  /** Default: fp16. */
-  readonly wire?: Wire
+  /** Default: fp16; coded rows where there is a coder. */
+  readonly wire?: UncodedWire
+  /** Codes the rows. Those that do not fit its length travel as fp16. */
+  readonly coder?: RowCoder | undefined
   /** The frame is as long as if it had at least this many rows; absent: no padding. */
   readonly paddedRows?: number | undefined
   readonly tree?: FrameTree | undefined
@@ -109,15 +124,18 @@ export interface FrameForm {
 
 /** @param body states (rows, deep) or raw bytes (fault) */
 export function encodeFrame(fields: FrameFields, body?: States | Uint8Array, form: FrameForm = {}): Uint8Array {
-  const { wire = 'fp16', paddedRows } = form
+  const { paddedRows, coder } = form
   const tree = form.tree && encodeTree(form.tree)
   const states = body && 'rows' in body ? body : undefined
   const raw = body && !('rows' in body) ? body : undefined
+  const coded = states && coder?.encode(states.half, states.rows, states.wide?.index)
+  const wire = coded ? 'fp16c' : (form.wire ?? 'fp16')
   const exact = states && wire === 'int8' && fields.base === 0 ? withWideRow(states, 0) : states
   const wide = exact?.wide && exact.wide.index.length > 0 ? exact.wide : undefined
-  const stateBytes = states ? states.rows * rowBytes(wire, states.width) : 0
+  const bytesOfRows = (rows: number) => (states ? rowsBytes(wire, rows, states.width, coder) : 0)
+  const stateBytes = bytesOfRows(states?.rows ?? 0)
   const wideBytes = wide ? 4 + wide.index.length * 4 + wide.values.byteLength : 0
-  const minBytes = states && paddedRows !== undefined ? paddedRows * rowBytes(wire, states.width) : 0
+  const minBytes = paddedRows === undefined ? 0 : bytesOfRows(paddedRows)
   const start = headerBytes + (tree?.byteLength ?? 0)
   const out = new Uint8Array(start + Math.max(stateBytes + wideBytes, minBytes) + (raw?.byteLength ?? 0))
   const view = new DataView(out.buffer)
@@ -134,6 +152,7 @@ export function encodeFrame(fields: FrameFields, body?: States | Uint8Array, for
   view.setFloat32(32, fields.queueMs ?? 0, true)
   view.setFloat32(36, fields.computeMs ?? 0, true)
   if (tree) out.set(tree, headerBytes)
+  if (coded) out.set(coded, start)
   if (states && wire === 'fp16') out.set(bytesOf(states.half.subarray(0, states.rows * states.width)), start)
   if (states && wire === 'int8') {
     const { scales, values } = toInt8(states)
@@ -189,15 +208,21 @@ export function decodeFrame(bytes: Uint8Array): Frame {
 /**
  * The rows of a `rows` or `deep` frame, copied out of the received bytes.
  * @param maxPaddedRows a padded frame is at most as long as one of so many rows, or as its own rows
+ * @param coder of coded rows; absent: they are refused
  * @throws BrimError FRAME_INVALID when type, length or row numbers do not fit, before memory is allocated for them
  */
-export function decodeStates(frame: Frame, width: number, maxPaddedRows = Number.POSITIVE_INFINITY): States {
+export function decodeStates(
+  frame: Frame,
+  width: number,
+  maxPaddedRows = Number.POSITIVE_INFINITY,
+  coder?: RowCoder | undefined,
+): States {
   const rows = frame.n
   const { payload, dtype } = frame
-  const wire = wires.find((name) => dtypes[name] === dtype)
+  const wire = wireOf(frame, coder)
   if (rows > 0 && !wire) throw invalid(`rows of unknown dtype ${dtype}`)
   if ((frame.flags & ~(flagWide | flagPadded | flagTree)) !== 0) throw invalid(`unknown flags ${frame.flags}`)
-  const stateBytes = rows * rowBytes(wire ?? 'fp16', width)
+  const stateBytes = rowsBytes(wire ?? 'fp16', rows, width, coder)
   if (payload.byteLength < stateBytes)
     throw invalid(`${rows} rows of width ${width} need ${stateBytes} bytes, the frame has ${payload.byteLength}`)
   const rest = payload.subarray(stateBytes)
@@ -208,11 +233,31 @@ export function decodeStates(frame: Frame, width: number, maxPaddedRows = Number
   if (isWide && (isPadded ? paddingBytes < 0 : paddingBytes !== 0))
     throw invalid(`${wideCount} wide rows do not fill the rest of the frame`)
   if (paddingBytes > 0 && !isPadded) throw invalid(`${paddingBytes} bytes after the last row`)
-  if (paddingBytes > 0 && payload.byteLength > maxPaddedRows * rowBytes(wire ?? 'fp16', width))
+  if (paddingBytes > 0 && payload.byteLength > rowsBytes(wire ?? 'fp16', maxPaddedRows, width, coder))
     throw invalid(`it is padded by ${paddingBytes} bytes, beyond the length of ${maxPaddedRows} rows`)
-  const half = wire === 'int8' ? decodeInt8(payload, rows, width) : new Uint16Array(rows * width)
-  if (wire !== 'int8') bytesOf(half).set(payload.subarray(0, stateBytes))
-  return { rows, width, half, ...(isWide ? { wide: decodeWide(rest, wideCount, rows, width) } : {}) }
+  const wide = isWide ? decodeWide(rest, wideCount, rows, width) : undefined
+  const shape = { rows, width, ...(wide ? { wide } : {}) }
+  return { ...shape, half: decodeRows(wire, payload.subarray(0, stateBytes), shape, coder) }
+}
+
+/** Undefined: none, or coded rows without a coder. */
+function wireOf({ dtype }: Frame, coder: RowCoder | undefined): Wire | undefined {
+  const wire = wires.find((name) => dtypes[name] === dtype)
+  return wire === 'fp16c' && !coder ? undefined : wire
+}
+
+type Shape = Omit<States, 'half'>
+
+function decodeRows(wire: Wire | undefined, bytes: Uint8Array, { rows, width, wide }: Shape, coder: RowCoder | undefined) {
+  if (wire === 'int8') return decodeInt8(bytes, rows, width)
+  if (wire === 'fp16c') {
+    const half = coder?.decode(bytes, rows, wide?.index)
+    if (!half) throw invalid(`the codes of ${rows} rows are longer than the frame`)
+    return half
+  }
+  const half = new Uint16Array(rows * width)
+  bytesOf(half).set(bytes)
+  return half
 }
 
 function decodeInt8(payload: Uint8Array, rows: number, width: number): Uint16Array {
@@ -276,11 +321,17 @@ function decodeTree(body: Uint8Array, n: number): { tree: FrameTree; rest: Uint8
   return { tree: { kept, parents }, rest: body.subarray(at) }
 }
 
-/** Number of rows that a padded frame has room for; its reply must be as long. Undefined: not padded. */
-export function paddedRowsOf({ flags, dtype, payload }: Frame, width: number): number | undefined {
-  const wire = wires.find((name) => dtypes[name] === dtype)
-  return (flags & flagPadded) === 0 || !wire ? undefined : Math.floor(payload.byteLength / rowBytes(wire, width))
+/** Number of rows that a padded frame has room for; its reply has as much. Undefined: not padded. */
+export function paddedRowsOf(frame: Frame, width: number, coder?: RowCoder | undefined): number | undefined {
+  const wire = wireOf(frame, coder)
+  if ((frame.flags & flagPadded) === 0 || !wire) return undefined
+  const { byteLength } = frame.payload
+  return wire === 'fp16c' ? codedRows(coder!, byteLength) : Math.floor(byteLength / rowBytes(wire, width))
 }
+
+/** Whether its rows are coded. @param bytes of a frame, or its fields */
+export const isCoded = (frame: Uint8Array | Pick<Frame, 'dtype'>): boolean =>
+  ('dtype' in frame ? frame.dtype : frame[2]) === dtypes.fp16c
 
 /** Header fields for replying to a frame that `decodeFrame` rejects; session 0 if the header is truncated. */
 export function peekFrame(bytes: Uint8Array): Pick<FrameHeader, 'session' | 'epoch' | 'seq'> {

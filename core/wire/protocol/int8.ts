@@ -14,8 +14,9 @@ const steps = 127
 export const maxScale = Math.fround(65_504 / steps)
 
 /**
- * Rounds each row to 255 levels of its own range (symmetric, per token): half the bytes of fp16, but changed states. Rows in
- * `wide` are not affected.
+ * Rounds each row to 255 levels of its own range (symmetric, per token): half the bytes of fp16, but changed states. A
+ * value is off by at most half a level, 1/254 of the row's largest magnitude, and by rounding to fp16. Rows in `wide` are not
+ * affected.
  */
 export function toInt8({ rows, width, half }: States): Int8Rows {
   const scales = new Float32Array(rows)

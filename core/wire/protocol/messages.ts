@@ -239,6 +239,13 @@ export const ToDevice = z.discriminatedUnion('type', [
       .boolean()
       .optional()
       .describe('True: a device may choose the id of a session, and send its frames with `open`. Absent: an older bridge.'),
+    codings: z
+      .array(z.string().max(64))
+      .max(64)
+      .optional()
+      .describe(
+        'Ids of the tables that the bridge codes rows by. A device with the same may send coded frames, whose replies are coded too.',
+      ),
   }),
   z.object({
     type: z.literal('opened'),

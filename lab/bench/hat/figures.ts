@@ -86,6 +86,7 @@ const loadedHat = (runs: readonly HatRun[], workload?: WorkloadName) =>
   samplesOf(runs, { measured: 'loaded', strategy: 'hat', workload })
 
 const tbtWithoutLoops = ({ samples }: HatRun) => tbtOf(answersOf(samples, 'without loops'))
+const bytesUp = ({ samples }: HatRun) => mean(samples.map((sample) => sample.bytesUp))
 const limit = ({ samples }: HatRun) => mean(samples.flatMap(({ prefill }) => prefill?.limitMs ?? []))
 
 function tbtTimesAccept({ samples }: HatRun): number | null {
@@ -119,6 +120,9 @@ export const hatFigures: SummaryFigures<Measurements> = {
   ttftOverLimit: [overLimit, { max: 1.1 }],
   ttftLeanOverUShapeLong: [ratio('alone', 'long', 'ttftMs', ['u-shape-lean', 'u-shape'])],
   ttftInt8OverUShapeLong: [ratio('alone', 'long', 'ttftMs', ['hat-int8', 'u-shape']), { max: 0.4 }],
+  // What coding the states saves of TTFT, and of the bytes up.
+  ttftOverUncodedLong: [ratio('alone', 'long', 'ttftMs', ['hat', 'hat-fp16'])],
+  bytesUpOverUncodedLong: [ratio('alone', 'long', bytesUp, ['hat', 'hat-fp16'])],
   ttftSecondTurnOverUShape: [ratio('second-turn', 'long', 'ttftMs'), { max: 0.15 }],
   tbtTimesAcceptOverUShapeShort: [ratio('loaded', 'short', tbtTimesAccept), { max: 1.15 }],
   tbtTimesAcceptOverUShapeLong: [ratio('loaded', 'long', tbtTimesAccept), { max: 1.15 }],

@@ -2,6 +2,7 @@ import { systemClock } from '../../../core/kit/base/clock.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
+import { rowBytes } from '../../../core/wire/protocol/frame.ts'
 import type { Cores } from '../../cluster/cores.ts'
 import { SharedClusters } from '../../cluster/shared-clusters.ts'
 import { type BatchTimes, timeBatch } from './batch.ts'
@@ -10,7 +11,7 @@ import { type LinkConditions, linkShape } from './links.ts'
 import { type AloneAnswer, askAlone, askDevice, runLoad, type UncheckedAnswer } from './load.ts'
 import type { Plan } from './plan.ts'
 import { type HatRun, type Measured, stepSizesOf } from './runs.ts'
-import { isExact, type StrategyName } from './strategies.ts'
+import { isExact, type StrategyName, wireOf } from './strategies.ts'
 import { arrivalsOf, type HatPrompt, lengthLimits, promptOfLength, type WorkloadName, workloadNames } from './workload.ts'
 
 /** The inputs that all measurements share. */
@@ -183,7 +184,9 @@ async function askInTurn(
   const answerOf = async (cluster: HatCluster, prompt: HatPrompt, at: number, questions: Questions): Promise<AloneAnswer> => {
     const { measured, workload, maxTokens, asksTwice = false } = questions
     const common = { maxTokens, user: `${measured} ${workload} ${at}`, device: 0, atMs: asked * traceStepMs }
-    const ask = (asks: HatPrompt) => askAlone(cluster, { ...common, prompt: asks }, { stateBytes, rttMs, headMs }, io.signal)
+    const sentBytes = rowBytes(wireOf(cluster.strategy), stateBytes / 2)
+    const ask = (asks: HatPrompt) =>
+      askAlone(cluster, { ...common, prompt: asks }, { stateBytes: sentBytes, rttMs, headMs }, io.signal)
     const first = await ask(prompt)
     if (!asksTwice) return first
     await systemClock.sleep(handleMs + rttMs, io.signal)

@@ -46,7 +46,7 @@ interface AlonePlan {
  */
 const devices = 8
 const perS = { short: 3.2, long: 1.6 }
-const aloneStrategies: readonly StrategyName[] = ['hat', 'hat-int8', 'u-shape', 'u-shape-lean', 'u-medusa']
+const aloneStrategies: readonly StrategyName[] = ['hat', 'hat-fp16', 'hat-int8', 'u-shape', 'u-shape-lean', 'u-medusa']
 const ablated: readonly StrategyName[] = ablation.map(({ strategy }) => strategy)
 
 export const fullPlan: Plan = {
@@ -77,7 +77,7 @@ export const quickPlan: Plan = {
   otherRates: [],
   alone: {
     ...fullPlan.alone,
-    strategies: ['hat', 'hat-int8', 'u-shape'],
+    strategies: ['hat', 'hat-fp16', 'hat-int8', 'u-shape'],
     short: 3,
     long: 3,
     longTokens: 32,

@@ -1,3 +1,4 @@
+import { type Wire, wires } from '../../../core/wire/protocol/frame.ts'
 import type { WorkloadName } from './workload.ts'
 
 /** The options of agents and bridge in the laboratory's program that differ between strategies. */
@@ -14,22 +15,28 @@ const wholePrompts = () => tokens(2_048, 2_048, 2_048)
 const sarathiChunk: Record<WorkloadName, number> = { short: 128, long: 256 }
 const sarathi = (workload: WorkloadName) => tokens(sarathiChunk[workload], sarathiChunk[workload], 2_048)
 const defaults = () => []
+/** States as in the paper. */
+const uncoded = ['--wire', 'fp16'] as const
 /** The device computes a prompt before it sends any of it, drafts nothing, and resumes no cached prefix. */
-const uShape = (prefill: 'whole' | 'whole-all') => ['--prefill', prefill, '--drafter', 'none', '--no-draft-ahead', '--no-reuse']
+const uShape = (prefill: 'whole' | 'whole-all') => [
+  ...['--prefill', prefill, '--drafter', 'none', '--no-draft-ahead', '--no-reuse'],
+  ...uncoded,
+]
 
 const table = {
   hat: { agent: [], bridge: defaults },
+  'hat-fp16': { agent: uncoded, bridge: defaults },
   'hat-int8': { agent: ['--wire', 'int8'], bridge: defaults },
   'u-shape': { agent: uShape('whole-all'), bridge: wholePrompts },
   'u-shape-lean': { agent: uShape('whole'), bridge: wholePrompts },
   'u-sarathi': { agent: uShape('whole-all'), bridge: sarathi },
   'u-medusa': { agent: [...uShape('whole-all'), '--medusa'], bridge: wholePrompts },
   // The ablation, Table V: SD speculative decoding, PC prompt chunking, PD parallel drafting. Without any it is u-shape,
-  // with all of them hat.
-  PC: { agent: ['--drafter', 'none'], bridge: defaults },
-  SD: { agent: ['--prefill', 'whole-all', '--no-draft-ahead'], bridge: wholePrompts },
-  'SD+PD': { agent: ['--prefill', 'whole-all'], bridge: wholePrompts },
-  'SD+PC': { agent: ['--no-draft-ahead'], bridge: defaults },
+  // with all of them hat-fp16.
+  PC: { agent: ['--drafter', 'none', ...uncoded], bridge: defaults },
+  SD: { agent: ['--prefill', 'whole-all', '--no-draft-ahead', ...uncoded], bridge: wholePrompts },
+  'SD+PD': { agent: ['--prefill', 'whole-all', ...uncoded], bridge: wholePrompts },
+  'SD+PC': { agent: ['--no-draft-ahead', ...uncoded], bridge: defaults },
 } as const satisfies Record<string, Strategy>
 
 export type StrategyName = keyof typeof table
@@ -45,8 +52,15 @@ export const ablation = [
   { row: 'SD', strategy: 'SD' },
   { row: 'SD+PD', strategy: 'SD+PD' },
   { row: 'SD+PC', strategy: 'SD+PC' },
-  { row: 'SD+PC+PD', strategy: 'hat' },
+  { row: 'SD+PC+PD', strategy: 'hat-fp16' },
 ] as const satisfies readonly { readonly row: string; readonly strategy: StrategyName }[]
 
+/** How its states travel up. */
+export function wireOf(strategy: StrategyName): Wire {
+  const { agent }: Strategy = strategies[strategy]
+  const at = agent.indexOf('--wire')
+  return wires.find((wire) => at >= 0 && agent[at + 1] === wire) ?? 'fp16c'
+}
+
 /** Whether answers must equal the reference's; int8 states change them. */
-export const isExact = (strategy: StrategyName): boolean => strategy !== 'hat-int8'
+export const isExact = (strategy: StrategyName): boolean => wireOf(strategy) !== 'int8'

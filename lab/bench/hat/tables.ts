@@ -163,6 +163,8 @@ function aloneTable(runs: readonly HatRun[], workload: WorkloadName): Table {
     ['TTFT', (own) => ms(medianOf(own.runs, 'ttftMs'))],
     ['p50', ({ samples }) => ms(quantileOf(samples, 'ttftMs', 0.5))],
     ['over U-shape', ({ samples }) => ratio(over(meanTtftMs(samples), meanTtftMs(uShape)))],
+    ['KB up', ({ samples }) => ms(mean(samples.map(({ bytesUp }) => bytesUp / 1_000)))],
+    ['KB down', ({ samples }) => ms(mean(samples.map(({ bytesDown }) => bytesDown / 1_000)))],
     ['TBT', ({ samples }) => ms(tbtOf(samples))],
     ['speed-up', ({ samples }) => ratio(over(tbtOf(uShape), tbtOf(samples)))],
     ['paper', ({ name }) => ratio(paper(name)?.[1])],

@@ -29,6 +29,8 @@ interface Conditions {
   readonly stateBytes: number
   readonly rttMs: number
   readonly jitterMs: number
+  /** Options by name. */
+  readonly strategies?: Readonly<Record<string, unknown>>
 }
 
 /** What a strategy is in the simulator: the options of agents and bridge in lab/bench/hat/strategies.ts. */
@@ -45,6 +47,7 @@ const sarathiChunk = { short: 128, long: 256 } as const
 
 const strategies: Readonly<Record<StrategyName, SimulatedStrategy>> = {
   hat: { mode: 'hat', hat: {}, rows: byDefault },
+  'hat-fp16': { mode: 'hat', hat: {}, rows: byDefault },
   'hat-int8': { mode: 'hat', hat: { wire: 'int8' }, rows: byDefault },
   'u-shape': { mode: 'u-shape', hat: {}, rows: whole },
   'u-shape-lean': { mode: 'u-shape-lean', hat: {}, rows: whole },
@@ -67,13 +70,17 @@ export function validateHat({ conditions, runs }: BenchDocument, hardware: Hardw
   })
 }
 
+/** Agents code states by default since there is a strategy that does not. */
+const codingOf = (strategy: StrategyName, { strategies = {} }: Conditions): Partial<HatSettings> =>
+  strategy === 'hat' && 'hat-fp16' in strategies ? { wire: 'fp16c' } : {}
+
 function simulate(run: KeptHatRun, samples: readonly KeptHatSample[], conditions: Conditions, hardware: Hardware): AnswerTimes[] {
   const { strategy, workload, seed } = run
   const { mode, hat, rows } = strategies[strategy]
   const [stepRows, promptRows] = rows(workload)
   const simulation = new Simulation(seed)
   const world = worldOf(simulation, run, conditions, hardware, { stepRows, promptRows })
-  const modeOf = modesOf(world, samples, mode, hat)
+  const modeOf = modesOf(world, samples, mode, { ...hat, ...codingOf(strategy, conditions) })
   const requests = samples.map((sample, id) => {
     const { atMs, device, promptTokens, tokens: outputTokens } = sample
     return { id, atMs, device, promptTokens, outputTokens, mode: modeOf(sample) }

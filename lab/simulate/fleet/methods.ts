@@ -55,5 +55,5 @@ export const ablations: readonly Method[] = [
   { ...own, name: 'Brim without sketches', modes: brim, disco: { ...disco, sketches: false } },
   { ...own, name: 'Brim without DiSCo', modes: { private: 'hat', long: 'cloud', cheap: 'cloud' } },
   { ...own, name: 'Brim without TokenFlow', modes: brim, policy: 'chunked' },
-  { ...own, name: 'Brim without int8 and int4', modes: brim, hat: { ...hat, wire: 'fp16', deviceWeights: 'fp16' } },
+  { ...own, name: 'Brim without int8 and int4', modes: brim, hat: { ...hat, wire: 'fp16c', deviceWeights: 'fp16' } },
 ]

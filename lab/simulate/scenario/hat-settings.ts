@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { off, on } from '../../../core/kit/base/setting-kinds.ts'
 import { branchings } from '../../../core/policy/hat/draft-ahead-steps.ts'
 import { defaultDraftLimit, defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
+import { wires } from '../../../core/wire/protocol/frame.ts'
 
 const count = z.number().int().positive()
 /** HAT's adapter for Vicuna-7B, prompts of SpecBench (HAT §4). */
@@ -11,7 +12,10 @@ const acceptLength = z.number().min(1).max(16)
 /** How devices and cloud share an answer: the modes hat, u-shape, u-shape-lean, u-medusa and u-sarathi. */
 export const HatSettings = z
   .strictObject({
-    wire: z.enum(['fp16', 'int8']).default('fp16').describe('how hidden states travel up'),
+    wire: z
+      .enum(wires)
+      .default('fp16')
+      .describe('how hidden states travel up; fp16c: coded, both ways, as those of the demonstration LLM'),
     deviceWeights: z
       .enum(['fp16', 'int4'])
       .default('fp16')

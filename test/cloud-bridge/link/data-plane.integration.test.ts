@@ -26,7 +26,9 @@ describe('hello', () => {
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
     await expect
       .poll(() => device.messages)
-      .toEqual([{ type: 'welcome', v: 1, bridge: 'bridge-1', modelId: testModelId, probeBytes: maxProbeBytes, early: true }])
+      .toEqual([
+        { type: 'welcome', v: 1, bridge: 'bridge-1', modelId: testModelId, probeBytes: maxProbeBytes, early: true, codings: [] },
+      ])
   })
 
   it('of a newer protocol version is refused with PROTOCOL_VERSION', async () => {

@@ -1,6 +1,6 @@
 import { ChunkAdvice, type ChunkAdviceOptions } from '../../../../core/policy/hat/chunk-advice.ts'
 import type { HatConditions, UplinkAction } from '../../../../core/policy/hat/hat-steps.ts'
-import { headerBytes, rowBytes, type Wire } from '../../../../core/wire/protocol/frame.ts'
+import { headerBytes, rowBytes, rowsBytes, type Wire } from '../../../../core/wire/protocol/frame.ts'
 import type { Simulation } from '../../kernel/simulation.ts'
 import type { SimulatedEngineSession } from '../../serving/engine.ts'
 import type { HatDevice } from './hat-device.ts'
@@ -92,10 +92,10 @@ export class SimulatedSession {
     replied: (exchange: ExchangeTimes) => void,
   ): void {
     if (this.#isClosed) return
-    const { simulation, device, width } = this.#options
+    const { simulation, device, width, wire } = this.#options
     const rows = to - from
-    const bytesUp = headerBytes + Math.max(rows, paddedRows) * this.rowBytes
-    const bytesDown = headerBytes + Math.max(returned, paddedRows) * rowBytes('fp16', width)
+    const bytesUp = headerBytes + rowsBytes(wire, Math.max(rows, paddedRows), width)
+    const bytesDown = headerBytes + rowsBytes(wire === 'fp16c' ? wire : 'fp16', Math.max(returned, paddedRows), width)
     const sentS = simulation.nowMs / 1_000
     // Rates that have moved travel before the frame.
     const reported = device.report()

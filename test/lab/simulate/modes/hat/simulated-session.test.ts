@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { StateMonitor } from '../../../../../core/policy/estimate/state-monitor.ts'
 import type { Wire } from '../../../../../core/wire/protocol/frame.ts'
+import { codedBytes, typicalSize } from '../../../../../core/wire/protocol/state-coding.ts'
 import { Simulation } from '../../../../../lab/simulate/kernel/simulation.ts'
 import { HatDevice } from '../../../../../lab/simulate/modes/hat/hat-device.ts'
 import { SimulatedSession } from '../../../../../lab/simulate/modes/hat/simulated-session.ts'
@@ -89,6 +90,15 @@ describe('a frame', () => {
     session.exchange({ from: 0, to: 5, returned: 5 }, () => {})
     advance()
     expect(link.bytes).toEqual({ up: int8(5), down: fp16(5) })
+  })
+
+  it('brings coded states up and down', () => {
+    const { link, session, advance } = open({ wire: 'fp16c' })
+    session.exchange({ from: 0, to: 5, returned: 1, paddedRows: 9 }, () => {})
+    advance()
+    const coded = 40 + codedBytes(typicalSize(width), 9)
+    expect(link.bytes).toEqual({ up: coded, down: coded })
+    expect(coded).toBeLessThan(0.9 * fp16(9))
   })
 
   it('says where its time went', () => {
