@@ -47,8 +47,8 @@ function findings(document: BenchDocument): string {
     `- \`shareOverBudget\` is the largest excess over b of the limited side's share of the prompt tokens, in any setting of DiSCo: plans keep
   to b in expectation, by what was known.`,
     `- \`budgetOverWire\` is what an agent has booked over what went over the wire, at a server that counts by the demonstration tokenizer. It packs one
-  or four tokens into an event, and counts for the first two thirds of its answers. \`budgetOffWire\` is its distance from 1. Answers whose readers
-  leave count in full (\`budgetOverWireLeft\`), as servers may finish them and send the bill. \`overCap\` is the largest part by which a budget was
+  or four tokens into an event, and counts for the first two thirds of its answers. \`budgetOffWire\` is its distance from 1. \`budgetOverWireLeft\` is
+  the same of answers whose readers leave, which count what had come by then and what the server may have written in a round trip. \`overCap\` is the largest part by which a budget was
   exceeded, also by 200 requests at once and by a server that misreports all. \`maxGapS\` is the longest wait of a reader who has read all, where the
   server falls silent in the middle of an answer.
 - Token ids of the demonstration tokenizer (${wire.vocabulary} tokens, ${wire.bitsPerId} bits, ${wire.bytesPerToken.toFixed(2)} bytes of text each) take ${percent(wire.bitsCut)} less than the text of the
