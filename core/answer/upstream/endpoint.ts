@@ -1,6 +1,6 @@
-import type { IncomingMessage } from 'node:http'
 import { ArrivalQueue } from '../../kit/base/arrival-queue.ts'
 import type { Clock } from '../../kit/base/clock.ts'
+import { KeptConnections } from '../../kit/base/kept-connections.ts'
 import type { Logger } from '../../kit/base/logger.ts'
 import type { Random } from '../../kit/base/random.ts'
 import { sampledWarnings } from '../../kit/base/sampled-warnings.ts'
@@ -60,6 +60,7 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
   const failures = new UpstreamFailures(name, serverName)
   const attempts = createAttempts({ limits, failures, clock, random, logger })
   const warn = sampledWarnings(logger, clock)
+  const connections = new KeptConnections()
   const habits = { counts: new ServerCounts(), pace: new ServerPace() }
 
   return {
@@ -79,28 +80,22 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
         onExcess: (message: string) => warn({ model: name, url: shownUrl(url), maxTokens: request.maxTokens ?? null }, message),
       }
       async function open(watchdog: Watchdog, stopping: AbortSignal) {
-        const body = await openStream({ url, key: key() }, asked, limits, watchdog, failures, stopping, billed)
+        const body = await openStream({ url, key: key(), connections }, asked, limits, watchdog, failures, stopping, billed)
         billed.responded()
         return body
       }
       /** As fast as it comes: what a server has sent is billed, whether or not its reader has taken it. */
-      async function* read(body: IncomingMessage, watchdog: Watchdog) {
+      async function* read(body: AsyncIterable<Uint8Array>, watchdog: Watchdog) {
         const arrivals = new ArrivalQueue<TextDelta>()
-        const arriving = (async () => {
+        // It ends with the body, if its reader does not wait for the end.
+        void (async () => {
           for await (const delta of readAnswer(body, reading, limits, watchdog, failures)) {
             if (delta.end) billed.ended(delta)
             arrivals.push(delta)
           }
-        })().then(
-          () => arrivals.done(),
-          (error) => arrivals.fail(error),
-        )
-        try {
-          for (let next = await arrivals.next(); next; next = await arrivals.next()) yield next
-        } finally {
-          body.destroy()
-          await arriving
-        }
+          arrivals.done()
+        })().catch((error) => arrivals.fail(error))
+        for (let next = await arrivals.next(); next; next = await arrivals.next()) yield next
       }
       let hasFailed = false
       try {
