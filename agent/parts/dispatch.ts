@@ -100,7 +100,7 @@ export function openDispatch(
     const server = openServer()
     const own = models.slm
     // Of its own model's answers: the nearest to what HAT and sketches will take, before they have been measured.
-    const announced = links.best.answerTtftMs
+    const { answerTtftMs: announced, answerMsPerToken: announcedMsPerToken } = links.best
     return {
       hasServer: config.server !== undefined,
       hat: llm && {
@@ -124,12 +124,12 @@ export function openDispatch(
           flopsPerToken: flopsOf(own.source.dims, typicalWork).prompt,
         },
       sketches,
-      planned: planned && { ...planned, announced, isReachable: isLinked() },
+      planned: planned && { ...planned, announced, announcedMsPerToken, isReachable: isLinked() },
       server: server && {
         ...server,
         spender: 'server',
         pauses: false,
-        ...(config.server?.at === 'bridge' && { way: 'bridge', isReachable: isLinked(), announced }),
+        ...(config.server?.at === 'bridge' && { way: 'bridge', isReachable: isLinked(), announced, announcedMsPerToken }),
       },
     }
   }
