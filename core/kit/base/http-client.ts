@@ -70,8 +70,9 @@ export async function sendRequest(url: URL, options: HttpRequest): Promise<Incom
     return response
   } catch (cause) {
     signal.throwIfAborted()
-    // An idle connection that its server closes just then: the request was not read.
-    if (request.reusedSocket && closedCodes.has((cause as { code?: unknown }).code)) return sendRequest(url, options)
+    // An idle connection that its server closes just then: the request is sent once more, on a connection of its own.
+    if (request.reusedSocket && closedCodes.has((cause as { code?: unknown }).code))
+      return sendRequest(url, { ...options, connections: undefined })
     throw cause
   }
 }

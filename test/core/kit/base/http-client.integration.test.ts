@@ -125,6 +125,22 @@ describe('a kept connection', () => {
     expect(bodies).toEqual(['"first"', '"second"'])
   })
 
+  it('is replaced where its server closes it while the request is on its way; a new one that is closed is an error', async () => {
+    const served = new WeakSet<object>()
+    let closesAll = false
+    await using server = await serve((request, response) => {
+      if (closesAll || served.has(request.socket)) request.socket.destroy()
+      else response.end('ok')
+      served.add(request.socket)
+    })
+    const connections = new KeptConnections()
+    for (let nth = 0; nth < 3; nth++) expect(await ask(server.url, connections)).toBe('ok')
+    expect(server.opened).toBe(3)
+    closesAll = true
+    await expect(ask(server.url, connections)).rejects.toMatchObject({ code: 'ECONNRESET' })
+    expect(server.opened).toBe(4)
+  })
+
   it('is not reused while the rest of its response was not read', async () => {
     await using server = await serve((_, response) => void response.write('beginning'))
     const connections = new KeptConnections()
