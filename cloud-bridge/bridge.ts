@@ -130,6 +130,7 @@ async function openBridge(base: Base, variant: BridgeVariant): Promise<Bridge> {
       devices: work.devices.size,
       telemetryDeltas: config.telemetryDeltas,
       answerTtftMs: cloud.answers.starts.wire,
+      answerMsPerToken: cloud.answers.starts.msPerToken,
     }),
     accepts,
     ...work.devices.handlers,

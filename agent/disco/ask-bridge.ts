@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { type OpenLimits, openStream, type StreamRequest } from '../../core/answer/upstream/open-stream.ts'
 import type { Watchdog } from '../../core/answer/upstream/watchdog.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
+import type { KeptConnections } from '../../core/kit/base/kept-connections.ts'
 import type { Credentials } from '../identity/credentials.ts'
 import type { BridgeFailures } from './bridge-failures.ts'
 
@@ -11,6 +12,7 @@ export interface BridgeHttp {
   readonly origin: string
   /** Absent: the device is not enrolled. */
   readonly credentials: Pick<Credentials, 'requestToken' | 'dial'> | undefined
+  readonly connections: KeptConnections
 }
 
 /**
@@ -24,10 +26,10 @@ export function bridgeAsker(bridge: () => BridgeHttp | undefined, limits: OpenLi
       throw new BrimError('BRIDGE_UNREACHABLE', 'this device does not know the HTTP address of its bridge yet', {
         hint: 'is the bridge running, and this device connected to its broker?',
       })
-    const { origin, credentials } = at
+    const { origin, credentials, connections } = at
     const url = `${origin}/v1`
     const post = (key: string | undefined) =>
-      openStream({ url, key, dial: credentials?.dial }, asked, limits, watchdog, failures, signal)
+      openStream({ url, key, dial: credentials?.dial, connections }, asked, limits, watchdog, failures, signal)
     const key = await credentials?.requestToken(url, signal)
     try {
       return await post(key)

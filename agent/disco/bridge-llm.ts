@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http'
 import {
   type AnswerRequest,
   grammarFor,
@@ -51,7 +50,7 @@ export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logge
 
   /** The tokens of an answer, over as many streams as it takes: a bridge keeps what is not yet read. */
   async function* read(
-    first: IncomingMessage,
+    first: AsyncIterable<Uint8Array>,
     asked: AnswerAsked,
     watchdog: Watchdog,
     signal: AbortSignal,

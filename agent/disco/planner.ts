@@ -162,7 +162,8 @@ export class DispatchPlanner {
   }
 
   #askedRemote(candidate: RemoteCandidate) {
-    return { ...this.#askedSide(candidate), name: candidate.name, announced: candidate.announced }
+    const { name, announced, announcedMsPerToken } = candidate
+    return { ...this.#askedSide(candidate), name, announced, announcedMsPerToken }
   }
 
   #askedSide({ spender, continues, pauses }: LocalCandidate | RemoteCandidate) {

@@ -204,6 +204,7 @@ export class SpendingBudget implements Budget {
       refused: () => void this.#handle({ kind: 'refused', run }),
       arrived: (tokens) => void this.#handle({ kind: 'arrived', run, tokens }),
       completed: (promptTokens) => void this.#handle({ kind: 'completed', run, promptTokens }),
+      left: (promptTokens, tokens) => void this.#handle({ kind: 'left', run, promptTokens, tokens }),
     }
   }
 

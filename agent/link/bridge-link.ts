@@ -110,6 +110,11 @@ export class BridgeLink {
     return this.#choice && this.#states.get(this.#choice.bridge)?.answerTtftMs
   }
 
+  /** Time between tokens of the chosen bridge's own model, likewise. */
+  get answerMsPerToken(): number | undefined {
+    return this.#choice && this.#states.get(this.#choice.bridge)?.answerMsPerToken
+  }
+
   /** Publishes below the device's own topic, at least once. @returns whether the broker has acknowledged it */
   publish(leaf: DeviceTopic, message: string): Promise<boolean> {
     return this.#control.publish(leaf, message)

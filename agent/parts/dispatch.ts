@@ -6,6 +6,7 @@ import { upstreamLimitsOf } from '../../core/answer/upstream/limit-table.ts'
 import { promptTokensOf } from '../../core/answer/upstream/request-body.ts'
 import { nowIso } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
+import { KeptConnections } from '../../core/kit/base/kept-connections.ts'
 import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../core/kit/base/random.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
@@ -85,7 +86,11 @@ export function openDispatch(
     config.limits,
     (isUsed) => void machine.handle({ kind: 'small model', isUsed }, clock.nowMs()),
   )
-  const bridge = () => bridgeHttp(links.best, identities)
+  const connections = new KeptConnections()
+  const bridge = () => {
+    const at = bridgeHttp(links.best, identities)
+    return at && { ...at, connections }
+  }
   const openServer = serverOpener(base, models, bridge, untilLinked, log)
   const sketches = sketchesOf('sketch', base, bridge, untilLinked, log)
   const planned = sketchesOf('auto', base, bridge, untilLinked, log)
@@ -95,7 +100,7 @@ export function openDispatch(
     const server = openServer()
     const own = models.slm
     // Of its own model's answers: the nearest to what HAT and sketches will take, before they have been measured.
-    const announced = links.best.answerTtftMs
+    const { answerTtftMs: announced, answerMsPerToken: announcedMsPerToken } = links.best
     return {
       hasServer: config.server !== undefined,
       hat: llm && {
@@ -119,12 +124,12 @@ export function openDispatch(
           flopsPerToken: flopsOf(own.source.dims, typicalWork).prompt,
         },
       sketches,
-      planned: planned && { ...planned, announced, isReachable: isLinked() },
+      planned: planned && { ...planned, announced, announcedMsPerToken, isReachable: isLinked() },
       server: server && {
         ...server,
         spender: 'server',
         pauses: false,
-        ...(config.server?.at === 'bridge' && { way: 'bridge', isReachable: isLinked(), announced }),
+        ...(config.server?.at === 'bridge' && { way: 'bridge', isReachable: isLinked(), announced, announcedMsPerToken }),
       },
     }
   }

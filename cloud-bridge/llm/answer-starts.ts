@@ -1,5 +1,6 @@
 import { createTtft } from '../../core/policy/disco/estimates.ts'
 import type { HistogramWire } from '../../core/policy/estimate/forgetting-histogram.ts'
+import { CloudMeter } from '../../core/policy/pice/cloud-meter.ts'
 import type { ObservedAnswer, ObservedRequest } from './observe.ts'
 
 /** The retained state goes to every device of the fleet. */
@@ -11,6 +12,8 @@ const minAnnounceMs = 60_000
  */
 export class AnswerStarts {
   readonly #ttftMs = createTtft()
+  /** f(l). */
+  readonly #meter = new CloudMeter()
   readonly #onChange: () => void
   #announcedMs = Number.NEGATIVE_INFINITY
 
@@ -24,22 +27,32 @@ export class AnswerStarts {
     return this.#ttftMs.toWire()
   }
 
+  /** Of an answer that is asked for now; undefined before the first one of several tokens. */
+  get msPerToken(): number | undefined {
+    const { speed } = this.#meter
+    return speed && Number((1_000 * speed.tpotS).toPrecision(3))
+  }
+
   begin({ atMs, signal }: ObservedRequest): ObservedAnswer {
+    const metered = this.#meter.begin(atMs)
     let hasBegun = false
     return {
-      tokens: (_, nowMs) => {
-        if (!hasBegun) this.#record(nowMs - atMs, nowMs)
+      tokens: (count, nowMs) => {
+        metered.tokens(count, nowMs)
+        if (!hasBegun) this.#ttftMs.record(nowMs - atMs)
         hasBegun = true
       },
+      asked: (nowMs) => metered.asked(nowMs),
       // A client that goes away first, such as a device whose own model was faster, tells how long it took at least.
       ended: (nowMs) => {
-        if (!hasBegun && signal.aborted) this.#ttftMs.recordAtLeast(nowMs - atMs)
+        metered.ended()
+        if (hasBegun) this.#announce(nowMs)
+        else if (signal.aborted) this.#ttftMs.recordAtLeast(nowMs - atMs)
       },
     }
   }
 
-  #record(ms: number, nowMs: number): void {
-    this.#ttftMs.record(ms)
+  #announce(nowMs: number): void {
     if (nowMs - this.#announcedMs < minAnnounceMs) return
     this.#announcedMs = nowMs
     this.#onChange()

@@ -3,6 +3,8 @@ import fc from 'fast-check'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { streamAnswerFrom } from '../../core/wire/openai/client.ts'
 import type { Spending } from '../../core/wire/protocol/spending.ts'
 import { type Asked, endings, honest, type Manner, startBillingServer, usages } from '../../lab/bench/disco/billing-server.ts'
 import { freePort } from '../../lab/cluster/free-port.ts'
@@ -62,12 +64,33 @@ const manner = fc.record({
   usage: fc.constantFrom(...usages),
   ending: fc.constantFrom(...endings),
   exceeds: fc.boolean(),
+  gapMs: fc.constantFrom(0, 3),
 })
+
+/** The reader leaves after so many events with text; resolves once it has. */
+async function askAndLeave({ apiUrl }: Agent, words: number, events: number) {
+  const leaving = new AbortController()
+  const listeners = {
+    onText() {
+      events -= 1
+      if (events <= 0) leaving.abort()
+    },
+  }
+  const messages = [{ role: 'user' as const, content: `Write ${words} words about rivers and lamps.` }]
+  const body = { messages, max_tokens: 2_000 }
+  await streamAnswerFrom({ server: 'agent', url: apiUrl }, body, leaving.signal, listeners).catch((error: unknown) => {
+    if (!leaving.signal.aborted && !(error instanceof BrimError)) throw error
+  })
+}
 
 describe('a server that misreports everything', () => {
   it('never makes its owner pay for more than the budget, nor delivers more than max_tokens', async () => {
     const requests = fc.array(
-      fc.record({ words: fc.integer({ min: 1, max: 400 }), limit: fc.option(fc.integer({ min: 1, max: 300 })) }),
+      fc.record({
+        words: fc.integer({ min: 1, max: 400 }),
+        limit: fc.option(fc.integer({ min: 1, max: 300 })),
+        leavesAfter: fc.option(fc.integer({ min: 1, max: 40 })),
+      }),
       { minLength: 1, maxLength: 16 },
     )
     await fc.assert(
@@ -75,15 +98,17 @@ describe('a server that misreports everything', () => {
         await using world = await worldOf((nth) => manners[nth % manners.length]!)
         for (let round = 0; round < 3; round++) {
           const answers = await Promise.all(
-            list.map(async ({ words, limit }) => ({
-              limit,
-              ...(await ask(world.agent, words, limit === null ? {} : { max_tokens: limit })),
-            })),
+            list.map(async ({ words, limit, leavesAfter }) => {
+              if (leavesAfter === null)
+                return { limit, ...(await ask(world.agent, words, limit === null ? {} : { max_tokens: limit })) }
+              await askAndLeave(world.agent, words, leavesAfter)
+              return { limit, text: '' }
+            }),
           )
           for (const { text, limit } of answers) expect(wordsOf(text)).toBeLessThanOrEqual(limit ?? 4_096)
         }
-        const { dollars, reservedDollars } = await world.spending()
-        expect(reservedDollars).toBe(0)
+        await expect.poll(async () => (await world.spending()).reservedDollars).toBe(0)
+        const { dollars } = await world.spending()
         expect(dollars).toBeLessThanOrEqual(cap * 1.0001)
         expect(world.server.dollars).toBeLessThanOrEqual(cap)
         // The books are rounded to four digits.
@@ -92,6 +117,18 @@ describe('a server that misreports everything', () => {
       { numRuns: 12 },
     )
   }, 120_000)
+
+  it('is paid for what it has written when a reader leaves, and hardly more', async () => {
+    await using world = await worldOf(() => ({ ...honest, gapMs: 3 }))
+    for (let nth = 0; nth < 4; nth++) await ask(world.agent, 20 + nth, { max_tokens: 100 })
+    const [before, wireBefore] = [(await world.spending()).dollars!, world.server.dollars]
+    for (let nth = 0; nth < 6; nth++) await askAndLeave(world.agent, 400, 10 + nth)
+    await expect.poll(async () => (await world.spending()).reservedDollars).toBe(0)
+    const [books, wire] = [(await world.spending()).dollars! - before, world.server.dollars - wireBefore]
+    expect(books).toBeGreaterThanOrEqual(wire * 0.999)
+    // In full, each of them would cost twelve times as much.
+    expect(books).toBeLessThan(wire * 3)
+  })
 
   it('is not asked beyond the budget by 200 requests at once', async () => {
     await using world = await worldOf(() => ({ ...honest, perEvent: 5 }))

@@ -57,6 +57,7 @@ export function answerPlan(
         refused() {},
         arrived: (tokens) => add({ promptTokens: 0, tokens }),
         completed() {},
+        left() {},
       }
     },
     ended: (tokens) => observed.ended.push(tokens),

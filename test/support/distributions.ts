@@ -59,5 +59,8 @@ export function exactLengths(atoms: readonly Atom[]): PromptLengths {
   const mean = atoms.reduce((sum, { value, p }) => sum + value * p, 0)
   const shareOf = (counts: (value: number) => boolean) =>
     atoms.filter(({ value }) => counts(value)).reduce((sum, { value, p }) => sum + (value * p) / mean, 0)
-  return { sharesAt: (length) => ({ smaller: shareOf((value) => value < length), alike: shareOf((value) => value === length) }) }
+  return {
+    sharesAt: (length) => ({ smaller: shareOf((value) => value < length), alike: shareOf((value) => value === length) }),
+    cdf: (length) => atoms.reduce((sum, { value, p }) => sum + (value <= length ? p : 0), 0),
+  }
 }

@@ -14,8 +14,10 @@ type Script = (response: ServerResponse, request: Received) => void | Promise<vo
 /** A server whose responses the test writes: one script for each request, the last for all that follow. */
 export async function scriptedUpstream(...scripts: Script[]) {
   const requests: Received[] = []
-  const sockets = new Set<Socket>()
+  const answering = new Set<Socket>()
   const server = createServer(async (request, response) => {
+    answering.add(request.socket)
+    response.once('close', () => answering.delete(request.socket))
     const chunks: Buffer[] = []
     for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
     // A GET has none.
@@ -24,18 +26,22 @@ export async function scriptedUpstream(...scripts: Script[]) {
     requests.push(received)
     await scripts[Math.min(requests.length, scripts.length) - 1]?.(response, received)
   })
-  server.on('connection', (socket) => {
-    sockets.add(socket)
-    socket.once('close', () => sockets.delete(socket))
+  let opened = 0
+  server.on('connection', () => {
+    opened += 1
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const { port } = server.address() as AddressInfo
   return {
     url: `http://127.0.0.1:${port}/v1`,
     requests,
-    /** Connections that are open now. */
+    /** Connections that were ever opened. */
+    get opened() {
+      return opened
+    },
+    /** Connections with a request that has not ended. */
     get connections() {
-      return sockets.size
+      return answering.size
     },
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()

@@ -59,6 +59,8 @@ export interface Billing {
   sent(): void
   /** It has responded that it does not answer. */
   refused(): void
+  /** Its reader has left before the end. @param work that it may have done by then, at most; undefined: unknown */
+  left(promptTokens: number | undefined, tokens: number | undefined): void
 }
 
 /** Whether only models whose tokens are known can answer the request: no server that takes text and returns text. */

@@ -1,9 +1,11 @@
 import type { IncomingMessage } from 'node:http'
+import { finished } from 'node:stream/promises'
 import type { Clock } from '../../kit/base/clock.ts'
 import { BrimError } from '../../kit/base/errors.ts'
 import type { Logger } from '../../kit/base/logger.ts'
 import type { Random } from '../../kit/base/random.ts'
 import { type RetryLimits, retryWaitMs } from '../../policy/upstream/retry.ts'
+import type { AnswerDelta } from '../endpoint/endpoint.ts'
 import type { UpstreamFailures } from './failure.ts'
 import { type SlotLimits, Slots } from './slots.ts'
 import { Watchdog } from './watchdog.ts'
@@ -21,16 +23,29 @@ export interface AttemptOptions {
   readonly logger: Logger
 }
 
+type EndingDelta = Pick<AnswerDelta, 'end'>
+
 /** How one answer of a server is asked for and read. */
-interface Asking<Delta> {
+interface Asking<Delta extends EndingDelta> {
   /** @throws BrimError; those with `retryAfterMs` may be retried */
   open(watchdog: Watchdog, signal: AbortSignal): Promise<IncomingMessage>
-  read(body: IncomingMessage, watchdog: Watchdog): AsyncGenerator<Delta, void>
+  read(body: AsyncIterable<Uint8Array>, watchdog: Watchdog): AsyncGenerator<Delta, void>
   /** Whether the server may answer the attempt that has failed, and be paid for it. Absent: it costs nothing. */
   mayBeBilled?(): boolean
 }
 
-export type Attempts = <Delta>(asking: Asking<Delta>, signal: AbortSignal) => AsyncGenerator<Delta, void>
+/** For the end of a response whose answer has ended. */
+const responseEndMs = 100
+
+/** Reads the rest of a response, so that its connection may serve another request, unless it does not end soon. */
+async function untilRead(body: IncomingMessage, clock: Clock): Promise<void> {
+  const timer = new AbortController()
+  body.resume()
+  await Promise.race([finished(body), clock.sleep(responseEndMs, timer.signal)]).catch(() => {})
+  timer.abort()
+}
+
+export type Attempts = <Delta extends EndingDelta>(asking: Asking<Delta>, signal: AbortSignal) => AsyncGenerator<Delta, void>
 
 /**
  * The requests to one server, a bounded number at once. A request that fails before its first token is repeated, if a retry
@@ -39,19 +54,38 @@ export type Attempts = <Delta>(asking: Asking<Delta>, signal: AbortSignal) => As
 export function createAttempts({ limits, failures, clock, random, logger }: AttemptOptions): Attempts {
   const slots = new Slots(limits)
 
-  async function* attempt<Delta>({ open, read }: Asking<Delta>, ended: AbortSignal): AsyncGenerator<Delta, void> {
+  async function* attempt<Delta extends EndingDelta>(
+    { open, read }: Asking<Delta>,
+    ended: AbortSignal,
+  ): AsyncGenerator<Delta, void> {
     const watchdog = new Watchdog(clock)
-    const stopped = new AbortController()
+    const stopping = new AbortController()
+    const given = AbortSignal.any([ended, watchdog.signal])
+    const stop = () => stopping.abort(given.reason)
+    if (given.aborted) stop()
+    given.addEventListener('abort', stop, { once: true })
+    /** Whose answer has ended: its reader may leave, and it still be read. */
+    let complete: IncomingMessage | undefined
     try {
-      const body = await open(watchdog, AbortSignal.any([ended, watchdog.signal, stopped.signal]))
-      yield* read(body, watchdog)
+      const body = await open(watchdog, stopping.signal)
+      // Of what is not read any more.
+      body.on('error', () => {})
+      for await (const delta of read(body.iterator({ destroyOnReturn: false }), watchdog)) {
+        if (delta.end) {
+          complete = body
+          given.removeEventListener('abort', stop)
+        }
+        yield delta
+      }
     } catch (error) {
       ended.throwIfAborted()
       watchdog.signal.throwIfAborted()
       throw error instanceof BrimError ? error : failures.brokenOff(error)
     } finally {
       watchdog.close()
-      stopped.abort()
+      if (complete) await untilRead(complete, clock)
+      given.removeEventListener('abort', stop)
+      stopping.abort()
     }
   }
 

@@ -1,13 +1,16 @@
-import type { IncomingMessage } from 'node:http'
+import { ArrivalQueue } from '../../kit/base/arrival-queue.ts'
 import type { Clock } from '../../kit/base/clock.ts'
+import { KeptConnections } from '../../kit/base/kept-connections.ts'
 import type { Logger } from '../../kit/base/logger.ts'
 import type { Random } from '../../kit/base/random.ts'
 import { sampledWarnings } from '../../kit/base/sampled-warnings.ts'
 import { shownUrl } from '../../kit/base/shown-url.ts'
 import { ServerCounts } from '../../policy/upstream/server-counts.ts'
-import type { Billing, Endpoint } from '../endpoint/endpoint.ts'
+import { ServerPace } from '../../policy/upstream/server-pace.ts'
+import type { Endpoint, TextDelta } from '../endpoint/endpoint.ts'
 import type { RemoteModel } from '../endpoint/text-model.ts'
 import { type AttemptLimits, createAttempts } from './attempts.ts'
+import { BilledAnswer } from './billed-answer.ts'
 import { UpstreamFailures } from './failure.ts'
 import { type OpenLimits, openStream } from './open-stream.ts'
 import { type AnswerLimits, readAnswer } from './read-answer.ts'
@@ -57,37 +60,52 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
   const failures = new UpstreamFailures(name, serverName)
   const attempts = createAttempts({ limits, failures, clock, random, logger })
   const warn = sampledWarnings(logger, clock)
-  const counts = new ServerCounts()
+  const connections = new KeptConnections()
+  const habits = { counts: new ServerCounts(), pace: new ServerPace() }
 
   return {
     model,
     async *answer(request, signal) {
       const asked = upstreamRequest(request, name, options)
       const { maxTokens = Number.POSITIVE_INFINITY } = request
+      const promptTokens = promptTokensOf(request)
+      const billed = new BilledAnswer(request.billing, promptTokens, habits, clock)
       const reading = {
         model,
         modelNamed,
         maxTokens,
-        promptTokens: promptTokensOf(request),
-        counts,
+        promptTokens,
+        counts: habits.counts,
+        onEvent: (bytes: number, tokens: number) => billed.came(bytes, tokens),
         onExcess: (message: string) => warn({ model: name, url: shownUrl(url), maxTokens: request.maxTokens ?? null }, message),
       }
-      let mayBeBilled = false
-      const { billing } = request
-      const counted: Billing | undefined = billing && {
-        sent() {
-          mayBeBilled = true
-          billing.sent()
-        },
-        refused() {
-          mayBeBilled = false
-          billing.refused()
-        },
+      async function open(watchdog: Watchdog, stopping: AbortSignal) {
+        const body = await openStream({ url, key: key(), connections }, asked, limits, watchdog, failures, stopping, billed)
+        billed.responded()
+        return body
       }
-      const open = (watchdog: Watchdog, stopping: AbortSignal) =>
-        openStream({ url, key: key() }, asked, limits, watchdog, failures, stopping, counted)
-      const read = (body: IncomingMessage, watchdog: Watchdog) => readAnswer(body, reading, limits, watchdog, failures)
-      yield* attempts({ open, read, mayBeBilled: () => mayBeBilled }, signal)
+      /** As fast as it comes: what a server has sent is billed, whether or not its reader has taken it. */
+      async function* read(body: AsyncIterable<Uint8Array>, watchdog: Watchdog) {
+        const arrivals = new ArrivalQueue<TextDelta>()
+        // It ends with the body, if its reader does not wait for the end.
+        void (async () => {
+          for await (const delta of readAnswer(body, reading, limits, watchdog, failures)) {
+            if (delta.end) billed.ended(delta)
+            arrivals.push(delta)
+          }
+          arrivals.done()
+        })().catch((error) => arrivals.fail(error))
+        for (let next = await arrivals.next(); next; next = await arrivals.next()) yield next
+      }
+      let hasFailed = false
+      try {
+        yield* attempts({ open, read, mayBeBilled: () => billed.mayBeBilled }, signal)
+      } catch (error) {
+        hasFailed = !signal.aborted
+        throw error
+      } finally {
+        if (!hasFailed) billed.left()
+      }
     },
   }
 }

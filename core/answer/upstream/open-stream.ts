@@ -1,6 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { BrimError } from '../../kit/base/errors.ts'
-import { type Dial, readBody, sendRequest } from '../../kit/base/http-client.ts'
+import { readBody, sendRequest } from '../../kit/base/http-client.ts'
+import type { KeptConnections } from '../../kit/base/kept-connections.ts'
+import type { Dial } from '../../kit/base/pinned-socket.ts'
 import type { Billing } from '../endpoint/endpoint.ts'
 import { brief, type UpstreamFailures } from './failure.ts'
 import type { Watchdog } from './watchdog.ts'
@@ -19,6 +21,8 @@ export interface UpstreamAddress {
   readonly key: string | undefined
   /** Absent: no key is pinned. */
   readonly dial?: Dial | undefined
+  /** That earlier requests have left. */
+  readonly connections: KeptConnections
 }
 
 /** What is asked for below the base URL: a POST, or a GET without a body. */
@@ -39,13 +43,13 @@ const transientStatuses: ReadonlySet<number> = new Set([408, 500, 502, 503, 504]
 const rejectedStatuses: ReadonlySet<number> = new Set([400, 413, 422])
 
 /**
- * Sends a request, on a connection of its own that ends with the answer or the signal. Redirects are not followed: the key is
+ * Sends a request, on a connection that is kept if its answer is read to the end. Redirects are not followed: the key is
  * for this server.
  * @returns the body, a stream of events; the watchdog has the limit for the first token
  * @throws BrimError UPSTREAM_FAILED, QUEUE_FULL (429), REQUEST_INVALID; those with `retryAfterMs` may be retried
  */
 export async function openStream(
-  { url, key, dial }: UpstreamAddress,
+  { url, key, dial, connections }: UpstreamAddress,
   { path, body, after }: StreamRequest,
   { connectMs, firstTokenMs }: OpenLimits,
   watchdog: Watchdog,
@@ -67,6 +71,7 @@ export async function openStream(
     ...(body && { body: JSON.stringify(body) }),
     signal,
     dial,
+    connections,
     onConnected() {
       billing?.sent()
       watchdog.allow(firstTokenMs, () => failures.failed(`sent no token within ${firstTokenMs / 1_000} s`))

@@ -30,6 +30,8 @@ export interface AnswerReading {
   readonly promptTokens?: PromptTokens
   /** How the server counts: learns from answers that it has counted, and counts those that it has not. Absent: nothing is known. */
   readonly counts?: ServerCounts
+  /** Called for each event with text. @param bytes of its text, reasoning included. @param tokens of the answer so far, at least */
+  readonly onEvent?: (bytes: number, tokens: number) => void
   /** Called where the server sends or claims more than it was asked for. @param message constant */
   readonly onExcess?: (message: string) => void
 }
@@ -97,6 +99,7 @@ export async function* readAnswer(
     maxTokens,
     promptTokens: prompt = { least: 0, most: Number.MAX_SAFE_INTEGER },
     counts,
+    onEvent = () => {},
     onExcess = () => {},
   }: AnswerReading,
   { idleMs, eventChars, answerBytes }: AnswerLimits,
@@ -152,8 +155,10 @@ export async function* readAnswer(
       logprobs = [...logprobs, ...scores].slice(-maxPendingLogprobs)
       const reasoning = delta?.reasoning_content ?? delta?.reasoning
       if (reasoning) {
-        reasoningBytes += Buffer.byteLength(reasoning)
+        const own = Buffer.byteLength(reasoning)
+        reasoningBytes += own
         events += 1
+        onEvent(own, tokens)
         watchdog.allow(idleMs, stalled)
       }
       if (text && end === undefined) {
@@ -162,12 +167,14 @@ export async function* readAnswer(
         if (isCut) onExcess('the upstream sent more than max_tokens: its answer was cut')
         const content = text.slice(0, within.length)
         if (tokens < maxTokens) {
-          bytes += Buffer.byteLength(content)
+          const own = Buffer.byteLength(content)
+          bytes += own
           events += 1
           if (bytes > answerBytes) throw failures.failed(`sent an answer of more than ${answerBytes} bytes`)
           // A reader that takes its time is not the server's delay.
           watchdog.pause()
           const tokenCount = count(Math.max(1, logprobs.length, within.tokens))
+          onEvent(own, tokens)
           yield { source, text: content, tokenCount, ...(logprobs.length > 0 && { logprobs }), end: undefined }
           logprobs = []
           watchdog.allow(idleMs, stalled)

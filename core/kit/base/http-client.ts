@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestTls } from 'node:https'
-import type { LookupFunction, Socket } from 'node:net'
-import { connectPinned } from './pinned-socket.ts'
+import type { LookupFunction } from 'node:net'
+import type { KeptConnections } from './kept-connections.ts'
+import { connectPinned, type Dial } from './pinned-socket.ts'
 
 /** HTTP address of a bridge, with the pin of its TLS key. */
 export interface BridgeAddress {
@@ -10,12 +11,6 @@ export interface BridgeAddress {
   /** Several: any of these keys. */
   readonly pin?: string | readonly string[] | undefined
 }
-
-/**
- * Opens the connection to a server whose key is pinned; undefined: no key is, and TLS uses the certificates that this system
- * trusts. @throws BrimError
- */
-export type Dial = (url: string, signal: AbortSignal) => Promise<Socket | undefined>
 
 export interface HttpRequest {
   readonly method?: 'GET' | 'POST' | 'DELETE'
@@ -25,6 +20,8 @@ export interface HttpRequest {
   readonly signal: AbortSignal
   /** Absent: no key is pinned. */
   readonly dial?: Dial | undefined
+  /** Absent: the request has a connection of its own. */
+  readonly connections?: KeptConnections | undefined
   /** Name resolution; absent: the system's. */
   readonly lookup?: LookupFunction | undefined
   /** Time without a byte after which the server is given up. Absent: no limit. */
@@ -33,28 +30,38 @@ export interface HttpRequest {
   readonly onConnected?: () => void
 }
 
+/** Of a connection that its server closes. */
+const closedCodes: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE'])
+
 /**
- * Sends one HTTP request, on a connection of its own that ends with the response's body or the signal. Redirects are not followed,
- * and proxies of the environment not used.
+ * Sends one HTTP request. Its connection ends with the response's body or the signal, unless it is kept and the body was read to its
+ * end. Redirects are not followed, and proxies of the environment not used.
  * @returns the response, whose body is a stream
  * @throws the signal's reason; BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE as a pinned connection does; what the socket throws
  */
 export async function sendRequest(url: URL, options: HttpRequest): Promise<IncomingMessage> {
-  const { method = 'GET', headers, body = '', signal, dial, lookup, maxSilentMs, onConnected = () => {} } = options
+  const { method = 'GET', headers, body = '', signal, dial, connections, lookup, maxSilentMs, onConnected = () => {} } = options
   const isTls = url.protocol === 'https:'
-  const dialed = isTls ? await dial?.(url.href, signal) : undefined
+  const dialed = isTls && !connections ? await dial?.(url.href, signal) : undefined
   const request = (isTls ? requestTls : requestPlain)(url, {
     method,
     headers: { ...(method === 'POST' ? lengthAndTypeOf(body) : {}), ...headers },
     signal,
     ...(lookup ? { lookup } : {}),
-    ...(dialed ? { createConnection: () => dialed } : { agent: false }),
+    ...(dialed ? { createConnection: () => dialed } : { agent: connections?.agentFor(isTls, dial) ?? false }),
   })
   let response: IncomingMessage | undefined
   if (maxSilentMs !== undefined)
     request.setTimeout(maxSilentMs, () => (response ?? request).destroy(new Error(`no data for ${maxSilentMs / 1_000} s`)))
   if (dialed) onConnected()
-  else request.once('socket', (socket) => socket.once(isTls ? 'secureConnect' : 'connect', onConnected))
+  else
+    request.once('socket', (socket) => {
+      // Node stops listening when a response is complete, also where the rest of its body is dropped later.
+      if (connections && !request.reusedSocket) socket.on('error', () => {})
+      // That of a pinned connection is open when it comes.
+      if (request.reusedSocket || (connections && isTls && dial)) onConnected()
+      else socket.once(isTls ? 'secureConnect' : 'connect', onConnected)
+    })
   // Errors after the response are those of its body.
   request.on('error', () => {})
   request.end(body)
@@ -63,6 +70,9 @@ export async function sendRequest(url: URL, options: HttpRequest): Promise<Incom
     return response
   } catch (cause) {
     signal.throwIfAborted()
+    // An idle connection that its server closes just then: the request is sent once more, on a connection of its own.
+    if (request.reusedSocket && closedCodes.has((cause as { code?: unknown }).code))
+      return sendRequest(url, { ...options, connections: undefined })
     throw cause
   }
 }

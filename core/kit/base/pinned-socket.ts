@@ -1,6 +1,13 @@
+import type { Socket } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import { BrimError } from './errors.ts'
 import { pinOf } from './tls-pin.ts'
+
+/**
+ * Opens the connection to a server whose key is pinned; undefined: no key is, and TLS uses the certificates that this system
+ * trusts. @throws BrimError
+ */
+export type Dial = (url: string, signal: AbortSignal) => Promise<Socket | undefined>
 
 const timeoutMs = 10_000
 const defaultPorts: Record<string, number> = { 'https:': 443, 'wss:': 443, 'mqtts:': 8883 }

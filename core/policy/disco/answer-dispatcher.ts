@@ -18,7 +18,7 @@ export interface DispatchSettings {
   /** b: part of all prompt tokens that the limited side may process in mode auto. */
   readonly share: number
   /** α; absent: as of `DispatchState`. */
-  readonly tailShare?: number
+  readonly tailShare?: number | undefined
   /** How long readers wait for a first token before a side starts that would not; undefined: as long as it takes (the paper). */
   readonly patienceMs: number | undefined
   /** Of readers in the modes auto and cheap who state no rate; 0: they take tokens as fast as these come. */
@@ -244,6 +244,7 @@ export class AnswerDispatcher {
         ...(tailShare !== undefined && { tailShare }),
         remoteTtftMs: remote!.ttftMs,
         promptLengths: this.#estimates.promptTokens,
+        localMs: (tokens) => local!.startMs(tokens),
         patience: patienceMs === undefined ? undefined : { maxMs: patienceMs, localMs: local!.startMs(work.promptTokens) },
       }),
     })

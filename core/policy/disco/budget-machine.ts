@@ -45,6 +45,13 @@ export type BudgetInput =
   | { readonly kind: 'arrived'; readonly run: number; readonly tokens: number }
   /** A run has ended by itself. @param promptTokens as its server counts them; absent: it does not tell */
   | { readonly kind: 'completed'; readonly run: number; readonly promptTokens?: number | undefined }
+  /** A run was stopped, as of `RunAccount` */
+  | {
+      readonly kind: 'left'
+      readonly run: number
+      readonly promptTokens?: number | undefined
+      readonly tokens?: number | undefined
+    }
   /** What was reserved for the answer and cannot have been spent is free again. */
   | { readonly kind: 'end'; readonly answer: number }
   /** An answer that no budget limits, and nothing was reserved for, has cost this. */
@@ -100,6 +107,7 @@ export class BudgetMachine implements Machine<BudgetInput, BudgetAction> {
     refused: ({ run }) => this.#runs.get(run)?.account.refused(),
     arrived: ({ run, tokens }) => this.#runs.get(run)?.account.arrived(tokens),
     completed: ({ run, promptTokens }) => this.#runs.get(run)?.account.completed(promptTokens),
+    left: ({ run, promptTokens, tokens }) => this.#runs.get(run)?.account.left(promptTokens, tokens),
     end: ({ answer }) => this.#end(answer),
     count: ({ spender, prices, work }) => this.#change({ kind: 'add', account: spender, spending: pricesOf(prices)(work) }),
   }

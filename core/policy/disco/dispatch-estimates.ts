@@ -20,6 +20,8 @@ export interface RemoteStarts {
   readonly name: string
   /** F as a bridge measures it itself. */
   readonly announced?: ForgettingHistogram | HistogramWire | undefined
+  /** Between its tokens, likewise. */
+  readonly announcedMsPerToken?: number | undefined
 }
 
 /** What the dispatch of answers depends on. It learns from each of them. */
@@ -82,7 +84,7 @@ export class DispatchEstimates implements Estimates {
     return localEstimate(this.localTtft(model), prefillTokensPerS, flopsPerToken, pace)
   }
 
-  remote({ name, announced }: RemoteStarts, patience?: number): RemoteEstimate {
+  remote({ name, announced, announcedMsPerToken }: RemoteStarts, patience?: number): RemoteEstimate {
     const others =
       announced instanceof ForgettingHistogram ? announced : announced && ForgettingHistogram.fromWire(ttftLayout, announced)
     const learning = {
@@ -92,7 +94,7 @@ export class DispatchEstimates implements Estimates {
       gaps: this.remoteGaps(name),
       pace: this.#fit(`pace of server ${name}`, paceHalfLife),
     }
-    return remoteEstimate(learning, others, patience)
+    return remoteEstimate(learning, others, patience, announcedMsPerToken)
   }
 
   answered(): void {}

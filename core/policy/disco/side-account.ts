@@ -39,6 +39,8 @@ export interface RunAccount {
   arrived(tokens: number): void
   /** It has ended by itself. @param promptTokens as its server counts them; undefined: it does not tell */
   completed(promptTokens: number | undefined): void
+  /** It was stopped before, or may have been. @param promptTokens and `tokens` that its server has processed by then, at most; undefined: unknown */
+  left(promptTokens: number | undefined, tokens: number | undefined): void
 }
 
 /** Expected spending of an answer in progress. */
@@ -106,7 +108,7 @@ export class SideAccount {
     const most = costOf(limits.promptTokens, maxTokens ?? 0)
     let arrived = 0
     let counted: number | undefined
-    let state: 'waiting' | 'sent' | 'refused' | 'ended' = 'waiting'
+    let state: 'waiting' | 'sent' | 'refused' | 'left' | 'ended' = 'waiting'
     const came = () => {
       if (isBilled && (state === 'waiting' || state === 'refused')) return nothingSpent
       const spent = costOf(counted ?? promptTokens, arrived)
@@ -135,6 +137,13 @@ export class SideAccount {
       completed(prompt) {
         counted = prompt
         state = 'ended'
+      },
+      left(prompt, tokens) {
+        if (state !== 'sent') return
+        counted = prompt ?? (rates.isCapped ? limits.promptTokens : undefined)
+        const possible = Math.min(tokens ?? Number.POSITIVE_INFINITY, maxTokens ?? Number.POSITIVE_INFINITY)
+        if (possible < Number.POSITIVE_INFINITY) arrived = Math.max(arrived, possible)
+        state = 'left'
       },
     }
   }

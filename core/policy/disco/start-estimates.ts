@@ -10,7 +10,7 @@ export interface StartEstimate {
   /** Estimated time to its first token. */
   startMs(tokens: number): number
   readonly msPerToken: number
-  /** Whether any of its starts has been measured here. */
+  /** Whether any of its starts has been measured, here or by its bridge. */
   readonly isKnown: boolean
   firstToken(ms: number, tokens: number): void
   /** Was stopped before its first token. */
@@ -66,11 +66,13 @@ const unknownPaceMs = 50
  * @param learnt to which every start and every piece adds; nothing yet where it is absent
  * @param announced F as the bridge itself measures it
  * @param patience part of the starts that are to be earlier than `startMs`
+ * @param announcedMsPerToken between tokens, as the bridge itself measures it
  */
 export function remoteEstimate(
   learnt: Partial<RemoteLearning>,
   announced?: ForgettingHistogram,
   patience = defaultPatience,
+  announcedMsPerToken?: number,
 ): RemoteEstimate {
   const { starts: own, startsByTokens, silence, gaps, pace } = { ...createRemoteLearning(), ...learnt }
   const known = announced && own.weight < ownAnswers ? sumOf(own, announced) : own
@@ -78,7 +80,8 @@ export function remoteEstimate(
   const starts = isKnown ? known : unknownStarts()
   return {
     ttftMs: isKnown ? starts.predictive : starts,
-    isKnown: own.weight > 0,
+    // What a bridge announces in full is enough to compare it by.
+    isKnown: own.weight > 0 || (isKnown && announcedMsPerToken !== undefined),
     // What has been learned since the plan counts, too: the answer may return to a server that it has met.
     startMs: () => (own.weight > 0 ? own : starts).quantile(patience),
     firstMs(tokens) {
@@ -88,7 +91,7 @@ export function remoteEstimate(
       return Math.max(minFirstMs, medianMs + Math.max(0, slope) * (tokens - meanX))
     },
     get msPerToken() {
-      return pace.ratio ?? unknownPaceMs
+      return pace.ratio ?? announcedMsPerToken ?? unknownPaceMs
     },
     isSilent: silence.isFailed,
     lateMs: lateAfterMs(gaps),

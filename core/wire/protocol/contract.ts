@@ -214,6 +214,7 @@ const bridgeState: Message = {
           ...[350, 355, 360, 365, 370, 375, 378, 380],
         ],
       },
+      answerMsPerToken: 22.5,
     },
     { v: 1, state: 'ready', birth: 4, at, modelIds: [modelId, 'a1'.repeat(32)], data: 'ws://10.0.0.5:7070/v1/data' },
     { v: 1, state: 'lost', birth: 3, at },

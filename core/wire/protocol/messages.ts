@@ -158,6 +158,13 @@ export const BridgeState = z.object({
     .describe(
       "Times from a request to the first token of an answer of the bridge's own model, in ms, without the way to the device: by it, devices plan when to ask (DiSCo). Absent: it has made none.",
     ),
+  answerMsPerToken: z
+    .number()
+    .positive()
+    .optional()
+    .describe(
+      'Time between two tokens of such an answer, in ms: with `answerTtftMs`, when it will end. Absent: it has made none.',
+    ),
 })
 export type BridgeState = z.infer<typeof BridgeState>
 

@@ -39,8 +39,8 @@ interface Scene {
   /** Requests at a time. */
   readonly atOnce: number
   readonly manner: (nth: number) => Manner
-  /** Whether the reader of a request leaves after some text. */
-  readonly leaves?: boolean
+  /** Answers before, which are read to their end and not counted; the readers of the others leave after some text. */
+  readonly leavesAfter?: number
   readonly maxTokens?: number
   /** Of readers; absent: not stated. */
   readonly tokensPerS?: (nth: number) => number
@@ -72,7 +72,7 @@ const scenes: readonly Scene[] = [
     atOnce: 4,
     manner: (nth) => ({ ...streamed, perEvent: nth % 2 === 0 ? 1 : 4, usage: nth >= 32 ? 'none' : 'exact' }),
   },
-  { server: 'honest, readers leave', capDollars: plenty, requests: 12, atOnce: 4, manner: () => streamed, leaves: true },
+  { server: 'honest, readers leave', capDollars: plenty, requests: 12, atOnce: 4, manner: () => streamed, leavesAfter: 4 },
   { server: '200 at once', capDollars: little, requests: 200, atOnce: 200, manner: () => ({ ...streamed, perEvent: 5 }) },
   { server: 'misreports', capDollars: little, requests: 60, atOnce: 20, manner: (nth) => misreports[nth % misreports.length]! },
   {
@@ -134,16 +134,26 @@ async function measureScene(scene: Scene, options: WireOptions): Promise<WireRun
     ],
   })
   const answers: ReadAnswer[] = []
-  for (let at = 0; at < scene.requests; at += scene.atOnce) {
-    const nths = Array.from({ length: Math.min(scene.atOnce, scene.requests - at) }, (_, i) => at + i)
-    answers.push(...(await Promise.all(nths.map((nth) => read(ready.apiUrl, texts[nth % texts.length]!, nth, scene, io.signal)))))
+  const ask = async (requests: number, leaves: boolean) => {
+    for (let at = 0; at < requests; at += scene.atOnce) {
+      const nths = Array.from({ length: Math.min(scene.atOnce, requests - at) }, (_, i) => at + i)
+      const asked = nths.map((nth) => read(ready.apiUrl, texts[nth % texts.length]!, nth, { ...scene, leaves }, io.signal))
+      answers.push(...(await Promise.all(asked)))
+    }
   }
+  const { leavesAfter = 0 } = scene
+  await ask(leavesAfter, false)
+  const before = await settled(ready.apiUrl, server, io.signal)
+  answers.length = 0
+  await ask(scene.requests, leavesAfter > 0)
+  const after = await settled(ready.apiUrl, server, io.signal)
   return {
     measured: 'wire',
     server: scene.server,
     requests: scene.requests,
     served: answers.filter(({ isServed }) => isServed).length,
-    ...(await settled(ready.apiUrl, server, io.signal)),
+    booksDollars: after.booksDollars - before.booksDollars,
+    wireDollars: after.wireDollars - before.wireDollars,
     capDollars: scene.capDollars,
     maxGapS: scene.tokensPerS ? Math.max(...answers.map(({ maxGapS }) => maxGapS)) : null,
   }
@@ -158,14 +168,14 @@ interface ReadAnswer {
   readonly maxGapS: number
 }
 
-/** Piece of text after which a reader leaves. */
-const leavesAfter = 10
+/** After which a reader leaves. */
+const readPieces = 10
 
 async function read(
   url: string,
   { question }: Instruction,
   nth: number,
-  { leaves = false, tokensPerS, maxTokens = 120 }: Scene,
+  { leaves, tokensPerS, maxTokens = 120 }: Scene & { readonly leaves: boolean },
   signal: AbortSignal,
 ): Promise<ReadAnswer> {
   const rate = tokensPerS?.(nth)
@@ -180,7 +190,7 @@ async function read(
   const listeners = {
     onText() {
       arrivedMs.push(systemClock.nowMs())
-      if (leaves && arrivedMs.length === leavesAfter) leaving.abort()
+      if (leaves && arrivedMs.length === readPieces) leaving.abort()
     },
   }
   const isServed = await streamAnswerFrom({ server: 'agent', url }, body, AbortSignal.any([signal, leaving.signal]), listeners)
@@ -212,7 +222,7 @@ const ratioOf = (run: WireRun | undefined) => (run ? run.booksDollars / run.wire
 /** What the books of honest servers say, over what went over the wire. */
 export const budgetOverWire = (runs: readonly WireRun[]) => ratioOf(of(runs, 'honest'))
 
-/** The same where readers leave: those answers count in full. */
+/** The same of answers whose readers leave. */
 export const budgetOverWireLeft = (runs: readonly WireRun[]) => ratioOf(of(runs, 'honest, readers leave'))
 
 /** How far a cap was exceeded over the wire, as a part of it; the largest over all servers. */

@@ -5,10 +5,17 @@ import { sideNamed } from '../../../core/policy/disco/state.ts'
 import { quantile } from '../../../core/policy/estimate/quantile.ts'
 import { mean, sum } from '../../frame/statistics.ts'
 import { Simulation } from '../../simulate/kernel/simulation.ts'
-import { deviceCosts, deviceProfiles, readingTokensPerS, servicePrices } from '../../simulate/paper/disco/profiles.ts'
+import {
+  deviceCosts,
+  deviceProfiles,
+  deviceTtftMs,
+  readingTokensPerS,
+  servicePrices,
+} from '../../simulate/paper/disco/profiles.ts'
 import { type LatencyTrace, maxOutputTokens, type PromptSet, promptSets, type Shape } from './data.ts'
 import { heavyTail, tailOf } from './figures.ts'
 import { methodNames, methods } from './methods.ts'
+import { type KnownStarts, leastDollars, leastP99Ms } from './oracle.ts'
 import type { Plan } from './plan.ts'
 import type { ReplayedAnswer } from './replay.ts'
 import { answerBy, type KnownLengths, type ReplayedDevice, type SidePrices } from './replayed-device.ts'
@@ -59,11 +66,21 @@ function replayTtft(plan: Plan, trace: LatencyTrace, prompts: PromptSet, shapes:
     const { method, budget, profile } = device
     const answers = answersOf(device)
     const constrained = sideNamed(methods[method].constrained)
+    const known = answers.map(({ promptTokens, serverMs }): KnownStarts => {
+      const deviceMs = deviceTtftMs(profile, promptTokens)
+      return constrained === 'local'
+        ? { promptTokens, freeMs: serverMs, limitedMs: deviceMs }
+        : { promptTokens, freeMs: deviceMs, limitedMs: serverMs }
+    })
     const share =
       sum(answers.map(({ work }) => work[constrained].promptTokens)) / sum(answers.map(({ promptTokens }) => promptTokens))
     return {
       setting: { measured: 'ttft', prompts, trace: trace.name, device: profile.name, method, budget } satisfies TtftSetting,
-      figures: { ...ttftFigures(answers), share } satisfies TtftFigures,
+      figures: {
+        ...ttftFigures(answers),
+        leastP99Ms: budget === null ? Number.NaN : leastP99Ms(known, budget),
+        share,
+      } satisfies TtftFigures,
     }
   })
 }
@@ -120,6 +137,7 @@ function costFigures(answers: readonly ReplayedAnswer[], alone: readonly Replaye
     dollars: dollarsOf(answers, prices),
     ...ttftFigures(answers),
     dollarsAlone: dollarsOf(alone, prices),
+    dollarsLeast: (1e6 * sum(alone.map(({ work }) => leastDollars(work, prices)))) / alone.length,
     meanMsAlone,
     p99MsAlone,
     failedMigrations: mean(answers.map(({ failedMigrations }) => failedMigrations)) ?? Number.NaN,
@@ -139,7 +157,11 @@ function dollarsOf(answers: readonly ReplayedAnswer[], prices: SidePrices): numb
   return (1e6 * sum(dollars)) / answers.length
 }
 
-type Answered = ReplayedAnswer & { readonly promptTokens: number }
+type Answered = ReplayedAnswer & {
+  readonly promptTokens: number
+  /** TTFT of the server, whether or not it was asked. */
+  readonly serverMs: number
+}
 
 /** Every device answers the same requests, of which the first are not counted. @returns what a device answered */
 function replay(
@@ -159,7 +181,7 @@ function replay(
     lengths.prompts.record(promptTokens)
     for (const [device, own] of answers) {
       const answer = answerBy(simulation, device, request, lengths, until)
-      if (i >= lessons) own.push({ ...answer, promptTokens })
+      if (i >= lessons) own.push({ ...answer, promptTokens, serverMs: request.server.ttftMs })
     }
     lengths.answers.record(outputTokens)
   }

@@ -68,7 +68,7 @@ function estimatesOf({ method, profile, prices, ttftMs }: ReplayedDevice, { prom
   // Where nothing depends on F, it is not worth its time.
   const usesTtft = prices !== undefined || (routing !== 'chance' && constrained === 'device')
   return {
-    promptTokens: { record() {}, sharesAt: (length) => prompts.sharesAt(length) },
+    promptTokens: { record() {}, sharesAt: (length) => prompts.sharesAt(length), cdf: (length) => prompts.cdf(length) },
     answerTokens: { record() {}, weight: answers.weight, meanResidual: (tokens) => answers.meanResidual(tokens) },
     local: () => ({ ...unlearned, startMs: (tokens) => deviceTtftMs(profile, tokens) }),
     // Servers of the traces have even gaps, and are never silent.

@@ -32,14 +32,16 @@ function findings(document: BenchDocument): string {
   return [
     `- \`p99TtftCutServer\` and \`p99TtftCutDevice\` are means over budgets, devices and the traces ${heavy.map(({ name }) => name).join(', ')}:
   those whose P99 TTFT is at least ${heavyTail} times the median. The names that end in "Steady" are of the other traces, those in "Azure"
-  of the longer prompts of the Azure data. The paper: 0.11 to 0.52.`,
+  of the longer prompts of the Azure data. The paper: 0.11 to 0.52. No dispatcher within the same budgets could
+  reach more than ${toDigits(summary.p99TtftCutServerMost, 3)} and ${toDigits(summary.p99TtftCutDeviceMost, 3)} (\`…Most\`), even one that knew the start of every request beforehand.`,
     `- \`meanTtftOverStochastic\` is the largest, over budgets from 0.2 and both limited sides, of the mean over traces and devices. In no
   single setting is it above ${toDigits(summary.meanTtftOverStochasticWorst, 3)} (\`meanTtftOverStochasticWorst\`). With Azure's prompts it is ${toDigits(summary.meanTtftOverStochasticAzure, 2)}:
   a device needs ten seconds and more for their prefill, so that TTFT depends on the tokens that the server is spared; the threshold of
   Algorithm 3 leaves a part of the budget unspent, as many prompts have the same length.`,
     `- \`migrationCostCut\` reads "up to" as the paper does: the smaller of the largest cuts with the server limited (paper: 83.6 %) and with the
   device limited (72.7 %), where every answer has the paper's limit of ${maxOutputTokens} tokens. With the lengths of the Alpaca answers, of which
-  less than half reach it, the largest cuts are ${percent(summary.migrationCostCutServerOwnLengths)} and ${percent(summary.migrationCostCutDeviceOwnLengths)}: what both sides have spent on the prompt by then cannot be saved. Where the
+  less than half reach it, the largest cuts are ${percent(summary.migrationCostCutServerOwnLengths)} and ${percent(summary.migrationCostCutDeviceOwnLengths)}: what both sides have spent on the prompt by then cannot be saved.
+  An answer that moves right after its first token, at a length known beforehand, would save ${percent(summary.migrationCostCutServerOwnMost)} and ${percent(summary.migrationCostCutDeviceOwnMost)} at most. Where the
   side that decodes for less wins most races anyway, little can be saved: the means are ${percent(summary.migrationCostCutServerMean)} and ${percent(summary.migrationCostCutDeviceMean)}.`,
     `- \`p99TbtS\` is the largest mean of a trace and a limited side in the table of migrated answers. ${toDigits(summary.delayedTokens, 2)} tokens per migration are
   delivered late, where the paper delays 3 to 17: a target that has no token when the buffer runs low is given up, and the source goes
@@ -47,8 +49,8 @@ function findings(document: BenchDocument): string {
     `- \`shareOverBudget\` is the largest excess over b of the limited side's share of the prompt tokens, in any setting of DiSCo: plans keep
   to b in expectation, by what was known.`,
     `- \`budgetOverWire\` is what an agent has booked over what went over the wire, at a server that counts by the demonstration tokenizer. It packs one
-  or four tokens into an event, and counts for the first two thirds of its answers. \`budgetOffWire\` is its distance from 1. Answers whose readers
-  leave count in full (\`budgetOverWireLeft\`), as servers may finish them and send the bill. \`overCap\` is the largest part by which a budget was
+  or four tokens into an event, and counts for the first two thirds of its answers. \`budgetOffWire\` is its distance from 1. \`budgetOverWireLeft\` is
+  the same of answers whose readers leave, which count what had come by then and what the server may have written in a round trip. \`overCap\` is the largest part by which a budget was
   exceeded, also by 200 requests at once and by a server that misreports all. \`maxGapS\` is the longest wait of a reader who has read all, where the
   server falls silent in the middle of an answer.
 - Token ids of the demonstration tokenizer (${wire.vocabulary} tokens, ${wire.bitsPerId} bits, ${wire.bytesPerToken.toFixed(2)} bytes of text each) take ${percent(wire.bitsCut)} less than the text of the

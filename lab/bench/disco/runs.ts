@@ -34,6 +34,8 @@ export type AnswerLengths = (typeof answerLengths)[number]
 export interface TtftFigures {
   readonly meanMs: number
   readonly p99Ms: number
+  /** The lowest that any dispatcher could reach with this budget; NaN: the method has none. */
+  readonly leastP99Ms: number
   /** Share of all prompt tokens that the constrained side has begun to process. */
   readonly share: number
 }
@@ -46,6 +48,8 @@ export interface CostFigures {
   readonly p99Ms: number
   /** The same without migration. */
   readonly dollarsAlone: number
+  /** The least that migration could reach. */
+  readonly dollarsLeast: number
   readonly meanMsAlone: number
   readonly p99MsAlone: number
   /** Attempts to migrate that were given up, per answer. */

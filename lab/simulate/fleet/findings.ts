@@ -75,6 +75,8 @@ export function findingsOf(runs: readonly FleetRun[], conditions: FleetCondition
   return `What the runs say (a method is better where the medians differ by more than ${100 * noise} %):
 
 - Only HAT and the device's own small model keep private text on the device: Brim, ${private_.join(' and ')}. Clouds, PICE and DiSCo get it.
+- Two columns are device only's in any case: it pays for no token, so that no method that asks a cloud is cheaper, and its small models write faster
+  than readers read, so that nothing stalls once an answer has begun. Methods that give private text to the cloud are spared the waits of HAT for links.
 - With ${studied} GPUs, Brim among all: ${standing(studied, others)}.
 - With ${studied} GPUs, Brim among those that keep private text: ${standing(studied, private_)}.
 - Overloaded, with ${overloaded} GPUs, Brim among all: ${standing(overloaded, others)}.

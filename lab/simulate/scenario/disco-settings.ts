@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { off, on } from '../../../core/kit/base/setting-kinds.ts'
-import { defaultAutoPatienceS, defaultTailShare } from '../../../core/policy/disco/dispatch.ts'
+import { defaultAutoPatienceS } from '../../../core/policy/disco/dispatch.ts'
 import { defaultPatience } from '../../../core/policy/disco/start-estimates.ts'
 
 const share = z.number().min(0).max(1)
@@ -26,7 +26,9 @@ export const DiscoSettings = z
       .describe(
         'longest wait for a device that answers alone because the server is limited; null: as long as it takes (the paper)',
       ),
-    tailShare: share.default(defaultTailShare).describe('α: part of the prompt tokens kept for the server’s slowest starts'),
+    tailShare: share
+      .optional()
+      .describe('α: part of the prompt tokens kept for the server’s slowest starts; absent: chosen as agents choose it'),
     dispatch: z
       .enum(['plan', 'chance', 'chance-beside'])
       .default('plan')

@@ -7,6 +7,7 @@ import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
 import { loadTextModel, type TextModel } from '../../../core/answer/endpoint/text-model.ts'
 import type { UpstreamLimits } from '../../../core/answer/upstream/endpoint.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
+import { KeptConnections } from '../../../core/kit/base/kept-connections.ts'
 import { openRuntime } from '../../../core/model/engine/capi.ts'
 import { openModel } from '../../../core/model/engine/open-model.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
@@ -68,7 +69,7 @@ const endpointAt = (origin: string | undefined, limits: Partial<UpstreamLimits> 
   bridgeLlm({
     model,
     modelId,
-    bridge: () => (origin === undefined ? undefined : { origin, credentials: undefined }),
+    bridge: () => (origin === undefined ? undefined : { origin, credentials: undefined, connections: new KeptConnections() }),
     limits: { ...testLimits, ...limits },
     clock: systemClock,
     random: { next: () => 0 },

@@ -7,6 +7,7 @@ import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
 import { portOf, type Relay, startRelay } from '../../../lab/cluster/relay.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { askStreaming, question } from '../../support/ask-streaming.ts'
+import { ask } from '../../support/asking-agent.ts'
 import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
 
 const prompt = Array.from({ length: 20 }, (_, at) => 3 + at)
@@ -80,6 +81,14 @@ it.each([
   const next = await askStreaming(agent, { mode, token_ids: true }, asked)
   expect([next.sources, next.report.fallback]).toEqual([[source], null])
   expect(next.report.tokenIds).toEqual(ids.slice(from, from + 20))
+})
+
+it('needs one connection for hidden states and one for requests, however many answers are asked for', async () => {
+  const linked = relay.connections.length
+  for (const mode of ['cloud', 'private', 'cloud', 'sketch', 'cloud', 'private', 'cloud'])
+    expect(await ask(agent, { mode })).toMatchObject({ status: 200 })
+  expect(relay.connections.length - linked).toBeLessThanOrEqual(1)
+  expect(relay.connections.filter(({ isOpen }) => isOpen)).toHaveLength(2)
 })
 
 it('an answer that loses its link goes on in the same text where vocabularies differ', async () => {

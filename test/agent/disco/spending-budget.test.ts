@@ -239,7 +239,14 @@ describe("the owner's budget", () => {
         isBackup: fc.boolean(),
       }),
       fc.record({
-        kind: fc.constantFrom('again' as const, 'sent' as const, 'refused' as const, 'arrive' as const, 'complete' as const),
+        kind: fc.constantFrom(
+          'again' as const,
+          'sent' as const,
+          'refused' as const,
+          'arrive' as const,
+          'complete' as const,
+          'leave' as const,
+        ),
         of: fc.nat(20),
         tokens: fc.oneof(fc.nat(300), fc.constant(2 ** 50)),
         tells: fc.boolean(),
@@ -296,7 +303,7 @@ describe("the owner's budget", () => {
                 if (sent)
                   bills.push({
                     atMs: limited.clock.nowMs(),
-                    // One that was left may write on to its limit, and its prompt is as long as it can be.
+                    // One that broke off may write on to its limit, and its prompt is as long as it can be.
                     dollars: told ?? of.asked.limits.promptTokens + Math.max(produced, run.maxTokens!),
                   })
           } else if (last && !last.isOver && 'tells' in one) {
@@ -314,6 +321,13 @@ describe("the owner's budget", () => {
               last.isOver = true
               run.completed(one.tells ? of!.asked.promptTokens : undefined)
               if (one.tells) last.told = of!.asked.promptTokens + last.produced
+            } else if (one.kind === 'leave' && last.sent) {
+              last.isOver = true
+              const { promptTokens, limits } = of!.asked
+              run.left(one.tells ? promptTokens : undefined, one.tells ? last.produced + one.tokens : undefined)
+              // What has not come by then is on its way; of a server that never told, it may be all.
+              const written = one.tells ? Math.min(run.maxTokens!, last.produced + one.tokens) : run.maxTokens!
+              last.told = (one.tells ? promptTokens : limits.promptTokens) + written
             }
           }
           bound()

@@ -8,6 +8,7 @@ import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
 import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
+import { KeptConnections } from '../../../core/kit/base/kept-connections.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
@@ -42,10 +43,11 @@ it.each([
   await expect(credentials.requestToken('http://127.0.0.1:1/v1', never)).rejects.toMatchObject({ code: 'IDENTITY_INVALID' })
 
   const model = await loadTextModel(bundle, await readManifest(bundle))
+  const connections = new KeptConnections()
   const llm = bridgeLlm({
     model,
     modelId: first.modelId,
-    bridge: () => ({ origin: credentials.origin, credentials }),
+    bridge: () => ({ origin: credentials.origin, credentials, connections }),
     limits: {
       requests: 4,
       queue: 4,

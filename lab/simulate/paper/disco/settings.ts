@@ -1,3 +1,4 @@
+import { defaultTailShare } from '../../../../core/policy/disco/dispatch.ts'
 import type { ReportedSide } from '../../../../core/policy/disco/state.ts'
 import type { Scenario } from '../../scenario/scenario.ts'
 import { experimentsOf, scenarioFor } from '../experiments.ts'
@@ -30,7 +31,7 @@ export const paperPatience = paper.constants.patiencePercent! / 100
 
 /** @param answers tokens of each answer; 1: the race for the first token alone, which what follows does not change */
 export function scenarioOf(setting: Setting, seed: number, requests: number, answers: number): Scenario {
-  const { server, constrained, budget, method, migrates, migrationCounts, tailShare } = setting
+  const { server, constrained, budget, method, migrates, migrationCounts, tailShare = defaultTailShare } = setting
   const profile = deviceProfiles.find(({ name }) => name === setting.device)!
   const patience = setting.patience ?? (migrates === 'paper' ? paperPatience : undefined)
   return scenarioFor(paper, setting, {
@@ -43,7 +44,7 @@ export function scenarioOf(setting: Setting, seed: number, requests: number, ans
         share: budget,
         ...(patience !== undefined && { patience }),
         ...(migrationCounts !== undefined && { migrationCounts }),
-        ...(tailShare !== undefined && { tailShare }),
+        tailShare,
         deviceDollarsPerToken: deviceCosts(profile, constrained),
       },
     },

@@ -19,6 +19,7 @@ export function sortedLengths(samples: Float64Array): PromptLengths & { readonly
   const total = tokens.at(-1) ?? 0
   return {
     all: [...new Set(sorted)],
+    cdf: (length) => countBelow(sorted, length, true) / sorted.length,
     sharesAt(length) {
       const smaller = tokens[countBelow(sorted, length, false)] ?? 0
       const upTo = tokens[countBelow(sorted, length, true)] ?? 0

@@ -65,6 +65,29 @@ const failure = (code: string, message: string) =>
 
 const closed = (server: { readonly connections: number }) => expect.poll(() => server.connections).toBe(0)
 
+describe('the connections of an upstream', () => {
+  it('serve one answer after the other, and as many as there are answers at once', async () => {
+    const server = await upstream(streamed('yes', ' and no'))
+    const endpoint = endpointAt(server.url)
+    for (let nth = 0; nth < 8; nth++) expect(await answerOf(endpoint)).toMatchObject({ text: 'yes and no' })
+    expect(server.opened).toBe(1)
+    await Promise.all(Array.from({ length: 8 }, () => answerOf(endpoint)))
+    expect(server.opened).toBeLessThanOrEqual(testLimits.requests)
+  })
+
+  it('end with an answer that is left, and with a response that has no end', async () => {
+    const endless = (response: Parameters<typeof startStream>[0]) => startStream(response, piece('yes'), finish)
+    const server = await upstream(endless, (response) => startStream(response, piece('yes')), streamed('no'))
+    const endpoint = endpointAt(server.url)
+    expect(await answerOf(endpoint)).toMatchObject({ text: 'yes', finishReason: 'stop' })
+    await closed(server)
+    for await (const _ of endpoint.answer(asked, never)) break
+    await closed(server)
+    expect(await answerOf(endpoint)).toMatchObject({ text: 'no' })
+    expect(server.opened).toBe(3)
+  })
+})
+
 describe('a request to an upstream', () => {
   it('has OpenAI’s fields, the key, and other settings only where they have an effect', async () => {
     const server = await upstream(streamed('yes'))

@@ -1,7 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../../core/kit/base/random.ts'
-import { type DispatchState, defaultTailShare, dispatchOf, localWaitMs } from '../../../../core/policy/disco/dispatch.ts'
+import {
+  type DispatchState,
+  defaultTailShare,
+  dispatchOf,
+  localWaitMs,
+  tailShareOf,
+} from '../../../../core/policy/disco/dispatch.ts'
 import { createTokenCounts, createTtft } from '../../../../core/policy/disco/estimates.ts'
 import type { Side, StartDelays } from '../../../../core/policy/disco/state.ts'
 import type { Distribution } from '../../../../core/policy/estimate/distribution.ts'
@@ -148,6 +154,48 @@ describe('a limited device', () => {
       }),
       { numRuns: 300 },
     )
+  })
+
+  it('has an α of its own where none is set, and keeps to its share with it', () => {
+    const local = fc.tuple(fc.double({ min: 0, max: 40, noNaN: true }), fc.double({ min: 0, max: 5_000, noNaN: true }))
+    fc.assert(
+      fc.property(share, ttfts, lengths, local, fc.boolean(), (b, remote, prompts, [k, c], isContinuous) => {
+        const f = isContinuous ? lineDistribution(remote) : stepDistribution(remote)
+        const localMs = (tokens: number) => k * tokens + c
+        const state = { ...stateOf('local', b, 0, f, prompts), tailShare: undefined, localMs }
+        const alpha = tailShareOf(state)
+        expect(alpha).toBeGreaterThanOrEqual(defaultTailShare)
+        expect(alpha).toBeLessThanOrEqual(Math.max(defaultTailShare, b))
+        expect(prompts.map(({ value }) => localWaitMs(value, state))).toEqual(
+          prompts.map(({ value }) => localWaitMs(value, { ...state, tailShare: alpha })),
+        )
+        expect(expectedShare(state, prompts)).toBeLessThanOrEqual(b + 1e-9)
+      }),
+      { numRuns: 400 },
+    )
+  })
+
+  it('gives more of its share to a server with a heavy tail than to a steady one', () => {
+    const prompts = atomsOf([
+      [20, 5],
+      [60, 4],
+      [200, 1],
+    ])
+    const localMs = (tokens: number) => 10 * tokens
+    const alphaOf = (remote: readonly Atom[]) =>
+      tailShareOf({ ...stateOf('local', 0.2, 0, stepDistribution(remote), prompts), tailShare: undefined, localMs })
+    const [steady, heavy] = [
+      atomsOf([
+        [400, 90],
+        [900, 10],
+      ]),
+      atomsOf([
+        [400, 85],
+        [9_000, 10],
+        [40_000, 5],
+      ]),
+    ]
+    expect(alphaOf(steady)).toBeLessThan(alphaOf(heavy))
   })
 
   it('keeps to its share before anything is known of the server', () => {

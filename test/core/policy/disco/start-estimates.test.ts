@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createLocalTtft, createTtft } from '../../../../core/policy/disco/estimates.ts'
+import { createLocalTtft, createPace, createTtft } from '../../../../core/policy/disco/estimates.ts'
 import { SilentStarts } from '../../../../core/policy/disco/silent-starts.ts'
 import { localEstimate, remoteEstimate } from '../../../../core/policy/disco/start-estimates.ts'
 
@@ -30,6 +30,28 @@ describe('the estimate of a server', () => {
     expect(shares[0]!).toBeLessThan(0.05)
     // The announced ones no longer count at all.
     expect(shares[3]!).toBeGreaterThan(0.95)
+  })
+})
+
+describe('a server that was never asked', () => {
+  const announced = createTtft()
+  for (let at = 0; at < 10; at += 1) announced.record(400)
+
+  it('is known by what its bridge announces of starts and pace, and not by less', () => {
+    const shown = (...of: Parameters<typeof remoteEstimate>) => {
+      const { isKnown, msPerToken, firstMs } = remoteEstimate(...of)
+      return [isKnown, msPerToken, Math.round(firstMs(20))]
+    }
+    expect(shown({}, announced, undefined, 12)).toEqual([true, 12, 400])
+    expect(shown({}, announced)).toEqual([false, 50, 400])
+    expect(shown({}, undefined, undefined, 12)).toEqual([false, 12, 2_000])
+  })
+
+  it('keeps the pace that is announced until its own is measured', () => {
+    const pace = createPace()
+    const estimate = remoteEstimate({ pace }, announced, undefined, 12)
+    estimate.gap(120, 4)
+    expect(estimate.msPerToken).toBe(30)
   })
 })
 
