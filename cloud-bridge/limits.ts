@@ -127,7 +127,7 @@ export const BridgeLimits = z.strictObject({
     "seconds for the bridge's model to foresee the length of an answer, and again to write a sketch; then it writes the answer in full",
   ),
   waitingExpansionsPerDevice: whole(0, 2).describe(
-    'sketches that wait for a device, for each device that expands; beyond it answers are written in full',
+    'sketches that plans let wait for a device, for each device that expands; beyond it answers are written in full; at most twice as many wait',
   ),
   waitingAnswers: whole(1, 512).describe(
     "answers that wait for their first step by the bridge's model, shared evenly among the clients that want more; one that gets no place gets status 429",

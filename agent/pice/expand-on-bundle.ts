@@ -1,12 +1,15 @@
+import { cleanExpansion } from '../../core/answer/sketch/clean-expansion.ts'
 import type { PicePrompts } from '../../core/answer/sketch/prompts.ts'
 import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
 import type { Sequence } from '../../core/model/engine/contract.ts'
 import { log2Probability } from '../../core/model/engine/logprobs.ts'
 import { chooseToken, type Sampling } from '../../core/model/engine/sampler.ts'
 import { sequenceBytesOf } from '../../core/model/engine/stacked-sequence.ts'
+import { coverage, leastCoverage } from '../../core/policy/pice/coverage.ts'
 import { fittingSequences } from '../../core/policy/pice/pack-sequences.ts'
 import type { LocalModel } from '../slm/local-model.ts'
-import type { ExpandOptions, ExpansionCost, SketchWork } from './expansion-work.ts'
+import type { ExpandOptions, ExpansionCost, SketchWork, WrittenSentence } from './expansion-work.ts'
+import { KeyWordBias } from './key-word-bias.ts'
 import { runAll } from './run-all.ts'
 import { commonLength, type LinePrompt, type SharedPrefix, SketchPrompts } from './sketch-prompts.ts'
 import { StepPacker } from './step-packer.ts'
@@ -49,7 +52,7 @@ export async function expandOnBundle(
       let reply: string | undefined
       for (const sentence of group.sentences) {
         if (reply !== undefined) current = (await sketch.next(current, reply, sentence)) ?? (await sketch.alone(sentence))
-        const written = await sequence.write(current, sampling)
+        const written = await sequence.write(current, work.lines[sentence]!, sampling)
         reply = written.reply
         onSentence({ sketch: work.sketch, sentence, candidate, ...written })
       }
@@ -67,6 +70,8 @@ export async function expandOnBundle(
     sequences.release()
   }
 }
+
+type Written = Pick<WrittenSentence, 'reply' | 'tokens' | 'meanLog2Probability' | 'isCut'>
 
 interface CachedPrefix {
   readonly sequence: Sequence
@@ -100,7 +105,8 @@ class GroupSequences {
   async begin(shared: SharedPrefix | undefined) {
     const sequence = this.#model.chain.createSequence()
     const known: number[] = []
-    const write = (prompt: LinePrompt, sampling: Sampling) => this.#write(sequence, known, prompt, sampling)
+    const write = (prompt: LinePrompt, line: string, sampling: Sampling) =>
+      this.#write(sequence, known, prompt, { line, sampling })
     const begun = { write, release: () => sequence.release() }
     if (!shared) return begun
     try {
@@ -131,8 +137,31 @@ class GroupSequences {
     return prefix
   }
 
+  /** A text that has too few of its line's key words is written again, led to them. */
+  async #write(
+    sequence: Sequence,
+    known: number[],
+    prompt: LinePrompt,
+    { line, sampling }: { readonly line: string; readonly sampling: Sampling },
+  ) {
+    const choose = (logits: Float32Array, reply: readonly number[]) => chooseToken(logits, sampling, sequence.length, reply)
+    const covered = ({ reply }: Written) => coverage(line, cleanExpansion(reply, line).text)
+    const own = await this.#attempt(sequence, known, prompt, choose)
+    if (covered(own) >= leastCoverage) return own
+    const bias = new KeyWordBias(this.#model.text.tokenizer, line)
+    const led = await this.#attempt(sequence, known, prompt, (logits, reply) =>
+      bias.choose(logits, (raised) => choose(raised, reply)),
+    )
+    return covered(led) > covered(own) ? led : own
+  }
+
   /** @param known tokens of the sequence, which become those of prompt and reply */
-  async #write(sequence: Sequence, known: number[], { ids, maxTokens }: LinePrompt, sampling: Sampling) {
+  async #attempt(
+    sequence: Sequence,
+    known: number[],
+    { ids, maxTokens }: LinePrompt,
+    choose: (logits: Float32Array, reply: readonly number[]) => number,
+  ): Promise<Written> {
     const { tokenizer, eos } = this.#model.text
     const shared = Math.min(commonLength(known, ids), ids.length - 1)
     sequence.truncate(shared)
@@ -142,7 +171,7 @@ class GroupSequences {
     let log2Sum = 0
     let isCut = false
     for (;;) {
-      const token = chooseToken(logits, sampling, sequence.length, reply)
+      const token = choose(logits, reply)
       if (eos.includes(token)) break
       log2Sum += log2Probability(logits, token)
       reply.push(token)

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
-import { batchByLength } from '../../core/policy/pice/dispatch-rules.ts'
+import { batchByLength, writtenPerDevice } from '../../core/policy/pice/dispatch-rules.ts'
 import { ExpansionScheduler, type RecordedExpansionSettings } from '../../core/policy/pice/expansion-scheduler.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import { maxInputBytes } from '../../core/wire/protocol/jobs.ts'
@@ -49,7 +49,7 @@ export function openExpansions(
     policy: sketches?.policy ?? 'dynamic',
     expansionsPerJob: limits.expansionsPerJob,
     jobsPerDevice: limits.expansionJobsPerDevice,
-    waitingPerDevice: limits.waitingExpansionsPerDevice,
+    waitingPerDevice: writtenPerDevice(limits.waitingExpansionsPerDevice),
     attempts: limits.expansionAttempts,
     maxJobBytes: maxInputBytes,
     deviceWaitMs: 1_000 * limits.expansionDeviceWaitS,

@@ -6,8 +6,8 @@ import { type BrimProcess, laboratoryProgram, startBrim } from './processes.ts'
 import { portOf } from './relay.ts'
 
 interface ClusterOptions {
-  /** Folder of the bundle that every bridge and agent serves. */
-  readonly bundle: string
+  /** Folder of the bundle that every bridge and agent serves; undefined: their options name servers. */
+  readonly bundle: string | undefined
   /** Parent of the state folders; the system's temporary folder where absent. */
   readonly folder?: string
   /** The environment of the processes, for example Io.env. */
@@ -135,7 +135,7 @@ export class Cluster implements AsyncDisposable {
   #launch(id: string, args: readonly string[], { core, pace, program }: NodeOptions): Promise<BrimProcess> {
     const { bundle, env, signal } = this.#options
     const signals = signal ? [signal, this.#closing.signal] : [this.#closing.signal]
-    const common = ['--bundle', bundle, '--threads', '1', '--state-dir', this.stateDir(id)]
+    const common = [...(bundle === undefined ? [] : ['--bundle', bundle]), '--threads', '1', '--state-dir', this.stateDir(id)]
     const paced = pace ? ['--step-ms', String(pace.stepMs), '--row-ms', String(pace.rowMs)] : []
     const process = startBrim([...args, ...paced, ...common], {
       env,

@@ -20,6 +20,9 @@ const frameShape = (name: string, quickLimit: string) => ({
   despiteLoad: despiteLoadOption,
 })
 
+/** That each benchmark's own ones follow. */
+const standardExamples = 2
+
 type Given<Options extends z.ZodRawShape> = OptionsOf<ReturnType<typeof frameShape>> & z.output<z.ZodObject<Options>>
 
 /** `brim bench <name>`, or the command line that it names: measures, prints and saves. */
@@ -38,6 +41,21 @@ export function benchCommand<Options extends z.ZodRawShape>(
     options: { ...frameShape(name, quickLimit), ...options },
     run: (given, io) => runBench(bench, given as Given<Options>, io, machine),
   })
+}
+
+/** One command of several benchmarks: the first of these whose option is given, else the usual one. */
+export function eitherCommand(usual: Command, others: Readonly<Record<string, Command>>): Command {
+  const more = Object.values(others)
+  const flags = [usual, ...more].flatMap((each) => each.flags)
+  return {
+    ...usual,
+    flags: flags.filter(({ name }, at) => flags.findIndex((flag) => flag.name === name) === at),
+    examples: [...(usual.examples ?? []), ...more.flatMap(({ examples = [] }) => examples.slice(standardExamples))],
+    run(values, ...rest) {
+      const [, chosen = usual] = Object.entries(others).find(([name]) => values[name] !== undefined) ?? []
+      return chosen.run(values, ...rest)
+    },
+  }
 }
 
 async function runBench<Options extends z.ZodRawShape>(

@@ -12,6 +12,9 @@ export interface MeteredAnswer {
   ended(): void
 }
 
+/** Of the highest number of tokens per second that was measured. */
+const saturation = 0.9
+
 /**
  * How fast an endpoint answers at its present load: f(l) of PICE, measured on every answer that passes. It needs to know nothing of
  * the endpoint's queue, so that it serves for the bridge's own model and for another server alike. Mutable.
@@ -24,7 +27,6 @@ export class CloudMeter {
   readonly #intervalS = new Ewma()
   #waiting = 0
   #running = 0
-  #maxRunning = 0
   /** When the last answer began, if others waited then. */
   #begunS: number | undefined
 
@@ -35,7 +37,14 @@ export class CloudMeter {
     const waitS = this.#waiting === 0 ? 0 : (this.#waiting + 1) * (this.#intervalS.value ?? 0)
     // Behind a queue, it begins when another one ends.
     const running = this.#waiting === 0 ? this.#running + 1 : Math.max(1, this.#running)
-    return { waitS, ttftS, tpotS: this.#tpotS.at(running), slots: Math.max(1, this.#maxRunning), running: this.#running }
+    return { waitS, ttftS, tpotS: this.#tpotS.at(running), slots: this.#slots, running: this.#running }
+  }
+
+  /** Answers beyond which it writes hardly more tokens per second, whether the others wait or all take turns. */
+  get #slots(): number {
+    const rates = this.#tpotS.knots().map(({ x, y }) => ({ running: x, perS: x / y }))
+    const highest = Math.max(...rates.map(({ perS }) => perS))
+    return Math.max(1, Math.round(rates.find(({ perS }) => perS >= saturation * highest)!.running))
   }
 
   /** An answer is asked for. */
@@ -72,7 +81,6 @@ export class CloudMeter {
   #onFirst(nowS: number, ttftS: number | undefined): void {
     this.#waiting -= 1
     this.#running += 1
-    this.#maxRunning = Math.max(this.#maxRunning, this.#running)
     if (ttftS !== undefined) this.#ttftS.record(ttftS)
     if (this.#begunS !== undefined) this.#intervalS.record(nowS - this.#begunS)
     this.#begunS = this.#waiting > 0 ? nowS : undefined

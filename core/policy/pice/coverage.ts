@@ -16,7 +16,8 @@ export function coverage(keyWords: string, text: string): number {
   return expected.filter((word) => words.some((other) => isSameWord(word, other))).length / expected.length
 }
 
-function isSameWord(one: string, other: string): boolean {
+/** In lower case, in any inflection. */
+export function isSameWord(one: string, other: string): boolean {
   if (one === other) return true
   const longer = Math.max(one.length, other.length)
   const stem = Math.max(leastStem, Math.ceil(leastStemShare * longer))

@@ -48,6 +48,12 @@ export function termsOf(expansions: readonly WaitingSketch[]): ExpansionTerms & 
   }
 }
 
+/**
+ * Sketches that may wait for each device where plans count on so many: those that were planned one after another may be written at
+ * once, and to refuse one then wastes what the LLM has written.
+ */
+export const writtenPerDevice = (planned: number): number => 2 * planned
+
 /** Whether one more sketch may wait. @param idle devices that take one now @param maxPerDevice that may wait for each device */
 export const hasRoom = (waiting: number, idle: number, devices: number, maxPerDevice: number): boolean =>
   waiting < idle + maxPerDevice * devices

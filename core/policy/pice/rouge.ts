@@ -8,7 +8,7 @@ export interface Rouge {
 }
 
 /** Scripts without spaces count by character. */
-const wordPattern = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[\p{L}\p{M}\p{N}]+/gu
+export const wordPattern = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[\p{L}\p{M}\p{N}]+/gu
 
 /** Words in lower case, without punctuation. */
 export const wordsOf = (text: string): readonly string[] => text.toLowerCase().match(wordPattern) ?? []

@@ -149,10 +149,14 @@ interface Stages {
  * sketches wait for it; where they do not, devices have it to spare.
  */
 function bottleneckS({ cloud, sketchS, networkS, expansionS, edgeWaitS, fleetS }: Stages): number {
-  if (edgeWaitS > cloud.waitS) return fleetS
+  if (edgeWaitS > cloud.waitS) return Math.max(fleetS, sharedS(cloud, sketchS))
   if (cloud.waitS > 0) return cloudS(cloud, sketchS) + (fleetS * edgeWaitS) / cloud.waitS
   return Math.max(sketchS, networkS, expansionS)
 }
+
+/** Seconds of the LLM for each of the answers that it computes at once until then: those that wait, or that share its time now. */
+const sharedS = (cloud: CloudSpeed, untilS: number) =>
+  cloud.waitS > 0 ? cloudS(cloud, untilS) : untilS / Math.max(cloud.slots ?? 1, (cloud.running ?? 0) + 1)
 
 /** Seconds of the LLM for an answer that it computes until then. */
 const cloudS = ({ waitS, slots = 1 }: CloudSpeed, untilS: number) => (waitS > 0 ? (untilS - waitS) / slots : untilS)

@@ -61,6 +61,12 @@ export interface LearningSettings {
 
 export const defaultLearning: LearningSettings = { goodConfidence: 0.5, rate: 1, maxChange: 6, exploration: 0.05 }
 
+/**
+ * Good answers count so many times as much as poor ones: kinds that look unsuitable are hardly tried, so that few of theirs are seen, and
+ * poor ones may come of one client's sampling.
+ */
+const goodWeight = 2
+
 /** Confidence this far above or below `goodConfidence` leaves no doubt. */
 const doubt = 0.2
 
@@ -109,7 +115,8 @@ export class Suitability {
     const kind = features.surface.map((each, at) => (surfaceFeatures[at] === 'words' ? 0 : each))
     const norm = kind.reduce((sum, each) => sum + each * each, features.buckets.length > 0 ? 1 : 0)
     if (norm === 0 || !Number.isFinite(target)) return
-    const step = (rate * (target - probability(this.#logOdds(features)))) / norm
+    const error = target - probability(this.#logOdds(features))
+    const step = (rate * (error > 0 ? goodWeight : 1) * error) / norm
     const { surface, buckets } = this.#learnt
     const moved = (weight: number, by: number) => Math.min(maxChange, Math.max(-maxChange, weight + by))
     for (const [at, each] of kind.entries()) surface[at] = moved(surface[at]!, step * each)

@@ -1,12 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Command } from '../../../core/kit/cli/command.ts'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import type { Format } from '../../../core/model/bundle/manifest.ts'
 import { WorkerProcess } from '../../cluster/worker-process.ts'
 import type { BenchContext } from '../../frame/bench.ts'
-import { benchCommand } from '../../frame/command.ts'
+import { benchCommand, eitherCommand } from '../../frame/command.ts'
 import { tabledBench } from '../../frame/tabled-bench.ts'
 import { qwen05bConfig, writeRandomCheckpoint } from '../../random-checkpoint.ts'
 import { peerBench } from './peer-bench.ts'
@@ -26,18 +25,11 @@ export const engineBench = tabledBench<EngineRun>({
   show: showEngine,
 })
 
-const againstStock = benchCommand(engineBench)
-const onProvider = benchCommand(providerBench)
-const besidePeers = benchCommand(peerBench)
-
 /** `brim bench engine`, whose `--provider` and `--vs` measure something else. */
-export const command: Command = {
-  ...onProvider,
-  flags: [...onProvider.flags, ...besidePeers.flags.filter(({ name }) => onProvider.flags.every((flag) => flag.name !== name))],
-  examples: [...(onProvider.examples ?? []), ...(besidePeers.examples ?? [])],
-  run: (values, ...rest) =>
-    (values.vs !== undefined ? besidePeers : values.provider === undefined ? againstStock : onProvider).run(values, ...rest),
-}
+export const command = eitherCommand(benchCommand(engineBench), {
+  vs: benchCommand(peerBench),
+  provider: benchCommand(providerBench),
+})
 
 /** A Llama of 25 million parameters. */
 const small = {

@@ -3,13 +3,14 @@ import { loadPicePrompts } from '../../../core/answer/sketch/load-prompts.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
-import { benchCommand } from '../../frame/command.ts'
+import { benchCommand, eitherCommand } from '../../frame/command.ts'
 import { goalsOf, summaryOf } from '../../frame/figures.ts'
 import { namesOption, seedsOption } from '../../frame/options.ts'
 import { readDemoModel } from '../demo-model.ts'
 import { piceFigures } from './figures.ts'
 import { measureRuns } from './measure.ts'
 import { methodNames } from './methods.ts'
+import { pairBench } from './pair-bench.ts'
 import { fullPlan, type Plan, quickPlan, restrictedPlan } from './plan.ts'
 import { openJudge } from './quality.ts'
 import { piceReport } from './report.ts'
@@ -30,7 +31,7 @@ export const piceBench: Bench<typeof options> = {
 }
 
 /** `brim bench pice` */
-export const command = benchCommand(piceBench)
+export const command = eitherCommand(benchCommand(piceBench), { pair: benchCommand(pairBench) })
 
 export async function benchPice(plan: Plan, { io, progress }: BenchContext): Promise<BenchResult> {
   // Each request that is under way listens to it.

@@ -11,14 +11,16 @@ import { startShapedLink } from '../../cluster/shaped-link.ts'
 import type { Paces } from './plan.ts'
 
 export interface PiceClusterOptions {
-  /** The LLM, and the small models of every device. */
-  readonly bundle: string
-  readonly smallModels: readonly string[]
+  /** The LLM, and the small models of every device. Absent: they are on servers that the options name. */
+  readonly bundle?: string
+  readonly smallModels?: readonly string[]
   readonly devices: number
   /** Of the bridge's steps and of the devices'; absent: as fast as they compute. */
   readonly paces?: Paces
   /** Options of `brim bridge run`. */
   readonly args?: readonly string[]
+  /** Options of `brim agent run`. */
+  readonly deviceArgs?: readonly string[]
   /** Rate of each device's link in each direction; absent: the loopback interface's. */
   readonly bytesPerS?: number | undefined
   readonly io: Io
@@ -30,7 +32,8 @@ export type PiceCluster = Awaited<ReturnType<typeof startPiceCluster>>
 export const linkDelayMs = 10
 
 /** A bridge that stands for the cloud, and devices with small models, each a process. */
-export function startPiceCluster({ bundle, smallModels, devices, paces, args = [], bytesPerS, io }: PiceClusterOptions) {
+export function startPiceCluster(options: PiceClusterOptions) {
+  const { bundle, smallModels = [], devices, paces, args = [], deviceArgs = [], bytesPerS, io } = options
   return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
     const bridge = await cluster.startBridge({ pace: paces?.cloud, args, program: laboratoryProgram })
     const urls = await Promise.all(
@@ -42,7 +45,7 @@ export function startPiceCluster({ bundle, smallModels, devices, paces, args = [
           id: `device-${i + 1}`,
           bridges: [url],
           pace: paces?.device,
-          args: smallModels.flatMap((model) => ['--slm', model]),
+          args: [...smallModels.flatMap((model) => ['--slm', model]), ...deviceArgs],
         }),
       ),
     )

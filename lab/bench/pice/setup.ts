@@ -40,11 +40,15 @@ export const burst = <T>(items: readonly T[], ask: (item: T, i: number) => Promi
  */
 export async function warmUp(setup: Pick<Setup, 'plan' | 'prompts' | 'io'>, cluster: PiceCluster): Promise<void> {
   const { plan, prompts, io } = setup
-  await Promise.all(cluster.deviceIds.map((device) => profileOf(cluster.client, device)))
+  await profileDevices(cluster)
   for (const mode of ['full', 'sketch'] as const)
     await burst(prompts.slice(0, plan.warmAnswers), (prompt, i) =>
       askBridge(cluster.httpUrl, questionOf(prompt, setup), { mode, user: `${mode} ${i}` }, io.signal),
     )
+}
+
+export async function profileDevices({ client, deviceIds }: Pick<PiceCluster, 'client' | 'deviceIds'>): Promise<void> {
+  await Promise.all(deviceIds.map((device) => profileOf(client, device)))
 }
 
 async function profileOf(client: BridgeClient, device: string): Promise<void> {

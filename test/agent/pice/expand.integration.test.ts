@@ -11,6 +11,7 @@ import { BrimError } from '../../../core/kit/base/errors.ts'
 import { generate } from '../../../core/model/engine/generate.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
 import type { ChatMessage } from '../../../core/model/text/chat-message.ts'
+import { coverage, leastCoverage } from '../../../core/policy/pice/coverage.ts'
 import { type ExpandedSentence, Expansion } from '../../../core/wire/protocol/expansion.ts'
 import { resultProblem } from '../../../core/wire/protocol/jobs.ts'
 import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
@@ -99,6 +100,9 @@ async function run(input: object, options: RunOptions = {}) {
   return expansion
 }
 
+/** Lines that the model covers by itself, and others that nobody would write. */
+const usualLines = ['summer heat rest shade', 'pull plug not way', 'someone sick clean hands', 'tired go leave tomorrow']
+
 /** What the model alone makes of the line. @param shown the part of the sketch in its prompt */
 async function alone(lines: readonly string[], at: number, shown = lines): Promise<string> {
   const chat = withInstruction(
@@ -119,13 +123,20 @@ async function alone(lines: readonly string[], at: number, shown = lines): Promi
 
 describe('pice.expand', () => {
   it('expands each line of a sketch as the model would alone, with the shared prefix computed once, in packed steps', async () => {
-    const sketch = linesOf(10)
+    const sketch = [...usualLines, ...linesOf(6)]
     const { sentences, runs } = await run({ sketches: [{ messages, sketch, expectedTokens: 100 }] })
+    let covered = 0
     for (const { sentence, text, tokens, meanLog2Probability } of sentences) {
-      expect(text).toBe(await alone(sketch, sentence))
+      const own = await alone(sketch, sentence)
+      const share = coverage(sketch[sentence]!, own)
+      if (share >= leastCoverage) {
+        covered += 1
+        expect(text).toBe(own)
+      } else expect(coverage(sketch[sentence]!, text)).toBeGreaterThanOrEqual(share)
       expect(tokens).toBeGreaterThan(0)
       expect(meanLog2Probability).toBeLessThan(0)
     }
+    expect(covered).toBeGreaterThan(0)
     const [{ groups, promptTokens, prefilledTokens, tokens }] = runs as [Expansion['runs'][number]]
     expect(groups).toBe(10)
     expect(1 - prefilledTokens / promptTokens).toBeGreaterThan(0.4)
@@ -136,13 +147,28 @@ describe('pice.expand', () => {
   })
 
   it('packs the lines of several sketches into the same steps', async () => {
-    const sketches = [linesOf(3), linesOf(4), linesOf(5)].map((sketch) => ({ messages, sketch, expectedTokens: 40 }))
+    const sketches = [linesOf(3), usualLines, linesOf(5)].map((sketch) => ({ messages, sketch, expectedTokens: 40 }))
     const { sentences } = await run({ sketches })
-    for (const { sketch, sentence, text } of sentences) {
-      const { sketch: lines } = sketches[sketch]!
-      expect(text.slice(0, 40)).toBe((await alone(lines, sentence)).slice(0, 40))
-    }
     expect(Math.max(...steps)).toBe(12)
+    for (const { sketch, sentence, text } of sentences) {
+      const { sentences: others } = await run({ sketches: [{ ...sketches[sketch]!, sentences: [sentence] }] })
+      expect(text).toBe(others[0]!.text)
+    }
+  })
+
+  it('writes a text with less than half of its key words again, led to them', async () => {
+    const sketch = linesOf(8)
+    const { sentences } = await run({ sketches: [{ messages, sketch, expectedTokens: 160 }] })
+    const led = await Promise.all(
+      sentences.map(async ({ sentence, text }) => {
+        const line = sketch[sentence]!
+        return { before: coverage(line, await alone(sketch, sentence)), after: coverage(line, text) }
+      }),
+    )
+    const poor = led.filter(({ before }) => before < leastCoverage)
+    expect(poor.length).toBeGreaterThan(4)
+    for (const { before, after } of poor) expect(after).toBeGreaterThanOrEqual(before)
+    expect(poor.filter(({ after }) => after >= leastCoverage).length).toBeGreaterThan(poor.length / 2)
   })
 
   it('expands only the lines that are asked for, and repeats those of an earlier attempt', async () => {

@@ -1,3 +1,4 @@
+import { writtenPerDevice } from '../../../../core/policy/pice/dispatch-rules.ts'
 import {
   type ExpansionAction,
   type ExpansionInput,
@@ -43,7 +44,7 @@ export class SketchFleet {
     this.#settings = settings
     this.#scheduler = new ExpansionScheduler(dispatchRule(policy, expansionsPerJob), {
       ...settingsOfBridge,
-      waitingPerDevice,
+      waitingPerDevice: writtenPerDevice(waitingPerDevice),
       maxJobBytes: Number.POSITIVE_INFINITY,
       startedMs: world.simulation.nowMs,
     })

@@ -49,8 +49,26 @@ it('says how long the next answer would wait behind others', () => {
   waiting[0]!.tokens(1, 103_000)
   // Two seconds between two first tokens; one waits, and the next one behind it.
   expect(meter.speed!.waitS).toBeCloseTo(4, 6)
-  expect(meter.speed!.slots).toBe(2)
   expect(before).toBe(0)
   waiting[1]!.ended()
   expect(meter.speed!.waitS).toBe(0)
+})
+
+it('counts as places the answers beyond which it writes hardly more', () => {
+  // Up to four are written as fast as one; more share the time of four.
+  const tpotMs = (running: number) => 20 * Math.max(1, running / 4)
+  for (const most of [1, 4, 32]) {
+    const meter = new CloudMeter()
+    let nowMs = 0
+    for (let running = 1; running <= most; running += 1) {
+      const answers = Array.from({ length: running }, () => meter.begin(nowMs))
+      for (const each of answers) each.tokens(1, nowMs)
+      for (let step = 0; step < 5; step += 1) {
+        nowMs += tpotMs(running)
+        for (const each of answers) each.tokens(1, nowMs)
+      }
+      for (const each of answers) each.ended()
+    }
+    expect(meter.speed!.slots).toBe(Math.min(4, most))
+  }
 })

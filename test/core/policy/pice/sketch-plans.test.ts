@@ -48,6 +48,8 @@ describe('the prediction for a sketch', () => {
     // The sketch waits for the device half as long as for the LLM, so that the device's time counts half.
     expect(planOf({ busyS: 71 }, { waitS: 40, slots: 4 }).metrics.throughput).toBeCloseTo(11 / 4 + (200 * 0.02) / 2)
     // The device works for longer than the sketch takes: it limits the answers per second.
-    expect(planOf({ busyS: 30 }).metrics.throughput).toBeCloseTo(200 * 0.02)
+    expect(planOf({ busyS: 30 }, { slots: 4 }).metrics.throughput).toBeCloseTo(200 * 0.02)
+    // As many answers share the LLM's time that it limits them, although none waits for its first token.
+    expect(planOf({ busyS: 130 }, { slots: 4, running: 19, tpotS: 1 }).metrics.throughput).toBeCloseTo(101 / 20)
   })
 })

@@ -74,6 +74,13 @@ describe('the confidence of expanded answers', () => {
     expect(suits('Give me some tips for better sleep.', suitability)).toBe(true)
   })
 
+  it('shows a kind to be suitable by three good answers: unsuitable ones are hardly tried', () => {
+    const suitability = new Suitability()
+    for (const each of tales.slice(0, 3)) suitability.learn(each, 0.9)
+    expect(suits(tale, suitability)).toBe(true)
+    expect(suits('Write a Python function that reverses a string.', suitability)).toBe(false)
+  })
+
   it('makes a kind of request unsuitable whose expansions are poor', () => {
     const suitability = new Suitability()
     for (const thing of ['sleep', 'exams', 'travel', 'cooking', 'chess', 'running', 'music', 'gardening', 'skiing', 'writing'])
