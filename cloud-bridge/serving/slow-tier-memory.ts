@@ -11,6 +11,8 @@ export function memoryTier(budgetBytes: number): SlowTier {
     allocate: (values) => pool.acquire(values),
     releaseFree: () => pool.releaseFree(),
     open: () => new MemoryCopy(budget, pool),
+    take: () => undefined,
+    purge: () => {},
     close: async () => {},
   }
 }
@@ -43,6 +45,10 @@ class MemoryCopy implements SlowCopy {
 
   async release(): Promise<void> {
     for (const at of [...this.#pages.keys()]) this.#free(at)
+  }
+
+  leave(): Promise<void> {
+    return this.release()
   }
 
   #free(at: number): void {

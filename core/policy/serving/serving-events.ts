@@ -19,6 +19,8 @@ export interface FoundRows {
   readonly rows: number
   /** Of the cached prefix that holds them, which has so many rows; absent: they are elsewhere. */
   readonly cached?: { readonly handle: string; readonly rows: number } | undefined
+  /** Leading rows in complete pages of the slow tier, which are the stream's now. Beyond `rows`: they are loaded. Absent: none. */
+  readonly saved?: number | undefined
 }
 
 /** Whose a stream is, and its id: ids rise in the order in which streams are opened. */

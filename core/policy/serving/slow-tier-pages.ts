@@ -46,6 +46,12 @@ export class SlowTierPages {
     }
   }
 
+  /** The slow tier has the stream's first rows already. */
+  adopt(stream: ServedStream, rows: number): void {
+    stream.writtenRows = rows
+    this.#saved.add(stream)
+  }
+
   /** From the first page that is not complete there. */
   save(stream: ServedStream, to: number, isDuringStep: boolean): void {
     const from = stream.pageStart
