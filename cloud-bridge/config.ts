@@ -206,7 +206,8 @@ export const BridgeFields = z.strictObject({
   sessionIdleS: positive(120),
   prefixKeepS: nonNegative(300).meta({
     flag: 'prefix-keep',
-    description: "seconds that an answer's KV stays cached for prompts that begin alike, with --kv-slow file also on disk; 0: no cache",
+    description:
+      "seconds that an answer's KV stays cached for prompts that begin alike, with --kv-slow file also on disk; 0: no cache",
   }),
   telemetrySamples: whole(0, 8_640).describe(
     'telemetry samples retained per device, about 2 KB each; the default is a day at 10 s; 0: none',

@@ -77,6 +77,10 @@ export class KvFile {
     return this.#keys.length === 0 ? 0 : this.placeOf(this.#keys.length)
   }
 
+  get places(): number {
+    return this.#keys.length
+  }
+
   get pageBytes(): number {
     return this.#pageBytes
   }
@@ -135,11 +139,12 @@ export class KvFile {
   /** @param bytes of the page, as far as they could be read @throws Error where it is not as it was saved */
   decode(at: number, bytes: Uint8Array<ArrayBuffer>): Page {
     if (bytes.length < pageHeadBytes) throw new Error(`page ${at} is missing`)
-    const head = Buffer.from(bytes.buffer, 0, pageHeadBytes)
+    const { buffer, byteOffset } = bytes
+    const head = Buffer.from(buffer, byteOffset, pageHeadBytes)
     const rows = head.readUInt32LE()
     const valueBytes = ((this.#pageBytes - pageHeadBytes) / pageRows) * rows
     if (!(rows > 0 && rows <= pageRows && pageHeadBytes + valueBytes <= bytes.length)) throw new Error(`page ${at} is incomplete`)
-    const values = new Float32Array(bytes.buffer, pageHeadBytes, valueBytes / Float32Array.BYTES_PER_ELEMENT)
+    const values = new Float32Array(buffer, byteOffset + pageHeadBytes, valueBytes / Float32Array.BYTES_PER_ELEMENT)
     if (head.readUInt32LE(4) !== this.#checksum(at, head, values)) throw new Error(`the checksum of page ${at} is wrong`)
     return { rows, values }
   }

@@ -22,6 +22,8 @@ export interface FileTierOptions extends LeftFilesOptions {
 
 /** After a failed write the tier refuses pages for this long: a full or broken disk is not tried again at every step. */
 const pauseMs = 1_000
+/** Of pages that are read at once. */
+const maxReadBytes = 2 ** 20
 
 /**
  * The slow tier in files, one for each stream. Those of closed streams are left to later ones, also of the next process.
@@ -102,6 +104,13 @@ class Disk {
   }
 }
 
+/** Pages [from, to), as far as the file had them. */
+interface ReadPages {
+  readonly from: number
+  readonly to: number
+  readonly bytes: Uint8Array<ArrayBuffer>
+}
+
 /** The pages of one stream in a file. */
 class FileCopy implements SlowCopy {
   readonly #kv: KvFile
@@ -110,6 +119,8 @@ class FileCopy implements SlowCopy {
   /** Whether the file exists. */
   #isThere: boolean
   #file: FileHandle | undefined
+  /** Pages that were read with the one before. */
+  #ahead: ReadPages | undefined
   #ending: Promise<void> | undefined
 
   /** @param source the file to copy the pages from, which may be deleted or change meanwhile: their checksums are wrong then */
@@ -173,6 +184,7 @@ class FileCopy implements SlowCopy {
 
   async #write(at: number, page: Page, key: string | undefined): Promise<void> {
     this.#kv.mark(at)
+    this.#ahead = undefined
     const [head, values] = this.#kv.encode(at, page, key)
     const file = await this.#opened()
     const { bytesWritten } = await file.writev([head, values], this.#kv.placeOf(at))
@@ -181,11 +193,23 @@ class FileCopy implements SlowCopy {
   }
 
   async #read(at: number): Promise<Page> {
-    if (!this.#isThere) throw new Error(`page ${at} is missing`)
-    const bytes = new Uint8Array(this.#kv.pageBytes)
+    if (!this.#isThere || at >= this.#kv.places) throw new Error(`page ${at} is missing`)
+    if (!this.#ahead || at < this.#ahead.from || at >= this.#ahead.to) this.#ahead = await this.#readFrom(at)
+    const { from, to, bytes } = this.#ahead
+    if (at === to - 1) this.#ahead = undefined
+    const { pageBytes } = this.#kv
+    const place = (at - from) * pageBytes
+    return this.#kv.decode(at, bytes.subarray(place, place + pageBytes))
+  }
+
+  /** Also pages that follow: they are loaded next, as a rule. */
+  async #readFrom(from: number): Promise<ReadPages> {
+    const { pageBytes, places } = this.#kv
+    const to = Math.min(places, from + Math.max(1, Math.floor(maxReadBytes / pageBytes)))
     const file = await this.#opened()
-    const { bytesRead } = await file.read(bytes, 0, bytes.length, this.#kv.placeOf(at))
-    return this.#kv.decode(at, bytes.subarray(0, bytesRead))
+    const bytes = new Uint8Array((to - from) * pageBytes)
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, this.#kv.placeOf(from))
+    return { from, to, bytes: bytes.subarray(0, bytesRead) }
   }
 
   async #opened(): Promise<FileHandle> {

@@ -209,7 +209,7 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
         expected,
       ),
     ).toBe(0)
-    expect(() => chain.createSequence().claim(contextLimit + 1)).toThrow(/context/)
+    expect(() => chain.createSequence().claim(chain.manifest.dims.contextLimit + 1)).toThrow(/context/)
     for (const each of [source, sequence]) each.release()
   })
 
