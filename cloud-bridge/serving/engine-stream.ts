@@ -110,7 +110,8 @@ export abstract class EngineStream {
       this.#resolveClosing = resolve
     })
     if (!this.#step) this.fail(streamClosed())
-    this.#host.feed({ kind: 'closing', stream: this.id, keep })
+    const leaves = (this.#host.slow?.isLasting && this.leavesPages) || undefined
+    this.#host.feed({ kind: 'closing', stream: this.id, keep, leaves })
     return this.closing
   }
 

@@ -45,6 +45,7 @@ export function fileTier({ budgetBytes, clock, logger, ...options }: FileTierOpt
   const newPath = () => join(options.folder, `${++opened}.kv`)
   return {
     usage: budget,
+    isLasting: options.keepMs > 0,
     allocate: (values) => host.pool.acquire(values),
     releaseFree: () => host.pool.releaseFree(),
     open: (of) => new FileCopy(new KvFile(newPath(), of), host),

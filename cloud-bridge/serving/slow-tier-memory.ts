@@ -8,6 +8,7 @@ export function memoryTier(budgetBytes: number): SlowTier {
   const pool = new PagePool(budgetBytes)
   return {
     usage: budget,
+    isLasting: false,
     allocate: (values) => pool.acquire(values),
     releaseFree: () => pool.releaseFree(),
     open: () => new MemoryCopy(budget, pool),

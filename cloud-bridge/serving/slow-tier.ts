@@ -14,6 +14,8 @@ export const fullValuesOf = ({ rows, values }: Page): number => (values.length /
 /** KV outside the memory that steps compute with, in pages of streams. Full or failing, it loses pages, but never throws. */
 export interface SlowTier {
   readonly usage: KvUsage
+  /** Whether pages can be left to later streams. */
+  readonly isLasting: boolean
   /** Zeroed memory for a page of so many values, to be saved: with its values or the first of them. */
   allocate(values: number): Float32Array
   /** Gives memory that no page uses back to the system, until it is used again. */

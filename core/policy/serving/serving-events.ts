@@ -65,8 +65,12 @@ type StreamInput =
   | { readonly kind: 'reshaped'; readonly length: number; readonly line: number; readonly unmoved: number }
   /** The owner is to hold so many bytes beside the KV; `heldBytes` of the stream stays as it was where the memory is exhausted. */
   | { readonly kind: 'held'; readonly bytes: number }
-  /** The stream ends, after the step that holds it. @param keep leading rows that are left to a later stream */
-  | { readonly kind: 'closing'; readonly keep?: number | undefined }
+  /**
+   * The stream ends, after the step that holds it.
+   * @param keep leading rows that are left to a later stream
+   * @param leaves whether its pages in the slow tier are: complete ones that are not there yet are saved before it ends
+   */
+  | { readonly kind: 'closing'; readonly keep?: number | undefined; readonly leaves?: boolean | undefined }
   /** What becomes of a closed stream's KV: it is released, or cached under a handle. */
   | { readonly kind: 'released' }
   | { readonly kind: 'cached'; readonly handle: string }

@@ -232,6 +232,17 @@ describe('a conversation', () => {
     }
   })
 
+  it('leaves all of its complete pages, however short its answer is', async () => {
+    const folder = newFolder()
+    const { serving } = serve(folder)
+    await answer(serving, prompt(), { maxTokens: 1 })
+    await serving.close()
+    const after = serve(folder)
+    await answer(after.serving, [...prompt(), 1], { maxTokens: 1 })
+    expect(after.computed.rows).toBe(101 - 96)
+    await after.serving.close()
+  })
+
   it('has pages of its own after another one has begun alike', async () => {
     const folder = newFolder()
     const begin = serve(folder)

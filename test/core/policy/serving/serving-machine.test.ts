@@ -160,7 +160,7 @@ class Executor {
   close(id: number): void {
     if (this.machine.get(id)?.stage !== 'open') return
     this.ended += 1
-    this.feed({ kind: 'closing', stream: id })
+    this.feed({ kind: 'closing', stream: id, ...(this.chance(0.5) && { leaves: true }) })
   }
 
   #begin({ step, pieces }: Extract<ServingAction, { kind: 'begin' }>): void {
