@@ -110,8 +110,7 @@ export abstract class EngineStream {
       this.#resolveClosing = resolve
     })
     if (!this.#step) this.fail(streamClosed())
-    const leaves = (this.#host.slow?.isLasting && this.leavesPages) || undefined
-    this.#host.feed({ kind: 'closing', stream: this.id, keep, leaves })
+    this.#host.feed({ kind: 'closing', stream: this.id, keep, leaves: this.leavesPages || undefined })
     return this.closing
   }
 

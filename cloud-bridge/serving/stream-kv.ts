@@ -34,6 +34,11 @@ export class StreamKv {
     this.#keys = keys
   }
 
+  /** Whether its pages can be left to a later stream. */
+  get hasKeys(): boolean {
+    return this.#keys !== undefined
+  }
+
   /** The pages that an earlier stream has left are this stream's from now on. @param maxRows of them @returns their rows */
   takePages(maxRows: number): number {
     if (!this.#keys) return 0

@@ -92,7 +92,8 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     const { answered, maxTokens } = request
     const ids = [...request.ids]
     // Rows alone do not restore the states of recurrent layers.
-    super(id, owner, sequence, host, sequence.fixedBytes > 0 ? undefined : new PageKeys({ model: host.kvModel, owner }, ids))
+    const leavesPages = host.slow?.isLasting && sequence.fixedBytes === 0
+    super(id, owner, sequence, host, leavesPages ? new PageKeys({ model: host.kvModel, owner }, ids) : undefined)
     this.#host = host
     this.#request = request
     this.#ids = ids
@@ -161,7 +162,7 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   }
 
   override get leavesPages(): boolean {
-    return this.#leavesPrefix
+    return this.#leavesPrefix && this.kv.hasKeys
   }
 
   protected leaveKv(holdsRows: boolean): void {
