@@ -55,7 +55,9 @@ export class LeftFiles {
 
   /** The highest number that a file has as its name. */
   get lastNumber(): number {
-    return Math.max(0, ...[...this.#left].map(({ file }) => Number.parseInt(basename(file.path), 10) || 0))
+    let last = 0
+    for (const { file } of this.#left) last = Math.max(last, Number.parseInt(basename(file.path), 10) || 0)
+    return last
   }
 
   /** @returns whether the file stays; otherwise it is the caller's to delete */
