@@ -196,7 +196,7 @@ export const BridgeFields = z.strictObject({
   kvBudgetBytes: whole(1, 2 * 2 ** 30).meta({ description: 'KV memory of all streams together, in bytes', fallback: '2 GiB' }),
   kvSlow: z.enum(['none', 'memory', 'file']).optional().meta({
     description:
-      'where the KV of preempted streams goes: nowhere, so that it is computed again, host memory, or files in --state-dir',
+      'where the KV of preempted streams goes: nowhere, so that it is computed again, host memory, or files in --state-dir, which answers also begin with after a restart',
     fallback: 'memory with --serving-policy tokenflow, else none',
   }),
   kvSlowBudgetBytes: whole(1, stepDefaults.slowBytes).meta({
@@ -206,7 +206,8 @@ export const BridgeFields = z.strictObject({
   sessionIdleS: positive(120),
   prefixKeepS: nonNegative(300).meta({
     flag: 'prefix-keep',
-    description: "seconds that an answer's KV stays cached for prompts that begin alike; 0: no cache",
+    description:
+      "seconds that an answer's KV stays cached for prompts that begin alike, with --kv-slow file also on disk; 0: no cache",
   }),
   telemetrySamples: whole(0, 8_640).describe(
     'telemetry samples retained per device, about 2 KB each; the default is a day at 10 s; 0: none',

@@ -26,6 +26,7 @@ const minChunkTokens = 16
 
 /** What is served, and its dimensions. */
 type Served = Pick<OpenedModel, 'served' | 'slots'> & {
+  readonly computing?: Pick<OpenedModel['computing'], 'provider'>
   readonly manifest: Pick<Manifest, 'modelId' | 'coding'> & { readonly dims: Pick<Manifest['dims'], 'hidden' | 'contextLimit'> }
 }
 
@@ -58,14 +59,15 @@ export function serveMiddle(
   const metrics = new ServingMetrics(Math.max(...bundles.map(({ slots }) => slots)))
   const originMs = clock.nowMs()
   const servingLogger = logger.child({ component: 'serving' })
-  const slow = openSlowTier(config, { clock, logger: servingLogger }, bundles.length)
+  const slow = openSlowTier(config, { clock, logger: servingLogger }, bundles.map(kvModelOf))
   const budgetBytes = Math.floor(config.kvBudgetBytes / bundles.length)
   const decodeRows = smallRows(draftLimit)
   const newPolicy = servingPolicy ?? ((options: PolicyOptions) => createPolicy(config.servingPolicy, options))
   // X_max of HAT Eq. 3: one step computes the whole chunk.
   const maxChunkTokens = Math.min(tokenBudget, frameTokens)
 
-  function serve({ served, manifest, slots }: Served): SessionModel {
+  function serve(bundle: Served): SessionModel {
+    const { served, manifest, slots } = bundle
     const { dims } = manifest
     const onStep = (step: EndedStep) => {
       steps.record(step, originMs)
@@ -84,7 +86,7 @@ export function serveMiddle(
         firstPositions: chunkTokens,
         prefixMs: config.prefixKeepS * 1_000,
       },
-      tiers: { slow, writeThrough: !withoutKv?.writeThrough, overlap: !withoutKv?.overlap },
+      tiers: { slow, kvModel: kvModelOf(bundle), writeThrough: !withoutKv?.writeThrough, overlap: !withoutKv?.overlap },
       maxDecodeRows: decodeRows,
       maxMemoryWaitMs,
       maxWaitingAnswers: config.limits.waitingAnswers,
@@ -126,3 +128,7 @@ export function serveMiddle(
   const servings = new Map([...models].map(([modelId, { serving }]) => [modelId, serving]))
   return { servings, serving: servedJointly([...servings.values()], metrics), steps, sessions }
 }
+
+/** Other weights, another provider and rows of another size give other KV. */
+const kvModelOf = ({ served: { tokens }, manifest: { modelId }, computing }: Served) =>
+  `${modelId} ${computing?.provider ?? ''} ${tokens?.bytesPerPosition ?? 0}`

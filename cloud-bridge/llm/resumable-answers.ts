@@ -45,7 +45,7 @@ const expireEveryMs = 1_000
 /**
  * Streamed answers that their clients can continue after a lost connection or a restart of the bridge. While no client is
  * connected, nothing is computed: a continuation begins with the records of the journal. The KV of tokens comes from the prefix
- * cache or is computed again; of a sketch, devices expand what is missing.
+ * cache or from files, or is computed again; of a sketch, devices expand what is missing.
  */
 export class ResumableAnswers {
   readonly #journal: AnswerJournal<JournalledRequest>

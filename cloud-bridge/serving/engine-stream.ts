@@ -2,7 +2,8 @@ import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Sequence } from '../../core/model/engine/contract.ts'
 import type { ServedStream } from '../../core/policy/serving/served-stream.ts'
-import type { FailureReason, ServingInput } from '../../core/policy/serving/serving-events.ts'
+import type { FailureReason, FoundRows, ServingInput } from '../../core/policy/serving/serving-events.ts'
+import type { PageKeys } from './page-keys.ts'
 import type { ItemResult, ModelItem } from './served-model.ts'
 import { StreamKv, type StreamKvHost } from './stream-kv.ts'
 
@@ -35,10 +36,10 @@ export abstract class EngineStream {
   /** Holds the rows that the stream is about to begin with. */
   #source: Sequence | undefined
 
-  constructor(id: number, owner: string, sequence: Sequence, host: EngineHost) {
+  constructor(id: number, owner: string, sequence: Sequence, host: EngineHost, keys?: PageKeys) {
     this.id = id
     this.owner = owner
-    this.kv = new StreamKv(sequence, host)
+    this.kv = new StreamKv(sequence, host, keys)
     this.#host = host
   }
 
@@ -63,6 +64,10 @@ export abstract class EngineStream {
   deliver(): void {}
   /** The rows that wait fail; the stream holds the rows that it held before its last step. */
   abstract fail(error: unknown): void
+  /** Whether its pages in the slow tier are of use to a later stream. */
+  get leavesPages(): boolean {
+    return false
+  }
   /** Releases the KV, or leaves it to a later stream. @param holdsRows whether it is in the memory */
   protected abstract leaveKv(holdsRows: boolean): void
 
@@ -81,10 +86,10 @@ export abstract class EngineStream {
     this.#endStep()
   }
 
-  /** Begins with rows of another sequence, if there is memory. @param cached where it is a cached prefix */
-  beginWith(source: Sequence | undefined, rows: number, cached?: { readonly handle: string; readonly rows: number }): void {
+  /** Begins with rows of another sequence, or with saved ones, if there is memory. */
+  beginWith(source: Sequence | undefined, found: FoundRows): void {
     this.#source = source
-    this.#host.feed({ kind: 'found', stream: this.id, rows, cached })
+    this.#host.feed({ kind: 'found', stream: this.id, ...found })
     this.#source = undefined
   }
 
@@ -105,7 +110,7 @@ export abstract class EngineStream {
       this.#resolveClosing = resolve
     })
     if (!this.#step) this.fail(streamClosed())
-    this.#host.feed({ kind: 'closing', stream: this.id, keep })
+    this.#host.feed({ kind: 'closing', stream: this.id, keep, leaves: this.leavesPages || undefined })
     return this.closing
   }
 

@@ -9,19 +9,23 @@ import { memoryTier } from './slow-tier-memory.ts'
 export interface SlowTierSettings {
   readonly kvSlow: 'none' | 'memory' | 'file'
   readonly kvSlowBudgetBytes: number
+  /** Pages stay this long after their stream. */
+  readonly prefixKeepS: number
+  readonly limits: { readonly deviceKvPercent: number }
   /** Holds the files, in a folder of their own. */
   readonly stateDir: string
 }
 
 /**
- * One tier for all models of a bridge; it closes when the last of them has closed it. Without the tier in files, those of a process that was killed are deleted: they hold the KV of its clients.
- * @param users number of models
+ * One tier for all models of a bridge; it closes when the last of them has closed it. Without the tier in files, those that an
+ * earlier process left are deleted: they hold the KV of its clients.
+ * @param models see PageOwner.model
  * @throws the system's error where the folder of the files cannot be created or deleted
  */
 export function openSlowTier(
-  { kvSlow, kvSlowBudgetBytes, stateDir }: SlowTierSettings,
+  { kvSlow, kvSlowBudgetBytes: budgetBytes, stateDir, prefixKeepS, limits }: SlowTierSettings,
   { clock, logger }: { clock: Clock; logger: Logger },
-  users = 1,
+  models: readonly string[],
 ): SlowTier | undefined {
   const folder = join(stateDir, 'kv')
   if (kvSlow !== 'file') rmSync(folder, { recursive: true, force: true })
@@ -29,9 +33,12 @@ export function openSlowTier(
     case 'none':
       return undefined
     case 'memory':
-      return sharedBy(users, memoryTier(kvSlowBudgetBytes))
-    case 'file':
-      return sharedBy(users, fileTier({ folder, budgetBytes: kvSlowBudgetBytes, clock, logger }))
+      return sharedBy(models.length, memoryTier(budgetBytes))
+    case 'file': {
+      const clientBytes = Math.floor((budgetBytes * limits.deviceKvPercent) / 100)
+      const keepMs = prefixKeepS * 1_000
+      return sharedBy(models.length, fileTier({ folder, budgetBytes, clientBytes, keepMs, models, clock, logger }))
+    }
     default:
       return kvSlow satisfies never
   }

@@ -32,7 +32,11 @@ export interface ServingOptions {
     readonly prefixMs: number
   }
   /** Without a slow tier, rows that leave the memory are lost, so that only streams that can recompute them are preempted. */
-  readonly tiers: Pick<TierOptions, 'writeThrough' | 'overlap'> & { readonly slow: SlowTier | undefined }
+  readonly tiers: Pick<TierOptions, 'writeThrough' | 'overlap'> & {
+    readonly slow: SlowTier | undefined
+    /** See PageOwner.model. */
+    readonly kvModel: string
+  }
   /** More rows than this count as a prompt, whatever they are. */
   readonly maxDecodeRows: number
   /** Rows of devices wait so long for memory that others hold. */
@@ -95,7 +99,7 @@ export interface Serving {
 /** One model that serves many streams. Knows rows, token ids and KV, but neither their senders nor the transport. */
 export function createServing({ model, policy, step, clock, logger, onStep, metrics, ...options }: ServingOptions): Serving {
   const { prefixMs, budgetBytes, ownerBytes, contextLimit } = options.kv
-  const { slow, writeThrough, overlap } = options.tiers
+  const { slow, writeThrough, overlap, kvModel } = options.tiers
   const prefixes = new PrefixCache<RowStream>()
   const limitsOf = ({ bytesPerPosition, fixedBytes }: Pick<SequenceKind, 'bytesPerPosition' | 'fixedBytes'>): KvLimits => ({
     ...options.kv,
@@ -126,6 +130,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
   let expiring: Promise<void> | undefined
   const host: RowHost & TokenHost = {
     slow,
+    kvModel,
     clock,
     warn: sampledWarnings(logger, clock),
     maxDecodeRows: options.maxDecodeRows,
@@ -184,9 +189,9 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
     const found = prefixes.find(stream.owner, handle)
     if (found?.kind === 'taken') {
       const source = await found.stream.prefixOf(length)
-      if (source) stream.beginWith(source, length)
+      if (source) stream.beginWith(source, { rows: length })
     } else if (found && reuseOf(found.sequence.length, length) !== 'none')
-      stream.beginWith(found.sequence, length, { handle, rows: found.sequence.length })
+      stream.beginWith(found.sequence, { rows: length, cached: { handle, rows: found.sequence.length } })
   }
 
   function* prefixesOf(owner: string): Iterable<TokenPrefix> {
@@ -251,6 +256,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
         dropPrefix(handle)
         sequence.release()
       }
+      slow?.purge(isOwned)
     },
     releaseFree: () => slow?.releaseFree(),
     async close() {

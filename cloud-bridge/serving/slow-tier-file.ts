@@ -1,20 +1,20 @@
-import { mkdirSync, rmSync } from 'node:fs'
-import { type FileHandle, open, rm } from 'node:fs/promises'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { constants, type FileHandle, open, rm, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
-import { crc32 } from 'node:zlib'
+import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
-import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { sampledWarnings, type Warn } from '../../core/kit/base/sampled-warnings.ts'
 import { SerialQueue } from '../../core/model/engine/serial-queue.ts'
+import { reuseOf } from '../../core/policy/serving/prefix-reuse.ts'
 import { pageRows } from '../../core/policy/serving/write-through.ts'
+import { KvFile } from './kv-file.ts'
+import { LeftFiles, type LeftFilesOptions } from './left-files.ts'
 import { PagePool } from './page-pool.ts'
-import { fullValuesOf, type Page, type SlowCopy, type SlowTier } from './slow-tier.ts'
+import type { Page, SlowCopy, SlowTier } from './slow-tier.ts'
 import { TierBudget } from './tier-budget.ts'
 
-export interface FileTierOptions {
-  /** What an earlier process left there is deleted. */
-  readonly folder: string
+export interface FileTierOptions extends LeftFilesOptions {
   readonly budgetBytes: number
   readonly clock: Clock
   readonly logger: Logger
@@ -22,38 +22,61 @@ export interface FileTierOptions {
 
 /** After a failed write the tier refuses pages for this long: a full or broken disk is not tried again at every step. */
 const pauseMs = 1_000
-/** Of a page in its file, before its values. */
-const headBytes = 8
+/** Of pages that are read at once. */
+const maxReadBytes = 2 ** 20
 
 /**
- * The slow tier in files, one for each stream. Every page has a checksum, which begins with the file's random number, so that
- * no other file's or page's bytes pass for it.
+ * The slow tier in files, one for each stream. Those of closed streams are left to later ones, also of the next process.
+ * See docs/adr/0036.
  * @throws the system's error where the folder cannot be created
  */
-export function fileTier({ folder, budgetBytes, clock, logger }: FileTierOptions): SlowTier {
-  rmSync(folder, { recursive: true, force: true })
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+export function fileTier({ budgetBytes, clock, logger, ...options }: FileTierOptions): SlowTier {
   const budget = new TierBudget(budgetBytes)
-  const disk = new Disk(clock, sampledWarnings(logger, clock))
-  const copies = new Set<FileCopy>()
-  const pool = new PagePool()
-  let opened = 0
+  const warn = sampledWarnings(logger, clock)
+  const left = new LeftFiles(options, budget, clock, warn)
+  const host: CopyHost = {
+    budget,
+    left,
+    disk: new Disk(clock, warn),
+    pool: new PagePool(),
+    copies: new Set(),
+  }
+  let opened = left.lastNumber
+  const newPath = () => join(options.folder, `${++opened}.kv`)
   return {
     usage: budget,
-    allocate: (values) => pool.acquire(values),
-    releaseFree: () => pool.releaseFree(),
-    open() {
-      opened += 1
-      const path = join(folder, `${opened}.kv`)
-      const copy = new FileCopy(path, { budget, disk, pool }, () => copies.delete(copy))
-      copies.add(copy)
-      return copy
+    isLasting: options.keepMs > 0,
+    allocate: (values) => host.pool.acquire(values),
+    releaseFree: () => host.pool.releaseFree(),
+    open: (of) => new FileCopy(new KvFile(newPath(), of), host),
+    take(of, keys) {
+      const found = left.find(of, keys)
+      if (!found) return undefined
+      const { file, pages } = found
+      if (reuseOf(file.keys.length * pageRows, pages * pageRows) === 'take') {
+        left.remove(file)
+        return { copy: new FileCopy(file, host, { isThere: true }), pages }
+      }
+      const copied = file.copied(newPath(), pages)
+      if (!budget.charge(copied.bytes)) return undefined
+      return { copy: new FileCopy(copied, host, { isThere: true, source: file.path }), pages }
     },
+    purge: (isOwned) => left.purge(isOwned),
     async close() {
-      await Promise.all([...copies].map((copy) => copy.release()))
-      rmSync(folder, { recursive: true, force: true })
+      await Promise.all([...host.copies].map((copy) => copy.leave()))
+      await left.close()
     },
   }
+}
+
+/** What all copies share. */
+interface CopyHost {
+  readonly budget: TierBudget
+  readonly left: LeftFiles
+  readonly disk: Disk
+  /** Of pages until they are written. */
+  readonly pool: PagePool
+  readonly copies: Set<FileCopy>
 }
 
 /** Whether the disk took the last writes. */
@@ -82,96 +105,123 @@ class Disk {
   }
 }
 
-/** The pages of one stream in a file, each at a fixed place: uint32 rows, uint32 checksum, values. */
-class FileCopy implements SlowCopy {
-  readonly #path: string
-  readonly #budget: TierBudget
-  readonly #disk: Disk
-  /** Of pages until they are written. */
-  readonly #pool: PagePool
-  readonly #onRelease: () => void
-  readonly #queue = new SerialQueue()
-  readonly #seed = nextSeed()
-  #file: FileHandle | undefined
-  #releasing: Promise<void> | undefined
-  /** Of a full page; known from the first one on. */
-  #pageBytes = 0
-  /** Places in the file. */
-  #pages = 0
+/** Pages [from, to), as far as the file had them. */
+interface ReadPages {
+  readonly from: number
+  readonly to: number
+  readonly bytes: Uint8Array<ArrayBuffer>
+}
 
-  constructor(
-    path: string,
-    { budget, disk, pool }: { readonly budget: TierBudget; readonly disk: Disk; readonly pool: PagePool },
-    onRelease: () => void,
-  ) {
-    this.#path = path
-    this.#budget = budget
-    this.#disk = disk
-    this.#pool = pool
-    this.#onRelease = onRelease
+/** The pages of one stream in a file. */
+class FileCopy implements SlowCopy {
+  readonly #kv: KvFile
+  readonly #host: CopyHost
+  readonly #queue = new SerialQueue()
+  /** Whether the file exists. */
+  #isThere: boolean
+  #file: FileHandle | undefined
+  /** Pages that were read with the one before. */
+  #ahead: ReadPages | undefined
+  #ending: Promise<void> | undefined
+
+  /** @param source the file to copy the pages from, which may be deleted or change meanwhile: their checksums are wrong then */
+  constructor(kv: KvFile, host: CopyHost, { isThere, source }: { isThere: boolean; source?: string } = { isThere: false }) {
+    this.#kv = kv
+    this.#host = host
+    this.#isThere = isThere
+    host.copies.add(this)
+    if (source === undefined) return
+    const copied = () =>
+      pipeline(createReadStream(source, { end: kv.bytes - 1 }), createWriteStream(kv.path, { mode: 0o600, flags: 'wx' }))
+    void this.#queue.run(copied).catch(host.disk.onFailedWrite)
   }
 
   get bytes(): number {
-    return this.#pages * this.#pageBytes
+    return this.#kv.bytes
   }
 
-  async save(at: number, page: Page): Promise<boolean> {
-    this.#pageBytes ||= headBytes + fullValuesOf(page) * Float32Array.BYTES_PER_ELEMENT
+  async save(at: number, page: Page, key?: string): Promise<boolean> {
+    const { disk, pool } = this.#host
     try {
-      if (this.#disk.isPaused || !this.#chargePages(at + 1)) return false
-      return await this.#queue.run(() => this.#write(at, page).then(() => true, this.#disk.onFailedWrite))
+      if (disk.isPaused || !this.#kv.grow(page, at + 1, this.#charge)) return false
+      return await this.#queue.run(() => this.#write(at, page, key).then(() => true, disk.onFailedWrite))
     } finally {
-      this.#pool.recycle(page)
+      pool.recycle(page)
     }
   }
 
   load(at: number): Promise<Page | undefined> {
-    return this.#queue.run(() => this.#read(at).catch(this.#disk.onFailedRead))
+    return this.#queue.run(() => this.#read(at).catch(this.#host.disk.onFailedRead))
   }
 
   release(): Promise<void> {
-    this.#releasing ??= this.#queue.run(async () => {
-      await this.#file?.close().catch(this.#disk.onFailedWrite)
-      await rm(this.#path, { force: true }).catch(this.#disk.onFailedWrite)
-      this.#budget.free(this.bytes)
-      this.#pages = 0
-      this.#onRelease()
+    this.#ending ??= this.#end(async () => {
+      this.#host.budget.free(this.bytes)
+      await rm(this.#kv.path, { force: true })
     })
-    return this.#releasing
+    return this.#ending
   }
 
-  #chargePages(pages: number): boolean {
-    const more = pages - this.#pages
-    if (more <= 0) return true
-    if (!this.#budget.charge(more * this.#pageBytes)) return false
-    this.#pages = pages
-    return true
+  leave(): Promise<void> {
+    if (this.#ending || !this.#host.left.add(this.#kv)) return this.release()
+    // Its age counts from now on, even after a restart.
+    this.#ending = this.#end(() => utimes(this.#kv.path, new Date(), new Date()))
+    return this.#ending
   }
 
-  async #write(at: number, { rows, values }: Page): Promise<void> {
-    const head = Uint32Array.of(rows, this.#checksum(at, rows, values))
-    this.#file ??= await open(this.#path, 'w+', 0o600)
-    const { bytesWritten } = await this.#file.writev([head, values], at * this.#pageBytes)
-    if (bytesWritten < headBytes + values.byteLength) throw new Error(`only ${bytesWritten} bytes of a page were written`)
+  #end(then: () => Promise<void>): Promise<void> {
+    return this.#queue.run(async () => {
+      const { disk, copies } = this.#host
+      await this.#file?.close().catch(disk.onFailedWrite)
+      await then().catch(disk.onFailedWrite)
+      copies.delete(this)
+    })
+  }
+
+  readonly #charge = (bytes: number): boolean => {
+    const { budget, left } = this.#host
+    return budget.charge(bytes) || (left.makeRoom(bytes) && budget.charge(bytes))
+  }
+
+  async #write(at: number, page: Page, key: string | undefined): Promise<void> {
+    this.#kv.mark(at)
+    this.#ahead = undefined
+    const [head, values] = this.#kv.encode(at, page, key)
+    const file = await this.#opened()
+    const { bytesWritten } = await file.writev([head, values], this.#kv.placeOf(at))
+    if (bytesWritten < head.length + values.byteLength) throw new Error(`only ${bytesWritten} bytes of a page were written`)
+    this.#kv.mark(at, key)
   }
 
   async #read(at: number): Promise<Page> {
-    const bytes = new ArrayBuffer(this.#pageBytes)
-    const read = await this.#file?.read(new Uint8Array(bytes), 0, bytes.byteLength, at * bytes.byteLength)
-    if ((read?.bytesRead ?? 0) < headBytes) throw new Error(`page ${at} is missing`)
-    const [rows = 0, checksum] = new Uint32Array(bytes, 0, 2)
-    const valueBytes = ((bytes.byteLength - headBytes) / pageRows) * rows
-    if (!(rows > 0 && rows <= pageRows && headBytes + valueBytes <= (read?.bytesRead ?? 0)))
-      throw new Error(`page ${at} is incomplete`)
-    const values = new Float32Array(bytes, headBytes, valueBytes / 4)
-    if (checksum !== this.#checksum(at, rows, values)) throw new Error(`the checksum of page ${at} is wrong`)
-    return { rows, values }
+    if (!this.#isThere || at >= this.#kv.places) throw new Error(`page ${at} is missing`)
+    if (!this.#ahead || at < this.#ahead.from || at >= this.#ahead.to) this.#ahead = await this.#readFrom(at)
+    const { from, to, bytes } = this.#ahead
+    if (at === to - 1) this.#ahead = undefined
+    const { pageBytes } = this.#kv
+    const place = (at - from) * pageBytes
+    return this.#kv.decode(at, bytes.subarray(place, place + pageBytes))
   }
 
-  #checksum(at: number, rows: number, values: Float32Array): number {
-    const place = Uint32Array.of(this.#seed, at, rows)
-    return crc32(bytesOf(values), crc32(bytesOf(place)))
+  /** Also pages that follow: they are loaded next, as a rule. */
+  async #readFrom(from: number): Promise<ReadPages> {
+    const { pageBytes, places } = this.#kv
+    const to = Math.min(places, from + Math.max(1, Math.floor(maxReadBytes / pageBytes)))
+    const file = await this.#opened()
+    const bytes = new Uint8Array((to - from) * pageBytes)
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, this.#kv.placeOf(from))
+    return { from, to, bytes: bytes.subarray(0, bytesRead) }
+  }
+
+  async #opened(): Promise<FileHandle> {
+    if (this.#file) return this.#file
+    const { path, head } = this.#kv
+    const file = await open(path, this.#isThere ? constants.O_RDWR | (constants.O_NOFOLLOW ?? 0) : 'w+', 0o600)
+    this.#file = file
+    if (this.#isThere) return file
+    this.#isThere = true
+    const { bytesWritten } = await file.write(head, 0, head.length, 0)
+    if (bytesWritten < head.length) throw new Error(`only ${bytesWritten} bytes of the head of ${path} were written`)
+    return file
   }
 }
-
-const bytesOf = ({ buffer, byteOffset, byteLength }: Float32Array | Uint32Array) => new Uint8Array(buffer, byteOffset, byteLength)

@@ -8,9 +8,12 @@ export function memoryTier(budgetBytes: number): SlowTier {
   const pool = new PagePool(budgetBytes)
   return {
     usage: budget,
+    isLasting: false,
     allocate: (values) => pool.acquire(values),
     releaseFree: () => pool.releaseFree(),
     open: () => new MemoryCopy(budget, pool),
+    take: () => undefined,
+    purge: () => {},
     close: async () => {},
   }
 }
@@ -43,6 +46,10 @@ class MemoryCopy implements SlowCopy {
 
   async release(): Promise<void> {
     for (const at of [...this.#pages.keys()]) this.#free(at)
+  }
+
+  leave(): Promise<void> {
+    return this.release()
   }
 
   #free(at: number): void {

@@ -71,7 +71,8 @@ export class StepLoop {
     save: (action) => this.#saveInTurn(action),
     load: (action) => void this.#load(action),
     leave: ({ stream, rows }) => this.#demand(stream).kv.leave(rows),
-    'drop copy': ({ stream }) => this.#drop(this.#demand(stream)),
+    // Those of a closed stream are left or freed at once with `closed`.
+    'drop copy': ({ stream }) => this.#machine.get(stream)?.stage !== 'closed' && this.#endCopy(this.#demand(stream), false),
     restart: ({ stream }) => this.#answer(stream).restart(),
     compare: ({ pieces }) => this.#compare(pieces),
     'take prefix': ({ stream, handle, rows }) => this.#answer(stream).takeOver(this.#demandPrefix(handle), rows).release(),
@@ -131,7 +132,7 @@ export class StepLoop {
   }
 
   #close(stream: EngineStream, holdsRows: boolean): void {
-    this.#drop(stream)
+    this.#endCopy(stream, stream.leavesPages)
     stream.onClosed(holdsRows)
   }
 
@@ -236,8 +237,9 @@ export class StepLoop {
     this.feed({ kind: 'loaded', stream: id, ...loaded })
   }
 
-  #drop(stream: EngineStream): void {
-    const dropping = stream.kv.dropCopy().then(() => {
+  /** @param isLeft to a later stream */
+  #endCopy(stream: EngineStream, isLeft: boolean): void {
+    const dropping = stream.kv.endCopy(isLeft).then(() => {
       this.#dropping.delete(dropping)
       this.feed({ kind: 'copy dropped' })
     })

@@ -2,6 +2,7 @@ import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Warn } from '../../core/kit/base/sampled-warnings.ts'
 import type { Sequence } from '../../core/model/engine/contract.ts'
 import { pageRows } from '../../core/policy/serving/write-through.ts'
+import type { PageKeys } from './page-keys.ts'
 import type { SlowCopy, SlowTier } from './slow-tier.ts'
 
 export interface StreamKvHost {
@@ -23,11 +24,27 @@ export class StreamKv {
   /** Why rows could not be loaded. */
   failure: unknown
   readonly #host: StreamKvHost
+  readonly #keys: PageKeys | undefined
   #copy: SlowCopy | undefined
 
-  constructor(sequence: Sequence, host: StreamKvHost) {
+  /** @param keys of its pages, which may outlive the stream; absent: they do not */
+  constructor(sequence: Sequence, host: StreamKvHost, keys?: PageKeys) {
     this.sequence = sequence
     this.#host = host
+    this.#keys = keys
+  }
+
+  /** Whether its pages can be left to a later stream. */
+  get hasKeys(): boolean {
+    return this.#keys !== undefined
+  }
+
+  /** The pages that an earlier stream has left are this stream's from now on. @param maxRows of them @returns their rows */
+  takePages(maxRows: number): number {
+    if (!this.#keys) return 0
+    const taken = this.#host.slow?.take(this.#keys, this.#keys.first(Math.floor(maxRows / pageRows)))
+    this.#copy = taken?.copy
+    return (taken?.pages ?? 0) * pageRows
   }
 
   /** Saves the rows of pages. @param from the first of a page. Whatever is wrong, the bridge goes on with the rows that it has. */
@@ -49,10 +66,11 @@ export class StreamKv {
   async #savePage(slow: SlowTier, from: number, to: number): Promise<boolean> {
     const { rowValues } = this.sequence
     const values = slow.allocate(pageRows * rowValues).subarray(0, (to - from) * rowValues)
-    this.#copy ??= slow.open()
+    this.#copy ??= slow.open(this.#keys)
     const copy = this.#copy
     await this.sequence.readRows(from, to, values)
-    return copy.save(from / pageRows, { rows: to - from, values })
+    const at = from / pageRows
+    return copy.save(at, { rows: to - from, values }, to - from === pageRows ? this.#keys?.at(at) : undefined)
   }
 
   /** Loads rows of one page. @param reserve the buffers are to hold so many rows; 0: as many as are loaded */
@@ -76,10 +94,11 @@ export class StreamKv {
     this.sequence.evict()
   }
 
-  async dropCopy(): Promise<void> {
+  /** @param isLeft to a later stream, if there is a tier for it; else the pages are freed */
+  async endCopy(isLeft: boolean): Promise<void> {
     const copy = this.#copy
     this.#copy = undefined
-    await copy?.release()
+    await (isLeft ? copy?.leave() : copy?.release())
   }
 
   /** @param page undefined: it is lost */

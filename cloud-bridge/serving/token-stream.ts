@@ -1,4 +1,5 @@
 import { endOf } from '../../core/answer/endpoint/endpoint.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Sequence } from '../../core/model/engine/contract.ts'
 import { choose, log2Probability, type TokenChoice } from '../../core/model/engine/logprobs.ts'
 import type { Sampling } from '../../core/model/engine/sampler.ts'
@@ -6,8 +7,10 @@ import { maskAfter, type TokenConstraint, type TokenMask } from '../../core/mode
 import type { AnswerEnd } from '../../core/model/text/answer-stream.ts'
 import { clientOf } from '../../core/policy/fairness/client.ts'
 import { DrainRate } from '../../core/policy/serving/drain-rate.ts'
+import { loadsRather } from '../../core/policy/serving/prefix-reuse.ts'
 import { readingTokensPerS } from '../../core/policy/serving/reader.ts'
 import { type EngineHost, EngineStream, streamClosed } from './engine-stream.ts'
+import { PageKeys } from './page-keys.ts'
 import type { ItemResult, TokenItem } from './served-model.ts'
 import { type FoundPrefix, sharedIds, type TokenPrefix } from './token-prefixes.ts'
 
@@ -53,11 +56,15 @@ export interface TokenStream {
 }
 
 export interface TokenHost extends EngineHost {
+  /** See PageOwner.model. */
+  readonly kvModel: string
   /** KV of the first of these ids that the owner's other answers hold or have left. */
   longestPrefix(owner: string, ids: readonly number[]): FoundPrefix | undefined
   /** Releases the KV of a closed stream, or caches it under these ids for later streams of its owner. */
   leaveTokens(stream: ModelTokenStream, ids: readonly number[]): void
 }
+
+const isCanceled = (error: unknown) => error instanceof BrimError && error.code === 'CANCELED'
 
 /** A wait for fewer shared rows would cost more than to compute them. */
 const minSharedRows = 16
@@ -87,17 +94,22 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   #refusal: { readonly error: unknown } | undefined
   #failure: { readonly error: unknown } | undefined
   #wake = () => {}
-  #leavesPrefix = true
+  #leavesPrefix: boolean
 
   constructor(id: number, owner: string, sequence: Sequence, request: TokenStreamRequest, host: TokenHost) {
-    super(id, owner, sequence, host)
-    const { ids, answered, maxTokens, scoresAnswered } = request
+    const { answered, maxTokens, scoresAnswered } = request
+    const ids = [...request.ids]
+    // Rows alone do not restore the states of recurrent layers.
+    const leavesPages = host.slow?.isLasting && sequence.fixedBytes === 0
+    super(id, owner, sequence, host, leavesPages ? new PageKeys({ model: host.kvModel, owner }, ids) : undefined)
     this.#host = host
     this.#request = request
-    this.#ids = [...ids]
+    this.#ids = ids
     this.#answer = [...answered]
     this.#maxAnswer = answered.length + maxTokens
     this.#scoredFrom = ids.length - (scoresAnswered ? answered.length : 0)
+    // What is scored is no text that another turn goes on with.
+    this.#leavesPrefix = !scoresAnswered
     if (scoresAnswered) this.#scores = []
   }
 
@@ -159,8 +171,12 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
 
   close(): Promise<void> {
     if (this.closing) return this.closing
-    this.#leavesPrefix &&= this.#failure === undefined
+    this.#leavesPrefix &&= !this.#failure || isCanceled(this.#failure.error)
     return this.beginClosing()
+  }
+
+  override get leavesPages(): boolean {
+    return this.#leavesPrefix && this.kv.hasKeys
   }
 
   protected leaveKv(holdsRows: boolean): void {
@@ -175,10 +191,17 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
   /** Looks for rows to begin with, in place of its own. */
   restart(): void {
     this.sequence.truncate(0)
-    const found = this.#host.longestPrefix(this.owner, this.#computedBefore)
-    const { handle, sequence } = found?.prefix ?? {}
+    const before = this.#computedBefore
+    const { prefix, length: rows = 0 } = this.#host.longestPrefix(this.owner, before) ?? {}
+    // Of a stream in the memory no rows are loaded.
+    const saved = this.isResident ? 0 : this.kv.takePages(before.length)
+    if (loadsRather(saved, rows) && this.sequence.claim(saved, this.#ids)) {
+      this.beginWith(undefined, { rows: 0, saved })
+      return
+    }
+    const { handle, sequence } = prefix ?? {}
     const cached = handle === undefined || !sequence ? undefined : { handle, rows: sequence.length }
-    this.beginWith(sequence, found?.length ?? 0, cached)
+    this.beginWith(sequence, { rows, cached, saved: Math.min(saved, rows) || undefined })
   }
 
   /** The cached rows that were found are the stream's own from now on. @returns the sequence that it had */

@@ -169,34 +169,44 @@ describe('a bridge that is killed while it writes KV to files', () => {
   const started: BrimProcess[] = []
   afterAll(() => Promise.all(started.map((process) => process.kill())))
 
-  const start = async () => {
+  const start = async (...more: string[]) => {
     const stateDir = join(dir.path, 'killed')
     const common = ['--bundle', bundle, '--state-dir', stateDir, '--mqtt-port', '0', '--http-port', '0', '--threads', '1']
-    const process_ = await startBrim(['bridge', 'run', ...common, '--serving-policy', 'tokenflow', '--kv-slow', 'file'], {
-      env: process.env,
-    })
+    const flow = ['--serving-policy', 'tokenflow', '--kv-slow', 'file']
+    const process_ = await startBrim(['bridge', 'run', ...common, ...flow, ...more], { env: process.env })
     started.push(process_)
     return { url: String(process_.ready.httpUrl), kill: process_.kill }
   }
   const folder = () => join(dir.path, 'killed', 'kv')
 
-  it('starts clean: the same answers, and no KV of the killed process', async () => {
+  it('gives the same answers then, and deletes the KV of the killed process where none is to be kept', async () => {
     const killed = await start()
     const expected = await textOf(killed.url)
     const endless = { ...question, max_tokens: 400, ignore_eos: true }
     const cut = Promise.allSettled(Array.from({ length: 8 }, (_, at) => post(killed.url, { ...endless, user: `u${at}` })))
-    await expect.poll(() => existsSync(folder()) && readdirSync(folder()).length).toBeGreaterThan(0)
+    await expect.poll(() => existsSync(folder()) && readdirSync(folder()).length).toBeGreaterThan(1)
     await killed.kill()
     await cut
     const left = readdirSync(folder())
     expect(left.length).toBeGreaterThan(0)
     const next = await start()
-    expect(readdirSync(folder())).toEqual([])
+    expect(left).toEqual(expect.arrayContaining(readdirSync(folder())))
     expect(await textOf(next.url)).toBe(expected)
     await next.kill()
+    const without = await start('--prefix-keep', '0')
+    expect(readdirSync(folder())).toEqual([])
+    expect(await textOf(without.url)).toBe(expected)
+    await without.kill()
     openSlowTier(
-      { kvSlow: 'none', kvSlowBudgetBytes: 1, stateDir: join(dir.path, 'killed') },
+      {
+        kvSlow: 'none',
+        kvSlowBudgetBytes: 1,
+        stateDir: join(dir.path, 'killed'),
+        prefixKeepS: 0,
+        limits: { deviceKvPercent: 50 },
+      },
       { clock: systemClock, logger: silentLogger() },
+      [],
     )
     expect(existsSync(folder())).toBe(false)
   })

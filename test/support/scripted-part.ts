@@ -67,6 +67,11 @@ function plainSequence(): PlainSequence {
     fixedBytes: 0,
     readRows: async () => {},
     reserve() {},
+    claim(to) {
+      length = to
+      held = 0
+      return true
+    },
     writeRows(_, to) {
       held = Math.min(length, Math.max(held, to))
     },

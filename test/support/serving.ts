@@ -31,7 +31,7 @@ export function testServing(
       prefixMs: 0,
       ...kv,
     },
-    tiers: { slow: memoryTier(2 ** 30), writeThrough: true, overlap: true, ...tiers },
+    tiers: { slow: memoryTier(2 ** 30), kvModel: 'test', writeThrough: true, overlap: true, ...tiers },
     maxDecodeRows,
     maxMemoryWaitMs: 10_000,
     maxWaitingAnswers: 64,

@@ -40,6 +40,12 @@ export interface Sequence {
    * buffers hold. @throws RangeError if `from` exceeds `held`; BrimError OUT_OF_MEMORY, CONTEXT_OVERFLOW
    */
   writeRows(from: number, to: number, rows: Float32Array): void
+  /**
+   * Makes the sequence a line of so many positions, none of which are held: they have to be written back, as after `evict`.
+   * @param ids what the positions are computed from, where that is known
+   * @returns false where rows alone do not restore it: it has no positions then
+   */
+  claim(length: number, ids?: readonly number[]): boolean
   /** Grows the buffers to `length` positions at once, rather than as rows are written. @throws BrimError OUT_OF_MEMORY, CONTEXT_OVERFLOW */
   reserve(length: number): void
   /** Releases the buffers, which are zeroed. Before the next step all rows must be written back, or dropped. */

@@ -138,6 +138,14 @@ export class RecoveringSequence implements Sequence {
     this.#held = Math.min(this.length, Math.max(this.#held, to))
   }
 
+  claim(length: number, ids?: readonly number[]): boolean {
+    this.truncate(0)
+    if (!ids || this.#inner?.claim(length, ids) === false) return false
+    this.#sources = ids.slice(0, length)
+    this.#rows = RowTree.lineOf(length)
+    return true
+  }
+
   reserve(length: number): void {
     this.#inner?.reserve(length)
   }

@@ -75,6 +75,12 @@ export class RecurrentSequence implements Sequence {
     this.kv.writeRows(from, to, rows)
   }
 
+  /** Its states cannot be written back. */
+  claim(): boolean {
+    this.truncate(0)
+    return false
+  }
+
   reserve(length: number): void {
     this.kv.reserve(length)
   }

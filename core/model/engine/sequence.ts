@@ -65,6 +65,13 @@ export class KvSequence implements Sequence {
     this.#held = Math.min(this.length, Math.max(this.#held, to))
   }
 
+  claim(length: number): boolean {
+    this.requireWithinContext(length)
+    this.#rows = RowTree.lineOf(length)
+    this.#held = 0
+    return true
+  }
+
   truncate(length: number): void {
     this.#requireIdle()
     this.#rows = this.#rows.truncated(length)

@@ -107,6 +107,14 @@ export class StackedSequence implements Sequence {
     }
   }
 
+  claim(length: number, ids?: readonly number[]): boolean {
+    this.#requireIdle()
+    // Later parts compute from states.
+    const isClaimed = this.parts.every((part, at) => part.claim(length, at === 0 ? ids : undefined))
+    if (!isClaimed) this.truncate(0)
+    return isClaimed
+  }
+
   reserve(length: number): void {
     this.#requireIdle()
     for (const part of this.parts) part.reserve(length)

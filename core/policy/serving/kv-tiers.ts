@@ -153,7 +153,7 @@ export class KvTiers {
         this.load(stream)
       }
     }
-    if (stream.stage !== 'ending' || stream.isMoving) return
+    if (stream.stage !== 'ending' || stream.isMoving || this.pages.saveRest(stream)) return
     stream.stage = 'closed'
     this.pages.close(stream)
     this.#streams.actions.push({ kind: 'closed', stream: stream.id, holdsRows: stream.isResident })

@@ -68,11 +68,18 @@ export class PlanExecution {
 
   /** The reply to `restart`. */
   onFound(stream: ServedStream, found: FoundRows): ExecutedPlan {
-    const { rows, cached } = found
+    const { rows, cached, saved = 0 } = found
+    if (saved > rows) {
+      stream.findRows(saved)
+      this.#tiers.pages.adopt(stream, saved)
+      this.#tiers.load(stream)
+      return this.#resume(this.#demand())
+    }
     if (rows > 0 && cached && reuseOf(cached.rows, rows) === 'take' && this.#streams.memory.takeCached(cached.handle, stream)) {
       this.#streams.actions.push({ kind: 'take prefix', stream: stream.id, handle: cached.handle, rows })
       stream.findRows(rows)
     } else if (rows > 0 && this.beginWithCopy(stream, found, stream.neededBytes)) stream.findRows(rows)
+    if (saved > 0) this.#tiers.pages.adopt(stream, Math.min(saved, stream.contextLength))
     if (stream.isResident) return this.#replaceRows()
     this.#tiers.restart(stream)
     return this.#resume(this.#demand())

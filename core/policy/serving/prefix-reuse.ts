@@ -9,3 +9,9 @@ export function reuseOf(cachedLength: number, length: number): 'take' | 'copy' |
   if (length > cachedLength) return 'none'
   return cachedLength - length <= maxDroppedPositions ? 'take' : 'copy'
 }
+
+/** A page that is loaded in place of one that is copied takes a read and a checksum: more than one must be saved. */
+const minLoadedRows = 16
+
+/** Whether a new stream loads rows that the slow tier has, rather than begin with fewer rows from the memory. */
+export const loadsRather = (saved: number, inMemory: number): boolean => saved - inMemory >= minLoadedRows

@@ -85,6 +85,8 @@ export class ServedStream implements StreamState, UnsavedRows, KvAccount {
   stage: 'open' | 'closing' | 'ending' | 'closed' = 'open'
   /** Of a stream that closes: the leading rows that are left to a later one; undefined: none. */
   keptRows: number | undefined
+  /** Of a stream that closes: whether its complete pages are to be in the slow tier. */
+  leavesPages = false
 
   /** Where its KV is, apart from steps. */
   place: Residency = 'evicted'

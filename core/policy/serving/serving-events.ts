@@ -19,6 +19,8 @@ export interface FoundRows {
   readonly rows: number
   /** Of the cached prefix that holds them, which has so many rows; absent: they are elsewhere. */
   readonly cached?: { readonly handle: string; readonly rows: number } | undefined
+  /** Leading rows in complete pages of the slow tier, which are the stream's now. Beyond `rows`: they are loaded. Absent: none. */
+  readonly saved?: number | undefined
 }
 
 /** Whose a stream is, and its id: ids rise in the order in which streams are opened. */
@@ -63,8 +65,12 @@ type StreamInput =
   | { readonly kind: 'reshaped'; readonly length: number; readonly line: number; readonly unmoved: number }
   /** The owner is to hold so many bytes beside the KV; `heldBytes` of the stream stays as it was where the memory is exhausted. */
   | { readonly kind: 'held'; readonly bytes: number }
-  /** The stream ends, after the step that holds it. @param keep leading rows that are left to a later stream */
-  | { readonly kind: 'closing'; readonly keep?: number | undefined }
+  /**
+   * The stream ends, after the step that holds it.
+   * @param keep leading rows that are left to a later stream
+   * @param leaves whether its pages in the slow tier are: complete ones that are not there yet are saved before it ends
+   */
+  | { readonly kind: 'closing'; readonly keep?: number | undefined; readonly leaves?: boolean | undefined }
   /** What becomes of a closed stream's KV: it is released, or cached under a handle. */
   | { readonly kind: 'released' }
   | { readonly kind: 'cached'; readonly handle: string }

@@ -1,5 +1,5 @@
 import type { StateMonitor } from '../estimate/state-monitor.ts'
-import { type HandlersOf, handleKind, type Machine } from '../machine.ts'
+import { type HandlersOf, handleKind, type Machine, type OfKind } from '../machine.ts'
 import type { KvMemory } from './kv-memory.ts'
 import { KvTiers } from './kv-tiers.ts'
 import { type ExecutedPlan, PlanExecution } from './plan-execution.ts'
@@ -41,7 +41,7 @@ export class ServingMachine implements Machine<ServingInput, ServingAction> {
     found: ({ stream, ...found }) => this.#onFound(this.#streams.demand(stream), found),
     'not found': ({ stream }) => this.#loseFound(this.#streams.demand(stream)),
     compared: ({ waiting, behind }) => this.#begin(this.#execution.onCompared(waiting, behind)),
-    closing: ({ stream, keep }) => this.#close(this.#streams.demand(stream), keep),
+    closing: ({ stream, ...closing }) => this.#close(this.#streams.demand(stream), closing),
     released: ({ stream }) => this.#streams.forget(stream, undefined),
     cached: ({ stream, handle }) => this.#streams.forget(stream, handle),
     'prefix dropped': ({ handle }) => this.#streams.memory.evictCached(handle),
@@ -147,9 +147,10 @@ export class ServingMachine implements Machine<ServingInput, ServingAction> {
     this.#streams.rejectWaiting()
   }
 
-  #close(stream: ServedStream, keep: number | undefined): void {
+  #close(stream: ServedStream, { keep, leaves = false }: Pick<OfKind<ServingInput, 'closing'>, 'keep' | 'leaves'>): void {
     stream.stage = 'closing'
     stream.keptRows = keep
+    stream.leavesPages = leaves
     this.#streams.leaveQueue(stream)
     if (!stream.isInStep) this.#streams.waitNoMore(stream)
     stream.queueAt = -1

@@ -46,6 +46,21 @@ export class SlowTierPages {
     }
   }
 
+  /** Begins to save the complete pages that a closing stream is to leave, once. @returns whether there are any */
+  saveRest(stream: ServedStream): boolean {
+    const { duePages, pageStart } = stream
+    if (!this.#writesThrough || !stream.leavesPages || duePages === 0) return false
+    stream.leavesPages = false
+    this.save(stream, pageStart + duePages * pageRows, false)
+    return true
+  }
+
+  /** The slow tier has the stream's first rows already. */
+  adopt(stream: ServedStream, rows: number): void {
+    stream.writtenRows = rows
+    this.#saved.add(stream)
+  }
+
   /** From the first page that is not complete there. */
   save(stream: ServedStream, to: number, isDuringStep: boolean): void {
     const from = stream.pageStart

@@ -59,22 +59,22 @@ export function admissible(
   const size = workingSetSize(memoryBytes, requestBytes, residents.length, limits)
   const places = Math.max(0, size - requests.working)
   const maxTokensPerS = ratesCount ? (1 + limits.overloadTolerance) * throughput(requests, state) : Number.POSITIVE_INFINITY
-  const owed = owedCount(requests)
+  const { length: owing } = owed(requests)
   let { tokensPerS } = requests
   let count = 0
   while (count < newcomers.length) {
     tokensPerS += newcomers[count]!.reader?.tokensPerS ?? 0
-    if ((count >= places || tokensPerS > maxTokensPerS) && count >= owed) break
+    if ((count >= places || tokensPerS > maxTokensPerS) && count >= owing) break
     count += 1
   }
   return newcomers.slice(0, count)
 }
 
-/** How many of the newcomers, which take turns, are of clients that have fewer requests in the working set than another one. */
-function owedCount({ newcomers, byClient }: Requests): number {
-  if (!byClient) return 0
+/** The newcomers, which take turns, of clients that have fewer requests in the working set than another one. */
+export function owed({ newcomers, byClient }: Requests): readonly StreamState[] {
+  if (!byClient) return []
   const most = Math.max(0, ...byClient.values())
   const turns = turnsOf(newcomers, byClient)
   const first = turns.findIndex((turn) => turn + 1 >= most)
-  return first < 0 ? newcomers.length : first
+  return first < 0 ? newcomers : newcomers.slice(0, first)
 }

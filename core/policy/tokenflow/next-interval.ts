@@ -2,7 +2,7 @@ import { maxMinShares } from '../fairness/max-min.ts'
 import { isEvictable } from '../serving/place-devices.ts'
 import type { ServingState, StreamState } from '../serving/policy.ts'
 import type { Room } from '../serving/room.ts'
-import { type AdmissionLimits, admissible, isOverloaded } from './admission.ts'
+import { type AdmissionLimits, admissible, isOverloaded, owed } from './admission.ts'
 import { chooseWithin } from './choose-within.ts'
 import type { HandOver } from './hand-over.ts'
 import { evictS, loadS, wayBack } from './resumption.ts'
@@ -51,7 +51,11 @@ export function chooseForInterval(
   const idle = requests.idle.filter((stream) => !isCritical(stream, state, limits, nowMs))
   const idleBytes = idle.reduce((sum, { kvBytes }) => sum + kvBytes, 0)
   const memoryBytes = room.freeBytes + room.cachedBytes + reclaimableBytes + idleBytes
-  const joining = admissible(requests, state, limits, true).filter((stream) => !resumed.has(stream))
+  // Readers that wait show sooner than Γ, which is an estimate, that the working set is as large as engine and memory serve. Without a
+  // slow tier the budget of recomputations bounds it.
+  const stalls = state.slow !== undefined && hasStall([...left, ...residents], state, nowMs)
+  const mayJoin = stalls ? owed(requests) : admissible(requests, state, limits, true)
+  const joining = mayJoin.filter((stream) => !resumed.has(stream))
   const crowded = isOverloaded(requests, state, limits, joining)
   const choose = (claims: Claims, bytes: number): Chosen =>
     crowded ? earliest(claims, bytes) : mostUseful(claims, bytes, isShort, state, limits, nowMs)
@@ -60,6 +64,13 @@ export function chooseForInterval(
   if (!isShort && !isDue) return undefined
   const choice = choiceOf(streams, [...idle, ...residents], short)
   return crowded ? choice : { ...choice, resume: loadable(choice.resume, state, limits, nowMs) }
+}
+
+/** Whether the reader of a request that has begun waits, though it takes no more than a request generates. */
+function hasStall(streams: readonly StreamState[], { speeds, step }: ServingState, nowMs: number): boolean {
+  const stepS = speeds.stepSOf(Math.min(streams.length, step.streams))
+  const canServe = ({ tokensPerS }: { readonly tokensPerS: number }) => !stepS || tokensPerS * stepS <= 1
+  return streams.some((stream) => stream.reader && stream.reader.sent > 0 && canServe(stream.reader) && lastsS(stream, nowMs) < 0)
 }
 
 /** The streams among which memory is given out. */

@@ -9,6 +9,7 @@ import { flowFigures } from './figures.ts'
 import { measureCosts, measureRuns, overcommitment, type Setup } from './measure.ts'
 import { fullPlan, type Plan, quickPlan, restrictedPlan } from './plan.ts'
 import { tokenFlowReport } from './report.ts'
+import { measureRestarts } from './restart.ts'
 import { workloadNames } from './workload.ts'
 
 const options = { workloads: namesOption('workloads', workloadNames), seeds: seedsOption('3, with --quick 1') }
@@ -34,6 +35,7 @@ export async function benchTokenFlow(plan: Plan, { io, progress }: BenchContext)
   const kv = { bytesPerPosition, contextLimit: dims.contextLimit, blockPositions: kvBlockPositions, firstPositions: 0 }
   const setup: Setup = { bundle, plan, dialogues, eos: tokens.eos[0], kv, cores, io, progress }
   const costs = await measureCosts(setup)
+  const restarts = await measureRestarts(setup)
   const runs = await measureRuns(setup)
   const conditions = {
     ...model,
@@ -41,6 +43,7 @@ export async function benchTokenFlow(plan: Plan, { io, progress }: BenchContext)
     overcommitment,
     cores: cores ? { bridge: cores.bridge, readers: cores.others } : null,
     costs,
+    restarts,
   }
-  return { conditions, summary: summaryOf(flowFigures, { runs, costs }), runs }
+  return { conditions, summary: summaryOf(flowFigures, { runs, costs, restarts }), runs }
 }

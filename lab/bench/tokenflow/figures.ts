@@ -3,7 +3,7 @@ import type { BenchDocument } from '../../frame/bench.ts'
 import type { SummaryFigures } from '../../frame/figures.ts'
 import { figuresOver, select } from '../../frame/runs.ts'
 import { maxOf, mean, medianOrNull, over, quantileOrNull, sum } from '../../frame/statistics.ts'
-import type { FlowRun, TierCosts } from './runs.ts'
+import type { FlowRun, RestartTurn, TierCosts } from './runs.ts'
 import type { ServerName } from './servers.ts'
 import { type FlowSample, readingOf } from './timeline.ts'
 import { type WorkloadName, workloads } from './workload.ts'
@@ -51,6 +51,7 @@ export const serverRatio = (
 interface Measurements {
   readonly runs: readonly FlowRun[]
   readonly costs: TierCosts
+  readonly restarts: readonly RestartTurn[]
 }
 
 /**
@@ -83,6 +84,11 @@ function crowdFigures(name: 'Matched' | 'Overload', workload: WorkloadName): Sum
   }
 }
 
+const warmOverCold =
+  (what: 'continuedMs' | 'nextTurnMs') =>
+  ({ restarts }: Measurements) =>
+    medianOrNull(restarts.map((turn) => turn[what] / turn.coldMs))
+
 export const flowFigures: SummaryFigures<Measurements> = {
   p99TtftOverFcfs: [ratio('burst', 'ttftP99Ms', 'fcfs'), { max: 0.25 }],
   meanTtftOverFcfs: [ratio('burst', 'ttftMeanMs', 'fcfs'), { max: 0.5 }],
@@ -105,6 +111,9 @@ export const flowFigures: SummaryFigures<Measurements> = {
     ({ costs }) => medianOrNull(costs.turns.map(({ withTier, without }) => 1 - withTier.tokensPerS / without.tokensPerS)),
     { max: 0.03 },
   ],
+  // An answer that goes on, and a next turn, over a prompt of as many tokens that the bridge has not seen.
+  warmTtftAfterRestart: [warmOverCold('continuedMs'), { max: 0.2 }],
+  nextTurnAfterRestart: [warmOverCold('nextTurnMs'), { max: 0.2 }],
   failedRequests: [
     ({ runs }) => sum(runs.map(({ samples }) => samples.filter(({ error }) => error !== null).length)),
     { max: 0 },

@@ -22,6 +22,8 @@ export interface Plan {
   readonly saturated: { readonly streams: number; readonly answerTokens: number }
   /** Turns with and without write-through. */
   readonly costTurns: number
+  /** Restarts of a bridge that was killed. */
+  readonly restarts: number
 }
 
 export const fullPlan: Plan = {
@@ -36,6 +38,7 @@ export const fullPlan: Plan = {
   share: 1,
   saturated: { streams: 16, answerTokens: 160 },
   costTurns: 8,
+  restarts: 8,
 }
 
 /** Every goal, from fewer and smaller runs. */
@@ -47,6 +50,7 @@ export const quickPlan: Plan = {
   ablation: { workload: 'burst 60 SL', servers: ablated, seeds: 1 },
   share: 0.5,
   costTurns: 3,
+  restarts: 3,
 }
 
 /** With what the command line gives; undefined: as planned. */

@@ -60,7 +60,10 @@ function methodText({ conditions }: BenchDocument): string {
 - *core*: CPU time of the bridge per second. Where other work shares the core, it is below 1, and runs do not compare well.
 - A token that completes no character arrives with the text that does.
 - \`stepLoopOverhead\` is the time between steps over the time in steps while 16 streams decode. \`writeThroughCost\` is the share of
-  the throughput that write-through costs while the fast tier holds all streams, on two bridges in turn.`
+  the throughput that write-through costs while the fast tier holds all streams, on two bridges in turn.
+- \`warmTtftAfterRestart\`: a bridge with \`--kv-slow file\` is killed during an answer to 1,000 tokens. The time to the first text of the rest
+  (after the longest pause, as the first text may come from the journal) is over that of 1,000 tokens that the same process has not seen,
+  each the median over restarts; \`nextTurnAfterRestart\` likewise, of a prompt that goes on from 1,000 tokens answered before.`
 }
 
 function serverText(): string {

@@ -51,6 +51,19 @@ export interface SaturatedFigures {
   readonly overhead: number
 }
 
+/** Times to the first text at a bridge that was killed and started again, in ms. */
+export interface RestartTurn {
+  /** Of a prompt of 1,000 tokens that it has not seen. */
+  readonly coldMs: number
+  /** Of the rest of an answer to 1,000 tokens that was under way. */
+  readonly continuedMs: number
+  /** Of a prompt that goes on from 1,000 tokens that were answered before. */
+  readonly nextTurnMs: number
+  /** Rows that steps computed for the rest, and for the next turn, until their ends. */
+  readonly continuedRows: number
+  readonly nextTurnRows: number
+}
+
 /** The same load with and without write-through, in turn. */
 export interface TierCosts {
   readonly turns: readonly { readonly withTier: SaturatedFigures; readonly without: SaturatedFigures }[]

@@ -10,6 +10,7 @@ interface Server {
 }
 
 const slow = ['--kv-slow', 'memory'] as const
+const files = ['--kv-slow', 'file'] as const
 const none = ['--kv-slow', 'none'] as const
 
 const table = {
@@ -18,6 +19,8 @@ const table = {
   andes: { policy: 'andes', tier: none },
   tokenflow: { policy: 'tokenflow', tier: slow },
   default: { policy: stepDefaults.policy, tier: none },
+  // After a restart.
+  files: { policy: 'tokenflow', tier: files },
   // The ablation, Table 2.
   'no offload': { policy: 'tokenflow', tier: none },
   'no write-through': { policy: 'tokenflow', tier: [...slow, '--no-kv-write-through'] },

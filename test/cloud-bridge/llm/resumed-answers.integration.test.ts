@@ -194,9 +194,12 @@ it('waits for its client no longer than the grace time, and for no other client'
   expect(await statusOf(dropped[2]!, own)).toBe(404)
 })
 
-it('survives a killed bridge, greedy, sampled and of a grammar; our own client reconnects by itself', async () => {
-  const [stateDir, port] = [join(dir.path, 'killed'), String(await freePort())]
-  const options = ['--state-dir', stateDir, '--mqtt-port', '0', '--http-port', port, '--threads', '1']
+it.each([
+  ['with its KV in files', ['--kv-slow', 'file']],
+  ['without', ['--kv-slow', 'none']],
+])('survives a killed bridge %s, greedy, sampled and of a grammar; our own client reconnects by itself', async (name, kv) => {
+  const [stateDir, port] = [join(dir.path, name), String(await freePort())]
+  const options = ['--state-dir', stateDir, '--mqtt-port', '0', '--http-port', port, '--threads', '1', ...kv]
   const start = () => startBrim(['bridge', 'run', '--bundle', bundle, ...options], { env: process.env })
   const url = `http://127.0.0.1:${port}`
   const first = await start()
@@ -227,6 +230,8 @@ it('survives a killed bridge, greedy, sampled and of a grammar; our own client r
         expect(text + (await rest(url, lastId)).text).toBe(whole.text)
       }
     }
+    const loaded = /^brim_kv_loaded_bytes_total (\d+)/m.exec(await (await fetch(`${url}/metrics`)).text())
+    expect(Number(loaded?.[1]) > 0).toBe(kv.includes('file'))
   } finally {
     await second.stop()
   }

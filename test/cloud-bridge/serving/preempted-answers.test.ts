@@ -100,13 +100,16 @@ function failing(tier: SlowTier, random: Random): SlowTier {
         save: async (at, page) => random.next() < 0.8 && copy.save(at, page),
         load: async (at) => (random.next() < 0.8 ? copy.load(at) : undefined),
         release: () => copy.release(),
+        leave: () => copy.leave(),
       }
     },
   }
 }
 
+const nothingLeft = { keepMs: 0, clientBytes: 0, models: [] }
+
 const files = (name: string, budgetBytes = 2 ** 24) =>
-  fileTier({ folder: join(folder.path, name), budgetBytes, clock: systemClock, logger: silentLogger() })
+  fileTier({ ...nothingLeft, folder: join(folder.path, name), budgetBytes, clock: systemClock, logger: silentLogger() })
 
 /** Bytes of a page of an answer. */
 const pageBytes = () => 16 * served().tokens!.bytesPerPosition

@@ -57,6 +57,7 @@ function timed(clock: FakeClock): SlowTier {
         save: (at, page) => clock.advance(4).then(() => copy.save(at, page)),
         load: (at) => clock.advance(2).then(() => copy.load(at)),
         release: () => copy.release(),
+        leave: () => copy.release(),
       }
     },
   }

@@ -25,7 +25,7 @@ afterEach(() => {
 })
 
 function fileTierIn(folder: string, budgetBytes = 2 ** 20, clock = systemClock): SlowTier {
-  return fileTier({ folder, budgetBytes, clock, logger: silentLogger() })
+  return fileTier({ folder, budgetBytes, clock, logger: silentLogger(), keepMs: 0, clientBytes: 0, models: [] })
 }
 
 function newFolder(): string {
@@ -166,8 +166,9 @@ describe('a slow tier in files', () => {
 
 it('a slow tier of two models stays open until both have closed it', async () => {
   const folder = newFolder()
-  const settings = { kvSlow: 'file', kvSlowBudgetBytes: 2 ** 20, stateDir: dirname(folder) } as const
-  const tier = openSlowTier(settings, { clock: systemClock, logger: silentLogger() }, 2)!
+  const settings = { kvSlow: 'file', kvSlowBudgetBytes: 2 ** 20, stateDir: dirname(folder), prefixKeepS: 0 } as const
+  const limits = { deviceKvPercent: 50 }
+  const tier = openSlowTier({ ...settings, limits }, { clock: systemClock, logger: silentLogger() }, ['a', 'b'])!
   const copy = tier.open()
   expect(await copy.save(0, page(1))).toBe(true)
   await tier.close()

@@ -266,13 +266,16 @@ describe('the tokens of an answer so far', () => {
     const serving = testServing(served(), { kv: { prefixMs: 60_000 } })
     const ids = someIds(split.manifest, 60, 1)
     const answered = someIds(split.manifest, 20, 2)
-    const first = (await serving.openTokens('client', scoring(ids, answered)).next()).answeredLog2!
+    const score = async (owner: string) => (await serving.openTokens(owner, scoring(ids, answered)).next()).answeredLog2!
+    await collect(serving.openTokens('client', request({ ids, sampling: greedy, maxTokens: 2 })))
     const before = serving.metrics.tokens
-    await expect.poll(() => serving.memory.usedBytes).toBeGreaterThan(0)
-    expect((await serving.openTokens('client', scoring(ids, answered)).next()).answeredLog2).toEqual(first)
+    const first = await score('client')
     // All but the last row of the prompt are there.
     expect(serving.metrics.tokens - before).toBeLessThan(60)
     expect(serving.metrics.tokens - before).toBeGreaterThanOrEqual(20)
+    // Another client has none of them, and gets the same scores.
+    expect(await score('other')).toEqual(first)
+    expect(serving.metrics.tokens - before).toBeGreaterThan(20 + 80)
     await serving.close()
   })
 

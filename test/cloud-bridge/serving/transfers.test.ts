@@ -46,6 +46,7 @@ function watched(onTransfer: (kind: 'save' | 'load') => void | Promise<void>): S
           return copy.load(at)
         },
         release: () => copy.release(),
+        leave: () => copy.release(),
       }
     },
   }

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { benchTokenFlow, tokenFlowBench } from '../../../lab/bench/tokenflow/bench.ts'
 import { quickPlan } from '../../../lab/bench/tokenflow/plan.ts'
-import type { FlowRun } from '../../../lab/bench/tokenflow/runs.ts'
+import type { FlowRun, RestartTurn } from '../../../lab/bench/tokenflow/runs.ts'
 import type { BenchResult } from '../../../lab/frame/bench.ts'
 import { benchPage } from '../../../lab/frame/page.ts'
 import { brim } from '../../support/brim.ts'
@@ -16,6 +16,7 @@ const tiny = {
   ablation: { ...quickPlan.ablation, servers: [] },
   saturated: { streams: 4, answerTokens: 32 },
   costTurns: 1,
+  restarts: 1,
 } as const
 
 let result: BenchResult
@@ -24,7 +25,7 @@ beforeAll(async () => {
   const { io } = captureIo({ env: process.env as Record<string, string> })
   result = await benchTokenFlow(tiny, { quick: true, io, progress: io.err })
   runs = result.runs as readonly FlowRun[]
-}, 60_000)
+}, 120_000)
 
 describe('brim bench tokenflow', () => {
   it.each([
@@ -45,8 +46,20 @@ describe('brim bench tokenflow', () => {
     expect(overcommitment).toBeGreaterThan(2)
   })
 
+  it('finds that a bridge which was killed computes neither an interrupted answer nor a first turn again', () => {
+    const [turn] = result.conditions.restarts as readonly RestartTurn[]
+    expect(turn!.continuedRows).toBeLessThan(500)
+    expect(turn!.nextTurnRows).toBeLessThan(500)
+  })
+
   it('has the figures that it measured, and a page', () => {
-    for (const figure of ['stepLoopOverhead', 'writeThroughCost', 'failedRequests'])
+    for (const figure of [
+      'stepLoopOverhead',
+      'writeThroughCost',
+      'failedRequests',
+      'warmTtftAfterRestart',
+      'nextTurnAfterRestart',
+    ])
       expect(result.summary[figure], figure).toEqual(expect.any(Number))
     const machine = { cpu: 'c', memoryGiB: 1, platform: 'p', node: 'n', loadAverageBefore: 0, loadAverageAfter: 0 }
     const conditions = { ...machine, command: 'c', startedAt: 's', commit: 'x', ...result.conditions }

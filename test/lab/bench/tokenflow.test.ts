@@ -95,6 +95,12 @@ const run = (fields: Partial<FlowRun>): FlowRun => ({
   samples: [sample(100, 100, 100)],
   ...fields,
 })
+const restarts = [
+  { coldMs: 100, continuedMs: 10, nextTurnMs: 15, continuedRows: 50, nextTurnRows: 60 },
+  { coldMs: 200, continuedMs: 30, nextTurnMs: 60, continuedRows: 50, nextTurnRows: 60 },
+  { coldMs: 100, continuedMs: 50, nextTurnMs: 16, continuedRows: 90, nextTurnRows: 60 },
+]
+
 const costs = {
   turns: [
     { withTier: { tokensPerS: 98, overhead: 0.02 }, without: { tokensPerS: 100, overhead: 0.01 } },
@@ -137,13 +143,13 @@ describe('the summary', () => {
 
   it('compares runs of one workload and seed, and takes the median', () => {
     const runs = [...pair(1, 100, 1_000), ...pair(2, 100, 200), ...pair(3, 100, 500)]
-    expect(summaryOf(flowFigures, { runs, costs }).meanTtftOverFcfs).toBeCloseTo(0.2)
+    expect(summaryOf(flowFigures, { runs, costs, restarts }).meanTtftOverFcfs).toBeCloseTo(0.2)
     expect(serverRatio(runs, 'ttftMeanMs', ['tokenflow', 'fcfs'], 'mooncake')).toBeNull()
   })
 
   it('keeps bursts apart from other arrivals, and is null without runs', () => {
     const spread = pair(1, 100, 400).map((each) => ({ ...each, workload: 'Poisson 2' as const }))
-    const summary = summaryOf(flowFigures, { runs: spread, costs })
+    const summary = summaryOf(flowFigures, { runs: spread, costs, restarts })
     expect(summary.meanTtftOverFcfs).toBeNull()
     expect(summary.meanTtftOverFcfsSpread).toBeCloseTo(0.25)
   })
@@ -159,6 +165,7 @@ describe('the summary', () => {
     const summary = summaryOf(flowFigures, {
       runs: [crowd('tokenflow', 200, 300), crowd('default', 400, 600), crowd('fcfs', 800, 100)],
       costs,
+      restarts,
     })
     expect(summary).toMatchObject({
       meanTtftOverDefaultOverload: 0.5,
@@ -174,14 +181,16 @@ describe('the summary', () => {
     const summary = summaryOf(flowFigures, {
       runs: [run({ samples: [sample(0, 0, 0, { error: 'refused' }), sample(1, 1, 5)] })],
       costs,
+      restarts,
     })
     expect(summary.writeThroughCost).toBeCloseTo(0.02)
     expect(summary.stepLoopOverhead).toBeCloseTo(0.03)
     expect(summary.failedRequests).toBe(1)
+    expect([summary.warmTtftAfterRestart, summary.nextTurnAfterRestart]).toEqual([0.15, 0.16])
   })
 
   it('has every goal', () => {
-    expect(Object.keys(summaryOf(flowFigures, { runs: [], costs: { turns: [] } }))).toEqual(
+    expect(Object.keys(summaryOf(flowFigures, { runs: [], costs: { turns: [] }, restarts: [] }))).toEqual(
       expect.arrayContaining(Object.keys(tokenFlowBench.goals)),
     )
   })
@@ -218,7 +227,12 @@ describe('the report', () => {
     ['runs of everything', runs],
     ['nothing', []],
   ])('of %s is a page and a figure without undefined values', (_, all) => {
-    const document = { bench: 'tokenflow', conditions, summary: summaryOf(flowFigures, { runs: all, costs }), runs: all }
+    const document = {
+      bench: 'tokenflow',
+      conditions,
+      summary: summaryOf(flowFigures, { runs: all, costs, restarts }),
+      runs: all,
+    }
     const page = benchPage(document, tokenFlowBench.report, tokenFlowBench.goals)
     const figure = renderFigure(tokenFlowBench.report.figure(document))
     for (const text of [page, figure]) expect(text).not.toMatch(/undefined|NaN|Infinity/)

@@ -156,11 +156,11 @@ describe('a device that is lost', () => {
     const chain = model.chain({ cuts: 'half' })
     const streams = Array.from({ length: 3 }, () => ({ sequence: chain.createSequence(), ids: [] as number[] }))
     const lostAt = 5 + below(15)
-    for (let turn = 0; turn < 30; turn++) {
+    for (let turn = 0; turn < 40; turn++) {
       const own = streams[below(3)]!
       const { sequence, ids } = own
       faults.isLost = turn >= lostAt
-      const kind = ids.length === 0 ? 0 : below(5)
+      const kind = ids.length === 0 ? 0 : below(6)
       if (kind === 1) {
         const length = below(ids.length)
         sequence.truncate(length)
@@ -179,6 +179,14 @@ describe('a device that is lost', () => {
         expect(sequence.held).toBe(0)
         sequence.writeRows(0, sequence.length, rows)
         expect(sequence.held).toBe(sequence.length)
+      } else if (kind === 4) {
+        const rows = new Float32Array(sequence.length * sequence.rowValues)
+        await sequence.readRows(0, sequence.length, rows)
+        const other = chain.createSequence()
+        expect(other.claim(ids.length, ids)).toBe(true)
+        other.writeRows(0, ids.length, rows)
+        sequence.release()
+        own.sequence = other
       } else {
         const more = Array.from({ length: 1 + below(9) }, () => below(vocab))
         ids.push(...more)

@@ -157,6 +157,13 @@ describe.each([
 })
 
 describe('the state of a sequence', () => {
+  it('is not restored by rows alone, so that no rows are claimed', async () => {
+    const sequence = part.chain.createSequence()
+    await run(part.chain, sequence, ids.slice(0, 10))
+    expect([sequence.claim(8, ids), sequence.length]).toEqual([false, 0])
+    sequence.release()
+  })
+
   let part: Awaited<ReturnType<typeof open>>
   beforeAll(async () => {
     part = await open('state', { split: 2 })

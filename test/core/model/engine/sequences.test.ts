@@ -191,6 +191,28 @@ describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
     }
   })
 
+  it('continues another sequence bit for bit, once the rows that it claims are written back', async () => {
+    const ids = someIds(chain.manifest, 70, 8)
+    const [source, sequence] = [chain.createSequence(), chain.createSequence()]
+    await extend(chain, source, ids)
+    const pages = await pagesOf(source)
+    await extend(chain, sequence, [5])
+    sequence.truncate(0)
+    expect(sequence.claim(64, ids)).toBe(true)
+    expect([sequence.length, sequence.line, sequence.held]).toEqual([64, 64, 0])
+    await expect(extend(chain, sequence, [9])).rejects.toThrow(/not written back/)
+    for (const { from, to, values } of pages) if (from < 64) sequence.writeRows(from, to, values)
+    const expected = await extend(chain, source, [9, 10])
+    expect(
+      largestDifference(
+        await extend(chain, sequence, [...ids.slice(64), 9, 10]).then((rows) => rows.slice(-expected.length)),
+        expected,
+      ),
+    ).toBe(0)
+    expect(() => chain.createSequence().claim(chain.manifest.dims.contextLimit + 1)).toThrow(/context/)
+    for (const each of [source, sequence]) each.release()
+  })
+
   it('refuses a step, a copy and a gap while rows of an eviction are missing', async () => {
     const sequence = chain.createSequence()
     await extend(chain, sequence, someIds(chain.manifest, 40))

@@ -38,13 +38,17 @@ class Executor {
   readonly answers = new Map<number, { left: number }>()
   readonly failures: string[] = []
   ended = 0
+  /** Streams that have begun with pages of earlier ones. */
+  loads = 0
   nowMs = 0
   readonly #random: Random
   readonly #mishaps: Mishaps
+  readonly #hasSlowTier: boolean
   readonly #events: { readonly atMs: number; readonly happen: () => void }[] = []
 
-  constructor(machine: ServingMachine, random: Random, mishaps: Mishaps) {
+  constructor(machine: ServingMachine, random: Random, mishaps: Mishaps, hasSlowTier: boolean) {
     this.machine = machine
+    this.#hasSlowTier = hasSlowTier
     this.#random = random
     this.#mishaps = mishaps
   }
@@ -112,8 +116,17 @@ class Executor {
       case 'restart': {
         this.rows.set(action.stream, 0)
         // The last row is computed, whatever is found.
-        const rows = Math.floor(this.#random.next() * this.machine.get(action.stream)!.waitingRows)
-        this.feed({ kind: 'found', stream: action.stream, rows })
+        const stream = this.machine.get(action.stream)!
+        const below = () => Math.floor(this.#random.next() * stream.waitingRows)
+        const [rows, anySaved] = [below(), below()]
+        const whole = anySaved - (anySaved % 16)
+        // Pages that an earlier stream has left. Of a resident stream none beyond the rows in the memory are looked for.
+        const saved = this.#hasSlowTier && this.chance(0.5) ? (stream.isResident ? Math.min(rows, whole) : whole) : 0
+        if (saved > rows) {
+          this.rows.set(action.stream, saved)
+          this.loads += 1
+        }
+        this.feed({ kind: 'found', stream: action.stream, rows, ...(saved > 0 && { saved }) })
         break
       }
       case 'copy prefix':
@@ -147,7 +160,7 @@ class Executor {
   close(id: number): void {
     if (this.machine.get(id)?.stage !== 'open') return
     this.ended += 1
-    this.feed({ kind: 'closing', stream: id })
+    this.feed({ kind: 'closing', stream: id, ...(this.chance(0.5) && { leaves: true }) })
   }
 
   #begin({ step, pieces }: Extract<ServingAction, { kind: 'begin' }>): void {
@@ -229,6 +242,7 @@ describe.each(policyNames)('the serving machine under %s', (name) => {
       overlap: fc.boolean(),
       piecePages: fc.constantFrom(1, 4),
     })
+    let loads = 0
     fc.assert(
       fc.property(
         fc.array(anyStream, { minLength: 1, maxLength: 25 }),
@@ -236,13 +250,15 @@ describe.each(policyNames)('the serving machine under %s', (name) => {
         tiers,
         fc.integer(),
         (streams, failing, moved, seed) => {
-          const executor = new Executor(new ServingMachine(options(name, { tiers: moved })), seededRandom(seed), failing)
+          const machine = new ServingMachine(options(name, { tiers: moved }))
+          const executor = new Executor(machine, seededRandom(seed), failing, moved.slowBytes > 0)
           for (const [id, { kind, atMs, rows, left, closeMs }] of streams.toSorted((a, b) => a.atMs - b.atMs).entries()) {
             executor.nowMs = atMs
             executor.open(id, kind, rows, left)
             executor.later(() => executor.close(id), closeMs)
           }
           executor.run()
+          loads += executor.loads
           expect(executor.ended).toBe(streams.length)
           expect(executor.machine.memory).toMatchObject({ usedBytes: 0, cachedBytes: 0 })
           expect(executor.machine.waitingAnswers).toBe(0)
@@ -250,5 +266,6 @@ describe.each(policyNames)('the serving machine under %s', (name) => {
       ),
       { numRuns: 60 },
     )
+    expect(loads).toBeGreaterThan(0)
   })
 })

@@ -111,6 +111,37 @@ it('keeps free what the residents grow by until the next choice', () => {
   expect([73, 74].map(resumed)).toEqual([0, 1])
 })
 
+describe('while the reader of a request that has begun waits', () => {
+  const ahead = [1, 2, 3].map((id) => answerState(id, { reader: reader({ sent: 80, waitedMs: -14_000 }) }))
+  const fast = { ...speeds, loadBytesPerS: 1e6 }
+  const resumed = (others: readonly StreamState[], fields: Partial<ServingState> = {}) => {
+    const memory = { budgetBytes: 192, usedBytes: 192 }
+    const state = stateOf([...ahead, ...others], { memory, speeds: fast, slow: { budgetBytes: 1e6 }, ...fields })
+    const choice = chooseForInterval(track(state), new Set(), { room: new Room(state), short: [] }, state, limits, nowMs)
+    return choice?.resume.map(({ id }) => id).sort() ?? []
+  }
+  const waiting = (waitedMs: number, tokensPerS = 5) => away(4, { reader: reader({ waitedMs, tokensPerS }) })
+  const fresh = newcomer(5, { reader: reader({ sent: 0 }) })
+
+  it('no new request gets the memory of others', () => {
+    expect(resumed([waiting(-100), fresh])).toContain(5)
+    expect(resumed([waiting(100), fresh])).toEqual([4])
+  })
+
+  it('a new one does where the reader takes more than a request generates, and waits whatever is chosen', () => {
+    const fields = { speeds: { ...fast, stepSOf: () => 0.05 } }
+    expect([20, 21].map((tokensPerS) => resumed([waiting(100, tokensPerS), fresh], fields))).toEqual([[4], [4, 5]])
+  })
+
+  it('a client does that has fewer requests than others', () => {
+    expect(resumed([waiting(100), { ...fresh, client: 'other' }])).toEqual([4, 5])
+  })
+
+  it('new ones do without a slow tier, where recomputations are bounded', () => {
+    expect(resumed([waiting(100), fresh], { slow: undefined })).toEqual([4, 5])
+  })
+})
+
 describe('a resident without memory for its next row', () => {
   const residents = [1, 2, 3].map((id) => answerState(id, { reader: reader({ waitedMs: -10_000 * id }) }))
   const short = answerState(4, { reader: reader({}), growthBytes: 10 })
