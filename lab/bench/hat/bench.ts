@@ -14,6 +14,7 @@ import {
   measureAlone,
   measureBatch,
   measureLoaded,
+  measureRounds,
   measureRtts,
   type Results,
   type Setup,
@@ -82,6 +83,7 @@ export async function benchHat(
   const headMs = await reference.headMs()
   const setup: Setup = { bundle, plan, links, cores, dialogues, workloads, eos, headMs, io, progress }
   await measureAlone(setup, results)
+  await measureRounds(setup, results)
   await measureLoaded(setup, results)
   await measureRtts(setup, results)
   progress('16 sessions in one step')

@@ -4,6 +4,7 @@ import type { Cores } from '../../cluster/cores.ts'
 import { coreBusySeconds, cpuSeconds, cpuUseFromNow } from '../../cluster/cpu-times.ts'
 import { stepsFromNow } from '../../cluster/logged-steps.ts'
 import { servedMs } from '../../cluster/rate-trace.ts'
+import type { Passage } from '../../cluster/shaped-link.ts'
 import { sum } from '../../frame/statistics.ts'
 import { playInTime } from '../in-time.ts'
 import { isLooping } from '../looping.ts'
@@ -98,7 +99,7 @@ export async function runLoad(
   return { steps, utilisation: { bridge, others, foreign, computing }, answers }
 }
 
-export type AloneAnswer = UncheckedAnswer & { readonly steps: readonly LoggedStep[] }
+export type AloneAnswer = UncheckedAnswer & { readonly steps: readonly LoggedStep[]; readonly passages: readonly Passage[] }
 
 interface AloneConditions {
   readonly stateBytes: number
@@ -119,7 +120,8 @@ export async function askAlone(
   link.startOver(request.atMs)
   const { sample, ...answer } = await askDevice(cluster, request, signal)
   const steps = await stepsSince()
-  return { ...answer, sample: { ...sample, prefill: prefillFigures(sample, steps, shape.up.rates, conditions) }, steps }
+  const prefill = prefillFigures(sample, steps, shape.up.rates, conditions)
+  return { ...answer, sample: { ...sample, prefill }, steps, passages: link.passages }
 }
 
 /** For an answer that had the bridge to itself, so that the first steps are its prompt's. */

@@ -1,3 +1,6 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
@@ -5,10 +8,11 @@ import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
 import type { Cores } from '../../cluster/cores.ts'
 import { SharedClusters } from '../../cluster/shared-clusters.ts'
 import { type BatchTimes, timeBatch } from './batch.ts'
-import { type HatCluster, startHatCluster } from './cluster.ts'
+import { type HatCluster, recordingOf, startHatCluster } from './cluster.ts'
 import { type LinkConditions, linkShape } from './links.ts'
 import { type AloneAnswer, askAlone, askDevice, runLoad, type UncheckedAnswer } from './load.ts'
 import type { Plan } from './plan.ts'
+import { roundTimesOf } from './round-times.ts'
 import { type HatRun, type Measured, stepSizesOf } from './runs.ts'
 import { isExact, type StrategyName } from './strategies.ts'
 import { arrivalsOf, type HatPrompt, lengthLimits, promptOfLength, type WorkloadName, workloadNames } from './workload.ts'
@@ -150,6 +154,27 @@ export async function measureAlone(setup: Setup, results: Results): Promise<void
   ])
 }
 
+/** Where the rounds of each strategy go, for short prompts; bridge and agent record their machines meanwhile. */
+export async function measureRounds(setup: Setup, results: Results): Promise<void> {
+  const { plan, workloads, links } = setup
+  const recordings = await mkdtemp(join(tmpdir(), 'brim-rounds-'))
+  try {
+    const prompts = workloads.short.slice(0, plan.rounds.prompts)
+    const questions: Questions = { measured: 'rounds', workload: 'short', prompts, maxTokens: plan.maxTokens }
+    const asked = await askInTurn(setup, results, plan.rounds.strategies, links, [questions], recordings)
+    for (const { run, answers } of asked) {
+      const [bridge, agent] = await Promise.all(
+        ['bridge', 'device-1'].map((of) => readFile(recordingOf(recordings, run.strategy, of), 'utf8')),
+      )
+      const passages = answers.map((answer) => answer.passages)
+      const recorded = { bridge: bridge!, agent: agent!, passages, rowBytes: links.stateBytes }
+      Object.assign(run, { roundTimes: roundTimesOf(recorded) })
+    }
+  } finally {
+    await rm(recordings, { recursive: true })
+  }
+}
+
 /** HAT and U-shape, one device, at other round-trip times. */
 export async function measureRtts(setup: Setup, results: Results): Promise<void> {
   const { plan, workloads, links } = setup
@@ -168,14 +193,16 @@ async function askInTurn(
   strategies: readonly StrategyName[],
   links: LinkConditions,
   all: readonly Questions[],
-): Promise<void> {
+  recordings?: string,
+): Promise<{ readonly run: HatRun; readonly answers: readonly AloneAnswer[] }[]> {
   const { bundle, plan, cores, io, headMs, dialogues, eos } = setup
   const { stateBytes, rttMs } = links
   const seed = firstSeed(plan)
   const start = (strategy: StrategyName) => {
     const shapes = [linkShape(linkGroup, links, seededRandom(seed))]
-    return startHatCluster({ bundle, strategy, workload: 'short', shapes, seed, cores, io })
+    return startHatCluster({ bundle, strategy, workload: 'short', shapes, seed, cores, io, recordings })
   }
+  const runs: { readonly run: HatRun; readonly answers: readonly AloneAnswer[] }[] = []
   await using shared = new SharedClusters(start, (cluster) => warmUp(cluster, setup))
   const clusters: HatCluster[] = []
   for (const strategy of strategies) clusters.push(await shared.of(strategy))
@@ -204,9 +231,10 @@ async function askInTurn(
       const { strategy } = clusters[i]!
       const steps = own.flatMap((answer) => answer.steps)
       const run = { measured, strategy, workload, seed, devices: 1, rttMs, perS: null, utilisation: null, isVoid: false, steps }
-      if (own.length > 0) addRun(results, run, own)
+      if (own.length > 0) runs.push({ run: addRun(results, run, own), answers: own })
     }
   }
+  return runs
 }
 
 /** A bridge without devices. */

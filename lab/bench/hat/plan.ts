@@ -15,6 +15,8 @@ export interface Plan {
   /** Further rates, as multiples of those in `loaded`; measured with the first seed. */
   readonly otherRates: readonly number[]
   readonly alone: AlonePlan
+  /** Answers to short prompts whose rounds are taken apart. */
+  readonly rounds: { readonly strategies: readonly StrategyName[]; readonly prompts: number }
   /** One device alone at other round-trip times. */
   readonly otherRtts: { readonly rttsMs: readonly number[]; readonly strategies: readonly StrategyName[] }
 }
@@ -61,6 +63,7 @@ export const fullPlan: Plan = {
   ablation: ablated.filter((strategy) => !(compared as readonly StrategyName[]).includes(strategy)),
   otherRates: [9 / 6],
   alone: { strategies: aloneStrategies, short: 8, long: 6, longTokens: 128, secondTurns: 3, firstTurnTokens: 1_037, longest: 2 },
+  rounds: { strategies: ['hat', 'u-shape'], prompts: 8 },
   otherRtts: { rttsMs: [5, 60], strategies: ['hat', 'u-shape'] },
 }
 
@@ -84,6 +87,7 @@ export const quickPlan: Plan = {
     secondTurns: 1,
     longest: 1,
   },
+  rounds: { ...fullPlan.rounds, prompts: 4 },
   otherRtts: { rttsMs: [], strategies: [] },
 }
 
@@ -107,6 +111,7 @@ export function restrictedPlan(plan: Plan, { strategies, seeds, rate }: Restrict
     loaded: { short: loaded(plan.loaded.short), long: loaded(plan.loaded.long) },
     ablation: onlyNamed(plan.ablation, strategies),
     alone: only(plan.alone),
+    rounds: only(plan.rounds),
     otherRtts: only(plan.otherRtts),
   }
 }

@@ -22,6 +22,7 @@ import {
   tbtOf,
   validRuns,
 } from './figures.ts'
+import { roundParts } from './round-times.ts'
 import type { HatRun, Sample } from './runs.ts'
 import { ablation, compared, type StrategyName, strategyNames } from './strategies.ts'
 import { type WorkloadName, workloadNames } from './workload.ts'
@@ -36,6 +37,7 @@ export function tablesOf(document: BenchDocument): Table[] {
     ...each(stepTable),
     useTable(runs),
     ...each(aloneTable),
+    roundTable(runs),
     secondTurnTable(runs),
     limitTable(runs),
     shareTable(document),
@@ -171,6 +173,24 @@ function aloneTable(runs: readonly HatRun[], workload: WorkloadName): Table {
     ['paper', ({ name }) => ratio(paper(name)?.[0])],
     ['without loops', ({ samples }) => ratio(acceptLengthOf(withoutLoops(samples)))],
     ['n', ({ samples }) => String(samples.length)],
+  ])
+}
+
+/** HAT's column beside that of U-shape, part by part. */
+function roundTable(runs: readonly HatRun[]): Table {
+  const times = (strategy: StrategyName) => select(runs, { measured: 'rounds', strategy })[0]?.roundTimes
+  const [hat, uShape] = [times('hat'), times('u-shape')]
+  const us = (value: number | undefined) => toDigits(value, 0)
+  const rows = [
+    ...roundParts.map((part) => ({ part, hat: us(hat?.partsUs[part]), uShape: us(uShape?.partsUs[part]) })),
+    { part: 'whole round', hat: us(hat?.wholeUs), uShape: us(uShape?.wholeUs) },
+    { part: 'rows sent', hat: ratio(hat?.rowsUp), uShape: ratio(uShape?.rowsUp) },
+    { part: 'tokens', hat: ratio(hat?.acceptLength), uShape: ratio(uShape?.acceptLength) },
+  ]
+  return tableOf('Where a round goes, one device alone, short prompts, in µs', hat || uShape ? rows : [], [
+    ['part', ({ part }) => part],
+    ['hat', (row) => row.hat],
+    ['u-shape', (row) => row.uShape],
   ])
 }
 

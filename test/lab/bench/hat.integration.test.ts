@@ -21,6 +21,7 @@ const tiny = {
     long: { strategies: [], requests: 0, perS: 20 },
   },
   alone: { strategies, short: 1, long: 0, longTokens: 8, secondTurns: 1, firstTurnTokens: 320, longest: 0 },
+  rounds: { strategies, prompts: 1 },
 }
 
 let result: BenchResult
@@ -31,7 +32,7 @@ beforeAll(async () => {
   result = await benchHat(tiny, { rtt: 4 }, { quick: true, io, progress: io.err })
   runs = result.runs as readonly HatRun[]
   progress = err()
-}, 90_000)
+}, 240_000)
 
 describe('brim bench hat with invalid options', () => {
   it.each([
@@ -56,6 +57,8 @@ describe('brim bench hat with a tiny plan', () => {
       'alone u-shape 1',
       'loaded hat 2',
       'loaded u-shape 2',
+      'rounds hat 1',
+      'rounds u-shape 1',
       'second-turn hat 1',
       'second-turn u-shape 1',
     ])
@@ -86,6 +89,18 @@ describe('brim bench hat with a tiny plan', () => {
     const { steps } = uShape!
     for (const { promptTokens } of uShape!.samples) expect(steps.some(({ tokens }) => tokens >= promptTokens)).toBe(true)
     expect(uShape!.samples.every(({ tokens, rounds }) => rounds === tokens - 1)).toBe(true)
+  })
+
+  it('takes the rounds of both strategies apart, and each part takes its time', () => {
+    const times = strategies.map(
+      (strategy) => runs.find((run) => run.measured === 'rounds' && run.strategy === strategy)!.roundTimes!,
+    )
+    for (const { rounds, partsUs, wholeUs } of times) {
+      expect(rounds).toBeGreaterThan(0)
+      for (const part of ['input', 'uplink', 'middle', 'downlink', 'head'] as const) expect(partsUs[part]).toBeGreaterThan(0)
+      expect(Object.values(partsUs).reduce((sum, us) => sum + us, 0)).toBeCloseTo(wholeUs, 3)
+    }
+    expect(times[1]).toMatchObject({ rowsUp: 1, acceptLength: 1, partsUs: { draft: 0 } })
   })
 
   it('reuses the cached prefix for a second turn under HAT, and not under U-shape', () => {
