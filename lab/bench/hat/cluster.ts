@@ -30,10 +30,8 @@ export type HatCluster = Awaited<ReturnType<typeof startHatCluster>>
 export function startHatCluster({ bundle, strategy, workload, shapes, seed, cores, io, recordings }: HatClusterOptions) {
   const recordOf = (of: string) => (recordings === undefined ? [] : ['--record', recordingOf(recordings, strategy, of)])
   return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
-    const bridge = await cluster.startBridge({
-      args: [...strategies[strategy].bridge(workload), ...recordOf('bridge')],
-      core: cores?.bridge,
-    })
+    const args = [...strategies[strategy].bridge(workload), ...recordOf('bridge')]
+    const bridge = await cluster.startBridge({ args, core: cores?.bridge, program })
     const { mqttUrl, httpUrl, dataUrl } = bridge.ready
     const startDevice = async (shape: LinkShape, at: number) => {
       const url = new URL(dataUrl)

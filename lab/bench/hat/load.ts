@@ -31,13 +31,17 @@ export interface HatRequest {
 }
 
 /** Asks a device's API for a greedy answer. @throws BrimError LINK_LOST with the agent's message */
-export async function askDevice(
-  { devices }: HatCluster,
+export const askDevice = ({ devices }: HatCluster, request: HatRequest, signal: AbortSignal): Promise<UncheckedAnswer> =>
+  askForAnswer(devices[request.device]!.apiUrl, request, signal)
+
+/** The same of the API of a device or a bridge. */
+export async function askForAnswer(
+  apiUrl: string,
   { prompt, maxTokens, user, device, atMs }: HatRequest,
   signal: AbortSignal,
 ): Promise<UncheckedAnswer> {
   const body = { prompt: prompt.ids, max_tokens: maxTokens, temperature: 0, user }
-  const { sentMs, arrivedMs, report } = await askAgent(devices[device]!.apiUrl, body, signal)
+  const { sentMs, arrivedMs, report } = await askAgent(apiUrl, body, signal)
   const { rounds, acceptLength, reusedTokens, bytesUp, bytesDown, rates, tokenIds } = report
   const piecesMs = arrivedMs.map((arrivalMs) => Math.round(100 * (arrivalMs - sentMs)) / 100)
   // An answer that begins with its end-of-text token has no text: the agent's own figure counts.

@@ -1,5 +1,5 @@
 import { onlyNamed, seedsFrom } from '../../frame/options.ts'
-import { ablation, compared, type StrategyName } from './strategies.ts'
+import { ablation, attribution, compared, type StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
 
 /** What is measured, and how often. */
@@ -10,6 +10,8 @@ export interface Plan {
   /** Number of distinct prompts per workload. */
   readonly prompts: number
   readonly loaded: Readonly<Record<WorkloadName, LoadPlan>>
+  /** A bridge whose model has so many layers, of which those after the demonstration model's change nothing, at the same rates. */
+  readonly busy: { readonly layers: number; readonly strategies: readonly StrategyName[]; readonly requests: number }
   /** Rows of the ablation that `loaded` does not hold; measured with the first seed. */
   readonly ablation: readonly StrategyName[]
   /** Further rates, as multiples of those in `loaded`; measured with the first seed. */
@@ -48,18 +50,20 @@ interface AlonePlan {
  */
 const devices = 8
 const perS = { short: 3.2, long: 1.6 }
-const aloneStrategies: readonly StrategyName[] = ['hat', 'hat-int8', 'u-shape', 'u-shape-lean', 'u-medusa']
+const attributed = Object.values(attribution).flatMap((parts) => parts.map(({ strategy }): StrategyName => strategy))
+const aloneStrategies: readonly StrategyName[] = [...new Set<StrategyName>(['hat', 'hat-paper', ...attributed, 'u-medusa'])]
 const ablated: readonly StrategyName[] = ablation.map(({ strategy }) => strategy)
 
 export const fullPlan: Plan = {
   seeds: [1, 2, 3],
   devices,
   maxTokens: 128,
-  prompts: 20,
+  prompts: 40,
   loaded: {
     short: { strategies: compared, requests: 40, perS: perS.short },
-    long: { strategies: compared, requests: 24, perS: perS.long },
+    long: { strategies: compared, requests: 40, perS: perS.long },
   },
+  busy: { layers: 36, strategies: ['hat', 'hat-fixed', 'u-shape'], requests: 40 },
   ablation: ablated.filter((strategy) => !(compared as readonly StrategyName[]).includes(strategy)),
   otherRates: [9 / 6],
   alone: { strategies: aloneStrategies, short: 8, long: 6, longTokens: 128, secondTurns: 3, firstTurnTokens: 1_037, longest: 2 },
@@ -71,11 +75,12 @@ export const fullPlan: Plan = {
 export const quickPlan: Plan = {
   ...fullPlan,
   seeds: [1],
-  prompts: 8,
+  prompts: 20,
   loaded: {
     short: { strategies: compared, requests: 20, perS: perS.short },
-    long: { strategies: ['hat', 'u-shape'], requests: 10, perS: perS.long },
+    long: { strategies: ['hat', 'u-shape'], requests: 20, perS: perS.long },
   },
+  busy: { ...fullPlan.busy, strategies: ['hat', 'u-shape'], requests: 20 },
   ablation: [],
   otherRates: [],
   alone: {
@@ -110,6 +115,7 @@ export function restrictedPlan(plan: Plan, { strategies, seeds, rate }: Restrict
     seeds: seedsFrom(seeds, plan.seeds),
     loaded: { short: loaded(plan.loaded.short), long: loaded(plan.loaded.long) },
     ablation: onlyNamed(plan.ablation, strategies),
+    busy: only(plan.busy),
     alone: only(plan.alone),
     rounds: only(plan.rounds),
     otherRtts: only(plan.otherRtts),

@@ -48,7 +48,7 @@ export interface PrefillFigures {
 }
 
 /** Purpose of a run. */
-export type Measured = 'loaded' | 'rates' | 'ablation' | 'alone' | 'rounds' | 'second-turn' | 'longest' | 'rtt'
+export type Measured = 'loaded' | 'busy' | 'rates' | 'ablation' | 'alone' | 'rounds' | 'second-turn' | 'longest' | 'rtt'
 
 export interface Utilisation {
   /** CPU time of the bridge process per second of its core; null where the system does not report it. */

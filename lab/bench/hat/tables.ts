@@ -1,5 +1,6 @@
+import { againstCloud } from '../../../core/policy/hat/against-cloud.ts'
 import type { BenchDocument, Table } from '../../frame/bench.ts'
-import { runsBy, select } from '../../frame/runs.ts'
+import { distinct, runsBy, select } from '../../frame/runs.ts'
 import { mean, over, quantileOrNull, sum } from '../../frame/statistics.ts'
 import { type Column, tableOf, toDigits, toPercent } from '../../frame/tables.ts'
 import {
@@ -22,9 +23,10 @@ import {
   tbtOf,
   validRuns,
 } from './figures.ts'
+import { headlineTable } from './headline.ts'
 import { roundParts } from './round-times.ts'
 import type { HatRun, Sample } from './runs.ts'
-import { ablation, compared, type StrategyName, strategyNames } from './strategies.ts'
+import { ablation, attribution, compared, type StrategyName, strategyNames } from './strategies.ts'
 import { type WorkloadName, workloadNames } from './workload.ts'
 
 export function tablesOf(document: BenchDocument): Table[] {
@@ -32,12 +34,17 @@ export function tablesOf(document: BenchDocument): Table[] {
   const each = (table: (runs: readonly HatRun[], workload: WorkloadName) => Table) =>
     workloadNames.map((workload) => table(runs, workload))
   return [
+    headlineTable(runs),
     ...each(loadedTable),
     ...each(loopTable),
     ...each(stepTable),
     useTable(runs),
+    busyTable(runs),
     ...each(aloneTable),
+    attributionTable(runs, 'ttftMs', 'long'),
+    attributionTable(runs, 'tbtMs', 'short'),
     roundTable(runs),
+    cloudTable(document),
     secondTurnTable(runs),
     limitTable(runs),
     shareTable(document),
@@ -176,6 +183,49 @@ function aloneTable(runs: readonly HatRun[], workload: WorkloadName): Table {
   ])
 }
 
+/** A bridge with enough to do for steps to wait for one another. */
+function busyTable(runs: readonly HatRun[]): Table {
+  return tableOf('A busy bridge: the demonstration model with layers that change nothing', select(runs, { measured: 'busy' }), [
+    ['prompts', ({ workload }) => workload],
+    ['strategy', ({ strategy }) => strategy],
+    ['computing', ({ utilisation }) => toPercent(utilisation?.computing)],
+    ['steps of several', ({ steps }) => toPercent(over(steps.filter(({ items }) => items > 1).length, steps.length))],
+    ['streams per step', ({ steps }) => ratio(mean(steps.map(({ items }) => items)))],
+    ['step, ms', (run) => ratio(figuresOf(run).stepMs)],
+    ['deviation', (run) => ratio(figuresOf(run).stepDeviationMs)],
+    ['TTFT, ms', (run) => ms(figuresOf(run).ttftMs)],
+    ['TBT, ms', (run) => ms(figuresOf(run).tbtMs)],
+    ['void', verdict],
+  ])
+}
+
+/** What each part changes, and its share of what HAT gains over U-shape: one device alone, answers without loops. */
+function attributionTable(runs: readonly HatRun[], figure: keyof typeof attribution, workload: WorkloadName): Table {
+  const figureOf = (strategy: StrategyName) => {
+    const samples = samplesOf(ofStrategies(runs, { measured: 'alone', workload }, [strategy]), strategy)
+    const own = answersOf(samples, 'without loops')
+    return figure === 'tbtMs' ? tbtOf(own) : mean(own.map(({ ttftMs }) => ttftMs))
+  }
+  const [none, all] = [figureOf('u-shape'), figureOf('hat')]
+  let before: number | null = null
+  const rows = attribution[figure].flatMap(({ part, strategy }) => {
+    const value = figureOf(strategy)
+    if (value === null) return []
+    const change = before === null ? null : value - before
+    before = value
+    const share = change === null || none === null || all === null ? null : over(-change, none - all)
+    return [{ part, strategy, value, change, share }]
+  })
+  const name = figure === 'ttftMs' ? 'TTFT' : 'TBT'
+  return tableOf(`What ${name} has of each part, one device alone, ${workload} prompts, ms`, rows, [
+    ['with', ({ part }) => part],
+    ['strategy', ({ strategy }) => strategy],
+    [name, ({ value }) => ms(value)],
+    ['change', ({ change }) => ms(change)],
+    ["share of HAT's gain", ({ share }) => toPercent(share)],
+  ])
+}
+
 /** HAT's column beside that of U-shape, part by part. */
 function roundTable(runs: readonly HatRun[]): Table {
   const times = (strategy: StrategyName) => select(runs, { measured: 'rounds', strategy })[0]?.roundTimes
@@ -192,6 +242,35 @@ function roundTable(runs: readonly HatRun[]): Table {
     ['hat', (row) => row.hat],
     ['u-shape', (row) => row.uShape],
   ])
+}
+
+/** When is drafting on a device slower than the cloud alone, and what does it buy? The cloud's tokens need no round trip each. */
+function cloudTable({ conditions, ...document }: BenchDocument): Table {
+  const runs = runsOf(document)
+  const cloudTokenS = Number(conditions.cloudTokenMs) / 1_000
+  const computeS = (select(runs, { measured: 'rounds', strategy: 'hat' })[0]?.roundTimes?.partsUs.middle ?? Number.NaN) / 1e6
+  const [loaded] = validRuns(runs, { measured: 'loaded', workload: 'short', strategy: 'hat' })
+  const rows = distinct(loaded?.samples ?? [], 'device').flatMap((device) => {
+    const own = answersOf(select(loaded!.samples, { device }), 'without loops')
+    const [tokenMs, acceptLength] = [tbtOf(own), acceptLengthOf(own)]
+    if (tokenMs === null || acceptLength === null || !(cloudTokenS > 0 && computeS > 0)) return []
+    const round = { rttS: loaded!.rttMs / 1_000, acceptLength, computeS }
+    return [{ device, tokenMs, acceptLength, against: againstCloud({ tokenS: tokenMs / 1_000, cloudTokenS, round }) }]
+  })
+  const title = 'HAT and the cloud alone, device by device, under load, short prompts'
+  return tableOf(
+    title,
+    [...rows].sort((a, b) => a.device - b.device),
+    [
+      ['device', ({ device }) => String(device + 1)],
+      ['accept length', ({ acceptLength }) => ratio(acceptLength)],
+      ['ms per token', ({ tokenMs }) => ms(tokenMs)],
+      ['cloud alone', () => ms(1_000 * cloudTokenS)],
+      ['HAT over it', ({ against }) => ratio(against.ratio)],
+      ['as fast up to an RTT of, ms', ({ against }) => ms(1_000 * (against.maxRttS ?? 0))],
+      ['sessions per cloud, times', ({ against }) => ratio(against.sessions)],
+    ],
+  )
 }
 
 function secondTurnTable(runs: readonly HatRun[]): Table {

@@ -43,7 +43,7 @@ const byDefault = () => [bridge.tokenBudget, bridge.promptRows] as const
 const whole = () => [2_048, 2_048] as const
 const sarathiChunk = { short: 128, long: 256 } as const
 
-const strategies: Readonly<Record<StrategyName, SimulatedStrategy>> = {
+const strategies: Readonly<Partial<Record<StrategyName, SimulatedStrategy>>> = {
   hat: { mode: 'hat', hat: {}, rows: byDefault },
   'hat-int8': { mode: 'hat', hat: { wire: 'int8' }, rows: byDefault },
   'u-shape': { mode: 'u-shape', hat: {}, rows: whole },
@@ -58,7 +58,9 @@ const strategies: Readonly<Record<StrategyName, SimulatedStrategy>> = {
 
 /** The runs under load again, with their own requests and links, and the acceptance of their drafts. */
 export function validateHat({ conditions, runs }: BenchDocument, hardware: Hardware): ValidationCell[] {
-  const loaded = (runs as readonly KeptHatRun[]).filter(({ perS, isVoid }) => perS !== null && !isVoid)
+  const loaded = (runs as readonly KeptHatRun[]).filter(
+    ({ strategy, perS, isVoid }) => perS !== null && !isVoid && strategy in strategies,
+  )
   return loaded.flatMap((run) => {
     const { measured, strategy, workload, perS } = run
     const samples = fromColumns(run.samples)
@@ -69,7 +71,7 @@ export function validateHat({ conditions, runs }: BenchDocument, hardware: Hardw
 
 function simulate(run: KeptHatRun, samples: readonly KeptHatSample[], conditions: Conditions, hardware: Hardware): AnswerTimes[] {
   const { strategy, workload, seed } = run
-  const { mode, hat, rows } = strategies[strategy]
+  const { mode, hat, rows } = strategies[strategy]!
   const [stepRows, promptRows] = rows(workload)
   const simulation = new Simulation(seed)
   const world = worldOf(simulation, run, conditions, hardware, { stepRows, promptRows })
