@@ -1,6 +1,5 @@
-import { againstCloud } from '../../../core/policy/hat/against-cloud.ts'
 import type { BenchDocument, Table } from '../../frame/bench.ts'
-import { distinct, runsBy, select } from '../../frame/runs.ts'
+import { runsBy, select } from '../../frame/runs.ts'
 import { mean, over, quantileOrNull, sum } from '../../frame/statistics.ts'
 import { type Column, tableOf, toDigits, toPercent } from '../../frame/tables.ts'
 import {
@@ -24,7 +23,7 @@ import {
   validRuns,
 } from './figures.ts'
 import { headlineTable } from './headline.ts'
-import { roundParts } from './round-times.ts'
+import { cloudTable, roundTable } from './round-tables.ts'
 import type { HatRun, Sample } from './runs.ts'
 import { ablation, attribution, compared, type StrategyName, strategyNames } from './strategies.ts'
 import { type WorkloadName, workloadNames } from './workload.ts'
@@ -213,7 +212,9 @@ function attributionTable(runs: readonly HatRun[], figure: keyof typeof attribut
     if (value === null) return []
     const change = before === null ? null : value - before
     before = value
-    const share = change === null || none === null || all === null ? null : over(-change, none - all)
+    // Where HAT gains nothing, no part has a share of it.
+    const gain = none === null || all === null ? 0 : none - all
+    const share = change === null || gain <= 0 ? null : -change / gain
     return [{ part, strategy, value, change, share }]
   })
   const name = figure === 'ttftMs' ? 'TTFT' : 'TBT'
@@ -224,53 +225,6 @@ function attributionTable(runs: readonly HatRun[], figure: keyof typeof attribut
     ['change', ({ change }) => ms(change)],
     ["share of HAT's gain", ({ share }) => toPercent(share)],
   ])
-}
-
-/** HAT's column beside that of U-shape, part by part. */
-function roundTable(runs: readonly HatRun[]): Table {
-  const times = (strategy: StrategyName) => select(runs, { measured: 'rounds', strategy })[0]?.roundTimes
-  const [hat, uShape] = [times('hat'), times('u-shape')]
-  const us = (value: number | undefined) => toDigits(value, 0)
-  const rows = [
-    ...roundParts.map((part) => ({ part, hat: us(hat?.partsUs[part]), uShape: us(uShape?.partsUs[part]) })),
-    { part: 'whole round', hat: us(hat?.wholeUs), uShape: us(uShape?.wholeUs) },
-    { part: 'rows sent', hat: ratio(hat?.rowsUp), uShape: ratio(uShape?.rowsUp) },
-    { part: 'tokens', hat: ratio(hat?.acceptLength), uShape: ratio(uShape?.acceptLength) },
-  ]
-  return tableOf('Where a round goes, one device alone, short prompts, in µs', hat || uShape ? rows : [], [
-    ['part', ({ part }) => part],
-    ['hat', (row) => row.hat],
-    ['u-shape', (row) => row.uShape],
-  ])
-}
-
-/** When is drafting on a device slower than the cloud alone, and what does it buy? The cloud's tokens need no round trip each. */
-function cloudTable({ conditions, ...document }: BenchDocument): Table {
-  const runs = runsOf(document)
-  const cloudTokenS = Number(conditions.cloudTokenMs) / 1_000
-  const computeS = (select(runs, { measured: 'rounds', strategy: 'hat' })[0]?.roundTimes?.partsUs.middle ?? Number.NaN) / 1e6
-  const [loaded] = validRuns(runs, { measured: 'loaded', workload: 'short', strategy: 'hat' })
-  const rows = distinct(loaded?.samples ?? [], 'device').flatMap((device) => {
-    const own = answersOf(select(loaded!.samples, { device }), 'without loops')
-    const [tokenMs, acceptLength] = [tbtOf(own), acceptLengthOf(own)]
-    if (tokenMs === null || acceptLength === null || !(cloudTokenS > 0 && computeS > 0)) return []
-    const round = { rttS: loaded!.rttMs / 1_000, acceptLength, computeS }
-    return [{ device, tokenMs, acceptLength, against: againstCloud({ tokenS: tokenMs / 1_000, cloudTokenS, round }) }]
-  })
-  const title = 'HAT and the cloud alone, device by device, under load, short prompts'
-  return tableOf(
-    title,
-    [...rows].sort((a, b) => a.device - b.device),
-    [
-      ['device', ({ device }) => String(device + 1)],
-      ['accept length', ({ acceptLength }) => ratio(acceptLength)],
-      ['ms per token', ({ tokenMs }) => ms(tokenMs)],
-      ['cloud alone', () => ms(1_000 * cloudTokenS)],
-      ['HAT over it', ({ against }) => ratio(against.ratio)],
-      ['as fast up to an RTT of, ms', ({ against }) => ms(1_000 * (against.maxRttS ?? 0))],
-      ['sessions per cloud, times', ({ against }) => ratio(against.sessions)],
-    ],
-  )
 }
 
 function secondTurnTable(runs: readonly HatRun[]): Table {

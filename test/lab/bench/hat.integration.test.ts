@@ -21,6 +21,7 @@ const tiny = {
     long: { strategies: [], requests: 0, perS: 20 },
   },
   alone: { strategies, short: 1, long: 0, longTokens: 8, secondTurns: 1, firstTurnTokens: 320, longest: 0 },
+  busy: { ...quickPlan.busy, strategies: [] },
   rounds: { strategies, prompts: 1 },
 }
 
@@ -121,7 +122,8 @@ describe('brim bench hat with a tiny plan', () => {
     const machine = { command: 'brim bench hat', cpu: 'a cpu', memoryGiB: 8, platform: 'linux x64', node: '20' }
     const frame = { ...machine, startedAt: 'now', commit: null, loadAverageBefore: 0, loadAverageAfter: 1 }
     const document: BenchDocument = { bench: 'hat', ...result, conditions: { ...frame, ...result.conditions } }
-    const [loaded, loops] = shownOf(document, hatReport).tables
+    const [headline, loaded, loops] = shownOf(document, hatReport).tables
+    expect(headline!.rows.map((row) => row.slice(0, 4))).toContainEqual(['loaded', 'short', 'TBT', 'u-shape'])
     expect(loaded!.rows.map(([strategy]) => strategy)).toEqual(['hat', 'u-shape'])
     expect(loops!.rows.map(([answers, n]) => [answers, n])).toContainEqual(['all', '2'])
     const svg = renderFigure(hatReport.figure(document))
